@@ -1,0 +1,189 @@
+#include "nft/model/field.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cstdio>
+#include <cstring>
+
+#include "nft/types/ip_address.h"
+
+namespace svcmap::nft {
+namespace {
+
+constexpr size_t WordAligned(size_t size) { return (size + 3) & ~size_t{3}; }
+
+uint32_t BigEndian(std::span<const uint8_t> bytes) {
+  uint32_t value = 0;
+  for (const uint8_t byte : bytes) value = value << 8 | byte;
+  return value;
+}
+
+uint32_t HostOrder(std::span<const uint8_t> bytes) {
+  uint32_t value = 0;
+  std::memcpy(&value, bytes.data(), sizeof(value));
+  return value;
+}
+
+std::string Hex(uint32_t value, const char* format) {
+  char text[16];
+  std::snprintf(text, sizeof(text), format, value);
+  return text;
+}
+
+std::string ProtocolText(uint8_t protocol) {
+  switch (protocol) {
+    case 6:
+      return "tcp";
+    case 17:
+      return "udp";
+    case 132:
+      return "sctp";
+    default:
+      return std::to_string(protocol);
+  }
+}
+
+std::string FieldToText(Field field, std::span<const uint8_t> bytes) {
+  switch (field) {
+    case Field::kIpv4Addr:
+    case Field::kIpv6Addr:
+      return IpAddress::FromBytes(bytes)->ToString();
+    case Field::kInetProto:
+      return ProtocolText(bytes[0]);
+    case Field::kInetService:
+      return std::to_string(BigEndian(bytes));
+    case Field::kMark:
+      return Hex(HostOrder(bytes), "0x%08x");
+    case Field::kRaw8:
+    case Field::kRaw24:
+    case Field::kRaw32:
+      return Hex(BigEndian(bytes), "0x%x");
+    case Field::kSlot:
+      return std::to_string(HostOrder(bytes));
+  }
+  return "?";
+}
+
+}  // namespace
+
+size_t FieldSize(Field field) {
+  switch (field) {
+    case Field::kInetProto:
+    case Field::kRaw8:
+      return 1;
+    case Field::kInetService:
+      return 2;
+    case Field::kRaw24:
+      return 3;
+    case Field::kIpv4Addr:
+    case Field::kMark:
+    case Field::kRaw32:
+    case Field::kSlot:
+      return 4;
+    case Field::kIpv6Addr:
+      return 16;
+  }
+  return 0;
+}
+
+uint32_t FieldTypeId(Field field) {
+  switch (field) {
+    case Field::kRaw8:
+    case Field::kRaw24:
+    case Field::kRaw32:
+    case Field::kSlot:
+      return 4;  // integer
+    case Field::kIpv4Addr:
+      return 7;
+    case Field::kIpv6Addr:
+      return 8;
+    case Field::kInetProto:
+      return 12;
+    case Field::kInetService:
+      return 13;
+    case Field::kMark:
+      return 19;
+  }
+  return 0;
+}
+
+std::string FieldTypeName(Field field) {
+  switch (field) {
+    case Field::kRaw8:
+    case Field::kRaw24:
+    case Field::kRaw32:
+    case Field::kSlot:
+      return "integer";
+    case Field::kIpv4Addr:
+      return "ipv4_addr";
+    case Field::kIpv6Addr:
+      return "ipv6_addr";
+    case Field::kInetProto:
+      return "inet_proto";
+    case Field::kInetService:
+      return "inet_service";
+    case Field::kMark:
+      return "mark";
+  }
+  return "?";
+}
+
+size_t FieldsSize(std::span<const Field> fields) {
+  if (fields.size() == 1) return FieldSize(fields[0]);
+  size_t size = 0;
+  for (const Field field : fields) size += WordAligned(FieldSize(field));
+  return size;
+}
+
+std::string FieldsToText(std::span<const Field> fields, std::span<const uint8_t> bytes) {
+  if (bytes.size() < FieldsSize(fields)) return "<" + std::to_string(bytes.size()) + " bytes>";
+  std::string text;
+  size_t offset = 0;
+  for (const Field field : fields) {
+    if (!text.empty()) text += " . ";
+    text += FieldToText(field, bytes.subspan(offset, FieldSize(field)));
+    offset += WordAligned(FieldSize(field));
+  }
+  return text;
+}
+
+FieldBytes& FieldBytes::Append(std::span<const uint8_t> bytes) {
+  PadToWord();
+  assert(size_ + bytes.size() <= kMaxSize);
+  std::copy(bytes.begin(), bytes.end(), bytes_ + size_);
+  size_ = static_cast<uint8_t>(size_ + bytes.size());
+  return *this;
+}
+
+FieldBytes& FieldBytes::AppendU8(uint8_t value) { return Append({&value, 1}); }
+
+FieldBytes& FieldBytes::AppendU16Be(uint16_t value) {
+  const uint8_t bytes[] = {static_cast<uint8_t>(value >> 8), static_cast<uint8_t>(value)};
+  return Append(bytes);
+}
+
+FieldBytes& FieldBytes::AppendU24Be(uint32_t value) {
+  const uint8_t bytes[] = {static_cast<uint8_t>(value >> 16), static_cast<uint8_t>(value >> 8),
+                           static_cast<uint8_t>(value)};
+  return Append(bytes);
+}
+
+FieldBytes& FieldBytes::AppendU32Be(uint32_t value) {
+  const uint8_t bytes[] = {static_cast<uint8_t>(value >> 24), static_cast<uint8_t>(value >> 16),
+                           static_cast<uint8_t>(value >> 8), static_cast<uint8_t>(value)};
+  return Append(bytes);
+}
+
+FieldBytes& FieldBytes::AppendU32Host(uint32_t value) {
+  uint8_t bytes[4];
+  std::memcpy(bytes, &value, sizeof(bytes));
+  return Append(bytes);
+}
+
+FieldBytes& FieldBytes::PadToWord() {
+  size_ = static_cast<uint8_t>(WordAligned(size_));
+  return *this;
+}
+
+}  // namespace svcmap::nft

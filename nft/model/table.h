@@ -1,0 +1,66 @@
+// A table as plain values: what is created once and never changes while Services come and go.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nft/expr/expr.h"
+#include "nft/model/field.h"
+#include "nft/types/family.h"
+
+namespace svcmap::nft {
+
+struct SetSpec {
+  std::string name;
+  std::vector<Field> key;
+  std::vector<Field> data;  // Empty: a set, else a map.
+  bool interval = false;    // Elements are range starts and ends.
+  // False: the kernel keeps a resizable hash table. True: created with a size and a fixed hash
+  // table, which loads and looks up faster, but must be rebuilt to grow.
+  bool sized = false;
+  // For keys that no nft type names: the typeof text, and the same as the user data that nft 1.0.6
+  // reads it back from. Both empty: "type ..." is printed from `key` and `data`.
+  std::string typeof_text;
+  std::vector<uint8_t> userdata;
+};
+
+struct BaseChain {
+  std::string type;  // "nat" or "filter"
+  std::string hook;  // "prerouting", "input", "forward", "output" or "postrouting"
+  int priority = 0;  // Policy is always accept (S-137).
+};
+
+struct ChainSpec {
+  std::string name;
+  std::string comment;
+  std::optional<BaseChain> base;
+};
+
+// A set inside one rule: { tcp, udp, sctp } or vmap { 1 : goto pick-1, ... }.
+struct AnonymousSet {
+  struct Entry {
+    std::vector<uint8_t> key;
+    std::string goto_chain;  // Empty: no verdict.
+  };
+  Field key;
+  std::vector<Entry> entries;
+};
+
+struct RuleSpec {
+  std::string chain;
+  std::string text;  // The nft line that it stands for; a test loads it and compares.
+  std::vector<Expr> exprs;
+  std::vector<AnonymousSet> sets;
+};
+
+struct TableSpec {
+  Family family = Family::kIpv4;
+  std::string name;
+  std::vector<SetSpec> sets;      // Referred to by position.
+  std::vector<ChainSpec> chains;  // In the order of creation.
+  std::vector<RuleSpec> rules;
+};
+
+}  // namespace svcmap::nft

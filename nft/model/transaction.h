@@ -1,0 +1,83 @@
+// What one batch does, in order: tables first (drop, create), then elements. Nothing is sent here.
+//
+// Elements lie one behind another in one buffer, about 30 bytes for an IPv4 endpoint, so that a
+// transaction of a million elements stays small.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nft/types/family.h"
+
+namespace svcmap::nft {
+
+struct SetRef {
+  Family family = Family::kIpv4;
+  uint8_t set = 0;  // Position in TableSpec::sets.
+
+  friend bool operator==(const SetRef&, const SetRef&) = default;
+};
+
+// One element as it stands in a set. The spans point into their owner.
+struct ElementView {
+  SetRef set;
+  std::span<const uint8_t> key;
+  std::span<const uint8_t> data;  // Empty for sets.
+  std::string_view comment;       // At most 127 bytes.
+  bool interval_end = false;      // The first key after a range.
+};
+
+enum class Verb : uint8_t { kAdd, kDelete };
+
+class Transaction {
+ public:
+  // The longest comment that nft 1.0.6 prints and loads again.
+  static constexpr size_t kMaxComment = 127;
+
+  struct TableCreation {
+    Family family;
+    std::vector<uint32_t> sizes;  // By position of the set; ignored where a set is not sized.
+  };
+
+  // Drops the table if it is there; its absence is no error.
+  void DropTable(Family family) { drops_.push_back(family); }
+  void CreateTable(TableCreation creation) { creations_.push_back(std::move(creation)); }
+
+  // An element that is already there with other data makes the kernel reject the batch, so does
+  // deleting one that is not there.
+  void Add(const ElementView& element) { Append(Verb::kAdd, element); }
+  void Delete(const ElementView& element) { Append(Verb::kDelete, element); }
+
+  std::span<const Family> drops() const { return drops_; }
+  std::span<const TableCreation> creations() const { return creations_; }
+  size_t element_count() const { return count_; }
+  size_t byte_count() const { return buffer_.size(); }
+  size_t deletion_count() const { return deletions_; }
+  bool empty() const { return drops_.empty() && creations_.empty() && count_ == 0; }
+
+  // Calls fn(Verb, const ElementView&) for each element in order.
+  template <typename Fn>
+  void ForEachElement(Fn&& fn) const {
+    for (size_t offset = 0; offset < buffer_.size();) {
+      Verb verb;
+      ElementView view;
+      offset = Parse(offset, verb, view);
+      fn(verb, static_cast<const ElementView&>(view));
+    }
+  }
+
+ private:
+  void Append(Verb verb, const ElementView& element);
+  size_t Parse(size_t offset, Verb& verb, ElementView& view) const;
+
+  std::vector<Family> drops_;
+  std::vector<TableCreation> creations_;
+  std::string buffer_;
+  size_t count_ = 0;
+  size_t deletions_ = 0;
+};
+
+}  // namespace svcmap::nft

@@ -1,0 +1,60 @@
+// Walks netlink attributes with a range-for; libmnl's macros are C only. Stops at the first
+// attribute that does not fit into what is left.
+#pragma once
+
+#include <libmnl/libmnl.h>
+
+#include <span>
+
+namespace svcmap::nft {
+
+class Attributes {
+ public:
+  class Iterator {
+   public:
+    Iterator(const nlattr* attribute, const char* end) : attribute_(attribute), end_(end) {
+      StopAtEnd();
+    }
+    const nlattr* operator*() const { return attribute_; }
+    Iterator& operator++() {
+      attribute_ = mnl_attr_next(attribute_);
+      StopAtEnd();
+      return *this;
+    }
+    bool operator!=(std::nullptr_t) const { return attribute_ != nullptr; }
+
+   private:
+    void StopAtEnd() {
+      const auto* position = reinterpret_cast<const char*>(attribute_);
+      if (position >= end_ || !mnl_attr_ok(attribute_, static_cast<int>(end_ - position))) {
+        attribute_ = nullptr;
+      }
+    }
+    const nlattr* attribute_;
+    const char* end_;
+  };
+
+  // Those of a message behind `offset` bytes of its payload.
+  Attributes(const nlmsghdr* message, size_t offset)
+      : begin_(static_cast<const char*>(mnl_nlmsg_get_payload_offset(message, offset))),
+        end_(static_cast<const char*>(mnl_nlmsg_get_payload_tail(message))) {}
+
+  // Those inside another one.
+  explicit Attributes(const nlattr* nest)
+      : begin_(static_cast<const char*>(mnl_attr_get_payload(nest))),
+        end_(begin_ + mnl_attr_get_payload_len(nest)) {}
+
+  Iterator begin() const { return {reinterpret_cast<const nlattr*>(begin_), end_}; }
+  static std::nullptr_t end() { return nullptr; }
+
+ private:
+  const char* begin_;
+  const char* end_;
+};
+
+inline std::span<const uint8_t> AttributeBytes(const nlattr* attribute) {
+  return {static_cast<const uint8_t*>(mnl_attr_get_payload(attribute)),
+          mnl_attr_get_payload_len(attribute)};
+}
+
+}  // namespace svcmap::nft

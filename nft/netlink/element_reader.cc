@@ -1,0 +1,70 @@
+#include "nft/netlink/element_reader.h"
+
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+
+#include <cstring>
+
+#include "nft/netlink/attributes.h"
+
+namespace svcmap::nft {
+namespace {
+
+constexpr uint8_t kCommentType = 0;  // NFTNL_UDATA_SET_ELEM_COMMENT
+
+// Verdicts and other data than plain values give nothing: our sets hold none.
+std::vector<uint8_t> ReadValue(const nlattr* nest) {
+  for (const nlattr* attribute : Attributes(nest)) {
+    if (mnl_attr_get_type(attribute) != NFTA_DATA_VALUE) continue;
+    const std::span<const uint8_t> value = AttributeBytes(attribute);
+    return {value.begin(), value.end()};
+  }
+  return {};
+}
+
+std::string ReadComment(std::span<const uint8_t> userdata) {
+  while (userdata.size() >= 2 && userdata.size() >= size_t{2} + userdata[1]) {
+    const auto* value = reinterpret_cast<const char*>(userdata.data() + 2);
+    if (userdata[0] == kCommentType) return {value, strnlen(value, userdata[1])};
+    userdata = userdata.subspan(size_t{2} + userdata[1]);
+  }
+  return {};
+}
+
+Element ReadElement(const nlattr* nest) {
+  Element element;
+  for (const nlattr* attribute : Attributes(nest)) {
+    switch (mnl_attr_get_type(attribute)) {
+      case NFTA_SET_ELEM_KEY:
+        element.key = ReadValue(attribute);
+        break;
+      case NFTA_SET_ELEM_DATA:
+        element.data = ReadValue(attribute);
+        break;
+      case NFTA_SET_ELEM_FLAGS:
+        if (mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
+          element.interval_end =
+              (be32toh(mnl_attr_get_u32(attribute)) & NFT_SET_ELEM_INTERVAL_END) != 0;
+        }
+        break;
+      case NFTA_SET_ELEM_USERDATA:
+        element.comment = ReadComment(AttributeBytes(attribute));
+        break;
+      default:
+        break;
+    }
+  }
+  return element;
+}
+
+}  // namespace
+
+void ReadElements(const nlmsghdr* message, std::vector<Element>& elements) {
+  if (mnl_nlmsg_get_payload_len(message) < sizeof(nfgenmsg)) return;
+  for (const nlattr* list : Attributes(message, sizeof(nfgenmsg))) {
+    if (mnl_attr_get_type(list) != NFTA_SET_ELEM_LIST_ELEMENTS) continue;
+    for (const nlattr* element : Attributes(list)) elements.push_back(ReadElement(element));
+  }
+}
+
+}  // namespace svcmap::nft

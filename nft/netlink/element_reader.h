@@ -1,0 +1,16 @@
+// Reads set elements out of netlink messages, whoever wrote them: unknown attributes and foreign
+// user data are skipped, nothing is trusted to have a length.
+#pragma once
+
+#include <libmnl/libmnl.h>
+
+#include <vector>
+
+#include "nft/model/kernel.h"
+
+namespace svcmap::nft {
+
+// Appends the elements of one NFT_MSG_NEWSETELEM or _DELSETELEM message.
+void ReadElements(const nlmsghdr* message, std::vector<Element>& elements);
+
+}  // namespace svcmap::nft

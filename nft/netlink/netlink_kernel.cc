@@ -1,0 +1,245 @@
+#include "nft/netlink/netlink_kernel.h"
+
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "nft/base/status.h"
+#include "nft/netlink/attributes.h"
+#include "nft/netlink/element_reader.h"
+
+namespace svcmap::nft {
+namespace {
+
+using std::chrono::milliseconds;
+
+// The kernel works a batch off before send returns, so answers are normally there at once.
+constexpr milliseconds kAnswerTimeout{5000};
+constexpr int kMaxDumpAttempts = 100;
+
+struct KernelError {
+  int error = 0;
+  std::optional<uint32_t> attribute_offset;
+  std::string text;
+};
+
+// An NLMSG_ERROR message with its extended acknowledgement (NETLINK_EXT_ACK and NETLINK_CAP_ACK).
+KernelError ReadError(const nlmsghdr* message) {
+  KernelError result;
+  if (mnl_nlmsg_get_payload_len(message) < sizeof(nlmsgerr)) {
+    result.error = EBADMSG;
+    return result;
+  }
+  const auto* error = static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(message));
+  result.error = -error->error;
+  if ((message->nlmsg_flags & NLM_F_ACK_TLVS) == 0) return result;
+  size_t offset = sizeof(nlmsgerr);
+  if ((message->nlmsg_flags & NLM_F_CAPPED) == 0 && error->error != 0) {
+    offset += error->msg.nlmsg_len - sizeof(nlmsghdr);
+  }
+  if (offset > mnl_nlmsg_get_payload_len(message)) return result;
+  for (const nlattr* attribute : Attributes(message, offset)) {
+    switch (mnl_attr_get_type(attribute)) {
+      case NLMSGERR_ATTR_OFFS:
+        if (mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
+          result.attribute_offset = mnl_attr_get_u32(attribute);
+        }
+        break;
+      case NLMSGERR_ATTR_MSG:
+        result.text.assign(
+            mnl_attr_get_str(attribute),
+            strnlen(mnl_attr_get_str(attribute), mnl_attr_get_payload_len(attribute)));
+        break;
+      default:
+        break;
+    }
+  }
+  return result;
+}
+
+absl::Status ToStatus(const KernelError& error, std::string what) {
+  if (!error.text.empty()) what += " (" + error.text + ")";
+  return ErrnoStatus(error.error, what);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NetlinkKernel>> NetlinkKernel::Open(TableSpecs tables) {
+  absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER);
+  if (!socket.ok()) return socket.status();
+  return std::unique_ptr<NetlinkKernel>(new NetlinkKernel(std::move(tables), *std::move(socket)));
+}
+
+ApplyResult NetlinkKernel::Apply(const Transaction& transaction) {
+  if (transaction.empty()) return {};
+  Batch batch(tables_, sequence_);
+  batch.Append(transaction);
+  batch.Finish();
+  sequence_ = batch.next_sequence();
+
+  // What cannot be sent never reached the kernel.
+  if (const absl::Status room = socket_.EnsureSendBuffer(batch.bytes().size()); !room.ok()) {
+    return {ApplyOutcome::kRejected, room, std::nullopt};
+  }
+  if (const absl::Status sent = socket_.Send(batch.bytes()); !sent.ok()) {
+    return {ApplyOutcome::kRejected, sent, std::nullopt};
+  }
+  return AwaitVerdict(batch);
+}
+
+// An error for any message means that nothing was committed, even when the last one is
+// acknowledged; errors come first, so everything that is queued is read before the verdict.
+ApplyResult NetlinkKernel::AwaitVerdict(const Batch& batch) {
+  ApplyResult result{ApplyOutcome::kUnknown, absl::OkStatus(), std::nullopt};
+  bool acknowledged = false;
+  bool rejected = false;
+  for (;;) {
+    const absl::StatusOr<std::span<const uint8_t>> datagram =
+        socket_.Receive(acknowledged || rejected ? milliseconds(0) : kAnswerTimeout);
+    if (!datagram.ok()) {  // Messages were lost; go on with what is still queued.
+      result.error = datagram.status();
+      if (absl::IsResourceExhausted(datagram.status())) continue;
+      break;
+    }
+    if (datagram->empty()) break;
+    int left = static_cast<int>(datagram->size());
+    const auto* message = reinterpret_cast<const nlmsghdr*>(datagram->data());
+    for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
+      const uint32_t age = message->nlmsg_seq - batch.first_sequence();
+      if (message->nlmsg_type != NLMSG_ERROR ||
+          age >= batch.next_sequence() - batch.first_sequence()) {
+        continue;  // A late answer to an earlier request.
+      }
+      const KernelError error = ReadError(message);
+      if (error.error == 0) {
+        acknowledged |= message->nlmsg_seq == batch.last_sequence();
+      } else if (!rejected) {
+        rejected = true;
+        result.error = ToStatus(error, batch.Describe(message->nlmsg_seq));
+        if (error.attribute_offset) {
+          result.failed_element = batch.ElementAt(message->nlmsg_seq, *error.attribute_offset);
+        }
+      }
+    }
+  }
+  if (rejected) {
+    result.outcome = ApplyOutcome::kRejected;
+  } else if (acknowledged) {
+    result = {};
+  } else if (result.error.ok()) {
+    result.error = ErrnoStatus(ETIMEDOUT, "wait for the acknowledgement of a batch");
+  }
+  return result;
+}
+
+nlmsghdr* NetlinkKernel::PrepareRequest(uint8_t* buffer, uint16_t type, Family family,
+                                        uint16_t flags) {
+  nlmsghdr* header = mnl_nlmsg_put_header(buffer);
+  header->nlmsg_type = static_cast<uint16_t>(NFNL_SUBSYS_NFTABLES << 8 | type);
+  header->nlmsg_flags = static_cast<uint16_t>(NLM_F_REQUEST | flags);
+  header->nlmsg_seq = sequence_++;
+  auto* extra = static_cast<nfgenmsg*>(mnl_nlmsg_put_extra_header(header, sizeof(nfgenmsg)));
+  extra->nfgen_family = family == Family::kIpv4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
+  extra->version = NFNETLINK_V0;
+  extra->res_id = 0;
+  return header;
+}
+
+absl::Status NetlinkKernel::Request(const nlmsghdr* request,
+                                    const std::function<void(const nlmsghdr*)>& on_message) {
+  const absl::Status sent =
+      socket_.Send({reinterpret_cast<const uint8_t*>(request), request->nlmsg_len});
+  if (!sent.ok()) return sent;
+  bool interrupted = false;
+  for (;;) {
+    const absl::StatusOr<std::span<const uint8_t>> datagram = socket_.Receive(kAnswerTimeout);
+    if (!datagram.ok()) return datagram.status();
+    if (datagram->empty()) return ErrnoStatus(ETIMEDOUT, "wait for an answer of nf_tables");
+    int left = static_cast<int>(datagram->size());
+    const auto* message = reinterpret_cast<const nlmsghdr*>(datagram->data());
+    for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
+      if (message->nlmsg_seq != request->nlmsg_seq) continue;
+      interrupted |= (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
+      if (message->nlmsg_type == NLMSG_ERROR) {
+        const KernelError error = ReadError(message);
+        return error.error == 0 ? absl::OkStatus() : ToStatus(error, "ask nf_tables");
+      }
+      if (message->nlmsg_type == NLMSG_DONE) {
+        return interrupted ? absl::UnavailableError("a commit disturbed the dump")
+                           : absl::OkStatus();
+      }
+      on_message(message);
+    }
+  }
+}
+
+absl::StatusOr<bool> NetlinkKernel::HasTable(Family family) {
+  alignas(nlmsghdr) uint8_t buffer[512];
+  nlmsghdr* request = PrepareRequest(buffer, NFT_MSG_GETTABLE, family, NLM_F_ACK);
+  mnl_attr_put_strz(request, NFTA_TABLE_NAME, tables_[Index(family)].name.c_str());
+  const absl::Status status = Request(request, [](const nlmsghdr*) {});
+  if (absl::IsNotFound(status)) return false;
+  if (!status.ok()) return status;
+  return true;
+}
+
+absl::StatusOr<std::vector<Element>> NetlinkKernel::ReadSet(SetRef set) {
+  const TableSpec& table = tables_[Index(set.family)];
+  absl::Status status;
+  for (int attempt = 0; attempt < kMaxDumpAttempts; ++attempt) {
+    alignas(nlmsghdr) uint8_t buffer[512];
+    nlmsghdr* request = PrepareRequest(buffer, NFT_MSG_GETSETELEM, set.family, NLM_F_DUMP);
+    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table.name.c_str());
+    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, table.sets[set.set].name.c_str());
+    std::vector<Element> elements;
+    status = Request(request, [&](const nlmsghdr* message) { ReadElements(message, elements); });
+    if (status.ok()) return elements;
+    if (!absl::IsUnavailable(status)) break;
+  }
+  return Annotate(status, "read set " + table.sets[set.set].name);
+}
+
+absl::StatusOr<std::optional<Element>> NetlinkKernel::ReadElement(SetRef set,
+                                                                  std::span<const uint8_t> key) {
+  const TableSpec& table = tables_[Index(set.family)];
+  alignas(nlmsghdr) uint8_t buffer[1024];
+  nlmsghdr* request = PrepareRequest(buffer, NFT_MSG_GETSETELEM, set.family, NLM_F_ACK);
+  mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table.name.c_str());
+  mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, table.sets[set.set].name.c_str());
+  nlattr* list = mnl_attr_nest_start(request, NFTA_SET_ELEM_LIST_ELEMENTS);
+  nlattr* element = mnl_attr_nest_start(request, NFTA_LIST_ELEM);
+  nlattr* value = mnl_attr_nest_start(request, NFTA_SET_ELEM_KEY);
+  mnl_attr_put(request, NFTA_DATA_VALUE, key.size(), key.data());
+  mnl_attr_nest_end(request, value);
+  mnl_attr_nest_end(request, element);
+  mnl_attr_nest_end(request, list);
+  std::vector<Element> elements;
+  const absl::Status status =
+      Request(request, [&](const nlmsghdr* message) { ReadElements(message, elements); });
+  if (absl::IsNotFound(status)) return std::optional<Element>();
+  if (!status.ok()) return Annotate(status, "read from " + table.sets[set.set].name);
+  if (elements.empty()) return std::optional<Element>();
+  return std::optional<Element>(std::move(elements.front()));
+}
+
+absl::StatusOr<uint32_t> NetlinkKernel::Generation() {
+  alignas(nlmsghdr) uint8_t buffer[128];
+  const nlmsghdr* request = PrepareRequest(buffer, NFT_MSG_GETGEN, Family::kIpv4, NLM_F_ACK);
+  std::optional<uint32_t> generation;
+  const absl::Status status = Request(request, [&](const nlmsghdr* message) {
+    for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
+      if (mnl_attr_get_type(attribute) == NFTA_GEN_ID &&
+          mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
+        generation = be32toh(mnl_attr_get_u32(attribute));
+      }
+    }
+  });
+  if (!status.ok()) return Annotate(status, "read the generation id");
+  if (!generation) return absl::InternalError("nf_tables told no generation id");
+  return *generation;
+}
+
+}  // namespace svcmap::nft

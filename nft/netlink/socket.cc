@@ -1,0 +1,103 @@
+#include "nft/netlink/socket.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <string>
+
+#include "nft/base/status.h"
+
+namespace svcmap::nft {
+namespace {
+
+constexpr size_t kReceiveSize = 64 * 1024;  // The kernel fills at most 32 KiB of a dump at once.
+constexpr size_t kSendOverhead = 4096;      // Of a socket buffer over its bytes.
+constexpr size_t kMaxSendBuffer = size_t{1}
+                                  << 30;  // INT_MAX / 2: the kernel doubles what it is told.
+
+}  // namespace
+
+absl::StatusOr<Socket> Socket::Open(int protocol) {
+  Socket socket;
+  socket.fd_ = UniqueFd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol));
+  if (!socket.fd_.valid()) return ErrnoStatus(errno, "open netlink socket");
+  const int on = 1;
+  // Errors name the attribute they mean, and do not repeat the message they answer.
+  setsockopt(socket.fd(), SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof(on));
+  setsockopt(socket.fd(), SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof(on));
+
+  sockaddr_nl address = {};
+  address.nl_family = AF_NETLINK;
+  if (bind(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+    return ErrnoStatus(errno, "bind netlink socket");
+  }
+  socklen_t length = sizeof(address);
+  if (getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    return ErrnoStatus(errno, "read netlink socket's port id");
+  }
+  socket.port_id_ = address.nl_pid;
+  socket.receive_buffer_.resize(kReceiveSize);
+  return socket;
+}
+
+absl::Status Socket::EnsureSendBuffer(size_t bytes) {
+  const size_t wanted = bytes + kSendOverhead;
+  if (wanted <= send_buffer_) return absl::OkStatus();
+  if (wanted > kMaxSendBuffer) {
+    return ErrnoStatus(EMSGSIZE, "batch of " + std::to_string(bytes) + " bytes");
+  }
+  const int value = static_cast<int>(wanted);
+  if (setsockopt(fd(), SOL_SOCKET, SO_SNDBUFFORCE, &value, sizeof(value)) != 0) {
+    setsockopt(fd(), SOL_SOCKET, SO_SNDBUF, &value, sizeof(value));
+  }
+  int got = 0;
+  socklen_t length = sizeof(got);
+  getsockopt(fd(), SOL_SOCKET, SO_SNDBUF, &got, &length);
+  send_buffer_ = static_cast<size_t>(got);
+  if (wanted <= send_buffer_) return absl::OkStatus();
+  return ErrnoStatus(EMSGSIZE, "batch of " + std::to_string(bytes) + " bytes, send buffer of " +
+                                   std::to_string(got) +
+                                   " (raise net.core.wmem_max or run with CAP_NET_ADMIN)");
+}
+
+void Socket::RequestReceiveBuffer(size_t bytes) {
+  const int value = static_cast<int>(bytes);
+  if (setsockopt(fd(), SOL_SOCKET, SO_RCVBUFFORCE, &value, sizeof(value)) != 0) {
+    setsockopt(fd(), SOL_SOCKET, SO_RCVBUF, &value, sizeof(value));
+  }
+}
+
+absl::Status Socket::Send(std::span<const uint8_t> bytes) {
+  sockaddr_nl kernel = {};
+  kernel.nl_family = AF_NETLINK;
+  for (;;) {
+    const ssize_t sent = sendto(fd(), bytes.data(), bytes.size(), 0,
+                                reinterpret_cast<sockaddr*>(&kernel), sizeof(kernel));
+    if (sent == static_cast<ssize_t>(bytes.size())) return absl::OkStatus();
+    if (sent >= 0) return absl::InternalError("netlink took a part of a message");
+    if (errno != EINTR) return ErrnoStatus(errno, "send to netlink");
+  }
+}
+
+absl::StatusOr<std::span<const uint8_t>> Socket::Receive(std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  for (;;) {
+    const ssize_t size = recv(fd(), receive_buffer_.data(), receive_buffer_.size(), MSG_TRUNC);
+    if (size > static_cast<ssize_t>(receive_buffer_.size())) {
+      receive_buffer_.resize(static_cast<size_t>(size));
+      return ErrnoStatus(ENOBUFS, "receive from netlink: a message was cut");
+    }
+    if (size >= 0)
+      return std::span<const uint8_t>(receive_buffer_.data(), static_cast<size_t>(size));
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) return ErrnoStatus(errno, "receive from netlink");
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return std::span<const uint8_t>();
+    pollfd waiting = {fd(), POLLIN, 0};
+    poll(&waiting, 1, static_cast<int>(left.count()));
+  }
+}
+
+}  // namespace svcmap::nft

@@ -1,0 +1,135 @@
+#include "nft/types/ip_address.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace svcmap {
+namespace {
+
+// A decimal number of at most `max`, leading zeros allowed; nothing else.
+std::optional<unsigned> ParseDecimal(std::string_view text, unsigned max) {
+  if (text.empty() || text.size() > 10) return std::nullopt;
+  unsigned value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 10);
+  if (error != std::errc() || end != text.data() + text.size() || value > max) return std::nullopt;
+  return value;
+}
+
+std::optional<IpAddress> ParseIpv4(std::string_view text) {
+  in_addr address = {};
+  auto* bytes = reinterpret_cast<uint8_t*>(&address);
+  for (int i = 0; i < 4; ++i) {
+    const size_t dot = text.find('.');
+    if ((dot == std::string_view::npos) != (i == 3)) return std::nullopt;
+    const std::optional<unsigned> octet = ParseDecimal(text.substr(0, dot), 255);
+    if (!octet) return std::nullopt;
+    bytes[i] = static_cast<uint8_t>(*octet);
+    text.remove_prefix(i == 3 ? text.size() : dot + 1);
+  }
+  return IpAddress::V4(address);
+}
+
+std::optional<IpAddress> ParseIpv6(std::string_view text) {
+  char buffer[INET6_ADDRSTRLEN];
+  if (text.size() >= sizeof(buffer)) return std::nullopt;
+  *std::copy(text.begin(), text.end(), buffer) = '\0';
+  in6_addr address;
+  if (inet_pton(AF_INET6, buffer, &address) != 1) return std::nullopt;
+  if (IN6_IS_ADDR_V4MAPPED(&address)) return std::nullopt;
+  return IpAddress::V6(address);
+}
+
+}  // namespace
+
+IpAddress IpAddress::V4(const in_addr& address) {
+  IpAddress result;
+  std::copy_n(reinterpret_cast<const uint8_t*>(&address), 4, result.bytes_.begin());
+  return result;
+}
+
+IpAddress IpAddress::V6(const in6_addr& address) {
+  IpAddress result;
+  result.family_ = Family::kIpv6;
+  std::copy_n(reinterpret_cast<const uint8_t*>(&address), 16, result.bytes_.begin());
+  return result;
+}
+
+std::optional<IpAddress> IpAddress::FromBytes(std::span<const uint8_t> bytes) {
+  if (bytes.size() != 4 && bytes.size() != 16) return std::nullopt;
+  IpAddress result;
+  result.family_ = bytes.size() == 4 ? Family::kIpv4 : Family::kIpv6;
+  std::copy(bytes.begin(), bytes.end(), result.bytes_.begin());
+  return result;
+}
+
+std::optional<IpAddress> IpAddress::Parse(std::string_view text) {
+  return text.find(':') == std::string_view::npos ? ParseIpv4(text) : ParseIpv6(text);
+}
+
+bool IpAddress::IsLoopback() const {
+  if (family_ == Family::kIpv4) return bytes_[0] == 127;
+  return std::all_of(bytes_.begin(), bytes_.end() - 1, [](uint8_t b) { return b == 0; }) &&
+         bytes_[15] == 1;
+}
+
+bool IpAddress::IsUnspecified() const {
+  return std::all_of(bytes_.begin(), bytes_.end(), [](uint8_t b) { return b == 0; });
+}
+
+bool IpAddress::IsMulticast() const {
+  return family_ == Family::kIpv4 ? (bytes_[0] & 0xf0) == 0xe0 : bytes_[0] == 0xff;
+}
+
+bool IpAddress::IsLinkLocal() const {
+  if (family_ == Family::kIpv4) return bytes_[0] == 169 && bytes_[1] == 254;
+  return bytes_[0] == 0xfe && (bytes_[1] & 0xc0) == 0x80;
+}
+
+std::string IpAddress::ToString() const {
+  char buffer[INET6_ADDRSTRLEN];
+  inet_ntop(family_ == Family::kIpv4 ? AF_INET : AF_INET6, bytes_.data(), buffer, sizeof(buffer));
+  return buffer;
+}
+
+IpPrefix::IpPrefix(const IpAddress& address, uint8_t length) : length_(length) {
+  std::array<uint8_t, 16> bytes = {};
+  const std::span<const uint8_t> source = address.bytes();
+  for (size_t i = 0; i < source.size(); ++i) {
+    const int kept = std::clamp(length - static_cast<int>(i) * 8, 0, 8);
+    bytes[i] = static_cast<uint8_t>(source[i] & (0xff00 >> kept));
+  }
+  address_ = *IpAddress::FromBytes({bytes.data(), source.size()});
+}
+
+std::optional<IpPrefix> IpPrefix::Parse(std::string_view text) {
+  const size_t slash = text.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  const std::optional<IpAddress> address = IpAddress::Parse(text.substr(0, slash));
+  if (!address) return std::nullopt;
+  const std::optional<unsigned> length =
+      ParseDecimal(text.substr(slash + 1), static_cast<unsigned>(address->size() * 8));
+  if (!length) return std::nullopt;
+  return IpPrefix(*address, static_cast<uint8_t>(*length));
+}
+
+bool IpPrefix::Contains(const IpAddress& address) const {
+  return address.family() == family() && IpPrefix(address, length_) == *this;
+}
+
+IpAddress IpPrefix::Last() const {
+  std::array<uint8_t, 16> bytes = {};
+  const std::span<const uint8_t> source = address_.bytes();
+  for (size_t i = 0; i < source.size(); ++i) {
+    const int kept = std::clamp(length_ - static_cast<int>(i) * 8, 0, 8);
+    bytes[i] = static_cast<uint8_t>(source[i] | (0xff >> kept));
+  }
+  return *IpAddress::FromBytes({bytes.data(), source.size()});
+}
+
+std::string IpPrefix::ToString() const {
+  return address_.ToString() + "/" + std::to_string(length_);
+}
+
+}  // namespace svcmap

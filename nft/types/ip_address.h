@@ -1,0 +1,81 @@
+// IP addresses and prefixes as plain values. Text in, canonical text out; no name is ever resolved.
+#pragma once
+
+#include <netinet/in.h>
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "nft/types/family.h"
+
+namespace svcmap {
+
+// An IPv4 or IPv6 address in network byte order. Unused bytes of an IPv4 address are zero.
+class IpAddress {
+ public:
+  IpAddress() = default;
+
+  static IpAddress V4(const in_addr& address);
+  static IpAddress V6(const in6_addr& address);
+
+  // `bytes` holds 4 or 16 bytes in network order; anything else gives nothing.
+  static std::optional<IpAddress> FromBytes(std::span<const uint8_t> bytes);
+
+  // Reads "10.0.0.1" or "fd00::1". IPv4 octets may have leading zeros and are decimal all the same
+  // ("172.30.0.041" is 172.30.0.41), as Kubernetes has always accepted them (S-5). Zones
+  // ("fe80::1%eth0"), IPv4-mapped IPv6 and surrounding blanks are refused.
+  static std::optional<IpAddress> Parse(std::string_view text);
+
+  Family family() const { return family_; }
+  size_t size() const { return family_ == Family::kIpv4 ? 4 : 16; }
+  std::span<const uint8_t> bytes() const { return {bytes_.data(), size()}; }
+
+  bool IsLoopback() const;     // 127.0.0.0/8 or ::1
+  bool IsUnspecified() const;  // 0.0.0.0 or ::
+  bool IsMulticast() const;    // 224.0.0.0/4 or ff00::/8
+  bool IsLinkLocal() const;    // 169.254.0.0/16 or fe80::/10
+
+  // Canonical text: dotted decimal, or RFC 5952.
+  std::string ToString() const;
+
+  friend auto operator<=>(const IpAddress&, const IpAddress&) = default;
+  template <typename H>
+  friend H AbslHashValue(H state, const IpAddress& address) {
+    return H::combine(std::move(state), address.family_, address.bytes_);
+  }
+
+ private:
+  Family family_ = Family::kIpv4;
+  std::array<uint8_t, 16> bytes_ = {};
+};
+
+// An address block. Host bits are kept zero.
+class IpPrefix {
+ public:
+  IpPrefix() = default;
+  IpPrefix(const IpAddress& address, uint8_t length);  // Clears the host bits.
+
+  // Reads "10.0.0.0/8"; sloppy as IpAddress::Parse, in the length too ("203.0.113.000/025").
+  static std::optional<IpPrefix> Parse(std::string_view text);
+
+  const IpAddress& address() const { return address_; }
+  uint8_t length() const { return length_; }
+  Family family() const { return address_.family(); }
+
+  bool Contains(const IpAddress& address) const;
+  IpAddress Last() const;  // The highest address of the block.
+  std::string ToString() const;
+
+  friend auto operator<=>(const IpPrefix&, const IpPrefix&) = default;
+
+ private:
+  IpAddress address_;
+  uint8_t length_ = 0;
+};
+
+}  // namespace svcmap

@@ -1,0 +1,6 @@
+# Finds libmnl through pkg-config; gives LibMnl::LibMnl.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(LibMnl REQUIRED IMPORTED_TARGET libmnl)
+if(NOT TARGET LibMnl::LibMnl)
+  add_library(LibMnl::LibMnl ALIAS PkgConfig::LibMnl)
+endif()
