@@ -63,4 +63,6 @@ struct TableSpec {
   std::vector<RuleSpec> rules;
 };
 
+using TableSpecs = std::vector<TableSpec>;  // By Index(Family).
+
 }  // namespace svcmap::nft

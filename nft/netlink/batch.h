@@ -16,8 +16,6 @@
 
 namespace svcmap::nft {
 
-using TableSpecs = std::vector<TableSpec>;  // By Index(Family).
-
 class Batch {
  public:
   // Sequence numbers start at `first_sequence`.

@@ -1,0 +1,95 @@
+#include "nft/fake/fake_set.h"
+
+#include <cerrno>
+#include <iterator>
+#include <utility>
+
+namespace svcmap::nft {
+namespace {
+
+std::string ToString(std::span<const uint8_t> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+FakeSet::FakeSet(const SetSpec& spec, uint32_t size)
+    : key_size_(FieldsSize(spec.key)),
+      data_size_(spec.data.empty() ? 0 : FieldsSize(spec.data)),
+      interval_(spec.interval),
+      size_(spec.sized ? size : 0) {}
+
+void FakeSet::Recreate(uint32_t size) {
+  if (size != 0) size_ = size;
+}
+
+FakeSet::Outcome FakeSet::Add(const ElementView& element) {
+  const bool end = element.interval_end;
+  if (element.key.size() != key_size_ || (end && !interval_)) return {EINVAL, std::nullopt};
+  if (element.data.size() != (end ? 0 : data_size_)) return {EINVAL, std::nullopt};
+
+  Key key{ToString(element.key), !end};
+  const auto found = elements_.find(key);
+  if (found != elements_.end()) {
+    // The comment does not count, and the old one stays.
+    return {found->second.data == ToString(element.data) ? 0 : EEXIST, std::nullopt};
+  }
+  if (interval_ && CheckOverlap(key) != 0) return {CheckOverlap(key), std::nullopt};
+  if (size_ != 0 && elements_.size() >= size_) return {ENFILE, std::nullopt};
+  elements_.emplace(key, Value{ToString(element.data), std::string(element.comment)});
+  return {0, Change{std::move(key), std::nullopt}};
+}
+
+// The kernel sees starts and ends one by one, not ranges. It refuses a start right behind another
+// start, and an end that has an end as its neighbour on either side.
+int FakeSet::CheckOverlap(const Key& key) const {
+  const auto next = elements_.lower_bound(key);
+  const bool next_is_end = next != elements_.end() && !next->first.start;
+  if (!key.start && next_is_end) return EEXIST;
+  if (next == elements_.begin()) return 0;
+  return std::prev(next)->first.start == key.start ? EEXIST : 0;
+}
+
+FakeSet::Outcome FakeSet::Delete(const ElementView& element) {
+  if (element.key.size() != key_size_) return {EINVAL, std::nullopt};
+  const auto found = elements_.find(Key{ToString(element.key), !element.interval_end});
+  if (found == elements_.end()) return {ENOENT, std::nullopt};
+  Change change{found->first, std::move(found->second)};
+  elements_.erase(found);
+  return {0, std::move(change)};
+}
+
+void FakeSet::Undo(const Change& change) {
+  if (change.before) {
+    elements_[change.key] = *change.before;
+  } else {
+    elements_.erase(change.key);
+  }
+}
+
+std::optional<Element> FakeSet::Find(std::span<const uint8_t> key) const {
+  const auto next = elements_.upper_bound(Key{ToString(key), true});
+  if (next == elements_.begin()) return std::nullopt;
+  const auto found = std::prev(next);
+  if (!found->first.start || (!interval_ && found->first.bytes != ToString(key))) {
+    return std::nullopt;
+  }
+  return ToElement(*found);
+}
+
+std::vector<Element> FakeSet::All() const {
+  std::vector<Element> all;
+  all.reserve(elements_.size());
+  for (const auto& entry : elements_) all.push_back(ToElement(entry));
+  return all;
+}
+
+Element FakeSet::ToElement(const Elements::value_type& entry) {
+  const auto& [key, value] = entry;
+  return {.key = {key.bytes.begin(), key.bytes.end()},
+          .data = {value.data.begin(), value.data.end()},
+          .comment = value.comment,
+          .interval_end = !key.start};
+}
+
+}  // namespace svcmap::nft

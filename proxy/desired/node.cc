@@ -1,0 +1,69 @@
+#include "proxy/desired/node.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "proxy/ruleset/table.h"
+
+namespace svcmap::proxy {
+namespace {
+
+// Nothing behind the last address of a family.
+std::optional<IpAddress> Next(const IpAddress& address) {
+  std::array<uint8_t, 16> bytes = {};
+  std::copy(address.bytes().begin(), address.bytes().end(), bytes.begin());
+  for (size_t i = address.size(); i-- > 0;) {
+    if (++bytes[i] != 0) return IpAddress::FromBytes({bytes.data(), address.size()});
+  }
+  return std::nullopt;
+}
+
+Row AddressRow(SetIndex set, const IpAddress& address, bool interval_end) {
+  Row row;
+  row.set = {address.family(), set};
+  row.key.Append(address.bytes());
+  row.interval_end = interval_end;
+  return row;
+}
+
+}  // namespace
+
+std::vector<Row> ServiceCidrRows(const std::vector<IpPrefix>& prefixes) {
+  struct Range {
+    IpAddress first, last;
+  };
+  std::vector<Range> ranges;
+  for (const IpPrefix& prefix : prefixes) ranges.push_back({prefix.address(), prefix.Last()});
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return a.first < b.first; });
+  std::vector<Range> merged;
+  for (const Range& range : ranges) {
+    if (!merged.empty() && merged.back().last.family() == range.first.family()) {
+      const std::optional<IpAddress> behind = Next(merged.back().last);
+      if (!behind || range.first <= *behind) {
+        merged.back().last = std::max(merged.back().last, range.last);
+        continue;
+      }
+    }
+    merged.push_back(range);
+  }
+  std::vector<Row> rows;
+  for (const Range& range : merged) {
+    rows.push_back(AddressRow(kServiceCidrs, range.first, false));
+    if (const std::optional<IpAddress> behind = Next(range.last)) {
+      rows.push_back(AddressRow(kServiceCidrs, *behind, true));
+    }
+  }
+  return rows;
+}
+
+std::vector<Row> NodePortIpRows(const std::vector<IpAddress>& addresses) {
+  std::vector<Row> rows;
+  for (const IpAddress& address : addresses) {
+    rows.push_back(AddressRow(kNodePortIps, address, false));
+  }
+  return rows;
+}
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,181 @@
+#include "proxy/diff/plan.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+
+namespace svcmap::proxy {
+namespace {
+
+std::string_view Text(std::span<const uint8_t> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+auto OrderOf(const Row& row) {
+  return std::make_tuple(row.set.family, row.set.set, Text(row.key.bytes()), row.interval_end);
+}
+
+bool SameContent(const Row& a, const Row& b) {
+  return Text(a.data.bytes()) == Text(b.data.bytes()) && a.comment == b.comment;
+}
+
+std::string SharedKey(const Row& row) {
+  std::string key;
+  key += static_cast<char>(row.set.family);
+  key += static_cast<char>(row.set.set);
+  key += Text(row.key.bytes());
+  return key;
+}
+
+nft::ElementView FromSharedKey(const std::string& key) {
+  nft::ElementView element;
+  element.set = {static_cast<Family>(key[0]), static_cast<uint8_t>(key[1])};
+  element.key = {reinterpret_cast<const uint8_t*>(key.data()) + 2, key.size() - 2};
+  return element;
+}
+
+void AppendBe64(nft::FieldBytes& bytes, uint64_t value) {
+  bytes.AppendU32Be(static_cast<uint32_t>(value >> 32)).AppendU32Be(static_cast<uint32_t>(value));
+}
+
+uint64_t ReadBe64(const uint8_t* bytes) {
+  uint64_t value;
+  std::memcpy(&value, bytes, sizeof(value));
+  return be64toh(value);
+}
+
+}  // namespace
+
+uint64_t RowDigest(const nft::ElementView& element) {
+  uint8_t buffer[3 + 2 * nft::FieldBytes::kMaxSize];
+  size_t size = 0;
+  buffer[size++] = static_cast<uint8_t>(element.set.family);
+  buffer[size++] = element.set.set;
+  buffer[size++] = element.interval_end ? 1 : 0;
+  for (const std::span<const uint8_t> part : {element.key, element.data}) {
+    std::copy(part.begin(), part.end(), buffer + size);
+    size += part.size();
+  }
+  return XXH3_64bits(buffer, size);
+}
+
+nft::FieldBytes MarkerKey() { return nft::FieldBytes().AppendU32Host(1); }
+
+Row Marker::ToRow(Family family) const {
+  Row row;
+  row.set = {family, kMarker};
+  row.key = MarkerKey();
+  AppendBe64(row.data, digest);
+  AppendBe64(row.data, generation);
+  return row;
+}
+
+bool ParseMarker(const std::vector<uint8_t>& data, Marker& marker) {
+  if (data.size() != 16) return false;
+  marker = {ReadBe64(data.data()), ReadBe64(data.data() + 8)};
+  return true;
+}
+
+void Plan::Count(const nft::ElementView& element, int64_t change, uint64_t digest) {
+  counts_[Index(element.set.family)][element.set.set] += change;
+  digest_ += digest;
+}
+
+void Plan::Add(const nft::ElementView& element) {
+  transaction_.Add(element);
+  Count(element, 1, RowDigest(element));
+}
+
+void Plan::Delete(const nft::ElementView& element) {
+  transaction_.Delete(element);
+  Count(element, -1, -RowDigest(element));
+}
+
+// An element whose data changes is deleted and added: the kernel has no other way.
+void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
+  const auto by_order = [](const Row& a, const Row& b) { return OrderOf(a) < OrderOf(b); };
+  std::sort(before.begin(), before.end(), by_order);
+  std::sort(after.begin(), after.end(), by_order);
+  auto old_row = before.begin();
+  auto new_row = after.begin();
+  while (old_row != before.end() || new_row != after.end()) {
+    const bool only_old = new_row == after.end() ||
+                          (old_row != before.end() && OrderOf(*old_row) < OrderOf(*new_row));
+    const bool only_new =
+        !only_old && (old_row == before.end() || OrderOf(*new_row) < OrderOf(*old_row));
+    if (only_old) {
+      Delete((old_row++)->view());
+    } else if (only_new) {
+      Add((new_row++)->view());
+    } else {
+      if (!SameContent(*old_row, *new_row)) {
+        Delete(old_row->view());
+        Add(new_row->view());
+      }
+      ++old_row;
+      ++new_row;
+    }
+  }
+}
+
+void Plan::AddSlots(const PortRows* before, const PortRows* after) {
+  const PortRows& port = after != nullptr ? *after : *before;
+  static const std::vector<EndpointAddress> kNone;
+  const auto& old_slots = before != nullptr ? before->slots : kNone;
+  const auto& new_slots = after != nullptr ? after->slots : kNone;
+  const size_t size = std::max(old_slots.size(), new_slots.size());
+  for (size_t i = 0; i < size; ++i) {
+    const bool had = i < old_slots.size();
+    const bool has = i < new_slots.size();
+    if (had && has && old_slots[i] == new_slots[i]) continue;
+    const auto slot = static_cast<uint32_t>(i);
+    if (had) Delete(EndpointRow(port.family, port.group, slot, old_slots[i]).view());
+    if (has) Add(EndpointRow(port.family, port.group, slot, new_slots[i]).view());
+  }
+}
+
+void Plan::AddService(const std::string& key, const ServiceRows* before, const ServiceRows& after) {
+  static const ServiceRows kNothing;
+  const ServiceRows& old_rows = before != nullptr ? *before : kNothing;
+  if (old_rows == after) return;
+
+  absl::flat_hash_map<uint32_t, const PortRows*> old_groups;
+  for (const PortRows& port : old_rows.ports) {
+    if (port.group != 0) old_groups[port.group] = &port;
+  }
+  for (const PortRows& port : after.ports) {
+    if (port.group == 0) continue;
+    const auto old_port = old_groups.find(port.group);
+    AddSlots(old_port == old_groups.end() ? nullptr : old_port->second, &port);
+    if (old_port != old_groups.end()) old_groups.erase(old_port);
+  }
+  for (const auto& [group, port] : old_groups) AddSlots(port, nullptr);
+
+  AddRows(OwnRows(key, old_rows), OwnRows(key, after));
+  CountShared(old_rows, -1);
+  CountShared(after, +1);
+}
+
+void Plan::CountShared(const ServiceRows& service, int32_t change) {
+  for (const Row& row : SharedRows(service)) shared_changes_[SharedKey(row)] += change;
+}
+
+void Plan::FinishShared() {
+  for (const auto& [key, change] : shared_changes_) {
+    const auto found = shared_->find(key);
+    const int32_t before = found == shared_->end() ? 0 : found->second;
+    if (before == 0 && before + change > 0) Add(FromSharedKey(key));
+    if (before > 0 && before + change == 0) Delete(FromSharedKey(key));
+  }
+}
+
+void Plan::AddMarker(const Marker* before, const Marker& after) {
+  for (const Family family : kFamilies) {
+    if (before != nullptr) transaction_.Delete(before->ToRow(family).view());
+    transaction_.Add(after.ToRow(family).view());
+  }
+}
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,246 @@
+#include "proxy/reconcile/loop.h"
+
+#include <algorithm>
+#include <future>
+#include <limits>
+
+namespace svcmap::proxy {
+
+using Clock = std::chrono::steady_clock;
+
+Loop::Loop(Reconciler& reconciler, LoopOptions options)
+    : reconciler_(reconciler), options_(std::move(options)) {}
+
+Loop::~Loop() { Stop(); }
+
+void Loop::Start(bool hold) {
+  hold_ = hold;
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = false;
+    status_.revision = reconciler_.revision();
+  }
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Loop::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Loop::Post(Task task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  wake_.notify_one();
+}
+
+void Loop::Submit(Batch batch) {
+  // std::function wants copies, a batch is only ever moved.
+  auto shared = std::make_shared<Batch>(std::move(batch));
+  const auto now = Clock::now();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stopped_ && !stopping_) {
+      tasks_.push_back([this, shared, now] { Take(std::move(*shared), now); });
+      shared = nullptr;
+    }
+  }
+  if (!shared) {
+    wake_.notify_one();
+  } else if (shared->done) {
+    shared->done({.outcome = BatchResult::Outcome::kFailed,
+                  .error = absl::UnavailableError("the agent is stopping")});
+  }
+}
+
+void Loop::SetInterfaceAddresses(std::vector<IpAddress> addresses) {
+  Post([this, addresses = std::move(addresses)]() mutable {
+    reconciler_.SetInterfaceAddresses(std::move(addresses));
+  });
+}
+
+void Loop::Repair(std::string reason) {
+  Post([this, reason = std::move(reason)] {
+    reconciler_.Invalidate();
+    const std::lock_guard lock(mutex_);
+    ++status_.repairs;
+  });
+}
+
+bool Loop::Call(const std::function<void(Reconciler&)>& fn) {
+  auto done = std::make_shared<std::promise<void>>();
+  std::future<void> finished = done->get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_ || stopping_) return false;
+    tasks_.push_back([this, &fn, done] {
+      fn(reconciler_);
+      done->set_value();
+    });
+  }
+  done.reset();
+  wake_.notify_one();
+  try {
+    finished.get();
+    return true;
+  } catch (const std::future_error&) {
+    return false;  // The loop stopped first and dropped the task.
+  }
+}
+
+LoopStatus Loop::status() const {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+void Loop::Run() {
+  for (;;) {
+    std::deque<Task> tasks;
+    {
+      std::unique_lock lock(mutex_);
+      const auto ready = [this] { return stopping_ || !tasks_.empty(); };
+      const bool pending = !hold_ && reconciler_.Pending();
+      if (!pending) {
+        wake_.wait(lock, ready);
+      } else if (failures_in_row_ > 0) {
+        wake_.wait_until(lock, retry_at_, ready);
+      }
+      tasks.swap(tasks_);
+      if (stopping_) break;
+    }
+    for (Task& task : tasks) task();
+    tasks.clear();
+    const bool due = failures_in_row_ == 0 || Clock::now() >= retry_at_;
+    if (!hold_ && due) SyncOnce();
+  }
+  AnswerAll(BatchResult::Outcome::kFailed, absl::UnavailableError("the agent is stopping"));
+  std::deque<Task> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    dropped.swap(tasks_);
+  }
+}
+
+void Loop::Take(Batch batch, Clock::time_point submitted) {
+  ++sequence_;
+  if (batch.mark == Batch::Mark::kSnapshotBegin) {
+    reconciler_.store().BeginSnapshot();
+    in_snapshot_ = true;
+  }
+  for (const auto& [kind, key] : batch.refused) reconciler_.store().Mention(kind, key);
+  for (const Change& change : batch.changes) reconciler_.store().Apply(change, sequence_);
+  if (batch.mark == Batch::Mark::kSnapshotEnd) {
+    reconciler_.store().EndSnapshot(sequence_);
+    in_snapshot_ = false;
+    hold_ = false;
+  } else if (!in_snapshot_ && !batch.changes.empty()) {
+    hold_ = false;
+    // What replaces something is not cut.
+    cut_allowed_ = cut_allowed_ && reconciler_.applied().services().empty();
+  }
+  if (!batch.done) return;
+  Waiting waiting{sequence_, submitted, std::move(batch.done), {}};
+  waiting.result.outcome = BatchResult::Outcome::kUnchanged;
+  if (hold_) {
+    waiting.result.outcome = BatchResult::Outcome::kHeld;
+    waiting.result.revision = reconciler_.revision();
+    waiting.done(std::move(waiting.result));
+    return;
+  }
+  waiting_.push_back(std::move(waiting));
+}
+
+void Loop::SyncOnce() {
+  if (!reconciler_.Pending()) {
+    Answer({}, Clock::now());
+    return;
+  }
+  const auto started = Clock::now();
+  const size_t limit = cut_allowed_ ? options_.max_elements : std::numeric_limits<size_t>::max();
+  const SyncResult result = reconciler_.Sync(limit);
+  if (result.outcome == SyncResult::Outcome::kFailed) {
+    const auto wait = std::min<std::chrono::milliseconds>(
+        options_.last_retry, options_.first_retry * (1 << std::min(failures_in_row_, 20)));
+    retry_at_ = Clock::now() + wait;
+    ++failures_in_row_;
+    PublishStatus(result);
+    if (failures_in_row_ >= options_.patience) {
+      AnswerAll(BatchResult::Outcome::kFailed, result.error);
+    }
+    return;
+  }
+  failures_in_row_ = 0;
+  if (reconciler_.store().dirty_count() == 0) cut_allowed_ = true;
+  PublishStatus(result);
+  Answer(result, started);
+}
+
+// A batch is answered when no Service that it changed is left to program.
+void Loop::Answer(const SyncResult& result, Clock::time_point started) {
+  const bool committed = result.outcome == SyncResult::Outcome::kCommitted;
+  for (const auto& [sequence, finding] : result.findings) {
+    const auto waiting = std::find_if(waiting_.begin(), waiting_.end(),
+                                      [&](const Waiting& w) { return w.sequence >= sequence; });
+    if (waiting != waiting_.end()) waiting->result.findings.push_back(finding);
+  }
+  for (Waiting& waiting : waiting_) {
+    if (!committed) continue;
+    waiting.result.outcome = BatchResult::Outcome::kCommitted;
+    waiting.result.commit_duration = result.duration;
+    waiting.result.queue_duration = started - waiting.submitted;
+  }
+  const Store::Dirty* first = reconciler_.store().FirstDirty();
+  while (!waiting_.empty() && (first == nullptr || waiting_.front().sequence < first->sequence)) {
+    Waiting waiting = std::move(waiting_.front());
+    waiting_.pop_front();
+    waiting.result.revision = reconciler_.revision();
+    waiting.done(std::move(waiting.result));
+  }
+}
+
+void Loop::AnswerAll(BatchResult::Outcome outcome, const absl::Status& error) {
+  for (Waiting& waiting : waiting_) {
+    waiting.result.outcome = outcome;
+    waiting.result.error = error;
+    waiting.result.revision = reconciler_.revision();
+    waiting.done(std::move(waiting.result));
+  }
+  waiting_.clear();
+}
+
+void Loop::PublishStatus(const SyncResult& result) {
+  LoopStatus status;
+  {
+    const std::lock_guard lock(mutex_);
+    const Store& store = reconciler_.store();
+    status_.state =
+        failures_in_row_ > 0 ? LoopStatus::State::kRetrying : LoopStatus::State::kServing;
+    status_.revision = reconciler_.revision();
+    status_.services = store.service_count();
+    status_.slices = store.slice_count();
+    status_.nodes = store.nodes().size();
+    status_.service_cidrs = store.service_cidrs().size();
+    status_.pending_services = store.dirty_count();
+    status_.elements = reconciler_.applied().counts();
+    status_.last_error = result.error.ok() ? "" : std::string(result.error.message());
+    if (result.outcome == SyncResult::Outcome::kFailed) ++status_.failures;
+    if (result.outcome == SyncResult::Outcome::kCommitted) {
+      ++status_.commits;
+      status_.recreations += result.recreated ? 1 : 0;
+      status_.last_commit_duration = result.duration;
+      status_.last_commit_elements = result.elements;
+      status_.last_commit_time = std::chrono::system_clock::now();
+    }
+    status = status_;
+  }
+  if (options_.on_sync) options_.on_sync(result, status);
+}
+
+}  // namespace svcmap::proxy

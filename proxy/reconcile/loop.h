@@ -1,0 +1,131 @@
+// The one thread that changes anything. Batches of changes come in from any thread; what has come
+// in while a commit was in flight is merged, the latest state of an object wins, and each batch is
+// answered once what it said is in the kernel.
+//
+// A batch is committed whole, in one transaction, together with what it was merged with. Only
+// inside a snapshot, and while nothing is programmed yet, a load is cut into transactions of about
+// `max_elements` so that none holds the kernel for long; a Service is never cut.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "proxy/reconcile/reconciler.h"
+
+namespace svcmap::proxy {
+
+struct BatchResult {
+  enum class Outcome : uint8_t {
+    kCommitted,  // In the kernel.
+    kUnchanged,  // The kernel already was what the batch asks for.
+    kHeld,       // Taken; the rules of the former life serve on until the snapshot ends.
+    kFailed,     // Taken, but the kernel refuses; we go on trying.
+  };
+  Outcome outcome = Outcome::kCommitted;
+  uint64_t revision = 0;
+  std::chrono::nanoseconds commit_duration{0};  // Of the last transaction it was part of.
+  std::chrono::nanoseconds queue_duration{0};   // From Submit to that commit's start.
+  std::vector<Finding> findings;
+  absl::Status error;
+};
+
+struct Batch {
+  enum class Mark : uint8_t { kNone, kSnapshotBegin, kSnapshotEnd };
+  Mark mark = Mark::kNone;
+  std::vector<Change> changes;
+  // Objects that were named but refused: a snapshot must not prune their last good state.
+  std::vector<std::pair<Kind, std::string>> refused;
+  std::function<void(BatchResult)> done;  // Called once, on the loop's thread; must not block.
+};
+
+struct LoopStatus {
+  enum class State : uint8_t { kWaitingForState, kServing, kRetrying };
+  State state = State::kWaitingForState;
+  uint64_t revision = 0;
+  size_t services = 0, slices = 0, nodes = 0, service_cidrs = 0;
+  size_t pending_services = 0;
+  SetCounts elements = {};
+  uint64_t commits = 0, recreations = 0, repairs = 0, failures = 0;
+  std::chrono::nanoseconds last_commit_duration{0};
+  size_t last_commit_elements = 0;
+  std::chrono::system_clock::time_point last_commit_time;
+  std::string last_error;  // Empty when the last sync succeeded.
+};
+
+struct LoopOptions {
+  size_t max_elements = 20000;
+  // Failed syncs in a row before the waiting batches are answered kFailed.
+  int patience = 4;
+  std::chrono::milliseconds first_retry{5};
+  std::chrono::milliseconds last_retry{2000};
+  // Called after each sync that did or tried something, on the loop's thread.
+  std::function<void(const SyncResult&, const LoopStatus&)> on_sync;
+};
+
+class Loop {
+ public:
+  Loop(Reconciler& reconciler, LoopOptions options);
+  ~Loop();  // Stops.
+
+  // `hold`: tables of a former life serve; nothing is written before the first state is complete.
+  void Start(bool hold);
+  // Finishes the commit in flight and answers what waits with kFailed. The rules stay.
+  void Stop();
+
+  void Submit(Batch batch);
+  void SetInterfaceAddresses(std::vector<IpAddress> addresses);
+  // The kernel's tables are no longer ours alone: write them again.
+  void Repair(std::string reason);
+
+  // Runs `fn` on the loop's thread, between two transactions, and waits for it. False once stopped.
+  bool Call(const std::function<void(Reconciler&)>& fn);
+
+  LoopStatus status() const;
+
+ private:
+  struct Waiting {
+    uint64_t sequence;
+    std::chrono::steady_clock::time_point submitted;
+    std::function<void(BatchResult)> done;
+    BatchResult result;
+  };
+  using Task = std::function<void()>;
+
+  void Post(Task task);
+  void Run();
+  void Take(Batch batch, std::chrono::steady_clock::time_point submitted);
+  void SyncOnce();
+  void Answer(const SyncResult& result, std::chrono::steady_clock::time_point started);
+  void AnswerAll(BatchResult::Outcome outcome, const absl::Status& error);
+  void PublishStatus(const SyncResult& result);
+
+  Reconciler& reconciler_;
+  LoopOptions options_;
+
+  // Only on the loop's thread.
+  std::deque<Waiting> waiting_;
+  uint64_t sequence_ = 0;
+  bool hold_ = false;
+  bool in_snapshot_ = false;
+  bool cut_allowed_ = true;
+  int failures_in_row_ = 0;
+  std::chrono::steady_clock::time_point retry_at_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Task> tasks_;
+  bool stopping_ = false;
+  bool stopped_ = true;
+  LoopStatus status_;
+  std::thread thread_;
+};
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,256 @@
+#include "proxy/reconcile/reconciler.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "nft/base/status.h"
+#include "proxy/desired/node.h"
+#include "proxy/desired/service.h"
+
+namespace svcmap::proxy {
+namespace {
+
+// A sized map costs 8 bytes for each of its slots at once, so it starts small. It grows to at least
+// twice what is needed: each growth writes everything again.
+constexpr uint32_t kInitialSize = 1024;
+
+nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
+
+}  // namespace
+
+struct Reconciler::Draft {
+  explicit Draft(const SharedCounts& shared) : plan(shared) {}
+
+  Plan plan;
+  bool recreate = false;
+  std::vector<Store::Dirty> taken;
+  Applied::ServiceChanges services;
+  std::vector<uint32_t> new_groups;
+  std::vector<uint32_t> old_groups;
+  std::vector<Row> node_rows;
+  std::vector<std::pair<uint64_t, Finding>> findings;
+};
+
+Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options)
+    : kernel_(kernel), options_(std::move(options)) {}
+
+void Reconciler::SetInterfaceAddresses(std::vector<IpAddress> addresses) {
+  interfaces_ = std::move(addresses);
+  node_rows_changed_ = true;
+}
+
+bool Reconciler::Pending() const {
+  return recreate_ || store_.dirty_count() > 0 || node_rows_changed_ ||
+         node_version_ != store_.node_version();
+}
+
+absl::StatusOr<bool> Reconciler::Adopt() {
+  bool found = false;
+  Marker newest;
+  for (const Family family : kFamilies) {
+    const auto element = kernel_.ReadElement(MarkerSet(family), MarkerKey().bytes());
+    if (!element.ok()) return element.status();
+    Marker marker;
+    if (!*element || !ParseMarker((*element)->data, marker)) continue;
+    found = true;
+    if (marker.generation > newest.generation) newest = marker;
+  }
+  applied_.Advance(Plan(applied_.shared()), true, {}, {}, newest);
+  return found;
+}
+
+std::vector<Row> Reconciler::NodeRows() const {
+  const auto node = store_.nodes().find(options_.node_name);
+  std::vector<Row> rows = NodePortIpRows(AcceptedNodePortAddresses(
+      options_.node_port_addresses, node == store_.nodes().end() ? nullptr : node->second.get(),
+      interfaces_));
+  std::vector<IpPrefix> prefixes;
+  for (const auto& [name, cidr] : store_.service_cidrs()) {
+    prefixes.insert(prefixes.end(), cidr->cidrs.begin(), cidr->cidrs.end());
+  }
+  for (Row& row : ServiceCidrRows(prefixes)) rows.push_back(std::move(row));
+  return rows;
+}
+
+void Reconciler::AddDirty(Draft& draft, size_t element_limit) {
+  while (store_.FirstDirty() != nullptr &&
+         draft.plan.transaction().element_count() < element_limit) {
+    Store::Dirty dirty = store_.TakeDirty();
+    const ServiceRows* before = applied_.Find(dirty.key);
+    DesiredService desired =
+        MakeDesiredService(store_.Find(dirty.key), store_.claims(), before, groups_);
+    draft.plan.AddService(dirty.key, draft.recreate ? nullptr : before, desired.rows);
+    for (auto [from, to] : {std::pair{&desired.new_groups, &draft.new_groups},
+                            std::pair{&desired.old_groups, &draft.old_groups}}) {
+      to->insert(to->end(), from->begin(), from->end());
+    }
+    for (Finding& finding : desired.findings) {
+      draft.findings.emplace_back(dirty.sequence, std::move(finding));
+    }
+    draft.services.emplace_back(dirty.key, std::move(desired.rows));
+    draft.taken.push_back(std::move(dirty));
+  }
+}
+
+Reconciler::Draft Reconciler::MakeDraft(size_t element_limit) {
+  Draft draft(applied_.shared());
+  draft.node_rows = applied_.node_rows();
+  if (node_rows_changed_ || node_version_ != store_.node_version()) {
+    draft.node_rows = NodeRows();
+    draft.plan.AddRows(applied_.node_rows(), draft.node_rows);
+  }
+  AddDirty(draft, element_limit);
+  draft.plan.FinishShared();
+  return draft;
+}
+
+Reconciler::Draft Reconciler::MakeRecreation() {
+  static const SharedCounts kNone;
+  Draft draft(kNone);
+  draft.recreate = true;
+  draft.node_rows = NodeRows();
+  draft.plan.AddRows({}, draft.node_rows);
+  AddDirty(draft, SIZE_MAX);
+  absl::flat_hash_set<std::string_view> changed;
+  for (const auto& [key, rows] : draft.services) changed.insert(key);
+  for (const auto& [key, rows] : applied_.services()) {
+    if (!changed.contains(std::string_view(key))) draft.plan.AddService(key, nullptr, rows);
+  }
+  draft.plan.FinishShared();
+  nft::Transaction& transaction = draft.plan.transaction();
+  for (const Family family : kFamilies) {
+    transaction.DropTable(family);
+    transaction.CreateTable({family, SizesFor(family, draft.plan.counts())});
+  }
+  return draft;
+}
+
+std::vector<uint32_t> Reconciler::SizesFor(Family family, const SetCounts& counts) const {
+  std::vector<uint32_t> sizes(kSetCount);
+  for (size_t set = 0; set < kSetCount; ++set) {
+    const auto needed = static_cast<uint64_t>(counts[Index(family)][set]);
+    sizes[set] = std::max(kInitialSize, static_cast<uint32_t>(std::bit_ceil(needed * 2)));
+  }
+  return sizes;
+}
+
+bool Reconciler::Fits(const Draft& draft) const {
+  for (const Family family : kFamilies) {
+    for (const SetIndex set : {kServiceIps, kEndpoints}) {
+      const size_t index = Index(family);
+      const int64_t after = applied_.counts()[index][set] + draft.plan.counts()[index][set];
+      if (after > static_cast<int64_t>(sizes_[index][set])) return false;
+    }
+  }
+  return true;
+}
+
+void Reconciler::Undo(Draft& draft) {
+  groups_.Release(draft.new_groups);
+  store_.ReturnDirty(std::move(draft.taken));
+}
+
+SyncResult Reconciler::Sync(size_t element_limit) {
+  SyncResult result;
+  Draft draft = recreate_ ? MakeRecreation() : MakeDraft(element_limit);
+  if (!draft.recreate && !Fits(draft)) {
+    Undo(draft);
+    draft = MakeRecreation();
+  }
+  const uint64_t node_version = store_.node_version();
+  const bool empty = draft.plan.transaction().empty();
+  Marker marker = applied_.marker();
+  if (!empty) {
+    marker.digest = (draft.recreate ? 0 : marker.digest) + draft.plan.digest_change();
+    ++marker.generation;
+    draft.plan.AddMarker(draft.recreate ? nullptr : &applied_.marker(), marker);
+
+    const auto start = std::chrono::steady_clock::now();
+    const nft::ApplyResult applied = kernel_.Apply(draft.plan.transaction());
+    result.duration = std::chrono::steady_clock::now() - start;
+    result.error = Settle(applied, marker);
+    if (!result.error.ok()) {
+      Undo(draft);
+      result.outcome = SyncResult::Outcome::kFailed;
+      return result;
+    }
+    result.outcome = SyncResult::Outcome::kCommitted;
+    result.elements = draft.plan.transaction().element_count();
+    result.recreated = draft.recreate;
+  }
+  if (draft.recreate) {
+    for (const auto& creation : draft.plan.transaction().creations()) {
+      sizes_[Index(creation.family)] = creation.sizes;
+    }
+    recreate_ = false;
+  }
+  applied_.Advance(draft.plan, draft.recreate, std::move(draft.services),
+                   std::move(draft.node_rows), marker);
+  groups_.Release(draft.old_groups);
+  node_rows_changed_ = false;
+  node_version_ = node_version;
+  result.findings = std::move(draft.findings);
+  return result;
+}
+
+// OK if the kernel holds what was attempted. Where the marker cannot tell, or the kernel is not
+// what we thought, everything is written again next time.
+absl::Status Reconciler::Settle(const nft::ApplyResult& result, const Marker& attempted) {
+  switch (result.outcome) {
+    case nft::ApplyOutcome::kCommitted:
+      return absl::OkStatus();
+    case nft::ApplyOutcome::kRejected:
+      // The element was there, or was not: the tables are not what we applied.
+      if (absl::IsNotFound(result.error) || absl::IsAlreadyExists(result.error) ||
+          absl::IsUnavailable(result.error) || absl::IsInvalidArgument(result.error)) {
+        recreate_ = true;
+      }
+      return result.error;
+    case nft::ApplyOutcome::kUnknown:
+      break;
+  }
+  for (const Family family : kFamilies) {
+    const auto element = kernel_.ReadElement(MarkerSet(family), MarkerKey().bytes());
+    Marker marker;
+    const bool known = element.ok() && *element && ParseMarker((*element)->data, marker);
+    if (known && marker == attempted) continue;
+    if (!known || marker != applied_.marker()) recreate_ = true;
+    return Annotate(result.error, known ? "not committed" : "not known to be committed");
+  }
+  return absl::OkStatus();
+}
+
+nft::Transaction Reconciler::AppliedRows() const {
+  static const SharedCounts kNone;
+  Plan plan(kNone);
+  plan.AddRows({}, applied_.node_rows());
+  for (const auto& [key, rows] : applied_.services()) plan.AddService(key, nullptr, rows);
+  plan.FinishShared();
+  plan.AddMarker(nullptr, applied_.marker());
+  return std::move(plan.transaction());
+}
+
+nft::Transaction Reconciler::DesiredRows() {
+  static const SharedCounts kNone;
+  Plan plan(kNone);
+  plan.AddRows({}, NodeRows());
+  std::vector<uint32_t> borrowed;
+  store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
+    DesiredService desired =
+        MakeDesiredService(&entry, store_.claims(), applied_.Find(key), groups_);
+    plan.AddService(key, nullptr, desired.rows);
+    borrowed.insert(borrowed.end(), desired.new_groups.begin(), desired.new_groups.end());
+  });
+  groups_.Release(borrowed);
+  plan.FinishShared();
+  return std::move(plan.transaction());
+}
+
+nft::Transaction Reconciler::PendingRows() {
+  Draft draft = recreate_ ? MakeRecreation() : MakeDraft(SIZE_MAX);
+  nft::Transaction rows = std::move(draft.plan.transaction());
+  Undo(draft);
+  return rows;
+}
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,102 @@
+#include "proxy/state/claims.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace svcmap::proxy {
+namespace {
+
+bool Precedes(const Service& a, const Service& b) {
+  if (a.created_unix_nanos != b.created_unix_nanos) {
+    return a.created_unix_nanos < b.created_unix_nanos;
+  }
+  return a.key < b.key;
+}
+
+IpAddress AnyAddress(Family family) {
+  constexpr uint8_t zero[16] = {};
+  return *IpAddress::FromBytes({zero, family == Family::kIpv4 ? size_t{4} : size_t{16}});
+}
+
+}  // namespace
+
+std::string ClaimKey::ToString() const {
+  const std::string end = std::to_string(port) + "/" + std::string(ProtocolName(protocol));
+  if (node_port) return "nodePort " + end;
+  return (address.family() == Family::kIpv4 ? address.ToString() : "[" + address.ToString() + "]") +
+         ":" + end;
+}
+
+std::vector<ClaimKey> ClaimsOf(const Service& service) {
+  std::vector<ClaimKey> claims;
+  if (!service.proxied) return claims;
+  for (const Family family : kFamilies) {
+    if (!service.cluster_ip[Index(family)]) continue;  // Not in this family at all (S-3).
+    std::vector<IpAddress> addresses = {*service.cluster_ip[Index(family)]};
+    for (const auto* more : {&service.external_ips, &service.load_balancer_ips}) {
+      for (const IpAddress& address : *more) {
+        const bool known =
+            std::find(addresses.begin(), addresses.end(), address) != addresses.end();
+        if (address.family() == family && !known) addresses.push_back(address);
+      }
+    }
+    for (const ServicePort& port : service.ports) {
+      for (const IpAddress& address : addresses) {
+        claims.push_back({address, port.protocol, port.port, false});
+      }
+      if (port.node_port != 0) {
+        claims.push_back({AnyAddress(family), port.protocol, port.node_port, true});
+      }
+    }
+  }
+  return claims;
+}
+
+std::vector<std::string> Claims::Update(const Service* before,
+                                        const std::shared_ptr<const Service>& after) {
+  absl::flat_hash_set<std::string> affected;
+  const std::string& key = before != nullptr ? before->key : after->key;
+
+  const std::vector<ClaimKey> old_claims = before ? ClaimsOf(*before) : std::vector<ClaimKey>();
+  const std::vector<ClaimKey> new_claims = after ? ClaimsOf(*after) : std::vector<ClaimKey>();
+  for (const ClaimKey& claim : old_claims) {
+    const auto contested = losers_.find(claim);
+    const auto owner = owners_.find(claim);
+    if (owner->second->key != key) {  // We were waiting for it.
+      std::erase_if(contested->second, [&](const auto& loser) { return loser->key == key; });
+      if (contested->second.empty()) losers_.erase(contested);
+      continue;
+    }
+    if (contested == losers_.end()) {
+      owners_.erase(owner);
+      continue;
+    }
+    auto next = std::min_element(contested->second.begin(), contested->second.end(),
+                                 [](const auto& a, const auto& b) { return Precedes(*a, *b); });
+    affected.insert((*next)->key);
+    owner->second = *next;
+    contested->second.erase(next);
+    if (contested->second.empty()) losers_.erase(contested);
+  }
+  for (const ClaimKey& claim : new_claims) {
+    const auto [owner, free] = owners_.try_emplace(claim, after);
+    if (free) continue;
+    if (Precedes(*after, *owner->second)) {
+      affected.insert(owner->second->key);
+      losers_[claim].push_back(std::move(owner->second));
+      owner->second = after;
+    } else {
+      losers_[claim].push_back(after);
+    }
+  }
+  affected.erase(key);
+  return {affected.begin(), affected.end()};
+}
+
+const Service* Claims::Owner(const ClaimKey& key) const {
+  const auto found = owners_.find(key);
+  return found == owners_.end() ? nullptr : found->second.get();
+}
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,51 @@
+// Who may have which address and port. Two Services can claim the same one; the oldest wins, then
+// the first by name, whatever the order in which they came (S-16). The others stay without it and
+// are told so.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "proxy/state/objects.h"
+
+namespace svcmap::proxy {
+
+// An (address, protocol, port), or a (protocol, nodePort) in one family.
+struct ClaimKey {
+  IpAddress address;  // Unspecified for a nodePort; its family still counts.
+  Protocol protocol = Protocol::kTcp;
+  uint16_t port = 0;
+  bool node_port = false;
+
+  friend bool operator==(const ClaimKey&, const ClaimKey&) = default;
+  template <typename H>
+  friend H AbslHashValue(H state, const ClaimKey& key) {
+    return H::combine(std::move(state), key.address, key.protocol, key.port, key.node_port);
+  }
+  std::string ToString() const;  // "10.96.0.1:80/TCP", "nodePort 30080/TCP"
+};
+
+// What a Service wants to be reached at, each once; empty if it is not proxied.
+std::vector<ClaimKey> ClaimsOf(const Service& service);
+
+class Claims {
+ public:
+  // Moves the claims of one Service from `before` to `after` (either may be null). Returns the
+  // other Services that won or lost an address by it.
+  std::vector<std::string> Update(const Service* before,
+                                  const std::shared_ptr<const Service>& after);
+
+  // The Service that holds it; null if nobody claims it.
+  const Service* Owner(const ClaimKey& key) const;
+
+ private:
+  // Almost every key has one claimant; only contested ones need a list.
+  absl::flat_hash_map<ClaimKey, std::shared_ptr<const Service>> owners_;
+  absl::flat_hash_map<ClaimKey, std::vector<std::shared_ptr<const Service>>> losers_;
+};
+
+}  // namespace svcmap::proxy

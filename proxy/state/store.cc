@@ -1,0 +1,149 @@
+#include "proxy/state/store.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace svcmap::proxy {
+namespace {
+
+std::string MentionKey(Kind kind, const std::string& key) {
+  return std::string(KindName(kind)) + " " + key;
+}
+
+// Takes an object over into a map by name; false if the map already holds the same.
+template <typename Map, typename Pointer>
+bool Replace(Map& map, const std::string& key, const Pointer& object) {
+  if (!object) return map.erase(key) > 0;
+  auto& held = map[key];
+  const bool same = held && held->message == object->message;
+  held = object;
+  return !same;
+}
+
+}  // namespace
+
+void Store::Apply(const Change& change, uint64_t sequence) {
+  if (!change.removal()) Mention(change.kind, change.key);
+  switch (change.kind) {
+    case Kind::kService:
+      ApplyService(change, sequence);
+      return;
+    case Kind::kEndpointSlice:
+      ApplySlice(change, sequence);
+      return;
+    case Kind::kNode:
+      if (Replace(nodes_, change.key, change.node)) ++node_version_;
+      return;
+    case Kind::kServiceCidr:
+      if (Replace(service_cidrs_, change.key, change.service_cidr)) ++node_version_;
+      return;
+  }
+}
+
+void Store::ApplyService(const Change& change, uint64_t sequence) {
+  if (!change.service && !services_.contains(change.key)) return;
+  ServiceEntry& entry = services_[change.key];
+  if (change.service && entry.service && entry.service->message == change.service->message) return;
+  if (!change.service && !entry.service) return;
+  const std::shared_ptr<const Service> before = std::exchange(entry.service, change.service);
+  service_count_ += (change.service ? 1 : 0);
+  service_count_ -= (before ? 1 : 0);
+  MarkDirty(change.key, sequence);
+  for (const std::string& other : claims_.Update(before.get(), change.service)) {
+    MarkDirty(other, sequence);
+  }
+  DropIfEmpty(change.key);
+}
+
+void Store::ApplySlice(const Change& change, uint64_t sequence) {
+  const auto held = slices_.find(change.key);
+  const std::shared_ptr<const EndpointSlice> before =
+      held == slices_.end() ? nullptr : held->second;
+  const std::shared_ptr<const EndpointSlice>& after = change.slice;
+  if (!before && !after) return;
+  if (before && after && before->message == after->message) return;
+
+  if (before && !before->service_key.empty()) {
+    auto& slices = services_[before->service_key].slices;
+    if (after && after->service_key == before->service_key) {
+      *std::find(slices.begin(), slices.end(), before) = after;
+    } else {
+      std::erase(slices, before);
+      DropIfEmpty(before->service_key);
+    }
+    MarkDirty(before->service_key, sequence);
+  }
+  if (after) {
+    slices_[change.key] = after;
+    if (!after->service_key.empty() && (!before || before->service_key != after->service_key)) {
+      services_[after->service_key].slices.push_back(after);
+      MarkDirty(after->service_key, sequence);
+    }
+  } else {
+    slices_.erase(change.key);
+  }
+}
+
+void Store::DropIfEmpty(const std::string& key) {
+  const auto found = services_.find(key);
+  if (found != services_.end() && !found->second.service && found->second.slices.empty()) {
+    services_.erase(found);
+  }
+}
+
+void Store::MarkDirty(const std::string& key, uint64_t sequence) {
+  if (dirty_keys_.insert(key).second) dirty_.push_back({key, sequence});
+}
+
+Store::Dirty Store::TakeDirty() {
+  Dirty first = std::move(dirty_.front());
+  dirty_.pop_front();
+  dirty_keys_.erase(first.key);
+  return first;
+}
+
+void Store::ReturnDirty(std::vector<Dirty> dirty) {
+  for (auto it = dirty.rbegin(); it != dirty.rend(); ++it) {
+    if (dirty_keys_.insert(it->key).second) dirty_.push_front(std::move(*it));
+  }
+}
+
+void Store::BeginSnapshot() { mentioned_.emplace(); }
+
+void Store::Mention(Kind kind, const std::string& key) {
+  if (mentioned_) mentioned_->insert(MentionKey(kind, key));
+}
+
+void Store::EndSnapshot(uint64_t sequence) {
+  if (!mentioned_) return;
+  const auto mentioned = *std::exchange(mentioned_, std::nullopt);
+  std::vector<Change> removals;
+  const auto collect = [&](Kind kind, const std::string& key) {
+    if (!mentioned.contains(MentionKey(kind, key))) {
+      removals.push_back({.kind = kind, .key = key});
+    }
+  };
+  for (const auto& [key, entry] : services_) {
+    if (entry.service) collect(Kind::kService, key);
+  }
+  for (const auto& [key, slice] : slices_) collect(Kind::kEndpointSlice, key);
+  for (const auto& [key, node] : nodes_) collect(Kind::kNode, key);
+  for (const auto& [key, cidr] : service_cidrs_) collect(Kind::kServiceCidr, key);
+  for (const Change& removal : removals) Apply(removal, sequence);
+}
+
+const ServiceEntry* Store::Find(const std::string& key) const {
+  const auto found = services_.find(key);
+  return found == services_.end() ? nullptr : &found->second;
+}
+
+void Store::ForEachService(
+    const std::function<void(const std::string&, const ServiceEntry&)>& fn) const {
+  for (const auto& [key, entry] : services_) fn(key, entry);
+}
+
+void Store::ForEachSlice(const std::function<void(const EndpointSlice&)>& fn) const {
+  for (const auto& [key, slice] : slices_) fn(*slice);
+}
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,85 @@
+// Everything we were told, by object: the state that the kernel is brought to. Keeps which Services
+// have changed since they were last taken, in the order in which they changed first.
+//
+// Not thread-safe; owned by the reconcile loop. The objects themselves are immutable.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "proxy/state/claims.h"
+#include "proxy/state/objects.h"
+
+namespace svcmap::proxy {
+
+// A Service with its slices. Either may be there without the other (S-28).
+struct ServiceEntry {
+  std::shared_ptr<const Service> service;
+  std::vector<std::shared_ptr<const EndpointSlice>> slices;
+};
+
+class Store {
+ public:
+  // Takes one change over; `sequence` says when, and never decreases. An object equal to the one
+  // held changes nothing.
+  void Apply(const Change& change, uint64_t sequence);
+
+  // Between BeginSnapshot and EndSnapshot applied changes and Mention() say what the snapshot
+  // names; EndSnapshot removes the rest. Beginning again forgets the snapshot that was open.
+  void BeginSnapshot();
+  void Mention(Kind kind, const std::string& key);
+  void EndSnapshot(uint64_t sequence);
+
+  // The Service that changed first, without taking it; nothing when none is left.
+  struct Dirty {
+    std::string key;
+    uint64_t sequence;
+  };
+  const Dirty* FirstDirty() const { return dirty_.empty() ? nullptr : &dirty_.front(); }
+  Dirty TakeDirty();
+  // Puts back what could not be programmed, in front of the others.
+  void ReturnDirty(std::vector<Dirty> dirty);
+  size_t dirty_count() const { return dirty_.size(); }
+
+  const ServiceEntry* Find(const std::string& key) const;
+  const Claims& claims() const { return claims_; }
+  const absl::btree_map<std::string, std::shared_ptr<const Node>>& nodes() const { return nodes_; }
+  const absl::btree_map<std::string, std::shared_ptr<const ServiceCidr>>& service_cidrs() const {
+    return service_cidrs_;
+  }
+  // Grows whenever a Node or a ServiceCIDR changes.
+  uint64_t node_version() const { return node_version_; }
+
+  void ForEachService(const std::function<void(const std::string&, const ServiceEntry&)>& fn) const;
+  void ForEachSlice(const std::function<void(const EndpointSlice&)>& fn) const;
+  size_t service_count() const { return service_count_; }
+  size_t slice_count() const { return slices_.size(); }
+
+ private:
+  void ApplyService(const Change& change, uint64_t sequence);
+  void ApplySlice(const Change& change, uint64_t sequence);
+  void MarkDirty(const std::string& key, uint64_t sequence);
+  void DropIfEmpty(const std::string& key);
+
+  absl::flat_hash_map<std::string, ServiceEntry> services_;
+  absl::flat_hash_map<std::string, std::shared_ptr<const EndpointSlice>> slices_;
+  absl::btree_map<std::string, std::shared_ptr<const Node>> nodes_;
+  absl::btree_map<std::string, std::shared_ptr<const ServiceCidr>> service_cidrs_;
+  size_t service_count_ = 0;
+  uint64_t node_version_ = 0;
+  Claims claims_;
+
+  std::deque<Dirty> dirty_;
+  absl::flat_hash_set<std::string> dirty_keys_;
+  std::optional<absl::flat_hash_set<std::string>>
+      mentioned_;  // "KIND key", while a snapshot is open.
+};
+
+}  // namespace svcmap::proxy
