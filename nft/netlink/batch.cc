@@ -193,9 +193,10 @@ std::optional<size_t> Batch::ElementAt(uint32_t sequence, uint32_t offset) const
   for (const nlattr* attribute : Attributes(header, sizeof(nfgenmsg))) {
     if (mnl_attr_get_type(attribute) != NFTA_SET_ELEM_LIST_ELEMENTS) continue;
     for (const nlattr* element : Attributes(attribute)) {
-      const auto end = reinterpret_cast<const uint8_t*>(mnl_attr_next(element)) -
-                       reinterpret_cast<const uint8_t*>(header);
-      if (offset < end) return index;
+      const auto start = static_cast<size_t>(reinterpret_cast<const uint8_t*>(element) -
+                                             reinterpret_cast<const uint8_t*>(header));
+      if (offset < start) return std::nullopt;  // The table or the set is meant.
+      if (offset < start + mnl_attr_get_len(element)) return index;
       ++index;
     }
   }

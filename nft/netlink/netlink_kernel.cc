@@ -60,6 +60,14 @@ KernelError ReadError(const nlmsghdr* message) {
   return result;
 }
 
+// What ended a dump; 0 if it is complete.
+int DumpError(const nlmsghdr* done) {
+  if (mnl_nlmsg_get_payload_len(done) < sizeof(int)) return 0;
+  int error = 0;
+  std::memcpy(&error, mnl_nlmsg_get_payload(done), sizeof(error));
+  return -error;
+}
+
 absl::Status ToStatus(const KernelError& error, std::string what) {
   if (!error.text.empty()) what += " (" + error.text + ")";
   return ErrnoStatus(error.error, what);
@@ -168,8 +176,12 @@ absl::Status NetlinkKernel::Request(const nlmsghdr* request,
         return error.error == 0 ? absl::OkStatus() : ToStatus(error, "ask nf_tables");
       }
       if (message->nlmsg_type == NLMSG_DONE) {
-        return interrupted ? absl::UnavailableError("a commit disturbed the dump")
-                           : absl::OkStatus();
+        const int error = DumpError(message);
+        // A table that is recreated under a dump ends it early, without the flag.
+        if (interrupted || error == ENOENT) {
+          return absl::UnavailableError("a commit disturbed the dump");
+        }
+        return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "dump nf_tables");
       }
       on_message(message);
     }
@@ -189,14 +201,23 @@ absl::StatusOr<bool> NetlinkKernel::HasTable(Family family) {
 absl::StatusOr<std::vector<Element>> NetlinkKernel::ReadSet(SetRef set) {
   const TableSpec& table = tables_[Index(set.family)];
   absl::Status status;
+  // Dumps of elements never carry NLM_F_DUMP_INTR (Linux 6.18): only the generation id tells
+  // whether a commit came between two parts of one.
   for (int attempt = 0; attempt < kMaxDumpAttempts; ++attempt) {
+    const absl::StatusOr<uint32_t> before = Generation();
+    if (!before.ok()) return before.status();
     alignas(nlmsghdr) uint8_t buffer[512];
     nlmsghdr* request = PrepareRequest(buffer, NFT_MSG_GETSETELEM, set.family, NLM_F_DUMP);
     mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table.name.c_str());
     mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, table.sets[set.set].name.c_str());
     std::vector<Element> elements;
     status = Request(request, [&](const nlmsghdr* message) { ReadElements(message, elements); });
-    if (status.ok()) return elements;
+    if (status.ok()) {
+      const absl::StatusOr<uint32_t> after = Generation();
+      if (!after.ok()) return after.status();
+      if (*after == *before) return elements;
+      status = absl::UnavailableError("a commit disturbed the dump");
+    }
     if (!absl::IsUnavailable(status)) break;
   }
   return Annotate(status, "read set " + table.sets[set.set].name);

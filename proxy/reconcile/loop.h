@@ -61,7 +61,7 @@ struct LoopStatus {
 };
 
 struct LoopOptions {
-  size_t max_elements = 20000;
+  size_t max_elements = 10000;
   // Failed syncs in a row before the waiting batches are answered kFailed.
   int patience = 4;
   std::chrono::milliseconds first_retry{5};

@@ -104,13 +104,13 @@ Reconciler::Draft Reconciler::MakeDraft(size_t element_limit) {
   return draft;
 }
 
-Reconciler::Draft Reconciler::MakeRecreation() {
+Reconciler::Draft Reconciler::MakeRecreation(size_t element_limit) {
   static const SharedCounts kNone;
   Draft draft(kNone);
   draft.recreate = true;
   draft.node_rows = NodeRows();
   draft.plan.AddRows({}, draft.node_rows);
-  AddDirty(draft, SIZE_MAX);
+  AddDirty(draft, element_limit);
   absl::flat_hash_set<std::string_view> changed;
   for (const auto& [key, rows] : draft.services) changed.insert(key);
   for (const auto& [key, rows] : applied_.services()) {
@@ -118,17 +118,35 @@ Reconciler::Draft Reconciler::MakeRecreation() {
   }
   draft.plan.FinishShared();
   nft::Transaction& transaction = draft.plan.transaction();
+  const SetCounts counts = Expected(draft.plan.counts());
   for (const Family family : kFamilies) {
     transaction.DropTable(family);
-    transaction.CreateTable({family, SizesFor(family, draft.plan.counts())});
+    transaction.CreateTable({family, SizesFor(counts[Index(family)])});
   }
   return draft;
 }
 
-std::vector<uint32_t> Reconciler::SizesFor(Family family, const SetCounts& counts) const {
+// What is left to program will follow at once: the maps are made for it, too.
+SetCounts Reconciler::Expected(SetCounts counts) const {
+  store_.ForEachDirty([&](const Store::Dirty& dirty) {
+    const ServiceEntry* entry = store_.Find(dirty.key);
+    if (entry == nullptr || !entry->service) return;
+    const auto ports = static_cast<int64_t>(entry->service->ports.size());
+    for (const auto& slice : entry->slices) {
+      counts[Index(slice->family)][kEndpoints] +=
+          ports * static_cast<int64_t>(slice->endpoints.size());
+    }
+    for (const ClaimKey& claim : ClaimsOf(*entry->service)) {
+      ++counts[Index(claim.address.family())][kServiceIps];
+    }
+  });
+  return counts;
+}
+
+std::vector<uint32_t> Reconciler::SizesFor(const std::array<int64_t, kSetCount>& counts) {
   std::vector<uint32_t> sizes(kSetCount);
   for (size_t set = 0; set < kSetCount; ++set) {
-    const auto needed = static_cast<uint64_t>(counts[Index(family)][set]);
+    const auto needed = static_cast<uint64_t>(counts[set]);
     sizes[set] = std::max(kInitialSize, static_cast<uint32_t>(std::bit_ceil(needed * 2)));
   }
   return sizes;
@@ -152,10 +170,10 @@ void Reconciler::Undo(Draft& draft) {
 
 SyncResult Reconciler::Sync(size_t element_limit) {
   SyncResult result;
-  Draft draft = recreate_ ? MakeRecreation() : MakeDraft(element_limit);
+  Draft draft = recreate_ ? MakeRecreation(element_limit) : MakeDraft(element_limit);
   if (!draft.recreate && !Fits(draft)) {
     Undo(draft);
-    draft = MakeRecreation();
+    draft = MakeRecreation(element_limit);
   }
   const uint64_t node_version = store_.node_version();
   const bool empty = draft.plan.transaction().empty();
@@ -247,7 +265,7 @@ nft::Transaction Reconciler::DesiredRows() {
 }
 
 nft::Transaction Reconciler::PendingRows() {
-  Draft draft = recreate_ ? MakeRecreation() : MakeDraft(SIZE_MAX);
+  Draft draft = recreate_ ? MakeRecreation(SIZE_MAX) : MakeDraft(SIZE_MAX);
   nft::Transaction rows = std::move(draft.plan.transaction());
   Undo(draft);
   return rows;

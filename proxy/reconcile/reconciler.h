@@ -81,10 +81,11 @@ class Reconciler {
   struct Draft;  // A plan with what becomes true when it is committed.
 
   Draft MakeDraft(size_t element_limit);
-  Draft MakeRecreation();
+  Draft MakeRecreation(size_t element_limit);
   void AddDirty(Draft& draft, size_t element_limit);
   bool Fits(const Draft& draft) const;
-  std::vector<uint32_t> SizesFor(Family family, const SetCounts& counts) const;
+  SetCounts Expected(SetCounts counts) const;
+  static std::vector<uint32_t> SizesFor(const std::array<int64_t, kSetCount>& counts);
   std::vector<Row> NodeRows() const;
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
   void Undo(Draft& draft);

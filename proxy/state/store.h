@@ -46,6 +46,10 @@ class Store {
   Dirty TakeDirty();
   // Puts back what could not be programmed, in front of the others.
   void ReturnDirty(std::vector<Dirty> dirty);
+  template <typename Fn>
+  void ForEachDirty(Fn&& fn) const {
+    for (const Dirty& dirty : dirty_) fn(dirty);
+  }
   size_t dirty_count() const { return dirty_.size(); }
 
   const ServiceEntry* Find(const std::string& key) const;
