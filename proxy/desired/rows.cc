@@ -20,9 +20,9 @@ nft::FieldBytes Address(const IpAddress& address) {
   return nft::FieldBytes().Append(address.bytes());
 }
 
-nft::FieldBytes DescriptorOf(const PortRows& port, DispatchKind kind) {
+nft::FieldBytes DescriptorOf(const PortRows& port, const ReachedAt& at) {
   const unsigned pick_class = PickClassFor(static_cast<uint32_t>(port.slots.size()));
-  return Address(Descriptor(port.family, kind, pick_class, port.group));
+  return Address(Descriptor(at.address, at.kind, pick_class, port.group));
 }
 
 }  // namespace
@@ -45,15 +45,8 @@ std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& serv
     for (const ReachedAt& at : port.addresses) {
       Row& row = rows.emplace_back();
       row.set = Ref(port.family, reachable ? kServiceIps : kNoEndpointServices);
-      row.key = ProtocolAndPort(Address(at.address), port.protocol, port.port);
-      if (reachable) row.data = DescriptorOf(port, at.kind);
-      row.comment = comment;
-    }
-    if (port.node_port != 0) {
-      Row& row = rows.emplace_back();
-      row.set = Ref(port.family, reachable ? kServiceNodePorts : kNoEndpointNodePorts);
-      row.key = ProtocolAndPort({}, port.protocol, port.node_port);
-      if (reachable) row.data = DescriptorOf(port, DispatchKind::kExternal);
+      row.key = ProtocolAndPort(Address(at.address), port.protocol, at.port);
+      if (reachable) row.data = DescriptorOf(port, at);
       row.comment = comment;
     }
   }

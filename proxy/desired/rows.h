@@ -13,9 +13,10 @@
 
 namespace svcmap::proxy {
 
-// An address that the port is reached at.
+// Where the port is reached: at one of its Service's addresses, or at a node's with its nodePort.
 struct ReachedAt {
   IpAddress address;
+  uint16_t port = 0;
   DispatchKind kind = DispatchKind::kPlain;
 
   friend bool operator==(const ReachedAt&, const ReachedAt&) = default;
@@ -27,7 +28,6 @@ struct PortRows {
   std::string name;  // Of the port; may be empty.
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
-  uint16_t node_port = 0;            // 0: none, or another Service's.
   std::vector<ReachedAt> addresses;  // Without those that are another Service's.
   uint32_t group = 0;                // Its number in the endpoints map; 0: no endpoints.
   std::vector<EndpointAddress> slots;
@@ -59,7 +59,7 @@ struct Row {
 // and a hash of the whole.
 std::string ServiceComment(const std::string& service_key, const std::string& port_name);
 
-// Rows that belong to this Service alone: service-ips, service-nodeports, no-endpoint-*.
+// Rows that belong to this Service alone: service-ips or no-endpoint-services.
 std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& service);
 
 // Rows that other Services may contribute as well: cluster-ips, hairpin-connections.

@@ -19,11 +19,11 @@ const PortRows* FindPort(const ServiceRows* service, Family family, const Servic
 
 class Builder {
  public:
-  Builder(const ServiceEntry& entry, const Claims& claims, const ServiceRows* before,
+  Builder(const ServiceEntry& entry, const DesiredContext& context, const ServiceRows* before,
           GroupAllocator& groups)
       : entry_(entry),
         service_(*entry.service),
-        claims_(claims),
+        context_(context),
         before_(before),
         groups_(groups) {}
 
@@ -47,11 +47,7 @@ class Builder {
     for (const IpAddress& address : service_.load_balancer_ips) {
       AddAddress(rows, address, DispatchKind::kExternal, "status.loadBalancer.ingress");
     }
-    if (port.node_port != 0) {
-      IpAddress any = *service_.cluster_ip[Index(family)];
-      const ClaimKey claim{IpPrefix(any, 0).address(), port.protocol, port.node_port, true};
-      if (Owns(claim, "spec.ports.nodePort")) rows.node_port = port.node_port;
-    }
+    if (port.node_port != 0) AddNodePort(rows, port.node_port);
     AddEndpoints(rows, port);
     desired_.rows.ports.push_back(std::move(rows));
   }
@@ -62,12 +58,22 @@ class Builder {
                                    [&](const ReachedAt& at) { return at.address == address; });
     if (known) return;  // The first role wins: a clusterIP stays one.
     if (Owns({address, rows.protocol, rows.port, false}, field)) {
-      rows.addresses.push_back({address, kind});
+      rows.addresses.push_back({address, rows.port, kind});
+    }
+  }
+
+  // An address that a Service claims with that port for itself beats the nodePort (S-94).
+  void AddNodePort(PortRows& rows, uint16_t node_port) {
+    if (!Owns(NodePortClaim(rows.family, rows.protocol, node_port), "spec.ports.nodePort")) return;
+    for (const IpAddress& address : context_.node_port_addresses) {
+      if (address.family() != rows.family) continue;
+      if (context_.claims.Owner({address, rows.protocol, node_port, false}) != nullptr) continue;
+      rows.addresses.push_back({address, node_port, DispatchKind::kExternal});
     }
   }
 
   bool Owns(const ClaimKey& claim, const char* field) {
-    const Service* owner = claims_.Owner(claim);
+    const Service* owner = context_.claims.Owner(claim);
     if (owner != nullptr && owner->key == service_.key) return true;
     desired_.findings.push_back({.severity = Finding::Severity::kWarning,
                                  .kind = Kind::kService,
@@ -120,7 +126,7 @@ class Builder {
 
   const ServiceEntry& entry_;
   const Service& service_;
-  const Claims& claims_;
+  const DesiredContext& context_;
   const ServiceRows* before_;
   GroupAllocator& groups_;
   DesiredService desired_;
@@ -128,11 +134,11 @@ class Builder {
 
 }  // namespace
 
-DesiredService MakeDesiredService(const ServiceEntry* entry, const Claims& claims,
+DesiredService MakeDesiredService(const ServiceEntry* entry, const DesiredContext& context,
                                   const ServiceRows* before, GroupAllocator& groups) {
   DesiredService desired;
   if (entry != nullptr && entry->service && entry->service->proxied) {
-    desired = Builder(*entry, claims, before, groups).Build();
+    desired = Builder(*entry, context, before, groups).Build();
   }
   if (before != nullptr) {
     for (const PortRows& old : before->ports) {

@@ -17,9 +17,15 @@ struct DesiredService {
   std::vector<Finding> findings;     // What of the Service is not programmed, and why.
 };
 
+// What all Services depend on.
+struct DesiredContext {
+  const Claims& claims;
+  const std::vector<IpAddress>& node_port_addresses;  // Where nodePorts are accepted.
+};
+
 // `entry` may be null (the Service is gone) and so may `before` (what is applied of it). Slots and
 // groups of ports that stay are kept, so that only what changed differs.
-DesiredService MakeDesiredService(const ServiceEntry* entry, const Claims& claims,
+DesiredService MakeDesiredService(const ServiceEntry* entry, const DesiredContext& context,
                                   const ServiceRows* before, GroupAllocator& groups);
 
 }  // namespace svcmap::proxy

@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "nft/base/status.h"
-#include "proxy/desired/node.h"
 #include "proxy/desired/service.h"
+#include "proxy/desired/service_cidrs.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -36,11 +36,11 @@ Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options)
 
 void Reconciler::SetInterfaceAddresses(std::vector<IpAddress> addresses) {
   interfaces_ = std::move(addresses);
-  node_rows_changed_ = true;
+  node_changed_ = true;
 }
 
 bool Reconciler::Pending() const {
-  return recreate_ || store_.dirty_count() > 0 || node_rows_changed_ ||
+  return recreate_ || store_.dirty_count() > 0 || node_changed_ ||
          node_version_ != store_.node_version();
 }
 
@@ -59,26 +59,34 @@ absl::StatusOr<bool> Reconciler::Adopt() {
   return found;
 }
 
-std::vector<Row> Reconciler::NodeRows() const {
-  const auto node = store_.nodes().find(options_.node_name);
-  std::vector<Row> rows = NodePortIpRows(AcceptedNodePortAddresses(
-      options_.node_port_addresses, node == store_.nodes().end() ? nullptr : node->second.get(),
-      interfaces_));
+std::vector<Row> Reconciler::ServiceCidrs() const {
   std::vector<IpPrefix> prefixes;
   for (const auto& [name, cidr] : store_.service_cidrs()) {
     prefixes.insert(prefixes.end(), cidr->cidrs.begin(), cidr->cidrs.end());
   }
-  for (Row& row : ServiceCidrRows(prefixes)) rows.push_back(std::move(row));
-  return rows;
+  return ServiceCidrRows(prefixes);
+}
+
+// When the addresses change on which nodePorts are accepted, all Services with one are written
+// again: the one change that costs more than itself, and it is rare.
+void Reconciler::FollowNode() {
+  if (!node_changed_ && node_version_ == store_.node_version()) return;
+  const auto node = store_.nodes().find(options_.node_name);
+  std::vector<IpAddress> accepted = AcceptedNodePortAddresses(
+      options_.node_port_addresses, node == store_.nodes().end() ? nullptr : node->second.get(),
+      interfaces_);
+  if (accepted == node_port_addresses_) return;
+  node_port_addresses_ = std::move(accepted);
+  store_.MarkNodePortServicesDirty();
 }
 
 void Reconciler::AddDirty(Draft& draft, size_t element_limit) {
+  const DesiredContext context{store_.claims(), node_port_addresses_};
   while (store_.FirstDirty() != nullptr &&
          draft.plan.transaction().element_count() < element_limit) {
     Store::Dirty dirty = store_.TakeDirty();
     const ServiceRows* before = applied_.Find(dirty.key);
-    DesiredService desired =
-        MakeDesiredService(store_.Find(dirty.key), store_.claims(), before, groups_);
+    DesiredService desired = MakeDesiredService(store_.Find(dirty.key), context, before, groups_);
     draft.plan.AddService(dirty.key, draft.recreate ? nullptr : before, desired.rows);
     for (auto [from, to] : {std::pair{&desired.new_groups, &draft.new_groups},
                             std::pair{&desired.old_groups, &draft.old_groups}}) {
@@ -95,8 +103,8 @@ void Reconciler::AddDirty(Draft& draft, size_t element_limit) {
 Reconciler::Draft Reconciler::MakeDraft(size_t element_limit) {
   Draft draft(applied_.shared());
   draft.node_rows = applied_.node_rows();
-  if (node_rows_changed_ || node_version_ != store_.node_version()) {
-    draft.node_rows = NodeRows();
+  if (node_version_ != store_.node_version()) {
+    draft.node_rows = ServiceCidrs();
     draft.plan.AddRows(applied_.node_rows(), draft.node_rows);
   }
   AddDirty(draft, element_limit);
@@ -108,7 +116,7 @@ Reconciler::Draft Reconciler::MakeRecreation(size_t element_limit) {
   static const SharedCounts kNone;
   Draft draft(kNone);
   draft.recreate = true;
-  draft.node_rows = NodeRows();
+  draft.node_rows = ServiceCidrs();
   draft.plan.AddRows({}, draft.node_rows);
   AddDirty(draft, element_limit);
   absl::flat_hash_set<std::string_view> changed;
@@ -170,6 +178,7 @@ void Reconciler::Undo(Draft& draft) {
 
 SyncResult Reconciler::Sync(size_t element_limit) {
   SyncResult result;
+  FollowNode();
   Draft draft = recreate_ ? MakeRecreation(element_limit) : MakeDraft(element_limit);
   if (!draft.recreate && !Fits(draft)) {
     Undo(draft);
@@ -205,7 +214,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   applied_.Advance(draft.plan, draft.recreate, std::move(draft.services),
                    std::move(draft.node_rows), marker);
   groups_.Release(draft.old_groups);
-  node_rows_changed_ = false;
+  node_changed_ = false;
   node_version_ = node_version;
   result.findings = std::move(draft.findings);
   return result;
@@ -249,13 +258,14 @@ nft::Transaction Reconciler::AppliedRows() const {
 }
 
 nft::Transaction Reconciler::DesiredRows() {
+  FollowNode();
   static const SharedCounts kNone;
   Plan plan(kNone);
-  plan.AddRows({}, NodeRows());
+  plan.AddRows({}, ServiceCidrs());
+  const DesiredContext context{store_.claims(), node_port_addresses_};
   std::vector<uint32_t> borrowed;
   store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
-    DesiredService desired =
-        MakeDesiredService(&entry, store_.claims(), applied_.Find(key), groups_);
+    DesiredService desired = MakeDesiredService(&entry, context, applied_.Find(key), groups_);
     plan.AddService(key, nullptr, desired.rows);
     borrowed.insert(borrowed.end(), desired.new_groups.begin(), desired.new_groups.end());
   });
@@ -265,6 +275,7 @@ nft::Transaction Reconciler::DesiredRows() {
 }
 
 nft::Transaction Reconciler::PendingRows() {
+  FollowNode();
   Draft draft = recreate_ ? MakeRecreation(SIZE_MAX) : MakeDraft(SIZE_MAX);
   nft::Transaction rows = std::move(draft.plan.transaction());
   Undo(draft);

@@ -86,7 +86,8 @@ class Reconciler {
   bool Fits(const Draft& draft) const;
   SetCounts Expected(SetCounts counts) const;
   static std::vector<uint32_t> SizesFor(const std::array<int64_t, kSetCount>& counts);
-  std::vector<Row> NodeRows() const;
+  std::vector<Row> ServiceCidrs() const;
+  void FollowNode();
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
   void Undo(Draft& draft);
 
@@ -98,7 +99,8 @@ class Reconciler {
   std::vector<IpAddress> interfaces_;
   std::array<std::vector<uint32_t>, 2> sizes_;  // Of the sized sets, as created.
   bool recreate_ = true;
-  bool node_rows_changed_ = true;
+  std::vector<IpAddress> node_port_addresses_;  // Accepted now.
+  bool node_changed_ = true;
   uint64_t node_version_ = 0;
 };
 

@@ -26,6 +26,16 @@ const std::array<uint32_t, kMaxPickClass + 1>& Capacities() {
   return capacities;
 }
 
+constexpr size_t kNeutralWord = 10;  // Byte offset in an IPv6 descriptor.
+
+// The one's complement sum of the 16-bit words, folded to 16 bits.
+uint32_t FoldedSum(std::span<const uint8_t> bytes) {
+  uint32_t sum = 0;
+  for (size_t i = 0; i + 1 < bytes.size(); i += 2) sum += bytes[i] << 8 | bytes[i + 1];
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  return sum;
+}
+
 }  // namespace
 
 uint32_t PickCapacity(unsigned pick_class) { return Capacities()[pick_class]; }
@@ -36,16 +46,26 @@ unsigned PickClassFor(uint32_t endpoints) {
   return static_cast<unsigned>(found - capacities.begin());
 }
 
-IpAddress Descriptor(Family family, DispatchKind kind, unsigned pick_class, uint32_t group) {
+IpAddress Descriptor(const IpAddress& address, DispatchKind kind, unsigned pick_class,
+                     uint32_t group) {
   std::array<uint8_t, 16> bytes = {};
-  const size_t size = family == Family::kIpv4 ? 4 : 16;
+  const size_t size = address.size();
   for (size_t i = 0; i < 4; ++i) bytes[size - 1 - i] = static_cast<uint8_t>(group >> (8 * i));
   bytes[0] = DescriptorByte(kind, pick_class);
+  if (address.family() == Family::kIpv6) {
+    // One's complement: subtracting is adding the complement.
+    const uint32_t word = FoldedSum(address.bytes()) + (0xffff - FoldedSum(bytes));
+    const uint32_t folded = (word & 0xffff) + (word >> 16);
+    bytes[kNeutralWord] = static_cast<uint8_t>(folded >> 8);
+    bytes[kNeutralWord + 1] = static_cast<uint8_t>(folded);
+  }
   return *IpAddress::FromBytes({bytes.data(), size});
 }
 
 IpPrefix DescriptorPrefix(Family family, DispatchKind kind) {
-  return IpPrefix(Descriptor(family, kind, 0, 0), 2);
+  std::array<uint8_t, 16> bytes = {DescriptorByte(kind, 0)};
+  const size_t size = family == Family::kIpv4 ? 4 : 16;
+  return IpPrefix(*IpAddress::FromBytes({bytes.data(), size}), 2);
 }
 
 }  // namespace svcmap::proxy

@@ -18,16 +18,8 @@ using nft::RuleBuilder;
 constexpr int kSizeClassDraws = 8;
 
 constexpr std::string_view kSetNames[kSetCount] = {
-    "marker",
-    "cluster-ips",
-    "nodeport-ips",
-    "service-cidrs",
-    "service-ips",
-    "service-nodeports",
-    "endpoints",
-    "no-endpoint-services",
-    "no-endpoint-nodeports",
-    "hairpin-connections",
+    "marker",    "cluster-ips",          "service-cidrs",       "service-ips",
+    "endpoints", "no-endpoint-services", "hairpin-connections",
 };
 
 NamedSet Named(SetIndex set) { return {set, kSetNames[set]}; }
@@ -99,21 +91,17 @@ std::vector<nft::SetSpec> MakeSets(Family family) {
   const bool v4 = family == Family::kIpv4;
   const Field address = v4 ? Field::kIpv4Addr : Field::kIpv6Addr;
   const std::vector<Field> service = {address, Field::kInetProto, Field::kInetService};
-  const std::vector<Field> node_port = {Field::kInetProto, Field::kInetService};
 
   std::vector<nft::SetSpec> sets(kSetCount);
   for (size_t i = 0; i < kSetCount; ++i) sets[i].name = kSetNames[i];
   sets[kMarker].key = {Field::kMark};
   sets[kMarker].data = {Field::kIpv6Addr};
   sets[kClusterIps].key = {address};
-  sets[kNodePortIps].key = {address};
   sets[kServiceCidrs].key = {address};
   sets[kServiceCidrs].interval = true;
   sets[kServiceIps].key = service;
   sets[kServiceIps].data = {address};
   sets[kServiceIps].sized = true;
-  sets[kServiceNodePorts].key = node_port;
-  sets[kServiceNodePorts].data = {address};
   sets[kEndpoints].key = {v4 ? Field::kRaw24 : Field::kRaw32, Field::kSlot};
   sets[kEndpoints].data = {address, Field::kInetService};
   sets[kEndpoints].sized = true;
@@ -122,7 +110,6 @@ std::vector<nft::SetSpec> MakeSets(Family family) {
                                  " daddr . th dport";
   sets[kEndpoints].userdata = EndpointsUserdata(family);
   sets[kNoEndpointServices].key = service;
-  sets[kNoEndpointNodePorts].key = node_port;
   sets[kHairpinConnections].key = {address, address, Field::kInetProto, Field::kInetService};
   return sets;
 }
@@ -156,8 +143,7 @@ std::vector<nft::ChainSpec> MakeChains() {
       {"dispatch", "a descriptor is in the destination: every path ends in dnat or drop", {}},
       {"external", "KUBE-EXT: masquerade, then pick", {}},
       {"mark-masq", "KUBE-MARK-MASQ", {}},
-      {"service-endpoints-check", "Services without endpoints", {}},
-      {"nodeport-endpoints-check", "nodePorts without endpoints", {}},
+      {"service-endpoints-check", "KUBE-SERVICES (filter): without endpoints", {}},
       {"cluster-ips-check", "clusterIPs: wrong port, not allocated", {}},
       {"pick-first", "no draw hit an endpoint: the first one", {}},
   };
@@ -206,7 +192,6 @@ void AddPickRules(RuleList& rules) {
 
 void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) {
   const nft::Key service = {KeyPart::kDestination, KeyPart::kProtocol, KeyPart::kDestinationPort};
-  const nft::Key node_port = {KeyPart::kProtocol, KeyPart::kDestinationPort};
   rules.Add(rules.In("nat-prerouting").Jump("services"));
   rules.Add(rules.In("nat-output").Jump("services"));
 
@@ -217,11 +202,6 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
                   .Jump("mark-masq"));
   }
   rules.Add(rules.In("services").RewriteDestination(service, Named(kServiceIps)).Goto("dispatch"));
-  rules.Add(rules.In("services")
-                .In({KeyPart::kDestination}, Named(kNodePortIps))
-                .RewriteDestination(node_port, Named(kServiceNodePorts))
-                .Goto("dispatch"));
-
   rules.Add(rules.In("dispatch").GotoByFirstDestinationByte(PickVerdicts(DispatchKind::kPlain)));
   rules.Add(rules.In("dispatch")
                 .DestinationIn(DescriptorPrefix(family, DispatchKind::kExternal))
@@ -248,7 +228,6 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
 
 // Only new connections are looked at: established flows are never cut (S-101).
 void AddFilterRules(RuleList& rules) {
-  rules.Add(rules.In("filter-input").ConntrackNew().Jump("nodeport-endpoints-check"));
   rules.Add(rules.In("filter-input").ConntrackNew().Jump("service-endpoints-check"));
   for (const std::string_view chain : {"filter-forward", "filter-output"}) {
     rules.Add(rules.In(chain).ConntrackNew().Jump("service-endpoints-check"));
@@ -257,10 +236,6 @@ void AddFilterRules(RuleList& rules) {
   rules.Add(rules.In("service-endpoints-check")
                 .In({KeyPart::kDestination, KeyPart::kProtocol, KeyPart::kDestinationPort},
                     Named(kNoEndpointServices))
-                .RejectPortUnreachable());
-  rules.Add(rules.In("nodeport-endpoints-check")
-                .In({KeyPart::kDestination}, Named(kNodePortIps))
-                .In({KeyPart::kProtocol, KeyPart::kDestinationPort}, Named(kNoEndpointNodePorts))
                 .RejectPortUnreachable());
   rules.Add(rules.In("cluster-ips-check")
                 .In({KeyPart::kDestination}, Named(kClusterIps))

@@ -16,16 +16,13 @@ inline constexpr uint32_t kMasqueradeMark = 0x4000;  // S-99
 
 // The sets of the table, in the order of creation; names as in kube-proxy's nftables mode (S-139).
 enum SetIndex : uint8_t {
-  kMarker,               // mark 1 : generation and digest of what the table holds
-  kClusterIps,           // address; every clusterIP in use
-  kNodePortIps,          // address; where nodePorts are accepted
-  kServiceCidrs,         // address ranges
-  kServiceIps,           // address . protocol . port : descriptor
-  kServiceNodePorts,     // protocol . port : descriptor
-  kEndpoints,            // group . slot : address . port
-  kNoEndpointServices,   // address . protocol . port; rejected
-  kNoEndpointNodePorts,  // protocol . port; rejected
-  kHairpinConnections,   // address . address . protocol . port of local endpoints
+  kMarker,              // mark 1 : digest and generation of what the table holds
+  kClusterIps,          // address; every clusterIP in use
+  kServiceCidrs,        // address ranges
+  kServiceIps,          // address . protocol . port : descriptor; node ports, too
+  kEndpoints,           // group . slot : address . port
+  kNoEndpointServices,  // address . protocol . port; rejected
+  kHairpinConnections,  // address . address . protocol . port of local endpoints
   kSetCount,
 };
 

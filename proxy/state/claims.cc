@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/container/flat_hash_set.h"
-
 namespace svcmap::proxy {
 namespace {
 
@@ -20,6 +18,10 @@ IpAddress AnyAddress(Family family) {
 }
 
 }  // namespace
+
+ClaimKey NodePortClaim(Family family, Protocol protocol, uint16_t node_port) {
+  return {AnyAddress(family), protocol, node_port, true};
+}
 
 std::string ClaimKey::ToString() const {
   const std::string end = std::to_string(port) + "/" + std::string(ProtocolName(protocol));
@@ -46,11 +48,18 @@ std::vector<ClaimKey> ClaimsOf(const Service& service) {
         claims.push_back({address, port.protocol, port.port, false});
       }
       if (port.node_port != 0) {
-        claims.push_back({AnyAddress(family), port.protocol, port.node_port, true});
+        claims.push_back(NodePortClaim(family, port.protocol, port.node_port));
       }
     }
   }
   return claims;
+}
+
+// Services whose node port gives way to `claim`, or comes back when it goes.
+void Claims::AddNodePortOwner(const ClaimKey& claim, absl::flat_hash_set<std::string>& to) const {
+  if (claim.node_port) return;
+  const Service* owner = Owner(NodePortClaim(claim.address.family(), claim.protocol, claim.port));
+  if (owner != nullptr) to.insert(owner->key);
 }
 
 std::vector<std::string> Claims::Update(const Service* before,
@@ -61,6 +70,7 @@ std::vector<std::string> Claims::Update(const Service* before,
   const std::vector<ClaimKey> old_claims = before ? ClaimsOf(*before) : std::vector<ClaimKey>();
   const std::vector<ClaimKey> new_claims = after ? ClaimsOf(*after) : std::vector<ClaimKey>();
   for (const ClaimKey& claim : old_claims) {
+    AddNodePortOwner(claim, affected);
     const auto contested = losers_.find(claim);
     const auto owner = owners_.find(claim);
     if (owner->second->key != key) {  // We were waiting for it.
@@ -80,6 +90,7 @@ std::vector<std::string> Claims::Update(const Service* before,
     if (contested->second.empty()) losers_.erase(contested);
   }
   for (const ClaimKey& claim : new_claims) {
+    AddNodePortOwner(claim, affected);
     const auto [owner, free] = owners_.try_emplace(claim, after);
     if (free) continue;
     if (Precedes(*after, *owner->second)) {

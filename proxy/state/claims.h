@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "proxy/state/objects.h"
 
 namespace svcmap::proxy {
@@ -29,6 +30,8 @@ struct ClaimKey {
   std::string ToString() const;  // "10.96.0.1:80/TCP", "nodePort 30080/TCP"
 };
 
+ClaimKey NodePortClaim(Family family, Protocol protocol, uint16_t node_port);
+
 // What a Service wants to be reached at, each once; empty if it is not proxied.
 std::vector<ClaimKey> ClaimsOf(const Service& service);
 
@@ -43,6 +46,8 @@ class Claims {
   const Service* Owner(const ClaimKey& key) const;
 
  private:
+  void AddNodePortOwner(const ClaimKey& claim, absl::flat_hash_set<std::string>& to) const;
+
   // Almost every key has one claimant; only contested ones need a list.
   absl::flat_hash_map<ClaimKey, std::shared_ptr<const Service>> owners_;
   absl::flat_hash_map<ClaimKey, std::vector<std::shared_ptr<const Service>>> losers_;

@@ -108,6 +108,18 @@ void Store::ReturnDirty(std::vector<Dirty> dirty) {
   }
 }
 
+// They go first: what has no sequence of its own keeps no batch waiting behind it.
+void Store::MarkNodePortServicesDirty() {
+  std::vector<Dirty> dirty;
+  for (const auto& [key, entry] : services_) {
+    const bool node_port =
+        entry.service && std::any_of(entry.service->ports.begin(), entry.service->ports.end(),
+                                     [](const ServicePort& port) { return port.node_port != 0; });
+    if (node_port) dirty.push_back({key, 0});
+  }
+  ReturnDirty(std::move(dirty));
+}
+
 void Store::BeginSnapshot() { mentioned_.emplace(); }
 
 void Store::Mention(Kind kind, const std::string& key) {

@@ -46,6 +46,9 @@ class Store {
   Dirty TakeDirty();
   // Puts back what could not be programmed, in front of the others.
   void ReturnDirty(std::vector<Dirty> dirty);
+  // Walks all Services.
+  void MarkNodePortServicesDirty();
+
   template <typename Fn>
   void ForEachDirty(Fn&& fn) const {
     for (const Dirty& dirty : dirty_) fn(dirty);

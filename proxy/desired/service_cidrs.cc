@@ -1,4 +1,4 @@
-#include "proxy/desired/node.h"
+#include "proxy/desired/service_cidrs.h"
 
 #include <algorithm>
 #include <array>
@@ -19,9 +19,9 @@ std::optional<IpAddress> Next(const IpAddress& address) {
   return std::nullopt;
 }
 
-Row AddressRow(SetIndex set, const IpAddress& address, bool interval_end) {
+Row BoundRow(const IpAddress& address, bool interval_end) {
   Row row;
-  row.set = {address.family(), set};
+  row.set = {address.family(), kServiceCidrs};
   row.key.Append(address.bytes());
   row.interval_end = interval_end;
   return row;
@@ -50,18 +50,10 @@ std::vector<Row> ServiceCidrRows(const std::vector<IpPrefix>& prefixes) {
   }
   std::vector<Row> rows;
   for (const Range& range : merged) {
-    rows.push_back(AddressRow(kServiceCidrs, range.first, false));
+    rows.push_back(BoundRow(range.first, false));
     if (const std::optional<IpAddress> behind = Next(range.last)) {
-      rows.push_back(AddressRow(kServiceCidrs, *behind, true));
+      rows.push_back(BoundRow(*behind, true));
     }
-  }
-  return rows;
-}
-
-std::vector<Row> NodePortIpRows(const std::vector<IpAddress>& addresses) {
-  std::vector<Row> rows;
-  for (const IpAddress& address : addresses) {
-    rows.push_back(AddressRow(kNodePortIps, address, false));
   }
   return rows;
 }

@@ -1,4 +1,4 @@
-// The rows that do not come from Services: node addresses and service address ranges. Pure.
+// The rows that do not come from Services: the address ranges that Services get theirs from. Pure.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,5 @@ namespace svcmap::proxy {
 // The union of `prefixes` as disjoint ranges, each a start and, unless it reaches the last address,
 // an element for the address behind it.
 std::vector<Row> ServiceCidrRows(const std::vector<IpPrefix>& prefixes);
-
-std::vector<Row> NodePortIpRows(const std::vector<IpAddress>& addresses);
 
 }  // namespace svcmap::proxy
