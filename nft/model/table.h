@@ -20,9 +20,11 @@ struct SetSpec {
   // False: the kernel keeps a resizable hash table. True: created with a size and a fixed hash
   // table, which loads and looks up faster, but must be rebuilt to grow.
   bool sized = false;
-  // For keys that no nft type names: the typeof text, and the same as the user data that nft 1.0.6
-  // reads it back from. Both empty: "type ..." is printed from `key` and `data`.
+  // For keys that no nft type names: the typeof text. Empty: "type ..." is printed from `key` and
+  // `data`.
   std::string typeof_text;
+  // What nft 1.0.6 stores with such a set and needs to list it: the typeof text in a form of its
+  // own, and the byte order of a kMark key. Empty where all fields are named and in network order.
   std::vector<uint8_t> userdata;
 };
 

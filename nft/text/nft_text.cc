@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <optional>
-#include <tuple>
 #include <utility>
 
+#include "nft/text/field_order.h"
 #include "nft/text/range_text.h"
 
 namespace svcmap::nft {
@@ -188,8 +188,9 @@ std::string TransactionText(const TableSpecs& tables, const Transaction& transac
 
 std::string ElementsText(const SetSpec& set, std::vector<Element> elements) {
   // Where one range ends and the next one starts, the end comes first.
-  std::sort(elements.begin(), elements.end(), [](const Element& a, const Element& b) {
-    return std::tie(a.key, b.interval_end) < std::tie(b.key, a.interval_end);
+  std::sort(elements.begin(), elements.end(), [&](const Element& a, const Element& b) {
+    const int order = CompareFields(set.key, a.key, b.key);
+    return order != 0 ? order < 0 : a.interval_end && !b.interval_end;
   });
   std::string text;
   for (size_t i = 0; i < elements.size(); ++i) {

@@ -1,6 +1,19 @@
 #include "proxy/reconcile/applied.h"
 
+#include <algorithm>
+
 namespace svcmap::proxy {
+
+namespace {
+
+size_t ServicePorts(const ServiceRows* service) {
+  if (service == nullptr) return 0;
+  size_t count[2] = {};
+  for (const PortRows& port : service->ports) ++count[Index(port.family)];
+  return std::max(count[0], count[1]);
+}
+
+}  // namespace
 
 void Applied::Advance(const Plan& plan, bool recreated, ServiceChanges services,
                       std::vector<Row> node_rows, const Marker& marker) {
@@ -9,6 +22,8 @@ void Applied::Advance(const Plan& plan, bool recreated, ServiceChanges services,
     counts_ = {};
   }
   for (auto& [key, rows] : services) {
+    service_ports_ += ServicePorts(&rows);
+    service_ports_ -= ServicePorts(Find(key));
     if (rows.empty()) {
       services_.erase(key);
     } else {

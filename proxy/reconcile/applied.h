@@ -18,6 +18,8 @@ class Applied {
     return found == services_.end() ? nullptr : &found->second;
   }
   const absl::flat_hash_map<std::string, ServiceRows>& services() const { return services_; }
+  // Service ports, a port in both families counted once.
+  size_t service_ports() const { return service_ports_; }
   const SharedCounts& shared() const { return shared_; }
   const SetCounts& counts() const { return counts_; }
   const std::vector<Row>& node_rows() const { return node_rows_; }
@@ -31,6 +33,7 @@ class Applied {
 
  private:
   absl::flat_hash_map<std::string, ServiceRows> services_;
+  size_t service_ports_ = 0;
   SharedCounts shared_;
   SetCounts counts_ = {};
   std::vector<Row> node_rows_;

@@ -139,9 +139,10 @@ void Loop::Take(Batch batch, Clock::time_point submitted) {
   if (batch.mark == Batch::Mark::kSnapshotEnd) {
     reconciler_.store().EndSnapshot(sequence_);
     in_snapshot_ = false;
+    has_state_ = true;
     hold_ = false;
   } else if (!in_snapshot_ && !batch.changes.empty()) {
-    hold_ = false;
+    has_state_ = true;
     // What replaces something is not cut.
     cut_allowed_ = cut_allowed_ && reconciler_.applied().services().empty();
   }
@@ -159,6 +160,8 @@ void Loop::Take(Batch batch, Clock::time_point submitted) {
 
 void Loop::SyncOnce() {
   if (!reconciler_.Pending()) {
+    if (waiting_.empty()) return;
+    PublishStatus({});
     Answer({}, Clock::now());
     return;
   }
@@ -215,19 +218,24 @@ void Loop::AnswerAll(BatchResult::Outcome outcome, const absl::Status& error) {
   waiting_.clear();
 }
 
+LoopStatus::State Loop::State() const {
+  if (failures_in_row_ > 0) return LoopStatus::State::kRetrying;
+  return has_state_ ? LoopStatus::State::kServing : LoopStatus::State::kWaitingForState;
+}
+
 void Loop::PublishStatus(const SyncResult& result) {
   LoopStatus status;
   {
     const std::lock_guard lock(mutex_);
     const Store& store = reconciler_.store();
-    status_.state =
-        failures_in_row_ > 0 ? LoopStatus::State::kRetrying : LoopStatus::State::kServing;
+    status_.state = State();
     status_.revision = reconciler_.revision();
     status_.services = store.service_count();
     status_.slices = store.slice_count();
     status_.nodes = store.nodes().size();
     status_.service_cidrs = store.service_cidrs().size();
     status_.pending_services = store.dirty_count();
+    status_.service_ports = reconciler_.applied().service_ports();
     status_.elements = reconciler_.applied().counts();
     status_.last_error = result.error.ok() ? "" : std::string(result.error.message());
     if (result.outcome == SyncResult::Outcome::kFailed) ++status_.failures;

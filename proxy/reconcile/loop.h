@@ -47,11 +47,16 @@ struct Batch {
 };
 
 struct LoopStatus {
-  enum class State : uint8_t { kWaitingForState, kServing, kRetrying };
+  enum class State : uint8_t {
+    kWaitingForState,  // Nobody has told us yet what to serve.
+    kServing,
+    kRetrying,  // The kernel does not take what we want.
+  };
   State state = State::kWaitingForState;
   uint64_t revision = 0;
   size_t services = 0, slices = 0, nodes = 0, service_cidrs = 0;
   size_t pending_services = 0;
+  size_t service_ports = 0;
   SetCounts elements = {};
   uint64_t commits = 0, recreations = 0, repairs = 0, failures = 0;
   std::chrono::nanoseconds last_commit_duration{0};
@@ -75,7 +80,7 @@ class Loop {
   Loop(Reconciler& reconciler, LoopOptions options);
   ~Loop();  // Stops.
 
-  // `hold`: tables of a former life serve; nothing is written before the first state is complete.
+  // `hold`: tables of a former life serve; nothing is written before a snapshot has ended.
   void Start(bool hold);
   // Finishes the commit in flight and answers what waits with kFailed. The rules stay.
   void Stop();
@@ -105,6 +110,7 @@ class Loop {
   void SyncOnce();
   void Answer(const SyncResult& result, std::chrono::steady_clock::time_point started);
   void AnswerAll(BatchResult::Outcome outcome, const absl::Status& error);
+  LoopStatus::State State() const;
   void PublishStatus(const SyncResult& result);
 
   Reconciler& reconciler_;
@@ -115,6 +121,7 @@ class Loop {
   uint64_t sequence_ = 0;
   bool hold_ = false;
   bool in_snapshot_ = false;
+  bool has_state_ = false;  // A snapshot has ended, or changes came outside of one.
   bool cut_allowed_ = true;
   int failures_in_row_ = 0;
   std::chrono::steady_clock::time_point retry_at_;

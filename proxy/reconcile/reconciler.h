@@ -69,6 +69,7 @@ class Reconciler {
   // Grows with every commit that changed something, also over restarts.
   uint64_t revision() const { return applied_.marker().generation; }
   const Applied& applied() const { return applied_; }
+  absl::StatusOr<uint32_t> KernelGeneration() { return kernel_.Generation(); }
 
   // Every row that is wanted, as if the tables were written anew; for dumps.
   nft::Transaction DesiredRows();

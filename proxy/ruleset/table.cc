@@ -87,6 +87,14 @@ std::vector<uint8_t> EndpointsUserdata(Family family) {
           0,           0,    0};  // data is no interval
 }
 
+// What nft stores with "type mark : ipv6_addr". Without it nft would take the key's bytes for
+// network order, and load another key from its own listing.
+std::vector<uint8_t> MarkerUserdata() {
+  return {0, 4, 1, 0, 0, 0,   // key byte order: host
+          1, 4, 2, 0, 0, 0,   // data byte order: network
+          6, 4, 0, 0, 0, 0};  // data is no interval
+}
+
 std::vector<nft::SetSpec> MakeSets(Family family) {
   const bool v4 = family == Family::kIpv4;
   const Field address = v4 ? Field::kIpv4Addr : Field::kIpv6Addr;
@@ -96,6 +104,7 @@ std::vector<nft::SetSpec> MakeSets(Family family) {
   for (size_t i = 0; i < kSetCount; ++i) sets[i].name = kSetNames[i];
   sets[kMarker].key = {Field::kMark};
   sets[kMarker].data = {Field::kIpv6Addr};
+  sets[kMarker].userdata = MarkerUserdata();
   sets[kClusterIps].key = {address};
   sets[kServiceCidrs].key = {address};
   sets[kServiceCidrs].interval = true;

@@ -154,8 +154,9 @@ void Store::ForEachService(
   for (const auto& [key, entry] : services_) fn(key, entry);
 }
 
-void Store::ForEachSlice(const std::function<void(const EndpointSlice&)>& fn) const {
-  for (const auto& [key, slice] : slices_) fn(*slice);
+void Store::ForEachSlice(
+    const std::function<void(const std::shared_ptr<const EndpointSlice>&)>& fn) const {
+  for (const auto& [key, slice] : slices_) fn(slice);
 }
 
 }  // namespace svcmap::proxy

@@ -65,7 +65,8 @@ class Store {
   uint64_t node_version() const { return node_version_; }
 
   void ForEachService(const std::function<void(const std::string&, const ServiceEntry&)>& fn) const;
-  void ForEachSlice(const std::function<void(const EndpointSlice&)>& fn) const;
+  void ForEachSlice(
+      const std::function<void(const std::shared_ptr<const EndpointSlice>&)>& fn) const;
   size_t service_count() const { return service_count_; }
   size_t slice_count() const { return slices_.size(); }
 

@@ -1,0 +1,211 @@
+#include "api/grpc/control_service.h"
+
+#include <algorithm>
+#include <future>
+#include <tuple>
+
+#include "api/grpc/status.h"
+#include "api/grpc/status_report.h"
+#include "nft/text/nft_text.h"
+
+namespace svcmap::api {
+namespace {
+
+constexpr size_t kChunkBytes = 256 * 1024;  // Of a List or Dump answer, about.
+
+struct Listed {
+  proxy::Kind kind;
+  std::string key;
+  // One of them.
+  std::shared_ptr<const proxy::Service> service;
+  std::shared_ptr<const proxy::EndpointSlice> slice;
+  std::shared_ptr<const proxy::Node> node;
+  std::shared_ptr<const proxy::ServiceCidr> service_cidr;
+
+  v1::Object ToObject() const {
+    if (service) return ToProto(*service);
+    if (slice) return ToProto(*slice);
+    if (node) return ToProto(*node);
+    return ToProto(*service_cidr);
+  }
+};
+
+bool Matches(const v1::ListRequest& request, const std::string& key) {
+  const size_t slash = key.find('/');
+  const std::string name = slash == std::string::npos ? key : key.substr(slash + 1);
+  const std::string name_space = slash == std::string::npos ? "" : key.substr(0, slash);
+  return (request.namespace_().empty() || request.namespace_() == name_space) &&
+         (request.name().empty() || request.name() == name);
+}
+
+std::vector<Listed> Collect(const proxy::Store& store, const v1::ListRequest& request) {
+  std::vector<Listed> listed;
+  const auto wanted = [&](v1::Kind kind) {
+    return request.kind() == v1::KIND_UNSPECIFIED || request.kind() == kind;
+  };
+  if (wanted(v1::KIND_SERVICE)) {
+    store.ForEachService([&](const std::string& key, const proxy::ServiceEntry& entry) {
+      if (entry.service && Matches(request, key)) {
+        listed.push_back({.kind = proxy::Kind::kService, .key = key, .service = entry.service});
+      }
+    });
+  }
+  if (wanted(v1::KIND_ENDPOINT_SLICE)) {
+    store.ForEachSlice([&](const std::shared_ptr<const proxy::EndpointSlice>& slice) {
+      if (Matches(request, slice->key)) {
+        listed.push_back({.kind = proxy::Kind::kEndpointSlice, .key = slice->key, .slice = slice});
+      }
+    });
+  }
+  if (wanted(v1::KIND_NODE)) {
+    for (const auto& [key, node] : store.nodes()) {
+      if (Matches(request, key)) {
+        listed.push_back({.kind = proxy::Kind::kNode, .key = key, .node = node});
+      }
+    }
+  }
+  if (wanted(v1::KIND_SERVICE_CIDR)) {
+    for (const auto& [key, cidr] : store.service_cidrs()) {
+      if (Matches(request, key)) {
+        listed.push_back({.kind = proxy::Kind::kServiceCidr, .key = key, .service_cidr = cidr});
+      }
+    }
+  }
+  return listed;
+}
+
+grpc::Status Stopping() { return {grpc::UNAVAILABLE, "the agent is stopping"}; }
+
+}  // namespace
+
+ControlService::ControlService(proxy::Loop& loop, Intake& intake, const nft::TableSpecs& tables,
+                               ControlOptions options)
+    : loop_(loop), intake_(intake), tables_(tables), options_(std::move(options)) {}
+
+grpc::Status ControlService::RefusedByManifests() const {
+  if (options_.manifests_path.empty()) return grpc::Status::OK;
+  return {grpc::FAILED_PRECONDITION, "the state comes from --manifests " + options_.manifests_path +
+                                         "; controllers and svcmapctl cannot change it"};
+}
+
+grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* ControlService::Push(
+    grpc::CallbackServerContext*) {
+  if (const grpc::Status refused = RefusedByManifests(); !refused.ok()) {
+    class Refusal : public grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse> {
+     public:
+      explicit Refusal(const grpc::Status& status) { Finish(status); }
+      void OnDone() override { delete this; }
+    };
+    return new Refusal(refused);
+  }
+  v1::Opened opened;
+  opened.set_agent_version(options_.version);
+  opened.set_node_name(options_.node_name);
+  opened.set_revision(loop_.status().revision);
+  opened.mutable_limits()->set_max_batch_bytes(options_.limits.max_batch_bytes);
+  opened.mutable_limits()->set_max_batches_in_flight(options_.limits.max_batches_in_flight);
+  SetTimestamp(*opened.mutable_started(), started_);
+  return NewPushStream(intake_, holder_, options_.limits, std::move(opened));
+}
+
+grpc::Status ControlService::SubmitAndWait(
+    int size, const std::function<absl::StatusOr<ConvertedChange>(int)>& convert, v1::Ack* ack) {
+  if (const grpc::Status refused = RefusedByManifests(); !refused.ok()) return refused;
+  auto answer = std::make_shared<std::promise<proxy::BatchResult>>();
+  std::future<proxy::BatchResult> result = answer->get_future();
+  const absl::Status submitted = intake_.Submit(
+      proxy::Batch::Mark::kNone, size, convert,
+      [answer](proxy::BatchResult result) { answer->set_value(std::move(result)); });
+  if (!submitted.ok()) return ToGrpc(submitted);
+  *ack = ToAck(0, result.get());
+  return grpc::Status::OK;
+}
+
+grpc::Status ControlService::Apply(grpc::ServerContext*, const v1::ApplyRequest* request,
+                                   v1::Ack* ack) {
+  return SubmitAndWait(
+      request->objects_size(),
+      [&](int i) { return ConvertObject(request->objects(i), intake_.context()); }, ack);
+}
+
+grpc::Status ControlService::Remove(grpc::ServerContext*, const v1::RemoveRequest* request,
+                                    v1::Ack* ack) {
+  return SubmitAndWait(
+      request->objects_size(), [&](int i) { return ConvertRemoval(request->objects(i)); }, ack);
+}
+
+grpc::Status ControlService::List(grpc::ServerContext*, const v1::ListRequest* request,
+                                  grpc::ServerWriter<v1::ListResponse>* writer) {
+  if (request->kind() != v1::KIND_UNSPECIFIED && !KindFromProto(request->kind())) {
+    return {grpc::INVALID_ARGUMENT,
+            "kind " + std::to_string(request->kind()) + " is none that this agent knows"};
+  }
+  std::vector<Listed> listed;
+  if (!loop_.Call([&](proxy::Reconciler& r) { listed = Collect(r.store(), *request); })) {
+    return Stopping();
+  }
+  std::sort(listed.begin(), listed.end(), [](const Listed& a, const Listed& b) {
+    return std::tie(a.kind, a.key) < std::tie(b.kind, b.key);
+  });
+  v1::ListResponse response;
+  size_t bytes = 0;
+  for (const Listed& object : listed) {
+    *response.add_objects() = object.ToObject();
+    bytes += response.objects(response.objects_size() - 1).ByteSizeLong();
+    if (bytes < kChunkBytes) continue;
+    if (!writer->Write(response)) return grpc::Status::OK;  // The client has gone.
+    response.Clear();
+    bytes = 0;
+  }
+  if (response.objects_size() > 0) writer->Write(response);
+  return grpc::Status::OK;
+}
+
+grpc::Status ControlService::GetStatus(grpc::ServerContext*, const v1::GetStatusRequest*,
+                                       v1::GetStatusResponse* response) {
+  response->set_version(options_.version);
+  response->set_node_name(options_.node_name);
+  response->set_manifests_path(options_.manifests_path);
+  SetTimestamp(*response->mutable_started(), started_);
+  FillLoopStatus(loop_.status(), tables_, *response);
+  FillController(holder_.current(), *response);
+  FillFindings(intake_.findings(), *response);
+  loop_.Call([&](proxy::Reconciler& reconciler) {
+    const absl::StatusOr<uint32_t> generation = reconciler.KernelGeneration();
+    if (generation.ok()) response->set_kernel_generation(*generation);
+  });
+  return grpc::Status::OK;
+}
+
+grpc::Status ControlService::Dump(grpc::ServerContext*, const v1::DumpRequest* request,
+                                  grpc::ServerWriter<v1::DumpResponse>* writer) {
+  nft::Transaction rows;
+  const auto read = [&](proxy::Reconciler& reconciler) {
+    switch (request->what()) {
+      case v1::DESIRED:
+        rows = reconciler.DesiredRows();
+        break;
+      case v1::APPLIED:
+        rows = reconciler.AppliedRows();
+        break;
+      default:
+        rows = reconciler.PendingRows();
+        break;
+    }
+  };
+  if (request->what() != v1::DESIRED && request->what() != v1::APPLIED &&
+      request->what() != v1::PLAN) {
+    return {grpc::INVALID_ARGUMENT,
+            "what " + std::to_string(request->what()) + " is none that this agent knows"};
+  }
+  if (!loop_.Call(read)) return Stopping();
+  const std::string text = nft::TransactionText(tables_, rows);
+  for (size_t offset = 0; offset < text.size(); offset += kChunkBytes) {
+    v1::DumpResponse response;
+    response.set_text(text.substr(offset, kChunkBytes));
+    if (!writer->Write(response)) break;
+  }
+  return grpc::Status::OK;
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,54 @@
+// svcmap.v1.Control: what proto/README.md promises. Any thread.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "api/grpc/push_stream.h"
+#include "api/intake/intake.h"
+#include "nft/netlink/batch.h"
+#include "proxy/reconcile/loop.h"
+#include "svcmap/v1/control.grpc.pb.h"
+
+namespace svcmap::api {
+
+struct ControlOptions {
+  std::string version;
+  std::string node_name;
+  std::string manifests_path;  // Not empty: the state comes from there and from nowhere else.
+  PushLimits limits;
+};
+
+class ControlService final : public v1::Control::WithCallbackMethod_Push<v1::Control::Service> {
+ public:
+  ControlService(proxy::Loop& loop, Intake& intake, const nft::TableSpecs& tables,
+                 ControlOptions options);
+
+  grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* Push(
+      grpc::CallbackServerContext* context) override;
+  grpc::Status Apply(grpc::ServerContext* context, const v1::ApplyRequest* request,
+                     v1::Ack* ack) override;
+  grpc::Status Remove(grpc::ServerContext* context, const v1::RemoveRequest* request,
+                      v1::Ack* ack) override;
+  grpc::Status List(grpc::ServerContext* context, const v1::ListRequest* request,
+                    grpc::ServerWriter<v1::ListResponse>* writer) override;
+  grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest* request,
+                         v1::GetStatusResponse* response) override;
+  grpc::Status Dump(grpc::ServerContext* context, const v1::DumpRequest* request,
+                    grpc::ServerWriter<v1::DumpResponse>* writer) override;
+
+ private:
+  grpc::Status RefusedByManifests() const;
+  grpc::Status SubmitAndWait(int size,
+                             const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
+                             v1::Ack* ack);
+
+  proxy::Loop& loop_;
+  Intake& intake_;
+  const nft::TableSpecs& tables_;
+  const ControlOptions options_;
+  const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
+  PushHolder holder_;
+};
+
+}  // namespace svcmap::api

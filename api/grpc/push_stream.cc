@@ -1,0 +1,264 @@
+#include "api/grpc/push_stream.h"
+
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <utility>
+
+#include "api/grpc/status.h"
+
+namespace svcmap::api {
+namespace {
+
+constexpr uint32_t kProtocolVersion = 1;
+
+uint64_t NextStreamId() {
+  static std::atomic<uint64_t> next{1};
+  return next++;
+}
+
+class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>,
+                         public std::enable_shared_from_this<PushStream> {
+ public:
+  PushStream(Intake& intake, PushHolder& holder, const PushLimits& limits, v1::Opened opened)
+      : intake_(intake), holder_(holder), limits_(limits), opened_(std::move(opened)) {}
+
+  void Start() {
+    self_ = shared_from_this();
+    StartRead(&request_);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {  // The controller is done; what it sent is still answered.
+      const std::lock_guard lock(mutex_);
+      half_closed_ = true;
+      MaybeFinish();
+      return;
+    }
+    if (const grpc::Status status = Handle(); !status.ok()) {
+      End(status);
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    if (unanswered_ < limits_.max_batches_in_flight) {
+      if (!finished_) StartRead(&request_);
+    } else {
+      read_paused_ = true;
+    }
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    writing_ = false;
+    if (!ok) {
+      responses_.clear();
+      half_closed_ = true;
+    }
+    MaybeWrite();
+    MaybeFinish();
+  }
+
+  void OnCancel() override {
+    const std::lock_guard lock(mutex_);
+    half_closed_ = true;
+    responses_.clear();
+    MaybeFinish();
+  }
+
+  void OnDone() override {
+    holder_.Leave(id_);
+    if (!name_.empty()) spdlog::info("controller {} left", name_);
+    self_.reset();  // Batches that are not answered yet keep it alive.
+  }
+
+ private:
+  // Once; any thread.
+  void End(const grpc::Status& status) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (std::exchange(finished_, true)) return;
+    }
+    spdlog::warn("stream of controller {} ended: {}", name_.empty() ? "(unknown)" : name_,
+                 status.error_message());
+    Finish(status);
+  }
+
+  grpc::Status Handle() {
+    switch (request_.message_case()) {
+      case v1::PushRequest::kOpen:
+        return HandleOpen();
+      case v1::PushRequest::kSnapshotBegin:
+      case v1::PushRequest::kBatch:
+      case v1::PushRequest::kSnapshotEnd:
+        if (name_.empty()) {
+          return {grpc::INVALID_ARGUMENT, "the first message of a stream must be open"};
+        }
+        return HandleState();
+      case v1::PushRequest::MESSAGE_NOT_SET:
+        break;
+    }
+    return {grpc::INVALID_ARGUMENT, "a message says nothing that this agent knows"};
+  }
+
+  grpc::Status HandleOpen() {
+    const v1::Open& open = request_.open();
+    if (!name_.empty()) {
+      return {grpc::INVALID_ARGUMENT, "open came twice; the stream is that of " + name_};
+    }
+    if (open.name().empty()) return {grpc::INVALID_ARGUMENT, "open.name is empty"};
+    if (open.protocol_version() != kProtocolVersion) {
+      return {grpc::FAILED_PRECONDITION,
+              "open.protocol_version is " + std::to_string(open.protocol_version()) +
+                  ", this agent speaks " + std::to_string(kProtocolVersion)};
+    }
+    name_ = open.instance().empty() ? open.name() : open.name() + " (" + open.instance() + ")";
+    spdlog::info("controller {} opened a stream", name_);
+    const std::weak_ptr<PushStream> weak = weak_from_this();
+    holder_.Take(id_, name_,
+                 {open.name(), open.instance(), std::chrono::system_clock::now(), false},
+                 [weak](const std::string& by) {
+                   if (const auto stream = weak.lock()) {
+                     stream->End({grpc::ABORTED, "replaced by " + by});
+                   }
+                 });
+    v1::PushResponse response;
+    *response.mutable_opened() = opened_;
+    const std::lock_guard lock(mutex_);
+    responses_.push_back(std::move(response));
+    MaybeWrite();
+    return grpc::Status::OK;
+  }
+
+  grpc::Status HandleState() {
+    proxy::Batch::Mark mark = proxy::Batch::Mark::kNone;
+    uint64_t number = 0;
+    if (request_.has_snapshot_begin()) {
+      if (in_snapshot_) return {grpc::INVALID_ARGUMENT, "snapshot_begin inside a snapshot"};
+      in_snapshot_ = true;
+      holder_.SetInSnapshot(id_, true);
+      return Submit(proxy::Batch::Mark::kSnapshotBegin, nullptr);
+    }
+    if (request_.has_snapshot_end()) {
+      if (!in_snapshot_) return {grpc::INVALID_ARGUMENT, "snapshot_end outside a snapshot"};
+      in_snapshot_ = false;
+      holder_.SetInSnapshot(id_, false);
+      mark = proxy::Batch::Mark::kSnapshotEnd;
+      number = request_.snapshot_end().number();
+    } else {
+      number = request_.batch().number();
+    }
+    if (number <= last_number_) {
+      return {grpc::INVALID_ARGUMENT, "batch number " + std::to_string(number) + " does not follow " +
+                                          std::to_string(last_number_)};
+    }
+    last_number_ = number;
+    {
+      const std::lock_guard lock(mutex_);
+      ++unanswered_;
+    }
+    return Submit(mark, [self = shared_from_this(), number](proxy::BatchResult result) {
+      self->Answer(ToAck(number, result));
+    });
+  }
+
+  grpc::Status Submit(proxy::Batch::Mark mark, Intake::Done done) {
+    const v1::Batch& batch = request_.batch();  // Empty if it is another message.
+    return ToGrpc(intake_.Submit(
+        mark, batch.changes_size(),
+        [&](int i) { return ConvertChange(batch.changes(i), intake_.context()); },
+        std::move(done)));
+  }
+
+  // On the loop's thread.
+  void Answer(v1::Ack ack) {
+    const std::lock_guard lock(mutex_);
+    --unanswered_;
+    v1::PushResponse& response = responses_.emplace_back();
+    *response.mutable_ack() = std::move(ack);
+    MaybeWrite();
+    // Answers that wait for a controller that does not read count, too.
+    if (read_paused_ && !finished_ &&
+        unanswered_ + responses_.size() < limits_.max_batches_in_flight) {
+      read_paused_ = false;
+      StartRead(&request_);
+    }
+    MaybeFinish();
+  }
+
+  void MaybeWrite() {
+    if (writing_ || finished_ || responses_.empty()) return;
+    writing_ = true;
+    response_ = std::move(responses_.front());
+    responses_.pop_front();
+    StartWrite(&response_);
+  }
+
+  void MaybeFinish() {
+    if (finished_ || !half_closed_ || writing_ || unanswered_ > 0 || !responses_.empty()) return;
+    finished_ = true;
+    Finish(grpc::Status::OK);
+  }
+
+  Intake& intake_;
+  PushHolder& holder_;
+  const PushLimits limits_;
+  const v1::Opened opened_;
+  const uint64_t id_ = NextStreamId();
+
+  // Only in OnReadDone, which gRPC calls one at a time.
+  v1::PushRequest request_;
+  std::string name_;
+  uint64_t last_number_ = 0;
+  bool in_snapshot_ = false;
+
+  std::mutex mutex_;  // Guards what follows.
+  v1::PushResponse response_;
+  std::deque<v1::PushResponse> responses_;
+  size_t unanswered_ = 0;
+  bool writing_ = false;
+  bool read_paused_ = false;
+  bool half_closed_ = false;
+  bool finished_ = false;
+
+  std::shared_ptr<PushStream> self_;
+};
+
+}  // namespace
+
+void PushHolder::Take(uint64_t id, const std::string& by, Controller controller,
+                      std::function<void(const std::string&)> end) {
+  std::function<void(const std::string&)> end_previous;
+  {
+    const std::lock_guard lock(mutex_);
+    end_previous = std::exchange(end_, std::move(end));
+    id_ = id;
+    controller_ = std::move(controller);
+  }
+  if (end_previous) end_previous(by);
+}
+
+void PushHolder::Leave(uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  if (id_ != id) return;
+  controller_.reset();
+  end_ = nullptr;
+}
+
+void PushHolder::SetInSnapshot(uint64_t id, bool in_snapshot) {
+  const std::lock_guard lock(mutex_);
+  if (id_ == id && controller_) controller_->in_snapshot = in_snapshot;
+}
+
+std::optional<PushHolder::Controller> PushHolder::current() const {
+  const std::lock_guard lock(mutex_);
+  return controller_;
+}
+
+grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* NewPushStream(
+    Intake& intake, PushHolder& holder, const PushLimits& limits, v1::Opened opened) {
+  const auto stream = std::make_shared<PushStream>(intake, holder, limits, std::move(opened));
+  stream->Start();
+  return stream.get();
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,46 @@
+#include "api/grpc/status.h"
+
+#include "api/convert/convert.h"
+
+namespace svcmap::api {
+namespace {
+
+void SetDuration(google::protobuf::Duration& to, std::chrono::nanoseconds from) {
+  to.set_seconds(from.count() / 1'000'000'000);
+  to.set_nanos(static_cast<int32_t>(from.count() % 1'000'000'000));
+}
+
+v1::Outcome ToProto(proxy::BatchResult::Outcome outcome) {
+  switch (outcome) {
+    case proxy::BatchResult::Outcome::kCommitted:
+      return v1::COMMITTED;
+    case proxy::BatchResult::Outcome::kUnchanged:
+      return v1::UNCHANGED;
+    case proxy::BatchResult::Outcome::kHeld:
+      return v1::HELD;
+    case proxy::BatchResult::Outcome::kFailed:
+      return v1::FAILED;
+  }
+  return v1::OUTCOME_UNSPECIFIED;
+}
+
+}  // namespace
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  // Both enumerations are the canonical codes.
+  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+}
+
+v1::Ack ToAck(uint64_t number, const proxy::BatchResult& result) {
+  v1::Ack ack;
+  ack.set_number(number);
+  ack.set_revision(result.revision);
+  ack.set_outcome(ToProto(result.outcome));
+  SetDuration(*ack.mutable_commit_duration(), result.commit_duration);
+  SetDuration(*ack.mutable_queue_duration(), result.queue_duration);
+  for (const proxy::Finding& finding : result.findings) *ack.add_results() = ToProto(finding);
+  if (!result.error.ok()) ack.set_error(std::string(result.error.message()));
+  return ack;
+}
+
+}  // namespace svcmap::api

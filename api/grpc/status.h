@@ -1,0 +1,16 @@
+// The one place where our statuses become gRPC's and results become acknowledgements.
+#pragma once
+
+#include <grpcpp/support/status.h>
+
+#include "absl/status/status.h"
+#include "proxy/reconcile/loop.h"
+#include "svcmap/v1/control.pb.h"
+
+namespace svcmap::api {
+
+grpc::Status ToGrpc(const absl::Status& status);
+
+v1::Ack ToAck(uint64_t number, const proxy::BatchResult& result);
+
+}  // namespace svcmap::api

@@ -1,0 +1,90 @@
+#include "api/grpc/status_report.h"
+
+#include "api/convert/convert.h"
+#include "proxy/ruleset/table.h"
+
+namespace svcmap::api {
+namespace {
+
+constexpr size_t kMaxFindings = 100;
+
+v1::State ToProto(proxy::LoopStatus::State state) {
+  switch (state) {
+    case proxy::LoopStatus::State::kWaitingForState:
+      return v1::WAITING_FOR_STATE;
+    case proxy::LoopStatus::State::kServing:
+      return v1::SERVING;
+    case proxy::LoopStatus::State::kRetrying:
+      return v1::RETRYING;
+  }
+  return v1::STATE_UNSPECIFIED;
+}
+
+}  // namespace
+
+void SetTimestamp(google::protobuf::Timestamp& to, std::chrono::system_clock::time_point from) {
+  const auto nanos =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(from.time_since_epoch()).count();
+  to.set_seconds(nanos / 1'000'000'000);
+  to.set_nanos(static_cast<int32_t>(nanos % 1'000'000'000));
+}
+
+void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tables,
+                    v1::GetStatusResponse& response) {
+  response.set_state(ToProto(status.state));
+  response.set_revision(status.revision);
+  response.set_service_ports(status.service_ports);
+  response.set_pending_changes(status.pending_services);
+  response.set_last_error(status.last_error);
+  response.set_repairs(status.repairs);
+  for (const auto& [kind, count] : {std::pair{v1::KIND_SERVICE, status.services},
+                                    std::pair{v1::KIND_ENDPOINT_SLICE, status.slices},
+                                    std::pair{v1::KIND_NODE, status.nodes},
+                                    std::pair{v1::KIND_SERVICE_CIDR, status.service_cidrs}}) {
+    v1::KindCount* object = response.add_objects();
+    object->set_kind(kind);
+    object->set_count(count);
+  }
+  uint64_t endpoints = 0;
+  for (const Family family : kFamilies) {
+    for (size_t set = 0; set < proxy::kSetCount; ++set) {
+      if (set == proxy::kMarker) continue;
+      const auto count = static_cast<uint64_t>(status.elements[Index(family)][set]);
+      v1::MapCount* map = response.add_maps();
+      map->set_name(tables[Index(family)].sets[set].name);
+      map->set_family(std::string(FamilyName(family)));
+      map->set_elements(count);
+      if (set == proxy::kEndpoints) endpoints += count;
+    }
+  }
+  response.set_endpoints(endpoints);
+  if (status.commits == 0) return;
+  v1::CommitStatus* commit = response.mutable_last_commit();
+  SetTimestamp(*commit->mutable_time(), status.last_commit_time);
+  commit->mutable_duration()->set_seconds(status.last_commit_duration.count() / 1'000'000'000);
+  commit->mutable_duration()->set_nanos(
+      static_cast<int32_t>(status.last_commit_duration.count() % 1'000'000'000));
+  commit->set_elements(status.last_commit_elements);
+}
+
+void FillController(const std::optional<PushHolder::Controller>& controller,
+                    v1::GetStatusResponse& response) {
+  if (!controller) return;
+  v1::ControllerStatus* status = response.mutable_controller();
+  status->set_name(controller->name);
+  status->set_instance(controller->instance);
+  SetTimestamp(*status->mutable_since(), controller->since);
+  status->set_in_snapshot(controller->in_snapshot);
+}
+
+void FillFindings(const FindingsBook& findings, v1::GetStatusResponse& response) {
+  const std::vector<proxy::Finding> all = findings.All();
+  uint64_t refused = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    refused += all[i].severity == proxy::Finding::Severity::kRefused ? 1 : 0;
+    if (i + kMaxFindings >= all.size()) *response.add_findings() = ToProto(all[i]);
+  }
+  response.set_refused_objects(refused);
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,21 @@
+// GetStatus' answer from what the loop, the intake and the stream know.
+#pragma once
+
+#include <optional>
+
+#include "api/grpc/push_stream.h"
+#include "nft/netlink/batch.h"
+#include "proxy/reconcile/loop.h"
+#include "svcmap/v1/control.pb.h"
+
+namespace svcmap::api {
+
+void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tables,
+                    v1::GetStatusResponse& response);
+void FillController(const std::optional<PushHolder::Controller>& controller,
+                    v1::GetStatusResponse& response);
+void FillFindings(const FindingsBook& findings, v1::GetStatusResponse& response);
+
+void SetTimestamp(google::protobuf::Timestamp& to, std::chrono::system_clock::time_point from);
+
+}  // namespace svcmap::api

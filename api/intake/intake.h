@@ -1,0 +1,39 @@
+// The one way in: whatever a controller, svcmapctl or a manifest says goes through here, is checked,
+// and becomes a batch of the reconcile loop. Refused objects are reported and logged; the others go
+// on. Any thread.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "api/convert/convert.h"
+#include "api/intake/findings_book.h"
+#include "proxy/reconcile/loop.h"
+
+namespace svcmap::api {
+
+class Intake {
+ public:
+  // `done` gets the loop's result with the refusals in front; on the loop's thread, must not block.
+  using Done = std::function<void(proxy::BatchResult)>;
+
+  Intake(proxy::Loop& loop, ConvertContext context) : loop_(loop), context_(std::move(context)) {}
+
+  // INVALID_ARGUMENT, with nothing taken, for a change that says nothing this agent knows; `done` is
+  // not called then. `size` and `convert(i)` stand for a repeated field.
+  absl::Status Submit(proxy::Batch::Mark mark, int size,
+                      const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
+                      Done done);
+
+  const ConvertContext& context() const { return context_; }
+  const FindingsBook& findings() const { return book_; }
+
+ private:
+  proxy::Loop& loop_;
+  ConvertContext context_;
+  FindingsBook book_;
+};
+
+}  // namespace svcmap::api
