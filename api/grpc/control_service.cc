@@ -182,10 +182,10 @@ grpc::Status ControlService::Dump(grpc::ServerContext*, const v1::DumpRequest* r
   nft::Transaction rows;
   const auto read = [&](proxy::Reconciler& reconciler) {
     switch (request->what()) {
-      case v1::DESIRED:
+      case v1::DumpRequest::DESIRED:
         rows = reconciler.DesiredRows();
         break;
-      case v1::APPLIED:
+      case v1::DumpRequest::APPLIED:
         rows = reconciler.AppliedRows();
         break;
       default:
@@ -193,8 +193,8 @@ grpc::Status ControlService::Dump(grpc::ServerContext*, const v1::DumpRequest* r
         break;
     }
   };
-  if (request->what() != v1::DESIRED && request->what() != v1::APPLIED &&
-      request->what() != v1::PLAN) {
+  if (request->what() != v1::DumpRequest::DESIRED && request->what() != v1::DumpRequest::APPLIED &&
+      request->what() != v1::DumpRequest::PLAN) {
     return {grpc::INVALID_ARGUMENT,
             "what " + std::to_string(request->what()) + " is none that this agent knows"};
   }

@@ -1,5 +1,6 @@
 #include "nft/model/transaction.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace svcmap::nft {
@@ -19,15 +20,14 @@ std::span<const uint8_t> Bytes(const char* data, size_t size) {
 
 void Transaction::Append(Verb verb, const ElementView& element) {
   assert(element.key.size() <= 255 && element.data.size() <= 255);
-  assert(element.comment.size() <= kMaxComment);
   const bool remove = verb == Verb::kDelete;
+  const size_t comment_size = remove ? 0 : std::min(element.comment.size(), kMaxComment);
   const uint8_t header[kHeaderSize] = {
       static_cast<uint8_t>((remove ? kDeleteFlag : 0) |
                            (element.interval_end ? kIntervalEndFlag : 0) |
                            (element.set.family == Family::kIpv6 ? kIpv6Flag : 0)),
       element.set.set, static_cast<uint8_t>(element.key.size()),
-      static_cast<uint8_t>(remove ? 0 : element.data.size()),
-      static_cast<uint8_t>(remove ? 0 : element.comment.size())};
+      static_cast<uint8_t>(remove ? 0 : element.data.size()), static_cast<uint8_t>(comment_size)};
   buffer_.append(reinterpret_cast<const char*>(header), sizeof(header));
   buffer_.append(reinterpret_cast<const char*>(element.key.data()), header[2]);
   buffer_.append(reinterpret_cast<const char*>(element.data.data()), header[3]);

@@ -26,7 +26,7 @@ struct ElementView {
   SetRef set;
   std::span<const uint8_t> key;
   std::span<const uint8_t> data;  // Empty for sets.
-  std::string_view comment;       // At most 127 bytes.
+  std::string_view comment;       // Of an addition the first 127 bytes count.
   bool interval_end = false;      // The first key after a range.
 };
 

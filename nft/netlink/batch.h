@@ -54,7 +54,8 @@ class Batch {
   void AddSet(const TableSpec& table, uint32_t index, uint32_t size);
   void AddChain(const TableSpec& table, const ChainSpec& chain);
   void AddRule(const TableSpec& table, const RuleSpec& rule);
-  uint32_t AddAnonymousSet(const TableSpec& table, const AnonymousSet& set, std::string name);
+  uint32_t AddAnonymousSet(const TableSpec& table, const AnonymousSet& set,
+                           const std::string& name);
   void AddElements(const Transaction& transaction);
 
   const TableSpecs& tables_;

@@ -117,7 +117,7 @@ void Batch::AddChain(const TableSpec& table, const ChainSpec& spec) {
 }
 
 uint32_t Batch::AddAnonymousSet(const TableSpec& table, const AnonymousSet& spec,
-                                std::string name) {
+                                const std::string& name) {
   const bool verdicts = !spec.entries.empty() && !spec.entries.front().goto_chain.empty();
   const SetPtr set(nftnl_set_alloc());
   const uint32_t id = next_set_id_++;

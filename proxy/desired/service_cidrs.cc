@@ -34,6 +34,7 @@ std::vector<Row> ServiceCidrRows(const std::vector<IpPrefix>& prefixes) {
     IpAddress first, last;
   };
   std::vector<Range> ranges;
+  ranges.reserve(prefixes.size());
   for (const IpPrefix& prefix : prefixes) ranges.push_back({prefix.address(), prefix.Last()});
   std::sort(ranges.begin(), ranges.end(),
             [](const Range& a, const Range& b) { return a.first < b.first; });

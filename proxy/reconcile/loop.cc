@@ -189,8 +189,9 @@ void Loop::SyncOnce() {
 void Loop::Answer(const SyncResult& result, Clock::time_point started) {
   const bool committed = result.outcome == SyncResult::Outcome::kCommitted;
   for (const auto& [sequence, finding] : result.findings) {
-    const auto waiting = std::find_if(waiting_.begin(), waiting_.end(),
-                                      [&](const Waiting& w) { return w.sequence >= sequence; });
+    const auto waiting =
+        std::find_if(waiting_.begin(), waiting_.end(),
+                     [after = sequence](const Waiting& w) { return w.sequence >= after; });
     if (waiting != waiting_.end()) waiting->result.findings.push_back(finding);
   }
   for (Waiting& waiting : waiting_) {

@@ -1,0 +1,49 @@
+#!/bin/bash
+# Installs the Debian packages of the given groups of third_party/packages.txt, all groups if none
+# is given. Does nothing, quickly, if they are there. `--print` only prints the packages.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+print=0
+if [[ ${1-} == --print ]]; then
+  print=1
+  shift
+fi
+
+mapfile -t packages < <(awk -v wanted=" $* " '
+  /^## / { group = $2; next }
+  /^[^#]/ && (wanted == "  " || index(wanted, " " group " ")) { print $1 }' third_party/packages.txt)
+if ((${#packages[@]} == 0)); then
+  echo "third_party/packages.txt has no group named: $*" >&2
+  exit 2
+fi
+if ((print)); then
+  printf '%s\n' "${packages[@]}"
+  exit
+fi
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "This is no Debian system: install what third_party/README.md lists by hand." >&2
+  exit 1
+fi
+installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${packages[@]}" 2>/dev/null || true)
+missing=()
+for package in "${packages[@]}"; do
+  grep -qxF "$package installed" <<<"$installed" || missing+=("$package")
+done
+((${#missing[@]})) || exit 0
+
+if ((EUID != 0)); then
+  echo "Debian packages are missing; as root, run: apt-get install --no-install-recommends ${missing[*]}" >&2
+  exit 1
+fi
+echo "Installing ${#missing[@]} Debian packages: ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+export DEBIAN_FRONTEND=noninteractive
+if ! { apt-get update && apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1
+then
+  tail -n 30 "$log" >&2
+  echo "Installing the packages failed; the lines above are apt's." >&2
+  exit 1
+fi

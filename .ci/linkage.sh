@@ -1,0 +1,25 @@
+#!/bin/bash
+# Which libraries the release programs load is a question of licences (third_party/README.md):
+# none may need libnftables (GPL-2.0-only), svcmapctl neither libnftnl nor libmnl.
+set -uo pipefail
+cd "$(dirname "$0")/../build/release/bin"
+
+status=0
+must_not_need() {
+  local program=$1 library
+  shift
+  if [[ ! -x $program ]]; then
+    echo "build/release/bin/$program is missing" >&2
+    status=1
+    return
+  fi
+  for library in "$@"; do
+    if readelf -d "$program" | grep -q "(NEEDED).*\[$library\.so"; then
+      echo "$program links $library, see third_party/README.md" >&2
+      status=1
+    fi
+  done
+}
+must_not_need svcmapd libnftables
+must_not_need svcmapctl libnftables libnftnl libmnl
+exit "$status"

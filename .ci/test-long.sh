@@ -1,0 +1,30 @@
+#!/bin/bash
+# What takes too long for every change, after `make test`: layout and clang-tidy over everything,
+# the tests of label `long`, the threaded and the kernel tests again and again, and the fuzzers for
+# FUZZ_SECONDS (600) each.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+failed=()
+part() {
+  local name=$1
+  shift
+  echo "== $name"
+  "$@" || failed+=("$name")
+}
+
+part 'tests' .ci/test.sh
+part 'layout' make --no-print-directory format-check
+part 'clang-tidy' .ci/tidy.sh
+part 'long tests' ctest --preset long -L '^long$' --no-tests=ignore
+part 'kernel tests, 5 times' ctest --preset release -L '^(contract|netns)$' --repeat until-fail:5
+part 'threads under tsan, 20 times' \
+  setarch -R ctest --preset tsan --repeat until-fail:20
+part 'fuzzers' .ci/fuzz.sh "${FUZZ_SECONDS:-600}"
+
+echo
+if ((${#failed[@]})); then
+  printf 'svcmap: the long tests FAILED: %s\n' "$(IFS=,; echo "${failed[*]}")"
+  exit 1
+fi
+echo "svcmap: all long tests passed in $((SECONDS / 60)) min"

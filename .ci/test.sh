@@ -1,0 +1,64 @@
+#!/bin/bash
+# Builds and runs the test suites named, release, asan and tsan if none is; their presets say what
+# each holds. Goes on after a failure; ends with ctest's summaries, one line for people, and the
+# status. The log of each suite is build/<suite>/test.log.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+suites=("$@")
+((${#suites[@]})) || suites=(release asan tsan)
+
+if ! message=$(unshare --net true 2>&1); then
+  echo "The packet tests need network namespaces: run this as root. ($message)" >&2
+  exit 1
+fi
+
+# A terminal sees ninja's progress, a log only what fails.
+build() {
+  if [[ -t 1 ]]; then
+    cmake --preset "$1" && cmake --build --preset "$1"
+  else
+    { cmake --preset "$1" && cmake --build --preset "$1"; } >"$2" 2>&1 || ! tail -n 60 "$2"
+  fi
+}
+
+minutes() { printf '%d min %02d s' $(($1 / 60)) $(($1 % 60)); }
+
+summaries=
+failed=()
+passed=()
+for suite in "${suites[@]}"; do
+  log=build/$suite/test.log
+  mkdir -p "build/$suite"
+  echo "== $suite: build"
+  start=$SECONDS
+  if ! build "$suite" "build/$suite/build.log"; then
+    failed+=("$suite does not build")
+    summaries+="$suite: does not build"$'\n'
+    continue
+  fi
+  echo "   built in $(minutes $((SECONDS - start)))"
+  echo "== $suite: test"
+  start=$SECONDS
+  # g++ 12's sanitizers may refuse to start where addresses are randomised much.
+  no_aslr=()
+  [[ $suite != release ]] && setarch -R true 2>/dev/null && no_aslr=(setarch -R)
+  if "${no_aslr[@]}" ctest --preset "$suite" -j "$(nproc)" 2>&1 | tee "$log"; then
+    passed+=("$suite")
+  else
+    failed+=("$suite")
+  fi
+  if [[ $suite == release ]] && ! .ci/linkage.sh; then
+    failed+=("release (libraries)")
+  fi
+  summaries+="$suite: $(grep -E 'tests passed, .* failed out of|No tests were found' "$log")"
+  summaries+=" in $(minutes $((SECONDS - start)))"$'\n'
+done
+
+echo
+printf '%s' "$summaries"
+if ((${#failed[@]})); then
+  echo "svcmap: FAILED: $(IFS=,; echo "${failed[*]}") after $(minutes $SECONDS)"
+  exit 1
+fi
+echo "svcmap: all tests passed (${passed[*]}) in $(minutes $SECONDS)"

@@ -1,0 +1,51 @@
+# Short names for what CMakePresets.json and .ci/ do. `make demo` and `make test` are all that a
+# fresh Debian 12 needs; both install the packages they miss (third_party/packages.txt).
+SOURCE_DIRS := nft proxy api tests third_party
+SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build demo test test-long format format-check tidy bench clean
+
+help:           ## This list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
+
+deps:           ## Install the Debian packages that are missing
+	@.ci/deps.sh build test tidy
+
+build:          ## Release programs, in build/release/bin/
+	@.ci/deps.sh build test
+	cmake --preset release
+	cmake --build --preset programs
+
+demo:           ## Real connections through real rules, in network namespaces; under a minute
+	@.ci/deps.sh build test
+	cmake --preset release
+	cmake --build --preset demo
+	build/release/bin/svcmap-demo
+
+test:           ## Everything: release, address and undefined behaviour sanitizers, thread sanitizer
+	@.ci/deps.sh build test
+	@.ci/test.sh
+
+test-long: deps ## test, clang-tidy, repeated tests and fuzzers; more than an hour
+	@.ci/test-long.sh
+
+format:         ## Lay out the sources
+	@.ci/deps.sh tidy
+	@clang-format-14 -i $(SOURCES)
+
+format-check:   ## Fail if `make format` would change something
+	@.ci/deps.sh tidy
+	@clang-format-14 --dry-run -Werror $(SOURCES)
+
+tidy: deps      ## clang-tidy over everything
+	@.ci/tidy.sh
+
+bench:          ## Time and memory of syncs at three sizes; see docs/
+	@.ci/deps.sh build test
+	cmake --preset release
+	cmake --build --preset bench
+	build/release/bin/svcmap-bench
+
+clean:          ## Remove build/
+	rm -rf build

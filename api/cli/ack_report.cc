@@ -1,0 +1,84 @@
+#include "api/cli/ack_report.h"
+
+#include <map>
+#include <ostream>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "api/cli/text.h"
+
+namespace svcmap::api {
+namespace {
+
+// Prints what the agent has to say about single objects; gives those it refused.
+std::set<ObjectId> ReportFindings(const v1::Ack& ack, const std::vector<SentObject>& objects,
+                                  const Session& session) {
+  std::set<ObjectId> refused;
+  if (ack.results().empty()) return refused;
+  std::map<ObjectId, std::string> origins;  // The last of several counts, as it does for the agent.
+  for (const SentObject& object : objects) origins[object.id] = object.origin;
+  for (const v1::ObjectResult& result : ack.results()) {
+    const ObjectId id = IdOf(result);
+    const auto origin = origins.find(id);
+    const bool known = origin != origins.end() && !origin->second.empty();
+    const std::string text = absl::StrCat(
+        known ? origin->second + ": " : "",
+        result.message().empty() ? id.ToString() + " " + result.reason() : result.message());
+    if (result.severity() == v1::REFUSED) {
+      session.Error(text);
+      refused.insert(id);
+    } else {
+      session.Warn(text);
+    }
+  }
+  return refused;
+}
+
+// "revision 12, committed in 1.83 ms"
+std::string RevisionLine(const v1::Ack& ack) {
+  std::string text = absl::StrCat("revision ", ack.revision());
+  switch (ack.outcome()) {
+    case v1::COMMITTED:
+      absl::StrAppend(&text, ", committed");
+      if (ack.has_commit_duration()) {
+        absl::StrAppend(&text, " in ", DurationText(ack.commit_duration()));
+      }
+      if (ack.has_queue_duration()) {
+        absl::StrAppend(&text, " after waiting ", DurationText(ack.queue_duration()));
+      }
+      return text;
+    case v1::UNCHANGED:
+      return text + ", nothing to change in the kernel";
+    case v1::HELD:
+      return text + ", held: nothing is written to the kernel before the first snapshot ends";
+    case v1::FAILED:
+      return text + ", not in the kernel";
+    default:
+      return text + ", outcome unknown to this version of svcmapctl";
+  }
+}
+
+}  // namespace
+
+ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
+                   std::string_view done, const Session& session) {
+  const std::set<ObjectId> refused = ReportFindings(ack, objects, session);
+  const bool failed = ack.outcome() == v1::FAILED;
+  const std::string_view word = failed                      ? "held, not in the kernel"
+                                : ack.outcome() == v1::HELD ? "held"
+                                                            : done;
+  for (const SentObject& object : objects) {
+    session.out << object.id.ToString() << ' ' << (refused.contains(object.id) ? "refused" : word)
+                << '\n';
+  }
+  session.out << RevisionLine(ack) << '\n';
+  if (failed) {
+    session.Error(
+        absl::StrCat("the kernel did not take the change: ", ack.error(),
+                     "; the agent holds it and keeps trying, the rules from before serve"));
+    return ExitCode::kKernelFailed;
+  }
+  return refused.empty() ? ExitCode::kOk : ExitCode::kIncomplete;
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,47 @@
+// svcmapctl apply
+#include "absl/strings/str_cat.h"
+#include "api/cli/commands.h"
+#include "api/cli/inputs.h"
+#include "api/cli/push.h"
+#include "api/cli/text.h"
+
+namespace svcmap::api {
+namespace {
+
+// Bytes of tag and length around an object in a request, at most.
+constexpr size_t kObjectOverhead = 6;
+
+Push MakePush(const std::vector<ManifestObject>& objects, Client& client) {
+  Push push{.done = "applied"};
+  for (const ManifestObject& object : objects) {
+    push.objects.push_back(
+        {IdOf(object.object),
+         absl::StrCat(object.source, ": document ", object.document, ", line ", object.line)});
+    push.sizes.push_back(object.object.ByteSizeLong() + kObjectOverhead);
+  }
+  push.call = [&objects, &client](size_t begin, size_t end) {
+    v1::ApplyRequest request;
+    for (size_t i = begin; i < end; ++i) *request.add_objects() = objects[i].object;
+    return client.Apply(request);
+  };
+  return push;
+}
+
+}  // namespace
+
+ExitCode RunApply(const ApplyOptions& options, Session& session) {
+  const Inputs inputs = ReadInputs(options.files, "not sent", session);
+  const ExitCode read = inputs.complete ? ExitCode::kOk : ExitCode::kIncomplete;
+  if (!inputs.complete && options.strict) {
+    session.Error(absl::StrCat("--strict: nothing was sent, ",
+                               CountText(inputs.objects.size(), "good object"), " left out"));
+    return read;
+  }
+  if (inputs.objects.empty()) {
+    session.Error("no objects to apply; nothing was sent");
+    return ExitCode::kIncomplete;
+  }
+  return Worse(read, RunPush(MakePush(inputs.objects, session.client), session));
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,175 @@
+#include "api/cli/client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "api/cli/text.h"
+#include "svcmap/v1/control.grpc.pb.h"
+
+namespace svcmap::api {
+namespace {
+
+using Clock = std::chrono::system_clock;  // gRPC's deadlines are of this clock.
+using std::chrono::milliseconds;
+
+std::string CodeName(grpc::StatusCode code) {
+  return absl::StatusCodeToString(
+      static_cast<absl::StatusCode>(code));  // The numbers are the same.
+}
+
+// "No such file or directory" out of "failed to connect to all addresses; last error: UNKNOWN:
+// unix:/x.sock: No such file or directory".
+std::string ConnectProblem(const std::string& message) {
+  constexpr std::string_view kLast = "last error: ";
+  const size_t last = message.find(kLast);
+  if (last == std::string::npos) return message;
+  const size_t colon = message.rfind(": ");
+  return message.substr(std::max(colon + 2, last + kLast.size()));
+}
+
+grpc::ChannelArguments Arguments() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(
+      -1);  // An Ack has a result per object; parts are the agent's choice.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // The agent is never behind $http_proxy.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // No backoff inherited from elsewhere.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+  return arguments;
+}
+
+}  // namespace
+
+class Client::Impl {
+ public:
+  Impl(const std::string& target, milliseconds timeout)
+      : timeout_(timeout),
+        channel_(
+            grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), Arguments())),
+        stub_(v1::Control::NewStub(channel_)) {}
+
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(grpc::Status (v1::Control::Stub::*method)(grpc::ClientContext*,
+                                                                          const Request&,
+                                                                          Response*),
+                                const Request& request, milliseconds timeout) {
+    const auto deadline = Clock::now() + timeout;
+    const bool connected = Connect(deadline);
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    Response response;
+    const grpc::Status status = (stub_.get()->*method)(&context, request, &response);
+    if (!status.ok()) return ErrorOf(status, connected, timeout);
+    return response;
+  }
+
+  template <typename Request, typename Response>
+  absl::Status Stream(std::unique_ptr<grpc::ClientAsyncReader<Response>> (
+                          v1::Control::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                      grpc::CompletionQueue*),
+                      const Request& request, const std::function<bool(const Response&)>& take) {
+    const bool connected = Connect(Clock::now() + timeout_);
+    grpc::ClientContext context;
+    grpc::CompletionQueue queue;
+    bool late = false;
+    // Waits for the one operation under way. A deadline of the context would also count the time
+    // `take` needs, and whoever reads our output in a pager needs long.
+    const auto completed = [&] {
+      void* tag = nullptr;
+      bool ok = false;
+      if (queue.AsyncNext(&tag, &ok, Clock::now() + timeout_) == grpc::CompletionQueue::TIMEOUT) {
+        late = true;
+        context.TryCancel();
+        queue.Next(&tag, &ok);
+      }
+      return ok && !late;
+    };
+    const auto reader = (stub_.get()->*method)(&context, request, &queue);
+    reader->StartCall(nullptr);
+    bool more = completed();
+    bool stopped = false;
+    while (more && !stopped) {
+      Response response;
+      reader->Read(&response, nullptr);
+      more = completed();
+      stopped = more && !take(response);
+    }
+    if (stopped) context.TryCancel();
+    grpc::Status status;
+    reader->Finish(&status, nullptr);
+    completed();
+    if (stopped) return absl::OkStatus();
+    if (late) return NoAnswer(timeout_);
+    return status.ok() ? absl::OkStatus() : ErrorOf(status, connected, timeout_);
+  }
+
+  milliseconds timeout() const { return timeout_; }
+
+ private:
+  // Whether the connection stands. If not, the call that follows fails and says why.
+  bool Connect(Clock::time_point deadline) {
+    for (;;) {
+      const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
+      if (state == GRPC_CHANNEL_READY) return true;
+      if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN) return false;
+      if (!channel_->WaitForStateChange(state, deadline)) return false;
+    }
+  }
+
+  static absl::Status NoAnswer(milliseconds timeout) {
+    return absl::DeadlineExceededError(absl::StrCat("no answer within ", DurationText(timeout)));
+  }
+
+  static absl::Status ErrorOf(const grpc::Status& status, bool connected, milliseconds timeout) {
+    const std::string& message = status.error_message();
+    switch (status.error_code()) {
+      case grpc::StatusCode::UNAVAILABLE:
+        if (!connected) return absl::UnavailableError(ConnectProblem(message));
+        return absl::DeadlineExceededError(absl::StrCat("the connection broke off: ", message));
+      case grpc::StatusCode::DEADLINE_EXCEEDED:
+        if (connected) return NoAnswer(timeout);
+        return absl::UnavailableError(absl::StrCat("no connection within ", DurationText(timeout)));
+      default:
+        return {static_cast<absl::StatusCode>(status.error_code()),
+                absl::StrCat(CodeName(status.error_code()), ": ", message)};
+    }
+  }
+
+  const milliseconds timeout_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<v1::Control::Stub> stub_;
+};
+
+Client::Client(const std::string& target, milliseconds timeout)
+    : impl_(std::make_unique<Impl>(target, timeout)) {}
+
+Client::~Client() = default;
+
+absl::StatusOr<v1::Ack> Client::Apply(const v1::ApplyRequest& request) {
+  return impl_->Call(&v1::Control::Stub::Apply, request, impl_->timeout());
+}
+
+absl::StatusOr<v1::Ack> Client::Remove(const v1::RemoveRequest& request) {
+  return impl_->Call(&v1::Control::Stub::Remove, request, impl_->timeout());
+}
+
+absl::StatusOr<v1::GetStatusResponse> Client::GetStatus(milliseconds at_most) {
+  return impl_->Call(&v1::Control::Stub::GetStatus, v1::GetStatusRequest(),
+                     std::min(at_most, impl_->timeout()));
+}
+
+absl::StatusOr<v1::GetStatusResponse> Client::GetStatus() { return GetStatus(impl_->timeout()); }
+
+absl::Status Client::List(const v1::ListRequest& request,
+                          const std::function<bool(const v1::ListResponse&)>& take) {
+  return impl_->Stream(&v1::Control::Stub::PrepareAsyncList, request, take);
+}
+
+absl::Status Client::Dump(const v1::DumpRequest& request,
+                          const std::function<bool(const v1::DumpResponse&)>& take) {
+  return impl_->Stream(&v1::Control::Stub::PrepareAsyncDump, request, take);
+}
+
+}  // namespace svcmap::api

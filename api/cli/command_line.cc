@@ -1,0 +1,260 @@
+#include "api/cli/command_line.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "api/cli/help_text.h"
+#include "api/cli/target.h"
+#include "api/cli/text.h"
+#include "api/convert/quote.h"
+
+#ifndef SVCMAP_VERSION
+#define SVCMAP_VERSION "0.0.0-dev"
+#endif
+
+namespace svcmap::api {
+namespace {
+
+// The words as given; Options are made of them after CLI11 is done.
+struct Words {
+  std::string address, timeout = "10s";
+  std::vector<std::string> apply_files, delete_files, delete_names;
+  std::string kind, name, name_space, output, what, wait_for = "serving", wait_timeout = "30s";
+  bool strict = false;
+};
+
+absl::Status Usage(const std::string& message) { return absl::InvalidArgumentError(message); }
+
+// A choice of words, one of which must stand there.
+template <typename T>
+absl::StatusOr<T> Choose(std::string_view option, const std::string& word,
+                         const std::vector<std::pair<std::string, T>>& choices) {
+  std::string all;
+  for (const auto& [name, value] : choices) {
+    if (name == word) return value;
+    absl::StrAppend(&all, all.empty() ? "" : name == choices.back().first ? " or " : ", ", name);
+  }
+  return Usage(absl::StrCat(std::string(option), " ", Quote(word), " is not ", all));
+}
+
+absl::StatusOr<const KindWords*> ParseKind(const std::string& word) {
+  const KindWords* kind = FindKind(word);
+  if (kind == nullptr)
+    return Usage(absl::StrCat("kind ", Quote(word), " is not one of ", KindList()));
+  return kind;
+}
+
+absl::StatusOr<std::chrono::milliseconds> ParseTimeout(const std::string& text) {
+  absl::StatusOr<std::chrono::milliseconds> timeout = ParseDuration(text);
+  if (timeout.ok()) return timeout;
+  return Usage(absl::StrCat("--timeout ", std::string(timeout.status().message())));
+}
+
+absl::StatusOr<Command> MakeApply(const Words& words) {
+  return ApplyOptions{words.apply_files, words.strict};
+}
+
+absl::StatusOr<Command> MakeDelete(const Words& words) {
+  if (!words.delete_files.empty()) {
+    if (!words.kind.empty() || !words.name_space.empty()) {
+      return Usage("delete takes either --filename or a kind and names, not both");
+    }
+    return DeleteOptions{words.delete_files, {}};
+  }
+  if (words.delete_names.empty()) return Usage("delete needs a kind and names, or --filename");
+  const auto kind = ParseKind(words.kind);
+  if (!kind.ok()) return kind.status();
+  DeleteOptions options;
+  for (const std::string& name : words.delete_names) {
+    const auto id = ParseObjectId(**kind, name, words.name_space, /*name_required=*/true);
+    if (!id.ok()) return id.status();
+    options.objects.push_back(*id);
+  }
+  return options;
+}
+
+absl::StatusOr<Command> MakeGet(const Words& words) {
+  const auto kind = ParseKind(words.kind);
+  if (!kind.ok()) return kind.status();
+  const auto id = ParseObjectId(**kind, words.name, words.name_space, /*name_required=*/false);
+  if (!id.ok()) return id.status();
+  const auto output =
+      Choose<OutputFormat>("--output", words.output.empty() ? "table" : words.output,
+                           {{"table", OutputFormat::kTable},
+                            {"json", OutputFormat::kJson},
+                            {"yaml", OutputFormat::kYaml},
+                            {"name", OutputFormat::kName}});
+  if (!output.ok()) return output.status();
+  return GetOptions{*id, *output};
+}
+
+absl::StatusOr<Command> MakeStatus(const Words& words) {
+  const auto output = Choose<OutputFormat>("--output", words.output.empty() ? "text" : words.output,
+                                           {{"text", OutputFormat::kTable},
+                                            {"json", OutputFormat::kJson},
+                                            {"yaml", OutputFormat::kYaml}});
+  if (!output.ok()) return output.status();
+  return StatusOptions{*output};
+}
+
+absl::StatusOr<Command> MakeDump(const Words& words) {
+  const auto what = Choose<v1::DumpRequest::What>("dump", words.what,
+                                                  {{"desired", v1::DumpRequest::DESIRED},
+                                                   {"applied", v1::DumpRequest::APPLIED},
+                                                   {"plan", v1::DumpRequest::PLAN}});
+  if (!what.ok()) return what.status();
+  return DumpOptions{*what};
+}
+
+absl::StatusOr<Command> MakeWait(const Words& words) {
+  constexpr std::string_view kRevision = "revision=";
+  WaitOptions options;
+  options.what_as_given = words.wait_for;
+  const auto timeout = ParseTimeout(words.wait_timeout);
+  if (!timeout.ok()) return timeout.status();
+  options.timeout = *timeout;
+  if (words.wait_for == "controller") {
+    options.what = WaitOptions::For::kController;
+  } else if (words.wait_for.starts_with(kRevision) &&
+             absl::SimpleAtoi(words.wait_for.substr(kRevision.size()), &options.revision)) {
+    options.what = WaitOptions::For::kRevision;
+  } else if (words.wait_for != "serving") {
+    return Usage(absl::StrCat("--for ", Quote(words.wait_for),
+                              " is not serving, controller or revision=NUMBER"));
+  }
+  return options;
+}
+
+using Maker = absl::StatusOr<Command> (*)(const Words&);
+
+// Describes the command line to CLI11; gives what makes each command's options.
+std::map<const CLI::App*, Maker> Describe(CLI::App& app, Words& words) {
+  std::map<const CLI::App*, Maker> makers;
+  const auto command = [&](const char* name, const char* description, const char* footer,
+                           Maker maker) {
+    CLI::App* sub = app.add_subcommand(name, description);
+    sub->footer(footer);
+    makers[sub] = maker;
+    return sub;
+  };
+  const auto files = [](CLI::App* sub, std::vector<std::string>& to) {
+    return sub
+        ->add_option("-f,--filename", to, "A manifest, a directory of them, or - (repeatable)")
+        ->type_name("FILE")
+        ->allow_extra_args(false);
+  };
+  const auto name_space = [&words](CLI::App* sub) {
+    sub->add_option("-n,--namespace", words.name_space, "The namespace")->type_name("NAMESPACE");
+  };
+  app.require_subcommand(1);
+  app.fallthrough();  // Global options may follow the command.
+  app.footer(kProgramFooter);
+  app.set_help_flag("-h,--help", "Print help and exit");
+  app.set_version_flag("--version", "svcmapctl " SVCMAP_VERSION, "Print the version and exit");
+  app.add_option("--address", words.address,
+                 "Where the agent listens, unix:///PATH or tcp://HOST:PORT (no TLS yet).\n"
+                 "Default: $SVCMAP_ADDRESS, or " +
+                     std::string(kDefaultAddress))
+      ->type_name("ADDRESS");
+  app.add_option("--timeout", words.timeout, "How long to wait for an answer. Default: 10s")
+      ->type_name("DURATION");
+
+  CLI::App* apply = command("apply", "Send the objects of manifests", kApplyFooter, MakeApply);
+  files(apply, words.apply_files)->required();
+  apply->add_flag("--strict", words.strict, "Send nothing when something cannot be read");
+
+  CLI::App* remove = command("delete", "Remove objects", kDeleteFooter, MakeDelete);
+  files(remove, words.delete_files);
+  name_space(remove);
+  remove->add_option("KIND", words.kind, KindList())->type_name("");
+  remove->add_option("NAME", words.delete_names, "NAMESPACE/NAME, several")->type_name("");
+
+  CLI::App* get = command("get", "Show the objects the agent holds", kGetFooter, MakeGet);
+  name_space(get);
+  get->add_option("-o,--output", words.output, "table, json, yaml or name. Default: table")
+      ->type_name("FORMAT");
+  get->add_option("KIND", words.kind, KindList())->required()->type_name("");
+  get->add_option("NAME", words.name, "NAMESPACE/NAME, or NAME of any namespace")->type_name("");
+
+  CLI::App* status = command("status", "Show what the agent is doing", kStatusFooter, MakeStatus);
+  status->add_option("-o,--output", words.output, "text, json or yaml. Default: text")
+      ->type_name("FORMAT");
+
+  CLI::App* dump = command("dump", "Show the ruleset in nft syntax", kDumpFooter, MakeDump);
+  dump->add_option("WHAT", words.what, "desired, applied or plan")->required()->type_name("");
+
+  CLI::App* wait = command("wait", "Wait until the agent is ready", kWaitFooter, MakeWait);
+  wait->add_option("--for", words.wait_for, "serving, controller or revision=N. Default: serving")
+      ->type_name("WHAT");
+  wait->add_option("--timeout", words.wait_timeout, "How long to wait in all. Default: 30s")
+      ->type_name("DURATION");
+  return makers;
+}
+
+// CLI11's complaint, with the command it is about; in the case of no or a wrong command our own.
+std::string ParseProblem(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> given = app.get_subcommands();
+  if (!given.empty()) return absl::StrCat(given.front()->get_name(), ": ", OneLine(error.what()));
+  std::string commands;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    absl::StrAppend(&commands, commands.empty() ? "" : ", ", command->get_name());
+  }
+  const std::vector<std::string> rest = app.remaining();
+  if (rest.empty() && dynamic_cast<const CLI::RequiredError*>(&error) == nullptr) {
+    return OneLine(error.what());
+  }
+  return absl::StrCat(rest.empty() ? "no command given" : Quote(rest.front()) + " is no command",
+                      "; commands are ", commands);
+}
+
+absl::StatusOr<Options> MakeOptions(const Words& words, const std::string& address_from_env,
+                                    Maker maker) {
+  Options options;
+  options.address = !words.address.empty()      ? words.address
+                    : !address_from_env.empty() ? address_from_env
+                                                : std::string(kDefaultAddress);
+  const auto target = ParseTarget(options.address);
+  if (!target.ok()) {
+    return Usage(absl::StrCat(words.address.empty() ? "SVCMAP_ADDRESS " : "--address ",
+                              std::string(target.status().message())));
+  }
+  options.target = *target;
+  const auto timeout = ParseTimeout(words.timeout);
+  if (!timeout.ok()) return timeout.status();
+  options.timeout = *timeout;
+  absl::StatusOr<Command> command = maker(words);
+  if (!command.ok()) return command.status();
+  options.command = *std::move(command);
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<std::variant<Options, HelpText>> ParseCommandLine(
+    const std::vector<std::string>& args, const std::string& address_from_env) {
+  Words words;
+  CLI::App app(kProgramDescription, "svcmapctl");
+  const std::map<const CLI::App*, Maker> makers = Describe(app, words);
+  try {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // CLI11 wants them reversed.
+  } catch (const CLI::CallForHelp&) {
+    return HelpText{app.help()};
+  } catch (const CLI::CallForVersion& version) {
+    return HelpText{absl::StrCat(version.what(), "\n")};
+  } catch (const CLI::ParseError& error) {
+    return Usage(ParseProblem(app, error));
+  }
+  const absl::StatusOr<Options> options =
+      MakeOptions(words, address_from_env, makers.at(app.get_subcommands().front()));
+  if (!options.ok()) return options.status();
+  return *options;
+}
+
+}  // namespace svcmap::api

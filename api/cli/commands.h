@@ -1,0 +1,16 @@
+// The commands of svcmapctl, each in the file of its name.
+#pragma once
+
+#include "api/cli/options.h"
+#include "api/cli/session.h"
+
+namespace svcmap::api {
+
+ExitCode RunApply(const ApplyOptions& options, Session& session);
+ExitCode RunDelete(const DeleteOptions& options, Session& session);
+ExitCode RunGet(const GetOptions& options, Session& session);
+ExitCode RunStatus(const StatusOptions& options, Session& session);
+ExitCode RunDump(const DumpOptions& options, Session& session);
+ExitCode RunWait(const WaitOptions& options, Session& session);
+
+}  // namespace svcmap::api

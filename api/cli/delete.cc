@@ -1,0 +1,39 @@
+// svcmapctl delete
+#include "api/cli/commands.h"
+#include "api/cli/inputs.h"
+#include "api/cli/push.h"
+
+namespace svcmap::api {
+namespace {
+
+constexpr size_t kRefOverhead = 2;  // Bytes of tag and length around a reference in a request.
+
+Push MakePush(const std::vector<SentObject>& objects, Client& client) {
+  Push push{.objects = objects, .done = "deleted"};
+  for (const SentObject& object : objects) {
+    push.sizes.push_back(object.id.ToRef().ByteSizeLong() + kRefOverhead);
+  }
+  push.call = [&objects, &client](size_t begin, size_t end) {
+    v1::RemoveRequest request;
+    for (size_t i = begin; i < end; ++i) *request.add_objects() = objects[i].id.ToRef();
+    return client.Remove(request);
+  };
+  return push;
+}
+
+}  // namespace
+
+ExitCode RunDelete(const DeleteOptions& options, Session& session) {
+  std::vector<SentObject> objects;
+  for (const ObjectId& id : options.objects) objects.push_back({id, ""});
+  const Inputs inputs = ReadInputs(options.files, "not deleted", session);
+  for (const ManifestObject& object : inputs.objects) objects.push_back({IdOf(object.object), ""});
+  const ExitCode read = inputs.complete ? ExitCode::kOk : ExitCode::kIncomplete;
+  if (objects.empty()) {
+    session.Error("no objects to delete; nothing was sent");
+    return ExitCode::kIncomplete;
+  }
+  return Worse(read, RunPush(MakePush(objects, session.client), session));
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,56 @@
+// svcmapctl get
+#include <ostream>
+
+#include "absl/strings/str_cat.h"
+#include "api/cli/commands.h"
+#include "api/cli/object_writer.h"
+#include "api/convert/quote.h"
+
+namespace svcmap::api {
+namespace {
+
+// "the agent holds no services in namespace "shop""
+std::string NothingFound(const ObjectId& filter) {
+  return absl::StrCat("the agent holds no ", std::string(WordsOf(filter.kind).plural),
+                      filter.name.empty() ? "" : " named " + Quote(filter.name),
+                      filter.name_space.empty() ? "" : " in namespace " + Quote(filter.name_space));
+}
+
+}  // namespace
+
+ExitCode RunGet(const GetOptions& options, Session& session) {
+  const ObjectId& filter = options.filter;
+  v1::ListRequest request;
+  request.set_kind(filter.kind);
+  request.set_namespace_(filter.name_space);
+  request.set_name(filter.name);
+  // One object, and not all of that name in any namespace.
+  const bool single =
+      !filter.name.empty() && (!filter.name_space.empty() || !WordsOf(filter.kind).namespaced);
+
+  std::unique_ptr<ObjectWriter> writer;  // Made with the first object or the end: not on failure.
+  const auto make = [&] {
+    if (!writer) writer = MakeObjectWriter(options.output, filter.kind, single, session.out);
+  };
+  size_t count = 0;
+  const absl::Status status = session.client.List(request, [&](const v1::ListResponse& part) {
+    make();
+    for (const v1::Object& object : part.objects()) writer->Write(object);
+    count += static_cast<size_t>(part.objects_size());
+    return session.out.good();  // Nobody reads any more: stop.
+  });
+  if (!status.ok()) {
+    if (writer && options.output == OutputFormat::kTable) writer->Finish();
+    return session.CallFailed(status);
+  }
+  if (count == 0 && !filter.name.empty()) {
+    session.Error(NothingFound(filter));
+    return ExitCode::kIncomplete;
+  }
+  make();
+  writer->Finish();
+  if (count == 0) session.Note(NothingFound(filter));
+  return ExitCode::kOk;
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,15 @@
+// The long texts of --help.
+#pragma once
+
+namespace svcmap::api {
+
+extern const char kProgramDescription[];
+extern const char kProgramFooter[];
+extern const char kApplyFooter[];
+extern const char kDeleteFooter[];
+extern const char kGetFooter[];
+extern const char kStatusFooter[];
+extern const char kDumpFooter[];
+extern const char kWaitFooter[];
+
+}  // namespace svcmap::api

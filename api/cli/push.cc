@@ -1,0 +1,43 @@
+#include "api/cli/push.h"
+
+#include "absl/strings/str_cat.h"
+#include "api/cli/parts.h"
+#include "api/cli/text.h"
+
+namespace svcmap::api {
+
+ExitCode RunPush(const Push& push, const Session& session) {
+  ExitCode code = ExitCode::kOk;
+  bool split = false;
+  size_t sent = 0;
+  size_t tried = 0;  // Objects of the part sent last.
+  const auto send = [&](size_t begin, size_t end) {
+    tried = end - begin;
+    const absl::StatusOr<v1::Ack> ack = push.call(begin, end);
+    if (!ack.ok()) return ack.status();
+    const auto first = push.objects.begin();
+    code = Worse(code, ReportAck(*ack, {first + begin, first + end}, push.done, session));
+    return absl::OkStatus();
+  };
+  const auto on_split = [&](size_t bytes) {
+    if (split) return;
+    split = true;
+    session.Note(absl::StrCat("the agent does not take ", BytesText(bytes),
+                              " in one request: sending several, each atomic by itself"));
+  };
+  const absl::Status status = SendInParts(push.sizes, send, on_split, sent);
+  if (status.ok()) return code;
+  if (absl::IsResourceExhausted(status)) {
+    session.Error(absl::StrCat(push.objects[sent].id.ToString(), " of ",
+                               BytesText(push.sizes[sent]),
+                               " is more than the agent takes in one request"));
+  }
+  code = Worse(code, session.CallFailed(status, CountText(tried, "object")));
+  const size_t rest = push.objects.size() - sent - tried;
+  if (sent > 0 || rest > 0) {
+    session.Note(absl::StrCat(CountText(sent, "object"), " sent before that, ", rest, " not sent"));
+  }
+  return code;
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,43 @@
+#include "api/cli/run.h"
+
+#include <cstdlib>
+#include <ostream>
+#include <variant>
+
+#include "api/cli/command_line.h"
+#include "api/cli/commands.h"
+
+namespace svcmap::api {
+namespace {
+
+struct RunCommand {
+  Session& session;
+  ExitCode operator()(const ApplyOptions& options) const { return RunApply(options, session); }
+  ExitCode operator()(const DeleteOptions& options) const { return RunDelete(options, session); }
+  ExitCode operator()(const GetOptions& options) const { return RunGet(options, session); }
+  ExitCode operator()(const StatusOptions& options) const { return RunStatus(options, session); }
+  ExitCode operator()(const DumpOptions& options) const { return RunDump(options, session); }
+  ExitCode operator()(const WaitOptions& options) const { return RunWait(options, session); }
+};
+
+}  // namespace
+
+int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& out,
+        std::ostream& err) {
+  const char* address = std::getenv("SVCMAP_ADDRESS");
+  const auto parsed = ParseCommandLine(args, address == nullptr ? "" : address);
+  if (!parsed.ok()) {
+    err << "error: " << parsed.status().message() << "; nothing was done, see svcmapctl --help\n";
+    return static_cast<int>(ExitCode::kUsage);
+  }
+  if (const auto* help = std::get_if<HelpText>(&*parsed)) {
+    out << help->text;
+    return static_cast<int>(ExitCode::kOk);
+  }
+  const Options& options = std::get<Options>(*parsed);
+  Client client(options.target, options.timeout);
+  Session session{client, options.address, in, out, err};
+  return static_cast<int>(std::visit(RunCommand{session}, options.command));
+}
+
+}  // namespace svcmap::api

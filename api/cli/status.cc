@@ -1,0 +1,19 @@
+// svcmapctl status
+#include <ostream>
+
+#include "api/cli/commands.h"
+#include "api/cli/message_text.h"
+#include "api/cli/status_text.h"
+
+namespace svcmap::api {
+
+ExitCode RunStatus(const StatusOptions& options, Session& session) {
+  const absl::StatusOr<v1::GetStatusResponse> status = session.client.GetStatus();
+  if (!status.ok()) return session.CallFailed(status.status());
+  session.out << (options.output == OutputFormat::kJson   ? MessageJson(*status)
+                  : options.output == OutputFormat::kYaml ? MessageYaml(*status)
+                                                          : StatusText(*status));
+  return ExitCode::kOk;
+}
+
+}  // namespace svcmap::api

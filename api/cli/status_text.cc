@@ -1,0 +1,112 @@
+#include "api/cli/status_text.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "api/cli/object_id.h"
+#include "api/cli/text.h"
+
+namespace svcmap::api {
+namespace {
+
+// One line "Name         value" of the page.
+void Line(std::string_view name, const std::string& value, std::string& page) {
+  absl::StrAppendFormat(&page, "%-12s %s\n", name, OneLine(value));
+}
+
+std::string ControllerText(const v1::GetStatusResponse& status) {
+  if (!status.manifests_path().empty()) return "none, reads " + status.manifests_path();
+  if (!status.has_controller()) return "none connected";
+  const v1::ControllerStatus& controller = status.controller();
+  return absl::StrCat(controller.name(),
+                      controller.instance().empty() ? "" : " (" + controller.instance() + ")",
+                      ", connected since ", TimeText(controller.since()),
+                      controller.in_snapshot() ? ", sending a snapshot" : "");
+}
+
+std::string CommitText(const v1::GetStatusResponse& status) {
+  if (!status.has_last_commit()) return "none since the agent started";
+  const v1::CommitStatus& commit = status.last_commit();
+  return absl::StrCat(TimeText(commit.time()), ", ", CountText(commit.elements(), "element"),
+                      " in ", DurationText(commit.duration()));
+}
+
+std::string ObjectsText(const v1::GetStatusResponse& status) {
+  std::vector<std::string> texts;
+  for (const v1::KindCount& count : status.objects()) {
+    const KindWords& words = WordsOf(count.kind());
+    texts.push_back(absl::StrCat(count.count(), " ",
+                                 std::string(count.count() == 1 ? words.singular : words.plural)));
+  }
+  return texts.empty() ? "none" : absl::StrJoin(texts, ", ");
+}
+
+void Maps(const v1::GetStatusResponse& status, std::string& page) {
+  std::string_view name = "Maps";
+  for (const v1::MapCount& map : status.maps()) {
+    Line(name, absl::StrFormat("%-28s %-5s %9d", map.name(), map.family(), map.elements()), page);
+    name = "";
+  }
+}
+
+void Findings(const v1::GetStatusResponse& status, std::string& page) {
+  std::string_view name = "Findings";
+  for (const v1::ObjectResult& finding : status.findings()) {
+    Line(name, finding.message(), page);
+    name = "";
+  }
+}
+
+}  // namespace
+
+std::string StateName(v1::State state) {
+  switch (state) {
+    case v1::WAITING_FOR_STATE:
+      return "waiting for state";
+    case v1::SERVING:
+      return "serving";
+    case v1::RETRYING:
+      return "retrying";
+    default:
+      return absl::StrCat("state ", static_cast<int>(state));
+  }
+}
+
+std::string StatusLine(const v1::GetStatusResponse& status) {
+  return absl::StrCat(StateName(status.state()), ", revision ", status.revision(),
+                      status.last_error().empty() ? "" : ", " + OneLine(status.last_error()));
+}
+
+std::string StatusText(const v1::GetStatusResponse& status) {
+  std::string page;
+  Line("Agent",
+       absl::StrCat("svcmapd ", status.version(), " on node ", status.node_name(), ", started ",
+                    TimeText(status.started())),
+       page);
+  Line("State",
+       absl::StrCat(StateName(status.state()), ", revision ", status.revision(),
+                    ", kernel generation ", status.kernel_generation()),
+       page);
+  if (!status.last_error().empty()) Line("Last error", status.last_error(), page);
+  Line("Controller", ControllerText(status), page);
+  Line("Last commit", CommitText(status), page);
+  if (status.pending_changes() > 0) {
+    Line("Pending", CountText(status.pending_changes(), "changed object"), page);
+  }
+  Line("Objects", ObjectsText(status), page);
+  if (status.refused_objects() > 0) {
+    Line("Refused", CountText(status.refused_objects(), "object"), page);
+  }
+  Line("Programmed",
+       absl::StrCat(CountText(status.service_ports(), "service port"), ", ",
+                    CountText(status.endpoints(), "endpoint")),
+       page);
+  if (status.repairs() > 0) Line("Repairs", absl::StrCat(status.repairs()), page);
+  Maps(status, page);
+  Findings(status, page);
+  return page;
+}
+
+}  // namespace svcmap::api

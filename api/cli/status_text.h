@@ -1,0 +1,14 @@
+// GetStatus for people. Pure functions.
+#pragma once
+
+#include <string>
+
+#include "svcmap/v1/control.pb.h"
+
+namespace svcmap::api {
+
+std::string StateName(v1::State state);                       // "waiting for state"
+std::string StatusLine(const v1::GetStatusResponse& status);  // "serving, revision 12"
+std::string StatusText(const v1::GetStatusResponse& status);  // A page.
+
+}  // namespace svcmap::api

@@ -1,0 +1,60 @@
+// svcmapctl wait
+#include <algorithm>
+#include <ostream>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "api/cli/commands.h"
+#include "api/cli/status_text.h"
+#include "api/cli/text.h"
+
+namespace svcmap::api {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kPollInterval{100};
+
+bool Reached(const WaitOptions& options, const v1::GetStatusResponse& status) {
+  switch (options.what) {
+    case WaitOptions::For::kServing:
+      return status.state() == v1::SERVING;
+    case WaitOptions::For::kController:
+      return status.has_controller();
+    case WaitOptions::For::kRevision:
+      return status.revision() >= options.revision;
+  }
+  return false;
+}
+
+// Only an agent that is not up yet, or busy, is worth another call.
+bool WorthRetrying(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
+}  // namespace
+
+ExitCode RunWait(const WaitOptions& options, Session& session) {
+  const auto deadline = Clock::now() + options.timeout;
+  std::string last;
+  for (;;) {
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+    if (left <= milliseconds(0)) break;
+    const absl::StatusOr<v1::GetStatusResponse> status = session.client.GetStatus(left);
+    if (status.ok() && Reached(options, *status)) {
+      session.out << StatusLine(*status) << '\n';
+      return ExitCode::kOk;
+    }
+    if (!status.ok() && !WorthRetrying(status.status())) return session.CallFailed(status.status());
+    last = status.ok() ? "the agent says: " + StatusLine(*status)
+                       : CallProblem(status.status(), session.address);
+    const auto until = std::min(Clock::now() + kPollInterval, deadline);
+    std::this_thread::sleep_until(until);
+  }
+  session.Error(absl::StrCat("wait --for ", options.what_as_given, ": not so after ",
+                             DurationText(options.timeout), "; ", last));
+  return ExitCode::kWaitTimeout;
+}
+
+}  // namespace svcmap::api

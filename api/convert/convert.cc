@@ -1,0 +1,105 @@
+#include "api/convert/convert.h"
+
+#include "api/convert/metadata.h"
+
+namespace svcmap::api {
+namespace {
+
+using proxy::Kind;
+
+template <typename T>
+ConvertedChange AsChange(Kind kind, std::string key, Converted<T> converted,
+                         std::shared_ptr<const T> proxy::Change::*member) {
+  ConvertedChange result;
+  result.kind = kind;
+  result.key = std::move(key);
+  result.findings = std::move(converted.findings);
+  if (converted.value) {
+    proxy::Change& change = result.change.emplace();
+    change.kind = kind;
+    change.key = result.key;
+    change.*member = std::move(converted.value);
+  }
+  return result;
+}
+
+std::string KeyOf(Kind kind, const v1::ObjectMeta& metadata) {
+  return KeyFor(kind, metadata.namespace_(), metadata.name());
+}
+
+ConvertedChange Upsert(const v1::Service& service, const ConvertContext& context) {
+  return AsChange(Kind::kService, KeyOf(Kind::kService, service.metadata()),
+                  ConvertService(service, context), &proxy::Change::service);
+}
+
+ConvertedChange Upsert(const v1::EndpointSlice& slice, const ConvertContext& context) {
+  return AsChange(Kind::kEndpointSlice, KeyOf(Kind::kEndpointSlice, slice.metadata()),
+                  ConvertEndpointSlice(slice, context), &proxy::Change::slice);
+}
+
+ConvertedChange Upsert(const v1::Node& node, const ConvertContext& context) {
+  return AsChange(Kind::kNode, KeyOf(Kind::kNode, node.metadata()), ConvertNode(node, context),
+                  &proxy::Change::node);
+}
+
+ConvertedChange Upsert(const v1::ServiceCIDR& cidr, const ConvertContext& context) {
+  return AsChange(Kind::kServiceCidr, KeyOf(Kind::kServiceCidr, cidr.metadata()),
+                  ConvertServiceCidr(cidr, context), &proxy::Change::service_cidr);
+}
+
+}  // namespace
+
+absl::StatusOr<ConvertedChange> ConvertChange(const v1::Change& change,
+                                              const ConvertContext& context) {
+  switch (change.change_case()) {
+    case v1::Change::kService:
+      return Upsert(change.service(), context);
+    case v1::Change::kEndpointSlice:
+      return Upsert(change.endpoint_slice(), context);
+    case v1::Change::kNode:
+      return Upsert(change.node(), context);
+    case v1::Change::kServiceCidr:
+      return Upsert(change.service_cidr(), context);
+    case v1::Change::kRemove:
+      return ConvertRemoval(change.remove());
+    case v1::Change::CHANGE_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("a change holds nothing that this agent knows");
+}
+
+absl::StatusOr<ConvertedChange> ConvertObject(const v1::Object& object,
+                                              const ConvertContext& context) {
+  switch (object.object_case()) {
+    case v1::Object::kService:
+      return Upsert(object.service(), context);
+    case v1::Object::kEndpointSlice:
+      return Upsert(object.endpoint_slice(), context);
+    case v1::Object::kNode:
+      return Upsert(object.node(), context);
+    case v1::Object::kServiceCidr:
+      return Upsert(object.service_cidr(), context);
+    case v1::Object::OBJECT_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("an object holds nothing that this agent knows");
+}
+
+absl::StatusOr<ConvertedChange> ConvertRemoval(const v1::ObjectRef& ref) {
+  const std::optional<Kind> kind = KindFromProto(ref.kind());
+  if (!kind) return absl::InvalidArgumentError("a removal names no kind that this agent knows");
+  ConvertedChange result;
+  result.kind = *kind;
+  result.key = KeyFor(*kind, ref.namespace_(), ref.name());
+  Report report(*kind, result.key);
+  CheckNames(*kind, ref.namespace_(), ref.name(), "", report);
+  if (!report.refused()) {
+    proxy::Change& change = result.change.emplace();
+    change.kind = *kind;
+    change.key = result.key;
+  }
+  result.findings = report.Take();
+  return result;
+}
+
+}  // namespace svcmap::api

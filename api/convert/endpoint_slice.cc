@@ -1,0 +1,181 @@
+#include <string>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "api/convert/convert.h"
+#include "api/convert/fields.h"
+#include "api/convert/metadata.h"
+#include "api/convert/quote.h"
+
+namespace svcmap::api {
+namespace {
+
+constexpr char kServiceNameLabel[] = "kubernetes.io/service-name";
+constexpr char kHeadlessLabel[] = "service.kubernetes.io/headless";
+
+// Limits of the Kubernetes API.
+constexpr int kMaxEndpoints = 1000;
+constexpr int kMaxPorts = 100;
+constexpr int kMaxAddresses = 100;
+
+bool WithinLimit(std::string field, int count, int limit, const char* remedy, Report& report) {
+  if (count <= limit) return true;
+  report.Refuse(std::move(field), "",
+                absl::StrCat("has ", count, " entries, more than ", limit,
+                             " (the Kubernetes limit); ", remedy));
+  return false;
+}
+
+// S-18. Empty: the slice belongs to no Service, and a warning says so.
+std::string ServiceKey(const v1::ObjectMeta& metadata, Report& report) {
+  const std::string field = absl::StrCat("metadata.labels[\"", kServiceNameLabel, "\"]");
+  const auto label = metadata.labels().find(kServiceNameLabel);
+  if (label == metadata.labels().end() || label->second.empty()) {
+    report.Warn(field, "", "is absent; the slice belongs to no Service and is not used");
+    return "";
+  }
+  if (!IsDnsSubdomain(label->second)) {
+    report.Warn(field, Quote(label->second), "is not the name of a Service; the slice is not used");
+    return "";
+  }
+  return absl::StrCat(metadata.namespace_(), "/", label->second);
+}
+
+// S-20: a port without name or number is skipped. Names are unique, as in Kubernetes.
+void ConvertPorts(const v1::EndpointSlice& message, proxy::EndpointSlice& slice, Report& report) {
+  if (!WithinLimit("ports", message.ports_size(), kMaxPorts, "split it into more slices", report)) {
+    return;
+  }
+  absl::flat_hash_map<std::string, int> names;
+  for (int i = 0; i < message.ports_size() && !report.refused(); ++i) {
+    const v1::EndpointPort& port = message.ports(i);
+    const auto field = [i](const char* name) { return absl::StrCat("ports[", i, "].", name); };
+    const auto protocol = ParseProtocol(port.protocol());
+    if (!protocol) {
+      report.Refuse(field("protocol"), Quote(port.protocol()), std::string(kProtocolReason));
+    } else if (port.port() < 0 || port.port() > 65535) {
+      report.Refuse(field("port"), absl::StrCat(port.port()), "is not in 1..65535");
+    } else if (!port.name().empty() && !IsDnsLabel(port.name())) {
+      report.Refuse(
+          field("name"), Quote(port.name()),
+          "is not a DNS-1123 label (lower case letters, digits and '-', at most 63 bytes)");
+    } else if (!port.has_name()) {
+      report.Warn(field("name"), "",
+                  "is absent; the port is skipped (the unnamed port has the name \"\")");
+    } else if (const auto [seen, added] = names.emplace(port.name(), i); !added) {
+      report.Refuse(field("name"), Quote(port.name()),
+                    absl::StrCat("is also the name of ports[", seen->second, "]"));
+    } else if (port.port() == 0) {
+      report.Warn(field("port"), "", "is absent or 0; the port is skipped");
+    } else {
+      slice.ports.push_back({port.name(), *protocol, static_cast<uint16_t>(port.port())});
+    }
+  }
+}
+
+// Every address is checked, only the first is used (S-22). Nothing: none, or refused.
+std::optional<IpAddress> FirstAddress(const v1::Endpoint& endpoint, int index, Family family,
+                                      Report& report) {
+  const std::string field = absl::StrCat("endpoints[", index, "].addresses");
+  if (endpoint.addresses_size() == 0) {
+    report.Warn(field, "", "is empty; the endpoint is skipped");
+    return std::nullopt;
+  }
+  if (!WithinLimit(field, endpoint.addresses_size(), kMaxAddresses,
+                   "an endpoint is one pod with one address", report)) {
+    return std::nullopt;
+  }
+  std::optional<IpAddress> first;
+  for (int i = 0; i < endpoint.addresses_size(); ++i) {
+    const std::string& text = endpoint.addresses(i);
+    const auto address = IpAddress::Parse(text);
+    std::optional<std::string> reason;
+    if (!address) {
+      reason = "is not an IP address";
+    } else if (address->family() != family) {
+      reason = absl::StrCat("is not an ", std::string(FamilyName(family)),
+                            " address as addressType says");
+    } else {
+      reason = SpecialAddress(*address);
+    }
+    if (reason) {
+      report.Refuse(absl::StrCat(field, "[", i, "]"), Quote(text), *std::move(reason));
+      return std::nullopt;
+    }
+    if (i == 0) first = address;
+  }
+  return first;
+}
+
+// S-24.
+proxy::EndpointConditions Conditions(const v1::EndpointConditions& conditions) {
+  return {.ready = !conditions.has_ready() || conditions.ready(),
+          .serving = !conditions.has_serving() || conditions.serving(),
+          .terminating = conditions.terminating()};
+}
+
+// S-23.
+bool IsLocal(const v1::Endpoint& endpoint, const ConvertContext& context) {
+  return !context.node_name.empty() && endpoint.has_node_name() &&
+         endpoint.node_name() == context.node_name;
+}
+
+// An address given twice is used once. As between slices, the one that is not terminating counts
+// (S-26), the first one otherwise.
+void ConvertEndpoints(const v1::EndpointSlice& message, const ConvertContext& context,
+                      proxy::EndpointSlice& slice, Report& report) {
+  if (!WithinLimit("endpoints", message.endpoints_size(), kMaxEndpoints,
+                   "split it into more slices", report)) {
+    return;
+  }
+  struct Place {
+    int index;    // In the message.
+    size_t used;  // In slice.endpoints.
+  };
+  absl::flat_hash_map<IpAddress, Place> seen;
+  slice.endpoints.reserve(static_cast<size_t>(message.endpoints_size()));
+  for (int i = 0; i < message.endpoints_size() && !report.refused(); ++i) {
+    const v1::Endpoint& endpoint = message.endpoints(i);
+    const auto address = FirstAddress(endpoint, i, slice.family, report);
+    if (!address) continue;
+    proxy::Endpoint converted = {*address, Conditions(endpoint.conditions()),
+                                 IsLocal(endpoint, context)};
+    const auto [place, added] = seen.try_emplace(*address, Place{i, slice.endpoints.size()});
+    if (added) {
+      slice.endpoints.push_back(converted);
+      continue;
+    }
+    report.Warn(absl::StrCat("endpoints[", i, "].addresses[0]"), Quote(endpoint.addresses(0)),
+                absl::StrCat("is also in endpoints[", place->second.index, "]; it is used once"));
+    proxy::Endpoint& kept = slice.endpoints[place->second.used];
+    if (kept.conditions.terminating && !converted.conditions.terminating) kept = converted;
+  }
+}
+
+}  // namespace
+
+Converted<proxy::EndpointSlice> ConvertEndpointSlice(const v1::EndpointSlice& message,
+                                                     const ConvertContext& context) {
+  Report report = ReportFor(proxy::Kind::kEndpointSlice, message.metadata());
+  auto slice = std::make_shared<proxy::EndpointSlice>();
+  slice->key = report.key();
+  const std::string& type = message.address_type();
+  if (message.metadata().labels().contains(kHeadlessLabel)) {
+    // Held and not used (S-17); it must look deleted, whatever else it says.
+  } else if (type == "FQDN") {
+    report.Warn("addressType", Quote(type), "is not used; endpoints need IP addresses");  // S-19
+  } else if (type != "IPv4" && type != "IPv6") {
+    report.Refuse("addressType", type.empty() ? "" : Quote(type),
+                  type.empty() ? "is absent" : "is not IPv4, IPv6 or FQDN");
+  } else {
+    slice->family = type == "IPv4" ? Family::kIpv4 : Family::kIpv6;
+    slice->service_key = ServiceKey(message.metadata(), report);
+    ConvertPorts(message, *slice, report);
+    ConvertEndpoints(message, context, *slice, report);
+  }
+  if (!report.refused()) slice->message = Serialize(message);
+  return Finish(std::move(slice), report);
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,56 @@
+#include "api/convert/fields.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "api/convert/quote.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+
+namespace svcmap::api {
+
+std::optional<proxy::Protocol> ParseProtocol(std::string_view text) {
+  if (text.empty() || text == "TCP") return proxy::Protocol::kTcp;
+  if (text == "UDP") return proxy::Protocol::kUdp;
+  if (text == "SCTP") return proxy::Protocol::kSctp;
+  return std::nullopt;
+}
+
+void CheckOneOf(std::string_view field, std::string_view value,
+                std::initializer_list<std::string_view> known, Report& report) {
+  if (value.empty() || std::find(known.begin(), known.end(), value) != known.end()) return;
+  std::string reason = "is not ";
+  for (const std::string_view* name = known.begin(); name != known.end(); ++name) {
+    if (name != known.begin()) reason += name + 1 == known.end() ? " or " : ", ";
+    reason += *name;
+  }
+  report.Refuse(std::string(field), Quote(value), std::move(reason));
+}
+
+std::optional<std::string> SpecialAddress(const IpAddress& address) {
+  if (address.IsUnspecified()) return "is the unspecified address";
+  if (address.IsLoopback()) return "is a loopback address";
+  if (address.IsLinkLocal()) return "is a link-local address";
+  if (address.IsMulticast()) return "is a multicast address";
+  return std::nullopt;
+}
+
+std::string_view Trim(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n\v\f";
+  const size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+std::string Serialize(const google::protobuf::MessageLite& message) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream out(&stream);
+    out.SetSerializationDeterministic(true);  // Maps have no order of their own.
+    message.SerializeToCodedStream(&out);
+  }
+  return bytes;
+}
+
+}  // namespace svcmap::api

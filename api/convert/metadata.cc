@@ -1,0 +1,83 @@
+#include "api/convert/metadata.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "api/convert/quote.h"
+
+namespace svcmap::api {
+namespace {
+
+bool IsLowerAlnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+
+// A label of any length; Kubernetes bounds the parts of a subdomain only by the whole.
+bool IsLabelText(std::string_view text) {
+  return !text.empty() && IsLowerAlnum(text.front()) && IsLowerAlnum(text.back()) &&
+         std::all_of(text.begin(), text.end(), [](char c) { return IsLowerAlnum(c) || c == '-'; });
+}
+
+std::string KeyPart(std::string_view text, std::string_view missing) {
+  return text.empty() ? std::string(missing) : Escape(text);
+}
+
+}  // namespace
+
+bool IsDnsLabel(std::string_view name) { return name.size() <= 63 && IsLabelText(name); }
+
+bool IsDnsSubdomain(std::string_view name) {
+  if (name.size() > 253) return false;
+  while (true) {
+    const size_t dot = name.find('.');
+    if (!IsLabelText(name.substr(0, dot))) return false;
+    if (dot == std::string_view::npos) return true;
+    name.remove_prefix(dot + 1);
+  }
+}
+
+std::string KeyFor(proxy::Kind kind, std::string_view name_space, std::string_view name) {
+  const std::string last = IsDnsSubdomain(name) ? std::string(name) : KeyPart(name, "(no name)");
+  if (!IsNamespaced(kind)) return last;
+  return absl::StrCat(KeyPart(name_space, "(no namespace)"), "/", last);
+}
+
+void CheckNames(proxy::Kind kind, std::string_view name_space, std::string_view name,
+                std::string_view prefix, Report& report) {
+  const auto field = [prefix](const char* last) { return std::string(prefix) + last; };
+  if (name.empty()) {
+    report.Refuse(field("name"), "", "is absent");
+  } else if (!IsDnsSubdomain(name)) {
+    report.Refuse(field("name"), Quote(name),
+                  "is not a DNS-1123 subdomain (lower case letters, digits, '-' and '.', at most "
+                  "253 bytes)");
+  }
+  if (!IsNamespaced(kind)) {
+    if (!name_space.empty()) {
+      report.Refuse(
+          field("namespace"), Quote(name_space),
+          absl::StrCat("is set, but a ", std::string(proxy::KindName(kind)), " has no namespace"));
+    }
+  } else if (name_space.empty()) {
+    report.Refuse(field("namespace"), "", "is absent");
+  } else if (!IsDnsLabel(name_space)) {
+    report.Refuse(field("namespace"), Quote(name_space),
+                  "is not a DNS-1123 label (lower case letters, digits and '-', at most 63 bytes)");
+  }
+}
+
+Report ReportFor(proxy::Kind kind, const v1::ObjectMeta& metadata) {
+  Report report(kind, KeyFor(kind, metadata.namespace_(), metadata.name()));
+  CheckNames(kind, metadata.namespace_(), metadata.name(), "metadata.", report);
+  return report;
+}
+
+int64_t CreatedUnixNanos(const v1::ObjectMeta& metadata) {
+  if (!metadata.has_creation_timestamp()) return 0;
+  constexpr int64_t kSecond = 1'000'000'000;
+  constexpr int64_t kLatest = std::numeric_limits<int64_t>::max() / kSecond - 1;  // Year 2262.
+  const int64_t seconds = std::clamp<int64_t>(metadata.creation_timestamp().seconds(), 0, kLatest);
+  const int64_t nanos = std::clamp<int64_t>(metadata.creation_timestamp().nanos(), 0, kSecond - 1);
+  return std::max<int64_t>(seconds * kSecond + nanos, 1);
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,85 @@
+#include "api/convert/service_ports.h"
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "api/convert/fields.h"
+#include "api/convert/metadata.h"
+#include "api/convert/quote.h"
+
+namespace svcmap::api {
+namespace {
+
+// The ports seen so far, by what may not repeat.
+class PortsSeen {
+ public:
+  explicit PortsSeen(Report& report) : report_(report) {}
+
+  void Add(int index, const proxy::ServicePort& port) {
+    if (const auto [seen, added] = names_.emplace(port.name, index); !added) {
+      Refuse(index, "name", Quote(port.name), "is also the name of", seen->second);
+    }
+    const std::string protocol(proxy::ProtocolName(port.protocol));
+    if (const auto [seen, added] = ports_.emplace(std::pair(port.port, port.protocol), index);
+        !added) {
+      Refuse(index, "port", absl::StrCat(port.port), "with protocol " + protocol + " is also in",
+             seen->second);
+    }
+    if (port.node_port == 0) return;
+    if (const auto [seen, added] =
+            node_ports_.emplace(std::pair(port.node_port, port.protocol), index);
+        !added) {
+      Refuse(index, "nodePort", absl::StrCat(port.node_port),
+             "with protocol " + protocol + " is also in", seen->second);
+    }
+  }
+
+ private:
+  using NumberAndProtocol = std::pair<uint16_t, proxy::Protocol>;
+
+  void Refuse(int index, const char* field, std::string value, const std::string& what, int other) {
+    report_.Refuse(absl::StrCat("spec.ports[", index, "].", field), std::move(value),
+                   absl::StrCat(what, " spec.ports[", other, "]"));
+  }
+
+  Report& report_;
+  absl::flat_hash_map<std::string, int> names_;
+  absl::flat_hash_map<NumberAndProtocol, int> ports_;
+  absl::flat_hash_map<NumberAndProtocol, int> node_ports_;
+};
+
+}  // namespace
+
+void ConvertServicePorts(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
+  if (spec.ports_size() == 0) {
+    report.Refuse("spec.ports", "", "is empty; a Service with a clusterIP needs a port");
+  }
+  PortsSeen seen(report);
+  for (int i = 0; i < spec.ports_size() && !report.refused(); ++i) {
+    const v1::ServicePort& port = spec.ports(i);
+    const auto field = [i](const char* name) { return absl::StrCat("spec.ports[", i, "].", name); };
+    const auto protocol = ParseProtocol(port.protocol());
+    if (port.port() < 1 || port.port() > 65535) {
+      report.Refuse(field("port"), absl::StrCat(port.port()), "is not in 1..65535");
+    } else if (port.node_port() < 0 || port.node_port() > 65535) {
+      report.Refuse(field("nodePort"), absl::StrCat(port.node_port()), "is not in 0..65535");
+    } else if (!protocol) {
+      report.Refuse(field("protocol"), Quote(port.protocol()), std::string(kProtocolReason));
+    } else if (port.name().empty() && spec.ports_size() > 1) {
+      report.Refuse(field("name"), "", "is absent; a Service with several ports names each");
+    } else if (!port.name().empty() && !IsDnsLabel(port.name())) {
+      report.Refuse(
+          field("name"), Quote(port.name()),
+          "is not a DNS-1123 label (lower case letters, digits and '-', at most 63 bytes)");
+    } else {
+      service.ports.push_back({port.name(), *protocol, static_cast<uint16_t>(port.port()),
+                               static_cast<uint16_t>(port.node_port())});
+      seen.Add(i, service.ports.back());
+    }
+  }
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,41 @@
+// What svcmapd is told on its command line, checked.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proxy/node/nodeport_addresses.h"
+#include "proxy/ruleset/table.h"
+
+namespace svcmap::api {
+
+inline constexpr char kDefaultListen[] = "unix:///run/svcmap/svcmap.sock";
+
+struct DaemonOptions {
+  std::vector<std::string> listen;  // "unix:///path" or "tcp://host:port"
+  bool insecure = false;            // Allows tcp:// without TLS.
+  std::string manifests;            // A file or folder; empty: controllers push.
+  std::string node_name;            // Lower case.
+  proxy::RulesetOptions ruleset;
+  proxy::NodePortAddresses node_port_addresses;
+  bool cleanup = false;
+  int verbosity = 0;
+};
+
+// Reads the command line. Where the program shall end at once (--help, --version, bad usage) `exit`
+// is set, and what there is to say was printed.
+struct ParsedOptions {
+  DaemonOptions options;
+  std::optional<int> exit;
+};
+ParsedOptions ParseDaemonOptions(int argc, char** argv);
+
+// "10.244.0.0/16" or "10.244.0.0/16,fd00:10:244::/56": at most one block of each family (S-69).
+absl::StatusOr<proxy::RulesetOptions> ParseClusterCidr(const std::string& text);
+
+// A listen address as gRPC writes it: "unix:/path" or "host:port".
+absl::StatusOr<std::string> GrpcAddress(const std::string& listen, bool insecure);
+
+}  // namespace svcmap::api

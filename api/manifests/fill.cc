@@ -1,0 +1,154 @@
+#include "api/manifests/fill.h"
+
+#include <charconv>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "api/convert/quote.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/timestamp.pb.h"
+#include "google/protobuf/util/time_util.h"
+
+namespace svcmap::api {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using Problem = std::optional<FillError>;
+using Type = TreeNode::Type;
+
+Problem Bad(const TreeNode& node, std::string reason) {
+  return FillError{node.line, "", ShowScalar(node), std::move(reason)};
+}
+
+// Paths are put together on the way back, so that good objects pay nothing for them.
+Problem Under(std::string name, Problem problem) {
+  if (!problem) return problem;
+  const bool joined = problem->field.empty() || problem->field[0] == '[';
+  problem->field = absl::StrCat(name, joined ? "" : ".", problem->field);
+  return problem;
+}
+
+const FieldDescriptor* FindField(const Message& message, const std::string& json_name) {
+  const google::protobuf::Descriptor& type = *message.GetDescriptor();
+  for (int i = 0; i < type.field_count(); ++i) {  // A dozen at most.
+    if (type.field(i)->json_name() == json_name) return type.field(i);
+  }
+  return nullptr;
+}
+
+Problem ReadInt32(const TreeNode& node, int32_t& value) {
+  if (node.type != Type::kNumber) return Bad(node, "is not an integer");
+  const char* begin = node.text.data() + (node.text.starts_with('+') ? 1 : 0);
+  const char* end = node.text.data() + node.text.size();
+  const auto [stop, error] = std::from_chars(begin, end, value, 10);
+  if (error == std::errc::result_out_of_range) return Bad(node, "does not fit into 32 bits");
+  if (error != std::errc() || stop != end) return Bad(node, "is not an integer");
+  return std::nullopt;
+}
+
+Problem FillTimestamp(const TreeNode& node, google::protobuf::Timestamp& timestamp) {
+  if (node.type == Type::kString &&
+      google::protobuf::util::TimeUtil::FromString(node.text, &timestamp)) {
+    return std::nullopt;
+  }
+  return Bad(node, "is not a time as in \"2026-01-31T12:00:00Z\"");
+}
+
+Problem FillSubMessage(const TreeNode& node, Message& message) {
+  if (message.GetDescriptor() == google::protobuf::Timestamp::descriptor()) {
+    return FillTimestamp(node, static_cast<google::protobuf::Timestamp&>(message));
+  }
+  return FillMessage(node, message);
+}
+
+// map<string, string>, the only maps there are.
+Problem FillMap(const TreeNode& node, const FieldDescriptor& field, Message& message) {
+  if (node.type != Type::kMap) return Bad(node, "is not a map");
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  const FieldDescriptor* key_field = field.message_type()->map_key();
+  const FieldDescriptor* value_field = field.message_type()->map_value();
+  for (const auto& [key, value] : node.fields) {
+    if (value->type != Type::kString) {
+      return Under(absl::StrCat("[", Quote(key), "]"), Bad(*value, "is not a string"));
+    }
+    Message& entry = *reflection.AddMessage(&message, &field);
+    entry.GetReflection()->SetString(&entry, key_field, key);
+    entry.GetReflection()->SetString(&entry, value_field, value->text);
+  }
+  return std::nullopt;
+}
+
+Problem FillList(const TreeNode& node, const FieldDescriptor& field, Message& message) {
+  if (node.type != Type::kList) return Bad(node, "is not a list");
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  for (size_t i = 0; i < node.items.size(); ++i) {
+    const TreeNode& item = *node.items[i];
+    Problem problem;
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      problem = FillSubMessage(item, *reflection.AddMessage(&message, &field));
+    } else if (item.type != Type::kString) {
+      problem = Bad(item, "is not a string");
+    } else {
+      reflection.AddString(&message, &field, item.text);
+    }
+    if (problem) return Under(absl::StrCat("[", i, "]"), std::move(problem));
+  }
+  return std::nullopt;
+}
+
+Problem FillField(const TreeNode& node, const FieldDescriptor& field, Message& message) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  if (field.is_map()) return FillMap(node, field, message);
+  if (field.is_repeated()) return FillList(node, field, message);
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return FillSubMessage(node, *reflection.MutableMessage(&message, &field));
+    case FieldDescriptor::CPPTYPE_STRING:
+      if (node.type != Type::kString) return Bad(node, "is not a string");
+      reflection.SetString(&message, &field, node.text);
+      return std::nullopt;
+    case FieldDescriptor::CPPTYPE_BOOL:
+      if (node.type != Type::kBool) return Bad(node, "is not true or false");
+      reflection.SetBool(&message, &field, node.text == "true");
+      return std::nullopt;
+    case FieldDescriptor::CPPTYPE_INT32: {
+      int32_t value = 0;
+      if (Problem problem = ReadInt32(node, value)) return problem;
+      reflection.SetInt32(&message, &field, value);
+      return std::nullopt;
+    }
+    default:
+      return Bad(node, "has a type that manifests do not use");
+  }
+}
+
+}  // namespace
+
+std::string ShowScalar(const TreeNode& node) {
+  switch (node.type) {
+    case Type::kNull:
+      return "null";
+    case Type::kBool:
+      return node.text;
+    case Type::kNumber:
+      return Escape(node.text);
+    case Type::kString:
+      return Quote(node.text);
+    default:
+      return "";
+  }
+}
+
+std::optional<FillError> FillMessage(const TreeNode& node, Message& message) {
+  if (node.type != Type::kMap) return Bad(node, "is not a map");
+  for (const auto& [name, value] : node.fields) {
+    const FieldDescriptor* field = FindField(message, name);
+    if (field == nullptr || value->type == Type::kNull) continue;
+    if (Problem problem = FillField(*value, *field, message))
+      return Under(name, std::move(problem));
+  }
+  return std::nullopt;
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,208 @@
+#include "api/manifests/manifests.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "api/convert/quote.h"
+#include "api/manifests/fill.h"
+#include "api/manifests/kinds.h"
+#include "api/manifests/readers.h"
+
+namespace svcmap::api {
+namespace {
+
+using Type = TreeNode::Type;
+
+// A string field of a map; empty if it is missing or something else.
+std::string_view StringField(const TreeNode* map, std::string_view key) {
+  const TreeNode* value = map == nullptr ? nullptr : map->Find(key);
+  return value != nullptr && value->type == Type::kString ? std::string_view(value->text) : "";
+}
+
+// "Service shop/web", from what is readable of it.
+std::string DescribeObject(const TreeNode& root, std::string_view kind) {
+  const TreeNode* metadata = root.Find("metadata");
+  const std::string_view name_space = StringField(metadata, "namespace");
+  const std::string_view name = StringField(metadata, "name");
+  std::string text = kind.empty() ? "(no kind)" : Escape(kind);
+  if (!name.empty()) {
+    absl::StrAppend(&text, " ", name_space.empty() ? "" : Escape(name_space) + "/", Escape(name));
+  }
+  return text;
+}
+
+// Reads the documents of one source, one after another.
+class Reader {
+ public:
+  Reader(std::string_view source, Manifests& out) : source_(source), out_(out) {}
+
+  void Document(const ReadTree& read) {
+    ++document_;
+    if (const auto* error = std::get_if<SyntaxError>(&read)) {
+      Error({.line = error->line, .reason = error->reason});
+    } else if (const Tree& tree = std::get<Tree>(read);
+               tree.root != nullptr && tree.root->type != Type::kNull) {
+      Value(*tree.root, {}, {});
+    }
+  }
+
+  void End() {
+    Count(errors_, "has %d more errors", out_.errors);
+    Count(warnings_, "has %d more objects that svcmap does not use", out_.warnings);
+  }
+
+ private:
+  void Error(ManifestError error) { Keep(std::move(error), errors_, out_.errors); }
+  void Warn(ManifestError error) { Keep(std::move(error), warnings_, out_.warnings); }
+
+  void Keep(ManifestError error, size_t& count, std::vector<ManifestError>& out) {
+    if (count++ >= kMaxManifestErrors) return;
+    error.source = source_;
+    error.document = document_;
+    out.push_back(std::move(error));
+  }
+
+  void Count(size_t count, const absl::FormatSpec<size_t>& text, std::vector<ManifestError>& out) {
+    if (count <= kMaxManifestErrors) return;
+    out.push_back({.source = source_, .reason = absl::StrFormat(text, count - kMaxManifestErrors)});
+  }
+
+  // `kind` and `api_version` are what a typed list says about items that do not say it themselves.
+  void Value(const TreeNode& node, std::string_view api_version, std::string_view kind) {
+    if (node.type != Type::kMap) {
+      return Error({.line = node.line, .value = ShowScalar(node), .reason = "is not a map"});
+    }
+    if (node.Find("kind") != nullptr || kind.empty()) kind = StringField(&node, "kind");
+    if (node.Find("apiVersion") != nullptr || api_version.empty()) {
+      api_version = StringField(&node, "apiVersion");
+    }
+    for (const auto& [field, text] : {std::pair("kind", kind), {"apiVersion", api_version}}) {
+      if (!text.empty()) continue;
+      return Error({.line = node.line,
+                    .object = DescribeObject(node, kind),
+                    .field = field,
+                    .reason = "is absent or not a string"});
+    }
+    if (kind.ends_with("List") && node.Find("items") != nullptr) {
+      kind.remove_suffix(4);
+      return Items(*node.Find("items"), kind.empty() ? "" : api_version, kind);
+    }
+    Object(node, api_version, kind);
+  }
+
+  void Items(const TreeNode& items, std::string_view api_version, std::string_view kind) {
+    if (items.type == Type::kNull) return;
+    if (items.type != Type::kList) {
+      return Error({.line = items.line,
+                    .field = "items",
+                    .value = ShowScalar(items),
+                    .reason = "is not a list"});
+    }
+    for (const TreeNode* item : items.items) Value(*item, api_version, kind);
+  }
+
+  void Object(const TreeNode& node, std::string_view api_version, std::string_view kind) {
+    const ManifestKind* known = FindManifestKind(api_version, kind);
+    if (known == nullptr) {
+      Warn({.line = node.line,
+            .object = DescribeObject(node, kind),
+            .reason = absl::StrCat("is of apiVersion ", Quote(api_version),
+                                   ", which svcmap does not use; it is skipped")});
+      return;
+    }
+    if (known->api_version != api_version) {
+      return Error({.line = node.line,
+                    .object = DescribeObject(node, kind),
+                    .field = "apiVersion",
+                    .value = Quote(api_version),
+                    .reason = absl::StrCat("is not ", std::string(known->api_version))});
+    }
+    ManifestObject object;
+    google::protobuf::Message& message = MutableMessage(*known, object.object);
+    if (auto error = FillMessage(node, message)) {
+      return Error({.line = error->line,
+                    .object = DescribeObject(node, kind),
+                    .field = std::move(error->field),
+                    .value = std::move(error->value),
+                    .reason = std::move(error->reason)});
+    }
+    if (known->namespaced) DefaultNamespace(object.object);
+    object.source = source_;
+    object.document = document_;
+    object.line = node.line;
+    out_.objects.push_back(std::move(object));
+  }
+
+  // As kubectl does without --namespace.
+  static void DefaultNamespace(v1::Object& object) {
+    v1::ObjectMeta* metadata = object.has_service()
+                                   ? object.mutable_service()->mutable_metadata()
+                                   : object.mutable_endpoint_slice()->mutable_metadata();
+    if (metadata->namespace_().empty()) metadata->set_namespace_("default");
+  }
+
+  std::string source_;
+  Manifests& out_;
+  int document_ = 0;
+  size_t errors_ = 0;
+  size_t warnings_ = 0;
+};
+
+// The line of the first byte that is not UTF-8, or 0.
+int FindBadUtf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = Utf8Length(text.substr(i));
+    if (length == 0 || text[i] == '\0') {
+      return 1 +
+             static_cast<int>(std::count(text.begin(), text.begin() + static_cast<long>(i), '\n'));
+    }
+    i += length;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string ManifestError::ToString() const {
+  std::string text = source;
+  if (document > 0) absl::StrAppend(&text, ": document ", document);
+  if (line > 0) absl::StrAppend(&text, ", line ", line);
+  // What the reason is about: the field, else the object, else the place.
+  if (!object.empty()) absl::StrAppend(&text, ": ", object);
+  if (!field.empty()) absl::StrAppend(&text, ": ", field);
+  if (!value.empty()) absl::StrAppend(&text, field.empty() ? ": " : " ", value);
+  absl::StrAppend(&text, " ", reason);
+  return text;
+}
+
+Manifests ReadManifests(std::string_view text, std::string_view source) {
+  Manifests manifests;
+  Reader reader(source, manifests);
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // A byte order mark.
+  if (const int line = FindBadUtf8(text); line > 0) {
+    manifests.errors.push_back({.source = std::string(source),
+                                .document = 1,
+                                .line = line,
+                                .reason = "is not UTF-8 text"});
+    return manifests;
+  }
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return manifests;
+  if (text[first] != '{') {
+    for (const YamlPiece& piece : SplitYaml(text)) reader.Document(ReadYaml(piece));
+    reader.End();
+    return manifests;
+  }
+  int line = 1;
+  while (!text.empty()) {
+    const ReadTree read = ReadJson(text, line);
+    reader.Document(read);
+    if (std::holds_alternative<SyntaxError>(read)) break;  // No telling where the next one begins.
+  }
+  reader.End();
+  return manifests;
+}
+
+}  // namespace svcmap::api

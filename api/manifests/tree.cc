@@ -1,0 +1,129 @@
+#include "api/manifests/tree.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "api/convert/quote.h"
+#include "api/manifests/manifests.h"
+
+namespace svcmap::api {
+namespace {
+
+// A field of `map` whose key stood there before, or null.
+const std::pair<std::string, const TreeNode*>* FindRepeated(const TreeNode& map) {
+  absl::flat_hash_set<std::string_view> keys;
+  for (const auto& field : map.fields) {
+    if (!keys.insert(field.first).second) return &field;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const TreeNode* TreeNode::Find(std::string_view key) const {
+  for (const auto& [name, value] : fields) {
+    if (name == key) return value;
+  }
+  return nullptr;
+}
+
+bool TreeBuilder::Null(int line) { return Add({TreeNode::Type::kNull, line, "", {}, {}}); }
+
+bool TreeBuilder::Bool(int line, bool value) {
+  return Add({TreeNode::Type::kBool, line, value ? "true" : "false", {}, {}});
+}
+
+bool TreeBuilder::Number(int line, std::string text) {
+  return Add({TreeNode::Type::kNumber, line, std::move(text), {}, {}});
+}
+
+bool TreeBuilder::String(int line, std::string text) {
+  return Add({TreeNode::Type::kString, line, std::move(text), {}, {}});
+}
+
+bool TreeBuilder::BeginList(int line) { return Begin(TreeNode::Type::kList, line); }
+
+bool TreeBuilder::BeginMap(int line) { return Begin(TreeNode::Type::kMap, line); }
+
+bool TreeBuilder::Begin(TreeNode::Type type, int line) {
+  if (open_.size() >= static_cast<size_t>(kMaxManifestDepth)) {
+    return Fail(line, absl::StrCat("is nested deeper than ", kMaxManifestDepth, " levels"));
+  }
+  if (!open_.empty() && open_.back().node->type == TreeNode::Type::kMap && !open_.back().has_key) {
+    return Fail(line, "has a map or list as a key");
+  }
+  tree_.nodes.push_back({type, line, "", {}, {}});
+  open_.push_back({&tree_.nodes.back(), Size{}, std::exchange(next_anchor_, 0)});
+  return true;
+}
+
+bool TreeBuilder::Add(TreeNode node) {
+  const uint64_t anchor = std::exchange(next_anchor_, 0);
+  if (!open_.empty() && open_.back().node->type == TreeNode::Type::kMap && !open_.back().has_key) {
+    if (node.text == "<<") {
+      return Fail(node.line, "has a merge key (<<), which is not supported; write the fields out");
+    }
+    open_.back().key = std::move(node.text);
+    open_.back().has_key = true;
+    return true;
+  }
+  const Size size = {1, node.text.size(), 1};
+  tree_.nodes.push_back(std::move(node));
+  if (anchor != 0) anchors_[anchor] = {&tree_.nodes.back(), size};
+  return Attach(&tree_.nodes.back(), size);
+}
+
+bool TreeBuilder::End() {
+  const Open done = std::move(open_.back());
+  open_.pop_back();
+  if (const auto* field = FindRepeated(*done.node)) {
+    return Fail(field->second->line, absl::StrCat("has the field ", Quote(field->first), " twice"));
+  }
+  if (done.anchor != 0) anchors_[done.anchor] = {done.node, done.size};
+  return Attach(done.node, done.size);
+}
+
+bool TreeBuilder::Alias(int line, uint64_t anchor) {
+  const auto target = anchors_.find(anchor);
+  if (target == anchors_.end()) return Fail(line, "has an alias inside the value it stands for");
+  const auto& [node, size] = target->second;
+  if (open_.size() + static_cast<size_t>(size.height) > static_cast<size_t>(kMaxManifestDepth)) {
+    return Fail(line, absl::StrCat("is nested deeper than ", kMaxManifestDepth, " levels"));
+  }
+  aliased_.values += size.values;
+  aliased_.bytes += size.bytes;
+  if (aliased_.values > kMaxAliasValues || aliased_.bytes > kMaxAliasBytes) {
+    return Fail(line, absl::StrCat("has aliases that stand for more than ", kMaxAliasValues,
+                                   " values or ", kMaxAliasBytes, " bytes"));
+  }
+  return Attach(node, size);
+}
+
+bool TreeBuilder::Attach(const TreeNode* node, Size size) {
+  if (open_.empty()) {
+    tree_.root = node;
+    return true;
+  }
+  Open& parent = open_.back();
+  if (parent.node->type == TreeNode::Type::kList) {
+    parent.node->items.push_back(node);
+  } else if (!parent.has_key) {
+    return Fail(node->line, "has an alias as a key");
+  } else {
+    size.bytes += parent.key.size();
+    parent.node->fields.emplace_back(std::move(parent.key), node);
+    parent.has_key = false;
+  }
+  parent.size.values += size.values;
+  parent.size.bytes += size.bytes;
+  parent.size.height = std::max(parent.size.height, size.height + 1);
+  return true;
+}
+
+bool TreeBuilder::Fail(int line, std::string reason) {
+  error_ = {line, std::move(reason)};
+  return false;
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,21 @@
+#include "api/preflight/preflight.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace svcmap::api {
+
+absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables) {
+  // First, because it makes the kernel load the modules that some of the facts come from.
+  const absl::StatusOr<std::vector<nft::Lack>> lacks = nft::FindLacks(tables);
+  if (absl::IsPermissionDenied(lacks.status())) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(std::string(lacks.status().message()),
+                     "; remedy: run as root, or with that capability (systemd: AmbientCapabilities="
+                     "CAP_NET_ADMIN, a pod: securityContext.capabilities.add NET_ADMIN)"));
+  }
+  if (!lacks.ok()) return lacks.status();
+  if (const absl::Status status = LackStatus(*lacks); !status.ok()) return status;
+  return Judge(ReadFacts());
+}
+
+}  // namespace svcmap::api

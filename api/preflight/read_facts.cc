@@ -1,0 +1,83 @@
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include "api/preflight/preflight.h"
+
+namespace svcmap::api {
+namespace {
+
+std::optional<int> ReadNumber(const std::string& path) {
+  std::ifstream file(path);
+  int number = 0;
+  if (!(file >> number)) return std::nullopt;
+  return number;
+}
+
+bool HasWord(const std::string& path, const std::string& wanted) {
+  std::ifstream file(path);
+  for (std::string word; file >> word;) {
+    if (word == wanted) return true;
+  }
+  return false;
+}
+
+std::map<std::string, int> ReadRpFilters(const std::string& directory) {
+  std::map<std::string, int> values;
+  std::error_code error;  // Interfaces may vanish meanwhile.
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (const std::optional<int> value = ReadNumber(entry->path() / "rp_filter")) {
+      values[entry->path().filename()] = *value;
+    }
+  }
+  return values;
+}
+
+// A line of if_inet6: address, interface index, prefix length, scope, flags, interface. Numbers are
+// hexadecimal; scope 0 is global, unique local addresses included.
+bool HasGlobalIpv6(const std::string& path) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string address, index, prefix_length, scope, flags, interface;
+    words >> address >> index >> prefix_length >> scope >> flags >> interface;
+    if (words && scope == "00" && interface != "lo") return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Facts ReadProc(const ProcPaths& paths) {
+  Facts facts;
+  const std::string net = paths.sysctl + "/net";
+  facts.ip_forward = ReadNumber(net + "/ipv4/ip_forward");
+  facts.ipv6_forwarding = ReadNumber(net + "/ipv6/conf/all/forwarding");
+  facts.bridge_iptables = ReadNumber(net + "/bridge/bridge-nf-call-iptables");
+  facts.bridge_ip6tables = ReadNumber(net + "/bridge/bridge-nf-call-ip6tables");
+  facts.conntrack_max = ReadNumber(net + "/netfilter/nf_conntrack_max");
+  facts.rp_filter = ReadRpFilters(net + "/ipv4/conf");
+  facts.ipv6_in_use = HasGlobalIpv6(paths.net + "/if_inet6");
+  facts.legacy_iptables_filter = HasWord(paths.net + "/ip_tables_names", "filter");
+  facts.legacy_ip6tables_filter = HasWord(paths.net + "/ip6_tables_names", "filter");
+  return facts;
+}
+
+Facts ReadFacts() {
+  Facts facts = ReadProc({});
+  if (absl::StatusOr<std::vector<nft::Bridge>> bridges = nft::ReadBridges(); bridges.ok()) {
+    facts.bridges = *std::move(bridges);
+  } else {
+    facts.unread.emplace_back(bridges.status().message());
+  }
+  if (absl::StatusOr<std::vector<nft::ForeignChain>> chains = nft::ReadChains(); chains.ok()) {
+    facts.chains = *std::move(chains);
+  } else {
+    facts.unread.emplace_back(chains.status().message());
+  }
+  return facts;
+}
+
+}  // namespace svcmap::api

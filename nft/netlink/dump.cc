@@ -1,0 +1,63 @@
+#include "nft/netlink/dump.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "nft/base/status.h"
+
+namespace svcmap::nft {
+namespace {
+
+constexpr std::chrono::milliseconds kAnswerTimeout{5000};
+constexpr int kMaxAttempts = 100;
+
+// The errno, positive, that NLMSG_ERROR and NLMSG_DONE both begin with; 0 if there is none.
+int ErrorIn(const nlmsghdr* message) {
+  if (mnl_nlmsg_get_payload_len(message) < sizeof(int)) return 0;
+  int error = 0;
+  std::memcpy(&error, mnl_nlmsg_get_payload(message), sizeof(error));
+  return -error;
+}
+
+absl::Status DumpOnce(Socket& socket, const nlmsghdr* request,
+                      const std::function<void(const nlmsghdr*)>& on_message) {
+  const absl::Status sent =
+      socket.Send({reinterpret_cast<const uint8_t*>(request), request->nlmsg_len});
+  if (!sent.ok()) return sent;
+  bool interrupted = false;
+  for (;;) {
+    const auto datagram = socket.Receive(kAnswerTimeout);
+    if (!datagram.ok()) return datagram.status();
+    if (datagram->empty()) return ErrnoStatus(ETIMEDOUT, "wait for an answer of netlink");
+    int left = static_cast<int>(datagram->size());
+    const auto* message = reinterpret_cast<const nlmsghdr*>(datagram->data());
+    for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
+      if (message->nlmsg_seq != request->nlmsg_seq) continue;
+      interrupted |= (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
+      if (message->nlmsg_type == NLMSG_ERROR || message->nlmsg_type == NLMSG_DONE) {
+        if (interrupted) return absl::UnavailableError("a change disturbed the dump");
+        const int error = ErrorIn(message);
+        return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "ask netlink");
+      }
+      on_message(message);
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status Dump(Socket& socket, nlmsghdr* request,
+                  const std::function<void(const nlmsghdr*)>& on_message,
+                  const std::function<void()>& on_restart) {
+  absl::Status status;
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    status = DumpOnce(socket, request, on_message);
+    if (!absl::IsUnavailable(status)) return status;
+    ++request->nlmsg_seq;
+    on_restart();
+  }
+  return status;
+}
+
+}  // namespace svcmap::nft

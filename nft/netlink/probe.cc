@@ -1,0 +1,296 @@
+#include "nft/netlink/probe.h"
+
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+
+#include "nft/base/status.h"
+#include "nft/netlink/batch.h"
+#include "nft/netlink/socket.h"
+
+namespace svcmap::nft {
+namespace {
+
+constexpr std::chrono::milliseconds kAnswerTimeout{5000};
+constexpr char kScratchTable[] = "svcmap-preflight";
+constexpr char kScratchChain[] = "probe";
+constexpr uint32_t kScratchSize = 16;  // Of sized sets.
+constexpr size_t kBatchEndSize = MNL_NLMSG_HDRLEN + sizeof(nfgenmsg);
+
+enum class Comments : bool { kWithout, kWith };
+
+// The first thing in a batch that the kernel did not take.
+struct Refusal {
+  std::string what;
+  int error;
+  bool whole = false;  // The batch as such, not a message in it.
+};
+
+std::vector<uint8_t> Zeros(std::span<const Field> fields) {
+  return std::vector<uint8_t>(FieldsSize(fields));
+}
+
+// Creates the table with an element in each set, afresh even if somebody has made one of that name.
+Transaction Creation(const TableSpec& table, Comments comments) {
+  Transaction transaction;
+  transaction.DropTable(table.family);
+  transaction.CreateTable({table.family, std::vector<uint32_t>(table.sets.size(), kScratchSize)});
+  for (size_t i = 0; i < table.sets.size(); ++i) {
+    const SetSpec& set = table.sets[i];
+    if (set.interval) continue;
+    const std::vector<uint8_t> key = Zeros(set.key), data = Zeros(set.data);
+    transaction.Add({.set = {table.family, static_cast<uint8_t>(i)},
+                     .key = key,
+                     .data = data,
+                     .comment = comments == Comments::kWith ? kScratchTable : ""});
+  }
+  return transaction;
+}
+
+class Prober {
+ public:
+  explicit Prober(Socket socket) : socket_(std::move(socket)) {}
+
+  // Nothing if the kernel would take the table.
+  absl::StatusOr<std::optional<Refusal>> Try(TableSpec table, Comments comments);
+
+ private:
+  absl::StatusOr<std::optional<Refusal>> AwaitVerdict(const Batch& batch);
+
+  Socket socket_;
+  uint32_t sequence_ = 1;
+};
+
+absl::StatusOr<std::optional<Refusal>> Prober::Try(TableSpec table, Comments comments) {
+  table.name = kScratchTable;
+  const Transaction creation = Creation(table, comments);
+  TableSpecs tables(kFamilies.size());
+  tables[Index(table.family)] = std::move(table);
+  Batch batch(tables, sequence_);
+  batch.Append(creation);
+  batch.Finish();
+  sequence_ = batch.next_sequence();
+
+  // With its end the batch would be committed: better no answer than that.
+  const std::span<const uint8_t> endless =
+      batch.bytes().first(batch.bytes().size() - kBatchEndSize);
+  const auto* end = reinterpret_cast<const nlmsghdr*>(endless.data() + endless.size());
+  if (end->nlmsg_type != NFNL_MSG_BATCH_END || end->nlmsg_len != kBatchEndSize) {
+    return absl::InternalError("the probe found no end of its batch to cut off");
+  }
+  if (const absl::Status room = socket_.EnsureSendBuffer(endless.size()); !room.ok()) return room;
+  if (const absl::Status sent = socket_.Send(endless); !sent.ok()) return sent;
+  return AwaitVerdict(batch);
+}
+
+// The kernel tells all errors in the order of their messages, then acknowledges the last one even
+// though it aborts. An error for the first message, the envelope, ends it all.
+absl::StatusOr<std::optional<Refusal>> Prober::AwaitVerdict(const Batch& batch) {
+  std::optional<Refusal> refusal;
+  for (;;) {
+    const auto datagram = socket_.Receive(kAnswerTimeout);
+    if (absl::IsResourceExhausted(datagram.status())) continue;  // More errors than room for them.
+    if (!datagram.ok()) return datagram.status();
+    if (datagram->empty()) {
+      if (refusal) return refusal;
+      return ErrnoStatus(ETIMEDOUT, "wait for nf_tables' answer to the probe");
+    }
+    int left = static_cast<int>(datagram->size());
+    const auto* message = reinterpret_cast<const nlmsghdr*>(datagram->data());
+    for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
+      const uint32_t sequence = message->nlmsg_seq;
+      const bool ours =
+          sequence - batch.first_sequence() < batch.next_sequence() - batch.first_sequence();
+      if (!ours || message->nlmsg_type != NLMSG_ERROR ||
+          mnl_nlmsg_get_payload_len(message) < sizeof(nlmsgerr)) {
+        continue;
+      }
+      const int error = -static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(message))->error;
+      const bool whole = sequence == batch.first_sequence();
+      if (error != 0 && !refusal) refusal = {batch.Describe(sequence), error, whole};
+      if (whole || sequence == batch.last_sequence()) return refusal;
+    }
+  }
+}
+
+struct Feature {
+  std::string name;
+  std::string option;
+  std::string module;
+};
+
+// A table with one thing of ours in it and nothing else that a kernel could lack.
+struct Piece {
+  Feature feature;
+  TableSpec table;
+  Comments comments = Comments::kWithout;
+};
+
+Feature Core(std::string name) { return {std::move(name), "CONFIG_NF_TABLES", "nf_tables"}; }
+
+std::string PerFamily(const char* option, Family family) {
+  return std::string(option) + (family == Family::kIpv4 ? "_IPV4" : "_IPV6");
+}
+
+// Look-ups and jumps are left out: they need a set or a chain, and no kernel is without them.
+struct FeatureOf {
+  std::optional<Feature> operator()(const PayloadLoad&) const { return Core("header fields"); }
+  std::optional<Feature> operator()(const AddressWrite&) const {
+    return Core("rewriting of header fields");
+  }
+  std::optional<Feature> operator()(const MetaLoad&) const { return Core("packet metadata"); }
+  std::optional<Feature> operator()(const MetaSet&) const { return Core("setting the mark"); }
+  std::optional<Feature> operator()(const CtLoad&) const {
+    return Feature{"connection state", "CONFIG_NFT_CT", "nft_ct"};
+  }
+  std::optional<Feature> operator()(const Compare&) const { return Core("comparisons"); }
+  std::optional<Feature> operator()(const Bitwise&) const { return Core("masks"); }
+  std::optional<Feature> operator()(const Lookup&) const { return std::nullopt; }
+  std::optional<Feature> operator()(const RandomNumber&) const {
+    return Feature{"random numbers", "CONFIG_NFT_NUMGEN", "nft_numgen"};
+  }
+  std::optional<Feature> operator()(const Verdict&) const { return std::nullopt; }
+  std::optional<Feature> operator()(const Dnat&) const {
+    return Feature{"destination translation", "CONFIG_NFT_NAT", "nft_nat"};
+  }
+  std::optional<Feature> operator()(const Masquerade&) const {
+    return Feature{"masquerade", "CONFIG_NFT_MASQ", "nft_masq"};
+  }
+  std::optional<Feature> operator()(const Reject& reject) const {
+    return Feature{"reject", PerFamily("CONFIG_NFT_REJECT", reject.family),
+                   reject.family == Family::kIpv4 ? "nft_reject_ipv4" : "nft_reject_ipv6"};
+  }
+};
+
+// The pieces of a table: one for each chain, set and kind of expression.
+class Pieces {
+ public:
+  explicit Pieces(const TableSpec& table) : family_(table.family) {
+    Add(Core("tables"), {});
+    for (const ChainSpec& chain : table.chains) AddChain(chain);
+    for (const SetSpec& set : table.sets) AddSet(set);
+    Add(Core("element comments"), {.sets = {{.name = "probe", .key = {Field::kMark}}}},
+        Comments::kWith);
+    for (const RuleSpec& rule : table.rules) {
+      for (const Expr& expr : rule.exprs) AddExpr(expr);
+    }
+  }
+
+  std::vector<Piece> Take() { return std::move(pieces_); }
+
+ private:
+  void Add(Feature feature, TableSpec table, Comments comments = Comments::kWithout) {
+    table.family = family_;
+    pieces_.push_back({std::move(feature), std::move(table), comments});
+  }
+
+  void AddChain(const ChainSpec& chain) {
+    if (chain.base && chain.base->type == "nat") {
+      Add({"nat chains", "CONFIG_NFT_NAT", "nft_chain_nat"},
+          {.chains = {{kScratchChain, "", chain.base}}});
+    } else if (chain.base) {
+      Add({"filter chains", PerFamily("CONFIG_NF_TABLES", family_), "nf_tables"},
+          {.chains = {{kScratchChain, "", chain.base}}});
+    } else if (!chain.comment.empty()) {
+      Add(Core("chain comments"), {.chains = {{kScratchChain, chain.comment, {}}}});
+    }
+  }
+
+  void AddSet(const SetSpec& set) {
+    const char* kind = set.interval         ? "interval sets"
+                       : !set.data.empty()  ? "maps"
+                       : set.key.size() > 1 ? "sets of concatenated keys"
+                                            : "sets";
+    Add(Core(kind), {.sets = {set}});
+  }
+
+  // A rule for each expression. Newer kernels want each register written before it is read.
+  void AddExpr(const Expr& expr) {
+    std::optional<Feature> feature = std::visit(FeatureOf{}, expr);
+    if (!feature) return;
+    RuleSpec rule{.chain = kScratchChain};
+    for (const uint32_t reg : {0, 4, 8, 12}) {
+      rule.exprs.emplace_back(PayloadLoad{Header::kNetwork, 0, 16, reg});
+    }
+    rule.exprs.push_back(expr);
+
+    const auto same = [&](const Piece& piece) { return piece.feature.name == feature->name; };
+    auto piece = std::find_if(pieces_.begin(), pieces_.end(), same);
+    if (piece == pieces_.end()) {
+      Add(*std::move(feature), {.chains = {{kScratchChain, "", {}}}});
+      piece = std::prev(pieces_.end());
+    }
+    piece->table.rules.push_back(std::move(rule));
+  }
+
+  const Family family_;
+  std::vector<Piece> pieces_;
+};
+
+// Whatever is true of the batch as a whole is true of every other one.
+absl::StatusOr<Lack> WholeLack(Family family, const Refusal& refusal) {
+  if (refusal.error == EPERM || refusal.error == EACCES) {
+    return absl::PermissionDeniedError(
+        "programming nf_tables needs CAP_NET_ADMIN over this network namespace");
+  }
+  if (refusal.error == EOPNOTSUPP) {
+    return Lack{family, "nf_tables", "CONFIG_NF_TABLES", "nf_tables", refusal.error};
+  }
+  return ErrnoStatus(refusal.error, "probe nf_tables");
+}
+
+// The table was refused: which of its pieces are?
+absl::Status Narrow(Prober& prober, const TableSpec& table, const Refusal& whole_table,
+                    std::vector<Lack>& lacks) {
+  const size_t before = lacks.size();
+  for (Piece& piece : Pieces(table).Take()) {
+    const auto known = [&](const Lack& lack) {
+      return lack.family == table.family && lack.feature == piece.feature.name;
+    };
+    if (std::any_of(lacks.begin(), lacks.end(), known)) continue;
+    const absl::StatusOr<std::optional<Refusal>> refusal =
+        prober.Try(std::move(piece.table), piece.comments);
+    if (!refusal.ok()) return refusal.status();
+    if (!*refusal) continue;
+    lacks.push_back({table.family, piece.feature.name, piece.feature.option, piece.feature.module,
+                     (*refusal)->error});
+  }
+  if (lacks.size() == before) {
+    lacks.push_back({table.family, whole_table.what, "", "", whole_table.error});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Lack>> FindLacks(const TableSpecs& tables) {
+  absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER);
+  if (absl::IsUnimplemented(socket.status())) {  // EPROTONOSUPPORT
+    return std::vector<Lack>{{Family::kIpv4, "netlink for netfilter", "CONFIG_NETFILTER_NETLINK",
+                              "nfnetlink", EPROTONOSUPPORT}};
+  }
+  if (!socket.ok()) return socket.status();
+  Prober prober(*std::move(socket));
+  std::vector<Lack> lacks;
+  for (const TableSpec& table : tables) {
+    const absl::StatusOr<std::optional<Refusal>> refusal = prober.Try(table, Comments::kWith);
+    if (!refusal.ok()) return refusal.status();
+    if (!*refusal) continue;
+    if ((*refusal)->whole) {
+      absl::StatusOr<Lack> lack = WholeLack(table.family, **refusal);
+      if (!lack.ok()) return lack.status();
+      lacks.push_back(*std::move(lack));
+      continue;
+    }
+    const absl::Status status = Narrow(prober, table, **refusal, lacks);
+    if (!status.ok()) return status;
+  }
+  return lacks;
+}
+
+}  // namespace svcmap::nft

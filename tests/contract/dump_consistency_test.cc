@@ -1,0 +1,97 @@
+// Commits of others while the real kernel dumps a set: what ReadSet returns is one state, never a
+// part of one or a mixture of two.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "nft/netlink/netlink_kernel.h"
+#include "proxy/ruleset/table.h"
+#include "tests/contract/private_netns.h"
+#include "tests/contract/rows.h"
+#include "tests/support/status_matchers.h"
+
+namespace svcmap::nft {
+namespace {
+
+using ::svcmap::testing::Address;
+using ::svcmap::testing::ServiceRow;
+
+constexpr uint32_t kCount = 4000;  // Some 15 messages of a dump.
+constexpr auto kDuration = std::chrono::milliseconds(1500);
+constexpr SetRef kSet = {Family::kIpv4, proxy::kServiceIps};
+
+class DumpConsistencyTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    testing::MakePrivateNetNs(netns_);
+    if (!netns_) return;
+    TableSpecs tables;
+    for (const Family family : kFamilies) tables.push_back(proxy::MakeTable(family, {}));
+    ASSERT_OK_AND_ASSIGN(reader_, netns_->Run([&] { return NetlinkKernel::Open(tables); }));
+    ASSERT_OK_AND_ASSIGN(writer_, netns_->Run([&] { return NetlinkKernel::Open(tables); }));
+    Transaction creation;
+    creation.CreateTable({Family::kIpv4, std::vector<uint32_t>(proxy::kSetCount, kCount)});
+    AddState(creation, 1);
+    ASSERT_EQ(writer_->Apply(creation).outcome, ApplyOutcome::kCommitted);
+  }
+
+  // All elements of a state have the same data.
+  static void AddState(Transaction& transaction, uint32_t state) {
+    for (uint32_t i = 0; i < kCount; ++i) {
+      transaction.Add(ServiceRow(Family::kIpv4, i, state));
+    }
+  }
+
+  // Reads while `replace` commits one state after another.
+  template <typename Fn>
+  void ReadWhile(const Fn& replace) {
+    const std::jthread other([&](const std::stop_token& stop) {
+      for (uint32_t state = 2; !stop.stop_requested(); ++state) {
+        Transaction transaction;
+        replace(transaction, state);
+        const ApplyResult result = writer_->Apply(transaction);
+        EXPECT_EQ(result.outcome, ApplyOutcome::kCommitted) << result.error;
+      }
+    });
+    int reads = 0;
+    const auto end = std::chrono::steady_clock::now() + kDuration;
+    while (std::chrono::steady_clock::now() < end && !HasFailure()) {
+      const absl::StatusOr<std::vector<Element>> elements = reader_->ReadSet(kSet);
+      if (absl::IsUnavailable(elements.status())) continue;  // Disturbed too often.
+      ASSERT_OK(elements);
+      EXPECT_EQ(elements->size(), kCount);
+      for (const Element& element : *elements) {
+        ASSERT_EQ(element.data, elements->front().data) << "two states in dump " << reads;
+      }
+      ++reads;
+    }
+    EXPECT_GT(reads, 0);
+  }
+
+  std::optional<testing::NetNs> netns_;
+  std::unique_ptr<NetlinkKernel> reader_;
+  std::unique_ptr<NetlinkKernel> writer_;
+};
+
+TEST_F(DumpConsistencyTest, ElementsAreReplacedUnderADump) {
+  ReadWhile([](Transaction& transaction, uint32_t state) {
+    for (uint32_t i = 0; i < kCount; ++i) transaction.Delete(ServiceRow(Family::kIpv4, i));
+    AddState(transaction, state);
+  });
+}
+
+TEST_F(DumpConsistencyTest, TheTableIsRecreatedUnderADump) {
+  ReadWhile([](Transaction& transaction, uint32_t state) {
+    transaction.DropTable(Family::kIpv4);
+    transaction.CreateTable({Family::kIpv4, std::vector<uint32_t>(proxy::kSetCount, kCount)});
+    AddState(transaction, state);
+  });
+}
+
+}  // namespace
+}  // namespace svcmap::nft

@@ -1,0 +1,139 @@
+// Others may write into our tables, and user data is theirs to shape: whatever they put there,
+// ReadSet returns the keys, and a comment where there is one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "nft/netlink/netlink_kernel.h"
+#include "proxy/ruleset/table.h"
+#include "tests/contract/private_netns.h"
+#include "tests/contract/raw_nft.h"
+#include "tests/contract/rows.h"
+#include "tests/support/status_matchers.h"
+
+namespace svcmap::nft {
+namespace {
+
+using ::svcmap::testing::Address;
+using ::svcmap::testing::Bytes;
+using ::svcmap::testing::RawBatch;
+
+// NFT_USERDATA_MAXLEN is 256, but Linux 6.18 refuses 255 bytes on an element.
+constexpr size_t kMaxUserdata = 254;
+
+Bytes Concatenate(Bytes bytes, std::string_view text) {
+  bytes.insert(bytes.end(), text.begin(), text.end());
+  return bytes;
+}
+
+Bytes KeyOf(Family family, uint32_t number) {
+  const IpAddress address = Address(family, number);
+  return {address.bytes().begin(), address.bytes().end()};
+}
+
+class ForeignUserdataTest : public ::testing::TestWithParam<Family> {
+ protected:
+  void SetUp() override {
+    testing::MakePrivateNetNs(netns_);
+    if (!netns_) return;
+    TableSpecs tables;
+    for (const Family family : kFamilies) tables.push_back(proxy::MakeTable(family, {}));
+    ASSERT_OK_AND_ASSIGN(kernel_, netns_->Run([&] { return NetlinkKernel::Open(tables); }));
+  }
+
+  Family family() const { return GetParam(); }
+
+  // A table and cluster-ips of somebody else's making, with an element per user data.
+  void Write(const Bytes& table_userdata, const Bytes& set_userdata,
+             const std::vector<Bytes>& elements) {
+    const std::string table(proxy::kTableName);
+    RawBatch batch(family());
+    batch.AddTable(table, table_userdata);
+    batch.AddSet(table, "cluster-ips", family() == Family::kIpv4 ? 4 : 16, set_userdata);
+    for (uint32_t i = 0; i < elements.size(); ++i) {
+      batch.AddElement(table, "cluster-ips", KeyOf(family(), i), elements[i]);
+    }
+    ASSERT_OK(netns_->Run([&] { return batch.Send(); }));
+  }
+
+  // By key.
+  std::map<Bytes, Element> Read() {
+    std::map<Bytes, Element> result;
+    const absl::StatusOr<std::vector<Element>> elements =
+        kernel_->ReadSet({family(), proxy::kClusterIps});
+    EXPECT_OK(elements);
+    if (!elements.ok()) return result;
+    for (const Element& element : *elements) result[element.key] = element;
+    EXPECT_EQ(result.size(), elements->size()) << "a key came twice";
+    return result;
+  }
+
+  std::optional<testing::NetNs> netns_;
+  std::unique_ptr<NetlinkKernel> kernel_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Families, ForeignUserdataTest, ::testing::ValuesIn(kFamilies),
+                         [](const auto& info) { return std::string(FamilyName(info.param)); });
+
+TEST_P(ForeignUserdataTest, ACommentIsReadWhereThereIsOneAndNothingElse) {
+  struct Case {
+    const char* name;
+    Bytes userdata;
+    std::string comment;
+  };
+  const std::vector<Case> cases = {
+      {"no user data", {}, ""},
+      {"a comment as nft writes it", Concatenate({0, 4}, std::string("abc\0", 4)), "abc"},
+      {"a comment without its zero", Concatenate({0, 3}, "abc"), "abc"},
+      {"a comment with a zero inside", Concatenate({0, 4}, std::string("a\0b\0", 4)), "a"},
+      {"an empty comment", {0, 0}, ""},
+      {"a comment of only a zero", {0, 1, 0}, ""},
+      {"a type without a length", {0}, ""},
+      {"a comment longer than the data", Concatenate({0, 5}, "abc"), ""},
+      {"a comment behind another record", Concatenate({7, 2, 1, 2, 0, 2}, "x"), ""},
+      {"a whole comment behind another record", Concatenate({7, 2, 1, 2, 0, 1}, "x"), "x"},
+      {"another record longer than the data", {7, 200, 1, 2, 3}, ""},
+      {"a long foreign comment", Concatenate({0, 250}, std::string(250, 'c')),
+       std::string(250, 'c')},
+      {"as many bytes as the kernel takes", Bytes(kMaxUserdata, 0xff), ""},
+      {"zeros", Bytes(kMaxUserdata, 0), ""},
+  };
+  std::vector<Bytes> userdata;
+  for (const Case& c : cases) userdata.push_back(c.userdata);
+  Write({}, {}, userdata);
+  const std::map<Bytes, Element> read = Read();
+  ASSERT_EQ(read.size(), cases.size());
+  for (uint32_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(cases[i].name);
+    const auto found = read.find(KeyOf(family(), i));
+    ASSERT_NE(found, read.end());
+    EXPECT_EQ(found->second.comment, cases[i].comment);
+    EXPECT_TRUE(found->second.data.empty());
+  }
+}
+
+TEST_P(ForeignUserdataTest, RandomBytesOnTablesSetsAndElementsHideNoKey) {
+  std::mt19937 random(20'240'601);
+  const auto random_bytes = [&](size_t size) {
+    Bytes bytes(size);
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
+    return bytes;
+  };
+  std::vector<Bytes> elements;
+  for (int i = 0; i < 500; ++i) elements.push_back(random_bytes(random() % kMaxUserdata + 1));
+  Write(random_bytes(256), random_bytes(256), elements);
+  const std::map<Bytes, Element> read = Read();
+  EXPECT_EQ(read.size(), elements.size());
+  for (uint32_t i = 0; i < elements.size(); ++i) EXPECT_EQ(read.count(KeyOf(family(), i)), 1u);
+  EXPECT_TRUE(*kernel_->HasTable(family()));
+}
+
+}  // namespace
+}  // namespace svcmap::nft

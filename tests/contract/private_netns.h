@@ -1,0 +1,30 @@
+// For tests on the real kernel: a namespace of their own. They fail, saying why, where there can be
+// none; only SVCMAP_ALLOW_NETNS_SKIP=1 turns that into a skip.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+#include "tests/support/netns.h"
+
+namespace svcmap::testing {
+
+// For SetUp, which returns at once if `netns` is still empty.
+inline void MakePrivateNetNs(std::optional<NetNs>& netns) {
+  absl::StatusOr<NetNs> created = NetNs::Create();
+  if (created.ok()) {
+    netns = *std::move(created);
+    return;
+  }
+  const char* allow = std::getenv("SVCMAP_ALLOW_NETNS_SKIP");
+  if (allow != nullptr && std::string_view(allow) == "1") {
+    GTEST_SKIP() << "no network namespaces: " << created.status().ToString();
+  }
+  FAIL() << "tests on the real kernel need network namespaces (root): "
+         << created.status().ToString() << "\nSet SVCMAP_ALLOW_NETNS_SKIP=1 to skip them.";
+}
+
+}  // namespace svcmap::testing

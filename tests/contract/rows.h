@@ -1,0 +1,95 @@
+// Elements of our table with few words, for tests of kernels and of text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "nft/model/field.h"
+#include "nft/model/kernel.h"
+#include "nft/model/transaction.h"
+#include "nft/types/ip_address.h"
+#include "proxy/ruleset/table.h"
+
+namespace svcmap::testing {
+
+// An element that owns its bytes.
+struct Row {
+  nft::SetRef set;
+  nft::FieldBytes key = {};
+  nft::FieldBytes data = {};
+  std::string comment = {};
+  bool interval_end = false;
+
+  nft::ElementView View() const { return {set, key.bytes(), data.bytes(), comment, interval_end}; }
+  operator nft::ElementView() const { return View(); }  // NOLINT: Add(row) reads well.
+
+  nft::Element Read() const {
+    const auto k = key.bytes(), d = data.bytes();
+    return {{k.begin(), k.end()}, {d.begin(), d.end()}, comment, interval_end};
+  }
+  Row Comment(std::string text) && {
+    comment = std::move(text);
+    return std::move(*this);
+  }
+};
+
+inline IpAddress Ip(std::string_view text) { return *IpAddress::Parse(text); }
+
+// The same number as an address of either family: 10.0.0.0 or fd00:: plus `number`.
+inline IpAddress Address(Family family, uint32_t number) {
+  uint8_t bytes[16] = {};
+  const size_t size = family == Family::kIpv4 ? 4 : 16;
+  bytes[0] = family == Family::kIpv4 ? 10 : 0xfd;
+  for (size_t i = 0; i < 3; ++i) bytes[size - 1 - i] = static_cast<uint8_t>(number >> (8 * i));
+  return *IpAddress::FromBytes({bytes, size});
+}
+
+// address . tcp . port : descriptor, in service-ips.
+inline Row ServiceRow(const IpAddress& address, uint16_t port, const IpAddress& descriptor) {
+  Row row{.set = {address.family(), proxy::kServiceIps}};
+  row.key.Append(address.bytes()).AppendU8(6).AppendU16Be(port).PadToWord();
+  row.data.Append(descriptor.bytes());
+  return row;
+}
+
+inline Row ServiceRow(Family family, uint32_t number, uint32_t descriptor = 1) {
+  return ServiceRow(Address(family, number), 80, Address(family, descriptor));
+}
+
+// group . slot : address . port, in endpoints.
+inline Row EndpointRow(uint32_t group, uint32_t slot, const IpAddress& address, uint16_t port) {
+  Row row{.set = {address.family(), proxy::kEndpoints}};
+  if (address.family() == Family::kIpv4) {
+    row.key.AppendU24Be(group);
+  } else {
+    row.key.AppendU32Be(group);
+  }
+  row.key.AppendU32Host(slot);
+  row.data.Append(address.bytes()).AppendU16Be(port).PadToWord();
+  return row;
+}
+
+// One address, in cluster-ips or nodeport-ips.
+inline Row AddressRow(proxy::SetIndex set, const IpAddress& address) {
+  Row row{.set = {address.family(), set}};
+  row.key.Append(address.bytes());
+  return row;
+}
+
+inline Row ClusterIpRow(Family family, uint32_t number) {
+  return AddressRow(proxy::kClusterIps, Address(family, number));
+}
+
+inline Row RangeStart(const IpAddress& address) {
+  return AddressRow(proxy::kServiceCidrs, address);
+}
+inline Row RangeEnd(const IpAddress& first_behind) {
+  Row row = AddressRow(proxy::kServiceCidrs, first_behind);
+  row.interval_end = true;
+  return row;
+}
+
+}  // namespace svcmap::testing

@@ -1,0 +1,53 @@
+// What one attempt to reach a server came to. A plain value.
+#ifndef SVCMAP_TESTS_SUPPORT_ANSWER_H_
+#define SVCMAP_TESTS_SUPPORT_ANSWER_H_
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+namespace svcmap::testing {
+
+enum class Protocol { kTcp, kUdp, kSctp };
+
+const char* ProtocolName(Protocol protocol);  // "tcp", as nft spells it.
+
+enum class Outcome {
+  kAnswered,  // By `server`, which saw `seen_ip` and `seen_port` as the source.
+  kRejected,  // Connection refused: a TCP reset, an ICMP port unreachable, or an SCTP ABORT.
+  kTimedOut,  // Nothing came, as after a drop.
+  kOther,     // Anything else, see `detail`.
+};
+
+struct Answer {
+  Outcome outcome = Outcome::kOther;
+  std::string server;
+  std::string seen_ip;
+  uint16_t seen_port = 0;
+
+  // The ICMP error behind the outcome, -1 if none came: a reset by the local stack and an nft
+  // reject are both kRejected, and only here they differ.
+  int icmp_type = -1;
+  int icmp_code = -1;
+  std::string icmp_from;
+
+  std::string detail;  // For people: errno text and the like.
+
+  // Port unreachable (ICMPv4 3/3, ICMPv6 1/4).
+  bool PortUnreachable() const {
+    return (icmp_type == 3 && icmp_code == 3) || (icmp_type == 1 && icmp_code == 4);
+  }
+  std::string ToString() const;
+};
+
+std::ostream& operator<<(std::ostream& out, Outcome outcome);
+std::ostream& operator<<(std::ostream& out, const Answer& answer);
+
+// What every server says: "NAME SOURCE_IP SOURCE_PORT\n", and its reading. False if `line` is
+// anything else.
+std::string FormatAnswerLine(const std::string& server, const std::string& ip, uint16_t port);
+bool ParseAnswerLine(const std::string& line, Answer* answer);
+
+}  // namespace svcmap::testing
+
+#endif  // SVCMAP_TESTS_SUPPORT_ANSWER_H_

@@ -1,0 +1,215 @@
+#include "tests/support/client.h"
+
+#include <netinet/icmp6.h>
+#include <netinet/in.h>
+#include <netinet/ip.h>
+#include <netinet/ip_icmp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/client_socket.h"
+#include "tests/support/sctp_packet.h"
+
+namespace svcmap::testing {
+namespace {
+
+using client_internal::Clock;
+using client_internal::ConnectTcp;
+using client_internal::Exchange;
+using client_internal::FromErrno;
+using client_internal::MakeSocket;
+using client_internal::ReadLine;
+
+Answer Failed(const absl::Status& status) {
+  Answer answer;
+  answer.detail = status.ToString();
+  return answer;
+}
+
+uint32_t RandomNumber() {
+  thread_local std::mt19937 generator{std::random_device{}()};
+  return static_cast<uint32_t>(generator());
+}
+
+Answer AskTcp(const Request& request, const SocketAddress& destination) {
+  const Clock::time_point deadline = Clock::now() + request.timeout;
+  absl::StatusOr<UniqueFd> fd =
+      MakeSocket(request, destination.family(), SOCK_STREAM, 0, /*port=*/true);
+  if (!fd.ok()) return Failed(fd.status());
+  const linger reset = {1, 0};
+  ::setsockopt(fd->get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+  Answer answer = ConnectTcp(fd->get(), destination, deadline);
+  if (answer.outcome != Outcome::kAnswered) return answer;
+  return ReadLine(fd->get(), deadline);
+}
+
+// Connects a datagram or raw socket, so that only answers and errors of this destination come in.
+absl::StatusOr<UniqueFd> Connected(const Request& request, const SocketAddress& destination,
+                                   int type, int protocol, bool port) {
+  absl::StatusOr<UniqueFd> fd = MakeSocket(request, destination.family(), type, protocol, port);
+  if (!fd.ok()) return fd;
+  if (::connect(fd->get(), destination.get(), destination.size()) != 0) {
+    return absl::ErrnoToStatus(errno, "connect");
+  }
+  return fd;
+}
+
+// Raw IPv4 sockets deliver the IP header too.
+std::string WithoutIpHeader(const std::string& packet, bool v6) {
+  if (v6 || packet.empty()) return packet;
+  const size_t header = static_cast<size_t>(packet[0] & 0x0f) * 4;
+  return packet.size() < header ? "" : packet.substr(header);
+}
+
+Answer AskUdp(const Request& request, const SocketAddress& destination) {
+  const Clock::time_point deadline = Clock::now() + request.timeout;
+  absl::StatusOr<UniqueFd> fd = Connected(request, destination, SOCK_DGRAM, 0, /*port=*/true);
+  if (!fd.ok()) return Failed(fd.status());
+  return Exchange(fd->get(), "who\n", deadline, [](const std::string& message, Answer* answer) {
+    return ParseAnswerLine(message, answer);
+  });
+}
+
+Answer AskSctp(const Request& request, const SocketAddress& destination) {
+  const Clock::time_point deadline = Clock::now() + request.timeout;
+  SocketAddress host = destination;  // A raw IPv6 socket takes a port for a protocol number.
+  if (absl::StatusOr<SocketAddress> parsed = SocketAddress::Parse(destination.ip(), 0); parsed.ok())
+    host = *parsed;
+  absl::StatusOr<UniqueFd> fd = Connected(request, host, SOCK_RAW, IPPROTO_SCTP, /*port=*/false);
+  if (!fd.ok()) return Failed(fd.status());
+  SctpPacket init;
+  init.source_port = request.source_port != 0
+                         ? request.source_port
+                         : static_cast<uint16_t>(10000 + RandomNumber() % 50000);
+  init.destination_port = request.port;
+  init.chunk_type = kSctpInit;
+  init.initiate_tag = RandomNumber() | 1;
+  const bool v6 = destination.v6();
+  return Exchange(
+      fd->get(), BuildSctpPacket(init), deadline, [&](const std::string& message, Answer* answer) {
+        absl::StatusOr<SctpPacket> reply = ParseSctpPacket(WithoutIpHeader(message, v6));
+        if (reply.status().code() == absl::StatusCode::kDataLoss) {
+          *answer = Failed(reply.status());
+          return true;
+        }
+        if (!reply.ok() || reply->source_port != init.destination_port ||
+            reply->destination_port != init.source_port ||
+            reply->verification_tag != init.initiate_tag) {
+          return false;  // Another flow's: raw sockets see them all.
+        }
+        if (reply->chunk_type == kSctpAbort) {
+          answer->outcome = Outcome::kRejected;
+          answer->detail = "SCTP ABORT";
+          return true;
+        }
+        if (reply->chunk_type != kSctpInitAck) return false;
+        if (!ParseAnswerLine(reply->cookie, answer))
+          *answer = Failed(absl::UnknownError("unexpected cookie"));
+        return true;
+      });
+}
+
+uint16_t InternetChecksum(const void* data, size_t size) {
+  uint32_t sum = 0;
+  const auto* bytes = static_cast<const uint8_t*>(data);
+  for (size_t i = 0; i < size; i += 2) {
+    sum += static_cast<uint32_t>(bytes[i] << 8) | (i + 1 < size ? bytes[i + 1] : 0u);
+  }
+  while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
+  return htons(static_cast<uint16_t>(~sum));
+}
+
+Answer PingHere(const Request& request, const SocketAddress& destination) {
+  const Clock::time_point deadline = Clock::now() + request.timeout;
+  const bool v6 = destination.v6();
+  absl::StatusOr<UniqueFd> fd = Connected(
+      request, destination, SOCK_RAW, v6 ? int{IPPROTO_ICMPV6} : int{IPPROTO_ICMP}, /*port=*/false);
+  if (!fd.ok()) return Failed(fd.status());
+  icmphdr echo = {};  // ICMPv6 echo has the same layout; the kernel fills in its checksum.
+  echo.type = v6 ? ICMP6_ECHO_REQUEST : ICMP_ECHO;
+  echo.un.echo.id = static_cast<uint16_t>(RandomNumber());
+  echo.un.echo.sequence = htons(1);
+  if (!v6) echo.checksum = InternetChecksum(&echo, sizeof(echo));
+  const std::string packet(reinterpret_cast<const char*>(&echo), sizeof(echo));
+  return Exchange(fd->get(), packet, deadline, [&](const std::string& message, Answer* answer) {
+    const std::string reply = WithoutIpHeader(message, v6);
+    icmphdr header;
+    if (reply.size() < sizeof(header)) return false;
+    std::memcpy(&header, reply.data(), sizeof(header));
+    const int echo_reply = v6 ? ICMP6_ECHO_REPLY : ICMP_ECHOREPLY;
+    if (header.type != echo_reply) return false;
+    if (header.un.echo.id != echo.un.echo.id) return false;
+    answer->outcome = Outcome::kAnswered;
+    return true;
+  });
+}
+
+// In the namespace of the calling thread.
+Answer AskHere(const Request& request) {
+  absl::StatusOr<SocketAddress> destination =
+      SocketAddress::Parse(request.destination, request.port);
+  if (!destination.ok()) return Failed(destination.status());
+  switch (request.protocol) {
+    case Protocol::kTcp:
+      return AskTcp(request, *destination);
+    case Protocol::kUdp:
+      return AskUdp(request, *destination);
+    case Protocol::kSctp:
+      return AskSctp(request, *destination);
+  }
+  return Answer();
+}
+
+}  // namespace
+
+Answer Ask(const NetNs& netns, const Request& request) {
+  return netns.Run([&] { return AskHere(request); });
+}
+
+Answer Ping(const NetNs& netns, const Request& request) {
+  return netns.Run([&] {
+    absl::StatusOr<SocketAddress> destination = SocketAddress::Parse(request.destination, 0);
+    return destination.ok() ? PingHere(request, *destination) : Failed(destination.status());
+  });
+}
+
+std::string Tally::ToString() const {
+  std::string text = absl::StrCat("answered ", answered, ", rejected ", rejected, ", timed out ",
+                                  timed_out, ", other ", other);
+  for (const auto& [server, count] : by_server) absl::StrAppend(&text, ", ", server, "=", count);
+  if (rejected + timed_out + other > 0)
+    absl::StrAppend(&text, "; first: ", first_failure.ToString());
+  return text;
+}
+
+Tally AskMany(const NetNs& netns, const Request& request, int count) {
+  return netns.Run([&] {
+    Tally tally;
+    for (int i = 0; i < count; ++i) {
+      const Answer answer = AskHere(request);
+      if (answer.outcome != Outcome::kAnswered && tally.answered == i) tally.first_failure = answer;
+      switch (answer.outcome) {
+        case Outcome::kAnswered:
+          ++tally.answered;
+          ++tally.by_server[answer.server];
+          break;
+        case Outcome::kRejected:
+          ++tally.rejected;
+          break;
+        case Outcome::kTimedOut:
+          ++tally.timed_out;
+          break;
+        case Outcome::kOther:
+          ++tally.other;
+          break;
+      }
+    }
+    return tally;
+  });
+}
+
+}  // namespace svcmap::testing

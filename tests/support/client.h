@@ -1,0 +1,53 @@
+// Asks a server who it is, from inside a namespace: the packet tests' eyes. Every call opens a
+// fresh socket, so it is a new flow with a random source port unless the request names one.
+// Thread-safe: no shared state.
+#ifndef SVCMAP_TESTS_SUPPORT_CLIENT_H_
+#define SVCMAP_TESTS_SUPPORT_CLIENT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "tests/support/answer.h"
+#include "tests/support/netns.h"
+
+namespace svcmap::testing {
+
+struct Request {
+  Protocol protocol = Protocol::kTcp;
+  std::string destination = {};  // IPv4 or IPv6 address.
+  uint16_t port = 0;             // Ignored by Ping.
+  std::string source = {};       // Empty: the kernel chooses.
+  uint16_t source_port = 0;      // 0: a random one.
+  std::chrono::milliseconds timeout = std::chrono::milliseconds(2000);
+};
+
+// TCP: connects, reads the line, resets the connection (no TIME_WAIT). UDP: one datagram. SCTP: one
+// INIT on a raw socket (the association is never completed). Nothing is sent twice, except by the
+// kernel for TCP SYNs.
+//
+// A host's own UDP, SCTP and ICMP sends fail with EPERM when its output hook drops *or* rejects.
+// The two still differ: after a reject an ICMP error follows (kRejected), after a drop none does
+// (kTimedOut, detail says EPERM).
+Answer Ask(const NetNs& netns, const Request& request);
+
+// ICMP echo. kAnswered has no server; kRejected is an ICMP port unreachable.
+Answer Ping(const NetNs& netns, const Request& request);
+
+struct Tally {
+  std::map<std::string, int> by_server;
+  int answered = 0;
+  int rejected = 0;
+  int timed_out = 0;
+  int other = 0;
+  Answer first_failure;  // Of those not answered, if any.
+  std::string ToString() const;
+};
+
+// `count` requests one after the other, in one thread inside the namespace: some 10,000 per second.
+Tally AskMany(const NetNs& netns, const Request& request, int count);
+
+}  // namespace svcmap::testing
+
+#endif  // SVCMAP_TESTS_SUPPORT_CLIENT_H_

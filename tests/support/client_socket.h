@@ -1,0 +1,68 @@
+// The socket steps that Ask, Ping and the bulk transfers share. Internal to tests/support.
+//
+// All functions work on non-blocking sockets and wait with poll until a deadline. To be called
+// inside the namespace when they make a socket, anywhere afterwards.
+#ifndef SVCMAP_TESTS_SUPPORT_CLIENT_SOCKET_H_
+#define SVCMAP_TESTS_SUPPORT_CLIENT_SOCKET_H_
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "tests/support/answer.h"
+#include "tests/support/client.h"
+#include "tests/support/socket_address.h"
+#include "tests/support/unique_fd.h"
+
+namespace svcmap::testing::client_internal {
+
+using Clock = std::chrono::steady_clock;
+
+// True when one of `events`, an error or a hang-up came; false at the deadline.
+bool WaitFor(int fd, short events, Clock::time_point deadline);
+
+// A non-blocking socket with extended errors on, bound as the request wants. `port` false for raw
+// sockets.
+absl::StatusOr<UniqueFd> MakeSocket(const Request& request, int family, int type, int protocol,
+                                    bool port);
+
+// What `error` (an errno from connect, send or recv) means, with the ICMP error of the socket's
+// error queue.
+Answer FromErrno(int fd, int error);
+
+// Sends `payload` on a connected datagram or raw socket and waits for a message that
+// `accept(message, &answer)` takes; others are ignored. Errors become answers.
+template <typename Accept>
+Answer Exchange(int fd, const std::string& payload, Clock::time_point deadline, Accept accept);
+
+// Connects; kAnswered (without a server) once established.
+Answer ConnectTcp(int fd, const SocketAddress& destination, Clock::time_point deadline);
+
+// Reads the server's line from a connected stream; bytes behind the line are not consumed.
+Answer ReadLine(int fd, Clock::time_point deadline);
+
+// Implementation of Exchange.
+struct Received {
+  bool done;  // `answer` is final.
+  Answer answer;
+  std::string message;
+};
+Answer SendOnce(int fd, const std::string& payload,
+                Clock::time_point deadline);  // kAnswered: sent.
+Received ReceiveOne(int fd, Clock::time_point deadline);
+
+template <typename Accept>
+Answer Exchange(int fd, const std::string& payload, Clock::time_point deadline, Accept accept) {
+  Answer answer = SendOnce(fd, payload, deadline);
+  if (answer.outcome != Outcome::kAnswered) return answer;
+  for (;;) {
+    Received received = ReceiveOne(fd, deadline);
+    if (received.done) return received.answer;
+    if (accept(received.message, &answer)) return answer;
+  }
+}
+
+}  // namespace svcmap::testing::client_internal
+
+#endif  // SVCMAP_TESTS_SUPPORT_CLIENT_SOCKET_H_

@@ -1,0 +1,98 @@
+#include "tests/support/error_counters.h"
+
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace svcmap::testing {
+namespace {
+
+struct Field {
+  const char* key;  // As in snmp6; for snmp, the line's name and the column's run together.
+  int64_t ErrorCounters::*member;
+};
+
+constexpr Field kFields[] = {
+    {"TcpInErrs", &ErrorCounters::tcp_in_errors},
+    {"TcpInCsumErrors", &ErrorCounters::tcp_bad_checksums},
+    {"UdpInErrors", &ErrorCounters::udp_in_errors},
+    {"UdpInCsumErrors", &ErrorCounters::udp_bad_checksums},
+    {"Udp6InErrors", &ErrorCounters::udp6_in_errors},
+    {"Udp6InCsumErrors", &ErrorCounters::udp6_bad_checksums},
+    {"IcmpInErrors", &ErrorCounters::icmp_in_errors},
+    {"IcmpInCsumErrors", &ErrorCounters::icmp_bad_checksums},
+    {"Icmp6InErrors", &ErrorCounters::icmp6_in_errors},
+    {"Icmp6InCsumErrors", &ErrorCounters::icmp6_bad_checksums},
+};
+
+using Values = std::map<std::string, int64_t>;
+
+// Pairs of lines: "Tcp: InSegs InErrs ..." and "Tcp: 12 0 ...".
+void ReadSnmp(Values& values) {
+  std::ifstream file("/proc/thread-self/net/snmp");
+  std::string names;
+  std::string numbers;
+  while (std::getline(file, names) && std::getline(file, numbers)) {
+    std::istringstream name_stream(names);
+    std::istringstream number_stream(numbers);
+    std::string protocol;
+    std::string skipped;
+    name_stream >> protocol;
+    number_stream >> skipped;
+    protocol.pop_back();  // The colon.
+    std::string name;
+    int64_t number = 0;
+    while (name_stream >> name && number_stream >> number) values[protocol + name] = number;
+  }
+}
+
+// "Udp6InErrors   0" per line.
+void ReadSnmp6(Values& values) {
+  std::ifstream file("/proc/thread-self/net/snmp6");
+  std::string name;
+  int64_t number = 0;
+  while (file >> name >> number) values[name] = number;
+}
+
+}  // namespace
+
+std::string ErrorCounters::ToString() const {
+  std::string text;
+  for (const Field& field : kFields) {
+    if (this->*field.member != 0) absl::StrAppend(&text, field.key, "=", this->*field.member, " ");
+  }
+  return text.empty() ? "no errors" : text;
+}
+
+ErrorCounters operator-(const ErrorCounters& after, const ErrorCounters& before) {
+  ErrorCounters difference;
+  for (const Field& field : kFields)
+    difference.*field.member = after.*field.member - before.*field.member;
+  return difference;
+}
+
+std::ostream& operator<<(std::ostream& out, const ErrorCounters& counters) {
+  return out << counters.ToString();
+}
+
+absl::StatusOr<ErrorCounters> ReadErrorCounters(const NetNs& netns) {
+  const Values values = netns.Run([] {
+    Values read;
+    ReadSnmp(read);
+    ReadSnmp6(read);
+    return read;
+  });
+  ErrorCounters counters;
+  for (const Field& field : kFields) {
+    const auto found = values.find(field.key);
+    if (found == values.end()) return absl::NotFoundError(absl::StrCat("no counter ", field.key));
+    counters.*field.member = found->second;
+  }
+  return counters;
+}
+
+}  // namespace svcmap::testing

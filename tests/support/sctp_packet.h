@@ -1,0 +1,38 @@
+// The little SCTP we need without kernel sockets (CONFIG_IP_SCTP is off): INIT and INIT-ACK packets
+// (RFC 9260) with a correct CRC32c, as raw sockets send and receive them (no IP header). Pure
+// functions.
+#ifndef SVCMAP_TESTS_SUPPORT_SCTP_PACKET_H_
+#define SVCMAP_TESTS_SUPPORT_SCTP_PACKET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace svcmap::testing {
+
+inline constexpr uint8_t kSctpInit = 1;
+inline constexpr uint8_t kSctpInitAck = 2;
+inline constexpr uint8_t kSctpAbort = 6;
+
+struct SctpPacket {
+  uint16_t source_port = 0;
+  uint16_t destination_port = 0;
+  uint32_t verification_tag = 0;  // 0 in an INIT; the peer's initiate tag in everything else.
+  uint8_t chunk_type = 0;         // Of the first chunk.
+  uint32_t initiate_tag = 0;      // INIT and INIT-ACK.
+  std::string cookie = {};        // INIT-ACK: contents of its State Cookie.
+};
+
+uint32_t Crc32c(const void* data, size_t size);
+
+// Bytes of an INIT or INIT-ACK.
+std::string BuildSctpPacket(const SctpPacket& packet);
+
+// DataLoss for a wrong CRC32c, InvalidArgument for anything too short or inconsistent.
+absl::StatusOr<SctpPacket> ParseSctpPacket(const std::string& bytes);
+
+}  // namespace svcmap::testing
+
+#endif  // SVCMAP_TESTS_SUPPORT_SCTP_PACKET_H_

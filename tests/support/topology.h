@@ -1,0 +1,111 @@
+// The network our packet tests (and the demo) run on, dual stack, all of it in anonymous
+// namespaces:
+//
+//   local pod ---- veth --+                    +-- veth ---- remote ---- veth ---- remote pod
+//   10.244.1.N            |                    |   192.168.77.2                    10.244.2.N
+//                         +------  node  ------+
+//   client ------- veth --+   192.168.77.1     +-- veth ---- sink (drops everything)
+//   203.0.113.N               198.18.7.10 (second address)
+//
+// The node routes, and is everybody's default gateway, so VIPs, external IPs and the service ranges
+// reach it without a route of their own. Its own default route ends in `sink`: what nobody
+// translates disappears there, and what the node sends to a service range meets the output hooks
+// first. No bridge, no forwarding tricks: one host route per pod. ICMP rate limits are off,
+// rp_filter is off, addresses are usable at once (no DAD).
+//
+// Not thread-safe while being built; the NetNs in it are. Everything ends with the object or the
+// process.
+#ifndef SVCMAP_TESTS_SUPPORT_TOPOLOGY_H_
+#define SVCMAP_TESTS_SUPPORT_TOPOLOGY_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tests/support/netns.h"
+
+namespace svcmap::testing {
+
+inline constexpr char kNodeV4[] = "192.168.77.1";
+inline constexpr char kNodeV6[] = "fd00:77::1";
+inline constexpr char kNodeSecondV4[] = "198.18.7.10";  // Another interface address of the node.
+inline constexpr char kNodeSecondV6[] = "fd00:78::10";
+inline constexpr char kClusterCidrV4[] = "10.244.0.0/16";
+inline constexpr char kClusterCidrV6[] = "fd00:10:244::/48";
+inline constexpr char kPodCidrV4[] =
+    "10.244.1.0/24";  // Of the node; the remote one has 10.244.2.0/24.
+inline constexpr char kPodCidrV6[] = "fd00:10:244:1::/64";
+inline constexpr char kServiceCidrV4[] = "10.96.0.0/16";
+inline constexpr char kServiceCidrV6[] = "fd00:96::/112";
+
+// One namespace with one address per family.
+class Host {
+ public:
+  Host(std::string name, NetNs netns, std::string v4, std::string v6)
+      : name_(std::move(name)), netns_(std::move(netns)), v4_(std::move(v4)), v6_(std::move(v6)) {}
+
+  const std::string& name() const { return name_; }
+  const NetNs& netns() const { return netns_; }
+  const std::string& v4() const { return v4_; }
+  const std::string& v6() const { return v6_; }
+  const std::string& address(bool want_v6) const { return want_v6 ? v6_ : v4_; }
+
+  // The veth by which its router (node or remote) reaches it; empty for those two themselves.
+  const std::string& device() const { return device_; }
+
+ private:
+  friend class Topology;
+  std::string name_;
+  NetNs netns_;
+  std::string v4_;
+  std::string v6_;
+  std::string device_;
+  const Host* router_ = nullptr;
+};
+
+class Topology {
+ public:
+  static absl::StatusOr<std::unique_ptr<Topology>> Create();
+
+  const Host& node() const { return *node_; }
+  const Host& remote() const { return *remote_; }
+
+  // Hosts live as long as the topology; pointers stay valid. They answer pings when these return.
+  absl::StatusOr<const Host*> AddLocalPod(const std::string& name);
+  absl::StatusOr<const Host*> AddRemotePod(const std::string& name);
+  absl::StatusOr<const Host*> AddClient(const std::string& name);
+
+  // Makes every address of `prefix` ("203.0.113.200/32", "10.244.1.128/25", "fd00:10:244:1:1::/80")
+  // local to `host` and routes it there from the node: a second client address, or one namespace
+  // that plays a thousand pods. Not for node().
+  absl::Status AddPrefix(const Host& host, const std::string& prefix);
+
+  // Checksum, segmentation and receive offloads of all veths made so far, with ethtool -K.
+  absl::Status SetOffloads(bool on);
+
+ private:
+  Topology() = default;
+  absl::Status Build();
+  absl::StatusOr<const Host*> Attach(const Host& router, const std::string& name,
+                                     const std::string& v4, const std::string& v6);
+
+  struct Veth {  // One end.
+    const NetNs* netns;
+    std::string device;
+  };
+
+  std::unique_ptr<NetNs> sink_;
+  std::unique_ptr<Host> node_;
+  std::unique_ptr<Host> remote_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<Veth> veths_;
+  int local_pods_ = 0;
+  int remote_pods_ = 0;
+  int clients_ = 0;
+};
+
+}  // namespace svcmap::testing
+
+#endif  // SVCMAP_TESTS_SUPPORT_TOPOLOGY_H_

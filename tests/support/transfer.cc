@@ -1,0 +1,130 @@
+#include "tests/support/transfer.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/client_socket.h"
+
+namespace svcmap::testing {
+namespace {
+
+using client_internal::Clock;
+using client_internal::ConnectTcp;
+using client_internal::MakeSocket;
+using client_internal::ReadLine;
+using client_internal::WaitFor;
+
+// Every byte depends on its offset: swapped, lost or repeated segments do not go unseen.
+std::string PseudoRandomBytes(size_t size) {
+  std::string bytes(size, '\0');
+  std::mt19937_64 generator{std::random_device{}()};
+  for (size_t at = 0; at < size; at += 8) {
+    const uint64_t value = generator();
+    std::memcpy(bytes.data() + at, &value, std::min<size_t>(8, size - at));
+  }
+  return bytes;
+}
+
+absl::Status Compare(const std::string& sent, size_t offset, const char* received, size_t count) {
+  if (std::memcmp(sent.data() + offset, received, count) == 0) return absl::OkStatus();
+  const auto* first = std::mismatch(received, received + count, sent.data() + offset).first;
+  return absl::DataLossError(absl::StrCat("wrong byte at offset ", offset + (first - received)));
+}
+
+}  // namespace
+
+absl::StatusOr<TcpFlow> TcpFlow::Open(const NetNs& netns, const Request& request) {
+  absl::StatusOr<SocketAddress> destination =
+      SocketAddress::Parse(request.destination, request.port);
+  if (!destination.ok()) return destination.status();
+  const Clock::time_point deadline = Clock::now() + request.timeout;
+  absl::StatusOr<UniqueFd> fd = netns.Run(
+      [&] { return MakeSocket(request, destination->family(), SOCK_STREAM, 0, /*port=*/true); });
+  if (!fd.ok()) return fd.status();
+  const linger reset = {1, 0};
+  ::setsockopt(fd->get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+  Answer answer = ConnectTcp(fd->get(), *destination, deadline);
+  if (answer.outcome == Outcome::kAnswered) answer = ReadLine(fd->get(), deadline);
+  if (answer.outcome != Outcome::kAnswered) return absl::UnavailableError(answer.ToString());
+  return TcpFlow(*std::move(fd), std::move(answer));
+}
+
+absl::Status TcpFlow::Exchange(size_t bytes, std::chrono::milliseconds timeout) {
+  const Clock::time_point deadline = Clock::now() + timeout;
+  const std::string data = PseudoRandomBytes(bytes);
+  std::vector<char> buffer(256 * 1024);
+  size_t sent = 0;
+  size_t received = 0;
+  while (received < bytes) {
+    const short events = static_cast<short>(sent < bytes ? POLLIN | POLLOUT : POLLIN);
+    if (!WaitFor(fd_.get(), events, deadline)) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("sent ", sent, " and received ", received, " of ", bytes, " bytes"));
+    }
+    if (sent < bytes) {
+      const ssize_t count =
+          ::send(fd_.get(), data.data() + sent, bytes - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (count > 0) sent += static_cast<size_t>(count);
+      if (count < 0 && errno != EAGAIN) {
+        return absl::UnavailableError(
+            absl::StrCat("send after ", sent, " bytes: ", std::strerror(errno)));
+      }
+    }
+    const ssize_t count = ::recv(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (count < 0 && errno == EAGAIN) continue;
+    if (count <= 0) {
+      return absl::UnavailableError(absl::StrCat(
+          "receive after ", received, " bytes: ", count == 0 ? "closed" : std::strerror(errno)));
+    }
+    if (received + static_cast<size_t>(count) > sent)
+      return absl::DataLossError("more came back than was sent");
+    absl::Status same = Compare(data, received, buffer.data(), static_cast<size_t>(count));
+    if (!same.ok()) return same;
+    received += static_cast<size_t>(count);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Answer> BulkTcp(const NetNs& netns, const Request& request, size_t bytes) {
+  absl::StatusOr<TcpFlow> flow = TcpFlow::Open(netns, request);
+  if (!flow.ok()) return flow.status();
+  absl::Status status = flow->Exchange(bytes, request.timeout);
+  if (!status.ok()) return status;
+  return flow->answer();
+}
+
+absl::Status BigUdp(const NetNs& netns, const Request& request, size_t bytes) {
+  absl::StatusOr<SocketAddress> destination =
+      SocketAddress::Parse(request.destination, request.port);
+  if (!destination.ok()) return destination.status();
+  const Clock::time_point deadline = Clock::now() + request.timeout;
+  absl::StatusOr<UniqueFd> fd = netns.Run(
+      [&] { return MakeSocket(request, destination->family(), SOCK_DGRAM, 0, /*port=*/true); });
+  if (!fd.ok()) return fd.status();
+  if (::connect(fd->get(), destination->get(), destination->size()) != 0) {
+    return absl::ErrnoToStatus(errno, "connect");
+  }
+  const std::string data = PseudoRandomBytes(bytes);
+  std::string received;
+  const Answer answer = client_internal::Exchange(fd->get(), data, deadline,
+                                                  [&](const std::string& message, Answer*) {
+                                                    received = message;
+                                                    return true;
+                                                  });
+  if (answer.outcome != Outcome::kAnswered) return absl::UnavailableError(answer.ToString());
+  if (received.size() != bytes) {
+    return absl::DataLossError(absl::StrCat("sent ", bytes, " bytes, received ", received.size()));
+  }
+  return Compare(data, 0, received.data(), bytes);
+}
+
+}  // namespace svcmap::testing

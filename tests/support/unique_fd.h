@@ -1,0 +1,38 @@
+// Owner of one file descriptor: closes it when it goes out of scope. Not thread-safe, movable, no
+// copies.
+#ifndef SVCMAP_TESTS_SUPPORT_UNIQUE_FD_H_
+#define SVCMAP_TESTS_SUPPORT_UNIQUE_FD_H_
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace svcmap::testing {
+
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    if (this != &other) {
+      Close();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  ~UniqueFd() { Close(); }
+
+  int get() const { return fd_; }
+  bool ok() const { return fd_ >= 0; }
+  void Close() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace svcmap::testing
+
+#endif  // SVCMAP_TESTS_SUPPORT_UNIQUE_FD_H_

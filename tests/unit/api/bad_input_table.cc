@@ -1,0 +1,334 @@
+#include "tests/unit/api/bad_input_table.h"
+
+#include "absl/strings/str_cat.h"
+#include "api/convert/convert.h"
+#include "api/manifests/manifests.h"
+
+namespace svcmap::api {
+namespace {
+
+// A Service shop/web with this spec, given line by line.
+std::string Web(std::string_view spec) {
+  std::string text =
+      "apiVersion: v1\n"
+      "kind: Service\n"
+      "metadata: {namespace: shop, name: web}\n"
+      "spec:\n";
+  while (!spec.empty()) {
+    const std::string_view line = spec.substr(0, spec.find('\n'));
+    absl::StrAppend(&text, "  ", std::string(line), "\n");
+    spec.remove_prefix(std::min(line.size() + 1, spec.size()));
+  }
+  return text;
+}
+
+// Good but for the given ports.
+std::string WebPorts(std::string_view ports) {
+  return Web("clusterIP: 10.96.0.10\nports:\n" + std::string(ports));
+}
+
+// Good but for the given lines.
+std::string WebWith(std::string_view lines) {
+  return Web("clusterIP: 10.96.0.10\nports: [{port: 80}]\n" + std::string(lines));
+}
+
+std::string Slice(std::string_view fields) {
+  return "apiVersion: discovery.k8s.io/v1\n"
+         "kind: EndpointSlice\n"
+         "metadata:\n"
+         "  namespace: shop\n"
+         "  name: web-1\n"
+         "  labels: {kubernetes.io/service-name: web}\n" +
+         std::string(fields);
+}
+
+std::string SliceWith(std::string_view fields) {
+  return Slice("addressType: IPv4\nports: [{name: \"\", port: 8080}]\n" + std::string(fields));
+}
+
+std::string ManyEndpoints(int count) {
+  std::string text = SliceWith("endpoints:\n");
+  for (int i = 0; i < count; ++i) {
+    absl::StrAppend(&text, "- addresses: [10.1.", i / 250, ".", i % 250 + 1, "]\n");
+  }
+  return text;
+}
+
+std::string ManyPorts(int count) {
+  std::string text = Slice("addressType: IPv4\nports:\n");
+  for (int i = 0; i < count; ++i) {
+    absl::StrAppend(&text, "- {name: p", i, ", port: ", 1000 + i, "}\n");
+  }
+  return text;
+}
+
+std::string Cidr(std::string_view cidrs) {
+  return "apiVersion: networking.k8s.io/v1\n"
+         "kind: ServiceCIDR\n"
+         "metadata: {name: kubernetes}\n"
+         "spec: {cidrs: [" +
+         std::string(cidrs) + "]}\n";
+}
+
+// Every line stands for nine of the one before.
+std::string Laughs() {
+  std::string text =
+      "kind: Service\napiVersion: v1\na0: &a0 [ha, ha, ha, ha, ha, ha, ha, ha, ha]\n";
+  for (int i = 1; i < 10; ++i) {
+    absl::StrAppend(&text, "a", i, ": &a", i, " [");
+    for (int j = 0; j < 9; ++j) absl::StrAppend(&text, j == 0 ? "" : ", ", "*a", i - 1);
+    text += "]\n";
+  }
+  return text;
+}
+
+template <typename T>
+void Append(const std::vector<T>& messages, std::string& out) {
+  for (const T& message : messages) {
+    absl::StrAppend(&out, out.empty() ? "" : "\n", message.ToString());
+  }
+}
+
+}  // namespace
+
+std::string MessagesFor(std::string_view input) {
+  std::string out;
+  const Manifests manifests = ReadManifests(input, "input.yaml");
+  Append(manifests.errors, out);
+  Append(manifests.warnings, out);
+  for (const ManifestObject& object : manifests.objects) {
+    const auto converted = ConvertObject(object.object, {.node_name = "n1"});
+    if (converted.ok()) Append(converted->findings, out);
+  }
+  return out;
+}
+
+std::vector<BadInput> BadInputs() {
+  constexpr std::string_view kText = "Text";
+  constexpr std::string_view kNames = "Names";
+  constexpr std::string_view kAddresses = "Service addresses";
+  constexpr std::string_view kPorts = "Service ports";
+  constexpr std::string_view kPolicies = "Service policies";
+  constexpr std::string_view kSlices = "EndpointSlices";
+  constexpr std::string_view kCluster = "Nodes and ServiceCIDRs";
+  return {
+      {kText, "unparsable YAML", "kind: Service\n  name: [web\n",
+       R"(input.yaml: document 1, line 2 is not YAML: illegal map value)"},
+      {kText, "unparsable YAML leaves the other documents",
+       "kind: [\n---\n" + WebWith("type: Cluster"),
+       R"(input.yaml: document 1, line 2 is not YAML: end of sequence flow not found)"
+       "\n"
+       R"(Service shop/web refused: spec.type "Cluster" is not ClusterIP, NodePort, LoadBalancer or ExternalName; its last good state stays)"},
+      {kText, "unparsable JSON", "{\"kind\": \"Service\",\n \"metadata\": {\"name\": web}}\n",
+       R"(input.yaml: document 1, line 2 is not JSON at "web}}")"},
+      {kText, "JSON that ends too early", "{\"kind\": \"Service\",\n",
+       R"(input.yaml: document 1, line 2 is not JSON: it ends too early)"},
+      {kText, "nonsense bytes",
+       "\x7f"
+       "ELF\x02\x01\x01\xff\xfe\n",
+       R"(input.yaml: document 1, line 1 is not UTF-8 text)"},
+      {kText, "a document that is no object", "- 1\n- 2\n",
+       R"(input.yaml: document 1, line 1 is not a map)"},
+      {kText, "no kind", "apiVersion: v1\nmetadata: {name: web}\n",
+       R"(input.yaml: document 1, line 1: (no kind) web: kind is absent or not a string)"},
+      {kText, "no apiVersion", "kind: Service\nmetadata: {namespace: shop, name: web}\n",
+       R"(input.yaml: document 1, line 1: Service shop/web: apiVersion is absent or not a string)"},
+      {kText, "another kind", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n",
+       R"(input.yaml: document 1, line 1: Deployment web is of apiVersion "apps/v1", which svcmap does not use; it is skipped)"},
+      {kText, "a kind of the same name in another group",
+       "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: web}\n",
+       R"(input.yaml: document 1, line 1: Service web is of apiVersion "serving.knative.dev/v1", which svcmap does not use; it is skipped)"},
+      {kText, "an old version", "apiVersion: discovery.k8s.io/v1beta1\nkind: EndpointSlice\n",
+       R"(input.yaml: document 1, line 1: EndpointSlice: apiVersion "discovery.k8s.io/v1beta1" is not discovery.k8s.io/v1)"},
+      {kText, "a word for a number", WebPorts("- port: http"),
+       R"(input.yaml: document 1, line 7: Service shop/web: spec.ports[0].port "http" is not an integer)"},
+      {kText, "a quoted number", WebPorts("- port: \"80\""),
+       R"(input.yaml: document 1, line 7: Service shop/web: spec.ports[0].port "80" is not an integer)"},
+      {kText, "a number that is too large", WebPorts("- port: 99999999999"),
+       R"(input.yaml: document 1, line 7: Service shop/web: spec.ports[0].port 99999999999 does not fit into 32 bits)"},
+      {kText, "a number for a string", Web("clusterIP: 10\nports: [{port: 80}]"),
+       R"(input.yaml: document 1, line 5: Service shop/web: spec.clusterIP 10 is not a string)"},
+      {kText, "a map for a list", Web("clusterIP: 10.96.0.10\nports: {port: 80}"),
+       R"(input.yaml: document 1, line 6: Service shop/web: spec.ports is not a list)"},
+      {kText, "a time that is none",
+       "apiVersion: v1\nkind: Service\nmetadata: {name: web, creationTimestamp: yesterday}\n",
+       R"(input.yaml: document 1, line 3: Service web: metadata.creationTimestamp "yesterday" is not a time as in "2026-01-31T12:00:00Z")"},
+      {kText, "a field given twice", WebWith("type: ClusterIP\ntype: NodePort"),
+       R"(input.yaml: document 1, line 8 has the field "type" twice)"},
+      {kText, "a merge key", WebWith("<<: {type: NodePort}"),
+       R"(input.yaml: document 1, line 7 has a merge key (<<), which is not supported; write the fields out)"},
+      {kText, "aliases without end (billion laughs)", Laughs(),
+       R"(input.yaml: document 1, line 8 has aliases that stand for more than 100000 values or 10000000 bytes)"},
+      {kText, "nesting without end", std::string(100'000, '['),
+       R"(input.yaml: document 1, line 1 has a map or list as a key)"},
+      {kText, "nesting without end in JSON", "{\"a\":" + std::string(100'000, '['),
+       R"(input.yaml: document 1, line 1 is nested deeper than 64 levels)"},
+      {kText, "unknown fields are normal", WebWith("selector: {app: web}\nwhatever: [1, {a: b}]"),
+       ""},
+
+      {kNames, "no name", "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop}\n",
+       R"(Service shop/(no name) refused: metadata.name is absent; its last good state stays)"},
+      {kNames, "a bad name",
+       "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: Web_1}\n",
+       R"(Service shop/Web_1 refused: metadata.name "Web_1" is not a DNS-1123 subdomain (lower case letters, digits, '-' and '.', at most 253 bytes); its last good state stays)"},
+      {kNames, "a bad namespace",
+       "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop.eu, name: web}\n",
+       R"(Service shop.eu/web refused: metadata.namespace "shop.eu" is not a DNS-1123 label (lower case letters, digits and '-', at most 63 bytes); its last good state stays)"},
+      {kNames, "a long name with control characters",
+       "apiVersion: v1\nkind: Service\nmetadata:\n  namespace: shop\n  name: \"\\e[31m" +
+           std::string(100, 'x') + "\"\n",
+       R"(Service shop/\u001b[31mxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... refused: metadata.name "\u001b[31mxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"... is not a DNS-1123 subdomain (lower case letters, digits, '-' and '.', at most 253 bytes); its last good state stays)"},
+      {kNames, "a namespace where there is none",
+       "apiVersion: v1\nkind: Node\nmetadata: {namespace: shop, name: n1}\n",
+       R"(Node n1 refused: metadata.namespace "shop" is set, but a Node has no namespace; its last good state stays)"},
+
+      {kAddresses, "no clusterIP", Web("ports: [{port: 80}]"),
+       R"(Service shop/web: spec.clusterIP is absent; nothing of the Service is programmed)"},
+      {kAddresses, "a clusterIP that is no address",
+       Web("clusterIP: 10.96.0.300\nports: [{port: 80}]"),
+       R"(Service shop/web refused: spec.clusterIP "10.96.0.300" is not an IP address; its last good state stays)"},
+      {kAddresses, "an unspecified clusterIP", Web("clusterIP: 0.0.0.0\nports: [{port: 80}]"),
+       R"(Service shop/web refused: spec.clusterIP "0.0.0.0" is the unspecified address; its last good state stays)"},
+      {kAddresses, "a multicast clusterIP", Web("clusterIP: \"ff02::1\"\nports: [{port: 80}]"),
+       R"(Service shop/web refused: spec.clusterIP "ff02::1" is a multicast address; its last good state stays)"},
+      {kAddresses, "clusterIPs without clusterIP",
+       Web("clusterIPs: [10.96.0.10]\nports: [{port: 80}]"),
+       R"(Service shop/web refused: spec.clusterIP is absent, but spec.clusterIPs[0] is "10.96.0.10"; both must be set; its last good state stays)"},
+      {kAddresses, "clusterIPs and clusterIP differ", WebWith("clusterIPs: [10.96.0.11]"),
+       R"(Service shop/web refused: spec.clusterIPs[0] "10.96.0.11" differs from spec.clusterIP "10.96.0.10"; its last good state stays)"},
+      {kAddresses, "three clusterIPs",
+       WebWith("clusterIPs: [10.96.0.10, \"fd00::10\", 10.96.0.11]"),
+       R"(Service shop/web refused: spec.clusterIPs has 3 entries, more than one per address family; its last good state stays)"},
+      {kAddresses, "two clusterIPs of one family", WebWith("clusterIPs: [10.96.0.10, 10.96.0.11]"),
+       R"(Service shop/web refused: spec.clusterIPs[1] "10.96.0.11" is a second IPv4 address; there is one per address family; its last good state stays)"},
+      {kAddresses, "clusterIPs of the wrong family",
+       WebWith("clusterIPs: [10.96.0.10]\nipFamilies: [IPv6]"),
+       R"(Service shop/web refused: spec.clusterIPs[0] "10.96.0.10" is not an IPv6 address as spec.ipFamilies[0] says; its last good state stays)"},
+      {kAddresses, "an unknown family", WebWith("ipFamilies: [IPv5]"),
+       R"(Service shop/web refused: spec.ipFamilies[0] "IPv5" is not IPv4 or IPv6; its last good state stays)"},
+      {kAddresses, "a family twice", WebWith("ipFamilies: [IPv4, IPv4]"),
+       R"(Service shop/web refused: spec.ipFamilies[1] "IPv4" is listed twice; its last good state stays)"},
+      {kAddresses, "a second clusterIP without a family",
+       WebWith("clusterIPs: [10.96.0.10, \"fd00::10\"]\nipFamilies: [IPv4]"),
+       R"(Service shop/web: spec.clusterIPs[1] "fd00::10" has no entry in spec.ipFamilies; it is skipped)"},
+      {kAddresses, "an externalIP that is no address (blanks are skipped silently)",
+       WebWith("externalIPs: [192.0.2.7, \"\", 10.0.0.999]"),
+       R"(Service shop/web: spec.externalIPs[2] "10.0.0.999" is not an IP address; it is skipped)"},
+      {kAddresses, "a loopback externalIP", WebWith("externalIPs: [127.0.0.1]"),
+       R"(Service shop/web refused: spec.externalIPs[0] "127.0.0.1" is a loopback address; its last good state stays)"},
+      {kAddresses, "a load balancer IP that is no address",
+       WebWith("") + "status: {loadBalancer: {ingress: [{ip: 1.2.3}, {ip: 192.0.2.8}]}}\n",
+       R"(Service shop/web: status.loadBalancer.ingress[0].ip "1.2.3" is not an IP address; it is skipped)"},
+      {kAddresses, "an unknown ipMode",
+       WebWith("") + "status: {loadBalancer: {ingress: [{ip: 192.0.2.8, ipMode: Tunnel}]}}\n",
+       R"(Service shop/web refused: status.loadBalancer.ingress[0].ipMode "Tunnel" is not VIP or Proxy; its last good state stays)"},
+
+      {kPorts, "no ports", Web("clusterIP: 10.96.0.10"),
+       R"(Service shop/web refused: spec.ports is empty; a Service with a clusterIP needs a port; its last good state stays)"},
+      {kPorts, "a port out of range", WebPorts("- {name: a, port: 80}\n- {name: b, port: 70000}"),
+       R"(Service shop/web refused: spec.ports[1].port 70000 is not in 1..65535; its last good state stays)"},
+      {kPorts, "port 0", WebPorts("- {port: 0}"),
+       R"(Service shop/web refused: spec.ports[0].port 0 is not in 1..65535; its last good state stays)"},
+      {kPorts, "a negative port", WebPorts("- {port: -1}"),
+       R"(Service shop/web refused: spec.ports[0].port -1 is not in 1..65535; its last good state stays)"},
+      {kPorts, "an unknown protocol", WebPorts("- {port: 80, protocol: tcp}"),
+       R"(Service shop/web refused: spec.ports[0].protocol "tcp" is not TCP, UDP or SCTP; its last good state stays)"},
+      {kPorts, "a port twice",
+       WebPorts("- {name: a, port: 53, protocol: UDP}\n- {name: b, port: 53}\n"
+                "- {name: c, port: 53, protocol: UDP}"),
+       R"(Service shop/web refused: spec.ports[2].port 53 with protocol UDP is also in spec.ports[0]; its last good state stays)"},
+      {kPorts, "a port name twice", WebPorts("- {name: a, port: 80}\n- {name: a, port: 81}"),
+       R"(Service shop/web refused: spec.ports[1].name "a" is also the name of spec.ports[0]; its last good state stays)"},
+      {kPorts, "several ports without names", WebPorts("- {name: a, port: 80}\n- {port: 81}"),
+       R"(Service shop/web refused: spec.ports[1].name is absent; a Service with several ports names each; its last good state stays)"},
+      {kPorts, "a bad port name", WebPorts("- {name: HTTP, port: 80}"),
+       R"(Service shop/web refused: spec.ports[0].name "HTTP" is not a DNS-1123 label (lower case letters, digits and '-', at most 63 bytes); its last good state stays)"},
+      {kPorts, "a nodePort out of range", WebPorts("- {port: 80, nodePort: 65536}"),
+       R"(Service shop/web refused: spec.ports[0].nodePort 65536 is not in 0..65535; its last good state stays)"},
+      {kPorts, "a nodePort twice",
+       WebPorts("- {name: a, port: 80, nodePort: 30080}\n- {name: b, port: 81, nodePort: 30080}"),
+       R"(Service shop/web refused: spec.ports[1].nodePort 30080 with protocol TCP is also in spec.ports[0]; its last good state stays)"},
+
+      {kPolicies, "an unknown type", WebWith("type: Cluster"),
+       R"(Service shop/web refused: spec.type "Cluster" is not ClusterIP, NodePort, LoadBalancer or ExternalName; its last good state stays)"},
+      {kPolicies, "an unknown externalTrafficPolicy", WebWith("externalTrafficPolicy: local"),
+       R"(Service shop/web refused: spec.externalTrafficPolicy "local" is not Cluster or Local; its last good state stays)"},
+      {kPolicies, "an unknown internalTrafficPolicy", WebWith("internalTrafficPolicy: Global"),
+       R"(Service shop/web refused: spec.internalTrafficPolicy "Global" is not Cluster or Local; its last good state stays)"},
+      {kPolicies, "an unknown sessionAffinity", WebWith("sessionAffinity: Cookie"),
+       R"(Service shop/web refused: spec.sessionAffinity "Cookie" is not None or ClientIP; its last good state stays)"},
+      {kPolicies, "an affinity timeout out of range",
+       WebWith("sessionAffinity: ClientIP\n"
+               "sessionAffinityConfig: {clientIP: {timeoutSeconds: 86401}}"),
+       R"(Service shop/web refused: spec.sessionAffinityConfig.clientIP.timeoutSeconds 86401 is not in 1..86400; its last good state stays)"},
+      {kPolicies, "a healthCheckNodePort out of range", WebWith("healthCheckNodePort: 65536"),
+       R"(Service shop/web refused: spec.healthCheckNodePort 65536 is not in 0..65535; its last good state stays)"},
+      {kPolicies, "a source range that is no CIDR",
+       WebWith("loadBalancerSourceRanges: [10.0.0.0/8, 10.1.0.0/33]"),
+       R"(Service shop/web: spec.loadBalancerSourceRanges[1] "10.1.0.0/33" is not a CIDR; it is skipped)"},
+
+      {kSlices, "no Service",
+       "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
+       "metadata: {namespace: shop, name: web-1}\naddressType: IPv4\n",
+       R"(EndpointSlice shop/web-1: metadata.labels["kubernetes.io/service-name"] is absent; the slice belongs to no Service and is not used)"},
+      {kSlices, "no addressType", Slice(""), R"(EndpointSlice shop/web-1 refused: addressType is absent; its last good state stays)"},
+      {kSlices, "an unknown addressType", Slice("addressType: ipv4"),
+       R"(EndpointSlice shop/web-1 refused: addressType "ipv4" is not IPv4, IPv6 or FQDN; its last good state stays)"},
+      {kSlices, "addressType FQDN", Slice("addressType: FQDN"),
+       R"(EndpointSlice shop/web-1: addressType "FQDN" is not used; endpoints need IP addresses)"},
+      {kSlices, "an address of the wrong family",
+       SliceWith("endpoints: [{addresses: [\"fd00::1\"]}]"),
+       R"(EndpointSlice shop/web-1 refused: endpoints[0].addresses[0] "fd00::1" is not an IPv4 address as addressType says; its last good state stays)"},
+      {kSlices, "an address that is none", SliceWith("endpoints: [{addresses: [pod-1]}]"),
+       R"(EndpointSlice shop/web-1 refused: endpoints[0].addresses[0] "pod-1" is not an IP address; its last good state stays)"},
+      {kSlices, "a loopback address",
+       SliceWith("endpoints: [{addresses: [10.1.0.1]}, {addresses: [127.0.0.1]}]"),
+       R"(EndpointSlice shop/web-1 refused: endpoints[1].addresses[0] "127.0.0.1" is a loopback address; its last good state stays)"},
+      {kSlices, "a link-local address", SliceWith("endpoints: [{addresses: [169.254.1.1]}]"),
+       R"(EndpointSlice shop/web-1 refused: endpoints[0].addresses[0] "169.254.1.1" is a link-local address; its last good state stays)"},
+      {kSlices, "an address twice",
+       SliceWith("endpoints: [{addresses: [10.1.0.1]}, {addresses: [10.1.0.001]}]"),
+       R"(EndpointSlice shop/web-1: endpoints[1].addresses[0] "10.1.0.001" is also in endpoints[0]; it is used once)"},
+      {kSlices, "an endpoint without addresses", SliceWith("endpoints: [{addresses: []}]"),
+       R"(EndpointSlice shop/web-1: endpoints[0].addresses is empty; the endpoint is skipped)"},
+      {kSlices, "10,000 endpoints", ManyEndpoints(10'000),
+       R"(EndpointSlice shop/web-1 refused: endpoints has 10000 entries, more than 1000 (the Kubernetes limit); split it into more slices; its last good state stays)"},
+      {kSlices, "101 ports", ManyPorts(101),
+       R"(EndpointSlice shop/web-1 refused: ports has 101 entries, more than 100 (the Kubernetes limit); split it into more slices; its last good state stays)"},
+      {kSlices, "a port without name or number",
+       Slice("addressType: IPv4\nports: [{port: 80}, {name: a}, {name: b, port: 0}]"),
+       R"(EndpointSlice shop/web-1: ports[0].name is absent; the port is skipped (the unnamed port has the name ""))"
+       "\n"
+       R"(EndpointSlice shop/web-1: ports[1].port is absent or 0; the port is skipped)"
+       "\n"
+       R"(EndpointSlice shop/web-1: ports[2].port is absent or 0; the port is skipped)"},
+      {kSlices, "a port out of range", Slice("addressType: IPv4\nports: [{name: a, port: 65536}]"),
+       R"(EndpointSlice shop/web-1 refused: ports[0].port 65536 is not in 1..65535; its last good state stays)"},
+      {kSlices, "a port name twice",
+       Slice("addressType: IPv4\nports: [{name: a, port: 80}, {name: a, port: 81}]"),
+       R"(EndpointSlice shop/web-1 refused: ports[1].name "a" is also the name of ports[0]; its last good state stays)"},
+      {kSlices, "an unknown port protocol",
+       Slice("addressType: IPv4\nports: [{name: a, port: 80, protocol: ICMP}]"),
+       R"(EndpointSlice shop/web-1 refused: ports[0].protocol "ICMP" is not TCP, UDP or SCTP; its last good state stays)"},
+
+      {kCluster, "a node address that is none",
+       "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n"
+       "status: {addresses: [{type: Hostname, address: n1}, {type: InternalIP, address: n1}]}\n",
+       R"(Node n1: status.addresses[1].address "n1" is not an IP address; it is skipped)"},
+      {kCluster, "a pod CIDR that is none",
+       "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nspec: {podCIDRs: [10.1.0.0]}\n",
+       R"(Node n1 refused: spec.podCIDRs[0] "10.1.0.0" is not a CIDR; its last good state stays)"},
+      {kCluster, "no CIDR", Cidr(""),
+       R"(ServiceCIDR kubernetes refused: spec.cidrs is empty; its last good state stays)"},
+      {kCluster, "a CIDR that is none", Cidr("10.96.0.0/33"),
+       R"(ServiceCIDR kubernetes refused: spec.cidrs[0] "10.96.0.0/33" is not a CIDR; its last good state stays)"},
+      {kCluster, "a CIDR with host bits", Cidr("10.96.0.1/12"),
+       R"(ServiceCIDR kubernetes refused: spec.cidrs[0] "10.96.0.1/12" has bits set after the prefix; write 10.96.0.0/12; its last good state stays)"},
+      {kCluster, "a CIDR of everything", Cidr("\"::/0\""),
+       R"(ServiceCIDR kubernetes refused: spec.cidrs[0] "::/0" covers every address; its last good state stays)"},
+      {kCluster, "two CIDRs of one family", Cidr("10.96.0.0/16, 10.97.0.0/16"),
+       R"(ServiceCIDR kubernetes refused: spec.cidrs[1] "10.97.0.0/16" is a second IPv4 block; there is one per address family; its last good state stays)"},
+  };
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,177 @@
+#include "api/cli/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/cli/target.h"
+
+namespace svcmap::api {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct TargetCase {
+  std::string_view address;
+  std::string_view target;   // Empty: an error.
+  std::string_view problem;  // Part of it.
+};
+
+TEST(TargetTest, Table) {
+  const std::string long_path = "unix:///" + std::string(108, 'x');
+  const TargetCase cases[] = {
+      {"unix:///run/svcmap/svcmap.sock", "unix:/run/svcmap/svcmap.sock", ""},
+      {"unix://svcmap.sock", "", "needs an absolute path"},
+      {long_path, "", "has a path of 109 bytes; a socket's has at most 107"},
+      {"tcp://127.0.0.1:7070", "dns:///127.0.0.1:7070", ""},
+      {"tcp://node-1.example:7070", "dns:///node-1.example:7070", ""},
+      {"tcp://[fd00::1]:7070", "dns:///[fd00::1]:7070", ""},
+      {"tcp://fd00::1:7070", "", "an IPv6 address in brackets"},
+      {"tcp://node-1", "", "is not tcp://host:port"},
+      {"tcp://:7070", "", "is not tcp://host:port"},
+      {"tcp://h/x:7070", "", "is not tcp://host:port"},
+      {"tcp://h:0", "", "has port \"0\", which is not in 1..65535"},
+      {"tcp://h:65536", "", "has port \"65536\""},
+      {"tcp://h:+80", "", "has port \"+80\""},
+      {"tcp://h:", "", "has port \"\""},
+      {"/run/svcmap.sock", "", "is neither unix:///path/to/socket nor tcp://host:port"},
+      {"", "", "is neither"},
+  };
+  for (const TargetCase& c : cases) {
+    const auto target = ParseTarget(c.address);
+    if (c.problem.empty()) {
+      ASSERT_TRUE(target.ok()) << c.address << ": " << target.status();
+      EXPECT_EQ(*target, c.target);
+    } else {
+      EXPECT_THAT(std::string(target.status().message()), HasSubstr(std::string(c.problem)));
+    }
+  }
+}
+
+absl::StatusOr<std::variant<Options, HelpText>> Parse(const std::vector<std::string>& args) {
+  return ParseCommandLine(args, "");
+}
+
+template <typename T>
+T ParseAs(const std::vector<std::string>& args) {
+  const auto parsed = Parse(args);
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  return parsed.ok() ? std::get<T>(std::get<Options>(*parsed).command) : T();
+}
+
+std::string Problem(const std::vector<std::string>& args) {
+  return std::string(Parse(args).status().message());
+}
+
+std::string Help(const std::vector<std::string>& args) {
+  return std::get<HelpText>(*Parse(args)).text;
+}
+
+TEST(CommandLineTest, AddressComesFromOptionThenEnvironmentThenDefault) {
+  const auto address = [](const std::vector<std::string>& args, const std::string& env) {
+    return std::get<Options>(*ParseCommandLine(args, env)).address;
+  };
+  EXPECT_EQ(address({"status"}, ""), "unix:///run/svcmap/svcmap.sock");
+  EXPECT_EQ(address({"status"}, "tcp://h:1"), "tcp://h:1");
+  EXPECT_EQ(address({"status", "--address", "tcp://h:2"}, "tcp://h:1"), "tcp://h:2");
+  EXPECT_THAT(std::string(ParseCommandLine({"status"}, "x").status().message()),
+              HasSubstr("SVCMAP_ADDRESS \"x\" is neither"));
+  EXPECT_THAT(Problem({"--address", "x", "status"}), HasSubstr("--address \"x\" is neither"));
+}
+
+TEST(CommandLineTest, GlobalOptionsMayStandBeforeAndAfterTheCommand) {
+  for (const auto& args : {std::vector<std::string>{"--timeout", "3s", "status"},
+                           std::vector<std::string>{"status", "--timeout=3s"}}) {
+    EXPECT_EQ(std::get<Options>(*Parse(args)).timeout, std::chrono::seconds(3));
+  }
+}
+
+TEST(CommandLineTest, WaitHasATimeoutOfItsOwn) {
+  const auto parsed = Parse({"--timeout", "3s", "wait", "--timeout", "5s", "--for", "revision=12"});
+  const Options options = std::get<Options>(*parsed);
+  EXPECT_EQ(options.timeout, std::chrono::seconds(3));
+  const auto wait = std::get<WaitOptions>(options.command);
+  EXPECT_EQ(wait.timeout, std::chrono::seconds(5));
+  EXPECT_EQ(wait.what, WaitOptions::For::kRevision);
+  EXPECT_EQ(wait.revision, 12u);
+  EXPECT_EQ(ParseAs<WaitOptions>({"wait"}).what, WaitOptions::For::kServing);
+}
+
+TEST(CommandLineTest, FilesAreRepeatable) {
+  const auto apply = ParseAs<ApplyOptions>({"apply", "-f", "a.yaml", "-f", "-", "--strict"});
+  EXPECT_THAT(apply.files, ElementsAre("a.yaml", "-"));
+  EXPECT_TRUE(apply.strict);
+  EXPECT_THAT(ParseAs<ApplyOptions>({"apply", "-f", "[x].yaml"}).files, ElementsAre("[x].yaml"));
+}
+
+TEST(CommandLineTest, DeleteNamesObjectsInTwoWays) {
+  const ObjectId web{v1::KIND_SERVICE, "shop", "web"}, api{v1::KIND_SERVICE, "shop", "api"};
+  EXPECT_THAT(ParseAs<DeleteOptions>({"delete", "svc", "shop/web", "shop/api"}).objects,
+              ElementsAre(web, api));
+  EXPECT_THAT(ParseAs<DeleteOptions>({"delete", "Services", "-n", "shop", "web", "api"}).objects,
+              ElementsAre(web, api));
+  EXPECT_THAT(ParseAs<DeleteOptions>({"delete", "no", "n1"}).objects,
+              ElementsAre(ObjectId{v1::KIND_NODE, "", "n1"}));
+}
+
+TEST(CommandLineTest, GetFiltersByNamespaceAndName) {
+  const auto filter = [](std::vector<std::string> args) {
+    args.insert(args.begin(), "get");
+    return ParseAs<GetOptions>(args).filter;
+  };
+  EXPECT_EQ(filter({"svc"}), (ObjectId{v1::KIND_SERVICE, "", ""}));
+  EXPECT_EQ(filter({"eps", "-n", "shop"}), (ObjectId{v1::KIND_ENDPOINT_SLICE, "shop", ""}));
+  EXPECT_EQ(filter({"svc", "shop/web"}), (ObjectId{v1::KIND_SERVICE, "shop", "web"}));
+  EXPECT_EQ(filter({"svc", "web", "-n", "shop"}), (ObjectId{v1::KIND_SERVICE, "shop", "web"}));
+  EXPECT_EQ(filter({"svc", "web"}), (ObjectId{v1::KIND_SERVICE, "", "web"}));
+  EXPECT_EQ(filter({"no", "status"}), (ObjectId{v1::KIND_NODE, "", "status"}));  // No command here.
+  EXPECT_EQ(filter({"cidr"}).kind, v1::KIND_SERVICE_CIDR);
+}
+
+TEST(CommandLineTest, WrongOnesAreNamed) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{}, "no command given; commands are apply, delete, get, status, dump, wait"},
+      {{"frobnicate"}, "\"frobnicate\" is no command; commands are apply"},
+      {{"--timeout"}, "--timeout"},
+      {{"status", "--bogus"}, "status: The following argument was not expected: --bogus"},
+      {{"status", "x"}, "status: The following argument was not expected: x"},
+      {{"apply"}, "apply: --filename is required"},
+      {{"apply", "-f", "a", "b"}, "apply: The following argument was not expected: b"},
+      {{"delete"}, "delete needs a kind and names, or --filename"},
+      {{"delete", "svc"}, "delete needs a kind and names, or --filename"},
+      {{"delete", "pods", "shop/web"}, "kind \"pods\" is not one of services (svc), "},
+      {{"delete", "svc", "web"}, "name \"web\" lacks the namespace"},
+      {{"delete", "svc", "shop/"}, "name \"shop/\" is not NAMESPACE/NAME"},
+      {{"delete", "svc", "/web"}, "name \"/web\" is not NAMESPACE/NAME"},
+      {{"delete", "svc", "a/b/c"}, "name \"a/b/c\" is not NAMESPACE/NAME"},
+      {{"delete", "svc", "shop/web", "-n", "x"},
+       "name \"shop/web\" and --namespace \"x\" contradict"},
+      {{"delete", "svc", "shop/web", "-f", "a"}, "either --filename or a kind and names"},
+      {{"get"}, "get: KIND is required"},
+      {{"get", "svc", "-o", "xml"}, "--output \"xml\" is not table, json, yaml or name"},
+      {{"get", "no", "a/b"}, "name \"a/b\" has a namespace, but nodes have none"},
+      {{"get", "no", "-n", "x"}, "--namespace \"x\" cannot be used: nodes have no namespace"},
+      {{"status", "-o", "name"}, "--output \"name\" is not text, json or yaml"},
+      {{"dump"}, "dump: WHAT is required"},
+      {{"dump", "all"}, "dump \"all\" is not desired, applied or plan"},
+      {{"wait", "--for", "x"}, "--for \"x\" is not serving, controller or revision=NUMBER"},
+      {{"wait", "--for", "revision=-1"}, "--for \"revision=-1\" is not"},
+      {{"wait", "--timeout", "5"}, "--timeout \"5\" is not a duration"},
+      {{"status", "--timeout", "0s"}, "--timeout \"0s\" is not a duration"},
+  };
+  for (const auto& [args, problem] : cases) {
+    EXPECT_THAT(Problem(args), HasSubstr(problem)) << ::testing::PrintToString(args);
+  }
+}
+
+TEST(CommandLineTest, HelpHasExamplesAndExitCodes) {
+  EXPECT_THAT(Help({"--help"}), HasSubstr("Exit codes:\n  0  done\n"));
+  EXPECT_THAT(Help({"--help"}), HasSubstr("svcmapctl apply -f"));
+  for (const char* command : {"apply", "delete", "get", "status", "dump", "wait"}) {
+    EXPECT_THAT(Help({command, "--help"}), HasSubstr("Examples:\n")) << command;
+  }
+  EXPECT_TRUE(Help({"--version"}).starts_with("svcmapctl "));
+}
+
+}  // namespace
+}  // namespace svcmap::api

@@ -1,0 +1,144 @@
+#include "tests/unit/api/cli_fake_agent.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "api/cli/run.h"
+#include "svcmap/v1/control.grpc.pb.h"
+
+namespace svcmap::api {
+namespace {
+
+// Removed with everything in it when the program ends.
+class TempDirectory {
+ public:
+  TempDirectory() {
+    char name[] = "/tmp/svcmapctl-test-XXXXXX";
+    if (mkdtemp(name) == nullptr) std::abort();
+    path_ = name;
+  }
+  ~TempDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+std::string FreshSocketPath() {
+  static const TempDirectory directory;
+  static int count = 0;
+  return directory.path() + "/" + std::to_string(++count) + ".sock";
+}
+
+class FakeAgent::Service : public v1::Control::Service {
+ public:
+  Service(FakeAnswers answers, int max_bytes, const std::string& address)
+      : answers_(std::move(answers)) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials());
+    builder.SetMaxReceiveMessageSize(max_bytes);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr) std::abort();
+  }
+
+  ~Service() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  grpc::Status Apply(grpc::ServerContext* context, const v1::ApplyRequest* request,
+                     v1::Ack* answer) override {
+    *answer = answers_.ack;
+    return Seen(&SeenRequests::apply, *request, *context);
+  }
+
+  grpc::Status Remove(grpc::ServerContext* context, const v1::RemoveRequest* request,
+                      v1::Ack* answer) override {
+    *answer = answers_.ack;
+    return Seen(&SeenRequests::remove, *request, *context);
+  }
+
+  grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest* /*request*/,
+                         v1::GetStatusResponse* answer) override {
+    *answer = answers_.status;
+    return End(*context);
+  }
+
+  grpc::Status List(grpc::ServerContext* context, const v1::ListRequest* request,
+                    grpc::ServerWriter<v1::ListResponse>* writer) override {
+    for (const v1::ListResponse& part : answers_.list) {
+      if (!writer->Write(part)) break;
+    }
+    return Seen(&SeenRequests::list, *request, *context);
+  }
+
+  grpc::Status Dump(grpc::ServerContext* context, const v1::DumpRequest* request,
+                    grpc::ServerWriter<v1::DumpResponse>* writer) override {
+    for (const std::string& text : answers_.dump) {
+      v1::DumpResponse part;
+      part.set_text(text);
+      if (!writer->Write(part)) break;
+    }
+    return Seen(&SeenRequests::dump, *request, *context);
+  }
+
+  SeenRequests seen() const {
+    const std::lock_guard lock(mutex_);
+    return seen_;
+  }
+
+ private:
+  template <typename T>
+  grpc::Status Seen(std::vector<T> SeenRequests::*list, const T& request,
+                    const grpc::ServerContext& context) {
+    {
+      const std::lock_guard lock(mutex_);
+      (seen_.*list).push_back(request);
+    }
+    return End(context);
+  }
+
+  grpc::Status End(const grpc::ServerContext& context) const {
+    while (answers_.hang && !context.IsCancelled()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return {static_cast<grpc::StatusCode>(answers_.error.code()),
+            std::string(answers_.error.message())};
+  }
+
+  const FakeAnswers answers_;
+  mutable std::mutex mutex_;
+  SeenRequests seen_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+FakeAgent::FakeAgent(FakeAnswers answers, int max_bytes, std::string socket)
+    : address_("unix://" + (socket.empty() ? FreshSocketPath() : socket)),
+      service_(std::make_unique<Service>(std::move(answers), max_bytes, address_)) {}
+
+FakeAgent::~FakeAgent() = default;
+
+SeenRequests FakeAgent::seen() const { return service_->seen(); }
+
+CtlResult Ctl(const std::vector<std::string>& args, const std::string& input) {
+  std::istringstream in(input);
+  std::ostringstream out, err;
+  const int code = Run(args, in, out, err);
+  return {code, out.str(), err.str()};
+}
+
+CtlResult Ctl(const FakeAgent& agent, std::vector<std::string> args, const std::string& input) {
+  args.insert(args.end(), {"--address", agent.address()});
+  return Ctl(args, input);
+}
+
+}  // namespace svcmap::api

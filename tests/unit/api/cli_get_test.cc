@@ -1,0 +1,135 @@
+// svcmapctl get, against a fake agent.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "api/manifests/manifests.h"
+#include "tests/unit/api/cli_fake_agent.h"
+
+namespace svcmap::api {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// Each manifest of `yaml` as a part of its own.
+std::vector<v1::ListResponse> Parts(std::string_view yaml) {
+  std::vector<v1::ListResponse> parts;
+  for (const ManifestObject& object : ReadManifests(yaml, "test").objects) {
+    *parts.emplace_back().add_objects() = object.object;
+  }
+  return parts;
+}
+
+constexpr char kServices[] = R"(
+apiVersion: v1
+kind: Service
+metadata: {namespace: shop, name: web}
+spec:
+  type: LoadBalancer
+  clusterIPs: [10.96.0.10, "fd00::10"]
+  externalIPs: [192.0.2.1]
+  ports: [{name: http, port: 80, nodePort: 30080}, {port: 53, protocol: UDP}]
+status: {loadBalancer: {ingress: [{ip: 198.51.100.7}, {hostname: "lb\u001b[1m.example"}]}}
+---
+apiVersion: v1
+kind: Service
+metadata: {namespace: shop, name: pending}
+spec: {type: LoadBalancer, clusterIP: 10.96.0.11, ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {namespace: a, name: headless}
+spec: {clusterIP: None}
+)";
+
+TEST(CliGetTest, ServicesAsATable) {
+  const FakeAgent agent({.list = Parts(kServices)});
+  const CtlResult result = Ctl(agent, {"get", "svc", "-n", "shop"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out,
+            // clang-format off
+      "NAMESPACE   NAME       TYPE           CLUSTER-IP            EXTERNAL-IP                                PORT(S)\n"
+      "shop        web        LoadBalancer   10.96.0.10,fd00::10   198.51.100.7,lb\\x1b[1m.example,192.0.2.1   80:30080/TCP,53/UDP\n"
+      "shop        pending    LoadBalancer   10.96.0.11            <pending>                                  80/TCP\n"
+      "a           headless   ClusterIP      None                  <none>                                     <none>\n"
+            // clang-format on
+  );
+  EXPECT_EQ(result.err, "");
+  ASSERT_THAT(agent.seen().list, SizeIs(1));
+  EXPECT_EQ(agent.seen().list[0].ShortDebugString(), "kind: KIND_SERVICE namespace: \"shop\"");
+}
+
+TEST(CliGetTest, OtherKindsAsTables) {
+  FakeAnswers answers{.list = Parts(R"(
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: shop, name: web-1, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: "", port: 8080}]
+endpoints: [{addresses: [10.1.0.1]}, {addresses: [10.1.0.2]}, {addresses: []}, {addresses: [10.1.0.4]}]
+)")};
+  EXPECT_EQ(
+      Ctl(FakeAgent(answers), {"get", "eps"}).out,
+      "NAMESPACE   NAME    SERVICE   ADDRESSTYPE   PORTS      ENDPOINTS\n"
+      "shop        web-1   web       IPv4          8080/TCP   10.1.0.1,10.1.0.2,<none> + 1 more\n");
+  answers.list = Parts(R"(
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {addresses: [{type: InternalIP, address: 10.0.0.1}, {type: Hostname, address: n1}]}
+)");
+  EXPECT_EQ(Ctl(FakeAgent(answers), {"get", "nodes"}).out, "NAME   ADDRESSES\nn1     10.0.0.1\n");
+  answers.list = Parts(R"(
+apiVersion: networking.k8s.io/v1
+kind: ServiceCIDR
+metadata: {name: kubernetes}
+spec: {cidrs: [10.96.0.0/12]}
+)");
+  EXPECT_EQ(Ctl(FakeAgent(answers), {"get", "cidr"}).out,
+            "NAME         CIDRS\nkubernetes   10.96.0.0/12\n");
+}
+
+TEST(CliGetTest, JsonAndYamlOfManyAreWhatTheManifestWriterMakes) {
+  const FakeAgent agent({.list = Parts(kServices)});
+  std::vector<v1::Object> objects;
+  for (const auto& part : Parts(kServices)) objects.push_back(part.objects(0));
+  EXPECT_EQ(Ctl(agent, {"get", "svc", "-o", "json"}).out, ManifestJson(objects));
+  EXPECT_EQ(Ctl(agent, {"get", "svc", "-o", "yaml"}).out, ManifestYaml(objects));
+  EXPECT_EQ(Ctl(agent, {"get", "svc", "-o", "name"}).out,
+            "service/shop/web\nservice/shop/pending\nservice/a/headless\n");
+  const FakeAgent empty({});
+  EXPECT_EQ(Ctl(empty, {"get", "svc", "-o", "json"}).out, ManifestJson({}));
+}
+
+TEST(CliGetTest, OneNamedObjectIsNoList) {
+  const auto parts = Parts("apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n");
+  const FakeAgent agent({.list = parts});
+  EXPECT_EQ(Ctl(agent, {"get", "no", "n1", "-o", "json"}).out, ManifestJson({parts[0].objects(0)}));
+  EXPECT_THAT(Ctl(agent, {"get", "no", "-o", "json"}).out, HasSubstr("\"kind\": \"List\""));
+}
+
+TEST(CliGetTest, NothingThere) {
+  const FakeAgent agent({.list = {v1::ListResponse()}});
+  CtlResult result = Ctl(agent, {"get", "svc", "-n", "shop"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, "note: the agent holds no services in namespace \"shop\"\n");
+  result = Ctl(agent, {"get", "svc", "shop/web", "-o", "json"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, "error: the agent holds no services named \"web\" in namespace \"shop\"\n");
+}
+
+TEST(CliGetTest, ABrokenListingSaysSo) {
+  const FakeAgent agent({.error = absl::InternalError("lost"), .list = Parts(kServices)});
+  const CtlResult result = Ctl(agent, {"get", "svc"});
+  EXPECT_EQ(result.code, 4);
+  EXPECT_THAT(result.out, HasSubstr("shop        web"));
+  EXPECT_THAT(result.err, HasSubstr("refused the call: INTERNAL: lost\n"));
+}
+
+}  // namespace
+}  // namespace svcmap::api

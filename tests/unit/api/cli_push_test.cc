@@ -1,0 +1,218 @@
+// svcmapctl apply and delete, against a fake agent.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/api/cli_fake_agent.h"
+
+namespace svcmap::api {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr char kTwoObjects[] = R"(
+kind: Service
+apiVersion: v1
+metadata: {namespace: shop, name: web}
+spec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}
+---
+kind: Node
+apiVersion: v1
+metadata: {name: n1}
+)";
+
+v1::Ack Committed(uint64_t revision) {
+  v1::Ack ack;
+  ack.set_revision(revision);
+  ack.set_outcome(v1::COMMITTED);
+  ack.mutable_commit_duration()->set_nanos(412'000);
+  ack.mutable_queue_duration()->set_nanos(51'000);
+  return ack;
+}
+
+v1::ObjectResult* AddResult(v1::Ack& ack, v1::Severity severity, const std::string& message) {
+  v1::ObjectResult* result = ack.add_results();
+  result->set_kind(v1::KIND_SERVICE);
+  result->set_namespace_("shop");
+  result->set_name("web");
+  result->set_severity(severity);
+  result->set_message(message);
+  return result;
+}
+
+TEST(CliApplyTest, TellsEachObjectAndTheCommit) {
+  const FakeAgent agent({.ack = Committed(12)});
+  const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out,
+            "service/shop/web applied\n"
+            "node/n1 applied\n"
+            "revision 12, committed in 0.412 ms after waiting 0.051 ms\n");
+  EXPECT_EQ(result.err, "");
+  ASSERT_THAT(agent.seen().apply, SizeIs(1));  // One request: atomic.
+  EXPECT_EQ(agent.seen().apply[0].objects(0).service().spec().ports(0).port(), 80);
+}
+
+TEST(CliApplyTest, RefusedObjectsAreNamedWithTheirPlace) {
+  v1::Ack ack = Committed(13);
+  AddResult(ack, v1::REFUSED,
+            "Service shop/web refused: spec.ports[0].port 70000 is not in 1..65535");
+  const FakeAgent agent({.ack = ack});
+  const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, HasSubstr("service/shop/web refused\nnode/n1 applied\nrevision 13"));
+  EXPECT_EQ(
+      result.err,
+      "error: (stdin): document 1, line 2: Service shop/web refused: spec.ports[0].port 70000 "
+      "is not in 1..65535\n");
+}
+
+TEST(CliApplyTest, WarningsDoNotChangeTheExitCode) {
+  v1::Ack ack = Committed(13);
+  AddResult(ack, v1::WARNING, "")->set_reason("is odd\x1b[1m");
+  const FakeAgent agent({.ack = ack});
+  const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, HasSubstr("service/shop/web applied\n"));
+  EXPECT_EQ(result.err, "warning: (stdin): document 1, line 2: service/shop/web is odd\\x1b[1m\n");
+}
+
+TEST(CliApplyTest, OutcomesOtherThanCommitted) {
+  v1::Ack ack;
+  ack.set_revision(3);
+  ack.set_outcome(v1::HELD);
+  CtlResult result = Ctl(FakeAgent({.ack = ack}), {"apply", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, HasSubstr("node/n1 held\nrevision 3, held: nothing is written"));
+
+  ack.set_outcome(v1::UNCHANGED);
+  result = Ctl(FakeAgent({.ack = ack}), {"apply", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out,
+              HasSubstr("node/n1 applied\nrevision 3, nothing to change in the kernel"));
+
+  ack.set_outcome(v1::FAILED);
+  ack.set_error("add element to service-ips: No space left on device (ENOSPC)");
+  AddResult(ack, v1::REFUSED, "Service shop/web refused");
+  result = Ctl(FakeAgent({.ack = ack}), {"apply", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.code, 6);
+  EXPECT_THAT(result.out,
+              HasSubstr("node/n1 held, not in the kernel\nrevision 3, not in the kernel"));
+  EXPECT_THAT(result.err,
+              HasSubstr("error: the kernel did not take the change: add element to "
+                        "service-ips: No space left on device (ENOSPC); the agent holds"));
+}
+
+constexpr char kOneBad[] =
+    "kind: Service\n  x: [\n---\napiVersion: v1\nkind: Node\nmetadata: {name: n1}\n";
+
+TEST(CliApplyTest, WhatCannotBeReadIsLeftOutAndTheRestSent) {
+  const FakeAgent agent({.ack = Committed(1)});
+  const CtlResult result = Ctl(agent, {"apply", "-f", "-", "-f", "/nonexistent.yaml"}, kOneBad);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("error: (stdin): document 1, line 2 is not YAML: "));
+  EXPECT_THAT(result.err, HasSubstr("; not sent\nerror: /nonexistent.yaml: No such file"));
+  EXPECT_THAT(result.out, HasSubstr("node/n1 applied\n"));
+  EXPECT_THAT(agent.seen().apply, SizeIs(1));
+}
+
+TEST(CliApplyTest, StrictSendsNothingThen) {
+  const FakeAgent agent({.ack = Committed(1)});
+  const CtlResult result = Ctl(agent, {"apply", "--strict", "-f", "-"}, kOneBad);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("error: --strict: nothing was sent, 1 good object left out\n"));
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(agent.seen().apply, IsEmpty());
+}
+
+TEST(CliApplyTest, NothingToSendIsAnError) {
+  const FakeAgent agent({});
+  const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, "apiVersion: v1\nkind: Pod\n");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("warning: (stdin): document 1, line 1: Pod"));
+  EXPECT_THAT(result.err, HasSubstr("error: no objects to apply; nothing was sent\n"));
+}
+
+std::string Nodes(int count, size_t bytes = 0) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    absl::StrAppend(&text, "---\napiVersion: v1\nkind: Node\nmetadata: {name: n", i,
+                    ", labels: {x: \"", std::string(bytes, 'x'), "\"}}\n");
+  }
+  return text;
+}
+
+TEST(CliApplyTest, TooMuchForOneRequestIsSplit) {
+  const FakeAgent agent({.ack = Committed(1)}, /*max_bytes=*/3000);
+  const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, Nodes(10, 1000));
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr("in one request: sending several, each atomic by itself\n"));
+  EXPECT_THAT(result.out, HasSubstr("node/n0 applied\n"));
+  EXPECT_THAT(result.out, HasSubstr("node/n9 applied\n"));
+  EXPECT_THAT(agent.seen().apply, SizeIs(5));
+}
+
+TEST(CliApplyTest, AnObjectTooLargeIsNamed) {
+  const FakeAgent agent({.ack = Committed(1)}, /*max_bytes=*/3000);
+  const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, Nodes(1) + Nodes(1, 9000) + Nodes(3));
+  EXPECT_EQ(result.code, 4);
+  EXPECT_THAT(result.err, HasSubstr("error: node/n0 of 9"));
+  EXPECT_THAT(result.err, HasSubstr("is more than the agent takes in one request\n"));
+  EXPECT_THAT(result.err, HasSubstr("note: 1 object sent before that, 3 not sent\n"));
+}
+
+TEST(CliApplyTest, ARefusedCallSaysWhy) {
+  const FakeAgent agent(
+      {.error = absl::FailedPreconditionError("reads manifests from /etc/svcmap")});
+  const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.code, 4);
+  EXPECT_EQ(result.err, absl::StrCat("error: the agent at ", agent.address(),
+                                     " refused the call: FAILED_PRECONDITION: reads manifests from "
+                                     "/etc/svcmap; 2 objects not taken\n"));
+  EXPECT_EQ(result.out, "");
+}
+
+TEST(CliApplyTest, NoAgent) {
+  const std::string address = "unix://" + FreshSocketPath();
+  const CtlResult result = Ctl({"apply", "-f", "-", "--address", address}, kTwoObjects);
+  EXPECT_EQ(result.code, 3);
+  EXPECT_EQ(result.err, absl::StrCat("error: cannot reach the agent at ", address,
+                                     ": No such file or directory; 2 objects not sent\n"));
+}
+
+TEST(CliApplyTest, NoAnswer) {
+  const FakeAgent agent({.hang = true});
+  const CtlResult result = Ctl(agent, {"apply", "-f", "-", "--timeout", "200ms"}, kTwoObjects);
+  EXPECT_EQ(result.code, 3);
+  EXPECT_EQ(result.err,
+            absl::StrCat("error: the agent at ", agent.address(),
+                         " did not answer: no answer within 200ms; whether it took the 2 "
+                         "objects is unknown, sending them again does no harm\n"));
+}
+
+TEST(CliDeleteTest, ByName) {
+  const FakeAgent agent({.ack = Committed(14)});
+  const CtlResult result = Ctl(agent, {"delete", "svc", "shop/web", "shop/api"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out,
+              HasSubstr("service/shop/web deleted\nservice/shop/api deleted\nrevision 14"));
+  ASSERT_THAT(agent.seen().remove, SizeIs(1));
+  EXPECT_EQ(agent.seen().remove[0].objects(1).ShortDebugString(),
+            "kind: KIND_SERVICE namespace: \"shop\" name: \"api\"");
+}
+
+TEST(CliDeleteTest, ByFileAlsoWhenPartOfItIsBad) {
+  const FakeAgent agent({.ack = Committed(15)});
+  const CtlResult result = Ctl(agent, {"delete", "-f", "-"}, kOneBad);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("; not deleted\n"));
+  EXPECT_THAT(result.out, HasSubstr("node/n1 deleted\n"));
+  EXPECT_EQ(Ctl(agent, {"delete", "-f", "-"}, "").code, 1);
+}
+
+}  // namespace
+}  // namespace svcmap::api

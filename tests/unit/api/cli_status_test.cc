@@ -1,0 +1,203 @@
+// svcmapctl status, dump and wait, against a fake agent.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <ostream>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "api/cli/run.h"
+#include "tests/unit/api/cli_fake_agent.h"
+
+namespace svcmap::api {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::GetStatusResponse ExampleStatus() {
+  v1::GetStatusResponse status;
+  status.set_version("0.1.0");
+  status.set_node_name("n1");
+  status.set_state(v1::RETRYING);
+  status.set_revision(12);
+  status.set_kernel_generation(34);
+  for (const auto& [kind, count] : {std::pair(v1::KIND_SERVICE, 1), {v1::KIND_NODE, 2}}) {
+    auto* entry = status.add_objects();
+    entry->set_kind(kind);
+    entry->set_count(count);
+  }
+  status.set_service_ports(2);
+  status.set_endpoints(1);
+  auto* map = status.add_maps();
+  map->set_name("service-ips");
+  map->set_family("IPv4");
+  map->set_elements(7);
+  status.mutable_controller()->set_name("svcmap-kube");
+  status.mutable_controller()->set_instance("pod-1");
+  status.mutable_controller()->mutable_since()->set_seconds(1'700'000'000);
+  status.mutable_controller()->set_in_snapshot(true);
+  status.mutable_last_commit()->mutable_time()->set_seconds(1'700'000'001);
+  status.mutable_last_commit()->mutable_duration()->set_nanos(412'000);
+  status.mutable_last_commit()->set_elements(9);
+  status.set_pending_changes(3);
+  status.set_last_error("ENOSPC\nagain");
+  status.set_refused_objects(1);
+  status.add_findings()->set_message("Service shop/web refused: ...");
+  status.add_findings()->set_message("Service shop/api refused: ...");
+  status.set_repairs(1);
+  status.mutable_started()->set_seconds(1'699'999'999);
+  return status;
+}
+
+TEST(CliStatusTest, Text) {
+  const FakeAgent agent({.status = ExampleStatus()});
+  const CtlResult result = Ctl(agent, {"status"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out,
+            "Agent        svcmapd 0.1.0 on node n1, started 2023-11-14T22:13:19Z\n"
+            "State        retrying, revision 12, kernel generation 34\n"
+            "Last error   ENOSPC\\nagain\n"
+            "Controller   svcmap-kube (pod-1), connected since 2023-11-14T22:13:20Z, sending a "
+            "snapshot\n"
+            "Last commit  2023-11-14T22:13:21Z, 9 elements in 0.412 ms\n"
+            "Pending      3 changed objects\n"
+            "Objects      1 service, 2 nodes\n"
+            "Refused      1 object\n"
+            "Programmed   2 service ports, 1 endpoint\n"
+            "Repairs      1\n"
+            "Maps         service-ips                  IPv4          7\n"
+            "Findings     Service shop/web refused: ...\n"
+            "             Service shop/api refused: ...\n");
+}
+
+TEST(CliStatusTest, JsonAndYaml) {
+  const FakeAgent agent({.status = ExampleStatus()});
+  EXPECT_THAT(Ctl(agent, {"status", "-o", "json"}).out, HasSubstr("\"revision\": 12,\n"));
+  EXPECT_THAT(Ctl(agent, {"status", "-o", "yaml"}).out, HasSubstr("\nrevision: 12\n"));
+}
+
+TEST(CliStatusTest, AddressFromTheEnvironment) {
+  const FakeAgent agent({.status = ExampleStatus()});
+  setenv("SVCMAP_ADDRESS", agent.address().c_str(), 1);
+  EXPECT_EQ(Ctl({"status"}).code, 0);
+  setenv("SVCMAP_ADDRESS", "nonsense", 1);
+  EXPECT_EQ(Ctl({"status"}).code, 2);
+  unsetenv("SVCMAP_ADDRESS");
+}
+
+TEST(CliStatusTest, NobodyAnswersOnTheSocket) {
+  const std::string path = FreshSocketPath();
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+  ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(fd, 5), 0);
+  const CtlResult result = Ctl({"status", "--timeout", "200ms", "--address", "unix://" + path});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, HasSubstr(": no connection within 200ms\n"));
+  close(fd);
+}
+
+TEST(CliDumpTest, PartsAreJoined) {
+  const FakeAgent agent({.dump = {"table ip svc", "map {\n", "}\n"}});
+  const CtlResult result = Ctl(agent, {"dump", "applied"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "table ip svcmap {\n}\n");
+  EXPECT_EQ(agent.seen().dump.at(0).what(), v1::DumpRequest::APPLIED);
+}
+
+TEST(CliDumpTest, AStreamThatStopsIsNoticed) {
+  const FakeAgent agent({.hang = true, .dump = {"table ip svcmap {\n"}});
+  const CtlResult result = Ctl(agent, {"dump", "plan", "--timeout", "200ms"});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_EQ(result.out, "table ip svcmap {\n");
+  EXPECT_THAT(result.err, HasSubstr("did not answer: no answer within 200ms\n"));
+}
+
+// Takes some bytes, then fails, as a closed pipe does.
+class ShortBuffer : public std::stringbuf {
+ protected:
+  std::streamsize xsputn(const char* text, std::streamsize size) override {
+    return (left_ -= size) < 0 ? 0 : std::stringbuf::xsputn(text, size);
+  }
+
+ private:
+  std::streamsize left_ = 1000;
+};
+
+TEST(CliDumpTest, ABrokenPipeEndsQuietlyAndEarly) {
+  // The agent never ends the stream: only giving up can end the command.
+  const FakeAgent agent(
+      {.hang = true, .dump = std::vector<std::string>(100, std::string(100, 'x'))});
+  std::istringstream in;
+  ShortBuffer buffer;
+  std::ostream out(&buffer);
+  std::ostringstream err;
+  EXPECT_EQ(svcmap::api::Run({"dump", "applied", "--address", agent.address()}, in, out, err), 0);
+  EXPECT_EQ(err.str(), "");
+}
+
+TEST(CliWaitTest, Reached) {
+  v1::GetStatusResponse status = ExampleStatus();
+  status.set_state(v1::SERVING);
+  status.clear_last_error();
+  const FakeAgent agent({.status = status});
+  for (const char* what : {"serving", "controller", "revision=12", "revision=11"}) {
+    const CtlResult result = Ctl(agent, {"wait", "--for", what});
+    EXPECT_EQ(result.code, 0) << what;
+    EXPECT_EQ(result.out, "serving, revision 12\n");
+  }
+}
+
+TEST(CliWaitTest, NotReachedSaysWhatTheAgentSays) {
+  const FakeAgent agent({.status = ExampleStatus()});
+  for (const char* what : {"serving", "revision=13"}) {
+    const CtlResult result = Ctl(agent, {"wait", "--for", what, "--timeout", "150ms"});
+    EXPECT_EQ(result.code, 5);
+    EXPECT_EQ(result.err, absl::StrCat("error: wait --for ", what,
+                                       ": not so after 150ms; the agent "
+                                       "says: retrying, revision 12, ENOSPC\\nagain\n"));
+  }
+}
+
+TEST(CliWaitTest, AnAgentThatComesUpLater) {
+  const std::string path = FreshSocketPath();
+  v1::GetStatusResponse status;
+  status.set_state(v1::SERVING);
+  std::optional<FakeAgent> agent;
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    agent.emplace(FakeAnswers{.status = status}, -1, path);
+  });
+  const CtlResult result = Ctl({"wait", "--timeout", "20s", "--address", "unix://" + path});
+  later.join();
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
+TEST(CliWaitTest, NoAgentAtAll) {
+  const std::string address = "unix://" + FreshSocketPath();
+  const CtlResult result = Ctl({"wait", "--timeout", "150ms", "--address", address});
+  EXPECT_EQ(result.code, 5);
+  EXPECT_EQ(
+      result.err,
+      absl::StrCat("error: wait --for serving: not so after 150ms; cannot reach the agent at ",
+                   address, ": No such file or directory\n"));
+}
+
+TEST(CliWaitTest, AnAgentThatRefusesIsNotAskedAgain) {
+  const FakeAgent agent({.error = absl::UnimplementedError("no such call")});
+  EXPECT_EQ(Ctl(agent, {"wait", "--timeout", "20s"}).code, 4);
+}
+
+}  // namespace
+}  // namespace svcmap::api

@@ -1,0 +1,194 @@
+#include "api/cli/text.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <ostream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "api/cli/fd_output.h"
+#include "api/cli/message_text.h"
+#include "api/cli/parts.h"
+#include "api/cli/status_text.h"
+#include "api/cli/table.h"
+#include "svcmap/v1/control.pb.h"
+
+namespace svcmap::api {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(TextTest, TextFromOutsideStaysOneLineAndCannotMoveTheCursor) {
+  EXPECT_EQ(OneLine("a\nb\x1b[2J\x7f"), "a\\nb\\x1b[2J\\x7f");
+  EXPECT_EQ(OneLine("\xc2\x9b"), "\\xc2\\x9b");
+  EXPECT_EQ(OneLine("\xff"), "\\xff");
+  EXPECT_EQ(OneLine("K\xc3\xbckel \xe2\x82\xac"), "K\xc3\xbckel \xe2\x82\xac");
+}
+
+TEST(TextTest, DurationsNeedAUnitAndABound) {
+  EXPECT_EQ(ParseDuration("10s")->count(), 10'000);
+  EXPECT_EQ(ParseDuration("1m30s")->count(), 90'000);
+  EXPECT_EQ(ParseDuration("1.5s")->count(), 1'500);
+  for (const char* bad : {"", "10", "s", "0", "0s", "-1s", "1us", "inf", "9000h", "1s x"}) {
+    EXPECT_FALSE(ParseDuration(bad).ok()) << bad;
+  }
+}
+
+TEST(TextTest, NumbersForPeople) {
+  google::protobuf::Duration duration;
+  duration.set_nanos(412'345);
+  EXPECT_EQ(DurationText(duration), "0.412 ms");
+  duration.set_seconds(12);
+  EXPECT_EQ(DurationText(duration), "12.0 s");
+  EXPECT_EQ(DurationText(std::chrono::milliseconds(90'000)), "1m30s");
+  google::protobuf::Timestamp time;
+  time.set_seconds(1'700'000'000);
+  time.set_nanos(5);
+  EXPECT_EQ(TimeText(time), "2023-11-14T22:13:20Z");
+  time.set_seconds(1LL << 60);
+  EXPECT_EQ(TimeText(time), "(no valid time)");
+  EXPECT_EQ(BytesText(640), "640 bytes");
+  EXPECT_EQ(BytesText(16'777'216), "16.8 MB");
+  EXPECT_EQ(CountText(1, "object"), "1 object");
+  EXPECT_EQ(CountText(0, "object"), "0 objects");
+}
+
+TEST(TableTest, ColumnsAreAlignedByCharacters) {
+  std::ostringstream out;
+  Table table({"NAME", "IP"}, out);
+  table.Row({"K\xc3\xbckel", "10.0.0.1"});
+  table.Row({"a-longer-name", ""});
+  EXPECT_EQ(out.str(), "");
+  table.Finish();
+  EXPECT_EQ(out.str(),
+            "NAME            IP\n"
+            "K\xc3\xbckel           10.0.0.1\n"
+            "a-longer-name   <none>\n");
+}
+
+TEST(TableTest, NoRowsNoHeader) {
+  std::ostringstream out;
+  Table({"NAME"}, out).Finish();
+  EXPECT_EQ(out.str(), "");
+}
+
+TEST(TableTest, ManyRowsArePrintedBeforeTheEnd) {
+  std::ostringstream out;
+  Table table({"A", "B"}, out);
+  for (size_t i = 0; i < Table::kRowsHeldBack; ++i) table.Row({"x", "y"});
+  EXPECT_TRUE(out.str().starts_with("A   B\nx   y\n"));
+  out.str("");
+  table.Row({"wide", "y"});
+  table.Row({"x", "y"});
+  EXPECT_EQ(out.str(), "wide   y\nx      y\n");
+}
+
+// Sends `sizes` to a receiver that takes `limit` bytes at once; gives the parts it took.
+struct PartsResult {
+  std::vector<size_t> parts;
+  size_t splits = 0, sent = 0;
+  absl::Status status;
+};
+
+PartsResult SendTo(size_t limit, const std::vector<size_t>& sizes) {
+  PartsResult result;
+  const auto send = [&](size_t begin, size_t end) -> absl::Status {
+    size_t bytes = 0;
+    for (size_t i = begin; i < end; ++i) bytes += sizes[i];
+    if (bytes > limit) return absl::ResourceExhaustedError("too large");
+    result.parts.push_back(end - begin);
+    return absl::OkStatus();
+  };
+  const auto on_split = [&](size_t /*bytes*/) { ++result.splits; };
+  result.status = SendInParts(sizes, send, on_split, result.sent);
+  return result;
+}
+
+TEST(PartsTest, OnePartWhenItFits) {
+  EXPECT_THAT(SendTo(100, {10, 20, 30}).parts, ElementsAre(3));
+  EXPECT_THAT(SendTo(100, {}).parts, ElementsAre());
+}
+
+TEST(PartsTest, HalvesUntilItFitsAndKeepsTheOrder) {
+  const PartsResult result = SendTo(30, {10, 10, 10, 10, 10, 10, 10, 10});
+  EXPECT_THAT(result.parts, ElementsAre(2, 2, 2, 2));
+  EXPECT_EQ(result.splits, 2u);
+  EXPECT_EQ(result.sent, 8u);
+}
+
+TEST(PartsTest, AnItemThatIsTooLargeEndsIt) {
+  const PartsResult result = SendTo(30, {10, 50, 10});
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(result.parts, ElementsAre(1));
+  EXPECT_EQ(result.sent, 1u);
+}
+
+v1::GetStatusResponse ExampleStatus() {
+  v1::GetStatusResponse status;
+  status.set_version("0.1.0");
+  status.set_node_name("n\"1");
+  status.set_state(v1::SERVING);
+  status.set_revision(1ull << 40);
+  auto* count = status.add_objects();
+  count->set_kind(v1::KIND_SERVICE);
+  count->set_count(2);
+  status.mutable_last_commit()->mutable_duration()->set_nanos(412'000);
+  return status;
+}
+
+TEST(MessageTextTest, JsonHasEveryFieldAndNumbersAsNumbers) {
+  const std::string json = MessageJson(ExampleStatus());
+  EXPECT_THAT(json, HasSubstr("\"nodeName\": \"n\\\"1\",\n  \"state\": \"SERVING\",\n"));
+  EXPECT_THAT(json, HasSubstr("\"revision\": 1099511627776,\n"));
+  EXPECT_THAT(json, HasSubstr("\"objects\": [\n    {\n      \"kind\": \"KIND_SERVICE\",\n"
+                              "      \"count\": 2\n    }\n  ],\n"));
+  EXPECT_THAT(json, HasSubstr("\"duration\": \"0.000412s\""));
+  EXPECT_THAT(json, HasSubstr("\"findings\": []"));
+  EXPECT_THAT(json, Not(HasSubstr("controller")));  // Absent.
+  EXPECT_EQ(MessageJson(v1::GetStatusRequest()), "{}\n");
+}
+
+TEST(MessageTextTest, YamlOfTheSame) {
+  const std::string yaml = MessageYaml(ExampleStatus());
+  EXPECT_THAT(yaml, HasSubstr("state: \"SERVING\"\nrevision: 1099511627776\n"));
+  EXPECT_THAT(yaml, HasSubstr("objects:\n- kind: \"KIND_SERVICE\"\n  count: 2\n"));
+  EXPECT_THAT(yaml, HasSubstr("lastCommit:\n  duration: \"0.000412s\"\n  elements: 0\n"));
+  EXPECT_THAT(yaml, HasSubstr("findings: []\n"));
+}
+
+TEST(StatusTextTest, StatesWeDoNotKnowAreNumbers) {
+  EXPECT_EQ(StateName(v1::RETRYING), "retrying");
+  EXPECT_EQ(StateName(static_cast<v1::State>(9)), "state 9");
+}
+
+TEST(FdOutputTest, RemembersWhyWritingFailed) {
+  std::signal(SIGPIPE, SIG_IGN);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  FdOutput output(ends[1]);
+  std::ostream out(&output);
+  out << "text" << std::flush;
+  char text[5] = {};
+  EXPECT_EQ(read(ends[0], text, 4), 4);
+  EXPECT_STREQ(text, "text");
+  close(ends[0]);
+  out << std::string(1'000'000, 'x');
+  EXPECT_FALSE(out.good());
+  EXPECT_EQ(output.error(), EPIPE);
+  close(ends[1]);
+
+  const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(full, 0);
+  FdOutput full_output(full);
+  std::ostream(&full_output) << "x" << std::flush;
+  EXPECT_EQ(full_output.error(), ENOSPC);
+  close(full);
+}
+
+}  // namespace
+}  // namespace svcmap::api

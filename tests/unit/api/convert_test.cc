@@ -1,0 +1,343 @@
+#include "api/convert/convert.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "api/manifests/manifests.h"
+#include "google/protobuf/stubs/logging.h"
+#include "tests/unit/api/bad_input_table.h"
+
+namespace svcmap::api {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const ConvertContext kContext = {.node_name = "n1"};
+
+// The only object in `yaml`.
+v1::Object Read(std::string_view yaml) {
+  Manifests manifests = ReadManifests(yaml, "test.yaml");
+  EXPECT_THAT(manifests.errors, IsEmpty());
+  EXPECT_THAT(manifests.objects, SizeIs(1));
+  return manifests.objects.empty() ? v1::Object() : manifests.objects[0].object;
+}
+
+Converted<proxy::Service> Service(std::string_view rest) {
+  return ConvertService(
+      Read(absl::StrCat("apiVersion: v1\nkind: Service\n", std::string(rest))).service(), kContext);
+}
+
+Converted<proxy::Service> Web(std::string_view spec) {
+  return Service(absl::StrCat("metadata: {namespace: shop, name: web}\n", std::string(spec)));
+}
+
+Converted<proxy::EndpointSlice> Slice(std::string_view rest) {
+  return ConvertEndpointSlice(
+      Read(
+          absl::StrCat("apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n", std::string(rest)))
+          .endpoint_slice(),
+      kContext);
+}
+
+Converted<proxy::EndpointSlice> WebSlice(std::string_view rest) {
+  return Slice(
+      absl::StrCat("metadata: {namespace: shop, name: web-1, labels: "
+                   "{kubernetes.io/service-name: web}}\n",
+                   std::string(rest)));
+}
+
+std::vector<std::string> Texts(const std::vector<IpAddress>& addresses) {
+  std::vector<std::string> texts;
+  for (const IpAddress& address : addresses) texts.push_back(address.ToString());
+  return texts;
+}
+
+TEST(BadInputTest, EveryRowGetsExactlyItsMessages) {
+  for (const BadInput& row : BadInputs()) {
+    EXPECT_EQ(MessagesFor(row.input), row.expected) << row.section << ": " << row.name;
+  }
+}
+
+TEST(ConvertServiceTest, CarriesAddressesAndPortsOfBothFamilies) {
+  const auto [service, findings] = Web(R"(
+spec:
+  clusterIP: fd00::10
+  clusterIPs: ["fd00::10", 10.96.0.10]
+  ipFamilies: [IPv6, IPv4]
+  ports:
+  - {name: dns, port: 53, protocol: UDP, nodePort: 30053, targetPort: dns}
+  - {name: dns-tcp, port: 53, protocol: TCP}
+  - {name: sig, port: 53, protocol: SCTP}
+  externalIPs: [192.0.2.7, "fd01::7", 192.0.2.7]
+status:
+  loadBalancer:
+    ingress: [{ip: 192.0.2.8}, {hostname: lb.example}, {ip: 192.0.2.9, ipMode: Proxy},
+              {ip: "fd01::8", ipMode: VIP}]
+)");
+  ASSERT_NE(service, nullptr);
+  EXPECT_THAT(findings, IsEmpty());
+  EXPECT_EQ(service->key, "shop/web");
+  EXPECT_TRUE(service->proxied);
+  EXPECT_EQ(service->cluster_ip[Index(Family::kIpv4)], IpAddress::Parse("10.96.0.10"));
+  EXPECT_EQ(service->cluster_ip[Index(Family::kIpv6)], IpAddress::Parse("fd00::10"));
+  EXPECT_THAT(Texts(service->external_ips), ElementsAre("192.0.2.7", "fd01::7"));
+  EXPECT_THAT(Texts(service->load_balancer_ips), ElementsAre("192.0.2.8", "fd01::8"));
+  EXPECT_THAT(service->ports,
+              ElementsAre(proxy::ServicePort{"dns", proxy::Protocol::kUdp, 53, 30053},
+                          proxy::ServicePort{"dns-tcp", proxy::Protocol::kTcp, 53, 0},
+                          proxy::ServicePort{"sig", proxy::Protocol::kSctp, 53, 0}));
+}
+
+TEST(ConvertServiceTest, SloppyAddressesBecomeCanonical) {
+  const auto [service, findings] = Web(
+      "spec: {clusterIP: 172.30.0.041, externalIPs: [' 192.000.002.007 '], ports: [{port: 80}],\n"
+      "       loadBalancerSourceRanges: [' 203.0.113.000/025']}\n");
+  ASSERT_NE(service, nullptr);
+  EXPECT_THAT(findings, IsEmpty());
+  EXPECT_EQ(service->cluster_ip[0]->ToString(), "172.30.0.41");
+  EXPECT_THAT(Texts(service->external_ips), ElementsAre("192.0.2.7"));
+}
+
+TEST(ConvertServiceTest, FamilyComesFromTheClusterIpWhenNoneIsSaid) {
+  const auto [service, findings] = Web("spec: {clusterIP: 'fd00::10', ports: [{port: 80}]}");
+  ASSERT_NE(service, nullptr);
+  EXPECT_FALSE(service->cluster_ip[Index(Family::kIpv4)].has_value());
+  EXPECT_TRUE(service->cluster_ip[Index(Family::kIpv6)].has_value());
+}
+
+TEST(ConvertServiceTest, WhatIsNotProxiedIsHeldWhateverElseItSays) {
+  const char* const kSpecs[] = {
+      "spec: {clusterIP: None, ports: [{port: 70000}]}",
+      "spec: {type: ExternalName, clusterIP: 10.96.0.10, externalName: a.example}",
+      "spec: {}",
+  };
+  for (const char* spec : kSpecs) {
+    const auto [service, findings] = Web(spec);
+    ASSERT_NE(service, nullptr) << spec;
+    EXPECT_FALSE(service->proxied) << spec;
+  }
+  // An empty label counts as well, and must look like a removal (S-1).
+  const auto [labelled, findings] = Service(
+      "metadata: {namespace: shop, name: web, labels: {service.kubernetes.io/service-proxy-name: "
+      "''}}\n"
+      "spec: {clusterIP: 10.96.0.10, ports: [{port: 70000}]}");
+  ASSERT_NE(labelled, nullptr);
+  EXPECT_FALSE(labelled->proxied);
+  EXPECT_THAT(findings, IsEmpty());
+}
+
+TEST(ConvertServiceTest, CreationTimeIsKeptAndBounded) {
+  v1::Service message;
+  message.mutable_metadata()->set_namespace_("shop");
+  message.mutable_metadata()->set_name("web");
+  EXPECT_EQ(ConvertService(message, kContext).value->created_unix_nanos, 0);
+  auto* time = message.mutable_metadata()->mutable_creation_timestamp();
+  EXPECT_EQ(ConvertService(message, kContext).value->created_unix_nanos, 1);
+  time->set_seconds(1'700'000'000);
+  time->set_nanos(5);
+  EXPECT_EQ(ConvertService(message, kContext).value->created_unix_nanos, 1'700'000'000'000'000'005);
+  time->set_seconds(std::numeric_limits<int64_t>::max());
+  time->set_nanos(-1);
+  EXPECT_GT(ConvertService(message, kContext).value->created_unix_nanos, 9'000'000'000'000'000'000);
+}
+
+TEST(ConvertServiceTest, WarningsAreBoundedAndCounted) {
+  v1::Service message =
+      Read(
+          "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: web}\n"
+          "spec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}")
+          .service();
+  for (int i = 0; i < 100'000; ++i) message.mutable_spec()->add_external_ips("bad");
+  const auto [service, findings] = ConvertService(message, kContext);
+  ASSERT_NE(service, nullptr);
+  ASSERT_THAT(findings, SizeIs(kMaxWarnings + 1));
+  EXPECT_EQ(findings.back().ToString(), "Service shop/web: has 99984 more warnings like these");
+}
+
+TEST(ConvertSliceTest, CarriesEndpointsAndPorts) {
+  const auto [slice, findings] = WebSlice(R"(
+addressType: IPv4
+ports: [{name: "", port: 8080}, {name: dns, port: 53, protocol: UDP}]
+endpoints:
+- {addresses: [10.1.0.001, 10.1.0.9], nodeName: n1}
+- {addresses: [10.1.0.2], nodeName: n2, conditions: {ready: false, terminating: true}}
+- {addresses: [10.1.0.3], conditions: {ready: true, serving: false}}
+)");
+  ASSERT_NE(slice, nullptr);
+  EXPECT_THAT(findings, IsEmpty());
+  EXPECT_EQ(slice->key, "shop/web-1");
+  EXPECT_EQ(slice->service_key, "shop/web");
+  ASSERT_THAT(slice->ports, SizeIs(2));
+  EXPECT_EQ(slice->ports[0].name, "");
+  EXPECT_EQ(slice->ports[1].protocol, proxy::Protocol::kUdp);
+  ASSERT_THAT(slice->endpoints, SizeIs(3));
+  EXPECT_EQ(slice->endpoints[0].address.ToString(), "10.1.0.1");
+  EXPECT_TRUE(slice->endpoints[0].local);
+  EXPECT_FALSE(slice->endpoints[1].local);
+  EXPECT_FALSE(slice->endpoints[2].local);
+  EXPECT_EQ(slice->endpoints[0].conditions, (proxy::EndpointConditions{true, true, false}));
+  EXPECT_EQ(slice->endpoints[1].conditions, (proxy::EndpointConditions{false, true, true}));
+  EXPECT_EQ(slice->endpoints[2].conditions, (proxy::EndpointConditions{true, false, false}));
+}
+
+TEST(ConvertSliceTest, NothingIsLocalWithoutANodeName) {
+  v1::EndpointSlice message;
+  message.mutable_metadata()->set_namespace_("shop");
+  message.mutable_metadata()->set_name("web-1");
+  message.set_address_type("IPv4");
+  v1::Endpoint* endpoint = message.add_endpoints();
+  endpoint->add_addresses("10.1.0.1");
+  endpoint->set_node_name("");
+  EXPECT_FALSE(ConvertEndpointSlice(message, {}).value->endpoints[0].local);
+}
+
+TEST(ConvertSliceTest, OfARepeatedAddressTheOneNotTerminatingCounts) {
+  const auto [slice, findings] = WebSlice(R"(
+addressType: IPv4
+endpoints:
+- {addresses: [10.1.0.1], conditions: {ready: false, terminating: true}}
+- {addresses: [10.1.0.1], nodeName: n1}
+- {addresses: [10.1.0.1], conditions: {ready: false}}
+)");
+  ASSERT_NE(slice, nullptr);
+  ASSERT_THAT(slice->endpoints, SizeIs(1));
+  EXPECT_TRUE(slice->endpoints[0].conditions.ready);
+  EXPECT_TRUE(slice->endpoints[0].local);
+  EXPECT_THAT(findings, SizeIs(2));
+}
+
+TEST(ConvertSliceTest, HeadlessSlicesBelongToNoService) {
+  const auto [slice, findings] = Slice(
+      "metadata: {namespace: shop, name: web-1, labels: {kubernetes.io/service-name: web,\n"
+      "           service.kubernetes.io/headless: ''}}\n"
+      "addressType: IPv4\nendpoints: [{addresses: [127.0.0.1]}]\n");
+  ASSERT_NE(slice, nullptr);
+  EXPECT_EQ(slice->service_key, "");
+  EXPECT_THAT(slice->endpoints, IsEmpty());
+  EXPECT_THAT(findings, IsEmpty());
+}
+
+TEST(ConvertSliceTest, AThousandEndpointsAndAHundredPortsAreTaken) {
+  v1::EndpointSlice message;
+  message.mutable_metadata()->set_namespace_("shop");
+  message.mutable_metadata()->set_name("web-1");
+  message.set_address_type("IPv6");
+  for (int i = 1; i <= 1000; ++i) message.add_endpoints()->add_addresses(absl::StrCat("fd00::", i));
+  for (int i = 1; i <= 100; ++i) {
+    v1::EndpointPort* port = message.add_ports();
+    port->set_name(absl::StrCat("p", i));
+    port->set_port(i);
+  }
+  const auto [slice, findings] = ConvertEndpointSlice(message, kContext);
+  ASSERT_NE(slice, nullptr);
+  EXPECT_THAT(slice->endpoints, SizeIs(1000));
+  EXPECT_THAT(slice->ports, SizeIs(100));
+}
+
+TEST(ConvertNodeTest, InternalAddressesComeBeforeExternalOnes) {
+  const v1::Object object = Read(R"(
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status:
+  addresses: [{type: ExternalIP, address: 192.0.2.1}, {type: Hostname, address: n1},
+              {type: InternalIP, address: 10.0.0.1}, {type: InternalIP, address: "fd00::1"}]
+)");
+  const auto [node, findings] = ConvertNode(object.node(), kContext);
+  ASSERT_NE(node, nullptr);
+  EXPECT_EQ(node->name, "n1");
+  EXPECT_THAT(Texts(node->addresses), ElementsAre("10.0.0.1", "fd00::1", "192.0.2.1"));
+}
+
+TEST(ConvertServiceCidrTest, TakesOneBlockPerFamily) {
+  const v1::Object object = Read(
+      "apiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata: {name: kubernetes}\n"
+      "spec: {cidrs: [10.96.0.0/12, 'fd00:96::/112']}\n");
+  const auto [cidr, findings] = ConvertServiceCidr(object.service_cidr(), kContext);
+  ASSERT_NE(cidr, nullptr);
+  ASSERT_THAT(cidr->cidrs, SizeIs(2));
+  EXPECT_EQ(cidr->cidrs[1].ToString(), "fd00:96::/112");
+}
+
+TEST(ConvertChangeTest, RefusedObjectsAreStillNamed) {
+  v1::Change change;
+  change.mutable_service()->mutable_metadata()->set_namespace_("shop");
+  change.mutable_service()->mutable_metadata()->set_name("web");
+  change.mutable_service()->mutable_spec()->set_cluster_ip("nonsense");
+  const auto converted = ConvertChange(change, kContext);
+  ASSERT_TRUE(converted.ok());
+  EXPECT_FALSE(converted->change.has_value());
+  EXPECT_EQ(converted->key, "shop/web");
+  ASSERT_THAT(converted->findings, SizeIs(1));
+  const v1::ObjectResult result = ToProto(converted->findings[0]);
+  EXPECT_EQ(result.kind(), v1::KIND_SERVICE);
+  EXPECT_EQ(result.namespace_(), "shop");
+  EXPECT_EQ(result.name(), "web");
+  EXPECT_EQ(result.severity(), v1::REFUSED);
+  EXPECT_EQ(result.field(), "spec.clusterIP");
+  EXPECT_EQ(result.value(), "\"nonsense\"");
+  EXPECT_EQ(result.reason(), "is not an IP address");
+}
+
+TEST(ConvertChangeTest, NothingAndUnknownKindsAreProtocolErrors) {
+  EXPECT_EQ(ConvertChange({}, kContext).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ConvertObject({}, kContext).status().code(), absl::StatusCode::kInvalidArgument);
+  v1::ObjectRef ref;
+  ref.set_name("web");
+  EXPECT_EQ(ConvertRemoval(ref).status().code(), absl::StatusCode::kInvalidArgument);
+  ref.set_kind(static_cast<v1::Kind>(77));
+  EXPECT_EQ(ConvertRemoval(ref).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ConvertChangeTest, RemovalsNameTheirObject) {
+  v1::Change change;
+  change.mutable_remove()->set_kind(v1::KIND_SERVICE);
+  change.mutable_remove()->set_name("web");
+  auto converted = ConvertChange(change, kContext);
+  ASSERT_TRUE(converted.ok());
+  EXPECT_FALSE(converted->change.has_value());
+  EXPECT_EQ(converted->findings[0].ToString(),
+            "Service (no namespace)/web refused: namespace is absent; its last good state stays");
+  change.mutable_remove()->set_namespace_("shop");
+  converted = ConvertChange(change, kContext);
+  ASSERT_TRUE(converted.ok() && converted->change.has_value());
+  EXPECT_TRUE(converted->change->removal());
+  EXPECT_EQ(converted->change->key, "shop/web");
+}
+
+TEST(ConvertTest, TheObjectComesBackAsItWasSent) {
+  const v1::Object object = Read(R"(
+apiVersion: v1
+kind: Service
+metadata: {namespace: shop, name: web, labels: {a: b, c: d}, annotations: {e: f}}
+spec: {clusterIP: 10.96.0.010, ports: [{port: 80}], sessionAffinity: ClientIP}
+)");
+  const auto [service, findings] = ConvertService(object.service(), kContext);
+  ASSERT_NE(service, nullptr);
+  EXPECT_EQ(ToProto(*service).SerializeAsString().size(), object.SerializeAsString().size());
+  EXPECT_EQ(ToProto(*service).service().spec().cluster_ip(), "10.96.0.010");
+  EXPECT_EQ(ConvertService(ToProto(*service).service(), kContext).value->message, service->message);
+}
+
+TEST(ConvertTest, RandomBytesNeverCrash) {
+  google::protobuf::LogSilencer silencer;  // It complains about strings that are not UTF-8.
+  std::mt19937 random(1);
+  for (int round = 0; round < 20'000; ++round) {
+    std::string bytes(random() % 60, '\0');
+    for (char& c : bytes) c = static_cast<char>(random() % 4 == 0 ? random() % 256 : random() % 32);
+    v1::Change change;
+    change.ParsePartialFromString(bytes);
+    const auto converted = ConvertChange(change, kContext);
+    if (!converted.ok()) continue;
+    for (const proxy::Finding& finding : converted->findings) ToProto(finding);
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::api

@@ -1,0 +1,325 @@
+#include "api/manifests/manifests.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/util/message_differencer.h"
+
+namespace svcmap::api {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+template <typename T>
+std::vector<std::string> Texts(const std::vector<T>& messages) {
+  std::vector<std::string> texts;
+  for (const T& message : messages) texts.push_back(message.ToString());
+  return texts;
+}
+
+Manifests Read(std::string_view text) { return ReadManifests(text, "x.yaml"); }
+
+std::string Name(const ManifestObject& object) {
+  const v1::Object& o = object.object;
+  return o.has_service()          ? o.service().metadata().name()
+         : o.has_endpoint_slice() ? o.endpoint_slice().metadata().name()
+         : o.has_node()           ? o.node().metadata().name()
+                                  : o.service_cidr().metadata().name();
+}
+
+std::vector<std::string> Names(const Manifests& manifests) {
+  std::vector<std::string> names;
+  for (const ManifestObject& object : manifests.objects) names.push_back(Name(object));
+  return names;
+}
+
+constexpr char kEverything[] = R"(
+apiVersion: v1
+kind: Service
+metadata:
+  namespace: shop
+  name: web
+  creationTimestamp: "2026-01-31T12:00:00Z"
+  labels: {"yes": "no", empty: "", n: "12", "null": "~"}
+  annotations: {note: "line 1\nline 2 \"quoted\" \\ ü \u0007", url: "a: b # c"}
+spec:
+  clusterIP: fd00::10
+  clusterIPs: ["fd00::10"]
+  internalTrafficPolicy: Cluster
+  sessionAffinityConfig: {clientIP: {timeoutSeconds: 60}}
+  ports: [{name: dns, port: 53, protocol: UDP}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: shop, name: web-1}
+addressType: IPv4
+ports: [{name: "", port: 8080}]
+endpoints: [{addresses: [10.1.0.1], conditions: {ready: false}, hints: {forZones: [{name: za}]}}]
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+spec: {podCIDRs: [10.1.0.0/24], taints: [{key: a, effect: NoSchedule}]}
+---
+apiVersion: networking.k8s.io/v1
+kind: ServiceCIDR
+metadata: {name: kubernetes}
+spec: {cidrs: [10.96.0.0/12]}
+)";
+
+TEST(ManifestsTest, ReadsEveryKindAndSaysWhereItStood) {
+  const Manifests manifests = Read(kEverything);
+  EXPECT_THAT(Texts(manifests.errors), IsEmpty());
+  EXPECT_THAT(Names(manifests), ElementsAre("web", "web-1", "n1", "kubernetes"));
+  EXPECT_EQ(manifests.objects[1].document, 2);
+  EXPECT_EQ(manifests.objects[1].line, 17);
+  EXPECT_EQ(manifests.objects[1].source, "x.yaml");
+  const v1::Service& web = manifests.objects[0].object.service();
+  EXPECT_EQ(web.metadata().creation_timestamp().seconds(), 1769860800);
+  EXPECT_EQ(web.spec().session_affinity_config().client_ip().timeout_seconds(), 60);
+  EXPECT_EQ(web.metadata().labels().at("yes"), "no");
+}
+
+TEST(ManifestsTest, AbsentEmptyAndNullAreToldApart) {
+  const Manifests manifests = Read(R"(
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, labels: null}
+ports: [{name: "", port: null}, {}]
+endpoints: [{conditions: {ready: false, serving: null}}, {nodeName: ""}]
+)");
+  ASSERT_THAT(manifests.objects, SizeIs(1));
+  const v1::EndpointSlice& slice = manifests.objects[0].object.endpoint_slice();
+  EXPECT_TRUE(slice.ports(0).has_name());
+  EXPECT_FALSE(slice.ports(0).has_port());
+  EXPECT_FALSE(slice.ports(1).has_name());
+  EXPECT_TRUE(slice.endpoints(0).conditions().has_ready());
+  EXPECT_FALSE(slice.endpoints(0).conditions().has_serving());
+  EXPECT_FALSE(slice.endpoints(0).has_node_name());
+  EXPECT_TRUE(slice.endpoints(1).has_node_name());
+}
+
+TEST(ManifestsTest, NamespaceIsDefaultWhereNoneIsGiven) {
+  const Manifests manifests = Read("apiVersion: v1\nkind: Service\nmetadata: {name: web}\n");
+  EXPECT_EQ(manifests.objects.at(0).object.service().metadata().namespace_(), "default");
+}
+
+TEST(ManifestsTest, ListsAreOpenedAndTypedListsNameTheirItemsKind) {
+  EXPECT_THAT(Names(Read(R"(
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Service, metadata: {name: a}}
+- {apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Node, metadata: {name: b}}]}
+)")),
+              ElementsAre("a", "b"));
+  EXPECT_THAT(Names(Read(R"({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSliceList",
+                             "items": [{"metadata": {"name": "c"}}]})")),
+              ElementsAre("c"));
+  EXPECT_THAT(Names(Read("apiVersion: v1\nkind: List\nitems: null\n")), IsEmpty());
+}
+
+TEST(ManifestsTest, ABadItemLeavesTheOthers) {
+  const Manifests manifests = Read(R"(
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: x}]}}
+- 7
+- {apiVersion: v1, kind: Service, metadata: {name: b}}
+)");
+  EXPECT_THAT(Names(manifests), ElementsAre("b"));
+  EXPECT_THAT(Texts(manifests.errors),
+              ElementsAre("x.yaml: document 1, line 5: Service a: spec.ports[0].port \"x\" is not "
+                          "an integer",
+                          "x.yaml: document 1, line 6: 7 is not a map"));
+}
+
+TEST(ManifestsTest, AliasesAreFollowed) {
+  const Manifests manifests = Read(R"(
+apiVersion: v1
+kind: Service
+metadata: &m {name: web, labels: &l {a: b}, annotations: *l}
+spec: {ports: [&p {port: 80}, *p]}
+)");
+  ASSERT_THAT(manifests.objects, SizeIs(1));
+  EXPECT_EQ(manifests.objects[0].object.service().metadata().annotations().at("a"), "b");
+  EXPECT_EQ(manifests.objects[0].object.service().spec().ports(1).port(), 80);
+  EXPECT_THAT(Texts(Read("a: &a [*a]\n").errors),
+              ElementsAre(HasSubstr("has an alias inside the value it stands for")));
+}
+
+TEST(ManifestsTest, ConcatenatedJsonIsSeveralDocuments) {
+  const Manifests manifests = Read(
+      "\xef\xbb\xbf"
+      R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}
+{"apiVersion":"v1","kind":"Node","metadata":{"name":"\u0062\ud83d\ude00\/"}} )");
+  EXPECT_THAT(Texts(manifests.errors), IsEmpty());
+  EXPECT_THAT(Names(manifests), ElementsAre("a", "b\xf0\x9f\x98\x80/"));
+  EXPECT_EQ(manifests.objects[1].document, 2);
+  EXPECT_EQ(manifests.objects[1].line, 2);
+}
+
+TEST(ManifestsTest, BadJsonIsRefusedWithItsLine) {
+  const char* const kBad[] = {"{\"a\": 01}",      "{\"a\": +1}",          "{\"a\": .5}",
+                              "{\"a\": 1.}",      "{\"a\": -}",           "{\"a\": \"\\ud800\"}",
+                              "{\"a\": \"\\x\"}", "{\"a\": tru}",         "{\"a\" 1}",
+                              "{\"a\": 1,}",      "{\"a\": [1,]}",        "{\"a\": \"x",
+                              "{\"a\": \"\n\"}",  "{\"a\": 1, \"a\": 2}", "{,}"};
+  for (const char* bad : kBad) EXPECT_THAT(Read(bad).errors, SizeIs(1)) << bad;
+}
+
+TEST(ManifestsTest, NothingIsNoError) {
+  for (const char* text :
+       {"", "\n", "---\n", "# only a comment\n", "---\n---\n", "null\n", "%YAML 1.2\n---\n"}) {
+    const Manifests manifests = Read(text);
+    EXPECT_THAT(manifests.objects, IsEmpty()) << text;
+    EXPECT_THAT(Texts(manifests.errors), IsEmpty()) << text;
+  }
+}
+
+TEST(ManifestsTest, ErrorsAreBoundedAndCounted) {
+  std::string text = "apiVersion: v1\nkind: List\nitems:\n";
+  for (int i = 0; i < 1000; ++i) text += "- 1\n";
+  const Manifests manifests = Read(text);
+  ASSERT_THAT(manifests.errors, SizeIs(kMaxManifestErrors + 1));
+  EXPECT_EQ(manifests.errors.back().ToString(), "x.yaml has 900 more errors");
+}
+
+TEST(ManifestsTest, WhatIsWrittenIsReadBackEqual) {
+  std::vector<v1::Object> objects;
+  for (const ManifestObject& object : Read(kEverything).objects) objects.push_back(object.object);
+  ASSERT_EQ(objects.size(), 4u);  // SizeIs would print messages, which g++ 12 warns about.
+  for (const std::string& text : {ManifestJson(objects), ManifestYaml(objects)}) {
+    const Manifests again = Read(text);
+    EXPECT_THAT(Texts(again.errors), IsEmpty()) << text;
+    ASSERT_THAT(again.objects, SizeIs(4)) << text;
+    for (size_t i = 0; i < objects.size(); ++i) {
+      EXPECT_TRUE(
+          google::protobuf::util::MessageDifferencer::Equals(again.objects[i].object, objects[i]))
+          << text;
+    }
+  }
+}
+
+TEST(ManifestsTest, WritesAsKubectlDoes) {
+  const Manifests manifests = Read(
+      "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\n"
+      "spec: {clusterIP: 10.96.0.10, ports: [{port: 80, name: http}]}\n");
+  const std::vector<v1::Object> objects = {manifests.objects.at(0).object};
+  EXPECT_EQ(ManifestYaml(objects), R"(apiVersion: "v1"
+kind: Service
+metadata:
+  name: web
+  namespace: shop
+spec:
+  clusterIP: "10.96.0.10"
+  ports:
+    - name: http
+      port: 80
+)");
+  EXPECT_EQ(ManifestJson(objects), R"({
+  "apiVersion": "v1",
+  "kind": "Service",
+  "metadata": {
+    "name": "web",
+    "namespace": "shop"
+  },
+  "spec": {
+    "clusterIP": "10.96.0.10",
+    "ports": [
+      {
+        "name": "http",
+        "port": 80
+      }
+    ]
+  }
+}
+)");
+}
+
+TEST(ManifestsTest, DamagedTextNeverCrashes) {
+  std::mt19937 random(1);
+  std::vector<v1::Object> objects;
+  for (const ManifestObject& object : Read(kEverything).objects) objects.push_back(object.object);
+  const std::string originals[] = {kEverything, ManifestJson({objects[0]})};
+  constexpr std::string_view kSpice = "{}[]:,&*!|>'\"%@`-?# \n\t\\~<";
+  for (int round = 0; round < 2'000; ++round) {
+    std::string text = originals[round % 2];
+    for (int i = 0; i < 4; ++i) {
+      const size_t at = random() % text.size();
+      if (random() % 2 == 0) text[at] = kSpice[random() % kSpice.size()];
+      if (random() % 2 == 0) text.insert(at, 1 + random() % 3, kSpice[random() % kSpice.size()]);
+      if (random() % 4 == 0) text.erase(at, random() % 20);
+    }
+    Read(text);
+  }
+}
+
+class ManifestPathTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "svcmap-manifests-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string Write(const std::string& name, const std::string& text) {
+    const std::string path = directory_ + "/" + name;
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  std::string directory_;
+};
+
+std::string NodeYaml(const std::string& name) {
+  return absl::StrCat("apiVersion: v1\nkind: Node\nmetadata: {name: ", name, "}\n");
+}
+
+TEST_F(ManifestPathTest, ReadsManifestsOfADirectorySortedByName) {
+  Write("b.yml", NodeYaml("b"));
+  Write("a.yaml", NodeYaml("a"));
+  Write("c.json", R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"c"}})");
+  Write("bad.yaml", "[");
+  Write("notes.txt", "[");
+  std::filesystem::create_directory(directory_ + "/d.yaml");
+  const absl::StatusOr<Manifests> manifests = ReadManifestPath(directory_);
+  ASSERT_TRUE(manifests.ok());
+  EXPECT_THAT(Names(*manifests), ElementsAre("a", "b", "c"));
+  EXPECT_EQ(manifests->objects[0].source, directory_ + "/a.yaml");
+  EXPECT_THAT(manifests->errors, SizeIs(1));
+}
+
+TEST_F(ManifestPathTest, AFileIsReadWhateverItsName) {
+  const absl::StatusOr<Manifests> manifests = ReadManifestPath(Write("x", NodeYaml("a")));
+  ASSERT_TRUE(manifests.ok());
+  EXPECT_THAT(Names(*manifests), ElementsAre("a"));
+}
+
+TEST_F(ManifestPathTest, AMissingPathIsNamed) {
+  EXPECT_EQ(ReadManifestPath(directory_ + "/none").status().message(),
+            directory_ + "/none: No such file or directory");
+}
+
+TEST_F(ManifestPathTest, AnUnreadableFileLeavesTheOthers) {
+  Write("a.yaml", NodeYaml("a"));
+  std::filesystem::create_symlink("/nonexistent", directory_ + "/b.yaml");
+  std::filesystem::create_symlink(directory_ + "/a.yaml", directory_ + "/c.yaml");
+  const absl::StatusOr<Manifests> manifests = ReadManifestPath(directory_);
+  ASSERT_TRUE(manifests.ok());
+  EXPECT_THAT(Names(*manifests), ElementsAre("a", "a"));  // Links are followed, as in ConfigMaps.
+}
+
+}  // namespace
+}  // namespace svcmap::api

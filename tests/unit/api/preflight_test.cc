@@ -1,0 +1,326 @@
+// What the preflight says: every line, word for word, for plain facts; and that the facts which are
+// files are read from where they lie.
+#include "api/preflight/preflight.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace svcmap::api {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+Facts Healthy() {
+  Facts facts;
+  facts.ip_forward = 1;
+  facts.ipv6_forwarding = 1;
+  facts.bridge_iptables = 1;
+  facts.bridge_ip6tables = 1;
+  facts.conntrack_max = 262144;
+  facts.rp_filter = {{"all", 0}, {"default", 2}, {"lo", 1}, {"eth0", 0}};
+  facts.ipv6_in_use = true;
+  facts.bridges = {{.name = "cni0"}};
+  for (const char* family : {"ip", "ip6"}) {
+    facts.chains.push_back({family, "svcmap", "filter-forward", {{"filter", "forward", 0}}});
+  }
+  return facts;
+}
+
+nft::ForeignChain Chain(const char* family, const char* table, const char* name, const char* hook,
+                        bool drop) {
+  return {family, table, name, nft::ForeignChain::Hook{"filter", hook, 0, drop}};
+}
+
+std::vector<std::string> Lines(const Facts& facts) {
+  std::vector<std::string> lines;
+  for (const Warning& warning : Judge(facts)) lines.push_back(warning.ToString());
+  return lines;
+}
+
+struct Case {
+  const char* name;
+  std::function<void(Facts&)> spoil;
+  std::vector<std::string> lines;
+};
+
+#define UPLINK                                                                                 \
+  "packets are dropped that come in elsewhere than their answers would go out, such as those " \
+  "of node port clients behind a second uplink"
+
+std::vector<Case> Cases() {
+  return {
+      {"Healthy", [](Facts&) {}, {}},
+      {"Ipv4ForwardingOff",
+       [](Facts& f) { f.ip_forward = 0; },
+       {"net.ipv4.ip_forward is 0: IPv4 connections of pods and of clients outside are not "
+        "forwarded; remedy: sysctl -w net.ipv4.ip_forward=1"}},
+      {"Ipv6ForwardingOff",
+       [](Facts& f) { f.ipv6_forwarding = 0; },
+       {"net.ipv6.conf.all.forwarding is 0: IPv6 connections of pods and of clients outside are "
+        "not forwarded; remedy: sysctl -w net.ipv6.conf.all.forwarding=1 (before that accept_ra=2 "
+        "on interfaces whose routes come from router advertisements)"}},
+      {"Ipv6NotInUse",
+       [](Facts& f) {
+         f.ipv6_in_use = false;
+         f.ipv6_forwarding = 0;
+         f.bridge_ip6tables = 0;
+       },
+       {}},
+      {"NoIpv6InTheKernel",
+       [](Facts& f) {
+         f.ipv6_in_use = false;
+         f.ipv6_forwarding.reset();
+       },
+       {}},
+      {"NoConntrack",
+       [](Facts& f) { f.conntrack_max.reset(); },
+       {"net.netfilter.nf_conntrack_max is missing: without connection tracking no address is "
+        "translated; remedy: modprobe nf_conntrack"}},
+      {"BridgeNetfilterOff",
+       [](Facts& f) { f.bridge_iptables = 0; },
+       {"net.bridge.bridge-nf-call-iptables is 0: pods on one bridge (cni0) answer each other past "
+        "the translation, and their connections to Services hang; remedy: sysctl -w "
+        "net.bridge.bridge-nf-call-iptables=1"}},
+      {"BridgeNetfilterNotLoaded",
+       [](Facts& f) {
+         f.bridge_iptables.reset();
+         f.bridge_ip6tables.reset();
+         f.bridges = {{"br0"}, {"br1"}, {"br2"}, {"br3"}, {"br4"}};
+       },
+       {"net.bridge.bridge-nf-call-iptables is missing (br_netfilter is not loaded): pods on one "
+        "bridge (br0, br1, br2 and 2 others) answer each other past the translation, and their "
+        "connections to Services hang; remedy: modprobe br_netfilter && sysctl -w "
+        "net.bridge.bridge-nf-call-iptables=1",
+        "net.bridge.bridge-nf-call-ip6tables is missing (br_netfilter is not loaded): pods on one "
+        "bridge (br0, br1, br2 and 2 others) answer each other past the translation, and their "
+        "connections to Services hang; remedy: modprobe br_netfilter && sysctl -w "
+        "net.bridge.bridge-nf-call-ip6tables=1"}},
+      {"NoBridgeNoBridgeNetfilter",
+       [](Facts& f) {
+         f.bridge_iptables.reset();
+         f.bridge_ip6tables.reset();
+         f.bridges.clear();
+       },
+       {}},
+      {"BridgesThatCallTheHooksThemselves",
+       [](Facts& f) {
+         f.bridge_iptables = 0;
+         f.bridge_ip6tables = 0;
+         f.bridges = {{"br0", true, true}, {"br1", true, false}};
+       },
+       {"net.bridge.bridge-nf-call-ip6tables is 0: pods on one bridge (br1) answer each other past "
+        "the translation, and their connections to Services hang; remedy: sysctl -w "
+        "net.bridge.bridge-nf-call-ip6tables=1"}},
+      {"RpFilterStrictOnAll",
+       [](Facts& f) {
+         f.rp_filter = {{"all", 1}, {"default", 2}, {"eth0", 0}, {"lo", 0}};
+       },
+       {"net.ipv4.conf.all.rp_filter is 1 (strict): " UPLINK
+        "; remedy: sysctl -w net.ipv4.conf.all.rp_filter=2"}},
+      {"RpFilterStrictOnOneVlan",
+       [](Facts& f) { f.rp_filter["eth0.7"] = 1; },
+       {"net.ipv4.conf.eth0/7.rp_filter is 1 (strict): " UPLINK
+        "; remedy: sysctl -w net.ipv4.conf.eth0/7.rp_filter=2"}},
+      {"RpFilterStrictOnMany",
+       [](Facts& f) {
+         for (const char* name : {"default", "eth0", "eth1", "veth1", "veth2"}) {
+           f.rp_filter[name] = 1;
+         }
+       },
+       {"net.ipv4.conf.*.rp_filter is 1 (strict) on default, eth0, eth1 and 2 others: " UPLINK
+        "; remedy: sysctl -w net.ipv4.conf.INTERFACE.rp_filter=2 for those that such packets "
+        "reach"}},
+      {"RpFilterLooseOnAllCoversStrictInterfaces",
+       [](Facts& f) {
+         f.rp_filter = {{"all", 2}, {"default", 1}, {"eth0", 1}};
+       },
+       {}},
+      {"RpFilterStrictOnAllCoveredByLooseInterfaces",
+       [](Facts& f) {
+         f.rp_filter = {{"all", 1}, {"default", 2}, {"eth0", 2}, {"lo", 0}};
+       },
+       {}},
+      {"ForwardChainDrops",
+       [](Facts& f) { f.chains.push_back(Chain("ip", "filter", "FORWARD", "forward", true)); },
+       {"chain FORWARD of table ip filter drops by default what is forwarded: connections to "
+        "Services get through only if a rule in it accepts them; remedy: nft insert rule ip filter "
+        "FORWARD ct status dnat accept"}},
+      {"ForwardChainOfATableNamedLikeOurs",
+       [](Facts& f) { f.chains.push_back(Chain("inet", "svcmap", "x\n", "forward", true)); },
+       {"chain x\\u000a of table inet svcmap drops by default what is forwarded: connections to "
+        "Services get through only if a rule in it accepts them; remedy: nft insert rule inet "
+        "svcmap x\\u000a ct status dnat accept"}},
+      {"ChainsThatDoNotMatter",
+       [](Facts& f) {
+         f.chains.push_back(Chain("inet", "fw", "input", "input", true));
+         f.chains.push_back(Chain("inet", "fw", "forward", "forward", false));
+         f.chains.push_back(Chain("bridge", "fw", "forward", "forward", true));
+         f.chains.push_back(Chain("ip", "svcmap", "forward", "forward", true));
+         f.chains.push_back({"inet", "fw", "forward", {}});
+         f.chains.push_back({"ip", "nat", "KUBE-SVC-X", {}});
+         f.chains.push_back({"ip", "filter", "KUBE-SERVICES", {}});
+       },
+       {}},
+      {"LegacyIptables",
+       [](Facts& f) { f.legacy_iptables_filter = f.legacy_ip6tables_filter = true; },
+       {"table filter of iptables-legacy is in use, and the policy of its FORWARD chain cannot be "
+        "read here: if it is DROP, connections to Services get through only if a rule accepts "
+        "them; remedy: look with iptables-legacy -S FORWARD; allow with iptables-legacy -I FORWARD "
+        "-m conntrack --ctstate DNAT -j ACCEPT",
+        "table filter of ip6tables-legacy is in use, and the policy of its FORWARD chain cannot be "
+        "read here: if it is DROP, connections to Services get through only if a rule accepts "
+        "them; remedy: look with ip6tables-legacy -S FORWARD; allow with ip6tables-legacy -I "
+        "FORWARD -m conntrack --ctstate DNAT -j ACCEPT"}},
+      {"KubeProxyIsThere",
+       [](Facts& f) {
+         f.chains.push_back(Chain("ip", "kube-proxy", "nat-prerouting", "prerouting", false));
+         f.chains.push_back({"ip", "kube-proxy", "services", {}});
+         f.chains.push_back({"ip6", "nat", "KUBE-SERVICES", {}});
+       },
+       {"table ip kube-proxy is there: kube-proxy, or what it left behind, translates Service "
+        "addresses beside svcmap; remedy: stop kube-proxy on this node and run kube-proxy "
+        "--cleanup",
+        "table ip6 nat has a chain KUBE-SERVICES: kube-proxy, or what it left behind, translates "
+        "Service addresses beside svcmap; remedy: stop kube-proxy on this node and run kube-proxy "
+        "--cleanup"}},
+      {"Unread",
+       [](Facts& f) { f.unread = {"read the chains of nf_tables: no"}; },
+       {"a part of the node was not looked at: read the chains of nf_tables: no; remedy: none "
+        "needed if Services work; nft list ruleset and ip link show it"}},
+  };
+}
+
+TEST(JudgeTest, Lines) {
+  for (const Case& c : Cases()) {
+    SCOPED_TRACE(c.name);
+    Facts facts = Healthy();
+    c.spoil(facts);
+    EXPECT_EQ(Lines(facts), c.lines);
+    for (const std::string& line : Lines(facts)) EXPECT_EQ(line.find('\n'), std::string::npos);
+  }
+}
+
+// Each rule of Judge is alone: together they say the sum.
+TEST(JudgeTest, NoRuleHidesAnother) {
+  Facts facts = Healthy();
+  facts.ip_forward = 0;
+  facts.bridge_iptables = 0;
+  facts.rp_filter["all"] = 1;
+  facts.chains.push_back(Chain("ip", "filter", "FORWARD", "forward", true));
+  facts.legacy_iptables_filter = true;
+  facts.chains.push_back({"ip", "nat", "KUBE-SERVICES", {}});
+  EXPECT_EQ(Lines(facts).size(), 6u);
+}
+
+TEST(LackStatusTest, NothingLackingIsOk) { EXPECT_TRUE(LackStatus({}).ok()); }
+
+TEST(LackStatusTest, OneLineNamesAll) {
+  const std::vector<nft::Lack> lacks = {
+      {Family::kIpv4, "masquerade", "CONFIG_NFT_MASQ", "nft_masq", ENOENT},
+      {Family::kIpv4, "reject", "CONFIG_NFT_REJECT_IPV4", "nft_reject_ipv4", ENOENT},
+      {Family::kIpv6, "masquerade", "CONFIG_NFT_MASQ", "nft_masq", ENOENT},
+      {Family::kIpv6, "maps", "CONFIG_NF_TABLES", "nf_tables", EOPNOTSUPP},
+  };
+  const absl::Status status = LackStatus(lacks);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(std::string(status.message()),
+            "the kernel lacks what the rules need: masquerade for IPv4 and IPv6 (CONFIG_NFT_MASQ, "
+            "ENOENT), reject for IPv4 (CONFIG_NFT_REJECT_IPV4, ENOENT), maps for IPv6 "
+            "(CONFIG_NF_TABLES, EOPNOTSUPP); remedy: modprobe -a nft_masq nft_reject_ipv4 "
+            "nf_tables, or a kernel that is built with the options named");
+}
+
+TEST(LackStatusTest, WhatNobodyCanName) {
+  const std::vector<nft::Lack> lacks = {
+      {Family::kIpv6, "add rule to services: drop", "", "", EINVAL}};
+  EXPECT_EQ(std::string(LackStatus(lacks).message()),
+            "the kernel lacks what the rules need: add rule to services: drop for IPv6 (EINVAL); "
+            "remedy: run a newer kernel");
+}
+
+// A directory tree that looks like /proc.
+class ReadProcTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = std::filesystem::temp_directory_path() / "preflight-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    root_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  void Write(const std::string& path, const std::string& content) const {
+    std::filesystem::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << content;
+  }
+  Facts Read() const { return ReadProc({root_ / "sys", root_ / "net"}); }
+
+  std::filesystem::path root_;
+};
+
+TEST_F(ReadProcTest, NothingThere) {
+  const Facts facts = Read();
+  EXPECT_EQ(facts.ip_forward, std::nullopt);
+  EXPECT_EQ(facts.ipv6_forwarding, std::nullopt);
+  EXPECT_EQ(facts.bridge_iptables, std::nullopt);
+  EXPECT_EQ(facts.bridge_ip6tables, std::nullopt);
+  EXPECT_EQ(facts.conntrack_max, std::nullopt);
+  EXPECT_THAT(facts.rp_filter, IsEmpty());
+  EXPECT_FALSE(facts.ipv6_in_use);
+  EXPECT_FALSE(facts.legacy_iptables_filter);
+  EXPECT_FALSE(facts.legacy_ip6tables_filter);
+}
+
+TEST_F(ReadProcTest, EverythingThere) {
+  Write("sys/net/ipv4/ip_forward", "1\n");
+  Write("sys/net/ipv6/conf/all/forwarding", "0\n");
+  Write("sys/net/bridge/bridge-nf-call-iptables", "1\n");
+  Write("sys/net/bridge/bridge-nf-call-ip6tables", "0\n");
+  Write("sys/net/netfilter/nf_conntrack_max", "262144\n");
+  Write("sys/net/ipv4/conf/all/rp_filter", "2\n");
+  Write("sys/net/ipv4/conf/eth0.7/rp_filter", "1\n");
+  Write("sys/net/ipv4/conf/odd/forwarding", "1\n");
+  Write("net/if_inet6",
+        "00000000000000000000000000000001 01 80 10 80       lo\n"
+        "fe800000000000000000000000000001 02 40 20 80     eth0\n"
+        "fd000010024400010000000000000001 02 40 00 80     eth0\n");
+  Write("net/ip_tables_names", "nat\nfilter\n");
+  Write("net/ip6_tables_names", "nat\n");
+  const Facts facts = Read();
+  EXPECT_EQ(facts.ip_forward, 1);
+  EXPECT_EQ(facts.ipv6_forwarding, 0);
+  EXPECT_EQ(facts.bridge_iptables, 1);
+  EXPECT_EQ(facts.bridge_ip6tables, 0);
+  EXPECT_EQ(facts.conntrack_max, 262144);
+  EXPECT_THAT(facts.rp_filter, ElementsAre(Pair("all", 2), Pair("eth0.7", 1)));
+  EXPECT_TRUE(facts.ipv6_in_use);
+  EXPECT_TRUE(facts.legacy_iptables_filter);
+  EXPECT_FALSE(facts.legacy_ip6tables_filter);
+}
+
+TEST_F(ReadProcTest, LinkLocalAndLoopbackAddressesAreNoUseOfIpv6) {
+  Write("net/if_inet6",
+        "00000000000000000000000000000001 01 80 10 80       lo\n"
+        "fd000000000000000000000000000001 01 80 00 80       lo\n"
+        "fe800000000000000000000000000001 02 40 20 80     eth0\n");
+  EXPECT_FALSE(Read().ipv6_in_use);
+}
+
+TEST_F(ReadProcTest, NonsenseIsAsGoodAsMissing) {
+  Write("sys/net/ipv4/ip_forward", "yes\n");
+  Write("net/if_inet6", "nonsense\n\n");
+  EXPECT_EQ(Read().ip_forward, std::nullopt);
+  EXPECT_FALSE(Read().ipv6_in_use);
+}
+
+}  // namespace
+}  // namespace svcmap::api

@@ -1,0 +1,130 @@
+// What only the fake can do; what it shares with the real one is in
+// tests/contract/kernel_contract_test.cc.
+#include "nft/fake/fake_kernel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "proxy/ruleset/table.h"
+#include "tests/contract/rows.h"
+#include "tests/support/status_matchers.h"
+
+namespace svcmap::nft {
+namespace {
+
+using ::svcmap::testing::ClusterIpRow;
+using ::svcmap::testing::RangeEnd;
+using ::svcmap::testing::RangeStart;
+using Fault = FakeKernel::Fault;
+
+class FakeKernelTest : public ::testing::Test {
+ protected:
+  FakeKernelTest()
+      : kernel_({proxy::MakeTable(Family::kIpv4, {}), proxy::MakeTable(Family::kIpv6, {})}) {
+    Transaction creation;
+    creation.CreateTable({Family::kIpv4, {}});
+    EXPECT_EQ(kernel_.Apply(creation).outcome, ApplyOutcome::kCommitted);
+  }
+
+  ApplyResult Add(uint32_t number) {
+    Transaction transaction;
+    transaction.Add(ClusterIpRow(Family::kIpv4, number));
+    return kernel_.Apply(transaction);
+  }
+  size_t Count() { return kernel_.ReadSet({Family::kIpv4, proxy::kClusterIps})->size(); }
+  uint32_t Generation() { return *kernel_.Generation(); }
+
+  FakeKernel kernel_;
+};
+
+TEST_F(FakeKernelTest, AnInjectedRejectionDoesNothing) {
+  kernel_.SetFaultHook([](const Transaction&) { return Fault::kReject; });
+  const uint32_t generation = Generation();
+  const ApplyResult result = Add(1);
+  EXPECT_EQ(result.outcome, ApplyOutcome::kRejected);
+  EXPECT_FALSE(result.error.ok());
+  EXPECT_EQ(Count(), 0u);
+  EXPECT_EQ(Generation(), generation);
+}
+
+TEST_F(FakeKernelTest, AnUnknownOutcomeMayBeCommitted) {
+  kernel_.SetFaultHook([](const Transaction&) { return Fault::kUnknownCommitted; });
+  const uint32_t generation = Generation();
+  const ApplyResult result = Add(1);
+  EXPECT_EQ(result.outcome, ApplyOutcome::kUnknown);
+  EXPECT_FALSE(result.error.ok());
+  EXPECT_EQ(Count(), 1u);
+  EXPECT_EQ(Generation(), generation + 1);
+}
+
+TEST_F(FakeKernelTest, AnUnknownOutcomeMayBeNotCommitted) {
+  kernel_.SetFaultHook([](const Transaction&) { return Fault::kUnknownNotCommitted; });
+  const uint32_t generation = Generation();
+  EXPECT_EQ(Add(1).outcome, ApplyOutcome::kUnknown);
+  EXPECT_EQ(Count(), 0u);
+  EXPECT_EQ(Generation(), generation);
+}
+
+TEST_F(FakeKernelTest, AnInvalidTransactionIsNotCommittedEvenIfNobodyHears) {
+  kernel_.SetFaultHook([](const Transaction&) { return Fault::kUnknownCommitted; });
+  Transaction transaction;
+  transaction.Add(ClusterIpRow(Family::kIpv4, 1));
+  transaction.Delete(ClusterIpRow(Family::kIpv4, 2));
+  EXPECT_EQ(kernel_.Apply(transaction).outcome, ApplyOutcome::kUnknown);
+  EXPECT_EQ(Count(), 0u);
+}
+
+TEST_F(FakeKernelTest, TheHookDecidesForEachTransaction) {
+  kernel_.SetFaultHook([](const Transaction& transaction) {
+    return transaction.deletion_count() > 0 ? Fault::kReject : Fault::kNone;
+  });
+  EXPECT_EQ(Add(1).outcome, ApplyOutcome::kCommitted);
+  Transaction removal;
+  removal.Delete(ClusterIpRow(Family::kIpv4, 1));
+  EXPECT_EQ(kernel_.Apply(removal).outcome, ApplyOutcome::kRejected);
+  kernel_.SetFaultHook(nullptr);
+  EXPECT_EQ(kernel_.Apply(removal).outcome, ApplyOutcome::kCommitted);
+}
+
+TEST_F(FakeKernelTest, AnEmptyTransactionDoesNotAskTheHook) {
+  kernel_.SetFaultHook([](const Transaction&) { return Fault::kReject; });
+  EXPECT_EQ(kernel_.Apply(Transaction()).outcome, ApplyOutcome::kCommitted);
+}
+
+TEST_F(FakeKernelTest, OthersCanDropATable) {
+  const uint32_t generation = Generation();
+  EXPECT_TRUE(kernel_.ForeignDropTable(Family::kIpv4));
+  EXPECT_FALSE(*kernel_.HasTable(Family::kIpv4));
+  EXPECT_EQ(Generation(), generation + 1);
+  EXPECT_FALSE(kernel_.ForeignDropTable(Family::kIpv4));
+  EXPECT_EQ(Generation(), generation + 1);
+}
+
+TEST_F(FakeKernelTest, OthersCanRemoveAnElement) {
+  const auto row = ClusterIpRow(Family::kIpv4, 1);
+  EXPECT_EQ(Add(1).outcome, ApplyOutcome::kCommitted);
+  const uint32_t generation = Generation();
+  EXPECT_TRUE(kernel_.ForeignRemoveElement(row.set, row.key.bytes()));
+  EXPECT_FALSE(kernel_.ForeignRemoveElement(row.set, row.key.bytes()));
+  EXPECT_EQ(Count(), 0u);
+  EXPECT_EQ(Generation(), generation + 1);
+}
+
+TEST_F(FakeKernelTest, OthersCanRemoveTheEndOfARange) {
+  const auto end = RangeEnd(testing::Ip("10.97.0.0"));
+  Transaction transaction;
+  transaction.Add(RangeStart(testing::Ip("10.96.0.0")));
+  transaction.Add(end);
+  EXPECT_EQ(kernel_.Apply(transaction).outcome, ApplyOutcome::kCommitted);
+  EXPECT_FALSE(kernel_.ForeignRemoveElement(end.set, end.key.bytes()));
+  EXPECT_TRUE(kernel_.ForeignRemoveElement(end.set, end.key.bytes(), /*interval_end=*/true));
+}
+
+TEST_F(FakeKernelTest, CommitsOfOthersCountInTheGeneration) {
+  const uint32_t generation = Generation();
+  kernel_.ForeignCommit();
+  EXPECT_EQ(Generation(), generation + 1);
+}
+
+}  // namespace
+}  // namespace svcmap::nft

@@ -1,0 +1,168 @@
+// What needs no kernel; tests/contract/listing_test.cc compares with nft itself.
+#include "nft/text/nft_text.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "nft/text/range_text.h"
+#include "proxy/ruleset/table.h"
+#include "tests/contract/rows.h"
+
+namespace svcmap::nft {
+namespace {
+
+using ::svcmap::testing::EndpointRow;
+using ::svcmap::testing::Ip;
+using ::svcmap::testing::RangeEnd;
+using ::svcmap::testing::RangeStart;
+using ::svcmap::testing::Row;
+using ::svcmap::testing::ServiceRow;
+
+const TableSpecs& Tables() {
+  static const TableSpecs tables = {proxy::MakeTable(Family::kIpv4, {}),
+                                    proxy::MakeTable(Family::kIpv6, {})};
+  return tables;
+}
+
+const SetSpec& Spec(SetRef set) { return Tables()[Index(set.family)].sets[set.set]; }
+
+TEST(TransactionTextTest, NothingPrintsNothing) {
+  EXPECT_EQ(TransactionText(Tables(), Transaction()), "");
+}
+
+TEST(TransactionTextTest, EachOperationIsALineInOrder) {
+  Transaction transaction;
+  transaction.DropTable(Family::kIpv4);
+  std::vector<uint32_t> sizes(proxy::kSetCount, 1);
+  sizes[proxy::kServiceIps] = 1024;
+  sizes[proxy::kEndpoints] = 4096;
+  transaction.CreateTable({Family::kIpv4, sizes});
+  transaction.CreateTable({Family::kIpv6, {}});
+  transaction.Delete(ServiceRow(Ip("fd00:96::1"), 80, Ip("300::1")));
+  transaction.Add(ServiceRow(Ip("10.96.0.1"), 80, Ip("3.0.0.1")).Comment("ns/web:http"));
+  transaction.Add(EndpointRow(0x10, 65534, Ip("10.244.1.5"), 8080));
+  EXPECT_EQ(TransactionText(Tables(), transaction),
+            "delete table ip svcmap\n"
+            "add table ip svcmap # size: service-ips 1024, endpoints 4096\n"
+            "add table ip6 svcmap\n"
+            "delete element ip6 svcmap service-ips { fd00:96::1 . tcp . 80 }\n"
+            "add element ip svcmap service-ips { 10.96.0.1 . tcp . 80 comment \"ns/web:http\" : "
+            "3.0.0.1 }\n"
+            "add element ip svcmap endpoints { 0x10 . 65534 : 10.244.1.5 . 8080 }\n");
+}
+
+TEST(TransactionTextTest, AStartAndTheEndBehindItAreOneRange) {
+  Transaction transaction;
+  transaction.Delete(RangeStart(Ip("10.96.0.0")));
+  transaction.Delete(RangeEnd(Ip("10.97.0.0")));
+  transaction.Add(RangeStart(Ip("10.0.0.1")).Comment("odd"));
+  transaction.Add(RangeEnd(Ip("10.0.0.9")));
+  transaction.Add(RangeStart(Ip("fd00:96::")));
+  transaction.Add(RangeEnd(Ip("fd00:96::1:0")));
+  EXPECT_EQ(TransactionText(Tables(), transaction),
+            "delete element ip svcmap service-cidrs { 10.96.0.0/16 }\n"
+            "add element ip svcmap service-cidrs { 10.0.0.1-10.0.0.8 comment \"odd\" }\n"
+            "add element ip6 svcmap service-cidrs { fd00:96::/112 }\n");
+}
+
+TEST(TransactionTextTest, StartsAndEndsThatDoNotBelongTogetherStayApart) {
+  Transaction transaction;
+  transaction.Delete(RangeStart(Ip("10.96.0.0")));
+  transaction.Add(RangeEnd(Ip("10.97.0.0")));
+  transaction.Add(RangeStart(Ip("0.0.0.0")));
+  EXPECT_EQ(TransactionText(Tables(), transaction),
+            "delete element ip svcmap service-cidrs { 10.96.0.0-255.255.255.255 }\n"
+            "# add element ip svcmap service-cidrs: end of a range before 10.97.0.0\n"
+            "add element ip svcmap service-cidrs { 0.0.0.0/0 }\n");
+}
+
+TEST(RangeTextTest, RangesPrintAsNftPrintsThem) {
+  struct Case {
+    const char* start;
+    const char* end;  // "": none.
+    const char* text;
+  };
+  for (const Case& c :
+       {Case{"10.96.0.0", "10.97.0.0", "10.96.0.0/16"}, Case{"10.96.0.1", "10.96.0.2", "10.96.0.1"},
+        Case{"10.96.0.1", "10.96.0.3", "10.96.0.1-10.96.0.2"},
+        Case{"10.96.0.0", "10.96.0.3", "10.96.0.0-10.96.0.2"},
+        Case{"0.0.0.0", "128.0.0.0", "0.0.0.0/1"}, Case{"128.0.0.0", "", "128.0.0.0/1"},
+        Case{"0.0.0.0", "", "0.0.0.0/0"}, Case{"255.255.255.255", "", "255.255.255.255"},
+        Case{"128.0.0.0", "0.0.0.0", "128.0.0.0/1"},  // The end behind the last key is 0.
+        Case{"fd00::", "fd01::", "fd00::/16"}, Case{"::", "", "::/0"},
+        Case{"fd00::ffff", "fd00::1:1", "fd00::ffff-fd00::1:0"}}) {
+    const IpAddress start = Ip(c.start);
+    const std::vector<Field> fields = {start.family() == Family::kIpv4 ? Field::kIpv4Addr
+                                                                       : Field::kIpv6Addr};
+    const IpAddress end = *c.end == '\0' ? IpAddress() : Ip(c.end);
+    EXPECT_EQ(
+        RangeText(fields, start.bytes(), *c.end == '\0' ? std::span<const uint8_t>() : end.bytes()),
+        c.text);
+  }
+}
+
+TEST(RangeTextTest, PortsPrintAsARange) {
+  const uint8_t start[] = {0, 80}, end[] = {0, 91};
+  EXPECT_EQ(RangeText(std::vector{Field::kInetService}, start, end), "80-90");
+}
+
+TEST(RangeTextTest, KeysOfAForeignLengthPrintTheirLength) {
+  const uint8_t start[] = {1, 2, 3};
+  EXPECT_EQ(RangeText(std::vector{Field::kIpv4Addr}, start, {}), "<3 bytes>-<3 bytes>");
+}
+
+TEST(ElementsTextTest, ElementsPrintInTheOrderOfTheirKeys) {
+  std::vector<Element> elements;
+  for (const uint32_t slot : {256, 1, 2, 0}) {
+    elements.push_back(EndpointRow(7, slot, Ip("10.244.0.1"), 80).Read());
+  }
+  elements.push_back(EndpointRow(6, 9, Ip("10.244.0.1"), 80).Comment("first").Read());
+  EXPECT_EQ(ElementsText(Spec({Family::kIpv4, proxy::kEndpoints}), elements),
+            "\t\telements = { 0x6 . 9 comment \"first\" : 10.244.0.1 . 80,\n"
+            "\t\t\t     0x7 . 0 : 10.244.0.1 . 80,\n"
+            "\t\t\t     0x7 . 1 : 10.244.0.1 . 80,\n"
+            "\t\t\t     0x7 . 2 : 10.244.0.1 . 80,\n"
+            "\t\t\t     0x7 . 256 : 10.244.0.1 . 80 }\n");
+}
+
+TEST(ElementsTextTest, RangesAreFoundInAnyOrder) {
+  const std::vector<Element> elements = {
+      RangeEnd(Ip("10.98.0.0")).Read(),   RangeStart(Ip("10.97.0.0")).Read(),
+      RangeEnd(Ip("10.97.0.0")).Read(),   RangeStart(Ip("10.96.0.0")).Read(),
+      RangeStart(Ip("255.0.0.0")).Read(), RangeEnd(Ip("0.0.0.0")).Read()};
+  EXPECT_EQ(ElementsText(Spec({Family::kIpv4, proxy::kServiceCidrs}), elements),
+            "\t\telements = { 10.96.0.0/16,\n"
+            "\t\t\t     10.97.0.0/16,\n"
+            "\t\t\t     255.0.0.0/8 }\n");
+}
+
+TEST(ElementsTextTest, NoElementsPrintNothing) {
+  EXPECT_EQ(ElementsText(Spec({Family::kIpv4, proxy::kClusterIps}), {}), "");
+}
+
+TEST(ElementsTextTest, WhatTheKernelShouldNotHoldIsPrintedAllTheSame) {
+  EXPECT_EQ(ElementsText(Spec({Family::kIpv4, proxy::kServiceIps}),
+                         {Element{{1, 2}, {3}, "a\nb", false}, Element{}}),
+            "\t\telements = { <0 bytes>,\n"
+            "\t\t\t     <2 bytes> comment \"a?b\" : <1 bytes> }\n");
+}
+
+TEST(ElementTextTest, AnElementIsNamedByKeyAndSet) {
+  const Row row = ServiceRow(Ip("10.96.0.1"), 80, Ip("3.0.0.1"));
+  EXPECT_EQ(ElementText(Spec(row.set), row), "10.96.0.1 . tcp . 80 in service-ips");
+  EXPECT_EQ(ElementText(Spec({Family::kIpv4, proxy::kServiceCidrs}), RangeEnd(Ip("10.0.0.0"))),
+            "10.0.0.0 (end of a range) in service-cidrs");
+}
+
+TEST(ElementTextTest, TheFailedElementOfATransactionIsFoundByItsIndex) {
+  Transaction transaction;
+  transaction.Delete(ServiceRow(Ip("10.96.0.1"), 80, Ip("3.0.0.1")));
+  transaction.Add(ServiceRow(Ip("fd00:96::1"), 443, Ip("300::1")));
+  EXPECT_EQ(ElementText(Tables(), transaction, 1), "fd00:96::1 . tcp . 443 in service-ips");
+  EXPECT_EQ(ElementText(Tables(), transaction, 2), "element 2");
+}
+
+}  // namespace
+}  // namespace svcmap::nft

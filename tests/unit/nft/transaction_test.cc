@@ -1,0 +1,134 @@
+#include "nft/model/transaction.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace svcmap::nft {
+namespace {
+
+using ::testing::ElementsAre;
+using Bytes = std::vector<uint8_t>;
+
+struct Entry {
+  Verb verb;
+  SetRef set;
+  Bytes key;
+  Bytes data;
+  std::string comment;
+  bool interval_end;
+
+  friend bool operator==(const Entry&, const Entry&) = default;
+};
+
+std::vector<Entry> Entries(const Transaction& transaction) {
+  std::vector<Entry> entries;
+  transaction.ForEachElement([&](Verb verb, const ElementView& e) {
+    entries.push_back({verb,
+                       e.set,
+                       {e.key.begin(), e.key.end()},
+                       {e.data.begin(), e.data.end()},
+                       std::string(e.comment),
+                       e.interval_end});
+  });
+  return entries;
+}
+
+ElementView View(const Bytes& key, const Bytes& data = {}, std::string_view comment = {}) {
+  return {.set = {Family::kIpv4, 3}, .key = key, .data = data, .comment = comment};
+}
+
+TEST(TransactionTest, ANewOneIsEmpty) {
+  const Transaction transaction;
+  EXPECT_TRUE(transaction.empty());
+  EXPECT_EQ(transaction.element_count(), 0u);
+  EXPECT_EQ(transaction.byte_count(), 0u);
+  EXPECT_THAT(Entries(transaction), ElementsAre());
+}
+
+TEST(TransactionTest, TableOperationsAndElementsMakeItNotEmpty) {
+  Transaction drop, creation, element;
+  drop.DropTable(Family::kIpv6);
+  creation.CreateTable({Family::kIpv4, {}});
+  element.Delete(View({1}));
+  EXPECT_FALSE(drop.empty());
+  EXPECT_FALSE(creation.empty());
+  EXPECT_FALSE(element.empty());
+}
+
+TEST(TransactionTest, ElementsComeBackInOrderAndWhole) {
+  Transaction transaction;
+  const SetRef six = {Family::kIpv6, 255};
+  transaction.Add(View({1, 2}, {3, 4, 5}, "ns/web:http"));
+  transaction.Delete(View({9}));
+  transaction.Add({.set = six, .key = Bytes(40, 7), .data = Bytes(20, 8), .comment = {}});
+  transaction.Add({.set = six, .key = Bytes{1}, .data = {}, .comment = "c", .interval_end = true});
+  const SetRef four = {Family::kIpv4, 3};
+  EXPECT_THAT(Entries(transaction),
+              ElementsAre(Entry{Verb::kAdd, four, {1, 2}, {3, 4, 5}, "ns/web:http", false},
+                          Entry{Verb::kDelete, four, {9}, {}, "", false},
+                          Entry{Verb::kAdd, six, Bytes(40, 7), Bytes(20, 8), "", false},
+                          Entry{Verb::kAdd, six, {1}, {}, "c", true}));
+  EXPECT_EQ(transaction.element_count(), 4u);
+  EXPECT_EQ(transaction.deletion_count(), 1u);
+}
+
+TEST(TransactionTest, DeletionCarriesNoData) {
+  Transaction transaction;
+  transaction.Delete(View({1, 2}, {3, 4}, "comment"));
+  EXPECT_THAT(Entries(transaction),
+              ElementsAre(Entry{Verb::kDelete, {Family::kIpv4, 3}, {1, 2}, {}, "", false}));
+}
+
+TEST(TransactionTest, DeletionOfARangeEndStaysOne) {
+  Transaction transaction;
+  transaction.Delete({.set = {}, .key = Bytes{1}, .data = {}, .comment = {}, .interval_end = true});
+  EXPECT_TRUE(Entries(transaction)[0].interval_end);
+  EXPECT_EQ(Entries(transaction)[0].verb, Verb::kDelete);
+}
+
+TEST(TransactionTest, TheLongestCommentFits) {
+  Transaction transaction;
+  const std::string comment(Transaction::kMaxComment, 'x');
+  transaction.Add(View({1}, {}, comment));
+  EXPECT_EQ(Entries(transaction)[0].comment, comment);
+}
+
+// Elements that somebody else wrote come with comments of up to 250 bytes.
+TEST(TransactionTest, AForeignCommentDoesNotHinderDeletion) {
+  Transaction transaction;
+  transaction.Delete(View({1}, {}, std::string(250, 'x')));
+  EXPECT_EQ(Entries(transaction)[0].comment, "");
+}
+
+TEST(TransactionTest, ATooLongCommentIsCut) {
+  Transaction transaction;
+  transaction.Add(View({1}, {2}, std::string(1000, 'x')));
+  transaction.Add(View({3}, {4}, "y"));
+  const std::vector<Entry> entries = Entries(transaction);
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_EQ(entries[0].comment, std::string(Transaction::kMaxComment, 'x'));
+  EXPECT_EQ(entries[1].comment, "y");
+}
+
+TEST(TransactionTest, AnEndpointTakesAboutThirtyBytes) {
+  Transaction transaction;
+  transaction.Add(View(Bytes(8), Bytes(8), "ns/web:http"));
+  EXPECT_LE(transaction.byte_count(), 32u);
+}
+
+TEST(TransactionTest, DropsAndCreationsAreKeptInOrder) {
+  Transaction transaction;
+  transaction.CreateTable({Family::kIpv6, {1, 2}});
+  transaction.DropTable(Family::kIpv6);
+  transaction.DropTable(Family::kIpv4);
+  ASSERT_EQ(transaction.creations().size(), 1u);
+  EXPECT_EQ(transaction.creations()[0].family, Family::kIpv6);
+  EXPECT_THAT(transaction.creations()[0].sizes, ElementsAre(1, 2));
+  EXPECT_THAT(transaction.drops(), ElementsAre(Family::kIpv6, Family::kIpv4));
+}
+
+}  // namespace
+}  // namespace svcmap::nft

@@ -1,0 +1,100 @@
+# svcmap_add_test: a test program and its one entry in ctest. Discovering each TEST() would start
+# every program once more after every build, slow under the sanitizers, and would run each test of a
+# network namespace suite in a process of its own.
+#
+#   svcmap_add_test(NAME diff_test SOURCES diff_test.cc LIBS svcmap_proxy LABELS unit [threads]
+#                   [TIMEOUT 120] [SERIAL] [NO_MAIN] [ARGS --gtest_filter=-*Slow*])
+#
+# LABELS, at least one of those below:
+#   unit      pure code, no kernel
+#   contract  the same suite on the fake and on the real kernel
+#   scenario  stories on the fake kernel
+#   netns     packets in network namespaces; needs root
+#   demo      what `make demo` shows
+#   fuzz      fuzz targets, fed with their corpus
+#   threads   also run under tsan, in addition to its other label
+#   long      only in `make test-long`
+# SERIAL: it measures time, nothing else runs beside it. NO_MAIN: the sources have a main().
+# A skipped test is a failed one: what is not run is not known to work.
+#
+# `cmake --build ... --target tests-<label>` builds the tests of one label.
+include_guard(GLOBAL)
+
+set(SVCMAP_TEST_LABELS unit contract scenario netns demo fuzz threads long)
+foreach(label IN LISTS SVCMAP_TEST_LABELS)
+  add_custom_target(tests-${label})
+endforeach()
+add_custom_target(fuzzers)
+
+# Labels and environment of the ctest entry `name` that runs `target`.
+function(_svcmap_register_test name target labels timeout serial)
+  if(NOT labels)
+    message(FATAL_ERROR "${name} has no label of: ${SVCMAP_TEST_LABELS}")
+  endif()
+  foreach(label IN LISTS labels)
+    if(NOT label IN_LIST SVCMAP_TEST_LABELS)
+      message(FATAL_ERROR "${name}: unknown label '${label}', known are: ${SVCMAP_TEST_LABELS}")
+    endif()
+    add_dependencies(tests-${label} ${target})
+  endforeach()
+  if(NOT timeout)
+    set(timeout 300)
+  endif()
+  set_tests_properties(${name} PROPERTIES
+    LABELS "${labels}"
+    TIMEOUT ${timeout}
+    RUN_SERIAL ${serial}
+    ENVIRONMENT "SVCMAP_REQUIRE_NETNS=1"
+    FAIL_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+endfunction()
+
+function(svcmap_add_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL;NO_MAIN" "NAME;TIMEOUT" "SOURCES;LIBS;LABELS;ARGS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_SOURCES)
+    message(FATAL_ERROR "svcmap_add_test(${arg_NAME}): NAME and SOURCES are needed; "
+                        "not understood: '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  add_executable(${arg_NAME} ${arg_SOURCES})
+  set_target_properties(${arg_NAME} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(arg_NO_MAIN)
+    target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} GTest::gmock)
+  else()
+    target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} GTest::gmock_main)
+  endif()
+  # File names in tests are relative to the top of the source.
+  add_test(NAME ${arg_NAME} COMMAND ${arg_NAME} ${arg_ARGS} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  _svcmap_register_test(${arg_NAME} ${arg_NAME} "${arg_LABELS}" "${arg_TIMEOUT}" ${arg_SERIAL})
+endfunction()
+
+# A fuzz target: SOURCES define LLVMFuzzerTestOneInput. With SVCMAP_FUZZ (clang) it becomes a
+# libFuzzer program in build/fuzz/fuzzers/; otherwise a test that feeds it CORPUS, a folder.
+#
+#   svcmap_add_fuzzer(NAME ack_fuzzer SOURCES ack_fuzzer.cc LIBS svcmap_nft CORPUS corpus/ack)
+function(svcmap_add_fuzzer)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;CORPUS" "SOURCES;LIBS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_SOURCES OR NOT arg_CORPUS)
+    message(FATAL_ERROR "svcmap_add_fuzzer(${arg_NAME}): NAME, SOURCES and CORPUS are needed; "
+                        "not understood: '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  get_filename_component(corpus ${arg_CORPUS} ABSOLUTE)
+  if(NOT IS_DIRECTORY ${corpus})
+    message(FATAL_ERROR "${arg_NAME}: the corpus folder ${corpus} is missing")
+  endif()
+  add_executable(${arg_NAME} ${arg_SOURCES})
+  target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS})
+  if(SVCMAP_FUZZ)
+    set_target_properties(${arg_NAME} PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzzers)
+    target_link_options(${arg_NAME} PRIVATE -fsanitize=fuzzer)
+    add_dependencies(fuzzers ${arg_NAME})
+    # .ci/fuzz.sh finds the corpus here.
+    file(WRITE ${CMAKE_BINARY_DIR}/fuzzers/${arg_NAME}.corpus "${corpus}\n")
+    return()
+  endif()
+  target_sources(${arg_NAME} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/fuzz_replay_main.cc)
+  set_target_properties(${arg_NAME} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${arg_NAME} COMMAND ${arg_NAME} ${corpus})
+  _svcmap_register_test(${arg_NAME} ${arg_NAME} fuzz "" OFF)
+endfunction()
