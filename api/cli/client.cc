@@ -29,26 +29,21 @@ std::string ConnectProblem(const std::string& message) {
   return message.substr(std::max(colon + 2, last + kLast.size()));
 }
 
-grpc::ChannelArguments Arguments() {
+std::shared_ptr<grpc::Channel> NewChannel(const std::string& target) {
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(
-      -1);  // An Ack has a result per object; parts are the agent's choice.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // The agent is never behind $http_proxy.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // No backoff inherited from elsewhere.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-  return arguments;
+  arguments.SetMaxReceiveMessageSize(-1);                   // An Ack may have a result per object.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // No agent is behind $http_proxy.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // A new channel, a new connection.
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
 }
 
 }  // namespace
 
 class Client::Impl {
  public:
-  Impl(const std::string& target, milliseconds timeout)
-      : timeout_(timeout),
-        channel_(
-            grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), Arguments())),
-        stub_(v1::Control::NewStub(channel_)) {}
+  Impl(const std::string& target, milliseconds timeout) : target_(target), timeout_(timeout) {
+    Renew();
+  }
 
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(grpc::Status (v1::Control::Stub::*method)(grpc::ClientContext*,
@@ -108,8 +103,16 @@ class Client::Impl {
   milliseconds timeout() const { return timeout_; }
 
  private:
+  void Renew() {
+    channel_ = NewChannel(target_);
+    stub_ = v1::Control::NewStub(channel_);
+  }
+
   // Whether the connection stands. If not, the call that follows fails and says why.
   bool Connect(Clock::time_point deadline) {
+    // A channel that failed backs off, and then makes progress only while somebody waits in it, or
+    // every five seconds: one that polls the agent connects anew each time.
+    if (channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_TRANSIENT_FAILURE) Renew();
     for (;;) {
       const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
       if (state == GRPC_CHANNEL_READY) return true;
@@ -137,9 +140,10 @@ class Client::Impl {
     }
   }
 
+  const std::string target_;
   const milliseconds timeout_;
-  const std::shared_ptr<grpc::Channel> channel_;
-  const std::unique_ptr<v1::Control::Stub> stub_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Control::Stub> stub_;
 };
 
 Client::Client(const std::string& target, milliseconds timeout)

@@ -23,7 +23,7 @@ Exit codes:
   6  the kernel did not take the change; the agent holds it and keeps trying)";
 
 const char kApplyFooter[] =
-    R"(Reads Service, EndpointSlice, Node, ServiceCIDR and List manifests, several documents per file.
+    R"(Reads Service, EndpointSlice, Node, ServiceCIDR and List manifests, also several in one file.
 All objects go to the agent in one request and become visible to traffic at once. What cannot be
 read, and what the agent refuses, is reported and left out; exit code 1 then.
 
@@ -56,8 +56,8 @@ applied  what the kernel confirmed
 plan     the transaction that leads from applied to desired; empty when they are equal
 
 Examples:
-  svcmapctl dump applied | less
-  diff <(svcmapctl dump desired) <(svcmapctl dump applied))";
+  svcmapctl dump applied | grep shop/web
+  svcmapctl dump plan                        what is still to be written)";
 
 const char kWaitFooter[] = R"(serving     the agent has a complete state and keeps the kernel at it
 controller  a controller is connected

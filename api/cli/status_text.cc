@@ -17,7 +17,8 @@ void Line(std::string_view name, const std::string& value, std::string& page) {
 }
 
 std::string ControllerText(const v1::GetStatusResponse& status) {
-  if (!status.manifests_path().empty()) return "none, reads " + status.manifests_path();
+  if (!status.manifests_path().empty())
+    return "none, the state comes from manifests at " + status.manifests_path();
   if (!status.has_controller()) return "none connected";
   const v1::ControllerStatus& controller = status.controller();
   return absl::StrCat(controller.name(),

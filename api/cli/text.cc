@@ -54,7 +54,8 @@ std::string DurationText(std::chrono::milliseconds duration) {
 std::string DurationText(const google::protobuf::Duration& duration) {
   const double milliseconds =
       static_cast<double>(duration.seconds()) * 1e3 + duration.nanos() / 1e6;
-  if (milliseconds < 1000) return absl::StrFormat("%.3g ms", milliseconds);
+  if (milliseconds < 10) return absl::StrFormat("%.2f ms", milliseconds);
+  if (milliseconds < 1000) return absl::StrFormat("%.1f ms", milliseconds);
   return absl::StrFormat("%.1f s", milliseconds / 1e3);
 }
 

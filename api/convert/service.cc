@@ -201,6 +201,27 @@ void CheckPolicies(const v1::ServiceSpec& spec, Report& report) {
   }
 }
 
+// What the Service asks for and this version does not do yet: said aloud, above all where the
+// Service is more open than it asks to be.
+void WarnNotSupported(const v1::ServiceSpec& spec, Report& report) {
+  if (spec.load_balancer_source_ranges_size() > 0) {
+    report.Warn("spec.loadBalancerSourceRanges", "",
+                "is not supported by this version; its LoadBalancer IPs are open to every source");
+  }
+  if (spec.external_traffic_policy() == "Local") {
+    report.Warn("spec.externalTrafficPolicy", Quote("Local"),
+                "is not supported by this version; it is treated as Cluster");
+  }
+  if (spec.internal_traffic_policy() == "Local") {
+    report.Warn("spec.internalTrafficPolicy", Quote("Local"),
+                "is not supported by this version; it is treated as Cluster");
+  }
+  if (spec.session_affinity() == "ClientIP") {
+    report.Warn("spec.sessionAffinity", Quote("ClientIP"),
+                "is not supported by this version; it is treated as None");
+  }
+}
+
 }  // namespace
 
 Converted<proxy::Service> ConvertService(const v1::Service& message, const ConvertContext&) {
@@ -215,6 +236,7 @@ Converted<proxy::Service> ConvertService(const v1::Service& message, const Conve
     ConvertServicePorts(message.spec(), *service, report);
     ConvertExternalIps(message.spec(), *service, report);
     ConvertLoadBalancerIps(message.status(), *service, report);
+    WarnNotSupported(message.spec(), report);
   }
   if (!report.refused()) service->message = Serialize(message);
   return Finish(std::move(service), report);

@@ -7,6 +7,7 @@
 #include "api/daemon/manifests_source.h"
 #include "api/daemon/options.h"
 #include "api/daemon/server.h"
+#include "api/preflight/preflight.h"
 #include "nft/netlink/address_monitor.h"
 #include "nft/netlink/watched_kernel.h"
 #include "proxy/reconcile/loop.h"
@@ -76,6 +77,10 @@ int Run(const DaemonOptions& options) {
   const nft::TableSpecs tables = {proxy::MakeTable(Family::kIpv4, options.ruleset),
                                   proxy::MakeTable(Family::kIpv6, options.ruleset)};
   if (options.cleanup) return CleanUp(tables);
+
+  const absl::StatusOr<std::vector<Warning>> warnings = Preflight(tables);
+  if (!warnings.ok()) return Fail(warnings.status());
+  for (const Warning& warning : *warnings) spdlog::warn("{}", warning.ToString());
 
   // The kernel tells of foreign changes before there is a loop to repair them; those are covered by
   // the first write.

@@ -46,10 +46,7 @@ absl::StatusOr<std::unique_ptr<ManifestsSource>> ManifestsSource::Start(std::str
 }
 
 ManifestsSource::ManifestsSource(std::string path, Intake& intake, UniqueFd events, UniqueFd stop)
-    : path_(std::move(path)),
-      intake_(intake),
-      events_(std::move(events)),
-      stop_(std::move(stop)) {}
+    : path_(std::move(path)), intake_(intake), events_(std::move(events)), stop_(std::move(stop)) {}
 
 ManifestsSource::~ManifestsSource() {
   const uint64_t one = 1;

@@ -16,8 +16,8 @@ namespace svcmap::api {
 
 class Server {
  public:
-  // `listen` as in DaemonOptions. Unix sockets are made with mode 0600; one that a dead process left
-  // is replaced, one that answers is an error.
+  // `listen` as in DaemonOptions. Unix sockets are made with mode 0600; one that a dead process
+  // left is replaced, one that answers is an error.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const std::vector<std::string>& listen,
                                                        bool insecure, const PushLimits& limits,
                                                        ControlService& service);

@@ -113,9 +113,9 @@ grpc::Status ControlService::SubmitAndWait(
   if (const grpc::Status refused = RefusedByManifests(); !refused.ok()) return refused;
   auto answer = std::make_shared<std::promise<proxy::BatchResult>>();
   std::future<proxy::BatchResult> result = answer->get_future();
-  const absl::Status submitted = intake_.Submit(
-      proxy::Batch::Mark::kNone, size, convert,
-      [answer](proxy::BatchResult result) { answer->set_value(std::move(result)); });
+  const absl::Status submitted =
+      intake_.Submit(proxy::Batch::Mark::kNone, size, convert,
+                     [answer](proxy::BatchResult result) { answer->set_value(std::move(result)); });
   if (!submitted.ok()) return ToGrpc(submitted);
   *ack = ToAck(0, result.get());
   return grpc::Status::OK;

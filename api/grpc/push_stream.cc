@@ -148,8 +148,8 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
       number = request_.batch().number();
     }
     if (number <= last_number_) {
-      return {grpc::INVALID_ARGUMENT, "batch number " + std::to_string(number) + " does not follow " +
-                                          std::to_string(last_number_)};
+      return {grpc::INVALID_ARGUMENT, "batch number " + std::to_string(number) +
+                                          " does not follow " + std::to_string(last_number_)};
     }
     last_number_ = number;
     {
@@ -254,8 +254,10 @@ std::optional<PushHolder::Controller> PushHolder::current() const {
   return controller_;
 }
 
-grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* NewPushStream(
-    Intake& intake, PushHolder& holder, const PushLimits& limits, v1::Opened opened) {
+grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* NewPushStream(Intake& intake,
+                                                                          PushHolder& holder,
+                                                                          const PushLimits& limits,
+                                                                          v1::Opened opened) {
   const auto stream = std::make_shared<PushStream>(intake, holder, limits, std::move(opened));
   stream->Start();
   return stream.get();

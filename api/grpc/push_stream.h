@@ -1,6 +1,6 @@
-// One controller's stream: reads its messages in order, answers each batch when the loop has. Nothing
-// here waits: reading stops while too many batches are unanswered, so a controller that floods or does
-// not read costs bounded memory and no thread.
+// One controller's stream: reads its messages in order, answers each batch when the loop has.
+// Nothing here waits: reading stops while too many batches are unanswered, so a controller that
+// floods or does not read costs bounded memory and no thread.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>
@@ -48,7 +48,9 @@ class PushHolder {
 };
 
 // Deletes itself when the stream is over and the last batch is answered.
-grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* NewPushStream(
-    Intake& intake, PushHolder& holder, const PushLimits& limits, v1::Opened opened);
+grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* NewPushStream(Intake& intake,
+                                                                          PushHolder& holder,
+                                                                          const PushLimits& limits,
+                                                                          v1::Opened opened);
 
 }  // namespace svcmap::api

@@ -37,10 +37,10 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
   response.set_pending_changes(status.pending_services);
   response.set_last_error(status.last_error);
   response.set_repairs(status.repairs);
-  for (const auto& [kind, count] : {std::pair{v1::KIND_SERVICE, status.services},
-                                    std::pair{v1::KIND_ENDPOINT_SLICE, status.slices},
-                                    std::pair{v1::KIND_NODE, status.nodes},
-                                    std::pair{v1::KIND_SERVICE_CIDR, status.service_cidrs}}) {
+  for (const auto& [kind, count] :
+       {std::pair{v1::KIND_SERVICE, status.services},
+        std::pair{v1::KIND_ENDPOINT_SLICE, status.slices}, std::pair{v1::KIND_NODE, status.nodes},
+        std::pair{v1::KIND_SERVICE_CIDR, status.service_cidrs}}) {
     v1::KindCount* object = response.add_objects();
     object->set_kind(kind);
     object->set_count(count);

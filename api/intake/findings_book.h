@@ -1,5 +1,5 @@
-// What we have to say about objects, by object: refusals and warnings, until the object is sent again
-// in order or removed. For svcmapctl status; bounded. Any thread.
+// What we have to say about objects, by object: refusals and warnings, until the object is sent
+// again in order or removed. For svcmapctl status; bounded. Any thread.
 #pragma once
 
 #include <cstdint>

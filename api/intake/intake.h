@@ -1,6 +1,6 @@
-// The one way in: whatever a controller, svcmapctl or a manifest says goes through here, is checked,
-// and becomes a batch of the reconcile loop. Refused objects are reported and logged; the others go
-// on. Any thread.
+// The one way in: whatever a controller, svcmapctl or a manifest says goes through here, is
+// checked, and becomes a batch of the reconcile loop. Refused objects are reported and logged; the
+// others go on. Any thread.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,8 @@ class Intake {
 
   Intake(proxy::Loop& loop, ConvertContext context) : loop_(loop), context_(std::move(context)) {}
 
-  // INVALID_ARGUMENT, with nothing taken, for a change that says nothing this agent knows; `done` is
-  // not called then. `size` and `convert(i)` stand for a repeated field.
+  // INVALID_ARGUMENT, with nothing taken, for a change that says nothing this agent knows; `done`
+  // is not called then. `size` and `convert(i)` stand for a repeated field.
   absl::Status Submit(proxy::Batch::Mark mark, int size,
                       const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
                       Done done);

@@ -129,6 +129,9 @@ class Reader {
                     .reason = std::move(error->reason)});
     }
     if (known->namespaced) DefaultNamespace(object.object);
+    if (object.object.has_endpoint_slice()) {
+      DefaultPortNames(*object.object.mutable_endpoint_slice());
+    }
     object.source = source_;
     object.document = document_;
     object.line = node.line;
@@ -141,6 +144,13 @@ class Reader {
                                    ? object.mutable_service()->mutable_metadata()
                                    : object.mutable_endpoint_slice()->mutable_metadata();
     if (metadata->namespace_().empty()) metadata->set_namespace_("default");
+  }
+
+  // As the API server does, which a manifest has not met yet.
+  static void DefaultPortNames(v1::EndpointSlice& slice) {
+    for (v1::EndpointPort& port : *slice.mutable_ports()) {
+      if (!port.has_name()) port.set_name("");
+    }
   }
 
   std::string source_;

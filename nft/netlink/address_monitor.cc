@@ -11,6 +11,7 @@
 
 #include "nft/base/status.h"
 #include "nft/netlink/attributes.h"
+#include "nft/netlink/messages.h"
 
 namespace svcmap::nft {
 namespace {
@@ -106,9 +107,7 @@ absl::StatusOr<std::vector<IpAddress>> AddressMonitor::Read() {
       const auto datagram = requests_.Receive(kAnswerTimeout);
       if (!datagram.ok()) return datagram.status();
       if (datagram->empty()) return ErrnoStatus(ETIMEDOUT, "read the interface addresses");
-      int left = static_cast<int>(datagram->size());
-      const auto* message = reinterpret_cast<const nlmsghdr*>(datagram->data());
-      for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
+      for (const nlmsghdr* message : Messages(*datagram)) {
         if (message->nlmsg_seq != request->nlmsg_seq) continue;
         interrupted |= (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
         done |= message->nlmsg_type == NLMSG_DONE || message->nlmsg_type == NLMSG_ERROR;

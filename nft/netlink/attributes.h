@@ -37,7 +37,7 @@ class Attributes {
   // Those of a message behind `offset` bytes of its payload.
   Attributes(const nlmsghdr* message, size_t offset)
       : begin_(static_cast<const char*>(mnl_nlmsg_get_payload_offset(message, offset))),
-        end_(static_cast<const char*>(mnl_nlmsg_get_payload_tail(message))) {}
+        end_(reinterpret_cast<const char*>(message) + message->nlmsg_len) {}
 
   // Those inside another one.
   explicit Attributes(const nlattr* nest)

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "nft/base/status.h"
+#include "nft/netlink/messages.h"
 
 namespace svcmap::nft {
 namespace {
@@ -30,9 +31,7 @@ absl::Status DumpOnce(Socket& socket, const nlmsghdr* request,
     const auto datagram = socket.Receive(kAnswerTimeout);
     if (!datagram.ok()) return datagram.status();
     if (datagram->empty()) return ErrnoStatus(ETIMEDOUT, "wait for an answer of netlink");
-    int left = static_cast<int>(datagram->size());
-    const auto* message = reinterpret_cast<const nlmsghdr*>(datagram->data());
-    for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
+    for (const nlmsghdr* message : Messages(*datagram)) {
       if (message->nlmsg_seq != request->nlmsg_seq) continue;
       interrupted |= (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
       if (message->nlmsg_type == NLMSG_ERROR || message->nlmsg_type == NLMSG_DONE) {

@@ -11,6 +11,7 @@
 
 #include "nft/base/status.h"
 #include "nft/netlink/attributes.h"
+#include "nft/netlink/messages.h"
 
 namespace svcmap::nft {
 namespace {
@@ -122,9 +123,7 @@ void Monitor::Run() {
 }
 
 void Monitor::Read(std::span<const uint8_t> datagram) {
-  int left = static_cast<int>(datagram.size());
-  const auto* message = reinterpret_cast<const nlmsghdr*>(datagram.data());
-  for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
+  for (const nlmsghdr* message : Messages(datagram)) {
     if (message->nlmsg_pid == own_port_id_ ||
         mnl_nlmsg_get_payload_len(message) < sizeof(nfgenmsg)) {
       continue;

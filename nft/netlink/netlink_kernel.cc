@@ -1,5 +1,6 @@
 #include "nft/netlink/netlink_kernel.h"
 
+#include <libnftnl/common.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -10,6 +11,7 @@
 #include "nft/base/status.h"
 #include "nft/netlink/attributes.h"
 #include "nft/netlink/element_reader.h"
+#include "nft/netlink/messages.h"
 
 namespace svcmap::nft {
 namespace {
@@ -113,9 +115,7 @@ ApplyResult NetlinkKernel::AwaitVerdict(const Batch& batch) {
       break;
     }
     if (datagram->empty()) break;
-    int left = static_cast<int>(datagram->size());
-    const auto* message = reinterpret_cast<const nlmsghdr*>(datagram->data());
-    for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
+    for (const nlmsghdr* message : Messages(*datagram)) {
       const uint32_t age = message->nlmsg_seq - batch.first_sequence();
       if (message->nlmsg_type != NLMSG_ERROR ||
           age >= batch.next_sequence() - batch.first_sequence()) {
@@ -166,9 +166,7 @@ absl::Status NetlinkKernel::Request(const nlmsghdr* request,
     const absl::StatusOr<std::span<const uint8_t>> datagram = socket_.Receive(kAnswerTimeout);
     if (!datagram.ok()) return datagram.status();
     if (datagram->empty()) return ErrnoStatus(ETIMEDOUT, "wait for an answer of nf_tables");
-    int left = static_cast<int>(datagram->size());
-    const auto* message = reinterpret_cast<const nlmsghdr*>(datagram->data());
-    for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
+    for (const nlmsghdr* message : Messages(*datagram)) {
       if (message->nlmsg_seq != request->nlmsg_seq) continue;
       interrupted |= (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
       if (message->nlmsg_type == NLMSG_ERROR) {
@@ -202,9 +200,11 @@ absl::StatusOr<std::vector<Element>> NetlinkKernel::ReadSet(SetRef set) {
   const TableSpec& table = tables_[Index(set.family)];
   absl::Status status;
   // Dumps of elements never carry NLM_F_DUMP_INTR (Linux 6.18): only the generation id tells
-  // whether a commit came between two parts of one.
+  // whether a commit came between two parts of one. It moves when a commit starts; each part skips
+  // as many elements as were sent, so those that another batch is still putting in or taking out
+  // would make it skip too few or too many: no batch may be under way at either end.
   for (int attempt = 0; attempt < kMaxDumpAttempts; ++attempt) {
-    const absl::StatusOr<uint32_t> before = Generation();
+    const absl::StatusOr<uint32_t> before = SettledGeneration();
     if (!before.ok()) return before.status();
     alignas(nlmsghdr) uint8_t buffer[512];
     nlmsghdr* request = PrepareRequest(buffer, NFT_MSG_GETSETELEM, set.family, NLM_F_DUMP);
@@ -213,7 +213,7 @@ absl::StatusOr<std::vector<Element>> NetlinkKernel::ReadSet(SetRef set) {
     std::vector<Element> elements;
     status = Request(request, [&](const nlmsghdr* message) { ReadElements(message, elements); });
     if (status.ok()) {
-      const absl::StatusOr<uint32_t> after = Generation();
+      const absl::StatusOr<uint32_t> after = SettledGeneration();
       if (!after.ok()) return after.status();
       if (*after == *before) return elements;
       status = absl::UnavailableError("a commit disturbed the dump");
@@ -244,6 +244,18 @@ absl::StatusOr<std::optional<Element>> NetlinkKernel::ReadElement(SetRef set,
   if (!status.ok()) return Annotate(status, "read from " + table.sets[set.set].name);
   if (elements.empty()) return std::optional<Element>();
   return std::optional<Element>(std::move(elements.front()));
+}
+
+// An empty batch changes nothing, but waits for its turn: the kernel works it off before send
+// returns.
+absl::StatusOr<uint32_t> NetlinkKernel::SettledGeneration() {
+  alignas(nlmsghdr) char buffer[128];
+  const nlmsghdr* begin = nftnl_batch_begin(buffer, sequence_++);
+  const nlmsghdr* end = nftnl_batch_end(buffer + begin->nlmsg_len, sequence_++);
+  const absl::Status sent = socket_.Send(
+      {reinterpret_cast<const uint8_t*>(buffer), size_t{begin->nlmsg_len} + end->nlmsg_len});
+  if (!sent.ok()) return sent;
+  return Generation();
 }
 
 absl::StatusOr<uint32_t> NetlinkKernel::Generation() {

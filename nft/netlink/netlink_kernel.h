@@ -31,6 +31,9 @@ class NetlinkKernel final : public Kernel {
 
   ApplyResult AwaitVerdict(const Batch& batch);
 
+  // The generation id at a moment when no batch is under way.
+  absl::StatusOr<uint32_t> SettledGeneration();
+
   // Sends one request and calls on_message for each answer until the acknowledgement or the end of
   // the dump. kUnavailable when a dump was disturbed by a commit.
   absl::Status Request(const nlmsghdr* request,

@@ -11,6 +11,7 @@
 
 #include "nft/base/status.h"
 #include "nft/netlink/batch.h"
+#include "nft/netlink/messages.h"
 #include "nft/netlink/socket.h"
 
 namespace svcmap::nft {
@@ -100,9 +101,7 @@ absl::StatusOr<std::optional<Refusal>> Prober::AwaitVerdict(const Batch& batch) 
       if (refusal) return refusal;
       return ErrnoStatus(ETIMEDOUT, "wait for nf_tables' answer to the probe");
     }
-    int left = static_cast<int>(datagram->size());
-    const auto* message = reinterpret_cast<const nlmsghdr*>(datagram->data());
-    for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
+    for (const nlmsghdr* message : Messages(*datagram)) {
       const uint32_t sequence = message->nlmsg_seq;
       const bool ours =
           sequence - batch.first_sequence() < batch.next_sequence() - batch.first_sequence();

@@ -22,6 +22,8 @@ using ::svcmap::testing::Address;
 using ::svcmap::testing::ServiceRow;
 
 constexpr uint32_t kCount = 4000;  // Some 15 messages of a dump.
+constexpr auto kPause =
+    std::chrono::milliseconds(5);  // Between commits, so that some dumps succeed.
 constexpr auto kDuration = std::chrono::milliseconds(1500);
 constexpr SetRef kSet = {Family::kIpv4, proxy::kServiceIps};
 
@@ -56,6 +58,7 @@ class DumpConsistencyTest : public ::testing::Test {
         replace(transaction, state);
         const ApplyResult result = writer_->Apply(transaction);
         EXPECT_EQ(result.outcome, ApplyOutcome::kCommitted) << result.error;
+        std::this_thread::sleep_for(kPause);
       }
     });
     int reads = 0;

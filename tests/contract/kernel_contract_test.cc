@@ -677,6 +677,16 @@ TEST_P(KernelContract, ABatchThatChangesNothingAddsNothingToTheGeneration) {
   EXPECT_EQ(Generation(), generation);
 }
 
+TEST_P(KernelContract, ReadingAddsNothingToTheGeneration) {
+  CreateTable();
+  Add({ServiceRow(family(), 1)});
+  const uint32_t generation = Generation();
+  EXPECT_EQ(Read(proxy::kServiceIps).size(), 1u);
+  EXPECT_NE(ReadOne(ServiceRow(family(), 1)), std::nullopt);
+  EXPECT_TRUE(HasTable(family()));
+  EXPECT_EQ(Generation(), generation);
+}
+
 TEST_P(KernelContract, ARejectedBatchDoesNotSpoilTheNextOne) {
   CreateTable();
   for (uint32_t i = 0; i < 20; ++i) {

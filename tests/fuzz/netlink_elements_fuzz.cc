@@ -1,7 +1,5 @@
 // ReadElements on arbitrary bytes: what a dump or a notification could hold at worst. The socket
 // layer hands over messages that mnl_nlmsg_ok accepts, so that is checked first, as it does.
-#include <libmnl/libmnl.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "nft/netlink/element_reader.h"
+#include "nft/netlink/messages.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 1 << 20) return 0;
@@ -16,9 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::unique_ptr<uint8_t[]> bytes(new uint8_t[size]);
   std::memcpy(bytes.get(), data, size);
   std::vector<svcmap::nft::Element> elements;
-  int left = static_cast<int>(size);
-  const auto* message = reinterpret_cast<const nlmsghdr*>(bytes.get());
-  for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
+  for (const nlmsghdr* message : svcmap::nft::Messages({bytes.get(), size})) {
     svcmap::nft::ReadElements(message, elements);
   }
   for (const svcmap::nft::Element& element : elements) {

@@ -3,6 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include "api/cli/target.h"
 
 namespace svcmap::api {
@@ -171,6 +177,22 @@ TEST(CommandLineTest, HelpHasExamplesAndExitCodes) {
     EXPECT_THAT(Help({command, "--help"}), HasSubstr("Examples:\n")) << command;
   }
   EXPECT_TRUE(Help({"--version"}).starts_with("svcmapctl "));
+}
+
+// Every "  3  cannot reach ..." of the help is a row of the manual.
+TEST(CommandLineTest, TheManualListsTheSameExitCodes) {
+  std::ifstream file("docs/svcmapctl.md");
+  const std::string manual{std::istreambuf_iterator<char>(file), {}};
+  ASSERT_FALSE(manual.empty()) << "runs at the top of the source";
+  const std::string help = Help({"--help"});
+  std::istringstream codes(help.substr(help.find("Exit codes:\n")));
+  int count = 0;
+  for (std::string line; std::getline(codes, line);) {
+    if (line.size() < 6 || line[0] != ' ') continue;
+    EXPECT_THAT(manual, HasSubstr("| " + line.substr(2, 1) + " | " + line.substr(5) + " |"));
+    ++count;
+  }
+  EXPECT_EQ(count, 7);
 }
 
 }  // namespace

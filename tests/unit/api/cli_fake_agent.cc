@@ -121,7 +121,7 @@ class FakeAgent::Service : public v1::Control::Service {
   std::unique_ptr<grpc::Server> server_;
 };
 
-FakeAgent::FakeAgent(FakeAnswers answers, int max_bytes, std::string socket)
+FakeAgent::FakeAgent(FakeAnswers answers, int max_bytes, const std::string& socket)
     : address_("unix://" + (socket.empty() ? FreshSocketPath() : socket)),
       service_(std::make_unique<Service>(std::move(answers), max_bytes, address_)) {}
 

@@ -31,7 +31,7 @@ struct SeenRequests {
 class FakeAgent {
  public:
   // `max_bytes` of a request, as the real agent's limit; -1: any.
-  explicit FakeAgent(FakeAnswers answers, int max_bytes = -1, std::string socket = "");
+  explicit FakeAgent(FakeAnswers answers, int max_bytes = -1, const std::string& socket = "");
   ~FakeAgent();
 
   const std::string& address() const { return address_; }

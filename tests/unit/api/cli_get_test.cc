@@ -50,13 +50,14 @@ TEST(CliGetTest, ServicesAsATable) {
   const CtlResult result = Ctl(agent, {"get", "svc", "-n", "shop"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.out,
-            // clang-format off
-      "NAMESPACE   NAME       TYPE           CLUSTER-IP            EXTERNAL-IP                                PORT(S)\n"
-      "shop        web        LoadBalancer   10.96.0.10,fd00::10   198.51.100.7,lb\\x1b[1m.example,192.0.2.1   80:30080/TCP,53/UDP\n"
-      "shop        pending    LoadBalancer   10.96.0.11            <pending>                                  80/TCP\n"
-      "a           headless   ClusterIP      None                  <none>                                     <none>\n"
-            // clang-format on
-  );
+            "NAMESPACE   NAME       TYPE           CLUSTER-IP            "
+            "EXTERNAL-IP                                PORT(S)\n"
+            "shop        web        LoadBalancer   10.96.0.10,fd00::10   "
+            "198.51.100.7,lb\\x1b[1m.example,192.0.2.1   80:30080/TCP,53/UDP\n"
+            "shop        pending    LoadBalancer   10.96.0.11            "
+            "<pending>                                  80/TCP\n"
+            "a           headless   ClusterIP      None                  "
+            "<none>                                     <none>\n");
   EXPECT_EQ(result.err, "");
   ASSERT_THAT(agent.seen().list, SizeIs(1));
   EXPECT_EQ(agent.seen().list[0].ShortDebugString(), "kind: KIND_SERVICE namespace: \"shop\"");
@@ -69,7 +70,11 @@ kind: EndpointSlice
 metadata: {namespace: shop, name: web-1, labels: {kubernetes.io/service-name: web}}
 addressType: IPv4
 ports: [{name: "", port: 8080}]
-endpoints: [{addresses: [10.1.0.1]}, {addresses: [10.1.0.2]}, {addresses: []}, {addresses: [10.1.0.4]}]
+endpoints:
+- {addresses: [10.1.0.1]}
+- {addresses: [10.1.0.2]}
+- {addresses: []}
+- {addresses: [10.1.0.4]}
 )")};
   EXPECT_EQ(
       Ctl(FakeAgent(answers), {"get", "eps"}).out,

@@ -51,7 +51,7 @@ TEST(CliApplyTest, TellsEachObjectAndTheCommit) {
   EXPECT_EQ(result.out,
             "service/shop/web applied\n"
             "node/n1 applied\n"
-            "revision 12, committed in 0.412 ms after waiting 0.051 ms\n");
+            "revision 12, committed in 0.41 ms after waiting 0.05 ms\n");
   EXPECT_EQ(result.err, "");
   ASSERT_THAT(agent.seen().apply, SizeIs(1));  // One request: atomic.
   EXPECT_EQ(agent.seen().apply[0].objects(0).service().spec().ports(0).port(), 80);

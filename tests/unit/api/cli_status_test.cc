@@ -68,7 +68,7 @@ TEST(CliStatusTest, Text) {
             "Last error   ENOSPC\\nagain\n"
             "Controller   svcmap-kube (pod-1), connected since 2023-11-14T22:13:20Z, sending a "
             "snapshot\n"
-            "Last commit  2023-11-14T22:13:21Z, 9 elements in 0.412 ms\n"
+            "Last commit  2023-11-14T22:13:21Z, 9 elements in 0.41 ms\n"
             "Pending      3 changed objects\n"
             "Objects      1 service, 2 nodes\n"
             "Refused      1 object\n"

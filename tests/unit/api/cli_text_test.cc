@@ -42,7 +42,7 @@ TEST(TextTest, DurationsNeedAUnitAndABound) {
 TEST(TextTest, NumbersForPeople) {
   google::protobuf::Duration duration;
   duration.set_nanos(412'345);
-  EXPECT_EQ(DurationText(duration), "0.412 ms");
+  EXPECT_EQ(DurationText(duration), "0.41 ms");
   duration.set_seconds(12);
   EXPECT_EQ(DurationText(duration), "12.0 s");
   EXPECT_EQ(DurationText(std::chrono::milliseconds(90'000)), "1m30s");

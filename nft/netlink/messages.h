@@ -1,0 +1,44 @@
+// Walks the netlink messages of one datagram with a range-for. Stops at the first message that does
+// not fit into what is left; libmnl's own walk takes a length of 2 GiB and more for a fitting one
+// and leaves the buffer (1.0.4, found by tests/fuzz).
+#pragma once
+
+#include <libmnl/libmnl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace svcmap::nft {
+
+class Messages {
+ public:
+  class Iterator {
+   public:
+    explicit Iterator(std::span<const uint8_t> left) : left_(left) {}
+    const nlmsghdr* operator*() const { return reinterpret_cast<const nlmsghdr*>(left_.data()); }
+    Iterator& operator++() {
+      const size_t size = MNL_ALIGN(size_t{(**this)->nlmsg_len});
+      left_ = left_.subspan(size < left_.size() ? size : left_.size());
+      return *this;
+    }
+    bool operator!=(std::nullptr_t) const {
+      if (left_.size() < sizeof(nlmsghdr)) return false;
+      const size_t size = (**this)->nlmsg_len;
+      return size >= sizeof(nlmsghdr) && size <= left_.size();
+    }
+
+   private:
+    std::span<const uint8_t> left_;
+  };
+
+  explicit Messages(std::span<const uint8_t> datagram) : datagram_(datagram) {}
+
+  Iterator begin() const { return Iterator(datagram_); }
+  static std::nullptr_t end() { return nullptr; }
+
+ private:
+  std::span<const uint8_t> datagram_;
+};
+
+}  // namespace svcmap::nft

@@ -1,0 +1,136 @@
+#include "tests/bench/agent_under_test.h"
+
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "svcmap/v1/control.grpc.pb.h"
+#include "tests/support/netns.h"
+#include "tests/support/process.h"
+
+namespace svcmap::bench {
+namespace {
+
+using testing::ChildProcess;
+using testing::NetNs;
+
+constexpr std::chrono::seconds kStartTimeout{10};
+
+// "VmRSS:   1234 kB" and the like; 0 if it is not there.
+int64_t ReadKib(const std::string& path, const std::string& name) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(name + ":")) return std::stoll(line.substr(name.size() + 1));
+  }
+  return 0;
+}
+
+class Agent final : public AgentUnderTest {
+ public:
+  Agent(NetNs netns, std::string folder) : netns_(std::move(netns)), folder_(std::move(folder)) {}
+
+  ~Agent() override {
+    if (stream_) {
+      context_.TryCancel();
+      stream_->Finish();
+    }
+    if (process_) {
+      static_cast<void>(process_->Signal(SIGTERM));
+      process_->Wait(std::chrono::seconds(10));
+    }
+    unlink(Socket().c_str());
+    rmdir(folder_.c_str());
+  }
+
+  absl::Status Begin(const std::string& program) {
+    auto process = ChildProcess::Start(
+        {.argv = {program, "--listen", "unix://" + Socket(), "--node-name", "node-0"},
+         .netns = &netns_});
+    if (!process.ok()) return process.status();
+    process_ = *std::move(process);
+    channel_ = grpc::CreateChannel("unix:" + Socket(), grpc::InsecureChannelCredentials());
+    if (!channel_->WaitForConnected(std::chrono::system_clock::now() + kStartTimeout)) {
+      return absl::UnavailableError(program + " does not answer: " + process_->err());
+    }
+    stub_ = v1::Control::NewStub(channel_);
+    stream_ = stub_->Push(&context_);
+    v1::PushRequest open;
+    open.mutable_open()->set_name("svcmap-bench");
+    open.mutable_open()->set_protocol_version(1);
+    v1::PushResponse opened;
+    if (!stream_->Write(open) || !stream_->Read(&opened) || !opened.has_opened()) {
+      return absl::UnavailableError(program + " does not open a stream: " + process_->err());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Send(const v1::PushRequest& request) override {
+    if (stream_->Write(request)) return absl::OkStatus();
+    return absl::UnavailableError("the stream broke: " + process_->err());
+  }
+
+  absl::StatusOr<v1::Ack> Await(uint64_t number) override {
+    v1::PushResponse response;
+    while (stream_->Read(&response)) {
+      if (!response.has_ack()) continue;
+      const v1::Ack& ack = response.ack();
+      if (ack.outcome() == v1::FAILED) return absl::InternalError(ack.error());
+      if (ack.results_size() > 0) return absl::InternalError(ack.results(0).message());
+      if (ack.number() >= number) return ack;
+    }
+    return absl::UnavailableError("the stream broke: " + process_->err());
+  }
+
+  ProcessMemory Memory() const override {
+    const std::string status = "/proc/" + std::to_string(process_->pid()) + "/status";
+    return {ReadKib(status, "VmRSS"), ReadKib(status, "VmHWM")};
+  }
+
+  double CpuSeconds() const override {
+    std::ifstream file("/proc/" + std::to_string(process_->pid()) + "/stat");
+    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    std::istringstream fields(text.substr(text.rfind(')') + 1));
+    std::string skipped;
+    for (int i = 0; i < 11; ++i) fields >> skipped;  // Up to utime, the 14th field.
+    double user = 0;
+    double system = 0;
+    fields >> user >> system;
+    return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+
+ private:
+  std::string Socket() const { return folder_ + "/svcmap.sock"; }
+
+  NetNs netns_;
+  std::string folder_;
+  std::unique_ptr<ChildProcess> process_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Control::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::PushRequest, v1::PushResponse>> stream_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AgentUnderTest>> AgentUnderTest::Start(const std::string& program) {
+  absl::StatusOr<NetNs> netns = NetNs::Create();
+  if (!netns.ok()) return netns.status();
+  char folder[] = "/tmp/svcmap-bench-XXXXXX";
+  if (mkdtemp(folder) == nullptr) return absl::InternalError("cannot make a folder in /tmp");
+  auto agent = std::make_unique<Agent>(*std::move(netns), folder);
+  if (const absl::Status begun = agent->Begin(program); !begun.ok()) return begun;
+  return agent;
+}
+
+int64_t KernelMemoryKib() {
+  int64_t total = 0;
+  for (const char* name : {"Slab", "VmallocUsed", "Percpu"}) {
+    total += ReadKib("/proc/meminfo", name);
+  }
+  return total;
+}
+
+}  // namespace svcmap::bench

@@ -1,0 +1,168 @@
+// What a change does to the connections that come after it, and that it leaves those before alone.
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "tests/netns/service_world.h"
+#include "tests/support/transfer.h"
+
+namespace svcmap::testing {
+namespace {
+
+const Address kWeb = ClusterIp(10);
+
+class ChangeTest : public ServiceFlowTest {
+ protected:
+  // Who answers in 40 attempts: each of two endpoints is missed with a probability below 1e-12.
+  std::set<std::string> Answering(const Address& address, uint16_t port = 80) {
+    const Tally tally = AskMany(pod_b().netns(), To(address, port), 40);
+    EXPECT_EQ(tally.answered, 40) << tally.ToString();
+    std::set<std::string> names;
+    for (const auto& [name, count] : tally.by_server) names.insert(name);
+    return names;
+  }
+  using Names = std::set<std::string>;
+};
+INSTANTIATE_FLOWS(ChangeTest);
+
+TEST_P(ChangeTest, EndpointsComeGoAndAreReplaced) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  const std::vector<std::pair<std::vector<const Host*>, Names>> steps = {
+      {{&pod_a()}, {"pod-a"}},
+      {{&pod_a(), &remote_pod()}, {"pod-a", "remote-pod"}},
+      {{&remote_pod()}, {"remote-pod"}},
+      {{&pod_a()}, {"pod-a"}},
+      {{&remote_pod(), &pod_a()}, {"pod-a", "remote-pod"}}};
+  for (const auto& [hosts, names] : steps) {
+    ASSERT_OK(agent().Apply(WebSlices("shop/web", hosts)));
+    ASSERT_OK(FlushConntrack(node().netns()));
+    EXPECT_EQ(Answering(kWeb), names);
+  }
+}
+
+TEST_P(ChangeTest, S28_TheSliceMayComeBeforeItsService) {
+  ASSERT_OK(agent().Apply(WebSlices("shop/web", {&pod_a()})));
+  EXPECT_NO_ANSWER(Ask(pod_b(), InVain(kWeb)));
+  ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
+  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb)), "pod-a", At(pod_b()));
+}
+
+TEST_P(ChangeTest, S33_TerminatingEndpointsServeOnlyWhereNoneIsReady) {
+  ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
+  const auto slice = [&] {
+    ASlice slice("shop/web");
+    return slice.Port(ProtocolName(protocol()), kPodPort, protocol());
+  };
+  ASSERT_OK(agent().Apply({slice().Endpoint(At(pod_a())).Endpoint(At(remote_pod())).Terminating()}));
+  EXPECT_EQ(Answering(kWeb), Names{"pod-a"});
+  ASSERT_OK(agent().Apply(
+      {slice().Endpoint(At(pod_a())).Terminating().Endpoint(At(remote_pod())).Terminating()}));
+  ASSERT_OK(FlushConntrack(node().netns()));
+  EXPECT_EQ(Answering(kWeb), (Names{"pod-a", "remote-pod"}));
+  // S-46, S-48: neither serves.
+  ASSERT_OK(agent().Apply(
+      {slice().Endpoint(At(pod_a())).Terminating(false).Endpoint(At(remote_pod())).NotReady()}));
+  ASSERT_OK(FlushConntrack(node().netns()));
+  EXPECT_REJECTED(Ask(pod_b(), To(kWeb)));
+}
+
+// S-157..S-161: ports are matched by name and protocol, numbers do not count.
+TEST_P(ChangeTest, S157_PortsAreMatchedByNameAndProtocol) {
+  const Address other = ClusterIp(11);
+  AService service("shop/web");
+  service.ClusterIps(kWeb.v4, kWeb.v6)
+      .Port("http", 80, protocol())
+      .Port("https", 443, protocol())
+      .Port("dns-tcp", 53, Protocol::kTcp)
+      .Port("dns-udp", 53, Protocol::kUdp)
+      .Port("dns-sctp", 53, Protocol::kSctp);
+  AService second("shop/second");
+  second.ClusterIps(other.v4, other.v6).Port("http", 80, protocol());
+  const auto fill = [&](ASlice slice) {
+    return slice.Endpoint(At(pod_a()), kAgentNode)
+        .Port("http", 9080, protocol())
+        .Port("https", 9443, protocol())
+        .Port("dns-tcp", 9001, Protocol::kTcp)
+        .Port("dns-udp", 9002, Protocol::kUdp)
+        .Port("dns-sctp", 9003, Protocol::kSctp);
+  };
+  ASSERT_OK_AND_ASSIGN(auto server, EchoServer::Start(pod_a().netns()));
+  for (const auto& [port, name] : std::map<uint16_t, const char*>{
+           {9080, "http"}, {9443, "https"}, {9001, "dns-tcp"}, {9002, "dns-udp"}, {9003, "dns-sctp"}}) {
+    ASSERT_OK(server->Listen({protocol(), At(pod_a()), port, name}));
+  }
+  ASSERT_OK(agent().Apply({service, second, fill(ASlice("shop/web")), fill(ASlice("shop/second"))}));
+  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb, 80)), "http", At(pod_b()));
+  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb, 443)), "https", At(pod_b()));
+  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb, 53)),
+                     absl::StrCat("dns-", ProtocolName(protocol())), At(pod_b()));
+  EXPECT_ANSWERED_BY(Ask(pod_b(), To(other, 80)), "http", At(pod_b()));
+  EXPECT_REJECTED(Ask(pod_b(), To(other, 443)));  // S-161
+}
+
+// S-16: the older one serves, and the younger one takes over when it goes.
+TEST_P(ChangeTest, S16_OfTwoServicesWithOneAddressTheOlderOneServes) {
+  const Objects older = {ExternalWeb("shop/older", ClusterIp(11)).CreatedAt(1000)};
+  const Objects younger = {ExternalWeb("shop/younger", ClusterIp(12)).CreatedAt(2000)};
+  const Objects slices =
+      WebSlices("shop/older", {&pod_a()}) + WebSlices("shop/younger", {&remote_pod()});
+  for (const Objects& order : {older + younger, younger + older}) {
+    ASSERT_OK(agent().Replace(Basics() + slices));
+    for (const v1::Object& service : order) ASSERT_OK(agent().Apply({service}));
+    ASSERT_OK(FlushConntrack(node().netns()));
+    EXPECT_EQ(Answering(kExternalIp), Names{"pod-a"});
+    EXPECT_EQ(Answering(kLoadBalancerIp), Names{"pod-a"});
+    EXPECT_EQ(Answering(kNode, kNodePort), Names{"pod-a"});
+    EXPECT_EQ(Answering(ClusterIp(12)), Names{"remote-pod"});  // Its own address is not disputed.
+    ASSERT_OK(agent().Remove({ServiceRef("shop/older")}));
+    ASSERT_OK(FlushConntrack(node().netns()));
+    EXPECT_EQ(Answering(kExternalIp), Names{"remote-pod"});
+    EXPECT_EQ(Answering(kLoadBalancerIp), Names{"remote-pod"});
+    EXPECT_EQ(Answering(kNode, kNodePort), Names{"remote-pod"});
+  }
+}
+
+TEST_P(ChangeTest, S97_TheHairpinOfASharedEndpointOutlivesOneOfItsServices) {
+  const Address second = ClusterIp(11);
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb), Web("shop/second", second)} +
+                          WebSlices("shop/web", {&pod_a()}) +
+                          WebSlices("shop/second", {&pod_a()})));
+  EXPECT_ANSWERED_BY(Ask(pod_a(), To(kWeb)), "pod-a", At(node()));
+  EXPECT_ANSWERED_BY(Ask(pod_a(), To(second)), "pod-a", At(node()));
+  ASSERT_OK(agent().Remove({ServiceRef("shop/web"), SliceRef("shop/web-v4"),
+                            SliceRef("shop/web-v6")}));
+  EXPECT_ANSWERED_BY(Ask(pod_a(), To(second)), "pod-a", At(node()));
+}
+
+using OpenFlowTest = ServiceFamilyTest;
+INSTANTIATE_FAMILIES(OpenFlowTest);
+
+TEST_P(OpenFlowTest, S95_S101_AnOpenConnectionOutlivesItsEndpointAndItsService) {
+  ASSERT_OK(
+      agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  const std::vector<Request> requests = {
+      {.destination = kWeb.in(v6()), .port = 80},
+      {.destination = kExternalIp.in(v6()), .port = 80},
+      {.destination = kNode.in(v6()), .port = kNodePort}};
+  std::vector<TcpFlow> flows;
+  for (const Host* from : {&pod_b(), &client(), &node()}) {
+    for (const Request& request : requests) {
+      ASSERT_OK_AND_ASSIGN(TcpFlow flow, TcpFlow::Open(from->netns(), request));
+      flows.push_back(std::move(flow));
+    }
+  }
+  const auto all_flow = [&](const char* when) {
+    for (TcpFlow& flow : flows) EXPECT_OK(flow.Exchange(100'000)) << when;
+  };
+  ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod()})));
+  all_flow("replaced endpoint");
+  EXPECT_EQ(Ask(pod_b().netns(), requests[0]).server, "remote-pod");
+  ASSERT_OK(agent().Apply(WebSlices("shop/web", {})));
+  all_flow("no endpoints");
+  for (const Request& request : requests) EXPECT_REJECTED(Ask(pod_b().netns(), request));
+  ASSERT_OK(agent().Remove({ServiceRef("shop/web")}));
+  all_flow("no Service");
+}
+
+}  // namespace
+}  // namespace svcmap::testing

@@ -1,0 +1,160 @@
+// ExternalIPs, LoadBalancer IPs and nodePorts: who answers, which source it sees, and what stays
+// untouched.
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "tests/netns/service_world.h"
+
+namespace svcmap::testing {
+namespace {
+
+const Address kWeb = ClusterIp(10);
+
+struct Destination {
+  const char* name;
+  Address address;
+  uint16_t port;
+};
+
+class ExternalTest : public ServiceFlowTest {
+ protected:
+  static std::vector<Destination> Destinations() {
+    return {{"externalIP", kExternalIp, 80},
+            {"LoadBalancer IP", kLoadBalancerIp, 80},
+            {"nodePort", kNode, kNodePort}};
+  }
+
+  absl::Status Serve(const Host& endpoint) {
+    return agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} +
+                         WebSlices("shop/web", {&endpoint}));
+  }
+
+  // A process on the node that answers as "node-process".
+  absl::StatusOr<std::unique_ptr<EchoServer>> NodeProcess(const Address& address, uint16_t port) {
+    return EchoServer::StartAll(node().netns(), address.v4, address.v6, port, "node-process");
+  }
+};
+INSTANTIATE_FLOWS(ExternalTest);
+
+TEST_P(ExternalTest, S78_EverySourceIsMasqueraded) {
+  for (const Host* endpoint : {&pod_a(), &remote_pod()}) {
+    ASSERT_OK(Serve(*endpoint));
+    for (const Destination& to : Destinations()) {
+      for (const Host* from : {&client(), &pod_b(), &node(), &outside()}) {
+        SCOPED_TRACE(absl::StrCat(from->name(), " -> ", to.name));
+        EXPECT_ANSWERED_BY(Ask(*from, To(to.address, to.port)), endpoint->name(), At(node()));
+      }
+    }
+  }
+}
+
+TEST_P(ExternalTest, S97_APodReachesItselfByEveryAddress) {
+  ASSERT_OK(Serve(pod_a()));
+  for (const Destination& to : Destinations()) {
+    EXPECT_ANSWERED_BY(Ask(pod_a(), To(to.address, to.port)), "pod-a", At(node())) << to.name;
+  }
+}
+
+TEST_P(ExternalTest, S74_TheClusterIpOfSuchAServiceStillKeepsAPodsSource) {
+  ASSERT_OK(Serve(pod_a()));
+  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb)), "pod-a", At(pod_b()));
+  EXPECT_ANSWERED_BY(Ask(client(), To(kWeb)), "pod-a", At(node()));
+}
+
+TEST_P(ExternalTest, S86_S171_NodePortsAreOnThePrimaryAddressOnly) {
+  ASSERT_OK_AND_ASSIGN(const auto process, NodeProcess(kNodeSecond, kNodePort));
+  ASSERT_OK(Serve(pod_a()));
+  for (const Host* from : {&client(), &pod_b()}) {
+    EXPECT_ANSWERED_BY(Ask(*from, To(kNodeSecond, kNodePort)), "node-process", At(*from));
+  }
+}
+
+TEST_P(ExternalTest, S113_TheLoopbackAddressIsUntouched) {
+  const Address loopback = {"127.0.0.1", "::1"};
+  ASSERT_OK_AND_ASSIGN(const auto process, NodeProcess(loopback, kNodePort));
+  ASSERT_OK(Serve(pod_a()));
+  EXPECT_ANSWERED_BY(Ask(node(), To(loopback, kNodePort)), "node-process", loopback.in(v6()));
+}
+
+TEST_P(ExternalTest, S96_ANodePortBeatsALocalSocket) {
+  ASSERT_OK_AND_ASSIGN(const auto process, NodeProcess(kNode, kNodePort));
+  EXPECT_ANSWERED_BY(Ask(client(), To(kNode, kNodePort)), "node-process", At(client()));
+  ASSERT_OK(FlushConntrack(node().netns()));
+  ASSERT_OK(Serve(pod_a()));
+  for (const Host* from : {&client(), &pod_b(), &node()}) {
+    EXPECT_ANSWERED_BY(Ask(*from, To(kNode, kNodePort)), "pod-a", At(node())) << from->name();
+  }
+}
+
+TEST_P(ExternalTest, S85_OtherPortsOfTheNodeAreUntouched) {
+  ASSERT_OK_AND_ASSIGN(const auto process, NodeProcess(kNode, kNodePort + 1));
+  ASSERT_OK(Serve(pod_a()));
+  for (const Host* from : {&client(), &pod_b()}) {
+    EXPECT_ANSWERED_BY(Ask(*from, To(kNode, kNodePort + 1)), "node-process", At(*from));
+  }
+}
+
+TEST_P(ExternalTest, S84_OtherPortsOfExternalAddressesAreUntouched) {
+  ASSERT_OK(Serve(pod_a()));
+  for (const Host* from : {&client(), &pod_b(), &node()}) {
+    EXPECT_ANSWERED_BY(Ask(*from, To(kExternalIp, 81)), "outside", At(*from));
+    EXPECT_ANSWERED_BY(Ask(*from, To(kLoadBalancerIp, 81)), "outside", At(*from));
+  }
+  for (const Address& address : {kExternalIp, kLoadBalancerIp}) {
+    EXPECT_EQ(Ping(client().netns(), {.destination = address.in(v6())}).outcome,
+              Outcome::kAnswered);
+  }
+}
+
+TEST_P(ExternalTest, S88_S190_ALoadBalancerIpOfModeProxyIsUntouched) {
+  AService service = Web("shop/web", kWeb);
+  const auto with_mode = [&](const std::string& mode) {
+    AService copy = service;
+    return Objects{copy.LoadBalancerIpWithMode(kLoadBalancerIp.v4, mode)
+                       .LoadBalancerIpWithMode(kLoadBalancerIp.v6, mode)};
+  };
+  ASSERT_OK(agent().Apply(with_mode("Proxy") + WebSlices("shop/web", {&pod_a()})));
+  for (const Host* from : {&client(), &pod_b(), &node()}) {
+    EXPECT_ANSWERED_BY(Ask(*from, To(kLoadBalancerIp)), "outside", At(*from));
+  }
+  ASSERT_OK(FlushConntrack(node().netns()));
+  ASSERT_OK(agent().Apply(with_mode("VIP")));
+  for (const Host* from : {&client(), &pod_b(), &node()}) {
+    EXPECT_ANSWERED_BY(Ask(*from, To(kLoadBalancerIp)), "pod-a", At(node()));
+  }
+}
+
+// Whichever Service is older: the exact address comes before the nodePorts.
+TEST_P(ExternalTest, S94_AnExternalIpThatIsTheNodesWinsOnItsPort) {
+  for (const int64_t created : {1000, 3000}) {
+    SCOPED_TRACE(created);
+    AService by_address("shop/by-address");
+    by_address.ClusterIps(ClusterIp(11).v4, ClusterIp(11).v6)
+        .ExternalIp(kNodeV4)
+        .ExternalIp(kNodeV6)
+        .CreatedAt(created);
+    for (const Protocol protocol : kProtocols) {
+      by_address.Port(ProtocolName(protocol), kNodePort, protocol);
+    }
+    ASSERT_OK(agent().Replace(Basics() + WebSlices("shop/web", {&pod_a()}) +
+                              WebSlices("shop/by-address", {&pod_b()}) +
+                              Objects{ExternalWeb("shop/web", kWeb).CreatedAt(2000), by_address}));
+    EXPECT_ANSWERED_BY(Ask(client(), To(kNode, kNodePort)), "pod-b", At(node()));
+    ASSERT_OK(agent().Remove({ServiceRef("shop/by-address")}));
+    ASSERT_OK(FlushConntrack(node().netns()));
+    EXPECT_ANSWERED_BY(Ask(client(), To(kNode, kNodePort)), "pod-a", At(node()));
+    ASSERT_OK(FlushConntrack(node().netns()));
+  }
+}
+
+TEST_P(ExternalTest, S115_AnExternalIpMayBeAnyAddressOfTheNode) {
+  ASSERT_OK(agent().Apply(
+      Objects{Web("shop/web", kWeb).ExternalIp(kNodeSecondV4).ExternalIp(kNodeSecondV6)} +
+      WebSlices("shop/web", {&pod_a()})));
+  for (const Host* from : {&client(), &pod_b(), &node()}) {
+    EXPECT_ANSWERED_BY(Ask(*from, To(kNodeSecond)), "pod-a", At(node())) << from->name();
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::testing

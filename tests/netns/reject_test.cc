@@ -1,0 +1,103 @@
+// Services without endpoints, and addresses of the service range that lead nowhere.
+#include "absl/strings/str_cat.h"
+#include "tests/netns/service_world.h"
+
+namespace svcmap::testing {
+namespace {
+
+const Address kWeb = ClusterIp(10);
+
+using RejectTest = ServiceFlowTest;
+INSTANTIATE_FLOWS(RejectTest);
+
+TEST_P(RejectTest, S77_S81_S100_WithoutEndpointsEveryAddressSaysPortUnreachable) {
+  ASSERT_OK(agent().Apply({ExternalWeb("shop/web", kWeb)}));
+  for (const Host* from : {&client(), &pod_a(), &node()}) {
+    SCOPED_TRACE(from->name());
+    EXPECT_REJECTED(Ask(*from, To(kWeb)));
+    EXPECT_REJECTED(Ask(*from, To(kExternalIp)));
+    EXPECT_REJECTED(Ask(*from, To(kLoadBalancerIp)));
+    EXPECT_REJECTED(Ask(*from, To(kNode, kNodePort)));
+  }
+}
+
+TEST_P(RejectTest, S77_TheLastEndpointLeavesAndComesBack) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb)), "pod-a", At(pod_b()));
+  ASSERT_OK(FlushConntrack(node().netns()));
+  ASSERT_OK(agent().Apply(WebSlices("shop/web", {})));
+  EXPECT_REJECTED(Ask(pod_b(), To(kWeb)));
+  ASSERT_OK(agent().Apply(WebSlices("shop/web", {&pod_a()})));
+  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb)), "pod-a", At(pod_b()));
+  ASSERT_OK(FlushConntrack(node().netns()));
+  ASSERT_OK(agent().Remove({SliceRef("shop/web-v4"), SliceRef("shop/web-v6")}));
+  EXPECT_REJECTED(Ask(pod_b(), To(kWeb)));
+}
+
+TEST_P(RejectTest, S82_OtherPortsOfAClusterIpAreRejected) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  for (const Host* from : {&client(), &pod_b(), &node()}) {
+    EXPECT_REJECTED(Ask(*from, To(kWeb, 81))) << from->name();
+  }
+}
+
+TEST_P(RejectTest, S82_S160_OtherProtocolsOfAClusterIpAreRejected) {
+  AService service("shop/web");
+  service.ClusterIps(kWeb.v4, kWeb.v6);
+  for (const Protocol other : kProtocols) {
+    if (other != protocol()) service.Port(ProtocolName(other), 80, other);
+  }
+  ASSERT_OK(agent().Apply(Objects{service} + WebSlices("shop/web", {&pod_a()})));
+  for (const Host* from : {&client(), &pod_b(), &node()}) {
+    EXPECT_REJECTED(Ask(*from, To(kWeb))) << from->name();
+  }
+}
+
+TEST_P(RejectTest, S83_UnallocatedClusterIpsAreDropped) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  for (const Host* from : {&client(), &pod_b(), &node()}) {
+    EXPECT_NO_ANSWER(Ask(*from, InVain(kUnallocated))) << from->name();
+  }
+}
+
+TEST_P(RejectTest, S106_AServiceCidrTakesEffectAtOnce) {
+  EXPECT_NO_ANSWER(Ask(pod_b(), InVain(kUnallocated)));
+  ASSERT_OK(agent().Remove({ServiceCidrRef("kubernetes")}));
+  ASSERT_OK(FlushConntrack(node().netns()));
+  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kUnallocated)), "outside", At(pod_b()));
+  ASSERT_OK(FlushConntrack(node().netns()));
+  ASSERT_OK(agent().Apply({AServiceCidr("more", {kServiceCidrV4, kServiceCidrV6})}));
+  EXPECT_NO_ANSWER(Ask(pod_b(), InVain(kUnallocated)));
+}
+
+// Unlike the reference (S-105).
+TEST_P(RejectTest, S105_ABlockThatTwoServiceCidrsListStaysUntilBothAreGone) {
+  ASSERT_OK(agent().Apply({AServiceCidr("more", {kServiceCidrV4, kServiceCidrV6})}));
+  ASSERT_OK(agent().Remove({ServiceCidrRef("kubernetes")}));
+  EXPECT_NO_ANSWER(Ask(pod_b(), InVain(kUnallocated)));
+  ASSERT_OK(agent().Remove({ServiceCidrRef("more")}));
+  ASSERT_OK(FlushConntrack(node().netns()));
+  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kUnallocated)), "outside", At(pod_b()));
+}
+
+TEST_P(RejectTest, S83_TheClusterIpOfARemovedServiceIsDropped) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  ASSERT_OK(agent().Remove({ServiceRef("shop/web")}));
+  EXPECT_NO_ANSWER(Ask(pod_b(), InVain(kWeb)));
+}
+
+using RejectPingTest = ServiceFamilyTest;
+INSTANTIATE_FAMILIES(RejectPingTest);
+
+TEST_P(RejectPingTest, S107_PingIsRejectedByAClusterIpAndDroppedByAFreeOne) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  for (const Host* from : {&client(), &pod_b(), &node()}) {
+    SCOPED_TRACE(from->name());
+    EXPECT_REJECTED(Ping(from->netns(), {.destination = kWeb.in(v6())}));
+    EXPECT_NO_ANSWER(
+        Ping(from->netns(), {.destination = kUnallocated.in(v6()), .timeout = kShort}));
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::testing

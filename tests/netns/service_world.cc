@@ -1,0 +1,262 @@
+#include "tests/netns/service_world.h"
+
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
+#include <linux/netlink.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace svcmap::testing {
+namespace {
+
+constexpr std::chrono::seconds kDeadline{10};
+constexpr std::chrono::milliseconds kPollInterval{2};
+
+absl::StatusOr<std::unique_ptr<World>>& WorldSlot() {
+  static absl::StatusOr<std::unique_ptr<World>> slot = absl::NotFoundError("not made yet");
+  return slot;
+}
+
+// Ends the world before the static objects it uses.
+class WorldEnvironment : public ::testing::Environment {
+ public:
+  void TearDown() override { WorldSlot() = absl::NotFoundError("already gone"); }
+};
+[[maybe_unused]] auto* const kWorldEnvironment =
+    ::testing::AddGlobalTestEnvironment(new WorldEnvironment);
+
+// Makes `host` the owner of addresses that Services have, and that nobody should reach then.
+absl::StatusOr<std::unique_ptr<EchoServer>> MakeOutside(Topology& net, const Host& host) {
+  std::vector<Binding> bindings;
+  for (const Address& address : {kExternalIp, kLoadBalancerIp, kUnallocated}) {
+    for (const bool v6 : {false, true}) {
+      const std::string& ip = address.in(v6);
+      if (absl::Status status = net.AddPrefix(host, absl::StrCat(ip, v6 ? "/128" : "/32"));
+          !status.ok()) {
+        return status;
+      }
+      for (const Protocol protocol : kProtocols) {
+        for (const uint16_t port : {80, 81}) bindings.push_back({protocol, ip, port, host.name()});
+      }
+    }
+  }
+  absl::StatusOr<std::unique_ptr<EchoServer>> server = EchoServer::Start(host.netns());
+  if (!server.ok()) return server;
+  if (absl::Status status = (*server)->Listen(bindings); !status.ok()) return status;
+  return server;
+}
+
+}  // namespace
+
+Address ClusterIp(int n) {
+  return {absl::StrCat("10.96.0.", n), absl::StrCat("fd00:96::", n)};
+}
+
+absl::StatusOr<std::unique_ptr<World>> World::Create() {
+  if (absl::Status status = NetNsAvailable(); !status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<Topology>> topology = Topology::Create();
+  if (!topology.ok()) return topology.status();
+  auto world = std::make_unique<World>();
+  world->topology = *std::move(topology);
+  Topology& net = *world->topology;
+  for (auto [host, made] : {std::pair(&world->pod_a, net.AddLocalPod("pod-a")),
+                            std::pair(&world->pod_b, net.AddLocalPod("pod-b")),
+                            std::pair(&world->remote_pod, net.AddRemotePod("remote-pod")),
+                            std::pair(&world->client, net.AddClient("client")),
+                            std::pair(&world->outside, net.AddRemotePod("outside"))}) {
+    if (!made.ok()) return made.status();
+    *host = *made;
+  }
+  for (const Host* pod : {world->pod_a, world->pod_b, world->remote_pod}) {
+    absl::StatusOr<std::unique_ptr<EchoServer>> server =
+        EchoServer::StartAll(pod->netns(), pod->v4(), pod->v6(), kPodPort, pod->name());
+    if (!server.ok()) return server.status();
+    world->servers.push_back(*std::move(server));
+  }
+  absl::StatusOr<std::unique_ptr<EchoServer>> outside = MakeOutside(net, *world->outside);
+  if (!outside.ok()) return outside.status();
+  world->servers.push_back(*std::move(outside));
+  if (absl::Status status = world->RestartAgent({}); !status.ok()) return status;
+  return world;
+}
+
+absl::Status World::RestartAgent(const std::vector<std::string>& flags) {
+  if (agent) {
+    if (absl::Status status = agent->Stop(); !status.ok()) return status;
+  }
+  absl::StatusOr<std::unique_ptr<Agent>> started = Agent::Start(node().netns(), flags);
+  if (!started.ok()) return started.status();
+  agent = *std::move(started);
+  return absl::OkStatus();
+}
+
+absl::Status FlushConntrack(const NetNs& netns) {
+  struct {
+    nlmsghdr header = {};
+    nfgenmsg body = {};
+  } request;
+  request.header.nlmsg_len = sizeof(request);
+  request.header.nlmsg_type = NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_DELETE;
+  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+  struct {
+    nlmsghdr header;
+    nlmsgerr body;
+  } answer = {};
+  const UniqueFd fd = netns.Run(
+      [] { return UniqueFd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER)); });
+  if (::send(fd.get(), &request, sizeof(request), 0) < 0 ||
+      ::recv(fd.get(), &answer, sizeof(answer), 0) < 0) {
+    return absl::ErrnoToStatus(errno, "flush of the connection table");
+  }
+  if (answer.body.error == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(-answer.body.error, "flush of the connection table");
+}
+
+absl::Status Eventually(const std::string& what, const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      return absl::DeadlineExceededError(absl::StrCat("in vain waited for: ", what));
+    }
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  return absl::OkStatus();
+}
+
+Objects Basics() {
+  return {ANode(kAgentNode).InternalIp(kNodeV4).InternalIp(kNodeV6),
+          AServiceCidr("kubernetes", {kServiceCidrV4, kServiceCidrV6})};
+}
+
+AService Web(const std::string& key, const Address& cluster_ip) {
+  AService service(key);
+  service.ClusterIps(cluster_ip.v4, cluster_ip.v6);
+  for (const Protocol protocol : kProtocols) service.Port(ProtocolName(protocol), 80, protocol);
+  return service;
+}
+
+AService ExternalWeb(const std::string& key, const Address& cluster_ip) {
+  AService service(key);
+  service.ClusterIps(cluster_ip.v4, cluster_ip.v6);
+  for (const Protocol protocol : kProtocols) {
+    service.Port(ProtocolName(protocol), 80, protocol).NodePort(kNodePort);
+  }
+  return service.ExternalIp(kExternalIp.v4)
+      .ExternalIp(kExternalIp.v6)
+      .LoadBalancerIp(kLoadBalancerIp.v4)
+      .LoadBalancerIp(kLoadBalancerIp.v6);
+}
+
+Objects WebSlices(const std::string& service, const std::vector<const Host*>& hosts) {
+  Objects slices;
+  for (const bool v6 : {false, true}) {
+    ASlice slice(service);
+    slice.Named(service.substr(service.find('/') + 1) + (v6 ? "-v6" : "-v4"));
+    for (const Host* host : hosts) {
+      // Topology numbers pods of the node in 10.244.1, those elsewhere in 10.244.2.
+      const bool local = host->v4().rfind("10.244.2.", 0) != 0;
+      slice.Endpoint(host->address(v6), local ? kAgentNode : "n2");
+    }
+    for (const Protocol protocol : kProtocols) {
+      slice.Port(ProtocolName(protocol), kPodPort, protocol);
+    }
+    v1::Object object = slice;
+    object.mutable_endpoint_slice()->set_address_type(v6 ? "IPv6" : "IPv4");
+    slices.push_back(std::move(object));
+  }
+  return slices;
+}
+
+Objects operator+(Objects left, const Objects& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+World* ServiceTest::world() {
+  absl::StatusOr<std::unique_ptr<World>>& slot = WorldSlot();
+  if (absl::IsNotFound(slot.status())) slot = World::Create();
+  return slot.ok() ? slot->get() : nullptr;
+}
+
+void ServiceTest::SetUp() {
+  if (world() == nullptr) {
+    FAIL() << "packet tests need network namespaces (root): " << WorldSlot().status();
+  }
+  ASSERT_OK(agent().Replace(Basics()));
+  ASSERT_OK(FlushConntrack(node().netns()));
+}
+
+void ServiceTest::TearDown() {
+  if (world() == nullptr || world()->agent == nullptr) return;
+  EXPECT_OK(agent().CheckServing());
+  for (const auto& server : world()->servers) EXPECT_EQ(server->sctp_bad_checksums(), 0);
+  if (HasFailure()) {
+    const auto listing =
+        RunOk({.argv = {"nft", "-s", "list", "ruleset"}, .netns = &node().netns()});
+    const std::string text = listing.ok() ? *listing : listing.status().ToString();
+    if (text.size() < 30000) GTEST_LOG_(INFO) << text;
+    GTEST_LOG_(INFO) << agent().log();
+  }
+}
+
+Request ServiceFlowTest::To(const Address& address, uint16_t port) {
+  return {.protocol = protocol(), .destination = address.in(v6()), .port = port};
+}
+
+Request ServiceFlowTest::InVain(const Address& address, uint16_t port) {
+  Request request = To(address, port);
+  request.timeout = kShort;
+  return request;
+}
+
+Answer ServiceFlowTest::Ask(const Host& from, const Request& request) {
+  return testing::Ask(from.netns(), request);
+}
+
+std::string FamilyParamName(const ::testing::TestParamInfo<bool>& info) {
+  return info.param ? "IPv6" : "IPv4";
+}
+
+std::string FlowParamName(const ::testing::TestParamInfo<std::tuple<bool, Protocol>>& info) {
+  return absl::StrCat(std::get<0>(info.param) ? "IPv6_" : "IPv4_",
+                      ProtocolName(std::get<1>(info.param)));
+}
+
+::testing::AssertionResult AnsweredBy(const Answer& answer, const std::string& server,
+                                      const std::string& seen_source) {
+  if (answer.outcome == Outcome::kAnswered && answer.server == server &&
+      answer.seen_ip == seen_source) {
+    return ::testing::AssertionSuccess();
+  }
+  return ::testing::AssertionFailure()
+         << "expected " << server << " seeing " << seen_source << ", got " << answer;
+}
+
+::testing::AssertionResult AnsweredBySome(const Answer& answer,
+                                          const std::vector<const Host*>& hosts,
+                                          const std::string& seen_source) {
+  for (const Host* host : hosts) {
+    if (AnsweredBy(answer, host->name(), seen_source)) return ::testing::AssertionSuccess();
+  }
+  return ::testing::AssertionFailure()
+         << "expected one of " << hosts.size() << " seeing " << seen_source << ", got " << answer;
+}
+
+::testing::AssertionResult Rejected(const Answer& answer) {
+  if (answer.outcome == Outcome::kRejected && answer.PortUnreachable()) {
+    return ::testing::AssertionSuccess();
+  }
+  return ::testing::AssertionFailure() << "expected port unreachable, got " << answer;
+}
+
+::testing::AssertionResult NoAnswer(const Answer& answer) {
+  if (answer.outcome == Outcome::kTimedOut) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "expected no answer, got " << answer;
+}
+
+}  // namespace svcmap::testing

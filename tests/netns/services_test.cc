@@ -1,0 +1,58 @@
+// ClusterIPs: who answers, and which source it sees.
+#include "tests/netns/service_world.h"
+
+namespace svcmap::testing {
+namespace {
+
+const Address kWeb = ClusterIp(10);
+
+using ClusterIpTest = ServiceFlowTest;
+INSTANTIATE_FLOWS(ClusterIpTest);
+
+TEST_P(ClusterIpTest, S74_APodKeepsItsSourceAddress) {
+  for (const Host* endpoint : {&pod_a(), &remote_pod()}) {
+    ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {endpoint})));
+    EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb)), endpoint->name(), At(pod_b()));
+  }
+}
+
+TEST_P(ClusterIpTest, S74_TheNodeIsMasqueraded) {
+  for (const Host* endpoint : {&pod_a(), &remote_pod()}) {
+    ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {endpoint})));
+    EXPECT_ANSWERED_BY(Ask(node(), To(kWeb)), endpoint->name(), At(node()));
+  }
+}
+
+TEST_P(ClusterIpTest, S74_S93_AClientFromOutsideIsMasqueraded) {
+  for (const Host* endpoint : {&pod_a(), &remote_pod()}) {
+    ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {endpoint})));
+    EXPECT_ANSWERED_BY(Ask(client(), To(kWeb)), endpoint->name(), At(node()));
+  }
+}
+
+// A pod of another node whose packets arrive with its own address is a pod too (S-92).
+TEST_P(ClusterIpTest, S92_APodOfAnotherNodeKeepsItsSourceAddress) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  EXPECT_ANSWERED_BY(Ask(remote_pod(), To(kWeb)), "pod-a", At(remote_pod()));
+}
+
+TEST_P(ClusterIpTest, S97_APodThatReachesItselfIsMasqueraded) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  EXPECT_ANSWERED_BY(Ask(pod_a(), To(kWeb)), "pod-a", At(node()));
+}
+
+TEST_P(ClusterIpTest, S97_OnlyTheConnectionToItselfIsMasqueraded) {
+  ASSERT_OK(
+      agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a(), &pod_b()})));
+  for (int i = 0; i < 20; ++i) {
+    const Answer answer = Ask(pod_a(), To(kWeb));
+    if (answer.server == "pod-a") {
+      EXPECT_ANSWERED_BY(answer, "pod-a", At(node()));
+    } else {
+      EXPECT_ANSWERED_BY(answer, "pod-b", At(pod_a()));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::testing

@@ -1,0 +1,335 @@
+#include "tests/support/agent.h"
+
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "svcmap/v1/control.grpc.pb.h"
+#include "tests/support/topology.h"
+#include "tests/support/unique_fd.h"
+
+namespace svcmap::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr seconds kStartTimeout{20};
+constexpr seconds kCallTimeout{30};
+constexpr seconds kStreamTimeout{120};
+constexpr size_t kSnapshotBatch = 1000;
+
+absl::Status FromGrpc(const grpc::Status& status, const std::string& what) {
+  if (status.ok()) return absl::OkStatus();
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),  // The same numbers.
+                      absl::StrCat(what, ": ", status.error_message()));
+}
+
+bool AcceptsConnections(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
+std::vector<std::string> Argv(const std::vector<std::string>& flags) {
+  std::vector<std::string> argv = {SVCMAP_BIN_DIR "/svcmapd", "--node-name", kAgentNode};
+  argv.insert(argv.end(), flags.begin(), flags.end());
+  return argv;
+}
+
+}  // namespace
+
+absl::Status CheckAck(const v1::Ack& ack) {
+  if (ack.outcome() != v1::COMMITTED && ack.outcome() != v1::UNCHANGED) {
+    return absl::InternalError(
+        absl::StrCat("acked as ", v1::Outcome_Name(ack.outcome()), " ", ack.error()));
+  }
+  for (const v1::ObjectResult& result : ack.results()) {
+    if (result.severity() == v1::REFUSED) return absl::InternalError(result.message());
+  }
+  return absl::OkStatus();
+}
+
+struct Agent::Impl {
+  const NetNs* netns = nullptr;
+  std::filesystem::path folder;
+  std::unique_ptr<ChildProcess> child;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::Control::Stub> stub;
+
+  ~Impl() {
+    child.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+  }
+
+  std::string path() const { return (folder / "agent.sock").string(); }
+
+  absl::Status WithLog(const absl::Status& status) const {
+    if (status.ok()) return status;
+    return absl::Status(status.code(),
+                        absl::StrCat(std::string(status.message()), "\nsvcmapd says:\n",
+                                     child ? child->err() : ""));
+  }
+
+  absl::Status WaitUntilItAnswers() {
+    const auto deadline = steady_clock::now() + kStartTimeout;
+    while (!AcceptsConnections(path())) {
+      if (const auto exit = child->Wait(milliseconds(2))) {
+        return absl::UnavailableError(absl::StrCat("svcmapd ended: ", exit->ToString()));
+      }
+      if (steady_clock::now() > deadline) {
+        return absl::DeadlineExceededError("svcmapd does not listen on " + path());
+      }
+    }
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(-1);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    channel = grpc::CreateCustomChannel("unix:" + path(), grpc::InsecureChannelCredentials(),
+                                        arguments);
+    stub = v1::Control::NewStub(channel);
+    v1::GetStatusResponse response;
+    return Call(&v1::Control::Stub::GetStatus, v1::GetStatusRequest(), &response, "GetStatus");
+  }
+
+  template <typename Request, typename Response>
+  absl::Status Call(grpc::Status (v1::Control::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                              Response*),
+                    const Request& request, Response* response, const char* what) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
+    return WithLog(FromGrpc((stub.get()->*method)(&context, request, response), what));
+  }
+};
+
+Agent::Agent(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Agent::~Agent() = default;
+
+absl::StatusOr<std::unique_ptr<Agent>> Agent::Start(const NetNs& netns,
+                                                    const std::vector<std::string>& flags) {
+  auto impl = std::make_unique<Impl>();
+  impl->netns = &netns;
+  std::string folder = "/tmp/svcmap-agent-XXXXXX";
+  if (::mkdtemp(folder.data()) == nullptr) return absl::ErrnoToStatus(errno, "mkdtemp");
+  impl->folder = folder;
+  std::vector<std::string> all = {"--listen", "unix://" + impl->path()};
+  const auto has = [&](const std::string& option) {
+    for (const std::string& flag : flags) {
+      if (flag == option) return true;
+    }
+    return false;
+  };
+  if (!has("--cluster-cidr")) {
+    all.insert(all.end(), {"--cluster-cidr", absl::StrCat(kClusterCidrV4, ",", kClusterCidrV6)});
+  }
+  all.insert(all.end(), flags.begin(), flags.end());
+  absl::StatusOr<std::unique_ptr<ChildProcess>> child =
+      ChildProcess::Start({.argv = Argv(all), .netns = &netns});
+  if (!child.ok()) return child.status();
+  impl->child = *std::move(child);
+  if (absl::Status status = impl->WaitUntilItAnswers(); !status.ok()) return impl->WithLog(status);
+  return std::unique_ptr<Agent>(new Agent(std::move(impl)));
+}
+
+absl::Status Agent::CleanUp(const NetNs& netns) {
+  return RunOk({.argv = Argv({"--cleanup"}), .netns = &netns}).status();
+}
+
+absl::StatusOr<v1::Ack> Agent::TryApply(const Objects& objects) {
+  v1::ApplyRequest request;
+  for (const v1::Object& object : objects) *request.add_objects() = object;
+  v1::Ack ack;
+  absl::Status status = impl_->Call(&v1::Control::Stub::Apply, request, &ack, "Apply");
+  if (!status.ok()) return status;
+  return ack;
+}
+
+absl::StatusOr<v1::Ack> Agent::TryRemove(const std::vector<v1::ObjectRef>& objects) {
+  v1::RemoveRequest request;
+  for (const v1::ObjectRef& ref : objects) *request.add_objects() = ref;
+  v1::Ack ack;
+  absl::Status status = impl_->Call(&v1::Control::Stub::Remove, request, &ack, "Remove");
+  if (!status.ok()) return status;
+  return ack;
+}
+
+absl::Status Agent::Apply(const Objects& objects) {
+  const absl::StatusOr<v1::Ack> ack = TryApply(objects);
+  return ack.ok() ? impl_->WithLog(CheckAck(*ack)) : ack.status();
+}
+
+absl::Status Agent::Remove(const std::vector<v1::ObjectRef>& objects) {
+  const absl::StatusOr<v1::Ack> ack = TryRemove(objects);
+  return ack.ok() ? impl_->WithLog(CheckAck(*ack)) : ack.status();
+}
+
+absl::StatusOr<v1::GetStatusResponse> Agent::GetStatus() {
+  v1::GetStatusResponse response;
+  absl::Status status = impl_->Call(&v1::Control::Stub::GetStatus, v1::GetStatusRequest(),
+                                    &response, "GetStatus");
+  if (!status.ok()) return status;
+  return response;
+}
+
+absl::StatusOr<std::string> Agent::Dump(v1::DumpRequest::What what) {
+  v1::DumpRequest request;
+  request.set_what(what);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
+  const auto reader = impl_->stub->Dump(&context, request);
+  std::string text;
+  v1::DumpResponse part;
+  while (reader->Read(&part)) text += part.text();
+  absl::Status status = impl_->WithLog(FromGrpc(reader->Finish(), "Dump"));
+  if (!status.ok()) return status;
+  return text;
+}
+
+absl::Status Agent::CheckServing() {
+  const absl::StatusOr<v1::GetStatusResponse> status = GetStatus();
+  if (!status.ok()) return status.status();
+  if (status->state() != v1::SERVING || !status->last_error().empty() ||
+      status->pending_changes() != 0) {
+    return impl_->WithLog(absl::InternalError(absl::StrCat(
+        v1::State_Name(status->state()), ", ", status->pending_changes(),
+        " changes pending, last error: ", status->last_error())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Agent::Stop() {
+  if (absl::Status status = impl_->child->Signal(SIGTERM); !status.ok()) {
+    return impl_->WithLog(status);
+  }
+  const auto exit = impl_->child->Wait(kStartTimeout);
+  if (!exit) return impl_->WithLog(absl::DeadlineExceededError("SIGTERM did not end svcmapd"));
+  if (!exit->ok()) return impl_->WithLog(absl::InternalError(exit->ToString()));
+  return absl::OkStatus();
+}
+
+absl::Status Agent::Kill() {
+  if (absl::Status status = impl_->child->Signal(SIGKILL); !status.ok()) return status;
+  if (!impl_->child->Wait(kStartTimeout)) return absl::DeadlineExceededError("SIGKILL");
+  return absl::OkStatus();
+}
+
+pid_t Agent::pid() const { return impl_->child->pid(); }
+std::string Agent::socket() const { return "unix://" + impl_->path(); }
+std::string Agent::log() const { return impl_->child->err(); }
+
+// ---- PushStream ----
+
+struct PushStream::Impl {
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::PushRequest, v1::PushResponse>> stream;
+  v1::Opened opened;
+  uint64_t number = 0;
+  absl::Status ended;  // Set once the stream is over; gRPC tells that only once.
+  bool finished = false;
+
+  ~Impl() {
+    context.TryCancel();
+    if (stream && !finished) (void)stream->Finish();
+  }
+
+  absl::Status Ended() {
+    if (finished) return ended;
+    finished = true;
+    ended = FromGrpc(stream->Finish(), "Push");
+    if (ended.ok()) ended = absl::UnavailableError("Push: the agent ended the stream");
+    return ended;
+  }
+  absl::Status Write(const v1::PushRequest& request) {
+    return stream->Write(request) ? absl::OkStatus() : Ended();
+  }
+};
+
+PushStream::PushStream(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+PushStream::~PushStream() = default;
+
+const v1::Opened& PushStream::opened() const { return impl_->opened; }
+
+absl::StatusOr<std::unique_ptr<PushStream>> Agent::Push(const std::string& controller) {
+  auto impl = std::make_unique<PushStream::Impl>();
+  impl->context.set_deadline(std::chrono::system_clock::now() + kStreamTimeout);
+  impl->stream = impl_->stub->Push(&impl->context);
+  v1::PushRequest request;
+  request.mutable_open()->set_name(controller);
+  request.mutable_open()->set_protocol_version(1);
+  v1::PushResponse response;
+  if (!impl->stream->Write(request) || !impl->stream->Read(&response)) {
+    return impl_->WithLog(impl->Ended());
+  }
+  impl->opened = response.opened();
+  return std::unique_ptr<PushStream>(new PushStream(std::move(impl)));
+}
+
+absl::Status PushStream::Begin() {
+  v1::PushRequest request;
+  request.mutable_snapshot_begin();
+  return impl_->Write(request);
+}
+
+absl::StatusOr<uint64_t> PushStream::Send(const std::vector<v1::Change>& changes) {
+  v1::PushRequest request;
+  request.mutable_batch()->set_number(++impl_->number);
+  for (const v1::Change& change : changes) *request.mutable_batch()->add_changes() = change;
+  if (absl::Status status = impl_->Write(request); !status.ok()) return status;
+  return impl_->number;
+}
+
+absl::StatusOr<uint64_t> PushStream::End() {
+  v1::PushRequest request;
+  request.mutable_snapshot_end()->set_number(++impl_->number);
+  if (absl::Status status = impl_->Write(request); !status.ok()) return status;
+  return impl_->number;
+}
+
+absl::StatusOr<v1::Ack> PushStream::ReadAck() {
+  v1::PushResponse response;
+  if (!impl_->stream->Read(&response)) return impl_->Ended();
+  return response.ack();
+}
+
+absl::StatusOr<v1::Ack> PushStream::Batch(const std::vector<v1::Change>& changes) {
+  const absl::StatusOr<uint64_t> number = Send(changes);
+  return number.ok() ? ReadAck() : absl::StatusOr<v1::Ack>(number.status());
+}
+
+absl::StatusOr<v1::Ack> PushStream::Snapshot(const Objects& objects) {
+  if (absl::Status status = Begin(); !status.ok()) return status;
+  for (size_t at = 0; at < objects.size(); at += kSnapshotBatch) {
+    std::vector<v1::Change> changes;
+    for (size_t i = at; i < std::min(objects.size(), at + kSnapshotBatch); ++i) {
+      changes.push_back(Upsert(objects[i]));
+    }
+    absl::StatusOr<v1::Ack> ack = Batch(changes);
+    if (!ack.ok()) return ack;
+    if (ack->outcome() == v1::FAILED || ack->results_size() > 0) return ack;
+  }
+  const absl::StatusOr<uint64_t> end = End();
+  return end.ok() ? ReadAck() : absl::StatusOr<v1::Ack>(end.status());
+}
+
+absl::Status Agent::Replace(const Objects& objects) {
+  const absl::StatusOr<std::unique_ptr<PushStream>> stream = Push();
+  if (!stream.ok()) return stream.status();
+  const absl::StatusOr<v1::Ack> ack = (*stream)->Snapshot(objects);
+  return impl_->WithLog(ack.ok() ? CheckAck(*ack) : ack.status());
+}
+
+}  // namespace svcmap::testing

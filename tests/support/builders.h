@@ -1,0 +1,91 @@
+// Small builders of the objects a controller sends, so that a test reads as what it is about:
+//
+//   AService("shop/web").ClusterIps("10.96.0.10", "fd00:96::10").Port("http", 80).NodePort(30080)
+//   ASlice("shop/web").Endpoint("10.244.1.11", "n1").Port("http", 8080)
+//
+// Values of one line each; the agent, not the builder, decides what is valid. Each builder turns
+// into its message and into a v1::Object.
+#ifndef SVCMAP_TESTS_SUPPORT_BUILDERS_H_
+#define SVCMAP_TESTS_SUPPORT_BUILDERS_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "svcmap/v1/control.pb.h"
+#include "tests/support/answer.h"
+
+namespace svcmap::testing {
+
+using Objects = std::vector<v1::Object>;
+
+const char* ApiName(Protocol protocol);  // "TCP", as the Kubernetes API spells it.
+
+class AService {
+ public:
+  explicit AService(const std::string& namespace_and_name);  // "shop/web"
+
+  AService& ClusterIp(const std::string& ip);                              // Single stack.
+  AService& ClusterIps(const std::string& first, const std::string& second);  // Dual stack.
+  AService& Port(const std::string& name, int port, Protocol protocol = Protocol::kTcp);
+  AService& NodePort(int port);  // Of the port added last.
+  AService& ExternalIp(const std::string& ip);
+  AService& LoadBalancerIp(const std::string& ip);
+  AService& LoadBalancerIpWithMode(const std::string& ip, const std::string& mode);
+  AService& CreatedAt(int64_t unix_seconds);
+
+  const v1::Service& proto() const { return service_; }
+  operator v1::Object() const;  // NOLINT(google-explicit-constructor): lists of mixed objects.
+
+ private:
+  v1::Service service_;
+};
+
+class ASlice {
+ public:
+  // A slice of the Service "shop/web", itself named "web-1" unless Named() says otherwise.
+  explicit ASlice(const std::string& service);
+
+  ASlice& Named(const std::string& name);
+  // The address type follows the address.
+  ASlice& Endpoint(const std::string& ip, const std::string& node = "");
+  ASlice& Port(const std::string& name, int port, Protocol protocol = Protocol::kTcp);
+
+  // Conditions of the endpoint added last.
+  ASlice& NotReady();
+  ASlice& Terminating(bool serving = true);  // Not ready, either.
+
+  const v1::EndpointSlice& proto() const { return slice_; }
+  operator v1::Object() const;  // NOLINT(google-explicit-constructor)
+
+ private:
+  v1::EndpointConditions& last() {
+    return *slice_.mutable_endpoints(slice_.endpoints_size() - 1)->mutable_conditions();
+  }
+  v1::EndpointSlice slice_;
+};
+
+class ANode {
+ public:
+  explicit ANode(const std::string& name);
+  ANode& InternalIp(const std::string& ip);
+  operator v1::Object() const;  // NOLINT(google-explicit-constructor)
+
+ private:
+  v1::Node node_;
+};
+
+v1::Object AServiceCidr(const std::string& name, const std::vector<std::string>& cidrs);
+
+v1::ObjectRef ServiceRef(const std::string& namespace_and_name);
+v1::ObjectRef SliceRef(const std::string& namespace_and_name);
+v1::ObjectRef NodeRef(const std::string& name);
+v1::ObjectRef ServiceCidrRef(const std::string& name);
+
+v1::Change Upsert(const v1::Object& object);
+v1::Change Removal(const v1::ObjectRef& ref);
+
+}  // namespace svcmap::testing
+
+#endif  // SVCMAP_TESTS_SUPPORT_BUILDERS_H_
