@@ -74,6 +74,20 @@ std::vector<Listed> Collect(const proxy::Store& store, const v1::ListRequest& re
   return listed;
 }
 
+std::string SortLines(const std::string& text) {
+  std::vector<std::string_view> lines;
+  for (size_t start = 0; start < text.size();) {
+    const size_t end = text.find('\n', start) + 1;
+    lines.push_back(std::string_view(text).substr(start, end - start));
+    start = end;
+  }
+  std::sort(lines.begin(), lines.end());
+  std::string sorted;
+  sorted.reserve(text.size());
+  for (const std::string_view line : lines) sorted += line;
+  return sorted;
+}
+
 grpc::Status Stopping() { return {grpc::UNAVAILABLE, "the agent is stopping"}; }
 
 }  // namespace
@@ -199,7 +213,9 @@ grpc::Status ControlService::Dump(grpc::ServerContext*, const v1::DumpRequest* r
             "what " + std::to_string(request->what()) + " is none that this agent knows"};
   }
   if (!loop_.Call(read)) return Stopping();
-  const std::string text = nft::TransactionText(tables_, rows);
+  std::string text = nft::TransactionText(tables_, rows);
+  // In order of text, so that two dumps can be compared; a plan stays in its own order.
+  if (request->what() != v1::DumpRequest::PLAN) text = SortLines(text);
   for (size_t offset = 0; offset < text.size(); offset += kChunkBytes) {
     v1::DumpResponse response;
     response.set_text(text.substr(offset, kChunkBytes));

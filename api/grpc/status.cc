@@ -36,8 +36,10 @@ v1::Ack ToAck(uint64_t number, const proxy::BatchResult& result) {
   ack.set_number(number);
   ack.set_revision(result.revision);
   ack.set_outcome(ToProto(result.outcome));
-  SetDuration(*ack.mutable_commit_duration(), result.commit_duration);
-  SetDuration(*ack.mutable_queue_duration(), result.queue_duration);
+  if (result.outcome == proxy::BatchResult::Outcome::kCommitted) {
+    SetDuration(*ack.mutable_commit_duration(), result.commit_duration);
+    SetDuration(*ack.mutable_queue_duration(), result.queue_duration);
+  }
   for (const proxy::Finding& finding : result.findings) *ack.add_results() = ToProto(finding);
   if (!result.error.ok()) ack.set_error(std::string(result.error.message()));
   return ack;

@@ -253,7 +253,6 @@ nft::Transaction Reconciler::AppliedRows() const {
   plan.AddRows({}, applied_.node_rows());
   for (const auto& [key, rows] : applied_.services()) plan.AddService(key, nullptr, rows);
   plan.FinishShared();
-  plan.AddMarker(nullptr, applied_.marker());
   return std::move(plan.transaction());
 }
 

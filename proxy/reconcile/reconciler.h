@@ -71,7 +71,7 @@ class Reconciler {
   const Applied& applied() const { return applied_; }
   absl::StatusOr<uint32_t> KernelGeneration() { return kernel_.Generation(); }
 
-  // Every row that is wanted, as if the tables were written anew; for dumps.
+  // Every row that is wanted but the marker, as if the tables were written anew; for dumps.
   nft::Transaction DesiredRows();
   // The same of what is applied.
   nft::Transaction AppliedRows() const;

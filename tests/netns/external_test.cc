@@ -40,7 +40,7 @@ TEST_P(ExternalTest, S78_EverySourceIsMasqueraded) {
   for (const Host* endpoint : {&pod_a(), &remote_pod()}) {
     ASSERT_OK(Serve(*endpoint));
     for (const Destination& to : Destinations()) {
-      for (const Host* from : {&client(), &pod_b(), &node(), &outside()}) {
+      for (const Host* from : {&client(), &pod_b(), &node()}) {
         SCOPED_TRACE(absl::StrCat(from->name(), " -> ", to.name));
         EXPECT_ANSWERED_BY(Ask(*from, To(to.address, to.port)), endpoint->name(), At(node()));
       }

@@ -92,7 +92,7 @@ absl::Status World::RestartAgent(const std::vector<std::string>& flags) {
   absl::StatusOr<std::unique_ptr<Agent>> started = Agent::Start(node().netns(), flags);
   if (!started.ok()) return started.status();
   agent = *std::move(started);
-  return absl::OkStatus();
+  return agent->Replace(Basics());
 }
 
 absl::Status FlushConntrack(const NetNs& netns) {

@@ -59,7 +59,7 @@ struct World {
   std::vector<std::unique_ptr<EchoServer>> servers;  // Of the pods and outside, in this order.
   std::unique_ptr<Agent> agent;
 
-  // Another svcmapd, with these flags, in place of the one that runs.
+  // Another svcmapd, with these flags, in place of the one that runs; it knows Basics().
   absl::Status RestartAgent(const std::vector<std::string>& flags);
 
   const Host& node() const { return topology->node(); }

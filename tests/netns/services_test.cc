@@ -54,5 +54,21 @@ TEST_P(ClusterIpTest, S97_OnlyTheConnectionToItselfIsMasqueraded) {
   }
 }
 
+// A process in the node's own network. Its packets never leave the node, so nothing masquerades
+// those that come in; the node's own come from its address, by either rule.
+TEST_P(ClusterIpTest, S74_AnEndpointInTheNodesOwnNetworkIsReachedFromEverywhere) {
+  ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
+                                                                kPodPort, "node-process"));
+  ASSERT_OK(
+      agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&node()})));
+  for (const Host* from : {&pod_b(), &client(), &node()}) {
+    SCOPED_TRACE(from->name());
+    EXPECT_ANSWERED_BY(Ask(*from, To(kWeb)), "node-process", At(*from));
+    EXPECT_ANSWERED_BY(Ask(*from, To(kNode, kNodePort)), "node-process", At(*from));
+    EXPECT_ANSWERED_BY(Ask(*from, To(kExternalIp)), "node-process", At(*from));
+  }
+  EXPECT_EQ(process->sctp_bad_checksums(), 0);
+}
+
 }  // namespace
 }  // namespace svcmap::testing

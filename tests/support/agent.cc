@@ -212,6 +212,9 @@ absl::Status Agent::CheckServing() {
 }
 
 absl::Status Agent::Stop() {
+  // An idle channel does not notice that the server wants to close it, and would cost its grace.
+  impl_->stub.reset();
+  impl_->channel.reset();
   if (absl::Status status = impl_->child->Signal(SIGTERM); !status.ok()) {
     return impl_->WithLog(status);
   }

@@ -53,8 +53,8 @@ class PushStream {
 
 class Agent {
  public:
-  // Returns when the agent answers. The node is kAgentNode, the cluster CIDRs are those of
-  // Topology; `flags` are added and may repeat an option to override it.
+  // Returns when the agent answers. The node is kAgentNode; without a --cluster-cidr in `flags` it
+  // is told those of Topology.
   static absl::StatusOr<std::unique_ptr<Agent>> Start(const NetNs& netns,
                                                       const std::vector<std::string>& flags = {});
   ~Agent();  // Kills it if it still runs; the rules stay.
@@ -82,7 +82,8 @@ class Agent {
   // OK if the agent is alive, serves what it was told, and has nothing to complain about.
   absl::Status CheckServing();
 
-  absl::Status Stop();  // SIGTERM; it must end by itself, with 0.
+  // SIGTERM; it must end by itself, with 0. No calls after that.
+  absl::Status Stop();
   absl::Status Kill();  // SIGKILL.
 
   pid_t pid() const;

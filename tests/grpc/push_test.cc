@@ -1,0 +1,212 @@
+// The controllers' stream, as proto/README.md promises it.
+#include <gmock/gmock.h>
+
+#include "tests/grpc/server_fixture.h"
+
+namespace svcmap::api {
+namespace {
+
+using svcmap::testing::AService;
+using svcmap::testing::ASlice;
+using svcmap::testing::Removal;
+using svcmap::testing::ServiceRef;
+using svcmap::testing::Upsert;
+
+v1::Object Web(const std::string& name = "shop/web", const std::string& ip = "10.96.0.10") {
+  return AService(name).ClusterIp(ip).Port("http", 80);
+}
+v1::Object WebSlice(const std::string& ip) {
+  return ASlice("shop/web").Endpoint(ip).Port("http", 8080);
+}
+
+class PushTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    Serve();
+  }
+  size_t Elements(proxy::SetIndex set) {
+    size_t count = 0;
+    loop_->Call([&](proxy::Reconciler&) {
+      count = kernel_->ReadSet({Family::kIpv4, set})->size();
+    });
+    return count;
+  }
+};
+
+TEST_F(PushTest, AckComesAfterTheCommitWithItsRevision) {
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test"));
+  ASSERT_TRUE(stream.Send(1, {Upsert(Web()), Upsert(WebSlice("10.1.0.1"))}));
+  const v1::Ack ack = stream.ReadAck();
+  EXPECT_EQ(ack.number(), 1u);
+  EXPECT_EQ(ack.outcome(), v1::COMMITTED);
+  EXPECT_GT(ack.revision(), 0u);
+  EXPECT_EQ(Elements(proxy::kServiceIps), 1u);
+  EXPECT_EQ(Elements(proxy::kEndpoints), 1u);
+}
+
+TEST_F(PushTest, BatchThatChangesNothingIsUnchangedWithTheSameRevision) {
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test"));
+  ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
+  const uint64_t revision = stream.ReadAck().revision();
+  ASSERT_TRUE(stream.Send(2, {Upsert(Web())}));
+  const v1::Ack ack = stream.ReadAck();
+  EXPECT_EQ(ack.outcome(), v1::UNCHANGED);
+  EXPECT_EQ(ack.revision(), revision);
+}
+
+TEST_F(PushTest, RefusedObjectKeepsItsLastGoodStateAndTheOthersGoOn) {
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test"));
+  ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
+  stream.ReadAck();
+  v1::Object bad = Web();
+  bad.mutable_service()->mutable_spec()->mutable_ports(0)->set_port(70000);
+  ASSERT_TRUE(stream.Send(2, {Upsert(bad), Upsert(Web("shop/other", "10.96.0.11"))}));
+  const v1::Ack ack = stream.ReadAck();
+  EXPECT_EQ(ack.outcome(), v1::COMMITTED);
+  ASSERT_EQ(ack.results_size(), 1);
+  EXPECT_EQ(ack.results(0).message(),
+            "Service shop/web refused: spec.ports[0].port 70000 is not in 1..65535; its last good "
+            "state stays");
+  EXPECT_EQ(Elements(proxy::kNoEndpointServices), 2u);
+  EXPECT_EQ(GetStatus().refused_objects(), 1u);
+}
+
+TEST_F(PushTest, SnapshotPrunesOnlyAtItsEndAndOnlyWhatWasNotNamed) {
+  Apply({Web("shop/old", "10.96.0.1"), Web("shop/kept", "10.96.0.2")});
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test"));
+  ASSERT_TRUE(stream.BeginSnapshot());
+  v1::Object bad = Web("shop/kept", "10.96.0.2");
+  bad.mutable_service()->mutable_spec()->mutable_ports(0)->set_port(0);
+  ASSERT_TRUE(stream.Send(1, {Upsert(bad), Upsert(Web())}));
+  stream.ReadAck();
+  EXPECT_EQ(List(v1::KIND_SERVICE).size(), 3u);
+  ASSERT_TRUE(stream.EndSnapshot(2));
+  EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
+  // The refused one was named: it stays as it was.
+  EXPECT_EQ(List(v1::KIND_SERVICE).size(), 2u);
+}
+
+TEST_F(PushTest, StreamThatEndsInsideASnapshotPrunesNothing) {
+  Apply({Web()});
+  {
+    Stream stream(*stub_);
+    ASSERT_TRUE(stream.Open("test"));
+    ASSERT_TRUE(stream.BeginSnapshot());
+    ASSERT_TRUE(stream.Send(1, {Upsert(Web("shop/other", "10.96.0.11"))}));
+    stream.ReadAck();
+    EXPECT_TRUE(stream.Finish().ok());
+  }
+  EXPECT_EQ(List(v1::KIND_SERVICE).size(), 2u);
+}
+
+TEST_F(PushTest, RemovalTakesEffectAndOfAnUnknownObjectIsNoError) {
+  Apply({Web()});
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test"));
+  ASSERT_TRUE(stream.Send(1, {Removal(ServiceRef("shop/web")), Removal(ServiceRef("a/b"))}));
+  const v1::Ack ack = stream.ReadAck();
+  EXPECT_EQ(ack.outcome(), v1::COMMITTED);
+  EXPECT_EQ(ack.results_size(), 0);
+  EXPECT_EQ(Elements(proxy::kNoEndpointServices), 0u);
+}
+
+TEST_F(PushTest, ConflictIsReportedInTheAckThatShowsIt) {
+  Apply({Web("a/first")});
+  const v1::Ack ack = Apply({Web("b/second")});
+  ASSERT_EQ(ack.results_size(), 1);
+  EXPECT_EQ(ack.results(0).severity(), v1::WARNING);
+  EXPECT_EQ(ack.results(0).name(), "second");
+  EXPECT_THAT(ack.results(0).message(),
+              ::testing::HasSubstr("10.96.0.10:80/TCP already belongs to Service a/first"));
+}
+
+TEST_F(PushTest, FirstMessageMustBeOpen) {
+  Stream stream(*stub_);
+  stream.Send(1, {});
+  EXPECT_EQ(stream.Finish().error_code(), grpc::INVALID_ARGUMENT);
+}
+
+TEST_F(PushTest, NumberThatDoesNotGrowEndsTheStreamNamingBoth) {
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test"));
+  stream.Send(4, {});
+  stream.Send(4, {});
+  const grpc::Status status = stream.Finish();
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(), "batch number 4 does not follow 4");
+}
+
+TEST_F(PushTest, UnknownProtocolVersionIsRefused) {
+  Stream stream(*stub_);
+  v1::PushRequest request;
+  request.mutable_open()->set_name("test");
+  request.mutable_open()->set_protocol_version(2);
+  stream.stream->Write(request);
+  EXPECT_EQ(stream.Finish().error_code(), grpc::FAILED_PRECONDITION);
+}
+
+TEST_F(PushTest, NewestStreamWinsAndTheOlderOneLearnsTheName) {
+  Stream older(*stub_);
+  ASSERT_TRUE(older.Open("first"));
+  Stream newer(*stub_);
+  ASSERT_TRUE(newer.Open("second"));
+  const grpc::Status status = older.Finish();
+  EXPECT_EQ(status.error_code(), grpc::ABORTED);
+  EXPECT_EQ(status.error_message(), "replaced by second");
+  ASSERT_TRUE(newer.Send(1, {Upsert(Web())}));
+  EXPECT_EQ(newer.ReadAck().outcome(), v1::COMMITTED);
+  EXPECT_EQ(GetStatus().controller().name(), "second");
+}
+
+TEST_F(PushTest, ControllerThatDoesNotReadIsHeldBackAndDelaysNobody) {
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("flood"));
+  // Every batch is answered with a refusal, so that the answers are not small.
+  v1::Object bad = Web();
+  bad.mutable_service()->mutable_spec()->mutable_ports(0)->set_port(70000);
+  std::vector<v1::Change> changes(200, Upsert(bad));
+  std::atomic<uint64_t> sent = 0;
+  std::thread flood([&] {
+    for (uint64_t number = 1; number <= 20000; ++number) {
+      if (!stream.Send(number, changes)) return;
+      sent = number;
+    }
+  });
+  // Others are served meanwhile, and at some point nothing more is read of it.
+  uint64_t last = 0;
+  int standing_still = 0;
+  for (int i = 0; i < 20000 && standing_still < 100; ++i) {
+    const std::string ip = "10.96.1." + std::to_string(i % 2 + 1);
+    ASSERT_EQ(Apply({Web("shop/other", ip)}).outcome(), v1::COMMITTED);
+    standing_still = sent > 0 && sent == last ? standing_still + 1 : 0;
+    last = sent;
+  }
+  EXPECT_EQ(standing_still, 100);
+  stream.context.TryCancel();
+  flood.join();
+  EXPECT_LT(sent, 20000u);
+  EXPECT_EQ(GetStatus().state(), v1::SERVING);
+}
+
+TEST_F(PushTest, KernelThatRefusesIsAckedFailedAndCaughtUpWithLater) {
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test"));
+  rejecting_ = true;
+  ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
+  const v1::Ack failed = stream.ReadAck();
+  EXPECT_EQ(failed.outcome(), v1::FAILED);
+  EXPECT_NE(failed.error(), "");
+  EXPECT_EQ(GetStatus().state(), v1::RETRYING);
+  rejecting_ = false;
+  ASSERT_TRUE(stream.Send(2, {}));
+  EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
+  EXPECT_EQ(Elements(proxy::kNoEndpointServices), 1u);
+}
+
+}  // namespace
+}  // namespace svcmap::api

@@ -1,0 +1,168 @@
+// The whole agent but the kernel in one process: fake kernel, loop, gRPC server on a Unix socket.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "api/daemon/server.h"
+#include "api/grpc/control_service.h"
+#include "nft/fake/fake_kernel.h"
+#include "proxy/reconcile/loop.h"
+#include "svcmap/v1/control.grpc.pb.h"
+#include "tests/support/builders.h"
+
+namespace svcmap::api {
+
+constexpr std::chrono::seconds kDeadline{20};
+
+class ServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    spdlog::set_level(spdlog::level::off);
+    char folder[] = "/tmp/svcmap-test-XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    folder_ = folder;
+    for (const Family family : kFamilies) tables_.push_back(proxy::MakeTable(family, {}));
+    kernel_ = std::make_unique<nft::FakeKernel>(tables_);
+    // Faults are switched from the test's thread, the kernel is the loop's.
+    kernel_->SetFaultHook([this](const nft::Transaction&) {
+      return rejecting_ ? nft::FakeKernel::Fault::kReject : nft::FakeKernel::Fault::kNone;
+    });
+    reconciler_ =
+        std::make_unique<proxy::Reconciler>(*kernel_, proxy::ReconcilerOptions{.node_name = "n1"});
+    loop_ = std::make_unique<proxy::Loop>(*reconciler_, proxy::LoopOptions{});
+    loop_->Start(/*hold=*/false);
+    intake_ = std::make_unique<Intake>(*loop_, ConvertContext{"n1"});
+  }
+
+  void Serve(const std::string& manifests_path = "") {
+    service_ = std::make_unique<ControlService>(
+        *loop_, *intake_, tables_, ControlOptions{"test", "n1", manifests_path, limits_});
+    auto server = Server::Start({"unix://" + socket()}, false, limits_, *service_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    channel_ = grpc::CreateChannel("unix:" + socket(), grpc::InsecureChannelCredentials());
+    stub_ = v1::Control::NewStub(channel_);
+  }
+
+  void TearDown() override {
+    rejecting_ = false;
+    loop_->Stop();
+    server_.reset();
+    rmdir(folder_.c_str());
+  }
+
+  std::string socket() const { return folder_ + "/agent.sock"; }
+
+  static void SetDeadline(grpc::ClientContext& context) {
+    context.set_deadline(std::chrono::system_clock::now() + kDeadline);
+  }
+
+  v1::Ack Apply(const testing::Objects& objects) {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::ApplyRequest request;
+    for (const v1::Object& object : objects) *request.add_objects() = object;
+    v1::Ack ack;
+    const grpc::Status status = stub_->Apply(&context, request, &ack);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return ack;
+  }
+
+  v1::GetStatusResponse GetStatus() {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::GetStatusResponse response;
+    const grpc::Status status = stub_->GetStatus(&context, {}, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  }
+
+  std::vector<v1::Object> List(v1::Kind kind) {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::ListRequest request;
+    request.set_kind(kind);
+    const auto reader = stub_->List(&context, request);
+    std::vector<v1::Object> objects;
+    for (v1::ListResponse response; reader->Read(&response);) {
+      objects.insert(objects.end(), response.objects().begin(), response.objects().end());
+    }
+    EXPECT_TRUE(reader->Finish().ok());
+    return objects;
+  }
+
+  // A controller's stream, one message at a time.
+  struct Stream {
+    explicit Stream(v1::Control::Stub& stub) {
+      SetDeadline(context);
+      stream = stub.Push(&context);
+    }
+    ~Stream() {
+      if (finished) return;
+      context.TryCancel();
+      stream->Finish();
+    }
+    bool Open(const std::string& name) {
+      v1::PushRequest request;
+      request.mutable_open()->set_name(name);
+      request.mutable_open()->set_protocol_version(1);
+      v1::PushResponse response;
+      return stream->Write(request) && stream->Read(&response) && response.has_opened();
+    }
+    bool Send(uint64_t number, const std::vector<v1::Change>& changes) {
+      v1::PushRequest request;
+      request.mutable_batch()->set_number(number);
+      for (const v1::Change& change : changes) *request.mutable_batch()->add_changes() = change;
+      return stream->Write(request);
+    }
+    bool BeginSnapshot() {
+      v1::PushRequest request;
+      request.mutable_snapshot_begin();
+      return stream->Write(request);
+    }
+    bool EndSnapshot(uint64_t number) {
+      v1::PushRequest request;
+      request.mutable_snapshot_end()->set_number(number);
+      return stream->Write(request);
+    }
+    v1::Ack ReadAck() {
+      v1::PushResponse response;
+      EXPECT_TRUE(stream->Read(&response));
+      return response.ack();
+    }
+    grpc::Status Finish() {
+      finished = true;
+      stream->WritesDone();
+      for (v1::PushResponse rest; stream->Read(&rest);) {
+      }
+      return stream->Finish();
+    }
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReaderWriter<v1::PushRequest, v1::PushResponse>> stream;
+    bool finished = false;
+  };
+
+  std::string folder_;
+  nft::TableSpecs tables_;
+  PushLimits limits_;
+  std::atomic<bool> rejecting_ = false;
+  std::unique_ptr<nft::FakeKernel> kernel_;
+  std::unique_ptr<proxy::Reconciler> reconciler_;
+  std::unique_ptr<proxy::Loop> loop_;
+  std::unique_ptr<Intake> intake_;
+  std::unique_ptr<ControlService> service_;
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Control::Stub> stub_;
+};
+
+}  // namespace svcmap::api

@@ -1,0 +1,124 @@
+// Each endpoint gets the same share of new connections, however many there are.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "tests/netns/service_world.h"
+
+namespace svcmap::testing {
+namespace {
+
+constexpr int kMaxEndpoints = 1000;
+constexpr int kSlices = 10;  // Of a thousand endpoints each, in the last test.
+const Address kWeb = ClusterIp(10);
+
+// What chi-square with `degrees` of freedom exceeds once in a million runs (Wilson and Hilferty's
+// approximation, on the lenient side for few degrees).
+double ChiSquareBound(int degrees) {
+  const double share = 2.0 / (9.0 * degrees);
+  return degrees * std::pow(1 - share + 4.7534 * std::sqrt(share), 3);
+}
+
+// One pod that plays thousands: 10.244.64.0/18 and fd00:10:244:4::/64 are all its own.
+class UniformityTest : public ServiceFamilyTest {
+ protected:
+  static void SetUpTestSuite() {
+    if (world() == nullptr) return;
+    auto pod = world()->topology->AddLocalPod("many");
+    ASSERT_OK(pod);
+    ASSERT_OK(world()->topology->AddPrefix(**pod, "10.244.64.0/18"));
+    ASSERT_OK(world()->topology->AddPrefix(**pod, "fd00:10:244:4::/64"));
+    auto server = EchoServer::Start((*pod)->netns());
+    ASSERT_OK(server);
+    many_ = *std::move(server);
+    std::vector<Binding> bindings;
+    for (int i = 0; i < kMaxEndpoints; ++i) {
+      for (const bool v6 : {false, true}) {
+        bindings.push_back({Protocol::kTcp, Ip(i, v6), kPodPort, absl::StrCat(i)});
+      }
+    }
+    // Wildcards: one socket stands for a slice of a thousand addresses, told apart by its port.
+    for (int i = 0; i < kSlices; ++i) {
+      const std::string name = absl::StrCat("slice-", i);
+      bindings.push_back({Protocol::kTcp, "0.0.0.0", SlicePort(i, false), name});
+      bindings.push_back({Protocol::kTcp, "::", SlicePort(i, true), name});
+    }
+    ASSERT_OK(many_->Listen(bindings));
+  }
+  static void TearDownTestSuite() { many_.reset(); }
+
+  static std::string Ip(int i, bool v6) {
+    return v6 ? absl::StrCat("fd00:10:244:4::", absl::Hex(i + 1))
+              : absl::StrCat("10.244.", 64 + i / 250, ".", i % 250 + 1);
+  }
+  static uint16_t SlicePort(int slice, bool v6) {
+    return static_cast<uint16_t>(9000 + slice + (v6 ? 100 : 0));
+  }
+
+  static Objects Serving(int endpoints) {
+    ASlice slice("shop/web");
+    slice.Port("tcp", kPodPort);
+    for (int i = 0; i < endpoints; ++i) slice.Endpoint(Ip(i, v6()), kAgentNode);
+    return {Web("shop/web", kWeb), slice};
+  }
+
+  // `count` connections; every one must be answered.
+  Tally Draw(int count) {
+    Tally tally =
+        AskMany(pod_b().netns(), {.destination = kWeb.in(v6()), .port = 80}, count);
+    EXPECT_EQ(tally.answered, count) << tally.first_failure;
+    return tally;
+  }
+
+  static double ChiSquare(const Tally& tally, int endpoints) {
+    const double expected = static_cast<double>(tally.answered) / endpoints;
+    double sum = expected * (endpoints - static_cast<int>(tally.by_server.size()));
+    for (const auto& [server, count] : tally.by_server) {
+      sum += (count - expected) * (count - expected) / expected;
+    }
+    return sum;
+  }
+
+  static std::unique_ptr<EchoServer> many_;
+};
+std::unique_ptr<EchoServer> UniformityTest::many_;
+INSTANTIATE_FAMILIES(UniformityTest);
+
+TEST_P(UniformityTest, S38_EachOfNEndpointsGetsItsShare) {
+  for (const int endpoints : {1, 2, 3, 5, 7, 10, 17, 100, 1000}) {
+    SCOPED_TRACE(absl::StrCat(endpoints, " endpoints"));
+    ASSERT_OK(agent().Apply(Serving(endpoints)));
+    const Tally tally = Draw(std::clamp(20 * endpoints, 600, 20'000));
+    if (endpoints == 1) {
+      EXPECT_EQ(tally.by_server.size(), 1u);
+    } else {
+      EXPECT_LT(ChiSquare(tally, endpoints), ChiSquareBound(endpoints - 1)) << tally.ToString();
+    }
+  }
+}
+
+// The way there must not matter: slots that were left and filled again, capacities crossed.
+TEST_P(UniformityTest, S38_AlsoAfterEndpointsCameAndWent) {
+  for (const int endpoints : {3, 40, 17, 20, 5, 16, 18}) {
+    ASSERT_OK(agent().Apply(Serving(endpoints)));
+  }
+  const Tally tally = Draw(18 * 60);
+  EXPECT_LT(ChiSquare(tally, 18), ChiSquareBound(17)) << tally.ToString();
+}
+
+TEST_P(UniformityTest, TenThousandEndpointsInTenSlicesAllServe) {
+  Objects objects = {Web("shop/web", kWeb)};
+  for (int i = 0; i < kSlices; ++i) {
+    ASlice slice("shop/web");
+    slice.Named(absl::StrCat("web-", i)).Port("tcp", SlicePort(i, v6()));
+    for (int k = 0; k < 1000; ++k) slice.Endpoint(Ip(i * 1000 + k, v6()), kAgentNode);
+    objects.push_back(slice);
+  }
+  ASSERT_OK(agent().Apply(objects));
+  const Tally tally = Draw(3000);
+  EXPECT_EQ(tally.by_server.size(), 10u) << tally.ToString();
+  EXPECT_LT(ChiSquare(tally, kSlices), ChiSquareBound(kSlices - 1)) << tally.ToString();
+}
+
+}  // namespace
+}  // namespace svcmap::testing

@@ -1,0 +1,215 @@
+#include "proxy/state/claims.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/unit/proxy/objects.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+using ServicePtr = std::shared_ptr<const Service>;
+
+ClaimKey At(std::string_view address, uint16_t port, Protocol protocol = Protocol::kTcp) {
+  return {Ip(address), protocol, port, false};
+}
+
+std::string OwnerOf(const Claims& claims, const ClaimKey& key) {
+  const Service* owner = claims.Owner(key);
+  return owner != nullptr ? owner->key : "nobody";
+}
+
+// Keeps the Services as the store does.
+class Claimants {
+ public:
+  std::vector<std::string> Put(const ServicePtr& service) {
+    ServicePtr& held = services_[service->key];
+    const ServicePtr before = std::exchange(held, service);
+    return claims_.Update(before.get(), service).others;
+  }
+  std::vector<std::string> Remove(const std::string& key) {
+    const ServicePtr before = services_.extract(key).mapped();
+    return claims_.Update(before.get(), nullptr).others;
+  }
+  const Claims& claims() const { return claims_; }
+  const std::map<std::string, ServicePtr>& services() const { return services_; }
+
+ private:
+  std::map<std::string, ServicePtr> services_;
+  Claims claims_;
+};
+
+std::vector<std::string> ClaimTexts(const AService& service) {
+  std::vector<std::string> texts;
+  for (const ClaimKey& claim : ClaimsOf(*service.Build())) texts.push_back(claim.ToString());
+  return texts;
+}
+
+TEST(ClaimsOfTest, AreWhatAServiceWantsToBeReachedAt) {
+  const struct {
+    const char* name;
+    AService service;
+    std::vector<std::string> claims;
+  } cases[] = {
+      {"not proxied", AService("a").At("10.96.0.1").Port(80).NotProxied(), {}},
+      {"no ports", AService("a").At("10.96.0.1"), {}},
+      {"clusterIP", AService("a").At("10.96.0.1").Port(80), {"10.96.0.1:80/TCP"}},
+      {"each protocol for itself",
+       AService("a").At("10.96.0.1").Port(53).Port(53, "udp", Protocol::kUdp),
+       {"10.96.0.1:53/TCP", "10.96.0.1:53/UDP"}},
+      {"all addresses, each once",
+       AService("a")
+           .At("10.96.0.1")
+           .Port(80)
+           .External("10.96.0.1")
+           .External("192.0.2.1")
+           .LoadBalancer("192.0.2.1")
+           .LoadBalancer("192.0.2.2"),
+       {"10.96.0.1:80/TCP", "192.0.2.1:80/TCP", "192.0.2.2:80/TCP"}},
+      {"nothing in a family without clusterIP (S-3)",
+       AService("a").At("fd00::1").Port(80).NodePort(30080).External("192.0.2.1"),
+       {"[fd00::1]:80/TCP", "nodePort 30080/TCP"}},
+      {"a nodePort in each family",
+       AService("a").At("10.96.0.1").At("fd00::1").Port(80).NodePort(30080),
+       {"10.96.0.1:80/TCP", "nodePort 30080/TCP", "[fd00::1]:80/TCP", "nodePort 30080/TCP"}},
+  };
+  for (const auto& c : cases) EXPECT_EQ(ClaimTexts(c.service), c.claims) << c.name;
+}
+
+// S-16: the oldest, then the first by name.
+TEST(ClaimsTest, TheWinnerIsTheSameInEveryOrderOfArrival) {
+  std::vector<ServicePtr> services = {
+      AService("ns/d").Created(5).At("10.96.0.1").Port(80).NodePort(30080).Build(),
+      AService("ns/c").Created(3).At("10.96.0.1").Port(80).Build(),
+      AService("ns/b").Created(3).At("10.96.0.1").Port(80).Port(81).NodePort(30080).Build(),
+      AService("ns/a").Created(9).At("10.96.0.2").Port(80).External("10.96.0.1").Build(),
+      AService("ns/e").Created(9).At("10.96.0.3").Port(1).NodePort(30080).Build()};
+  const auto by_key = [](const auto& a, const auto& b) { return a->key < b->key; };
+  std::sort(services.begin(), services.end(), by_key);
+  do {
+    Claimants claimants;
+    for (const ServicePtr& service : services) claimants.Put(service);
+    const Claims& claims = claimants.claims();
+    ASSERT_EQ(OwnerOf(claims, At("10.96.0.1", 80)), "ns/b");
+    ASSERT_EQ(OwnerOf(claims, At("10.96.0.1", 81)), "ns/b");
+    ASSERT_EQ(OwnerOf(claims, At("10.96.0.2", 80)), "ns/a");
+    ASSERT_EQ(OwnerOf(claims, NodePortClaim(Family::kIpv4, Protocol::kTcp, 30080)), "ns/b");
+  } while (std::next_permutation(services.begin(), services.end(), by_key));
+}
+
+TEST(ClaimsTest, AnUnknownAgeCountsAsTheOldest) {
+  Claimants claimants;
+  claimants.Put(AService("ns/a").Created(1).At("10.96.0.1").Port(80).Build());
+  claimants.Put(AService("ns/b").At("10.96.0.1").Port(80).Build());
+  EXPECT_EQ(OwnerOf(claimants.claims(), At("10.96.0.1", 80)), "ns/b");
+}
+
+TEST(ClaimsTest, ProtocolsFamiliesAndNodePortsDoNotMeet) {
+  Claimants claimants;
+  claimants.Put(AService("ns/a").At("10.96.0.1").Port(80).Build());
+  EXPECT_THAT(claimants.Put(AService("ns/b").At("10.96.0.1").Port(80, "", Protocol::kUdp).Build()),
+              IsEmpty());
+  EXPECT_THAT(claimants.Put(AService("ns/c").At("fd00::1").Port(80).Build()), IsEmpty());
+  EXPECT_EQ(OwnerOf(claimants.claims(), At("10.96.0.1", 80, Protocol::kUdp)), "ns/b");
+  EXPECT_EQ(OwnerOf(claimants.claims(), NodePortClaim(Family::kIpv4, Protocol::kTcp, 80)),
+            "nobody");
+}
+
+TEST(ClaimsTest, ALoserComesBackWhenTheWinnerGoes) {
+  Claimants claimants;
+  claimants.Put(AService("ns/a").At("10.96.0.1").Port(80).Build());
+  EXPECT_THAT(claimants.Put(AService("ns/c").At("10.96.0.1").Port(80).Build()), IsEmpty());
+  EXPECT_THAT(claimants.Put(AService("ns/b").At("10.96.0.1").Port(80).Build()), IsEmpty());
+  EXPECT_THAT(claimants.Remove("ns/a"), ElementsAre("ns/b"));
+  EXPECT_EQ(OwnerOf(claimants.claims(), At("10.96.0.1", 80)), "ns/b");
+  EXPECT_THAT(claimants.Remove("ns/b"), ElementsAre("ns/c"));
+  EXPECT_THAT(claimants.Remove("ns/c"), IsEmpty());
+  EXPECT_EQ(OwnerOf(claimants.claims(), At("10.96.0.1", 80)), "nobody");
+}
+
+TEST(ClaimsTest, ALoserThatGoesIsForgotten) {
+  Claimants claimants;
+  claimants.Put(AService("ns/a").At("10.96.0.1").Port(80).Build());
+  claimants.Put(AService("ns/b").At("10.96.0.1").Port(80).Build());
+  claimants.Put(AService("ns/b").At("10.96.0.2").Port(80).Build());
+  EXPECT_THAT(claimants.Remove("ns/a"), IsEmpty());
+  EXPECT_EQ(OwnerOf(claimants.claims(), At("10.96.0.1", 80)), "nobody");
+}
+
+TEST(ClaimsTest, TheServiceThatIsBeatenIsNamed) {
+  Claimants claimants;
+  claimants.Put(AService("ns/b").At("10.96.0.1").Port(80).Build());
+  EXPECT_THAT(claimants.Put(AService("ns/a").At("10.96.0.1").Port(80).Build()),
+              ElementsAre("ns/b"));
+}
+
+TEST(ClaimsTest, AChangeWithTheSameClaimsConcernsNobodyElse) {
+  Claimants claimants;
+  claimants.Put(AService("ns/a").At("10.96.0.1").Port(80).Build());
+  claimants.Put(AService("ns/b").At("10.96.0.1").Port(80).Build());
+  EXPECT_THAT(claimants.Put(AService("ns/a").At("10.96.0.1").Port(80, "http").Build()), IsEmpty());
+  EXPECT_THAT(claimants.Put(AService("ns/b").At("10.96.0.1").Port(80, "http").Build()), IsEmpty());
+}
+
+TEST(ClaimsTest, OneThatGetsYoungerGivesWay) {
+  Claimants claimants;
+  claimants.Put(AService("ns/a").Created(1).At("10.96.0.1").Port(80).Build());
+  claimants.Put(AService("ns/b").Created(2).At("10.96.0.1").Port(80).Build());
+  EXPECT_THAT(claimants.Put(AService("ns/a").Created(3).At("10.96.0.1").Port(80).Build()),
+              ElementsAre("ns/b"));
+  EXPECT_EQ(OwnerOf(claimants.claims(), At("10.96.0.1", 80)), "ns/b");
+}
+
+// S-94: on a node address an exact claim beats the nodePort, so that one must be looked at again.
+TEST(ClaimsTest, AnExactClaimNamesTheOwnerOfTheNodePort) {
+  Claimants claimants;
+  claimants.Put(AService("ns/n").At("10.96.0.1").Port(80).NodePort(30080).Build());
+  const auto exact = AService("ns/x").At("10.96.0.2").Port(30080).External("192.0.2.1").Build();
+  EXPECT_THAT(claimants.Put(exact), ElementsAre("ns/n"));
+  EXPECT_EQ(OwnerOf(claimants.claims(), At("192.0.2.1", 30080)), "ns/x");
+  EXPECT_EQ(OwnerOf(claimants.claims(), NodePortClaim(Family::kIpv4, Protocol::kTcp, 30080)),
+            "ns/n");
+  EXPECT_THAT(claimants.Remove("ns/x"), ElementsAre("ns/n"));
+}
+
+// Whatever happened before, owners are those of the same Services told in order of age.
+TEST(ClaimsTest, AnyHistoryGivesTheOwnersOfItsResult) {
+  std::mt19937 random(1);
+  const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  Claimants claimants;
+  for (int step = 0; step < 2000; ++step) {
+    const std::string key = "ns/" + std::to_string(pick(8));
+    if (pick(4) == 0 && claimants.services().contains(key)) {
+      claimants.Remove(key);
+    } else {
+      AService service(key);
+      service.Created(pick(3)).At("10.96.0." + std::to_string(1 + pick(4)));
+      service.Port(static_cast<uint16_t>(80 + pick(2))).NodePort(static_cast<uint16_t>(
+          30080 + pick(2)));
+      claimants.Put(service.Build());
+    }
+    Claimants anew;
+    for (const auto& [name, service] : claimants.services()) anew.Put(service);
+    for (const auto& [name, service] : claimants.services()) {
+      for (const ClaimKey& claim : ClaimsOf(*service)) {
+        ASSERT_EQ(OwnerOf(claimants.claims(), claim), OwnerOf(anew.claims(), claim))
+            << claim.ToString() << " in step " << step;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

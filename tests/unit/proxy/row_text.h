@@ -1,0 +1,83 @@
+// Elements as lines of text, so that a failing test shows them:
+//
+//   service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1 "shop/web:"
+//
+// The marker is left out: it changes with every commit.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "nft/model/field.h"
+#include "nft/model/kernel.h"
+#include "proxy/desired/rows.h"
+#include "proxy/ruleset/table.h"
+
+namespace svcmap::proxy::test {
+
+using Lines = std::vector<std::string>;
+
+inline const nft::TableSpecs& Tables() {
+  static const nft::TableSpecs tables = {MakeTable(Family::kIpv4, {}),
+                                         MakeTable(Family::kIpv6, {})};
+  return tables;
+}
+
+inline std::string Text(const nft::ElementView& element) {
+  const nft::SetSpec& set = Tables()[Index(element.set.family)].sets[element.set.set];
+  std::string text = set.name + " " + nft::FieldsToText(set.key, element.key);
+  if (element.interval_end) text += " end";
+  if (!element.data.empty()) text += " : " + nft::FieldsToText(set.data, element.data);
+  if (!element.comment.empty()) text += " \"" + std::string(element.comment) + "\"";
+  return text;
+}
+
+inline Lines Texts(const std::vector<Row>& rows) {
+  Lines lines;
+  for (const Row& row : rows) lines.push_back(Text(row.view()));
+  return lines;
+}
+
+// What the transaction does, in its order: "+ service-ips ...", "- endpoints 0x1 . 0".
+inline Lines Operations(const nft::Transaction& transaction) {
+  Lines lines;
+  transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+    if (element.set.set == kMarker) return;
+    lines.push_back((verb == nft::Verb::kAdd ? "+ " : "- ") + Text(element));
+  });
+  return lines;
+}
+
+// The elements of a transaction that only adds, sorted.
+inline Lines Additions(const nft::Transaction& transaction) {
+  Lines lines;
+  transaction.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+    if (element.set.set != kMarker) lines.push_back(Text(element));
+  });
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+// Everything that both tables hold, sorted; "no table" where there is none.
+inline Lines Contents(nft::Kernel& kernel) {
+  Lines lines;
+  for (const Family family : kFamilies) {
+    if (!kernel.HasTable(family).value_or(false)) {
+      lines.push_back("no table");
+      continue;
+    }
+    for (uint8_t set = kMarker + 1; set < kSetCount; ++set) {
+      const nft::SetRef ref{family, set};
+      const absl::StatusOr<std::vector<nft::Element>> elements = kernel.ReadSet(ref);
+      if (!elements.ok()) return {elements.status().ToString()};
+      for (const nft::Element& e : *elements) {
+        lines.push_back(Text({ref, e.key, e.data, e.comment, e.interval_end}));
+      }
+    }
+  }
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+}  // namespace svcmap::proxy::test

@@ -1,0 +1,223 @@
+#include "proxy/desired/service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/unit/proxy/objects.h"
+#include "tests/unit/proxy/row_text.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+// Makes what is wanted for Services of a store, each time after what was wanted before.
+class DesiredServiceTest : public ::testing::Test {
+ protected:
+  void Apply(const std::vector<Change>& changes) {
+    for (const Change& change : changes) store_.Apply(change, 1);
+  }
+  const DesiredService& Make(const std::string& key = "shop/web") {
+    const DesiredContext context{store_.claims(), node_port_addresses_};
+    desired_ = MakeDesiredService(store_.Find(key), context, &before_, groups_);
+    before_ = desired_.rows;
+    return desired_;
+  }
+  Lines OwnLines() const {
+    Lines lines = Texts(OwnRows("shop/web", desired_.rows));
+    for (std::string& line : lines) line = line.substr(0, line.find(" \""));
+    return lines;
+  }
+  Lines Findings() const {
+    Lines lines;
+    for (const Finding& finding : desired_.findings) lines.push_back(finding.ToString());
+    return lines;
+  }
+
+  Store store_;
+  GroupAllocator groups_;
+  std::vector<IpAddress> node_port_addresses_ = Ips({"192.0.2.7", "2001:db8::7"});
+  ServiceRows before_;
+  DesiredService desired_;
+};
+
+AService Web() { return AService("shop/web").At("10.96.0.1").Port(80); }
+ASlice WebSlice() { return ASlice("shop/web-1", "shop/web").Port(8080); }
+
+TEST_F(DesiredServiceTest, NothingIsWantedOfWhatIsNotProxied) {
+  const struct {
+    const char* name;
+    std::vector<Change> changes;
+  } cases[] = {
+      {"unknown", {}},
+      {"only slices", {WebSlice().Ready("10.0.0.1")}},
+      {"not proxied", {Web().NotProxied(), WebSlice().Ready("10.0.0.1")}},
+      {"no clusterIP in any family", {AService("shop/web").Port(80).External("192.0.2.1")}},
+  };
+  for (const auto& c : cases) {
+    store_ = Store();
+    Apply(c.changes);
+    EXPECT_TRUE(Make().rows.empty()) << c.name;
+    EXPECT_THAT(desired_.new_groups, IsEmpty()) << c.name;
+  }
+}
+
+TEST_F(DesiredServiceTest, EachAddressOfThePortIsMapped) {
+  Apply({Web().NodePort(30080).External("198.51.100.1").LoadBalancer("203.0.113.1"),
+         WebSlice().Ready("10.0.0.1")});
+  Make();
+  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1",
+                                      "service-ips 198.51.100.1 . tcp . 80 : 65.0.0.1",
+                                      "service-ips 203.0.113.1 . tcp . 80 : 65.0.0.1",
+                                      "service-ips 192.0.2.7 . tcp . 30080 : 65.0.0.1"));
+  EXPECT_THAT(desired_.rows.cluster_ips, ElementsAre(Ip("10.96.0.1")));
+  EXPECT_THAT(Findings(), IsEmpty());
+}
+
+TEST_F(DesiredServiceTest, AnAddressKeepsItsFirstRole) {
+  Apply({Web().External("10.96.0.1").External("192.0.2.1").LoadBalancer("192.0.2.1"),
+         WebSlice().Ready("10.0.0.1")});
+  Make();
+  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1",
+                                      "service-ips 192.0.2.1 . tcp . 80 : 65.0.0.1"));
+}
+
+TEST_F(DesiredServiceTest, FamiliesHaveTheirOwnGroupsAndEndpoints) {
+  Apply({Web().At("fd00:96::1"), WebSlice().Ready("10.0.0.1"),
+         ASlice("shop/web-2", "shop/web", Family::kIpv6).Port(8080).Ready("fd00::1")});
+  Make();
+  ASSERT_EQ(desired_.rows.ports.size(), 2u);
+  EXPECT_THAT(desired_.new_groups, ElementsAre(1, 2));
+  EXPECT_THAT(desired_.rows.ports[0].slots, ElementsAre(EndpointAddress{Ip("10.0.0.1"), 8080}));
+  EXPECT_THAT(desired_.rows.ports[1].slots, ElementsAre(EndpointAddress{Ip("fd00::1"), 8080}));
+}
+
+TEST_F(DesiredServiceTest, AFamilyWithoutEndpointsIsRejectedAlone) {
+  Apply({Web().At("fd00:96::1"), WebSlice().Ready("10.0.0.1")});
+  Make();
+  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1",
+                                      "no-endpoint-services fd00:96::1 . tcp . 80"));
+}
+
+TEST_F(DesiredServiceTest, AFamilyWithoutClusterIpIsNotThere) {  // S-3
+  Apply({Web().NodePort(30080).External("2001:db8::1")});
+  Make();
+  EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
+                                      "no-endpoint-services 192.0.2.7 . tcp . 30080"));
+}
+
+TEST_F(DesiredServiceTest, WhoStaysKeepsGroupAndSlot) {
+  Apply({Web(), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2").Ready("10.0.0.3")});
+  Make();
+  Apply({WebSlice().Ready("10.0.0.2").Ready("10.0.0.3").Ready("10.0.0.9")});
+  Make();
+  EXPECT_EQ(desired_.rows.ports[0].group, 1u);
+  EXPECT_THAT(desired_.rows.ports[0].slots, ElementsAre(EndpointAddress{Ip("10.0.0.9"), 8080},
+                                                        EndpointAddress{Ip("10.0.0.2"), 8080},
+                                                        EndpointAddress{Ip("10.0.0.3"), 8080}));
+  EXPECT_THAT(desired_.new_groups, IsEmpty());
+  EXPECT_THAT(desired_.old_groups, IsEmpty());
+}
+
+TEST_F(DesiredServiceTest, ARenamedPortKeepsItsGroup) {
+  Apply({AService("shop/web").At("10.96.0.1").Port(80, "a"),
+         WebSlice().Port(81, "a").Port(82, "b").Ready("10.0.0.1")});
+  Make();
+  Apply({AService("shop/web").At("10.96.0.1").Port(80, "b")});
+  Make();
+  EXPECT_EQ(desired_.rows.ports[0].group, 1u);
+  EXPECT_THAT(desired_.new_groups, IsEmpty());
+}
+
+TEST_F(DesiredServiceTest, AGroupIsGivenBackWithTheLastEndpointAndWithThePort) {
+  const struct {
+    const char* name;
+    Change change;
+  } cases[] = {
+      {"no endpoints", NoSlice("shop/web-1")},
+      {"none usable", WebSlice().Endpoint("10.0.0.1", kDown)},
+      {"other port", AService("shop/web").At("10.96.0.1").Port(81).Port(80, "", Protocol::kUdp)},
+      {"Service gone", NoService("shop/web")},
+      {"no longer proxied", Web().NotProxied()},
+  };
+  for (const auto& c : cases) {
+    store_ = Store();
+    before_ = {};
+    Apply({Web(), WebSlice().Ready("10.0.0.1")});
+    const std::vector<uint32_t> taken = Make().new_groups;
+    Apply({c.change});
+    EXPECT_EQ(Make().old_groups, taken) << c.name;
+  }
+}
+
+TEST_F(DesiredServiceTest, WithoutAFreeGroupThePortIsRejectedAndNamed) {
+  groups_ = GroupAllocator(0);
+  Apply({Web(), WebSlice().Local("10.0.0.1")});
+  Make();
+  EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80"));
+  EXPECT_THAT(desired_.rows.ports[0].slots, IsEmpty());
+  EXPECT_THAT(SharedRows(desired_.rows), ::testing::SizeIs(1)) << "the clusterIP";
+  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("found no free endpoint group")));
+}
+
+TEST_F(DesiredServiceTest, OfTooManyEndpointsTheFirstOnesAreUsedAndThatIsSaid) {
+  ASlice slice = WebSlice();
+  for (uint32_t i = 0; i <= kMaxEndpoints; ++i) {
+    const auto octet = [&](int shift) { return std::to_string(i >> shift & 255); };
+    slice.Ready("10." + octet(16) + "." + octet(8) + "." + octet(0));
+  }
+  Apply({Web(), slice});
+  Make();
+  EXPECT_EQ(desired_.rows.ports[0].slots.size(), kMaxEndpoints);
+  EXPECT_EQ(desired_.rows.ports[0].slots.back().ip, Ip("10.0.255.254"));
+  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("65536 endpoints are more than 65535")));
+}
+
+TEST_F(DesiredServiceTest, TheYoungerOfTwoIsWithoutTheAddressAndToldSo) {
+  Apply({AService("shop/old").At("10.96.0.2").Port(80).External("192.0.2.1"),
+         Web().Created(2).External("192.0.2.1").NodePort(30080),
+         AService("shop/older").At("10.96.0.3").Port(1).NodePort(30080)});
+  Make();
+  EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80"));
+  EXPECT_THAT(
+      Findings(),
+      ElementsAre("Service shop/web: spec.externalIPs 192.0.2.1:80/TCP already belongs to Service "
+                  "shop/old, which is older; it is not programmed",
+                  "Service shop/web: spec.ports.nodePort nodePort 30080/TCP already belongs to "
+                  "Service shop/older, which is older; it is not programmed"));
+}
+
+TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimWithoutAFinding) {  // S-94
+  node_port_addresses_ = Ips({"192.0.2.7", "192.0.2.8"});
+  Apply({Web().NodePort(30080),
+         AService("shop/exact").At("10.96.0.2").Port(30080).External("192.0.2.7")});
+  Make();
+  EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
+                                      "no-endpoint-services 192.0.2.8 . tcp . 30080"));
+  EXPECT_THAT(Findings(), IsEmpty());
+}
+
+TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimOfItsOwnService) {
+  Apply({AService("shop/web")
+             .At("10.96.0.1")
+             .External("192.0.2.7")
+             .Port(80, "a")
+             .NodePort(30080)
+             .Port(30080, "b")});
+  Make();
+  EXPECT_THAT(OwnLines(), UnorderedElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
+                                               "no-endpoint-services 192.0.2.7 . tcp . 80",
+                                               "no-endpoint-services 10.96.0.1 . tcp . 30080",
+                                               "no-endpoint-services 192.0.2.7 . tcp . 30080"));
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

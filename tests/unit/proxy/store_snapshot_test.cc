@@ -1,0 +1,131 @@
+// Snapshots: what a controller no longer names goes, at the end and not before.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "proxy/state/store.h"
+#include "tests/unit/proxy/objects.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Holds two objects of each kind, "x/old" and "x/new".
+class SnapshotTest : public ::testing::Test {
+ protected:
+  SnapshotTest() {
+    for (const char* key : {"x/old", "x/new"}) {
+      for (const Change& change : Objects(key)) store_.Apply(change, 1);
+    }
+    while (store_.FirstDirty() != nullptr) store_.TakeDirty();
+  }
+
+  static std::vector<Change> Objects(const std::string& key) {
+    return {AService(key).Port(80), ASlice(key, key), ANode(key, {"192.0.2.1"}),
+            AServiceCidr(key, {"10.96.0.0/16"})};
+  }
+  void ApplyNew() {
+    for (const Change& change : Objects("x/new")) store_.Apply(change, 2);
+  }
+  // "Service x/old" and so on, sorted.
+  std::vector<std::string> Held() const {
+    std::vector<std::string> held;
+    store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
+      if (entry.service) held.push_back("Service " + key);
+    });
+    store_.ForEachSlice([&](const auto& slice) { held.push_back("EndpointSlice " + slice->key); });
+    for (const auto& [name, node] : store_.nodes()) held.push_back("Node " + name);
+    for (const auto& [name, cidr] : store_.service_cidrs()) held.push_back("ServiceCIDR " + name);
+    std::sort(held.begin(), held.end());
+    return held;
+  }
+
+  const std::vector<std::string> new_ = {"EndpointSlice x/new", "Node x/new", "Service x/new",
+                                         "ServiceCIDR x/new"};
+  Store store_;
+};
+
+TEST_F(SnapshotTest, NothingGoesBeforeTheEnd) {
+  const auto before = Held();
+  store_.BeginSnapshot();
+  ApplyNew();
+  EXPECT_EQ(Held(), before);
+  EXPECT_EQ(store_.dirty_count(), 0u);
+}
+
+TEST_F(SnapshotTest, TheEndRemovesWhatWasNotNamedOfEveryKind) {
+  store_.BeginSnapshot();
+  ApplyNew();
+  store_.EndSnapshot(7);
+  EXPECT_EQ(Held(), new_);
+  ASSERT_EQ(store_.dirty_count(), 1u);
+  EXPECT_EQ(store_.FirstDirty()->key, "x/old");
+  EXPECT_EQ(store_.FirstDirty()->sequence, 7u);
+}
+
+TEST_F(SnapshotTest, WhatWasNamedButRefusedStays) {
+  store_.BeginSnapshot();
+  for (const Kind kind :
+       {Kind::kService, Kind::kEndpointSlice, Kind::kNode, Kind::kServiceCidr}) {
+    store_.Mention(kind, "x/new");
+  }
+  store_.EndSnapshot(2);
+  EXPECT_EQ(Held(), new_);
+}
+
+TEST_F(SnapshotTest, AMentionCountsForItsKindOnly) {
+  store_.BeginSnapshot();
+  store_.Mention(Kind::kService, "x/new");
+  store_.EndSnapshot(2);
+  EXPECT_THAT(Held(), ElementsAre("Service x/new"));
+}
+
+TEST_F(SnapshotTest, ARemovalIsNoMention) {
+  store_.BeginSnapshot();
+  store_.Apply(NoService("x/gone"), 2);
+  store_.Apply(AService("x/gone"), 2);
+  store_.Apply(NoService("x/gone"), 2);
+  store_.EndSnapshot(3);
+  EXPECT_THAT(Held(), IsEmpty());
+}
+
+TEST_F(SnapshotTest, BeginningAgainForgetsWhatWasNamed) {
+  store_.BeginSnapshot();
+  for (const Change& change : Objects("x/old")) store_.Apply(change, 2);
+  store_.BeginSnapshot();
+  ApplyNew();
+  store_.EndSnapshot(3);
+  EXPECT_EQ(Held(), new_);
+}
+
+TEST_F(SnapshotTest, AnEndWithoutBeginRemovesNothing) {
+  const auto before = Held();
+  store_.EndSnapshot(2);
+  EXPECT_EQ(Held(), before);
+}
+
+TEST_F(SnapshotTest, MentionsOutsideOfASnapshotDoNotCount) {
+  store_.Mention(Kind::kService, "x/old");
+  store_.BeginSnapshot();
+  ApplyNew();
+  store_.EndSnapshot(2);
+  EXPECT_EQ(Held(), new_);
+}
+
+TEST_F(SnapshotTest, DeltasAfterTheEndPruneNothing) {
+  store_.BeginSnapshot();
+  ApplyNew();
+  store_.EndSnapshot(2);
+  store_.Apply(AService("x/more"), 3);
+  store_.EndSnapshot(4);
+  EXPECT_EQ(store_.service_count(), 2u);
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

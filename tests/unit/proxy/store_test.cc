@@ -1,0 +1,208 @@
+#include "proxy/state/store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/proxy/objects.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::IsNull;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+using DirtyList = std::vector<std::pair<std::string, uint64_t>>;
+
+DirtyList TakeAll(Store& store) {
+  DirtyList all;
+  while (store.FirstDirty() != nullptr) {
+    Store::Dirty dirty = store.TakeDirty();
+    all.emplace_back(dirty.key, dirty.sequence);
+  }
+  return all;
+}
+
+// Applies changes 1, 2, 3 and so on.
+class StoreTest : public ::testing::Test {
+ protected:
+  void Apply(const std::vector<Change>& changes) {
+    for (const Change& change : changes) store_.Apply(change, ++sequence_);
+  }
+  // As if all were programmed.
+  void ApplySettled(const std::vector<Change>& changes) {
+    Apply(changes);
+    TakeAll(store_);
+  }
+  std::vector<std::string> SlicesOf(const std::string& service) {
+    std::vector<std::string> keys;
+    if (const ServiceEntry* entry = store_.Find(service)) {
+      for (const auto& slice : entry->slices) keys.push_back(slice->key);
+    }
+    return keys;
+  }
+
+  Store store_;
+  uint64_t sequence_ = 0;
+};
+
+TEST_F(StoreTest, DirtyServicesComeInTheOrderOfTheirFirstChange) {
+  Apply({AService("ns/c"), AService("ns/a"), AService("ns/b")});
+  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/c", 1), Pair("ns/a", 2), Pair("ns/b", 3)));
+}
+
+TEST_F(StoreTest, AServiceThatChangesAgainKeepsItsPlaceAndSequence) {
+  Apply({AService("ns/a"), AService("ns/b"), ASlice("ns/a-1", "ns/a"), AService("ns/a").Port(1)});
+  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 1), Pair("ns/b", 2)));
+}
+
+TEST_F(StoreTest, WhatIsReturnedGoesFirstInItsOrderAndOnce) {
+  Apply({AService("ns/a"), AService("ns/b"), AService("ns/c")});
+  std::vector<Store::Dirty> taken;
+  taken.push_back(store_.TakeDirty());
+  taken.push_back(store_.TakeDirty());
+  store_.ReturnDirty(std::move(taken));
+  Apply({AService("ns/a").Port(1)});
+  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 1), Pair("ns/b", 2), Pair("ns/c", 3)));
+}
+
+TEST_F(StoreTest, EqualObjectsChangeNothing) {
+  const std::vector<Change> changes = {AService("ns/a").At("10.96.0.1").Port(80),
+                                       ASlice("ns/a-1", "ns/a").Port(80).Ready("10.0.0.1"),
+                                       ANode("n1", {"192.0.2.1"}),
+                                       AServiceCidr("default", {"10.96.0.0/16"})};
+  ApplySettled(changes);
+  const uint64_t node_version = store_.node_version();
+  Apply(changes);
+  EXPECT_EQ(store_.dirty_count(), 0u);
+  EXPECT_EQ(store_.node_version(), node_version);
+}
+
+TEST_F(StoreTest, EveryChangeOfANodeOrServiceCidrRaisesTheNodeVersion) {
+  const Change changes[] = {ANode("n1", {"192.0.2.1"}),
+                            ANode("n1", {"192.0.2.2"}),
+                            AServiceCidr("default", {"10.96.0.0/16"}),
+                            AServiceCidr("default", {"10.97.0.0/16"}),
+                            Removal(Kind::kNode, "n1"),
+                            Removal(Kind::kServiceCidr, "default")};
+  for (const Change& change : changes) {
+    const uint64_t before = store_.node_version();
+    Apply({change});
+    EXPECT_GT(store_.node_version(), before) << KindName(change.kind);
+  }
+  EXPECT_THAT(store_.nodes(), IsEmpty());
+  EXPECT_THAT(store_.service_cidrs(), IsEmpty());
+}
+
+TEST_F(StoreTest, RemovingWhatIsNotThereChangesNothing) {
+  Apply({NoService("ns/a"), NoSlice("ns/a-1"), Removal(Kind::kNode, "n1"),
+         Removal(Kind::kServiceCidr, "default")});
+  EXPECT_EQ(store_.dirty_count(), 0u);
+  EXPECT_EQ(store_.node_version(), 0u);
+  EXPECT_THAT(store_.Find("ns/a"), IsNull());
+}
+
+TEST_F(StoreTest, ASliceIsKeptUntilItsServiceComes) {  // S-28
+  ApplySettled({ASlice("ns/a-1", "ns/a")});
+  Apply({AService("ns/a")});
+  EXPECT_THAT(SlicesOf("ns/a"), ElementsAre("ns/a-1"));
+  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 2)));
+}
+
+TEST_F(StoreTest, ASliceOutlivesItsService) {
+  ApplySettled({AService("ns/a"), ASlice("ns/a-1", "ns/a")});
+  Apply({NoService("ns/a")});
+  EXPECT_THAT(SlicesOf("ns/a"), ElementsAre("ns/a-1"));
+  Apply({AService("ns/a")});
+  EXPECT_THAT(SlicesOf("ns/a"), ElementsAre("ns/a-1"));
+}
+
+TEST_F(StoreTest, NothingIsLeftOfAServiceWithoutSlices) {
+  ApplySettled({AService("ns/a"), ASlice("ns/a-1", "ns/a"), NoSlice("ns/a-1"), NoService("ns/a")});
+  EXPECT_THAT(store_.Find("ns/a"), IsNull());
+  EXPECT_EQ(store_.service_count(), 0u);
+  EXPECT_EQ(store_.slice_count(), 0u);
+}
+
+TEST_F(StoreTest, ASliceThatChangesReplacesItself) {
+  ApplySettled({AService("ns/a"), ASlice("ns/a-1", "ns/a"), ASlice("ns/a-2", "ns/a")});
+  Apply({ASlice("ns/a-1", "ns/a").Port(80)});
+  EXPECT_THAT(SlicesOf("ns/a"), UnorderedElementsAre("ns/a-1", "ns/a-2"));
+  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 4)));
+  EXPECT_EQ(store_.slice_count(), 2u);
+}
+
+TEST_F(StoreTest, ASliceThatMovesLeavesOneServiceForTheOther) {
+  ApplySettled({AService("ns/a"), AService("ns/b"), ASlice("ns/s", "ns/a")});
+  Apply({ASlice("ns/s", "ns/b")});
+  EXPECT_THAT(SlicesOf("ns/a"), IsEmpty());
+  EXPECT_THAT(SlicesOf("ns/b"), ElementsAre("ns/s"));
+  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 4), Pair("ns/b", 4)));
+}
+
+TEST_F(StoreTest, ASliceWithoutServiceBelongsToNone) {
+  ApplySettled({AService("ns/a"), ASlice("ns/s", "ns/a")});
+  Apply({ASlice("ns/s", "")});
+  EXPECT_THAT(SlicesOf("ns/a"), IsEmpty());
+  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 3)));
+  Apply({NoSlice("ns/s")});
+  EXPECT_EQ(store_.dirty_count(), 0u);
+  EXPECT_EQ(store_.slice_count(), 0u);
+}
+
+TEST_F(StoreTest, WhoLosesAnAddressIsDirtyToo) {
+  ApplySettled({AService("ns/b").At("10.96.0.1").Port(80)});
+  Apply({AService("ns/a").At("10.96.0.1").Port(80)});
+  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 2), Pair("ns/b", 2)));
+  Apply({NoService("ns/a")});
+  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 3), Pair("ns/b", 3)));
+}
+
+TEST_F(StoreTest, OnlyServicesWithANodePortAreMarkedForIt) {
+  ApplySettled({AService("ns/a").Port(80), AService("ns/b").Port(80).Port(81).NodePort(30081),
+                ASlice("ns/c-1", "ns/c")});
+  Apply({AService("ns/d")});
+  store_.MarkNodePortServicesDirty();
+  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/b", 0), Pair("ns/d", 4)));
+}
+
+// Addresses that go from one Service to another must not be split over two transactions.
+TEST_F(StoreTest, TellsWhetherAnAddressMayHaveMoved) {
+  const Change a = AService("ns/a").At("10.96.0.1").Port(80);
+  const struct {
+    const char* name;
+    std::vector<Change> settled, changes;
+    bool moved;
+  } cases[] = {
+      {"new Services", {}, {a, AService("ns/b").At("10.96.0.2").Port(80)}, false},
+      {"slices", {a}, {ASlice("ns/a-1", "ns/a")}, false},
+      {"a Service goes", {a}, {NoService("ns/a")}, false},
+      {"a Service goes, later another comes", {a, NoService("ns/a")},
+       {AService("ns/b").At("10.96.0.1").Port(80)}, false},
+      {"a Service goes and another comes", {a},
+       {NoService("ns/a"), AService("ns/b").At("10.96.0.1").Port(80)}, true},
+      {"a Service wins from another", {AService("ns/b").At("10.96.0.1").Port(80)}, {a}, true},
+      {"a Service keeps its addresses", {a},
+       {AService("ns/a").At("10.96.0.1").Port(80, "http"), AService("ns/b").Port(80)}, false},
+      {"a node port gives way", {AService("ns/n").At("10.96.0.3").Port(1).NodePort(80)}, {a}, true},
+  };
+  for (const auto& c : cases) {
+    Store store;
+    for (const Change& change : c.settled) {
+      store.Apply(change, 1);
+      TakeAll(store);
+    }
+    for (const Change& change : c.changes) store.Apply(change, 2);
+    EXPECT_EQ(store.addresses_moved(), c.moved) << c.name;
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::proxy
