@@ -27,10 +27,24 @@ Push MakePush(const std::vector<ManifestObject>& objects, Client& client) {
   return push;
 }
 
+ExitCode Prune(const Inputs& inputs, Session& session) {
+  if (!inputs.complete) {
+    session.Error("--prune: nothing was sent, as what could not be read would be removed");
+    return ExitCode::kIncomplete;
+  }
+  std::vector<v1::Object> objects;
+  for (const ManifestObject& object : inputs.objects) objects.push_back(object.object);
+  const absl::StatusOr<v1::Ack> ack = session.client.Replace(objects);
+  if (!ack.ok()) return session.CallFailed(ack.status(), CountText(objects.size(), "object"));
+  const Push push = MakePush(inputs.objects, session.client);
+  return ReportAck(*ack, push.objects, push.done, session);
+}
+
 }  // namespace
 
 ExitCode RunApply(const ApplyOptions& options, Session& session) {
   const Inputs inputs = ReadInputs(options.files, "not sent", session);
+  if (options.prune) return Prune(inputs, session);
   const ExitCode read = inputs.complete ? ExitCode::kOk : ExitCode::kIncomplete;
   if (!inputs.complete && options.strict) {
     session.Error(absl::StrCat("--strict: nothing was sent, ",

@@ -29,6 +29,15 @@ std::string ConnectProblem(const std::string& message) {
   return message.substr(std::max(colon + 2, last + kLast.size()));
 }
 
+constexpr size_t kObjectsPerBatch = 1000;  // Of a snapshot; some 2 MB at most.
+
+void ToChange(const v1::Object& object, v1::Change& change) {
+  if (object.has_service()) *change.mutable_service() = object.service();
+  if (object.has_endpoint_slice()) *change.mutable_endpoint_slice() = object.endpoint_slice();
+  if (object.has_node()) *change.mutable_node() = object.node();
+  if (object.has_service_cidr()) *change.mutable_service_cidr() = object.service_cidr();
+}
+
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& target) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);                   // An Ack may have a result per object.
@@ -100,6 +109,45 @@ class Client::Impl {
     return status.ok() ? absl::OkStatus() : ErrorOf(status, connected, timeout_);
   }
 
+  absl::StatusOr<v1::Ack> Replace(const std::vector<v1::Object>& objects) {
+    const auto deadline = Clock::now() + timeout_;
+    const bool connected = Connect(deadline);
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    const auto stream = stub_->Push(&context);
+    v1::Ack all;
+    uint64_t number = 0;
+    const auto send = [&](const v1::PushRequest& request, bool answered) {
+      v1::PushResponse response;
+      if (!stream->Write(request) || (answered && !stream->Read(&response))) return false;
+      if (!response.has_ack()) return true;
+      v1::Ack& ack = *response.mutable_ack();
+      all.mutable_results()->MergeFrom(ack.results());
+      ack.mutable_results()->Swap(all.mutable_results());
+      all.Swap(&ack);
+      return true;
+    };
+    v1::PushRequest request;
+    request.mutable_open()->set_name("svcmapctl");
+    request.mutable_open()->set_protocol_version(1);
+    bool good = send(request, true);
+    request.mutable_snapshot_begin();
+    good = good && send(request, false);
+    for (size_t begin = 0; begin < objects.size() && good; begin += kObjectsPerBatch) {
+      v1::Batch* batch = request.mutable_batch();
+      batch->Clear();
+      batch->set_number(++number);
+      const size_t end = std::min(objects.size(), begin + kObjectsPerBatch);
+      for (size_t i = begin; i < end; ++i) ToChange(objects[i], *batch->add_changes());
+      good = send(request, true);
+    }
+    request.mutable_snapshot_end()->set_number(++number);
+    if (good && send(request, true)) stream->WritesDone();
+    const grpc::Status status = stream->Finish();
+    if (!status.ok()) return ErrorOf(status, connected, timeout_);
+    return all;
+  }
+
   milliseconds timeout() const { return timeout_; }
 
  private:
@@ -157,6 +205,10 @@ absl::StatusOr<v1::Ack> Client::Apply(const v1::ApplyRequest& request) {
 
 absl::StatusOr<v1::Ack> Client::Remove(const v1::RemoveRequest& request) {
   return impl_->Call(&v1::Control::Stub::Remove, request, impl_->timeout());
+}
+
+absl::StatusOr<v1::Ack> Client::Replace(const std::vector<v1::Object>& objects) {
+  return impl_->Replace(objects);
 }
 
 absl::StatusOr<v1::GetStatusResponse> Client::GetStatus(milliseconds at_most) {

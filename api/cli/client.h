@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,6 +30,10 @@ class Client {
 
   absl::StatusOr<v1::Ack> Apply(const v1::ApplyRequest& request);
   absl::StatusOr<v1::Ack> Remove(const v1::RemoveRequest& request);
+
+  // Sends the objects as a snapshot, over a stream of its own, which ends that of a controller. The
+  // answer is that of the snapshot's end, with what the batches before it had to say.
+  absl::StatusOr<v1::Ack> Replace(const std::vector<v1::Object>& objects);
 
   // Waits no longer than `at_most`, if that is shorter than the client's own timeout.
   absl::StatusOr<v1::GetStatusResponse> GetStatus(std::chrono::milliseconds at_most);

@@ -27,7 +27,7 @@ struct Words {
   std::string address, timeout = "10s";
   std::vector<std::string> apply_files, delete_files, delete_names;
   std::string kind, name, name_space, output, what, wait_for = "serving", wait_timeout = "30s";
-  bool strict = false;
+  bool strict = false, prune = false;
 };
 
 absl::Status Usage(const std::string& message) { return absl::InvalidArgumentError(message); }
@@ -58,7 +58,7 @@ absl::StatusOr<std::chrono::milliseconds> ParseTimeout(const std::string& text) 
 }
 
 absl::StatusOr<Command> MakeApply(const Words& words) {
-  return ApplyOptions{words.apply_files, words.strict};
+  return ApplyOptions{words.apply_files, words.strict, words.prune};
 }
 
 absl::StatusOr<Command> MakeDelete(const Words& words) {
@@ -169,6 +169,8 @@ std::map<const CLI::App*, Maker> Describe(CLI::App& app, Words& words) {
   CLI::App* apply = command("apply", "Send the objects of manifests", kApplyFooter, MakeApply);
   files(apply, words.apply_files)->required();
   apply->add_flag("--strict", words.strict, "Send nothing when something cannot be read");
+  apply->add_flag("--prune", words.prune,
+                  "The manifests are everything: remove what they do not name");
 
   CLI::App* remove = command("delete", "Remove objects", kDeleteFooter, MakeDelete);
   files(remove, words.delete_files);

@@ -30,7 +30,8 @@ read, and what the agent refuses, is reported and left out; exit code 1 then.
 Examples:
   svcmapctl apply -f web.yaml -f web-endpoints.yaml
   kubectl get svc,endpointslices -A -o yaml | svcmapctl apply -f -
-  svcmapctl apply --strict -f manifests/     all files are good, or nothing is sent)";
+  svcmapctl apply --strict -f manifests/     all files are good, or nothing is sent
+  svcmapctl apply --prune -f manifests/      the agent holds exactly these afterwards)";
 
 const char kDeleteFooter[] = R"(Removing an object that the agent does not hold is no error.
 

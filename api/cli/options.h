@@ -15,6 +15,7 @@ namespace svcmap::api {
 struct ApplyOptions {
   std::vector<std::string> files;  // Paths of files or directories; "-": standard input.
   bool strict = false;             // Send nothing when something cannot be read.
+  bool prune = false;              // What is not named is removed.
 };
 
 struct DeleteOptions {  // Either files or objects.
