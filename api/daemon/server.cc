@@ -23,7 +23,8 @@ namespace {
 constexpr std::string_view kUnixPrefix = "unix:";
 constexpr int kMaxThreads = 32;
 constexpr int kKeepaliveMilliseconds = 30000;
-constexpr std::chrono::seconds kGrace{1};
+// A client that holds an idle connection would keep us waiting.
+constexpr std::chrono::milliseconds kGrace{200};
 
 // Makes way for a socket at `path`.
 absl::Status PrepareSocket(const std::string& path) {
