@@ -36,6 +36,16 @@ void Transaction::Append(Verb verb, const ElementView& element) {
   if (remove) ++deletions_;
 }
 
+void Transaction::AddElements(Transaction more) {
+  if (buffer_.empty()) {
+    buffer_ = std::move(more.buffer_);  // A million additions are not copied.
+  } else {
+    buffer_ += more.buffer_;
+  }
+  count_ += more.count_;
+  deletions_ += more.deletions_;
+}
+
 size_t Transaction::Parse(size_t offset, Verb& verb, ElementView& view) const {
   const auto* header = reinterpret_cast<const uint8_t*>(buffer_.data() + offset);
   verb = (header[0] & kDeleteFlag) != 0 ? Verb::kDelete : Verb::kAdd;

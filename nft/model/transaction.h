@@ -51,6 +51,9 @@ class Transaction {
   void Add(const ElementView& element) { Append(Verb::kAdd, element); }
   void Delete(const ElementView& element) { Append(Verb::kDelete, element); }
 
+  // The elements of `more` behind ours.
+  void AddElements(Transaction more);
+
   std::span<const Family> drops() const { return drops_; }
   std::span<const TableCreation> creations() const { return creations_; }
   size_t element_count() const { return count_; }

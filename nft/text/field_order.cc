@@ -1,15 +1,15 @@
 #include "nft/text/field_order.h"
 
 #include <algorithm>
+#include <compare>
 #include <cstring>
 
 namespace svcmap::nft {
 namespace {
 
 int CompareBytes(std::span<const uint8_t> a, std::span<const uint8_t> b) {
-  const int order = std::memcmp(a.data(), b.data(), std::min(a.size(), b.size()));
-  if (order != 0 || a.size() == b.size()) return order;
-  return a.size() < b.size() ? -1 : 1;
+  const auto order = std::lexicographical_compare_three_way(a.begin(), a.end(), b.begin(), b.end());
+  return order < 0 ? -1 : order > 0;
 }
 
 int CompareHostOrder(const uint8_t* a, const uint8_t* b) {

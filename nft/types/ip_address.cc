@@ -34,7 +34,8 @@ std::optional<IpAddress> ParseIpv4(std::string_view text) {
 std::optional<IpAddress> ParseIpv6(std::string_view text) {
   char buffer[INET6_ADDRSTRLEN];
   // inet_pton would stop at a zero byte and take what stands before it.
-  if (text.size() >= sizeof(buffer) || text.find('\0') != text.npos) return std::nullopt;
+  if (text.size() >= sizeof(buffer) || text.find('\0') != std::string_view::npos)
+    return std::nullopt;
   *std::copy(text.begin(), text.end(), buffer) = '\0';
   in6_addr address;
   if (inet_pton(AF_INET6, buffer, &address) != 1) return std::nullopt;

@@ -84,7 +84,7 @@ void Plan::Count(const nft::ElementView& element, int64_t change, uint64_t diges
 }
 
 void Plan::Add(const nft::ElementView& element) {
-  transaction_.Add(element);
+  additions_.Add(element);
   Count(element, 1, RowDigest(element));
 }
 
@@ -118,6 +118,15 @@ void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
       ++new_row;
     }
   }
+}
+
+// The kernel takes no bound between those of another range, so that a range cannot be split or
+// shortened bound by bound. There are few: all are written anew.
+void Plan::AddRanges(const std::vector<Row>& before, const std::vector<Row>& after) {
+  const auto same = [](const Row& a, const Row& b) { return OrderOf(a) == OrderOf(b); };
+  if (std::equal(before.begin(), before.end(), after.begin(), after.end(), same)) return;
+  for (const Row& row : before) Delete(row.view());
+  for (const Row& row : after) Add(row.view());
 }
 
 void Plan::AddSlots(const PortRows* before, const PortRows* after) {
@@ -162,13 +171,14 @@ void Plan::CountShared(const ServiceRows& service, int32_t change) {
   for (const Row& row : SharedRows(service)) shared_changes_[SharedKey(row)] += change;
 }
 
-void Plan::FinishShared() {
+void Plan::Finish() {
   for (const auto& [key, change] : shared_changes_) {
     const auto found = shared_->find(key);
     const int32_t before = found == shared_->end() ? 0 : found->second;
     if (before == 0 && before + change > 0) Add(FromSharedKey(key));
     if (before > 0 && before + change == 0) Delete(FromSharedKey(key));
   }
+  transaction_.AddElements(std::exchange(additions_, {}));
 }
 
 void Plan::AddMarker(const Marker* before, const Marker& after) {

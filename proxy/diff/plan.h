@@ -43,15 +43,22 @@ class Plan {
   // Brings one Service from `before` (null: nothing is applied) to `after`. Once per Service.
   void AddService(const std::string& key, const ServiceRows* before, const ServiceRows& after);
 
-  // Brings rows of sets that no Service contributes to from `before` to `after`.
-  void AddRows(std::vector<Row> before, std::vector<Row> after);
+  // Brings address ranges, which no Service contributes to, from `before` to `after`.
+  void AddRanges(const std::vector<Row>& before, const std::vector<Row>& after);
 
-  // After the last of the above: the elements that Services share.
-  void FinishShared();
+  // After the last of the above: adds the elements that Services share, and completes the
+  // transaction.
+  void Finish();
 
   // Replaces the marker, in every batch; `before` is null where there is none.
   void AddMarker(const Marker* before, const Marker& after);
 
+  // Before Finish(): how many elements the transaction will have at most.
+  size_t element_bound() const {
+    return transaction_.element_count() + additions_.element_count() + shared_changes_.size();
+  }
+  // All deletions come before all additions: what one Service gives up another may take in the same
+  // transaction. Nothing is added before Finish().
   nft::Transaction& transaction() { return transaction_; }
   const nft::Transaction& transaction() const { return transaction_; }
 
@@ -64,11 +71,13 @@ class Plan {
   void Add(const nft::ElementView& element);
   void Delete(const nft::ElementView& element);
   void Count(const nft::ElementView& element, int64_t change, uint64_t digest);
+  void AddRows(std::vector<Row> before, std::vector<Row> after);
   void AddSlots(const PortRows* before, const PortRows* after);
   void CountShared(const ServiceRows& service, int32_t change);
 
   const SharedCounts* shared_;
   nft::Transaction transaction_;
+  nft::Transaction additions_;  // Until Finish().
   SetCounts counts_ = {};
   SharedCounts shared_changes_;
   uint64_t digest_ = 0;

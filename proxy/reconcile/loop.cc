@@ -100,7 +100,7 @@ LoopStatus Loop::status() const {
 }
 
 void Loop::Run() {
-  for (;;) {
+  for (bool stopping = false; !stopping;) {
     std::deque<Task> tasks;
     {
       std::unique_lock lock(mutex_);
@@ -112,12 +112,12 @@ void Loop::Run() {
         wake_.wait_until(lock, retry_at_, ready);
       }
       tasks.swap(tasks_);
-      if (stopping_) break;
+      stopping = stopping_;
     }
-    for (Task& task : tasks) task();
+    for (Task& task : tasks) task();  // Batches, too, so that each is answered.
     tasks.clear();
     const bool due = failures_in_row_ == 0 || Clock::now() >= retry_at_;
-    if (!hold_ && due) SyncOnce();
+    if (!stopping && !hold_ && due) SyncOnce();
   }
   AnswerAll(BatchResult::Outcome::kFailed, absl::UnavailableError("the agent is stopping"));
   std::deque<Task> dropped;

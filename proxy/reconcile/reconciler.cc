@@ -82,8 +82,9 @@ void Reconciler::FollowNode() {
 
 void Reconciler::AddDirty(Draft& draft, size_t element_limit) {
   const DesiredContext context{store_.claims(), node_port_addresses_};
-  while (store_.FirstDirty() != nullptr &&
-         draft.plan.transaction().element_count() < element_limit) {
+  // What one Service gives up must not be taken by another one before.
+  if (store_.addresses_moved()) element_limit = SIZE_MAX;
+  while (store_.FirstDirty() != nullptr && draft.plan.element_bound() < element_limit) {
     Store::Dirty dirty = store_.TakeDirty();
     const ServiceRows* before = applied_.Find(dirty.key);
     DesiredService desired = MakeDesiredService(store_.Find(dirty.key), context, before, groups_);
@@ -105,10 +106,10 @@ Reconciler::Draft Reconciler::MakeDraft(size_t element_limit) {
   draft.node_rows = applied_.node_rows();
   if (node_version_ != store_.node_version()) {
     draft.node_rows = ServiceCidrs();
-    draft.plan.AddRows(applied_.node_rows(), draft.node_rows);
+    draft.plan.AddRanges(applied_.node_rows(), draft.node_rows);
   }
   AddDirty(draft, element_limit);
-  draft.plan.FinishShared();
+  draft.plan.Finish();
   return draft;
 }
 
@@ -117,14 +118,14 @@ Reconciler::Draft Reconciler::MakeRecreation(size_t element_limit) {
   Draft draft(kNone);
   draft.recreate = true;
   draft.node_rows = ServiceCidrs();
-  draft.plan.AddRows({}, draft.node_rows);
+  draft.plan.AddRanges({}, draft.node_rows);
   AddDirty(draft, element_limit);
   absl::flat_hash_set<std::string_view> changed;
   for (const auto& [key, rows] : draft.services) changed.insert(key);
   for (const auto& [key, rows] : applied_.services()) {
     if (!changed.contains(std::string_view(key))) draft.plan.AddService(key, nullptr, rows);
   }
-  draft.plan.FinishShared();
+  draft.plan.Finish();
   nft::Transaction& transaction = draft.plan.transaction();
   const SetCounts counts = Expected(draft.plan.counts());
   for (const Family family : kFamilies) {
@@ -250,9 +251,9 @@ absl::Status Reconciler::Settle(const nft::ApplyResult& result, const Marker& at
 nft::Transaction Reconciler::AppliedRows() const {
   static const SharedCounts kNone;
   Plan plan(kNone);
-  plan.AddRows({}, applied_.node_rows());
+  plan.AddRanges({}, applied_.node_rows());
   for (const auto& [key, rows] : applied_.services()) plan.AddService(key, nullptr, rows);
-  plan.FinishShared();
+  plan.Finish();
   return std::move(plan.transaction());
 }
 
@@ -260,24 +261,24 @@ nft::Transaction Reconciler::DesiredRows() {
   FollowNode();
   static const SharedCounts kNone;
   Plan plan(kNone);
-  plan.AddRows({}, ServiceCidrs());
+  plan.AddRanges({}, ServiceCidrs());
   const DesiredContext context{store_.claims(), node_port_addresses_};
-  std::vector<uint32_t> borrowed;
+  GroupAllocator groups = groups_;  // The numbers are taken when the rows are written.
   store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
-    DesiredService desired = MakeDesiredService(&entry, context, applied_.Find(key), groups_);
+    DesiredService desired = MakeDesiredService(&entry, context, applied_.Find(key), groups);
     plan.AddService(key, nullptr, desired.rows);
-    borrowed.insert(borrowed.end(), desired.new_groups.begin(), desired.new_groups.end());
   });
-  groups_.Release(borrowed);
-  plan.FinishShared();
+  plan.Finish();
   return std::move(plan.transaction());
 }
 
 nft::Transaction Reconciler::PendingRows() {
   FollowNode();
+  const GroupAllocator groups = groups_;
   Draft draft = recreate_ ? MakeRecreation(SIZE_MAX) : MakeDraft(SIZE_MAX);
   nft::Transaction rows = std::move(draft.plan.transaction());
   Undo(draft);
+  groups_ = groups;
   return rows;
 }
 

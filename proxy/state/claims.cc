@@ -56,19 +56,35 @@ std::vector<ClaimKey> ClaimsOf(const Service& service) {
 }
 
 // Services whose node port gives way to `claim`, or comes back when it goes.
-void Claims::AddNodePortOwner(const ClaimKey& claim, absl::flat_hash_set<std::string>& to) const {
+void Claims::AddNodePortOwner(const ClaimKey& claim, absl::btree_set<std::string>& to) const {
   if (claim.node_port) return;
   const Service* owner = Owner(NodePortClaim(claim.address.family(), claim.protocol, claim.port));
   if (owner != nullptr) to.insert(owner->key);
 }
 
-std::vector<std::string> Claims::Update(const Service* before,
-                                        const std::shared_ptr<const Service>& after) {
-  absl::flat_hash_set<std::string> affected;
-  const std::string& key = before != nullptr ? before->key : after->key;
+// Owner or loser, the Service stays what it is.
+void Claims::ReplaceHolder(const ClaimKey& claim, const std::shared_ptr<const Service>& after) {
+  auto& owner = owners_.find(claim)->second;
+  if (owner->key == after->key) {
+    owner = after;
+    return;
+  }
+  for (auto& loser : losers_.find(claim)->second) {
+    if (loser->key == after->key) loser = after;
+  }
+}
 
+Claims::Moved Claims::Update(const Service* before, const std::shared_ptr<const Service>& after) {
+  const std::string& key = before != nullptr ? before->key : after->key;
   const std::vector<ClaimKey> old_claims = before ? ClaimsOf(*before) : std::vector<ClaimKey>();
   const std::vector<ClaimKey> new_claims = after ? ClaimsOf(*after) : std::vector<ClaimKey>();
+  if (before && after && old_claims == new_claims &&
+      before->created_unix_nanos == after->created_unix_nanos) {
+    for (const ClaimKey& claim : new_claims) ReplaceHolder(claim, after);
+    return {};
+  }
+
+  absl::btree_set<std::string> affected;
   for (const ClaimKey& claim : old_claims) {
     AddNodePortOwner(claim, affected);
     const auto contested = losers_.find(claim);
@@ -102,7 +118,9 @@ std::vector<std::string> Claims::Update(const Service* before,
     }
   }
   affected.erase(key);
-  return {affected.begin(), affected.end()};
+  return {.released = !old_claims.empty(),
+          .acquired = !new_claims.empty(),
+          .others = {affected.begin(), affected.end()}};
 }
 
 const Service* Claims::Owner(const ClaimKey& key) const {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "proxy/state/objects.h"
 
 namespace svcmap::proxy {
@@ -37,16 +37,21 @@ std::vector<ClaimKey> ClaimsOf(const Service& service);
 
 class Claims {
  public:
-  // Moves the claims of one Service from `before` to `after` (either may be null). Returns the
-  // other Services that won or lost an address by it.
-  std::vector<std::string> Update(const Service* before,
-                                  const std::shared_ptr<const Service>& after);
+  struct Moved {
+    bool released = false;            // The Service may have given up something,
+    bool acquired = false;            // or may want something that it did not want before.
+    std::vector<std::string> others;  // Services that won or lost an address by it, ascending.
+  };
+
+  // Moves the claims of one Service from `before` to `after` (either may be null).
+  Moved Update(const Service* before, const std::shared_ptr<const Service>& after);
 
   // The Service that holds it; null if nobody claims it.
   const Service* Owner(const ClaimKey& key) const;
 
  private:
-  void AddNodePortOwner(const ClaimKey& claim, absl::flat_hash_set<std::string>& to) const;
+  void ReplaceHolder(const ClaimKey& claim, const std::shared_ptr<const Service>& after);
+  void AddNodePortOwner(const ClaimKey& claim, absl::btree_set<std::string>& to) const;
 
   // Almost every key has one claimant; only contested ones need a list.
   absl::flat_hash_map<ClaimKey, std::shared_ptr<const Service>> owners_;

@@ -1,6 +1,7 @@
 #include "proxy/state/store.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace svcmap::proxy {
@@ -49,9 +50,10 @@ void Store::ApplyService(const Change& change, uint64_t sequence) {
   service_count_ += (change.service ? 1 : 0);
   service_count_ -= (before ? 1 : 0);
   MarkDirty(change.key, sequence);
-  for (const std::string& other : claims_.Update(before.get(), change.service)) {
-    MarkDirty(other, sequence);
-  }
+  const Claims::Moved claims = claims_.Update(before.get(), change.service);
+  moved_ |= !claims.others.empty() || (released_ && claims.acquired);
+  released_ |= claims.released;
+  for (const std::string& other : claims.others) MarkDirty(other, sequence);
   DropIfEmpty(change.key);
 }
 
@@ -92,6 +94,7 @@ void Store::DropIfEmpty(const std::string& key) {
 }
 
 void Store::MarkDirty(const std::string& key, uint64_t sequence) {
+  if (dirty_.empty()) released_ = moved_ = false;
   if (dirty_keys_.insert(key).second) dirty_.push_back({key, sequence});
 }
 
@@ -117,6 +120,8 @@ void Store::MarkNodePortServicesDirty() {
                                      [](const ServicePort& port) { return port.node_port != 0; });
     if (node_port) dirty.push_back({key, 0});
   }
+  std::sort(dirty.begin(), dirty.end(),
+            [](const Dirty& a, const Dirty& b) { return a.key < b.key; });
   ReturnDirty(std::move(dirty));
 }
 
@@ -141,6 +146,9 @@ void Store::EndSnapshot(uint64_t sequence) {
   for (const auto& [key, slice] : slices_) collect(Kind::kEndpointSlice, key);
   for (const auto& [key, node] : nodes_) collect(Kind::kNode, key);
   for (const auto& [key, cidr] : service_cidrs_) collect(Kind::kServiceCidr, key);
+  std::sort(removals.begin(), removals.end(), [](const Change& a, const Change& b) {
+    return std::tie(a.kind, a.key) < std::tie(b.kind, b.key);
+  });
   for (const Change& removal : removals) Apply(removal, sequence);
 }
 

@@ -54,6 +54,9 @@ class Store {
     for (const Dirty& dirty : dirty_) fn(dirty);
   }
   size_t dirty_count() const { return dirty_.size(); }
+  // True if, since nothing was dirty, an address may have gone from one Service to another: they
+  // must be programmed together.
+  bool addresses_moved() const { return moved_; }
 
   const ServiceEntry* Find(const std::string& key) const;
   const Claims& claims() const { return claims_; }
@@ -86,6 +89,8 @@ class Store {
 
   std::deque<Dirty> dirty_;
   absl::flat_hash_set<std::string> dirty_keys_;
+  bool released_ = false;  // Since nothing was dirty some Service has given up an address.
+  bool moved_ = false;
   std::optional<absl::flat_hash_set<std::string>>
       mentioned_;  // "KIND key", while a snapshot is open.
 };

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -12,43 +12,61 @@
 
 namespace svcmap::testing {
 
-// Registers 1..4 hold four words each; from 8 on each is one word: 1 and 8 are the same.
-inline int RegisterWord(int number) { return number <= 4 ? (number - 1) * 4 : number - 8; }
+class Instructions {
+ public:
+  // Takes out what may differ between equal rulesets: rule handles, the numbers of the { tcp, udp,
+  // sctp } sets, the order of elements (the kernel's hash is random), and the registers for what a
+  // look-up returns: ours lie behind the key, nft's on it.
+  static std::string Comparable(const std::string& text) {
+    Instructions instructions;
+    std::vector<std::string> lines = absl::StrSplit(text, '\n');
+    for (std::string& line : lines) line = instructions.Line(line);
+    const auto is_element = [](const std::string& line) { return line.rfind("\telement", 0) == 0; };
+    for (auto begin = lines.begin(); begin != lines.end();) {
+      begin = std::find_if(begin, lines.end(), is_element);
+      const auto end = std::find_if_not(begin, lines.end(), is_element);
+      std::sort(begin, end);
+      begin = end;
+    }
+    return absl::StrJoin(lines, "\n");
+  }
 
-// Takes out what may differ between equal rulesets: rule handles, the order of elements (the
-// kernel's hash is random), and the registers for what a look-up returns: ours lie behind the key,
-// nft's on it.
-inline std::string ComparableInstructions(const std::string& text) {
-  static const std::regex kRule(R"(^(ip6? \S+ \S+)( \d+)+$)");
-  static const std::regex kResult(R"( dreg ([1-9]\d*))");
-  static const std::regex kSet(R"(__set\d+)");
-  static const std::regex kUse(R"(^(.*(?:write|min|max) reg )(\d+)(.*)$)");
-  std::vector<std::string> lines = absl::StrSplit(text, '\n');
-  std::optional<int> result;  // The word where the last look-up of the rule put its data.
-  for (std::string& line : lines) {
-    std::smatch match;
-    if (std::regex_match(line, match, kRule)) {
-      line = match[1];
-      result.reset();
-    } else if (std::regex_search(line, match, kResult) && line.find("lookup") != line.npos) {
-      result = RegisterWord(std::stoi(match[1]));
-      line = match.prefix().str() + " dreg RESULT" + match.suffix().str();
+ private:
+  std::string Line(const std::string& line) {
+    std::vector<std::string> words = absl::StrSplit(line, ' ');
+    if (words[0] == "ip" || words[0] == "ip6") {  // A rule with its handle and its neighbour's.
+      result_.reset();
+      while (words.size() > 3 && IsNumber(words.back())) words.pop_back();
     }
-    std::string rest = line;
-    while (result && std::regex_match(rest, match, kUse)) {  // From the last one to the first.
-      const int word = RegisterWord(std::stoi(match[2])) - *result;
-      rest = match[1].str() + "RESULT+" + std::to_string(word) + match[3].str();
+    for (size_t i = 2; i < words.size(); ++i) {
+      if (words[i].rfind("__set", 0) == 0) words[i] = "__set";
+      if (words[i - 1] == "dreg" && words[i] != "0" && line.find("lookup") != line.npos) {
+        result_ = RegisterWord(words[i]);
+        words[i] = "RESULT";
+      } else if (words[i - 1] == "reg" && result_ && UsesResult(words[i - 2])) {
+        words[i] = "RESULT+" + std::to_string(RegisterWord(words[i]) - *result_);
+      }
     }
-    line = std::regex_replace(rest, kSet, "__set");
+    return absl::StrJoin(words, " ");
   }
-  const auto is_element = [](const std::string& line) { return line.rfind("\telement", 0) == 0; };
-  for (auto begin = lines.begin(); begin != lines.end();) {
-    begin = std::find_if(begin, lines.end(), is_element);
-    const auto end = std::find_if_not(begin, lines.end(), is_element);
-    std::sort(begin, end);
-    begin = end;
+
+  static bool IsNumber(const std::string& word) {
+    return !word.empty() && std::all_of(word.begin(), word.end(),
+                                        [](unsigned char c) { return std::isdigit(c) != 0; });
   }
-  return absl::StrJoin(lines, "\n");
-}
+
+  // payload write reg N, addr_min reg N, proto_max reg N.
+  static bool UsesResult(const std::string& word) {
+    return word == "write" || word.find("_min") != word.npos || word.find("_max") != word.npos;
+  }
+
+  // Registers 1..4 hold four words each; from 8 on each is one word: 1 and 8 are the same.
+  static int RegisterWord(const std::string& number) {
+    const int value = std::stoi(number);
+    return value <= 4 ? (value - 1) * 4 : value - 8;
+  }
+
+  std::optional<int> result_;  // The word where the last look-up of the rule put its data.
+};
 
 }  // namespace svcmap::testing

@@ -148,7 +148,7 @@ TEST_P(ListingTest, OurTextLoadedByNftGivesTheSameInstructions) {
                                       family() == Family::kIpv4 ? "ip" : "ip6", table().name},
                              .netns = &netns});
     EXPECT_OK(result);
-    return result.ok() ? testing::ComparableInstructions(result->out + result->err) : "";
+    return result.ok() ? testing::Instructions::Comparable(result->out + result->err) : "";
   };
   Create(Sizes());
   ASSERT_OK(RunNft(*fresh_netns_, TableText(table(), Sizes())));

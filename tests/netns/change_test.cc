@@ -53,7 +53,8 @@ TEST_P(ChangeTest, S33_TerminatingEndpointsServeOnlyWhereNoneIsReady) {
     ASlice slice("shop/web");
     return slice.Port(ProtocolName(protocol()), kPodPort, protocol());
   };
-  ASSERT_OK(agent().Apply({slice().Endpoint(At(pod_a())).Endpoint(At(remote_pod())).Terminating()}));
+  ASSERT_OK(
+      agent().Apply({slice().Endpoint(At(pod_a())).Endpoint(At(remote_pod())).Terminating()}));
   EXPECT_EQ(Answering(kWeb), Names{"pod-a"});
   ASSERT_OK(agent().Apply(
       {slice().Endpoint(At(pod_a())).Terminating().Endpoint(At(remote_pod())).Terminating()}));
@@ -87,15 +88,19 @@ TEST_P(ChangeTest, S157_PortsAreMatchedByNameAndProtocol) {
         .Port("dns-sctp", 9003, Protocol::kSctp);
   };
   ASSERT_OK_AND_ASSIGN(auto server, EchoServer::Start(pod_a().netns()));
-  for (const auto& [port, name] : std::map<uint16_t, const char*>{
-           {9080, "http"}, {9443, "https"}, {9001, "dns-tcp"}, {9002, "dns-udp"}, {9003, "dns-sctp"}}) {
+  for (const auto& [port, name] : std::map<uint16_t, const char*>{{9080, "http"},
+                                                                  {9443, "https"},
+                                                                  {9001, "dns-tcp"},
+                                                                  {9002, "dns-udp"},
+                                                                  {9003, "dns-sctp"}}) {
     ASSERT_OK(server->Listen({protocol(), At(pod_a()), port, name}));
   }
-  ASSERT_OK(agent().Apply({service, second, fill(ASlice("shop/web")), fill(ASlice("shop/second"))}));
+  ASSERT_OK(
+      agent().Apply({service, second, fill(ASlice("shop/web")), fill(ASlice("shop/second"))}));
   EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb, 80)), "http", At(pod_b()));
   EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb, 443)), "https", At(pod_b()));
-  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb, 53)),
-                     absl::StrCat("dns-", ProtocolName(protocol())), At(pod_b()));
+  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb, 53)), absl::StrCat("dns-", ProtocolName(protocol())),
+                     At(pod_b()));
   EXPECT_ANSWERED_BY(Ask(pod_b(), To(other, 80)), "http", At(pod_b()));
   EXPECT_REJECTED(Ask(pod_b(), To(other, 443)));  // S-161
 }
@@ -129,8 +134,8 @@ TEST_P(ChangeTest, S97_TheHairpinOfASharedEndpointOutlivesOneOfItsServices) {
                           WebSlices("shop/second", {&pod_a()})));
   EXPECT_ANSWERED_BY(Ask(pod_a(), To(kWeb)), "pod-a", At(node()));
   EXPECT_ANSWERED_BY(Ask(pod_a(), To(second)), "pod-a", At(node()));
-  ASSERT_OK(agent().Remove({ServiceRef("shop/web"), SliceRef("shop/web-v4"),
-                            SliceRef("shop/web-v6")}));
+  ASSERT_OK(
+      agent().Remove({ServiceRef("shop/web"), SliceRef("shop/web-v4"), SliceRef("shop/web-v6")}));
   EXPECT_ANSWERED_BY(Ask(pod_a(), To(second)), "pod-a", At(node()));
 }
 
@@ -140,10 +145,9 @@ INSTANTIATE_FAMILIES(OpenFlowTest);
 TEST_P(OpenFlowTest, S95_S101_AnOpenConnectionOutlivesItsEndpointAndItsService) {
   ASSERT_OK(
       agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
-  const std::vector<Request> requests = {
-      {.destination = kWeb.in(v6()), .port = 80},
-      {.destination = kExternalIp.in(v6()), .port = 80},
-      {.destination = kNode.in(v6()), .port = kNodePort}};
+  const std::vector<Request> requests = {{.destination = kWeb.in(v6()), .port = 80},
+                                         {.destination = kExternalIp.in(v6()), .port = 80},
+                                         {.destination = kNode.in(v6()), .port = kNodePort}};
   std::vector<TcpFlow> flows;
   for (const Host* from : {&pod_b(), &client(), &node()}) {
     for (const Request& request : requests) {

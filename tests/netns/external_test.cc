@@ -1,7 +1,5 @@
 // ExternalIPs, LoadBalancer IPs and nodePorts: who answers, which source it sees, and what stays
 // untouched.
-#include <optional>
-
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 
@@ -25,6 +23,7 @@ class ExternalTest : public ServiceFlowTest {
   }
 
   absl::Status Serve(const Host& endpoint) {
+    if (absl::Status status = FlushConntrack(node().netns()); !status.ok()) return status;
     return agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} +
                          WebSlices("shop/web", {&endpoint}));
   }

@@ -30,9 +30,10 @@ class NodeAddressTest : public ServiceFlowTest {
     return Ask(client(), InVain(address, kNodePort)).server;
   }
   absl::Status ChangeAddress(const char* verb) {
-    return RunOk({.argv = {"ip", "addr", verb, absl::StrCat(kNewAddress.in(v6()), v6() ? "/128" : "/32"),
-                           "dev", "sink"},
-                  .netns = &node().netns()})
+    return RunOk(
+               {.argv = {"ip", "addr", verb,
+                         absl::StrCat(kNewAddress.in(v6()), v6() ? "/128" : "/32"), "dev", "sink"},
+                .netns = &node().netns()})
         .status();
   }
 
@@ -67,9 +68,8 @@ TEST_P(NodeAddressTest, S172_AddressBlocksSayWhereNodePortsAre) {
   EXPECT_EQ(Answering(kNodeSecond), "pod-a");
   // S-114: unlike the reference, at once.
   ASSERT_OK(ChangeAddress("add"));
-  EXPECT_OK(Eventually("nodePort on the new address", [&] {
-    return Answering(kNewAddress) == "pod-a";
-  }));
+  EXPECT_OK(
+      Eventually("nodePort on the new address", [&] { return Answering(kNewAddress) == "pod-a"; }));
   ASSERT_OK(ChangeAddress("del"));
   EXPECT_OK(Eventually("no nodePort on the old address", [&] {
     const auto dump = agent().Dump(v1::DumpRequest::APPLIED);
@@ -89,8 +89,8 @@ class MarkTest : public ServiceFlowTest {
 INSTANTIATE_FLOWS(MarkTest);
 
 TEST_P(MarkTest, S99_TheMarkBitIsClearedAndTheOthersSurvive) {
-  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} +
-                          WebSlices("shop/web", {&pod_a()})));
+  ASSERT_OK(
+      agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
   // All bits but ours, before and after svcmap.
   ASSERT_OK(RunNft(node().netns(),
                    "table inet probe {\n"

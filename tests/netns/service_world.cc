@@ -53,9 +53,7 @@ absl::StatusOr<std::unique_ptr<EchoServer>> MakeOutside(Topology& net, const Hos
 
 }  // namespace
 
-Address ClusterIp(int n) {
-  return {absl::StrCat("10.96.0.", n), absl::StrCat("fd00:96::", n)};
-}
+Address ClusterIp(int n) { return {absl::StrCat("10.96.0.", n), absl::StrCat("fd00:96::", n)}; }
 
 absl::StatusOr<std::unique_ptr<World>> World::Create() {
   if (absl::Status status = NetNsAvailable(); !status.ok()) return status;

@@ -4,8 +4,8 @@
 // an empty connection table.
 //
 // Every pod answers on kPodPort, TCP, UDP and SCTP, IPv4 and IPv6, by its name. Behind the remote
-// node stands "outside", which has kExternalIp, kLoadBalancerIp and kUnallocated as addresses of its
-// own and answers on their ports 80 and 81: what the node leaves untouched arrives there.
+// node stands "outside", which has kExternalIp, kLoadBalancerIp and kUnallocated as addresses of
+// its own and answers on their ports 80 and 81: what the node leaves untouched arrives there.
 #ifndef SVCMAP_TESTS_NETNS_SERVICE_WORLD_H_
 #define SVCMAP_TESTS_NETNS_SERVICE_WORLD_H_
 
@@ -126,10 +126,10 @@ std::string FlowParamName(const ::testing::TestParamInfo<std::tuple<bool, Protoc
 
 #define INSTANTIATE_FAMILIES(suite) \
   INSTANTIATE_TEST_SUITE_P(, suite, ::testing::Bool(), FamilyParamName)
-#define INSTANTIATE_FLOWS(suite)                                                                  \
-  INSTANTIATE_TEST_SUITE_P(                                                                       \
-      , suite, ::testing::Combine(::testing::Bool(), ::testing::ValuesIn(kProtocols)),            \
-      FlowParamName)
+#define INSTANTIATE_FLOWS(suite)                                                                   \
+  INSTANTIATE_TEST_SUITE_P(, suite,                                                                \
+                           ::testing::Combine(::testing::Bool(), ::testing::ValuesIn(kProtocols)), \
+                           FlowParamName)
 
 // What came back from an attempt, in the words of the behaviour specification.
 ::testing::AssertionResult AnsweredBy(const Answer& answer, const std::string& server,
@@ -138,8 +138,8 @@ std::string FlowParamName(const ::testing::TestParamInfo<std::tuple<bool, Protoc
 ::testing::AssertionResult AnsweredBySome(const Answer& answer,
                                           const std::vector<const Host*>& hosts,
                                           const std::string& seen_source);
-::testing::AssertionResult Rejected(const Answer& answer);   // Port unreachable.
-::testing::AssertionResult NoAnswer(const Answer& answer);   // Dropped, or ended in the sink.
+::testing::AssertionResult Rejected(const Answer& answer);  // Port unreachable.
+::testing::AssertionResult NoAnswer(const Answer& answer);  // Dropped, or ended in the sink.
 
 #define EXPECT_ANSWERED_BY(answer, server, seen) EXPECT_TRUE(AnsweredBy(answer, server, seen))
 #define EXPECT_REJECTED(answer) EXPECT_TRUE(Rejected(answer))

@@ -6,44 +6,49 @@ namespace {
 
 const Address kWeb = ClusterIp(10);
 
-using ClusterIpTest = ServiceFlowTest;
+class ClusterIpTest : public ServiceFlowTest {
+ protected:
+  absl::Status Serve(const std::vector<const Host*>& endpoints) {
+    if (absl::Status status = FlushConntrack(node().netns()); !status.ok()) return status;
+    return agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", endpoints));
+  }
+};
 INSTANTIATE_FLOWS(ClusterIpTest);
 
 TEST_P(ClusterIpTest, S74_APodKeepsItsSourceAddress) {
   for (const Host* endpoint : {&pod_a(), &remote_pod()}) {
-    ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {endpoint})));
+    ASSERT_OK(Serve({endpoint}));
     EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb)), endpoint->name(), At(pod_b()));
   }
 }
 
 TEST_P(ClusterIpTest, S74_TheNodeIsMasqueraded) {
   for (const Host* endpoint : {&pod_a(), &remote_pod()}) {
-    ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {endpoint})));
+    ASSERT_OK(Serve({endpoint}));
     EXPECT_ANSWERED_BY(Ask(node(), To(kWeb)), endpoint->name(), At(node()));
   }
 }
 
 TEST_P(ClusterIpTest, S74_S93_AClientFromOutsideIsMasqueraded) {
   for (const Host* endpoint : {&pod_a(), &remote_pod()}) {
-    ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {endpoint})));
+    ASSERT_OK(Serve({endpoint}));
     EXPECT_ANSWERED_BY(Ask(client(), To(kWeb)), endpoint->name(), At(node()));
   }
 }
 
 // A pod of another node whose packets arrive with its own address is a pod too (S-92).
 TEST_P(ClusterIpTest, S92_APodOfAnotherNodeKeepsItsSourceAddress) {
-  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  ASSERT_OK(Serve({&pod_a()}));
   EXPECT_ANSWERED_BY(Ask(remote_pod(), To(kWeb)), "pod-a", At(remote_pod()));
 }
 
 TEST_P(ClusterIpTest, S97_APodThatReachesItselfIsMasqueraded) {
-  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  ASSERT_OK(Serve({&pod_a()}));
   EXPECT_ANSWERED_BY(Ask(pod_a(), To(kWeb)), "pod-a", At(node()));
 }
 
 TEST_P(ClusterIpTest, S97_OnlyTheConnectionToItselfIsMasqueraded) {
-  ASSERT_OK(
-      agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a(), &pod_b()})));
+  ASSERT_OK(Serve({&pod_a(), &pod_b()}));
   for (int i = 0; i < 20; ++i) {
     const Answer answer = Ask(pod_a(), To(kWeb));
     if (answer.server == "pod-a") {

@@ -28,14 +28,15 @@ class TransferTest : public ServiceTest,
   void TearDown() override {
     const std::vector<ErrorCounters> after = ReadAll();
     for (size_t i = 0; i < before_.size(); ++i) {
-      EXPECT_EQ(after[i] - before_[i], ErrorCounters()) << All()[i]->name();
+      ErrorCounters errors = after[i] - before_[i];
+      if (redirects_expected_) errors.icmp6_in_errors = 0;
+      EXPECT_EQ(errors, ErrorCounters()) << All()[i]->name();
     }
     ServiceTest::TearDown();
   }
 
   std::vector<const Host*> All() {
-    return {&node(),       &pod_a(),  &pod_b(),
-            &remote_pod(), &client(), &world()->topology->remote()};
+    return {&node(), &pod_a(), &pod_b(), &remote_pod(), &client(), &world()->topology->remote()};
   }
   std::vector<ErrorCounters> ReadAll() {
     std::vector<ErrorCounters> counters;
@@ -57,9 +58,8 @@ class TransferTest : public ServiceTest,
     for (const Host* from : {&pod_b(), &client(), &node()}) {
       for (const auto& [address, port] : destinations) {
         SCOPED_TRACE(absl::StrCat(from->name(), " -> ", address->in(v6()), " -> ", server));
-        const Request request = {.destination = address->in(v6()),
-                                 .port = port,
-                                 .timeout = std::chrono::seconds(20)};
+        const Request request = {
+            .destination = address->in(v6()), .port = port, .timeout = std::chrono::seconds(20)};
         // All of the bytes once per source; the other addresses share rules and mechanism.
         const size_t bytes = address == &kWeb ? kBytes : kBytes / 10;
         ASSERT_OK_AND_ASSIGN(const Answer answer, BulkTcp(from->netns(), request, bytes));
@@ -72,6 +72,7 @@ class TransferTest : public ServiceTest,
   }
 
   std::vector<ErrorCounters> before_;
+  bool redirects_expected_ = false;
 };
 INSTANTIATE_TEST_SUITE_P(, TransferTest, ::testing::Combine(::testing::Bool(), ::testing::Bool()),
                          [](const ::testing::TestParamInfo<std::tuple<bool, bool>>& info) {
@@ -93,6 +94,9 @@ TEST_P(TransferTest, AnEndpointInTheNodesOwnNetworkGetsEveryByte) {
 }
 
 TEST_P(TransferTest, APodThatReachesItselfGetsEveryByte) {
+  // An IPv6 router tells whoever sends it a packet that goes back where it came from; the pod
+  // ignores such redirects and counts them as errors.
+  redirects_expected_ = true;
   ASSERT_OK(
       agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
   for (const Address& address : {kWeb, kExternalIp}) {

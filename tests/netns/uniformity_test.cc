@@ -64,8 +64,7 @@ class UniformityTest : public ServiceFamilyTest {
 
   // `count` connections; every one must be answered.
   Tally Draw(int count) {
-    Tally tally =
-        AskMany(pod_b().netns(), {.destination = kWeb.in(v6()), .port = 80}, count);
+    Tally tally = AskMany(pod_b().netns(), {.destination = kWeb.in(v6()), .port = 80}, count);
     EXPECT_EQ(tally.answered, count) << tally.first_failure;
     return tally;
   }

@@ -99,8 +99,8 @@ struct Agent::Impl {
     arguments.SetMaxReceiveMessageSize(-1);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    channel = grpc::CreateCustomChannel("unix:" + path(), grpc::InsecureChannelCredentials(),
-                                        arguments);
+    channel =
+        grpc::CreateCustomChannel("unix:" + path(), grpc::InsecureChannelCredentials(), arguments);
     stub = v1::Control::NewStub(channel);
     v1::GetStatusResponse response;
     return Call(&v1::Control::Stub::GetStatus, v1::GetStatusRequest(), &response, "GetStatus");
@@ -179,8 +179,8 @@ absl::Status Agent::Remove(const std::vector<v1::ObjectRef>& objects) {
 
 absl::StatusOr<v1::GetStatusResponse> Agent::GetStatus() {
   v1::GetStatusResponse response;
-  absl::Status status = impl_->Call(&v1::Control::Stub::GetStatus, v1::GetStatusRequest(),
-                                    &response, "GetStatus");
+  absl::Status status =
+      impl_->Call(&v1::Control::Stub::GetStatus, v1::GetStatusRequest(), &response, "GetStatus");
   if (!status.ok()) return status;
   return response;
 }
@@ -204,9 +204,9 @@ absl::Status Agent::CheckServing() {
   if (!status.ok()) return status.status();
   if (status->state() != v1::SERVING || !status->last_error().empty() ||
       status->pending_changes() != 0) {
-    return impl_->WithLog(absl::InternalError(absl::StrCat(
-        v1::State_Name(status->state()), ", ", status->pending_changes(),
-        " changes pending, last error: ", status->last_error())));
+    return impl_->WithLog(absl::InternalError(
+        absl::StrCat(v1::State_Name(status->state()), ", ", status->pending_changes(),
+                     " changes pending, last error: ", status->last_error())));
   }
   return absl::OkStatus();
 }
@@ -315,6 +315,7 @@ absl::StatusOr<v1::Ack> PushStream::Batch(const std::vector<v1::Change>& changes
 
 absl::StatusOr<v1::Ack> PushStream::Snapshot(const Objects& objects) {
   if (absl::Status status = Begin(); !status.ok()) return status;
+  google::protobuf::RepeatedPtrField<v1::ObjectResult> results;
   for (size_t at = 0; at < objects.size(); at += kSnapshotBatch) {
     std::vector<v1::Change> changes;
     for (size_t i = at; i < std::min(objects.size(), at + kSnapshotBatch); ++i) {
@@ -322,10 +323,14 @@ absl::StatusOr<v1::Ack> PushStream::Snapshot(const Objects& objects) {
     }
     absl::StatusOr<v1::Ack> ack = Batch(changes);
     if (!ack.ok()) return ack;
-    if (ack->outcome() == v1::FAILED || ack->results_size() > 0) return ack;
+    results.MergeFrom(ack->results());
+    if (ack->outcome() == v1::FAILED) return ack;
   }
   const absl::StatusOr<uint64_t> end = End();
-  return end.ok() ? ReadAck() : absl::StatusOr<v1::Ack>(end.status());
+  if (!end.ok()) return end.status();
+  absl::StatusOr<v1::Ack> ack = ReadAck();
+  if (ack.ok()) ack->mutable_results()->MergeFrom(results);
+  return ack;
 }
 
 absl::Status Agent::Replace(const Objects& objects) {

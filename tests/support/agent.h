@@ -31,8 +31,8 @@ class PushStream {
 
   const v1::Opened& opened() const;
 
-  // SnapshotBegin, all objects (in batches of 1,000), SnapshotEnd. The Ack of the end; the acks
-  // before it must not be FAILED.
+  // SnapshotBegin, all objects (in batches of 1,000), SnapshotEnd. The Ack of the end, with the
+  // results of all; or the first that is FAILED.
   absl::StatusOr<v1::Ack> Snapshot(const Objects& objects);
 
   // One batch and its Ack.

@@ -26,7 +26,7 @@ class AService {
  public:
   explicit AService(const std::string& namespace_and_name);  // "shop/web"
 
-  AService& ClusterIp(const std::string& ip);                              // Single stack.
+  AService& ClusterIp(const std::string& ip);                                 // Single stack.
   AService& ClusterIps(const std::string& first, const std::string& second);  // Dual stack.
   AService& Port(const std::string& name, int port, Protocol protocol = Protocol::kTcp);
   AService& NodePort(int port);  // Of the port added last.

@@ -44,7 +44,7 @@ function(_svcmap_register_test name target labels timeout serial)
     LABELS "${labels}"
     TIMEOUT ${timeout}
     RUN_SERIAL ${serial}
-    ENVIRONMENT "SVCMAP_REQUIRE_NETNS=1"
+    ENVIRONMENT "SVCMAP_ALLOW_NETNS_SKIP=0"
     FAIL_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()
 

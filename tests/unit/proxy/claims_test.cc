@@ -196,8 +196,8 @@ TEST(ClaimsTest, AnyHistoryGivesTheOwnersOfItsResult) {
     } else {
       AService service(key);
       service.Created(pick(3)).At("10.96.0." + std::to_string(1 + pick(4)));
-      service.Port(static_cast<uint16_t>(80 + pick(2))).NodePort(static_cast<uint16_t>(
-          30080 + pick(2)));
+      service.Port(static_cast<uint16_t>(80 + pick(2)))
+          .NodePort(static_cast<uint16_t>(30080 + pick(2)));
       claimants.Put(service.Build());
     }
     Claimants anew;

@@ -86,11 +86,8 @@ TEST(EndpointsTest, AreAscendingAndEachOnce) {
 }
 
 TEST(EndpointsTest, OnlyUsableLocalOnesAreLocal) {  // S-23
-  const Resolved resolved = Resolve({Slice()
-                                         .Port(80)
-                                         .Local("10.0.0.1")
-                                         .Ready("10.0.0.2")
-                                         .Endpoint("10.0.0.3", kDown, true)});
+  const Resolved resolved = Resolve(
+      {Slice().Port(80).Local("10.0.0.1").Ready("10.0.0.2").Endpoint("10.0.0.3", kDown, true)});
   EXPECT_THAT(resolved.usable, ElementsAre("10.0.0.1:80", "10.0.0.2:80"));
   EXPECT_THAT(resolved.local, ElementsAre("10.0.0.1:80"));
 }
@@ -158,7 +155,9 @@ TEST(EndpointsTest, WhichOfTwoDuplicatesCounts) {
       {"down over serving while terminating", kDown, kServingTerminating, {}},
       {"down over ready while terminating", kDown, kReadyTerminating, {}},
       {"ready over down", kReady, kDown, {"10.0.0.1:80"}},
-      {"of two terminating the serving one", kServingTerminating, kDownTerminating,
+      {"of two terminating the serving one",
+       kServingTerminating,
+       kDownTerminating,
        {"10.0.0.1:80"}},
   };
   for (const auto& c : cases) {

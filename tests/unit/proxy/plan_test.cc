@@ -136,18 +136,17 @@ TEST(PlanTest, AllDeletionsComeBeforeAllAdditions) {
   EXPECT_TRUE(added);
 }
 
-TEST(PlanTest, ElementCountGoesWithThePlan) {
-  const ServiceRows a = Rows(1, {"10.0.0.1"}), b = Rows(2, {"10.0.0.2"});
+TEST(PlanTest, TheBoundIsKnownBeforeTheTransactionIsComplete) {
+  const ServiceRows a = Rows(1, {"10.0.0.1"}), b = Rows(2, {"10.0.0.2"}, {"10.0.0.2"});
   const SharedCounts none;
   Plan plan(none);
-  EXPECT_EQ(plan.element_count(), 0u);
+  EXPECT_EQ(plan.element_bound(), 0u);
   plan.AddService("ns/a", nullptr, a);
-  EXPECT_EQ(plan.element_count(), 2u);
+  EXPECT_EQ(plan.element_bound(), 3u);
   plan.AddService("ns/b", nullptr, b);
-  EXPECT_EQ(plan.element_count(), 4u);
+  EXPECT_EQ(plan.element_bound(), 7u);
   plan.Finish();
-  EXPECT_EQ(plan.element_count(), 6u);  // And a clusterIP each.
-  EXPECT_EQ(plan.transaction().element_count(), 6u);
+  EXPECT_EQ(plan.transaction().element_count(), 7u);
 }
 
 TEST(PlanTest, SharedRowsAreThereOnceAsLongAsAnybodyNeedsThem) {

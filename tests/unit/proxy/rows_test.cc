@@ -123,8 +123,9 @@ TEST(SharedRowsTest, AreClusterIpsAndLocalEndpoints) {
 TEST(EndpointRowTest, IsNamedByGroupAndSlot) {
   EXPECT_EQ(Text(EndpointRow(Family::kIpv4, 0x010203, 7, At("10.0.0.1", 80)).view()),
             "endpoints 0x10203 . 7 : 10.0.0.1 . 80");
-  EXPECT_EQ(Text(EndpointRow(Family::kIpv6, kMaxGroup, kMaxEndpoints - 1, At("fd00::1", 80)).view()),
-            "endpoints 0xffffff . 65534 : fd00::1 . 80");
+  EXPECT_EQ(
+      Text(EndpointRow(Family::kIpv6, kMaxGroup, kMaxEndpoints - 1, At("fd00::1", 80)).view()),
+      "endpoints 0xffffff . 65534 : fd00::1 . 80");
 }
 
 }  // namespace

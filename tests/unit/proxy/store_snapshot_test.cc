@@ -71,8 +71,7 @@ TEST_F(SnapshotTest, TheEndRemovesWhatWasNotNamedOfEveryKind) {
 
 TEST_F(SnapshotTest, WhatWasNamedButRefusedStays) {
   store_.BeginSnapshot();
-  for (const Kind kind :
-       {Kind::kService, Kind::kEndpointSlice, Kind::kNode, Kind::kServiceCidr}) {
+  for (const Kind kind : {Kind::kService, Kind::kEndpointSlice, Kind::kNode, Kind::kServiceCidr}) {
     store_.Mention(kind, "x/new");
   }
   store_.EndSnapshot(2);

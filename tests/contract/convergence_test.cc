@@ -1,0 +1,304 @@
+// After any sequence of changes the kernel holds exactly the rows that are wanted, also when a
+// share of the batches is rejected or its outcome unknown; and no change costs more than what it
+// concerns.
+//
+// SVCMAP_PROPERTY_SEEDS=N runs N seeds instead of a few.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "nft/fake/fake_kernel.h"
+#include "nft/netlink/netlink_kernel.h"
+#include "proxy/reconcile/reconciler.h"
+#include "tests/contract/faulty_kernel.h"
+#include "tests/contract/private_netns.h"
+#include "tests/contract/random_changes.h"
+#include "tests/support/status_matchers.h"
+#include "tests/unit/proxy/row_text.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::IsEmpty;
+
+enum class On { kFake, kReal };
+
+// The elements that a Service's rows are; the marker is written twice in each family.
+size_t ElementsOf(const std::string& key, const ServiceRows* rows) {
+  size_t count = OwnRows(key, *rows).size() + SharedRows(*rows).size();
+  for (const PortRows& port : rows->ports) count += port.slots.size();
+  return count;
+}
+constexpr size_t kMarkerElements = 4;
+
+// What packets can tell, sorted: group numbers and slots are left out.
+Lines Meaning(nft::Kernel& kernel) {
+  Lines meaning;
+  for (const Family family : kFamilies) {
+    const size_t group_size = family == Family::kIpv4 ? 3 : 4;
+    const auto read = [&](SetIndex set) {
+      auto elements = kernel.ReadSet({family, set});
+      EXPECT_OK(elements);
+      return elements.ok() ? *std::move(elements) : std::vector<nft::Element>();
+    };
+    std::map<std::vector<uint8_t>, std::set<std::string>> groups;
+    const auto& endpoint = Tables()[Index(family)].sets[kEndpoints].data;
+    for (const nft::Element& e : read(kEndpoints)) {
+      groups[{e.key.begin(), e.key.begin() + group_size}].insert(
+          nft::FieldsToText(endpoint, e.data));
+    }
+    for (const nft::Element& e : read(kServiceIps)) {
+      std::string text = Text({{family, kServiceIps}, e.key, {}, e.comment});
+      text += " class " + std::to_string(e.data[0]) + " to";
+      for (const std::string& to : groups[{e.data.end() - group_size, e.data.end()}]) {
+        text += " " + to;
+      }
+      meaning.push_back(text);
+    }
+    for (const SetIndex set :
+         {kClusterIps, kServiceCidrs, kNoEndpointServices, kHairpinConnections}) {
+      for (const nft::Element& e : read(set)) {
+        meaning.push_back(Text({{family, set}, e.key, {}, e.comment, e.interval_end}));
+      }
+    }
+  }
+  std::sort(meaning.begin(), meaning.end());
+  return meaning;
+}
+
+// What one of two sorted lists has more often than the other: "- only in a", "+ only in b".
+Lines Differences(const Lines& a, const Lines& b) {
+  Lines only_a, only_b;
+  std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(only_a));
+  std::set_difference(b.begin(), b.end(), a.begin(), a.end(), std::back_inserter(only_b));
+  for (std::string& line : only_a) line.insert(0, "- ");
+  for (const std::string& line : only_b) only_a.push_back("+ " + line);
+  return only_a;
+}
+
+class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>> {
+ protected:
+  void SetUp() override {
+    if (!real()) return;
+    testing::MakePrivateNetNs(netns_);
+    if (!netns_) return;
+    ASSERT_OK_AND_ASSIGN(netlink_, netns_->Run([] { return nft::NetlinkKernel::Open(Tables()); }));
+  }
+  bool real() const { return std::get<On>(GetParam()) == On::kReal; }
+  unsigned fault_percent() const { return std::get<unsigned>(GetParam()); }
+  uint32_t seeds() const {
+    const char* wanted = std::getenv("SVCMAP_PROPERTY_SEEDS");
+    if (wanted != nullptr) return static_cast<uint32_t>(std::strtoul(wanted, nullptr, 10));
+    return real() ? 3 : 12;
+  }
+
+  void Run(uint32_t seed, int steps) {
+    nft::FakeKernel fake(Tables());
+    inner_ = real() ? static_cast<nft::Kernel*>(netlink_.get()) : &fake;
+    kernel_.emplace(*inner_, fault_percent(), seed);
+    reconciler_.emplace(*kernel_, ReconcilerOptions{.node_name = "n0"});
+    changes_.emplace(seed);
+    interfaces_.clear();
+    for (int step = 0; step < steps && !HasFailure(); ++step) {
+      SCOPED_TRACE("step " + std::to_string(step));
+      ChangeSomething();
+      if (changes_->Chance(70)) Settle();  // Else the next changes are merged with these.
+    }
+    Settle();
+    CheckMeaning();
+  }
+
+  void ChangeSomething() {
+    const uint64_t sequence = ++sequence_;
+    switch (changes_->Below(20)) {
+      case 0:
+        interfaces_ = changes_->InterfaceAddresses();
+        reconciler_->SetInterfaceAddresses(interfaces_);
+        return;
+      case 1:
+        TakeSnapshot(sequence);
+        return;
+      case 2:
+        InterfereAndTell();
+        return;
+      case 3:
+      case 4:
+        for (int i = 0; i < 8; ++i) reconciler_->store().Apply(changes_->AnyChange(), sequence);
+        return;
+      default:
+        reconciler_->store().Apply(changes_->AnyChange(), sequence);
+    }
+  }
+
+  // Names about a half of what is held, in a few parts.
+  void TakeSnapshot(uint64_t sequence) {
+    Store& store = reconciler_->store();
+    std::vector<std::string> services, slices;
+    store.ForEachService([&](const std::string& key, const auto&) { services.push_back(key); });
+    store.ForEachSlice([&](const auto& slice) { slices.push_back(slice->key); });
+    std::sort(services.begin(), services.end());  // A seed always gives the same.
+    std::sort(slices.begin(), slices.end());
+    store.BeginSnapshot();
+    for (const std::string& key : services) {
+      if (changes_->Chance(60)) store.Mention(Kind::kService, key);
+    }
+    for (const std::string& key : slices) {
+      if (changes_->Chance(60)) store.Mention(Kind::kEndpointSlice, key);
+    }
+    for (int part = 0; part < 3; ++part) {
+      for (int i = 0; i < 4; ++i) store.Apply(changes_->AnyChange(), sequence);
+      SyncOnce();
+    }
+    store.EndSnapshot(sequence);
+  }
+
+  // As another program would; the monitor tells us.
+  void InterfereAndTell() {
+    nft::Transaction transaction;
+    if (changes_->Chance(50)) {
+      transaction.DropTable(changes_->Chance(50) ? Family::kIpv4 : Family::kIpv6);
+    } else if (const auto some = inner_->ReadSet({Family::kIpv4, kServiceIps});
+               some.ok() && !some->empty()) {
+      transaction.Delete({{Family::kIpv4, kServiceIps}, some->front().key, {}, {}});
+    }
+    EXPECT_OK(inner_->Apply(transaction).error);
+    reconciler_->Invalidate();
+  }
+
+  void SyncOnce() {
+    const bool cut = changes_->Chance(50);
+    const size_t limit = cut ? 1 + changes_->Below(40) : SIZE_MAX;
+    const auto services = reconciler_->applied().services();
+    const std::vector<Row> node_rows = reconciler_->applied().node_rows();
+    const SyncResult result = reconciler_->Sync(limit);
+    if (result.outcome != SyncResult::Outcome::kCommitted || result.recreated) return;
+    EXPECT_LE(kernel_->last().element_count(),
+              kMarkerElements + ElementsChanged(services, node_rows));
+  }
+
+  // The elements, before and after, of the Services that changed and of nobody else.
+  size_t ElementsChanged(const absl::flat_hash_map<std::string, ServiceRows>& services,
+                         const std::vector<Row>& node_rows) const {
+    const Applied& applied = reconciler_->applied();
+    size_t changed = 0;
+    for (const auto& [key, rows] : services) {
+      const ServiceRows* after = applied.Find(key);
+      if (after == nullptr || *after != rows) changed += ElementsOf(key, &rows);
+    }
+    for (const auto& [key, rows] : applied.services()) {
+      const auto before = services.find(key);
+      if (before == services.end() || before->second != rows) changed += ElementsOf(key, &rows);
+    }
+    if (Texts(node_rows) != Texts(applied.node_rows())) {
+      changed += node_rows.size() + applied.node_rows().size();
+    }
+    return changed;
+  }
+
+  void Settle() {
+    int rounds = 0;
+    while (reconciler_->Pending() && ++rounds < 500) SyncOnce();
+    ASSERT_FALSE(reconciler_->Pending()) << "does not settle";
+    ASSERT_THAT(kernel_->refused(), IsEmpty()) << "the kernel refused what we sent";
+    CheckRows();
+  }
+
+  void CheckRows() {
+    if (reconciler_->revision() == 0) return;
+    const Lines held = Contents(*inner_);
+    const nft::Transaction desired = reconciler_->DesiredRows();
+    ASSERT_THAT(Differences(held, Additions(desired)), IsEmpty());
+    ASSERT_THAT(Differences(held, Additions(reconciler_->AppliedRows())), IsEmpty());
+    ASSERT_TRUE(reconciler_->PendingRows().empty());
+    CheckMarker(desired);
+    CheckCounts();
+  }
+
+  void CheckMarker(const nft::Transaction& desired) {
+    Marker wanted{0, reconciler_->revision()};
+    desired.ForEachElement(
+        [&](nft::Verb, const nft::ElementView& e) { wanted.digest += RowDigest(e); });
+    for (const Family family : kFamilies) {
+      ASSERT_OK_AND_ASSIGN(const auto markers, inner_->ReadSet({family, kMarker}));
+      ASSERT_EQ(markers.size(), 1u);
+      Marker marker;
+      ASSERT_TRUE(ParseMarker(markers[0].data, marker));
+      ASSERT_EQ(marker, wanted) << marker.digest << " " << marker.generation;
+    }
+  }
+
+  void CheckCounts() {
+    for (const Family family : kFamilies) {
+      for (uint8_t set = kMarker + 1; set < kSetCount; ++set) {
+        ASSERT_OK_AND_ASSIGN(const auto elements, inner_->ReadSet({family, set}));
+        const auto count = static_cast<int64_t>(elements.size());
+        ASSERT_EQ(reconciler_->applied().counts()[Index(family)][set], count);
+        if (set != kServiceIps && set != kEndpoints) continue;
+        ASSERT_LE(elements.size(), kernel_->sizes(family)[set]);
+      }
+    }
+  }
+
+  // One that is told the same objects at once, in another order, wants the same.
+  void CheckMeaning() {
+    nft::FakeKernel kernel(Tables());
+    Reconciler anew(kernel, {.node_name = "n0"});
+    const Store& store = reconciler_->store();
+    anew.SetInterfaceAddresses(interfaces_);
+    for (const auto& [name, node] : store.nodes()) {
+      anew.store().Apply({.kind = Kind::kNode, .key = name, .node = node}, 1);
+    }
+    for (const auto& [name, cidr] : store.service_cidrs()) {
+      anew.store().Apply({.kind = Kind::kServiceCidr, .key = name, .service_cidr = cidr}, 1);
+    }
+    store.ForEachSlice([&](const auto& slice) {
+      anew.store().Apply({.kind = Kind::kEndpointSlice, .key = slice->key, .slice = slice}, 1);
+    });
+    store.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
+      if (!entry.service) return;
+      anew.store().Apply({.kind = Kind::kService, .key = key, .service = entry.service}, 1);
+    });
+    ASSERT_EQ(anew.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
+    ASSERT_THAT(Differences(Meaning(*inner_), Meaning(kernel)), IsEmpty());
+  }
+
+  std::optional<testing::NetNs> netns_;
+  std::unique_ptr<nft::NetlinkKernel> netlink_;
+  nft::Kernel* inner_ = nullptr;
+  std::optional<nft::FaultyKernel> kernel_;
+  std::optional<Reconciler> reconciler_;
+  std::optional<RandomChanges> changes_;
+  std::vector<IpAddress> interfaces_;
+  uint64_t sequence_ = 0;
+};
+
+TEST_P(ConvergenceTest, TheKernelHoldsWhatIsWantedAfterAnyChanges) {
+  for (uint32_t seed = 1; seed <= seeds() && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Run(seed, 100);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, ConvergenceTest,
+                         ::testing::Combine(::testing::Values(On::kFake, On::kReal),
+                                            ::testing::Values(0u, 20u)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param) == On::kFake ? "Fake"
+                                                                                   : "Real") +
+                                  (std::get<1>(info.param) == 0 ? "Reliable" : "Faulty");
+                         });
+
+}  // namespace
+}  // namespace svcmap::proxy

@@ -1,0 +1,70 @@
+// A kernel that fails now and then: a share of the batches is rejected, or its outcome is unknown,
+// committed or not, and now and then the marker cannot be read. What the kernel behind it refuses
+// by itself is kept: nothing that we send should be refused.
+#pragma once
+
+#include <array>
+#include <cerrno>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "nft/base/status.h"
+#include "nft/model/kernel.h"
+
+namespace svcmap::nft {
+
+class FaultyKernel final : public Kernel {
+ public:
+  // `fault_percent` of the batches fail, chosen by `seed`.
+  FaultyKernel(Kernel& kernel, unsigned fault_percent, uint32_t seed)
+      : kernel_(kernel), fault_percent_(fault_percent), random_(seed) {}
+
+  ApplyResult Apply(const Transaction& transaction) override {
+    const ApplyResult unknown{ApplyOutcome::kUnknown, ErrnoStatus(ETIMEDOUT, "injected"), {}};
+    const bool fault = Chance(fault_percent_);
+    const unsigned kind = random_() % 4;
+    if (fault && kind == 0) {
+      return {ApplyOutcome::kRejected, ErrnoStatus(ENOMEM, "injected"), {}};
+    }
+    if (fault && kind == 1) {
+      return {ApplyOutcome::kRejected, ErrnoStatus(EBUSY, "injected"), {}};
+    }
+    if (fault && kind == 2) return unknown;
+    ApplyResult result = kernel_.Apply(transaction);
+    if (result.outcome == ApplyOutcome::kCommitted) {
+      for (const Transaction::TableCreation& creation : transaction.creations()) {
+        sizes_[Index(creation.family)] = creation.sizes;
+      }
+      last_ = transaction;
+    } else {
+      refused_.push_back(result.error.ToString());
+    }
+    return fault ? unknown : result;
+  }
+
+  absl::StatusOr<std::optional<Element>> ReadElement(SetRef set,
+                                                     std::span<const uint8_t> key) override {
+    if (Chance(fault_percent_)) return ErrnoStatus(ETIMEDOUT, "injected");
+    return kernel_.ReadElement(set, key);
+  }
+  absl::StatusOr<bool> HasTable(Family family) override { return kernel_.HasTable(family); }
+  absl::StatusOr<std::vector<Element>> ReadSet(SetRef set) override { return kernel_.ReadSet(set); }
+  absl::StatusOr<uint32_t> Generation() override { return kernel_.Generation(); }
+
+  const Transaction& last() const { return last_; }  // The last one that was committed.
+  const std::vector<std::string>& refused() const { return refused_; }
+  const std::vector<uint32_t>& sizes(Family family) const { return sizes_[Index(family)]; }
+
+ private:
+  bool Chance(unsigned percent) { return random_() % 100 < percent; }
+
+  Kernel& kernel_;
+  unsigned fault_percent_;
+  std::mt19937 random_;
+  Transaction last_;
+  std::vector<std::string> refused_;
+  std::array<std::vector<uint32_t>, 2> sizes_;
+};
+
+}  // namespace svcmap::nft

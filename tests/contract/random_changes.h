@@ -1,0 +1,147 @@
+// Random changes of a small world, in which Services often want the same addresses, ports and
+// endpoints. What a seed gives is always the same.
+#pragma once
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/unit/proxy/objects.h"
+
+namespace svcmap::proxy::test {
+
+class RandomChanges {
+ public:
+  explicit RandomChanges(uint32_t seed) : random_(seed) {}
+
+  // Below `n`.
+  unsigned Below(unsigned n) { return random_() % n; }
+  bool Chance(unsigned percent) { return Below(100) < percent; }
+
+  Change AnyChange() {
+    switch (Below(20)) {
+      case 0:
+        return Removal(Kind::kNode, NodeName());
+      case 1:
+        return ANode(NodeName(), NodeAddresses());
+      case 2:
+        return Removal(Kind::kServiceCidr, CidrName());
+      case 3:
+        return SomeServiceCidr();
+      case 4:
+      case 5:
+        return NoService(ServiceKey());
+      case 6:
+      case 7:
+        return NoSlice(SliceKey());
+      default:
+        return Chance(45) ? SomeService() : SomeSlice();
+    }
+  }
+
+  std::vector<IpAddress> InterfaceAddresses() {
+    std::vector<std::string> addresses = {"127.0.0.1", "::1"};
+    for (int i = 0; i < 4; ++i) addresses.push_back(NodeAddress());
+    return Ips(addresses);
+  }
+
+ private:
+  static std::string Pick(const std::vector<std::string>& of, unsigned n) { return of[n]; }
+  std::string Numbered(const char* prefix, unsigned n) { return prefix + std::to_string(Below(n)); }
+  std::string ServiceKey() { return Numbered("ns/svc", 10); }
+  std::string SliceKey() { return Numbered("ns/slice", 16); }
+  std::string NodeName() { return Numbered("n", 2); }
+  std::string CidrName() { return Numbered("cidr", 3); }
+  std::string NodeAddress() { return Numbered(Chance(50) ? "192.0.2." : "2001:db8::", 4); }
+
+  std::vector<std::string> NodeAddresses() {
+    std::vector<std::string> addresses;
+    for (unsigned i = Below(3); i > 0; --i) addresses.push_back(NodeAddress());
+    return addresses;
+  }
+
+  Change SomeServiceCidr() {
+    static const std::vector<std::string> kCidrs = {
+        "10.96.0.0/12", "10.96.0.0/16",  "10.97.0.0/16",  "10.98.0.0/16",
+        "10.99.0.0/24", "0.0.0.0/0",     "255.0.0.0/8",   "fd00:96::/108",
+        "fd00:96::/64", "fd00:97::/112", "fd00:98::/112", "ffff::/16"};
+    std::vector<std::string> cidrs;
+    for (unsigned i = 1 + Below(3); i > 0; --i) cidrs.push_back(Pick(kCidrs, Below(12)));
+    return AServiceCidr(CidrName(), cidrs);
+  }
+
+  // An address of the family that a few Services want.
+  std::string Wanted(const char* v4, const char* v6, Family family) {
+    return Numbered(family == Family::kIpv4 ? v4 : v6, 6);
+  }
+
+  // API servers refuse a Service that names an address or port twice; so does api/convert.
+  Change SomeService() {
+    AService service(ServiceKey());
+    service.Created(Below(3));
+    if (Chance(5)) service.NotProxied();
+    std::vector<Family> families = {Family::kIpv4, Family::kIpv6};
+    if (Chance(50)) families.erase(families.begin() + Below(2));
+    std::vector<std::string> seen;
+    const auto once = [&](const std::string& what) {
+      if (std::find(seen.begin(), seen.end(), what) != seen.end()) return false;
+      seen.push_back(what);
+      return true;
+    };
+    for (const Family family : families) {
+      service.At(Wanted("10.96.0.", "fd00:96::", family));
+      if (Chance(30)) service.External(Wanted("192.0.2.", "2001:db8::", family));
+      if (Chance(30)) service.LoadBalancer(Wanted("10.96.0.", "fd00:96::", family));
+    }
+    for (unsigned i = 0; i < 4; ++i) {
+      const Protocol protocol = SomeProtocol();
+      const auto number = static_cast<uint16_t>(Chance(20) ? 30000 + Below(3) : 80 + Below(3));
+      const std::string name(ProtocolName(protocol));
+      if (!once(name + std::to_string(number))) continue;
+      service.Port(number, i == 0 ? "" : "p" + std::to_string(i), protocol);
+      const auto node_port = static_cast<uint16_t>(30000 + Below(4));
+      if (Chance(40) && once("node" + name + std::to_string(node_port))) {
+        service.NodePort(node_port);
+      }
+    }
+    return service;
+  }
+
+  Protocol SomeProtocol() {
+    constexpr Protocol kProtocols[] = {Protocol::kTcp, Protocol::kTcp, Protocol::kUdp,
+                                       Protocol::kSctp};
+    return kProtocols[Below(4)];
+  }
+
+  Change SomeSlice() {
+    const Family family = Chance(60) ? Family::kIpv4 : Family::kIpv6;
+    ASlice slice(SliceKey(), Chance(5) ? "" : ServiceKey(), family);
+    for (unsigned i = 0; i < 4; ++i) {
+      if (!Chance(70)) continue;
+      slice.Port(static_cast<uint16_t>(8080 + Below(2)), i == 0 ? "" : "p" + std::to_string(i),
+                 SomeProtocol());
+    }
+    // Now and then so many that a map of 1,024 elements has to grow.
+    const unsigned count = Chance(2) ? 700 + Below(500) : Chance(10) ? Below(60) : Below(5);
+    const char* prefix = family == Family::kIpv4 ? "10.0." : "fd00:1::";
+    for (unsigned i = 0; i < count; ++i) {
+      const unsigned n = count < 100 ? Below(count * 2 + 4) : i;
+      const std::string address = family == Family::kIpv4 ? prefix + std::to_string(n / 250) + "." +
+                                                                std::to_string(1 + n % 250)
+                                                          : prefix + std::to_string(1 + n);
+      slice.Endpoint(address, SomeConditions(), Chance(20));
+    }
+    return slice;
+  }
+
+  EndpointConditions SomeConditions() {
+    constexpr EndpointConditions kAll[] = {kReady, kReadyTerminating, kServingTerminating,
+                                           kServingOnly, kDown};
+    return Chance(70) ? kReady : kAll[Below(5)];
+  }
+
+  std::mt19937 random_;
+};
+
+}  // namespace svcmap::proxy::test

@@ -1,0 +1,158 @@
+#include "tests/demo/probe.h"
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/client.h"
+
+namespace svcmap::demo {
+namespace {
+
+using testing::Answer;
+using testing::Outcome;
+using testing::Protocol;
+
+// One of three endpoints is missed by all of them once in ten thousand million runs.
+constexpr int kConnections = 60;
+constexpr int kRefusals = 5;
+
+bool IsV6(const std::string& address) { return address.find(':') != std::string::npos; }
+
+Protocol ProtocolOf(const std::string& name) {
+  return name == "UDP" ? Protocol::kUdp : name == "SCTP" ? Protocol::kSctp : Protocol::kTcp;
+}
+
+std::string KeyOf(const v1::ObjectMeta& meta) {
+  return absl::StrCat(meta.namespace_(), "/", meta.name());
+}
+
+// The hosts whose addresses are in slices of that Service.
+std::set<std::string> EndpointNames(const std::vector<v1::Object>& objects, const Scene& scene,
+                                    const v1::Service& service, const std::string& port) {
+  std::set<std::string> names;
+  for (const v1::Object& object : objects) {
+    const v1::EndpointSlice& slice = object.endpoint_slice();
+    const auto owner = slice.metadata().labels().find("kubernetes.io/service-name");
+    if (owner == slice.metadata().labels().end() || owner->second != service.metadata().name() ||
+        slice.metadata().namespace_() != service.metadata().namespace_()) {
+      continue;
+    }
+    for (const v1::EndpointPort& slice_port : slice.ports()) {
+      if (slice_port.name() != port) continue;
+      for (const v1::Endpoint& endpoint : slice.endpoints()) {
+        names.insert(scene.NameOf(endpoint.addresses(0)));
+      }
+    }
+  }
+  return names;
+}
+
+template <typename Addresses>
+void AddTarget(Target target, Kind kind, uint16_t port, const Addresses& addresses,
+               std::vector<Target>& to) {
+  target.kind = kind;
+  target.port = port;
+  for (const std::string& address : addresses) target.addresses[IsV6(address)] = address;
+  if (!target.addresses[0].empty() || !target.addresses[1].empty()) to.push_back(target);
+}
+
+Seen Connect(const Scene& scene, const testing::Host& from, const Target& target, bool v6) {
+  Seen seen;
+  const testing::Request request = {
+      .protocol = target.protocol, .destination = target.addresses[v6], .port = target.port};
+  const int attempts = target.names.empty() ? kRefusals : kConnections;
+  for (int i = 0; i < attempts; ++i) {
+    const Answer answer = testing::Ask(from.netns(), request);
+    if (answer.outcome == Outcome::kAnswered) {
+      ++seen.answers[answer.server];
+      // A backend that reached itself is told apart: nobody else's source is changed by it.
+      const std::string source = scene.NameOf(answer.seen_ip);
+      seen.sources.insert(answer.server == from.name() ? "itself: " + source : source);
+    } else if (answer.outcome == Outcome::kRejected && answer.PortUnreachable()) {
+      ++seen.refused;
+    } else if (answer.outcome == Outcome::kTimedOut) {
+      ++seen.unanswered;
+    } else if (seen.strange.empty()) {
+      seen.strange = answer.ToString();
+    }
+  }
+  return seen;
+}
+
+bool Same(const Seen& seen, const std::set<std::string>& names,
+          const std::set<std::string>& sources) {
+  if (!seen.strange.empty() || seen.unanswered > 0) return false;
+  if (names.empty()) return seen.answers.empty() && seen.refused > 0;
+  std::set<std::string> servers;
+  for (const auto& [server, count] : seen.answers) servers.insert(server);
+  return seen.refused == 0 && servers == names && seen.sources == sources;
+}
+
+}  // namespace
+
+const char* KindName(Kind kind) {
+  switch (kind) {
+    case Kind::kClusterIp:
+      return "clusterIP";
+    case Kind::kNodePort:
+      return "nodePort";
+    case Kind::kExternalIp:
+      return "externalIP";
+    case Kind::kLoadBalancerIp:
+      return "LoadBalancer";
+  }
+  return "";
+}
+
+std::vector<Target> TargetsOf(const std::vector<v1::Object>& objects, const Scene& scene) {
+  std::vector<Target> targets;
+  const std::vector<std::string> node = {scene.node().v4(), scene.node().v6()};
+  for (const v1::Object& object : objects) {
+    if (!object.has_service()) continue;
+    const v1::Service& service = object.service();
+    std::vector<std::string> ingress;
+    for (const auto& entry : service.status().load_balancer().ingress()) {
+      ingress.push_back(entry.ip());
+    }
+    for (const v1::ServicePort& port : service.spec().ports()) {
+      const Target target = {.service = KeyOf(service.metadata()),
+                             .protocol = ProtocolOf(port.protocol()),
+                             .names = EndpointNames(objects, scene, service, port.name())};
+      const auto number = static_cast<uint16_t>(port.port());
+      AddTarget(target, Kind::kClusterIp, number, service.spec().cluster_ips(), targets);
+      if (port.node_port() != 0) {
+        AddTarget(target, Kind::kNodePort, static_cast<uint16_t>(port.node_port()), node, targets);
+      }
+      AddTarget(target, Kind::kExternalIp, number, service.spec().external_ips(), targets);
+      AddTarget(target, Kind::kLoadBalancerIp, number, ingress, targets);
+    }
+  }
+  return targets;
+}
+
+Row Try(const Scene& scene, const testing::Host& from, const Target& target) {
+  Row row = {.from = from.name(), .target = target};
+  std::set<std::string> sources;
+  if (target.names.empty()) {
+    row.expected = "refused";
+  } else {
+    // A pod keeps its address on the way to a clusterIP; everything else is masqueraded.
+    const bool is_pod = from.name() != scene.client().name() && from.name() != scene.node().name();
+    const bool keeps = is_pod && target.kind == Kind::kClusterIp;
+    const std::string source = keeps ? from.name() : scene.node().name();
+    const bool hairpin = target.names.count(from.name()) > 0;
+    if (target.names.size() > (hairpin ? 1u : 0u)) sources.insert(source);
+    if (hairpin) sources.insert("itself: " + scene.node().name());
+    row.expected = hairpin ? absl::StrCat("all ", target.names.size())
+                           : absl::StrCat("all ", target.names.size(), ", see ", source);
+  }
+  row.ok = true;
+  for (const bool v6 : {false, true}) {
+    if (target.addresses[v6].empty()) continue;
+    row.seen[v6] = Connect(scene, from, target, v6);
+    row.ok = row.ok && Same(row.seen[v6], target.names, sources);
+  }
+  return row;
+}
+
+}  // namespace svcmap::demo

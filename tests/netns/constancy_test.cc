@@ -1,0 +1,151 @@
+// The ruleset is constant: changes only move elements, and those are what the agent says they are.
+#include <algorithm>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "tests/netns/listing.h"
+#include "tests/netns/service_world.h"
+
+namespace svcmap::testing {
+namespace {
+
+// A stream of random but valid changes; they collide, come twice, and undo each other.
+class RandomChanges {
+ public:
+  explicit RandomChanges(uint32_t seed) : random_(seed) {}
+
+  v1::Change Next() {
+    const int service = Below(40);
+    const std::string key = absl::StrCat("shop/s", service);
+    switch (Below(10)) {
+      case 0:
+        return Removal(ServiceRef(key));
+      case 1:
+        return Removal(SliceRef(absl::StrCat(key, "-", Below(3))));
+      case 2:
+        return Upsert(ANode(kAgentNode)
+                          .InternalIp(Below(2) ? kNodeV4 : kNodeSecondV4)
+                          .InternalIp(Below(2) ? kNodeV6 : kNodeSecondV6));
+      case 3:
+        return Below(2) ? Removal(ServiceCidrRef("extra"))
+                        : Upsert(AServiceCidr(
+                              "extra", {absl::StrCat("10.", 97 + Below(3), ".0.0/", 16 + Below(8)),
+                                        "fd00:97::/112"}));
+      case 4:
+      case 5:
+      case 6:
+        return Upsert(RandomService(service, key));
+      default:
+        return Upsert(RandomSlice(service, key));
+    }
+  }
+
+ private:
+  int Below(int limit) { return std::uniform_int_distribution<>(0, limit - 1)(random_); }
+  Protocol RandomProtocol() { return kProtocols[Below(3)]; }
+
+  AService RandomService(int service, const std::string& key) {
+    AService made(key);
+    // Now and then two Services claim one address.
+    const Address ip = ClusterIp(10 + service - (Below(10) == 0 ? 1 : 0));
+    switch (Below(4)) {
+      case 0:
+        made.ClusterIp(ip.v4);
+        break;
+      case 1:
+        made.ClusterIp(ip.v6);
+        break;
+      default:
+        made.ClusterIps(ip.v4, ip.v6);
+    }
+    const int ports = 1 + Below(3);
+    for (int i = 0; i < ports; ++i) {
+      made.Port(absl::StrCat("p", i), 80 + i, RandomProtocol());
+      if (Below(3) == 0) made.NodePort(30000 + 3 * service + i);
+    }
+    if (Below(4) == 0) made.ExternalIp(absl::StrCat("198.51.100.", 1 + Below(50)));
+    if (Below(4) == 0) made.LoadBalancerIp(absl::StrCat("2001:db8:51::", 1 + Below(50)));
+    return made.CreatedAt(1000 + Below(100));
+  }
+
+  ASlice RandomSlice(int service, const std::string& key) {
+    ASlice slice(key);
+    const bool v6 = Below(2) == 1;
+    slice.Named(absl::StrCat("s", service, "-", Below(3)));
+    const int endpoints = Below(10) == 0 ? 60 : Below(6);
+    for (int i = 0; i < endpoints; ++i) {
+      const int host = 1 + Below(200);
+      slice.Endpoint(v6 ? absl::StrCat("fd00:10:244:1::", host) : absl::StrCat("10.244.1.", host),
+                     Below(2) ? kAgentNode : "n2");
+      if (Below(8) == 0) slice.Terminating();
+    }
+    for (int i = 0; i < 3; ++i) {
+      slice.Port(absl::StrCat("p", i), 8000 + Below(3), RandomProtocol());
+    }
+    return slice;
+  }
+
+  std::mt19937 random_;
+};
+
+class ConstancyTest : public ServiceTest {};
+
+TEST_F(ConstancyTest, AThousandChangesLeaveTheRulesetAsItWas) {
+  ASSERT_OK_AND_ASSIGN(const std::string before, Nft(node().netns(), "-t list ruleset"));
+  const uint32_t seed = std::random_device{}();
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  RandomChanges changes(seed);
+  std::mt19937 sizes(seed + 1);
+  ASSERT_OK_AND_ASSIGN(const auto stream, agent().Push());
+  for (int sent = 0; sent < 1000;) {
+    std::vector<v1::Change> batch(1 + sizes() % 10);
+    for (v1::Change& change : batch) change = changes.Next();
+    sent += static_cast<int>(batch.size());
+    ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Batch(batch));
+    ASSERT_OK(CheckAck(ack));
+  }
+  ASSERT_OK_AND_ASSIGN(const std::string after, Nft(node().netns(), "-t list ruleset"));
+  EXPECT_EQ(before, after);
+
+  // What the agent believes to be in the kernel is there, and nothing else.
+  ExpectAppliedIsInTheKernel(agent(), node().netns());
+  ASSERT_OK_AND_ASSIGN(const std::string plan, agent().Dump(v1::DumpRequest::PLAN));
+  EXPECT_EQ(plan.find("element"), std::string::npos) << plan;
+
+  // And going away again leaves nothing.
+  ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Snapshot({}));
+  ASSERT_OK(CheckAck(ack));
+  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
+  for (const v1::MapCount& map : status.maps()) {
+    if (map.name() == "marker") continue;
+    EXPECT_EQ(map.elements(), 0u) << map.ShortDebugString();
+  }
+  ASSERT_OK_AND_ASSIGN(const std::string empty, Nft(node().netns(), "-t list ruleset"));
+  EXPECT_EQ(before, empty);
+}
+
+// The way does not matter, only the end.
+TEST_F(ConstancyTest, ManySmallBatchesAndALargeOneCountTheSameElements) {
+  RandomChanges changes(7);
+  ASSERT_OK_AND_ASSIGN(const auto stream, agent().Push());
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Batch({changes.Next()}));
+    ASSERT_OK(CheckAck(ack));
+  }
+  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse before, agent().GetStatus());
+  RandomChanges again(7);
+  std::vector<v1::Change> all;
+  for (int i = 0; i < 200; ++i) all.push_back(again.Next());
+  ASSERT_OK(agent().Replace(Basics()));
+  ASSERT_OK_AND_ASSIGN(const auto second, agent().Push());
+  ASSERT_OK_AND_ASSIGN(const v1::Ack ack, second->Batch(all));
+  ASSERT_OK(CheckAck(ack));
+  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse after, agent().GetStatus());
+  ASSERT_EQ(before.maps_size(), after.maps_size());
+  for (int i = 0; i < before.maps_size(); ++i) {
+    EXPECT_EQ(before.maps(i).ShortDebugString(), after.maps(i).ShortDebugString());
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::testing

@@ -1,0 +1,221 @@
+// Others damage our tables, the agent goes and comes back: traffic hardly notices.
+#include <atomic>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "tests/netns/listing.h"
+#include "tests/netns/service_world.h"
+#include "tests/support/transfer.h"
+
+namespace svcmap::testing {
+namespace {
+
+const Address kWeb = ClusterIp(10);
+const Address kOld = ClusterIp(11);
+
+class LifecycleTest : public ServiceTest {
+ protected:
+  // Two Services: "web", which stays, and "old", which the next controller does not know.
+  absl::Status Serve() {
+    return agent().Apply(Objects{ExternalWeb("shop/web", kWeb), Web("shop/old", kOld)} +
+                         WebSlices("shop/web", {&pod_a()}) + WebSlices("shop/old", {&pod_b()}));
+  }
+  static Objects Next(const Host& endpoint) {
+    return Basics() + Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&endpoint});
+  }
+
+  // Who answers a new connection, in both families; empty when nobody, "?" when they disagree.
+  std::string Answering(const Address& address) {
+    std::string answering[2];
+    for (const bool v6 : {false, true}) {
+      answering[v6] =
+          Ask(client().netns(), {.destination = address.in(v6), .port = 80, .timeout = kShort})
+              .server;
+    }
+    return answering[0] == answering[1] ? answering[0] : "?";
+  }
+
+  void ExpectRepaired(const std::string& damage) {
+    SCOPED_TRACE(damage);
+    ASSERT_OK(agent().Replace(Basics()));
+    ASSERT_OK(Serve());
+    ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse before, agent().GetStatus());
+    ASSERT_OK_AND_ASSIGN(const std::string rules, Nft(node().netns(), "-t list ruleset"));
+    ASSERT_OK(RunNft(node().netns(), damage + "\n"));
+    EXPECT_OK(Eventually("repair", [&] {
+      const auto status = agent().GetStatus();
+      return status.ok() && status->repairs() > before.repairs() && agent().CheckServing().ok();
+    }));
+    EXPECT_EQ(Answering(kWeb), "pod-a");
+    EXPECT_EQ(Answering(kExternalIp), "pod-a");
+    EXPECT_EQ(Answering(kOld), "pod-b");
+    ASSERT_OK_AND_ASSIGN(const std::string repaired, Nft(node().netns(), "-t list ruleset"));
+    EXPECT_EQ(repaired, rules);
+    ExpectAppliedIsInTheKernel(agent(), node().netns());
+    // And it goes on.
+    ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod()})));
+    EXPECT_EQ(Answering(kWeb), "remote-pod");
+  }
+};
+
+TEST_F(LifecycleTest, S345_ADeletedTableComesBack) {
+  ExpectRepaired("delete table ip svcmap");
+  ExpectRepaired("delete table ip6 svcmap");
+}
+
+TEST_F(LifecycleTest, S345_AFlushedRulesetComesBack) { ExpectRepaired("flush ruleset"); }
+
+TEST_F(LifecycleTest, S345_ADeletedElementComesBack) {
+  ExpectRepaired("delete element ip svcmap service-ips { 10.96.0.10 . tcp . 80 }");
+  ExpectRepaired("delete element ip6 svcmap cluster-ips { fd00:96::10 }");
+}
+
+TEST_F(LifecycleTest, S345_AnAddedElementGoesAway) {
+  ExpectRepaired("add element ip svcmap no-endpoint-services { 10.96.0.77 . tcp . 80 }");
+  ASSERT_OK_AND_ASSIGN(const std::string listing, Nft(node().netns(), "list ruleset"));
+  EXPECT_EQ(listing.find("10.96.0.77"), std::string::npos);
+}
+
+TEST_F(LifecycleTest, S345_AFlushedSetOrChainComesBack) {
+  ExpectRepaired("flush map ip svcmap endpoints");
+  ExpectRepaired("flush chain ip svcmap services");
+}
+
+TEST_F(LifecycleTest, S345_AnAddedRuleGoesAway) {
+  ExpectRepaired("insert rule ip svcmap services drop");
+}
+
+TEST_F(LifecycleTest, OtherTablesAreLeftAlone) {
+  ASSERT_OK(Serve());
+  ASSERT_OK(RunNft(node().netns(),
+                   "table inet firewall {\nset blocked { type ipv4_addr; elements = { 192.0.2.1 } "
+                   "}\nchain c { type filter hook forward priority 0; ip saddr @blocked drop; }\n"
+                   "}\n"));
+  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse before, agent().GetStatus());
+  ASSERT_OK_AND_ASSIGN(const std::string firewall, Nft(node().netns(), "list table inet firewall"));
+  ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod()})));
+  ASSERT_OK(RunNft(node().netns(), "delete table ip svcmap\n"));
+  EXPECT_OK(Eventually("repair", [&] { return Answering(kWeb) == "remote-pod"; }));
+  ASSERT_OK(world()->RestartAgent({}));
+  ASSERT_OK(agent().Stop());
+  ASSERT_OK(Agent::CleanUp(node().netns()));
+  ASSERT_OK_AND_ASSIGN(const std::string left, Nft(node().netns(), "list ruleset"));
+  EXPECT_EQ(left, firewall);
+  ASSERT_OK(RunNft(node().netns(), "delete table inet firewall\n"));
+  ASSERT_OK(Agent::CleanUp(node().netns()));  // Nothing to remove is no error.
+  world()->agent.reset();
+  ASSERT_OK(world()->RestartAgent({}));
+}
+
+// How the agent ends, and what an end promises.
+class RestartTest : public LifecycleTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  absl::Status End() {
+    const absl::Status ended = GetParam() ? agent().Kill() : agent().Stop();
+    world()->agent.reset();
+    return ended;
+  }
+  absl::Status Begin() {
+    absl::StatusOr<std::unique_ptr<Agent>> started = Agent::Start(node().netns());
+    if (!started.ok()) return started.status();
+    world()->agent = *std::move(started);
+    return absl::OkStatus();
+  }
+  void TearDown() override {
+    if (world()->agent == nullptr) {
+      ASSERT_OK(Begin());
+    }
+    ASSERT_OK(agent().Replace(Basics()));
+    LifecycleTest::TearDown();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, RestartTest, ::testing::Bool(),
+                         [](const ::testing::TestParamInfo<bool>& info) {
+                           return info.param ? "SIGKILL" : "SIGTERM";
+                         });
+
+TEST_P(RestartTest, S332_TheRulesServeWhileNoAgentRuns) {
+  ASSERT_OK(Serve());
+  ASSERT_OK_AND_ASSIGN(TcpFlow flow,
+                       TcpFlow::Open(client().netns(), {.destination = kWeb.v4, .port = 80}));
+  ASSERT_OK_AND_ASSIGN(const std::string before, SortedRuleset(node().netns()));
+  ASSERT_OK(End());
+  EXPECT_OK(flow.Exchange(100'000));
+  ASSERT_OK_AND_ASSIGN(const std::string after, SortedRuleset(node().netns()));
+  EXPECT_EQ(before, after);
+  EXPECT_EQ(Answering(kWeb), "pod-a");
+  EXPECT_EQ(Answering(kExternalIp), "pod-a");
+  EXPECT_EQ(Answering(kOld), "pod-b");
+}
+
+TEST_P(RestartTest, S342_TheOldRulesServeUntilTheFirstSnapshotEnds) {
+  ASSERT_OK(Serve());
+  ASSERT_OK_AND_ASSIGN(TcpFlow flow,
+                       TcpFlow::Open(client().netns(), {.destination = kOld.v4, .port = 80}));
+  ASSERT_OK(End());
+  ASSERT_OK(Begin());
+  ASSERT_OK_AND_ASSIGN(v1::GetStatusResponse status, agent().GetStatus());
+  EXPECT_EQ(status.state(), v1::WAITING_FOR_STATE);
+
+  ASSERT_OK_AND_ASSIGN(auto stream, agent().Push());
+  ASSERT_OK(stream->Begin());
+  std::vector<v1::Change> changes;
+  for (const v1::Object& object : Next(remote_pod())) changes.push_back(Upsert(object));
+  ASSERT_OK_AND_ASSIGN(const v1::Ack held, stream->Batch(changes));
+  EXPECT_EQ(held.outcome(), v1::HELD) << held.ShortDebugString();
+  EXPECT_EQ(Answering(kWeb), "pod-a");
+  EXPECT_EQ(Answering(kOld), "pod-b");
+
+  // The controller goes away in the middle: nothing is pruned, nothing changes.
+  stream.reset();
+  EXPECT_EQ(Answering(kWeb), "pod-a");
+  EXPECT_EQ(Answering(kOld), "pod-b");
+
+  ASSERT_OK_AND_ASSIGN(stream, agent().Push());
+  ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Snapshot(Next(remote_pod())));
+  EXPECT_EQ(ack.outcome(), v1::COMMITTED) << ack.ShortDebugString();
+  EXPECT_EQ(Answering(kWeb), "remote-pod");
+  EXPECT_EQ(Answering(kOld), "");
+  EXPECT_OK(flow.Exchange(100'000));  // S-101
+  ExpectAppliedIsInTheKernel(agent(), node().netns());
+}
+
+// Connections are made all the while: none of them meets a moment without rules.
+TEST_P(RestartTest, S342_ARestartWithTheSameStateIsNotNoticed) {
+  ASSERT_OK(agent().Replace(Next(pod_a())));
+  std::atomic<bool> done = false;
+  int failed = 0, answered = 0;
+  Answer first_failure;
+  std::thread traffic([&] {
+    while (!done) {
+      const Answer answer = Ask(client().netns(), {.destination = kWeb.v4, .port = 80});
+      ++(answer.server == "pod-a" ? answered : failed);
+      if (answer.server != "pod-a") first_failure = answer;
+    }
+  });
+  const absl::Status ended = End();
+  const absl::Status begun = Begin();
+  const absl::Status replaced = begun.ok() ? agent().Replace(Next(pod_a())) : begun;
+  done = true;
+  traffic.join();
+  EXPECT_OK(ended);
+  EXPECT_OK(replaced);
+  EXPECT_GT(answered, 0);
+  EXPECT_EQ(failed, 0) << first_failure;
+  ExpectAppliedIsInTheKernel(agent(), node().netns());
+}
+
+// Damage that happens while nobody watches is found at the next start.
+TEST_P(RestartTest, S342_DamageDoneWhileNoAgentRanIsRepaired) {
+  ASSERT_OK(Serve());
+  ASSERT_OK(End());
+  ASSERT_OK(RunNft(node().netns(),
+                   "delete element ip svcmap service-ips { 10.96.0.10 . tcp . 80 }\n"
+                   "delete table ip6 svcmap\n"));
+  ASSERT_OK(Begin());
+  ASSERT_OK(agent().Replace(Next(pod_a())));
+  EXPECT_EQ(Answering(kWeb), "pod-a");
+}
+
+}  // namespace
+}  // namespace svcmap::testing

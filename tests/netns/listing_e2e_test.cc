@@ -1,0 +1,114 @@
+// Administrators read and save rulesets with nft(8): it must list ours, and load what it listed.
+#include "absl/strings/str_cat.h"
+#include "tests/netns/listing.h"
+#include "tests/netns/service_world.h"
+
+namespace svcmap::testing {
+namespace {
+
+class ListingTest : public ServiceTest {
+ protected:
+  // Both tables with every feature in use: all kinds of addresses, all protocols, Services with
+  // endpoints (few, many, local, remote, terminating) and without.
+  void ServeEverything(const std::string& space, const std::string& name, const std::string& port) {
+    const std::string key = absl::StrCat(space, "/", name);
+    const auto external = [](AService service, int number) {
+      return service.ExternalIp(absl::StrCat("198.51.100.", number))
+          .ExternalIp(absl::StrCat("2001:db8:51::", number))
+          .LoadBalancerIp(absl::StrCat("198.51.101.", number))
+          .LoadBalancerIp(absl::StrCat("2001:db8:52::", number));
+    };
+    const auto with_ports = [&](const std::string& service_key, int number) {
+      AService service(service_key);
+      service.ClusterIps(ClusterIp(number).v4, ClusterIp(number).v6);
+      for (const Protocol protocol : kProtocols) {
+        service.Port(absl::StrCat(port, ProtocolName(protocol)), 80, protocol)
+            .NodePort(30000 + number);
+      }
+      return external(service, number);
+    };
+    Objects objects = {with_ports(key, 10), with_ports(key + "2", 11), with_ports(key + "3", 12)};
+    for (const bool v6 : {false, true}) {
+      for (const int endpoints : {3, 100}) {
+        ASlice slice(endpoints == 3 ? key : key + "2");
+        slice.Named(absl::StrCat("slice-", v6 ? "v6" : "v4", "-", endpoints));
+        for (int i = 1; i <= endpoints; ++i) {
+          slice.Endpoint(absl::StrCat(v6 ? "fd00:10:244:1::" : "10.244.1.", i),
+                         i % 2 ? kAgentNode : "n2");
+        }
+        for (const Protocol protocol : kProtocols) {
+          slice.Port(absl::StrCat(port, ProtocolName(protocol)), kPodPort, protocol);
+        }
+        objects.push_back(slice);
+      }
+    }
+    ASSERT_OK(agent().Apply(objects));
+  }
+
+  void ExpectListingLoadsAgain() {
+    for (const std::string table : {"ip svcmap", "ip6 svcmap"}) {
+      SCOPED_TRACE(table);
+      ASSERT_OK_AND_ASSIGN(const std::string listing,
+                           Nft(node().netns(), absl::StrCat("list table ", table)));
+      ASSERT_OK_AND_ASSIGN(const std::string loaded, SortedRulesetOf(listing));
+      // The other table is not in it.
+      ASSERT_OK_AND_ASSIGN(const std::string ruleset, SortedRuleset(node().netns()));
+      EXPECT_NE(ruleset.find(loaded), std::string::npos) << loaded << "\nis not in\n" << ruleset;
+    }
+    ASSERT_OK_AND_ASSIGN(const std::string listing, Nft(node().netns(), "list ruleset"));
+    ASSERT_OK_AND_ASSIGN(const std::string loaded, SortedRulesetOf(listing));
+    ASSERT_OK_AND_ASSIGN(const std::string ruleset, SortedRuleset(node().netns()));
+    EXPECT_TRUE(loaded == ruleset) << loaded << "\nis not\n" << ruleset;
+  }
+};
+
+TEST_F(ListingTest, TheListingOfEveryFeatureLoadsAgain) {
+  ServeEverything("shop", "web", "http-");
+  ExpectListingLoadsAgain();
+  ASSERT_OK_AND_ASSIGN(const std::string listing, Nft(node().netns(), "list ruleset"));
+  EXPECT_NE(listing.find("10.96.0.10 . tcp . 80 comment \"shop/web:http-tcp\""), std::string::npos)
+      << listing;
+  EXPECT_NE(listing.find("fd00:96::10 . sctp . 80 comment \"shop/web:http-sctp\""),
+            std::string::npos);
+}
+
+TEST_F(ListingTest, TheListingOfMaximalNamesLoadsAgain) {
+  const std::string space(63, 'n');
+  const std::string name(62, 's');  // ServeEverything makes it 63.
+  const std::string port(11, 'p');  // and 15.
+  ServeEverything(space, name, port);
+  ExpectListingLoadsAgain();
+  ASSERT_OK_AND_ASSIGN(const std::string listing, Nft(node().netns(), "list ruleset"));
+  size_t longest = 0;
+  for (size_t at = 0; (at = listing.find("comment \"" + space, at)) != std::string::npos;) {
+    at += 9;
+    longest = std::max(longest, listing.find('"', at) - at);
+  }
+  EXPECT_GT(longest, 64u);
+  EXPECT_LE(longest, 128u);
+}
+
+TEST_F(ListingTest, TheListingOfNothingLoadsAgain) {
+  ASSERT_OK(agent().Replace({}));
+  ExpectListingLoadsAgain();
+}
+
+// What administrators do: save, flush, restore. Traffic flows by the restored rules, and the agent
+// agrees with them.
+TEST_F(ListingTest, ASavedRulesetCanBeRestoredWhileNoAgentRuns) {
+  const Address web = ClusterIp(10);
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", web)} + WebSlices("shop/web", {&pod_a()})));
+  ASSERT_OK_AND_ASSIGN(const std::string listing, Nft(node().netns(), "list ruleset"));
+  ASSERT_OK(agent().Kill());
+  ASSERT_OK(RunNft(node().netns(), "flush ruleset\n"));
+  ASSERT_OK(RunNft(node().netns(), listing));
+  for (const bool v6 : {false, true}) {
+    EXPECT_ANSWERED_BY(Ask(pod_b().netns(), {.destination = web.in(v6), .port = 80}), "pod-a",
+                       pod_b().address(v6));
+  }
+  world()->agent.reset();
+  ASSERT_OK(world()->RestartAgent({}));
+}
+
+}  // namespace
+}  // namespace svcmap::testing

@@ -1,0 +1,327 @@
+#include "proxy/reconcile/loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/proxy/loop_world.h"
+
+namespace svcmap::proxy::test {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Le;
+using ::testing::SizeIs;
+
+constexpr size_t kMarkerElements = 4;
+
+AService Web() { return AService("shop/web").At("10.96.0.1").Port(80); }
+
+TEST_F(LoopTest, ABatchIsAnsweredAfterItsCommit) {
+  Start();
+  Lines at_answer;
+  std::promise<uint64_t> revision;
+  loop_->Submit({.changes = {Web()}, .done = [&](BatchResult result) {
+                   at_answer = Contents(kernel_);  // On the loop's thread.
+                   revision.set_value(result.revision);
+                 }});
+  auto answered = revision.get_future();
+  ASSERT_EQ(answered.wait_for(kDeadline), std::future_status::ready);
+  EXPECT_EQ(answered.get(), 2u);
+  EXPECT_THAT(at_answer, ElementsAre("cluster-ips 10.96.0.1",
+                                     "no-endpoint-services 10.96.0.1 . tcp . 80 \"shop/web:\""));
+}
+
+TEST_F(LoopTest, AnswersComeInTheOrderOfTheBatches) {
+  Start();
+  std::vector<int> order;
+  std::promise<void> last;
+  for (int i = 0; i < 50; ++i) {
+    loop_->Submit({.changes = Numbered(i % 7, i % 5), .done = [&, i](const BatchResult&) {
+                     order.push_back(i);
+                     if (i == 49) last.set_value();
+                   }});
+  }
+  ASSERT_EQ(last.get_future().wait_for(kDeadline), std::future_status::ready);
+  std::vector<int> ascending(50);
+  std::iota(ascending.begin(), ascending.end(), 0);
+  EXPECT_EQ(order, ascending);
+}
+
+TEST_F(LoopTest, WhatComesDuringACommitIsMergedAndTheLatestWins) {
+  StartServing();
+  gate_.Close();
+  Answer first = Submit(Numbered(1, 1));
+  gate_.AwaitSomebody();
+  Answer second = Submit(Numbered(1, 2)), third = Submit(Numbered(1, 3));
+  gate_.Open();
+  EXPECT_EQ(Await(first).revision, 3u);
+  EXPECT_EQ(Await(second).revision, 4u);
+  EXPECT_EQ(Await(third).revision, 4u);
+  EXPECT_THAT(TakeSizes(), SizeIs(2));
+  EXPECT_EQ(loop_->status().elements[0][kEndpoints], 3);
+}
+
+TEST_F(LoopTest, UntilTheSnapshotEndsAFormerLifeServesOn) {
+  Start(/*hold=*/true);
+  const uint32_t generation = *kernel_.Generation();
+  EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kHeld);
+  EXPECT_EQ(Await(Submit(Numbered(1, 2), Batch::Mark::kSnapshotBegin)).outcome, Outcome::kHeld);
+  EXPECT_EQ(Await(Submit(Numbered(2, 2))).outcome, Outcome::kHeld);
+  loop_->Repair("somebody was there");
+  EXPECT_TRUE(loop_->Call([&](Reconciler&) { EXPECT_EQ(*kernel_.Generation(), generation); }));
+
+  EXPECT_EQ(Await(Submit({}, Batch::Mark::kSnapshotEnd)).outcome, Outcome::kCommitted);
+  ExpectConverged();
+  EXPECT_EQ(loop_->status().services, 2u) << "shop/web was not named";
+}
+
+TEST_F(LoopTest, ABatchThatChangesNothingIsAnsweredAtOnce) {
+  StartServing();
+  EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kCommitted);
+  TakeSizes();
+  const BatchResult same = Await(Submit({Web()}));
+  EXPECT_EQ(same.outcome, Outcome::kUnchanged);
+  EXPECT_EQ(same.revision, 3u);
+  EXPECT_EQ(Await(Submit({})).outcome, Outcome::kUnchanged);
+  EXPECT_EQ(Await(Submit({ANode("n2", {"192.0.2.2"})})).outcome, Outcome::kUnchanged);
+  EXPECT_THAT(TakeSizes(), IsEmpty());
+}
+
+TEST_F(LoopTest, ABatchThatTheKernelRefusesFailsAfterSomePatienceAndGoesInLater) {
+  std::promise<void> recovered;
+  bool failing = true;
+  options_.patience = 3;
+  options_.on_sync = [&](const SyncResult& result, const LoopStatus& status) {
+    if (!failing || result.outcome != SyncResult::Outcome::kCommitted) return;
+    if (status.failures == 0) return;
+    failing = false;
+    recovered.set_value();
+  };
+  StartServing();
+  SetFault(Fault::kReject);
+  const BatchResult result = Await(Submit({Web()}));
+  EXPECT_EQ(result.outcome, Outcome::kFailed);
+  EXPECT_THAT(std::string(result.error.message()), HasSubstr("injected fault"));
+  EXPECT_EQ(result.revision, 2u);
+  LoopStatus status = loop_->status();
+  EXPECT_GE(status.failures, 3u);
+  EXPECT_EQ(status.state, LoopStatus::State::kRetrying);
+  EXPECT_THAT(status.last_error, HasSubstr("injected fault"));
+
+  SetFault(Fault::kNone);
+  ASSERT_EQ(recovered.get_future().wait_for(kDeadline), std::future_status::ready);
+  ExpectConverged();
+  status = loop_->status();
+  EXPECT_EQ(status.state, LoopStatus::State::kServing);
+  EXPECT_EQ(status.last_error, "");
+  EXPECT_EQ(Await(Submit({Web().External("192.0.2.1")})).outcome, Outcome::kCommitted);
+}
+
+TEST_F(LoopTest, AShortFailureIsNotToldToTheController) {
+  StartServing();
+  SetFault(Fault::kUnknownCommitted);
+  EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kCommitted);
+  gate_.Close();
+  SetFault(Fault::kReject);
+  Answer answer = Submit(Numbered(1, 1));
+  gate_.AwaitSomebody();
+  SetFault(Fault::kNone);
+  gate_.Open();
+  EXPECT_EQ(Await(answer).outcome, Outcome::kCommitted);
+  ExpectConverged();
+}
+
+TEST_F(LoopTest, StopFinishesTheCommitInFlightAndAnswersEverything) {
+  StartServing();
+  gate_.Close();
+  Answer in_flight = Submit({Web()});
+  gate_.AwaitSomebody();
+  Answer waiting = Submit(Numbered(1, 1));
+  std::thread stopper([this] { loop_->Stop(); });
+  // A batch that is refused at once says that the stop has begun.
+  std::vector<Answer> probes;
+  do {
+    probes.push_back(Submit({}));
+  } while (probes.back().wait_for(std::chrono::seconds(0)) != std::future_status::ready);
+  gate_.Open();
+  stopper.join();
+  EXPECT_EQ(Await(in_flight).outcome, Outcome::kCommitted);
+  EXPECT_EQ(Await(waiting).outcome, Outcome::kFailed);
+  for (Answer& probe : probes) EXPECT_EQ(Await(probe).outcome, Outcome::kFailed);
+  EXPECT_THAT(Contents(kernel_), SizeIs(4)) << "the rules stay";
+}
+
+TEST_F(LoopTest, AStoppedLoopRefuses) {
+  Start();
+  loop_->Stop();
+  const BatchResult result = Await(Submit({Web()}));
+  EXPECT_EQ(result.outcome, Outcome::kFailed);
+  EXPECT_THAT(std::string(result.error.message()), HasSubstr("stopping"));
+  EXPECT_FALSE(loop_->Call([](Reconciler&) { ADD_FAILURE() << "ran"; }));
+  loop_->Stop();
+}
+
+TEST_F(LoopTest, ASnapshotIsLoadedInBoundedTransactions) {
+  options_.max_elements = 50;
+  Start();
+  constexpr int kEach = 8, kElements = kEach + 2;  // A mapping and a clusterIP.
+  std::vector<Answer> answers;
+  answers.push_back(Submit({}, Batch::Mark::kSnapshotBegin));
+  for (int part = 0; part < 6; ++part) {
+    std::vector<Change> changes;
+    for (int i = 0; i < 20; ++i) {
+      for (Change& c : Numbered(1 + part * 20 + i, kEach)) changes.push_back(std::move(c));
+    }
+    answers.push_back(Submit(std::move(changes)));
+  }
+  answers.push_back(Submit({}, Batch::Mark::kSnapshotEnd));
+  for (Answer& answer : answers) EXPECT_NE(Await(answer).outcome, Outcome::kFailed);
+  const std::vector<size_t> sizes = TakeSizes();
+  EXPECT_THAT(sizes, Each(Le(options_.max_elements + kElements + kMarkerElements)));
+  EXPECT_GE(sizes.size(), 120u * kElements / (options_.max_elements + kElements));
+  EXPECT_EQ(loop_->status().services, 120u);
+  ExpectConverged();
+}
+
+TEST_F(LoopTest, ACutBatchIsAnsweredAfterItsLastTransaction) {
+  options_.max_elements = 10;
+  Start();
+  std::vector<Change> changes;
+  for (int i = 1; i <= 30; ++i) {
+    for (Change& c : Numbered(i, 3)) changes.push_back(std::move(c));
+  }
+  const BatchResult result = Await(Submit(std::move(changes), Batch::Mark::kSnapshotBegin));
+  EXPECT_EQ(result.outcome, Outcome::kCommitted);
+  EXPECT_EQ(result.revision, TakeSizes().size());
+  EXPECT_GT(result.revision, 5u);
+  ExpectConverged();
+}
+
+TEST_F(LoopTest, ADeltaIsOneTransactionHoweverLarge) {
+  options_.max_elements = 10;
+  StartServing();
+  std::vector<Change> changes;
+  for (int i = 1; i <= 30; ++i) {
+    for (Change& c : Numbered(i, 3)) changes.push_back(std::move(c));
+  }
+  EXPECT_EQ(Await(Submit(std::move(changes))).outcome, Outcome::kCommitted);
+  EXPECT_THAT(TakeSizes(), ElementsAre(30 * 5 + kMarkerElements));
+}
+
+TEST_F(LoopTest, WhatASnapshotNamedButRefusedStays) {
+  StartServing();
+  Await(Submit({Web()}));
+  Await(Submit({}, Batch::Mark::kSnapshotBegin));
+  Await(SubmitBatch({.refused = {{Kind::kService, "shop/web"}}}));
+  EXPECT_EQ(Await(Submit({}, Batch::Mark::kSnapshotEnd)).outcome, Outcome::kCommitted);
+  EXPECT_THAT(Held(), ElementsAre("cluster-ips 10.96.0.1",
+                                  "no-endpoint-services 10.96.0.1 . tcp . 80 \"shop/web:\""));
+}
+
+TEST_F(LoopTest, AFindingGoesToTheBatchThatCausedIt) {
+  StartServing();
+  Await(Submit({Web()}));
+  gate_.Close();
+  Answer other = Submit(Numbered(11, 1));
+  gate_.AwaitSomebody();
+  Answer innocent = Submit(Numbered(12, 1));
+  Answer guilty = Submit({AService("shop/z").Created(1).At("10.96.0.1").Port(80)});
+  gate_.Open();
+  EXPECT_THAT(Await(other).findings, IsEmpty());
+  EXPECT_THAT(Await(innocent).findings, IsEmpty());
+  const BatchResult result = Await(guilty);
+  ASSERT_THAT(result.findings, SizeIs(1));
+  EXPECT_EQ(result.findings[0].key, "shop/z");
+}
+
+TEST_F(LoopTest, RepairWritesEverythingAgain) {
+  std::promise<void> repaired;
+  options_.on_sync = [&](const SyncResult& result, const LoopStatus& status) {
+    if (result.recreated && status.repairs == 1) repaired.set_value();
+  };
+  StartServing();
+  const Lines before = Held();
+  loop_->Call([&](Reconciler&) { kernel_.ForeignDropTable(Family::kIpv4); });
+  loop_->Repair("the table is gone");
+  ASSERT_EQ(repaired.get_future().wait_for(kDeadline), std::future_status::ready);
+  EXPECT_EQ(Held(), before);
+}
+
+TEST_F(LoopTest, StatusTellsWhatIsServed) {
+  Start();
+  EXPECT_EQ(loop_->status().state, LoopStatus::State::kWaitingForState);
+  std::vector<Change> changes = Numbered(1, 3);
+  changes.push_back(ANode("n1", {"192.0.2.1"}));
+  changes.push_back(AServiceCidr("c", {"10.96.0.0/16"}));
+  Await(Submit(std::move(changes)));
+  const LoopStatus status = loop_->status();
+  EXPECT_EQ(status.state, LoopStatus::State::kServing);
+  EXPECT_EQ(status.revision, 2u);
+  EXPECT_EQ(status.services, 1u);
+  EXPECT_EQ(status.slices, 1u);
+  EXPECT_EQ(status.nodes, 1u);
+  EXPECT_EQ(status.service_cidrs, 1u);
+  EXPECT_EQ(status.service_ports, 1u);
+  EXPECT_EQ(status.pending_services, 0u);
+  EXPECT_EQ(status.commits, 2u);
+  EXPECT_EQ(status.recreations, 1u);
+  EXPECT_EQ(status.elements[0][kEndpoints], 3);
+}
+
+TEST_F(LoopTest, ManyThreadsMaySubmitCallAndAsk) {
+  Start();
+  constexpr int kThreads = 6, kBatches = 40;
+  std::atomic<int> answered = 0, called = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kBatches; ++i) {
+        Answer answer = Submit(Numbered(1 + t, i % 4));
+        if (i % 10 == 3) loop_->Repair("again");
+        if (i % 10 == 5) loop_->SetInterfaceAddresses(Ips({"192.0.2.1"}));
+        loop_->Call(
+            [&](Reconciler& reconciler) { called += reconciler.revision() < 1000000 ? 1 : 0; });
+        if (loop_->status().failures == 0 && Await(answer).error.ok()) ++answered;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(answered, kThreads * kBatches);
+  EXPECT_EQ(called, kThreads * kBatches);
+  EXPECT_EQ(Await(Submit(Numbered(99, 1))).outcome, Outcome::kCommitted);
+  ExpectConverged();
+}
+
+TEST_F(LoopTest, StoppingUnderLoadAnswersEveryBatchOnce) {
+  Start();
+  std::atomic<int> answers = 0;
+  std::atomic<bool> go = false;
+  constexpr int kThreads = 4, kBatches = 100;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kBatches; ++i) {
+        if (i == kBatches / 2) go = true;
+        loop_->Submit(
+            {.changes = Numbered(1 + t, i % 3), .done = [&](const BatchResult&) { ++answers; }});
+        loop_->Call([](Reconciler&) {});
+      }
+    });
+  }
+  while (!go) std::this_thread::yield();
+  loop_->Stop();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(answers, kThreads * kBatches);
+}
+
+}  // namespace
+}  // namespace svcmap::proxy::test

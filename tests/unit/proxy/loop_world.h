@@ -1,0 +1,157 @@
+// A loop on a fake kernel that a test can stop inside a commit. Nothing sleeps: whoever waits is
+// woken, or the test fails at a deadline.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nft/fake/fake_kernel.h"
+#include "proxy/reconcile/loop.h"
+#include "tests/unit/proxy/objects.h"
+#include "tests/unit/proxy/row_text.h"
+
+namespace svcmap::proxy::test {
+
+inline constexpr std::chrono::seconds kDeadline{20};
+
+// Closed, it holds whoever passes.
+class Gate {
+ public:
+  void Close() { Set(true); }
+  void Open() { Set(false); }
+  void Pass() {
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    changed_.notify_all();
+    EXPECT_TRUE(changed_.wait_for(lock, kDeadline, [this] { return !closed_; }));
+    --waiting_;
+  }
+  void AwaitSomebody() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, kDeadline, [this] { return closed_ && waiting_ > 0; }));
+  }
+
+ private:
+  void Set(bool closed) {
+    const std::lock_guard lock(mutex_);
+    closed_ = closed;
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool closed_ = false;
+  int waiting_ = 0;
+};
+
+using Answer = std::future<BatchResult>;
+
+inline BatchResult Await(Answer& answer) {
+  if (answer.wait_for(kDeadline) != std::future_status::ready) {
+    ADD_FAILURE() << "no answer";
+    return {.error = absl::DeadlineExceededError("no answer")};
+  }
+  return answer.get();
+}
+inline BatchResult Await(Answer&& answer) { return Await(answer); }
+
+class LoopTest : public ::testing::Test {
+ protected:
+  using Outcome = BatchResult::Outcome;
+  using Fault = nft::FakeKernel::Fault;
+
+  LoopTest() {
+    kernel_.SetFaultHook([this](const nft::Transaction& transaction) {
+      gate_.Pass();
+      const std::lock_guard lock(mutex_);
+      sizes_.push_back(transaction.element_count());
+      return fault_;
+    });
+    options_.first_retry = std::chrono::milliseconds(1);
+    options_.last_retry = std::chrono::milliseconds(1);
+  }
+  // Before the hook's parts go.
+  ~LoopTest() override {
+    gate_.Open();
+    loop_.reset();
+  }
+
+  // Without `hold` the empty tables are there when it returns, as revision 1.
+  void Start(bool hold = false) {
+    loop_.emplace(reconciler_, options_);
+    loop_->Start(hold);
+    if (hold) return;
+    EXPECT_EQ(Await(Submit({})).revision, 1u);
+  }
+  // Something is programmed: nothing is cut any more.
+  void StartServing() {
+    Start();
+    EXPECT_EQ(Await(Submit({AService("shop/first").At("10.96.255.1").Port(80)})).outcome,
+              Outcome::kCommitted);
+    TakeSizes();
+  }
+  Answer Submit(std::vector<Change> changes, Batch::Mark mark = Batch::Mark::kNone) {
+    return SubmitBatch({.mark = mark, .changes = std::move(changes)});
+  }
+  Answer SubmitBatch(Batch batch) {
+    auto promise = std::make_shared<std::promise<BatchResult>>();
+    Answer answer = promise->get_future();
+    batch.done = [promise](BatchResult result) { promise->set_value(std::move(result)); };
+    loop_->Submit(std::move(batch));
+    return answer;
+  }
+  void SetFault(Fault fault) {
+    const std::lock_guard lock(mutex_);
+    fault_ = fault;
+  }
+  // The number of elements of each transaction since the last call.
+  std::vector<size_t> TakeSizes() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(sizes_, {});
+  }
+  Lines Held() {
+    Lines lines;
+    EXPECT_TRUE(loop_->Call([&](Reconciler&) { lines = Contents(kernel_); }));
+    return lines;
+  }
+  void ExpectConverged() {
+    EXPECT_TRUE(loop_->Call([&](Reconciler& reconciler) {
+      EXPECT_FALSE(reconciler.Pending());
+      EXPECT_EQ(Contents(kernel_), Additions(reconciler.DesiredRows()));
+    }));
+  }
+
+  Gate gate_;
+  nft::FakeKernel kernel_{Tables()};
+  Reconciler reconciler_{kernel_, {.node_name = "n1"}};
+  LoopOptions options_;
+  std::optional<Loop> loop_;
+
+ private:
+  std::mutex mutex_;
+  Fault fault_ = Fault::kNone;
+  std::vector<size_t> sizes_;
+};
+
+// The Service "shop/sN": its endpoints, a mapping and a clusterIP.
+inline std::vector<Change> Numbered(int number, int endpoints) {
+  const std::string key = "shop/s" + std::to_string(number);
+  const std::string high = std::to_string(number / 250), low = std::to_string(number % 250);
+  ASlice slice(key + "-1", key);
+  slice.Port(8080);
+  for (int i = 1; i <= endpoints; ++i)
+    slice.Ready("10." + high + "." + low + "." + std::to_string(i));
+  return {AService(key).At("10.96." + high + "." + low).Port(80), slice};
+}
+
+}  // namespace svcmap::proxy::test

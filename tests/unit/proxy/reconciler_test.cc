@@ -1,0 +1,325 @@
+#include "proxy/reconcile/reconciler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "nft/fake/fake_kernel.h"
+#include "tests/support/status_matchers.h"
+#include "tests/unit/proxy/objects.h"
+#include "tests/unit/proxy/row_text.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using Fault = nft::FakeKernel::Fault;
+using Outcome = SyncResult::Outcome;
+
+constexpr size_t kMarkerElements = 4;  // Deleted and added, in both families.
+
+AService Web() { return AService("shop/web").At("10.96.0.1").Port(80); }
+
+// `count` endpoints from 10.`second`.0.0 on.
+ASlice Slice(const std::string& service, int count, int second = 1) {
+  ASlice slice(service + "-1", service);
+  slice.Port(8080);
+  for (int i = 0; i < count; ++i) {
+    slice.Ready("10." + std::to_string(second) + "." + std::to_string(i / 250) + "." +
+                std::to_string(i % 250));
+  }
+  return slice;
+}
+
+class ReconcilerTest : public ::testing::Test {
+ protected:
+  ReconcilerTest() {
+    kernel_.SetFaultHook([this](const nft::Transaction& transaction) {
+      sent_.push_back(transaction);
+      return fault_;
+    });
+  }
+
+  void Apply(const std::vector<Change>& changes) {
+    for (const Change& change : changes) reconciler_.store().Apply(change, ++sequence_);
+  }
+  SyncResult Sync(size_t limit = SIZE_MAX, Fault fault = Fault::kNone) {
+    fault_ = fault;
+    return reconciler_.Sync(limit);
+  }
+  // Everything committed, as it should be in the kernel.
+  void Settle(const std::vector<Change>& changes) {
+    Apply(changes);
+    const SyncResult result = Sync();
+    ASSERT_EQ(result.outcome, Outcome::kCommitted) << result.error;
+    ExpectConverged();
+    sent_.clear();
+  }
+  void ExpectConverged() {
+    EXPECT_FALSE(reconciler_.Pending());
+    EXPECT_EQ(Contents(kernel_), Additions(reconciler_.DesiredRows()));
+    EXPECT_EQ(Contents(kernel_), Additions(reconciler_.AppliedRows()));
+    EXPECT_EQ(ReadMarker(Family::kIpv4), reconciler_.applied().marker());
+    EXPECT_EQ(ReadMarker(Family::kIpv6), reconciler_.applied().marker());
+  }
+  Marker ReadMarker(Family family) {
+    Marker marker;
+    const auto element = kernel_.ReadElement({family, kMarker}, MarkerKey().bytes());
+    EXPECT_TRUE(element.ok() && *element && ParseMarker((*element)->data, marker));
+    return marker;
+  }
+
+  nft::FakeKernel kernel_{Tables()};
+  Reconciler reconciler_{kernel_, {.node_name = "n1"}};
+  std::vector<nft::Transaction> sent_;
+  Fault fault_ = Fault::kNone;
+  uint64_t sequence_ = 0;
+};
+
+TEST_F(ReconcilerTest, TheFirstSyncMakesTheTables) {
+  EXPECT_TRUE(reconciler_.Pending());
+  const SyncResult result = Sync();
+  EXPECT_EQ(result.outcome, Outcome::kCommitted);
+  EXPECT_TRUE(result.recreated);
+  EXPECT_EQ(reconciler_.revision(), 1u);
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerTest, WithNothingToWriteTheKernelIsNotAsked) {
+  Settle({Web(), Slice("shop/web", 2)});
+  Apply({ANode("n2", {"192.0.2.2"}), ASlice("shop/none-1", "shop/none")});
+  EXPECT_TRUE(reconciler_.Pending());
+  EXPECT_EQ(Sync().outcome, Outcome::kNothing);
+  EXPECT_FALSE(reconciler_.Pending());
+  EXPECT_THAT(sent_, IsEmpty());
+  EXPECT_EQ(reconciler_.revision(), 1u);
+}
+
+TEST_F(ReconcilerTest, AReplacedEndpointCostsTwoElements) {
+  Settle({Web(), Slice("shop/web", 3)});
+  ASlice slice("shop/web-1", "shop/web");
+  Apply({slice.Port(8080).Ready("10.1.0.0").Ready("10.9.9.9").Ready("10.1.0.2")});
+  EXPECT_EQ(Sync().elements, 2 + kMarkerElements);
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerTest, OneEndpointMoreCostsThreeElements) {
+  Settle({Web(), Slice("shop/web", 3)});
+  Apply({Slice("shop/web", 4)});
+  EXPECT_EQ(Sync().elements, 3 + kMarkerElements);
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerTest, ARejectedBatchLeavesTheAppliedViewAsItWas) {
+  Settle({Web(), Slice("shop/web", 2)});
+  const Lines applied = Additions(reconciler_.AppliedRows());
+  Apply({Slice("shop/web", 5), AService("shop/new").At("10.96.0.2").Port(80)});
+  const SyncResult result = Sync(SIZE_MAX, Fault::kReject);
+  EXPECT_EQ(result.outcome, Outcome::kFailed);
+  EXPECT_EQ(result.error.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Additions(reconciler_.AppliedRows()), applied);
+  EXPECT_EQ(reconciler_.revision(), 1u);
+  EXPECT_EQ(reconciler_.store().dirty_count(), 2u);
+
+  EXPECT_FALSE(Sync().recreated);
+  EXPECT_EQ(reconciler_.revision(), 2u);
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerTest, AnUnknownOutcomeIsCommittedWhenTheMarkerSaysSo) {
+  for (const int endpoints : {2, 3}) {  // The first makes the tables.
+    Apply({Web(), Slice("shop/web", endpoints)});
+    EXPECT_EQ(Sync(SIZE_MAX, Fault::kUnknownCommitted).outcome, Outcome::kCommitted);
+    ExpectConverged();
+  }
+  EXPECT_EQ(reconciler_.revision(), 2u);
+}
+
+TEST_F(ReconcilerTest, AnUnknownOutcomeWithTheOldMarkerIsSentAgain) {
+  Settle({Web(), Slice("shop/web", 2)});
+  Apply({Slice("shop/web", 3)});
+  const SyncResult result = Sync(SIZE_MAX, Fault::kUnknownNotCommitted);
+  EXPECT_EQ(result.outcome, Outcome::kFailed);
+  EXPECT_THAT(std::string(result.error.message()), HasSubstr("not committed"));
+  EXPECT_FALSE(Sync().recreated);
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerTest, AnUnknownOutcomeWithoutMarkerWritesEverything) {
+  for (const int endpoints : {2, 4}) {
+    Settle({Web(), Slice("shop/web", endpoints)});
+    kernel_.ForeignRemoveElement({Family::kIpv4, kMarker}, MarkerKey().bytes());
+    Apply({Slice("shop/web", endpoints + 1)});
+    const Fault fault = endpoints == 2 ? Fault::kUnknownNotCommitted : Fault::kUnknownCommitted;
+    EXPECT_EQ(Sync(SIZE_MAX, fault).outcome, Outcome::kFailed);
+    EXPECT_TRUE(Sync().recreated);
+    ExpectConverged();
+  }
+}
+
+TEST_F(ReconcilerTest, AKernelThatHoldsSomethingElseIsWrittenAnew) {
+  Settle({Web(), Slice("shop/web", 2)});
+  const auto held = kernel_.ReadSet({Family::kIpv4, kServiceIps});
+  kernel_.ForeignRemoveElement({Family::kIpv4, kServiceIps}, held->front().key);
+  Apply({NoService("shop/web")});
+  EXPECT_EQ(Sync().outcome, Outcome::kFailed);
+  EXPECT_TRUE(Sync().recreated);
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerTest, AfterAForeignChangeInvalidateBringsEverythingBack) {
+  Settle({Web(), Slice("shop/web", 2), AServiceCidr("c", {"10.96.0.0/16"})});
+  const Lines before = Contents(kernel_);
+  kernel_.ForeignDropTable(Family::kIpv4);
+  reconciler_.Invalidate();
+  EXPECT_TRUE(reconciler_.Pending());
+  EXPECT_TRUE(Sync().recreated);
+  EXPECT_EQ(Contents(kernel_), before) << "groups and slots stay, too";
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerTest, AMapThatIsFullIsRebuiltLarger) {
+  Settle({});  // The maps start at 1,024.
+  Apply({Web(), Slice("shop/web", 1024)});
+  EXPECT_FALSE(Sync().recreated);
+  const Lines before = Contents(kernel_);
+  Apply({AService("shop/more").At("10.96.0.2").Port(80), Slice("shop/more", 1, 2)});
+  EXPECT_TRUE(Sync().recreated);
+  EXPECT_EQ(sent_.back().creations().front().sizes[kEndpoints], 4096u);
+  for (const std::string& line : before) EXPECT_THAT(Contents(kernel_), Contains(line));
+  Apply({Slice("shop/more", 1000, 2)});
+  EXPECT_FALSE(Sync().recreated);
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerTest, InAFullMapOneServiceMayTakeWhatAnotherLeaves) {
+  Settle({Web(), AService("shop/b").At("10.96.0.2").Port(80), Slice("shop/b", 4, 2)});
+  Settle({Slice("shop/web", 1020)});
+  Apply({Slice("shop/web", 1022), Slice("shop/b", 2, 2)});
+  const SyncResult result = Sync();
+  EXPECT_EQ(result.outcome, Outcome::kCommitted) << result.error;
+  EXPECT_FALSE(result.recreated);
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerTest, AMapIsMadeForWhatIsStillToCome) {
+  Apply({Web(), Slice("shop/web", 10)});
+  for (int i = 2; i < 6; ++i) {
+    const std::string key = "shop/s" + std::to_string(i);
+    Apply({AService(key).At("10.96.0." + std::to_string(i)).Port(80), Slice(key, 500, i)});
+  }
+  EXPECT_TRUE(Sync(10).recreated);
+  while (reconciler_.Pending()) ASSERT_FALSE(Sync(10).recreated);
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerTest, AdoptGoesOnWithTheRevisionOfAFormerLife) {
+  Settle({Web()});
+  Settle({Slice("shop/web", 2)});
+  Reconciler next(kernel_, {.node_name = "n1"});
+  const absl::StatusOr<bool> adopted = next.Adopt();
+  ASSERT_OK(adopted);
+  EXPECT_TRUE(*adopted);
+  EXPECT_EQ(next.revision(), 2u);
+  EXPECT_TRUE(next.Sync(SIZE_MAX).recreated);
+  EXPECT_EQ(next.revision(), 3u);
+  EXPECT_THAT(Contents(kernel_), IsEmpty());
+}
+
+TEST_F(ReconcilerTest, AdoptTakesTheNewerOfTwoMarkers) {
+  Settle({Web()});
+  kernel_.ForeignDropTable(Family::kIpv4);
+  EXPECT_TRUE(Reconciler(kernel_, {}).Adopt().value());
+  kernel_.ForeignDropTable(Family::kIpv6);
+  EXPECT_FALSE(Reconciler(kernel_, {}).Adopt().value());
+}
+
+TEST_F(ReconcilerTest, TheLimitCutsBetweenServices) {
+  Settle({});
+  for (int i = 1; i <= 9; ++i) {
+    const std::string key = "shop/s" + std::to_string(i);
+    Apply({AService(key).At("10.96.0." + std::to_string(i)).Port(80), Slice(key, 3, i)});
+  }
+  constexpr size_t kService = 5;  // Three endpoints, a mapping, a clusterIP.
+  std::vector<size_t> left;
+  while (reconciler_.Pending()) {
+    EXPECT_LE(Sync(8).elements, 8 + kService + kMarkerElements);
+    left.push_back(reconciler_.store().dirty_count());
+  }
+  EXPECT_THAT(left, ElementsAre(7, 5, 3, 1, 0));
+  ExpectConverged();
+}
+
+// The new owner's rows before the old one's are gone: refused, or lost afterwards.
+TEST_F(ReconcilerTest, ServicesThatPassOnAnAddressAreNotCutApart) {
+  Settle({AService("shop/b").At("10.96.0.9").Port(80)});
+  Apply({AService("shop/a").At("10.96.0.9").Port(80), AService("shop/c").At("10.96.0.3").Port(1)});
+  EXPECT_EQ(Sync(1).outcome, Outcome::kCommitted);
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerTest, TwoServicesMayChangePlaces) {
+  Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", 1),
+          AService("shop/b").At("10.96.0.2").Port(80)});
+  Apply({NoService("shop/b"), AService("shop/a").At("10.96.0.2").Port(80),
+         AService("shop/b").At("10.96.0.1").Port(80)});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerTest, ARangeThatIsSplitNeedsNoSecondAttempt) {
+  Settle({AServiceCidr("c", {"10.96.0.0/12", "fd00:96::/108"})});
+  Settle({AServiceCidr("c", {"10.96.0.0/16", "10.98.0.0/16"})});
+  Settle({AServiceCidr("c", {"10.0.0.0/8"})});
+}
+
+TEST_F(ReconcilerTest, OtherNodePortAddressesRewriteServicesWithANodePort) {
+  Settle({Web().NodePort(30080), AService("shop/other").At("10.96.0.2").Port(80)});
+  Apply({ANode("n1", {"192.0.2.1"})});
+  EXPECT_EQ(Sync().elements, 1 + kMarkerElements);
+  EXPECT_THAT(Contents(kernel_),
+              Contains("no-endpoint-services 192.0.2.1 . tcp . 30080 \"shop/web:\""));
+  Settle({ANode("n1", {"192.0.2.2"})});
+  reconciler_.SetInterfaceAddresses(Ips({"192.0.2.3"}));
+  EXPECT_EQ(Sync().outcome, Outcome::kNothing) << "the node's own address counts";
+}
+
+TEST_F(ReconcilerTest, FindingsCarryTheSequenceOfTheirChange) {
+  Settle({Web()});
+  Apply({AService("shop/z").At("10.96.0.1").Port(80).Created(7)});
+  const SyncResult result = Sync();
+  ASSERT_EQ(result.findings.size(), 1u);
+  EXPECT_EQ(result.findings[0].first, sequence_);
+  EXPECT_EQ(result.findings[0].second.key, "shop/z");
+}
+
+TEST_F(ReconcilerTest, DumpsHaveNoSideEffects) {
+  Settle({Web(), Slice("shop/web", 2)});
+  Apply({AService("shop/a").At("10.96.0.2").Port(80), Slice("shop/a", 2, 2), NoService("shop/web"),
+         AServiceCidr("c", {"10.96.0.0/16"})});
+  const uint32_t generation = *kernel_.Generation();
+  const Lines desired = Additions(reconciler_.DesiredRows());
+  const Lines pending = Operations(reconciler_.PendingRows());
+  const Lines applied = Additions(reconciler_.AppliedRows());
+  EXPECT_EQ(Additions(reconciler_.DesiredRows()), desired);
+  EXPECT_EQ(Operations(reconciler_.PendingRows()), pending);
+  EXPECT_EQ(*kernel_.Generation(), generation);
+  EXPECT_EQ(Contents(kernel_), applied);
+
+  Sync();
+  EXPECT_EQ(Operations(sent_.back()), pending);
+  EXPECT_EQ(Contents(kernel_), desired);
+  EXPECT_EQ(Additions(reconciler_.AppliedRows()), desired);
+  ExpectConverged();
+}
+
+}  // namespace
+}  // namespace svcmap::proxy
