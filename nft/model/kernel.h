@@ -55,7 +55,8 @@ class Kernel {
   virtual absl::StatusOr<std::optional<Element>> ReadElement(SetRef set,
                                                              std::span<const uint8_t> key) = 0;
 
-  // nf_tables' generation id of this network namespace; each commit of anybody adds one.
+  // nf_tables' generation id of this network namespace; each commit of anybody adds one, a batch
+  // that changes nothing (all its elements were there) adds none.
   virtual absl::StatusOr<uint32_t> Generation() = 0;
 };
 

@@ -5,8 +5,11 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
+#include <tuple>
 
 #include "nft/base/status.h"
 #include "nft/netlink/attributes.h"
@@ -21,6 +24,7 @@ using std::chrono::milliseconds;
 // The kernel works a batch off before send returns, so answers are normally there at once.
 constexpr milliseconds kAnswerTimeout{5000};
 constexpr int kMaxDumpAttempts = 100;
+constexpr milliseconds kMaxDumpPause{20};
 
 struct KernelError {
   int error = 0;
@@ -68,6 +72,22 @@ int DumpError(const nlmsghdr* done) {
   int error = 0;
   std::memcpy(&error, mnl_nlmsg_get_payload(done), sizeof(error));
   return -error;
+}
+
+// A hash table without a fixed size is rehashed in the background after it grew. A dump that meets
+// this gives some elements twice and leaves as many out.
+bool HasRepeatedKey(const std::vector<Element>& elements) {
+  std::vector<const Element*> sorted;
+  sorted.reserve(elements.size());
+  for (const Element& element : elements) sorted.push_back(&element);
+  const auto key = [](const Element* element) {
+    return std::tie(element->key, element->interval_end);
+  };
+  std::sort(sorted.begin(), sorted.end(),
+            [&](const Element* a, const Element* b) { return key(a) < key(b); });
+  return std::adjacent_find(sorted.begin(), sorted.end(), [&](const Element* a, const Element* b) {
+           return key(a) == key(b);
+         }) != sorted.end();
 }
 
 absl::Status ToStatus(const KernelError& error, std::string what) {
@@ -215,10 +235,11 @@ absl::StatusOr<std::vector<Element>> NetlinkKernel::ReadSet(SetRef set) {
     if (status.ok()) {
       const absl::StatusOr<uint32_t> after = SettledGeneration();
       if (!after.ok()) return after.status();
-      if (*after == *before) return elements;
-      status = absl::UnavailableError("a commit disturbed the dump");
+      if (*after == *before && !HasRepeatedKey(elements)) return elements;
+      status = absl::UnavailableError("a commit or a growing hash table disturbed the dump");
     }
     if (!absl::IsUnavailable(status)) break;
+    std::this_thread::sleep_for(std::min(attempt * milliseconds(1), kMaxDumpPause));
   }
   return Annotate(status, "read set " + table.sets[set.set].name);
 }

@@ -5,7 +5,9 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -94,6 +96,28 @@ TEST_F(DumpConsistencyTest, TheTableIsRecreatedUnderADump) {
     transaction.CreateTable({Family::kIpv4, std::vector<uint32_t>(proxy::kSetCount, kCount)});
     AddState(transaction, state);
   });
+}
+
+// A set without a size starts small and is rehashed in the background, again and again, most likely
+// while it is read.
+TEST_F(DumpConsistencyTest, ASetThatHasJustGrownIsReadWhole) {
+  constexpr uint32_t kElements = 500;
+  Transaction growth, shrinkage;
+  for (uint32_t i = 0; i < kElements; ++i) {
+    // Long comments make a dump of several parts.
+    growth.Add(testing::ClusterIpRow(Family::kIpv4, i).Comment(std::string(120, 'x')));
+    shrinkage.Delete(testing::ClusterIpRow(Family::kIpv4, i));
+  }
+  for (int round = 0; round < 200; ++round) {
+    ASSERT_EQ(writer_->Apply(growth).outcome, ApplyOutcome::kCommitted);
+    ASSERT_OK_AND_ASSIGN(const std::vector<Element> elements,
+                         reader_->ReadSet({Family::kIpv4, proxy::kClusterIps}));
+    ASSERT_EQ(writer_->Apply(shrinkage).outcome, ApplyOutcome::kCommitted);
+    std::set<std::vector<uint8_t>> keys;
+    for (const Element& element : elements) keys.insert(element.key);
+    ASSERT_EQ(elements.size(), kElements) << "round " << round;
+    ASSERT_EQ(keys.size(), kElements) << "round " << round;
+  }
 }
 
 }  // namespace

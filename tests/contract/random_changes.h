@@ -28,11 +28,11 @@ class RandomChanges {
       case 2:
         return Removal(Kind::kServiceCidr, CidrName());
       case 3:
-        return SomeServiceCidr();
       case 4:
+        return SomeServiceCidr();
       case 5:
-        return NoService(ServiceKey());
       case 6:
+        return NoService(ServiceKey());
       case 7:
         return NoSlice(SliceKey());
       default:
@@ -63,9 +63,9 @@ class RandomChanges {
 
   Change SomeServiceCidr() {
     static const std::vector<std::string> kCidrs = {
-        "10.96.0.0/12", "10.96.0.0/16",  "10.97.0.0/16",  "10.98.0.0/16",
-        "10.99.0.0/24", "0.0.0.0/0",     "255.0.0.0/8",   "fd00:96::/108",
-        "fd00:96::/64", "fd00:97::/112", "fd00:98::/112", "ffff::/16"};
+        "10.96.0.0/14", "10.96.0.0/16",  "10.97.0.0/16",     "10.98.0.0/16",
+        "10.99.0.0/16", "0.0.0.0/0",     "255.0.0.0/8",      "fd00:96::/110",
+        "fd00:96::/64", "fd00:96::/112", "fd00:96::1:0/112", "ffff::/16"};
     std::vector<std::string> cidrs;
     for (unsigned i = 1 + Below(3); i > 0; --i) cidrs.push_back(Pick(kCidrs, Below(12)));
     return AServiceCidr(CidrName(), cidrs);

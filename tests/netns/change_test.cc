@@ -127,6 +127,38 @@ TEST_P(ChangeTest, S16_OfTwoServicesWithOneAddressTheOlderOneServes) {
   }
 }
 
+// The kernel sees one transaction: what one Service gives up and another one takes must be there
+// afterwards, whichever of them is written first.
+TEST_P(ChangeTest, AddressesMoveBetweenServicesInOneBatch) {
+  const Objects one = {ExternalWeb("shop/one", ClusterIp(11))};
+  const Objects two = {Web("shop/two", ClusterIp(12))};
+  const Objects one_after = {Web("shop/one", ClusterIp(12))};
+  const Objects two_after = {ExternalWeb("shop/two", ClusterIp(11))};
+  for (const bool endpoints : {true, false}) {
+    const Objects slices =
+        endpoints ? WebSlices("shop/one", {&pod_a()}) + WebSlices("shop/two", {&remote_pod()})
+                  : Objects();
+    for (const Objects& swap : {one_after + two_after, two_after + one_after}) {
+      ASSERT_OK(agent().Replace(Basics() + one + two + slices));
+      ASSERT_OK(agent().Apply(swap));
+      ASSERT_OK(FlushConntrack(node().netns()));
+      const std::pair<Address, uint16_t> seconds[] = {
+          {ClusterIp(11), 80}, {kExternalIp, 80}, {kLoadBalancerIp, 80}, {kNode, kNodePort}};
+      if (endpoints) {
+        EXPECT_EQ(Ask(pod_b(), To(ClusterIp(12))).server, "pod-a");
+        for (const auto& [address, port] : seconds) {
+          EXPECT_EQ(Ask(pod_b(), To(address, port)).server, "remote-pod") << address.v4;
+        }
+      } else {
+        EXPECT_REJECTED(Ask(pod_b(), To(ClusterIp(12))));
+        for (const auto& [address, port] : seconds) {
+          EXPECT_REJECTED(Ask(pod_b(), To(address, port))) << address.v4;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(ChangeTest, S97_TheHairpinOfASharedEndpointOutlivesOneOfItsServices) {
   const Address second = ClusterIp(11);
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb), Web("shop/second", second)} +

@@ -43,6 +43,9 @@ TEST_P(ExternalTest, S78_EverySourceIsMasqueraded) {
         SCOPED_TRACE(absl::StrCat(from->name(), " -> ", to.name));
         EXPECT_ANSWERED_BY(Ask(*from, To(to.address, to.port)), endpoint->name(), At(node()));
       }
+      Request request = To(to.address, to.port);
+      request.source = kNodeSecond.in(v6());
+      EXPECT_ANSWERED_BY(Ask(node(), request), endpoint->name(), At(node())) << to.name;
     }
   }
 }

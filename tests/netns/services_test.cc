@@ -26,6 +26,10 @@ TEST_P(ClusterIpTest, S74_TheNodeIsMasqueraded) {
   for (const Host* endpoint : {&pod_a(), &remote_pod()}) {
     ASSERT_OK(Serve({endpoint}));
     EXPECT_ANSWERED_BY(Ask(node(), To(kWeb)), endpoint->name(), At(node()));
+    // Masquerading takes the primary address, so another one shows that it was done.
+    Request request = To(kWeb);
+    request.source = kNodeSecond.in(v6());
+    EXPECT_ANSWERED_BY(Ask(node(), request), endpoint->name(), At(node()));
   }
 }
 
