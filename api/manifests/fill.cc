@@ -22,7 +22,7 @@ Problem Bad(const TreeNode& node, std::string reason) {
 }
 
 // Paths are put together on the way back, so that good objects pay nothing for them.
-Problem Under(std::string name, Problem problem) {
+Problem Under(const std::string& name, Problem problem) {
   if (!problem) return problem;
   const bool joined = problem->field.empty() || problem->field[0] == '[';
   problem->field = absl::StrCat(name, joined ? "" : ".", problem->field);

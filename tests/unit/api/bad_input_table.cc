@@ -265,7 +265,17 @@ std::vector<BadInput> BadInputs() {
        R"(Service shop/web refused: spec.healthCheckNodePort 65536 is not in 0..65535; its last good state stays)"},
       {kPolicies, "a source range that is no CIDR",
        WebWith("loadBalancerSourceRanges: [10.0.0.0/8, 10.1.0.0/33]"),
-       R"(Service shop/web: spec.loadBalancerSourceRanges[1] "10.1.0.0/33" is not a CIDR; it is skipped)"},
+       R"(Service shop/web: spec.loadBalancerSourceRanges[1] "10.1.0.0/33" is not a CIDR; it is skipped)"
+       "\n"
+       R"(Service shop/web: spec.loadBalancerSourceRanges is not supported by this version; its LoadBalancer IPs are open to every source)"},
+      {kPolicies, "traffic policies and affinity that this version does not have",
+       WebWith("externalTrafficPolicy: Local\ninternalTrafficPolicy: Local\n"
+               "sessionAffinity: ClientIP"),
+       R"(Service shop/web: spec.externalTrafficPolicy "Local" is not supported by this version; it is treated as Cluster)"
+       "\n"
+       R"(Service shop/web: spec.internalTrafficPolicy "Local" is not supported by this version; it is treated as Cluster)"
+       "\n"
+       R"(Service shop/web: spec.sessionAffinity "ClientIP" is not supported by this version; it is treated as None)"},
 
       {kSlices, "no Service",
        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
@@ -295,10 +305,8 @@ std::vector<BadInput> BadInputs() {
        R"(EndpointSlice shop/web-1 refused: endpoints has 10000 entries, more than 1000 (the Kubernetes limit); split it into more slices; its last good state stays)"},
       {kSlices, "101 ports", ManyPorts(101),
        R"(EndpointSlice shop/web-1 refused: ports has 101 entries, more than 100 (the Kubernetes limit); split it into more slices; its last good state stays)"},
-      {kSlices, "a port without name or number",
+      {kSlices, "a port without number",
        Slice("addressType: IPv4\nports: [{port: 80}, {name: a}, {name: b, port: 0}]"),
-       R"(EndpointSlice shop/web-1: ports[0].name is absent; the port is skipped (the unnamed port has the name ""))"
-       "\n"
        R"(EndpointSlice shop/web-1: ports[1].port is absent or 0; the port is skipped)"
        "\n"
        R"(EndpointSlice shop/web-1: ports[2].port is absent or 0; the port is skipped)"},

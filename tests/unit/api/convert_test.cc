@@ -96,8 +96,7 @@ status:
 
 TEST(ConvertServiceTest, SloppyAddressesBecomeCanonical) {
   const auto [service, findings] = Web(
-      "spec: {clusterIP: 172.30.0.041, externalIPs: [' 192.000.002.007 '], ports: [{port: 80}],\n"
-      "       loadBalancerSourceRanges: [' 203.0.113.000/025']}\n");
+      "spec: {clusterIP: 172.30.0.041, externalIPs: [' 192.000.002.007 '], ports: [{port: 80}]}\n");
   ASSERT_NE(service, nullptr);
   EXPECT_THAT(findings, IsEmpty());
   EXPECT_EQ(service->cluster_ip[0]->ToString(), "172.30.0.41");
@@ -337,6 +336,23 @@ TEST(ConvertTest, RandomBytesNeverCrash) {
     if (!converted.ok()) continue;
     for (const proxy::Finding& finding : converted->findings) ToProto(finding);
   }
+}
+
+// Manifests get the API server's default; a controller must say the name (S-20).
+TEST(ConvertEndpointSliceTest, PortWithoutNameIsSkippedWithAWarning) {
+  v1::EndpointSlice slice;
+  slice.mutable_metadata()->set_namespace_("shop");
+  slice.mutable_metadata()->set_name("web-1");
+  (*slice.mutable_metadata()->mutable_labels())["kubernetes.io/service-name"] = "web";
+  slice.set_address_type("IPv4");
+  slice.add_ports()->set_port(80);
+  const Converted<proxy::EndpointSlice> converted = ConvertEndpointSlice(slice, {});
+  ASSERT_NE(converted.value, nullptr);
+  EXPECT_THAT(converted.value->ports, IsEmpty());
+  ASSERT_EQ(converted.findings.size(), 1u);
+  EXPECT_EQ(converted.findings[0].ToString(),
+            "EndpointSlice shop/web-1: ports[0].name is absent; the port is skipped (the unnamed "
+            "port has the name \"\")");
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ endpoints: [{conditions: {ready: false, serving: null}}, {nodeName: ""}]
   const v1::EndpointSlice& slice = manifests.objects[0].object.endpoint_slice();
   EXPECT_TRUE(slice.ports(0).has_name());
   EXPECT_FALSE(slice.ports(0).has_port());
-  EXPECT_FALSE(slice.ports(1).has_name());
+  EXPECT_TRUE(slice.ports(1).has_name());  // The API server would say "".
   EXPECT_TRUE(slice.endpoints(0).conditions().has_ready());
   EXPECT_FALSE(slice.endpoints(0).conditions().has_serving());
   EXPECT_FALSE(slice.endpoints(0).has_node_name());
