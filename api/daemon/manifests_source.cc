@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<ManifestsSource>> ManifestsSource::Start(std::str
                                                                         Intake& intake) {
   UniqueFd events(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   UniqueFd stop(eventfd(0, EFD_CLOEXEC));
-  if (!events.valid() || !stop.valid()) return ErrnoStatus(errno, "make an inotify descriptor");
+  if (!events.ok() || !stop.ok()) return ErrnoStatus(errno, "make an inotify descriptor");
   const std::string folder = WatchedFolder(path);
   if (inotify_add_watch(events.get(), folder.c_str(), kEvents) < 0) {
     return ErrnoStatus(errno, "watch " + folder);

@@ -1,4 +1,4 @@
-// Owns a file descriptor.
+// Owner of one file descriptor: closes it when it goes out of scope. Not thread-safe, movable.
 #pragma once
 
 #include <unistd.h>
@@ -13,15 +13,19 @@ class UniqueFd {
   explicit UniqueFd(int fd) : fd_(fd) {}
   UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   UniqueFd& operator=(UniqueFd&& other) noexcept {
-    std::swap(fd_, other.fd_);
+    if (this != &other) {
+      Close();
+      fd_ = std::exchange(other.fd_, -1);
+    }
     return *this;
   }
-  ~UniqueFd() {
-    if (fd_ >= 0) close(fd_);
-  }
+  ~UniqueFd() { Close(); }
 
   int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
+  bool ok() const { return fd_ >= 0; }
+  void Close() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
 
  private:
   int fd_ = -1;

@@ -11,12 +11,10 @@
 
 #include "nft/base/status.h"
 #include "nft/netlink/attributes.h"
-#include "nft/netlink/messages.h"
+#include "nft/netlink/dump.h"
 
 namespace svcmap::nft {
 namespace {
-
-constexpr std::chrono::milliseconds kAnswerTimeout{5000};
 
 // IFA_LOCAL is the address itself where the link is point to point; else both are the same.
 void ReadAddress(const nlmsghdr* message, std::vector<IpAddress>& addresses) {
@@ -51,7 +49,7 @@ absl::StatusOr<std::unique_ptr<AddressMonitor>> AddressMonitor::Start(
   absl::StatusOr<Socket> requests = Socket::Open(NETLINK_ROUTE);
   if (!requests.ok()) return requests.status();
   UniqueFd stop(eventfd(0, EFD_CLOEXEC));
-  if (!stop.valid()) return ErrnoStatus(errno, "make an eventfd");
+  if (!stop.ok()) return ErrnoStatus(errno, "make an eventfd");
   std::unique_ptr<AddressMonitor> monitor(new AddressMonitor(
       std::move(on_change), *std::move(events), *std::move(requests), std::move(stop)));
   absl::StatusOr<std::vector<IpAddress>> addresses = monitor->Read();
@@ -89,34 +87,20 @@ void AddressMonitor::Run() {
 }
 
 absl::StatusOr<std::vector<IpAddress>> AddressMonitor::Read() {
-  static constexpr int kMaxAttempts = 20;
-  for (int attempt = 1; attempt <= kMaxAttempts; ++attempt) {
-    alignas(nlmsghdr) uint8_t buffer[64];
-    nlmsghdr* request = mnl_nlmsg_put_header(buffer);
-    request->nlmsg_type = RTM_GETADDR;
-    request->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-    request->nlmsg_seq = static_cast<uint32_t>(attempt);
-    mnl_nlmsg_put_extra_header(request, sizeof(ifaddrmsg));
-    const absl::Status sent = requests_.Send({buffer, request->nlmsg_len});
-    if (!sent.ok()) return sent;
-
-    std::vector<IpAddress> addresses;
-    bool done = false;
-    bool interrupted = false;
-    while (!done) {
-      const auto datagram = requests_.Receive(kAnswerTimeout);
-      if (!datagram.ok()) return datagram.status();
-      if (datagram->empty()) return ErrnoStatus(ETIMEDOUT, "read the interface addresses");
-      for (const nlmsghdr* message : Messages(*datagram)) {
-        if (message->nlmsg_seq != request->nlmsg_seq) continue;
-        interrupted |= (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
-        done |= message->nlmsg_type == NLMSG_DONE || message->nlmsg_type == NLMSG_ERROR;
+  alignas(nlmsghdr) uint8_t buffer[64];
+  nlmsghdr* request = mnl_nlmsg_put_header(buffer);
+  request->nlmsg_type = RTM_GETADDR;
+  request->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  mnl_nlmsg_put_extra_header(request, sizeof(ifaddrmsg));
+  std::vector<IpAddress> addresses;
+  const absl::Status status = Dump(
+      requests_, request,
+      [&](const nlmsghdr* message) {
         if (message->nlmsg_type == RTM_NEWADDR) ReadAddress(message, addresses);
-      }
-    }
-    if (!interrupted) return addresses;
-  }
-  return absl::UnavailableError("the interface addresses change faster than they can be read");
+      },
+      [&] { addresses.clear(); });
+  if (!status.ok()) return Annotate(status, "read the interface addresses");
+  return addresses;
 }
 
 }  // namespace svcmap::nft

@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<Monitor>> Monitor::Start(
   if (!socket.ok()) return socket.status();
   socket->RequestReceiveBuffer(kReceiveBuffer);
   UniqueFd stop(eventfd(0, EFD_CLOEXEC));
-  if (!stop.valid()) return ErrnoStatus(errno, "make an eventfd");
+  if (!stop.ok()) return ErrnoStatus(errno, "make an eventfd");
   std::unique_ptr<Monitor> monitor(new Monitor(std::move(table), own_port_id, std::move(on_change),
                                                *std::move(socket), std::move(stop)));
   monitor->Resume();

@@ -21,7 +21,7 @@ constexpr size_t kMaxSendBuffer = size_t{1}
 absl::StatusOr<Socket> Socket::Open(int protocol) {
   Socket socket;
   socket.fd_ = UniqueFd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol));
-  if (!socket.fd_.valid()) return ErrnoStatus(errno, "open netlink socket");
+  if (!socket.fd_.ok()) return ErrnoStatus(errno, "open netlink socket");
   const int on = 1;
   // Errors name the attribute they mean, and do not repeat the message they answer.
   setsockopt(socket.fd(), SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof(on));

@@ -14,7 +14,7 @@
 #include "tests/support/process.h"
 #include "tests/support/sctp_packet.h"
 #include "tests/support/status_matchers.h"
-#include "tests/support/unique_fd.h"
+#include "nft/base/unique_fd.h"
 
 namespace svcmap::testing {
 namespace {

@@ -21,7 +21,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/topology.h"
 #include "tests/support/transfer.h"
-#include "tests/support/unique_fd.h"
+#include "nft/base/unique_fd.h"
 
 namespace svcmap::testing {
 namespace {

@@ -35,7 +35,7 @@ namespace {
 using ::svcmap::testing::NetNs;
 using ::svcmap::testing::RunNft;
 using ::svcmap::testing::RunOk;
-using ::svcmap::testing::UniqueFd;
+using ::svcmap::UniqueFd;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

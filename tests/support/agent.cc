@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "svcmap/v1/control.grpc.pb.h"
 #include "tests/support/topology.h"
-#include "tests/support/unique_fd.h"
+#include "nft/base/unique_fd.h"
 
 namespace svcmap::testing {
 namespace {

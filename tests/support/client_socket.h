@@ -13,7 +13,7 @@
 #include "tests/support/answer.h"
 #include "tests/support/client.h"
 #include "tests/support/socket_address.h"
-#include "tests/support/unique_fd.h"
+#include "nft/base/unique_fd.h"
 
 namespace svcmap::testing::client_internal {
 

@@ -29,7 +29,7 @@
 #include "absl/status/statusor.h"
 #include "tests/support/answer.h"
 #include "tests/support/netns.h"
-#include "tests/support/unique_fd.h"
+#include "nft/base/unique_fd.h"
 
 namespace svcmap::testing {
 

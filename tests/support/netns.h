@@ -16,7 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tests/support/unique_fd.h"
+#include "nft/base/unique_fd.h"
 
 namespace svcmap::testing {
 

@@ -11,7 +11,7 @@
 #include "tests/support/answer.h"
 #include "tests/support/client.h"
 #include "tests/support/netns.h"
-#include "tests/support/unique_fd.h"
+#include "nft/base/unique_fd.h"
 
 namespace svcmap::testing {
 
