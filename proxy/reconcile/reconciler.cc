@@ -11,8 +11,9 @@ namespace svcmap::proxy {
 namespace {
 
 // A sized map costs 8 bytes for each of its slots at once, so it starts small. It grows to at least
-// twice what is needed: each growth writes everything again.
+// four times what is needed: each growth writes everything again.
 constexpr uint32_t kInitialSize = 1024;
+constexpr uint64_t kGrowth = 4;
 
 nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
 
@@ -156,7 +157,7 @@ std::vector<uint32_t> Reconciler::SizesFor(const std::array<int64_t, kSetCount>&
   std::vector<uint32_t> sizes(kSetCount);
   for (size_t set = 0; set < kSetCount; ++set) {
     const auto needed = static_cast<uint64_t>(counts[set]);
-    sizes[set] = std::max(kInitialSize, static_cast<uint32_t>(std::bit_ceil(needed * 2)));
+    sizes[set] = std::max(kInitialSize, static_cast<uint32_t>(std::bit_ceil(needed * kGrowth)));
   }
   return sizes;
 }
