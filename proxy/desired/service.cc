@@ -64,7 +64,7 @@ class Builder {
 
   // An address that a Service claims with that port for itself beats the nodePort (S-94).
   void AddNodePort(PortRows& rows, uint16_t node_port) {
-    if (!Owns(NodePortClaim(rows.family, rows.protocol, node_port), "spec.ports.nodePort")) return;
+    if (!Owns(NodePortClaim(rows.family, rows.protocol, node_port), "spec.ports[].nodePort")) return;
     for (const IpAddress& address : context_.node_port_addresses) {
       if (address.family() != rows.family) continue;
       if (context_.claims.Owner({address, rows.protocol, node_port, false}) != nullptr) continue;
@@ -75,14 +75,15 @@ class Builder {
   bool Owns(const ClaimKey& claim, const char* field) {
     const Service* owner = context_.claims.Owner(claim);
     if (owner != nullptr && owner->key == service_.key) return true;
-    desired_.findings.push_back({.severity = Finding::Severity::kWarning,
-                                 .kind = Kind::kService,
-                                 .key = service_.key,
-                                 .field = field,
-                                 .value = claim.ToString(),
-                                 .reason = "already belongs to Service " +
-                                           (owner != nullptr ? owner->key : std::string("?")) +
-                                           ", which is older; it is not programmed"});
+    desired_.findings.push_back(
+        {.severity = Finding::Severity::kWarning,
+         .kind = Kind::kService,
+         .key = service_.key,
+         .field = field,
+         .value = claim.ToString(),
+         .reason = "already belongs to Service " +
+                   (owner != nullptr ? owner->key : std::string("?")) +
+                   ", which is older or, at the same age, first by name; it is not programmed"});
     return false;
   }
 

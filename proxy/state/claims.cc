@@ -25,7 +25,7 @@ ClaimKey NodePortClaim(Family family, Protocol protocol, uint16_t node_port) {
 
 std::string ClaimKey::ToString() const {
   const std::string end = std::to_string(port) + "/" + std::string(ProtocolName(protocol));
-  if (node_port) return "nodePort " + end;
+  if (node_port) return end;
   return (address.family() == Family::kIpv4 ? address.ToString() : "[" + address.ToString() + "]") +
          ":" + end;
 }

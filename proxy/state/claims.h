@@ -27,7 +27,7 @@ struct ClaimKey {
   friend H AbslHashValue(H state, const ClaimKey& key) {
     return H::combine(std::move(state), key.address, key.protocol, key.port, key.node_port);
   }
-  std::string ToString() const;  // "10.96.0.1:80/TCP", "nodePort 30080/TCP"
+  std::string ToString() const;  // "10.96.0.1:80/TCP", or "30080/TCP" for a nodePort
 };
 
 ClaimKey NodePortClaim(Family family, Protocol protocol, uint16_t node_port);

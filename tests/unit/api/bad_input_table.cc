@@ -3,6 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "api/convert/convert.h"
 #include "api/manifests/manifests.h"
+#include "proxy/desired/service.h"
+#include "proxy/state/store.h"
 
 namespace svcmap::api {
 namespace {
@@ -30,6 +32,14 @@ std::string WebPorts(std::string_view ports) {
 // Good but for the given lines.
 std::string WebWith(std::string_view lines) {
   return Web("clusterIP: 10.96.0.10\nports: [{port: 80}]\n" + std::string(lines));
+}
+
+std::string Named(std::string_view name_space, std::string_view name, std::string_view created,
+                  std::string_view port) {
+  return absl::StrCat(
+      "apiVersion: v1\nkind: Service\nmetadata: {namespace: ", std::string(name_space),
+      ", name: ", std::string(name), ", creationTimestamp: \"", std::string(created),
+      "\"}\nspec: {clusterIP: 10.96.0.10, ports: [{", std::string(port), "}]}\n");
 }
 
 std::string Slice(std::string_view fields) {
@@ -93,12 +103,24 @@ void Append(const std::vector<T>& messages, std::string& out) {
 
 std::string MessagesFor(std::string_view input) {
   std::string out;
+  proxy::Store store;
+  proxy::GroupAllocator groups;
   const Manifests manifests = ReadManifests(input, "input.yaml");
   Append(manifests.errors, out);
   Append(manifests.warnings, out);
   for (const ManifestObject& object : manifests.objects) {
     const auto converted = ConvertObject(object.object, {.node_name = "n1"});
-    if (converted.ok()) Append(converted->findings, out);
+    if (!converted.ok()) continue;
+    Append(converted->findings, out);
+    if (converted->change) store.Apply(*converted->change, 1);
+  }
+  const std::vector<IpAddress> node_addresses = {*IpAddress::Parse("192.0.2.10")};
+  const proxy::DesiredContext context{store.claims(), node_addresses};
+  while (store.FirstDirty() != nullptr) {
+    const std::string key = store.TakeDirty().key;
+    const proxy::DesiredService desired =
+        MakeDesiredService(store.Find(key), context, nullptr, groups);
+    Append(desired.findings, out);
   }
   return out;
 }
@@ -111,6 +133,7 @@ std::vector<BadInput> BadInputs() {
   constexpr std::string_view kPolicies = "Service policies";
   constexpr std::string_view kSlices = "EndpointSlices";
   constexpr std::string_view kCluster = "Nodes and ServiceCIDRs";
+  constexpr std::string_view kConflicts = "Services that want the same";
   return {
       {kText, "unparsable YAML", "kind: Service\n  name: [web\n",
        R"(input.yaml: document 1, line 2 is not YAML: illegal map value)"},
@@ -281,7 +304,8 @@ std::vector<BadInput> BadInputs() {
        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
        "metadata: {namespace: shop, name: web-1}\naddressType: IPv4\n",
        R"(EndpointSlice shop/web-1: metadata.labels["kubernetes.io/service-name"] is absent; the slice belongs to no Service and is not used)"},
-      {kSlices, "no addressType", Slice(""), R"(EndpointSlice shop/web-1 refused: addressType is absent; its last good state stays)"},
+      {kSlices, "no addressType", Slice(""),
+       R"(EndpointSlice shop/web-1 refused: addressType is absent; its last good state stays)"},
       {kSlices, "an unknown addressType", Slice("addressType: ipv4"),
        R"(EndpointSlice shop/web-1 refused: addressType "ipv4" is not IPv4, IPv6 or FQDN; its last good state stays)"},
       {kSlices, "addressType FQDN", Slice("addressType: FQDN"),
@@ -336,6 +360,14 @@ std::vector<BadInput> BadInputs() {
        R"(ServiceCIDR kubernetes refused: spec.cidrs[0] "::/0" covers every address; its last good state stays)"},
       {kCluster, "two CIDRs of one family", Cidr("10.96.0.0/16, 10.97.0.0/16"),
        R"(ServiceCIDR kubernetes refused: spec.cidrs[1] "10.97.0.0/16" is a second IPv4 block; there is one per address family; its last good state stays)"},
+      {kConflicts, "one clusterIP and port in two Services: the older one has it",
+       Named("shop", "web", "2026-01-02T00:00:00Z", "port: 80") + "---\n" +
+           Named("shop", "old-web", "2026-01-01T00:00:00Z", "port: 80"),
+       R"(Service shop/web: spec.clusterIP 10.96.0.10:80/TCP already belongs to Service shop/old-web, which is older or, at the same age, first by name; it is not programmed)"},
+      {kConflicts, "one nodePort in two Services of the same age: the first by name has it",
+       Named("shop", "web", "2026-01-01T00:00:00Z", "port: 80, nodePort: 30080") + "---\n" +
+           Named("shop", "api", "2026-01-01T00:00:00Z", "port: 81, nodePort: 30080"),
+       R"(Service shop/web: spec.ports[].nodePort 30080/TCP already belongs to Service shop/api, which is older or, at the same age, first by name; it is not programmed)"},
   };
 }
 

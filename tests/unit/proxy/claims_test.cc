@@ -18,7 +18,6 @@ namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
 
 using ServicePtr = std::shared_ptr<const Service>;
 
@@ -80,10 +79,10 @@ TEST(ClaimsOfTest, AreWhatAServiceWantsToBeReachedAt) {
        {"10.96.0.1:80/TCP", "192.0.2.1:80/TCP", "192.0.2.2:80/TCP"}},
       {"nothing in a family without clusterIP (S-3)",
        AService("a").At("fd00::1").Port(80).NodePort(30080).External("192.0.2.1"),
-       {"[fd00::1]:80/TCP", "nodePort 30080/TCP"}},
+       {"[fd00::1]:80/TCP", "30080/TCP"}},
       {"a nodePort in each family",
        AService("a").At("10.96.0.1").At("fd00::1").Port(80).NodePort(30080),
-       {"10.96.0.1:80/TCP", "nodePort 30080/TCP", "[fd00::1]:80/TCP", "nodePort 30080/TCP"}},
+       {"10.96.0.1:80/TCP", "30080/TCP", "[fd00::1]:80/TCP", "30080/TCP"}},
   };
   for (const auto& c : cases) EXPECT_EQ(ClaimTexts(c.service), c.claims) << c.name;
 }

@@ -151,7 +151,7 @@ inline std::vector<Change> Numbered(int number, int endpoints) {
   slice.Port(8080);
   for (int i = 1; i <= endpoints; ++i)
     slice.Ready("10." + high + "." + low + "." + std::to_string(i));
-  return {AService(key).At("10.96." + high + "." + low).Port(80), slice};
+  return {AService(key).At("10.97." + high + "." + low).Port(80), slice};
 }
 
 }  // namespace svcmap::proxy::test

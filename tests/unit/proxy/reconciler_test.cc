@@ -192,7 +192,7 @@ TEST_F(ReconcilerTest, AMapThatIsFullIsRebuiltLarger) {
   const Lines before = Contents(kernel_);
   Apply({AService("shop/more").At("10.96.0.2").Port(80), Slice("shop/more", 1, 2)});
   ASSERT_TRUE(Sync().recreated);
-  EXPECT_EQ(sent_.back().creations().front().sizes[kEndpoints], 4096u);
+  EXPECT_GE(sent_.back().creations().front().sizes[kEndpoints], 2 * 1025u);
   const Lines after = Contents(kernel_);
   EXPECT_TRUE(std::includes(after.begin(), after.end(), before.begin(), before.end()))
       << "groups and slots stay";

@@ -1,0 +1,100 @@
+// The embedded controller: files in, state out, and again when they change.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "api/daemon/manifests_source.h"
+#include "tests/grpc/server_fixture.h"
+
+namespace svcmap::api {
+namespace {
+
+std::string Service(const std::string& name, const std::string& ip) {
+  return "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: " + name +
+         "}\nspec: {clusterIP: " + ip + ", ports: [{port: 80}]}\n";
+}
+
+class ManifestsSourceTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    manifests_ = folder_ + "/manifests";
+    std::filesystem::create_directory(manifests_);
+    Serve(manifests_);
+  }
+  void TearDown() override {
+    source_.reset();
+    std::filesystem::remove_all(manifests_);
+    ServerTest::TearDown();
+  }
+  void Write(const std::string& name, const std::string& text) {
+    std::ofstream(manifests_ + "/" + name) << text;
+  }
+  void Start(const std::string& path) {
+    auto source = ManifestsSource::Start(path, *intake_);
+    ASSERT_TRUE(source.ok()) << source.status();
+    source_ = *std::move(source);
+  }
+  std::vector<std::string> Held() {
+    std::vector<std::string> names;
+    for (const v1::Object& object : List(v1::KIND_SERVICE)) {
+      names.push_back(object.service().metadata().name());
+    }
+    return names;
+  }
+  // Asks until it is so; every question goes through the loop.
+  bool BecomesHeld(const std::vector<std::string>& names) {
+    const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+    while (Held() != names) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+    }
+    return true;
+  }
+
+  std::string manifests_;
+  std::unique_ptr<ManifestsSource> source_;
+};
+
+TEST_F(ManifestsSourceTest, FolderIsFollowedFilesAddedChangedAndRemoved) {
+  Write("a.yaml", Service("a", "10.96.0.1"));
+  Start(manifests_);
+  EXPECT_TRUE(BecomesHeld({"a"}));
+  EXPECT_EQ(GetStatus().state(), v1::SERVING);
+  Write("b.yaml", Service("b", "10.96.0.2") + "---\n" + Service("c", "10.96.0.3"));
+  EXPECT_TRUE(BecomesHeld({"a", "b", "c"}));
+  Write("b.yaml", Service("c", "10.96.0.3"));
+  EXPECT_TRUE(BecomesHeld({"a", "c"}));
+  std::filesystem::remove(manifests_ + "/a.yaml");
+  EXPECT_TRUE(BecomesHeld({"c"}));
+}
+
+TEST_F(ManifestsSourceTest, FileIsFollowedWhenAnotherOneTakesItsPlace) {
+  Write("state.yaml", Service("a", "10.96.0.1"));
+  Start(manifests_ + "/state.yaml");
+  EXPECT_TRUE(BecomesHeld({"a"}));
+  Write("next", Service("b", "10.96.0.2"));
+  std::filesystem::rename(manifests_ + "/next", manifests_ + "/state.yaml");
+  EXPECT_TRUE(BecomesHeld({"b"}));
+}
+
+TEST_F(ManifestsSourceTest, WhileSomethingCannotBeReadNothingIsRemoved) {
+  Write("a.yaml", Service("a", "10.96.0.1"));
+  Write("b.yaml", Service("b", "10.96.0.2"));
+  Start(manifests_);
+  EXPECT_TRUE(BecomesHeld({"a", "b"}));
+  Write("b.yaml", "kind: [\n");
+  Write("c.yaml", Service("c", "10.96.0.3"));
+  EXPECT_TRUE(BecomesHeld({"a", "b", "c"}));
+  Write("b.yaml", "");
+  EXPECT_TRUE(BecomesHeld({"a", "c"}));
+}
+
+TEST_F(ManifestsSourceTest, PathThatIsNotThereIsSaid) {
+  const auto source = ManifestsSource::Start(manifests_ + "/missing/x.yaml", *intake_);
+  EXPECT_THAT(std::string(source.status().message()),
+              ::testing::HasSubstr(manifests_ + "/missing"));
+}
+
+}  // namespace
+}  // namespace svcmap::api
