@@ -59,8 +59,8 @@ absl::StatusOr<std::unique_ptr<AddressMonitor>> AddressMonitor::Start(
   return monitor;
 }
 
-AddressMonitor::AddressMonitor(std::function<void(std::vector<IpAddress>)> on_change,
-                               Socket events, Socket requests, UniqueFd stop)
+AddressMonitor::AddressMonitor(std::function<void(std::vector<IpAddress>)> on_change, Socket events,
+                               Socket requests, UniqueFd stop)
     : on_change_(std::move(on_change)),
       events_(std::move(events)),
       requests_(std::move(requests)),

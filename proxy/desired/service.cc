@@ -64,7 +64,8 @@ class Builder {
 
   // An address that a Service claims with that port for itself beats the nodePort (S-94).
   void AddNodePort(PortRows& rows, uint16_t node_port) {
-    if (!Owns(NodePortClaim(rows.family, rows.protocol, node_port), "spec.ports[].nodePort")) return;
+    if (!Owns(NodePortClaim(rows.family, rows.protocol, node_port), "spec.ports[].nodePort"))
+      return;
     for (const IpAddress& address : context_.node_port_addresses) {
       if (address.family() != rows.family) continue;
       if (context_.claims.Owner({address, rows.protocol, node_port, false}) != nullptr) continue;

@@ -11,10 +11,10 @@
 #include <optional>
 #include <string>
 
+#include "nft/base/unique_fd.h"
 #include "tests/support/process.h"
 #include "tests/support/sctp_packet.h"
 #include "tests/support/status_matchers.h"
-#include "nft/base/unique_fd.h"
 
 namespace svcmap::testing {
 namespace {

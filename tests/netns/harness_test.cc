@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "nft/base/unique_fd.h"
 #include "tests/support/client.h"
 #include "tests/support/echo_server.h"
 #include "tests/support/error_counters.h"
@@ -21,7 +22,6 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/topology.h"
 #include "tests/support/transfer.h"
-#include "nft/base/unique_fd.h"
 
 namespace svcmap::testing {
 namespace {

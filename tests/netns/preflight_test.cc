@@ -32,10 +32,10 @@
 namespace svcmap::api {
 namespace {
 
+using ::svcmap::UniqueFd;
 using ::svcmap::testing::NetNs;
 using ::svcmap::testing::RunNft;
 using ::svcmap::testing::RunOk;
-using ::svcmap::UniqueFd;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

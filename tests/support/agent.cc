@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "nft/base/unique_fd.h"
 #include "svcmap/v1/control.grpc.pb.h"
 #include "tests/support/topology.h"
-#include "nft/base/unique_fd.h"
 
 namespace svcmap::testing {
 namespace {

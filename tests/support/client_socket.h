@@ -10,10 +10,10 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "nft/base/unique_fd.h"
 #include "tests/support/answer.h"
 #include "tests/support/client.h"
 #include "tests/support/socket_address.h"
-#include "nft/base/unique_fd.h"
 
 namespace svcmap::testing::client_internal {
 

@@ -19,8 +19,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tests/support/netns.h"
 #include "nft/base/unique_fd.h"
+#include "tests/support/netns.h"
 
 namespace svcmap::testing {
 

@@ -20,7 +20,8 @@ struct BadInput {
 std::vector<BadInput> BadInputs();
 
 // Every message about `input`: errors, then warnings of the reader, then findings of the
-// conversion, then what shows when all of it is to be programmed. One per line, without a newline at the end.
+// conversion, then what shows when all of it is to be programmed. One per line, without a newline
+// at the end.
 std::string MessagesFor(std::string_view input);
 
 }  // namespace svcmap::api

@@ -189,11 +189,12 @@ TEST_F(DesiredServiceTest, TheYoungerOfTwoIsWithoutTheAddressAndToldSo) {
   EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80"));
   EXPECT_THAT(
       Findings(),
-      ElementsAre("Service shop/web: spec.externalIPs 192.0.2.1:80/TCP already belongs to Service "
-                  "shop/old, which is older or, at the same age, first by name; it is not programmed",
-                  "Service shop/web: spec.ports[].nodePort 30080/TCP already belongs to Service "
-                  "shop/older, which is older or, at the same age, first by name; it is not "
-                  "programmed"));
+      ElementsAre(
+          "Service shop/web: spec.externalIPs 192.0.2.1:80/TCP already belongs to Service "
+          "shop/old, which is older or, at the same age, first by name; it is not programmed",
+          "Service shop/web: spec.ports[].nodePort 30080/TCP already belongs to Service "
+          "shop/older, which is older or, at the same age, first by name; it is not "
+          "programmed"));
 }
 
 TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimWithoutAFinding) {  // S-94
