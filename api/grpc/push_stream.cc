@@ -40,11 +40,8 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
       return;
     }
     const std::lock_guard lock(mutex_);
-    if (unanswered_ < limits_.max_batches_in_flight) {
-      if (!finished_) StartRead(&request_);
-    } else {
-      read_paused_ = true;
-    }
+    reading_ = false;
+    MaybeRead();
   }
 
   void OnWriteDone(bool ok) override {
@@ -55,6 +52,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
       half_closed_ = true;
     }
     MaybeWrite();
+    MaybeRead();
     MaybeFinish();
   }
 
@@ -176,13 +174,16 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
     v1::PushResponse& response = responses_.emplace_back();
     *response.mutable_ack() = std::move(ack);
     MaybeWrite();
-    // Answers that wait for a controller that does not read count, too.
-    if (read_paused_ && !finished_ &&
-        unanswered_ + responses_.size() < limits_.max_batches_in_flight) {
-      read_paused_ = false;
-      StartRead(&request_);
-    }
+    MaybeRead();
     MaybeFinish();
+  }
+
+  // Batches without an answer count, and answers that the controller has not read.
+  void MaybeRead() {
+    if (reading_ || finished_ || half_closed_) return;
+    if (unanswered_ + responses_.size() >= limits_.max_batches_in_flight) return;
+    reading_ = true;
+    StartRead(&request_);
   }
 
   void MaybeWrite() {
@@ -216,7 +217,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   std::deque<v1::PushResponse> responses_;
   size_t unanswered_ = 0;
   bool writing_ = false;
-  bool read_paused_ = false;
+  bool reading_ = true;  // From Start() on.
   bool half_closed_ = false;
   bool finished_ = false;
 
