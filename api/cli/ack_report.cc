@@ -50,7 +50,9 @@ std::string RevisionLine(const v1::Ack& ack) {
     case v1::UNCHANGED:
       return text + ", nothing to change in the kernel";
     case v1::HELD:
-      return text + ", held: nothing is written to the kernel before the first snapshot ends";
+      return text +
+             ", held: nothing is written to the kernel before the first snapshot ends (a "
+             "controller sends one, or svcmapctl apply --prune)";
     case v1::FAILED:
       return text + ", not in the kernel";
     default:

@@ -25,7 +25,8 @@ Exit codes:
 const char kApplyFooter[] =
     R"(Reads Service, EndpointSlice, Node, ServiceCIDR and List manifests, also several in one file.
 All objects go to the agent in one request and become visible to traffic at once. What cannot be
-read, and what the agent refuses, is reported and left out; exit code 1 then.
+read, and what the agent refuses, is reported and left out; exit code 1 then. With --prune they go
+as a snapshot: first what is new or changed becomes visible, then the rest is removed.
 
 Examples:
   svcmapctl apply -f web.yaml -f web-endpoints.yaml

@@ -3,7 +3,9 @@
 #include <signal.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
+#include "api/daemon/lock.h"
 #include "api/daemon/manifests_source.h"
 #include "api/daemon/options.h"
 #include "api/daemon/server.h"
@@ -72,10 +74,21 @@ sigset_t BlockSignals() {
   return signals;
 }
 
+// A connection takes a descriptor, and gRPC does not recover from having none left.
+void RaiseDescriptorLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int Run(const DaemonOptions& options) {
+  RaiseDescriptorLimit();
   const sigset_t signals = BlockSignals();
   const nft::TableSpecs tables = {proxy::MakeTable(Family::kIpv4, options.ruleset),
                                   proxy::MakeTable(Family::kIpv6, options.ruleset)};
+  const absl::StatusOr<UniqueFd> lock = LockNetworkNamespace();
+  if (!lock.ok()) return Fail(lock.status());
   if (options.cleanup) return CleanUp(tables);
 
   const absl::StatusOr<std::vector<Warning>> warnings = Preflight(tables);

@@ -21,6 +21,8 @@ class ManifestsSource {
 
  private:
   ManifestsSource(std::string path, Intake& intake, UniqueFd events, UniqueFd stop);
+  absl::Status Watch();
+  bool ReadEvents();
   absl::Status Load();
   void Run();
 
@@ -28,6 +30,8 @@ class ManifestsSource {
   Intake& intake_;
   UniqueFd events_;
   UniqueFd stop_;
+  int parent_watch_ = -1;
+  int folder_watch_ = -1;
   std::thread thread_;
 };
 

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <climits>
 
 #include "nft/base/status.h"
@@ -59,6 +60,13 @@ absl::StatusOr<std::string> GrpcAddress(const std::string& listen, bool insecure
     return "unix:" + listen.substr(kUnixScheme.size());
   }
   if (listen.starts_with(kTcpScheme) && listen.find(':', kTcpScheme.size()) != std::string::npos) {
+    const std::string port = listen.substr(listen.rfind(':') + 1);
+    unsigned number = 0;
+    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+    if (error != std::errc() || end != port.data() + port.size() || number < 1 || number > 65535) {
+      return absl::InvalidArgumentError("--listen " + listen + ": port " + port +
+                                        " is not in 1..65535");
+    }
     if (insecure) return listen.substr(kTcpScheme.size());
     return absl::InvalidArgumentError(
         "--listen " + listen +

@@ -26,6 +26,11 @@ constexpr int kKeepaliveMilliseconds = 30000;
 // A client that holds an idle connection would keep us waiting.
 constexpr std::chrono::milliseconds kGrace{200};
 
+uint64_t InodeOf(const std::string& path) {
+  struct stat found = {};
+  return lstat(path.c_str(), &found) == 0 ? found.st_ino : 0;
+}
+
 // Makes way for a socket at `path`.
 absl::Status PrepareSocket(const std::string& path) {
   sockaddr_un address = {};
@@ -75,13 +80,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::vector<std::str
     if (address->starts_with(kUnixPrefix)) {
       const std::string path = address->substr(kUnixPrefix.size());
       if (const absl::Status ready = PrepareSocket(path); !ready.ok()) return ready;
-      server->socket_paths_.push_back(path);
+      server->sockets_.push_back({path, 0});
     }
     builder.AddListeningPort(*address, grpc::InsecureServerCredentials(), &ports[i]);
   }
   const mode_t mask = umask(0177);  // Sockets get 0600 from the start.
   server->server_ = builder.BuildAndStart();
   umask(mask);
+  for (Socket& socket : server->sockets_) socket.inode = InodeOf(socket.path);
   for (size_t i = 0; i < listen.size(); ++i) {
     if (!server->server_ || ports[i] == 0) {
       return absl::UnavailableError("cannot listen on " + listen[i]);
@@ -93,7 +99,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::vector<std::str
 
 Server::~Server() {
   if (server_) server_->Shutdown(std::chrono::system_clock::now() + kGrace);
-  for (const std::string& path : socket_paths_) unlink(path.c_str());
+  for (const Socket& socket : sockets_) {
+    if (InodeOf(socket.path) == socket.inode) unlink(socket.path.c_str());
+  }
 }
 
 }  // namespace svcmap::api

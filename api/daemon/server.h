@@ -26,7 +26,11 @@ class Server {
  private:
   Server() = default;
   std::unique_ptr<grpc::Server> server_;
-  std::vector<std::string> socket_paths_;
+  struct Socket {
+    std::string path;
+    uint64_t inode = 0;  // Of the socket we made; another one there is not ours to remove.
+  };
+  std::vector<Socket> sockets_;
 };
 
 }  // namespace svcmap::api

@@ -5,12 +5,14 @@
 #include <atomic>
 #include <utility>
 
+#include "api/convert/quote.h"
 #include "api/grpc/status.h"
 
 namespace svcmap::api {
 namespace {
 
 constexpr uint32_t kProtocolVersion = 1;
+constexpr size_t kMaxNameBytes = 253;
 
 uint64_t NextStreamId() {
   static std::atomic<uint64_t> next{1};
@@ -109,7 +111,17 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
               "open.protocol_version is " + std::to_string(open.protocol_version()) +
                   ", this agent speaks " + std::to_string(kProtocolVersion)};
     }
-    name_ = open.instance().empty() ? open.name() : open.name() + " (" + open.instance() + ")";
+    for (const auto& [field, text] :
+         {std::pair("open.name", &open.name()), std::pair("open.instance", &open.instance())}) {
+      if (text->size() > kMaxNameBytes) {
+        return {grpc::INVALID_ARGUMENT, std::string(field) + " has " +
+                                            std::to_string(text->size()) + " bytes, more than " +
+                                            std::to_string(kMaxNameBytes)};
+      }
+    }
+    // It goes into logs and messages.
+    name_ =
+        Escape(open.instance().empty() ? open.name() : open.name() + " (" + open.instance() + ")");
     spdlog::info("controller {} opened a stream", name_);
     const std::weak_ptr<PushStream> weak = weak_from_this();
     holder_.Take(id_, name_,

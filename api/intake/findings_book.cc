@@ -11,29 +11,42 @@ void FindingsBook::Set(proxy::Kind kind, const std::string& key,
     if (finding.severity == proxy::Finding::Severity::kRefused) ++refused_total_;
   }
   if (findings.empty()) {
-    findings_.erase({kind, key});
-  } else if (findings_.size() < kMaxObjects) {
-    findings_[{kind, key}] = findings;
+    said_.erase({kind, key});
+  } else if (said_.size() < kMaxObjects) {
+    said_[{kind, key}] = {findings, snapshot_};
   }
+}
+
+void FindingsBook::BeginSnapshot() {
+  const std::lock_guard lock(mutex_);
+  ++snapshot_;
+}
+
+void FindingsBook::EndSnapshot() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(said_, [this](const auto& entry) { return entry.second.snapshot < snapshot_; });
 }
 
 void FindingsBook::Add(const std::vector<proxy::Finding>& findings) {
   const std::lock_guard lock(mutex_);
   for (const proxy::Finding& finding : findings) {
-    if (findings_.size() >= kMaxObjects) return;
-    std::vector<proxy::Finding>& held = findings_[{finding.kind, finding.key}];
+    if (said_.size() >= kMaxObjects) return;
+    Said& said = said_[{finding.kind, finding.key}];
+    said.snapshot = snapshot_;
     const auto same = [&](const proxy::Finding& other) {
       return other.field == finding.field && other.value == finding.value;
     };
-    if (std::none_of(held.begin(), held.end(), same)) held.push_back(finding);
+    if (std::none_of(said.findings.begin(), said.findings.end(), same)) {
+      said.findings.push_back(finding);
+    }
   }
 }
 
 std::vector<proxy::Finding> FindingsBook::All() const {
   const std::lock_guard lock(mutex_);
   std::vector<proxy::Finding> all;
-  for (const auto& [key, findings] : findings_) {
-    all.insert(all.end(), findings.begin(), findings.end());
+  for (const auto& [key, said] : said_) {
+    all.insert(all.end(), said.findings.begin(), said.findings.end());
   }
   return all;
 }

@@ -18,6 +18,10 @@ class FindingsBook {
 
   // Replaces what was said about an object when it came in.
   void Set(proxy::Kind kind, const std::string& key, const std::vector<proxy::Finding>& findings);
+  // A snapshot has begun; when it ends, what was said about objects that it did not name goes.
+  void BeginSnapshot();
+  void EndSnapshot();
+
   // Adds to it what came up when it was programmed.
   void Add(const std::vector<proxy::Finding>& findings);
 
@@ -27,7 +31,12 @@ class FindingsBook {
  private:
   using Key = std::pair<proxy::Kind, std::string>;
   mutable std::mutex mutex_;
-  std::map<Key, std::vector<proxy::Finding>> findings_;
+  struct Said {
+    std::vector<proxy::Finding> findings;
+    uint64_t snapshot = 0;  // Counted; when it was said.
+  };
+  std::map<Key, Said> said_;
+  uint64_t snapshot_ = 0;
   uint64_t refused_total_ = 0;
 };
 

@@ -23,6 +23,8 @@ absl::Status Intake::Submit(proxy::Batch::Mark mark, int size,
     if (!change.ok()) return change.status();
     converted.push_back(*std::move(change));
   }
+  if (mark == proxy::Batch::Mark::kSnapshotBegin) book_.BeginSnapshot();
+  if (mark == proxy::Batch::Mark::kSnapshotEnd) book_.EndSnapshot();
   std::vector<proxy::Finding> findings;
   for (ConvertedChange& change : converted) {
     book_.Set(change.kind, change.key, change.findings);

@@ -40,10 +40,8 @@ absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) 
   std::error_code error;
   for (fs::directory_iterator entry(path, error), end; !error && entry != end;
        entry.increment(error)) {
-    std::error_code ignored;  // A file that vanished meanwhile is no manifest.
-    if (IsManifestName(entry->path()) && entry->is_regular_file(ignored)) {
-      files.push_back(entry->path().string());
-    }
+    // A name that leads nowhere, or to no file, is an error when it is read.
+    if (IsManifestName(entry->path())) files.push_back(entry->path().string());
   }
   if (error) return PathError(path, error.message());
   std::sort(files.begin(), files.end());

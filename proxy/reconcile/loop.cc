@@ -68,6 +68,10 @@ void Loop::SetInterfaceAddresses(std::vector<IpAddress> addresses) {
 void Loop::Repair(std::string reason) {
   Post([this, reason = std::move(reason)] {
     reconciler_.Invalidate();
+    if (hold_) {  // Nothing serves that would have to be waited for.
+      const absl::StatusOr<bool> found = reconciler_.Adopt();
+      hold_ = !found.ok() || *found;
+    }
     const std::lock_guard lock(mutex_);
     ++status_.repairs;
   });

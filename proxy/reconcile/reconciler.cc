@@ -47,7 +47,7 @@ bool Reconciler::Pending() const {
 
 absl::StatusOr<bool> Reconciler::Adopt() {
   bool found = false;
-  Marker newest;
+  Marker newest = applied_.marker();
   for (const Family family : kFamilies) {
     const auto element = kernel_.ReadElement(MarkerSet(family), MarkerKey().bytes());
     if (!element.ok()) return element.status();

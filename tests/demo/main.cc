@@ -198,7 +198,11 @@ absl::StatusOr<int> Play() {
 }  // namespace
 }  // namespace svcmap::demo
 
-int main() {
+int main(int argc, char**) {
+  if (argc > 1) {
+    std::fprintf(stderr, "usage: svcmap-demo (it takes no arguments)\n");
+    return 2;
+  }
   const absl::StatusOr<int> different = svcmap::demo::Play();
   if (!different.ok()) {
     std::fprintf(stderr, "svcmap-demo: %s\n", std::string(different.status().message()).c_str());

@@ -36,7 +36,7 @@ TEST_F(ControlTest, SecondServerOnTheSameSocketIsRefusedAndTheFirstGoesOn) {
 
 TEST_F(ControlTest, TcpNeedsTheWordInsecure) {
   Serve();
-  const auto server = Server::Start({"tcp://127.0.0.1:0"}, false, limits_, *service_);
+  const auto server = Server::Start({"tcp://127.0.0.1:7777"}, false, limits_, *service_);
   EXPECT_THAT(std::string(server.status().message()), ::testing::HasSubstr("--insecure"));
 }
 

@@ -78,6 +78,30 @@ TEST_F(ManifestsSourceTest, FileIsFollowedWhenAnotherOneTakesItsPlace) {
   EXPECT_TRUE(BecomesHeld({"b"}));
 }
 
+TEST_F(ManifestsSourceTest, FolderIsFollowedWhenAnotherOneTakesItsPlace) {
+  Write("a.yaml", Service("a", "10.96.0.1"));
+  Start(manifests_);
+  EXPECT_TRUE(BecomesHeld({"a"}));
+  std::filesystem::create_directory(folder_ + "/next");
+  std::ofstream(folder_ + "/next/b.yaml") << Service("b", "10.96.0.2");
+  std::filesystem::rename(manifests_, folder_ + "/old");
+  std::filesystem::rename(folder_ + "/next", manifests_);
+  EXPECT_TRUE(BecomesHeld({"b"}));
+  Write("c.yaml", Service("c", "10.96.0.3"));
+  EXPECT_TRUE(BecomesHeld({"b", "c"}));
+  std::filesystem::remove_all(folder_ + "/old");
+}
+
+TEST_F(ManifestsSourceTest, LinkThatLeadsNowhereRemovesNothing) {
+  Write("a.yaml", Service("a", "10.96.0.1"));
+  Start(manifests_);
+  EXPECT_TRUE(BecomesHeld({"a"}));
+  std::filesystem::remove(manifests_ + "/a.yaml");
+  std::filesystem::create_symlink("/nonexistent", manifests_ + "/a.yaml");
+  Write("b.yaml", Service("b", "10.96.0.2"));
+  EXPECT_TRUE(BecomesHeld({"a", "b"}));
+}
+
 TEST_F(ManifestsSourceTest, WhileSomethingCannotBeReadNothingIsRemoved) {
   Write("a.yaml", Service("a", "10.96.0.1"));
   Write("b.yaml", Service("b", "10.96.0.2"));

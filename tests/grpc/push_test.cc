@@ -125,6 +125,25 @@ TEST_F(PushTest, ConflictIsReportedInTheAckThatShowsIt) {
               ::testing::HasSubstr("10.96.0.10:80/TCP already belongs to Service a/first"));
 }
 
+TEST_F(PushTest, FindingsOfObjectsThatASnapshotDoesNotNameAreForgotten) {
+  v1::Object bad = Web("a/bad");
+  bad.mutable_service()->mutable_spec()->set_cluster_ip("bogus");
+  Apply({bad});
+  EXPECT_EQ(GetStatus().findings_size(), 1);
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test"));
+  ASSERT_TRUE(stream.BeginSnapshot());
+  ASSERT_TRUE(stream.EndSnapshot(1));
+  stream.ReadAck();
+  EXPECT_EQ(GetStatus().findings_size(), 0);
+}
+
+TEST_F(PushTest, ControllerNameThatIsTooLongIsRefused) {
+  Stream stream(*stub_);
+  EXPECT_FALSE(stream.Open(std::string(254, 'a')));
+  EXPECT_EQ(stream.Finish().error_code(), grpc::INVALID_ARGUMENT);
+}
+
 TEST_F(PushTest, FirstMessageMustBeOpen) {
   Stream stream(*stub_);
   stream.Send(1, {});
