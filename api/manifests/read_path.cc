@@ -40,8 +40,12 @@ absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) 
   std::error_code error;
   for (fs::directory_iterator entry(path, error), end; !error && entry != end;
        entry.increment(error)) {
-    // A name that leads nowhere, or to no file, is an error when it is read.
-    if (IsManifestName(entry->path())) files.push_back(entry->path().string());
+    // Folders in it are left alone, as kubectl does; a name that leads nowhere, or to no file, is
+    // an error when it is read.
+    std::error_code ignored;
+    if (IsManifestName(entry->path()) && !entry->is_directory(ignored)) {
+      files.push_back(entry->path().string());
+    }
   }
   if (error) return PathError(path, error.message());
   std::sort(files.begin(), files.end());
