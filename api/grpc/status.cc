@@ -5,11 +5,6 @@
 namespace svcmap::api {
 namespace {
 
-void SetDuration(google::protobuf::Duration& to, std::chrono::nanoseconds from) {
-  to.set_seconds(from.count() / 1'000'000'000);
-  to.set_nanos(static_cast<int32_t>(from.count() % 1'000'000'000));
-}
-
 v1::Outcome ToProto(proxy::BatchResult::Outcome outcome) {
   switch (outcome) {
     case proxy::BatchResult::Outcome::kCommitted:
@@ -25,6 +20,11 @@ v1::Outcome ToProto(proxy::BatchResult::Outcome outcome) {
 }
 
 }  // namespace
+
+void SetDuration(google::protobuf::Duration& to, std::chrono::nanoseconds from) {
+  to.set_seconds(from.count() / 1'000'000'000);
+  to.set_nanos(static_cast<int32_t>(from.count() % 1'000'000'000));
+}
 
 grpc::Status ToGrpc(const absl::Status& status) {
   // Both enumerations are the canonical codes.

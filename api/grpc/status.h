@@ -3,6 +3,8 @@
 
 #include <grpcpp/support/status.h>
 
+#include <chrono>
+
 #include "absl/status/status.h"
 #include "proxy/reconcile/loop.h"
 #include "svcmap/v1/control.pb.h"
@@ -10,6 +12,8 @@
 namespace svcmap::api {
 
 grpc::Status ToGrpc(const absl::Status& status);
+
+void SetDuration(google::protobuf::Duration& to, std::chrono::nanoseconds from);
 
 v1::Ack ToAck(uint64_t number, const proxy::BatchResult& result);
 

@@ -1,6 +1,7 @@
 #include "api/grpc/status_report.h"
 
 #include "api/convert/convert.h"
+#include "api/grpc/status.h"
 #include "proxy/ruleset/table.h"
 
 namespace svcmap::api {
@@ -61,9 +62,7 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
   if (status.commits == 0) return;
   v1::CommitStatus* commit = response.mutable_last_commit();
   SetTimestamp(*commit->mutable_time(), status.last_commit_time);
-  commit->mutable_duration()->set_seconds(status.last_commit_duration.count() / 1'000'000'000);
-  commit->mutable_duration()->set_nanos(
-      static_cast<int32_t>(status.last_commit_duration.count() % 1'000'000'000));
+  SetDuration(*commit->mutable_duration(), status.last_commit_duration);
   commit->set_elements(status.last_commit_elements);
 }
 

@@ -7,9 +7,6 @@ namespace svcmap::api {
 void FindingsBook::Set(proxy::Kind kind, const std::string& key,
                        const std::vector<proxy::Finding>& findings) {
   const std::lock_guard lock(mutex_);
-  for (const proxy::Finding& finding : findings) {
-    if (finding.severity == proxy::Finding::Severity::kRefused) ++refused_total_;
-  }
   if (findings.empty()) {
     said_.erase({kind, key});
   } else if (said_.size() < kMaxObjects) {
@@ -49,11 +46,6 @@ std::vector<proxy::Finding> FindingsBook::All() const {
     all.insert(all.end(), said.findings.begin(), said.findings.end());
   }
   return all;
-}
-
-uint64_t FindingsBook::refused_total() const {
-  const std::lock_guard lock(mutex_);
-  return refused_total_;
 }
 
 }  // namespace svcmap::api

@@ -26,7 +26,6 @@ class FindingsBook {
   void Add(const std::vector<proxy::Finding>& findings);
 
   std::vector<proxy::Finding> All() const;
-  uint64_t refused_total() const;  // Refusals since the start.
 
  private:
   using Key = std::pair<proxy::Kind, std::string>;
@@ -37,7 +36,6 @@ class FindingsBook {
   };
   std::map<Key, Said> said_;
   uint64_t snapshot_ = 0;
-  uint64_t refused_total_ = 0;
 };
 
 }  // namespace svcmap::api
