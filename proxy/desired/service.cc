@@ -89,26 +89,26 @@ class Builder {
   }
 
   void AddEndpoints(PortRows& rows, const ServicePort& port) {
-    ResolvedEndpoints resolved = ResolveEndpoints(entry_, rows.family, port);
-    if (resolved.usable.size() > kMaxEndpoints) {
-      Warn(port, std::to_string(resolved.usable.size()) + " endpoints",
+    ResolvedEndpoints resolved = ResolveEndpoints(entry_, rows.family, port, context_.node);
+    if (resolved.cluster.size() > kMaxEndpoints) {
+      Warn(port, std::to_string(resolved.cluster.size()) + " endpoints",
            "are more than " + std::to_string(kMaxEndpoints) + "; the first ones are used");
-      resolved.usable.resize(kMaxEndpoints);
+      resolved.cluster.resize(kMaxEndpoints);
     }
     const PortRows* before = FindPort(before_, rows.family, port);
     const uint32_t old_group = before != nullptr ? before->group : 0;
-    if (!resolved.usable.empty()) {
+    if (!resolved.cluster.empty()) {
       rows.group = old_group != 0 ? old_group : NewGroup();
     }
     if (rows.group == 0) {
-      if (!resolved.usable.empty()) {
+      if (!resolved.cluster.empty()) {
         Warn(port, std::to_string(port.port), "found no free endpoint group; it is rejected");
       }
       return;
     }
     rows.slots = AssignSlots(old_group != 0 ? before->slots : std::vector<EndpointAddress>(),
-                             resolved.usable);
-    rows.local = std::move(resolved.local);
+                             resolved.cluster);
+    rows.local = std::move(resolved.reachable_here);
   }
 
   uint32_t NewGroup() {

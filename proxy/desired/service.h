@@ -21,6 +21,7 @@ struct DesiredService {
 struct DesiredContext {
   const Claims& claims;
   const std::vector<IpAddress>& node_port_addresses;  // Where nodePorts are accepted.
+  const NodePlace& node;
 };
 
 // `entry` may be null (the Service is gone) and so may `before` (what is applied of it). Slots and

@@ -82,7 +82,7 @@ void Reconciler::FollowNode() {
 }
 
 void Reconciler::AddDirty(Draft& draft, size_t element_limit) {
-  const DesiredContext context{store_.claims(), node_port_addresses_};
+  const DesiredContext context{store_.claims(), node_port_addresses_, place_};
   // What one Service gives up must not be taken by another one before.
   if (store_.addresses_moved()) element_limit = SIZE_MAX;
   while (store_.FirstDirty() != nullptr && draft.plan.element_bound() < element_limit) {
@@ -263,7 +263,7 @@ nft::Transaction Reconciler::DesiredRows() {
   static const SharedCounts kNone;
   Plan plan(kNone);
   plan.AddRanges({}, ServiceCidrs());
-  const DesiredContext context{store_.claims(), node_port_addresses_};
+  const DesiredContext context{store_.claims(), node_port_addresses_, place_};
   GroupAllocator groups = groups_;  // The numbers are taken when the rows are written.
   store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
     DesiredService desired = MakeDesiredService(&entry, context, applied_.Find(key), groups);

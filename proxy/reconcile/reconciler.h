@@ -101,6 +101,7 @@ class Reconciler {
   std::array<std::vector<uint32_t>, 2> sizes_;  // Of the sized sets, as created.
   bool recreate_ = true;
   std::vector<IpAddress> node_port_addresses_;  // Accepted now.
+  NodePlace place_;
   bool node_changed_ = true;
   uint64_t node_version_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "proxy/resolve/endpoints.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace svcmap::proxy {
 namespace {
@@ -9,28 +10,37 @@ struct Candidate {
   EndpointAddress address;
   EndpointConditions conditions;
   bool local;
+  const EndpointHints* hints;  // Null: none.
+
+  bool ready() const { return conditions.ready; }
+  bool serving_terminating() const { return conditions.serving && conditions.terminating; }
 };
 
 // Duplicates lie together, the one that counts first: not terminating, then ready, then serving.
-// The last three make the choice independent of the order of arrival.
+// What follows makes the choice independent of the order of arrival.
 bool Before(const Candidate& a, const Candidate& b) {
   if (a.address != b.address) return a.address < b.address;
   const auto rank = [](const Candidate& c) {
-    return (c.conditions.terminating ? 8 : 0) + (c.conditions.ready ? 0 : 4) +
-           (c.conditions.serving ? 0 : 2) + (c.local ? 0 : 1);
+    return (c.conditions.terminating ? 16 : 0) + (c.conditions.ready ? 0 : 8) +
+           (c.conditions.serving ? 0 : 4) + (c.local ? 0 : 2) + (c.hints != nullptr ? 0 : 1);
   };
-  return rank(a) < rank(b);
+  if (rank(a) != rank(b)) return rank(a) < rank(b);
+  return a.hints != nullptr && b.hints != nullptr &&
+         std::tie(a.hints->zones, a.hints->nodes) < std::tie(b.hints->zones, b.hints->nodes);
 }
 
-std::vector<Candidate> Merge(const ServiceEntry& entry, Family family, const ServicePort& port) {
+std::vector<Candidate> Merge(const ServiceEntry& entry, Family family, const std::string& port_name,
+                             Protocol protocol) {
   std::vector<Candidate> candidates;
   for (const auto& slice : entry.slices) {
     if (slice->family != family) continue;
-    for (const EndpointPort& slice_port : slice->ports) {
-      if (slice_port.name != port.name || slice_port.protocol != port.protocol) continue;
+    for (const EndpointPort& port : slice->ports) {
+      if (port.name != port_name || port.protocol != protocol) continue;
       for (const Endpoint& endpoint : slice->endpoints) {
-        candidates.push_back(
-            {{endpoint.address, slice_port.port}, endpoint.conditions, endpoint.local});
+        candidates.push_back({{endpoint.address, port.port},
+                              endpoint.conditions,
+                              endpoint.local,
+                              endpoint.hints == 0 ? nullptr : &slice->hints[endpoint.hints - 1]});
       }
     }
   }
@@ -42,22 +52,72 @@ std::vector<Candidate> Merge(const ServiceEntry& entry, Family family, const Ser
   return candidates;
 }
 
+bool Names(const std::vector<std::string>& hints, const std::string& name) {
+  return !name.empty() && std::find(hints.begin(), hints.end(), name) != hints.end();
+}
+
+bool HintedHere(TopologyMode mode, const Candidate& candidate, const NodePlace& node) {
+  if (mode == TopologyMode::kNone) return true;
+  if (candidate.hints == nullptr) return false;
+  return mode == TopologyMode::kSameNode ? Names(candidate.hints->nodes, node.name)
+                                         : Names(candidate.hints->zones, node.zone);
+}
+
+// S-32: every ready endpoint carries hints of a kind, and one of them means us.
+TopologyMode ModeOf(const std::vector<Candidate>& candidates, const NodePlace& node) {
+  bool all_nodes = true, all_zones = true, our_node = false, our_zone = false;
+  for (const Candidate& c : candidates) {
+    if (!c.ready()) continue;
+    all_nodes &= c.hints != nullptr && !c.hints->nodes.empty();
+    all_zones &= c.hints != nullptr && !c.hints->zones.empty();
+    our_node |= HintedHere(TopologyMode::kSameNode, c, node);
+    our_zone |= HintedHere(TopologyMode::kSameZone, c, node);
+  }
+  if (all_nodes && our_node) return TopologyMode::kSameNode;
+  if (all_zones && our_zone) return TopologyMode::kSameZone;
+  return TopologyMode::kNone;
+}
+
 }  // namespace
 
 ResolvedEndpoints ResolveEndpoints(const ServiceEntry& entry, Family family,
-                                   const ServicePort& port) {
-  const std::vector<Candidate> candidates = Merge(entry, family, port);
-  const bool any_ready = std::any_of(candidates.begin(), candidates.end(),
-                                     [](const Candidate& c) { return c.conditions.ready; });
-  ResolvedEndpoints resolved;
+                                   const ServicePort& port, const NodePlace& node) {
+  const std::vector<Candidate> candidates = Merge(entry, family, port.name, port.protocol);
+  const Service& service = *entry.service;
+  const bool external = ExternallyAccessible(service, family, port);
+  const bool internal_local = service.internal_policy == TrafficPolicy::kLocal;
+  const bool external_local = service.external_policy == TrafficPolicy::kLocal;
+  const bool use_cluster = !internal_local || external;                   // S-30
+  const bool use_local = internal_local || (external_local && external);  // S-31
+
+  bool any_ready = false, any_local_ready = false;
   for (const Candidate& c : candidates) {
-    const bool usable =
-        any_ready ? c.conditions.ready : c.conditions.serving && c.conditions.terminating;
-    if (!usable) continue;
-    resolved.usable.push_back(c.address);
-    if (c.local) resolved.local.push_back(c.address);
+    any_ready |= c.ready();
+    any_local_ready |= c.ready() && c.local;
+  }
+  ResolvedEndpoints resolved;
+  resolved.topology = ModeOf(candidates, node);
+  for (const Candidate& c : candidates) {
+    resolved.any |= c.ready() || c.serving_terminating();
+    const bool in_cluster =
+        use_cluster &&
+        (any_ready ? c.ready() && HintedHere(resolved.topology, c, node) : c.serving_terminating());
+    const bool in_local =
+        use_local && c.local && (any_local_ready ? c.ready() : c.serving_terminating());
+    if (in_cluster) resolved.cluster.push_back(c.address);
+    if (in_local) resolved.local.push_back(c.address);
+    if (c.local && (in_cluster || in_local)) resolved.reachable_here.push_back(c.address);
   }
   return resolved;
+}
+
+std::vector<EndpointAddress> ServingEndpoints(const ServiceEntry& entry, Family family,
+                                              const std::string& port_name, Protocol protocol) {
+  std::vector<EndpointAddress> serving;
+  for (const Candidate& c : Merge(entry, family, port_name, protocol)) {
+    if (c.conditions.serving) serving.push_back(c.address);
+  }
+  return serving;
 }
 
 }  // namespace svcmap::proxy

@@ -1,7 +1,9 @@
-// Which endpoints a Service port may be sent to. Pure: Service and slices in, endpoints out.
+// Which endpoints a Service port may be sent to (semantics.md, section 2). Pure: Service, slices
+// and node in, endpoints out.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "proxy/state/store.h"
@@ -19,18 +21,35 @@ struct EndpointAddress {
   }
 };
 
-struct ResolvedEndpoints {
-  // Where new connections go: the READY endpoints, or those serving while terminating when none is
-  // ready (S-33). Ascending, each once.
-  std::vector<EndpointAddress> usable;
-  // Those of them on this node: they may connect to themselves (S-97).
-  std::vector<EndpointAddress> local;
+// Where this node is (S-29).
+struct NodePlace {
+  std::string name;
+  std::string zone;  // Empty: unknown, matches no hint.
+
+  friend bool operator==(const NodePlace&, const NodePlace&) = default;
 };
 
-// The cluster set of one port in one family. Slices are matched by port name and protocol (S-21);
-// an address that several of them list counts once, and a non-terminating entry beats a terminating
-// one (S-26).
+// Which endpoints' hints are followed (S-32).
+enum class TopologyMode : uint8_t { kNone, kSameNode, kSameZone };
+
+// All lists ascending, each endpoint once.
+struct ResolvedEndpoints {
+  std::vector<EndpointAddress> cluster;  // The cluster set (S-33); empty where not computed (S-30).
+  std::vector<EndpointAddress> local;    // The local set (S-34); empty where not computed (S-31).
+  bool any = false;                      // HAS: somebody somewhere could answer (S-35).
+  std::vector<EndpointAddress> reachable_here;  // Those of both sets on this node (S-36, S-97).
+  TopologyMode topology = TopologyMode::kNone;
+};
+
+// For one port in one family. Slices are matched by port name and protocol (S-21); an address that
+// several of them list counts once, and a non-terminating entry beats a terminating one (S-26).
+// `entry.service` must be set.
 ResolvedEndpoints ResolveEndpoints(const ServiceEntry& entry, Family family,
-                                   const ServicePort& port);
+                                   const ServicePort& port, const NodePlace& node);
+
+// Those that serve, whatever else holds of them: whom existing flows may stay with (S-238). Without
+// a Service, too. Ascending, each once.
+std::vector<EndpointAddress> ServingEndpoints(const ServiceEntry& entry, Family family,
+                                              const std::string& port_name, Protocol protocol);
 
 }  // namespace svcmap::proxy

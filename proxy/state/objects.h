@@ -53,6 +53,9 @@ struct ServicePort {
   friend bool operator==(const ServicePort&, const ServicePort&) = default;
 };
 
+// Which endpoints traffic may be sent to.
+enum class TrafficPolicy : uint8_t { kCluster, kLocal };
+
 struct Service {
   std::string key;                 // "namespace/name"
   int64_t created_unix_nanos = 0;  // metadata.creationTimestamp; 0: unknown, counts as oldest.
@@ -63,8 +66,18 @@ struct Service {
   std::vector<IpAddress> external_ips;       // Both families, no duplicates.
   std::vector<IpAddress> load_balancer_ips;  // ipMode VIP only (S-7), no duplicates.
   std::vector<ServicePort> ports;
-  std::string message;  // The object as it was sent, serialized; for List.
+  TrafficPolicy internal_policy = TrafficPolicy::kCluster;  // Of its clusterIPs (S-10).
+  TrafficPolicy external_policy = TrafficPolicy::kCluster;  // Local only where that counts (S-10).
+  // Sources that may use the load balancer IPs, both families. No block of a family: everybody in
+  // that family. Without blocks of length 0, which also mean everybody (S-11, S-12).
+  std::vector<IpPrefix> source_ranges;
+  uint32_t affinity_seconds = 0;        // Session affinity by client address (S-14); 0: none.
+  uint16_t health_check_node_port = 0;  // Only where it counts (S-13); 0: none.
+  std::string message;                  // The object as it was sent, serialized; for List.
 };
+
+// At least one of its addresses in `family` can be reached from outside with this port (S-9).
+bool ExternallyAccessible(const Service& service, Family family, const ServicePort& port);
 
 // S-24: absent conditions are already replaced by their defaults.
 struct EndpointConditions {
@@ -75,10 +88,19 @@ struct EndpointConditions {
   friend bool operator==(const EndpointConditions&, const EndpointConditions&) = default;
 };
 
+// Whom endpoints should serve (S-25).
+struct EndpointHints {
+  std::vector<std::string> zones;  // Empty: no zone hint.
+  std::vector<std::string> nodes;  // Empty: no node hint.
+
+  friend bool operator==(const EndpointHints&, const EndpointHints&) = default;
+};
+
 struct Endpoint {
   IpAddress address;  // The first of addresses[] (S-22).
   EndpointConditions conditions;
   bool local = false;  // nodeName is this node (S-23).
+  uint16_t hints = 0;  // Position in EndpointSlice::hints + 1; 0: none.
 };
 
 struct EndpointPort {
@@ -91,15 +113,18 @@ struct EndpointSlice {
   std::string key;          // "namespace/name"
   std::string service_key;  // "namespace/name" of its Service (S-18); empty: belongs to none.
   Family family = Family::kIpv4;
-  std::vector<EndpointPort> ports;  // Only those with name and number (S-20).
-  std::vector<Endpoint> endpoints;  // All of `family`.
-  std::string message;              // The object as it was sent, serialized; for List.
+  std::vector<EndpointPort> ports;   // Only those with name and number (S-20).
+  std::vector<Endpoint> endpoints;   // All of `family`.
+  std::vector<EndpointHints> hints;  // Of the endpoints, each once.
+  std::string message;               // The object as it was sent, serialized; for List.
 };
 
 struct Node {
   std::string name;
   // InternalIPs in order, then ExternalIPs in order (S-109).
   std::vector<IpAddress> addresses;
+  std::string zone;                     // Label topology.kubernetes.io/zone (S-29); empty: unknown.
+  std::optional<IpPrefix> pod_cidr[2];  // By Index(Family): the first one of each (S-65).
   std::string message;
 };
 

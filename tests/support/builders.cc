@@ -88,6 +88,39 @@ AService& AService::LoadBalancerIpWithMode(const std::string& ip, const std::str
   return *this;
 }
 
+AService& AService::Type(const std::string& type) {
+  service_.mutable_spec()->set_type(type);
+  return *this;
+}
+
+AService& AService::InternalPolicy(const std::string& policy) {
+  service_.mutable_spec()->set_internal_traffic_policy(policy);
+  return *this;
+}
+
+AService& AService::ExternalPolicy(const std::string& policy) {
+  service_.mutable_spec()->set_external_traffic_policy(policy);
+  return *this;
+}
+
+AService& AService::SourceRange(const std::string& cidr) {
+  service_.mutable_spec()->add_load_balancer_source_ranges(cidr);
+  return *this;
+}
+
+AService& AService::ClientIpAffinity() {
+  service_.mutable_spec()->set_session_affinity("ClientIP");
+  return *this;
+}
+
+AService& AService::ClientIpAffinity(int timeout_seconds) {
+  service_.mutable_spec()
+      ->mutable_session_affinity_config()
+      ->mutable_client_ip()
+      ->set_timeout_seconds(timeout_seconds);
+  return ClientIpAffinity();
+}
+
 AService& AService::CreatedAt(int64_t unix_seconds) {
   service_.mutable_metadata()->mutable_creation_timestamp()->set_seconds(unix_seconds);
   return *this;
@@ -129,15 +162,26 @@ ASlice& ASlice::Port(const std::string& name, int port, Protocol protocol) {
 }
 
 ASlice& ASlice::NotReady() {
-  last().set_ready(false);
-  last().set_serving(false);
+  last().mutable_conditions()->set_ready(false);
+  last().mutable_conditions()->set_serving(false);
   return *this;
 }
 
 ASlice& ASlice::Terminating(bool serving) {
-  last().set_ready(false);
-  last().set_serving(serving);
-  last().set_terminating(true);
+  v1::EndpointConditions& conditions = *last().mutable_conditions();
+  conditions.set_ready(false);
+  conditions.set_serving(serving);
+  conditions.set_terminating(true);
+  return *this;
+}
+
+ASlice& ASlice::ZoneHint(const std::string& zone) {
+  last().mutable_hints()->add_for_zones()->set_name(zone);
+  return *this;
+}
+
+ASlice& ASlice::NodeHint(const std::string& node) {
+  last().mutable_hints()->add_for_nodes()->set_name(node);
   return *this;
 }
 
@@ -153,6 +197,16 @@ ANode& ANode::InternalIp(const std::string& ip) {
   v1::NodeAddress& address = *node_.mutable_status()->add_addresses();
   address.set_type("InternalIP");
   address.set_address(ip);
+  return *this;
+}
+
+ANode& ANode::Zone(const std::string& zone) {
+  (*node_.mutable_metadata()->mutable_labels())["topology.kubernetes.io/zone"] = zone;
+  return *this;
+}
+
+ANode& ANode::PodCidr(const std::string& cidr) {
+  node_.mutable_spec()->add_pod_cidrs(cidr);
   return *this;
 }
 

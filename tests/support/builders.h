@@ -33,6 +33,12 @@ class AService {
   AService& ExternalIp(const std::string& ip);
   AService& LoadBalancerIp(const std::string& ip);
   AService& LoadBalancerIpWithMode(const std::string& ip, const std::string& mode);
+  AService& Type(const std::string& type);
+  AService& InternalPolicy(const std::string& policy);  // "Local"
+  AService& ExternalPolicy(const std::string& policy);
+  AService& SourceRange(const std::string& cidr);  // One more.
+  AService& ClientIpAffinity();                    // With the default timeout.
+  AService& ClientIpAffinity(int timeout_seconds);
   AService& CreatedAt(int64_t unix_seconds);
 
   const v1::Service& proto() const { return service_; }
@@ -54,15 +60,15 @@ class ASlice {
 
   // Conditions of the endpoint added last.
   ASlice& NotReady();
-  ASlice& Terminating(bool serving = true);  // Not ready, either.
+  ASlice& Terminating(bool serving = true);   // Not ready, either.
+  ASlice& ZoneHint(const std::string& zone);  // One more.
+  ASlice& NodeHint(const std::string& node);  // One more.
 
   const v1::EndpointSlice& proto() const { return slice_; }
   operator v1::Object() const;  // NOLINT(google-explicit-constructor)
 
  private:
-  v1::EndpointConditions& last() {
-    return *slice_.mutable_endpoints(slice_.endpoints_size() - 1)->mutable_conditions();
-  }
+  v1::Endpoint& last() { return *slice_.mutable_endpoints(slice_.endpoints_size() - 1); }
   v1::EndpointSlice slice_;
 };
 
@@ -70,7 +76,9 @@ class ANode {
  public:
   explicit ANode(const std::string& name);
   ANode& InternalIp(const std::string& ip);
-  operator v1::Object() const;  // NOLINT(google-explicit-constructor)
+  ANode& Zone(const std::string& zone);
+  ANode& PodCidr(const std::string& cidr);  // One more.
+  operator v1::Object() const;              // NOLINT(google-explicit-constructor)
 
  private:
   v1::Node node_;
