@@ -109,7 +109,8 @@ int Run(const DaemonOptions& options) {
       nft::WatchedKernel::Open(tables, on_foreign_change);
   if (!kernel.ok()) return Fail(kernel.status());
 
-  proxy::Reconciler reconciler(**kernel, {options.node_name, options.node_port_addresses});
+  proxy::Reconciler reconciler(**kernel,
+                               {options.node_name, options.node_port_addresses, options.ruleset});
   const absl::StatusOr<bool> found = reconciler.Adopt();
   if (!found.ok()) return Fail(found.status());
   if (*found) {
