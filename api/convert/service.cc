@@ -124,7 +124,12 @@ void ConvertClusterIps(const v1::ServiceSpec& spec, proxy::Service& service, Rep
 
 // S-6: what is no address is skipped, blanks without a word. Addresses that Kubernetes refuses here
 // would capture the node's own traffic.
-void ConvertExternalIps(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
+void ConvertExternalIps(const v1::ServiceSpec& spec, const ConvertContext& context,
+                        proxy::Service& service, Report& report) {
+  if (!context.external_ips && spec.external_ips_size() > 0) {
+    report.Warn("spec.externalIPs", "", "is not programmed: svcmapd runs with --no-external-ips");
+    return;
+  }
   absl::flat_hash_set<IpAddress> seen;
   for (int i = 0; i < spec.external_ips_size(); ++i) {
     const std::string_view text = Trim(spec.external_ips(i));
@@ -177,7 +182,8 @@ void ConvertLoadBalancerIps(const v1::ServiceStatus& status, proxy::Service& ser
 
 }  // namespace
 
-Converted<proxy::Service> ConvertService(const v1::Service& message, const ConvertContext&) {
+Converted<proxy::Service> ConvertService(const v1::Service& message,
+                                         const ConvertContext& context) {
   Report report = ReportFor(proxy::Kind::kService, message.metadata());
   auto service = std::make_shared<proxy::Service>();
   service->key = report.key();
@@ -187,7 +193,7 @@ Converted<proxy::Service> ConvertService(const v1::Service& message, const Conve
     ConvertPolicies(message.spec(), *service, report);
     ConvertClusterIps(message.spec(), *service, report);
     ConvertServicePorts(message.spec(), *service, report);
-    ConvertExternalIps(message.spec(), *service, report);
+    ConvertExternalIps(message.spec(), context, *service, report);
     ConvertLoadBalancerIps(message.status(), *service, report);
     ConvertSourceRanges(message.spec(), *service, report);
   }

@@ -1,4 +1,4 @@
-// Where endpoints and nodes are: hints, the zone and the pod CIDRs of a node, and its name.
+// Where endpoints and nodes are: hints, and the zone and pod CIDRs of a node.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "api/daemon/options.h"
 #include "tests/unit/api/convert_objects.h"
 
 namespace svcmap::api {
@@ -104,14 +103,6 @@ TEST(ConvertNodeTest, S29_TheZoneIsALabel) {
             "");
   EXPECT_EQ(Node("metadata: {name: n1, labels: {topology.kubernetes.io/region: za}}").value->zone,
             "");
-}
-
-TEST(ConvertNodeTest, S29_TheNameOfThisNodeIsTrimmedAndLowerCase) {
-  std::string program = "svcmapd", option = "--node-name", name = " Node-1.Example\t";
-  char* arguments[] = {program.data(), option.data(), name.data()};
-  const ParsedOptions parsed = ParseDaemonOptions(3, arguments);
-  EXPECT_FALSE(parsed.exit.has_value());
-  EXPECT_EQ(parsed.options.node_name, "node-1.example");
 }
 
 TEST(ConvertNodeTest, S65_TheFirstPodCidrOfEachFamilyCounts) {

@@ -99,6 +99,25 @@ TEST(ConvertServiceTest, S3_EachFamilyHasTheClusterIpOfItsPlace) {
   }
 }
 
+TEST(ConvertServiceTest, S6_ExternalIpsAreLeftAloneWhereTheDaemonIsToldSo) {
+  const v1::Service message = Read(R"(
+apiVersion: v1
+kind: Service
+metadata: {namespace: shop, name: web}
+spec: {clusterIP: 10.96.0.1, ports: [{port: 80}], externalIPs: [192.0.2.7],
+       externalTrafficPolicy: Local}
+)")
+                                  .service();
+  const auto [service, findings] =
+      ConvertService(message, {.node_name = "n1", .external_ips = false});
+  ASSERT_NE(service, nullptr);
+  EXPECT_THAT(service->external_ips, IsEmpty());
+  EXPECT_FALSE(ExternallyAccessible(*service, Family::kIpv4, service->ports[0]));
+  EXPECT_THAT(Texts(findings),
+              ElementsAre("Service shop/web: spec.externalIPs is not programmed: svcmapd runs with "
+                          "--no-external-ips"));
+}
+
 // S-7: neither the type nor spec.loadBalancerIP is asked. S-8: nor for nodePorts.
 TEST(ConvertServiceTest, S7_S8_VipsAndNodePortsCountWhateverTheType) {
   const auto [service, findings] =
