@@ -131,7 +131,7 @@ int Run(const DaemonOptions& options) {
     repairing = &loop;
   }
 
-  Intake intake(loop, {options.node_name});
+  Intake intake(loop, {options.node_name, options.external_ips});
   ControlService service(loop, intake, tables,
                          {SVCMAP_VERSION, options.node_name, options.manifests, {}});
   absl::Status status;

@@ -145,6 +145,8 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   app.add_option("--nodeport-addresses", node_port_addresses,
                  "Where nodePorts are accepted: \"primary\" or address blocks separated by commas")
       ->capture_default_str();
+  app.add_flag("!--no-external-ips", options.external_ips,
+               "Leave spec.externalIPs alone, as kube-proxy without AllowServiceExternalIPs");
   app.add_flag("--cleanup", options.cleanup, "Remove our nftables tables, nothing else, and exit");
   app.add_flag("-v", options.verbosity, "More log lines; -vv for all");
   try {

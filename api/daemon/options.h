@@ -20,6 +20,7 @@ struct DaemonOptions {
   std::string node_name;            // Lower case.
   proxy::RulesetOptions ruleset;
   proxy::NodePortAddresses node_port_addresses;
+  bool external_ips = true;  // spec.externalIPs of Services is programmed (S-6).
   bool cleanup = false;
   int verbosity = 0;
 };
