@@ -175,13 +175,15 @@ class Builder {
     std::set_union(resolved.cluster.begin(), resolved.cluster.end(), resolved.local.begin(),
                    resolved.local.end(), std::back_inserter(endpoints));
     Affinity affinity;
-    if (before != nullptr && before->affinity) {
+    if (endpoints.size() > kMaxStickyEndpoint) {
+      // It gets no number.
+    } else if (before != nullptr && before->affinity) {
       affinity = *before->affinity;
     } else if (!context_.memory.Take(rows.family, ServiceComment(service_.key, rows.name),
                                      context_.numbers, affinity)) {
       affinity.port_number = context_.numbers.Of(NumberPool::kStickyPorts, rows.family).Allocate();
     }
-    if (affinity.port_number == 0 || endpoints.size() > kMaxStickyEndpoint) {
+    if (affinity.port_number == 0) {
       Warn(port, std::to_string(port.port),
            "has no session affinity: at most " + std::to_string(kMaxStickyPort) +
                " Service ports of a family with at most " + std::to_string(kMaxStickyEndpoint) +

@@ -104,7 +104,7 @@ class RandomChanges {
     }
     if (Chance(30)) service.InternalLocal();
     if (Chance(40)) service.ExternalLocal();
-    if (Chance(30)) service.Affinity(Chance(70) ? 10800 : 10 * (1 + Below(3)));
+    if (Chance(40)) service.Affinity(Chance(50) ? 10800 : 10 * (1 + Below(3)));
     if (Chance(30)) AddSourceRanges(service);
     for (unsigned i = 0; i < 4; ++i) {
       const Protocol protocol = SomeProtocol();

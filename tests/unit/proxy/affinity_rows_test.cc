@@ -195,6 +195,19 @@ TEST_F(AffinityRowsTest, WithoutAFreeStickyGroupThePortIsRejectedAndNamed) {
   EXPECT_THAT(Findings(), ElementsAre(HasSubstr("found no free endpoint group")));
 }
 
+TEST_F(AffinityRowsTest, WithMoreEndpointsThanNumbersThereIsNoAffinityAndNoNumberTaken) {
+  ASlice slice = WebSlice();
+  for (uint32_t i = 0; i < kMaxStickyEndpoint; ++i) {
+    slice.Ready("10.1." + std::to_string(i >> 8) + "." + std::to_string(i & 255));
+  }
+  slice.Endpoint("10.0.0.1", kServingTerminating, true);  // In the local set alone.
+  Apply({Sticky().NodePort(30080).ExternalLocal(), slice});
+  Make();
+  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("has no session affinity")));
+  EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("group 1", "group 2"));
+  EXPECT_EQ(numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4).Allocate(), 1u);
+}
+
 // What is in neither list is lost for ever.
 TEST_F(AffinityRowsTest, EveryNumberTakenIsNamed) {
   numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4) = NumberAllocator(1);

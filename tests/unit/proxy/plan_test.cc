@@ -176,6 +176,41 @@ TEST(PlanTest, CountsAreWhatTheSetsGainAndLose) {
   EXPECT_EQ(Make({{"ns/web", nullptr, &before}}).counts()[0][kEndpoints], 2);
 }
 
+// Slots of session affinity are rows of their Service, choices instead of endpoints.
+TEST(PlanTest, S126TurningAffinityOnMovesTheEndpoints) {
+  const ServiceRows before = Rows(1, {"10.0.0.1"});
+  ServiceRows after = before;
+  after.ports[0].affinity = Affinity{.port_number = 7, .endpoints = {{{Ip("10.0.0.1"), 8080}, 3}}};
+  const Lines on =
+      Operations(Make({{"ns/web", &before, &after}}, SharedOf({&before})).transaction());
+  EXPECT_THAT(on,
+              UnorderedElementsAre("- endpoints 0x1 . 0", "- service-ips 10.96.0.1 . tcp . 80",
+                                   "+ service-ips 10.96.0.1 . tcp . 80 : 193.0.0.1 \"ns/web:\"",
+                                   "+ affinity-slots 0x1 . 0 : 0.7.0.3",
+                                   "+ affinity-endpoints 0.7.0.3 : 10.0.0.1 . 8080 \"ns/web:\""));
+  const Lines off =
+      Operations(Make({{"ns/web", &after, &before}}, SharedOf({&after})).transaction());
+  EXPECT_THAT(off,
+              UnorderedElementsAre("+ endpoints 0x1 . 0 : 10.0.0.1 . 8080",
+                                   "- service-ips 10.96.0.1 . tcp . 80",
+                                   "+ service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1 \"ns/web:\"",
+                                   "- affinity-slots 0x1 . 0", "- affinity-endpoints 0.7.0.3"));
+}
+
+TEST(PlanTest, S116AChangedSourceRangeIsDeletedAndAdded) {
+  ServiceRows before = Rows(1, {"10.0.0.1"});
+  before.ports[0].addresses.push_back(
+      {Ip("203.0.113.1"), 80, DispatchKind::kExternal, /*firewalled=*/true});
+  before.sources = {{Ip("10.0.0.0"), Ip("10.0.0.255")}, {Ip("11.0.0.0"), Ip("11.0.0.255")}};
+  ServiceRows after = before;
+  after.sources[0].last = Ip("10.0.1.255");  // The first key stays.
+  const std::string range = "firewall-sources 203.0.113.1 . tcp . 80 . 10.0.0.0/";
+  const Plan plan = Make({{"ns/web", &before, &after}}, SharedOf({&before}));
+  EXPECT_THAT(Operations(plan.transaction()),
+              ElementsAre("- " + range + "24", "+ " + range + "23 \"ns/web:\""));
+  EXPECT_NE(plan.digest_change(), 0u);
+}
+
 std::vector<Row> Ranges(const std::vector<std::string>& cidrs) {
   std::vector<IpPrefix> prefixes;
   for (const std::string& cidr : cidrs) prefixes.push_back(Cidr(cidr));
