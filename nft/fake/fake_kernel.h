@@ -1,5 +1,5 @@
 // The kernel in memory, for tests: as strict as nf_tables of Linux 6.18, which
-// tests/contract/kernel_contract_test.cc holds it to. It keeps sets and elements; of chains and
+// tests/contract/*_contract_test.cc hold it to. It keeps sets and elements; of chains and
 // rules it only knows that they were created.
 //
 // Beyond the contract of nft::Kernel it can be told to fail, and be changed behind the caller's

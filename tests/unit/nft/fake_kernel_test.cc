@@ -1,5 +1,5 @@
 // What only the fake can do; what it shares with the real one is in
-// tests/contract/kernel_contract_test.cc.
+// tests/contract/*_contract_test.cc.
 #include "nft/fake/fake_kernel.h"
 
 #include <gmock/gmock.h>
@@ -118,6 +118,35 @@ TEST_F(FakeKernelTest, OthersCanRemoveTheEndOfARange) {
   EXPECT_EQ(kernel_.Apply(transaction).outcome, ApplyOutcome::kCommitted);
   EXPECT_FALSE(kernel_.ForeignRemoveElement(end.set, end.key.bytes()));
   EXPECT_TRUE(kernel_.ForeignRemoveElement(end.set, end.key.bytes(), /*interval_end=*/true));
+}
+
+TEST_F(FakeKernelTest, OthersCanRemoveARecordAndARangeOfSeveralFields) {
+  const auto record = testing::RecordRow(Family::kIpv4, 7, 1, 0x10001);
+  const auto sources = testing::SourceRow(Family::kIpv4, 1, 0x100, 0x1ff);
+  Transaction transaction;
+  transaction.Add(record);
+  transaction.Add(sources);
+  EXPECT_EQ(kernel_.Apply(transaction).outcome, ApplyOutcome::kCommitted);
+  for (const auto& row : {record, sources}) {
+    EXPECT_TRUE(kernel_.ForeignRemoveElement(row.set, row.key.bytes()));
+    EXPECT_FALSE(kernel_.ForeignRemoveElement(row.set, row.key.bytes()));
+  }
+}
+
+TEST_F(FakeKernelTest, AnInjectedRejectionLeavesATableToBeWrittenInPlaceAsItWas) {
+  const auto record = testing::RecordRow(Family::kIpv4, 7, 1, 0x10001);
+  EXPECT_EQ(Add(1).outcome, ApplyOutcome::kCommitted);
+  Transaction add, in_place;
+  add.Add(record);
+  EXPECT_EQ(kernel_.Apply(add).outcome, ApplyOutcome::kCommitted);
+  in_place.CreateTable({.family = Family::kIpv4, .in_place = true});
+  kernel_.SetFaultHook([](const Transaction&) { return Fault::kUnknownNotCommitted; });
+  EXPECT_EQ(kernel_.Apply(in_place).outcome, ApplyOutcome::kUnknown);
+  EXPECT_EQ(Count(), 1u);
+  kernel_.SetFaultHook([](const Transaction&) { return Fault::kUnknownCommitted; });
+  EXPECT_EQ(kernel_.Apply(in_place).outcome, ApplyOutcome::kUnknown);
+  EXPECT_EQ(Count(), 0u);
+  EXPECT_EQ(kernel_.ReadSet(record.set)->size(), 1u);
 }
 
 TEST_F(FakeKernelTest, CommitsOfOthersCountInTheGeneration) {

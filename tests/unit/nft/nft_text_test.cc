@@ -1,4 +1,4 @@
-// What needs no kernel; tests/contract/listing_test.cc compares with nft itself.
+// What needs no kernel; tests/contract/*listing_test.cc compare with nft itself.
 #include "nft/text/nft_text.h"
 
 #include <gmock/gmock.h>
