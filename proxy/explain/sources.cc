@@ -1,0 +1,151 @@
+#include "proxy/explain/sources.h"
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+
+namespace svcmap::proxy {
+namespace {
+
+class Sorter {
+ public:
+  Sorter(const ExplainContext& context, const Question& question)
+      : context_(context),
+        rules_(context.sources),
+        question_(question),
+        family_(question.destination.family()) {}
+
+  std::vector<Source> Sort() const {
+    switch (question_.from) {
+      case Question::From::kAddress:
+        return OfAddress(question_.source);
+      case Question::From::kNode:
+        return {OfNode()};
+      case Question::From::kAnybody:
+        break;
+    }
+    if (by_interface() && !question_.in_interface.empty()) return {ByInterface(std::nullopt)};
+    if (!RecognisesPods(rules_, family_)) return {OfNode(), Other(std::nullopt)};
+    return {Pod(std::nullopt), OfNode(), Other(std::nullopt)};
+  }
+
+ private:
+  bool by_interface() const { return !rules_.pod_interface.empty(); }
+
+  // "cni0", or "veth*" for a prefix.
+  std::string PodInterface() const {
+    return rules_.pod_interface + (rules_.pod_interface_is_prefix ? "*" : "");
+  }
+
+  bool IsPodInterface(const std::string& name) const {
+    return rules_.pod_interface_is_prefix ? name.starts_with(rules_.pod_interface)
+                                          : name == rules_.pod_interface;
+  }
+
+  bool InPodCidr(const IpAddress& address) const {
+    const std::optional<IpPrefix>& cidr = rules_.pod_cidr[Index(family_)];
+    return !by_interface() && cidr && cidr->Contains(address);
+  }
+
+  // The pod test is made before the node test (S-73).
+  std::vector<Source> OfAddress(const IpAddress& address) const {
+    const bool local = IsLocal(context_, address);
+    if (InPodCidr(address)) return {Pod(address, local && question_.in_interface.empty())};
+    if (!question_.in_interface.empty()) return {ByInterface(address)};
+    if (local) return {Local(address)};
+    if (by_interface()) return {Pod(address), Other(address)};
+    return {Other(address)};
+  }
+
+  Source OfNode() const {
+    const std::optional<IpAddress>& own = context_.node_ip[Index(family_)];
+    if (own && InPodCidr(*own)) return Pod(*own, /*from_process=*/true);
+    return Local(own);
+  }
+
+  Source ByInterface(const std::optional<IpAddress>& address) const {
+    if (by_interface() && IsPodInterface(question_.in_interface)) return Pod(address);
+    if (!address || !IsLocal(context_, *address)) return Other(address);
+    Source source = Local(address);
+    source.from_process = false;
+    return source;
+  }
+
+  Source Pod(const std::optional<IpAddress>& address, bool from_process = false) const {
+    Source source{SourceKind::kPod, address, from_process};
+    const std::string who = address ? address->ToString() : "a source";
+    if (!by_interface()) {
+      source.step = {"source",
+                     absl::StrCat(who, " in ", rules_.pod_cidr[Index(family_)]->ToString(),
+                                  " counts as a pod"),
+                     "S-64, S-65"};
+    } else {
+      source.step = {
+          "source",
+          absl::StrCat(who, " that comes in by interface ", PodInterface(), " counts as a pod"),
+          rules_.pod_interface_is_prefix ? "S-67" : "S-66"};
+    }
+    source.name = address ? absl::StrCat(who, ", a pod") : "a pod";
+    if (address && by_interface() && question_.in_interface.empty()) {
+      absl::StrAppend(&source.name, " if it comes in by ", PodInterface());
+    }
+    return source;
+  }
+
+  Source Local(const std::optional<IpAddress>& address) const {
+    const std::string who = address ? address->ToString() : "an address";
+    return {SourceKind::kNode,
+            address,
+            /*from_process=*/true,
+            address ? absl::StrCat(who, ", this node") : "this node",
+            {"source", who + " of this node", by_interface() ? "S-70, S-72" : "S-72"}};
+  }
+
+  Source Other(const std::optional<IpAddress>& address) const {
+    Source source{SourceKind::kOther, address};
+    const std::string who = address ? address->ToString() : "a source";
+    source.name = address ? absl::StrCat(who, ", neither pod nor this node") : "anybody else";
+    if (!RecognisesPods(rules_, family_)) {
+      const std::string_view family = FamilyName(family_);
+      source.name = address ? absl::StrCat(who, ", not this node") : "anybody else, pods too";
+      source.step = {"source",
+                     absl::StrCat(who, " elsewhere; no block of ", std::string(family),
+                                  " pods is known, so pods are like everybody else"),
+                     "S-71"};
+    } else if (by_interface()) {
+      if (address && question_.in_interface.empty()) {
+        source.name = absl::StrCat(who, " if it comes in by another interface");
+      }
+      source.step = {
+          "source",
+          absl::StrCat(who, " elsewhere that comes in by another interface than ", PodInterface()),
+          rules_.pod_interface_is_prefix ? "S-67" : "S-66"};
+    } else {
+      source.step = {
+          "source",
+          absl::StrCat(who, " elsewhere, outside of ", rules_.pod_cidr[Index(family_)]->ToString()),
+          "S-64, S-65"};
+    }
+    return source;
+  }
+
+  const ExplainContext& context_;
+  const SourceRules& rules_;
+  const Question& question_;
+  const Family family_;
+};
+
+}  // namespace
+
+bool RecognisesPods(const SourceRules& rules, Family family) {
+  return !rules.pod_interface.empty() || rules.pod_cidr[Index(family)].has_value();
+}
+
+bool IsLocal(const ExplainContext& context, const IpAddress& address) {
+  return address.IsLoopback() || absl::c_linear_search(context.interface_addresses, address);
+}
+
+std::vector<Source> SourcesOf(const ExplainContext& context, const Question& question) {
+  return Sorter(context, question).Sort();
+}
+
+}  // namespace svcmap::proxy
