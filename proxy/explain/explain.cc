@@ -350,7 +350,7 @@ class Walk {
 
 Explained Explain(const ExplainContext& context, const Question& question) {
   const Destination to = FindDestination(context, question);
-  Explained explained;
+  Explained explained{.cluster_ip = !to.cluster_ip_of.empty()};
   if (to.known()) {
     explained.service_key = to.service().key;
     explained.port = *to.port;

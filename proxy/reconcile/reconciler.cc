@@ -6,6 +6,7 @@
 #include "nft/base/status.h"
 #include "proxy/desired/service.h"
 #include "proxy/desired/service_cidrs.h"
+#include "proxy/explain/kernel_check.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -281,6 +282,43 @@ nft::Transaction Reconciler::PendingRows() {
   Undo(draft);
   groups_ = groups;
   return rows;
+}
+
+ExplainContext Reconciler::ContextForExplain(const SourceRules& sources) {
+  FollowNode();
+  ExplainContext context{store_, sources, place_, node_port_addresses_, interfaces_};
+  const auto node = store_.nodes().find(options_.node_name);
+  if (node == store_.nodes().end()) return context;
+  for (const IpAddress& address : node->second->addresses) {
+    std::optional<IpAddress>& own = context.node_ip[Index(address.family())];
+    if (!own) own = address;
+  }
+  return context;
+}
+
+absl::StatusOr<std::vector<std::string>> Reconciler::Disagreements(const nft::TableSpecs& tables,
+                                                                   const Question& question,
+                                                                   const Explained& explained) {
+  static const SharedCounts kNone;
+  Plan plan(kNone);
+  ServiceRows rows;
+  if (!explained.service_key.empty()) {
+    const std::string& key = explained.service_key;
+    const DesiredContext context{store_.claims(), node_port_addresses_, place_};
+    GroupAllocator groups = groups_;  // The numbers are taken when the rows are written.
+    rows = MakeDesiredService(store_.Find(key), context, applied_.Find(key), groups).rows;
+    std::erase_if(rows.ports, [&](const PortRows& port) {
+      return port.family != question.destination.family() ||
+             port.protocol != explained.port.protocol || port.port != explained.port.port;
+    });
+  }
+  // The address may be the clusterIP of another Service than the one that has the port.
+  rows.cluster_ips.clear();
+  if (explained.cluster_ip) rows.cluster_ips = {question.destination};
+  plan.AddService(explained.service_key, nullptr, rows);
+  plan.Finish();
+  return KernelDifferences(kernel_, tables, plan.transaction(),
+                           DecidingRows(question.destination, question.protocol, question.port));
 }
 
 }  // namespace svcmap::proxy

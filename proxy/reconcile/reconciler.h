@@ -17,6 +17,7 @@
 
 #include "nft/model/kernel.h"
 #include "proxy/desired/groups.h"
+#include "proxy/explain/explain.h"
 #include "proxy/node/nodeport_addresses.h"
 #include "proxy/reconcile/applied.h"
 #include "proxy/state/store.h"
@@ -70,6 +71,14 @@ class Reconciler {
   uint64_t revision() const { return applied_.marker().generation; }
   const Applied& applied() const { return applied_; }
   absl::StatusOr<uint32_t> KernelGeneration() { return kernel_.Generation(); }
+
+  // What the rows are made from, as Explain wants it.
+  ExplainContext ContextForExplain(const SourceRules& sources);
+  // How the kernel differs from what is wanted of `question`'s destination, one line each; empty:
+  // it agrees. `explained` is Explain's answer to it.
+  absl::StatusOr<std::vector<std::string>> Disagreements(const nft::TableSpecs& tables,
+                                                         const Question& question,
+                                                         const Explained& explained);
 
   // Every row that is wanted but the marker, as if the tables were written anew; for dumps.
   nft::Transaction DesiredRows();
