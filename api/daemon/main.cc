@@ -82,6 +82,14 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+proxy::SourceRules SourcesOf(const proxy::RulesetOptions& ruleset) {
+  proxy::SourceRules sources;
+  for (const Family family : kFamilies) {
+    sources.pod_cidr[Index(family)] = ruleset.cluster_cidr[Index(family)];
+  }
+  return sources;
+}
+
 int Run(const DaemonOptions& options) {
   RaiseDescriptorLimit();
   const sigset_t signals = BlockSignals();
@@ -131,8 +139,9 @@ int Run(const DaemonOptions& options) {
   }
 
   Intake intake(loop, {options.node_name});
-  ControlService service(loop, intake, tables,
-                         {SVCMAP_VERSION, options.node_name, options.manifests, {}});
+  ControlService service(
+      loop, intake, tables,
+      {SVCMAP_VERSION, options.node_name, options.manifests, {}, SourcesOf(options.ruleset)});
   absl::Status status;
   {
     const absl::StatusOr<std::unique_ptr<Server>> server =

@@ -7,6 +7,7 @@
 #include "api/grpc/push_stream.h"
 #include "api/intake/intake.h"
 #include "nft/netlink/batch.h"
+#include "proxy/explain/explain.h"
 #include "proxy/reconcile/loop.h"
 #include "svcmap/v1/control.grpc.pb.h"
 
@@ -17,6 +18,7 @@ struct ControlOptions {
   std::string node_name;
   std::string manifests_path;  // Not empty: the state comes from there and from nowhere else.
   PushLimits limits;
+  proxy::SourceRules sources;  // For Explain: those of the ruleset.
 };
 
 class ControlService final : public v1::Control::WithCallbackMethod_Push<v1::Control::Service> {
@@ -36,6 +38,8 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<v1::Con
                          v1::GetStatusResponse* response) override;
   grpc::Status Dump(grpc::ServerContext* context, const v1::DumpRequest* request,
                     grpc::ServerWriter<v1::DumpResponse>* writer) override;
+  grpc::Status Explain(grpc::ServerContext* context, const v1::ExplainRequest* request,
+                       v1::ExplainResponse* response) override;
 
  private:
   grpc::Status RefusedByManifests() const;
