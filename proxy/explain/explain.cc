@@ -55,10 +55,7 @@ class Walk {
 
  private:
   void Decide() {
-    if (!to_.known()) {
-      MarkForClusterIp();
-      return NobodysPort();
-    }
+    if (!to_.known()) return NobodysPort();
     if (!PassesFirewall()) return End(Verdict::kDrop);
     MarkForClusterIp();
     Say("service",

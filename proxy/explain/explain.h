@@ -90,7 +90,7 @@ struct Explained {
   std::string service_key;  // Of whom the address and port are; empty: nobody's.
   ServicePort port;         // With a service_key only.
   bool cluster_ip = false;  // The destination is some Service's clusterIP, whoever has the port.
-  // At least one. Of several, the most privileged source is the first: pod, node, other.
+  // At least one; of several in the order pod, node, other.
   std::vector<Explanation> cases;
 };
 

@@ -72,61 +72,54 @@ class Sorter {
 
   Source Pod(const std::optional<IpAddress>& address, bool from_process = false) const {
     Source source{SourceKind::kPod, address, from_process};
-    const std::string who = address ? address->ToString() : "a source";
-    if (!by_interface()) {
-      source.step = {"source",
-                     absl::StrCat(who, " in ", rules_.pod_cidr[Index(family_)]->ToString(),
-                                  " counts as a pod"),
-                     "S-64, S-65"};
+    source.name = address ? address->ToString() + ", a pod" : "a pod";
+    if (by_interface()) {
+      if (address && question_.in_interface.empty()) {
+        absl::StrAppend(&source.name, " if it comes in by ", PodInterface());
+      }
+      source.step = {"source", "comes in by interface " + PodInterface() + ", so it is a pod",
+                     InterfaceRule()};
     } else {
-      source.step = {
-          "source",
-          absl::StrCat(who, " that comes in by interface ", PodInterface(), " counts as a pod"),
-          rules_.pod_interface_is_prefix ? "S-67" : "S-66"};
-    }
-    source.name = address ? absl::StrCat(who, ", a pod") : "a pod";
-    if (address && by_interface() && question_.in_interface.empty()) {
-      absl::StrAppend(&source.name, " if it comes in by ", PodInterface());
+      source.step = {"source", "in " + PodCidr() + ", so it is a pod", "S-64, S-65"};
     }
     return source;
   }
 
   Source Local(const std::optional<IpAddress>& address) const {
-    const std::string who = address ? address->ToString() : "an address";
     return {SourceKind::kNode,
             address,
             /*from_process=*/true,
-            address ? absl::StrCat(who, ", this node") : "this node",
-            {"source", who + " of this node", by_interface() ? "S-70, S-72" : "S-72"}};
+            address ? address->ToString() + ", this node" : "this node",
+            {"source", "an address of this node", by_interface() ? "S-70, S-72" : "S-72"}};
   }
 
   Source Other(const std::optional<IpAddress>& address) const {
     Source source{SourceKind::kOther, address};
-    const std::string who = address ? address->ToString() : "a source";
-    source.name = address ? absl::StrCat(who, ", neither pod nor this node") : "anybody else";
+    source.name = address ? address->ToString() + ", neither pod nor this node" : "anybody else";
     if (!RecognisesPods(rules_, family_)) {
-      const std::string_view family = FamilyName(family_);
-      source.name = address ? absl::StrCat(who, ", not this node") : "anybody else, pods too";
+      source.name = address ? address->ToString() + ", not this node" : "anybody else, pods too";
       source.step = {"source",
-                     absl::StrCat(who, " elsewhere; no block of ", std::string(family),
-                                  " pods is known, so pods are like everybody else"),
+                     "not of this node; pods are not told apart, as no block of " +
+                         std::string(FamilyName(family_)) + " pods is known",
                      "S-71"};
     } else if (by_interface()) {
       if (address && question_.in_interface.empty()) {
-        source.name = absl::StrCat(who, " if it comes in by another interface");
+        source.name = address->ToString() + " if it comes in by another interface";
       }
-      source.step = {
-          "source",
-          absl::StrCat(who, " elsewhere that comes in by another interface than ", PodInterface()),
-          rules_.pod_interface_is_prefix ? "S-67" : "S-66"};
+      source.step = {"source",
+                     "comes in by another interface than " + PodInterface() +
+                         ", so it is no pod, and not of this node",
+                     InterfaceRule()};
     } else {
-      source.step = {
-          "source",
-          absl::StrCat(who, " elsewhere, outside of ", rules_.pod_cidr[Index(family_)]->ToString()),
-          "S-64, S-65"};
+      source.step = {"source", "not in " + PodCidr() + ", so it is no pod, and not of this node",
+                     "S-64, S-65"};
     }
     return source;
   }
+
+  std::string PodCidr() const { return rules_.pod_cidr[Index(family_)]->ToString(); }
+
+  std::string InterfaceRule() const { return rules_.pod_interface_is_prefix ? "S-67" : "S-66"; }
 
   const ExplainContext& context_;
   const SourceRules& rules_;
