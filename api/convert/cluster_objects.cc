@@ -10,6 +10,8 @@
 namespace svcmap::api {
 namespace {
 
+constexpr char kZoneLabel[] = "topology.kubernetes.io/zone";
+
 void AppendAddresses(const v1::NodeStatus& status, std::string_view type, proxy::Node& node,
                      Report& report) {
   for (int i = 0; i < status.addresses_size(); ++i) {
@@ -24,6 +26,20 @@ void AppendAddresses(const v1::NodeStatus& status, std::string_view type, proxy:
   }
 }
 
+// S-65: of each family the first one counts.
+void ConvertPodCidrs(const v1::NodeSpec& spec, proxy::Node& node, Report& report) {
+  for (int i = 0; i < spec.pod_cidrs_size(); ++i) {
+    const std::string& text = spec.pod_cidrs(i);
+    const auto cidr = IpPrefix::Parse(text);
+    if (!cidr) {
+      report.Refuse(absl::StrCat("spec.podCIDRs[", i, "]"), Quote(text), "is not a CIDR");
+      return;
+    }
+    auto& slot = node.pod_cidr[Index(cidr->family())];
+    if (!slot) slot = *cidr;
+  }
+}
+
 }  // namespace
 
 Converted<proxy::Node> ConvertNode(const v1::Node& message, const ConvertContext&) {
@@ -32,12 +48,9 @@ Converted<proxy::Node> ConvertNode(const v1::Node& message, const ConvertContext
   node->name = report.key();
   AppendAddresses(message.status(), "InternalIP", *node, report);  // S-109
   AppendAddresses(message.status(), "ExternalIP", *node, report);
-  for (int i = 0; i < message.spec().pod_cidrs_size(); ++i) {
-    const std::string& cidr = message.spec().pod_cidrs(i);
-    if (!IpPrefix::Parse(cidr)) {
-      report.Refuse(absl::StrCat("spec.podCIDRs[", i, "]"), Quote(cidr), "is not a CIDR");
-    }
-  }
+  const auto zone = message.metadata().labels().find(kZoneLabel);
+  if (zone != message.metadata().labels().end()) node->zone = zone->second;  // S-29
+  ConvertPodCidrs(message.spec(), *node, report);
   if (!report.refused()) node->message = Serialize(message);
   return Finish(std::move(node), report);
 }

@@ -22,7 +22,8 @@
 namespace svcmap::api {
 
 struct ConvertContext {
-  std::string node_name;  // Ours, lower case; empty: no endpoint is local (S-23).
+  std::string node_name;     // Ours, lower case; empty: no endpoint is local (S-23).
+  bool external_ips = true;  // False: spec.externalIPs is not programmed (S-6).
 };
 
 template <typename T>

@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +21,7 @@ constexpr char kHeadlessLabel[] = "service.kubernetes.io/headless";
 constexpr int kMaxEndpoints = 1000;
 constexpr int kMaxPorts = 100;
 constexpr int kMaxAddresses = 100;
+constexpr int kMaxHints = 8;  // Of each kind.
 
 bool WithinLimit(std::string field, int count, int limit, const char* remedy, Report& report) {
   if (count <= limit) return true;
@@ -121,6 +125,46 @@ bool IsLocal(const v1::Endpoint& endpoint, const ConvertContext& context) {
          endpoint.node_name() == context.node_name;
 }
 
+// S-25. The same hints in another order, or a name given twice, are the same hints.
+proxy::EndpointHints Hints(const v1::EndpointHints& message) {
+  const auto sorted = [](const auto& entries) {
+    std::vector<std::string> names;
+    for (const auto& entry : entries) names.push_back(entry.name());
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    return names;
+  };
+  return {.zones = sorted(message.for_zones()), .nodes = sorted(message.for_nodes())};
+}
+
+void CheckHints(const v1::EndpointHints& hints, int index, Report& report) {
+  constexpr char kRemedy[] = "name fewer";
+  const std::string field = absl::StrCat("endpoints[", index, "].hints.");
+  WithinLimit(field + "forZones", hints.for_zones_size(), kMaxHints, kRemedy, report);
+  WithinLimit(field + "forNodes", hints.for_nodes_size(), kMaxHints, kRemedy, report);
+}
+
+// Stores hints once, however many endpoints have them.
+class HintTable {
+ public:
+  explicit HintTable(std::vector<proxy::EndpointHints>& hints) : hints_(hints) {}
+
+  // As Endpoint::hints says it.
+  uint16_t Add(proxy::EndpointHints hints) {
+    if (hints.zones.empty() && hints.nodes.empty()) return 0;
+    const auto next = static_cast<uint16_t>(hints_.size() + 1);
+    const auto [held, added] = places_.try_emplace(std::pair(hints.zones, hints.nodes), next);
+    if (added) hints_.push_back(std::move(hints));
+    return held->second;
+  }
+
+ private:
+  using Names = std::vector<std::string>;
+
+  std::vector<proxy::EndpointHints>& hints_;
+  absl::flat_hash_map<std::pair<Names, Names>, uint16_t> places_;
+};
+
 // An address given twice is used once. As between slices, the one that is not terminating counts
 // (S-26), the first one otherwise.
 void ConvertEndpoints(const v1::EndpointSlice& message, const ConvertContext& context,
@@ -129,27 +173,37 @@ void ConvertEndpoints(const v1::EndpointSlice& message, const ConvertContext& co
                    "split it into more slices", report)) {
     return;
   }
-  struct Place {
-    int index;    // In the message.
-    size_t used;  // In slice.endpoints.
+  struct Used {
+    IpAddress address;
+    int index;  // In the message.
   };
-  absl::flat_hash_map<IpAddress, Place> seen;
-  slice.endpoints.reserve(static_cast<size_t>(message.endpoints_size()));
+  std::vector<Used> used;
+  absl::flat_hash_map<IpAddress, size_t> places;  // In `used`.
   for (int i = 0; i < message.endpoints_size() && !report.refused(); ++i) {
     const v1::Endpoint& endpoint = message.endpoints(i);
     const auto address = FirstAddress(endpoint, i, slice.family, report);
+    CheckHints(endpoint.hints(), i, report);
     if (!address) continue;
-    proxy::Endpoint converted = {*address, Conditions(endpoint.conditions()),
-                                 IsLocal(endpoint, context)};
-    const auto [place, added] = seen.try_emplace(*address, Place{i, slice.endpoints.size()});
+    const auto [place, added] = places.try_emplace(*address, used.size());
     if (added) {
-      slice.endpoints.push_back(converted);
+      used.push_back({*address, i});
       continue;
     }
+    int& other = used[place->second].index;
     report.Warn(absl::StrCat("endpoints[", i, "].addresses[0]"), Quote(endpoint.addresses(0)),
-                absl::StrCat("is also in endpoints[", place->second.index, "]; it is used once"));
-    proxy::Endpoint& kept = slice.endpoints[place->second.used];
-    if (kept.conditions.terminating && !converted.conditions.terminating) kept = converted;
+                absl::StrCat("is also in endpoints[", other, "]; it is used once"));
+    if (message.endpoints(other).conditions().terminating() &&
+        !endpoint.conditions().terminating()) {
+      other = i;
+    }
+  }
+  if (report.refused()) return;
+  HintTable hints(slice.hints);
+  slice.endpoints.reserve(used.size());
+  for (const auto& [address, index] : used) {
+    const v1::Endpoint& endpoint = message.endpoints(index);
+    slice.endpoints.push_back({address, Conditions(endpoint.conditions()),
+                               IsLocal(endpoint, context), hints.Add(Hints(endpoint.hints()))});
   }
 }
 

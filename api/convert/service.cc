@@ -1,4 +1,5 @@
-// Service: names, addresses and policies. Its ports are in service_ports.cc.
+// Service: names and addresses. Its ports are in service_ports.cc, its policies in
+// service_policies.cc.
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "api/convert/fields.h"
 #include "api/convert/metadata.h"
 #include "api/convert/quote.h"
+#include "api/convert/service_policies.h"
 #include "api/convert/service_ports.h"
 
 namespace svcmap::api {
@@ -122,7 +124,12 @@ void ConvertClusterIps(const v1::ServiceSpec& spec, proxy::Service& service, Rep
 
 // S-6: what is no address is skipped, blanks without a word. Addresses that Kubernetes refuses here
 // would capture the node's own traffic.
-void ConvertExternalIps(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
+void ConvertExternalIps(const v1::ServiceSpec& spec, const ConvertContext& context,
+                        proxy::Service& service, Report& report) {
+  if (!context.external_ips && spec.external_ips_size() > 0) {
+    report.Warn("spec.externalIPs", "", "is not programmed: svcmapd runs with --no-external-ips");
+    return;
+  }
   absl::flat_hash_set<IpAddress> seen;
   for (int i = 0; i < spec.external_ips_size(); ++i) {
     const std::string_view text = Trim(spec.external_ips(i));
@@ -173,70 +180,22 @@ void ConvertLoadBalancerIps(const v1::ServiceStatus& status, proxy::Service& ser
   }
 }
 
-// Policies, affinity and source ranges: checked here, used by the rooms that implement them.
-void CheckPolicies(const v1::ServiceSpec& spec, Report& report) {
-  CheckOneOf("spec.type", spec.type(), {"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"},
-             report);
-  CheckOneOf("spec.externalTrafficPolicy", spec.external_traffic_policy(), {"Cluster", "Local"},
-             report);
-  CheckOneOf("spec.internalTrafficPolicy", spec.internal_traffic_policy(), {"Cluster", "Local"},
-             report);
-  CheckOneOf("spec.sessionAffinity", spec.session_affinity(), {"None", "ClientIP"}, report);
-  const v1::ClientIPConfig& client_ip = spec.session_affinity_config().client_ip();
-  if (spec.session_affinity() == "ClientIP" && client_ip.has_timeout_seconds() &&
-      (client_ip.timeout_seconds() < 1 || client_ip.timeout_seconds() > 86400)) {
-    report.Refuse("spec.sessionAffinityConfig.clientIP.timeoutSeconds",
-                  absl::StrCat(client_ip.timeout_seconds()), "is not in 1..86400");
-  }
-  if (spec.health_check_node_port() < 0 || spec.health_check_node_port() > 65535) {
-    report.Refuse("spec.healthCheckNodePort", absl::StrCat(spec.health_check_node_port()),
-                  "is not in 0..65535");
-  }
-  for (int i = 0; i < spec.load_balancer_source_ranges_size(); ++i) {  // S-11
-    const std::string& range = spec.load_balancer_source_ranges(i);
-    if (!IpPrefix::Parse(Trim(range))) {
-      report.Warn(absl::StrCat("spec.loadBalancerSourceRanges[", i, "]"), Quote(range),
-                  "is not a CIDR; it is skipped");
-    }
-  }
-}
-
-// What the Service asks for and this version does not do yet: said aloud, above all where the
-// Service is more open than it asks to be.
-void WarnNotSupported(const v1::ServiceSpec& spec, Report& report) {
-  if (spec.load_balancer_source_ranges_size() > 0) {
-    report.Warn("spec.loadBalancerSourceRanges", "",
-                "is not supported by this version; its LoadBalancer IPs are open to every source");
-  }
-  if (spec.external_traffic_policy() == "Local") {
-    report.Warn("spec.externalTrafficPolicy", Quote("Local"),
-                "is not supported by this version; it is treated as Cluster");
-  }
-  if (spec.internal_traffic_policy() == "Local") {
-    report.Warn("spec.internalTrafficPolicy", Quote("Local"),
-                "is not supported by this version; it is treated as Cluster");
-  }
-  if (spec.session_affinity() == "ClientIP") {
-    report.Warn("spec.sessionAffinity", Quote("ClientIP"),
-                "is not supported by this version; it is treated as None");
-  }
-}
-
 }  // namespace
 
-Converted<proxy::Service> ConvertService(const v1::Service& message, const ConvertContext&) {
+Converted<proxy::Service> ConvertService(const v1::Service& message,
+                                         const ConvertContext& context) {
   Report report = ReportFor(proxy::Kind::kService, message.metadata());
   auto service = std::make_shared<proxy::Service>();
   service->key = report.key();
   service->created_unix_nanos = CreatedUnixNanos(message.metadata());
   service->proxied = IsProxied(message, report);
   if (service->proxied) {
-    CheckPolicies(message.spec(), report);
+    ConvertPolicies(message.spec(), *service, report);
     ConvertClusterIps(message.spec(), *service, report);
     ConvertServicePorts(message.spec(), *service, report);
-    ConvertExternalIps(message.spec(), *service, report);
+    ConvertExternalIps(message.spec(), context, *service, report);
     ConvertLoadBalancerIps(message.status(), *service, report);
-    WarnNotSupported(message.spec(), report);
+    ConvertSourceRanges(message.spec(), *service, report);
   }
   if (!report.refused()) service->message = Serialize(message);
   return Finish(std::move(service), report);

@@ -82,14 +82,6 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-proxy::SourceRules SourcesOf(const proxy::RulesetOptions& ruleset) {
-  proxy::SourceRules sources;
-  for (const Family family : kFamilies) {
-    sources.pod_cidr[Index(family)] = ruleset.cluster_cidr[Index(family)];
-  }
-  return sources;
-}
-
 int Run(const DaemonOptions& options) {
   RaiseDescriptorLimit();
   const sigset_t signals = BlockSignals();
@@ -117,7 +109,8 @@ int Run(const DaemonOptions& options) {
       nft::WatchedKernel::Open(tables, on_foreign_change);
   if (!kernel.ok()) return Fail(kernel.status());
 
-  proxy::Reconciler reconciler(**kernel, {options.node_name, options.node_port_addresses});
+  proxy::Reconciler reconciler(**kernel,
+                               {options.node_name, options.node_port_addresses, options.ruleset});
   const absl::StatusOr<bool> found = reconciler.Adopt();
   if (!found.ok()) return Fail(found.status());
   if (*found) {
@@ -138,10 +131,9 @@ int Run(const DaemonOptions& options) {
     repairing = &loop;
   }
 
-  Intake intake(loop, {options.node_name});
-  ControlService service(
-      loop, intake, tables,
-      {SVCMAP_VERSION, options.node_name, options.manifests, {}, SourcesOf(options.ruleset)});
+  Intake intake(loop, {options.node_name, options.external_ips});
+  ControlService service(loop, intake, tables,
+                         {SVCMAP_VERSION, options.node_name, options.manifests, {}});
   absl::Status status;
   {
     const absl::StatusOr<std::unique_ptr<Server>> server =

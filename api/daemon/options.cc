@@ -1,5 +1,6 @@
 #include "api/daemon/options.h"
 
+#include <net/if.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -16,6 +17,11 @@ namespace {
 constexpr std::string_view kUnixScheme = "unix://";
 constexpr std::string_view kTcpScheme = "tcp://";
 
+constexpr char kClusterCidrMode[] = "ClusterCIDR";
+constexpr char kNodeCidrMode[] = "NodeCIDR";
+constexpr char kBridgeMode[] = "BridgeInterface";
+constexpr char kPrefixMode[] = "InterfaceNamePrefix";
+
 // Trimmed and lower case (S-29).
 std::string NodeName(std::string name) {
   if (name.empty()) {
@@ -31,7 +37,36 @@ std::string NodeName(std::string name) {
   return name;
 }
 
+// What the kernel takes as a name, or the first part of one.
+absl::Status CheckInterface(const std::string& flag, const std::string& name) {
+  const auto odd = [](unsigned char c) { return c <= ' ' || c == '/' || c == '*' || c == '"'; };
+  if (name.empty()) return absl::InvalidArgumentError(flag + " is needed in this mode");
+  if (name.size() >= IFNAMSIZ || std::any_of(name.begin(), name.end(), odd)) {
+    return absl::InvalidArgumentError(flag + " \"" + name +
+                                      "\" is no interface name (at most 15 characters, no blanks, "
+                                      "'/', '*' or quotes)");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::StatusOr<proxy::RulesetOptions> ParseDetectLocal(const DetectLocalFlags& flags) {
+  if (flags.mode == kClusterCidrMode) return ParseClusterCidr(flags.cluster_cidr);
+  proxy::RulesetOptions options;
+  if (flags.mode == kNodeCidrMode) {
+    options.detect_local = proxy::DetectLocal::kNodeCidr;
+    return options;
+  }
+  const bool bridge = flags.mode == kBridgeMode;
+  const std::string& name = bridge ? flags.bridge_interface : flags.interface_name_prefix;
+  const absl::Status status =
+      CheckInterface(bridge ? "--pod-bridge-interface" : "--pod-interface-name-prefix", name);
+  if (!status.ok()) return status;
+  options.detect_local = proxy::DetectLocal::kInterface;
+  options.interface = bridge ? name : name + "*";
+  return options;
+}
 
 absl::StatusOr<proxy::RulesetOptions> ParseClusterCidr(const std::string& text) {
   proxy::RulesetOptions options;
@@ -80,7 +115,8 @@ absl::StatusOr<std::string> GrpcAddress(const std::string& listen, bool insecure
 ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   ParsedOptions parsed;
   DaemonOptions& options = parsed.options;
-  std::string cluster_cidr;
+  DetectLocalFlags detect_local;
+  bool masquerade_all = false;
   std::string node_port_addresses = "primary";
 
   CLI::App app("svcmapd programs this node's Kubernetes Services into nftables maps.", "svcmapd");
@@ -94,12 +130,23 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
                  "Take the state from this file or folder of Kubernetes manifests, and follow it, "
                  "instead of a controller");
   app.add_option("--node-name", options.node_name, "Name of this node (default: the host name)");
-  app.add_option("--cluster-cidr", cluster_cidr,
-                 "Pod address blocks, one per family, separated by a comma; clusterIP traffic from "
-                 "elsewhere is masqueraded");
+  app.add_option("--detect-local-mode", detect_local.mode,
+                 "How pods are told from other sources; clusterIP traffic of others is masqueraded")
+      ->check(CLI::IsMember({kClusterCidrMode, kNodeCidrMode, kBridgeMode, kPrefixMode}))
+      ->capture_default_str();
+  app.add_option("--cluster-cidr", detect_local.cluster_cidr,
+                 "For ClusterCIDR: the pods' address blocks, one per family, separated by a comma; "
+                 "without one, nobody is told apart in that family");
+  app.add_option("--pod-bridge-interface", detect_local.bridge_interface,
+                 "For BridgeInterface: pods' packets come in by this interface");
+  app.add_option("--pod-interface-name-prefix", detect_local.interface_name_prefix,
+                 "For InterfaceNamePrefix: pods' packets come in by interfaces named like this");
+  app.add_flag("--masquerade-all", masquerade_all, "Masquerade all traffic to clusterIPs");
   app.add_option("--nodeport-addresses", node_port_addresses,
                  "Where nodePorts are accepted: \"primary\" or address blocks separated by commas")
       ->capture_default_str();
+  app.add_flag("!--no-external-ips", options.external_ips,
+               "Leave spec.externalIPs alone, as kube-proxy without AllowServiceExternalIPs");
   app.add_flag("--cleanup", options.cleanup, "Remove our nftables tables, nothing else, and exit");
   app.add_flag("-v", options.verbosity, "More log lines; -vv for all");
   try {
@@ -112,7 +159,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   options.node_name = NodeName(options.node_name);
 
   absl::Status problem;
-  const absl::StatusOr<proxy::RulesetOptions> ruleset = ParseClusterCidr(cluster_cidr);
+  const absl::StatusOr<proxy::RulesetOptions> ruleset = ParseDetectLocal(detect_local);
   const absl::StatusOr<proxy::NodePortAddresses> addresses =
       proxy::NodePortAddresses::Parse(node_port_addresses);
   if (!ruleset.ok()) {
@@ -121,6 +168,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
     problem = Annotate(addresses.status(), "--nodeport-addresses");
   } else {
     options.ruleset = *ruleset;
+    options.ruleset.masquerade_all = masquerade_all;
     options.node_port_addresses = *addresses;
   }
   for (const std::string& listen : options.listen) {

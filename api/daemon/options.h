@@ -20,6 +20,7 @@ struct DaemonOptions {
   std::string node_name;            // Lower case.
   proxy::RulesetOptions ruleset;
   proxy::NodePortAddresses node_port_addresses;
+  bool external_ips = true;  // spec.externalIPs of Services is programmed (S-6).
   bool cleanup = false;
   int verbosity = 0;
 };
@@ -31,6 +32,17 @@ struct ParsedOptions {
   std::optional<int> exit;
 };
 ParsedOptions ParseDaemonOptions(int argc, char** argv);
+
+// How pods are told from other sources, as kube-proxy's flags of the same names say it
+// (S-64..S-68). Only the flag that belongs to `mode` is
+// read.
+struct DetectLocalFlags {
+  std::string mode = "ClusterCIDR";  // NodeCIDR, BridgeInterface, InterfaceNamePrefix
+  std::string cluster_cidr;
+  std::string bridge_interface;
+  std::string interface_name_prefix;
+};
+absl::StatusOr<proxy::RulesetOptions> ParseDetectLocal(const DetectLocalFlags& flags);
 
 // "10.244.0.0/16" or "10.244.0.0/16,fd00:10:244::/56": at most one block of each family (S-69).
 absl::StatusOr<proxy::RulesetOptions> ParseClusterCidr(const std::string& text);

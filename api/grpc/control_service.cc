@@ -230,8 +230,7 @@ grpc::Status ControlService::Explain(grpc::ServerContext*, const v1::ExplainRequ
   const absl::StatusOr<proxy::Question> question = ToQuestion(*request);
   if (!question.ok()) return ToGrpc(question.status());
   const bool called = loop_.Call([&](proxy::Reconciler& reconciler) {
-    const proxy::Explained explained =
-        proxy::Explain(reconciler.ContextForExplain(options_.sources), *question);
+    const proxy::Explained explained = proxy::Explain(reconciler.ContextForExplain(), *question);
     FillExplained(*question, explained, *response);
     FillKernelCheck(reconciler.Disagreements(tables_, *question, explained), reconciler.Pending(),
                     *response->mutable_kernel());

@@ -7,7 +7,6 @@
 #include "api/grpc/push_stream.h"
 #include "api/intake/intake.h"
 #include "nft/netlink/batch.h"
-#include "proxy/explain/explain.h"
 #include "proxy/reconcile/loop.h"
 #include "svcmap/v1/control.grpc.pb.h"
 
@@ -18,7 +17,6 @@ struct ControlOptions {
   std::string node_name;
   std::string manifests_path;  // Not empty: the state comes from there and from nowhere else.
   PushLimits limits;
-  proxy::SourceRules sources;  // For Explain: those of the ruleset.
 };
 
 class ControlService final : public v1::Control::WithCallbackMethod_Push<v1::Control::Service> {

@@ -39,13 +39,13 @@ v1::Explanation::Verdict ToProto(proxy::Verdict verdict) {
   return v1::Explanation::VERDICT_UNSPECIFIED;
 }
 
-v1::Explanation::EndpointSet ToProto(proxy::EndpointSet set) {
+v1::Explanation::EndpointSet ToProto(proxy::ChosenSet set) {
   switch (set) {
-    case proxy::EndpointSet::kCluster:
+    case proxy::ChosenSet::kCluster:
       return v1::Explanation::CLUSTER;
-    case proxy::EndpointSet::kLocal:
+    case proxy::ChosenSet::kLocal:
       return v1::Explanation::LOCAL;
-    case proxy::EndpointSet::kNone:
+    case proxy::ChosenSet::kNone:
       break;
   }
   return v1::Explanation::ENDPOINT_SET_UNSPECIFIED;

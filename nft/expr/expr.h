@@ -31,7 +31,15 @@ struct AddressWrite {
   uint32_t reg;
 };
 
-enum class MetaKey : uint8_t { kMark, kL4Proto };
+// Overwrites header bytes and touches no checksum: only for values whose one's complement sum is
+// that of what they replace.
+struct NeutralWrite {
+  uint32_t offset;
+  uint32_t size;
+  uint32_t reg;
+};
+
+enum class MetaKey : uint8_t { kMark, kL4Proto, kInputName };  // kInputName takes four words.
 struct MetaLoad {
   MetaKey key;
   uint32_t reg;
@@ -44,6 +52,15 @@ struct MetaSet {
 enum class CtKey : uint8_t { kState, kStatus };
 struct CtLoad {
   CtKey key;
+  uint32_t reg;
+};
+
+struct OriginalDestinationLoad {  // As the connection's first packet had it on arrival.
+  Family family;
+  uint32_t reg;
+};
+
+struct SourceTypeLoad {  // The route type of the source address, in host order; local is 2.
   uint32_t reg;
 };
 
@@ -67,6 +84,20 @@ struct Lookup {
   uint32_t reg = 0;
   Into into = Into::kNothing;
   uint32_t data_reg = 0;
+  bool invert = false;  // Goes on after a miss; kNothing only.
+};
+
+// Writes to a dynamic map from the packet path. Where it cannot, the rule ends.
+struct DynamicElement {
+  enum class Op : uint8_t {
+    kUpdate,  // Adds key and data; if the key is there, its data stays and its time starts anew.
+    kDelete,
+  };
+  Op op = Op::kUpdate;
+  uint32_t set = 0;
+  uint32_t key_reg = 0;
+  uint32_t data_reg = 0;
+  uint32_t timeout_seconds = 0;  // kUpdate only.
 };
 
 struct RandomNumber {  // 0..modulus-1, host order
@@ -75,7 +106,7 @@ struct RandomNumber {  // 0..modulus-1, host order
 };
 
 struct Verdict {
-  enum class Kind : uint8_t { kDrop, kJump, kGoto };
+  enum class Kind : uint8_t { kDrop, kJump, kGoto, kReturn };
   Kind kind;
   std::string chain;  // kJump and kGoto only.
 };
@@ -92,7 +123,8 @@ struct Reject {  // ICMP port unreachable, also for TCP (S-100).
   Family family;
 };
 
-using Expr = std::variant<PayloadLoad, AddressWrite, MetaLoad, MetaSet, CtLoad, Compare, Bitwise,
-                          Lookup, RandomNumber, Verdict, Dnat, Masquerade, Reject>;
+using Expr = std::variant<PayloadLoad, AddressWrite, NeutralWrite, MetaLoad, MetaSet, CtLoad,
+                          OriginalDestinationLoad, SourceTypeLoad, Compare, Bitwise, Lookup,
+                          DynamicElement, RandomNumber, Verdict, Dnat, Masquerade, Reject>;
 
 }  // namespace svcmap::nft

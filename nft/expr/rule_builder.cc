@@ -12,18 +12,31 @@ struct HeaderLayout {
   uint32_t destination;
   uint32_t address_size;
   uint32_t group_size;  // The part of the destination address that DnatToRandomSlot reads.
+  uint32_t client;      // The part of the source address that tells clients apart.
+  uint32_t choice;      // Where an endpoint chosen for its client stands.
+  uint32_t choice_size;
   const char* name;
 };
 
 constexpr HeaderLayout Layout(Family family) {
-  return family == Family::kIpv4 ? HeaderLayout{12, 16, 4, 3, "ip"}
-                                 : HeaderLayout{8, 24, 16, 4, "ip6"};
+  return family == Family::kIpv4 ? HeaderLayout{12, 16, 4, 3, 12, 16, 4, "ip"}
+                                 : HeaderLayout{8, 24, 16, 4, 12, 26, 8, "ip6"};
 }
+
+constexpr uint32_t kChoiceKeySize = 4;    // The part of a choice that names the endpoint.
+constexpr uint32_t kServicePortSize = 2;  // The part of that which names the Service port.
+constexpr uint32_t kStickyGroupSize = 2;
+constexpr uint32_t kRouteTypeLocal = 2;  // RTN_LOCAL
+constexpr uint32_t kInterfaceNameSize = 16;
 
 std::vector<uint8_t> HostOrder(uint32_t value) {
   std::vector<uint8_t> bytes(sizeof(value));
   std::memcpy(bytes.data(), &value, sizeof(value));
   return bytes;
+}
+
+std::vector<uint8_t> Bytes(const IpAddress& address) {
+  return {address.bytes().begin(), address.bytes().end()};
 }
 
 std::string RawPayload(uint32_t byte_offset, uint32_t byte_size) {
@@ -33,6 +46,21 @@ std::string RawPayload(uint32_t byte_offset, uint32_t byte_size) {
 std::string MarkText(uint32_t bits) {
   char text[16];
   std::snprintf(text, sizeof(text), "0x%08x", bits);
+  return text;
+}
+
+// "1h30m", as nft prints times.
+std::string DurationText(uint32_t seconds) {
+  struct Unit {
+    uint32_t seconds;
+    char letter;
+  };
+  constexpr Unit kUnits[] = {{86400, 'd'}, {3600, 'h'}, {60, 'm'}, {1, 's'}};
+  std::string text;
+  for (const Unit& unit : kUnits) {
+    if (seconds >= unit.seconds) text += std::to_string(seconds / unit.seconds) + unit.letter;
+    seconds %= unit.seconds;
+  }
   return text;
 }
 
@@ -68,13 +96,66 @@ void RuleBuilder::MatchPrefix(std::string_view field, uint32_t offset, bool equa
        (host ? prefix.address().ToString() : prefix.ToString()));
 }
 
-RuleBuilder& RuleBuilder::SourceNotIn(const IpPrefix& prefix) {
-  MatchPrefix("saddr", Layout(family_).source, false, prefix);
+RuleBuilder& RuleBuilder::DestinationIn(const IpPrefix& prefix) {
+  MatchPrefix("daddr", Layout(family_).destination, true, prefix);
   return *this;
 }
 
-RuleBuilder& RuleBuilder::DestinationIn(const IpPrefix& prefix) {
-  MatchPrefix("daddr", Layout(family_).destination, true, prefix);
+void RuleBuilder::LoadMaskedDestination(const IpAddress& mask) {
+  const HeaderLayout layout = Layout(family_);
+  Add(PayloadLoad{Header::kNetwork, layout.destination, layout.address_size, 0});
+  Add(Bitwise{0, Bytes(mask), std::vector<uint8_t>(layout.address_size)});
+  Text(std::string(layout.name) + " daddr & " + mask.ToString());
+}
+
+RuleBuilder& RuleBuilder::DestinationIs(const IpAddress& mask, const IpAddress& value) {
+  LoadMaskedDestination(mask);
+  Add(Compare{true, 0, Bytes(value)});
+  return Text("== " + value.ToString());
+}
+
+RuleBuilder& RuleBuilder::GotoByDestination(
+    const IpAddress& mask, const std::vector<std::pair<IpAddress, std::string>>& chains) {
+  AnonymousSet set{.key = family_ == Family::kIpv4 ? Field::kIpv4Addr : Field::kIpv6Addr,
+                   .entries = {}};
+  std::string text = "vmap { ";
+  for (const auto& [address, chain] : chains) {
+    if (!set.entries.empty()) text += ", ";
+    text += address.ToString() + " : goto " + chain;
+    set.entries.push_back({Bytes(address), chain});
+  }
+  LoadMaskedDestination(mask);
+  Add(Lookup{.anonymous = true,
+             .set = static_cast<uint32_t>(rule_.sets.size()),
+             .into = Lookup::Into::kVerdict});
+  rule_.sets.push_back(std::move(set));
+  return Text(text + " }");
+}
+
+RuleBuilder& RuleBuilder::SourceIsLocal() {
+  Add(SourceTypeLoad{0});
+  Add(Compare{true, 0, HostOrder(kRouteTypeLocal)});
+  return Text("fib saddr type local");
+}
+
+// "veth*" compares the bytes in front of the star.
+void RuleBuilder::MatchInput(std::string_view pattern, bool equal) {
+  const bool prefix = pattern.ends_with('*');
+  const std::string_view name = prefix ? pattern.substr(0, pattern.size() - 1) : pattern;
+  std::vector<uint8_t> value(name.begin(), name.end());
+  if (!prefix) value.resize(kInterfaceNameSize);
+  Add(MetaLoad{MetaKey::kInputName, 0});
+  Add(Compare{equal, 0, std::move(value)});
+  Text("iifname " + std::string(equal ? "" : "!= ") + "\"" + std::string(pattern) + "\"");
+}
+
+RuleBuilder& RuleBuilder::InputIs(std::string_view pattern) {
+  MatchInput(pattern, true);
+  return *this;
+}
+
+RuleBuilder& RuleBuilder::InputIsNot(std::string_view pattern) {
+  MatchInput(pattern, false);
   return *this;
 }
 
@@ -126,6 +207,10 @@ uint32_t RuleBuilder::LoadKey(const Key& key) {
         Add(PayloadLoad{Header::kNetwork, layout.destination, layout.address_size, reg});
         reg += layout.address_size / 4;
         break;
+      case KeyPart::kOriginalDestination:
+        Add(OriginalDestinationLoad{family_, reg});
+        reg += layout.address_size / 4;
+        break;
       case KeyPart::kProtocol:
         Add(MetaLoad{MetaKey::kL4Proto, reg++});
         break;
@@ -149,6 +234,9 @@ std::string RuleBuilder::KeyText(const Key& key) const {
       case KeyPart::kDestination:
         text += name + " daddr";
         break;
+      case KeyPart::kOriginalDestination:
+        text += "ct original " + name + " daddr";
+        break;
       case KeyPart::kProtocol:
         text += "meta l4proto";
         break;
@@ -166,6 +254,12 @@ RuleBuilder& RuleBuilder::In(const Key& key, NamedSet set) {
   return Text(KeyText(key) + " @" + std::string(set.name));
 }
 
+RuleBuilder& RuleBuilder::NotIn(const Key& key, NamedSet set) {
+  LoadKey(key);
+  Add(Lookup{.set = set.index, .invert = true});
+  return Text(KeyText(key) + " != @" + std::string(set.name));
+}
+
 RuleBuilder& RuleBuilder::RewriteDestination(const Key& key, NamedSet map) {
   const HeaderLayout layout = Layout(family_);
   // The data goes behind the key: overlapping registers would be legal, and confuse nft's listing.
@@ -176,17 +270,17 @@ RuleBuilder& RuleBuilder::RewriteDestination(const Key& key, NamedSet map) {
               std::string(map.name));
 }
 
-RuleBuilder& RuleBuilder::GotoByFirstDestinationByte(
-    const std::vector<std::pair<uint8_t, std::string>>& chains) {
-  const HeaderLayout layout = Layout(family_);
+RuleBuilder& RuleBuilder::GotoByDestinationByte(
+    uint32_t byte, const std::vector<std::pair<uint8_t, std::string>>& chains) {
+  const uint32_t offset = Layout(family_).destination + byte;
   AnonymousSet set{.key = Field::kRaw8, .entries = {}};
-  std::string text = RawPayload(layout.destination, 1) + " vmap { ";
-  for (const auto& [byte, chain] : chains) {
+  std::string text = RawPayload(offset, 1) + " vmap { ";
+  for (const auto& [value, chain] : chains) {
     if (!set.entries.empty()) text += ", ";
-    text += std::to_string(byte) + " : goto " + chain;
-    set.entries.push_back({{byte}, chain});
+    text += std::to_string(value) + " : goto " + chain;
+    set.entries.push_back({{value}, chain});
   }
-  Add(PayloadLoad{Header::kNetwork, layout.destination, 1, 0});
+  Add(PayloadLoad{Header::kNetwork, offset, 1, 0});
   Add(Lookup{.anonymous = true,
              .set = static_cast<uint32_t>(rule_.sets.size()),
              .into = Lookup::Into::kVerdict});
@@ -194,21 +288,125 @@ RuleBuilder& RuleBuilder::GotoByFirstDestinationByte(
   return Text(text + " }");
 }
 
-RuleBuilder& RuleBuilder::DnatToRandomSlot(uint32_t modulus, NamedSet map) {
-  const HeaderLayout layout = Layout(family_);
+void RuleBuilder::MatchTransport() {
   Add(MetaLoad{MetaKey::kL4Proto, 0});
   Add(Lookup{.anonymous = true, .set = static_cast<uint32_t>(rule_.sets.size())});
   rule_.sets.push_back({.key = Field::kInetProto, .entries = {{{6}, ""}, {{17}, ""}, {{132}, ""}}});
+  Text("meta l4proto { tcp, udp, sctp }");
+}
 
+// To what the key in the first `key_words` registers maps to.
+void RuleBuilder::DnatFrom(uint32_t set, uint32_t key_words) {
+  Add(Lookup{.set = set, .into = Lookup::Into::kRegister, .data_reg = key_words});
+  Add(Dnat{family_, key_words, key_words + Layout(family_).address_size / 4});
+}
+
+RuleBuilder& RuleBuilder::DnatToRandomSlot(uint32_t modulus, NamedSet map) {
+  const HeaderLayout layout = Layout(family_);
   const uint32_t offset = layout.destination + layout.address_size - layout.group_size;
-  const uint32_t address_reg = 2;  // Behind the two words of the key.
+  MatchTransport();
   Add(PayloadLoad{Header::kNetwork, offset, layout.group_size, 0});
   Add(RandomNumber{1, modulus});
-  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = address_reg});
-  Add(Dnat{family_, address_reg, address_reg + layout.address_size / 4});
-  return Text("meta l4proto { tcp, udp, sctp } dnat " + std::string(layout.name) + " to " +
-              RawPayload(offset, layout.group_size) + " . numgen random mod " +
-              std::to_string(modulus) + " map @" + std::string(map.name));
+  DnatFrom(map.index, 2);
+  return Text("dnat " + std::string(layout.name) + " to " + RawPayload(offset, layout.group_size) +
+              " . numgen random mod " + std::to_string(modulus) + " map @" + std::string(map.name));
+}
+
+// Behind the key, at the start of the next 16 bytes, as nft does it.
+constexpr uint32_t kChoiceRegister = 4;
+
+std::string RuleBuilder::ChoiceText() const {
+  const HeaderLayout layout = Layout(family_);
+  return family_ == Family::kIpv4 ? "ip daddr" : RawPayload(layout.choice, layout.choice_size);
+}
+
+void RuleBuilder::LoadChoice(uint32_t reg) {
+  const HeaderLayout layout = Layout(family_);
+  Add(PayloadLoad{Header::kNetwork, layout.choice, layout.choice_size, reg});
+}
+
+void RuleBuilder::WriteChoice(uint32_t reg) {
+  const HeaderLayout layout = Layout(family_);
+  if (family_ == Family::kIpv4) {
+    Add(AddressWrite{family_, layout.choice, layout.choice_size, reg});
+  } else {
+    Add(NeutralWrite{layout.choice, layout.choice_size, reg});
+  }
+}
+
+RuleBuilder& RuleBuilder::ChooseRandomSlot(uint32_t modulus, NamedSet map) {
+  const HeaderLayout layout = Layout(family_);
+  const uint32_t offset = layout.destination + layout.address_size - kStickyGroupSize;
+  const uint32_t data_reg = 2;
+  Add(PayloadLoad{Header::kNetwork, offset, kStickyGroupSize, 0});
+  Add(RandomNumber{1, modulus});
+  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = data_reg});
+  WriteChoice(data_reg);
+  return Text(ChoiceText() + " set " + RawPayload(offset, kStickyGroupSize) +
+              " . numgen random mod " + std::to_string(modulus) + " map @" + std::string(map.name));
+}
+
+RuleBuilder& RuleBuilder::IsChosen() {
+  const HeaderLayout layout = Layout(family_);
+  if (family_ == Family::kIpv4) {
+    MatchPrefix("daddr", layout.destination, false, *IpPrefix::Parse("192.0.0.0/2"));
+    return *this;
+  }
+  Add(PayloadLoad{Header::kNetwork, layout.choice, kServicePortSize, 0});
+  Add(Compare{false, 0, std::vector<uint8_t>(kServicePortSize)});
+  return Text(RawPayload(layout.choice, kServicePortSize) + " != 0x0");
+}
+
+uint32_t RuleBuilder::LoadClientAndPort() {
+  const HeaderLayout layout = Layout(family_);
+  const uint32_t client_size = layout.source + layout.address_size - layout.client;
+  Add(PayloadLoad{Header::kNetwork, layout.client, client_size, 0});
+  Add(PayloadLoad{Header::kNetwork, layout.choice, kServicePortSize, client_size / 4});
+  return client_size / 4 + 1;
+}
+
+std::string RuleBuilder::ClientAndPortText() const {
+  const HeaderLayout layout = Layout(family_);
+  const uint32_t client_size = layout.source + layout.address_size - layout.client;
+  return (family_ == Family::kIpv4 ? "ip saddr" : RawPayload(layout.client, client_size)) + " . " +
+         RawPayload(layout.choice, kServicePortSize);
+}
+
+RuleBuilder& RuleBuilder::Remember(NamedSet map, uint32_t seconds) {
+  LoadClientAndPort();
+  LoadChoice(kChoiceRegister);
+  Add(DynamicElement{.op = DynamicElement::Op::kUpdate,
+                     .set = map.index,
+                     .data_reg = kChoiceRegister,
+                     .timeout_seconds = seconds});
+  return Text("update @" + std::string(map.name) + " { " + ClientAndPortText() + " timeout " +
+              DurationText(seconds) + " : " + ChoiceText() + " }");
+}
+
+RuleBuilder& RuleBuilder::Recall(NamedSet map) {
+  const uint32_t data_reg = LoadClientAndPort();
+  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = data_reg});
+  WriteChoice(data_reg);
+  return Text(ChoiceText() + " set " + ClientAndPortText() + " map @" + std::string(map.name));
+}
+
+RuleBuilder& RuleBuilder::Forget(NamedSet map) {
+  LoadClientAndPort();
+  LoadChoice(kChoiceRegister);
+  Add(DynamicElement{
+      .op = DynamicElement::Op::kDelete, .set = map.index, .data_reg = kChoiceRegister});
+  return Text("delete @" + std::string(map.name) + " { " + ClientAndPortText() + " : " +
+              ChoiceText() + " }");
+}
+
+RuleBuilder& RuleBuilder::DnatToChoice(NamedSet map) {
+  const HeaderLayout layout = Layout(family_);
+  MatchTransport();
+  Add(PayloadLoad{Header::kNetwork, layout.choice, kChoiceKeySize, 0});
+  DnatFrom(map.index, kChoiceKeySize / 4);
+  return Text("dnat " + std::string(layout.name) + " to " +
+              (family_ == Family::kIpv4 ? "ip daddr" : RawPayload(layout.choice, kChoiceKeySize)) +
+              " map @" + std::string(map.name));
 }
 
 void RuleBuilder::AddVerdict(Verdict::Kind kind, std::string_view word, std::string_view chain) {
@@ -223,6 +421,11 @@ RuleBuilder& RuleBuilder::Jump(std::string_view chain) {
 
 RuleBuilder& RuleBuilder::Goto(std::string_view chain) {
   AddVerdict(Verdict::Kind::kGoto, "goto", chain);
+  return *this;
+}
+
+RuleBuilder& RuleBuilder::Return() {
+  AddVerdict(Verdict::Kind::kReturn, "return", "");
   return *this;
 }
 

@@ -13,7 +13,13 @@
 
 namespace svcmap::nft {
 
-enum class KeyPart : uint8_t { kSource, kDestination, kProtocol, kDestinationPort };
+enum class KeyPart : uint8_t {
+  kSource,
+  kDestination,
+  kOriginalDestination,  // ct original D: before any rule has rewritten it.
+  kProtocol,
+  kDestinationPort,
+};
 using Key = std::vector<KeyPart>;
 
 // A set of the table that the rule is for: its position and name.
@@ -26,12 +32,16 @@ class RuleBuilder {
  public:
   RuleBuilder(Family family, std::string_view chain);
 
-  RuleBuilder& SourceNotIn(const IpPrefix& prefix);    // S != PREFIX
-  RuleBuilder& DestinationIn(const IpPrefix& prefix);  // D PREFIX
-  RuleBuilder& ConntrackNew();                         // ct state new
-  RuleBuilder& ConntrackDnat();                        // ct status dnat
-  RuleBuilder& MarkHas(uint32_t bits);                 // meta mark & BITS != 0
-  RuleBuilder& In(const Key& key, NamedSet set);       // KEY @set
+  RuleBuilder& DestinationIn(const IpPrefix& prefix);                         // D PREFIX
+  RuleBuilder& DestinationIs(const IpAddress& mask, const IpAddress& value);  // D & MASK == VALUE
+  RuleBuilder& SourceIsLocal();                       // fib saddr type local
+  RuleBuilder& InputIs(std::string_view pattern);     // iifname "cni0" or "veth*"
+  RuleBuilder& InputIsNot(std::string_view pattern);  // iifname != ..., also without interface
+  RuleBuilder& ConntrackNew();                        // ct state new
+  RuleBuilder& ConntrackDnat();                       // ct status dnat
+  RuleBuilder& MarkHas(uint32_t bits);                // meta mark & BITS != 0
+  RuleBuilder& In(const Key& key, NamedSet set);      // KEY @set
+  RuleBuilder& NotIn(const Key& key, NamedSet set);   // KEY != @set
 
   // D set KEY map @map. On a miss the packet stays as it is and the rule ends.
   RuleBuilder& RewriteDestination(const Key& key, NamedSet map);
@@ -39,17 +49,39 @@ class RuleBuilder {
   RuleBuilder& MarkOr(uint32_t bits);   // meta mark set meta mark | BITS
   RuleBuilder& MarkXor(uint32_t bits);  // meta mark set meta mark ^ BITS
 
-  // @nh,OFFSET,8 vmap { BYTE : goto CHAIN, ... } on the first byte of the destination address.
-  RuleBuilder& GotoByFirstDestinationByte(
-      const std::vector<std::pair<uint8_t, std::string>>& chains);
+  // @nh,OFFSET,8 vmap { BYTE : goto CHAIN, ... } on one byte of the destination address.
+  RuleBuilder& GotoByDestinationByte(uint32_t byte,
+                                     const std::vector<std::pair<uint8_t, std::string>>& chains);
+
+  // D & MASK vmap { ADDRESS : goto CHAIN, ... }
+  RuleBuilder& GotoByDestination(const IpAddress& mask,
+                                 const std::vector<std::pair<IpAddress, std::string>>& chains);
 
   // meta l4proto { tcp, udp, sctp } dnat to GROUP . numgen random mod N map @map, where GROUP is
   // the last 3 (IPv4) or 4 (IPv6) bytes of the destination address. nft accepts a port from a map
   // only behind a transport match in the same rule.
   RuleBuilder& DnatToRandomSlot(uint32_t modulus, NamedSet map);
 
+  // Session affinity. CHOICE says which endpoint was chosen: the whole destination address in
+  // IPv4, its bytes 2 to 9 in IPv6, of which the last four are the complement of the first four so
+  // that no checksum changes. PORT is its first two bytes: the Service port. CLIENT is the source
+  // address, in IPv6 without its first four bytes (nft 1.0.6 loads no longer keys of such maps).
+
+  // CHOICE set GROUP . numgen random mod N map @map, where GROUP is the last 2 bytes of the
+  // destination address.
+  RuleBuilder& ChooseRandomSlot(uint32_t modulus, NamedSet map);
+  // A choice stands there: D != 192.0.0.0/2 or @nh,208,16 != 0.
+  RuleBuilder& IsChosen();
+  // update @map { CLIENT . PORT timeout N : CHOICE }
+  RuleBuilder& Remember(NamedSet map, uint32_t seconds);
+  RuleBuilder& Recall(NamedSet map);  // CHOICE set CLIENT . PORT map @map
+  RuleBuilder& Forget(NamedSet map);  // delete @map { CLIENT . PORT : CHOICE }
+  // meta l4proto { tcp, udp, sctp } dnat to CHOICE map @map, in IPv6 by its first four bytes.
+  RuleBuilder& DnatToChoice(NamedSet map);
+
   RuleBuilder& Jump(std::string_view chain);
   RuleBuilder& Goto(std::string_view chain);
+  RuleBuilder& Return();
   RuleBuilder& Drop();
   RuleBuilder& RejectPortUnreachable();  // reject
   RuleBuilder& MasqueradeFullyRandom();  // masquerade fully-random
@@ -60,6 +92,15 @@ class RuleBuilder {
   // Loads the parts of a concatenation one behind another into registers; returns the words used.
   uint32_t LoadKey(const Key& key);
   std::string KeyText(const Key& key) const;
+  uint32_t LoadClientAndPort();
+  std::string ClientAndPortText() const;
+  std::string ChoiceText() const;
+  void LoadChoice(uint32_t reg);
+  void WriteChoice(uint32_t reg);
+  void MatchTransport();
+  void DnatFrom(uint32_t set, uint32_t key_words);
+  void MatchInput(std::string_view pattern, bool equal);
+  void LoadMaskedDestination(const IpAddress& mask);
   void MatchPrefix(std::string_view field, uint32_t offset, bool equal, const IpPrefix& prefix);
   void AddVerdict(Verdict::Kind kind, std::string_view word, std::string_view chain);
   RuleBuilder& Text(std::string_view clause);

@@ -36,12 +36,13 @@ std::optional<FakeKernel::Failure> FakeKernel::Run(const Transaction& transactio
     tables_[Index(family)].reset();
     changed_ = true;  // The table is created first, so there is always something to drop.
   }
+  std::optional<Failure> failure;
   for (const Transaction::TableCreation& creation : transaction.creations()) {
     keep(creation.family);
-    Create(creation);
+    if (!failure) failure = Create(creation);
     changed_ = true;
   }
-  std::optional<Failure> failure = RunElements(transaction);
+  if (!failure) failure = RunElements(transaction);
   if (failure) {
     for (const Family family : kFamilies) {
       if (auto& kept = before[Index(family)]) tables_[Index(family)] = *std::move(kept);
@@ -52,18 +53,26 @@ std::optional<FakeKernel::Failure> FakeKernel::Run(const Transaction& transactio
   return failure;
 }
 
-void FakeKernel::Create(const Transaction::TableCreation& creation) {
+std::optional<FakeKernel::Failure> FakeKernel::Create(const Transaction::TableCreation& creation) {
   const TableSpec& spec = specs_[Index(creation.family)];
   std::optional<Table>& table = tables_[Index(creation.family)];
   const auto size_of = [&](size_t i) { return i < creation.sizes.size() ? creation.sizes[i] : 0; };
+  if (creation.in_place) {
+    if (!table) return Failure{ENOENT, "delete set " + spec.sets[0].name, std::nullopt};
+    for (size_t i = 0; i < table->size(); ++i) {
+      if (spec.sets[i].dynamic_size == 0) (*table)[i] = FakeSet(spec.sets[i], size_of(i));
+    }
+    return std::nullopt;
+  }
   if (table) {
     for (size_t i = 0; i < table->size(); ++i) {
       if (spec.sets[i].sized) (*table)[i].Recreate(size_of(i));
     }
-    return;
+    return std::nullopt;
   }
   table.emplace();
   for (size_t i = 0; i < spec.sets.size(); ++i) table->emplace_back(spec.sets[i], size_of(i));
+  return std::nullopt;
 }
 
 std::optional<FakeKernel::Failure> FakeKernel::RunElements(const Transaction& transaction) {

@@ -59,7 +59,7 @@ class FakeKernel final : public Kernel {
   using Table = std::vector<FakeSet>;
 
   std::optional<Failure> Run(const Transaction& transaction);
-  void Create(const Transaction::TableCreation& creation);
+  std::optional<Failure> Create(const Transaction::TableCreation& creation);
   std::optional<Failure> RunElements(const Transaction& transaction);
 
   TableSpecs specs_;

@@ -16,8 +16,13 @@ std::string ToString(std::span<const uint8_t> bytes) {
 FakeSet::FakeSet(const SetSpec& spec, uint32_t size)
     : key_size_(FieldsSize(spec.key)),
       data_size_(spec.data.empty() ? 0 : FieldsSize(spec.data)),
-      interval_(spec.interval),
-      size_(spec.sized ? size : 0) {}
+      interval_(spec.interval && spec.key.size() == 1),
+      ranges_(spec.interval && spec.key.size() > 1),
+      size_(spec.sized ? size : 0) {
+  for (const Field field : spec.key) {
+    field_sizes_.push_back((FieldSize(field) + 3) & ~size_t{3});
+  }
+}
 
 void FakeSet::Recreate(uint32_t size) {
   if (size != 0) size_ = size;
@@ -27,16 +32,22 @@ FakeSet::Outcome FakeSet::Add(const ElementView& element) {
   const bool end = element.interval_end;
   if (element.key.size() != key_size_ || (end && !interval_)) return {EINVAL, std::nullopt};
   if (element.data.size() != (end ? 0 : data_size_)) return {EINVAL, std::nullopt};
+  if (element.key_end.size() != (ranges_ ? key_size_ : 0)) return {EINVAL, std::nullopt};
 
   Key key{ToString(element.key), !end};
   const auto found = elements_.find(key);
   if (found != elements_.end()) {
+    if (ranges_ && found->second.key_end != ToString(element.key_end)) {
+      return {EEXIST, std::nullopt};
+    }
     // The comment does not count, and the old one stays.
     return {found->second.data == ToString(element.data) ? 0 : EEXIST, std::nullopt};
   }
   if (interval_ && CheckOverlap(key) != 0) return {CheckOverlap(key), std::nullopt};
+  if (ranges_ && CheckRanges(element) != 0) return {CheckRanges(element), std::nullopt};
   if (size_ != 0 && elements_.size() >= size_) return {ENFILE, std::nullopt};
-  elements_.emplace(key, Value{ToString(element.data), std::string(element.comment)});
+  elements_.emplace(
+      key, Value{ToString(element.data), std::string(element.comment), ToString(element.key_end)});
   return {0, Change{std::move(key), std::nullopt}};
 }
 
@@ -48,6 +59,22 @@ int FakeSet::CheckOverlap(const Key& key) const {
   if (!key.start && next_is_end) return EEXIST;
   if (next == elements_.begin()) return 0;
   return std::prev(next)->first.start == key.start ? EEXIST : 0;
+}
+
+// Two ranges overlap when they do in every field.
+int FakeSet::CheckRanges(const ElementView& element) const {
+  const std::string first = ToString(element.key), last = ToString(element.key_end);
+  for (const auto& [key, value] : elements_) {
+    bool overlap = true;
+    size_t offset = 0;
+    for (const size_t size : field_sizes_) {
+      overlap &= first.compare(offset, size, value.key_end, offset, size) <= 0 &&
+                 key.bytes.compare(offset, size, last, offset, size) <= 0;
+      offset += size;
+    }
+    if (overlap) return EEXIST;
+  }
+  return 0;
 }
 
 FakeSet::Outcome FakeSet::Delete(const ElementView& element) {
@@ -89,7 +116,8 @@ Element FakeSet::ToElement(const Elements::value_type& entry) {
   return {.key = {key.bytes.begin(), key.bytes.end()},
           .data = {value.data.begin(), value.data.end()},
           .comment = value.comment,
-          .interval_end = !key.start};
+          .interval_end = !key.start,
+          .key_end = {value.key_end.begin(), value.key_end.end()}};
 }
 
 }  // namespace svcmap::nft

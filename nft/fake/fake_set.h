@@ -23,6 +23,7 @@ class FakeSet {
   struct Value {
     std::string data;
     std::string comment;
+    std::string key_end;  // Of ranges with several fields.
   };
   // What one operation did: `before` was there under `key`, or nothing.
   struct Change {
@@ -53,11 +54,14 @@ class FakeSet {
   using Elements = absl::btree_map<Key, Value>;
 
   int CheckOverlap(const Key& key) const;
+  int CheckRanges(const ElementView& element) const;
   static Element ToElement(const Elements::value_type& entry);
 
   size_t key_size_;
   size_t data_size_;
+  std::vector<size_t> field_sizes_;  // Padded.
   bool interval_;
+  bool ranges_;  // An interval set with several fields.
   uint32_t size_;
   Elements elements_;
 };

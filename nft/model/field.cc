@@ -31,6 +31,14 @@ std::string Hex(uint32_t value, const char* format) {
   return text;
 }
 
+// As a number in hex, without leading zeros.
+std::string RawText(std::span<const uint8_t> bytes) {
+  std::string text;
+  for (const uint8_t byte : bytes) text += Hex(byte, "%02x");
+  const size_t digits = std::min(text.find_first_not_of('0'), text.size() - 1);
+  return "0x" + text.substr(digits);
+}
+
 std::string ProtocolText(uint8_t protocol) {
   switch (protocol) {
     case 6:
@@ -56,9 +64,12 @@ std::string FieldToText(Field field, std::span<const uint8_t> bytes) {
     case Field::kMark:
       return Hex(HostOrder(bytes), "0x%08x");
     case Field::kRaw8:
+    case Field::kRaw16:
     case Field::kRaw24:
     case Field::kRaw32:
-      return Hex(BigEndian(bytes), "0x%x");
+    case Field::kRaw64:
+    case Field::kRaw96:
+      return RawText(bytes);
     case Field::kSlot:
       return std::to_string(HostOrder(bytes));
   }
@@ -73,6 +84,7 @@ size_t FieldSize(Field field) {
     case Field::kRaw8:
       return 1;
     case Field::kInetService:
+    case Field::kRaw16:
       return 2;
     case Field::kRaw24:
       return 3;
@@ -81,6 +93,10 @@ size_t FieldSize(Field field) {
     case Field::kRaw32:
     case Field::kSlot:
       return 4;
+    case Field::kRaw64:
+      return 8;
+    case Field::kRaw96:
+      return 12;
     case Field::kIpv6Addr:
       return 16;
   }
@@ -90,8 +106,11 @@ size_t FieldSize(Field field) {
 uint32_t FieldTypeId(Field field) {
   switch (field) {
     case Field::kRaw8:
+    case Field::kRaw16:
     case Field::kRaw24:
     case Field::kRaw32:
+    case Field::kRaw64:
+    case Field::kRaw96:
     case Field::kSlot:
       return 4;  // integer
     case Field::kIpv4Addr:
@@ -111,8 +130,11 @@ uint32_t FieldTypeId(Field field) {
 std::string FieldTypeName(Field field) {
   switch (field) {
     case Field::kRaw8:
+    case Field::kRaw16:
     case Field::kRaw24:
     case Field::kRaw32:
+    case Field::kRaw64:
+    case Field::kRaw96:
     case Field::kSlot:
       return "integer";
     case Field::kIpv4Addr:

@@ -17,8 +17,11 @@ enum class Field : uint8_t {
   kInetService,  // 2 bytes, network order
   kMark,         // 4 bytes, host order
   kRaw8,         // 1 byte of a packet header
-  kRaw24,        // 3 bytes of a packet header ("@nh,136,24"), network order
-  kRaw32,        // 4 bytes of a packet header ("@nh,288,32"), network order
+  kRaw16,        // 2 bytes of a packet header ("@nh,144,16"), network order
+  kRaw24,        // 3 bytes
+  kRaw32,        // 4 bytes
+  kRaw64,        // 8 bytes
+  kRaw96,        // 12 bytes
   kSlot,         // 4 bytes, host order, as numgen writes them
 };
 

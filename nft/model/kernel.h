@@ -32,6 +32,7 @@ struct Element {
   std::vector<uint8_t> data;
   std::string comment;
   bool interval_end = false;
+  std::vector<uint8_t> key_end;  // Of interval sets with several fields.
 
   friend auto operator<=>(const Element&, const Element&) = default;
 };

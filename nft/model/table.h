@@ -16,10 +16,15 @@ struct SetSpec {
   std::string name;
   std::vector<Field> key;
   std::vector<Field> data;  // Empty: a set, else a map.
-  bool interval = false;    // Elements are range starts and ends.
+  // Elements are ranges: with a single field each is a start and an end, with several each has a
+  // first and a last key (ElementView::key_end) and no two may overlap.
+  bool interval = false;
   // False: the kernel keeps a resizable hash table. True: created with a size and a fixed hash
   // table, which loads and looks up faster, but must be rebuilt to grow.
   bool sized = false;
+  // Not 0: rules write elements of so many keys at most, each with a time to live; nobody else
+  // does.
+  uint32_t dynamic_size = 0;
   // For keys that no nft type names: the typeof text. Empty: "type ..." is printed from `key` and
   // `data`.
   std::string typeof_text;

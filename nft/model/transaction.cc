@@ -11,6 +11,7 @@ constexpr size_t kHeaderSize = 5;
 constexpr uint8_t kDeleteFlag = 1;
 constexpr uint8_t kIntervalEndFlag = 2;
 constexpr uint8_t kIpv6Flag = 4;
+constexpr uint8_t kKeyEndFlag = 8;  // A second key follows the first.
 
 std::span<const uint8_t> Bytes(const char* data, size_t size) {
   return {reinterpret_cast<const uint8_t*>(data), size};
@@ -20,16 +21,19 @@ std::span<const uint8_t> Bytes(const char* data, size_t size) {
 
 void Transaction::Append(Verb verb, const ElementView& element) {
   assert(element.key.size() <= 255 && element.data.size() <= 255);
+  assert(element.key_end.empty() || element.key_end.size() == element.key.size());
   const bool remove = verb == Verb::kDelete;
   const size_t comment_size = remove ? 0 : std::min(element.comment.size(), kMaxComment);
   const uint8_t header[kHeaderSize] = {
       static_cast<uint8_t>((remove ? kDeleteFlag : 0) |
                            (element.interval_end ? kIntervalEndFlag : 0) |
-                           (element.set.family == Family::kIpv6 ? kIpv6Flag : 0)),
+                           (element.set.family == Family::kIpv6 ? kIpv6Flag : 0) |
+                           (element.key_end.empty() ? 0 : kKeyEndFlag)),
       element.set.set, static_cast<uint8_t>(element.key.size()),
       static_cast<uint8_t>(remove ? 0 : element.data.size()), static_cast<uint8_t>(comment_size)};
   buffer_.append(reinterpret_cast<const char*>(header), sizeof(header));
   buffer_.append(reinterpret_cast<const char*>(element.key.data()), header[2]);
+  buffer_.append(reinterpret_cast<const char*>(element.key_end.data()), element.key_end.size());
   buffer_.append(reinterpret_cast<const char*>(element.data.data()), header[3]);
   buffer_.append(element.comment.data(), header[4]);
   ++count_;
@@ -52,10 +56,17 @@ size_t Transaction::Parse(size_t offset, Verb& verb, ElementView& view) const {
   view.interval_end = (header[0] & kIntervalEndFlag) != 0;
   view.set = {(header[0] & kIpv6Flag) != 0 ? Family::kIpv6 : Family::kIpv4, header[1]};
   const char* position = buffer_.data() + offset + kHeaderSize;
-  view.key = Bytes(position, header[2]);
-  view.data = Bytes(position + header[2], header[3]);
-  view.comment = {position + header[2] + header[3], header[4]};
-  return offset + kHeaderSize + header[2] + header[3] + header[4];
+  const auto take = [&position](size_t size) {
+    const char* start = position;
+    position += size;
+    return start;
+  };
+  view.key = Bytes(take(header[2]), header[2]);
+  const size_t end_size = (header[0] & kKeyEndFlag) != 0 ? header[2] : 0;
+  view.key_end = Bytes(take(end_size), end_size);
+  view.data = Bytes(take(header[3]), header[3]);
+  view.comment = {take(header[4]), header[4]};
+  return static_cast<size_t>(position - buffer_.data());
 }
 
 }  // namespace svcmap::nft

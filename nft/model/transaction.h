@@ -5,12 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "nft/types/family.h"
+#include "nft/model/table.h"
 
 namespace svcmap::nft {
 
@@ -27,7 +28,9 @@ struct ElementView {
   std::span<const uint8_t> key;
   std::span<const uint8_t> data;  // Empty for sets.
   std::string_view comment;       // Of an addition the first 127 bytes count.
-  bool interval_end = false;      // The first key after a range.
+  bool interval_end = false;      // The first key after a range, in sets with a single field.
+  // The last key of a range, in interval sets with several fields; as long as `key`.
+  std::span<const uint8_t> key_end = {};
 };
 
 enum class Verb : uint8_t { kAdd, kDelete };
@@ -40,6 +43,11 @@ class Transaction {
   struct TableCreation {
     Family family;
     std::vector<uint32_t> sizes;  // By position of the set; ignored where a set is not sized.
+    // Its chains and rules; null: those the kernel was opened with. The sets are always the same.
+    std::shared_ptr<const TableSpec> spec;
+    // The table is there, with our sets: they and all rules are replaced, and only dynamic sets
+    // keep their elements.
+    bool in_place = false;
   };
 
   // Drops the table if it is there; its absence is no error.

@@ -74,6 +74,7 @@ void WriteElement(Writer& writer, Verb verb, const ElementView& element) {
     writer.Bytes(NFTA_SET_ELEM_FLAGS, &flags, sizeof(flags));
   }
   writer.Value(NFTA_SET_ELEM_KEY, element.key);
+  if (!element.key_end.empty()) writer.Value(NFTA_SET_ELEM_KEY_END, element.key_end);
   if (verb == Verb::kAdd) {
     if (!element.data.empty()) writer.Value(NFTA_SET_ELEM_DATA, element.data);
     if (!element.comment.empty()) writer.Comment(element.comment);
@@ -95,9 +96,11 @@ void Batch::Append(const Transaction& transaction) {
     AddTable(tables_[Index(family)], /*drop=*/true);
   }
   for (const Transaction::TableCreation& creation : transaction.creations()) {
-    const TableSpec& table = tables_[Index(creation.family)];
+    const TableSpec& table = creation.spec ? *creation.spec : tables_[Index(creation.family)];
     AddTable(table, /*drop=*/false);
+    if (creation.in_place) EmptyTable(table);
     for (uint32_t i = 0; i < table.sets.size(); ++i) {
+      if (creation.in_place && table.sets[i].dynamic_size != 0) continue;
       AddSet(table, i, i < creation.sizes.size() ? creation.sizes[i] : 0);
     }
     for (const ChainSpec& chain : table.chains) AddChain(table, chain);

@@ -51,6 +51,8 @@ class Batch {
   void Envelope(uint16_t type);
 
   void AddTable(const TableSpec& table, bool drop);
+  // Deletes all rules, and the sets that no rule writes to.
+  void EmptyTable(const TableSpec& table);
   void AddSet(const TableSpec& table, uint32_t index, uint32_t size);
   void AddChain(const TableSpec& table, const ChainSpec& chain);
   void AddRule(const TableSpec& table, const RuleSpec& rule);

@@ -67,6 +67,20 @@ void Batch::AddTable(const TableSpec& table, bool drop) {
   End(header);
 }
 
+void Batch::EmptyTable(const TableSpec& table) {
+  nlmsghdr* header =
+      Begin(NFT_MSG_DELRULE, table.family, 0, kHeadroom, "delete the rules of " + table.name);
+  mnl_attr_put_strz(header, NFTA_RULE_TABLE, table.name.c_str());
+  End(header);
+  for (const SetSpec& set : table.sets) {
+    if (set.dynamic_size != 0) continue;
+    header = Begin(NFT_MSG_DELSET, table.family, 0, kHeadroom, "delete set " + set.name);
+    mnl_attr_put_strz(header, NFTA_SET_TABLE, table.name.c_str());
+    mnl_attr_put_strz(header, NFTA_SET_NAME, set.name.c_str());
+    End(header);
+  }
+}
+
 void Batch::AddSet(const TableSpec& table, uint32_t index, uint32_t size) {
   const SetSpec& spec = table.sets[index];
   const SetPtr set(nftnl_set_alloc());
@@ -81,8 +95,19 @@ void Batch::AddSet(const TableSpec& table, uint32_t index, uint32_t size) {
     nftnl_set_set_u32(set.get(), NFTNL_SET_DATA_TYPE, TypeId(spec.data));
     nftnl_set_set_u32(set.get(), NFTNL_SET_DATA_LEN, static_cast<uint32_t>(FieldsSize(spec.data)));
   }
+  if (spec.interval && spec.key.size() > 1) {
+    flags |= NFT_SET_CONCAT;
+    std::vector<uint8_t> lengths;
+    for (const Field field : spec.key) lengths.push_back(static_cast<uint8_t>(FieldSize(field)));
+    nftnl_set_set_data(set.get(), NFTNL_SET_DESC_CONCAT, lengths.data(),
+                       static_cast<uint32_t>(lengths.size()));
+  }
+  if (spec.dynamic_size != 0) flags |= NFT_SET_EVAL | NFT_SET_TIMEOUT;
   nftnl_set_set_u32(set.get(), NFTNL_SET_FLAGS, flags);
   if (spec.sized) nftnl_set_set_u32(set.get(), NFTNL_SET_DESC_SIZE, size);
+  if (spec.dynamic_size != 0) {
+    nftnl_set_set_u32(set.get(), NFTNL_SET_DESC_SIZE, spec.dynamic_size);
+  }
   if (!spec.userdata.empty()) {
     nftnl_set_set_data(set.get(), NFTNL_SET_USERDATA, spec.userdata.data(),
                        static_cast<uint32_t>(spec.userdata.size()));

@@ -38,6 +38,9 @@ Element ReadElement(const nlattr* nest) {
       case NFTA_SET_ELEM_KEY:
         element.key = ReadValue(attribute);
         break;
+      case NFTA_SET_ELEM_KEY_END:
+        element.key_end = ReadValue(attribute);
+        break;
       case NFTA_SET_ELEM_DATA:
         element.data = ReadValue(attribute);
         break;

@@ -3,6 +3,7 @@
 #include <libnftnl/expr.h>
 #include <libnftnl/rule.h>
 #include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_tuple_common.h>
 #include <linux/netfilter/nf_nat.h>
 #include <linux/netfilter/nf_tables.h>
 
@@ -12,6 +13,7 @@ namespace {
 constexpr uint32_t kIcmpPortUnreachable = 3;
 constexpr uint32_t kIcmpv6PortUnreachable = 4;
 constexpr uint32_t kIpv4ChecksumOffset = 10;
+constexpr uint64_t kMillisecondsPerSecond = 1000;
 
 uint32_t Register(uint32_t word) { return NFT_REG32_00 + word; }
 
@@ -50,6 +52,17 @@ struct Writer {
     nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_FLAGS, NFT_PAYLOAD_L4CSUM_PSEUDOHDR);
   }
 
+  void operator()(const NeutralWrite& write) const {
+    nftnl_expr* expr = New("payload");
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_SREG, Register(write.reg));
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_OFFSET, write.offset);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_LEN, write.size);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_CSUM_TYPE, NFT_PAYLOAD_CSUM_NONE);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_CSUM_OFFSET, 0);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_FLAGS, 0);
+  }
+
   void operator()(const MetaLoad& load) const {
     nftnl_expr* expr = New("meta");
     nftnl_expr_set_u32(expr, NFTNL_EXPR_META_KEY, MetaNumber(load.key));
@@ -67,6 +80,37 @@ struct Writer {
     nftnl_expr_set_u32(expr, NFTNL_EXPR_CT_KEY,
                        load.key == CtKey::kState ? NFT_CT_STATE : NFT_CT_STATUS);
     nftnl_expr_set_u32(expr, NFTNL_EXPR_CT_DREG, Register(load.reg));
+  }
+
+  void operator()(const OriginalDestinationLoad& load) const {
+    nftnl_expr* expr = New("ct");
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_CT_KEY,
+                       load.family == Family::kIpv4 ? NFT_CT_DST_IP : NFT_CT_DST_IP6);
+    nftnl_expr_set_u8(expr, NFTNL_EXPR_CT_DIR, IP_CT_DIR_ORIGINAL);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_CT_DREG, Register(load.reg));
+  }
+
+  void operator()(const SourceTypeLoad& load) const {
+    nftnl_expr* expr = New("fib");
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_FIB_FLAGS, NFTA_FIB_F_SADDR);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_FIB_DREG, Register(load.reg));
+  }
+
+  void operator()(const DynamicElement& element) const {
+    const bool update = element.op == DynamicElement::Op::kUpdate;
+    const SetHandle set = set_of({.set = element.set});
+    nftnl_expr* expr = New("dynset");
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_DYNSET_OP,
+                       update ? NFT_DYNSET_OP_UPDATE : NFT_DYNSET_OP_DELETE);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_DYNSET_SREG_KEY, Register(element.key_reg));
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_DYNSET_SREG_DATA, Register(element.data_reg));
+    if (update) {
+      nftnl_expr_set_u64(expr, NFTNL_EXPR_DYNSET_TIMEOUT,
+                         uint64_t{element.timeout_seconds} * kMillisecondsPerSecond);
+    }
+    nftnl_expr_set_str(expr, NFTNL_EXPR_DYNSET_SET_NAME, set.name);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_DYNSET_SET_ID, set.id);
   }
 
   void operator()(const Compare& compare) const {
@@ -97,6 +141,7 @@ struct Writer {
     } else if (lookup.into == Lookup::Into::kVerdict) {
       nftnl_expr_set_u32(expr, NFTNL_EXPR_LOOKUP_DREG, NFT_REG_VERDICT);
     }
+    if (lookup.invert) nftnl_expr_set_u32(expr, NFTNL_EXPR_LOOKUP_FLAGS, NFT_LOOKUP_F_INV);
     nftnl_expr_set_str(expr, NFTNL_EXPR_LOOKUP_SET, set.name);
     nftnl_expr_set_u32(expr, NFTNL_EXPR_LOOKUP_SET_ID, set.id);
   }
@@ -115,6 +160,9 @@ struct Writer {
     switch (verdict.kind) {
       case Verdict::Kind::kDrop:
         nftnl_expr_set_u32(expr, NFTNL_EXPR_IMM_VERDICT, NF_DROP);
+        return;
+      case Verdict::Kind::kReturn:
+        nftnl_expr_set_u32(expr, NFTNL_EXPR_IMM_VERDICT, static_cast<uint32_t>(NFT_RETURN));
         return;
       case Verdict::Kind::kJump:
         nftnl_expr_set_u32(expr, NFTNL_EXPR_IMM_VERDICT, static_cast<uint32_t>(NFT_JUMP));
@@ -151,7 +199,15 @@ struct Writer {
   }
 
   static uint32_t MetaNumber(MetaKey key) {
-    return key == MetaKey::kMark ? NFT_META_MARK : NFT_META_L4PROTO;
+    switch (key) {
+      case MetaKey::kMark:
+        return NFT_META_MARK;
+      case MetaKey::kL4Proto:
+        return NFT_META_L4PROTO;
+      case MetaKey::kInputName:
+        return NFT_META_IIFNAME;
+    }
+    return NFT_META_MARK;
   }
 };
 

@@ -138,10 +138,23 @@ std::string PerFamily(const char* option, Family family) {
 
 // Look-ups and jumps are left out: they need a set or a chain, and no kernel is without them.
 struct FeatureOf {
+  Family family;
+
   std::optional<Feature> operator()(const PayloadLoad&) const { return Core("header fields"); }
   std::optional<Feature> operator()(const AddressWrite&) const {
     return Core("rewriting of header fields");
   }
+  std::optional<Feature> operator()(const NeutralWrite&) const {
+    return Core("rewriting of header fields");
+  }
+  std::optional<Feature> operator()(const OriginalDestinationLoad&) const {
+    return Feature{"connection state", "CONFIG_NFT_CT", "nft_ct"};
+  }
+  std::optional<Feature> operator()(const SourceTypeLoad&) const {
+    return Feature{"route look-ups", PerFamily("CONFIG_NFT_FIB", family),
+                   family == Family::kIpv4 ? "nft_fib_ipv4" : "nft_fib_ipv6"};
+  }
+  std::optional<Feature> operator()(const DynamicElement&) const { return std::nullopt; }
   std::optional<Feature> operator()(const MetaLoad&) const { return Core("packet metadata"); }
   std::optional<Feature> operator()(const MetaSet&) const { return Core("setting the mark"); }
   std::optional<Feature> operator()(const CtLoad&) const {
@@ -201,16 +214,18 @@ class Pieces {
   }
 
   void AddSet(const SetSpec& set) {
-    const char* kind = set.interval         ? "interval sets"
-                       : !set.data.empty()  ? "maps"
-                       : set.key.size() > 1 ? "sets of concatenated keys"
-                                            : "sets";
+    const char* kind = set.dynamic_size != 0                ? "maps that rules write to"
+                       : set.interval && set.key.size() > 1 ? "interval sets of concatenated keys"
+                       : set.interval                       ? "interval sets"
+                       : !set.data.empty()                  ? "maps"
+                       : set.key.size() > 1                 ? "sets of concatenated keys"
+                                                            : "sets";
     Add(Core(kind), {.sets = {set}});
   }
 
   // A rule for each expression. Newer kernels want each register written before it is read.
   void AddExpr(const Expr& expr) {
-    std::optional<Feature> feature = std::visit(FeatureOf{}, expr);
+    std::optional<Feature> feature = std::visit(FeatureOf{family_}, expr);
     if (!feature) return;
     RuleSpec rule{.chain = kScratchChain};
     for (const uint32_t reg : {0, 4, 8, 12}) {

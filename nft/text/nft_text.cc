@@ -57,6 +57,9 @@ std::string SetDeclaration(const SetSpec& set, uint32_t size) {
   }
   text += "\n";
   if (set.sized && size != 0) text += "\t\tsize " + std::to_string(size) + "\n";
+  if (set.dynamic_size != 0) {
+    text += "\t\tsize " + std::to_string(set.dynamic_size) + "\n\t\tflags dynamic,timeout\n";
+  }
   if (set.interval) text += "\t\tflags interval\n";
   return text + "\t}\n";
 }
@@ -91,8 +94,14 @@ std::string Complete(const SetSpec& set, std::string key, std::string_view comme
   return key;
 }
 
+std::string KeyText(const SetSpec& set, std::span<const uint8_t> key,
+                    std::span<const uint8_t> key_end) {
+  return key_end.empty() ? FieldsToText(set.key, key) : RangesText(set.key, key, key_end);
+}
+
 std::string TableLine(const TableSpec& table, const Transaction::TableCreation& creation) {
-  std::string text = "add table " + TableName(table);
+  std::string text =
+      (creation.in_place ? "# in place: add table " : "add table ") + TableName(table);
   const char* separator = " # size: ";
   for (size_t i = 0; i < table.sets.size() && i < creation.sizes.size(); ++i) {
     if (!table.sets[i].sized) continue;
@@ -109,9 +118,9 @@ class ElementLines {
 
   void Add(Verb verb, const ElementView& element) {
     const SetSpec& set = tables_[Index(element.set.family)].sets[element.set.set];
-    if (!set.interval) {
+    if (!set.interval || set.key.size() > 1) {
       Flush();
-      Line(verb, element, FieldsToText(set.key, element.key));
+      Line(verb, element, KeyText(set, element.key, element.key_end));
     } else if (!element.interval_end) {
       Flush();
       start_ = Start{verb, element};
@@ -197,13 +206,13 @@ std::string ElementsText(const SetSpec& set, std::vector<Element> elements) {
     const Element& element = elements[i];
     if (element.interval_end) continue;
     std::string key;
-    if (set.interval) {
+    if (set.interval && set.key.size() == 1) {
       const bool closed = i + 1 < elements.size() && elements[i + 1].interval_end;
       key = RangeText(
           set.key, element.key,
           closed ? std::span<const uint8_t>(elements[i + 1].key) : std::span<const uint8_t>());
     } else {
-      key = FieldsToText(set.key, element.key);
+      key = KeyText(set, element.key, element.key_end);
     }
     text += text.empty() ? "\t\telements = { " : ",\n\t\t\t     ";
     text += Complete(set, std::move(key), element.comment, element.data);
@@ -212,8 +221,8 @@ std::string ElementsText(const SetSpec& set, std::vector<Element> elements) {
 }
 
 std::string ElementText(const SetSpec& set, const ElementView& element) {
-  return FieldsToText(set.key, element.key) + (element.interval_end ? " (end of a range)" : "") +
-         " in " + set.name;
+  return KeyText(set, element.key, element.key_end) +
+         (element.interval_end ? " (end of a range)" : "") + " in " + set.name;
 }
 
 std::string ElementText(const TableSpecs& tables, const Transaction& transaction, size_t index) {

@@ -18,17 +18,15 @@ std::vector<uint8_t> LastKey(std::span<const uint8_t> end, size_t size) {
   return last;
 }
 
-}  // namespace
-
-std::string RangeText(std::span<const Field> fields, std::span<const uint8_t> start,
-                      std::span<const uint8_t> end) {
-  const std::vector<uint8_t> last = LastKey(end, start.size());
-  const std::string first_text = FieldsToText(fields, start);
-  if (std::equal(start.begin(), start.end(), last.begin())) return first_text;
+// One field from `first` to `last`.
+std::string ClosedRangeText(std::span<const Field> fields, std::span<const uint8_t> first,
+                            std::span<const uint8_t> last) {
+  const std::string first_text = FieldsToText(fields, first);
+  if (std::equal(first.begin(), first.end(), last.begin())) return first_text;
   const bool address = fields[0] == Field::kIpv4Addr || fields[0] == Field::kIpv6Addr;
-  const auto first_address = IpAddress::FromBytes(start);
-  if (address && first_address && start.size() == FieldSize(fields[0])) {
-    for (unsigned length = 0; length < start.size() * 8; ++length) {
+  const auto first_address = IpAddress::FromBytes(first);
+  if (address && first_address && first.size() == FieldSize(fields[0])) {
+    for (unsigned length = 0; length < first.size() * 8; ++length) {
       const IpPrefix prefix(*first_address, static_cast<uint8_t>(length));
       if (prefix.address() == *first_address && prefix.Last() == IpAddress::FromBytes(last)) {
         return prefix.ToString();
@@ -36,6 +34,26 @@ std::string RangeText(std::span<const Field> fields, std::span<const uint8_t> st
     }
   }
   return first_text + "-" + FieldsToText(fields, last);
+}
+
+}  // namespace
+
+std::string RangeText(std::span<const Field> fields, std::span<const uint8_t> start,
+                      std::span<const uint8_t> end) {
+  return ClosedRangeText(fields, start, LastKey(end, start.size()));
+}
+
+std::string RangesText(std::span<const Field> fields, std::span<const uint8_t> first,
+                       std::span<const uint8_t> last) {
+  std::string text;
+  size_t offset = 0;
+  for (const Field& field : fields) {
+    if (!text.empty()) text += " . ";
+    const size_t size = FieldSize(field);
+    text += ClosedRangeText({&field, 1}, first.subspan(offset, size), last.subspan(offset, size));
+    offset += (size + 3) & ~size_t{3};
+  }
+  return text;
 }
 
 }  // namespace svcmap::nft

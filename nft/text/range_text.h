@@ -14,4 +14,9 @@ namespace svcmap::nft {
 std::string RangeText(std::span<const Field> fields, std::span<const uint8_t> start,
                       std::span<const uint8_t> end);
 
+// A key of several fields from `first` to `last`, both included: each field by itself, as
+// "198.51.100.1 . tcp . 80 . 10.0.0.0/8".
+std::string RangesText(std::span<const Field> fields, std::span<const uint8_t> first,
+                       std::span<const uint8_t> last);
+
 }  // namespace svcmap::nft

@@ -1,35 +1,88 @@
-// Hands out the numbers of endpoint groups. A number that became free is used again as late as can
-// be: a packet that has read the old descriptor must not find another Service's endpoints.
+// Hands out the numbers that stand for Services' things in the kernel: endpoint groups, and Service
+// ports with session affinity. A number that became free is used again as late as can be: a packet
+// that has read the old descriptor must not find another Service's endpoints.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "nft/types/family.h"
 #include "proxy/ruleset/descriptor.h"
 
 namespace svcmap::proxy {
 
-class GroupAllocator {
+enum class NumberPool : uint8_t {
+  kGroups,        // 1..kMaxGroup, of both families.
+  kStickyGroups,  // 1..kMaxStickyGroup, by family.
+  kStickyPorts,   // 1..kMaxStickyPort, by family.
+};
+
+struct Number {
+  NumberPool pool = NumberPool::kGroups;
+  Family family = Family::kIpv4;
+  uint32_t value = 0;
+
+  friend bool operator==(const Number&, const Number&) = default;
+};
+
+class NumberAllocator {
  public:
-  explicit GroupAllocator(uint32_t max_group = kMaxGroup) : max_group_(max_group) {}
+  explicit NumberAllocator(uint32_t last) : last_(last) {}
 
   // 0 when all are in use.
   uint32_t Allocate() {
-    if (next_ <= max_group_) return next_++;
+    if (next_ <= last_) return next_++;
     if (free_.empty()) return 0;
-    const uint32_t group = free_.front();
+    const uint32_t number = free_.front();
     free_.pop_front();
-    return group;
+    return number;
   }
-  void Release(const std::vector<uint32_t>& groups) {
-    free_.insert(free_.end(), groups.begin(), groups.end());
+  void Release(uint32_t number) { free_.push_back(number); }
+
+  // Keeps `number`, which nobody may have yet, for a Take. False if it is no number of ours.
+  bool Reserve(uint32_t number) {
+    if (number < 1 || number > last_) return false;
+    while (next_ <= number) free_.push_back(next_++);
+    const auto found = std::find(free_.begin(), free_.end(), number);
+    if (found == free_.end()) return false;
+    free_.erase(found);
+    reserved_.insert(number);
+    return true;
+  }
+  // Once for each that is reserved.
+  bool Take(uint32_t number) { return reserved_.erase(number) > 0; }
+  void ReleaseReserved() {
+    free_.insert(free_.end(), reserved_.begin(), reserved_.end());
+    reserved_.clear();
   }
 
  private:
-  uint32_t max_group_;
+  uint32_t last_;
   uint32_t next_ = 1;
   std::deque<uint32_t> free_;
+  absl::flat_hash_set<uint32_t> reserved_;
+};
+
+class Numbers {
+ public:
+  NumberAllocator& Of(NumberPool pool, Family family) {
+    return pool == NumberPool::kGroups ? groups_ : sticky_[Index(family)][pool == kPorts ? 1 : 0];
+  }
+  void Release(const std::vector<Number>& numbers) {
+    for (const Number& number : numbers) Of(number.pool, number.family).Release(number.value);
+  }
+
+ private:
+  static constexpr NumberPool kPorts = NumberPool::kStickyPorts;
+
+  NumberAllocator groups_{kMaxGroup};
+  std::array<std::array<NumberAllocator, 2>, 2> sticky_{
+      {{NumberAllocator(kMaxStickyGroup), NumberAllocator(kMaxStickyPort)},
+       {NumberAllocator(kMaxStickyGroup), NumberAllocator(kMaxStickyPort)}}};
 };
 
 }  // namespace svcmap::proxy

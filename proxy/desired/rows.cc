@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 
@@ -20,10 +21,120 @@ nft::FieldBytes Address(const IpAddress& address) {
   return nft::FieldBytes().Append(address.bytes());
 }
 
-nft::FieldBytes DescriptorOf(const PortRows& port, const ReachedAt& at) {
-  const unsigned pick_class = PickClassFor(static_cast<uint32_t>(port.slots.size()));
-  return Address(Descriptor(at.address, at.kind, pick_class, port.group));
+nft::FieldBytes EndpointBytes(const EndpointAddress& endpoint) {
+  return Address(endpoint.ip).AppendU16Be(endpoint.port).PadToWord();
 }
+
+const EndpointSet& SetFor(const PortRows& port, DispatchKind kind) {
+  return kind == DispatchKind::kInternal && port.internal_local ? port.local : port.cluster;
+}
+
+Descriptor DescriptorOf(const PortRows& port, DispatchKind kind, const EndpointSet& set) {
+  Descriptor descriptor{.kind = kind,
+                        .endpoints = static_cast<uint32_t>(set.slots.size()),
+                        .group = set.group,
+                        .sticky = {}};
+  if (port.affinity && set.group != 0) {
+    descriptor.sticky = {.timer = port.affinity->timer, .local = &set == &port.local};
+  }
+  return descriptor;
+}
+
+class OwnRowsBuilder {
+ public:
+  OwnRowsBuilder(const std::string& service_key, const ServiceRows& service)
+      : service_key_(service_key), service_(service) {}
+
+  std::vector<Row> Build() {
+    for (const PortRows& port : service_.ports) {
+      const std::string comment = ServiceComment(service_key_, port.name);
+      for (const ReachedAt& at : port.addresses) AddAddress(port, at, comment);
+      if (!port.affinity) continue;
+      for (const EndpointSet* set : {&port.cluster, &port.local}) AddSticky(port, *set, comment);
+    }
+    return std::move(rows_);
+  }
+
+ private:
+  Row& Add(Family family, SetIndex set, nft::FieldBytes key, const std::string& comment = "") {
+    Row& row = rows_.emplace_back();
+    row.set = Ref(family, set);
+    row.key = key;
+    row.comment = comment;
+    return row;
+  }
+
+  void AddAddress(const PortRows& port, const ReachedAt& at, const std::string& comment) {
+    const nft::FieldBytes key = ProtocolAndPort(Address(at.address), port.protocol, at.port);
+    if (at.firewalled) AddFirewall(port.family, key, comment);
+    if (!port.any) {
+      Add(port.family, kNoEndpointServices, key, comment);
+      return;
+    }
+    const EndpointSet& set = SetFor(port, at.kind);
+    const IpAddress descriptor = DescriptorOf(port, at.kind, set).For(at.address);
+    Add(port.family, kServiceIps, key, comment).data = Address(descriptor);
+    if (at.kind == DispatchKind::kExternalLocal && port.local.group != 0) {
+      AddLocalSet(port, at, descriptor);
+    }
+  }
+
+  // Several addresses may have the same descriptor: in IPv4 all of them.
+  void AddLocalSet(const PortRows& port, const ReachedAt& at, const IpAddress& descriptor) {
+    const nft::FieldBytes key = Address(descriptor);
+    for (const Row& row : rows_) {
+      if (row.set == Ref(port.family, kLocalSets) &&
+          std::equal(row.key.bytes().begin(), row.key.bytes().end(), key.bytes().begin())) {
+        return;
+      }
+    }
+    const Descriptor local = DescriptorOf(port, at.kind, port.local);
+    Add(port.family, kLocalSets, key).data = Address(local.For(at.address));
+  }
+
+  void AddFirewall(Family family, const nft::FieldBytes& key, const std::string& comment) {
+    Add(family, kFirewallIps, key, comment);
+    for (const AddressRange& range : service_.sources) {
+      if (range.first.family() != family) continue;
+      nft::FieldBytes first = key, last = key;
+      Add(family, kFirewallSources, first.Append(range.first.bytes()), comment).key_end =
+          last.Append(range.last.bytes());
+    }
+  }
+
+  void AddSticky(const PortRows& port, const EndpointSet& set, const std::string& comment) {
+    const Affinity& affinity = *port.affinity;
+    const bool local = &set == &port.local;
+    for (uint32_t slot = 0; slot < set.slots.size(); ++slot) {
+      const EndpointAddress& endpoint = set.slots[slot];
+      const uint32_t choice = Choice(affinity.port_number, NumberOf(affinity, endpoint));
+      Add(port.family, kAffinitySlots,
+          nft::FieldBytes().AppendU16Be(static_cast<uint16_t>(set.group)).AppendU32Host(slot))
+          .data = ChoiceBytes(port.family, choice);
+      Add(port.family, local ? kAffinityLocalEndpoints : kAffinityEndpoints,
+          nft::FieldBytes().AppendU32Be(choice), comment)
+          .data = EndpointBytes(endpoint);
+    }
+  }
+
+  static uint16_t NumberOf(const Affinity& affinity, const EndpointAddress& endpoint) {
+    return std::lower_bound(
+               affinity.endpoints.begin(), affinity.endpoints.end(), endpoint,
+               [](const Affinity::Endpoint& a, const EndpointAddress& b) { return a.address < b; })
+        ->number;
+  }
+
+  // In IPv6 with its complement behind it, so that writing it changes no checksum.
+  static nft::FieldBytes ChoiceBytes(Family family, uint32_t choice) {
+    nft::FieldBytes bytes = nft::FieldBytes().AppendU32Be(choice);
+    if (family == Family::kIpv6) bytes.AppendU32Be(~choice);
+    return bytes;
+  }
+
+  const std::string& service_key_;
+  const ServiceRows& service_;
+  std::vector<Row> rows_;
+};
 
 }  // namespace
 
@@ -38,19 +149,7 @@ std::string ServiceComment(const std::string& service_key, const std::string& po
 }
 
 std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& service) {
-  std::vector<Row> rows;
-  for (const PortRows& port : service.ports) {
-    const std::string comment = ServiceComment(service_key, port.name);
-    const bool reachable = port.group != 0;
-    for (const ReachedAt& at : port.addresses) {
-      Row& row = rows.emplace_back();
-      row.set = Ref(port.family, reachable ? kServiceIps : kNoEndpointServices);
-      row.key = ProtocolAndPort(Address(at.address), port.protocol, at.port);
-      if (reachable) row.data = DescriptorOf(port, at);
-      row.comment = comment;
-    }
-  }
-  return rows;
+  return OwnRowsBuilder(service_key, service).Build();
 }
 
 std::vector<Row> SharedRows(const ServiceRows& service) {
@@ -61,7 +160,7 @@ std::vector<Row> SharedRows(const ServiceRows& service) {
     row.key = Address(address);
   }
   for (const PortRows& port : service.ports) {
-    for (const EndpointAddress& endpoint : port.local) {
+    for (const EndpointAddress& endpoint : port.hairpins) {
       Row& row = rows.emplace_back();
       row.set = Ref(port.family, kHairpinConnections);
       row.key = ProtocolAndPort(Address(endpoint.ip).Append(endpoint.ip.bytes()), port.protocol,
@@ -76,7 +175,7 @@ Row EndpointRow(Family family, uint32_t group, uint32_t slot, const EndpointAddr
   row.set = Ref(family, kEndpoints);
   family == Family::kIpv4 ? row.key.AppendU24Be(group) : row.key.AppendU32Be(group);
   row.key.AppendU32Host(slot);
-  row.data = Address(endpoint.ip).AppendU16Be(endpoint.port).PadToWord();
+  row.data = EndpointBytes(endpoint);
   return row;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "nft/model/transaction.h"
 #include "proxy/resolve/endpoints.h"
 #include "proxy/ruleset/descriptor.h"
+#include "proxy/ruleset/table.h"
 
 namespace svcmap::proxy {
 
@@ -17,9 +19,33 @@ namespace svcmap::proxy {
 struct ReachedAt {
   IpAddress address;
   uint16_t port = 0;
-  DispatchKind kind = DispatchKind::kPlain;
+  DispatchKind kind = DispatchKind::kInternal;
+  bool firewalled = false;  // Only for ServiceRows::sources (S-116).
 
   friend bool operator==(const ReachedAt&, const ReachedAt&) = default;
+};
+
+struct EndpointSet {
+  uint32_t group = 0;  // Its number in the kernel; 0: the set is empty.
+  std::vector<EndpointAddress> slots;
+
+  friend bool operator==(const EndpointSet&, const EndpointSet&) = default;
+};
+
+// Session affinity of one Service port.
+struct Affinity {
+  struct Endpoint {
+    EndpointAddress address;
+    uint16_t number = 0;  // Its own as long as it is in one of the sets.
+
+    friend bool operator==(const Endpoint&, const Endpoint&) = default;
+  };
+  uint8_t timer = 0;                // Of the table's timeouts.
+  uint32_t port_number = 0;         // 1..kMaxStickyPort
+  uint16_t last_number = 0;         // The endpoint number given last.
+  std::vector<Endpoint> endpoints;  // Of both sets, ascending.
+
+  friend bool operator==(const Affinity&, const Affinity&) = default;
 };
 
 // One Service port in one family.
@@ -29,15 +55,28 @@ struct PortRows {
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
   std::vector<ReachedAt> addresses;  // Without those that are another Service's.
-  uint32_t group = 0;                // Its number in the endpoints map; 0: no endpoints.
-  std::vector<EndpointAddress> slots;
-  std::vector<EndpointAddress> local;
+  // Somebody somewhere could answer, even if not from a set of ours (S-35): who finds no endpoint
+  // is dropped. Otherwise everything is rejected.
+  bool any = false;
+  bool internal_local = false;  // The clusterIP leads to the local set.
+  EndpointSet cluster;
+  EndpointSet local;
+  std::vector<EndpointAddress> hairpins;  // Endpoints here, which may connect to themselves.
+  std::optional<Affinity> affinity;
 
   friend bool operator==(const PortRows&, const PortRows&) = default;
 };
 
+struct AddressRange {
+  IpAddress first;
+  IpAddress last;  // Included.
+
+  friend bool operator==(const AddressRange&, const AddressRange&) = default;
+};
+
 struct ServiceRows {
   std::vector<IpAddress> cluster_ips;
+  std::vector<AddressRange> sources;  // That may use its load balancer IPs, both families.
   std::vector<PortRows> ports;
 
   bool empty() const { return cluster_ips.empty() && ports.empty(); }
@@ -51,20 +90,24 @@ struct Row {
   nft::FieldBytes data;
   std::string comment;
   bool interval_end = false;
+  nft::FieldBytes key_end;  // Of ranges in sets with several fields.
 
-  nft::ElementView view() const { return {set, key.bytes(), data.bytes(), comment, interval_end}; }
+  nft::ElementView view() const {
+    return {set, key.bytes(), data.bytes(), comment, interval_end, key_end.bytes()};
+  }
 };
 
 // "namespace/name:port" as the comment of an element: where it is longer than 127 bytes, its start
 // and a hash of the whole.
 std::string ServiceComment(const std::string& service_key, const std::string& port_name);
 
-// Rows that belong to this Service alone: service-ips or no-endpoint-services.
+// Rows that belong to this Service alone, but for the slots of its endpoint sets without affinity.
 std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& service);
 
 // Rows that other Services may contribute as well: cluster-ips, hairpin-connections.
 std::vector<Row> SharedRows(const ServiceRows& service);
 
+// A slot of a set without affinity.
 Row EndpointRow(Family family, uint32_t group, uint32_t slot, const EndpointAddress& endpoint);
 
 }  // namespace svcmap::proxy

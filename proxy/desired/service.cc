@@ -1,7 +1,9 @@
 #include "proxy/desired/service.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "proxy/desired/ranges.h"
 #include "proxy/desired/slots.h"
 
 namespace svcmap::proxy {
@@ -17,17 +19,32 @@ const PortRows* FindPort(const ServiceRows* service, Family family, const Servic
   return found == service->ports.end() ? nullptr : &*found;
 }
 
+// The numbers that a port holds.
+std::vector<Number> NumbersOf(const ServiceRows& service) {
+  std::vector<Number> numbers;
+  for (const PortRows& port : service.ports) {
+    const NumberPool pool = port.affinity ? NumberPool::kStickyGroups : NumberPool::kGroups;
+    for (const EndpointSet* set : {&port.cluster, &port.local}) {
+      if (set->group != 0) numbers.push_back({pool, port.family, set->group});
+    }
+    if (port.affinity) {
+      numbers.push_back({NumberPool::kStickyPorts, port.family, port.affinity->port_number});
+    }
+  }
+  // Groups are common to both families.
+  for (Number& number : numbers) {
+    if (number.pool == NumberPool::kGroups) number.family = Family::kIpv4;
+  }
+  return numbers;
+}
+
 class Builder {
  public:
-  Builder(const ServiceEntry& entry, const DesiredContext& context, const ServiceRows* before,
-          GroupAllocator& groups)
-      : entry_(entry),
-        service_(*entry.service),
-        context_(context),
-        before_(before),
-        groups_(groups) {}
+  Builder(const ServiceEntry& entry, DesiredContext& context, const ServiceRows* before)
+      : entry_(entry), service_(*entry.service), context_(context), before_(before) {}
 
   DesiredService Build() {
+    AddSources();
     for (const Family family : kFamilies) {
       if (!service_.cluster_ip[Index(family)]) continue;
       desired_.rows.cluster_ips.push_back(*service_.cluster_ip[Index(family)]);
@@ -37,17 +54,55 @@ class Builder {
   }
 
  private:
+  // The sources allowed to use its load balancer IPs. Where the node itself is, so are packets that
+  // it looped back with such an IP as their source (S-118).
+  void AddSources() {
+    std::vector<IpPrefix> blocks = service_.source_ranges;
+    for (const Family family : kFamilies) {
+      const IpAddress& own_ip = context_.node.own_ip[Index(family)];
+      const bool node_allowed =
+          std::any_of(service_.source_ranges.begin(), service_.source_ranges.end(),
+                      [&](const IpPrefix& block) { return block.Contains(own_ip); });
+      if (!node_allowed) continue;
+      for (const IpAddress& vip : service_.load_balancer_ips) {
+        if (vip.family() != family) continue;
+        blocks.emplace_back(vip, static_cast<uint8_t>(vip.size() * 8));
+      }
+    }
+    desired_.rows.sources = MergeRanges(blocks);
+  }
+
+  bool Firewalled(Family family) const {
+    return std::any_of(service_.source_ranges.begin(), service_.source_ranges.end(),
+                       [family](const IpPrefix& block) { return block.family() == family; });
+  }
+
   void AddPort(Family family, const ServicePort& port) {
-    PortRows rows{
-        .family = family, .name = port.name, .protocol = port.protocol, .port = port.port};
-    AddAddress(rows, *service_.cluster_ip[Index(family)], DispatchKind::kPlain, "spec.clusterIP");
+    PortRows rows{.family = family,
+                  .name = port.name,
+                  .protocol = port.protocol,
+                  .port = port.port,
+                  .addresses = {},
+                  .internal_local = service_.internal_policy == TrafficPolicy::kLocal,
+                  .cluster = {},
+                  .local = {},
+                  .hairpins = {},
+                  .affinity = {}};
+    const DispatchKind external = service_.external_policy == TrafficPolicy::kLocal
+                                      ? DispatchKind::kExternalLocal
+                                      : DispatchKind::kExternal;
+    AddAddress(rows, *service_.cluster_ip[Index(family)], DispatchKind::kInternal,
+               "spec.clusterIP");
     for (const IpAddress& address : service_.external_ips) {
-      AddAddress(rows, address, DispatchKind::kExternal, "spec.externalIPs");
+      AddAddress(rows, address, external, "spec.externalIPs");
     }
     for (const IpAddress& address : service_.load_balancer_ips) {
-      AddAddress(rows, address, DispatchKind::kExternal, "status.loadBalancer.ingress");
+      AddAddress(rows, address, external, "status.loadBalancer.ingress");
+      for (ReachedAt& at : rows.addresses) {
+        if (at.address == address) at.firewalled = Firewalled(family);
+      }
     }
-    if (port.node_port != 0) AddNodePort(rows, port.node_port);
+    if (port.node_port != 0) AddNodePort(rows, port.node_port, external);
     AddEndpoints(rows, port);
     desired_.rows.ports.push_back(std::move(rows));
   }
@@ -63,13 +118,13 @@ class Builder {
   }
 
   // An address that a Service claims with that port for itself beats the nodePort (S-94).
-  void AddNodePort(PortRows& rows, uint16_t node_port) {
+  void AddNodePort(PortRows& rows, uint16_t node_port, DispatchKind kind) {
     if (!Owns(NodePortClaim(rows.family, rows.protocol, node_port), "spec.ports[].nodePort"))
       return;
-    for (const IpAddress& address : context_.node_port_addresses) {
+    for (const IpAddress& address : context_.node.node_port_addresses) {
       if (address.family() != rows.family) continue;
       if (context_.claims.Owner({address, rows.protocol, node_port, false}) != nullptr) continue;
-      rows.addresses.push_back({address, node_port, DispatchKind::kExternal});
+      rows.addresses.push_back({address, node_port, kind});
     }
   }
 
@@ -89,32 +144,78 @@ class Builder {
   }
 
   void AddEndpoints(PortRows& rows, const ServicePort& port) {
-    ResolvedEndpoints resolved = ResolveEndpoints(entry_, rows.family, port, context_.node);
-    if (resolved.cluster.size() > kMaxEndpoints) {
-      Warn(port, std::to_string(resolved.cluster.size()) + " endpoints",
-           "are more than " + std::to_string(kMaxEndpoints) + "; the first ones are used");
-      resolved.cluster.resize(kMaxEndpoints);
-    }
+    ResolvedEndpoints resolved = ResolveEndpoints(entry_, rows.family, port, context_.node.place);
+    if (!resolved.any) return;
+    Shorten(port, resolved.cluster);
+    Shorten(port, resolved.local);
     const PortRows* before = FindPort(before_, rows.family, port);
-    const uint32_t old_group = before != nullptr ? before->group : 0;
-    if (!resolved.cluster.empty()) {
-      rows.group = old_group != 0 ? old_group : NewGroup();
-    }
-    if (rows.group == 0) {
-      if (!resolved.cluster.empty()) {
-        Warn(port, std::to_string(port.port), "found no free endpoint group; it is rejected");
-      }
+    AddAffinity(rows, port, before, resolved);
+    rows.any = FillSet(rows, before, before != nullptr ? &before->cluster : nullptr,
+                       std::move(resolved.cluster), rows.cluster) &&
+               FillSet(rows, before, before != nullptr ? &before->local : nullptr,
+                       std::move(resolved.local), rows.local);
+    if (!rows.any) {
+      Warn(port, std::to_string(port.port), "found no free endpoint group; it is rejected");
       return;
     }
-    rows.slots = AssignSlots(old_group != 0 ? before->slots : std::vector<EndpointAddress>(),
-                             resolved.cluster);
-    rows.local = std::move(resolved.reachable_here);
+    rows.hairpins = std::move(resolved.reachable_here);
   }
 
-  uint32_t NewGroup() {
-    const uint32_t group = groups_.Allocate();
-    if (group != 0) desired_.new_groups.push_back(group);
-    return group;
+  void Shorten(const ServicePort& port, std::vector<EndpointAddress>& endpoints) {
+    if (endpoints.size() <= kMaxEndpoints) return;
+    Warn(port, std::to_string(endpoints.size()) + " endpoints",
+         "are more than " + std::to_string(kMaxEndpoints) + "; the first ones are used");
+    endpoints.resize(kMaxEndpoints);
+  }
+
+  void AddAffinity(PortRows& rows, const ServicePort& port, const PortRows* before,
+                   const ResolvedEndpoints& resolved) {
+    if (service_.affinity_seconds == 0) return;
+    std::vector<EndpointAddress> endpoints;
+    std::set_union(resolved.cluster.begin(), resolved.cluster.end(), resolved.local.begin(),
+                   resolved.local.end(), std::back_inserter(endpoints));
+    Affinity affinity;
+    if (before != nullptr && before->affinity) {
+      affinity = *before->affinity;
+    } else if (!context_.memory.Take(rows.family, ServiceComment(service_.key, rows.name),
+                                     context_.numbers, affinity)) {
+      affinity.port_number = context_.numbers.Of(NumberPool::kStickyPorts, rows.family).Allocate();
+    }
+    if (affinity.port_number == 0 || endpoints.size() > kMaxStickyEndpoint) {
+      Warn(port, std::to_string(port.port),
+           "has no session affinity: at most " + std::to_string(kMaxStickyPort) +
+               " Service ports of a family with at most " + std::to_string(kMaxStickyEndpoint) +
+               " endpoints each can have it");
+      return;
+    }
+    affinity.timer = context_.timers.For(service_.affinity_seconds);
+    const uint32_t seconds = context_.timers.seconds()[affinity.timer];
+    if (seconds != service_.affinity_seconds) {
+      Warn(port, std::to_string(service_.affinity_seconds) + " s",
+           "is not one of the first " + std::to_string(kMaxTimers) +
+               " affinity timeouts; clients keep their endpoint for " + std::to_string(seconds) +
+               " s");
+    }
+    NumberEndpoints(endpoints, affinity);
+    rows.affinity = std::move(affinity);
+  }
+
+  // False: there is no group left for it.
+  bool FillSet(const PortRows& rows, const PortRows* before, const EndpointSet* set_before,
+               std::vector<EndpointAddress> wanted, EndpointSet& set) {
+    if (wanted.empty()) return true;
+    const bool kept = set_before != nullptr && set_before->group != 0 &&
+                      before->affinity.has_value() == rows.affinity.has_value();
+    if (kept) {
+      set.group = set_before->group;
+      set.slots = AssignSlots(set_before->slots, wanted);
+      return true;
+    }
+    const NumberPool pool = rows.affinity ? NumberPool::kStickyGroups : NumberPool::kGroups;
+    set.group = context_.numbers.Of(pool, rows.family).Allocate();
+    if (set.group == 0) return false;
+    set.slots = std::move(wanted);
+    return true;
   }
 
   void Warn(const ServicePort& port, std::string value, std::string reason) {
@@ -128,28 +229,33 @@ class Builder {
 
   const ServiceEntry& entry_;
   const Service& service_;
-  const DesiredContext& context_;
+  DesiredContext& context_;
   const ServiceRows* before_;
-  GroupAllocator& groups_;
   DesiredService desired_;
 };
 
+// Those of `numbers` that are not in `others`.
+std::vector<Number> Without(const std::vector<Number>& numbers, const std::vector<Number>& others) {
+  std::vector<Number> result;
+  std::copy_if(numbers.begin(), numbers.end(), std::back_inserter(result), [&](const Number& n) {
+    return std::find(others.begin(), others.end(), n) == others.end();
+  });
+  return result;
+}
+
 }  // namespace
 
-DesiredService MakeDesiredService(const ServiceEntry* entry, const DesiredContext& context,
-                                  const ServiceRows* before, GroupAllocator& groups) {
+DesiredService MakeDesiredService(const ServiceEntry* entry, DesiredContext& context,
+                                  const ServiceRows* before) {
   DesiredService desired;
   if (entry != nullptr && entry->service && entry->service->proxied) {
-    desired = Builder(*entry, context, before, groups).Build();
+    desired = Builder(*entry, context, before).Build();
   }
-  if (before != nullptr) {
-    for (const PortRows& old : before->ports) {
-      const bool kept = old.group == 0 ||
-                        std::any_of(desired.rows.ports.begin(), desired.rows.ports.end(),
-                                    [&](const PortRows& port) { return port.group == old.group; });
-      if (!kept) desired.old_groups.push_back(old.group);
-    }
-  }
+  const std::vector<Number> old_numbers =
+      before != nullptr ? NumbersOf(*before) : std::vector<Number>();
+  const std::vector<Number> numbers = NumbersOf(desired.rows);
+  desired.new_numbers = Without(numbers, old_numbers);
+  desired.old_numbers = Without(old_numbers, numbers);
   return desired;
 }
 

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <tuple>
 
+#include "absl/container/btree_map.h"
+
 namespace svcmap::proxy {
 namespace {
 
@@ -14,7 +16,8 @@ std::string_view Text(std::span<const uint8_t> bytes) {
 }
 
 auto OrderOf(const Row& row) {
-  return std::make_tuple(row.set.family, row.set.set, Text(row.key.bytes()), row.interval_end);
+  return std::make_tuple(row.set.family, row.set.set, Text(row.key.bytes()),
+                         Text(row.key_end.bytes()), row.interval_end);
 }
 
 bool SameContent(const Row& a, const Row& b) {
@@ -46,15 +49,32 @@ uint64_t ReadBe64(const uint8_t* bytes) {
   return be64toh(value);
 }
 
+struct FamilySet {
+  Family family;
+  const EndpointSet* set;
+};
+
+// By group, ascending. Those of ports with affinity are among their OwnRows.
+absl::btree_map<uint32_t, FamilySet> SetsWithoutAffinity(const ServiceRows& service) {
+  absl::btree_map<uint32_t, FamilySet> sets;
+  for (const PortRows& port : service.ports) {
+    if (port.affinity) continue;
+    for (const EndpointSet* set : {&port.cluster, &port.local}) {
+      if (set->group != 0) sets[set->group] = {port.family, set};
+    }
+  }
+  return sets;
+}
+
 }  // namespace
 
 uint64_t RowDigest(const nft::ElementView& element) {
-  uint8_t buffer[3 + 2 * nft::FieldBytes::kMaxSize];
+  uint8_t buffer[3 + 3 * nft::FieldBytes::kMaxSize];
   size_t size = 0;
   buffer[size++] = static_cast<uint8_t>(element.set.family);
   buffer[size++] = element.set.set;
   buffer[size++] = element.interval_end ? 1 : 0;
-  for (const std::span<const uint8_t> part : {element.key, element.data}) {
+  for (const std::span<const uint8_t> part : {element.key, element.key_end, element.data}) {
     std::copy(part.begin(), part.end(), buffer + size);
     size += part.size();
   }
@@ -129,8 +149,8 @@ void Plan::AddRanges(const std::vector<Row>& before, const std::vector<Row>& aft
   for (const Row& row : after) Add(row.view());
 }
 
-void Plan::AddSlots(const PortRows* before, const PortRows* after) {
-  const PortRows& port = after != nullptr ? *after : *before;
+void Plan::AddSlots(Family family, const EndpointSet* before, const EndpointSet* after) {
+  const uint32_t group = after != nullptr ? after->group : before->group;
   static const std::vector<EndpointAddress> kNone;
   const auto& old_slots = before != nullptr ? before->slots : kNone;
   const auto& new_slots = after != nullptr ? after->slots : kNone;
@@ -140,8 +160,8 @@ void Plan::AddSlots(const PortRows* before, const PortRows* after) {
     const bool has = i < new_slots.size();
     if (had && has && old_slots[i] == new_slots[i]) continue;
     const auto slot = static_cast<uint32_t>(i);
-    if (had) Delete(EndpointRow(port.family, port.group, slot, old_slots[i]).view());
-    if (has) Add(EndpointRow(port.family, port.group, slot, new_slots[i]).view());
+    if (had) Delete(EndpointRow(family, group, slot, old_slots[i]).view());
+    if (has) Add(EndpointRow(family, group, slot, new_slots[i]).view());
   }
 }
 
@@ -150,17 +170,13 @@ void Plan::AddService(const std::string& key, const ServiceRows* before, const S
   const ServiceRows& old_rows = before != nullptr ? *before : kNothing;
   if (old_rows == after) return;
 
-  absl::flat_hash_map<uint32_t, const PortRows*> old_groups;
-  for (const PortRows& port : old_rows.ports) {
-    if (port.group != 0) old_groups[port.group] = &port;
+  auto old_sets = SetsWithoutAffinity(old_rows);
+  for (const auto& [group, set] : SetsWithoutAffinity(after)) {
+    const auto old_set = old_sets.find(group);
+    AddSlots(set.family, old_set == old_sets.end() ? nullptr : old_set->second.set, set.set);
+    if (old_set != old_sets.end()) old_sets.erase(old_set);
   }
-  for (const PortRows& port : after.ports) {
-    if (port.group == 0) continue;
-    const auto old_port = old_groups.find(port.group);
-    AddSlots(old_port == old_groups.end() ? nullptr : old_port->second, &port);
-    if (old_port != old_groups.end()) old_groups.erase(old_port);
-  }
-  for (const auto& [group, port] : old_groups) AddSlots(port, nullptr);
+  for (const auto& [group, set] : old_sets) AddSlots(set.family, set.set, nullptr);
 
   AddRows(OwnRows(key, old_rows), OwnRows(key, after));
   CountShared(old_rows, -1);

@@ -72,7 +72,7 @@ class Plan {
   void Delete(const nft::ElementView& element);
   void Count(const nft::ElementView& element, int64_t change, uint64_t digest);
   void AddRows(std::vector<Row> before, std::vector<Row> after);
-  void AddSlots(const PortRows* before, const PortRows* after);
+  void AddSlots(Family family, const EndpointSet* before, const EndpointSet* after);
   void CountShared(const ServiceRows& service, int32_t change);
 
   const SharedCounts* shared_;

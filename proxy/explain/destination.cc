@@ -14,7 +14,7 @@ void FindOwner(const ExplainContext& context, Destination& to) {
   const Claims& claims = context.store.claims();
   const Service* owner = claims.Owner({to.address, to.protocol, to.number, false});
   const bool exact = owner != nullptr;
-  if (!exact && absl::c_linear_search(context.node_port_addresses, to.address)) {
+  if (!exact && absl::c_linear_search(context.node.node_port_addresses, to.address)) {
     owner = claims.Owner(NodePortClaim(to.family(), to.protocol, to.number));
   }
   if (owner == nullptr) return;
@@ -29,7 +29,7 @@ void FindOwner(const ExplainContext& context, Destination& to) {
             : owner->cluster_ip[Index(to.family())] == to.address    ? Role::kClusterIp
             : absl::c_linear_search(owner->external_ips, to.address) ? Role::kExternalIp
                                                                      : Role::kLoadBalancerIp;
-  to.resolved = ResolveEndpoints(*to.entry, to.family(), *to.port, context.node);
+  to.resolved = ResolveEndpoints(*to.entry, to.family(), *to.port, context.node.place);
 }
 
 // Of several the first by name, whatever the order of the walk.

@@ -4,6 +4,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "proxy/desired/node_rows.h"
 #include "proxy/explain/destination.h"
 #include "proxy/explain/sources.h"
 #include "proxy/names/kube_names.h"
@@ -102,7 +103,8 @@ class Walk {
     result_.kube_chains.push_back("KUBE-FW-" + Hash());
     const std::string listed = "loadBalancerSourceRanges " + Text(ranges);
     if (from_.address) return AddressPasses(*from_.address, ranges, listed);
-    const std::optional<IpPrefix>& pods = context_.sources.pod_cidr[Index(to_.family())];
+    const std::optional<IpPrefix> pods =
+        PodBlock(context_.ruleset, context_.this_node, to_.family());
     if (from_.kind == SourceKind::kPod && pods &&
         std::none_of(ranges.begin(), ranges.end(),
                      [&](const IpPrefix& range) { return Overlap(range, *pods); })) {
@@ -125,9 +127,7 @@ class Walk {
       Say("firewall", absl::StrCat(source.ToString(), " is in ", listed), "S-116, S-121");
       return true;
     }
-    const std::optional<IpAddress>& node = context_.node_ip[Index(to_.family())];
-    const IpAddress node_ip =
-        node.value_or(*IpAddress::Parse(to_.family() == Family::kIpv4 ? "127.0.0.1" : "::1"));
+    const IpAddress& node_ip = context_.node.own_ip[Index(to_.family())];
     if (absl::c_linear_search(to_.service().load_balancer_ips, source) && in_ranges(node_ip)) {
       Say("firewall",
           absl::StrCat(source.ToString(), " is a load balancer IP of the Service, and this node, ",
@@ -143,11 +143,11 @@ class Walk {
   // The mark goes by the address alone, as the rule does.
   void MarkForClusterIp() {
     if (to_.cluster_ip_of.empty()) return;
-    if (context_.sources.masquerade_all) {
+    if (context_.ruleset.masquerade_all) {
       masquerade_ = true;
       return Say("masquerade", "masqueradeAll: whoever calls a clusterIP is masqueraded", "S-90");
     }
-    if (!RecognisesPods(context_.sources, to_.family())) {
+    if (!RecognisesPods(context_, to_.family())) {
       return Say("masquerade", "pods are not recognised, so nobody is masqueraded for a clusterIP",
                  "S-71, S-91");
     }
@@ -168,14 +168,14 @@ class Walk {
     if (!endpoints.any) return Reject("S-77");
     if (to_.service().internal_policy == TrafficPolicy::kCluster) {
       Say("policy", "internalTrafficPolicy Cluster: the cluster set", "S-37, S-74");
-      result_.set = EndpointSet::kCluster;
+      result_.set = ChosenSet::kCluster;
       return true;
     }
     if (endpoints.local.empty()) {
       return Drop("internalTrafficPolicy Local, and no usable endpoint is on this node", "S-76");
     }
     Say("policy", "internalTrafficPolicy Local: the local set", "S-37, S-75");
-    result_.set = EndpointSet::kLocal;
+    result_.set = ChosenSet::kLocal;
     return true;
   }
 
@@ -183,7 +183,7 @@ class Walk {
     const ResolvedEndpoints& endpoints = to_.resolved;
     if (!endpoints.any) return Reject("S-81");
     result_.kube_chains.push_back("KUBE-EXT-" + Hash());
-    result_.set = EndpointSet::kCluster;
+    result_.set = ChosenSet::kCluster;
     if (to_.service().external_policy == TrafficPolicy::kCluster) {
       masquerade_ = true;
       Say("policy", "externalTrafficPolicy Cluster: the cluster set, masqueraded", "S-37, S-78");
@@ -208,7 +208,7 @@ class Walk {
       return Drop("externalTrafficPolicy Local, and no usable endpoint is on this node", row);
     }
     Say("policy", "externalTrafficPolicy Local: the local set", row);
-    result_.set = EndpointSet::kLocal;
+    result_.set = ChosenSet::kLocal;
     return true;
   }
 
@@ -220,19 +220,19 @@ class Walk {
   }
 
   bool Drop(std::string why, const std::string& row) {
-    result_.set = EndpointSet::kNone;
+    result_.set = ChosenSet::kNone;
     Say("policy", std::move(why) + ": dropped", row);
     End(Verdict::kDrop);
     return false;
   }
 
   const std::vector<EndpointAddress>& Chosen() const {
-    return result_.set == EndpointSet::kLocal ? to_.resolved.local : to_.resolved.cluster;
+    return result_.set == ChosenSet::kLocal ? to_.resolved.local : to_.resolved.cluster;
   }
 
   void DescribeSet() {
     const bool terminating = OnlyTerminating(to_, Chosen());
-    if (result_.set == EndpointSet::kLocal) {
+    if (result_.set == ChosenSet::kLocal) {
       Say("endpoints",
           terminating ? "none on this node is ready: those that terminate and still serve"
                       : "those on this node that are ready; topology hints do not count here",
@@ -240,10 +240,10 @@ class Walk {
     } else if (terminating) {
       Say("endpoints", "none is ready anywhere: all that terminate and still serve", "S-33");
     } else if (to_.resolved.topology == TopologyMode::kSameNode) {
-      Say("endpoints", "topology mode same-node: those hinted for node " + context_.node.name,
+      Say("endpoints", "topology mode same-node: those hinted for node " + context_.node.place.name,
           "S-32, S-33");
     } else if (to_.resolved.topology == TopologyMode::kSameZone) {
-      Say("endpoints", "topology mode same-zone: those hinted for zone " + context_.node.zone,
+      Say("endpoints", "topology mode same-zone: those hinted for zone " + context_.node.place.zone,
           "S-32, S-33");
     } else {
       Say("endpoints", "topology mode none: all that are ready", "S-32, S-33");
@@ -259,7 +259,7 @@ class Walk {
   }
 
   void AddEndpoints() {
-    result_.kube_chains.push_back((result_.set == EndpointSet::kLocal ? "KUBE-SVL-" : "KUBE-SVC-") +
+    result_.kube_chains.push_back((result_.set == ChosenSet::kLocal ? "KUBE-SVL-" : "KUBE-SVC-") +
                                   Hash());
     const auto& here = to_.resolved.reachable_here;
     for (const EndpointAddress& address : Chosen()) {
@@ -311,7 +311,7 @@ class Walk {
                  absl::StrCat("address of ", to_.listed_by, ", which has no such port: left alone"),
                  "S-84");
     }
-    if (absl::c_linear_search(context_.node_port_addresses, to_.address)) {
+    if (absl::c_linear_search(context_.node.node_port_addresses, to_.address)) {
       return Say("service", "accepts nodePorts, and this is none: left alone", "S-85");
     }
     const Service* node_port =

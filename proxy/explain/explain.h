@@ -11,28 +11,18 @@
 #include <string>
 #include <vector>
 
-#include "proxy/resolve/endpoints.h"
+#include "proxy/desired/service.h"
+#include "proxy/ruleset/table.h"
 #include "proxy/state/store.h"
 
 namespace svcmap::proxy {
 
-// How pods are recognised (S-63): by their address, or where `pod_interface` is set by the
-// interface they come in by.
-struct SourceRules {
-  // By Index(Family). Absent, and no interface: pods of that family are not recognised (S-71).
-  std::optional<IpPrefix> pod_cidr[2];
-  std::string pod_interface;             // A bridge (S-66),
-  bool pod_interface_is_prefix = false;  // or what the names begin with (S-67).
-  bool masquerade_all = false;           // S-90
-};
-
 struct ExplainContext {
   const Store& store;
-  const SourceRules& sources;
-  NodePlace node;
-  std::vector<IpAddress> node_port_addresses;  // Where nodePorts are accepted.
-  std::vector<IpAddress> interface_addresses;  // All of the node's, loopback too.
-  std::optional<IpAddress> node_ip[2];         // By Index(Family): its own IPs (S-109).
+  const RulesetOptions& ruleset;
+  const Node* this_node;  // Null while it is unknown.
+  const NodeFacts& node;
+  const std::vector<IpAddress>& interface_addresses;  // All of the node's.
 };
 
 struct Question {
@@ -58,7 +48,7 @@ enum class Verdict : uint8_t {
   kUntouched,  // None of ours.
 };
 
-enum class EndpointSet : uint8_t { kNone, kCluster, kLocal };
+enum class ChosenSet : uint8_t { kNone, kCluster, kLocal };
 
 struct Step {
   std::string what;   // One word: "firewall"
@@ -80,7 +70,7 @@ struct Explanation {
   std::string source;  // "10.244.1.5, a pod"
   std::vector<Step> steps;
   Verdict verdict = Verdict::kUntouched;
-  EndpointSet set = EndpointSet::kNone;
+  ChosenSet set = ChosenSet::kNone;
   // kDnat: each gets an equal share of the new connections (S-38). Ascending.
   std::vector<ExplainedEndpoint> endpoints;
   std::vector<std::string> kube_chains;  // In the order of the packet: "KUBE-EXT-..."

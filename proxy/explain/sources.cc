@@ -2,6 +2,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "proxy/desired/node_rows.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -10,9 +11,10 @@ class Sorter {
  public:
   Sorter(const ExplainContext& context, const Question& question)
       : context_(context),
-        rules_(context.sources),
         question_(question),
-        family_(question.destination.family()) {}
+        family_(question.destination.family()),
+        pod_block_(PodBlock(context.ruleset, context.this_node, family_)),
+        pod_interface_(context.ruleset.interface) {}
 
   std::vector<Source> Sort() const {
     switch (question_.from) {
@@ -24,32 +26,28 @@ class Sorter {
         break;
     }
     if (by_interface() && !question_.in_interface.empty()) return {ByInterface(std::nullopt)};
-    if (!RecognisesPods(rules_, family_)) return {OfNode(), Other(std::nullopt)};
+    if (!RecognisesPods(context_, family_)) return {OfNode(), Other(std::nullopt)};
     return {Pod(std::nullopt), OfNode(), Other(std::nullopt)};
   }
 
  private:
-  bool by_interface() const { return !rules_.pod_interface.empty(); }
+  bool by_interface() const { return context_.ruleset.detect_local == DetectLocal::kInterface; }
 
-  // "cni0", or "veth*" for a prefix.
-  std::string PodInterface() const {
-    return rules_.pod_interface + (rules_.pod_interface_is_prefix ? "*" : "");
+  bool IsPodInterface(std::string_view name) const {
+    return IsPrefix() ? name.starts_with(pod_interface_.substr(0, pod_interface_.size() - 1))
+                      : name == pod_interface_;
   }
 
-  bool IsPodInterface(const std::string& name) const {
-    return rules_.pod_interface_is_prefix ? name.starts_with(rules_.pod_interface)
-                                          : name == rules_.pod_interface;
-  }
+  bool IsPrefix() const { return pod_interface_.ends_with('*'); }
 
-  bool InPodCidr(const IpAddress& address) const {
-    const std::optional<IpPrefix>& cidr = rules_.pod_cidr[Index(family_)];
-    return !by_interface() && cidr && cidr->Contains(address);
+  bool InPodBlock(const IpAddress& address) const {
+    return pod_block_ && pod_block_->Contains(address);
   }
 
   // The pod test is made before the node test (S-73).
   std::vector<Source> OfAddress(const IpAddress& address) const {
     const bool local = IsLocal(context_, address);
-    if (InPodCidr(address)) return {Pod(address, local && question_.in_interface.empty())};
+    if (InPodBlock(address)) return {Pod(address, local && question_.in_interface.empty())};
     if (!question_.in_interface.empty()) return {ByInterface(address)};
     if (local) return {Local(address)};
     if (by_interface()) return {Pod(address), Other(address)};
@@ -57,9 +55,9 @@ class Sorter {
   }
 
   Source OfNode() const {
-    const std::optional<IpAddress>& own = context_.node_ip[Index(family_)];
-    if (own && InPodCidr(*own)) return Pod(*own, /*from_process=*/true);
-    return Local(own);
+    const IpAddress& own = context_.node.own_ip[Index(family_)];
+    if (own.IsLoopback()) return Local(std::nullopt);  // Not known.
+    return InPodBlock(own) ? Pod(own, /*from_process=*/true) : Local(own);
   }
 
   Source ByInterface(const std::optional<IpAddress>& address) const {
@@ -75,12 +73,12 @@ class Sorter {
     source.name = address ? address->ToString() + ", a pod" : "a pod";
     if (by_interface()) {
       if (address && question_.in_interface.empty()) {
-        absl::StrAppend(&source.name, " if it comes in by ", PodInterface());
+        absl::StrAppend(&source.name, " if it comes in by ", pod_interface_);
       }
-      source.step = {"source", "comes in by interface " + PodInterface() + ", so it is a pod",
+      source.step = {"source", "comes in by interface " + pod_interface_ + ", so it is a pod",
                      InterfaceRule()};
     } else {
-      source.step = {"source", "in " + PodCidr() + ", so it is a pod", "S-64, S-65"};
+      source.step = {"source", "in " + pod_block_->ToString() + ", so it is a pod", "S-64, S-65"};
     }
     return source;
   }
@@ -96,7 +94,7 @@ class Sorter {
   Source Other(const std::optional<IpAddress>& address) const {
     Source source{SourceKind::kOther, address};
     source.name = address ? address->ToString() + ", neither pod nor this node" : "anybody else";
-    if (!RecognisesPods(rules_, family_)) {
+    if (!RecognisesPods(context_, family_)) {
       source.name = address ? address->ToString() + ", not this node" : "anybody else, pods too";
       source.step = {"source",
                      "not of this node; pods are not told apart, as no block of " +
@@ -107,30 +105,31 @@ class Sorter {
         source.name = address->ToString() + " if it comes in by another interface";
       }
       source.step = {"source",
-                     "comes in by another interface than " + PodInterface() +
+                     "comes in by another interface than " + pod_interface_ +
                          ", so it is no pod, and not of this node",
                      InterfaceRule()};
     } else {
-      source.step = {"source", "not in " + PodCidr() + ", so it is no pod, and not of this node",
+      source.step = {"source",
+                     "not in " + pod_block_->ToString() + ", so it is no pod, and not of this node",
                      "S-64, S-65"};
     }
     return source;
   }
 
-  std::string PodCidr() const { return rules_.pod_cidr[Index(family_)]->ToString(); }
-
-  std::string InterfaceRule() const { return rules_.pod_interface_is_prefix ? "S-67" : "S-66"; }
+  std::string InterfaceRule() const { return IsPrefix() ? "S-67" : "S-66"; }
 
   const ExplainContext& context_;
-  const SourceRules& rules_;
   const Question& question_;
   const Family family_;
+  const std::optional<IpPrefix> pod_block_;
+  const std::string& pod_interface_;  // "cni0", "veth*"
 };
 
 }  // namespace
 
-bool RecognisesPods(const SourceRules& rules, Family family) {
-  return !rules.pod_interface.empty() || rules.pod_cidr[Index(family)].has_value();
+bool RecognisesPods(const ExplainContext& context, Family family) {
+  return context.ruleset.detect_local == DetectLocal::kInterface ||
+         PodBlock(context.ruleset, context.this_node, family).has_value();
 }
 
 bool IsLocal(const ExplainContext& context, const IpAddress& address) {

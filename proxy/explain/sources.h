@@ -19,7 +19,7 @@ struct Source {
 };
 
 // Whether pods of `family` are told from others at all (S-71).
-bool RecognisesPods(const SourceRules& rules, Family family);
+bool RecognisesPods(const ExplainContext& context, Family family);
 
 // An address of this node, as the FIB sees it (S-72).
 bool IsLocal(const ExplainContext& context, const IpAddress& address);

@@ -5,14 +5,6 @@
 namespace svcmap::proxy {
 namespace {
 
-const IpAddress* PrimaryAddress(const Node* node, Family family) {
-  if (node == nullptr) return nullptr;
-  const auto found =
-      std::find_if(node->addresses.begin(), node->addresses.end(),
-                   [&](const IpAddress& address) { return address.family() == family; });
-  return found == node->addresses.end() || found->IsLoopback() ? nullptr : &*found;
-}
-
 bool InPrefixes(const std::vector<IpPrefix>& prefixes, const IpAddress& address) {
   bool listed = false;
   for (const IpPrefix& prefix : prefixes) {
@@ -24,6 +16,14 @@ bool InPrefixes(const std::vector<IpPrefix>& prefixes, const IpAddress& address)
 }
 
 }  // namespace
+
+const IpAddress* PrimaryAddress(const Node* node, Family family) {
+  if (node == nullptr) return nullptr;
+  const auto found =
+      std::find_if(node->addresses.begin(), node->addresses.end(),
+                   [&](const IpAddress& address) { return address.family() == family; });
+  return found == node->addresses.end() || found->IsLoopback() ? nullptr : &*found;
+}
 
 absl::StatusOr<NodePortAddresses> NodePortAddresses::Parse(std::string_view text) {
   NodePortAddresses result;

@@ -24,6 +24,10 @@ struct NodePortAddresses {
   static absl::StatusOr<NodePortAddresses> Parse(std::string_view text);
 };
 
+// The node's own address of a family (S-109): the first one that the Node object lists, unless that
+// is loopback. Null while it is unknown.
+const IpAddress* PrimaryAddress(const Node* node, Family family);
+
 // Ascending, each once, never loopback (S-113). `node` may be null (not known yet).
 std::vector<IpAddress> AcceptedNodePortAddresses(const NodePortAddresses& wanted, const Node* node,
                                                  const std::vector<IpAddress>& interfaces);

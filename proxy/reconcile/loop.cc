@@ -184,7 +184,10 @@ void Loop::SyncOnce() {
     return;
   }
   failures_in_row_ = 0;
-  if (reconciler_.store().dirty_count() == 0) cut_allowed_ = true;
+  if (reconciler_.store().dirty_count() == 0) {
+    cut_allowed_ = true;
+    reconciler_.ForgetFormerLife();
+  }
   PublishStatus(result);
   Answer(result, started);
 }

@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "nft/base/status.h"
+#include "proxy/desired/node_rows.h"
 #include "proxy/desired/service.h"
-#include "proxy/desired/service_cidrs.h"
 #include "proxy/explain/kernel_check.h"
 
 namespace svcmap::proxy {
@@ -27,8 +27,8 @@ struct Reconciler::Draft {
   bool recreate = false;
   std::vector<Store::Dirty> taken;
   Applied::ServiceChanges services;
-  std::vector<uint32_t> new_groups;
-  std::vector<uint32_t> old_groups;
+  std::vector<Number> new_numbers;
+  std::vector<Number> old_numbers;
   std::vector<Row> node_rows;
   std::vector<std::pair<uint64_t, Finding>> findings;
 };
@@ -58,41 +58,72 @@ absl::StatusOr<bool> Reconciler::Adopt() {
     if (marker.generation > newest.generation) newest = marker;
   }
   applied_.Advance(Plan(applied_.shared()), true, {}, {}, newest);
-  return found;
+  in_place_ = false;
+  if (!found) return false;
+  const absl::Status status = AdoptAffinity();
+  if (!status.ok() && !absl::IsNotFound(status)) return status;
+  in_place_ = status.ok();  // Otherwise they are of a version that did not know affinity.
+  return true;
 }
 
-std::vector<Row> Reconciler::ServiceCidrs() const {
-  std::vector<IpPrefix> prefixes;
-  for (const auto& [name, cidr] : store_.service_cidrs()) {
-    prefixes.insert(prefixes.end(), cidr->cidrs.begin(), cidr->cidrs.end());
+// Under which numbers clients' records are.
+absl::Status Reconciler::AdoptAffinity() {
+  for (const Family family : kFamilies) {
+    for (const SetIndex set : {kAffinityEndpoints, kAffinityLocalEndpoints}) {
+      const absl::StatusOr<std::vector<nft::Element>> elements = kernel_.ReadSet({family, set});
+      if (!elements.ok()) return elements.status();
+      memory_.Remember(family, *elements, numbers_);
+    }
   }
-  return ServiceCidrRows(prefixes);
+  return absl::OkStatus();
 }
 
-// When the addresses change on which nodePorts are accepted, all Services with one are written
-// again: the one change that costs more than itself, and it is rare.
+const Node* Reconciler::ThisNode() const {
+  const auto node = store_.nodes().find(options_.node_name);
+  return node == store_.nodes().end() ? nullptr : node->second.get();
+}
+
+// When the node changes, all Services that depend on the change are written again: the one change
+// that costs more than itself, and it is rare.
 void Reconciler::FollowNode() {
   if (!node_changed_ && node_version_ == store_.node_version()) return;
-  const auto node = store_.nodes().find(options_.node_name);
-  std::vector<IpAddress> accepted = AcceptedNodePortAddresses(
-      options_.node_port_addresses, node == store_.nodes().end() ? nullptr : node->second.get(),
-      interfaces_);
-  if (accepted == node_port_addresses_) return;
-  node_port_addresses_ = std::move(accepted);
-  store_.MarkNodePortServicesDirty();
+  const Node* node = ThisNode();
+  NodeFacts facts;
+  facts.place = {options_.node_name, node != nullptr ? node->zone : ""};
+  facts.node_port_addresses =
+      AcceptedNodePortAddresses(options_.node_port_addresses, node, interfaces_);
+  for (const Family family : kFamilies) {
+    const IpAddress* own_ip = PrimaryAddress(node, family);
+    facts.own_ip[Index(family)] =
+        own_ip != nullptr ? *own_ip
+                          : *IpAddress::Parse(family == Family::kIpv4 ? "127.0.0.1" : "::1");
+  }
+  const NodeFacts before = std::exchange(node_, std::move(facts));
+  if (before == node_) return;
+  const bool ports = before.node_port_addresses != node_.node_port_addresses;
+  const bool place = before.place != node_.place;
+  const bool own_ip = !std::equal(before.own_ip, before.own_ip + 2, node_.own_ip);
+  store_.MarkDirtyIf([&](const ServiceEntry& entry) {
+    const auto has_node_port = [](const ServicePort& port) { return port.node_port != 0; };
+    const auto has_hints = [](const auto& slice) { return !slice->hints.empty(); };
+    const std::vector<ServicePort>& service_ports = entry.service->ports;
+    return (ports && std::any_of(service_ports.begin(), service_ports.end(), has_node_port)) ||
+           (place && std::any_of(entry.slices.begin(), entry.slices.end(), has_hints)) ||
+           (own_ip && !entry.service->source_ranges.empty());
+  });
 }
 
 void Reconciler::AddDirty(Draft& draft, size_t element_limit) {
-  const DesiredContext context{store_.claims(), node_port_addresses_, place_};
+  DesiredContext context = Context();
   // What one Service gives up must not be taken by another one before.
   if (store_.addresses_moved()) element_limit = SIZE_MAX;
   while (store_.FirstDirty() != nullptr && draft.plan.element_bound() < element_limit) {
     Store::Dirty dirty = store_.TakeDirty();
     const ServiceRows* before = applied_.Find(dirty.key);
-    DesiredService desired = MakeDesiredService(store_.Find(dirty.key), context, before, groups_);
+    DesiredService desired = MakeDesiredService(store_.Find(dirty.key), context, before);
     draft.plan.AddService(dirty.key, draft.recreate ? nullptr : before, desired.rows);
-    for (auto [from, to] : {std::pair{&desired.new_groups, &draft.new_groups},
-                            std::pair{&desired.old_groups, &draft.old_groups}}) {
+    for (auto [from, to] : {std::pair{&desired.new_numbers, &draft.new_numbers},
+                            std::pair{&desired.old_numbers, &draft.old_numbers}}) {
       to->insert(to->end(), from->begin(), from->end());
     }
     for (Finding& finding : desired.findings) {
@@ -107,7 +138,7 @@ Reconciler::Draft Reconciler::MakeDraft(size_t element_limit) {
   Draft draft(applied_.shared());
   draft.node_rows = applied_.node_rows();
   if (node_version_ != store_.node_version()) {
-    draft.node_rows = ServiceCidrs();
+    draft.node_rows = NodeRows(options_.ruleset, ThisNode(), store_);
     draft.plan.AddRanges(applied_.node_rows(), draft.node_rows);
   }
   AddDirty(draft, element_limit);
@@ -119,7 +150,7 @@ Reconciler::Draft Reconciler::MakeRecreation(size_t element_limit) {
   static const SharedCounts kNone;
   Draft draft(kNone);
   draft.recreate = true;
-  draft.node_rows = ServiceCidrs();
+  draft.node_rows = NodeRows(options_.ruleset, ThisNode(), store_);
   draft.plan.AddRanges({}, draft.node_rows);
   AddDirty(draft, element_limit);
   absl::flat_hash_set<std::string_view> changed;
@@ -131,8 +162,11 @@ Reconciler::Draft Reconciler::MakeRecreation(size_t element_limit) {
   nft::Transaction& transaction = draft.plan.transaction();
   const SetCounts counts = Expected(draft.plan.counts());
   for (const Family family : kFamilies) {
-    transaction.DropTable(family);
-    transaction.CreateTable({family, SizesFor(counts[Index(family)])});
+    if (!in_place_) transaction.DropTable(family);
+    transaction.CreateTable(
+        {family, SizesFor(counts[Index(family)]),
+         std::make_shared<nft::TableSpec>(MakeTable(family, options_.ruleset, timers_.seconds())),
+         in_place_});
   }
   return draft;
 }
@@ -164,6 +198,7 @@ std::vector<uint32_t> Reconciler::SizesFor(const std::array<int64_t, kSetCount>&
 }
 
 bool Reconciler::Fits(const Draft& draft) const {
+  if (timers_created_ != timers_.seconds().size()) return false;
   for (const Family family : kFamilies) {
     for (const SetIndex set : {kServiceIps, kEndpoints}) {
       const size_t index = Index(family);
@@ -175,7 +210,7 @@ bool Reconciler::Fits(const Draft& draft) const {
 }
 
 void Reconciler::Undo(Draft& draft) {
-  groups_.Release(draft.new_groups);
+  numbers_.Release(draft.new_numbers);
   store_.ReturnDirty(std::move(draft.taken));
 }
 
@@ -200,6 +235,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     result.duration = std::chrono::steady_clock::now() - start;
     result.error = Settle(applied, marker);
     if (!result.error.ok()) {
+      if (draft.recreate) in_place_ = false;
       Undo(draft);
       result.outcome = SyncResult::Outcome::kFailed;
       return result;
@@ -213,10 +249,12 @@ SyncResult Reconciler::Sync(size_t element_limit) {
       sizes_[Index(creation.family)] = creation.sizes;
     }
     recreate_ = false;
+    in_place_ = true;
+    timers_created_ = timers_.seconds().size();
   }
   applied_.Advance(draft.plan, draft.recreate, std::move(draft.services),
                    std::move(draft.node_rows), marker);
-  groups_.Release(draft.old_groups);
+  numbers_.Release(draft.old_numbers);
   node_changed_ = false;
   node_version_ = node_version;
   result.findings = std::move(draft.findings);
@@ -263,11 +301,13 @@ nft::Transaction Reconciler::DesiredRows() {
   FollowNode();
   static const SharedCounts kNone;
   Plan plan(kNone);
-  plan.AddRanges({}, ServiceCidrs());
-  const DesiredContext context{store_.claims(), node_port_addresses_, place_};
-  GroupAllocator groups = groups_;  // The numbers are taken when the rows are written.
+  plan.AddRanges({}, NodeRows(options_.ruleset, ThisNode(), store_));
+  Numbers numbers = numbers_;  // They are taken when the rows are written.
+  AffinityTimers timers = timers_;
+  AffinityMemory memory = memory_;
+  DesiredContext context{store_.claims(), node_, numbers, timers, memory};
   store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
-    DesiredService desired = MakeDesiredService(&entry, context, applied_.Find(key), groups);
+    DesiredService desired = MakeDesiredService(&entry, context, applied_.Find(key));
     plan.AddService(key, nullptr, desired.rows);
   });
   plan.Finish();
@@ -276,24 +316,19 @@ nft::Transaction Reconciler::DesiredRows() {
 
 nft::Transaction Reconciler::PendingRows() {
   FollowNode();
-  const GroupAllocator groups = groups_;
+  const Numbers numbers = numbers_;
+  const AffinityTimers timers = timers_;
   Draft draft = recreate_ ? MakeRecreation(SIZE_MAX) : MakeDraft(SIZE_MAX);
   nft::Transaction rows = std::move(draft.plan.transaction());
   Undo(draft);
-  groups_ = groups;
+  numbers_ = numbers;
+  timers_ = timers;
   return rows;
 }
 
-ExplainContext Reconciler::ContextForExplain(const SourceRules& sources) {
+ExplainContext Reconciler::ContextForExplain() {
   FollowNode();
-  ExplainContext context{store_, sources, place_, node_port_addresses_, interfaces_};
-  const auto node = store_.nodes().find(options_.node_name);
-  if (node == store_.nodes().end()) return context;
-  for (const IpAddress& address : node->second->addresses) {
-    std::optional<IpAddress>& own = context.node_ip[Index(address.family())];
-    if (!own) own = address;
-  }
-  return context;
+  return {store_, options_.ruleset, ThisNode(), node_, interfaces_};
 }
 
 absl::StatusOr<std::vector<std::string>> Reconciler::Disagreements(const nft::TableSpecs& tables,
@@ -304,9 +339,11 @@ absl::StatusOr<std::vector<std::string>> Reconciler::Disagreements(const nft::Ta
   ServiceRows rows;
   if (!explained.service_key.empty()) {
     const std::string& key = explained.service_key;
-    const DesiredContext context{store_.claims(), node_port_addresses_, place_};
-    GroupAllocator groups = groups_;  // The numbers are taken when the rows are written.
-    rows = MakeDesiredService(store_.Find(key), context, applied_.Find(key), groups).rows;
+    Numbers numbers = numbers_;  // They are taken when the rows are written.
+    AffinityTimers timers = timers_;
+    AffinityMemory memory = memory_;
+    DesiredContext context{store_.claims(), node_, numbers, timers, memory};
+    rows = MakeDesiredService(store_.Find(key), context, applied_.Find(key)).rows;
     std::erase_if(rows.ports, [&](const PortRows& port) {
       return port.family != question.destination.family() ||
              port.protocol != explained.port.protocol || port.port != explained.port.port;

@@ -2,9 +2,10 @@
 // the Services that changed against what is applied, one batch, and the applied view moves only
 // when the kernel has committed. The cost follows the change.
 //
-// When the kernel is not, or may not be, what we applied (start, a foreign change, a map that must
-// grow, an outcome that stays unknown), one transaction drops our tables and writes them whole:
-// packets see the old rules or the new ones.
+// When the kernel is not, or may not be, what we applied (start, a foreign change, an outcome that
+// stays unknown), one transaction drops our tables and writes them whole: packets see the old rules
+// or the new ones. Where the tables are known to be ours (a map must grow, a new affinity timeout,
+// a restart) it writes them in place, and clients keep the endpoints that were recorded for them.
 //
 // Not thread-safe; owned by the reconcile loop.
 #pragma once
@@ -17,6 +18,8 @@
 
 #include "nft/model/kernel.h"
 #include "proxy/desired/groups.h"
+#include "proxy/desired/service.h"
+#include "proxy/desired/sticky.h"
 #include "proxy/explain/explain.h"
 #include "proxy/node/nodeport_addresses.h"
 #include "proxy/reconcile/applied.h"
@@ -27,6 +30,7 @@ namespace svcmap::proxy {
 struct ReconcilerOptions {
   std::string node_name;
   NodePortAddresses node_port_addresses;
+  RulesetOptions ruleset;
 };
 
 struct SyncResult {
@@ -55,10 +59,16 @@ class Reconciler {
   void SetInterfaceAddresses(std::vector<IpAddress> addresses);
 
   // The kernel is no longer what we applied; the next Sync writes everything.
-  void Invalidate() { recreate_ = true; }
+  void Invalidate() {
+    recreate_ = true;
+    in_place_ = false;
+  }
 
-  // Reads the marker a former life left; true if our tables are there. Revisions go on from it.
+  // Reads what a former life left; true if our tables are there. Revisions go on from theirs.
   absl::StatusOr<bool> Adopt();
+
+  // The state is complete: what a former life had and nobody asked for can be forgotten.
+  void ForgetFormerLife() { memory_.Forget(numbers_); }
 
   // True when there is something to write.
   bool Pending() const;
@@ -72,8 +82,8 @@ class Reconciler {
   const Applied& applied() const { return applied_; }
   absl::StatusOr<uint32_t> KernelGeneration() { return kernel_.Generation(); }
 
-  // What the rows are made from, as Explain wants it.
-  ExplainContext ContextForExplain(const SourceRules& sources);
+  // What the rows are made from; valid until the next call of anything else.
+  ExplainContext ContextForExplain();
   // How the kernel differs from what is wanted of `question`'s destination, one line each; empty:
   // it agrees. `explained` is Explain's answer to it.
   absl::StatusOr<std::vector<std::string>> Disagreements(const nft::TableSpecs& tables,
@@ -92,11 +102,13 @@ class Reconciler {
 
   Draft MakeDraft(size_t element_limit);
   Draft MakeRecreation(size_t element_limit);
+  DesiredContext Context() { return {store_.claims(), node_, numbers_, timers_, memory_}; }
+  const Node* ThisNode() const;
+  absl::Status AdoptAffinity();
   void AddDirty(Draft& draft, size_t element_limit);
   bool Fits(const Draft& draft) const;
   SetCounts Expected(SetCounts counts) const;
   static std::vector<uint32_t> SizesFor(const std::array<int64_t, kSetCount>& counts);
-  std::vector<Row> ServiceCidrs() const;
   void FollowNode();
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
   void Undo(Draft& draft);
@@ -105,12 +117,15 @@ class Reconciler {
   ReconcilerOptions options_;
   Store store_;
   Applied applied_;
-  GroupAllocator groups_;
+  Numbers numbers_;
+  AffinityTimers timers_;
+  AffinityMemory memory_;
   std::vector<IpAddress> interfaces_;
   std::array<std::vector<uint32_t>, 2> sizes_;  // Of the sized sets, as created.
   bool recreate_ = true;
-  std::vector<IpAddress> node_port_addresses_;  // Accepted now.
-  NodePlace place_;
+  bool in_place_ = false;      // Our sets are there, for the next recreation.
+  size_t timers_created_ = 0;  // For so many timeouts the tables have chains.
+  NodeFacts node_;
   bool node_changed_ = true;
   uint64_t node_version_ = 0;
 };

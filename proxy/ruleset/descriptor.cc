@@ -42,16 +42,16 @@ uint32_t PickCapacity(unsigned pick_class) { return Capacities()[pick_class]; }
 
 unsigned PickClassFor(uint32_t endpoints) {
   const auto& capacities = Capacities();
-  const auto found = std::lower_bound(capacities.begin() + 1, capacities.end(), endpoints);
+  const auto found = std::lower_bound(capacities.begin(), capacities.end(), endpoints);
   return static_cast<unsigned>(found - capacities.begin());
 }
 
-IpAddress Descriptor(const IpAddress& address, DispatchKind kind, unsigned pick_class,
-                     uint32_t group) {
+IpAddress Descriptor::For(const IpAddress& address) const {
   std::array<uint8_t, 16> bytes = {};
   const size_t size = address.size();
-  for (size_t i = 0; i < 4; ++i) bytes[size - 1 - i] = static_cast<uint8_t>(group >> (8 * i));
-  bytes[0] = DescriptorByte(kind, pick_class);
+  const uint32_t low = sticky ? uint32_t{StickyByte(kind, *sticky)} << 16 | group : group;
+  for (size_t i = 0; i < 3; ++i) bytes[size - 1 - i] = static_cast<uint8_t>(low >> (8 * i));
+  bytes[0] = DescriptorByte(sticky ? DispatchKind::kSticky : kind, PickClassFor(endpoints));
   if (address.family() == Family::kIpv6) {
     // One's complement: subtracting is adding the complement.
     const uint32_t word = FoldedSum(address.bytes()) + (0xffff - FoldedSum(bytes));
@@ -59,6 +59,13 @@ IpAddress Descriptor(const IpAddress& address, DispatchKind kind, unsigned pick_
     bytes[kNeutralWord] = static_cast<uint8_t>(folded >> 8);
     bytes[kNeutralWord + 1] = static_cast<uint8_t>(folded);
   }
+  return *IpAddress::FromBytes({bytes.data(), size});
+}
+
+IpAddress StickyPattern(Family family, uint8_t first_byte, uint8_t sticky_byte) {
+  std::array<uint8_t, 16> bytes = {first_byte};
+  const size_t size = family == Family::kIpv4 ? 4 : 16;
+  bytes[size - 3] = sticky_byte;
   return *IpAddress::FromBytes({bytes.data(), size});
 }
 

@@ -1,8 +1,10 @@
 // The constant ruleset: one table per family, created once. Services and endpoints come and go as
-// elements of the sets below; chains, rules and sets never change (docs/decisions/0001).
+// elements of the sets below; chains, rules and sets never change (docs/decisions/0001). The one
+// exception: a session affinity timeout that no Service had before brings its chains (0002).
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -12,26 +14,50 @@
 namespace svcmap::proxy {
 
 inline constexpr std::string_view kTableName = "svcmap";
-inline constexpr uint32_t kMasqueradeMark = 0x4000;  // S-99
+inline constexpr uint32_t kMasqueradeMark = 0x4000;         // S-99
+inline constexpr uint32_t kAffinityRecords = 131072;        // Of all Services of a family together.
+inline constexpr uint32_t kDefaultAffinitySeconds = 10800;  // S-14
 
-// The sets of the table, in the order of creation; names as in kube-proxy's nftables mode (S-139).
+// The sets of the table, in the order of creation; names as in kube-proxy's nftables mode (S-139)
+// where it has the like.
 enum SetIndex : uint8_t {
-  kMarker,              // mark 1 : digest and generation of what the table holds
-  kClusterIps,          // address; every clusterIP in use
-  kServiceCidrs,        // address ranges
-  kServiceIps,          // address . protocol . port : descriptor; node ports, too
-  kEndpoints,           // group . slot : address . port
-  kNoEndpointServices,  // address . protocol . port; rejected
-  kHairpinConnections,  // address . address . protocol . port of local endpoints
+  kMarker,                  // mark 1 : digest and generation of what the table holds
+  kPodSources,              // address ranges that pods have
+  kMasqueradeSources,       // address ranges whose traffic to clusterIPs is masqueraded
+  kClusterIps,              // address; every clusterIP in use
+  kServiceCidrs,            // address ranges
+  kServiceIps,              // address . protocol . port : descriptor; node ports, too
+  kEndpoints,               // group . slot : address . port
+  kLocalSets,               // descriptor with policy Local : descriptor of its local set
+  kNoEndpointServices,      // address . protocol . port; rejected
+  kHairpinConnections,      // address . address . protocol . port of local endpoints
+  kFirewallIps,             // address . protocol . port; only for sources in:
+  kFirewallSources,         // address . protocol . port . source range
+  kAffinity,                // client . Service port : choice; written by rules
+  kAffinitySlots,           // group . slot : choice
+  kAffinityEndpoints,       // choice : address . port, in the cluster set
+  kAffinityLocalEndpoints,  // the same for the local set
   kSetCount,
 };
 
-struct RulesetOptions {
-  // Pods are the sources in this block (S-64); absent: nobody is told apart and no clusterIP
-  // traffic is masqueraded (S-71).
-  std::optional<IpPrefix> cluster_cidr[2];  // By Index(Family).
+// How pods are told from other sources (S-64..S-68).
+enum class DetectLocal : uint8_t {
+  kClusterCidr,  // Source in cluster_cidr.
+  kNodeCidr,     // Source in the node's podCIDRs, as they are now.
+  kInterface,    // Came in by an interface named like `interface`.
 };
 
-nft::TableSpec MakeTable(Family family, const RulesetOptions& options);
+struct RulesetOptions {
+  DetectLocal detect_local = DetectLocal::kClusterCidr;
+  // By Index(Family). Absent in kClusterCidr mode: nobody is told apart and no clusterIP traffic is
+  // masqueraded (S-71).
+  std::optional<IpPrefix> cluster_cidr[2];
+  std::string interface;        // "cni0", or "veth*" for all that begin like that.
+  bool masquerade_all = false;  // S-90
+};
+
+// `timers`: the affinity timeouts in seconds, at most kMaxTimers, by Descriptor::Sticky::timer.
+nft::TableSpec MakeTable(Family family, const RulesetOptions& options,
+                         std::span<const uint32_t> timers = {&kDefaultAffinitySeconds, 1});
 
 }  // namespace svcmap::proxy

@@ -112,13 +112,10 @@ void Store::ReturnDirty(std::vector<Dirty> dirty) {
 }
 
 // They go first: what has no sequence of its own keeps no batch waiting behind it.
-void Store::MarkNodePortServicesDirty() {
+void Store::MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected) {
   std::vector<Dirty> dirty;
   for (const auto& [key, entry] : services_) {
-    const bool node_port =
-        entry.service && std::any_of(entry.service->ports.begin(), entry.service->ports.end(),
-                                     [](const ServicePort& port) { return port.node_port != 0; });
-    if (node_port) dirty.push_back({key, 0});
+    if (entry.service && affected(entry)) dirty.push_back({key, 0});
   }
   std::sort(dirty.begin(), dirty.end(),
             [](const Dirty& a, const Dirty& b) { return a.key < b.key; });

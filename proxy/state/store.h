@@ -47,7 +47,7 @@ class Store {
   // Puts back what could not be programmed, in front of the others.
   void ReturnDirty(std::vector<Dirty> dirty);
   // Walks all Services.
-  void MarkNodePortServicesDirty();
+  void MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected);
 
   template <typename Fn>
   void ForEachDirty(Fn&& fn) const {

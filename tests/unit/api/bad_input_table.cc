@@ -34,6 +34,9 @@ std::string WebWith(std::string_view lines) {
   return Web("clusterIP: 10.96.0.10\nports: [{port: 80}]\n" + std::string(lines));
 }
 
+constexpr char kBalanced[] =
+    "status: {loadBalancer: {ingress: [{ip: 192.0.2.8}, {ip: \"2001:db8::8\"}]}}\n";
+
 std::string Named(std::string_view name_space, std::string_view name, std::string_view created,
                   std::string_view port) {
   return absl::StrCat(
@@ -115,7 +118,8 @@ std::string MessagesFor(std::string_view input) {
     if (converted->change) store.Apply(*converted->change, 1);
   }
   const std::vector<IpAddress> node_addresses = {*IpAddress::Parse("192.0.2.10")};
-  const proxy::DesiredContext context{store.claims(), node_addresses};
+  const proxy::NodePlace node = {.name = "n1", .zone = ""};
+  const proxy::DesiredContext context{store.claims(), node_addresses, node};
   while (store.FirstDirty() != nullptr) {
     const std::string key = store.TakeDirty().key;
     const proxy::DesiredService desired =
@@ -288,17 +292,23 @@ std::vector<BadInput> BadInputs() {
        R"(Service shop/web refused: spec.healthCheckNodePort 65536 is not in 0..65535; its last good state stays)"},
       {kPolicies, "a source range that is no CIDR",
        WebWith("loadBalancerSourceRanges: [10.0.0.0/8, 10.1.0.0/33]"),
-       R"(Service shop/web: spec.loadBalancerSourceRanges[1] "10.1.0.0/33" is not a CIDR; it is skipped)"
+       R"(Service shop/web: spec.loadBalancerSourceRanges[1] "10.1.0.0/33" is not a CIDR; it is skipped)"},
+      {kPolicies, "source ranges of which none is a CIDR",
+       WebWith("loadBalancerSourceRanges: [10.0.0.0]") + kBalanced,
+       R"(Service shop/web: spec.loadBalancerSourceRanges[0] "10.0.0.0" is not a CIDR; it is skipped)"
        "\n"
-       R"(Service shop/web: spec.loadBalancerSourceRanges is not supported by this version; its LoadBalancer IPs are open to every source)"},
-      {kPolicies, "traffic policies and affinity that this version does not have",
-       WebWith("externalTrafficPolicy: Local\ninternalTrafficPolicy: Local\n"
-               "sessionAffinity: ClientIP"),
-       R"(Service shop/web: spec.externalTrafficPolicy "Local" is not supported by this version; it is treated as Cluster)"
-       "\n"
-       R"(Service shop/web: spec.internalTrafficPolicy "Local" is not supported by this version; it is treated as Cluster)"
-       "\n"
-       R"(Service shop/web: spec.sessionAffinity "ClientIP" is not supported by this version; it is treated as None)"},
+       R"(Service shop/web: spec.loadBalancerSourceRanges holds no IPv4 block; the IPv4 load balancer IPs are open to every source)"},
+      {kPolicies, "source ranges for one family of two",
+       WebWith("clusterIPs: [10.96.0.10, \"fd00::10\"]\nipFamilies: [IPv4, IPv6]\n"
+               "loadBalancerSourceRanges: [10.0.0.0/8]") +
+           kBalanced,
+       R"(Service shop/web: spec.loadBalancerSourceRanges holds no IPv6 block; the IPv6 load balancer IPs are open to every source)"},
+      {kPolicies, "externalTrafficPolicy Local where nothing comes from outside",
+       WebWith("externalTrafficPolicy: Local"),
+       R"(Service shop/web: spec.externalTrafficPolicy "Local" has no meaning for type ClusterIP without spec.externalIPs; it is treated as Cluster)"},
+      {kPolicies, "no healthCheckNodePort where load balancers need it",
+       WebWith("type: LoadBalancer\nexternalTrafficPolicy: Local"),
+       R"(Service shop/web: spec.healthCheckNodePort is absent or 0; load balancers cannot ask this node whether it has endpoints)"},
 
       {kSlices, "no Service",
        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
@@ -325,6 +335,11 @@ std::vector<BadInput> BadInputs() {
        R"(EndpointSlice shop/web-1: endpoints[1].addresses[0] "10.1.0.001" is also in endpoints[0]; it is used once)"},
       {kSlices, "an endpoint without addresses", SliceWith("endpoints: [{addresses: []}]"),
        R"(EndpointSlice shop/web-1: endpoints[0].addresses is empty; the endpoint is skipped)"},
+      {kSlices, "nine hints",
+       SliceWith(
+           "endpoints: [{addresses: [10.1.0.1], hints: {forZones: [{name: a}, {name: b},\n"
+           "  {name: c}, {name: d}, {name: e}, {name: f}, {name: g}, {name: h}, {name: i}]}}]"),
+       R"(EndpointSlice shop/web-1 refused: endpoints[0].hints.forZones has 9 entries, more than 8 (the Kubernetes limit); name fewer; its last good state stays)"},
       {kSlices, "10,000 endpoints", ManyEndpoints(10'000),
        R"(EndpointSlice shop/web-1 refused: endpoints has 10000 entries, more than 1000 (the Kubernetes limit); split it into more slices; its last good state stays)"},
       {kSlices, "101 ports", ManyPorts(101),

@@ -3,60 +3,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "api/manifests/manifests.h"
 #include "google/protobuf/stubs/logging.h"
 #include "tests/unit/api/bad_input_table.h"
+#include "tests/unit/api/convert_objects.h"
 
 namespace svcmap::api {
 namespace {
 
+using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-const ConvertContext kContext = {.node_name = "n1"};
-
-// The only object in `yaml`.
-v1::Object Read(std::string_view yaml) {
-  Manifests manifests = ReadManifests(yaml, "test.yaml");
-  EXPECT_THAT(manifests.errors, IsEmpty());
-  EXPECT_THAT(manifests.objects, SizeIs(1));
-  return manifests.objects.empty() ? v1::Object() : manifests.objects[0].object;
-}
-
-Converted<proxy::Service> Service(std::string_view rest) {
-  return ConvertService(
-      Read(absl::StrCat("apiVersion: v1\nkind: Service\n", std::string(rest))).service(), kContext);
-}
-
-Converted<proxy::Service> Web(std::string_view spec) {
-  return Service(absl::StrCat("metadata: {namespace: shop, name: web}\n", std::string(spec)));
-}
-
-Converted<proxy::EndpointSlice> Slice(std::string_view rest) {
-  return ConvertEndpointSlice(
-      Read(
-          absl::StrCat("apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n", std::string(rest)))
-          .endpoint_slice(),
-      kContext);
-}
-
-Converted<proxy::EndpointSlice> WebSlice(std::string_view rest) {
-  return Slice(
-      absl::StrCat("metadata: {namespace: shop, name: web-1, labels: "
-                   "{kubernetes.io/service-name: web}}\n",
-                   std::string(rest)));
-}
-
-std::vector<std::string> Texts(const std::vector<IpAddress>& addresses) {
-  std::vector<std::string> texts;
-  for (const IpAddress& address : addresses) texts.push_back(address.ToString());
-  return texts;
-}
 
 TEST(BadInputTest, EveryRowGetsExactlyItsMessages) {
   for (const BadInput& row : BadInputs()) {
@@ -64,7 +27,7 @@ TEST(BadInputTest, EveryRowGetsExactlyItsMessages) {
   }
 }
 
-TEST(ConvertServiceTest, CarriesAddressesAndPortsOfBothFamilies) {
+TEST(ConvertServiceTest, S3_S4_S6_S7_CarriesAddressesAndPortsOfBothFamilies) {
   const auto [service, findings] = Web(R"(
 spec:
   clusterIP: fd00::10
@@ -94,7 +57,7 @@ status:
                           proxy::ServicePort{"sig", proxy::Protocol::kSctp, 53, 0}));
 }
 
-TEST(ConvertServiceTest, SloppyAddressesBecomeCanonical) {
+TEST(ConvertServiceTest, S5_SloppyAddressesBecomeCanonical) {
   const auto [service, findings] = Web(
       "spec: {clusterIP: 172.30.0.041, externalIPs: [' 192.000.002.007 '], ports: [{port: 80}]}\n");
   ASSERT_NE(service, nullptr);
@@ -103,14 +66,95 @@ TEST(ConvertServiceTest, SloppyAddressesBecomeCanonical) {
   EXPECT_THAT(Texts(service->external_ips), ElementsAre("192.0.2.7"));
 }
 
-TEST(ConvertServiceTest, FamilyComesFromTheClusterIpWhenNoneIsSaid) {
+TEST(ConvertServiceTest, S3_FamilyComesFromTheClusterIpWhenNoneIsSaid) {
   const auto [service, findings] = Web("spec: {clusterIP: 'fd00::10', ports: [{port: 80}]}");
   ASSERT_NE(service, nullptr);
   EXPECT_FALSE(service->cluster_ip[Index(Family::kIpv4)].has_value());
   EXPECT_TRUE(service->cluster_ip[Index(Family::kIpv6)].has_value());
 }
 
-TEST(ConvertServiceTest, WhatIsNotProxiedIsHeldWhateverElseItSays) {
+// S-3, by what stands in clusterIP, clusterIPs and ipFamilies.
+TEST(ConvertServiceTest, S3_EachFamilyHasTheClusterIpOfItsPlace) {
+  const struct {
+    const char* fields;
+    const char* v4;
+    const char* v6;
+  } cases[] = {
+      {"clusterIP: 10.96.0.1", "10.96.0.1", ""},
+      {"clusterIP: 10.96.0.1, ipFamilies: [IPv4]", "10.96.0.1", ""},
+      {"clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], ipFamilies: [IPv4, IPv6]", "10.96.0.1", ""},
+      {"clusterIP: 'fd00::1', clusterIPs: ['fd00::1', 10.96.0.1], ipFamilies: [IPv6, IPv4]",
+       "10.96.0.1", "fd00::1"},
+      {"clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1, 'fd00::1'], ipFamilies: [IPv4]", "10.96.0.1",
+       ""},
+      {"clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1, 'fd00::1']", "10.96.0.1", ""},
+  };
+  const auto text = [](const std::optional<IpAddress>& ip) { return ip ? ip->ToString() : ""; };
+  for (const auto& c : cases) {
+    const auto [service, findings] =
+        Web(absl::StrCat("spec: {", c.fields, ", ports: [{port: 80}]}"));
+    ASSERT_NE(service, nullptr) << c.fields;
+    EXPECT_EQ(text(service->cluster_ip[Index(Family::kIpv4)]), c.v4) << c.fields;
+    EXPECT_EQ(text(service->cluster_ip[Index(Family::kIpv6)]), c.v6) << c.fields;
+  }
+}
+
+TEST(ConvertServiceTest, S6_ExternalIpsAreLeftAloneWhereTheDaemonIsToldSo) {
+  const v1::Service message = Read(R"(
+apiVersion: v1
+kind: Service
+metadata: {namespace: shop, name: web}
+spec: {clusterIP: 10.96.0.1, ports: [{port: 80}], externalIPs: [192.0.2.7],
+       externalTrafficPolicy: Local}
+)")
+                                  .service();
+  const auto [service, findings] =
+      ConvertService(message, {.node_name = "n1", .external_ips = false});
+  ASSERT_NE(service, nullptr);
+  EXPECT_THAT(service->external_ips, IsEmpty());
+  EXPECT_FALSE(ExternallyAccessible(*service, Family::kIpv4, service->ports[0]));
+  EXPECT_THAT(Texts(findings),
+              ElementsAre("Service shop/web: spec.externalIPs is not programmed: svcmapd runs with "
+                          "--no-external-ips"));
+}
+
+// S-7: neither the type nor spec.loadBalancerIP is asked. S-8: nor for nodePorts.
+TEST(ConvertServiceTest, S7_S8_VipsAndNodePortsCountWhateverTheType) {
+  const auto [service, findings] =
+      Web("spec: {type: ClusterIP, clusterIP: 10.96.0.1, loadBalancerIP: 192.0.2.1,\n"
+          "       ports: [{port: 80, nodePort: 30080}]}\n"
+          "status: {loadBalancer: {ingress: [{ip: 192.0.2.008}, {ip: 'fd01::8'}]}}\n");
+  ASSERT_NE(service, nullptr);
+  EXPECT_THAT(findings, IsEmpty());
+  EXPECT_THAT(Texts(service->load_balancer_ips), ElementsAre("192.0.2.8", "fd01::8"));
+  EXPECT_EQ(service->ports[0].node_port, 30080);
+}
+
+TEST(ConvertServiceTest, S9_ExternallyAccessibleIsDecidedPerFamilyAndPort) {
+  const auto [service, findings] =
+      Web("spec: {clusterIP: 10.96.0.1, externalIPs: [192.0.2.7],\n"
+          "       ports: [{name: a, port: 80}, {name: b, port: 81, nodePort: 30081}]}\n");
+  ASSERT_NE(service, nullptr);
+  EXPECT_TRUE(ExternallyAccessible(*service, Family::kIpv4, service->ports[0]));
+  EXPECT_FALSE(ExternallyAccessible(*service, Family::kIpv6, service->ports[0]));
+  EXPECT_TRUE(ExternallyAccessible(*service, Family::kIpv6, service->ports[1]));
+}
+
+// S-15: what reaches a proxy only through EndpointSlices.
+TEST(ConvertServiceTest, S15_FieldsThatAProxyDoesNotReadChangeNothing) {
+  const auto [service, findings] = Service(
+      "metadata: {namespace: shop, name: web,\n"
+      "           annotations: {service.kubernetes.io/topology-mode: Auto}}\n"
+      "spec: {clusterIP: 10.96.0.1, ports: [{port: 80, targetPort: http}], selector: {app: web},\n"
+      "       trafficDistribution: PreferSameNode, publishNotReadyAddresses: true,\n"
+      "       allocateLoadBalancerNodePorts: false}\n");
+  ASSERT_NE(service, nullptr);
+  EXPECT_THAT(findings, IsEmpty());
+  EXPECT_EQ(service->internal_policy, proxy::TrafficPolicy::kCluster);
+  EXPECT_EQ(service->ports, std::vector<proxy::ServicePort>({{.port = 80}}));
+}
+
+TEST(ConvertServiceTest, S1_S2_WhatIsNotProxiedIsHeldWhateverElseItSays) {
   const char* const kSpecs[] = {
       "spec: {clusterIP: None, ports: [{port: 70000}]}",
       "spec: {type: ExternalName, clusterIP: 10.96.0.10, externalName: a.example}",
@@ -131,7 +175,7 @@ TEST(ConvertServiceTest, WhatIsNotProxiedIsHeldWhateverElseItSays) {
   EXPECT_THAT(findings, IsEmpty());
 }
 
-TEST(ConvertServiceTest, CreationTimeIsKeptAndBounded) {
+TEST(ConvertServiceTest, S16_CreationTimeIsKeptAndBounded) {
   v1::Service message;
   message.mutable_metadata()->set_namespace_("shop");
   message.mutable_metadata()->set_name("web");
@@ -159,7 +203,7 @@ TEST(ConvertServiceTest, WarningsAreBoundedAndCounted) {
   EXPECT_EQ(findings.back().ToString(), "Service shop/web: has 99984 more warnings like these");
 }
 
-TEST(ConvertSliceTest, CarriesEndpointsAndPorts) {
+TEST(ConvertSliceTest, S22_S23_S24_CarriesEndpointsAndPorts) {
   const auto [slice, findings] = WebSlice(R"(
 addressType: IPv4
 ports: [{name: "", port: 8080}, {name: dns, port: 53, protocol: UDP}]
@@ -185,7 +229,7 @@ endpoints:
   EXPECT_EQ(slice->endpoints[2].conditions, (proxy::EndpointConditions{true, false, false}));
 }
 
-TEST(ConvertSliceTest, NothingIsLocalWithoutANodeName) {
+TEST(ConvertSliceTest, S23_NothingIsLocalWithoutANodeName) {
   v1::EndpointSlice message;
   message.mutable_metadata()->set_namespace_("shop");
   message.mutable_metadata()->set_name("web-1");
@@ -196,7 +240,87 @@ TEST(ConvertSliceTest, NothingIsLocalWithoutANodeName) {
   EXPECT_FALSE(ConvertEndpointSlice(message, {}).value->endpoints[0].local);
 }
 
-TEST(ConvertSliceTest, OfARepeatedAddressTheOneNotTerminatingCounts) {
+// S-24: what is absent, and what each condition is when nothing else is said.
+TEST(ConvertSliceTest, S24_AbsentConditionsHaveTheirDefaults) {
+  const struct {
+    const char* conditions;
+    proxy::EndpointConditions wanted;  // ready, serving, terminating
+  } cases[] = {
+      {"{}", {true, true, false}},
+      {"{ready: false}", {false, true, false}},
+      {"{serving: false}", {true, false, false}},
+      {"{terminating: true}", {true, true, true}},
+      {"{ready: false, serving: null, terminating: true}", {false, true, true}},
+      {"{ready: true, serving: true, terminating: true}", {true, true, true}},
+      {"{ready: false, serving: false, terminating: false}", {false, false, false}},
+  };
+  for (const auto& c : cases) {
+    const auto [slice, findings] = WebSlice(absl::StrCat(
+        "addressType: IPv4\nendpoints: [{addresses: [10.1.0.1], conditions: ", c.conditions, "}]"));
+    ASSERT_NE(slice, nullptr) << c.conditions;
+    EXPECT_EQ(slice->endpoints.at(0).conditions, c.wanted) << c.conditions;
+  }
+}
+
+TEST(ConvertSliceTest, S23_LocalIsTheExactNameOfTheNodeAndNotItsZone) {
+  const auto [slice, findings] = WebSlice(R"(
+addressType: IPv4
+endpoints:
+- {addresses: [10.1.0.1], nodeName: n1}
+- {addresses: [10.1.0.2], nodeName: N1}
+- {addresses: [10.1.0.3], nodeName: n1.example}
+- {addresses: [10.1.0.4], zone: n1}
+)");
+  ASSERT_NE(slice, nullptr);
+  std::vector<bool> local;
+  for (const proxy::Endpoint& endpoint : slice->endpoints) local.push_back(endpoint.local);
+  EXPECT_THAT(local, ElementsAre(true, false, false, false));
+}
+
+// S-18: the namespace is the slice's own; owner references are not read.
+TEST(ConvertSliceTest, S18_TheLabelNamesTheService) {
+  const struct {
+    const char* labels;
+    const char* service_key;
+  } cases[] = {{"{kubernetes.io/service-name: web}", "shop/web"},
+               {"{kubernetes.io/service-name: ''}", ""},
+               {"{kubernetes.io/service-name: other/web}", ""},
+               {"{app: web}", ""}};
+  for (const auto& c : cases) {
+    const auto [slice, findings] = Slice(absl::StrCat(
+        "metadata: {namespace: shop, name: web-1, ownerReferences: [{kind: Service, name: own}],\n"
+        "           labels: ",
+        c.labels, "}\naddressType: IPv4\n"));
+    ASSERT_NE(slice, nullptr) << c.labels;
+    EXPECT_EQ(slice->service_key, c.service_key) << c.labels;
+  }
+}
+
+TEST(ConvertSliceTest, S20_APortWithoutNumberLeavesTheOthers) {
+  const auto [slice, findings] = WebSlice(
+      "addressType: IPv4\nports: [{name: a}, {name: b, port: 0}, {name: c, port: 8080}]\n");
+  ASSERT_NE(slice, nullptr);
+  ASSERT_THAT(slice->ports, SizeIs(1));
+  EXPECT_EQ(slice->ports[0].name, "c");
+  EXPECT_THAT(findings, SizeIs(2));
+}
+
+TEST(ConvertSliceTest, S19_FqdnSlicesAreHeldAndNotUsed) {
+  const auto [slice, findings] = WebSlice("addressType: FQDN\nendpoints: [{addresses: [a.b]}]\n");
+  ASSERT_NE(slice, nullptr);
+  EXPECT_EQ(slice->service_key, "");
+  EXPECT_THAT(slice->endpoints, IsEmpty());
+}
+
+TEST(ConvertSliceTest, S22_EndpointsWithoutAddressAreSkipped) {
+  const auto [slice, findings] =
+      WebSlice("addressType: IPv4\nendpoints: [{addresses: []}, {addresses: [10.1.0.2]}]\n");
+  ASSERT_NE(slice, nullptr);
+  ASSERT_THAT(slice->endpoints, SizeIs(1));
+  EXPECT_EQ(slice->endpoints[0].address.ToString(), "10.1.0.2");
+}
+
+TEST(ConvertSliceTest, S26_OfARepeatedAddressTheOneNotTerminatingCounts) {
   const auto [slice, findings] = WebSlice(R"(
 addressType: IPv4
 endpoints:
@@ -211,7 +335,7 @@ endpoints:
   EXPECT_THAT(findings, SizeIs(2));
 }
 
-TEST(ConvertSliceTest, HeadlessSlicesBelongToNoService) {
+TEST(ConvertSliceTest, S17_HeadlessSlicesBelongToNoService) {
   const auto [slice, findings] = Slice(
       "metadata: {namespace: shop, name: web-1, labels: {kubernetes.io/service-name: web,\n"
       "           service.kubernetes.io/headless: ''}}\n"
@@ -239,16 +363,13 @@ TEST(ConvertSliceTest, AThousandEndpointsAndAHundredPortsAreTaken) {
   EXPECT_THAT(slice->ports, SizeIs(100));
 }
 
-TEST(ConvertNodeTest, InternalAddressesComeBeforeExternalOnes) {
-  const v1::Object object = Read(R"(
-apiVersion: v1
-kind: Node
+TEST(ConvertNodeTest, S109_InternalAddressesComeBeforeExternalOnes) {
+  const auto [node, findings] = Node(R"(
 metadata: {name: n1}
 status:
   addresses: [{type: ExternalIP, address: 192.0.2.1}, {type: Hostname, address: n1},
               {type: InternalIP, address: 10.0.0.1}, {type: InternalIP, address: "fd00::1"}]
 )");
-  const auto [node, findings] = ConvertNode(object.node(), kContext);
   ASSERT_NE(node, nullptr);
   EXPECT_EQ(node->name, "n1");
   EXPECT_THAT(Texts(node->addresses), ElementsAre("10.0.0.1", "fd00::1", "192.0.2.1"));
@@ -339,7 +460,7 @@ TEST(ConvertTest, RandomBytesNeverCrash) {
 }
 
 // Manifests get the API server's default; a controller must say the name (S-20).
-TEST(ConvertEndpointSliceTest, PortWithoutNameIsSkippedWithAWarning) {
+TEST(ConvertSliceTest, S20_PortWithoutNameIsSkippedWithAWarning) {
   v1::EndpointSlice slice;
   slice.mutable_metadata()->set_namespace_("shop");
   slice.mutable_metadata()->set_name("web-1");

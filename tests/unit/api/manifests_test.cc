@@ -195,20 +195,104 @@ TEST(ManifestsTest, ErrorsAreBoundedAndCounted) {
   EXPECT_EQ(manifests.errors.back().ToString(), "x.yaml has 900 more errors");
 }
 
-TEST(ManifestsTest, WhatIsWrittenIsReadBackEqual) {
-  std::vector<v1::Object> objects;
-  for (const ManifestObject& object : Read(kEverything).objects) objects.push_back(object.object);
-  ASSERT_EQ(objects.size(), 4u);  // SizeIs would print messages, which g++ 12 warns about.
+void ExpectReadBackEqual(const std::vector<v1::Object>& objects) {
   for (const std::string& text : {ManifestJson(objects), ManifestYaml(objects)}) {
     const Manifests again = Read(text);
     EXPECT_THAT(Texts(again.errors), IsEmpty()) << text;
-    ASSERT_THAT(again.objects, SizeIs(4)) << text;
+    // SizeIs would print messages, which g++ 12 warns about.
+    ASSERT_EQ(again.objects.size(), objects.size()) << text;
     for (size_t i = 0; i < objects.size(); ++i) {
       EXPECT_TRUE(
           google::protobuf::util::MessageDifferencer::Equals(again.objects[i].object, objects[i]))
           << text;
     }
   }
+}
+
+TEST(ManifestsTest, WhatIsWrittenIsReadBackEqual) {
+  std::vector<v1::Object> objects;
+  for (const ManifestObject& object : Read(kEverything).objects) objects.push_back(object.object);
+  ASSERT_EQ(objects.size(), 4u);
+  ExpectReadBackEqual(objects);
+}
+
+// Sets every field there is, lists with two entries.
+void FillAll(google::protobuf::Message& message) {
+  using google::protobuf::FieldDescriptor;
+  const google::protobuf::Descriptor& type = *message.GetDescriptor();
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor* field = type.field(i);
+    const std::string text = absl::StrCat("a ", field->name());
+    if (field->is_repeated()) {
+      for (int n = 0; n < (field->is_map() ? 1 : 2); ++n) {
+        if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+          FillAll(*reflection.AddMessage(&message, field));
+        } else {
+          reflection.AddString(&message, field, absl::StrCat(text, n));
+        }
+      }
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      FillAll(*reflection.MutableMessage(&message, field));
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+      reflection.SetString(&message, field, text);
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
+      reflection.SetBool(&message, field, true);
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
+      reflection.SetInt64(&message, field, 1'700'000'000);  // Of a Timestamp.
+    } else {
+      reflection.SetInt32(&message, field, 7);
+    }
+  }
+}
+
+TEST(ManifestsTest, EveryFieldOfEveryKindIsWrittenAndReadBack) {
+  std::vector<v1::Object> objects(4);
+  FillAll(*objects[0].mutable_service());
+  FillAll(*objects[1].mutable_endpoint_slice());
+  FillAll(*objects[2].mutable_node());
+  FillAll(*objects[3].mutable_service_cidr());
+  ExpectReadBackEqual(objects);
+}
+
+// The names a Kubernetes API server gives these fields.
+TEST(ManifestsTest, PoliciesHintsAndPodCidrsHaveTheNamesOfKubernetes) {
+  const Manifests manifests = Read(R"(
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec:
+  type: LoadBalancer
+  externalTrafficPolicy: Local
+  internalTrafficPolicy: Local
+  healthCheckNodePort: 32000
+  loadBalancerSourceRanges: [10.0.0.0/8]
+  sessionAffinity: ClientIP
+  sessionAffinityConfig: {clientIP: {timeoutSeconds: 60}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1}
+endpoints: [{hints: {forZones: [{name: za}], forNodes: [{name: n1}]}}]
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+spec: {podCIDRs: [10.1.0.0/24]}
+)");
+  ASSERT_EQ(manifests.objects.size(), 3u);
+  const v1::ServiceSpec& spec = manifests.objects[0].object.service().spec();
+  EXPECT_EQ(spec.external_traffic_policy(), "Local");
+  EXPECT_EQ(spec.internal_traffic_policy(), "Local");
+  EXPECT_EQ(spec.health_check_node_port(), 32000);
+  EXPECT_EQ(spec.load_balancer_source_ranges_size(), 1);
+  EXPECT_EQ(spec.session_affinity(), "ClientIP");
+  EXPECT_EQ(spec.session_affinity_config().client_ip().timeout_seconds(), 60);
+  const v1::EndpointHints& hints =
+      manifests.objects[1].object.endpoint_slice().endpoints(0).hints();
+  EXPECT_EQ(hints.for_zones(0).name(), "za");
+  EXPECT_EQ(hints.for_nodes(0).name(), "n1");
+  EXPECT_EQ(manifests.objects[2].object.node().spec().pod_cidrs(0), "10.1.0.0/24");
 }
 
 TEST(ManifestsTest, WritesAsKubectlDoes) {

@@ -1,9 +1,13 @@
+// Section 2 of semantics.md: every row of its tables is a row here, of the same number. Endpoints
+// are written as there: L and R are local and remote; r is ready, st serves while terminating, x
+// does neither.
 #include "proxy/resolve/endpoints.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -15,6 +19,9 @@ namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::TestParamInfo;
+using ::testing::TestWithParam;
+using ::testing::ValuesIn;
 
 using Names = std::vector<std::string>;
 
@@ -26,21 +33,368 @@ Names Texts(const std::vector<EndpointAddress>& endpoints) {
   return texts;
 }
 
-struct Resolved {
-  Names usable, local;
-};
-
-Resolved Resolve(const std::vector<ASlice>& slices, Family family = Family::kIpv4,
-                 const ServicePort& port = {.port = 80}) {
-  ServiceEntry entry;
+ServiceEntry Entry(const AService& service, const std::vector<ASlice>& slices) {
+  ServiceEntry entry = {.service = service.Build()};
   for (const ASlice& slice : slices) entry.slices.push_back(slice.Build());
-  const ResolvedEndpoints resolved = ResolveEndpoints(entry, family, port);
-  return {Texts(resolved.usable), Texts(resolved.local)};
+  return entry;
 }
 
 ASlice Slice(const std::string& name = "ns/a-1") { return ASlice(name, "ns/a"); }
 
-TEST(EndpointsTest, PortsMatchByNameAndProtocol) {  // S-21
+const ServicePort kPort = {.port = 80};
+const ServicePort kNodePort = {.port = 80, .node_port = 30080};
+const NodePlace kNode = {.name = "n1", .zone = "za"};
+
+// An endpoint of a table, by the name it has there.
+struct Given {
+  std::string name;
+  EndpointConditions conditions = kReady;
+  bool local = false;
+  EndpointHints hints = {};
+};
+
+const Given kLr = {"Lr", kReady, true}, kRr = {"Rr", kReady};
+const Given kLst = {"Lst", kServingTerminating, true}, kRst = {"Rst", kServingTerminating};
+const Given kLx = {"Lx", kDown, true}, kRx = {"Rx", kDownTerminating};
+
+void AddTo(ASlice& slice, const Given& given, size_t index) {
+  slice.Endpoint("10.0.0." + std::to_string(index + 1), given.conditions, given.local);
+  if (given.hints != EndpointHints()) slice.Hinted(given.hints);
+}
+
+struct Resolved {
+  Names cluster, local, reachable_here;
+  bool any = false;
+  TopologyMode topology = TopologyMode::kNone;
+
+  friend bool operator==(const Resolved&, const Resolved&) = default;
+};
+
+Resolved Named(const ResolvedEndpoints& resolved, const std::vector<Given>& given) {
+  const auto names = [&](const std::vector<EndpointAddress>& endpoints) {
+    Names names;
+    for (const EndpointAddress& endpoint : endpoints) {
+      names.push_back(given.at(endpoint.ip.bytes()[3] - 1u).name);
+    }
+    return names;
+  };
+  return {names(resolved.cluster), names(resolved.local), names(resolved.reachable_here),
+          resolved.any, resolved.topology};
+}
+
+// The sets by the names in `given`. Neither the order of the endpoints nor how they are spread over
+// slices may make a difference.
+Resolved Resolve(const AService& service, const std::vector<Given>& given,
+                 const ServicePort& port = kNodePort, const NodePlace& node = kNode) {
+  ASlice all = Slice().Port(80), odd = Slice("ns/a-2").Port(80), even = Slice("ns/a-3").Port(80);
+  for (size_t i = 0; i < given.size(); ++i) AddTo(all, given[i], i);
+  for (size_t i = given.size(); i-- > 0;) AddTo(i % 2 == 0 ? even : odd, given[i], i);
+  const auto resolve = [&](const std::vector<ASlice>& slices) {
+    return Named(ResolveEndpoints(Entry(service, slices), Family::kIpv4, port, node), given);
+  };
+  const Resolved resolved = resolve({all});
+  EXPECT_TRUE(resolve({odd, even}) == resolved) << "depends on the slices";
+  return resolved;
+}
+
+AService Policies(TrafficPolicy internal, TrafficPolicy external) {
+  AService service("ns/a");
+  if (internal == TrafficPolicy::kLocal) service.InternalLocal();
+  if (external == TrafficPolicy::kLocal) service.ExternalLocal();
+  return service;
+}
+
+constexpr TrafficPolicy kCluster = TrafficPolicy::kCluster;
+constexpr TrafficPolicy kLocal = TrafficPolicy::kLocal;
+
+template <typename Row>
+std::string RowName(const TestParamInfo<Row>& info) {
+  return info.param.name;
+}
+
+// S-30, S-31: which sets are computed, told by one local and one remote endpoint.
+struct PolicyRow {
+  const char* name;
+  AService service;
+  ServicePort port = kPort;
+  Names cluster, local;
+
+  friend std::ostream& operator<<(std::ostream& out, const PolicyRow& row) {
+    return out << row.name;
+  }
+};
+
+class EndpointPoliciesTest : public TestWithParam<PolicyRow> {};
+
+TEST_P(EndpointPoliciesTest, DecideWhichSetsAreComputed) {
+  const PolicyRow& row = GetParam();
+  const Resolved resolved = Resolve(row.service, {kLr, kRr}, row.port);
+  EXPECT_EQ(resolved.cluster, row.cluster);
+  EXPECT_EQ(resolved.local, row.local);
+  EXPECT_TRUE(resolved.any);
+  EXPECT_THAT(resolved.reachable_here, ElementsAre("Lr"));
+}
+
+const Names kBoth = {"Lr", "Rr"}, kLocalOne = {"Lr"}, kNotComputed = {};
+
+const PolicyRow kPolicyRows[] = {
+    {"S30_Cluster", Policies(kCluster, kCluster), kPort, kBoth, kNotComputed},
+    {"S30_ClusterNodePort", Policies(kCluster, kCluster), kNodePort, kBoth, kNotComputed},
+    {"S30_InternalLocal", Policies(kLocal, kCluster), kPort, kNotComputed, kLocalOne},
+    {"S30_InternalLocalNodePort", Policies(kLocal, kCluster), kNodePort, kBoth, kLocalOne},
+    {"S30_InternalLocalExternalIp", Policies(kLocal, kCluster).External("192.0.2.7"), kPort, kBoth,
+     kLocalOne},
+    {"S30_InternalLocalLoadBalancer", Policies(kLocal, kCluster).LoadBalancer("192.0.2.8"), kPort,
+     kBoth, kLocalOne},
+    {"S30_InternalLocalExternalIpOfTheOtherFamily",
+     Policies(kLocal, kCluster).External("fd01::7").LoadBalancer("fd01::8"), kPort, kNotComputed,
+     kLocalOne},
+    {"S30_BothLocal", Policies(kLocal, kLocal), kPort, kNotComputed, kLocalOne},
+    {"S30_BothLocalNodePort", Policies(kLocal, kLocal), kNodePort, kBoth, kLocalOne},
+    {"S31_ExternalLocal", Policies(kCluster, kLocal), kPort, kBoth, kNotComputed},
+    {"S31_ExternalLocalNodePort", Policies(kCluster, kLocal), kNodePort, kBoth, kLocalOne},
+    {"S31_ExternalLocalExternalIp", Policies(kCluster, kLocal).External("192.0.2.7"), kPort, kBoth,
+     kLocalOne},
+    {"S31_ExternalLocalLoadBalancer", Policies(kCluster, kLocal).LoadBalancer("192.0.2.8"), kPort,
+     kBoth, kLocalOne},
+    {"S31_ExternalLocalAddressesOfTheOtherFamily",
+     Policies(kCluster, kLocal).External("fd01::7").LoadBalancer("fd01::8"), kPort, kBoth,
+     kNotComputed},
+};
+
+INSTANTIATE_TEST_SUITE_P(Rows, EndpointPoliciesTest, ValuesIn(kPolicyRows), RowName<PolicyRow>);
+
+// S-39..S-51 and what section 2 says around them, without hints.
+struct ConditionsRow {
+  const char* name;
+  std::vector<Given> given;
+  Names cluster, local;
+  bool any = true;
+
+  friend std::ostream& operator<<(std::ostream& out, const ConditionsRow& row) {
+    return out << row.name;
+  }
+};
+
+// The local ones of a row: S-36 on this node.
+Names LocalOf(Names names, const Names& more) {
+  names.insert(names.end(), more.begin(), more.end());
+  std::erase_if(names, [](const std::string& name) { return name[0] != 'L'; });
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+class EndpointConditionsTest : public TestWithParam<ConditionsRow> {
+ protected:
+  static Resolved ResolveRow(TrafficPolicy internal, TrafficPolicy external,
+                             const ServicePort& port) {
+    Resolved resolved = Resolve(Policies(internal, external), GetParam().given, port);
+    std::sort(resolved.reachable_here.begin(), resolved.reachable_here.end());
+    return resolved;
+  }
+};
+
+TEST_P(EndpointConditionsTest, BothSets) {
+  const Resolved resolved = ResolveRow(kCluster, kLocal, kNodePort);
+  EXPECT_EQ(resolved.cluster, GetParam().cluster);
+  EXPECT_EQ(resolved.local, GetParam().local);
+  EXPECT_EQ(resolved.any, GetParam().any);
+  EXPECT_EQ(resolved.reachable_here, LocalOf(GetParam().cluster, GetParam().local));
+}
+
+TEST_P(EndpointConditionsTest, S50_OnlyTheLocalSet) {
+  const Resolved resolved = ResolveRow(kLocal, kCluster, kPort);
+  EXPECT_THAT(resolved.cluster, IsEmpty());
+  EXPECT_EQ(resolved.local, GetParam().local);
+  EXPECT_EQ(resolved.any, GetParam().any);
+  EXPECT_EQ(resolved.reachable_here, LocalOf({}, GetParam().local));
+}
+
+TEST_P(EndpointConditionsTest, S51_OnlyTheClusterSet) {
+  const std::pair<TrafficPolicy, ServicePort> cases[] = {{kCluster, kNodePort}, {kLocal, kPort}};
+  for (const auto& [external, port] : cases) {
+    const Resolved resolved = ResolveRow(kCluster, external, port);
+    EXPECT_EQ(resolved.cluster, GetParam().cluster);
+    EXPECT_THAT(resolved.local, IsEmpty());
+    EXPECT_EQ(resolved.any, GetParam().any);
+    EXPECT_EQ(resolved.any, !resolved.cluster.empty());  // S-35
+    EXPECT_EQ(resolved.reachable_here, LocalOf(GetParam().cluster, {}));
+  }
+}
+
+const ConditionsRow kConditionsRows[] = {
+    {"S39_None", {}, {}, {}, false},
+    {"S40_LocalAndRemoteReady", {kLr, kRr}, {"Lr", "Rr"}, {"Lr"}},
+    {"S41_RemoteReady", {kRr}, {"Rr"}, {}},
+    {"S42_ReadyBeforeTerminating", {kLr, kLst, kRr, kRst}, {"Lr", "Rr"}, {"Lr"}},
+    {"S43_LocalTerminatingRemoteReady", {kLst, kRr}, {"Rr"}, {"Lst"}},
+    {"S44_OnlyTerminating", {kLst, kRst}, {"Lst", "Rst"}, {"Lst"}},
+    {"S45_OnlyRemoteTerminating", {kRst}, {"Rst"}, {}},
+    {"S46_NeitherServes", {kLx, kRx}, {}, {}, false},
+    {"S46_NeitherServesOtherWayRound",
+     {{"Lx", kDownTerminating, true}, {"Rx", kDown}},
+     {},
+     {},
+     false},
+    {"S47_LocalDownRemoteTerminating", {kLx, kRst}, {"Rst"}, {}},
+    {"S48_ServingOnly", {{"Ls", kServingOnly, true}}, {}, {}, false},
+    {"S49_TerminatingAlone", {kLst}, {"Lst"}, {"Lst"}},
+    {"S24_ReadyIsTakenVerbatim", {{"Lrt", kReadyTerminating, true}, kRst}, {"Lrt"}, {"Lrt"}},
+    {"S33_TerminatingNotMixedWithServingOnly",
+     {kLst, {"Rs", kServingOnly}, kRst},
+     {"Lst", "Rst"},
+     {"Lst"}},
+    {"S34_LocalFallbackDespiteRemoteReady", {kLst, kLx, kRr, kRst}, {"Rr"}, {"Lst"}},
+    {"S34_LocalReadyAlone", {kLr, kLst, kRx}, {"Lr"}, {"Lr"}},
+    {"S35_EndpointsWithoutLocalOnes", {kLx, kRr}, {"Rr"}, {}},
+    {"S36_BothSetsReachable", {kLst, kRr, kLx}, {"Rr"}, {"Lst"}},
+};
+
+INSTANTIATE_TEST_SUITE_P(Rows, EndpointConditionsTest, ValuesIn(kConditionsRows),
+                         RowName<ConditionsRow>);
+
+// S-52..S-62 and what S-32..S-36 say of hints.
+struct TopologyRow {
+  const char* name;
+  std::vector<Given> given;
+  Names cluster;
+  TopologyMode topology;
+  NodePlace node = kNode;
+  AService service = Policies(kCluster, kCluster);
+  Names local = {};
+  Names reachable_here = {};
+
+  friend std::ostream& operator<<(std::ostream& out, const TopologyRow& row) {
+    return out << row.name;
+  }
+};
+
+class EndpointTopologyTest : public TestWithParam<TopologyRow> {};
+
+TEST_P(EndpointTopologyTest, Sets) {
+  const TopologyRow& row = GetParam();
+  const Resolved resolved = Resolve(row.service, row.given, kNodePort, row.node);
+  EXPECT_EQ(resolved.cluster, row.cluster);
+  EXPECT_EQ(resolved.topology, row.topology);
+  EXPECT_EQ(resolved.local, row.local);
+  EXPECT_EQ(resolved.reachable_here, row.reachable_here);
+  EXPECT_EQ(resolved.any, !resolved.cluster.empty());
+}
+
+Given Zoned(const char* name, Names zones, EndpointConditions conditions = kReady,
+            bool local = false) {
+  return {name, conditions, local, {.zones = std::move(zones), .nodes = {}}};
+}
+
+Given Noded(const char* name, Names nodes, Names zones = {}) {
+  return {name, kReady, false, {.zones = std::move(zones), .nodes = std::move(nodes)}};
+}
+
+constexpr TopologyMode kNoMode = TopologyMode::kNone;
+constexpr TopologyMode kSameNode = TopologyMode::kSameNode;
+constexpr TopologyMode kSameZone = TopologyMode::kSameZone;
+
+const Given kA = Zoned("A", {"za"}), kB = Zoned("B", {"zb"}), kC = Zoned("C", {"zc"}),
+            kD = Zoned("D", {"za"});
+const std::vector<Given> kNodesAndZones = {Noded("A", {"n1"}, {"za"}), Noded("B", {"n2"}, {"zb"}),
+                                           Noded("C", {"n3"}, {"zc"}), Noded("D", {"n4"}, {"za"})};
+const Names kAll = {"A", "B", "C", "D"};
+
+const TopologyRow kTopologyRows[] = {
+    {"S52_SameZone", {kA, kB, kC, kD}, {"A", "D"}, kSameZone},
+    {"S53_OneOfTheZoneDown", {kA, kB, kC, Zoned("D", {"za"}, kDown)}, {"A"}, kSameZone},
+    {"S54_NobodyReadyInTheZone",
+     {Zoned("A", {"za"}, kDown), kB, kC, Zoned("D", {"za"}, kServingTerminating)},
+     {"B", "C"},
+     kNoMode},
+    {"S55_OneWithoutHint", {kA, kB, {"C"}, kD}, kAll, kNoMode},
+    {"S56_SeveralZonesEach",
+     {Zoned("A", {"za", "zb", "zc"}), Zoned("B", {"zb", "zc"}), Zoned("C", {"zb", "zd"}),
+      Zoned("D", {"zc"})},
+     {"A", "B", "D"},
+     kSameZone,
+     {"n1", "zc"}},
+    {"S57_ZoneOfTheNodeUnknown", {kA, kB, kC, kD}, kAll, kNoMode, {"n1", ""}},
+    {"S57_NoHintForTheZoneOfTheNode", {kA, kB, kC, kD}, kAll, kNoMode, {"n1", "zx"}},
+    {"S58_SameNode", kNodesAndZones, {"A"}, kSameNode},
+    {"S59_OneWithNeitherHint",
+     {kNodesAndZones[0], {"B"}, kNodesAndZones[2], kNodesAndZones[3]},
+     kAll,
+     kNoMode},
+    {"S60_NoHintForTheNodeFallsBackToItsZone", kNodesAndZones, {"A", "D"}, kSameZone, {"n0", "za"}},
+    {"S61_ExternalLocal",
+     {Zoned("A", {"za"}, kReady, true), Zoned("B", {"zb"}, kReady, true), Zoned("C", {"za"}),
+      Zoned("D", {"zb"})},
+     {"A", "C"},
+     kSameZone,
+     kNode,
+     Policies(kCluster, kLocal),
+     {"A", "B"},
+     {"A", "B"}},
+    {"S62_InternalLocal",
+     {Zoned("A", {"za"}, kReady, true), Zoned("B", {"zb"}, kReady, true), kC, kD},
+     {"A", "D"},
+     kSameZone,
+     kNode,
+     Policies(kLocal, kCluster),
+     {"A", "B"},
+     {"A", "B"}},
+    {"S32_TheUnreadyNeedNoHint",
+     {kA, kB, {"C", kServingTerminating}, {"D", kDown}},
+     {"A"},
+     kSameZone},
+    {"S32_TheUnreadyMatchNothing", {kB, Zoned("A", {"za"}, kServingTerminating)}, {"B"}, kNoMode},
+    {"S32_NodeHintsBeforeZoneHints",
+     {Noded("A", {"n2"}, {"za"}), Noded("B", {"n1", "n2"}, {"zb"})},
+     {"B"},
+     kSameNode},
+    {"S32_OneWithoutNodeHintLeavesTheZoneHints",
+     {Noded("A", {"n1"}, {"za"}), kB, kD},
+     {"A", "D"},
+     kSameZone},
+    {"S32_NodeHintsAloneForAnotherNode",
+     {Noded("A", {"n2"}), Noded("B", {"n3"})},
+     {"A", "B"},
+     kNoMode},
+    {"S32_ANodeWithoutZoneMatchesNoHint", {Zoned("A", {""}), kB}, {"A", "B"}, kNoMode, {"n1", ""}},
+    {"S32_ANodeWithoutNameMatchesNoHint",
+     {Noded("A", {""}), Noded("B", {"n2"})},
+     {"A", "B"},
+     kNoMode,
+     {"", "za"}},
+    {"S33_TheTerminatingIgnoreHints",
+     {Zoned("A", {"za"}, kServingTerminating), Zoned("B", {"zb"}, kServingTerminating)},
+     {"A", "B"},
+     kNoMode},
+    {"S34_HintsNeverApplyToTheLocalSet",
+     {kA, Zoned("B", {"zb"}, kReady, true)},
+     {"A"},
+     kSameZone,
+     kNode,
+     Policies(kCluster, kLocal),
+     {"B"},
+     {"B"}},
+    {"S36_OnlyThoseOfTheSetsAreReachable",
+     {Zoned("A", {"za"}, kReady, true), Zoned("B", {"zb"}, kReady, true)},
+     {"A"},
+     kSameZone,
+     kNode,
+     Policies(kCluster, kCluster),
+     {},
+     {"A"}},
+};
+
+INSTANTIATE_TEST_SUITE_P(Rows, EndpointTopologyTest, ValuesIn(kTopologyRows), RowName<TopologyRow>);
+
+// How slices become the endpoints of a port.
+
+Names Usable(const std::vector<ASlice>& slices, Family family = Family::kIpv4,
+             const ServicePort& port = kPort) {
+  return Texts(ResolveEndpoints(Entry(AService("ns/a"), slices), family, port, kNode).cluster);
+}
+
+TEST(EndpointsTest, S21_PortsMatchByNameAndProtocol) {
   const struct {
     const char* name;
     ServicePort port;
@@ -50,6 +404,7 @@ TEST(EndpointsTest, PortsMatchByNameAndProtocol) {  // S-21
       {"numbers need not match", {.name = "dns", .port = 8080}, {"10.0.0.1:53"}},
       {"other protocol", {.name = "http", .protocol = Protocol::kUdp, .port = 80}, {}},
       {"UDP", {.name = "dns", .protocol = Protocol::kUdp, .port = 53}, {"10.0.0.1:5353"}},
+      {"SCTP", {.name = "sig", .protocol = Protocol::kSctp, .port = 53}, {"10.0.0.1:36412"}},
       {"unnamed matches only unnamed", {.port = 80}, {"10.0.0.1:9"}},
       {"no such name", {.name = "https", .port = 80}, {}},
   };
@@ -57,95 +412,41 @@ TEST(EndpointsTest, PortsMatchByNameAndProtocol) {  // S-21
                            .Port(8080, "http")
                            .Port(53, "dns")
                            .Port(5353, "dns", Protocol::kUdp)
+                           .Port(36412, "sig", Protocol::kSctp)
                            .Port(9)
                            .Ready("10.0.0.1");
   for (const auto& c : cases) {
-    EXPECT_EQ(Resolve({slice}, Family::kIpv4, c.port).usable, c.usable) << c.name;
+    EXPECT_EQ(Usable({slice}, Family::kIpv4, c.port), c.usable) << c.name;
   }
 }
 
-TEST(EndpointsTest, SlicesOfTheOtherFamilyDoNotCount) {  // S-19
+TEST(EndpointsTest, S19_SlicesOfTheOtherFamilyDoNotCount) {
   const ASlice v4 = Slice().Port(80).Ready("10.0.0.1");
   const ASlice v6 = ASlice("ns/a-2", "ns/a", Family::kIpv6).Port(80).Ready("fd00::1");
-  EXPECT_THAT(Resolve({v4, v6}, Family::kIpv4).usable, ElementsAre("10.0.0.1:80"));
-  EXPECT_THAT(Resolve({v4, v6}, Family::kIpv6).usable, ElementsAre("fd00::1:80"));
+  EXPECT_THAT(Usable({v4, v6}, Family::kIpv4), ElementsAre("10.0.0.1:80"));
+  EXPECT_THAT(Usable({v4, v6}, Family::kIpv6), ElementsAre("fd00::1:80"));
 }
 
-TEST(EndpointsTest, SlicesMayGiveTheSamePortDifferentNumbers) {  // S-22
-  EXPECT_THAT(Resolve({Slice().Port(8080).Ready("10.0.0.1"),
-                       Slice("ns/a-2").Port(9090).Ready("10.0.0.1").Ready("10.0.0.2")})
-                  .usable,
+TEST(EndpointsTest, S22_SlicesMayGiveTheSamePortDifferentNumbers) {
+  EXPECT_THAT(Usable({Slice().Port(8080).Ready("10.0.0.1"),
+                      Slice("ns/a-2").Port(9090).Ready("10.0.0.1").Ready("10.0.0.2")}),
               ElementsAre("10.0.0.1:8080", "10.0.0.1:9090", "10.0.0.2:9090"));
 }
 
-TEST(EndpointsTest, AreAscendingAndEachOnce) {
-  EXPECT_THAT(Resolve({Slice().Port(80).Ready("10.0.0.9").Ready("10.0.0.1"),
-                       Slice("ns/a-2").Port(80).Ready("10.0.0.9").Ready("10.0.0.10")})
-                  .usable,
+TEST(EndpointsTest, S27_AreAscendingAndEachOnce) {
+  EXPECT_THAT(Usable({Slice().Port(80).Ready("10.0.0.9").Ready("10.0.0.1"),
+                      Slice("ns/a-2").Port(80).Ready("10.0.0.9").Ready("10.0.0.10")}),
               ElementsAre("10.0.0.1:80", "10.0.0.9:80", "10.0.0.10:80"));
 }
 
-TEST(EndpointsTest, OnlyUsableLocalOnesAreLocal) {  // S-23
-  const Resolved resolved = Resolve(
-      {Slice().Port(80).Local("10.0.0.1").Ready("10.0.0.2").Endpoint("10.0.0.3", kDown, true)});
-  EXPECT_THAT(resolved.usable, ElementsAre("10.0.0.1:80", "10.0.0.2:80"));
-  EXPECT_THAT(resolved.local, ElementsAre("10.0.0.1:80"));
+TEST(EndpointsTest, S39_NoSlicesNoPortsOrNoAddressesMeanNoEndpoints) {
+  EXPECT_THAT(Usable({}), IsEmpty());
+  EXPECT_THAT(Usable({Slice().Port(80)}), IsEmpty());
+  EXPECT_THAT(Usable({Slice().Ready("10.0.0.1")}), IsEmpty());
 }
 
-TEST(EndpointsTest, NoSlicesMeanNoEndpoints) {
-  EXPECT_THAT(Resolve({}).usable, IsEmpty());
-  EXPECT_THAT(Resolve({Slice().Port(80)}).usable, IsEmpty());
-  EXPECT_THAT(Resolve({Slice().Ready("10.0.0.1")}).usable, IsEmpty());
-}
-
-// The table of semantics.md section 2, for the cluster set: L are local and R remote endpoints,
-// r is ready, st serves while terminating, x neither.
-TEST(EndpointsTest, ClusterSet) {
-  struct Given {
-    const char* ip;
-    EndpointConditions conditions;
-    bool local;
-  };
-  const Given lr{"10.0.0.1", kReady, true}, rr{"10.0.0.2", kReady, false};
-  const Given lst{"10.0.0.3", kServingTerminating, true};
-  const Given rst{"10.0.0.4", kServingTerminating, false};
-  const Given lx{"10.0.0.5", kDown, true}, rx{"10.0.0.6", kDownTerminating, false};
-  const struct {
-    const char* name;
-    std::vector<Given> given;
-    std::vector<Given> wanted;
-  } cases[] = {
-      {"S-39", {}, {}},
-      {"S-40", {lr, rr}, {lr, rr}},
-      {"S-41", {rr}, {rr}},
-      {"S-42", {lr, lst, rr, rst}, {lr, rr}},
-      {"S-43", {lst, rr}, {rr}},
-      {"S-44", {lst, rst}, {lst, rst}},
-      {"S-45", {rst}, {rst}},
-      {"S-46", {lx, rx}, {}},
-      {"S-47", {lx, rst}, {rst}},
-      {"S-48", {{"10.0.0.7", kServingOnly, true}}, {}},
-      {"S-49", {{"10.0.0.8", kServingTerminating, true}}, {{"10.0.0.8", kReady, true}}},
-      {"S-24, ready is taken verbatim",
-       {{"10.0.0.9", kReadyTerminating, false}, rst},
-       {{"10.0.0.9", kReady, false}}},
-  };
-  for (const auto& c : cases) {
-    ASlice slice = Slice().Port(80);
-    for (const Given& g : c.given) slice.Endpoint(g.ip, g.conditions, g.local);
-    Resolved wanted;
-    for (const Given& w : c.wanted) {
-      wanted.usable.push_back(std::string(w.ip) + ":80");
-      if (w.local) wanted.local.push_back(wanted.usable.back());
-    }
-    const Resolved resolved = Resolve({slice});
-    EXPECT_EQ(resolved.usable, wanted.usable) << c.name;
-    EXPECT_EQ(resolved.local, wanted.local) << c.name;
-  }
-}
-
-// S-26: the same address in two slices that disagree, in both orders of arrival.
-TEST(EndpointsTest, WhichOfTwoDuplicatesCounts) {
+// The same address in two slices that disagree, in both orders of arrival.
+TEST(EndpointsTest, S26_WhichOfTwoDuplicatesCounts) {
   const struct {
     const char* name;
     EndpointConditions a, b;
@@ -163,17 +464,59 @@ TEST(EndpointsTest, WhichOfTwoDuplicatesCounts) {
   for (const auto& c : cases) {
     const ASlice a = Slice().Port(80).Endpoint("10.0.0.1", c.a);
     const ASlice b = Slice("ns/a-2").Port(80).Endpoint("10.0.0.1", c.b);
-    EXPECT_EQ(Resolve({a, b}).usable, c.usable) << c.name;
-    EXPECT_EQ(Resolve({b, a}).usable, c.usable) << c.name << ", the other way round";
+    EXPECT_EQ(Usable({a, b}), c.usable) << c.name;
+    EXPECT_EQ(Usable({b, a}), c.usable) << c.name << ", the other way round";
   }
 }
 
-TEST(EndpointsTest, OfDuplicatesOneOnThisNodeMakesItLocal) {
+TEST(EndpointsTest, S26_OfDuplicatesOneOnThisNodeMakesItLocal) {
   const ASlice local = Slice().Port(80).Local("10.0.0.1");
   const ASlice remote = Slice("ns/a-2").Port(80).Ready("10.0.0.1");
   for (const auto& slices : {std::vector{local, remote}, std::vector{remote, local}}) {
-    EXPECT_THAT(Resolve(slices).local, ElementsAre("10.0.0.1:80"));
+    const ServiceEntry entry = Entry(Policies(kLocal, kCluster), slices);
+    EXPECT_THAT(Texts(ResolveEndpoints(entry, Family::kIpv4, kPort, kNode).local),
+                ElementsAre("10.0.0.1:80"));
   }
+}
+
+TEST(EndpointsTest, S26_OfDuplicatesTheHintsOfOneCountWhateverTheOrder) {
+  const ASlice other = Slice("ns/a-2").Port(80).Ready("10.0.0.2").Hinted({.zones = {"za"}});
+  const ASlice plain = Slice("ns/a-3").Port(80).Ready("10.0.0.1");
+  const ASlice za = Slice("ns/a-4").Port(80).Ready("10.0.0.1").Hinted({.zones = {"za"}});
+  const ASlice zb = Slice("ns/a-5").Port(80).Ready("10.0.0.1").Hinted({.zones = {"zb"}});
+  const struct {
+    const char* name;
+    ASlice a, b;
+    Names usable;
+  } cases[] = {
+      {"hinted over unhinted", zb, plain, {"10.0.0.2:80"}},
+      {"the first by zone", za, zb, {"10.0.0.1:80", "10.0.0.2:80"}},
+  };
+  for (const auto& c : cases) {
+    EXPECT_EQ(Usable({other, c.a, c.b}), c.usable) << c.name;
+    EXPECT_EQ(Usable({other, c.b, c.a}), c.usable) << c.name << ", the other way round";
+  }
+}
+
+// Also without a Service: its flows outlive it for as long as its slices are there.
+TEST(ServingEndpointsTest, S238_AreThoseThatServeWhateverElseHolds) {
+  ServiceEntry entry;
+  entry.slices = {Slice()
+                      .Port(80)
+                      .Port(53, "dns", Protocol::kUdp)
+                      .Endpoint("10.0.0.6", kServingOnly)
+                      .Endpoint("10.0.0.5", kServingTerminating, true)
+                      .Endpoint("10.0.0.4", kDownTerminating)
+                      .Endpoint("10.0.0.3", kDown)
+                      .Endpoint("10.0.0.2", kReadyTerminating)
+                      .Ready("10.0.0.1")
+                      .Build()};
+  EXPECT_THAT(Texts(ServingEndpoints(entry, Family::kIpv4, "", Protocol::kTcp)),
+              ElementsAre("10.0.0.1:80", "10.0.0.2:80", "10.0.0.5:80", "10.0.0.6:80"));
+  EXPECT_THAT(Texts(ServingEndpoints(entry, Family::kIpv4, "dns", Protocol::kUdp)),
+              ElementsAre("10.0.0.1:53", "10.0.0.2:53", "10.0.0.5:53", "10.0.0.6:53"));
+  EXPECT_THAT(ServingEndpoints(entry, Family::kIpv4, "dns", Protocol::kTcp), IsEmpty());
+  EXPECT_THAT(ServingEndpoints(entry, Family::kIpv6, "", Protocol::kTcp), IsEmpty());
 }
 
 }  // namespace

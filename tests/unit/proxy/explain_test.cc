@@ -43,7 +43,7 @@ std::string Outcome(const Explanation& explanation) {
     case Verdict::kDnat:
       break;
   }
-  std::string text = explanation.set == EndpointSet::kCluster ? "c" : "l";
+  std::string text = explanation.set == ChosenSet::kCluster ? "c" : "l";
   for (const ExplainedEndpoint& endpoint : explanation.endpoints) {
     const char* mark = endpoint.masquerade ? " m" : " -";
     if (!text.ends_with(mark)) text += mark;  // Once where all are alike.
@@ -74,22 +74,15 @@ class ExplainTest : public ::testing::Test {
     for (const Change& change : changes) store_.Apply(change, 1);
   }
 
-  using Edit = std::function<void(Service&)>;
-
   // clusterIP, external IP, load balancer IP and nodePort.
-  void Web(const Edit& edit = [](Service&) {}) {
-    Service service = *AService("shop/web")
-                           .At(kClusterIp)
-                           .External(kExternal)
-                           .LoadBalancer(kVip)
-                           .Port(80, "http")
-                           .NodePort(kNodePort)
-                           .Build();
+  void Web(
+      const std::function<void(AService&)>& edit = [](AService&) {},
+      const std::string& port_name = "http") {
+    AService service("shop/web");
+    service.At(kClusterIp).External(kExternal).LoadBalancer(kVip).Port(80, port_name);
+    service.NodePort(kNodePort);
     edit(service);
-    service.message += std::to_string(++edits_);
-    Apply({{.kind = Kind::kService,
-            .key = service.key,
-            .service = std::make_shared<Service>(service)}});
+    Apply({service});
   }
   void Slice(const std::function<void(ASlice&)>& add) {
     ASlice slice("shop/web-1", "shop/web");
@@ -114,13 +107,9 @@ class ExplainTest : public ::testing::Test {
       question.from = Question::From::kAddress;
       question.source = Ip(from);
     }
-    return Explain({store_,
-                    sources_,
-                    {"n1", "za"},
-                    node_port_addresses_,
-                    Ips({"127.0.0.1", kNode, "198.18.7.10"}),
-                    {Ip(kNode), Ip("2001:db8:5::10")}},
-                   question);
+    const NodeFacts node{{"n1", "za"}, node_port_addresses_, {Ip(kNode), Ip("2001:db8:5::10")}};
+    const std::vector<IpAddress> interfaces = Ips({"127.0.0.1", kNode, "198.18.7.10"});
+    return Explain({store_, ruleset_, this_node_.get(), node, interfaces}, question);
   }
   Explanation One(const std::string& to, uint16_t port, const std::string& from,
                   Protocol protocol = Protocol::kTcp) {
@@ -142,15 +131,15 @@ class ExplainTest : public ::testing::Test {
   }
 
   Store store_;
-  SourceRules sources_{.pod_cidr = {Cidr("10.64.0.0/14"), Cidr("fd64::/64")}};
+  RulesetOptions ruleset_{.cluster_cidr = {Cidr("10.64.0.0/14"), Cidr("fd64::/64")}};
+  std::shared_ptr<const Node> this_node_;
   std::vector<IpAddress> node_port_addresses_ = Ips({kNode});
-  int edits_ = 0;
 };
 
-void InternalLocal(Service& service) { service.internal_policy = TrafficPolicy::kLocal; }
-void ExternalLocal(Service& service) { service.external_policy = TrafficPolicy::kLocal; }
-void Ranges(Service& service) {
-  service.source_ranges = {Cidr("192.0.2.0/24"), Cidr("203.0.113.0/25")};
+void InternalLocal(AService& service) { service.InternalLocal(); }
+void ExternalLocal(AService& service) { service.ExternalLocal(); }
+void Ranges(AService& service) {
+  service.SourceRange("192.0.2.0/24").SourceRange("203.0.113.0/25");
 }
 
 TEST_F(ExplainTest, S74ClusterIpWithEndpoints) {
@@ -270,7 +259,7 @@ TEST_F(ExplainTest, S118TheLoadBalancerIpIsASourceWhereTheNodeIsAllowed) {
   Web(Ranges);
   LocalAndRemote();
   EXPECT_EQ(Outcome(One(kVip, 80, kVip)), "c m");  // S-168
-  Web([](Service& service) { service.source_ranges = {Cidr("203.0.113.0/25")}; });
+  Web([](AService& service) { service.SourceRange("203.0.113.0/25"); });
   EXPECT_EQ(Outcome(One(kVip, 80, kVip)), "DROP");
 }
 
@@ -281,7 +270,7 @@ TEST_F(ExplainTest, S119WithoutEndpointsABlockedSourceIsDroppedAndAnAllowedOneRe
 }
 
 TEST_F(ExplainTest, S12RangesOfTheOtherFamilyDoNotCount) {
-  Web([](Service& service) { service.source_ranges = {Cidr("2001:db8::/32")}; });
+  Web([](AService& service) { service.SourceRange("2001:db8::/32"); });
   LocalAndRemote();
   EXPECT_EQ(Outcome(One(kVip, 80, kBlocked)), "c m");
   EXPECT_THAT(StepOf(One(kVip, 80, kBlocked), "firewall"), HasSubstr("everybody may pass"));
@@ -314,13 +303,13 @@ TEST_F(ExplainTest, S89PoliciesStayOnTheirSide) {
 TEST_F(ExplainTest, S90AndS91MasqueradeMatrixS191ToS202) {
   struct Policies {
     const char* name;
-    void (*edit)(Service&);
+    void (*edit)(AService&);
     const char* internal[4];  // base, no detector, masqueradeAll, masqueradeAll without detector
     const char* external[4];
   };
   const Policies cases[] = {
       {"A",
-       [](Service&) {},
+       [](AService&) {},
        {"c -, c m, c m", "c -, c -, c -", "c m, c m, c m", "c m, c m, c m"},
        {"c m, c m, c m", "c m, c m, c m", "c m, c m, c m", "c m, c m, c m"}},
       {"B",
@@ -336,8 +325,8 @@ TEST_F(ExplainTest, S90AndS91MasqueradeMatrixS191ToS202) {
   for (const Policies& c : cases) {
     Web(c.edit);
     for (int column = 0; column < 4; ++column) {
-      sources_ = {.masquerade_all = column >= 2};
-      if (column % 2 == 0) sources_.pod_cidr[0] = Cidr("10.64.0.0/14");
+      ruleset_ = {.masquerade_all = column >= 2};
+      if (column % 2 == 0) ruleset_.cluster_cidr[0] = Cidr("10.64.0.0/14");
       EXPECT_EQ(Row(kClusterIp, 80), c.internal[column]) << c.name << column;
       EXPECT_EQ(ExternalRow(), c.external[column]) << c.name << column;
     }
@@ -353,7 +342,7 @@ TEST_F(ExplainTest, S94AnAddressWithThePortBeatsTheNodePort) {
 }
 
 TEST_F(ExplainTest, S16TheOwnerOfAContestedAddressIsTheOneThatIsProgrammed) {
-  Web([](Service& service) { service.created_unix_nanos = 2; });
+  Web([](AService& service) { service.Created(2); });
   Apply({AService("shop/younger").At("10.96.3.9").External(kExternal).Port(80).Created(3)});
   EXPECT_EQ(Ask(kExternal, 80, kPod).service_key, "shop/web");
 }
@@ -378,23 +367,14 @@ TEST_F(ExplainTest, S98AnEndpointThatIsAClusterIpIsTold) {
 
 TEST_F(ExplainTest, S32TheTopologyModeIsNamed) {
   Web();
-  const auto hint = [](EndpointHints local, EndpointHints remote) {
-    EndpointSlice slice =
-        *ASlice("shop/web-1", "shop/web").Port(8080, "http").Local(kL1).Ready(kR1).Build();
-    slice.hints = {std::move(local), std::move(remote)};
-    slice.endpoints[0].hints = 1;
-    slice.endpoints[1].hints = 2;
-    for (const auto& name : slice.hints[0].nodes) slice.message += name;
-    for (const auto& name : slice.hints[0].zones) slice.message += name;
-    return Change{.kind = Kind::kEndpointSlice,
-                  .key = slice.key,
-                  .slice = std::make_shared<EndpointSlice>(slice)};
+  const auto hint = [this](const EndpointHints& local, const EndpointHints& remote) {
+    Slice([&](ASlice& slice) { slice.Local(kL1).Hinted(local).Ready(kR1).Hinted(remote); });
   };
-  Apply({hint({{"za"}, {}}, {{"zb"}, {}})});
+  hint({.zones = {"za"}}, {.zones = {"zb"}});
   EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "endpoints"),
               HasSubstr("same-zone: those hinted for zone za"));
   EXPECT_THAT(Endpoints(One(kClusterIp, 80, kPod)), ElementsAre(kL1));
-  Apply({hint({{}, {"n1"}}, {{}, {"n2"}})});
+  hint({.nodes = {"n1"}}, {.nodes = {"n2"}});
   EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "endpoints"),
               HasSubstr("same-node: those hinted for node n1"));
   LocalAndRemote();
@@ -414,7 +394,7 @@ TEST_F(ExplainTest, S33AndS34TerminatingEndpointsAreTold) {
 }
 
 TEST_F(ExplainTest, S122AffinityIsTold) {
-  Web([](Service& service) { service.affinity_seconds = 10800; });
+  Web([](AService& service) { service.Affinity(10800); });
   LocalAndRemote();
   EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "affinity"),
               HasSubstr("keeps its endpoint for 10800 s"));
@@ -423,7 +403,7 @@ TEST_F(ExplainTest, S122AffinityIsTold) {
 TEST_F(ExplainTest, S73ThePodTestComesBeforeTheNodeTest) {
   Web(ExternalLocal);
   LocalAndRemote();
-  sources_.pod_cidr[0] = Cidr("192.0.2.0/24");
+  ruleset_.cluster_cidr[0] = Cidr("192.0.2.0/24");
   for (const char* from : {"node", kNode}) {
     const Explanation explanation = One(kVip, 80, from);
     EXPECT_EQ(explanation.kind, SourceKind::kPod) << from;
@@ -431,15 +411,26 @@ TEST_F(ExplainTest, S73ThePodTestComesBeforeTheNodeTest) {
   }
 }
 
+TEST_F(ExplainTest, S65TheBlockIsThatOfTheNode) {
+  Web(ExternalLocal);
+  LocalAndRemote();
+  ruleset_ = {.detect_local = DetectLocal::kNodeCidr};
+  EXPECT_EQ(Outcome(One(kVip, 80, kPod)), "l -") << "not known yet (S-68)";
+  this_node_ = std::make_shared<Node>(Node{.pod_cidr = {Cidr("10.64.1.0/24"), std::nullopt}});
+  EXPECT_EQ(Outcome(One(kVip, 80, kPod)), "c -");
+  EXPECT_EQ(Outcome(One(kVip, 80, "10.64.2.77")), "l -") << "a pod elsewhere (S-92)";
+}
+
 TEST_F(ExplainTest, S66AndS67AnInterfaceThatIsNotNamedIsExplainedBothWays) {
   Web(ExternalLocal);
   LocalAndRemote();
   for (const bool prefix : {false, true}) {
-    sources_ = {.pod_interface = "cni0", .pod_interface_is_prefix = prefix};
+    const std::string name = prefix ? "cni0*" : "cni0";
+    ruleset_ = {.detect_local = DetectLocal::kInterface, .interface = name};
     const Explained both = Ask(kVip, 80, kPod);
     ASSERT_THAT(both.cases, SizeIs(2));
     EXPECT_EQ(Outcome(both.cases[0]), "c -");
-    EXPECT_THAT(both.cases[0].source, HasSubstr("a pod if it comes in by cni0"));
+    EXPECT_THAT(both.cases[0].source, HasSubstr("a pod if it comes in by " + name));
     EXPECT_EQ(Outcome(both.cases[1]), "l -");
     EXPECT_THAT(both.cases[1].source, HasSubstr("if it comes in by another interface"));
 
@@ -453,14 +444,14 @@ TEST_F(ExplainTest, S66AndS67AnInterfaceThatIsNotNamedIsExplainedBothWays) {
 TEST_F(ExplainTest, S70ProcessesOfTheNodeHaveNoInputInterface) {
   Web();
   LocalAndRemote();
-  sources_ = {.pod_interface = "cni0"};
+  ruleset_ = {.detect_local = DetectLocal::kInterface, .interface = "cni0"};
   for (const char* from : {"node", kNode}) EXPECT_EQ(Outcome(One(kClusterIp, 80, from)), "c m");
 }
 
 TEST_F(ExplainTest, S71WithoutADetectorPodsAreLikeEverybodyElse) {
   Web();
   LocalAndRemote();
-  sources_ = {};
+  ruleset_ = {};
   const Explained explained = Ask(kClusterIp, 80, "");
   ASSERT_THAT(explained.cases, SizeIs(2));
   EXPECT_EQ(explained.cases[0].kind, SourceKind::kNode);
@@ -489,11 +480,11 @@ TEST_F(ExplainTest, S203TheChainsOfIptablesModeAreNamedInTheOrderOfThePacket) {
   ASSERT_THAT(explanation.endpoints, SizeIs(1));
   EXPECT_EQ(explanation.endpoints[0].kube_sep, "KUBE-SEP-REGSAMVERWV4AOOM");
 
-  Web([](Service& service) {
+  const auto local_with_ranges = [](AService& service) {
     ExternalLocal(service);
     Ranges(service);
-    service.ports[0].name = "";
-  });
+  };
+  Web(local_with_ranges, /*port_name=*/"");
   Apply({ASlice("shop/web-1", "shop/web").Port(8080).Local(kL2)});
   EXPECT_THAT(One(kVip, 80, kOutside).kube_chains,
               ElementsAre("KUBE-FW-E3PXEPMWAWIUT6ZV", "KUBE-EXT-E3PXEPMWAWIUT6ZV",

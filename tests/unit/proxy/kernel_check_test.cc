@@ -36,8 +36,7 @@ class KernelCheckTest : public ::testing::Test {
 
   Lines Disagreements(const std::string& address, uint16_t port) {
     const Question question{.destination = Ip(address), .port = port};
-    const SourceRules sources;
-    const Explained explained = Explain(reconciler_.ContextForExplain(sources), question);
+    const Explained explained = Explain(reconciler_.ContextForExplain(), question);
     const auto lines = reconciler_.Disagreements(Tables(), question, explained);
     return lines.ok() ? *lines : Lines{lines.status().ToString()};
   }
@@ -66,6 +65,25 @@ TEST_F(KernelCheckTest, WhatIsCommittedAgrees) {
            {"198.51.100.1", 80}}) {
     EXPECT_THAT(Disagreements(address, port), IsEmpty()) << address << ":" << port;
   }
+}
+
+TEST_F(KernelCheckTest, WhatIsCommittedAgreesWithPoliciesRangesAndAffinity) {
+  Commit({AService("shop/web")
+              .At("10.96.0.1")
+              .LoadBalancer("198.51.100.1")
+              .Port(80)
+              .NodePort(30080)
+              .InternalLocal()
+              .ExternalLocal()
+              .SourceRange("203.0.113.0/24")
+              .Affinity(60)});
+  for (const auto& [address, port] : std::vector<std::pair<const char*, uint16_t>>{
+           {"10.96.0.1", 80}, {"198.51.100.1", 80}, {"192.0.2.10", 30080}}) {
+    EXPECT_THAT(Disagreements(address, port), IsEmpty()) << address << ":" << port;
+  }
+  Remove(kFirewallIps, "198.51.100.1", 80);
+  EXPECT_THAT(Disagreements("198.51.100.1", 80),
+              ElementsAre("198.51.100.1 . tcp . 80 in firewall-ips is missing"));
 }
 
 TEST_F(KernelCheckTest, ElementsThatAreGoneAreNamed) {

@@ -1,7 +1,7 @@
 // Small builders of the objects that the proxy is told, so that a test reads as what it is about:
 //
 //   AService("shop/web").At("10.96.0.1").Port(80).NodePort(30080)
-//   ASlice("shop/web-1", "shop/web").Port(8080).Ready("10.0.0.1")
+//   ASlice("shop/web-1", "shop/web").Port(8080).Ready("10.0.0.1").Hinted({.zones = {"za"}})
 #pragma once
 
 #include <cstdint>
@@ -59,6 +59,26 @@ class AService {
     service_.proxied = false;
     return Say("not", "proxied");
   }
+  AService& InternalLocal() {
+    service_.internal_policy = TrafficPolicy::kLocal;
+    return Say("internal", "local");
+  }
+  AService& ExternalLocal() {
+    service_.external_policy = TrafficPolicy::kLocal;
+    return Say("external", "local");
+  }
+  AService& SourceRange(std::string_view cidr) {
+    service_.source_ranges.push_back(Cidr(cidr));
+    return Say("range", cidr);
+  }
+  AService& Affinity(uint32_t seconds) {
+    service_.affinity_seconds = seconds;
+    return Say("affinity", std::to_string(seconds));
+  }
+  AService& HealthCheck(uint16_t port) {
+    service_.health_check_node_port = port;
+    return Say("healthCheck", std::to_string(port));
+  }
 
   std::shared_ptr<const Service> Build() const { return std::make_shared<Service>(service_); }
   operator Change() const {  // NOLINT(google-explicit-constructor): lists of mixed changes.
@@ -96,10 +116,18 @@ class ASlice {
     return *this;
   }
   ASlice& Endpoint(std::string_view ip, EndpointConditions conditions, bool local = false) {
-    slice_.endpoints.push_back({Ip(ip), conditions, local});
+    slice_.endpoints.push_back({Ip(ip), conditions, local, 0});
     slice_.message += ";" + std::string(ip) + (conditions.ready ? "r" : "") +
                       (conditions.serving ? "s" : "") + (conditions.terminating ? "t" : "") +
                       (local ? "l" : "");
+    return *this;
+  }
+  // Hints of the endpoint added last.
+  ASlice& Hinted(EndpointHints hints) {
+    for (const std::string& zone : hints.zones) slice_.message += "@" + zone;
+    for (const std::string& node : hints.nodes) slice_.message += "%" + node;
+    slice_.hints.push_back(std::move(hints));
+    slice_.endpoints.back().hints = static_cast<uint16_t>(slice_.hints.size());
     return *this;
   }
   ASlice& Ready(std::string_view ip) { return Endpoint(ip, kReady); }
@@ -116,12 +144,19 @@ class ASlice {
   EndpointSlice slice_;
 };
 
-inline Change ANode(std::string name, const std::vector<std::string>& addresses) {
-  std::string message;
-  for (const std::string& address : addresses) message += address + ";";
+inline Change ANode(std::string name, const std::vector<std::string>& addresses,
+                    std::string zone = "", const std::vector<std::string>& pod_cidrs = {}) {
+  Node object{.name = name, .addresses = Ips(addresses), .zone = std::move(zone)};
+  object.message = object.zone;
+  for (const std::string& address : addresses) object.message += ";" + address;
+  for (const std::string& text : pod_cidrs) {
+    const IpPrefix cidr = Cidr(text);
+    object.pod_cidr[Index(cidr.family())] = cidr;  // Once per family.
+    object.message += ";" + text;
+  }
   return {.kind = Kind::kNode,
-          .key = name,
-          .node = std::make_shared<Node>(Node{name, Ips(addresses), std::move(message)})};
+          .key = std::move(name),
+          .node = std::make_shared<Node>(std::move(object))};
 }
 
 inline Change AServiceCidr(std::string name, const std::vector<std::string>& cidrs) {

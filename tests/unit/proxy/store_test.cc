@@ -109,14 +109,14 @@ TEST_F(StoreTest, RemovingWhatIsNotThereChangesNothing) {
   EXPECT_THAT(store_.Find("ns/a"), IsNull());
 }
 
-TEST_F(StoreTest, ASliceIsKeptUntilItsServiceComes) {  // S-28
+TEST_F(StoreTest, S28_ASliceIsKeptUntilItsServiceComes) {
   ApplySettled({ASlice("ns/a-1", "ns/a")});
   Apply({AService("ns/a")});
   EXPECT_THAT(SlicesOf("ns/a"), ElementsAre("ns/a-1"));
   EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 2)));
 }
 
-TEST_F(StoreTest, ASliceOutlivesItsService) {
+TEST_F(StoreTest, S28_ASliceOutlivesItsService) {
   ApplySettled({AService("ns/a"), ASlice("ns/a-1", "ns/a")});
   Apply({NoService("ns/a")});
   EXPECT_THAT(SlicesOf("ns/a"), ElementsAre("ns/a-1"));
@@ -131,7 +131,7 @@ TEST_F(StoreTest, NothingIsLeftOfAServiceWithoutSlices) {
   EXPECT_EQ(store_.slice_count(), 0u);
 }
 
-TEST_F(StoreTest, ASliceThatChangesReplacesItself) {
+TEST_F(StoreTest, S28_ASliceThatChangesReplacesItself) {
   ApplySettled({AService("ns/a"), ASlice("ns/a-1", "ns/a"), ASlice("ns/a-2", "ns/a")});
   Apply({ASlice("ns/a-1", "ns/a").Port(80)});
   EXPECT_THAT(SlicesOf("ns/a"), UnorderedElementsAre("ns/a-1", "ns/a-2"));
@@ -139,7 +139,7 @@ TEST_F(StoreTest, ASliceThatChangesReplacesItself) {
   EXPECT_EQ(store_.slice_count(), 2u);
 }
 
-TEST_F(StoreTest, ASliceThatMovesLeavesOneServiceForTheOther) {
+TEST_F(StoreTest, S18_ASliceThatMovesLeavesOneServiceForTheOther) {
   ApplySettled({AService("ns/a"), AService("ns/b"), ASlice("ns/s", "ns/a")});
   Apply({ASlice("ns/s", "ns/b")});
   EXPECT_THAT(SlicesOf("ns/a"), IsEmpty());
@@ -147,7 +147,7 @@ TEST_F(StoreTest, ASliceThatMovesLeavesOneServiceForTheOther) {
   EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 4), Pair("ns/b", 4)));
 }
 
-TEST_F(StoreTest, ASliceWithoutServiceBelongsToNone) {
+TEST_F(StoreTest, S18_ASliceWithoutServiceBelongsToNone) {
   ApplySettled({AService("ns/a"), ASlice("ns/s", "ns/a")});
   Apply({ASlice("ns/s", "")});
   EXPECT_THAT(SlicesOf("ns/a"), IsEmpty());
@@ -155,6 +155,49 @@ TEST_F(StoreTest, ASliceWithoutServiceBelongsToNone) {
   Apply({NoSlice("ns/s")});
   EXPECT_EQ(store_.dirty_count(), 0u);
   EXPECT_EQ(store_.slice_count(), 0u);
+}
+
+TEST_F(StoreTest, S18_ASliceThatMovesToAnUnknownServiceWaitsForIt) {
+  ApplySettled({AService("ns/a"), ASlice("ns/s", "ns/a"), ASlice("ns/s", "ns/b")});
+  EXPECT_THAT(SlicesOf("ns/a"), IsEmpty());
+  Apply({AService("ns/b")});
+  EXPECT_THAT(SlicesOf("ns/b"), ElementsAre("ns/s"));
+}
+
+TEST_F(StoreTest, S18_NamesOfSlicesDoNotMatter) {
+  ApplySettled(
+      {AService("ns/a"), AService("ns/b"), ASlice("ns/a", "ns/b"), ASlice("x/a-1", "x/a")});
+  EXPECT_THAT(SlicesOf("ns/a"), IsEmpty());
+  EXPECT_THAT(SlicesOf("ns/b"), ElementsAre("ns/a"));
+}
+
+// S-1: a Service that becomes another proxy's keeps its slices, as one that is removed does.
+TEST_F(StoreTest, S1_AServiceThatIsNoLongerProxiedIsDirtyAndKeepsItsSlices) {
+  ApplySettled({AService("ns/a").At("10.96.0.1").Port(80), ASlice("ns/a-1", "ns/a")});
+  Apply({AService("ns/a").At("10.96.0.1").Port(80).NotProxied()});
+  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 3)));
+  Apply({AService("ns/a").At("10.96.0.1").Port(80)});
+  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 4)));
+  EXPECT_THAT(SlicesOf("ns/a"), ElementsAre("ns/a-1"));
+}
+
+// S-28: what another slice lists as well stays; the removal takes only the slice's own share.
+TEST_F(StoreTest, S28_RemovingASliceLeavesTheOthers) {
+  ApplySettled({AService("ns/a"), ASlice("ns/a-1", "ns/a").Port(80).Ready("10.0.0.1"),
+                ASlice("ns/a-2", "ns/a").Port(80).Ready("10.0.0.1"), ASlice("ns/b-1", "ns/b")});
+  Apply({NoSlice("ns/a-1")});
+  EXPECT_THAT(SlicesOf("ns/a"), ElementsAre("ns/a-2"));
+  EXPECT_EQ(store_.Find("ns/a")->slices[0]->endpoints.size(), 1u);
+  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 5)));
+  EXPECT_EQ(store_.slice_count(), 2u);
+}
+
+TEST_F(StoreTest, S29_AChangedZoneIsAChangeOfTheNode) {
+  ApplySettled({ANode("n1", {"192.0.2.1"}, "za")});
+  const uint64_t before = store_.node_version();
+  Apply({ANode("n1", {"192.0.2.1"}, "zb")});
+  EXPECT_GT(store_.node_version(), before);
+  EXPECT_EQ(store_.nodes().at("n1")->zone, "zb");
 }
 
 TEST_F(StoreTest, WhoLosesAnAddressIsDirtyToo) {

@@ -1,0 +1,107 @@
+#include "api/convert/service_policies.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "api/convert/fields.h"
+#include "api/convert/quote.h"
+
+namespace svcmap::api {
+namespace {
+
+using proxy::TrafficPolicy;
+
+constexpr uint32_t kDefaultAffinitySeconds = 10800;  // Three hours, as the API server fills in.
+
+// S-10: elsewhere the policy has no meaning, and the API server would not have taken it.
+void ConvertExternalPolicy(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
+  if (spec.external_traffic_policy() != "Local") return;
+  if (spec.type() == "LoadBalancer" || spec.type() == "NodePort" || spec.external_ips_size() > 0) {
+    service.external_policy = TrafficPolicy::kLocal;
+  } else {
+    report.Warn("spec.externalTrafficPolicy", Quote("Local"),
+                "has no meaning for type ClusterIP without spec.externalIPs; it is treated as "
+                "Cluster");
+  }
+}
+
+// S-13.
+void ConvertHealthCheckNodePort(const v1::ServiceSpec& spec, proxy::Service& service,
+                                Report& report) {
+  const int32_t port = spec.health_check_node_port();
+  if (port < 0 || port > 65535) {
+    report.Refuse("spec.healthCheckNodePort", absl::StrCat(port), "is not in 0..65535");
+    return;
+  }
+  if (spec.type() != "LoadBalancer" || spec.external_traffic_policy() != "Local") return;
+  if (port == 0) {
+    report.Warn("spec.healthCheckNodePort", "",
+                "is absent or 0; load balancers cannot ask this node whether it has endpoints");
+  }
+  service.health_check_node_port = static_cast<uint16_t>(port);
+}
+
+// S-14.
+void ConvertAffinity(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
+  if (spec.session_affinity() != "ClientIP") return;
+  const v1::ClientIPConfig& client_ip = spec.session_affinity_config().client_ip();
+  if (!client_ip.has_timeout_seconds()) {
+    service.affinity_seconds = kDefaultAffinitySeconds;
+  } else if (client_ip.timeout_seconds() < 1 || client_ip.timeout_seconds() > 86400) {
+    report.Refuse("spec.sessionAffinityConfig.clientIP.timeoutSeconds",
+                  absl::StrCat(client_ip.timeout_seconds()), "is not in 1..86400");
+  } else {
+    service.affinity_seconds = static_cast<uint32_t>(client_ip.timeout_seconds());
+  }
+}
+
+}  // namespace
+
+void ConvertPolicies(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
+  CheckOneOf("spec.type", spec.type(), {"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"},
+             report);
+  CheckOneOf("spec.externalTrafficPolicy", spec.external_traffic_policy(), {"Cluster", "Local"},
+             report);
+  CheckOneOf("spec.internalTrafficPolicy", spec.internal_traffic_policy(), {"Cluster", "Local"},
+             report);
+  CheckOneOf("spec.sessionAffinity", spec.session_affinity(), {"None", "ClientIP"}, report);
+  if (spec.internal_traffic_policy() == "Local") service.internal_policy = TrafficPolicy::kLocal;
+  ConvertExternalPolicy(spec, service, report);
+  ConvertHealthCheckNodePort(spec, service, report);
+  ConvertAffinity(spec, service, report);
+}
+
+void ConvertSourceRanges(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
+  constexpr char kField[] = "spec.loadBalancerSourceRanges";
+  bool given[2] = {};      // A block of the family was given. By Index(Family).
+  bool everybody[2] = {};  // One of length 0 was.
+  for (int i = 0; i < spec.load_balancer_source_ranges_size(); ++i) {
+    const std::string& text = spec.load_balancer_source_ranges(i);
+    const auto range = IpPrefix::Parse(Trim(text));
+    if (!range) {
+      report.Warn(absl::StrCat(kField, "[", i, "]"), Quote(text), "is not a CIDR; it is skipped");
+      continue;
+    }
+    given[Index(range->family())] = true;
+    everybody[Index(range->family())] |= range->length() == 0;
+    service.source_ranges.push_back(*range);
+  }
+  std::erase_if(service.source_ranges,
+                [&](const IpPrefix& range) { return everybody[Index(range.family())]; });
+  if (spec.load_balancer_source_ranges_size() == 0) return;
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    // Without a clusterIP nothing of the family is programmed (S-3).
+    if (given[Index(family)] || !service.cluster_ip[Index(family)]) continue;
+    const bool has_addresses =
+        std::any_of(service.load_balancer_ips.begin(), service.load_balancer_ips.end(),
+                    [family](const IpAddress& address) { return address.family() == family; });
+    if (!has_addresses) continue;
+    const std::string name(FamilyName(family));
+    report.Warn(kField, "",
+                absl::StrCat("holds no ", name, " block; the ", name,
+                             " load balancer IPs are open to every source"));
+  }
+}
+
+}  // namespace svcmap::api

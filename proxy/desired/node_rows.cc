@@ -1,0 +1,41 @@
+#include "proxy/desired/node_rows.h"
+
+#include "proxy/desired/ranges.h"
+
+namespace svcmap::proxy {
+std::optional<IpPrefix> PodBlock(const RulesetOptions& options, const Node* node, Family family) {
+  switch (options.detect_local) {
+    case DetectLocal::kClusterCidr:
+      return options.cluster_cidr[Index(family)];
+    case DetectLocal::kNodeCidr:
+      return node != nullptr ? node->pod_cidr[Index(family)] : std::nullopt;
+    case DetectLocal::kInterface:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::vector<Row> NodeRows(const RulesetOptions& options, const Node* node, const Store& store) {
+  std::vector<IpPrefix> service_cidrs;
+  for (const auto& [name, cidr] : store.service_cidrs()) {
+    service_cidrs.insert(service_cidrs.end(), cidr->cidrs.begin(), cidr->cidrs.end());
+  }
+  std::vector<Row> rows = RangeRows(kServiceCidrs, MergeRanges(service_cidrs));
+  const auto add = [&rows](SetIndex set, const std::vector<AddressRange>& ranges) {
+    for (Row& row : RangeRows(set, ranges)) rows.push_back(std::move(row));
+  };
+  if (options.detect_local == DetectLocal::kInterface) return rows;
+  for (const Family family : kFamilies) {
+    const std::optional<IpPrefix> pods = PodBlock(options, node, family);
+    if (pods) add(kPodSources, MergeRanges({*pods}));
+    const IpPrefix everybody = *IpPrefix::Parse(family == Family::kIpv4 ? "0.0.0.0/0" : "::/0");
+    if (options.masquerade_all) {  // S-90
+      add(kMasqueradeSources, MergeRanges({everybody}));
+    } else if (pods) {  // Without a detector nobody's (S-71).
+      add(kMasqueradeSources, Outside(*pods));
+    }
+  }
+  return rows;
+}
+
+}  // namespace svcmap::proxy

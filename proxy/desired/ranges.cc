@@ -1,0 +1,74 @@
+#include "proxy/desired/ranges.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+namespace svcmap::proxy {
+namespace {
+
+std::optional<IpAddress> Step(const IpAddress& address, int by) {
+  std::array<uint8_t, 16> bytes = {};
+  std::copy(address.bytes().begin(), address.bytes().end(), bytes.begin());
+  const uint8_t carried = by > 0 ? 0x00 : 0xff;
+  for (size_t i = address.size(); i-- > 0;) {
+    bytes[i] = static_cast<uint8_t>(bytes[i] + by);
+    if (bytes[i] != carried) return IpAddress::FromBytes({bytes.data(), address.size()});
+  }
+  return std::nullopt;
+}
+
+// Nothing behind the last address of a family, or before its first.
+std::optional<IpAddress> Next(const IpAddress& address) { return Step(address, 1); }
+std::optional<IpAddress> Previous(const IpAddress& address) { return Step(address, -1); }
+
+Row BoundRow(SetIndex set, const IpAddress& address, bool interval_end) {
+  Row row;
+  row.set = {address.family(), set};
+  row.key.Append(address.bytes());
+  row.interval_end = interval_end;
+  return row;
+}
+
+}  // namespace
+
+std::vector<AddressRange> MergeRanges(const std::vector<IpPrefix>& prefixes) {
+  std::vector<AddressRange> ranges;
+  ranges.reserve(prefixes.size());
+  for (const IpPrefix& prefix : prefixes) ranges.push_back({prefix.address(), prefix.Last()});
+  std::sort(ranges.begin(), ranges.end(),
+            [](const AddressRange& a, const AddressRange& b) { return a.first < b.first; });
+  std::vector<AddressRange> merged;
+  for (const AddressRange& range : ranges) {
+    if (!merged.empty() && merged.back().last.family() == range.first.family()) {
+      const std::optional<IpAddress> behind = Next(merged.back().last);
+      if (!behind || range.first <= *behind) {
+        merged.back().last = std::max(merged.back().last, range.last);
+        continue;
+      }
+    }
+    merged.push_back(range);
+  }
+  return merged;
+}
+
+std::vector<AddressRange> Outside(const IpPrefix& prefix) {
+  const IpPrefix everything(prefix.address(), 0);
+  std::vector<AddressRange> ranges;
+  if (const auto last = Previous(prefix.address())) ranges.push_back({everything.address(), *last});
+  if (const auto first = Next(prefix.Last())) ranges.push_back({*first, everything.Last()});
+  return ranges;
+}
+
+std::vector<Row> RangeRows(SetIndex set, const std::vector<AddressRange>& ranges) {
+  std::vector<Row> rows;
+  for (const AddressRange& range : ranges) {
+    rows.push_back(BoundRow(set, range.first, false));
+    if (const std::optional<IpAddress> behind = Next(range.last)) {
+      rows.push_back(BoundRow(set, *behind, true));
+    }
+  }
+  return rows;
+}
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,122 @@
+#include "proxy/ruleset/affinity_rules.h"
+
+#include <string>
+
+#include "proxy/ruleset/descriptor.h"
+#include "proxy/ruleset/sets.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using nft::KeyPart;
+using Verdicts = std::vector<std::pair<uint8_t, std::string>>;
+
+std::string ChooseChain(unsigned pick_class) {
+  return "choose-" + std::to_string(PickCapacity(pick_class));
+}
+
+std::string DrawChain(unsigned pick_class) {
+  return "choose-draw-" + std::to_string(PickCapacity(pick_class));
+}
+
+std::string TimerChain(const char* name, bool local, uint32_t seconds) {
+  return std::string(name) + (local ? "-local-" : "-") + std::to_string(seconds);
+}
+
+void AddChooseRules(RuleList& rules) {
+  Verdicts verdicts;
+  for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
+    const std::string chain = ChooseChain(pick);
+    verdicts.emplace_back(DescriptorByte(DispatchKind::kSticky, pick), chain);
+    const auto slots = Named(kAffinitySlots);
+    if (pick <= kMaxExactClass) {
+      rules.Add(rules.In(chain).ChooseRandomSlot(PickCapacity(pick), slots).Return());
+    } else {
+      for (int i = 0; i < kSizeClassDraws; ++i) rules.Add(rules.In(chain).Jump(DrawChain(pick)));
+      rules.Add(rules.In(DrawChain(pick)).IsChosen().Return());
+      rules.Add(rules.In(DrawChain(pick)).ChooseRandomSlot(PickCapacity(pick), slots));
+    }
+    rules.Add(rules.In(chain).Goto("choose-first"));
+  }
+  rules.Add(rules.In("choose").GotoByDestinationByte(0, verdicts));
+  rules.Add(rules.In("choose").Drop());
+  rules.Add(rules.In("choose-first").IsChosen().Return());
+  rules.Add(rules.In("choose-first").ChooseRandomSlot(1, Named(kAffinitySlots)).Return());
+  rules.Add(rules.In("choose-first").Drop());
+}
+
+void AddTimerRules(uint32_t seconds, bool local, RuleList& rules) {
+  const std::string stick = TimerChain("stick", local, seconds);
+  const std::string recall = TimerChain("recall", local, seconds);
+  rules.Add(rules.In(stick).Jump("choose"));
+  rules.Add(rules.In(stick).Jump(recall));
+  rules.Add(rules.In(stick).Jump(local ? "restore-local" : "restore"));
+  rules.Add(rules.In(stick).Jump("choose"));
+  rules.Add(rules.In(stick).Jump(recall));
+  rules.Add(rules.In(stick).Drop());
+
+  rules.Add(rules.In(recall).Remember(Named(kAffinity), seconds));
+  rules.Add(rules.In(recall).Recall(Named(kAffinity)));
+  rules.Add(
+      rules.In(recall).DnatToChoice(Named(local ? kAffinityLocalEndpoints : kAffinityEndpoints)));
+  rules.Add(rules.In(recall).Forget(Named(kAffinity)));
+}
+
+}  // namespace
+
+void AddAffinityChains(std::span<const uint32_t> timers, std::vector<nft::ChainSpec>& chains) {
+  chains.push_back({"sticky", "a descriptor with session affinity: by kind", {}});
+  chains.push_back({"stick", "session affinity: by timeout and set", {}});
+  chains.push_back({"choose", "session affinity: a random endpoint", {}});
+  chains.push_back({"choose-first", "no draw hit an endpoint: the first one", {}});
+  chains.push_back({"restore", "session affinity: the descriptor again", {}});
+  chains.push_back({"restore-local", "", {}});
+  for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
+    chains.push_back({ChooseChain(pick), "", {}});
+    if (pick > kMaxExactClass) chains.push_back({DrawChain(pick), "", {}});
+  }
+  for (const uint32_t seconds : timers) {
+    for (const bool local : {false, true}) {
+      chains.push_back({TimerChain("stick", local, seconds), "", {}});
+      chains.push_back({TimerChain("recall", local, seconds), "", {}});
+    }
+  }
+}
+
+void AddAffinityRules(Family family, std::span<const uint32_t> timers, RuleList& rules) {
+  // Few edges between chains: the kernel walks all paths when it checks the table.
+  const uint8_t sticky = DescriptorByte(DispatchKind::kSticky, 0);
+  for (const auto& [kind, chain] : {std::pair{DispatchKind::kExternal, "external"},
+                                    std::pair{DispatchKind::kExternalLocal, "external-local"}}) {
+    rules.Add(rules.In("sticky")
+                  .DestinationIs(StickyPattern(family, sticky, kStickyKindMask),
+                                 StickyPattern(family, sticky, StickyByte(kind, {})))
+                  .Goto(chain));
+  }
+  rules.Add(rules.In("sticky").Goto("stick"));
+
+  std::vector<std::pair<IpAddress, std::string>> by_timer;
+  for (const bool local : {false, true}) {
+    for (uint8_t timer = 0; timer < timers.size(); ++timer) {
+      const uint8_t byte = StickyByte(DispatchKind::kInternal, {timer, local});
+      by_timer.emplace_back(StickyPattern(family, 0, byte),
+                            TimerChain("stick", local, timers[timer]));
+    }
+  }
+  const auto not_kind = static_cast<uint8_t>(~kStickyKindMask);
+  rules.Add(rules.In("stick").GotoByDestination(StickyPattern(family, 0, not_kind), by_timer));
+  rules.Add(rules.In("stick").Drop());
+
+  rules.Add(rules.In("restore").RewriteDestination(
+      {KeyPart::kOriginalDestination, KeyPart::kProtocol, KeyPart::kDestinationPort},
+      Named(kServiceIps)));
+  rules.Add(rules.In("restore-local").Jump("restore"));
+  rules.Add(
+      rules.In("restore-local").RewriteDestination({KeyPart::kDestination}, Named(kLocalSets)));
+  AddChooseRules(rules);
+  for (const uint32_t seconds : timers) {
+    for (const bool local : {false, true}) AddTimerRules(seconds, local, rules);
+  }
+}
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,112 @@
+#include "proxy/ruleset/sets.h"
+
+#include <initializer_list>
+#include <string>
+
+#include "proxy/ruleset/typeof.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using nft::Field;
+
+constexpr std::string_view kSetNames[kSetCount] = {
+    "marker",
+    "pod-sources",
+    "masquerade-sources",
+    "cluster-ips",
+    "service-cidrs",
+    "service-ips",
+    "endpoints",
+    "local-sets",
+    "no-endpoint-services",
+    "hairpin-connections",
+    "firewall-ips",
+    "firewall-sources",
+    "affinity",
+    "affinity-slots",
+    "affinity-endpoints",
+    "affinity-local-endpoints",
+};
+
+// What nft stores with "type mark : ipv6_addr". Without it nft would take the key's bytes for
+// network order, and load another key from its own listing.
+std::vector<uint8_t> MarkerUserdata() {
+  return {0, 4, 1, 0, 0, 0,   // key byte order: host
+          1, 4, 2, 0, 0, 0,   // data byte order: network
+          6, 4, 0, 0, 0, 0};  // data is no interval
+}
+
+void SetTypeof(nft::SetSpec& set, const std::vector<TypeofPart>& key,
+               const std::vector<TypeofPart>& data) {
+  set.typeof_text = TypeofText(key, data);
+  set.userdata = TypeofUserdata(key, data);
+}
+
+// Keys that no nft type names: parts of the destination address, and random numbers. Where they
+// lie: nft/expr/rule_builder.h.
+void SetEndpointTypes(Family family, std::vector<nft::SetSpec>& sets) {
+  const bool v4 = family == Family::kIpv4;
+  const Field address = v4 ? Field::kIpv4Addr : Field::kIpv6Addr;
+  const TypeofPart destination = v4 ? kIpDestination : kIp6Destination;
+  const TypeofPart slot = TypeofPart::Random(65536);
+  const TypeofPart choice = v4 ? kIpDestination : TypeofPart::Raw(208, 64);
+
+  sets[kEndpoints].key = {v4 ? Field::kRaw24 : Field::kRaw32, Field::kSlot};
+  sets[kEndpoints].data = {address, Field::kInetService};
+  SetTypeof(sets[kEndpoints], {v4 ? TypeofPart::Raw(136, 24) : TypeofPart::Raw(288, 32), slot},
+            {destination, kTransportDestination});
+
+  sets[kAffinitySlots].key = {Field::kRaw16, Field::kSlot};
+  sets[kAffinitySlots].data = {v4 ? Field::kIpv4Addr : Field::kRaw64};
+  SetTypeof(sets[kAffinitySlots], {TypeofPart::Raw(v4 ? 144 : 304, 16), slot}, {choice});
+
+  sets[kAffinity].key = {v4 ? Field::kIpv4Addr : Field::kRaw96, Field::kRaw16};
+  sets[kAffinity].data = sets[kAffinitySlots].data;
+  SetTypeof(sets[kAffinity],
+            {v4 ? kIpSource : TypeofPart::Raw(96, 96), TypeofPart::Raw(v4 ? 128 : 208, 16)},
+            {choice});
+
+  for (const SetIndex set : {kAffinityEndpoints, kAffinityLocalEndpoints}) {
+    sets[set].key = {v4 ? Field::kIpv4Addr : Field::kRaw32};
+    sets[set].data = {address, Field::kInetService};
+    if (v4) continue;
+    SetTypeof(sets[set], {TypeofPart::Raw(208, 32)}, {destination, kTransportDestination});
+  }
+}
+
+}  // namespace
+
+std::vector<nft::SetSpec> MakeSets(Family family) {
+  const Field address = family == Family::kIpv4 ? Field::kIpv4Addr : Field::kIpv6Addr;
+  const std::vector<Field> service = {address, Field::kInetProto, Field::kInetService};
+
+  std::vector<nft::SetSpec> sets(kSetCount);
+  for (size_t i = 0; i < kSetCount; ++i) sets[i].name = kSetNames[i];
+  sets[kMarker].key = {Field::kMark};
+  sets[kMarker].data = {Field::kIpv6Addr};
+  sets[kMarker].userdata = MarkerUserdata();
+  for (const SetIndex set : {kPodSources, kMasqueradeSources, kServiceCidrs}) {
+    sets[set].key = {address};
+    sets[set].interval = true;
+  }
+  sets[kClusterIps].key = {address};
+  sets[kServiceIps].key = service;
+  sets[kServiceIps].data = {address};
+  sets[kServiceIps].sized = true;
+  sets[kEndpoints].sized = true;
+  sets[kLocalSets].key = {address};
+  sets[kLocalSets].data = {address};
+  sets[kNoEndpointServices].key = service;
+  sets[kHairpinConnections].key = {address, address, Field::kInetProto, Field::kInetService};
+  sets[kFirewallIps].key = service;
+  sets[kFirewallSources].key = {address, Field::kInetProto, Field::kInetService, address};
+  sets[kFirewallSources].interval = true;
+  sets[kAffinity].dynamic_size = kAffinityRecords;
+  SetEndpointTypes(family, sets);
+  return sets;
+}
+
+nft::NamedSet Named(SetIndex set) { return {set, kSetNames[set]}; }
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,17 @@
+// The sets of the constant ruleset.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "nft/expr/rule_builder.h"
+#include "proxy/ruleset/table.h"
+
+namespace svcmap::proxy {
+
+std::vector<nft::SetSpec> MakeSets(Family family);  // By SetIndex.
+
+// As rules refer to one.
+nft::NamedSet Named(SetIndex set);
+
+}  // namespace svcmap::proxy

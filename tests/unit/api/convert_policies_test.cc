@@ -1,0 +1,224 @@
+// What a Service says about who may use it and which endpoints they get.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/api/convert_objects.h"
+
+namespace svcmap::api {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using proxy::TrafficPolicy;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr TrafficPolicy kCluster = TrafficPolicy::kCluster;
+constexpr TrafficPolicy kLocal = TrafficPolicy::kLocal;
+
+// A Service with these fields in its spec, and load balancer IPs of both families.
+Converted<proxy::Service> With(const std::string& fields) {
+  return Web(absl::StrCat("spec: {clusterIP: 10.96.0.10, ports: [{port: 80}], ", fields, "}\n",
+                          "status: {loadBalancer: {ingress: [{ip: 192.0.2.8}]}}\n"));
+}
+
+TEST(ConvertPoliciesTest, S10_ExternalLocalCountsOnlyWhereTrafficComesFromOutside) {
+  const struct {
+    const char* fields;
+    TrafficPolicy wanted;
+    bool warned;
+  } cases[] = {
+      {"type: LoadBalancer", kCluster, false},
+      {"type: LoadBalancer, externalTrafficPolicy: ''", kCluster, false},
+      {"type: LoadBalancer, externalTrafficPolicy: Cluster", kCluster, false},
+      {"type: LoadBalancer, externalTrafficPolicy: Local, healthCheckNodePort: 1", kLocal, false},
+      {"type: NodePort, externalTrafficPolicy: Local", kLocal, false},
+      {"type: ClusterIP, externalTrafficPolicy: Local, externalIPs: [192.0.2.7]", kLocal, false},
+      {"externalTrafficPolicy: Local, externalIPs: [192.0.2.7]", kLocal, false},
+      {"type: ClusterIP, externalTrafficPolicy: Local", kCluster, true},
+      {"externalTrafficPolicy: Local", kCluster, true},
+  };
+  for (const auto& c : cases) {
+    const auto [service, findings] = With(c.fields);
+    ASSERT_NE(service, nullptr) << c.fields;
+    EXPECT_EQ(service->external_policy, c.wanted) << c.fields;
+    EXPECT_EQ(service->internal_policy, kCluster) << c.fields;
+    EXPECT_EQ(!findings.empty(), c.warned) << c.fields;
+  }
+}
+
+TEST(ConvertPoliciesTest, S10_InternalLocalCountsWhateverTheType) {
+  const std::pair<const char*, TrafficPolicy> cases[] = {
+      {"type: ClusterIP", kCluster},
+      {"internalTrafficPolicy: null", kCluster},
+      {"internalTrafficPolicy: Cluster", kCluster},
+      {"internalTrafficPolicy: Local", kLocal},
+      {"type: NodePort, internalTrafficPolicy: Local", kLocal},
+  };
+  for (const auto& [fields, wanted] : cases) {
+    const auto [service, findings] = With(fields);
+    ASSERT_NE(service, nullptr) << fields;
+    EXPECT_EQ(service->internal_policy, wanted) << fields;
+    EXPECT_EQ(service->external_policy, kCluster) << fields;
+    EXPECT_THAT(findings, IsEmpty()) << fields;
+  }
+}
+
+TEST(ConvertPoliciesTest, S13_TheHealthCheckPortCountsForLoadBalancersWithExternalLocal) {
+  const struct {
+    const char* fields;
+    uint16_t wanted;
+    std::vector<std::string> findings;
+  } cases[] = {
+      {"type: LoadBalancer, externalTrafficPolicy: Local, healthCheckNodePort: 32000", 32000, {}},
+      {"type: LoadBalancer, externalTrafficPolicy: Local, healthCheckNodePort: 65535", 65535, {}},
+      {"type: LoadBalancer, externalTrafficPolicy: Cluster, healthCheckNodePort: 32000", 0, {}},
+      {"type: LoadBalancer, healthCheckNodePort: 32000", 0, {}},
+      {"type: NodePort, externalTrafficPolicy: Local, healthCheckNodePort: 32000", 0, {}},
+      {"type: LoadBalancer, externalTrafficPolicy: Local, healthCheckNodePort: 0",
+       0,
+       {"Service shop/web: spec.healthCheckNodePort is absent or 0; load balancers cannot ask this "
+        "node whether it has endpoints"}},
+  };
+  for (const auto& c : cases) {
+    const auto [service, findings] = With(c.fields);
+    ASSERT_NE(service, nullptr) << c.fields;
+    EXPECT_EQ(service->health_check_node_port, c.wanted) << c.fields;
+    EXPECT_EQ(Texts(findings), c.findings) << c.fields;
+  }
+}
+
+TEST(ConvertPoliciesTest, S14_AffinityLastsThreeHoursUnlessItSaysOtherwise) {
+  const std::pair<const char*, uint32_t> cases[] = {
+      {"type: ClusterIP", 0},
+      {"sessionAffinity: None", 0},
+      {"sessionAffinity: None, sessionAffinityConfig: {clientIP: {timeoutSeconds: 60}}", 0},
+      {"sessionAffinity: ClientIP", 10800},
+      {"sessionAffinity: ClientIP, sessionAffinityConfig: {}", 10800},
+      {"sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {}}", 10800},
+      {"sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: 1}}", 1},
+      {"sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: 86400}}",
+       86400},
+  };
+  for (const auto& [fields, wanted] : cases) {
+    const auto [service, findings] = With(fields);
+    ASSERT_NE(service, nullptr) << fields;
+    EXPECT_EQ(service->affinity_seconds, wanted) << fields;
+    EXPECT_THAT(findings, IsEmpty()) << fields;
+  }
+}
+
+TEST(ConvertPoliciesTest, S14_ATimeoutOfNoSecondsIsRefused) {
+  for (const char* seconds : {"0", "-1", "86401"}) {
+    const auto [service, findings] = With(absl::StrCat(
+        "sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: ", seconds,
+        "}}"));
+    EXPECT_EQ(service, nullptr) << seconds;
+  }
+}
+
+// Dual stack, with a load balancer IP of each family.
+Converted<proxy::Service> Ranges(const std::string& ranges,
+                                 const std::string& ingress = "{ip: 192.0.2.8}, {ip: 'fd01::8'}") {
+  return Web(absl::StrCat(
+      "spec: {type: LoadBalancer, clusterIP: 10.96.0.10, clusterIPs: [10.96.0.10, 'fd00::10'],\n"
+      "       ipFamilies: [IPv4, IPv6], ports: [{port: 80}], loadBalancerSourceRanges: [",
+      ranges, "]}\nstatus: {loadBalancer: {ingress: [", ingress, "]}}\n"));
+}
+
+const char kOpen4[] =
+    "Service shop/web: spec.loadBalancerSourceRanges holds no IPv4 block; the IPv4 load balancer "
+    "IPs are open to every source";
+const char kOpen6[] =
+    "Service shop/web: spec.loadBalancerSourceRanges holds no IPv6 block; the IPv6 load balancer "
+    "IPs are open to every source";
+
+TEST(ConvertSourceRangesTest, S11_RangesAreTrimmedAndCanonical) {
+  const auto [service, findings] =
+      Ranges("' 203.0.113.000/025\t', 10.1.2.3/8, '\n2001:DB8::1/32', 192.0.2.1/32");
+  ASSERT_NE(service, nullptr);
+  EXPECT_THAT(findings, IsEmpty());
+  EXPECT_THAT(Texts(service->source_ranges),
+              ElementsAre("203.0.113.0/25", "10.0.0.0/8", "2001:db8::/32", "192.0.2.1/32"));
+}
+
+TEST(ConvertSourceRangesTest, S11_WhatIsNoRangeIsSkipped) {
+  const auto [service, findings] = Ranges("10.0.0.0/8, 10.0.0.1, ' ', 10.0.0.0/33, 'fd00::/8'");
+  ASSERT_NE(service, nullptr);
+  EXPECT_THAT(Texts(service->source_ranges), ElementsAre("10.0.0.0/8", "fd00::/8"));
+  EXPECT_THAT(Texts(findings),
+              ElementsAre(HasSubstr("[1] \"10.0.0.1\" is not a CIDR; it is skipped"),
+                          HasSubstr("[2] \" \" is not a CIDR"), HasSubstr("[3]")));
+}
+
+TEST(ConvertSourceRangesTest, S11_ARangeOfEverythingOpensItsFamilyAlone) {
+  const struct {
+    const char* ranges;
+    std::vector<std::string> wanted;
+  } cases[] = {
+      {"0.0.0.0/0, 10.0.0.0/8, 'fd00::/8'", {"fd00::/8"}},
+      {"10.0.0.0/8, 'fd00::/8', '::/00'", {"10.0.0.0/8"}},
+      {"10.0.0.0/8, 10.1.2.3/0, 'fd00::/8', '::/0'", {}},
+  };
+  for (const auto& c : cases) {
+    const auto [service, findings] = Ranges(c.ranges);
+    ASSERT_NE(service, nullptr) << c.ranges;
+    EXPECT_EQ(Texts(service->source_ranges), c.wanted) << c.ranges;
+    EXPECT_THAT(findings, IsEmpty()) << c.ranges;  // It was asked for.
+  }
+}
+
+TEST(ConvertSourceRangesTest, S11_TheOldAnnotationIsNotRead) {
+  const auto [service, findings] = Service(
+      "metadata: {namespace: shop, name: web, annotations:\n"
+      "  {service.beta.kubernetes.io/load-balancer-source-ranges: 10.0.0.0/8}}\n"
+      "spec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}\n");
+  ASSERT_NE(service, nullptr);
+  EXPECT_THAT(service->source_ranges, IsEmpty());
+}
+
+TEST(ConvertSourceRangesTest, S12_AFamilyThatStaysOpenIsWarnedAbout) {
+  const struct {
+    const char* name;
+    const char* ranges;
+    const char* ingress;
+    std::vector<std::string> open;
+  } cases[] = {
+      {"both", "10.0.0.0/8, 'fd00::/8'", "{ip: 192.0.2.8}, {ip: 'fd01::8'}", {}},
+      {"no ranges", "", "{ip: 192.0.2.8}, {ip: 'fd01::8'}", {}},
+      {"IPv4 ranges", "10.0.0.0/8", "{ip: 192.0.2.8}, {ip: 'fd01::8'}", {kOpen6}},
+      {"IPv6 ranges", "'fd00::/8'", "{ip: 192.0.2.8}, {ip: 'fd01::8'}", {kOpen4}},
+      {"IPv4 for everybody", "0.0.0.0/0", "{ip: 192.0.2.8}, {ip: 'fd01::8'}", {kOpen6}},
+      {"nothing of that family to open", "10.0.0.0/8", "{ip: 192.0.2.8}", {}},
+      {"captured by nobody", "10.0.0.0/8", "{ip: 'fd01::8', ipMode: Proxy}", {}},
+      {"no address yet", "10.0.0.0/8", "", {}},
+  };
+  for (const auto& c : cases) {
+    const auto [service, findings] = Ranges(c.ranges, c.ingress);
+    ASSERT_NE(service, nullptr) << c.name;
+    EXPECT_EQ(Texts(findings), c.open) << c.name;
+  }
+}
+
+TEST(ConvertSourceRangesTest, S12_EveryRangeInvalidLeavesAllOpen) {
+  const auto [service, findings] = Ranges("all");
+  ASSERT_NE(service, nullptr);
+  EXPECT_THAT(service->source_ranges, IsEmpty());
+  EXPECT_THAT(Texts(findings), ElementsAre(HasSubstr("\"all\" is not a CIDR"), kOpen4, kOpen6));
+}
+
+TEST(ConvertSourceRangesTest, S12_AFamilyWithoutClusterIpIsNotOpen) {
+  const auto [service, findings] = With("loadBalancerSourceRanges: [10.0.0.0/8]");
+  EXPECT_THAT(findings, IsEmpty());
+  const auto [other, other_findings] = Web(
+      "spec: {clusterIP: 10.96.0.10, ports: [{port: 80}], loadBalancerSourceRanges: [10.0.0.0/8]}\n"
+      "status: {loadBalancer: {ingress: [{ip: 192.0.2.8}, {ip: 'fd01::8'}]}}\n");
+  EXPECT_THAT(other_findings, IsEmpty());
+}
+
+}  // namespace
+}  // namespace svcmap::api
