@@ -92,7 +92,8 @@ void Kernel(const v1::ExplainResponse& response, std::string& page) {
 std::string ExplainText(const v1::ExplainResponse& response) {
   std::string page = absl::StrCat(
       AddressAndPort(response.address(), response.port()), "/", response.protocol(), ", ",
-      response.has_service() ? OneLine(ServiceText(response.service())) : "no Service port", "\n\n");
+      response.has_service() ? OneLine(ServiceText(response.service())) : "no Service port",
+      "\n\n");
   for (const v1::Explanation& explanation : response.explanations()) {
     OneCase(explanation, page);
     page += "\n";
