@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
+#include <chrono>
+#include <future>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "nft/conntrack/netlink_flow_table.h"
+#include "proxy/conntrack/cleaner.h"
 #include "proxy/conntrack/stale_flows.h"
 #include "tests/contract/private_netns.h"
 #include "tests/support/status_matchers.h"
@@ -285,6 +287,25 @@ TEST_P(FlowTableContract, S244ToS249WhatGoesAndWhatStays) {
   for (size_t i = 0; i < 4; ++i) left_udp.push_back(stay[i].ToString());
   EXPECT_THAT(Texts(List()), UnorderedElementsAreArray(left_udp));
   EXPECT_EQ(netns_->Run([] { return testing::TrackedFlowCount(); }), stay.size());
+}
+
+// From the Service as it is told to the kernel's table.
+TEST_P(FlowTableContract, S239TheCleanerClearsAServiceThatLostItsLastEndpoint) {
+  if (!netns_) return;
+  const TrackedFlow stale = AFlow(Client(), at()(10, 53), at()(1, 53));
+  const TrackedFlow other = AFlow(Client(40001), at()(11, 53), at()(1, 53));
+  Add({stale, other});
+  std::promise<proxy::Cleanup> over;
+  proxy::Cleaner cleaner(
+      table_, {.on_round = [&](const proxy::Cleanup& cleanup) { over.set_value(cleanup); }});
+  netns_->Run([&] { cleaner.Start(); });
+  cleaner.StateIsComplete();
+  cleaner.Update({{"ns/dns", {{.family = GetParam(), .destinations = {at()(10, 53)}}}}});
+  std::future<proxy::Cleanup> cleanup = over.get_future();
+  ASSERT_EQ(cleanup.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_EQ(cleanup.get().deleted[Index(GetParam())], 1u);
+  cleaner.Stop();
+  EXPECT_THAT(Texts(List()), ElementsAre(other.ToString()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, FlowTableContract, ::testing::ValuesIn(kFamilies),
