@@ -26,7 +26,7 @@ TEST_P(DecisionTable, Row) { Check(); }
 
 INSTANTIATE_ROWS(
     DecisionTable,
-    (std::vector<Row>{
+    std::vector<Row>{
         {"S74", "ClusterIp", kCluster, "L1 R1",
          Each({"P"}, {"V:80"}, "L1,R1 -") + Each({"N", "X"}, {"V:80"}, "L1,R1 m")},
         {"S75", "ClusterIpLocal", kInternalLocal, "L1 L2 R1",
@@ -124,7 +124,7 @@ INSTANTIATE_ROWS(
          "L1@za L2@zb",
          Each({"Q"}, {"V:80", "EIP:80", "VIP:80", "N:NP"}, "L1 -") +
              Each({"X"}, kExternal, "L1,L2 -")},
-    }));
+    });
 
 // Which endpoints are chosen, seen by packets: terminating ones and topology.
 
@@ -133,7 +133,7 @@ class EndpointChoice : public FlowRowTest {};
 TEST_P(EndpointChoice, Row) { Check(); }
 
 INSTANTIATE_ROWS(EndpointChoice,
-                 (std::vector<Row>{
+                 std::vector<Row>{
                      {"S34", "TerminatingLocalEndpointsWhileRemoteOnesAreReady", kBothLocal,
                       "L1:st R1",
                       Each({"P"}, {"V:80"}, "L1 -") + Each({"P"}, {"EIP:80"}, "R1 -") +
@@ -191,7 +191,7 @@ INSTANTIATE_ROWS(EndpointChoice,
                       {ExternalWeb("shop/web", kV).InternalPolicy("Local"), kNodeInZa},
                       "L1@za L2@zb R1@zc R2@za",
                       Each({"P"}, {"V:80"}, "L1,L2 -") + Each({"X"}, {"N:NP"}, "L1,R2 m")},
-                 }));
+                 });
 
 // What takes more than one Service of the usual kind.
 class DecisionTest : public FlowTest, public ::testing::WithParamInterface<bool> {

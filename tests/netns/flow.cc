@@ -93,11 +93,6 @@ Flows Each(const Names& sources, const Names& destinations, const std::string& o
   return flows;
 }
 
-Flows operator+(Flows left, const Flows& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 std::ostream& operator<<(std::ostream& out, const Row& row) {
   return out << row.requirement << " " << row.what;
 }
@@ -181,6 +176,11 @@ void FlowTest::Expect(const Flow& flow, bool v6) {
     }
     EXPECT_EQ(answered, wanted);
   }
+}
+
+void ConfiguredRowTest::StartAgent(const std::vector<std::string>& flags) {
+  if (world() == nullptr) return;
+  ASSERT_OK(world()->RestartAgent(flags));
 }
 
 std::string RowParamName(const ::testing::TestParamInfo<std::tuple<bool, Row>>& info) {

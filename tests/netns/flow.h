@@ -48,7 +48,6 @@ using Names = std::vector<std::string>;
 
 // From each source to each destination, all with this outcome.
 Flows Each(const Names& sources, const Names& destinations, const std::string& outcome);
-Flows operator+(Flows left, const Flows& right);
 
 // Slices of both families for Service `service`. Endpoints are L1..R2, separated by blanks, each
 // with what is special about it, in this order:
@@ -88,9 +87,17 @@ class FlowRowTest : public FlowTest, public ::testing::WithParamInterface<std::t
 };
 std::string RowParamName(const ::testing::TestParamInfo<std::tuple<bool, Row>>& info);
 
-#define INSTANTIATE_ROWS(suite, rows) \
-  INSTANTIATE_TEST_SUITE_P(           \
-      , suite, ::testing::Combine(::testing::Bool(), ::testing::ValuesIn(rows)), RowParamName)
+#define INSTANTIATE_ROWS(suite, ...)                                                    \
+  INSTANTIATE_TEST_SUITE_P(                                                             \
+      , suite, ::testing::Combine(::testing::Bool(), ::testing::ValuesIn(__VA_ARGS__)), \
+      RowParamName)
+
+// The same for a suite whose agent runs with other flags than usual: its SetUpTestSuite says which.
+class ConfiguredRowTest : public FlowRowTest {
+ protected:
+  static void StartAgent(const std::vector<std::string>& flags);
+  static void TearDownTestSuite() { StartAgent({}); }
+};
 
 }  // namespace svcmap::testing
 

@@ -149,7 +149,11 @@ absl::Status Eventually(const std::string& what, const std::function<bool()>& co
 }
 
 Objects Basics() {
-  return {ANode(kAgentNode).InternalIp(kNodeV4).InternalIp(kNodeV6),
+  return {ANode(kAgentNode)
+              .InternalIp(kNodeV4)
+              .InternalIp(kNodeV6)
+              .PodCidr(kPodCidrV4)
+              .PodCidr(kPodCidrV6),
           AServiceCidr("kubernetes", {kServiceCidrV4, kServiceCidrV6})};
 }
 
@@ -190,11 +194,6 @@ Objects WebSlices(const std::string& service, const std::vector<const Host*>& ho
     slices.push_back(std::move(object));
   }
   return slices;
-}
-
-Objects operator+(Objects left, const Objects& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
 }
 
 World* ServiceTest::world() {

@@ -89,7 +89,12 @@ AService ExternalWeb(const std::string& key, const Address& cluster_ip);
 // A slice per family with those hosts, ports as in Web at kPodPort.
 Objects WebSlices(const std::string& service, const std::vector<const Host*>& hosts);
 
-Objects operator+(Objects left, const Objects& right);
+// Lists one behind the other: of objects, flows, names.
+template <typename T>
+std::vector<T> operator+(std::vector<T> left, const std::vector<T>& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
 
 class ServiceTest : public ::testing::Test {
  protected:
