@@ -206,7 +206,7 @@ TEST_P(PinnedFlowTest, S157_S158_S159_EachPortHasItsOwnTarget) {
 TEST_P(PinnedFlowTest, S168_S118_TheLoadBalancerIpAsSource) {
   const std::string address = absl::StrCat(kLoadBalancerIp.in(v6()), v6() ? "/128" : "/32");
   const auto change = [&](const char* verb) {
-    return RunOk({.argv = {"ip", "addr", verb, address, "dev", "lo"}, .netns = &node().netns()})
+    return RunOk({.argv = {"ip", "addr", verb, address, "dev", "sink"}, .netns = &node().netns()})
         .status();
   };
   ASSERT_OK(change("add"));

@@ -51,6 +51,23 @@ absl::StatusOr<std::unique_ptr<EchoServer>> MakeOutside(Topology& net, const Hos
   return server;
 }
 
+// What `pod`, a remote one, sends goes to the node first, even where it could go to "outside".
+absl::Status RouteByTheNode(const Topology& net, const Host& pod) {
+  for (const bool v6 : {false, true}) {
+    const std::string batch =
+        absl::StrCat("rule add iif ", pod.device(), " lookup 100\n", "route replace default via ",
+                     v6 ? kNodeV6 : kNodeV4, " dev eth0 table 100\n");
+    if (absl::Status status = RunOk({.argv = {"ip", v6 ? "-6" : "-4", "-batch", "-"},
+                                     .netns = &net.remote().netns(),
+                                     .stdin_text = batch})
+                                  .status();
+        !status.ok()) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Address ClusterIp(int n) { return {absl::StrCat("10.96.0.", n), absl::StrCat("fd00:96::", n)}; }
@@ -86,6 +103,11 @@ absl::StatusOr<std::unique_ptr<World>> World::Create() {
         std::pair("Q", net.AddRemotePod("Q"))}) {
     if (!made.ok()) return made.status();
     world->cast[name] = *made;
+  }
+  for (const char* letters : {"R1", "R2", "Q"}) {
+    if (absl::Status status = RouteByTheNode(net, *world->cast[letters]); !status.ok()) {
+      return status;
+    }
   }
   for (const auto& [letters, pod] : world->cast) {
     if (pod == world->client) continue;
