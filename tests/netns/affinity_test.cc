@@ -2,6 +2,7 @@
 #include <set>
 #include <thread>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 #include "tests/support/transfer.h"
@@ -170,6 +171,64 @@ TEST_P(AffinityTest, S126_WhoLeavesIsForgottenAtOnce) {
   }
 }
 
+// An endpoint in the node's own network, where the kernel itself reads what was written to its
+// packets: with policies and affinity, more is written than without.
+TEST_P(AffinityTest, S79_S122_AnEndpointInTheNodesOwnNetwork) {
+  ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
+                                                                kPodPort, "node-process"));
+  const AService local =
+      ExternalWeb("shop/web", kV).InternalPolicy("Local").ExternalPolicy("Local");
+  for (const AService& service : {local, Sticky(local), Sticky(ExternalWeb("shop/web", kV))}) {
+    ASSERT_OK(FlushConntrack(node().netns()));
+    ASSERT_OK(agent().Apply(Objects{service} + WebSlices("shop/web", {&node()})));
+    for (const Host* from : {&pod_b(), &client(), &node()}) {
+      SCOPED_TRACE(from->name());
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_ANSWERED_BY(Ask(*from, To(kV)), "node-process", At(*from));
+        EXPECT_ANSWERED_BY(Ask(*from, To(kNode, kNodePort)), "node-process", At(*from));
+        EXPECT_ANSWERED_BY(Ask(*from, To(kExternalIp)), "node-process", At(*from));
+      }
+    }
+  }
+}
+
+// More endpoints than have a number of their own to draw from; each a port of one pod.
+TEST_P(AffinityTest, S122_ManyEndpoints) {
+  constexpr uint16_t kFirstPort = 9000;
+  constexpr int kEndpoints = 50;
+  ASSERT_OK_AND_ASSIGN(const auto server, EchoServer::Start(pod_a().netns()));
+  Objects objects = {
+      Sticky(ExternalWeb("shop/web", kV)).ExternalPolicy("Local").InternalPolicy("Local")};
+  for (int i = 0; i < kEndpoints; ++i) {
+    const auto port = static_cast<uint16_t>(kFirstPort + i);
+    ASSERT_OK(server->Listen({protocol(), At(pod_a()), port, absl::StrCat(i)}));
+    objects.push_back(ASlice("shop/web")
+                          .Named(absl::StrCat("web-", i))
+                          .Endpoint(At(pod_a()), kAgentNode)
+                          .Port(ProtocolName(protocol()), port, protocol()));
+  }
+  ASSERT_OK(agent().Apply(objects));
+  const Placement before = Place(To(kExternalIp));
+  EXPECT_GT(Used(before).size(), 20);  // Of some 36 to be expected.
+  EXPECT_EQ(Place(To(kExternalIp)), before);
+  EXPECT_EQ(Place(To(kV)), before);
+  // Half of them leave.
+  std::vector<v1::ObjectRef> leaving;
+  for (int i = 0; i < kEndpoints; i += 2) {
+    leaving.push_back(SliceRef(absl::StrCat("shop/web-", i)));
+  }
+  ASSERT_OK(agent().Remove(leaving));
+  const Placement after = Place(To(kV));
+  for (size_t i = 0; i < before.size(); ++i) {
+    int endpoint = 0;
+    ASSERT_TRUE(absl::SimpleAtoi(after[i], &endpoint));
+    EXPECT_EQ(endpoint % 2, 1) << "client " << i;
+    if (absl::SimpleAtoi(before[i], &endpoint) && endpoint % 2 == 1) {
+      EXPECT_EQ(after[i], before[i]) << "client " << i;
+    }
+  }
+}
+
 // What does not depend on the protocol.
 class AffinityFamilyTest : public AffinityTest {};
 INSTANTIATE_TEST_SUITE_P(, AffinityFamilyTest,
@@ -326,6 +385,25 @@ TEST_P(AffinityFamilyTest, S126_RecordsSurviveTheGrowthOfTheMaps) {
   EXPECT_EQ(Place(To(kV)), before);
 }
 
+// A timeout that no Service had before changes the rules themselves; there are only so many.
+TEST_P(AffinityFamilyTest, S126_RecordsSurviveTimeoutsOfOtherServices) {
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
+  const Placement before = Place(To(kV));
+  for (int i = 0; i < 40; ++i) {
+    AService service(absl::StrCat("shop/other-", i));
+    service.ClusterIps(ClusterIp(i + 20).v4, ClusterIp(i + 20).v6).Port("tcp", 80);
+    ASSERT_OK(agent().Apply(Objects{Sticky(service, 5000 + i)} +
+                            Slices(*world(), absl::StrCat("shop/other-", i), "L1 L2")));
+    if (i % 13 == 0) {
+      EXPECT_EQ(Place(To(kV)), before);
+    }
+  }
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_NE(Only(client(), To(ClusterIp(i + 20)), 12), "") << "Service " << i;
+  }
+  EXPECT_EQ(Place(To(kV)), before);
+}
+
 TEST_P(AffinityFamilyTest, S345_AfterDamageAffinityWorksAgain) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
   ASSERT_OK(RunNft(node().netns(), "flush ruleset\n"));
@@ -339,7 +417,7 @@ TEST_P(AffinityFamilyTest, S345_AfterDamageAffinityWorksAgain) {
 
 // Records are counted by thousands of clients: one pod plays them.
 TEST_P(AffinityFamilyTest, S128_ThousandsOfClients) {
-  constexpr int kMany = 5000;
+  constexpr int kMany = 2000;
   ASSERT_OK(
       world()->topology->AddPrefix(client(), v6() ? "2001:db8:203:1::/64" : "203.0.112.0/24"));
   ASSERT_OK(world()->topology->AddPrefix(client(), v6() ? "2001:db8:203:2::/64" : "100.64.0.0/16"));
