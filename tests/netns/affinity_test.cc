@@ -418,8 +418,6 @@ TEST_P(AffinityFamilyTest, S345_AfterDamageAffinityWorksAgain) {
 // Records are counted by thousands of clients: one pod plays them.
 TEST_P(AffinityFamilyTest, S128_ThousandsOfClients) {
   constexpr int kMany = 2000;
-  ASSERT_OK(
-      world()->topology->AddPrefix(client(), v6() ? "2001:db8:203:1::/64" : "203.0.112.0/24"));
   ASSERT_OK(world()->topology->AddPrefix(client(), v6() ? "2001:db8:203:2::/64" : "100.64.0.0/16"));
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
   const auto place = [&] {
