@@ -258,6 +258,12 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   node_changed_ = false;
   node_version_ = node_version;
   result.findings = std::move(draft.findings);
+  result.udp.reserve(draft.taken.size());
+  for (Store::Dirty& dirty : draft.taken) {
+    UdpPorts ports =
+        MakeUdpPorts(store_.Find(dirty.key), store_.claims(), node_.node_port_addresses);
+    result.udp.emplace_back(std::move(dirty.key), std::move(ports));
+  }
   return result;
 }
 

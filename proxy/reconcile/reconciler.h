@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "nft/model/kernel.h"
+#include "proxy/conntrack/udp_ports.h"
 #include "proxy/desired/groups.h"
 #include "proxy/desired/service.h"
 #include "proxy/desired/sticky.h"
@@ -46,6 +47,8 @@ struct SyncResult {
   std::chrono::nanoseconds duration{0};  // Of the commit.
   // What is not programmed, with the sequence of the change that showed it.
   std::vector<std::pair<uint64_t, Finding>> findings;
+  // Unless it failed: the UDP ports, as they are now, of all Services that were taken.
+  std::vector<std::pair<std::string, UdpPorts>> udp;
 };
 
 class Reconciler {

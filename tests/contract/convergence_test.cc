@@ -38,7 +38,9 @@ enum class On { kFake, kReal };
 // The elements that a Service's rows are; the marker is written twice in each family.
 size_t ElementsOf(const std::string& key, const ServiceRows* rows) {
   size_t count = OwnRows(key, *rows).size() + SharedRows(*rows).size();
-  for (const PortRows& port : rows->ports) count += port.slots.size();
+  for (const PortRows& port : rows->ports) {
+    if (!port.affinity) count += port.cluster.slots.size() + port.local.slots.size();
+  }
   return count;
 }
 constexpr size_t kMarkerElements = 4;

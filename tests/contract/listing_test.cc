@@ -198,8 +198,10 @@ std::vector<Row> EdgeRows(Family family) {
       for (const IpAddress& address : {lowest, typical, highest}) {
         Row row{.set = {family, proxy::kServiceIps}};
         row.key.Append(address.bytes()).AppendU8(protocol).AppendU16Be(port).PadToWord();
-        row.data.Append(proxy::Descriptor(address, proxy::DispatchKind::kExternal,
-                                          proxy::kMaxPickClass, proxy::kMaxGroup)
+        row.data.Append(proxy::Descriptor{.kind = proxy::DispatchKind::kExternalLocal,
+                                          .endpoints = proxy::kMaxEndpoints,
+                                          .group = proxy::kMaxGroup}
+                            .For(address)
                             .bytes());
         rows.push_back(row);
         rows.back().comment = port == 80 ? "a.b/c-d:e" : long_comment;

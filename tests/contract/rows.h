@@ -22,13 +22,17 @@ struct Row {
   nft::FieldBytes data = {};
   std::string comment = {};
   bool interval_end = false;
+  nft::FieldBytes key_end = {};
 
-  nft::ElementView View() const { return {set, key.bytes(), data.bytes(), comment, interval_end}; }
+  nft::ElementView View() const {
+    return {set, key.bytes(), data.bytes(), comment, interval_end, key_end.bytes()};
+  }
   operator nft::ElementView() const { return View(); }  // NOLINT: Add(row) reads well.
 
   nft::Element Read() const {
-    const auto k = key.bytes(), d = data.bytes();
-    return {{k.begin(), k.end()}, {d.begin(), d.end()}, comment, interval_end};
+    const auto k = key.bytes(), d = data.bytes(), e = key_end.bytes();
+    return {
+        {k.begin(), k.end()}, {d.begin(), d.end()}, comment, interval_end, {e.begin(), e.end()}};
   }
   Row Comment(std::string text) && {
     comment = std::move(text);
@@ -72,7 +76,22 @@ inline Row EndpointRow(uint32_t group, uint32_t slot, const IpAddress& address, 
   return row;
 }
 
-// One address, in cluster-ips or nodeport-ips.
+// Who may use address:port/TCP, in firewall-sources.
+inline Row SourceRow(const IpAddress& address, uint16_t port, const IpAddress& first,
+                     const IpAddress& last) {
+  Row row{.set = {address.family(), proxy::kFirewallSources}};
+  row.key.Append(address.bytes()).AppendU8(6).AppendU16Be(port);
+  row.key_end = row.key;
+  row.key.Append(first.bytes());
+  row.key_end.Append(last.bytes());
+  return row;
+}
+
+inline Row SourceRow(Family family, uint32_t number, uint32_t first, uint32_t last) {
+  return SourceRow(Address(family, number), 80, Address(family, first), Address(family, last));
+}
+
+// One address, in cluster-ips or the like.
 inline Row AddressRow(proxy::SetIndex set, const IpAddress& address) {
   Row row{.set = {address.family(), set}};
   row.key.Append(address.bytes());

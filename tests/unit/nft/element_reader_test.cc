@@ -106,6 +106,31 @@ TEST(ElementReaderTest, TheEndOfARangeIsRead) {
   EXPECT_THAT(message.Read(), ElementsAre(Element{{1}, {}, "", true}));
 }
 
+TEST(ElementReaderTest, TheLastKeyOfARangeIsRead) {
+  Message message = One([](nlmsghdr* header) {
+    PutValue(header, NFTA_SET_ELEM_KEY, {1, 2, 3, 4});
+    PutValue(header, NFTA_SET_ELEM_KEY_END, {1, 2, 9, 9});
+    PutUserdata(header, {0, 2, 'a', 0});
+  });
+  EXPECT_THAT(message.Read(), ElementsAre(Element{{1, 2, 3, 4}, {}, "a", false, {1, 2, 9, 9}}));
+  Message without = One([](nlmsghdr* header) {
+    PutValue(header, NFTA_SET_ELEM_KEY, {1});
+    mnl_attr_put(header, NFTA_SET_ELEM_KEY_END | NLA_F_NESTED, 0, nullptr);
+  });
+  EXPECT_THAT(without.Read(), ElementsAre(Element{{1}, {}, "", false, {}}));
+}
+
+// What a dynamic set's elements carry beside key and data.
+TEST(ElementReaderTest, TimesOfARecordAreSkipped) {
+  Message message = One([](nlmsghdr* header) {
+    PutValue(header, NFTA_SET_ELEM_KEY, {1});
+    PutValue(header, NFTA_SET_ELEM_DATA, {2});
+    mnl_attr_put_u64(header, NFTA_SET_ELEM_TIMEOUT, 1);
+    mnl_attr_put_u64(header, NFTA_SET_ELEM_EXPIRATION, 1);
+  });
+  EXPECT_THAT(message.Read(), ElementsAre(Element{{1}, {2}, "", false, {}}));
+}
+
 TEST(ElementReaderTest, OtherFlagsAndFlagsOfAnotherSizeAreNoEnd) {
   Message other = One([](nlmsghdr* header) {
     mnl_attr_put_u32(header, NFTA_SET_ELEM_FLAGS, htobe32(NFT_SET_ELEM_CATCHALL));
@@ -167,6 +192,7 @@ TEST(ElementReaderTest, LengthsThatLieDoNotLeadOutOfTheMessage) {
   const auto build = [] {
     return One([](nlmsghdr* header) {
       PutValue(header, NFTA_SET_ELEM_KEY, {1, 2, 3, 4});
+      PutValue(header, NFTA_SET_ELEM_KEY_END, {1, 2, 3, 9});
       PutValue(header, NFTA_SET_ELEM_DATA, {5, 6, 7, 8});
       PutUserdata(header, {0, 3, 'a', 'b', 0});
     });

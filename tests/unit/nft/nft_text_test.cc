@@ -1,6 +1,7 @@
 // What needs no kernel; tests/contract/listing_test.cc compares with nft itself.
 #include "nft/text/nft_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -19,6 +20,7 @@ using ::svcmap::testing::RangeEnd;
 using ::svcmap::testing::RangeStart;
 using ::svcmap::testing::Row;
 using ::svcmap::testing::ServiceRow;
+using ::svcmap::testing::SourceRow;
 
 const TableSpecs& Tables() {
   static const TableSpecs tables = {proxy::MakeTable(Family::kIpv4, {}),
@@ -76,6 +78,49 @@ TEST(TransactionTextTest, StartsAndEndsThatDoNotBelongTogetherStayApart) {
             "delete element ip svcmap service-cidrs { 10.96.0.0-255.255.255.255 }\n"
             "# add element ip svcmap service-cidrs: end of a range before 10.97.0.0\n"
             "add element ip svcmap service-cidrs { 0.0.0.0/0 }\n");
+}
+
+TEST(TransactionTextTest, ARangeOfSeveralFieldsIsALineOfItsOwn) {
+  Transaction transaction;
+  transaction.Delete(SourceRow(Ip("203.0.113.1"), 80, Ip("10.0.0.0"), Ip("10.255.255.255")));
+  transaction.Add(SourceRow(Ip("203.0.113.1"), 443, Ip("10.0.0.1"), Ip("10.0.0.8")).Comment("a:"));
+  transaction.Add(SourceRow(Ip("2001:db8::1"), 80, Ip("fd00::1"), Ip("fd00::1")));
+  EXPECT_EQ(TransactionText(Tables(), transaction),
+            "delete element ip svcmap firewall-sources { 203.0.113.1 . tcp . 80 . 10.0.0.0/8 }\n"
+            "add element ip svcmap firewall-sources { 203.0.113.1 . tcp . 443 . "
+            "10.0.0.1-10.0.0.8 comment \"a:\" }\n"
+            "add element ip6 svcmap firewall-sources { 2001:db8::1 . tcp . 80 . fd00::1 }\n");
+}
+
+// A comment for nft: in place it could not do it, sets that rules refer to are not to be replaced.
+TEST(TransactionTextTest, ACreationInPlaceIsACommentLine) {
+  Transaction transaction;
+  std::vector<uint32_t> sizes(proxy::kSetCount, 2048);
+  transaction.CreateTable({.family = Family::kIpv6, .sizes = sizes, .in_place = true});
+  EXPECT_EQ(TransactionText(Tables(), transaction),
+            "# in place: add table ip6 svcmap # size: service-ips 2048, endpoints 2048\n");
+}
+
+TEST(TableTextTest, SetsAreDeclaredAsNftDeclaresThem) {
+  const std::string text = TableText(Tables()[0], {});
+  for (const char* declaration : {"\tset firewall-sources {\n"
+                                  "\t\ttype ipv4_addr . inet_proto . inet_service . ipv4_addr\n"
+                                  "\t\tflags interval\n\t}\n",
+                                  "\tmap affinity {\n"
+                                  "\t\ttypeof ip saddr . @nh,128,16 : ip daddr\n"
+                                  "\t\tsize 131072\n\t\tflags dynamic,timeout\n\t}\n"}) {
+    EXPECT_THAT(text, ::testing::HasSubstr(declaration));
+  }
+}
+
+TEST(RangesTextTest, EachFieldIsARangeByItself) {
+  const Row row = SourceRow(Ip("0.0.0.0"), 80, Ip("0.0.0.0"), Ip("255.255.255.255"));
+  const std::vector<Field>& fields = Spec(row.set).key;
+  EXPECT_EQ(RangesText(fields, row.key.bytes(), row.key_end.bytes()),
+            "0.0.0.0 . tcp . 80 . 0.0.0.0/0");
+  const Row ports = SourceRow(Ip("10.0.0.0"), 90, Ip("10.0.0.9"), Ip("10.0.0.9"));
+  EXPECT_EQ(RangesText(fields, row.key.bytes(), ports.key_end.bytes()),
+            "0.0.0.0-10.0.0.0 . tcp . 80-90 . 0.0.0.0-10.0.0.9");
 }
 
 TEST(RangeTextTest, RangesPrintAsNftPrintsThem) {
@@ -138,6 +183,15 @@ TEST(ElementsTextTest, RangesAreFoundInAnyOrder) {
             "\t\t\t     255.0.0.0/8 }\n");
 }
 
+TEST(ElementsTextTest, RangesOfSeveralFieldsPrintInTheOrderOfTheirFirstKeys) {
+  const std::vector<Element> elements = {
+      SourceRow(Ip("203.0.113.1"), 80, Ip("172.16.0.0"), Ip("172.31.255.255")).Read(),
+      SourceRow(Ip("203.0.113.1"), 80, Ip("10.0.0.7"), Ip("10.0.0.7")).Comment("one").Read()};
+  EXPECT_EQ(ElementsText(Spec({Family::kIpv4, proxy::kFirewallSources}), elements),
+            "\t\telements = { 203.0.113.1 . tcp . 80 . 10.0.0.7 comment \"one\",\n"
+            "\t\t\t     203.0.113.1 . tcp . 80 . 172.16.0.0/12 }\n");
+}
+
 TEST(ElementsTextTest, NoElementsPrintNothing) {
   EXPECT_EQ(ElementsText(Spec({Family::kIpv4, proxy::kClusterIps}), {}), "");
 }
@@ -154,6 +208,9 @@ TEST(ElementTextTest, AnElementIsNamedByKeyAndSet) {
   EXPECT_EQ(ElementText(Spec(row.set), row), "10.96.0.1 . tcp . 80 in service-ips");
   EXPECT_EQ(ElementText(Spec({Family::kIpv4, proxy::kServiceCidrs}), RangeEnd(Ip("10.0.0.0"))),
             "10.0.0.0 (end of a range) in service-cidrs");
+  const Row source = SourceRow(Ip("203.0.113.1"), 80, Ip("10.0.0.0"), Ip("10.255.255.255"));
+  EXPECT_EQ(ElementText(Spec(source.set), source),
+            "203.0.113.1 . tcp . 80 . 10.0.0.0/8 in firewall-sources");
 }
 
 TEST(ElementTextTest, TheFailedElementOfATransactionIsFoundByItsIndex) {

@@ -78,10 +78,172 @@ TEST(RuleBuilderTest, TheTextIsWhatAPersonWouldType) {
          "@service-ips");
   expect(
       [](RuleBuilder& r) {
-        r.GotoByFirstDestinationByte({{1, "pick-1"}, {65, "pick-2"}});
+        r.GotoByDestinationByte(0, {{1, "pick-1"}, {65, "pick-2"}});
       },
       "@nh,128,8 vmap { 1 : goto pick-1, 65 : goto pick-2 }",
       "@nh,192,8 vmap { 1 : goto pick-1, 65 : goto pick-2 }");
+  expect([](RuleBuilder& r) { r.NotIn(kService, kSet).Return(); },
+         "ip daddr . meta l4proto . th dport != @service-ips return",
+         "ip6 daddr . meta l4proto . th dport != @service-ips return");
+  expect(
+      [](RuleBuilder& r) {
+        r.RewriteDestination({KeyPart::kOriginalDestination, KeyPart::kProtocol}, kSet);
+      },
+      "ip daddr set ct original ip daddr . meta l4proto map @service-ips",
+      "ip6 daddr set ct original ip6 daddr . meta l4proto map @service-ips");
+  expect([](RuleBuilder& r) { r.SourceIsLocal().Drop(); }, "fib saddr type local drop",
+         "fib saddr type local drop");
+  expect([](RuleBuilder& r) { r.InputIs("cni0").InputIsNot("veth*"); },
+         "iifname \"cni0\" iifname != \"veth*\"", "iifname \"cni0\" iifname != \"veth*\"");
+}
+
+TEST(RuleBuilderTest, TheTextOfAffinityIsWhatAPersonWouldType) {
+  constexpr NamedSet kRecords = {12, "affinity"}, kSlots = {13, "affinity-slots"};
+  const auto expect = [&](const auto& build, const std::string& v4, const std::string& v6) {
+    EXPECT_EQ(build(Rule(Family::kIpv4)).Build().text, v4);
+    EXPECT_EQ(build(Rule(Family::kIpv6)).Build().text, v6);
+  };
+  expect([&](RuleBuilder r) { return r.ChooseRandomSlot(7, kSlots); },
+         "ip daddr set @nh,144,16 . numgen random mod 7 map @affinity-slots",
+         "@nh,208,64 set @nh,304,16 . numgen random mod 7 map @affinity-slots");
+  expect([](RuleBuilder r) { return r.IsChosen().Return(); }, "ip daddr != 192.0.0.0/2 return",
+         "@nh,208,16 != 0x0 return");
+  expect([&](RuleBuilder r) { return r.Remember(kRecords, 10800); },
+         "update @affinity { ip saddr . @nh,128,16 timeout 3h : ip daddr }",
+         "update @affinity { @nh,96,96 . @nh,208,16 timeout 3h : @nh,208,64 }");
+  expect([&](RuleBuilder r) { return r.Recall(kRecords); },
+         "ip daddr set ip saddr . @nh,128,16 map @affinity",
+         "@nh,208,64 set @nh,96,96 . @nh,208,16 map @affinity");
+  expect([&](RuleBuilder r) { return r.Forget(kRecords); },
+         "delete @affinity { ip saddr . @nh,128,16 : ip daddr }",
+         "delete @affinity { @nh,96,96 . @nh,208,16 : @nh,208,64 }");
+  expect(
+      [](RuleBuilder r) {
+        return r.DnatToChoice({14, "affinity-endpoints"});
+      },
+      "meta l4proto { tcp, udp, sctp } dnat ip to ip daddr map @affinity-endpoints",
+      "meta l4proto { tcp, udp, sctp } dnat ip6 to @nh,208,32 map @affinity-endpoints");
+}
+
+TEST(RuleBuilderTest, TimeoutsPrintAsNftPrintsTimes) {
+  const std::pair<uint32_t, const char*> kCases[] = {
+      {1, "1s"},       {59, "59s"},      {60, "1m"},           {90, "1m30s"}, {3600, "1h"},
+      {5400, "1h30m"}, {3661, "1h1m1s"}, {86399, "23h59m59s"}, {86400, "1d"}, {10800, "3h"}};
+  for (const auto& [seconds, text] : kCases) {
+    const RuleSpec rule = Rule(Family::kIpv4).Remember({12, "affinity"}, seconds).Build();
+    EXPECT_THAT(rule.text, ::testing::HasSubstr(" timeout " + std::string(text) + " : "));
+    EXPECT_EQ(All<DynamicElement>(rule).at(0).timeout_seconds, seconds);
+  }
+}
+
+TEST(RuleBuilderTest, ARecordIsAddedOrDeletedByClientAndServicePort) {
+  constexpr NamedSet kRecords = {12, "affinity"};
+  for (const Family family : kFamilies) {
+    SCOPED_TRACE(FamilyName(family));
+    const bool v4 = family == Family::kIpv4;
+    const RuleSpec remember = Rule(family).Remember(kRecords, 90).Build();
+    const RuleSpec forget = Rule(family).Forget(kRecords).Build();
+    for (const RuleSpec* rule : {&remember, &forget}) {
+      const std::vector<PayloadLoad> loads = All<PayloadLoad>(*rule);
+      ASSERT_EQ(loads.size(), 3u);  // Client, Service port; choice.
+      EXPECT_EQ(loads[0].offset, 12u);
+      EXPECT_EQ(loads[0].size, v4 ? 4u : 12u);
+      EXPECT_EQ(loads[0].reg, 0u);
+      EXPECT_EQ(loads[1].offset, v4 ? 16u : 26u);
+      EXPECT_EQ(loads[1].size, 2u);
+      EXPECT_EQ(loads[1].reg, loads[0].size / 4);
+      EXPECT_EQ(loads[2].offset, loads[1].offset);
+      EXPECT_EQ(loads[2].size, v4 ? 4u : 8u);
+      EXPECT_GT(loads[2].reg, loads[1].reg);
+      const DynamicElement element = All<DynamicElement>(*rule).at(0);
+      EXPECT_EQ(element.set, kRecords.index);
+      EXPECT_EQ(element.key_reg, 0u);
+      EXPECT_EQ(element.data_reg, loads[2].reg);
+    }
+    EXPECT_EQ(All<DynamicElement>(remember).at(0).op, DynamicElement::Op::kUpdate);
+    EXPECT_EQ(All<DynamicElement>(forget).at(0).op, DynamicElement::Op::kDelete);
+  }
+}
+
+// In IPv6 the choice carries its complement; in IPv4 it is the whole address and the checksums are
+// put right.
+TEST(RuleBuilderTest, AChoiceIsWrittenWithoutASumInIpv6Only) {
+  for (const auto& build : {+[](RuleBuilder r) { return r.ChooseRandomSlot(5, kSet); },
+                            +[](RuleBuilder r) { return r.Recall(kSet); }}) {
+    const RuleSpec v4 = build(Rule(Family::kIpv4)).Build(), v6 = build(Rule(Family::kIpv6)).Build();
+    const AddressWrite address = All<AddressWrite>(v4).at(0);
+    EXPECT_EQ(address.offset, 16u);
+    EXPECT_EQ(address.size, 4u);
+    EXPECT_EQ(address.reg, All<Lookup>(v4).at(0).data_reg);
+    const NeutralWrite neutral = All<NeutralWrite>(v6).at(0);
+    EXPECT_EQ(neutral.offset, 26u);
+    EXPECT_EQ(neutral.size, 8u);
+    EXPECT_EQ(neutral.reg, All<Lookup>(v6).at(0).data_reg);
+  }
+}
+
+TEST(RuleBuilderTest, DnatToAChoiceReadsItsFirstFourBytes) {
+  for (const Family family : kFamilies) {
+    const RuleSpec rule = Rule(family).DnatToChoice(kSet).Build();
+    const PayloadLoad load = All<PayloadLoad>(rule).at(0);
+    EXPECT_EQ(load.offset, family == Family::kIpv4 ? 16u : 26u);
+    EXPECT_EQ(load.size, 4u);
+    EXPECT_EQ(All<Lookup>(rule).at(1).data_reg, 1u);
+    EXPECT_EQ(All<Dnat>(rule).at(0).address_reg, 1u);
+    EXPECT_EQ(All<Dnat>(rule).at(0).port_reg, family == Family::kIpv4 ? 2u : 5u);
+  }
+}
+
+// S-70: a packet of the node itself has no input interface; a name of zeros equals none of ours.
+TEST(RuleBuilderTest, S70AnInterfaceIsComparedWholeOrByItsStart) {
+  const RuleSpec whole = Rule(Family::kIpv4).InputIsNot("cni0").Build();
+  Bytes name = {'c', 'n', 'i', '0'};
+  name.resize(16);
+  EXPECT_EQ(At<MetaLoad>(whole, 0).key, MetaKey::kInputName);
+  EXPECT_EQ(At<Compare>(whole, 1).value, name);
+  EXPECT_FALSE(At<Compare>(whole, 1).equal);
+  const RuleSpec start = Rule(Family::kIpv4).InputIs("veth*").Build();
+  EXPECT_EQ(At<Compare>(start, 1).value, (Bytes{'v', 'e', 't', 'h'}));
+  EXPECT_TRUE(At<Compare>(start, 1).equal);
+}
+
+TEST(RuleBuilderTest, TheSourceIsLocalByItsRouteType) {
+  const RuleSpec rule = Rule(Family::kIpv6).SourceIsLocal().Build();
+  EXPECT_EQ(At<SourceTypeLoad>(rule, 0).reg, 0u);
+  EXPECT_EQ(At<Compare>(rule, 1).value, HostOrder(2));
+}
+
+TEST(RuleBuilderTest, TheDestinationIsComparedUnderAMask) {
+  const auto address = [](std::string_view text) { return *IpAddress::Parse(text); };
+  const RuleSpec is =
+      Rule(Family::kIpv4).DestinationIs(address("192.192.0.0"), address("192.64.0.0")).Build();
+  EXPECT_EQ(is.text, "ip daddr & 192.192.0.0 == 192.64.0.0");
+  EXPECT_EQ(At<Bitwise>(is, 1).mask, (Bytes{192, 192, 0, 0}));
+  EXPECT_EQ(At<Compare>(is, 2).value, (Bytes{192, 64, 0, 0}));
+  const RuleSpec to = Rule(Family::kIpv4)
+                          .GotoByDestination(address("0.63.0.0"), {{address("0.0.0.0"), "a"},
+                                                                   {address("0.33.0.0"), "b"}})
+                          .Build();
+  EXPECT_EQ(to.text, "ip daddr & 0.63.0.0 vmap { 0.0.0.0 : goto a, 0.33.0.0 : goto b }");
+  ASSERT_EQ(to.sets.size(), 1u);
+  EXPECT_EQ(to.sets[0].key, Field::kIpv4Addr);
+  EXPECT_EQ(to.sets[0].entries.at(1).key, (Bytes{0, 33, 0, 0}));
+  EXPECT_EQ(to.sets[0].entries.at(1).goto_chain, "b");
+  EXPECT_EQ(At<Lookup>(to, 2).into, Lookup::Into::kVerdict);
+}
+
+TEST(RuleBuilderTest, AnInvertedLookUpGoesOnAfterAMiss) {
+  EXPECT_TRUE(All<Lookup>(Rule(Family::kIpv4).NotIn(kService, kSet).Build()).at(0).invert);
+  EXPECT_FALSE(All<Lookup>(Rule(Family::kIpv4).In(kService, kSet).Build()).at(0).invert);
+}
+
+TEST(RuleBuilderTest, TheOriginalDestinationIsOfItsFamily) {
+  for (const Family family : kFamilies) {
+    const RuleSpec rule =
+        Rule(family).In({KeyPart::kOriginalDestination, KeyPart::kProtocol}, kSet).Build();
+    EXPECT_EQ(At<OriginalDestinationLoad>(rule, 0).family, family);
+    EXPECT_EQ(At<MetaLoad>(rule, 1).reg, family == Family::kIpv4 ? 1u : 4u);
+  }
 }
 
 TEST(RuleBuilderTest, TheRuleBelongsToItsChain) {
@@ -89,13 +251,13 @@ TEST(RuleBuilderTest, TheRuleBelongsToItsChain) {
 }
 
 TEST(RuleBuilderTest, APrefixIsMaskedAndCompared) {
-  const RuleSpec rule = Rule(Family::kIpv4).SourceNotIn(Prefix("10.244.0.0/14")).Build();
-  EXPECT_EQ(rule.text, "ip saddr != 10.244.0.0/14");
+  const RuleSpec rule = Rule(Family::kIpv4).DestinationIn(Prefix("10.244.0.0/14")).Build();
+  EXPECT_EQ(rule.text, "ip daddr 10.244.0.0/14");
   ASSERT_EQ(rule.exprs.size(), 3u);
-  EXPECT_EQ(At<PayloadLoad>(rule, 0).offset, 12u);
+  EXPECT_EQ(At<PayloadLoad>(rule, 0).offset, 16u);
   EXPECT_EQ(At<Bitwise>(rule, 1).mask, (Bytes{255, 252, 0, 0}));
   EXPECT_EQ(At<Compare>(rule, 2).value, (Bytes{10, 244, 0, 0}));
-  EXPECT_FALSE(At<Compare>(rule, 2).equal);
+  EXPECT_TRUE(At<Compare>(rule, 2).equal);
 }
 
 TEST(RuleBuilderTest, AnIpv6PrefixIsMaskedAndCompared) {
@@ -208,7 +370,7 @@ TEST(RuleBuilderTest, DnatIsForTcpUdpAndSctpOnly) {
 
 TEST(RuleBuilderTest, EachByteGoesToItsChain) {
   const RuleSpec rule =
-      Rule(Family::kIpv6).GotoByFirstDestinationByte({{1, "pick-1"}, {200, "pick-2"}}).Build();
+      Rule(Family::kIpv6).GotoByDestinationByte(0, {{1, "pick-1"}, {200, "pick-2"}}).Build();
   ASSERT_EQ(rule.sets.size(), 1u);
   EXPECT_EQ(rule.sets[0].key, Field::kRaw8);
   EXPECT_EQ(rule.sets[0].entries.at(1).key, (Bytes{200}));
@@ -219,12 +381,13 @@ TEST(RuleBuilderTest, EachByteGoesToItsChain) {
 }
 
 TEST(RuleBuilderTest, VerdictsNameTheirChains) {
-  const RuleSpec rule = Rule(Family::kIpv4).Jump("a").Goto("b").Drop().Build();
+  const RuleSpec rule = Rule(Family::kIpv4).Jump("a").Goto("b").Drop().Return().Build();
   EXPECT_EQ(At<Verdict>(rule, 0).kind, Verdict::Kind::kJump);
   EXPECT_EQ(At<Verdict>(rule, 0).chain, "a");
   EXPECT_EQ(At<Verdict>(rule, 1).kind, Verdict::Kind::kGoto);
   EXPECT_EQ(At<Verdict>(rule, 1).chain, "b");
   EXPECT_EQ(At<Verdict>(rule, 2).kind, Verdict::Kind::kDrop);
+  EXPECT_EQ(At<Verdict>(rule, 3).kind, Verdict::Kind::kReturn);
 }
 
 TEST(RuleBuilderTest, RejectIsOfItsFamily) {

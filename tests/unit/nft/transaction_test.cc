@@ -19,6 +19,7 @@ struct Entry {
   Bytes data;
   std::string comment;
   bool interval_end;
+  Bytes key_end = {};
 
   friend bool operator==(const Entry&, const Entry&) = default;
 };
@@ -31,7 +32,8 @@ std::vector<Entry> Entries(const Transaction& transaction) {
                        {e.key.begin(), e.key.end()},
                        {e.data.begin(), e.data.end()},
                        std::string(e.comment),
-                       e.interval_end});
+                       e.interval_end,
+                       {e.key_end.begin(), e.key_end.end()}});
   });
   return entries;
 }
@@ -89,6 +91,34 @@ TEST(TransactionTest, DeletionOfARangeEndStaysOne) {
   EXPECT_EQ(Entries(transaction)[0].verb, Verb::kDelete);
 }
 
+TEST(TransactionTest, ARangeKeepsItsLastKeyAlsoInADeletion) {
+  Transaction transaction;
+  const SetRef set = {Family::kIpv6, 11};
+  const Bytes first(40, 1), last(40, 2), data(16, 3);
+  transaction.Add({.set = set, .key = first, .data = data, .comment = "c", .key_end = last});
+  transaction.Delete({.set = set, .key = first, .data = data, .comment = "c", .key_end = last});
+  transaction.Add(View({7}, {8}));
+  EXPECT_THAT(Entries(transaction),
+              ElementsAre(Entry{Verb::kAdd, set, first, data, "c", false, last},
+                          Entry{Verb::kDelete, set, first, {}, "", false, last},
+                          Entry{Verb::kAdd, {Family::kIpv4, 3}, {7}, {8}, "", false, {}}));
+}
+
+TEST(TransactionTest, ElementsOfAnotherComeBehindOurs) {
+  Transaction ours, more, empty;
+  ours.Delete(View({1}));
+  more.Add(View({2}, {3}));
+  more.Delete(View({4}));
+  Transaction copy = more;
+  ours.AddElements(std::move(more));
+  empty.AddElements(std::move(copy));
+  EXPECT_EQ(ours.element_count(), 3u);
+  EXPECT_EQ(ours.deletion_count(), 2u);
+  EXPECT_EQ(Entries(ours)[1].key, Bytes{2});
+  EXPECT_EQ(empty.element_count(), 2u);
+  EXPECT_EQ(Entries(empty)[1].key, Bytes{4});
+}
+
 TEST(TransactionTest, TheLongestCommentFits) {
   Transaction transaction;
   const std::string comment(Transaction::kMaxComment, 'x');
@@ -127,6 +157,8 @@ TEST(TransactionTest, DropsAndCreationsAreKeptInOrder) {
   ASSERT_EQ(transaction.creations().size(), 1u);
   EXPECT_EQ(transaction.creations()[0].family, Family::kIpv6);
   EXPECT_THAT(transaction.creations()[0].sizes, ElementsAre(1, 2));
+  EXPECT_EQ(transaction.creations()[0].spec, nullptr);
+  EXPECT_FALSE(transaction.creations()[0].in_place);
   EXPECT_THAT(transaction.drops(), ElementsAre(Family::kIpv6, Family::kIpv4));
 }
 

@@ -15,7 +15,8 @@
 namespace svcmap::proxy {
 namespace {
 
-constexpr DispatchKind kKinds[] = {DispatchKind::kPlain, DispatchKind::kExternal};
+constexpr DispatchKind kKinds[] = {DispatchKind::kInternal, DispatchKind::kExternal,
+                                   DispatchKind::kExternalLocal};
 
 IpAddress Ip(std::string_view text) { return *IpAddress::Parse(text); }
 
@@ -77,10 +78,12 @@ TEST(PickClassTest, AllDrawsOfASizeClassMissLessOftenThanSixInAMillion) {
 TEST(DescriptorTest, TheFirstByteTellsKindAndClass) {
   std::set<uint8_t> bytes;
   for (const DispatchKind kind : kKinds) {
-    for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
+    for (unsigned pick = 0; pick <= kMaxPickClass; ++pick) {
       EXPECT_TRUE(bytes.insert(DescriptorByte(kind, pick)).second) << pick;
+      const uint32_t endpoints = pick == 0 ? 0 : PickCapacity(pick);
+      const Descriptor descriptor{.kind = kind, .endpoints = endpoints, .group = 1};
       for (const char* address : {"10.96.0.1", "fd00:96::1"}) {
-        EXPECT_EQ(Descriptor(Ip(address), kind, pick, 1).bytes()[0], DescriptorByte(kind, pick));
+        EXPECT_EQ(descriptor.For(Ip(address)).bytes()[0], DescriptorByte(kind, pick));
       }
     }
   }
@@ -90,18 +93,47 @@ TEST(DescriptorTest, EveryClassFitsIntoItsSixBits) { EXPECT_LT(kMaxPickClass, 64
 
 TEST(DescriptorTest, AnIpv4DescriptorIsClassAndGroup) {
   const IpAddress address = Ip("10.96.0.1");
-  EXPECT_EQ(Descriptor(address, DispatchKind::kPlain, 3, 1), Ip("3.0.0.1"));
-  EXPECT_EQ(Descriptor(address, DispatchKind::kExternal, 3, 0x010203), Ip("67.1.2.3"));
-  EXPECT_EQ(Descriptor(address, DispatchKind::kPlain, 1, kMaxGroup), Ip("1.255.255.255"));
+  const auto text = [&](const Descriptor& descriptor) {
+    return descriptor.For(address).ToString();
+  };
+  using Kind = DispatchKind;
+  EXPECT_EQ(text({Kind::kInternal, 3, 1, {}}), "3.0.0.1");
+  EXPECT_EQ(text({Kind::kExternal, 3, 0x010203, {}}), "67.1.2.3");
+  EXPECT_EQ(text({Kind::kExternalLocal, 3, 0x010203, {}}), "131.1.2.3");
+  EXPECT_EQ(text({Kind::kInternal, 1, kMaxGroup, {}}), "1.255.255.255");
+  EXPECT_EQ(text({Kind::kExternalLocal, kMaxEndpoints, 1, {}}), "165.0.0.1");
+  EXPECT_EQ(text({}), "0.0.0.0") << "drop";
 }
 
+TEST(DescriptorTest, WithAffinityKindSetAndTimerStandInFrontOfTheGroup) {
+  const IpAddress address = Ip("10.96.0.1");
+  const auto text = [&](DispatchKind kind, Descriptor::Sticky sticky) {
+    return Descriptor{.kind = kind, .endpoints = 2, .group = 0x0102, .sticky = sticky}
+        .For(address)
+        .ToString();
+  };
+  EXPECT_EQ(text(DispatchKind::kInternal, {.timer = 0, .local = false}), "194.0.1.2");
+  EXPECT_EQ(text(DispatchKind::kInternal, {.timer = 0, .local = true}), "194.32.1.2");
+  EXPECT_EQ(text(DispatchKind::kExternal, {.timer = 5, .local = false}), "194.69.1.2");
+  EXPECT_EQ(text(DispatchKind::kExternalLocal, {.timer = 31, .local = true}), "194.191.1.2");
+}
+
+TEST(DescriptorTest, EveryTimerFitsInFrontOfTheGroup) { EXPECT_LE(kMaxTimers, 32u); }
+
 TEST(DescriptorTest, AnIpv6DescriptorHasTheGroupInItsLastFourBytes) {
-  const IpAddress descriptor = Descriptor(Ip("fd00:96::1"), DispatchKind::kExternal, 5, 0x010203);
-  const auto bytes = descriptor.bytes();
-  EXPECT_EQ(std::vector<uint8_t>(bytes.begin(), bytes.begin() + 10),
-            (std::vector<uint8_t>{0x45, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(std::vector<uint8_t>(bytes.begin() + 12, bytes.end()),
-            (std::vector<uint8_t>{0, 1, 2, 3}));
+  const auto bytes = [](const Descriptor& descriptor) {
+    const IpAddress address = descriptor.For(Ip("fd00:96::1"));
+    std::vector<uint8_t> all(address.bytes().begin(), address.bytes().end());
+    all.erase(all.begin() + 10, all.begin() + 12);  // What makes the sum right.
+    return all;
+  };
+  EXPECT_EQ(bytes({.kind = DispatchKind::kExternal, .endpoints = 5, .group = 0x010203}),
+            (std::vector<uint8_t>{0x45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3}));
+  EXPECT_EQ(bytes({.kind = DispatchKind::kExternal,
+                   .endpoints = 5,
+                   .group = 0x0102,
+                   .sticky = Descriptor::Sticky{.timer = 3, .local = true}}),
+            (std::vector<uint8_t>{0xc5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x63, 1, 2}));
 }
 
 // As a checksum sees it: the one's complement sum of the 16-bit words, where 0 and 0xffff are one.
@@ -120,21 +152,39 @@ TEST(DescriptorTest, AnIpv6DescriptorHasTheChecksumOfItsAddress) {
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random() % 4 == 0 ? 0xff : random());
     if (i % 3 == 0) std::fill(bytes + 2, bytes + 14, uint8_t{0});
     const IpAddress address = *IpAddress::FromBytes(bytes);
-    const IpAddress descriptor =
-        Descriptor(address, kKinds[i % 2], 1 + random() % kMaxPickClass, 1 + random() % kMaxGroup);
+    Descriptor wanted{.kind = kKinds[i % 3],
+                      .endpoints = static_cast<uint32_t>(random() % (kMaxEndpoints + 1)),
+                      .group = static_cast<uint32_t>(random() % (kMaxStickyGroup + 1))};
+    if (i % 2 == 0) {
+      wanted.sticky = {.timer = static_cast<uint8_t>(random() % kMaxTimers), .local = i % 4 == 0};
+    }
+    const IpAddress descriptor = wanted.For(address);
     ASSERT_EQ(Sum(descriptor), Sum(address)) << address.ToString() << " " << descriptor.ToString();
   }
   const IpAddress all_ones = Ip("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
-  EXPECT_EQ(Sum(Descriptor(all_ones, DispatchKind::kPlain, 1, 1)), Sum(all_ones));
+  EXPECT_EQ(Sum(Descriptor{.endpoints = 1, .group = 1}.For(all_ones)), Sum(all_ones));
+  EXPECT_EQ(Sum(Descriptor{}.For(all_ones)), Sum(all_ones));
 }
 
-TEST(DescriptorTest, DescriptorsOfAnAddressDifferByKindClassAndGroup) {
+TEST(DescriptorTest, DescriptorsOfAnAddressDifferByKindClassGroupSetAndTimer) {
   for (const char* text : {"10.96.0.1", "fd00:96::1"}) {
     std::set<IpAddress> seen;
     for (const DispatchKind kind : kKinds) {
-      for (const unsigned pick : {1u, 2u, kMaxPickClass}) {
+      for (const uint32_t endpoints : {1u, 2u, kMaxEndpoints}) {
         for (const uint32_t group : {1u, 2u, 0x100u, 0x10000u, kMaxGroup}) {
-          EXPECT_TRUE(seen.insert(Descriptor(Ip(text), kind, pick, group)).second);
+          const Descriptor descriptor{.kind = kind, .endpoints = endpoints, .group = group};
+          EXPECT_TRUE(seen.insert(descriptor.For(Ip(text))).second);
+        }
+        for (const uint32_t group : {1u, 2u, 0x100u, kMaxStickyGroup}) {
+          for (const bool local : {false, true}) {
+            for (const uint8_t timer : {0, 1, 31}) {
+              const Descriptor descriptor{.kind = kind,
+                                          .endpoints = endpoints,
+                                          .group = group,
+                                          .sticky = Descriptor::Sticky{timer, local}};
+              EXPECT_TRUE(seen.insert(descriptor.For(Ip(text))).second);
+            }
+          }
         }
       }
     }
@@ -142,18 +192,49 @@ TEST(DescriptorTest, DescriptorsOfAnAddressDifferByKindClassAndGroup) {
 }
 
 TEST(DescriptorTest, AKindIsAPrefixOfItsDescriptorsOnly) {
+  constexpr DispatchKind kFirstBytes[] = {DispatchKind::kInternal, DispatchKind::kExternal,
+                                          DispatchKind::kExternalLocal, DispatchKind::kSticky};
   for (const Family family : kFamilies) {
     const IpAddress address = family == Family::kIpv4 ? Ip("10.96.0.1") : Ip("fd00:96::1");
-    for (const DispatchKind kind : kKinds) {
-      for (const DispatchKind other : kKinds) {
-        const IpPrefix prefix = DescriptorPrefix(family, other);
-        EXPECT_EQ(prefix.length(), 2);
-        for (const unsigned pick : {1u, kMaxPickClass}) {
-          EXPECT_EQ(prefix.Contains(Descriptor(address, kind, pick, kMaxGroup)), kind == other);
+    for (const DispatchKind other : kFirstBytes) {
+      const IpPrefix prefix = DescriptorPrefix(family, other);
+      EXPECT_EQ(prefix.length(), 2);
+      for (const uint32_t endpoints : {1u, kMaxEndpoints}) {
+        for (const DispatchKind kind : kKinds) {
+          Descriptor descriptor{.kind = kind, .endpoints = endpoints, .group = kMaxStickyGroup};
+          EXPECT_EQ(prefix.Contains(descriptor.For(address)), kind == other);
+          descriptor.sticky = {.timer = 31, .local = true};
+          EXPECT_EQ(prefix.Contains(descriptor.For(address)), other == DispatchKind::kSticky);
         }
       }
     }
   }
+}
+
+// As the chains look at it: the kind under its mask, timer and set under the others.
+TEST(DescriptorTest, AStickyPatternFindsTheByteInFrontOfTheGroup) {
+  for (const Family family : kFamilies) {
+    const IpAddress address = family == Family::kIpv4 ? Ip("10.96.0.1") : Ip("fd00:96::1");
+    const Descriptor::Sticky sticky{.timer = 9, .local = true};
+    const IpAddress descriptor = Descriptor{.kind = DispatchKind::kExternal,
+                                            .endpoints = 4,
+                                            .group = kMaxStickyGroup,
+                                            .sticky = sticky}
+                                     .For(address);
+    const uint8_t first = DescriptorByte(DispatchKind::kSticky, 4);
+    const IpAddress mask = StickyPattern(family, 0xff, 0xff);
+    const IpAddress value =
+        StickyPattern(family, first, StickyByte(DispatchKind::kExternal, sticky));
+    for (size_t i = 0; i < address.size(); ++i) {
+      EXPECT_EQ(descriptor.bytes()[i] & mask.bytes()[i], value.bytes()[i]) << i;
+    }
+  }
+}
+
+TEST(ChoiceTest, IsPortAndEndpointAndNeverLooksLikeADescriptorWithAffinity) {
+  EXPECT_EQ(Choice(0x0102, 0x0304), 0x01020304u);
+  EXPECT_LT(Choice(kMaxStickyPort, kMaxStickyEndpoint) >> 24,
+            DescriptorByte(DispatchKind::kSticky, 0));
 }
 
 }  // namespace

@@ -10,41 +10,97 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::vector<uint32_t> Take(GroupAllocator& groups, int count) {
+std::vector<uint32_t> Take(NumberAllocator& numbers, int count) {
   std::vector<uint32_t> taken;
-  for (int i = 0; i < count; ++i) taken.push_back(groups.Allocate());
+  for (int i = 0; i < count; ++i) taken.push_back(numbers.Allocate());
   return taken;
 }
 
-TEST(GroupAllocatorTest, NumbersStartAtOneAndAscend) {
-  GroupAllocator groups;
-  EXPECT_THAT(Take(groups, 3), ElementsAre(1, 2, 3));
+TEST(NumberAllocatorTest, NumbersStartAtOneAndAscend) {
+  NumberAllocator numbers(kMaxGroup);
+  EXPECT_THAT(Take(numbers, 3), ElementsAre(1, 2, 3));
 }
 
-TEST(GroupAllocatorTest, AReleasedNumberIsNotUsedWhileThereAreFreshOnes) {
-  GroupAllocator groups(4);
-  Take(groups, 2);
-  groups.Release({1});
-  EXPECT_THAT(Take(groups, 2), ElementsAre(3, 4));
+TEST(NumberAllocatorTest, AReleasedNumberIsNotUsedWhileThereAreFreshOnes) {
+  NumberAllocator numbers(4);
+  Take(numbers, 2);
+  numbers.Release(1);
+  EXPECT_THAT(Take(numbers, 2), ElementsAre(3, 4));
 }
 
-TEST(GroupAllocatorTest, TheNumberReleasedLongestAgoIsUsedFirst) {
-  GroupAllocator groups(3);
-  Take(groups, 3);
-  groups.Release({2});
-  groups.Release({3, 1});
-  EXPECT_THAT(Take(groups, 3), ElementsAre(2, 3, 1));
+TEST(NumberAllocatorTest, TheNumberReleasedLongestAgoIsUsedFirst) {
+  NumberAllocator numbers(3);
+  Take(numbers, 3);
+  numbers.Release(2);
+  numbers.Release(3);
+  numbers.Release(1);
+  EXPECT_THAT(Take(numbers, 3), ElementsAre(2, 3, 1));
 }
 
-TEST(GroupAllocatorTest, ZeroSaysThatAllAreInUse) {
-  GroupAllocator groups(2);
-  EXPECT_THAT(Take(groups, 4), ElementsAre(1, 2, 0, 0));
-  groups.Release({2});
-  EXPECT_EQ(groups.Allocate(), 2u);
+TEST(NumberAllocatorTest, ZeroSaysThatAllAreInUse) {
+  NumberAllocator numbers(2);
+  EXPECT_THAT(Take(numbers, 4), ElementsAre(1, 2, 0, 0));
+  numbers.Release(2);
+  EXPECT_EQ(numbers.Allocate(), 2u);
 }
 
-TEST(GroupAllocatorTest, TheLastGroupFitsTheDescriptorOfIpv4) {
-  EXPECT_EQ(kMaxGroup, 0xffffffu);  // Three bytes.
+TEST(NumberAllocatorTest, AReservedNumberIsForItsTakerOnly) {
+  NumberAllocator numbers(4);
+  EXPECT_TRUE(numbers.Reserve(2));
+  EXPECT_THAT(Take(numbers, 4), ElementsAre(3, 4, 1, 0)) << "fresh ones before those passed over";
+  EXPECT_TRUE(numbers.Take(2));
+  EXPECT_FALSE(numbers.Take(2));
+  numbers.Release(2);
+  EXPECT_EQ(numbers.Allocate(), 2u);
+}
+
+TEST(NumberAllocatorTest, WhatSomebodyHasOrWhatIsNoNumberOfOursCannotBeReserved) {
+  NumberAllocator numbers(4);
+  EXPECT_EQ(numbers.Allocate(), 1u);
+  EXPECT_FALSE(numbers.Reserve(0));
+  EXPECT_FALSE(numbers.Reserve(5));
+  EXPECT_FALSE(numbers.Reserve(1)) << "in use";
+  EXPECT_TRUE(numbers.Reserve(4));
+  EXPECT_FALSE(numbers.Reserve(4)) << "reserved";
+  EXPECT_FALSE(numbers.Take(3));
+}
+
+TEST(NumberAllocatorTest, ReservationsThatNobodyTookBecomeFree) {
+  NumberAllocator numbers(3);
+  EXPECT_TRUE(numbers.Reserve(1));
+  EXPECT_TRUE(numbers.Reserve(3));
+  EXPECT_TRUE(numbers.Take(1));
+  numbers.ReleaseReserved();
+  EXPECT_FALSE(numbers.Take(3));
+  EXPECT_THAT(Take(numbers, 3), ElementsAre(2, 3, 0));
+}
+
+TEST(NumbersTest, GroupsAreCommonToBothFamiliesTheOthersAreNot) {
+  Numbers numbers;
+  for (const Family family : kFamilies) {
+    EXPECT_EQ(numbers.Of(NumberPool::kStickyGroups, family).Allocate(), 1u);
+    EXPECT_EQ(numbers.Of(NumberPool::kStickyPorts, family).Allocate(), 1u);
+  }
+  EXPECT_EQ(numbers.Of(NumberPool::kGroups, Family::kIpv4).Allocate(), 1u);
+  EXPECT_EQ(numbers.Of(NumberPool::kGroups, Family::kIpv6).Allocate(), 2u);
+}
+
+TEST(NumbersTest, EachNumberGoesBackToItsPool) {
+  Numbers numbers;
+  NumberAllocator& ports = numbers.Of(NumberPool::kStickyPorts, Family::kIpv6);
+  ports = NumberAllocator(1);
+  EXPECT_THAT(Take(ports, 2), ElementsAre(1, 0));
+  numbers.Release({{NumberPool::kStickyPorts, Family::kIpv4, 7},
+                   {NumberPool::kStickyGroups, Family::kIpv6, 7},
+                   {NumberPool::kStickyPorts, Family::kIpv6, 1}});
+  EXPECT_THAT(Take(ports, 2), ElementsAre(1, 0));
+}
+
+TEST(NumbersTest, TheLastOnesFitWhereTheyStand) {
+  EXPECT_EQ(kMaxGroup, 0xffffffu);      // Three bytes.
+  EXPECT_EQ(kMaxStickyGroup, 0xffffu);  // Two.
+  // The first byte of a choice is none of a descriptor with session affinity.
+  EXPECT_LT(kMaxStickyPort >> 8, DescriptorByte(DispatchKind::kSticky, 0));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "proxy/desired/service_cidrs.h"
+#include "proxy/desired/ranges.h"
 #include "tests/unit/proxy/objects.h"
 #include "tests/unit/proxy/row_text.h"
 
@@ -21,13 +21,14 @@ using ::testing::UnorderedElementsAre;
 
 // A Service with one port at 10.96.0.`number`, its group of the same number.
 ServiceRows Rows(uint8_t number, const std::vector<std::string>& endpoints,
-                 const std::vector<std::string>& local = {}) {
+                 const std::vector<std::string>& hairpins = {}) {
   const IpAddress address = Ip("10.96.0." + std::to_string(number));
   PortRows port{.port = 80,
-                .addresses = {{address, 80, DispatchKind::kPlain}},
-                .group = endpoints.empty() ? 0u : number};
-  for (const std::string& endpoint : endpoints) port.slots.push_back({Ip(endpoint), 8080});
-  for (const std::string& endpoint : local) port.local.push_back({Ip(endpoint), 8080});
+                .addresses = {{address, 80, DispatchKind::kInternal}},
+                .any = !endpoints.empty(),
+                .cluster = {endpoints.empty() ? 0u : number, {}}};
+  for (const std::string& endpoint : endpoints) port.cluster.slots.push_back({Ip(endpoint), 8080});
+  for (const std::string& endpoint : hairpins) port.hairpins.push_back({Ip(endpoint), 8080});
   return {.cluster_ips = {address}, .ports = {port}};
 }
 
@@ -175,10 +176,16 @@ TEST(PlanTest, CountsAreWhatTheSetsGainAndLose) {
   EXPECT_EQ(Make({{"ns/web", nullptr, &before}}).counts()[0][kEndpoints], 2);
 }
 
+std::vector<Row> Ranges(const std::vector<std::string>& cidrs) {
+  std::vector<IpPrefix> prefixes;
+  for (const std::string& cidr : cidrs) prefixes.push_back(Cidr(cidr));
+  return RangeRows(kServiceCidrs, MergeRanges(prefixes));
+}
+
 // A range that changes: its bounds must not stand beside those of another one meanwhile.
 TEST(PlanTest, RangesAreWrittenTogetherOrNotAtAll) {
-  const std::vector<Row> before = ServiceCidrRows({Cidr("10.96.0.0/12")});
-  const std::vector<Row> after = ServiceCidrRows({Cidr("10.96.0.0/16"), Cidr("10.98.0.0/16")});
+  const std::vector<Row> before = Ranges({"10.96.0.0/12"});
+  const std::vector<Row> after = Ranges({"10.96.0.0/16", "10.98.0.0/16"});
   const SharedCounts none;
   Plan plan(none);
   plan.AddRanges(before, after);

@@ -2,7 +2,8 @@
 //
 //   service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1 "shop/web:"
 //
-// The marker is left out: it changes with every commit.
+// The marker is left out: it changes with every commit. So are session affinity's records, which
+// rules write.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 
 #include "nft/model/field.h"
 #include "nft/model/kernel.h"
+#include "nft/text/range_text.h"
 #include "proxy/desired/rows.h"
 #include "proxy/ruleset/table.h"
 
@@ -26,7 +28,9 @@ inline const nft::TableSpecs& Tables() {
 
 inline std::string Text(const nft::ElementView& element) {
   const nft::SetSpec& set = Tables()[Index(element.set.family)].sets[element.set.set];
-  std::string text = set.name + " " + nft::FieldsToText(set.key, element.key);
+  std::string text = set.name + " ";
+  text += element.key_end.empty() ? nft::FieldsToText(set.key, element.key)
+                                  : nft::RangesText(set.key, element.key, element.key_end);
   if (element.interval_end) text += " end";
   if (!element.data.empty()) text += " : " + nft::FieldsToText(set.data, element.data);
   if (!element.comment.empty()) text += " \"" + std::string(element.comment) + "\"";
@@ -68,11 +72,12 @@ inline Lines Contents(nft::Kernel& kernel) {
       continue;
     }
     for (uint8_t set = kMarker + 1; set < kSetCount; ++set) {
+      if (set == kAffinity) continue;
       const nft::SetRef ref{family, set};
       const absl::StatusOr<std::vector<nft::Element>> elements = kernel.ReadSet(ref);
       if (!elements.ok()) return {elements.status().ToString()};
       for (const nft::Element& e : *elements) {
-        lines.push_back(Text({ref, e.key, e.data, e.comment, e.interval_end}));
+        lines.push_back(Text({ref, e.key, e.data, e.comment, e.interval_end, e.key_end}));
       }
     }
   }

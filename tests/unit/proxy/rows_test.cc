@@ -56,15 +56,15 @@ PortRows WebPort(Family family) {
   return {.family = family,
           .name = "http",
           .port = 80,
-          .addresses = {{Ip(v4 ? "10.96.0.1" : "fd00:96::1"), 80, DispatchKind::kPlain},
+          .addresses = {{Ip(v4 ? "10.96.0.1" : "fd00:96::1"), 80, DispatchKind::kInternal},
                         {Ip(v4 ? "192.0.2.1" : "2001:db8::1"), 80, DispatchKind::kExternal},
                         {Ip(v4 ? "192.0.2.9" : "2001:db8::9"), 30080, DispatchKind::kExternal}}};
 }
 
 TEST(OwnRowsTest, APortWithEndpointsMapsEachAddressToADescriptor) {
   PortRows port = WebPort(Family::kIpv4);
-  port.group = 0x010203;
-  port.slots = {At("10.0.0.1", 8080), At("10.0.0.2", 8080)};
+  port.any = true;
+  port.cluster = {0x010203, {At("10.0.0.1", 8080), At("10.0.0.2", 8080)}};
   EXPECT_THAT(Texts(OwnRows("shop/web", {.ports = {port}})),
               ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 2.1.2.3 \"shop/web:http\"",
                           "service-ips 192.0.2.1 . tcp . 80 : 66.1.2.3 \"shop/web:http\"",
@@ -95,9 +95,9 @@ uint32_t FoldedSum(std::span<const uint8_t> bytes) {
 
 TEST(OwnRowsTest, Ipv6DescriptorsAreChecksumNeutral) {
   PortRows port = WebPort(Family::kIpv6);
+  port.any = true;
   for (const uint32_t group : {1u, 0xffffu, 0x10000u, kMaxGroup}) {
-    port.group = group;
-    port.slots = {At("fd00::1", 8080)};
+    port.cluster = {group, {At("fd00::1", 8080)}};
     const std::vector<Row> rows = OwnRows("shop/web", {.ports = {port}});
     ASSERT_EQ(rows.size(), 3u);
     for (const Row& row : rows) {
@@ -107,12 +107,11 @@ TEST(OwnRowsTest, Ipv6DescriptorsAreChecksumNeutral) {
   }
 }
 
-TEST(SharedRowsTest, AreClusterIpsAndLocalEndpoints) {
+TEST(SharedRowsTest, AreClusterIpsAndHairpins) {
   PortRows port = WebPort(Family::kIpv4);
-  port.group = 1;
   port.protocol = Protocol::kUdp;
-  port.slots = {At("10.0.0.1", 53), At("10.0.0.2", 53)};
-  port.local = {At("10.0.0.2", 53)};
+  port.cluster = {1, {At("10.0.0.1", 53), At("10.0.0.2", 53)}};
+  port.hairpins = {At("10.0.0.2", 53)};
   const ServiceRows rows{.cluster_ips = Ips({"10.96.0.1", "fd00:96::1"}), .ports = {port}};
   EXPECT_THAT(Texts(SharedRows(rows)),
               UnorderedElementsAre("cluster-ips 10.96.0.1", "cluster-ips fd00:96::1",

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/proxy/objects.h"
-#include "tests/unit/proxy/row_text.h"
+#include "tests/unit/proxy/desired_world.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -19,38 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// Makes what is wanted for Services of a store, each time after what was wanted before.
-class DesiredServiceTest : public ::testing::Test {
- protected:
-  void Apply(const std::vector<Change>& changes) {
-    for (const Change& change : changes) store_.Apply(change, 1);
-  }
-  const DesiredService& Make(const std::string& key = "shop/web") {
-    const DesiredContext context{store_.claims(), node_port_addresses_};
-    desired_ = MakeDesiredService(store_.Find(key), context, &before_, groups_);
-    before_ = desired_.rows;
-    return desired_;
-  }
-  Lines OwnLines() const {
-    Lines lines = Texts(OwnRows("shop/web", desired_.rows));
-    for (std::string& line : lines) line = line.substr(0, line.find(" \""));
-    return lines;
-  }
-  Lines Findings() const {
-    Lines lines;
-    for (const Finding& finding : desired_.findings) lines.push_back(finding.ToString());
-    return lines;
-  }
-
-  Store store_;
-  GroupAllocator groups_;
-  std::vector<IpAddress> node_port_addresses_ = Ips({"192.0.2.7", "2001:db8::7"});
-  ServiceRows before_;
-  DesiredService desired_;
-};
-
-AService Web() { return AService("shop/web").At("10.96.0.1").Port(80); }
-ASlice WebSlice() { return ASlice("shop/web-1", "shop/web").Port(8080); }
+using DesiredServiceTest = DesiredWorld;
 
 TEST_F(DesiredServiceTest, NothingIsWantedOfWhatIsNotProxied) {
   const struct {
@@ -66,7 +34,7 @@ TEST_F(DesiredServiceTest, NothingIsWantedOfWhatIsNotProxied) {
     store_ = Store();
     Apply(c.changes);
     EXPECT_TRUE(Make().rows.empty()) << c.name;
-    EXPECT_THAT(desired_.new_groups, IsEmpty()) << c.name;
+    EXPECT_THAT(desired_.new_numbers, IsEmpty()) << c.name;
   }
 }
 
@@ -95,9 +63,11 @@ TEST_F(DesiredServiceTest, FamiliesHaveTheirOwnGroupsAndEndpoints) {
          ASlice("shop/web-2", "shop/web", Family::kIpv6).Port(8080).Ready("fd00::1")});
   Make();
   ASSERT_EQ(desired_.rows.ports.size(), 2u);
-  EXPECT_THAT(desired_.new_groups, ElementsAre(1, 2));
-  EXPECT_THAT(desired_.rows.ports[0].slots, ElementsAre(EndpointAddress{Ip("10.0.0.1"), 8080}));
-  EXPECT_THAT(desired_.rows.ports[1].slots, ElementsAre(EndpointAddress{Ip("fd00::1"), 8080}));
+  EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("group 1", "group 2"));
+  EXPECT_THAT(desired_.rows.ports[0].cluster.slots,
+              ElementsAre(EndpointAddress{Ip("10.0.0.1"), 8080}));
+  EXPECT_THAT(desired_.rows.ports[1].cluster.slots,
+              ElementsAre(EndpointAddress{Ip("fd00::1"), 8080}));
 }
 
 TEST_F(DesiredServiceTest, AFamilyWithoutEndpointsIsRejectedAlone) {
@@ -119,12 +89,13 @@ TEST_F(DesiredServiceTest, WhoStaysKeepsGroupAndSlot) {
   Make();
   Apply({WebSlice().Ready("10.0.0.2").Ready("10.0.0.3").Ready("10.0.0.9")});
   Make();
-  EXPECT_EQ(desired_.rows.ports[0].group, 1u);
-  EXPECT_THAT(desired_.rows.ports[0].slots, ElementsAre(EndpointAddress{Ip("10.0.0.9"), 8080},
-                                                        EndpointAddress{Ip("10.0.0.2"), 8080},
-                                                        EndpointAddress{Ip("10.0.0.3"), 8080}));
-  EXPECT_THAT(desired_.new_groups, IsEmpty());
-  EXPECT_THAT(desired_.old_groups, IsEmpty());
+  EXPECT_EQ(desired_.rows.ports[0].cluster.group, 1u);
+  EXPECT_THAT(
+      desired_.rows.ports[0].cluster.slots,
+      ElementsAre(EndpointAddress{Ip("10.0.0.9"), 8080}, EndpointAddress{Ip("10.0.0.2"), 8080},
+                  EndpointAddress{Ip("10.0.0.3"), 8080}));
+  EXPECT_THAT(desired_.new_numbers, IsEmpty());
+  EXPECT_THAT(desired_.old_numbers, IsEmpty());
 }
 
 TEST_F(DesiredServiceTest, ARenamedPortKeepsItsGroup) {
@@ -133,8 +104,8 @@ TEST_F(DesiredServiceTest, ARenamedPortKeepsItsGroup) {
   Make();
   Apply({AService("shop/web").At("10.96.0.1").Port(80, "b")});
   Make();
-  EXPECT_EQ(desired_.rows.ports[0].group, 1u);
-  EXPECT_THAT(desired_.new_groups, IsEmpty());
+  EXPECT_EQ(desired_.rows.ports[0].cluster.group, 1u);
+  EXPECT_THAT(desired_.new_numbers, IsEmpty());
 }
 
 TEST_F(DesiredServiceTest, AGroupIsGivenBackWithTheLastEndpointAndWithThePort) {
@@ -152,18 +123,18 @@ TEST_F(DesiredServiceTest, AGroupIsGivenBackWithTheLastEndpointAndWithThePort) {
     store_ = Store();
     before_ = {};
     Apply({Web(), WebSlice().Ready("10.0.0.1")});
-    const std::vector<uint32_t> taken = Make().new_groups;
+    const std::vector<Number> taken = Make().new_numbers;
     Apply({c.change});
-    EXPECT_EQ(Make().old_groups, taken) << c.name;
+    EXPECT_EQ(Make().old_numbers, taken) << c.name;
   }
 }
 
 TEST_F(DesiredServiceTest, WithoutAFreeGroupThePortIsRejectedAndNamed) {
-  groups_ = GroupAllocator(0);
+  numbers_.Of(NumberPool::kGroups, Family::kIpv4) = NumberAllocator(0);
   Apply({Web(), WebSlice().Local("10.0.0.1")});
   Make();
   EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80"));
-  EXPECT_THAT(desired_.rows.ports[0].slots, IsEmpty());
+  EXPECT_THAT(desired_.rows.ports[0].cluster.slots, IsEmpty());
   EXPECT_THAT(SharedRows(desired_.rows), ::testing::SizeIs(1)) << "the clusterIP";
   EXPECT_THAT(Findings(), ElementsAre(HasSubstr("found no free endpoint group")));
 }
@@ -176,8 +147,8 @@ TEST_F(DesiredServiceTest, OfTooManyEndpointsTheFirstOnesAreUsedAndThatIsSaid) {
   }
   Apply({Web(), slice});
   Make();
-  EXPECT_EQ(desired_.rows.ports[0].slots.size(), kMaxEndpoints);
-  EXPECT_EQ(desired_.rows.ports[0].slots.back().ip, Ip("10.0.255.254"));
+  EXPECT_EQ(desired_.rows.ports[0].cluster.slots.size(), kMaxEndpoints);
+  EXPECT_EQ(desired_.rows.ports[0].cluster.slots.back().ip, Ip("10.0.255.254"));
   EXPECT_THAT(Findings(), ElementsAre(HasSubstr("65536 endpoints are more than 65535")));
 }
 
@@ -198,7 +169,7 @@ TEST_F(DesiredServiceTest, TheYoungerOfTwoIsWithoutTheAddressAndToldSo) {
 }
 
 TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimWithoutAFinding) {  // S-94
-  node_port_addresses_ = Ips({"192.0.2.7", "192.0.2.8"});
+  node_.node_port_addresses = Ips({"192.0.2.7", "192.0.2.8"});
   Apply({Web().NodePort(30080),
          AService("shop/exact").At("10.96.0.2").Port(30080).External("192.0.2.7")});
   Make();

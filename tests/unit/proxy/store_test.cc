@@ -208,11 +208,11 @@ TEST_F(StoreTest, WhoLosesAnAddressIsDirtyToo) {
   EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 3), Pair("ns/b", 3)));
 }
 
-TEST_F(StoreTest, OnlyServicesWithANodePortAreMarkedForIt) {
+TEST_F(StoreTest, TheServicesThatAreAffectedAreMarkedAndNobodyElse) {
   ApplySettled({AService("ns/a").Port(80), AService("ns/b").Port(80).Port(81).NodePort(30081),
                 ASlice("ns/c-1", "ns/c")});
   Apply({AService("ns/d")});
-  store_.MarkNodePortServicesDirty();
+  store_.MarkDirtyIf([](const ServiceEntry& entry) { return entry.service->ports.size() == 2; });
   EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/b", 0), Pair("ns/d", 4)));
 }
 

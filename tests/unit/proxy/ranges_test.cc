@@ -1,4 +1,4 @@
-#include "proxy/desired/service_cidrs.h"
+#include "proxy/desired/ranges.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,12 +19,12 @@ using namespace test;  // NOLINT(google-build-using-namespace)
 Lines Bounds(const std::vector<std::string>& cidrs) {
   std::vector<IpPrefix> prefixes;
   for (const std::string& cidr : cidrs) prefixes.push_back(Cidr(cidr));
-  Lines lines = Texts(ServiceCidrRows(prefixes));
+  Lines lines = Texts(RangeRows(kServiceCidrs, MergeRanges(prefixes)));
   for (std::string& line : lines) line.erase(0, std::string("service-cidrs ").size());
   return lines;
 }
 
-TEST(ServiceCidrsTest, AreDisjointRanges) {
+TEST(RangesTest, AreDisjoint) {
   const struct {
     const char* name;
     std::vector<std::string> cidrs;
@@ -66,6 +66,30 @@ TEST(ServiceCidrsTest, AreDisjointRanges) {
     EXPECT_EQ(Bounds(cidrs), c.bounds) << c.name;
     std::reverse(cidrs.begin(), cidrs.end());
     EXPECT_EQ(Bounds(cidrs), c.bounds) << c.name << ", the other way round";
+  }
+}
+
+TEST(RangesTest, OutsideIsAllBeforeAndBehind) {
+  const struct {
+    const char* prefix;
+    Lines ranges;
+  } cases[] = {
+      {"10.244.0.0/16", {"0.0.0.0-10.243.255.255", "10.245.0.0-255.255.255.255"}},
+      {"10.0.0.1/32", {"0.0.0.0-10.0.0.0", "10.0.0.2-255.255.255.255"}},
+      {"0.0.0.0/1", {"128.0.0.0-255.255.255.255"}},
+      {"128.0.0.0/1", {"0.0.0.0-127.255.255.255"}},
+      {"0.0.0.0/0", {}},
+      {"::/0", {}},
+      {"fd00::/16",
+       {"::-fcff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+        "fd01::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"}},
+  };
+  for (const auto& c : cases) {
+    Lines ranges;
+    for (const AddressRange& range : Outside(Cidr(c.prefix))) {
+      ranges.push_back(range.first.ToString() + "-" + range.last.ToString());
+    }
+    EXPECT_EQ(ranges, c.ranges) << c.prefix;
   }
 }
 

@@ -1,0 +1,71 @@
+// Makes what is wanted for the Services of a store, each time after what was wanted before.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "proxy/desired/service.h"
+#include "tests/unit/proxy/objects.h"
+#include "tests/unit/proxy/row_text.h"
+
+namespace svcmap::proxy::test {
+
+inline AService Web() { return AService("shop/web").At("10.96.0.1").Port(80); }
+inline ASlice WebSlice() { return ASlice("shop/web-1", "shop/web").Port(8080); }
+
+// "group 7", "sticky group 1 of IPv4", "sticky port 1 of IPv4"
+inline Lines Texts(const std::vector<Number>& numbers) {
+  Lines lines;
+  for (const Number& number : numbers) {
+    const std::string value = std::to_string(number.value);
+    if (number.pool == NumberPool::kGroups) {
+      lines.push_back("group " + value);
+      continue;
+    }
+    lines.push_back((number.pool == NumberPool::kStickyGroups ? "sticky group " : "sticky port ") +
+                    value + " of " + std::string(FamilyName(number.family)));
+  }
+  return lines;
+}
+
+class DesiredWorld : public ::testing::Test {
+ protected:
+  void Apply(const std::vector<Change>& changes) {
+    for (const Change& change : changes) store_.Apply(change, 1);
+  }
+  // After this the numbers that are no longer used are free.
+  const DesiredService& Make(const std::string& key = "shop/web") {
+    DesiredContext context{store_.claims(), node_, numbers_, timers_, memory_};
+    desired_ = MakeDesiredService(store_.Find(key), context, &before_);
+    numbers_.Release(desired_.old_numbers);
+    before_ = desired_.rows;
+    return desired_;
+  }
+  // Of the sets whose names begin so, without comments.
+  Lines OwnLines(const std::string& sets = "") const {
+    Lines lines;
+    for (std::string line : Texts(OwnRows("shop/web", desired_.rows))) {
+      if (line.rfind(sets, 0) == 0) lines.push_back(line.substr(0, line.find(" \"")));
+    }
+    return lines;
+  }
+  Lines Findings() const {
+    Lines lines;
+    for (const Finding& finding : desired_.findings) lines.push_back(finding.ToString());
+    return lines;
+  }
+
+  Store store_;
+  NodeFacts node_{.place = {"n1", "za"},
+                  .node_port_addresses = Ips({"192.0.2.7", "2001:db8::7"}),
+                  .own_ip = {Ip("192.0.2.7"), Ip("2001:db8::7")}};
+  Numbers numbers_;
+  AffinityTimers timers_;
+  AffinityMemory memory_;
+  ServiceRows before_;
+  DesiredService desired_;
+};
+
+}  // namespace svcmap::proxy::test
