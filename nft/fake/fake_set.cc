@@ -1,5 +1,6 @@
 #include "nft/fake/fake_set.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <iterator>
 #include <utility>
@@ -61,27 +62,35 @@ int FakeSet::CheckOverlap(const Key& key) const {
   return std::prev(next)->first.start == key.start ? EEXIST : 0;
 }
 
-// Two ranges overlap when they do in every field.
+// The kernel asks whether the first or the last key lies in a range, not what lies between them.
 int FakeSet::CheckRanges(const ElementView& element) const {
-  const std::string first = ToString(element.key), last = ToString(element.key_end);
-  for (const auto& [key, value] : elements_) {
-    bool overlap = true;
+  return RangeOf(element.key) != elements_.end() || RangeOf(element.key_end) != elements_.end()
+             ? EEXIST
+             : 0;
+}
+
+// A key lies in a range when each of its fields does.
+FakeSet::Elements::const_iterator FakeSet::RangeOf(std::span<const uint8_t> key) const {
+  const std::string bytes = ToString(key);
+  return std::find_if(elements_.begin(), elements_.end(), [&](const auto& range) {
+    bool inside = true;
     size_t offset = 0;
     for (const size_t size : field_sizes_) {
-      overlap &= first.compare(offset, size, value.key_end, offset, size) <= 0 &&
-                 key.bytes.compare(offset, size, last, offset, size) <= 0;
+      inside &= range.first.bytes.compare(offset, size, bytes, offset, size) <= 0 &&
+                bytes.compare(offset, size, range.second.key_end, offset, size) <= 0;
       offset += size;
     }
-    if (overlap) return EEXIST;
-  }
-  return 0;
+    return inside;
+  });
 }
 
 FakeSet::Outcome FakeSet::Delete(const ElementView& element) {
   if (element.key.size() != key_size_) return {EINVAL, std::nullopt};
-  const auto found = elements_.find(Key{ToString(element.key), !element.interval_end});
+  const Elements::const_iterator found =
+      ranges_ ? RangeOf(element.key)
+              : elements_.find(Key{ToString(element.key), !element.interval_end});
   if (found == elements_.end()) return {ENOENT, std::nullopt};
-  Change change{found->first, std::move(found->second)};
+  Change change{found->first, found->second};
   elements_.erase(found);
   return {0, std::move(change)};
 }
@@ -95,6 +104,10 @@ void FakeSet::Undo(const Change& change) {
 }
 
 std::optional<Element> FakeSet::Find(std::span<const uint8_t> key) const {
+  if (ranges_) {
+    const auto range = RangeOf(key);
+    return range == elements_.end() ? std::nullopt : std::optional(ToElement(*range));
+  }
   const auto next = elements_.upper_bound(Key{ToString(key), true});
   if (next == elements_.begin()) return std::nullopt;
   const auto found = std::prev(next);

@@ -55,6 +55,7 @@ class FakeSet {
 
   int CheckOverlap(const Key& key) const;
   int CheckRanges(const ElementView& element) const;
+  Elements::const_iterator RangeOf(std::span<const uint8_t> key) const;
   static Element ToElement(const Elements::value_type& entry);
 
   size_t key_size_;

@@ -41,7 +41,20 @@ class NumberAllocator {
     free_.pop_front();
     return number;
   }
-  void Release(uint32_t number) { free_.push_back(number); }
+  void Release(uint32_t number) {
+    taken_.erase(number);
+    free_.push_back(number);
+  }
+  // As if it had not been handed out, which nobody has seen; of several the last one first.
+  void GiveBack(uint32_t number) {
+    if (taken_.erase(number) > 0) {
+      reserved_.insert(number);
+    } else if (number + 1 == next_) {
+      --next_;
+    } else {
+      free_.push_front(number);
+    }
+  }
 
   // Keeps `number`, which nobody may have yet, for a Take. False if it is no number of ours.
   bool Reserve(uint32_t number) {
@@ -54,10 +67,11 @@ class NumberAllocator {
     return true;
   }
   // Once for each that is reserved.
-  bool Take(uint32_t number) { return reserved_.erase(number) > 0; }
+  bool Take(uint32_t number) { return reserved_.erase(number) > 0 && taken_.insert(number).second; }
   void ReleaseReserved() {
     free_.insert(free_.end(), reserved_.begin(), reserved_.end());
     reserved_.clear();
+    taken_.clear();
   }
 
  private:
@@ -65,6 +79,7 @@ class NumberAllocator {
   uint32_t next_ = 1;
   std::deque<uint32_t> free_;
   absl::flat_hash_set<uint32_t> reserved_;
+  absl::flat_hash_set<uint32_t> taken_;  // Of the reserved ones.
 };
 
 class Numbers {
@@ -74,6 +89,12 @@ class Numbers {
   }
   void Release(const std::vector<Number>& numbers) {
     for (const Number& number : numbers) Of(number.pool, number.family).Release(number.value);
+  }
+  // Those of a plan that came to nothing, in the order in which they were handed out.
+  void GiveBack(const std::vector<Number>& numbers) {
+    for (size_t i = numbers.size(); i-- > 0;) {
+      Of(numbers[i].pool, numbers[i].family).GiveBack(numbers[i].value);
+    }
   }
 
  private:

@@ -89,8 +89,14 @@ void AffinityMemory::Remember(Family family, const std::vector<nft::Element>& el
     affinity.last_number = std::max(affinity.last_number, number);
   }
   for (auto& [key, affinity] : ports_) {
+    // The two sets may disagree where somebody else was: a number for each, one for each number.
     std::vector<Affinity::Endpoint>& endpoints = affinity.endpoints;
-    std::sort(endpoints.begin(), endpoints.end(), ByAddress);
+    std::stable_sort(endpoints.begin(), endpoints.end(),
+                     [](const auto& a, const auto& b) { return a.number < b.number; });
+    endpoints.erase(std::unique(endpoints.begin(), endpoints.end(),
+                                [](const auto& a, const auto& b) { return a.number == b.number; }),
+                    endpoints.end());
+    std::stable_sort(endpoints.begin(), endpoints.end(), ByAddress);
     endpoints.erase(
         std::unique(endpoints.begin(), endpoints.end(),
                     [](const auto& a, const auto& b) { return a.address == b.address; }),

@@ -210,7 +210,7 @@ bool Reconciler::Fits(const Draft& draft) const {
 }
 
 void Reconciler::Undo(Draft& draft) {
-  numbers_.Release(draft.new_numbers);
+  numbers_.GiveBack(draft.new_numbers);
   store_.ReturnDirty(std::move(draft.taken));
 }
 

@@ -91,6 +91,17 @@ inline Row SourceRow(Family family, uint32_t number, uint32_t first, uint32_t la
   return SourceRow(Address(family, number), 80, Address(family, first), Address(family, last));
 }
 
+// client . Service port : choice, in affinity.
+inline Row RecordRow(Family family, uint32_t client, uint16_t port, uint32_t choice) {
+  Row row{.set = {family, proxy::kAffinity}};
+  const IpAddress address = Address(family, client);
+  row.key.Append(address.bytes().last(family == Family::kIpv4 ? 4 : 12)).AppendU16Be(port);
+  row.key.PadToWord();
+  row.data.AppendU32Be(choice);
+  if (family == Family::kIpv6) row.data.AppendU32Be(~choice);
+  return row;
+}
+
 // One address, in cluster-ips or the like.
 inline Row AddressRow(proxy::SetIndex set, const IpAddress& address) {
   Row row{.set = {address.family(), set}};
@@ -102,11 +113,11 @@ inline Row ClusterIpRow(Family family, uint32_t number) {
   return AddressRow(proxy::kClusterIps, Address(family, number));
 }
 
-inline Row RangeStart(const IpAddress& address) {
-  return AddressRow(proxy::kServiceCidrs, address);
+inline Row RangeStart(const IpAddress& address, proxy::SetIndex set = proxy::kServiceCidrs) {
+  return AddressRow(set, address);
 }
-inline Row RangeEnd(const IpAddress& first_behind) {
-  Row row = AddressRow(proxy::kServiceCidrs, first_behind);
+inline Row RangeEnd(const IpAddress& first_behind, proxy::SetIndex set = proxy::kServiceCidrs) {
+  Row row = AddressRow(set, first_behind);
   row.interval_end = true;
   return row;
 }

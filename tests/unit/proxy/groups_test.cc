@@ -75,6 +75,41 @@ TEST(NumberAllocatorTest, ReservationsThatNobodyTookBecomeFree) {
   EXPECT_THAT(Take(numbers, 3), ElementsAre(2, 3, 0));
 }
 
+// A plan that comes to nothing is made again, with the same numbers.
+TEST(NumberAllocatorTest, WhatIsGivenBackIsHandedOutNextInTheSameOrder) {
+  NumberAllocator numbers(4);
+  EXPECT_TRUE(numbers.Reserve(2));
+  EXPECT_THAT(Take(numbers, 3), ElementsAre(3, 4, 1));
+  numbers.Release(4);
+  numbers.Release(3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(Take(numbers, 2), ElementsAre(4, 3));
+    EXPECT_TRUE(numbers.Take(2));
+    for (const uint32_t number : {2, 3, 4}) numbers.GiveBack(number);
+  }
+}
+
+TEST(NumberAllocatorTest, FreshOnesGivenBackAreFresh) {
+  NumberAllocator numbers(9);
+  EXPECT_THAT(Take(numbers, 2), ElementsAre(1, 2));
+  numbers.Release(1);
+  EXPECT_THAT(Take(numbers, 2), ElementsAre(3, 4));
+  numbers.GiveBack(4);
+  numbers.GiveBack(3);
+  EXPECT_THAT(Take(numbers, 3), ElementsAre(3, 4, 5)) << "not 1";
+}
+
+TEST(NumberAllocatorTest, WhatWasReservedAndReleasedIsFreeForAll) {
+  NumberAllocator numbers(1);
+  EXPECT_TRUE(numbers.Reserve(1));
+  EXPECT_TRUE(numbers.Take(1));
+  numbers.Release(1);
+  EXPECT_EQ(numbers.Allocate(), 1u);
+  numbers.GiveBack(1);
+  EXPECT_FALSE(numbers.Take(1));
+  EXPECT_EQ(numbers.Allocate(), 1u);
+}
+
 TEST(NumbersTest, GroupsAreCommonToBothFamiliesTheOthersAreNot) {
   Numbers numbers;
   for (const Family family : kFamilies) {

@@ -1,0 +1,116 @@
+// Large batches and the generation.
+#include "tests/contract/kernel_contract.h"
+
+namespace svcmap::nft {
+namespace {
+
+using ::svcmap::testing::Address;
+using ::svcmap::testing::ClusterIpRow;
+using ::svcmap::testing::EndpointRow;
+using ::svcmap::testing::ServiceRow;
+using ::testing::Optional;
+
+class BatchContract : public KernelContract {};
+INSTANTIATE_TEST_SUITE_P(All, BatchContract, EveryKernel(), KernelCaseName);
+
+TEST_P(BatchContract, AHundredThousandElementsInOneBatch) {
+  constexpr uint32_t kCount = 100'000;
+  Transaction transaction = Creation(kCount);
+  for (uint32_t i = 0; i < kCount; ++i) {
+    transaction.Add(EndpointRow(i / 10, i % 10, Address(family(), i), 8080));
+  }
+  Commit(transaction);
+  for (const uint32_t i : {0u, 1u, 50'000u, kCount - 1}) {
+    const Row row = EndpointRow(i / 10, i % 10, Address(family(), i), 8080);
+    EXPECT_THAT(ReadOne(row), Optional(row.Read()));
+  }
+  EXPECT_EQ(Read(proxy::kEndpoints).size(), kCount);
+}
+
+// Neighbours of one set and one verb share a message; here every element has one of its own, far
+// more than a socket could hold acknowledgements for.
+TEST_P(BatchContract, ABatchOfThousandsOfMessages) {
+  constexpr uint32_t kCount = 3000;
+  CreateTable(kCount);
+  Transaction transaction;
+  for (uint32_t i = 0; i < kCount; ++i) {
+    transaction.Add(ServiceRow(family(), i));
+    transaction.Add(ClusterIpRow(family(), i));
+  }
+  Commit(transaction);
+  EXPECT_EQ(Read(proxy::kServiceIps).size(), kCount);
+  EXPECT_EQ(Read(proxy::kClusterIps).size(), kCount);
+}
+
+// Each bad message costs an answer; the first ones arrive, the others are lost.
+TEST_P(BatchContract, ABatchOfThousandsOfBadMessagesIsRejectedAndTheFirstIsNamed) {
+  constexpr uint32_t kCount = 3000;
+  CreateTable();
+  Transaction transaction;
+  transaction.Add(ClusterIpRow(family(), 1));
+  for (uint32_t i = 0; i < kCount; ++i) {
+    transaction.Delete(ServiceRow(family(), i));
+    transaction.Delete(ClusterIpRow(family(), i + 100));
+  }
+  ExpectRejected(transaction, absl::StatusCode::kNotFound, 1);
+}
+
+TEST_P(BatchContract, AnEmptyTransactionIsCommittedWithoutTheKernel) {
+  const uint32_t generation = Generation();
+  Commit(Transaction());
+  EXPECT_EQ(Generation(), generation);
+}
+
+TEST_P(BatchContract, EachCommitAddsOneToTheGeneration) {
+  uint32_t generation = Generation();
+  CreateTable();
+  EXPECT_EQ(Generation(), ++generation);
+  Add({ServiceRow(family(), 1), ServiceRow(family(), 2), ClusterIpRow(family(), 1)});
+  EXPECT_EQ(Generation(), ++generation);
+  Transaction add_and_delete;
+  add_and_delete.Add(ServiceRow(family(), 3));
+  add_and_delete.Delete(ServiceRow(family(), 3));
+  Commit(add_and_delete);
+  EXPECT_EQ(Generation(), ++generation);
+  CreateTable();
+  EXPECT_EQ(Generation(), ++generation);
+  for (int i = 0; i < 2; ++i) {  // The second time there is no table to drop.
+    Transaction drop;
+    drop.DropTable(family());
+    Commit(drop);
+    EXPECT_EQ(Generation(), ++generation);
+  }
+}
+
+TEST_P(BatchContract, ABatchThatChangesNothingAddsNothingToTheGeneration) {
+  CreateTable();
+  Add({ServiceRow(family(), 1)});
+  const uint32_t generation = Generation();
+  Add({ServiceRow(family(), 1).Comment("lost")});
+  EXPECT_EQ(Generation(), generation);
+}
+
+TEST_P(BatchContract, ReadingAddsNothingToTheGeneration) {
+  CreateTable();
+  Add({ServiceRow(family(), 1)});
+  const uint32_t generation = Generation();
+  EXPECT_EQ(Read(proxy::kServiceIps).size(), 1u);
+  EXPECT_NE(ReadOne(ServiceRow(family(), 1)), std::nullopt);
+  EXPECT_TRUE(HasTable(family()));
+  EXPECT_EQ(Generation(), generation);
+}
+
+TEST_P(BatchContract, ARejectedBatchDoesNotSpoilTheNextOne) {
+  CreateTable();
+  for (uint32_t i = 0; i < 20; ++i) {
+    Transaction bad;
+    bad.Add(ServiceRow(family(), i));
+    bad.Delete(ServiceRow(family(), 1000));
+    ExpectRejected(bad, absl::StatusCode::kNotFound, 1);
+    Add({ServiceRow(family(), i)});
+  }
+  EXPECT_EQ(Read(proxy::kServiceIps).size(), 20u);
+}
+
+}  // namespace
+}  // namespace svcmap::nft

@@ -1,0 +1,237 @@
+// Which elements are taken and which are refused, and how they are read back.
+#include "tests/contract/kernel_contract.h"
+
+namespace svcmap::nft {
+namespace {
+
+using ::svcmap::testing::Address;
+using ::svcmap::testing::ClusterIpRow;
+using ::svcmap::testing::EndpointRow;
+using ::svcmap::testing::ServiceRow;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Optional;
+
+class ElementContract : public KernelContract {};
+INSTANTIATE_TEST_SUITE_P(All, ElementContract, EveryKernel(), KernelCaseName);
+
+TEST_P(ElementContract, AddedElementsReadBackWithDataAndComment) {
+  CreateTable();
+  const Row service = ServiceRow(family(), 1, 7).Comment("ns/web:http");
+  const Row endpoint = EndpointRow(0x010203, 65534, Address(family(), 9), 65535);
+  const Row cluster_ip = ClusterIpRow(family(), 1).Comment("ns/web");
+  Add({service, endpoint, cluster_ip});
+  EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(service.Read()));
+  EXPECT_THAT(Read(proxy::kEndpoints), ElementsAre(endpoint.Read()));
+  EXPECT_THAT(Read(proxy::kClusterIps), ElementsAre(cluster_ip.Read()));
+}
+
+TEST_P(ElementContract, DeletedElementsAreGone) {
+  CreateTable();
+  Add({ServiceRow(family(), 1), ServiceRow(family(), 2)});
+  Transaction transaction;
+  transaction.Delete(ServiceRow(family(), 1));
+  Commit(transaction);
+  EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 2).Read()));
+}
+
+TEST_P(ElementContract, DeletionLooksAtTheKeyOnly) {
+  CreateTable();
+  Add({ServiceRow(family(), 1, 7).Comment("one")});
+  Transaction transaction;
+  transaction.Delete(ServiceRow(family(), 1, 8).Comment("another"));
+  Commit(transaction);
+  EXPECT_THAT(Read(proxy::kServiceIps), IsEmpty());
+}
+
+TEST_P(ElementContract, DeleteThenAddReplacesDataAndComment) {
+  CreateTable();
+  Add({ServiceRow(family(), 1, 7).Comment("old")});
+  Transaction transaction;
+  transaction.Delete(ServiceRow(family(), 1));
+  transaction.Add(ServiceRow(family(), 1, 8).Comment("new"));
+  Commit(transaction);
+  EXPECT_THAT(Read(proxy::kServiceIps),
+              ElementsAre(ServiceRow(family(), 1, 8).Comment("new").Read()));
+}
+
+TEST_P(ElementContract, AddThenDeleteOfANewKeyLeavesNothing) {
+  CreateTable();
+  Transaction transaction;
+  transaction.Add(ServiceRow(family(), 1));
+  transaction.Delete(ServiceRow(family(), 1));
+  Commit(transaction);
+  EXPECT_THAT(Read(proxy::kServiceIps), IsEmpty());
+}
+
+TEST_P(ElementContract, AKeyMayChangeHandsSeveralTimes) {
+  CreateTable();
+  Add({ServiceRow(family(), 1, 1)});
+  Transaction transaction;
+  for (uint32_t data = 2; data <= 4; ++data) {
+    transaction.Delete(ServiceRow(family(), 1));
+    transaction.Add(ServiceRow(family(), 1, data));
+  }
+  Commit(transaction);
+  EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 1, 4).Read()));
+}
+
+TEST_P(ElementContract, OrderCounts) {
+  CreateTable();
+  Add({ServiceRow(family(), 1, 7)});
+  Transaction add_first;
+  add_first.Add(ServiceRow(family(), 1, 8));
+  add_first.Delete(ServiceRow(family(), 1));
+  ExpectRejected(add_first, absl::StatusCode::kAlreadyExists, 0);
+
+  Transaction delete_first;
+  delete_first.Delete(ServiceRow(family(), 2));
+  delete_first.Add(ServiceRow(family(), 2));
+  ExpectRejected(delete_first, absl::StatusCode::kNotFound, 0);
+}
+
+TEST_P(ElementContract, AddingAgainTheSameIsNoError) {
+  CreateTable();
+  Add({ServiceRow(family(), 1), ClusterIpRow(family(), 1)});
+  Add({ServiceRow(family(), 1), ClusterIpRow(family(), 1)});
+  Transaction twice;
+  twice.Add(ServiceRow(family(), 2));
+  twice.Add(ServiceRow(family(), 2));
+  Commit(twice);
+  EXPECT_EQ(Read(proxy::kServiceIps).size(), 2u);
+  EXPECT_EQ(Read(proxy::kClusterIps).size(), 1u);
+}
+
+TEST_P(ElementContract, AddingAgainKeepsTheOldComment) {
+  CreateTable();
+  Add({ServiceRow(family(), 1).Comment("old")});
+  Add({ServiceRow(family(), 1).Comment("new")});
+  EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 1).Comment("old").Read()));
+}
+
+TEST_P(ElementContract, AddingAKeyWithOtherDataIsRejected) {
+  CreateTable();
+  Add({ServiceRow(family(), 1, 7)});
+  Transaction transaction;
+  transaction.Add(ServiceRow(family(), 2));
+  transaction.Add(ServiceRow(family(), 1, 8));
+  ExpectRejected(transaction, absl::StatusCode::kAlreadyExists, 1);
+}
+
+TEST_P(ElementContract, DeletingAMissingElementIsRejected) {
+  CreateTable();
+  Transaction transaction;
+  transaction.Delete(ServiceRow(family(), 1));
+  ExpectRejected(transaction, absl::StatusCode::kNotFound, 0);
+}
+
+TEST_P(ElementContract, ElementsOfAMissingTableAreRejectedAndNoneIsNamed) {
+  Transaction add;
+  add.Add(ServiceRow(family(), 1));
+  ExpectRejected(add, absl::StatusCode::kNotFound, std::nullopt);
+  Transaction remove;
+  remove.Delete(ServiceRow(family(), 1));
+  ExpectRejected(remove, absl::StatusCode::kNotFound, std::nullopt);
+}
+
+TEST_P(ElementContract, WrongLengthsAreRejected) {
+  CreateTable();
+  const Row good = ServiceRow(family(), 1);
+  const auto rejected = [&](proxy::SetIndex set, size_t key_size, size_t data_size) {
+    const std::vector<uint8_t> key(key_size, 1), data(data_size, 2);
+    Transaction transaction;
+    transaction.Add(good);
+    transaction.Add({.set = Set(set), .key = key, .data = data, .comment = {}});
+    ExpectRejected(transaction, absl::StatusCode::kInvalidArgument, 1);
+  };
+  const size_t address = family() == Family::kIpv4 ? 4 : 16;
+  rejected(proxy::kServiceIps, address + 8 - 2, address);  // The port's padding is part of the key.
+  rejected(proxy::kServiceIps, address + 8 + 4, address);
+  rejected(proxy::kServiceIps, 0, address);
+  rejected(proxy::kServiceIps, address + 8, address - 1);
+  rejected(proxy::kServiceIps, address + 8, address + 1);
+  rejected(proxy::kServiceIps, address + 8, 0);  // A map wants data,
+  rejected(proxy::kClusterIps, address, 4);      // a set has none.
+
+  Transaction remove;
+  const std::vector<uint8_t> key(address, 1);
+  remove.Delete({.set = Set(proxy::kServiceIps), .key = key, .data = {}, .comment = {}});
+  ExpectRejected(remove, absl::StatusCode::kInvalidArgument, 0);
+}
+
+TEST_P(ElementContract, OneBadElementInTheMiddleIsNamedAndNothingHappens) {
+  CreateTable(4096);
+  Add({ServiceRow(family(), 1), ServiceRow(family(), 2)});
+  Transaction transaction;
+  transaction.Delete(ServiceRow(family(), 1));
+  for (uint32_t i = 0; i < 500; ++i) {
+    transaction.Add(EndpointRow(i, 0, Address(family(), i), 80));
+  }
+  transaction.Delete(ServiceRow(family(), 2));
+  transaction.Delete(ServiceRow(family(), 3));  // Number 502 is not there.
+  transaction.Delete(ServiceRow(family(), 4));  // The first bad one counts.
+  for (uint32_t i = 0; i < 500; ++i) transaction.Add(ClusterIpRow(family(), i));
+  ExpectRejected(transaction, absl::StatusCode::kNotFound, 502);
+}
+
+TEST_P(ElementContract, ABadElementIsNamedInAnyMessageOfALargeBatch) {
+  constexpr uint32_t kCount = 20'000;  // A dozen messages.
+  CreateTable(kCount);
+  Add({EndpointRow(17'123, 0, Address(family(), 5), 5)});
+  Transaction transaction;
+  for (uint32_t i = 1; i < kCount; ++i) {
+    transaction.Add(EndpointRow(i, 0, Address(family(), i), 80));
+  }
+  ExpectRejected(transaction, absl::StatusCode::kAlreadyExists, 17'122);
+}
+
+TEST_P(ElementContract, CommentsOf127BytesReadBack) {
+  CreateTable();
+  const Row row = ServiceRow(family(), 1).Comment(std::string(Transaction::kMaxComment, 'x'));
+  Add({row});
+  EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(row.Read()));
+  EXPECT_THAT(ReadOne(row), Optional(row.Read()));
+}
+
+TEST_P(ElementContract, ReadElementFindsWhatIsThere) {
+  CreateTable();
+  const Row row = ServiceRow(family(), 1, 7).Comment("ns/web:http");
+  Add({row, ServiceRow(family(), 2)});
+  EXPECT_THAT(ReadOne(row), Optional(row.Read()));
+}
+
+TEST_P(ElementContract, ReadElementOfAMissingElementOrTableIsNothing) {
+  EXPECT_EQ(ReadOne(ServiceRow(family(), 1)), std::nullopt);
+  CreateTable();
+  EXPECT_EQ(ReadOne(ServiceRow(family(), 1)), std::nullopt);
+}
+
+TEST_P(ElementContract, ReadElementWithAKeyOfTheWrongLengthIsAnError) {
+  CreateTable();
+  const std::vector<uint8_t> key(3, 1);
+  EXPECT_EQ(kernel_->ReadElement(Set(proxy::kServiceIps), key).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_P(ElementContract, ReadSetOfAMissingTableIsAnError) {
+  EXPECT_EQ(kernel_->ReadSet(Set(proxy::kServiceIps)).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_P(ElementContract, ReadSetReturnsEachOfTenThousandElementsOnce) {
+  constexpr uint32_t kCount = 10'000;
+  CreateTable(kCount);
+  Transaction transaction;
+  std::vector<Element> expected;
+  for (uint32_t i = 0; i < kCount; ++i) {
+    const Row row = ServiceRow(family(), i, i).Comment("service-" + std::to_string(i));
+    transaction.Add(row);
+    expected.push_back(row.Read());
+  }
+  Commit(transaction);
+  std::vector<Element> read = Read(proxy::kServiceIps);
+  std::sort(read.begin(), read.end());
+  EXPECT_TRUE(read == expected);
+}
+
+}  // namespace
+}  // namespace svcmap::nft

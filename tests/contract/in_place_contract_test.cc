@@ -1,0 +1,126 @@
+// Tables that are written anew where they are: what rules have written stays, nothing else does.
+#include "tests/contract/kernel_contract.h"
+
+namespace svcmap::nft {
+namespace {
+
+using ::svcmap::testing::Address;
+using ::svcmap::testing::ClusterIpRow;
+using ::svcmap::testing::EndpointRow;
+using ::svcmap::testing::RangeEnd;
+using ::svcmap::testing::RangeStart;
+using ::svcmap::testing::RecordRow;
+using ::svcmap::testing::ServiceRow;
+using ::svcmap::testing::SourceRow;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+class InPlaceContract : public KernelContract {
+ protected:
+  Transaction InPlace(uint32_t size = 1024, const std::vector<uint32_t>& timers = {10800}) const {
+    Transaction transaction;
+    transaction.CreateTable(
+        {.family = family(),
+         .sizes = std::vector<uint32_t>(proxy::kSetCount, size),
+         .spec = std::make_shared<TableSpec>(proxy::MakeTable(family(), {}, timers)),
+         .in_place = true});
+    return transaction;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, InPlaceContract, EveryKernel(), KernelCaseName);
+
+TEST_P(InPlaceContract, OnlyRecordsStay) {
+  CreateTable();
+  const Row record = RecordRow(family(), 7, 1, 0x10001);
+  Add({record, ServiceRow(family(), 1), ClusterIpRow(family(), 1),
+       EndpointRow(1, 0, Address(family(), 9), 80), RangeStart(Address(family(), 0x100)),
+       RangeEnd(Address(family(), 0x200)), SourceRow(family(), 1, 0x100, 0x1ff)});
+  Commit(InPlace());
+  for (uint8_t set = 0; set < proxy::kSetCount; ++set) {
+    const auto elements = Read(static_cast<proxy::SetIndex>(set));
+    if (set == proxy::kAffinity) {
+      EXPECT_THAT(elements, ElementsAre(record.Read()));
+    } else {
+      EXPECT_THAT(elements, IsEmpty()) << unsigned{set};
+    }
+  }
+}
+
+TEST_P(InPlaceContract, TheBatchFillsTheNewSets) {
+  CreateTable();
+  Add({ServiceRow(family(), 1, 7), ServiceRow(family(), 2)});
+  Transaction transaction = InPlace();
+  transaction.Add(ServiceRow(family(), 1, 8));
+  transaction.Add(ServiceRow(family(), 3));
+  Commit(transaction);
+  EXPECT_THAT(Read(proxy::kServiceIps), UnorderedElementsAre(ServiceRow(family(), 1, 8).Read(),
+                                                             ServiceRow(family(), 3).Read()));
+}
+
+TEST_P(InPlaceContract, TheNewSizeCounts) {
+  CreateTable(1);
+  Add({ServiceRow(family(), 1)});
+  Transaction transaction = InPlace(2);
+  transaction.Add(ServiceRow(family(), 1));
+  transaction.Add(ServiceRow(family(), 2));
+  Commit(transaction);
+  Transaction full;
+  full.Add(ServiceRow(family(), 3));
+  ExpectRejected(full, absl::StatusCode::kResourceExhausted, 0);
+}
+
+TEST_P(InPlaceContract, TimeoutsMayComeAndGo) {
+  CreateTable();
+  const Row record = RecordRow(family(), 7, 1, 0x10001);
+  Add({record});
+  Commit(InPlace(1024, {10800, 90, 86400}));
+  Commit(InPlace(1024, {10800, 90, 86400}));
+  Commit(InPlace(1024, {60}));
+  EXPECT_THAT(Read(proxy::kAffinity), ElementsAre(record.Read()));
+}
+
+TEST_P(InPlaceContract, WithoutATableItIsRejected) {
+  ExpectRejected(InPlace(), absl::StatusCode::kNotFound, std::nullopt);
+  EXPECT_FALSE(HasTable(family()));
+}
+
+TEST_P(InPlaceContract, ARejectionLeavesEverythingAsItWas) {
+  CreateTable();
+  Add({RecordRow(family(), 7, 1, 0x10001), ServiceRow(family(), 1), ClusterIpRow(family(), 1)});
+  Transaction transaction = InPlace();
+  transaction.Add(ServiceRow(family(), 2));
+  transaction.Delete(ServiceRow(family(), 1));  // Gone with the old set.
+  ExpectRejected(transaction, absl::StatusCode::kNotFound, 1);
+}
+
+TEST_P(InPlaceContract, AddsOneToTheGeneration) {
+  CreateTable();
+  const uint32_t generation = Generation();
+  Commit(InPlace());
+  EXPECT_EQ(Generation(), generation + 1);
+}
+
+TEST_P(InPlaceContract, TheFamiliesDoNotMeet) {
+  CreateTable();
+  Transaction other;
+  other.CreateTable({other_family(), {}});
+  other.Add(ServiceRow(other_family(), 1));
+  Commit(other);
+  Commit(InPlace());
+  ASSERT_OK_AND_ASSIGN(const auto elements, kernel_->ReadSet({other_family(), proxy::kServiceIps}));
+  EXPECT_THAT(elements, ElementsAre(ServiceRow(other_family(), 1).Read()));
+}
+
+// A dropped table takes the records with it.
+TEST_P(InPlaceContract, ADropTakesTheRecordsAway) {
+  CreateTable();
+  Add({RecordRow(family(), 7, 1, 0x10001)});
+  Transaction recreate = Creation();
+  recreate.DropTable(family());
+  Commit(recreate);
+  EXPECT_THAT(Read(proxy::kAffinity), IsEmpty());
+}
+
+}  // namespace
+}  // namespace svcmap::nft

@@ -1,0 +1,127 @@
+// What nft::Kernel promises is asked of the one in memory and of the real one, for both families.
+// Where a test says how Linux behaves, the fake has to follow.
+//
+//   class TableContract : public KernelContract {};
+//   INSTANTIATE_TEST_SUITE_P(All, TableContract, EveryKernel(), KernelCaseName);
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "nft/fake/fake_kernel.h"
+#include "nft/netlink/netlink_kernel.h"
+#include "proxy/ruleset/table.h"
+#include "tests/contract/private_netns.h"
+#include "tests/contract/rows.h"
+#include "tests/support/status_matchers.h"
+
+namespace svcmap::nft {
+
+using ::svcmap::testing::Row;
+
+enum class KernelKind { kFake, kReal };
+
+class KernelContract : public ::testing::TestWithParam<std::tuple<KernelKind, Family>> {
+ protected:
+  void SetUp() override {
+    TableSpecs tables;
+    for (const Family family : kFamilies) tables.push_back(proxy::MakeTable(family, {}));
+    if (std::get<KernelKind>(GetParam()) == KernelKind::kFake) {
+      kernel_ = std::make_unique<FakeKernel>(std::move(tables));
+      return;
+    }
+    testing::MakePrivateNetNs(netns_);
+    if (!netns_) return;
+    ASSERT_OK_AND_ASSIGN(kernel_, netns_->Run([&] { return NetlinkKernel::Open(tables); }));
+  }
+
+  Family family() const { return std::get<Family>(GetParam()); }
+  Family other_family() const { return family() == Family::kIpv4 ? Family::kIpv6 : Family::kIpv4; }
+  SetRef Set(proxy::SetIndex set) const { return {family(), set}; }
+
+  Transaction Creation(uint32_t size = 1024) const {
+    Transaction transaction;
+    transaction.CreateTable({family(), std::vector<uint32_t>(proxy::kSetCount, size)});
+    return transaction;
+  }
+  void CreateTable(uint32_t size = 1024) { Commit(Creation(size)); }
+
+  void Commit(const Transaction& transaction) {
+    const ApplyResult result = kernel_->Apply(transaction);
+    ASSERT_EQ(result.outcome, ApplyOutcome::kCommitted) << result.error;
+    EXPECT_OK(result.error);
+    EXPECT_EQ(result.failed_element, std::nullopt);
+  }
+  void Add(const std::vector<Row>& rows) {
+    Transaction transaction;
+    for (const Row& row : rows) transaction.Add(row);
+    Commit(transaction);
+  }
+
+  // Applies what must be rejected for `code`, and checks that it left no trace.
+  void ExpectRejected(const Transaction& transaction, absl::StatusCode code,
+                      std::optional<size_t> failed_element) {
+    const uint32_t generation = Generation();
+    const auto before = ReadAll();
+    const ApplyResult result = kernel_->Apply(transaction);
+    EXPECT_EQ(result.outcome, ApplyOutcome::kRejected);
+    EXPECT_EQ(result.error.code(), code) << result.error;
+    EXPECT_EQ(result.failed_element, failed_element) << result.error;
+    EXPECT_EQ(ReadAll(), before);
+    EXPECT_EQ(Generation(), generation);
+  }
+
+  uint32_t Generation() {
+    const absl::StatusOr<uint32_t> generation = kernel_->Generation();
+    EXPECT_OK(generation);
+    return generation.value_or(0);
+  }
+  bool HasTable(Family family) {
+    const absl::StatusOr<bool> has = kernel_->HasTable(family);
+    EXPECT_OK(has);
+    return has.value_or(false);
+  }
+  std::vector<Element> Read(proxy::SetIndex set) {
+    absl::StatusOr<std::vector<Element>> elements = kernel_->ReadSet(Set(set));
+    EXPECT_OK(elements);
+    return elements.ok() ? *std::move(elements) : std::vector<Element>();
+  }
+  std::optional<Element> ReadOne(const Row& row) {
+    absl::StatusOr<std::optional<Element>> element = kernel_->ReadElement(row.set, row.key.bytes());
+    EXPECT_OK(element);
+    return element.ok() ? *std::move(element) : std::nullopt;
+  }
+  // Everything in the table, sorted; nothing without a table.
+  std::vector<std::vector<Element>> ReadAll() {
+    std::vector<std::vector<Element>> all;
+    if (!HasTable(family())) return all;
+    for (uint8_t set = 0; set < proxy::kSetCount; ++set) {
+      all.push_back(Read(static_cast<proxy::SetIndex>(set)));
+      std::sort(all.back().begin(), all.back().end());
+    }
+    return all;
+  }
+
+  std::optional<testing::NetNs> netns_;
+  std::unique_ptr<Kernel> kernel_;
+};
+
+inline auto EveryKernel() {
+  return ::testing::Combine(::testing::Values(KernelKind::kFake, KernelKind::kReal),
+                            ::testing::ValuesIn(kFamilies));
+}
+
+inline std::string KernelCaseName(
+    const ::testing::TestParamInfo<std::tuple<KernelKind, Family>>& info) {
+  return std::string(std::get<KernelKind>(info.param) == KernelKind::kFake ? "Fake" : "Real") +
+         std::string(FamilyName(std::get<Family>(info.param)));
+}
+
+}  // namespace svcmap::nft

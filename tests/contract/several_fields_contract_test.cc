@@ -1,0 +1,184 @@
+// Interval sets with several fields: each element has a first and a last key.
+#include "tests/contract/kernel_contract.h"
+
+namespace svcmap::nft {
+namespace {
+
+using ::svcmap::testing::SourceRow;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Optional;
+using ::testing::UnorderedElementsAre;
+
+class SeveralFieldsContract : public KernelContract {
+ protected:
+  // Who may use the first, second, ... Service address.
+  Row Sources(uint32_t number, uint32_t first, uint32_t last) const {
+    return SourceRow(family(), number, first, last);
+  }
+  void ExpectAdditionRejected(const Row& row, absl::StatusCode code) {
+    Transaction transaction;
+    transaction.Add(row);
+    ExpectRejected(transaction, code, 0);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, SeveralFieldsContract, EveryKernel(), KernelCaseName);
+
+TEST_P(SeveralFieldsContract, RangesReadBackWithFirstAndLastKeyAndComment) {
+  CreateTable();
+  const Row wide = Sources(1, 0x100, 0x1ff).Comment("ns/web:http");
+  const Row single = Sources(1, 0x300, 0x300);
+  const Row odd = Sources(2, 0x103, 0x109);
+  Add({wide, single, odd});
+  EXPECT_THAT(Read(proxy::kFirewallSources),
+              UnorderedElementsAre(wide.Read(), single.Read(), odd.Read()));
+}
+
+TEST_P(SeveralFieldsContract, TheWholeAddressSpaceIsARange) {
+  CreateTable();
+  const bool v4 = family() == Family::kIpv4;
+  const Row row =
+      SourceRow(testing::Address(family(), 1), 80, testing::Ip(v4 ? "0.0.0.0" : "::"),
+                testing::Ip(v4 ? "255.255.255.255" : "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"));
+  Add({row});
+  EXPECT_THAT(Read(proxy::kFirewallSources), ElementsAre(row.Read()));
+}
+
+TEST_P(SeveralFieldsContract, ADeletedRangeIsGoneAndItsNeighboursStay) {
+  CreateTable();
+  Add({Sources(1, 0x100, 0x1ff), Sources(1, 0x200, 0x2ff), Sources(2, 0x100, 0x1ff)});
+  Transaction transaction;
+  transaction.Delete(Sources(1, 0x100, 0x1ff));
+  Commit(transaction);
+  EXPECT_THAT(Read(proxy::kFirewallSources), UnorderedElementsAre(Sources(1, 0x200, 0x2ff).Read(),
+                                                                  Sources(2, 0x100, 0x1ff).Read()));
+}
+
+TEST_P(SeveralFieldsContract, ARangeMayBeReplacedInOneBatch) {
+  CreateTable();
+  Add({Sources(1, 0x100, 0x1ff)});
+  Transaction transaction;
+  transaction.Delete(Sources(1, 0x100, 0x1ff));
+  transaction.Add(Sources(1, 0x100, 0x17f));
+  transaction.Add(Sources(1, 0x180, 0x3ff));
+  Commit(transaction);
+  EXPECT_THAT(Read(proxy::kFirewallSources), UnorderedElementsAre(Sources(1, 0x100, 0x17f).Read(),
+                                                                  Sources(1, 0x180, 0x3ff).Read()));
+}
+
+TEST_P(SeveralFieldsContract, AddingARangeAgainIsNoErrorAndKeepsTheOldComment) {
+  CreateTable();
+  Add({Sources(1, 0x100, 0x1ff).Comment("old")});
+  const uint32_t generation = Generation();
+  Add({Sources(1, 0x100, 0x1ff).Comment("new")});
+  EXPECT_EQ(Generation(), generation);
+  EXPECT_THAT(Read(proxy::kFirewallSources),
+              ElementsAre(Sources(1, 0x100, 0x1ff).Comment("old").Read()));
+}
+
+TEST_P(SeveralFieldsContract, OverlappingRangesAreRejected) {
+  CreateTable();
+  Add({Sources(1, 0x100, 0x1ff)});
+  const std::pair<uint32_t, uint32_t> kCases[] = {{0x120, 0x140}, {0x180, 0x280}, {0x80, 0x180},
+                                                  {0x100, 0x17f}, {0x180, 0x1ff}, {0x100, 0x2ff},
+                                                  {0x1ff, 0x1ff}, {0x100, 0x100}};
+  for (const auto& [first, last] : kCases) {
+    SCOPED_TRACE(std::to_string(first) + "-" + std::to_string(last));
+    ExpectAdditionRejected(Sources(1, first, last), absl::StatusCode::kAlreadyExists);
+  }
+}
+
+// The kernel asks whether the first or the last key lies in a range, not what lies between them.
+// Nobody may rely on its refusal: what we add is disjoint (S-120).
+TEST_P(SeveralFieldsContract, ARangeAroundAnotherOneIsNotNoticed) {
+  CreateTable();
+  Add({Sources(1, 0x100, 0x1ff)});
+  Add({Sources(1, 0x80, 0x280)});
+  EXPECT_EQ(Read(proxy::kFirewallSources).size(), 2u);
+}
+
+TEST_P(SeveralFieldsContract, NeighboursAndRangesOfAnotherAddressDoNotOverlap) {
+  CreateTable();
+  Add({Sources(1, 0x100, 0x1ff)});
+  Add({Sources(1, 0x0, 0xff), Sources(1, 0x200, 0x200), Sources(2, 0x120, 0x280)});
+  EXPECT_EQ(Read(proxy::kFirewallSources).size(), 4u);
+}
+
+TEST_P(SeveralFieldsContract, DeletingWhatIsNotThereIsRejected) {
+  CreateTable();
+  Add({Sources(1, 0x100, 0x1ff)});
+  Transaction other;
+  other.Delete(Sources(2, 0x100, 0x1ff));
+  ExpectRejected(other, absl::StatusCode::kNotFound, 0);
+  Transaction outside;
+  outside.Delete(Sources(1, 0x200, 0x2ff));
+  ExpectRejected(outside, absl::StatusCode::kNotFound, 0);
+}
+
+// Nobody may rely on it: a range is deleted by its own keys.
+TEST_P(SeveralFieldsContract, ADeletionTakesTheRangeThatItsFirstKeyLiesIn) {
+  CreateTable();
+  for (const auto& [first, last] : {std::pair{0x100u, 0x17fu}, std::pair{0x120u, 0x340u}}) {
+    Add({Sources(1, 0x100, 0x1ff)});
+    Transaction transaction;
+    transaction.Delete(Sources(1, first, last));
+    Commit(transaction);
+    EXPECT_THAT(Read(proxy::kFirewallSources), IsEmpty());
+  }
+}
+
+TEST_P(SeveralFieldsContract, ARejectedBatchUndoesRanges) {
+  CreateTable();
+  Add({Sources(1, 0x100, 0x1ff)});
+  Transaction transaction;
+  transaction.Delete(Sources(1, 0x100, 0x1ff));
+  transaction.Add(Sources(1, 0x100, 0x2ff));
+  transaction.Delete(Sources(3, 0x100, 0x2ff));
+  ExpectRejected(transaction, absl::StatusCode::kNotFound, 2);
+}
+
+TEST_P(SeveralFieldsContract, AKeyFindsTheRangeItLiesIn) {
+  CreateTable();
+  const Row row = Sources(1, 0x100, 0x1ff);
+  Add({row});
+  for (const uint32_t key : {0x100u, 0x120u, 0x1ffu}) {
+    EXPECT_THAT(ReadOne(Sources(1, key, key)), Optional(row.Read())) << key;
+  }
+  EXPECT_EQ(ReadOne(Sources(1, 0xff, 0xff)), std::nullopt);
+  EXPECT_EQ(ReadOne(Sources(1, 0x200, 0x200)), std::nullopt);
+  EXPECT_EQ(ReadOne(Sources(2, 0x100, 0x1ff)), std::nullopt);
+}
+
+TEST_P(SeveralFieldsContract, WrongLengthsAndEndsAreRejected) {
+  CreateTable();
+  Row end = Sources(1, 0x100, 0x1ff);
+  end.interval_end = true;
+  ExpectAdditionRejected(end, absl::StatusCode::kInvalidArgument);
+  const std::vector<uint8_t> key(Sources(1, 0, 1).key.bytes().size() - 4, 1);
+  Transaction shorter;
+  shorter.Add(
+      {.set = Set(proxy::kFirewallSources), .key = key, .data = {}, .comment = {}, .key_end = key});
+  ExpectRejected(shorter, absl::StatusCode::kInvalidArgument, 0);
+}
+
+TEST_P(SeveralFieldsContract, AnOrdinarySetHasNoRanges) {
+  CreateTable();
+  Row row = testing::ClusterIpRow(family(), 1);
+  row.key_end = row.key;
+  ExpectAdditionRejected(row, absl::StatusCode::kInvalidArgument);
+}
+
+TEST_P(SeveralFieldsContract, ThousandsOfRangesInOneBatch) {
+  CreateTable();
+  std::vector<Row> rows;
+  for (uint32_t i = 0; i < 2000; ++i) rows.push_back(Sources(i / 50, i % 50 * 16, i % 50 * 16 + 9));
+  Add(rows);
+  EXPECT_EQ(Read(proxy::kFirewallSources).size(), rows.size());
+  Transaction transaction;
+  for (const Row& row : rows) transaction.Delete(row);
+  Commit(transaction);
+  EXPECT_THAT(Read(proxy::kFirewallSources), IsEmpty());
+}
+
+}  // namespace
+}  // namespace svcmap::nft

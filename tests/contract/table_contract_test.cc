@@ -1,0 +1,102 @@
+// Tables come and go whole.
+#include "tests/contract/kernel_contract.h"
+
+namespace svcmap::nft {
+namespace {
+
+using ::svcmap::testing::ServiceRow;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+class TableContract : public KernelContract {};
+INSTANTIATE_TEST_SUITE_P(All, TableContract, EveryKernel(), KernelCaseName);
+
+TEST_P(TableContract, CreatedTableIsThereAndEmpty) {
+  EXPECT_FALSE(HasTable(family()));
+  CreateTable();
+  EXPECT_TRUE(HasTable(family()));
+  EXPECT_FALSE(HasTable(other_family()));
+  for (const auto& elements : ReadAll()) EXPECT_THAT(elements, IsEmpty());
+}
+
+TEST_P(TableContract, DroppedTableIsGoneWithItsElements) {
+  CreateTable();
+  Add({ServiceRow(family(), 1)});
+  Transaction drop;
+  drop.DropTable(family());
+  Commit(drop);
+  EXPECT_FALSE(HasTable(family()));
+  CreateTable();
+  EXPECT_THAT(Read(proxy::kServiceIps), IsEmpty());
+}
+
+TEST_P(TableContract, DroppingAMissingTableIsNoError) {
+  Transaction drop;
+  drop.DropTable(family());
+  Commit(drop);
+  EXPECT_FALSE(HasTable(family()));
+}
+
+TEST_P(TableContract, TheFamiliesDoNotMeet) {
+  Transaction both = Creation();
+  both.CreateTable({other_family(), {}});
+  both.Add(ServiceRow(family(), 1));
+  both.Add(ServiceRow(other_family(), 2));
+  Commit(both);
+  Transaction drop;
+  drop.DropTable(other_family());
+  Commit(drop);
+  EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 1).Read()));
+}
+
+// Callers drop first: chains and rules of the second creation would stand twice in the real kernel.
+TEST_P(TableContract, CreatingAgainKeepsTheElements) {
+  CreateTable();
+  Add({ServiceRow(family(), 1)});
+  CreateTable();
+  EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 1).Read()));
+}
+
+TEST_P(TableContract, CreatingAgainChangesTheSize) {
+  CreateTable(1);
+  CreateTable(2);
+  Add({ServiceRow(family(), 1), ServiceRow(family(), 2)});
+  Transaction full;
+  full.Add(ServiceRow(family(), 3));
+  ExpectRejected(full, absl::StatusCode::kResourceExhausted, 0);
+  EXPECT_EQ(Read(proxy::kServiceIps).size(), 2u);
+}
+
+TEST_P(TableContract, RecreationReplacesEverythingAtOnce) {
+  CreateTable(1);
+  Add({ServiceRow(family(), 1)});
+  Transaction recreate = Creation(2);
+  recreate.DropTable(family());  // Drops go first, whatever the order of the calls.
+  recreate.Add(ServiceRow(family(), 2));
+  recreate.Add(ServiceRow(family(), 3));
+  Commit(recreate);
+  EXPECT_THAT(Read(proxy::kServiceIps),
+              UnorderedElementsAre(ServiceRow(family(), 2).Read(), ServiceRow(family(), 3).Read()));
+}
+
+TEST_P(TableContract, RejectedRecreationLeavesTheOldTable) {
+  CreateTable();
+  Add({ServiceRow(family(), 1)});
+  Transaction recreate = Creation();
+  recreate.DropTable(family());
+  recreate.Add(ServiceRow(family(), 2));
+  recreate.Delete(ServiceRow(family(), 1));  // Gone with the old table.
+  ExpectRejected(recreate, absl::StatusCode::kNotFound, 1);
+  EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 1).Read()));
+}
+
+TEST_P(TableContract, RejectedCreationLeavesNoTable) {
+  Transaction creation = Creation();
+  creation.Delete(ServiceRow(family(), 1));
+  ExpectRejected(creation, absl::StatusCode::kNotFound, 0);
+  EXPECT_FALSE(HasTable(family()));
+}
+
+}  // namespace
+}  // namespace svcmap::nft

@@ -1,0 +1,213 @@
+// Session affinity (semantics.md 3.6, docs/decisions/0002) as rows and numbers of a Service.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/proxy/desired_world.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+AService Sticky(uint32_t seconds = 10800) { return Web().Affinity(seconds); }
+
+// A descriptor: 192 + class, kind and set and timer, group. A choice: Service port, endpoint.
+class AffinityRowsTest : public DesiredWorld {
+ protected:
+  const Affinity& Made() const { return *desired_.rows.ports.at(0).affinity; }
+  // "10.0.0.1 is 1"
+  Lines EndpointNumbers() const {
+    Lines lines;
+    for (const Affinity::Endpoint& e : Made().endpoints) {
+      lines.push_back(e.address.ip.ToString() + " is " + std::to_string(e.number));
+    }
+    return lines;
+  }
+  void ApplyEndpoints(const std::vector<std::string>& endpoints) {
+    ASlice slice = WebSlice();
+    for (const std::string& endpoint : endpoints) slice.Ready(endpoint);
+    Apply({slice});
+    Make();
+  }
+};
+
+TEST_F(AffinityRowsTest, S122SlotsLeadToChoicesAndChoicesToEndpoints) {
+  Apply({Sticky(), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2")});
+  Make();
+  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 194.0.0.1",
+                                      "affinity-slots 0x1 . 0 : 0.1.0.1",
+                                      "affinity-endpoints 0.1.0.1 : 10.0.0.1 . 8080",
+                                      "affinity-slots 0x1 . 1 : 0.1.0.2",
+                                      "affinity-endpoints 0.1.0.2 : 10.0.0.2 . 8080"));
+  EXPECT_THAT(Texts(desired_.new_numbers),
+              ElementsAre("sticky group 1 of IPv4", "sticky port 1 of IPv4"));
+  EXPECT_THAT(Findings(), IsEmpty());
+}
+
+TEST_F(AffinityRowsTest, S122AllDestinationsAndBothSetsShareTheChoices) {
+  Apply({Sticky().External("198.51.100.1").ExternalLocal(),
+         WebSlice().Local("10.0.0.1").Ready("10.0.0.2")});
+  Make();
+  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 194.0.0.1",
+                                      "service-ips 198.51.100.1 . tcp . 80 : 194.128.0.1",
+                                      "local-sets 194.128.0.1 : 193.160.0.2",
+                                      "affinity-slots 0x1 . 0 : 0.1.0.1",
+                                      "affinity-endpoints 0.1.0.1 : 10.0.0.1 . 8080",
+                                      "affinity-slots 0x1 . 1 : 0.1.0.2",
+                                      "affinity-endpoints 0.1.0.2 : 10.0.0.2 . 8080",
+                                      "affinity-slots 0x2 . 0 : 0.1.0.1",
+                                      "affinity-local-endpoints 0.1.0.1 : 10.0.0.1 . 8080"));
+}
+
+TEST_F(AffinityRowsTest, S75AnInternalLocalSetIsToldByItsDescriptor) {
+  Apply({Sticky().InternalLocal(), WebSlice().Local("10.0.0.1")});
+  Make();
+  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 193.32.0.1",
+                                      "affinity-slots 0x1 . 0 : 0.1.0.1",
+                                      "affinity-local-endpoints 0.1.0.1 : 10.0.0.1 . 8080"));
+}
+
+TEST_F(AffinityRowsTest, S76WithoutALocalSetItIsAPlainDrop) {
+  Apply({Sticky().InternalLocal(), WebSlice().Ready("10.0.0.1")});
+  Make();
+  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 0.0.0.0"));
+}
+
+TEST_F(AffinityRowsTest, S77WithoutEndpointsItIsRejected) {
+  Apply({Sticky()});
+  Make();
+  EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80"));
+  EXPECT_THAT(desired_.new_numbers, IsEmpty());
+}
+
+TEST_F(AffinityRowsTest, Ipv6ChoicesCarryTheirComplement) {
+  Apply({AService("shop/web").At("fd00:96::1").Port(80).Affinity(10800),
+         ASlice("shop/web-6", "shop/web", Family::kIpv6).Port(8080).Ready("fd00::1")});
+  Make();
+  EXPECT_THAT(OwnLines("affinity"), ElementsAre("affinity-slots 0x1 . 0 : 0x10001fffefffe",
+                                                "affinity-endpoints 0x10001 : fd00::1 . 8080"));
+}
+
+TEST_F(AffinityRowsTest, S122PortsAndFamiliesAreIndependent) {
+  Apply({Sticky().At("fd00:96::1").Port(81, "b"), WebSlice().Port(8081, "b").Ready("10.0.0.1"),
+         ASlice("shop/web-6", "shop/web", Family::kIpv6).Port(8080).Ready("fd00::1")});
+  Make();
+  EXPECT_THAT(
+      Texts(desired_.new_numbers),
+      ElementsAre("sticky group 1 of IPv4", "sticky port 1 of IPv4", "sticky group 2 of IPv4",
+                  "sticky port 2 of IPv4", "sticky group 1 of IPv6", "sticky port 1 of IPv6"));
+}
+
+TEST_F(AffinityRowsTest, S126WhoStaysKeepsItsNumber) {
+  Apply({Sticky()});
+  ApplyEndpoints({"10.0.0.2", "10.0.0.4"});
+  EXPECT_THAT(EndpointNumbers(), ElementsAre("10.0.0.2 is 1", "10.0.0.4 is 2"));
+  ApplyEndpoints({"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"});
+  EXPECT_THAT(EndpointNumbers(),
+              ElementsAre("10.0.0.1 is 3", "10.0.0.2 is 1", "10.0.0.3 is 4", "10.0.0.4 is 2"));
+  EXPECT_THAT(desired_.new_numbers, IsEmpty());
+}
+
+// A record of one that left must not lead to a newcomer.
+TEST_F(AffinityRowsTest, S126WhoComesBackOrIsNewGetsANumberThatNobodyHad) {
+  Apply({Sticky()});
+  ApplyEndpoints({"10.0.0.1", "10.0.0.2"});
+  ApplyEndpoints({"10.0.0.1"});
+  EXPECT_THAT(EndpointNumbers(), ElementsAre("10.0.0.1 is 1"));
+  ApplyEndpoints({"10.0.0.1", "10.0.0.2"});
+  EXPECT_THAT(EndpointNumbers(), ElementsAre("10.0.0.1 is 1", "10.0.0.2 is 3"));
+  ApplyEndpoints({"10.0.0.1", "10.0.0.9"});
+  EXPECT_THAT(EndpointNumbers(), ElementsAre("10.0.0.1 is 1", "10.0.0.9 is 4"));
+}
+
+TEST_F(AffinityRowsTest, S126AServicePortWithoutEndpointsLosesItsRecords) {
+  Apply({Sticky()});
+  ApplyEndpoints({"10.0.0.1"});
+  ApplyEndpoints({});
+  EXPECT_THAT(Texts(desired_.old_numbers),
+              ElementsAre("sticky group 1 of IPv4", "sticky port 1 of IPv4"));
+  ApplyEndpoints({"10.0.0.1"});
+  EXPECT_THAT(Texts(desired_.new_numbers),
+              ElementsAre("sticky group 2 of IPv4", "sticky port 2 of IPv4"));
+}
+
+TEST_F(AffinityRowsTest, S126TurningItOffGivesItsNumbersBackAndTakesAGroup) {
+  Apply({Sticky()});
+  ApplyEndpoints({"10.0.0.1"});
+  Apply({Web()});
+  Make();
+  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1"));
+  EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("group 1"));
+  EXPECT_THAT(Texts(desired_.old_numbers),
+              ElementsAre("sticky group 1 of IPv4", "sticky port 1 of IPv4"));
+  Apply({Sticky()});
+  Make();
+  EXPECT_THAT(Texts(desired_.new_numbers),
+              ElementsAre("sticky group 2 of IPv4", "sticky port 2 of IPv4"))
+      << "its old records are nobody's";
+  EXPECT_THAT(Texts(desired_.old_numbers), ElementsAre("group 1"));
+}
+
+TEST_F(AffinityRowsTest, S127AnotherTimeoutIsAnotherTimerAndNothingElse) {
+  Apply({Sticky(), WebSlice().Ready("10.0.0.1")});
+  Make();
+  Apply({Sticky(90)});
+  Make();
+  EXPECT_THAT(OwnLines("service-ips"), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 193.1.0.1"));
+  EXPECT_THAT(desired_.new_numbers, IsEmpty());
+  EXPECT_THAT(desired_.old_numbers, IsEmpty());
+  EXPECT_THAT(timers_.seconds(), ElementsAre(10800, 90));
+}
+
+TEST_F(AffinityRowsTest, WithTheTimersAllTakenTheNextLongerOneServesAndThatIsSaid) {
+  for (uint32_t i = 1; i < kMaxTimers; ++i) timers_.For(i * 100);
+  Apply({Sticky(150), WebSlice().Ready("10.0.0.1")});
+  Make();
+  EXPECT_EQ(Made().timer, 2);
+  EXPECT_THAT(Findings(),
+              ElementsAre("Service shop/web: spec.ports. 150 s is not one of the first 32 affinity "
+                          "timeouts; clients keep their endpoint for 200 s"));
+  Apply({Sticky(200)});
+  Make();
+  EXPECT_THAT(Findings(), IsEmpty());
+}
+
+TEST_F(AffinityRowsTest, WithoutAFreePortNumberThereIsNoAffinityAndThatIsSaid) {
+  numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4) = NumberAllocator(0);
+  Apply({Sticky(), WebSlice().Ready("10.0.0.1")});
+  Make();
+  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1"));
+  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("has no session affinity: at most 49151")));
+}
+
+TEST_F(AffinityRowsTest, WithoutAFreeStickyGroupThePortIsRejectedAndNamed) {
+  numbers_.Of(NumberPool::kStickyGroups, Family::kIpv4) = NumberAllocator(0);
+  Apply({Sticky(), WebSlice().Ready("10.0.0.1")});
+  Make();
+  EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80"));
+  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("found no free endpoint group")));
+}
+
+// What is in neither list is lost for ever.
+TEST_F(AffinityRowsTest, EveryNumberTakenIsNamed) {
+  numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4) = NumberAllocator(1);
+  for (int i = 0; i < 3; ++i) {
+    Apply({Sticky(), WebSlice().Ready("10.0.0.1")});
+    Make();
+    EXPECT_THAT(Findings(), IsEmpty()) << i;
+    ASSERT_THAT(desired_.new_numbers, SizeIs(2)) << i;
+    Apply({i == 0 ? Change(Web()) : i == 1 ? NoSlice("shop/web-1") : NoService("shop/web")});
+    Make();
+    EXPECT_THAT(desired_.old_numbers, SizeIs(2)) << i;
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

@@ -1,0 +1,150 @@
+// loadBalancerSourceRanges (semantics.md 3.5) as rows.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/proxy/desired_world.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+AService Balanced() { return Web().LoadBalancer("203.0.113.1"); }
+const std::string kVip = " 203.0.113.1 . tcp . 80";
+
+class FirewallRowsTest : public DesiredWorld {
+ protected:
+  Lines Firewall(const AService& service) {
+    Apply({service});
+    Make();
+    return OwnLines("firewall-");
+  }
+};
+
+TEST_F(FirewallRowsTest, S116SourcesAreRangesOfEachVip) {
+  EXPECT_THAT(Firewall(Balanced()), IsEmpty());
+  EXPECT_THAT(Firewall(Balanced().SourceRange("198.51.100.0/24").SourceRange("10.0.0.0/8")),
+              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.0/8",
+                          "firewall-sources" + kVip + " . 198.51.100.0/24"));
+}
+
+TEST_F(FirewallRowsTest, S116EachPortAndVipHasItsOwn) {
+  EXPECT_THAT(Firewall(Balanced()
+                           .LoadBalancer("203.0.113.2")
+                           .Port(53, "dns", Protocol::kUdp)
+                           .SourceRange("10.0.0.0/8")),
+              UnorderedElementsAre(
+                  "firewall-ips 203.0.113.1 . tcp . 80", "firewall-ips 203.0.113.2 . tcp . 80",
+                  "firewall-ips 203.0.113.1 . udp . 53", "firewall-ips 203.0.113.2 . udp . 53",
+                  "firewall-sources 203.0.113.1 . tcp . 80 . 10.0.0.0/8",
+                  "firewall-sources 203.0.113.2 . tcp . 80 . 10.0.0.0/8",
+                  "firewall-sources 203.0.113.1 . udp . 53 . 10.0.0.0/8",
+                  "firewall-sources 203.0.113.2 . udp . 53 . 10.0.0.0/8"));
+}
+
+TEST_F(FirewallRowsTest, S117NodePortsExternalIpsAndClusterIpsAreOpen) {
+  EXPECT_THAT(
+      Firewall(Balanced().NodePort(30080).External("198.51.100.1").SourceRange("10.0.0.0/8")),
+      ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.0/8"));
+  EXPECT_THAT(Firewall(Web().External("198.51.100.1").SourceRange("10.0.0.0/8")), IsEmpty())
+      << "no VIP";
+}
+
+TEST_F(FirewallRowsTest, S116AVipThatIsAnExternalIpTooIsGuarded) {
+  EXPECT_THAT(Firewall(Balanced().External("203.0.113.1").SourceRange("10.0.0.0/8")),
+              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.0/8"));
+  EXPECT_THAT(Findings(), IsEmpty());
+}
+
+TEST_F(FirewallRowsTest, S116AVipThatIsTheNodesAddressLeavesItsNodePortOpen) {
+  EXPECT_THAT(Firewall(Web().NodePort(30080).LoadBalancer("192.0.2.7").SourceRange("10.0.0.0/8")),
+              ElementsAre("firewall-ips 192.0.2.7 . tcp . 80",
+                          "firewall-sources 192.0.2.7 . tcp . 80 . 10.0.0.0/8"));
+}
+
+TEST_F(FirewallRowsTest, S16AVipOfAnOlderServiceIsNotOursToGuard) {
+  Apply({AService("shop/old").At("10.96.0.2").Port(80).LoadBalancer("203.0.113.1")});
+  EXPECT_THAT(Firewall(Balanced().Created(1).SourceRange("10.0.0.0/8")), IsEmpty());
+}
+
+TEST_F(FirewallRowsTest, S118WhereTheNodeIsAllowedSoAreItsVips) {
+  const auto service = [] {
+    return Balanced().LoadBalancer("203.0.113.9").SourceRange("192.0.2.0/24");
+  };
+  EXPECT_THAT(
+      Firewall(service()),
+      UnorderedElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 192.0.2.0/24",
+                           "firewall-sources" + kVip + " . 203.0.113.1",
+                           "firewall-sources" + kVip + " . 203.0.113.9",
+                           "firewall-ips 203.0.113.9 . tcp . 80",
+                           "firewall-sources 203.0.113.9 . tcp . 80 . 192.0.2.0/24",
+                           "firewall-sources 203.0.113.9 . tcp . 80 . 203.0.113.1",
+                           "firewall-sources 203.0.113.9 . tcp . 80 . 203.0.113.9"));
+  node_.own_ip[0] = Ip("192.0.3.7");
+  EXPECT_THAT(Firewall(service()),
+              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 192.0.2.0/24",
+                          "firewall-ips 203.0.113.9 . tcp . 80",
+                          "firewall-sources 203.0.113.9 . tcp . 80 . 192.0.2.0/24"));
+}
+
+TEST_F(FirewallRowsTest, S118AnUnknownNodeIsLoopback) {
+  node_.own_ip[0] = Ip("127.0.0.1");
+  EXPECT_THAT(Firewall(Balanced().SourceRange("127.0.0.0/8")),
+              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 127.0.0.0/8",
+                          "firewall-sources" + kVip + " . 203.0.113.1"));
+}
+
+TEST_F(FirewallRowsTest, S118TheNodeOfOneFamilySaysNothingAboutTheOther) {
+  EXPECT_THAT(Firewall(Balanced()
+                           .At("fd00:96::1")
+                           .LoadBalancer("2001:db8:9::1")
+                           .SourceRange("192.0.2.0/24")
+                           .SourceRange("fd00:5::/64")),
+              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 192.0.2.0/24",
+                          "firewall-sources" + kVip + " . 203.0.113.1",
+                          "firewall-ips 2001:db8:9::1 . tcp . 80",
+                          "firewall-sources 2001:db8:9::1 . tcp . 80 . fd00:5::/64"));
+}
+
+TEST_F(FirewallRowsTest, S12AFamilyWithoutRangesIsOpen) {
+  EXPECT_THAT(
+      Firewall(Balanced().At("fd00:96::1").LoadBalancer("2001:db8:9::1").SourceRange("10.0.0.0/8")),
+      ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.0/8"));
+}
+
+TEST_F(FirewallRowsTest, S119AGuardedVipWithoutEndpointsIsBoth) {
+  EXPECT_THAT(Firewall(Balanced().SourceRange("10.0.0.0/8")),
+              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.0/8"));
+  EXPECT_THAT(OwnLines("no-endpoint"), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
+                                                   "no-endpoint-services" + kVip));
+  Apply({WebSlice().Ready("10.0.0.1")});
+  Make();
+  EXPECT_THAT(OwnLines("firewall-"),
+              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.0/8"));
+  EXPECT_THAT(OwnLines("no-endpoint"), IsEmpty());
+}
+
+TEST_F(FirewallRowsTest, S120RangesAreMerged) {
+  EXPECT_THAT(Firewall(Balanced()
+                           .SourceRange("10.0.0.0/8")
+                           .SourceRange("10.1.0.0/16")
+                           .SourceRange("10.0.0.0/8")
+                           .SourceRange("11.0.0.0/8")),
+              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.0/7"));
+  // S-118: the VIP lies in a range already.
+  EXPECT_THAT(Firewall(Balanced().SourceRange("192.0.2.0/24").SourceRange("203.0.113.0/24")),
+              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 192.0.2.0/24",
+                          "firewall-sources" + kVip + " . 203.0.113.0/24"));
+  EXPECT_THAT(
+      Firewall(Balanced().SourceRange("10.0.0.3/32").SourceRange("10.0.0.4/31")),
+      ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.3-10.0.0.5"));
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

@@ -1,0 +1,211 @@
+// The main decision table (semantics.md 3.2) as rows: which kind of descriptor each address gets,
+// and which endpoint set it leads to.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/proxy/desired_world.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class PoliciesTest : public DesiredWorld {
+ protected:
+  // The rows, and behind them what lies in each group: "1 = 10.0.0.1 10.0.0.2".
+  Lines RowsAndGroups() {
+    Make();
+    Lines lines = OwnLines();
+    for (const PortRows& port : desired_.rows.ports) {
+      for (const EndpointSet* set : {&port.cluster, &port.local}) {
+        if (set->group == 0) continue;
+        std::string line = std::to_string(set->group) + " =";
+        for (const EndpointAddress& endpoint : set->slots) line += " " + endpoint.ip.ToString();
+        lines.push_back(line);
+      }
+    }
+    return lines;
+  }
+};
+
+// IPv4 descriptors: kind * 64 + class, then the group.
+TEST_F(PoliciesTest, S74ToS81AndS89EachAddressLeadsToItsSet) {
+  const std::string internal = "service-ips 10.96.0.1 . tcp . 80 : ";
+  const std::string external = "service-ips 198.51.100.1 . tcp . 80 : ";
+  const std::string no_internal = "no-endpoint-services 10.96.0.1 . tcp . 80";
+  const std::string no_external = "no-endpoint-services 198.51.100.1 . tcp . 80";
+  const auto outside = [] { return Web().External("198.51.100.1"); };
+  const struct {
+    const char* name;
+    AService service;
+    ASlice slice;
+    Lines rows;
+  } cases[] = {
+      {"S-74: ITP Cluster leads to the cluster set",
+       Web(),
+       WebSlice().Local("10.0.0.1").Ready("10.0.0.2"),
+       {internal + "2.0.0.1", "1 = 10.0.0.1 10.0.0.2"}},
+      {"S-75: ITP Local leads to the local set",
+       Web().InternalLocal(),
+       WebSlice().Local("10.0.0.1").Ready("10.0.0.2"),
+       {internal + "1.0.0.1", "1 = 10.0.0.1"}},
+      {"S-76: ITP Local without local endpoints is class 0: drop",
+       Web().InternalLocal(),
+       WebSlice().Ready("10.0.0.2"),
+       {internal + "0.0.0.0"}},
+      {"S-76: remote terminating ones are HAS, too",
+       Web().InternalLocal(),
+       WebSlice().Endpoint("10.0.0.2", kServingTerminating),
+       {internal + "0.0.0.0"}},
+      {"S-77: nobody anywhere is rejected", Web(), WebSlice(), {no_internal}},
+      {"S-77: with ITP Local, too",
+       Web().InternalLocal(),
+       WebSlice().Endpoint("10.0.0.1", kDown, true),
+       {no_internal}},
+      {"S-78: ETP Cluster leads to the cluster set and masquerades",
+       outside(),
+       WebSlice().Local("10.0.0.1").Ready("10.0.0.2"),
+       {internal + "2.0.0.1", external + "66.0.0.1", "1 = 10.0.0.1 10.0.0.2"}},
+      {"S-79: ETP Local leads to both sets",
+       outside().ExternalLocal(),
+       WebSlice().Local("10.0.0.1").Ready("10.0.0.2"),
+       {internal + "2.0.0.1", external + "130.0.0.1", "local-sets 130.0.0.1 : 129.0.0.2",
+        "1 = 10.0.0.1 10.0.0.2", "2 = 10.0.0.1"}},
+      {"S-79: local terminating ones beside remote ready ones (S-43)",
+       outside().ExternalLocal(),
+       WebSlice().Endpoint("10.0.0.1", kServingTerminating, true).Ready("10.0.0.2"),
+       {internal + "1.0.0.1", external + "129.0.0.1", "local-sets 129.0.0.1 : 129.0.0.2",
+        "1 = 10.0.0.2", "2 = 10.0.0.1"}},
+      {"S-80: ETP Local without local endpoints has no local set",
+       outside().ExternalLocal(),
+       WebSlice().Ready("10.0.0.2"),
+       {internal + "1.0.0.1", external + "129.0.0.1", "1 = 10.0.0.2"}},
+      {"S-81: nobody anywhere is rejected",
+       outside().ExternalLocal(),
+       WebSlice(),
+       {no_internal, no_external}},
+      {"S-89: ITP says nothing about external destinations",
+       outside().InternalLocal(),
+       WebSlice().Ready("10.0.0.2"),
+       {internal + "0.0.0.0", external + "65.0.0.1", "1 = 10.0.0.2"}},
+      {"S-89: each destination has its own policy's set",
+       outside().InternalLocal(),
+       WebSlice().Local("10.0.0.1").Ready("10.0.0.2"),
+       {internal + "1.0.0.2", external + "66.0.0.1", "1 = 10.0.0.1 10.0.0.2", "2 = 10.0.0.1"}},
+      {"S-89: both policies Local share the local set",
+       outside().InternalLocal().ExternalLocal(),
+       WebSlice().Local("10.0.0.1").Ready("10.0.0.2"),
+       {internal + "1.0.0.2", external + "130.0.0.1", "local-sets 130.0.0.1 : 129.0.0.2",
+        "1 = 10.0.0.1 10.0.0.2", "2 = 10.0.0.1"}},
+      {"S-9: ETP Local says nothing where nobody comes from outside",
+       Web().ExternalLocal(),
+       WebSlice().Local("10.0.0.1").Ready("10.0.0.2"),
+       {internal + "2.0.0.1", "1 = 10.0.0.1 10.0.0.2"}},
+  };
+  for (const auto& c : cases) {
+    store_ = Store();
+    before_ = {};
+    numbers_ = Numbers();
+    Apply({c.service, c.slice});
+    EXPECT_EQ(RowsAndGroups(), c.rows) << c.name;
+    EXPECT_THAT(Findings(), IsEmpty()) << c.name;
+  }
+}
+
+TEST_F(PoliciesTest, S78S79ExternalIpVipAndNodePortAreAlike) {
+  for (const bool local : {false, true}) {
+    AService service = Web();
+    service.NodePort(30080).External("198.51.100.1").LoadBalancer("203.0.113.1");
+    if (local) service.ExternalLocal();
+    Apply({service, WebSlice().Local("10.0.0.1")});
+    Make();
+    const std::string descriptor = local ? "129.0.0.1" : "65.0.0.1";
+    EXPECT_THAT(OwnLines("service-ips"),
+                ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1",
+                            "service-ips 198.51.100.1 . tcp . 80 : " + descriptor,
+                            "service-ips 203.0.113.1 . tcp . 80 : " + descriptor,
+                            "service-ips 192.0.2.7 . tcp . 30080 : " + descriptor));
+  }
+}
+
+// In IPv4 all addresses of a port have one descriptor, which must not be added twice; in IPv6 each
+// has its own.
+TEST_F(PoliciesTest, S79EachDescriptorHasOneLocalSet) {
+  Apply({Web()
+             .At("fd00:96::1")
+             .NodePort(30080)
+             .External("198.51.100.1")
+             .LoadBalancer("203.0.113.1")
+             .External("2001:db8::1")
+             .LoadBalancer("2001:db8::2")
+             .ExternalLocal(),
+         WebSlice().Local("10.0.0.1"),
+         ASlice("shop/web-6", "shop/web", Family::kIpv6).Port(8080).Local("fd00::1")});
+  Make();
+  std::vector<IpAddress> keys;
+  for (const Row& row : OwnRows("shop/web", desired_.rows)) {
+    if (row.set.set != kLocalSets) continue;
+    keys.push_back(*IpAddress::FromBytes(row.key.bytes()));
+    const IpAddress local = *IpAddress::FromBytes(row.data.bytes());
+    EXPECT_EQ(local.bytes()[0], DescriptorByte(DispatchKind::kExternalLocal, 1));
+    EXPECT_EQ(local.bytes().back(), row.set.family == Family::kIpv4 ? 2 : 4) << "the local group";
+  }
+  std::vector<IpAddress> descriptors;
+  for (const Row& row : OwnRows("shop/web", desired_.rows)) {
+    if (row.set.set != kServiceIps || row.data.bytes()[0] < 128) continue;
+    descriptors.push_back(*IpAddress::FromBytes(row.data.bytes()));
+  }
+  EXPECT_EQ(keys.size(), 1u + 3u);
+  for (const IpAddress& descriptor : descriptors) {
+    EXPECT_EQ(std::count(keys.begin(), keys.end(), descriptor), 1) << descriptor.ToString();
+  }
+}
+
+TEST_F(PoliciesTest, S76InIpv6TheDroppedClassIsZeroToo) {
+  Apply({AService("shop/web").At("fd00:96::1").Port(80).InternalLocal(),
+         ASlice("shop/web-6", "shop/web", Family::kIpv6).Port(8080).Ready("fd00::1")});
+  Make();
+  const std::vector<Row> rows = OwnRows("shop/web", desired_.rows);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].set.set, kServiceIps);
+  EXPECT_EQ(rows[0].data.bytes()[0], 0);
+}
+
+TEST_F(PoliciesTest, S97HairpinsAreTheLocalEndpointsOfBothSets) {
+  Apply({Web().NodePort(30080).ExternalLocal(), WebSlice()
+                                                    .Local("10.0.0.1")
+                                                    .Endpoint("10.0.0.2", kServingTerminating, true)
+                                                    .Ready("10.0.0.3")});
+  Make();
+  EXPECT_THAT(
+      Texts(SharedRows(desired_.rows)),
+      ElementsAre("cluster-ips 10.96.0.1", "hairpin-connections 10.0.0.1 . 10.0.0.1 . tcp . 8080"));
+  Apply({WebSlice().Endpoint("10.0.0.2", kServingTerminating, true).Ready("10.0.0.3")});
+  Make();
+  EXPECT_THAT(
+      Texts(SharedRows(desired_.rows)),
+      ElementsAre("cluster-ips 10.96.0.1", "hairpin-connections 10.0.0.2 . 10.0.0.2 . tcp . 8080"))
+      << "it is in the local set only";
+}
+
+TEST_F(PoliciesTest, AChangedPolicyKeepsTheGroupsOfTheSetsThatStay) {
+  const auto service = [] { return Web().NodePort(30080); };
+  Apply({service(), WebSlice().Local("10.0.0.1").Ready("10.0.0.2")});
+  Make();
+  Apply({service().ExternalLocal()});
+  Make();
+  EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("group 2"));
+  EXPECT_THAT(desired_.old_numbers, IsEmpty());
+  Apply({service()});
+  Make();
+  EXPECT_THAT(desired_.new_numbers, IsEmpty());
+  EXPECT_THAT(Texts(desired_.old_numbers), ElementsAre("group 2"));
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

@@ -1,0 +1,232 @@
+// Session affinity's records survive what writes the tables anew, as long as the tables are ours.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/support/status_matchers.h"
+#include "tests/unit/proxy/reconciler_world.h"
+
+namespace svcmap::proxy::test {
+namespace {
+
+using ::testing::Contains;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class ReconcilerInPlaceTest : public ReconcilerTest {
+ protected:
+  bool SentInPlace() const {
+    if (sent_.empty() || sent_.back().creations().empty()) return false;
+    EXPECT_THAT(sent_.back().creations(), SizeIs(2));
+    for (const auto& creation : sent_.back().creations()) {
+      EXPECT_EQ(creation.in_place, sent_.back().drops().empty());
+    }
+    return sent_.back().creations()[0].in_place;
+  }
+};
+
+TEST_F(ReconcilerInPlaceTest, TheFirstSyncDropsWhatMayBeThere) {
+  EXPECT_TRUE(Sync().recreated);
+  EXPECT_FALSE(SentInPlace());
+}
+
+TEST_F(ReconcilerInPlaceTest, S126WhenAMapGrowsTheRecordsStay) {
+  Settle({Web().Affinity(10800), Slice("shop/web", 2)});
+  WriteRecord();
+  Apply({AService("shop/more").At("10.96.0.2").Port(80), Slice("shop/more", 1100, 2)});
+  EXPECT_TRUE(Sync().recreated);
+  EXPECT_TRUE(SentInPlace());
+  EXPECT_TRUE(HasRecord());
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerInPlaceTest, S127ANewTimeoutBringsItsChainsAndTheRecordsStay) {
+  Settle({Web().Affinity(10800), Slice("shop/web", 2)});
+  WriteRecord();
+  Apply({Web().Affinity(90)});
+  EXPECT_TRUE(Sync().recreated);
+  EXPECT_TRUE(SentInPlace());
+  EXPECT_TRUE(HasRecord());
+  const nft::TableSpec& table = *sent_.back().creations()[0].spec;
+  for (const char* name : {"stick-90", "stick-local-90", "recall-90", "stick-10800"}) {
+    EXPECT_THAT(table.chains, Contains(::testing::Field(&nft::ChainSpec::name, name)));
+  }
+  ExpectConverged();
+  Apply({Web().Affinity(10800), AService("shop/b").At("10.96.0.2").Port(80).Affinity(90),
+         Slice("shop/b", 1, 2)});
+  EXPECT_FALSE(Sync().recreated) << "the tables know both";
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerInPlaceTest, ATimeoutNobodyCanUseYetNeedsNoChains) {
+  Settle({Web()});
+  Apply({Web().Affinity(90)});  // No endpoints.
+  EXPECT_FALSE(Sync().recreated);
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerInPlaceTest, ARefusedCreationInPlaceIsFollowedByADrop) {
+  Settle({Web().Affinity(10800), Slice("shop/web", 2)});
+  WriteRecord();
+  Apply({Web().Affinity(90)});
+  EXPECT_EQ(Sync(SIZE_MAX, Fault::kReject).outcome, Outcome::kFailed);
+  EXPECT_TRUE(SentInPlace());
+  EXPECT_TRUE(HasRecord());
+  EXPECT_TRUE(Sync().recreated);
+  EXPECT_FALSE(SentInPlace());
+  EXPECT_FALSE(HasRecord());
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerInPlaceTest, ATableThatIsGoneRefusesAndIsMadeAnew) {
+  Settle({Web().Affinity(10800), Slice("shop/web", 2)});
+  kernel_.ForeignDropTable(Family::kIpv4);
+  Apply({Web().Affinity(90)});
+  EXPECT_EQ(Sync().outcome, Outcome::kFailed);
+  EXPECT_TRUE(Sync().recreated);
+  EXPECT_FALSE(SentInPlace());
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerInPlaceTest, WhatSomebodyChangedIsDroppedWithTheRecords) {
+  Settle({Web().Affinity(10800), Slice("shop/web", 2)});
+  WriteRecord();
+  reconciler_.Invalidate();
+  EXPECT_TRUE(Sync().recreated);
+  EXPECT_FALSE(SentInPlace());
+  EXPECT_FALSE(HasRecord());
+  ExpectConverged();
+  WriteRecord();
+  Apply({Web().Affinity(90)});
+  EXPECT_TRUE(Sync().recreated);
+  EXPECT_TRUE(HasRecord()) << "they are ours again";
+}
+
+TEST_F(ReconcilerInPlaceTest, DumpsTakeNoTimerAndNoNumber) {
+  Settle({Web(), Slice("shop/web", 2)});
+  Apply({Web().Affinity(90)});
+  const Lines desired = Additions(reconciler_.DesiredRows());
+  EXPECT_EQ(Additions(reconciler_.DesiredRows()), desired);
+  EXPECT_EQ(Operations(reconciler_.PendingRows()), Operations(reconciler_.PendingRows()));
+  Sync();
+  EXPECT_EQ(Contents(kernel_), desired);
+  ExpectConverged();
+}
+
+// A former life and a new one on the same kernel.
+class ReconcilerRestartTest : public ReconcilerInPlaceTest {
+ protected:
+  void SetUp() override {
+    Settle({AService("shop/aged").At("10.96.9.9").Port(80).Affinity(10800), Slice("shop/aged", 1)});
+    Settle(State());
+    Settle({Slice("shop/web", 1), NoService("shop/aged"), NoSlice("shop/aged-1")});
+    Settle({Slice("shop/web", 3)});  // Number 1 stays, 4 and 5 are new.
+    before_ = Records();
+    ASSERT_THAT(before_, Contains("affinity-endpoints 0.2.0.5 : 10.1.0.2 . 8080 \"shop/web:\""));
+    WriteRecord();
+  }
+  std::vector<Change> State() const {
+    return {Web().Affinity(10800), Slice("shop/web", 3),
+            AService("shop/six").At("10.96.0.6").Port(80).Affinity(60), Slice("shop/six", 2, 6)};
+  }
+  Lines Records() {
+    Lines lines;
+    for (const std::string& line : Contents(kernel_)) {
+      if (line.rfind("affinity-endpoints", 0) == 0) lines.push_back(line);
+    }
+    return lines;
+  }
+  void Tell(Reconciler& next, const std::vector<Change>& changes) {
+    for (const Change& change : changes) next.store().Apply(change, ++sequence_);
+  }
+  void SyncAll(Reconciler& next, size_t limit) {
+    fault_ = Fault::kNone;
+    for (int i = 0; i < 20 && next.Pending(); ++i) EXPECT_OK(next.Sync(limit).error);
+    EXPECT_FALSE(next.Pending());
+  }
+
+  Lines before_;
+};
+
+TEST_F(ReconcilerRestartTest, S126RecordsAndNumbersStay) {
+  Reconciler next(kernel_, {.node_name = "n1"});
+  ASSERT_TRUE(next.Adopt().value());
+  Tell(next, State());
+  EXPECT_TRUE(next.Sync(SIZE_MAX).recreated);
+  EXPECT_TRUE(SentInPlace());
+  EXPECT_TRUE(HasRecord());
+  EXPECT_EQ(Records(), before_);
+  EXPECT_EQ(Contents(kernel_), Additions(next.DesiredRows()));
+}
+
+TEST_F(ReconcilerRestartTest, S126EndpointsOfTheMeantimeGetNewNumbers) {
+  Reconciler next(kernel_, {.node_name = "n1"});
+  ASSERT_TRUE(next.Adopt().value());
+  Tell(next, State());
+  Tell(next, {Slice("shop/web", 4)});
+  SyncAll(next, SIZE_MAX);
+  before_.push_back("affinity-endpoints 0.2.0.6 : 10.1.0.3 . 8080 \"shop/web:\"");
+  std::sort(before_.begin(), before_.end());
+  EXPECT_EQ(Records(), before_);
+}
+
+// The second timeout is new to the second transaction of the new life: what was planned for it is
+// planned again.
+TEST_F(ReconcilerRestartTest, S126NumbersStayWhenAPlanIsMadeTwice) {
+  Reconciler next(kernel_, {.node_name = "n1"});
+  ASSERT_TRUE(next.Adopt().value());
+  Tell(next, State());
+  SyncAll(next, 1);
+  EXPECT_EQ(Records(), before_);
+  EXPECT_TRUE(HasRecord());
+}
+
+TEST_F(ReconcilerRestartTest, S126NumbersStayWhenATransactionFails) {
+  Reconciler next(kernel_, {.node_name = "n1"});
+  ASSERT_TRUE(next.Adopt().value());
+  EXPECT_OK(next.Sync(SIZE_MAX).error);
+  Tell(next, {Web().Affinity(10800), Slice("shop/web", 3)});
+  fault_ = Fault::kReject;
+  EXPECT_EQ(next.Sync(SIZE_MAX).outcome, Outcome::kFailed);
+  Tell(next, State());
+  SyncAll(next, SIZE_MAX);
+  EXPECT_EQ(Records(), before_);
+}
+
+TEST_F(ReconcilerRestartTest, DumpsOfTheNewLifeDoNotTakeWhatIsRemembered) {
+  Reconciler next(kernel_, {.node_name = "n1"});
+  ASSERT_TRUE(next.Adopt().value());
+  Tell(next, State());
+  next.DesiredRows();
+  next.PendingRows();
+  SyncAll(next, SIZE_MAX);
+  EXPECT_EQ(Records(), before_);
+}
+
+TEST_F(ReconcilerRestartTest, WhatNobodyAskedForIsForgottenWithTheSnapshot) {
+  Reconciler next(kernel_, {.node_name = "n1"});
+  ASSERT_TRUE(next.Adopt().value());
+  SyncAll(next, SIZE_MAX);
+  next.ForgetFormerLife();
+  Tell(next, State());
+  SyncAll(next, SIZE_MAX);
+  EXPECT_EQ(Contents(kernel_), Additions(next.DesiredRows()));
+  EXPECT_NE(Records(), before_);
+}
+
+TEST_F(ReconcilerRestartTest, WithOneTableMissingEverythingIsMadeAnew) {
+  kernel_.ForeignDropTable(Family::kIpv6);
+  Reconciler next(kernel_, {.node_name = "n1"});
+  ASSERT_TRUE(next.Adopt().value());
+  Tell(next, State());
+  SyncAll(next, SIZE_MAX);
+  EXPECT_FALSE(SentInPlace());
+  EXPECT_FALSE(HasRecord());
+  EXPECT_EQ(Contents(kernel_), Additions(next.DesiredRows()));
+}
+
+}  // namespace
+}  // namespace svcmap::proxy::test

@@ -1,0 +1,94 @@
+// A reconciler on a fake kernel, and what it has sent.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "nft/fake/fake_kernel.h"
+#include "proxy/reconcile/reconciler.h"
+#include "tests/contract/rows.h"
+#include "tests/unit/proxy/objects.h"
+#include "tests/unit/proxy/row_text.h"
+
+namespace svcmap::proxy::test {
+
+constexpr size_t kMarkerElements = 4;  // Deleted and added, in both families.
+
+inline AService Web() { return AService("shop/web").At("10.96.0.1").Port(80); }
+
+// `count` endpoints from 10.`second`.0.0 on.
+inline ASlice Slice(const std::string& service, int count, int second = 1) {
+  ASlice slice(service + "-1", service);
+  slice.Port(8080);
+  for (int i = 0; i < count; ++i) {
+    slice.Ready("10." + std::to_string(second) + "." + std::to_string(i / 250) + "." +
+                std::to_string(i % 250));
+  }
+  return slice;
+}
+
+class ReconcilerTest : public ::testing::Test {
+ protected:
+  using Fault = nft::FakeKernel::Fault;
+  using Outcome = SyncResult::Outcome;
+
+  ReconcilerTest() {
+    kernel_.SetFaultHook([this](const nft::Transaction& transaction) {
+      sent_.push_back(transaction);
+      return fault_;
+    });
+  }
+
+  void Apply(const std::vector<Change>& changes) {
+    for (const Change& change : changes) reconciler_.store().Apply(change, ++sequence_);
+  }
+  SyncResult Sync(size_t limit = SIZE_MAX, Fault fault = Fault::kNone) {
+    fault_ = fault;
+    return reconciler_.Sync(limit);
+  }
+  // Everything committed, as it should be in the kernel.
+  void Settle(const std::vector<Change>& changes) {
+    Apply(changes);
+    const SyncResult result = Sync();
+    ASSERT_EQ(result.outcome, Outcome::kCommitted) << result.error;
+    ExpectConverged();
+    sent_.clear();
+  }
+  void ExpectConverged() {
+    EXPECT_FALSE(reconciler_.Pending());
+    EXPECT_EQ(Contents(kernel_), Additions(reconciler_.DesiredRows()));
+    EXPECT_EQ(Contents(kernel_), Additions(reconciler_.AppliedRows()));
+    EXPECT_EQ(ReadMarker(Family::kIpv4), reconciler_.applied().marker());
+    EXPECT_EQ(ReadMarker(Family::kIpv6), reconciler_.applied().marker());
+  }
+  Marker ReadMarker(Family family) {
+    Marker marker;
+    const auto element = kernel_.ReadElement({family, kMarker}, MarkerKey().bytes());
+    EXPECT_TRUE(element.ok() && *element && ParseMarker((*element)->data, marker));
+    return marker;
+  }
+
+  // A record that the packet path wrote: a client's choice in IPv4.
+  const svcmap::testing::Row kRecord =
+      svcmap::testing::RecordRow(Family::kIpv4, 7, 1, Choice(1, 1));
+  void WriteRecord() {
+    nft::Transaction transaction;
+    transaction.Add(kRecord);
+    EXPECT_TRUE(kernel_.Apply(transaction).error.ok());
+    sent_.clear();
+  }
+  bool HasRecord() {
+    const auto record = kernel_.ReadElement(kRecord.set, kRecord.key.bytes());
+    return record.ok() && record->has_value();
+  }
+
+  nft::FakeKernel kernel_{Tables()};
+  Reconciler reconciler_{kernel_, {.node_name = "n1"}};
+  std::vector<nft::Transaction> sent_;
+  Fault fault_ = Fault::kNone;
+  uint64_t sequence_ = 0;
+};
+
+}  // namespace svcmap::proxy::test

@@ -1,0 +1,243 @@
+#include "proxy/desired/sticky.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/unit/proxy/desired_world.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+EndpointAddress At(const std::string& ip, uint16_t port = 8080) { return {Ip(ip), port}; }
+
+TEST(NumberEndpointsTest, NumbersStartAtOneAndAreNeverZero) {
+  Affinity affinity;
+  affinity.last_number = 65534;
+  NumberEndpoints({At("10.0.0.1"), At("10.0.0.2"), At("10.0.0.3")}, affinity);
+  EXPECT_EQ(affinity.endpoints[0].number, 65535);
+  EXPECT_EQ(affinity.endpoints[1].number, 1);
+  EXPECT_EQ(affinity.endpoints[2].number, 2);
+  EXPECT_EQ(affinity.last_number, 2);
+}
+
+TEST(NumberEndpointsTest, S126AllOthersAreUsedBeforeTheNumberOfOneThatLeft) {
+  Affinity affinity;
+  NumberEndpoints({At("10.0.0.1"), At("10.0.0.2")}, affinity);
+  NumberEndpoints({At("10.0.0.1")}, affinity);  // 2 is free.
+  std::set<uint16_t> seen;
+  for (uint32_t i = 0; i < kMaxStickyEndpoint - 2; ++i) {
+    NumberEndpoints({At("10.0.0.1"), At("10.0.0.2", static_cast<uint16_t>(i))}, affinity);
+    EXPECT_EQ(affinity.endpoints[0].number, 1);
+    EXPECT_TRUE(seen.insert(affinity.endpoints[1].number).second);
+  }
+  EXPECT_FALSE(seen.contains(1));
+  EXPECT_FALSE(seen.contains(2));
+  NumberEndpoints({At("10.0.0.1"), At("10.0.0.3")}, affinity);
+  EXPECT_EQ(affinity.endpoints[1].number, 2);
+}
+
+TEST(NumberEndpointsTest, AsManyEndpointsAsNumbersHaveOneEach) {
+  std::vector<EndpointAddress> wanted;
+  for (uint32_t i = 1; i <= kMaxStickyEndpoint; ++i) {
+    wanted.push_back(At("10.0.0.1", static_cast<uint16_t>(i)));
+  }
+  Affinity affinity;
+  NumberEndpoints(wanted, affinity);
+  std::set<uint16_t> seen;
+  for (const Affinity::Endpoint& endpoint : affinity.endpoints) seen.insert(endpoint.number);
+  EXPECT_EQ(seen.size(), kMaxStickyEndpoint);
+  EXPECT_FALSE(seen.contains(0));
+}
+
+TEST(NumberEndpointsTest, APortOfTheSameAddressIsAnotherEndpoint) {
+  Affinity affinity;
+  NumberEndpoints({At("10.0.0.1", 80)}, affinity);
+  NumberEndpoints({At("10.0.0.1", 81)}, affinity);
+  EXPECT_EQ(affinity.endpoints[0].number, 2);
+}
+
+TEST(AffinityTimersTest, TheDefaultIsThereAndOthersAreAppended) {
+  AffinityTimers timers;
+  EXPECT_EQ(timers.For(90), 1);
+  EXPECT_EQ(timers.For(10800), 0);
+  EXPECT_EQ(timers.For(86400), 2);
+  EXPECT_EQ(timers.For(90), 1);
+  EXPECT_THAT(timers.seconds(), ElementsAre(10800, 90, 86400));
+}
+
+TEST(AffinityTimersTest, OfAFullListTheNextLongerOneOrTheLongestServes) {
+  AffinityTimers timers;
+  for (uint32_t i = 1; i < kMaxTimers; ++i) timers.For(i * 10);  // Number i.
+  EXPECT_EQ(timers.For(5), 1);
+  EXPECT_EQ(timers.For(11), 2);
+  EXPECT_EQ(timers.For(310), 31);
+  EXPECT_EQ(timers.For(311), 0) << "the default is the next longer one";
+  EXPECT_EQ(timers.For(10801), 0) << "and the longest";
+  EXPECT_EQ(timers.seconds().size(), kMaxTimers);
+}
+
+// What a former life left in the kernel, and one that begins.
+class AffinityMemoryTest : public DesiredWorld {
+ protected:
+  // Elements as ReadSet returns them.
+  std::vector<nft::Element> Left(SetIndex set, Family family = Family::kIpv4) const {
+    std::vector<nft::Element> elements;
+    for (const Row& row : OwnRows("shop/web", desired_.rows)) {
+      if (row.set != nft::SetRef{family, set}) continue;
+      elements.push_back({.key = {row.key.bytes().begin(), row.key.bytes().end()},
+                          .data = {row.data.bytes().begin(), row.data.bytes().end()},
+                          .comment = row.comment});
+    }
+    return elements;
+  }
+  void BeginAnew() {
+    numbers_ = Numbers();
+    memory_ = AffinityMemory();
+    before_ = {};
+  }
+  void Remember(const std::vector<nft::Element>& elements, Family family = Family::kIpv4) {
+    memory_.Remember(family, elements, numbers_);
+  }
+  static nft::Element Element(uint32_t choice, const std::string& ip,
+                              const std::string& comment = "shop/web:") {
+    const nft::FieldBytes key = nft::FieldBytes().AppendU32Be(choice);
+    const nft::FieldBytes data =
+        nft::FieldBytes().Append(Ip(ip).bytes()).AppendU16Be(8080).PadToWord();
+    return {.key = {key.bytes().begin(), key.bytes().end()},
+            .data = {data.bytes().begin(), data.bytes().end()},
+            .comment = comment};
+  }
+  // The Service port's number and its endpoints': "7: 10.0.0.1 is 3"
+  std::string Made() const {
+    const Affinity& affinity = *desired_.rows.ports.at(0).affinity;
+    std::string text = std::to_string(affinity.port_number) + ":";
+    for (const Affinity::Endpoint& e : affinity.endpoints) {
+      text += " " + e.address.ip.ToString() + " is " + std::to_string(e.number);
+    }
+    return text;
+  }
+  void MakeWeb(std::string_view second = "10.0.0.2") {
+    Apply({Web().Affinity(10800), WebSlice().Ready("10.0.0.1").Ready(second)});
+    Make();
+  }
+};
+
+TEST_F(AffinityMemoryTest, S126ARestartedProxyGivesTheSameNumbers) {
+  for (int i = 0; i < 4; ++i) numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4).Allocate();
+  MakeWeb();
+  MakeWeb("10.0.0.3");
+  EXPECT_EQ(Made(), "5: 10.0.0.1 is 1 10.0.0.3 is 3");
+  const auto left = Left(kAffinityEndpoints);
+  BeginAnew();
+  Remember(left);
+  MakeWeb("10.0.0.3");
+  EXPECT_EQ(Made(), "5: 10.0.0.1 is 1 10.0.0.3 is 3");
+  EXPECT_THAT(Texts(desired_.new_numbers),
+              ElementsAre("sticky group 1 of IPv4", "sticky port 5 of IPv4"));
+}
+
+TEST_F(AffinityMemoryTest, S126BothSetsAndBothFamiliesAreRemembered) {
+  Apply({Web().At("fd00:96::1").NodePort(30080).ExternalLocal().Affinity(10800),
+         WebSlice().Endpoint("10.0.0.1", kServingTerminating, true).Ready("10.0.0.2"),
+         ASlice("shop/web-6", "shop/web", Family::kIpv6).Port(8080).Ready("fd00::1")});
+  Make();
+  const ServiceRows before = desired_.rows;
+  std::vector<std::pair<Family, std::vector<nft::Element>>> left;
+  for (const Family family : kFamilies) {
+    for (const SetIndex set : {kAffinityEndpoints, kAffinityLocalEndpoints}) {
+      left.emplace_back(family, Left(set, family));
+    }
+  }
+  BeginAnew();
+  for (const auto& [family, elements] : left) Remember(elements, family);
+  Make();
+  ASSERT_EQ(desired_.rows.ports.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(desired_.rows.ports[i].affinity, before.ports[i].affinity) << i;
+  }
+}
+
+TEST_F(AffinityMemoryTest, OthersGetNoNumberThatIsRemembered) {
+  Remember({Element(0x10001, "10.0.0.1", "shop/other:")});
+  MakeWeb();
+  EXPECT_EQ(Made(), "2: 10.0.0.1 is 1 10.0.0.2 is 2");
+}
+
+TEST_F(AffinityMemoryTest, WhatIsForgottenIsFreeAgain) {
+  Remember({Element(0x10001, "10.0.0.1", "shop/other:"), Element(0x30001, "10.0.0.1")});
+  EXPECT_FALSE(memory_.empty());
+  memory_.Forget(numbers_);
+  EXPECT_TRUE(memory_.empty());
+  MakeWeb();
+  EXPECT_EQ(Made().substr(0, 2), "4:") << "after the fresh ones";
+  NumberAllocator& ports = numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4);
+  EXPECT_TRUE(ports.Reserve(1));
+  EXPECT_TRUE(ports.Reserve(3));
+}
+
+TEST_F(AffinityMemoryTest, ANumberIsTakenOnce) {
+  Remember({Element(0x70003, "10.0.0.1")});
+  MakeWeb();
+  EXPECT_EQ(Made(), "7: 10.0.0.1 is 3 10.0.0.2 is 4");
+  Apply({NoService("shop/web")});
+  Make();
+  MakeWeb();
+  EXPECT_EQ(Made(), "8: 10.0.0.1 is 1 10.0.0.2 is 2") << "its records are nobody's now";
+}
+
+TEST_F(AffinityMemoryTest, DamagedAndForeignElementsAreIgnored) {
+  nft::Element short_key = Element(0x70001, "10.0.0.1");
+  short_key.key.pop_back();
+  nft::Element short_data = Element(0x70001, "10.0.0.1");
+  short_data.data.resize(5);
+  nft::Element no_data = Element(0x70001, "10.0.0.1");
+  no_data.data.clear();
+  const struct {
+    const char* name;
+    std::vector<nft::Element> elements;
+    std::string made;
+  } cases[] = {
+      {"nothing", {}, "1: 10.0.0.1 is 1 10.0.0.2 is 2"},
+      {"a key of three bytes", {short_key}, "1: 10.0.0.1 is 1 10.0.0.2 is 2"},
+      {"an address without a whole port", {short_data}, "1: 10.0.0.1 is 1 10.0.0.2 is 2"},
+      {"no address", {no_data}, "1: 10.0.0.1 is 1 10.0.0.2 is 2"},
+      {"another Service's",
+       {Element(0x70001, "10.0.0.1", "a/b:")},
+       "8: 10.0.0.1 is 1 10.0.0.2 is 2"},
+      {"no comment", {Element(0x70001, "10.0.0.1", "")}, "8: 10.0.0.1 is 1 10.0.0.2 is 2"},
+      {"port number 0", {Element(0x1, "10.0.0.1")}, "1: 10.0.0.1 is 1 10.0.0.2 is 2"},
+      {"a port number out of range",
+       {Element(Choice(kMaxStickyPort + 1, 1), "10.0.0.1")},
+       "1: 10.0.0.1 is 1 10.0.0.2 is 2"},
+      {"another port's number",
+       {Element(0x70001, "10.0.0.1", "a/b:"), Element(0x70002, "10.0.0.1")},
+       "8: 10.0.0.1 is 1 10.0.0.2 is 2"},
+      {"a second port number",
+       {Element(0x70003, "10.0.0.1"), Element(0x80004, "10.0.0.2")},
+       "7: 10.0.0.1 is 3 10.0.0.2 is 4"},
+      {"endpoint number 0", {Element(0x70000, "10.0.0.1")}, "7: 10.0.0.1 is 1 10.0.0.2 is 2"},
+      {"two numbers of one endpoint",
+       {Element(0x70003, "10.0.0.1"), Element(0x70005, "10.0.0.1")},
+       "7: 10.0.0.1 is 3 10.0.0.2 is 6"},
+      {"two endpoints with one number",  // As the two sets may say.
+       {Element(0x70003, "10.0.0.1"), Element(0x70003, "10.0.0.2")},
+       "7: 10.0.0.1 is 3 10.0.0.2 is 4"},
+  };
+  for (const auto& c : cases) {
+    BeginAnew();
+    Remember(c.elements);
+    MakeWeb();
+    EXPECT_EQ(Made(), c.made) << c.name;
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::proxy
