@@ -178,6 +178,13 @@ void FlowTest::Expect(const Flow& flow, bool v6) {
   }
 }
 
+absl::Status FlowTest::ChangeNodeAddress(const char* verb, const std::string& address) {
+  const char* length = address.find(':') == std::string::npos ? "/32" : "/128";
+  return RunOk({.argv = {"ip", "addr", verb, absl::StrCat(address, length), "dev", "sink"},
+                .netns = &node().netns()})
+      .status();
+}
+
 void ConfiguredRowTest::StartAgent(const std::vector<std::string>& flags) {
   if (world() == nullptr) return;
   ASSERT_OK(world()->RestartAgent(flags));
