@@ -179,10 +179,11 @@ void FlowTest::Expect(const Flow& flow, bool v6) {
 }
 
 absl::Status FlowTest::ChangeNodeAddress(const char* verb, const std::string& address) {
-  const char* length = address.find(':') == std::string::npos ? "/32" : "/128";
-  return RunOk({.argv = {"ip", "addr", verb, absl::StrCat(address, length), "dev", "sink"},
-                .netns = &node().netns()})
-      .status();
+  Command command = {.argv = {"ip", "addr", verb, address, "dev", "sink"},
+                     .netns = &node().netns()};
+  // Usable at once: no duplicates are looked for.
+  if (address.find(':') != std::string::npos) command.argv.push_back("nodad");
+  return RunOk(command).status();
 }
 
 void ConfiguredRowTest::StartAgent(const std::vector<std::string>& flags) {

@@ -149,7 +149,7 @@ TEST_P(UpstreamTest, S33_S34_S340_ARollingUpdateLosesNoConnection) {
         ++asked;
       }
     });
-    for (int round = 0; round < 10; ++round) {
+    for (int round = 0; round < 10 || asked < 50; ++round) {
       for (const char* endpoints : {"L1:st L2", "L2 L3", "L2:st L3", "L2:st L3:st", "L3:st L4",
                                     "L4 L1", "L4:st L1", "L1 L2"}) {
         EXPECT_OK(Endpoints("shop/web", endpoints));
@@ -158,7 +158,6 @@ TEST_P(UpstreamTest, S33_S34_S340_ARollingUpdateLosesNoConnection) {
     stop = true;
     asking.join();
     EXPECT_EQ(lost, "") << "of " << asked << " connections";
-    EXPECT_GT(asked, 20);
   }
 }
 
