@@ -310,6 +310,32 @@ TEST_P(DecisionTest, S34_TheLocalSetFollowsItsEndpoints) {
   }
 }
 
+// An address of the node, as every Service address it has itself.
+TEST_P(DecisionTest, S72_ALoadBalancerIpThatTheNodeHasIsTheNode) {
+  ASSERT_OK(ChangeNodeAddress("add", kLoadBalancerIp.in(v6())));
+  ASSERT_OK(agent().Apply(kLocal + Slices(*world(), "shop/web", "R1")));
+  for (const char* to : {"V:80", "EIP:80", "VIP:80", "N:NP"}) {
+    Expect({absl::StrCat("VIP -> ", to), "R1 m"});
+  }
+  ASSERT_OK(ChangeNodeAddress("del", kLoadBalancerIp.in(v6())));
+}
+
+// The node's address on a bridge of pods is in their block: it counts as a pod's.
+TEST_P(DecisionTest, S73_APodsAddressOfTheNodeIsAPods) {
+  const Address bridge = {"10.244.1.1", "fd00:10:244:1::1"};
+  ASSERT_OK(ChangeNodeAddress("add", bridge.in(v6())));
+  ASSERT_OK(agent().Apply(kLocal + Slices(*world(), "shop/web", "L1")));
+  const std::pair<Address, uint16_t> destinations[] = {
+      {kV, 80}, {kExternalIp, 80}, {kLoadBalancerIp, 80}, {kNode, kNodePort}};
+  for (const auto& [address, port] : destinations) {
+    EXPECT_ANSWERED_BY(
+        Ask(node().netns(),
+            {.destination = address.in(v6()), .port = port, .source = bridge.in(v6())}),
+        "pod-a", bridge.in(v6()));
+  }
+  ASSERT_OK(ChangeNodeAddress("del", bridge.in(v6())));
+}
+
 // The zone label of the node is followed, without anything else changing.
 TEST_P(DecisionTest, S29_TheNodeMovesToAnotherZone) {
   const auto node_in = [](const std::string& zone) {

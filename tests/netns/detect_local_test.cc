@@ -33,7 +33,7 @@ class DetectClusterCidr : public ConfiguredRowTest {
 };
 TEST_P(DetectClusterCidr, Row) { Check(); }
 INSTANTIATE_ROWS(DetectClusterCidr, std::vector<Row>{
-                                        {"S64", "Pod", kBoth, kEndpoints, Pod("P")},
+                                        {"S63_S64", "Pod", kBoth, kEndpoints, Pod("P")},
                                         {"S64_S92", "PodElsewhere", kBoth, kEndpoints, Pod("Q")},
                                         {"S64", "Client", kBoth, kEndpoints, NoPod("X")},
                                         {"S64", "Node", kBoth, kEndpoints, OfNode()},
@@ -45,7 +45,7 @@ class DetectNodeCidr : public ConfiguredRowTest {
 };
 TEST_P(DetectNodeCidr, Row) { Check(); }
 INSTANTIATE_ROWS(DetectNodeCidr, std::vector<Row>{
-                                     {"S65", "Pod", kBoth, kEndpoints, Pod("P")},
+                                     {"S63_S65", "Pod", kBoth, kEndpoints, Pod("P")},
                                      {"S65_S92", "PodElsewhere", kBoth, kEndpoints, NoPod("Q")},
                                      {"S65", "Client", kBoth, kEndpoints, NoPod("X")},
                                      {"S65", "Node", kBoth, kEndpoints, OfNode()},

@@ -178,6 +178,14 @@ void FlowTest::Expect(const Flow& flow, bool v6) {
   }
 }
 
+absl::Status FlowTest::ChangeNodeAddress(const char* verb, const std::string& address) {
+  Command command = {.argv = {"ip", "addr", verb, address, "dev", "sink"},
+                     .netns = &node().netns()};
+  // Usable at once: no duplicates are looked for.
+  if (address.find(':') != std::string::npos) command.argv.push_back("nodad");
+  return RunOk(command).status();
+}
+
 void ConfiguredRowTest::StartAgent(const std::vector<std::string>& flags) {
   if (world() == nullptr) return;
   ASSERT_OK(world()->RestartAgent(flags));

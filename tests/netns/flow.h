@@ -76,6 +76,9 @@ class FlowTest : public ServiceTest {
   // One flow: several connections where several may answer, until each has, and no others.
   void Expect(const Flow& flow, bool v6);
 
+  // `ip addr add` or `del` of one more address of the node.
+  absl::Status ChangeNodeAddress(const char* verb, const std::string& address);
+
   // The process of the node at kNodePort.
   std::unique_ptr<EchoServer> node_process_;
 };

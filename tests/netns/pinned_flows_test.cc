@@ -204,12 +204,7 @@ TEST_P(PinnedFlowTest, S157_S158_S159_EachPortHasItsOwnTarget) {
 
 // The node has the LoadBalancer IP itself, as where a balancer hands packets on untranslated.
 TEST_P(PinnedFlowTest, S168_S118_TheLoadBalancerIpAsSource) {
-  const std::string address = absl::StrCat(kLoadBalancerIp.in(v6()), v6() ? "/128" : "/32");
-  const auto change = [&](const char* verb) {
-    return RunOk({.argv = {"ip", "addr", verb, address, "dev", "sink"}, .netns = &node().netns()})
-        .status();
-  };
-  ASSERT_OK(change("add"));
+  ASSERT_OK(ChangeNodeAddress("add", kLoadBalancerIp.in(v6())));
   ASSERT_OK(agent().Apply(Ranges() + Slices(*world(), "shop/web", "L1")));
   Expect({"VIP -> VIP:80", "L1 m"});
   Expect({"VIP -> VIP2:80", "L1 m"});
@@ -222,7 +217,7 @@ TEST_P(PinnedFlowTest, S168_S118_TheLoadBalancerIpAsSource) {
   Expect({"VIP -> VIP:80", "DROP"});
   Expect({"VIP -> VIP2:80", "DROP"});
   Expect({"X -> VIP:80", "L1 m"});
-  ASSERT_OK(change("del"));
+  ASSERT_OK(ChangeNodeAddress("del", kLoadBalancerIp.in(v6())));
 }
 
 TEST_P(PinnedFlowTest, S181_TheSliceIsDeleted) {
@@ -247,15 +242,17 @@ class NodePortBlocks : public ConfiguredRowTest {
 
 TEST_P(NodePortBlocks, Row) { Check(); }
 
-INSTANTIATE_ROWS(
-    NodePortBlocks,
-    std::vector<Row>{
-        {"S172", "NodePortOfTheSecondAddress", kNodePortOnly, "L1 R1",
-         Each({"X", "N"}, {"N:NP", "N2:NP"}, "L1,R1 m")},
-        {"S111", "LoopbackIsNotAmongThem", kNodePortOnly, "L1 R1", {{"N -> LO:NP", "untouched"}}},
-        {"S102", "NoEndpoints", kNodePortOnly, "",
-         Each({"X", "P", "N"}, {"N:NP", "N2:NP"}, "REJECT")},
-    });
+INSTANTIATE_ROWS(NodePortBlocks, std::vector<Row>{
+                                     {"S172", "NodePortOfTheSecondAddress", kNodePortOnly, "L1 R1",
+                                      Each({"X", "N"}, {"N:NP", "N2:NP"}, "L1,R1 m")},
+                                     {"S111_S142",
+                                      "LoopbackIsNotAmongThem",
+                                      kNodePortOnly,
+                                      "L1 R1",
+                                      {{"N -> LO:NP", "untouched"}}},
+                                     {"S102", "NoEndpoints", kNodePortOnly, "",
+                                      Each({"X", "P", "N"}, {"N:NP", "N2:NP"}, "REJECT")},
+                                 });
 
 class NodePortsEverywhere : public ConfiguredRowTest {
  protected:
