@@ -107,7 +107,9 @@ void Append(const std::vector<T>& messages, std::string& out) {
 std::string MessagesFor(std::string_view input) {
   std::string out;
   proxy::Store store;
-  proxy::GroupAllocator groups;
+  proxy::Numbers numbers;
+  proxy::AffinityTimers timers;
+  proxy::AffinityMemory memory;
   const Manifests manifests = ReadManifests(input, "input.yaml");
   Append(manifests.errors, out);
   Append(manifests.warnings, out);
@@ -117,13 +119,14 @@ std::string MessagesFor(std::string_view input) {
     Append(converted->findings, out);
     if (converted->change) store.Apply(*converted->change, 1);
   }
-  const std::vector<IpAddress> node_addresses = {*IpAddress::Parse("192.0.2.10")};
-  const proxy::NodePlace node = {.name = "n1", .zone = ""};
-  const proxy::DesiredContext context{store.claims(), node_addresses, node};
+  const proxy::NodeFacts node = {
+      .place = {.name = "n1", .zone = ""},
+      .node_port_addresses = {*IpAddress::Parse("192.0.2.10")},
+      .own_ip = {*IpAddress::Parse("192.0.2.10"), *IpAddress::Parse("::1")}};
+  proxy::DesiredContext context{store.claims(), node, numbers, timers, memory};
   while (store.FirstDirty() != nullptr) {
     const std::string key = store.TakeDirty().key;
-    const proxy::DesiredService desired =
-        MakeDesiredService(store.Find(key), context, nullptr, groups);
+    const proxy::DesiredService desired = MakeDesiredService(store.Find(key), context, nullptr);
     Append(desired.findings, out);
   }
   return out;
