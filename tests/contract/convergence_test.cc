@@ -45,36 +45,91 @@ size_t ElementsOf(const std::string& key, const ServiceRows* rows) {
 }
 constexpr size_t kMarkerElements = 4;
 
-// What packets can tell, sorted: group numbers and slots are left out.
+// What packets can tell of a table, sorted: numbers of groups, slots, ports, endpoints and timeouts
+// are left out.
+class MeaningOf {
+ public:
+  MeaningOf(nft::Kernel& kernel, Family family) : kernel_(kernel), family_(family) {}
+
+  Lines Take() {
+    ReadGroups();
+    for (const nft::Element& e : Read(kLocalSets)) local_sets_[e.key] = e.data;
+    for (const nft::Element& e : Read(kServiceIps)) {
+      std::string text = Text({{family_, kServiceIps}, e.key, {}, e.comment});
+      text += Descriptor(e.data);
+      if (const auto local = local_sets_.find(e.data); local != local_sets_.end()) {
+        text += " or" + Descriptor(local->second);
+      }
+      lines_.push_back(text);
+    }
+    for (const SetIndex set :
+         {kPodSources, kMasqueradeSources, kClusterIps, kServiceCidrs, kNoEndpointServices,
+          kHairpinConnections, kFirewallIps, kFirewallSources}) {
+      for (const nft::Element& e : Read(set)) {
+        lines_.push_back(Text({{family_, set}, e.key, {}, e.comment, e.interval_end, e.key_end}));
+      }
+    }
+    return std::move(lines_);
+  }
+
+ private:
+  using Bytes = std::vector<uint8_t>;
+
+  std::vector<nft::Element> Read(SetIndex set) {
+    auto elements = kernel_.ReadSet({family_, set});
+    EXPECT_OK(elements);
+    return elements.ok() ? *std::move(elements) : std::vector<nft::Element>();
+  }
+
+  // Endpoints by group, with and without affinity.
+  void ReadGroups() {
+    const auto& endpoint = Tables()[Index(family_)].sets[kEndpoints].data;
+    for (const nft::Element& e : Read(kEndpoints)) {
+      groups_[{e.key.begin(), e.key.begin() + group_size()}].insert(
+          nft::FieldsToText(endpoint, e.data));
+    }
+    std::map<Bytes, std::string> choices;
+    for (const SetIndex set : {kAffinityEndpoints, kAffinityLocalEndpoints}) {
+      for (const nft::Element& e : Read(set)) {
+        const std::string text = nft::FieldsToText(endpoint, e.data);
+        EXPECT_EQ(choices.emplace(e.key, text).first->second, text) << "the sets disagree";
+      }
+    }
+    for (const nft::Element& e : Read(kAffinitySlots)) {
+      const auto choice = choices.find({e.data.begin(), e.data.begin() + 4});
+      EXPECT_NE(choice, choices.end()) << "a slot leads nowhere";
+      if (choice == choices.end()) continue;
+      auto& group = sticky_groups_[{e.key.begin(), e.key.begin() + 2}];
+      EXPECT_TRUE(group.insert(choice->second).second) << "two slots lead to " << choice->second;
+    }
+  }
+
+  std::string Descriptor(const Bytes& descriptor) {
+    std::string text = " class " + std::to_string(descriptor[0]) + " to";
+    const bool sticky = descriptor[0] >= DescriptorByte(DispatchKind::kSticky, 0);
+    if (sticky) {
+      const uint8_t kind_and_set = *(descriptor.end() - 3) & ~(kMaxTimers - 1);
+      text += " sticky " + std::to_string(kind_and_set);
+    }
+    const auto& endpoints = sticky ? sticky_groups_[{descriptor.end() - 2, descriptor.end()}]
+                                   : groups_[{descriptor.end() - group_size(), descriptor.end()}];
+    for (const std::string& to : endpoints) text += " " + to;
+    return text;
+  }
+
+  std::ptrdiff_t group_size() const { return family_ == Family::kIpv4 ? 3 : 4; }
+
+  nft::Kernel& kernel_;
+  Family family_;
+  std::map<Bytes, std::set<std::string>> groups_, sticky_groups_;
+  std::map<Bytes, Bytes> local_sets_;
+  Lines lines_;
+};
+
 Lines Meaning(nft::Kernel& kernel) {
   Lines meaning;
   for (const Family family : kFamilies) {
-    const size_t group_size = family == Family::kIpv4 ? 3 : 4;
-    const auto read = [&](SetIndex set) {
-      auto elements = kernel.ReadSet({family, set});
-      EXPECT_OK(elements);
-      return elements.ok() ? *std::move(elements) : std::vector<nft::Element>();
-    };
-    std::map<std::vector<uint8_t>, std::set<std::string>> groups;
-    const auto& endpoint = Tables()[Index(family)].sets[kEndpoints].data;
-    for (const nft::Element& e : read(kEndpoints)) {
-      groups[{e.key.begin(), e.key.begin() + group_size}].insert(
-          nft::FieldsToText(endpoint, e.data));
-    }
-    for (const nft::Element& e : read(kServiceIps)) {
-      std::string text = Text({{family, kServiceIps}, e.key, {}, e.comment});
-      text += " class " + std::to_string(e.data[0]) + " to";
-      for (const std::string& to : groups[{e.data.end() - group_size, e.data.end()}]) {
-        text += " " + to;
-      }
-      meaning.push_back(text);
-    }
-    for (const SetIndex set :
-         {kClusterIps, kServiceCidrs, kNoEndpointServices, kHairpinConnections}) {
-      for (const nft::Element& e : read(set)) {
-        meaning.push_back(Text({{family, set}, e.key, {}, e.comment, e.interval_end}));
-      }
-    }
+    for (std::string& line : MeaningOf(kernel, family).Take()) meaning.push_back(std::move(line));
   }
   std::sort(meaning.begin(), meaning.end());
   return meaning;
@@ -110,7 +165,12 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     nft::FakeKernel fake(Tables());
     inner_ = real() ? static_cast<nft::Kernel*>(netlink_.get()) : &fake;
     kernel_.emplace(*inner_, fault_percent(), seed);
-    reconciler_.emplace(*kernel_, ReconcilerOptions{.node_name = "n0"});
+    options_ = {.node_name = "n0"};
+    options_.ruleset.detect_local =
+        seed % 2 == 0 ? DetectLocal::kNodeCidr : DetectLocal::kClusterCidr;
+    if (seed % 4 == 1) options_.ruleset.cluster_cidr[0] = IpPrefix::Parse("10.0.0.0/8");
+    options_.ruleset.masquerade_all = seed % 5 == 0;
+    reconciler_ = std::make_unique<Reconciler>(*kernel_, options_);
     changes_.emplace(seed);
     interfaces_.clear();
     for (int step = 0; step < steps && !HasFailure(); ++step) {
@@ -136,6 +196,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
         InterfereAndTell();
         return;
       case 3:
+        Restart();
+        return;
       case 4:
         for (int i = 0; i < 8; ++i) reconciler_->store().Apply(changes_->AnyChange(), sequence);
         return;
@@ -177,6 +239,49 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     }
     EXPECT_OK(inner_->Apply(transaction).error);
     reconciler_->Invalidate();
+  }
+
+  // A new life on the tables of the old one, told the same objects.
+  void Restart() {
+    const bool settled = !reconciler_->Pending();
+    const Lines numbers = AffinityNumbers();
+    const std::unique_ptr<Reconciler> old = std::move(reconciler_);
+    do {  // Reading may fail, too.
+      reconciler_ = std::make_unique<Reconciler>(*kernel_, options_);
+    } while (!reconciler_->Adopt().ok());
+    Tell(*old, *reconciler_);
+    Settle();
+    reconciler_->ForgetFormerLife();
+    if (settled && fault_percent() == 0) {
+      EXPECT_THAT(Differences(numbers, AffinityNumbers()), IsEmpty());
+    }
+  }
+
+  Lines AffinityNumbers() {
+    Lines lines;
+    for (const std::string& line : Contents(*inner_)) {
+      if (line.rfind("affinity-endpoints", 0) == 0) lines.push_back(line);
+    }
+    return lines;
+  }
+
+  // In another order than that in which they came.
+  void Tell(const Reconciler& from, Reconciler& to) {
+    const Store& store = from.store();
+    to.SetInterfaceAddresses(interfaces_);
+    for (const auto& [name, node] : store.nodes()) {
+      to.store().Apply({.kind = Kind::kNode, .key = name, .node = node}, 1);
+    }
+    for (const auto& [name, cidr] : store.service_cidrs()) {
+      to.store().Apply({.kind = Kind::kServiceCidr, .key = name, .service_cidr = cidr}, 1);
+    }
+    store.ForEachSlice([&](const auto& slice) {
+      to.store().Apply({.kind = Kind::kEndpointSlice, .key = slice->key, .slice = slice}, 1);
+    });
+    store.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
+      if (!entry.service) return;
+      to.store().Apply({.kind = Kind::kService, .key = key, .service = entry.service}, 1);
+    });
   }
 
   void SyncOnce() {
@@ -256,22 +361,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   // One that is told the same objects at once, in another order, wants the same.
   void CheckMeaning() {
     nft::FakeKernel kernel(Tables());
-    Reconciler anew(kernel, {.node_name = "n0"});
-    const Store& store = reconciler_->store();
-    anew.SetInterfaceAddresses(interfaces_);
-    for (const auto& [name, node] : store.nodes()) {
-      anew.store().Apply({.kind = Kind::kNode, .key = name, .node = node}, 1);
-    }
-    for (const auto& [name, cidr] : store.service_cidrs()) {
-      anew.store().Apply({.kind = Kind::kServiceCidr, .key = name, .service_cidr = cidr}, 1);
-    }
-    store.ForEachSlice([&](const auto& slice) {
-      anew.store().Apply({.kind = Kind::kEndpointSlice, .key = slice->key, .slice = slice}, 1);
-    });
-    store.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
-      if (!entry.service) return;
-      anew.store().Apply({.kind = Kind::kService, .key = key, .service = entry.service}, 1);
-    });
+    Reconciler anew(kernel, options_);
+    Tell(*reconciler_, anew);
     ASSERT_EQ(anew.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
     ASSERT_THAT(Differences(Meaning(*inner_), Meaning(kernel)), IsEmpty());
   }
@@ -280,9 +371,10 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   std::unique_ptr<nft::NetlinkKernel> netlink_;
   nft::Kernel* inner_ = nullptr;
   std::optional<nft::FaultyKernel> kernel_;
-  std::optional<Reconciler> reconciler_;
+  std::unique_ptr<Reconciler> reconciler_;
   std::optional<RandomChanges> changes_;
   std::vector<IpAddress> interfaces_;
+  ReconcilerOptions options_;
   uint64_t sequence_ = 0;
 };
 

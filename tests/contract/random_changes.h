@@ -24,7 +24,7 @@ class RandomChanges {
       case 0:
         return Removal(Kind::kNode, NodeName());
       case 1:
-        return ANode(NodeName(), NodeAddresses());
+        return ANode(NodeName(), NodeAddresses(), Zone(), PodCidrs());
       case 2:
         return Removal(Kind::kServiceCidr, CidrName());
       case 3:
@@ -61,6 +61,14 @@ class RandomChanges {
     return addresses;
   }
 
+  std::string Zone() { return Numbered("z", 3); }
+  std::vector<std::string> PodCidrs() {
+    std::vector<std::string> cidrs;
+    if (Chance(80)) cidrs.push_back("10." + std::to_string(Below(2)) + ".0.0/16");
+    if (Chance(80)) cidrs.push_back("fd00:" + std::to_string(Below(2)) + "::/64");
+    return cidrs;
+  }
+
   Change SomeServiceCidr() {
     static const std::vector<std::string> kCidrs = {
         "10.96.0.0/14", "10.96.0.0/16",  "10.97.0.0/16",     "10.98.0.0/16",
@@ -94,6 +102,10 @@ class RandomChanges {
       if (Chance(30)) service.External(Wanted("192.0.2.", "2001:db8::", family));
       if (Chance(30)) service.LoadBalancer(Wanted("10.96.0.", "fd00:96::", family));
     }
+    if (Chance(30)) service.InternalLocal();
+    if (Chance(40)) service.ExternalLocal();
+    if (Chance(30)) service.Affinity(Chance(70) ? 10800 : 10 * (1 + Below(3)));
+    if (Chance(30)) AddSourceRanges(service);
     for (unsigned i = 0; i < 4; ++i) {
       const Protocol protocol = SomeProtocol();
       const auto number = static_cast<uint16_t>(Chance(20) ? 30000 + Below(3) : 80 + Below(3));
@@ -106,6 +118,15 @@ class RandomChanges {
       }
     }
     return service;
+  }
+
+  // Overlapping, equal and adjacent ones; some hold the node's address or the balancer's own.
+  void AddSourceRanges(AService& service) {
+    static const std::vector<std::string> kRanges = {
+        "192.0.2.0/24", "192.0.2.2/31",    "10.0.0.0/8",     "10.0.0.0/9",
+        "10.128.0.0/9", "198.51.100.0/25", "2001:db8::/64",  "2001:db8::2/127",
+        "fd00::/8",     "fd00:1::/64",     "2001:db9::/112", "2001:db9::1/128"};
+    for (unsigned i = 1 + Below(4); i > 0; --i) service.SourceRange(Pick(kRanges, Below(12)));
   }
 
   Protocol SomeProtocol() {
@@ -125,20 +146,29 @@ class RandomChanges {
     // Now and then so many that a map of 1,024 elements has to grow.
     const unsigned count = Chance(2) ? 700 + Below(500) : Chance(10) ? Below(60) : Below(5);
     const char* prefix = family == Family::kIpv4 ? "10.0." : "fd00:1::";
+    const bool hinted = Chance(30);
     for (unsigned i = 0; i < count; ++i) {
       const unsigned n = count < 100 ? Below(count * 2 + 4) : i;
       const std::string address = family == Family::kIpv4 ? prefix + std::to_string(n / 250) + "." +
                                                                 std::to_string(1 + n % 250)
                                                           : prefix + std::to_string(1 + n);
       slice.Endpoint(address, SomeConditions(), Chance(20));
+      if (hinted && Chance(95)) slice.Hinted(SomeHints());
     }
     return slice;
   }
 
+  EndpointHints SomeHints() {
+    EndpointHints hints;
+    if (Chance(80)) hints.zones.push_back(Zone());
+    if (Chance(50)) hints.nodes.push_back(NodeName());
+    return hints;
+  }
+
   EndpointConditions SomeConditions() {
-    constexpr EndpointConditions kAll[] = {kReady, kReadyTerminating, kServingTerminating,
-                                           kServingOnly, kDown};
-    return Chance(70) ? kReady : kAll[Below(5)];
+    constexpr EndpointConditions kAll[] = {
+        kReady, kReadyTerminating, kServingTerminating, kServingOnly, kDown, kDownTerminating};
+    return Chance(60) ? kReady : kAll[Below(6)];
   }
 
   std::mt19937 random_;

@@ -1,0 +1,174 @@
+// Elements in the eyes of nft(8): what it lists loads again, with the same bytes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
+#include "tests/contract/edge_rows.h"
+#include "tests/contract/listing_world.h"
+
+namespace svcmap::nft {
+namespace {
+
+using ::svcmap::testing::Ip;
+using ::svcmap::testing::RangeEnd;
+using ::svcmap::testing::RangeRows;
+using ::svcmap::testing::RangeStart;
+using ::svcmap::testing::Row;
+using ::svcmap::testing::RunNft;
+using ::svcmap::testing::ServiceRow;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAreArray;
+
+// A range end that nft writes carries no comment.
+std::vector<Element> WithoutEndComments(std::vector<Element> elements) {
+  for (Element& element : elements) {
+    if (element.interval_end) element.comment.clear();
+  }
+  return elements;
+}
+
+constexpr proxy::SetIndex kRangeSets[] = {proxy::kPodSources, proxy::kMasqueradeSources,
+                                          proxy::kServiceCidrs};
+
+class ElementListingTest : public ListingTest {
+ protected:
+  std::vector<Row> AllRows() const {
+    std::vector<Row> rows = testing::EdgeRows(family());
+    for (const proxy::SetIndex set : kRangeSets) {
+      for (const Row& row : RangeRows(family(), set)) rows.push_back(row);
+    }
+    return rows;
+  }
+  void CommitEdgeValues() {
+    Transaction transaction;
+    for (const Row& row : AllRows()) transaction.Add(row);
+    Commit(transaction);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Families, ElementListingTest, ::testing::ValuesIn(kFamilies),
+                         [](const auto& info) { return std::string(FamilyName(info.param)); });
+
+TEST_P(ElementListingTest, ATableFullOfEdgeValuesListsAndLoadsAgain) {
+  Create(Sizes());
+  CommitEdgeValues();
+  const std::string listing = List(*netns_);
+  ASSERT_OK(LoadFresh(listing));
+  EXPECT_EQ(List(*fresh_netns_), listing);
+}
+
+// Equal listings are not enough: a wrong byte order would be read and written alike.
+TEST_P(ElementListingTest, ALoadedListingHasTheSameBytesInEverySet) {
+  Create(Sizes());
+  CommitEdgeValues();
+  ASSERT_OK(RunNft(*fresh_netns_, List(*netns_)));
+  ASSERT_OK_AND_ASSIGN(const auto fresh_kernel,
+                       fresh_netns_->Run([&] { return NetlinkKernel::Open(tables_); }));
+  for (uint8_t set = 0; set < proxy::kSetCount; ++set) {
+    SCOPED_TRACE(table().sets[set].name);
+    ASSERT_OK_AND_ASSIGN(const auto ours, kernel_->ReadSet({family(), set}));
+    ASSERT_OK_AND_ASSIGN(auto loaded, fresh_kernel->ReadSet({family(), set}));
+    // nft closes the gap in front of the first range with an end of its own.
+    const IpAddress zero = family() == Family::kIpv4 ? Ip("0.0.0.0") : Ip("::");
+    std::erase(loaded, RangeEnd(zero).Read());
+    EXPECT_FALSE(ours.empty()) << "no edge values";
+    EXPECT_THAT(loaded, UnorderedElementsAreArray(WithoutEndComments(ours)));
+  }
+}
+
+TEST_P(ElementListingTest, TheWholeAddressSpaceAsARangeListsAndLoadsAgain) {
+  Create(Sizes());
+  Transaction transaction;
+  transaction.Add(RangeStart(family() == Family::kIpv4 ? Ip("0.0.0.0") : Ip("::")));
+  Commit(transaction);
+  const std::string listing = List(*netns_);
+  EXPECT_THAT(listing, AnyOf(HasSubstr("{ 0.0.0.0/0 }"), HasSubstr("{ ::/0 }")));
+  ASSERT_OK(LoadFresh(listing));
+  EXPECT_EQ(List(*fresh_netns_), listing);
+}
+
+// "elements = { A, B }" as A and B in some order; nft sorts in ways of its own, and breaks lines
+// too.
+std::vector<std::string> ListedElements(const std::string& text) {
+  const size_t begin = text.find("elements = { "), end = text.rfind(" }\n");
+  if (begin == text.npos || end == text.npos) return {"no elements in: " + text};
+  std::vector<std::string> elements =
+      absl::StrSplit(text.substr(begin + 13, end - begin - 13), ',');
+  for (std::string& element : elements) absl::StripAsciiWhitespace(&element);
+  return elements;
+}
+
+// The transaction as text, fed to nft, does what the batch did.
+TEST_P(ElementListingTest, ATransactionAsTextDoesTheSame) {
+  Create(Sizes());
+  Transaction first, second;
+  const std::vector<Row> rows = testing::EdgeRows(family());
+  for (const Row& row : AllRows()) first.Add(row);
+  for (size_t i = 0; i < rows.size(); i += 3) second.Delete(rows[i]);
+  for (const proxy::SetIndex set : kRangeSets) {
+    const std::vector<Row> ranges = RangeRows(family(), set);
+    for (const size_t i : {0, 1, 4, 5}) second.Delete(ranges[i]);
+  }
+  Commit(first);
+  Commit(second);
+
+  ASSERT_OK(RunNft(*fresh_netns_, TableText(table(), Sizes())));
+  ASSERT_OK(RunNft(*fresh_netns_, TransactionText(tables_, first)));
+  ASSERT_OK(RunNft(*fresh_netns_, TransactionText(tables_, second)));
+  for (const SetSpec& set : table().sets) {  // Ranges are listed in the order they came in.
+    EXPECT_THAT(ListedElements(ListSet(*fresh_netns_, set)),
+                UnorderedElementsAreArray(ListedElements(ListSet(*netns_, set))))
+        << set.name;
+  }
+}
+
+TEST_P(ElementListingTest, ElementsReadBackPrintAsNftListsThem) {
+  Create(Sizes());
+  CommitEdgeValues();
+  for (uint8_t set = 0; set < proxy::kSetCount; ++set) {
+    const SetSpec& spec = table().sets[set];
+    SCOPED_TRACE(spec.name);
+    ASSERT_OK_AND_ASSIGN(const std::vector<Element> elements, kernel_->ReadSet({family(), set}));
+    EXPECT_THAT(ListedElements(ElementsText(spec, elements)),
+                UnorderedElementsAreArray(ListedElements(ListSet(*netns_, spec))));
+  }
+}
+
+TEST_P(ElementListingTest, CommentsThatNftCouldNotReadArePrintedWithQuestionMarks) {
+  ASSERT_OK(RunNft(*fresh_netns_, TableText(table(), Sizes())));
+  Transaction transaction;
+  transaction.Add(ServiceRow(family(), 1)
+                      .Comment("a\"b\nc\td\x7f"
+                               "e\\ $x *{};#'"));
+  const std::string text = TransactionText(tables_, transaction);
+  ASSERT_OK(RunNft(*fresh_netns_, text));
+  EXPECT_THAT(List(*fresh_netns_), HasSubstr("comment \"a?b?c?d?e\\ $x *{};#'\""));
+}
+
+// Records as rules write them: with a time to live.
+TEST_P(ElementListingTest, S127RecordsListWithTheirTimesAndLoadAgain) {
+  const std::string key = family() == Family::kIpv4 ? "10.0.0.7 . 0x1" : "0x7 . 0x1";
+  const std::string data = family() == Family::kIpv4 ? "0.1.0.2" : "0x10002fffefffd";
+  const std::string set = TableName() + " affinity ";
+  for (const std::string timeout : {"1m30s", "1h30m", "1d", "3h"}) {
+    Create(Sizes());
+    ASSERT_OK(RunNft(*netns_, "add element " + set + "{ " + key + " timeout " + timeout + " : " +
+                                  data + " }\n"));
+    const std::string listing = List(*netns_);
+    EXPECT_THAT(listing, HasSubstr(key + " timeout " + timeout + " expires "));
+    ASSERT_OK(LoadFresh(listing));
+    EXPECT_THAT(List(*fresh_netns_), HasSubstr(key + " timeout " + timeout + " expires "));
+    ASSERT_OK_AND_ASSIGN(const auto records, kernel_->ReadSet({family(), proxy::kAffinity}));
+    ASSERT_EQ(records.size(), 1u);
+    EXPECT_EQ(records[0], testing::RecordRow(family(), 7, 1, proxy::Choice(1, 2)).Read());
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::nft
