@@ -15,6 +15,7 @@ Loop::~Loop() { Stop(); }
 
 void Loop::Start(bool hold) {
   hold_ = hold;
+  cut_allowed_ = !hold;  // What replaces something is not cut.
   {
     const std::lock_guard lock(mutex_);
     stopped_ = false;
@@ -71,6 +72,7 @@ void Loop::Repair(std::string reason) {
     if (hold_) {  // Nothing serves that would have to be waited for.
       const absl::StatusOr<bool> found = reconciler_.Adopt();
       hold_ = !found.ok() || *found;
+      cut_allowed_ = !hold_;
     }
     const std::lock_guard lock(mutex_);
     ++status_.repairs;
