@@ -46,6 +46,7 @@ bench:          ## Time and memory of syncs at three sizes; see docs/
 	cmake --preset release
 	cmake --build --preset bench
 	build/release/bin/svcmap-bench
+	build/release/bin/svcmap-bench-conntrack
 
 clean:          ## Remove build/
 	rm -rf build

@@ -218,6 +218,10 @@ absl::StatusOr<v1::GetStatusResponse> Client::GetStatus(milliseconds at_most) {
 
 absl::StatusOr<v1::GetStatusResponse> Client::GetStatus() { return GetStatus(impl_->timeout()); }
 
+absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request) {
+  return impl_->Call(&v1::Control::Stub::Explain, request, impl_->timeout());
+}
+
 absl::Status Client::List(const v1::ListRequest& request,
                           const std::function<bool(const v1::ListResponse&)>& take) {
   return impl_->Stream(&v1::Control::Stub::PrepareAsyncList, request, take);

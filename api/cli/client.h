@@ -39,6 +39,8 @@ class Client {
   absl::StatusOr<v1::GetStatusResponse> GetStatus(std::chrono::milliseconds at_most);
   absl::StatusOr<v1::GetStatusResponse> GetStatus();
 
+  absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
+
   // Give every part to `take` as it arrives. When `take` returns false the call ends early, with
   // OK.
   absl::Status List(const v1::ListRequest& request,

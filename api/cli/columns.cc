@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "api/convert/fields.h"
+#include "proxy/names/kube_names.h"
 
 namespace svcmap::api {
 namespace {
@@ -40,11 +42,29 @@ std::string ExternalIpsOf(const v1::Service& service) {
   return absl::StrJoin(texts, ",");
 }
 
-std::vector<std::string> Cells(const v1::Service& service) {
+// S-203, in the order of the ports; none where nothing is proxied (S-2).
+std::string KubeChainsOf(const v1::Service& service) {
   const v1::ServiceSpec& spec = service.spec();
-  return {service.metadata().namespace_(), service.metadata().name(),
-          Or(spec.type(), "ClusterIP"),    ClusterIpsOf(spec),
-          ExternalIpsOf(service),          PortsOf(spec)};
+  const std::string cluster_ips = ClusterIpsOf(spec);
+  if (spec.type() == "ExternalName" || cluster_ips.empty() || cluster_ips == "None") return "";
+  const std::string key =
+      absl::StrCat(service.metadata().namespace_(), "/", service.metadata().name());
+  std::vector<std::string> texts;
+  for (const v1::ServicePort& port : spec.ports()) {
+    const std::optional<proxy::Protocol> protocol = ParseProtocol(port.protocol());
+    if (!protocol) continue;
+    texts.push_back("KUBE-SVC-" + proxy::KubeServiceHash(key, port.name(), *protocol));
+  }
+  return absl::StrJoin(texts, ",");
+}
+
+std::vector<std::string> Cells(const v1::Service& service, bool wide) {
+  const v1::ServiceSpec& spec = service.spec();
+  std::vector<std::string> cells = {service.metadata().namespace_(), service.metadata().name(),
+                                    Or(spec.type(), "ClusterIP"),    ClusterIpsOf(spec),
+                                    ExternalIpsOf(service),          PortsOf(spec)};
+  if (wide) cells.push_back(KubeChainsOf(service));
+  return cells;
 }
 
 std::string PortsOf(const v1::EndpointSlice& slice) {
@@ -95,10 +115,12 @@ std::vector<std::string> Cells(const v1::ServiceCIDR& cidr) {
 
 }  // namespace
 
-std::vector<std::string> ColumnsOf(v1::Kind kind) {
+std::vector<std::string> ColumnsOf(v1::Kind kind, bool wide) {
   switch (kind) {
     case v1::KIND_SERVICE:
-      return {"NAMESPACE", "NAME", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)"};
+      if (!wide) return {"NAMESPACE", "NAME", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)"};
+      return {"NAMESPACE",       "NAME", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)",
+              "IN IPTABLES MODE"};
     case v1::KIND_ENDPOINT_SLICE:
       return {"NAMESPACE", "NAME", "SERVICE", "ADDRESSTYPE", "PORTS", "ENDPOINTS"};
     case v1::KIND_NODE:
@@ -110,10 +132,10 @@ std::vector<std::string> ColumnsOf(v1::Kind kind) {
   }
 }
 
-std::vector<std::string> CellsOf(const v1::Object& object) {
+std::vector<std::string> CellsOf(const v1::Object& object, bool wide) {
   switch (object.object_case()) {
     case v1::Object::kService:
-      return Cells(object.service());
+      return Cells(object.service(), wide);
     case v1::Object::kEndpointSlice:
       return Cells(object.endpoint_slice());
     case v1::Object::kNode:

@@ -8,7 +8,9 @@
 
 namespace svcmap::api {
 
-std::vector<std::string> ColumnsOf(v1::Kind kind);
-std::vector<std::string> CellsOf(const v1::Object& object);  // One per column of its kind.
+// `wide`: more columns, where a kind has more to show.
+std::vector<std::string> ColumnsOf(v1::Kind kind, bool wide);
+// One per column of its kind.
+std::vector<std::string> CellsOf(const v1::Object& object, bool wide);
 
 }  // namespace svcmap::api

@@ -10,10 +10,12 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "api/cli/destination.h"
 #include "api/cli/help_text.h"
 #include "api/cli/target.h"
 #include "api/cli/text.h"
 #include "api/convert/quote.h"
+#include "nft/types/ip_address.h"
 
 #ifndef SVCMAP_VERSION
 #define SVCMAP_VERSION "0.0.0-dev"
@@ -26,7 +28,8 @@ namespace {
 struct Words {
   std::string address, timeout = "10s";
   std::vector<std::string> apply_files, delete_files, delete_names;
-  std::string kind, name, name_space, output, what, wait_for = "serving", wait_timeout = "30s";
+  std::string kind, name, name_space, output, what, to, from, in_interface, wait_for = "serving",
+                                                                            wait_timeout = "30s";
   bool strict = false, prune = false;
 };
 
@@ -88,6 +91,7 @@ absl::StatusOr<Command> MakeGet(const Words& words) {
   const auto output =
       Choose<OutputFormat>("--output", words.output.empty() ? "table" : words.output,
                            {{"table", OutputFormat::kTable},
+                            {"wide", OutputFormat::kWide},
                             {"json", OutputFormat::kJson},
                             {"yaml", OutputFormat::kYaml},
                             {"name", OutputFormat::kName}});
@@ -95,11 +99,16 @@ absl::StatusOr<Command> MakeGet(const Words& words) {
   return GetOptions{*id, *output};
 }
 
+// Of the commands that answer with one message.
+absl::StatusOr<OutputFormat> PageFormat(const Words& words) {
+  return Choose<OutputFormat>("--output", words.output.empty() ? "text" : words.output,
+                              {{"text", OutputFormat::kTable},
+                               {"json", OutputFormat::kJson},
+                               {"yaml", OutputFormat::kYaml}});
+}
+
 absl::StatusOr<Command> MakeStatus(const Words& words) {
-  const auto output = Choose<OutputFormat>("--output", words.output.empty() ? "text" : words.output,
-                                           {{"text", OutputFormat::kTable},
-                                            {"json", OutputFormat::kJson},
-                                            {"yaml", OutputFormat::kYaml}});
+  const auto output = PageFormat(words);
   if (!output.ok()) return output.status();
   return StatusOptions{*output};
 }
@@ -111,6 +120,31 @@ absl::StatusOr<Command> MakeDump(const Words& words) {
                                                    {"plan", v1::DumpRequest::PLAN}});
   if (!what.ok()) return what.status();
   return DumpOptions{*what};
+}
+
+absl::StatusOr<Command> MakeExplain(const Words& words) {
+  const auto output = PageFormat(words);
+  if (!output.ok()) return output.status();
+  const auto destination = ParseDestination(words.to);
+  if (!destination.ok()) {
+    return Usage(absl::StrCat("explain ", std::string(destination.status().message())));
+  }
+  ExplainOptions options{.output = *output};
+  options.request.set_address(destination->address);
+  options.request.set_port(destination->port);
+  options.request.set_protocol(destination->protocol);
+  options.request.set_in_interface(words.in_interface);
+  options.request.set_from(words.from);
+  if (words.from.empty() || words.from == "node") return options;
+  const std::optional<IpAddress> from = IpAddress::Parse(words.from);
+  if (!from) {
+    return Usage(absl::StrCat("--from ", Quote(words.from), " is neither an IP address nor node"));
+  }
+  if (from->family() != IpAddress::Parse(destination->address)->family()) {
+    return Usage(absl::StrCat("--from ", Quote(words.from), " is not of the same family as ",
+                              destination->address));
+  }
+  return options;
 }
 
 absl::StatusOr<Command> MakeWait(const Words& words) {
@@ -180,7 +214,7 @@ std::map<const CLI::App*, Maker> Describe(CLI::App& app, Words& words) {
 
   CLI::App* get = command("get", "Show the objects the agent holds", kGetFooter, MakeGet);
   name_space(get);
-  get->add_option("-o,--output", words.output, "table, json, yaml or name. Default: table")
+  get->add_option("-o,--output", words.output, "table, wide, json, yaml or name. Default: table")
       ->type_name("FORMAT");
   get->add_option("KIND", words.kind, KindList())->required()->type_name("");
   get->add_option("NAME", words.name, "NAMESPACE/NAME, or NAME of any namespace")->type_name("");
@@ -191,6 +225,18 @@ std::map<const CLI::App*, Maker> Describe(CLI::App& app, Words& words) {
 
   CLI::App* dump = command("dump", "Show the ruleset in nft syntax", kDumpFooter, MakeDump);
   dump->add_option("WHAT", words.what, "desired, applied or plan")->required()->type_name("");
+
+  CLI::App* explain =
+      command("explain", "Say what happens to a packet, and why", kExplainFooter, MakeExplain);
+  explain->add_option("--from", words.from, "A source address, or node. Default: each kind")
+      ->type_name("ADDRESS");
+  explain
+      ->add_option("--in-interface", words.in_interface,
+                   "Where it comes in; counts where pods are recognised by it")
+      ->type_name("NAME");
+  explain->add_option("-o,--output", words.output, "text, json or yaml. Default: text")
+      ->type_name("FORMAT");
+  explain->add_option("TO", words.to, "ADDRESS:PORT[/PROTOCOL]")->required()->type_name("");
 
   CLI::App* wait = command("wait", "Wait until the agent is ready", kWaitFooter, MakeWait);
   wait->add_option("--for", words.wait_for, "serving, controller or revision=N. Default: serving")

@@ -11,6 +11,7 @@ ExitCode RunDelete(const DeleteOptions& options, Session& session);
 ExitCode RunGet(const GetOptions& options, Session& session);
 ExitCode RunStatus(const StatusOptions& options, Session& session);
 ExitCode RunDump(const DumpOptions& options, Session& session);
+ExitCode RunExplain(const ExplainOptions& options, Session& session);
 ExitCode RunWait(const WaitOptions& options, Session& session);
 
 }  // namespace svcmap::api

@@ -40,7 +40,9 @@ ExitCode RunGet(const GetOptions& options, Session& session) {
     return session.out.good();  // Nobody reads any more: stop.
   });
   if (!status.ok()) {
-    if (writer && options.output == OutputFormat::kTable) writer->Finish();
+    const bool table =
+        options.output == OutputFormat::kTable || options.output == OutputFormat::kWide;
+    if (writer && table) writer->Finish();
     return session.CallFailed(status);
   }
   if (count == 0 && !filter.name.empty()) {

@@ -10,6 +10,7 @@ const char kProgramFooter[] = R"(Examples:
   svcmapctl get svc                          the Services the agent holds
   svcmapctl status                           what the agent is doing
   svcmapctl dump applied                     what the kernel confirmed, in nft syntax
+  svcmapctl explain 10.96.0.10:80            what happens to a packet, and why
   svcmapctl wait --for serving               until traffic is served
   svcmapctl COMMAND --help                   more about one command
 
@@ -20,7 +21,8 @@ Exit codes:
   3  cannot reach the agent, or it did not answer
   4  the agent refused the call as a whole
   5  wait: not so within the timeout
-  6  the kernel did not take the change; the agent holds it and keeps trying)";
+  6  the kernel did not take the change; the agent holds it and keeps trying
+  7  explain: the kernel is not as the agent wants it, or could not be read)";
 
 const char kApplyFooter[] =
     R"(Reads Service, EndpointSlice, Node, ServiceCIDR and List manifests, also several in one file.
@@ -47,7 +49,8 @@ const char kGetFooter[] =
 Examples:
   svcmapctl get services
   svcmapctl get eps -n shop
-  svcmapctl get svc shop/web -o yaml         "-o json|yaml" can be applied again)";
+  svcmapctl get svc shop/web -o yaml         "-o json|yaml" can be applied again
+  svcmapctl get svc -o wide                  with kube-proxy's chain names, for iptables mode)";
 
 const char kStatusFooter[] = R"(Examples:
   svcmapctl status
@@ -60,6 +63,19 @@ plan     the transaction that leads from applied to desired; empty when they are
 Examples:
   svcmapctl dump applied | grep shop/web
   svcmapctl dump plan                        what is still to be written)";
+
+const char kExplainFooter[] =
+    R"(Says what happens to the first packet of a connection, step by step, from what the agent wants, and
+whether the elements in the kernel agree. Later packets of a connection follow its first one. Without
+--from each kind of source is explained. In brackets stand numbers of the behaviour specification.
+KUBE-... are the names of kube-proxy's iptables mode; nothing has these names here.
+
+Examples:
+  svcmapctl explain 10.96.0.10:80
+  svcmapctl explain 10.96.0.10:53/UDP --from 10.244.1.5
+  svcmapctl explain 192.0.2.10:30080 --from node
+  svcmapctl explain [fd00:96::10]:80 --in-interface cni0
+                                             where pods are recognised by their interface)";
 
 const char kWaitFooter[] = R"(serving     the agent has a complete state and keeps the kernel at it
 controller  a controller is connected

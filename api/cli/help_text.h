@@ -10,6 +10,7 @@ extern const char kDeleteFooter[];
 extern const char kGetFooter[];
 extern const char kStatusFooter[];
 extern const char kDumpFooter[];
+extern const char kExplainFooter[];
 extern const char kWaitFooter[];
 
 }  // namespace svcmap::api

@@ -15,14 +15,17 @@ namespace {
 
 class TableWriter : public ObjectWriter {
  public:
-  TableWriter(v1::Kind kind, std::ostream& out) : kind_(kind), table_(ColumnsOf(kind), out) {}
+  TableWriter(v1::Kind kind, bool wide, std::ostream& out)
+      : kind_(kind), wide_(wide), table_(ColumnsOf(kind, wide), out) {}
   void Write(const v1::Object& object) override {
-    if (IdOf(object).kind == kind_) table_.Row(CellsOf(object));  // Others have other columns.
+    if (IdOf(object).kind == kind_)
+      table_.Row(CellsOf(object, wide_));  // Others have other columns.
   }
   void Finish() override { table_.Finish(); }
 
  private:
   const v1::Kind kind_;
+  const bool wide_;
   Table table_;
 };
 
@@ -96,9 +99,10 @@ std::unique_ptr<ObjectWriter> MakeObjectWriter(OutputFormat format, v1::Kind kin
     case OutputFormat::kName:
       return std::make_unique<NameWriter>(out);
     case OutputFormat::kTable:
+    case OutputFormat::kWide:
       break;
   }
-  return std::make_unique<TableWriter>(kind, out);
+  return std::make_unique<TableWriter>(kind, format == OutputFormat::kWide, out);
 }
 
 }  // namespace svcmap::api

@@ -23,7 +23,7 @@ struct DeleteOptions {  // Either files or objects.
   std::vector<ObjectId> objects;
 };
 
-enum class OutputFormat { kTable, kJson, kYaml, kName };
+enum class OutputFormat { kTable, kWide, kJson, kYaml, kName };
 
 struct GetOptions {
   ObjectId filter;  // Empty parts: any.
@@ -38,6 +38,11 @@ struct DumpOptions {
   v1::DumpRequest::What what = v1::DumpRequest::DESIRED;
 };
 
+struct ExplainOptions {
+  v1::ExplainRequest request;
+  OutputFormat output = OutputFormat::kTable;  // Text, kJson or kYaml.
+};
+
 struct WaitOptions {
   enum class For { kServing, kController, kRevision };
   For what = For::kServing;
@@ -46,8 +51,8 @@ struct WaitOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(30);  // For all of it.
 };
 
-using Command =
-    std::variant<ApplyOptions, DeleteOptions, GetOptions, StatusOptions, DumpOptions, WaitOptions>;
+using Command = std::variant<ApplyOptions, DeleteOptions, GetOptions, StatusOptions, DumpOptions,
+                             ExplainOptions, WaitOptions>;
 
 struct Options {
   std::string address;                                           // As given.

@@ -17,6 +17,7 @@ struct RunCommand {
   ExitCode operator()(const GetOptions& options) const { return RunGet(options, session); }
   ExitCode operator()(const StatusOptions& options) const { return RunStatus(options, session); }
   ExitCode operator()(const DumpOptions& options) const { return RunDump(options, session); }
+  ExitCode operator()(const ExplainOptions& options) const { return RunExplain(options, session); }
   ExitCode operator()(const WaitOptions& options) const { return RunWait(options, session); }
 };
 

@@ -10,6 +10,7 @@
 #include "api/daemon/options.h"
 #include "api/daemon/server.h"
 #include "api/preflight/preflight.h"
+#include "nft/conntrack/netlink_flow_table.h"
 #include "nft/netlink/address_monitor.h"
 #include "nft/netlink/watched_kernel.h"
 #include "proxy/reconcile/loop.h"
@@ -43,6 +44,18 @@ void LogSync(const proxy::SyncResult& result, const proxy::LoopStatus& status) {
                   result.recreated ? "tables written whole:" : "committed", result.elements,
                   Milliseconds(result.duration), status.revision);
       return;
+  }
+}
+
+void LogCleanup(const proxy::Cleanup& cleanup) {
+  const uint64_t deleted = cleanup.deleted[0] + cleanup.deleted[1];
+  if (!cleanup.error.ok()) {
+    spdlog::warn("stale UDP flows of {} Services could not be cleared: {}; trying again",
+                 cleanup.services, std::string(cleanup.error.message()));
+  } else {
+    spdlog::log(deleted > 0 ? spdlog::level::info : spdlog::level::debug,
+                "{} stale UDP flows of {} Services cleared in {:.1f} ms, {} entries looked at",
+                deleted, cleanup.services, Milliseconds(cleanup.duration), cleanup.entries);
   }
 }
 
@@ -118,6 +131,12 @@ int Run(const DaemonOptions& options) {
   }
   proxy::LoopOptions loop_options;
   loop_options.on_sync = LogSync;
+  nft::NetlinkFlowTable flows;
+  proxy::CleanerOptions cleaner_options;
+  cleaner_options.on_round = LogCleanup;
+  proxy::Cleaner cleaner(flows, cleaner_options);
+  cleaner.Start();
+  loop_options.cleaner = &cleaner;
   proxy::Loop loop(reconciler, loop_options);
   const absl::StatusOr<std::unique_ptr<nft::AddressMonitor>> addresses =
       nft::AddressMonitor::Start([&](std::vector<IpAddress> list) {

@@ -4,6 +4,7 @@
 #include <future>
 #include <tuple>
 
+#include "api/grpc/explain.h"
 #include "api/grpc/status.h"
 #include "api/grpc/status_report.h"
 #include "nft/text/nft_text.h"
@@ -222,6 +223,20 @@ grpc::Status ControlService::Dump(grpc::ServerContext*, const v1::DumpRequest* r
     if (!writer->Write(response)) break;
   }
   return grpc::Status::OK;
+}
+
+grpc::Status ControlService::Explain(grpc::ServerContext*, const v1::ExplainRequest* request,
+                                     v1::ExplainResponse* response) {
+  const absl::StatusOr<proxy::Question> question = ToQuestion(*request);
+  if (!question.ok()) return ToGrpc(question.status());
+  const bool called = loop_.Call([&](proxy::Reconciler& reconciler) {
+    const proxy::Explained explained = proxy::Explain(reconciler.ContextForExplain(), *question);
+    FillExplained(*question, explained, *response);
+    FillKernelCheck(reconciler.Disagreements(tables_, *question, explained), reconciler.Pending(),
+                    *response->mutable_kernel());
+    response->set_revision(reconciler.revision());
+  });
+  return called ? grpc::Status::OK : Stopping();
 }
 
 }  // namespace svcmap::api

@@ -36,6 +36,8 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<v1::Con
                          v1::GetStatusResponse* response) override;
   grpc::Status Dump(grpc::ServerContext* context, const v1::DumpRequest* request,
                     grpc::ServerWriter<v1::DumpResponse>* writer) override;
+  grpc::Status Explain(grpc::ServerContext* context, const v1::ExplainRequest* request,
+                       v1::ExplainResponse* response) override;
 
  private:
   grpc::Status RefusedByManifests() const;

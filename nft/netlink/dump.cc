@@ -21,8 +21,10 @@ int ErrorIn(const nlmsghdr* message) {
   return -error;
 }
 
+}  // namespace
+
 absl::Status DumpOnce(Socket& socket, const nlmsghdr* request,
-                      const std::function<void(const nlmsghdr*)>& on_message) {
+                      const std::function<bool(const nlmsghdr*)>& on_message) {
   const absl::Status sent =
       socket.Send({reinterpret_cast<const uint8_t*>(request), request->nlmsg_len});
   if (!sent.ok()) return sent;
@@ -39,19 +41,21 @@ absl::Status DumpOnce(Socket& socket, const nlmsghdr* request,
         const int error = ErrorIn(message);
         return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "ask netlink");
       }
-      on_message(message);
+      if (!on_message(message)) return absl::CancelledError("the dump was left");
     }
   }
 }
 
-}  // namespace
-
 absl::Status Dump(Socket& socket, nlmsghdr* request,
                   const std::function<void(const nlmsghdr*)>& on_message,
                   const std::function<void()>& on_restart) {
+  const auto go_on = [&](const nlmsghdr* message) {
+    on_message(message);
+    return true;
+  };
   absl::Status status;
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    status = DumpOnce(socket, request, on_message);
+    status = DumpOnce(socket, request, go_on);
     if (!absl::IsUnavailable(status)) return status;
     ++request->nlmsg_seq;
     on_restart();

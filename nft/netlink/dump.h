@@ -10,6 +10,12 @@
 
 namespace svcmap::nft {
 
+// Sends `request` and calls on_message for each answer to it, until the end of the dump or until it
+// returns false: kCancelled, and the rest is left in the socket. kUnavailable if a change disturbed
+// it.
+absl::Status DumpOnce(Socket& socket, const nlmsghdr* request,
+                      const std::function<bool(const nlmsghdr*)>& on_message);
+
 // Sends `request` and calls on_message for each answer to it, until the end of the dump. A change
 // in between makes it start again, after on_restart; kUnavailable if that happens time and again.
 absl::Status Dump(Socket& socket, nlmsghdr* request,

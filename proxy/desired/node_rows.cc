@@ -3,9 +3,6 @@
 #include "proxy/desired/ranges.h"
 
 namespace svcmap::proxy {
-namespace {
-
-// The block of the pods of one family; nothing: nobody is told apart (S-68).
 std::optional<IpPrefix> PodBlock(const RulesetOptions& options, const Node* node, Family family) {
   switch (options.detect_local) {
     case DetectLocal::kClusterCidr:
@@ -17,8 +14,6 @@ std::optional<IpPrefix> PodBlock(const RulesetOptions& options, const Node* node
   }
   return std::nullopt;
 }
-
-}  // namespace
 
 std::vector<Row> NodeRows(const RulesetOptions& options, const Node* node, const Store& store) {
   std::vector<IpPrefix> service_cidrs;

@@ -2,6 +2,7 @@
 // Pure.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "proxy/desired/rows.h"
@@ -10,7 +11,10 @@
 
 namespace svcmap::proxy {
 
-// `node` is this node, or null while it is unknown.
+// The block of the pods of one family; nothing: pods are not told by their address (S-68). `node`
+// is this node, or null while it is unknown, here and below.
+std::optional<IpPrefix> PodBlock(const RulesetOptions& options, const Node* node, Family family);
+
 std::vector<Row> NodeRows(const RulesetOptions& options, const Node* node, const Store& store);
 
 }  // namespace svcmap::proxy

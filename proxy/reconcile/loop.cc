@@ -15,6 +15,7 @@ Loop::~Loop() { Stop(); }
 
 void Loop::Start(bool hold) {
   hold_ = hold;
+  cut_allowed_ = !hold;  // What replaces something is not cut.
   {
     const std::lock_guard lock(mutex_);
     stopped_ = false;
@@ -71,6 +72,7 @@ void Loop::Repair(std::string reason) {
     if (hold_) {  // Nothing serves that would have to be waited for.
       const absl::StatusOr<bool> found = reconciler_.Adopt();
       hold_ = !found.ok() || *found;
+      cut_allowed_ = !hold_;
     }
     const std::lock_guard lock(mutex_);
     ++status_.repairs;
@@ -165,13 +167,15 @@ void Loop::Take(Batch batch, Clock::time_point submitted) {
 void Loop::SyncOnce() {
   if (!reconciler_.Pending()) {
     if (waiting_.empty()) return;
-    PublishStatus({});
-    Answer({}, Clock::now());
+    SyncResult nothing;
+    PublishStatus(nothing);
+    TellCleaner(nothing);
+    Answer(nothing, Clock::now());
     return;
   }
   const auto started = Clock::now();
   const size_t limit = cut_allowed_ ? options_.max_elements : std::numeric_limits<size_t>::max();
-  const SyncResult result = reconciler_.Sync(limit);
+  SyncResult result = reconciler_.Sync(limit);
   if (result.outcome == SyncResult::Outcome::kFailed) {
     const auto wait = std::min<std::chrono::milliseconds>(
         options_.last_retry, options_.first_retry * (1 << std::min(failures_in_row_, 20)));
@@ -189,7 +193,16 @@ void Loop::SyncOnce() {
     reconciler_.ForgetFormerLife();
   }
   PublishStatus(result);
+  TellCleaner(result);
   Answer(result, started);
+}
+
+// Before the state is complete a Service may be known without all of its slices.
+void Loop::TellCleaner(SyncResult& result) {
+  if (options_.cleaner == nullptr) return;
+  options_.cleaner->Update(std::move(result.udp));
+  const bool complete = has_state_ && !in_snapshot_ && reconciler_.store().dirty_count() == 0;
+  if (complete) options_.cleaner->StateIsComplete();
 }
 
 // A batch is answered when no Service that it changed is left to program.

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "proxy/conntrack/cleaner.h"
 #include "proxy/reconcile/reconciler.h"
 
 namespace svcmap::proxy {
@@ -66,6 +67,7 @@ struct LoopStatus {
 };
 
 struct LoopOptions {
+  Cleaner* cleaner = nullptr;  // Is told what was programmed; outlives the loop.
   size_t max_elements = 10000;
   // Failed syncs in a row before the waiting batches are answered kFailed.
   int patience = 4;
@@ -109,6 +111,7 @@ class Loop {
   void Take(Batch batch, std::chrono::steady_clock::time_point submitted);
   void SyncOnce();
   void Answer(const SyncResult& result, std::chrono::steady_clock::time_point started);
+  void TellCleaner(SyncResult& result);
   void AnswerAll(BatchResult::Outcome outcome, const absl::Status& error);
   LoopStatus::State State() const;
   void PublishStatus(const SyncResult& result);

@@ -6,6 +6,7 @@
 #include "nft/base/status.h"
 #include "proxy/desired/node_rows.h"
 #include "proxy/desired/service.h"
+#include "proxy/explain/kernel_check.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -257,6 +258,12 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   node_changed_ = false;
   node_version_ = node_version;
   result.findings = std::move(draft.findings);
+  result.udp.reserve(draft.taken.size());
+  for (Store::Dirty& dirty : draft.taken) {
+    UdpPorts ports =
+        MakeUdpPorts(store_.Find(dirty.key), store_.claims(), node_.node_port_addresses);
+    result.udp.emplace_back(std::move(dirty.key), std::move(ports));
+  }
   return result;
 }
 
@@ -323,6 +330,38 @@ nft::Transaction Reconciler::PendingRows() {
   numbers_ = numbers;
   timers_ = timers;
   return rows;
+}
+
+ExplainContext Reconciler::ContextForExplain() {
+  FollowNode();
+  return {store_, options_.ruleset, ThisNode(), node_, interfaces_};
+}
+
+absl::StatusOr<std::vector<std::string>> Reconciler::Disagreements(const nft::TableSpecs& tables,
+                                                                   const Question& question,
+                                                                   const Explained& explained) {
+  static const SharedCounts kNone;
+  Plan plan(kNone);
+  ServiceRows rows;
+  if (!explained.service_key.empty()) {
+    const std::string& key = explained.service_key;
+    Numbers numbers = numbers_;  // They are taken when the rows are written.
+    AffinityTimers timers = timers_;
+    AffinityMemory memory = memory_;
+    DesiredContext context{store_.claims(), node_, numbers, timers, memory};
+    rows = MakeDesiredService(store_.Find(key), context, applied_.Find(key)).rows;
+    std::erase_if(rows.ports, [&](const PortRows& port) {
+      return port.family != question.destination.family() ||
+             port.protocol != explained.port.protocol || port.port != explained.port.port;
+    });
+  }
+  // The address may be the clusterIP of another Service than the one that has the port.
+  rows.cluster_ips.clear();
+  if (explained.cluster_ip) rows.cluster_ips = {question.destination};
+  plan.AddService(explained.service_key, nullptr, rows);
+  plan.Finish();
+  return KernelDifferences(kernel_, tables, plan.transaction(),
+                           DecidingRows(question.destination, question.protocol, question.port));
 }
 
 }  // namespace svcmap::proxy

@@ -17,9 +17,11 @@
 #include <vector>
 
 #include "nft/model/kernel.h"
+#include "proxy/conntrack/udp_ports.h"
 #include "proxy/desired/groups.h"
 #include "proxy/desired/service.h"
 #include "proxy/desired/sticky.h"
+#include "proxy/explain/explain.h"
 #include "proxy/node/nodeport_addresses.h"
 #include "proxy/reconcile/applied.h"
 #include "proxy/state/store.h"
@@ -45,6 +47,8 @@ struct SyncResult {
   std::chrono::nanoseconds duration{0};  // Of the commit.
   // What is not programmed, with the sequence of the change that showed it.
   std::vector<std::pair<uint64_t, Finding>> findings;
+  // Unless it failed: the UDP ports, as they are now, of all Services that were taken.
+  std::vector<std::pair<std::string, UdpPorts>> udp;
 };
 
 class Reconciler {
@@ -80,6 +84,14 @@ class Reconciler {
   uint64_t revision() const { return applied_.marker().generation; }
   const Applied& applied() const { return applied_; }
   absl::StatusOr<uint32_t> KernelGeneration() { return kernel_.Generation(); }
+
+  // What the rows are made from; valid until the next call of anything else.
+  ExplainContext ContextForExplain();
+  // How the kernel differs from what is wanted of `question`'s destination, one line each; empty:
+  // it agrees. `explained` is Explain's answer to it.
+  absl::StatusOr<std::vector<std::string>> Disagreements(const nft::TableSpecs& tables,
+                                                         const Question& question,
+                                                         const Explained& explained);
 
   // Every row that is wanted but the marker, as if the tables were written anew; for dumps.
   nft::Transaction DesiredRows();

@@ -11,6 +11,7 @@ namespace {
 using nft::Field;
 
 constexpr std::string_view kSetNames[kSetCount] = {
+    "affinity",
     "marker",
     "pod-sources",
     "masquerade-sources",
@@ -23,7 +24,6 @@ constexpr std::string_view kSetNames[kSetCount] = {
     "hairpin-connections",
     "firewall-ips",
     "firewall-sources",
-    "affinity",
     "affinity-slots",
     "affinity-endpoints",
     "affinity-local-endpoints",

@@ -19,8 +19,9 @@ inline constexpr uint32_t kAffinityRecords = 131072;        // Of all Services o
 inline constexpr uint32_t kDefaultAffinitySeconds = 10800;  // S-14
 
 // The sets of the table, in the order of creation; names as in kube-proxy's nftables mode (S-139)
-// where it has the like.
+// where it has the like. kAffinity outlives the others and lists first, so it is first.
 enum SetIndex : uint8_t {
+  kAffinity,                // client . Service port : choice; written by rules
   kMarker,                  // mark 1 : digest and generation of what the table holds
   kPodSources,              // address ranges that pods have
   kMasqueradeSources,       // address ranges whose traffic to clusterIPs is masqueraded
@@ -33,7 +34,6 @@ enum SetIndex : uint8_t {
   kHairpinConnections,      // address . address . protocol . port of local endpoints
   kFirewallIps,             // address . protocol . port; only for sources in:
   kFirewallSources,         // address . protocol . port . source range
-  kAffinity,                // client . Service port : choice; written by rules
   kAffinitySlots,           // group . slot : choice
   kAffinityEndpoints,       // choice : address . port, in the cluster set
   kAffinityLocalEndpoints,  // the same for the local set

@@ -8,9 +8,14 @@ namespace svcmap::bench {
 namespace {
 
 constexpr int kMaxSlice = 1000;
-constexpr uint32_t kServiceBase = 0x0a600001;   // 10.96.0.1
-constexpr uint32_t kEndpointBase = 0x0b000001;  // 11.0.0.1
-constexpr uint32_t kReplacedBase = 0x40000001;  // 64.0.0.1
+constexpr uint32_t kServiceBase = 0x0a600001;       // 10.96.0.1
+constexpr uint32_t kEndpointBase = 0x0b000001;      // 11.0.0.1
+constexpr uint32_t kReplacedBase = 0x40000001;      // 64.0.0.1
+constexpr uint32_t kExternalBase = 0x50000001;      // 80.0.0.1
+constexpr uint32_t kLoadBalancerBase = 0x60000001;  // 96.0.0.1
+constexpr uint32_t kSourceBase = 0x70000001;        // 112.0.0.1
+constexpr int kFirstNodePort = 10000;
+constexpr int kNodePorts = 50000;
 
 std::string Address(Family family, uint32_t number) {
   char text[INET6_ADDRSTRLEN];
@@ -30,9 +35,26 @@ std::string Address(Family family, uint32_t number) {
 std::string ServiceName(int service) { return "service-" + std::to_string(service); }
 std::string Namespace(int service) { return "namespace-" + std::to_string(service % 100); }
 
+// Of LoadBalancer Services with everything a Service can have.
+void AddFeatures(const ClusterShape& shape, int service, uint32_t changed, v1::Service& message) {
+  const auto number = static_cast<uint32_t>(service);
+  const std::string host = shape.family == Family::kIpv4 ? "/32" : "/128";
+  v1::ServiceSpec& spec = *message.mutable_spec();
+  spec.set_type("LoadBalancer");
+  spec.set_external_traffic_policy("Local");
+  spec.set_health_check_node_port(kFirstNodePort - 1);
+  spec.set_session_affinity("ClientIP");
+  spec.add_external_ips(Address(shape.family, kExternalBase + number));
+  spec.add_load_balancer_source_ranges(Address(shape.family, kSourceBase + changed) + host);
+  spec.add_load_balancer_source_ranges(Address(shape.family, kSourceBase + 0x1000000) + host);
+  spec.mutable_ports(0)->set_node_port(kFirstNodePort + service % kNodePorts);
+  message.mutable_status()->mutable_load_balancer()->add_ingress()->set_ip(
+      Address(shape.family, kLoadBalancerBase + number));
+}
+
 }  // namespace
 
-v1::Service MakeService(const ClusterShape& shape, int service) {
+v1::Service MakeService(const ClusterShape& shape, int service, uint32_t changed) {
   v1::Service message;
   message.mutable_metadata()->set_name(ServiceName(service));
   message.mutable_metadata()->set_namespace_(Namespace(service));
@@ -43,6 +65,7 @@ v1::Service MakeService(const ClusterShape& shape, int service) {
   port->set_name("http");
   port->set_protocol("TCP");
   port->set_port(80);
+  if (shape.all_features) AddFeatures(shape, service, changed, message);
   return message;
 }
 

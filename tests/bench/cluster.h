@@ -13,9 +13,13 @@ struct ClusterShape {
   int services = 1000;
   int endpoints = 10;  // Per Service, in slices of at most 1000.
   Family family = Family::kIpv4;
+  // Every Service has a load balancer IP with source ranges, an external IP, a nodePort, traffic
+  // policy Local and session affinity.
+  bool all_features = false;
 };
 
-v1::Service MakeService(const ClusterShape& shape, int service);
+// `changed`: how often its source ranges have changed.
+v1::Service MakeService(const ClusterShape& shape, int service, uint32_t changed = 0);
 
 // The slices of a Service: how many, and the one at `index`. `endpoints` may differ from the
 // shape's to grow or shrink it; `replaced` is the number of endpoints that are others than at

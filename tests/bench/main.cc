@@ -21,6 +21,7 @@ struct Options {
   std::vector<std::string> shapes = {"1000x10", "10000x10", "100000x10"};
   int changes = 500;
   bool ipv6 = false;
+  bool all_features = false;
   std::string program;
   std::string csv;
 };
@@ -42,6 +43,7 @@ struct Figures {
   double longest_ms = 0;  // Of the commits that acks told of.
   double cpu_s = 0;       // Of svcmapd during the cold sync.
   std::vector<double> replace_ms, replace_kernel_ms, n_ms, n_kernel_ms;
+  std::vector<double> ranges_ms, ranges_kernel_ms;  // With all features only.
   ProcessMemory memory;
   int64_t kernel_kib = 0;
 };
@@ -94,15 +96,26 @@ class Run {
 
   // One endpoint of a Service becomes another one.
   absl::Status Replace(std::vector<double>& total, std::vector<double>& kernel) {
-    return Change(MakeSlice(shape_, Next(), 0, shape_.endpoints, ++replaced_), total, kernel);
+    v1::Change change;
+    *change.mutable_endpoint_slice() = MakeSlice(shape_, Next(), 0, shape_.endpoints, ++replaced_);
+    return Change(std::move(change), total, kernel);
   }
 
   // A Service has one endpoint less, or again as many as at first.
   absl::Status ChangeN(bool less, std::vector<double>& total, std::vector<double>& kernel) {
     if (less) Next();
     const int slice = SliceCount(shape_.endpoints) - 1;
-    return Change(MakeSlice(shape_, service_, slice, shape_.endpoints - (less ? 1 : 0), 0), total,
-                  kernel);
+    v1::Change change;
+    *change.mutable_endpoint_slice() =
+        MakeSlice(shape_, service_, slice, shape_.endpoints - (less ? 1 : 0), 0);
+    return Change(std::move(change), total, kernel);
+  }
+
+  // A Service may be used by other sources than before.
+  absl::Status ChangeRanges(std::vector<double>& total, std::vector<double>& kernel) {
+    v1::Change change;
+    *change.mutable_service() = MakeService(shape_, Next(), ++replaced_);
+    return Change(std::move(change), total, kernel);
   }
 
  private:
@@ -116,11 +129,10 @@ class Run {
     return service_;
   }
 
-  absl::Status Change(v1::EndpointSlice slice, std::vector<double>& total,
-                      std::vector<double>& kernel) {
+  absl::Status Change(v1::Change change, std::vector<double>& total, std::vector<double>& kernel) {
     v1::PushRequest request;
     request.mutable_batch()->set_number(++number_);
-    *request.mutable_batch()->add_changes()->mutable_endpoint_slice() = std::move(slice);
+    *request.mutable_batch()->add_changes() = std::move(change);
     const auto start = Clock::now();
     if (const absl::Status sent = agent_.Send(request); !sent.ok()) return sent;
     const absl::StatusOr<v1::Ack> ack = agent_.Await(number_);
@@ -153,6 +165,9 @@ absl::StatusOr<Figures> Measure(const Options& options, const std::string& name,
   for (int i = 0; i < options.changes && status.ok(); ++i) {
     status = run.ChangeN(i % 2 == 0, figures.n_ms, figures.n_kernel_ms);
   }
+  for (int i = 0; i < options.changes && shape.all_features && status.ok(); ++i) {
+    status = run.ChangeRanges(figures.ranges_ms, figures.ranges_kernel_ms);
+  }
   if (!status.ok()) return status;
   figures.memory = (*agent)->Memory();
   figures.kernel_kib = KernelMemoryKib() - kernel_before;
@@ -162,17 +177,27 @@ absl::StatusOr<Figures> Measure(const Options& options, const std::string& name,
 void PrintHeader() {
   std::printf(
       "| Services x endpoints | cold sync | longest commit | CPU | replace p50 | p99 | in the "
-      "kernel p50 | N change p50 | p99 | in the kernel p50 | RSS | peak | kernel memory |\n"
-      "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+      "kernel p50 | N change p50 | p99 | in the kernel p50 | source ranges p50 | p99 | in the "
+      "kernel "
+      "p50 | RSS | peak | kernel memory |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+}
+
+std::string Optional(const std::vector<double>& values, double share) {
+  if (values.empty()) return "-";
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.3f ms", Percentile(values, share));
+  return text;
 }
 
 void Print(const Figures& f) {
   std::printf(
       "| %s | %.0f ms | %.1f ms | %.2f s | %.3f ms | %.3f ms | %.3f ms | %.3f ms | %.3f ms | %.3f "
-      "ms | %.0f MB | %.0f MB | %.1f MB |\n",
+      "ms | %s | %s | %s | %.0f MB | %.0f MB | %.1f MB |\n",
       f.shape.c_str(), f.cold_ms, f.longest_ms, f.cpu_s, Percentile(f.replace_ms, 0.5),
       Percentile(f.replace_ms, 0.99), Percentile(f.replace_kernel_ms, 0.5), Percentile(f.n_ms, 0.5),
-      Percentile(f.n_ms, 0.99), Percentile(f.n_kernel_ms, 0.5),
+      Percentile(f.n_ms, 0.99), Percentile(f.n_kernel_ms, 0.5), Optional(f.ranges_ms, 0.5).c_str(),
+      Optional(f.ranges_ms, 0.99).c_str(), Optional(f.ranges_kernel_ms, 0.5).c_str(),
       static_cast<double>(f.memory.rss_kib) / 1024, static_cast<double>(f.memory.peak_kib) / 1024,
       static_cast<double>(f.kernel_kib) / 1024);
   std::fflush(stdout);
@@ -187,7 +212,8 @@ absl::Status WriteCsv(const std::string& path, const std::vector<Figures>& all) 
     std::fprintf(file, "%s,cold,%.6f\n", f.shape.c_str(), f.cold_ms);
     for (const auto& [what, values] :
          {std::pair("replace", &f.replace_ms), std::pair("replace-kernel", &f.replace_kernel_ms),
-          std::pair("n-change", &f.n_ms), std::pair("n-change-kernel", &f.n_kernel_ms)}) {
+          std::pair("n-change", &f.n_ms), std::pair("n-change-kernel", &f.n_kernel_ms),
+          std::pair("ranges", &f.ranges_ms), std::pair("ranges-kernel", &f.ranges_kernel_ms)}) {
       for (const double value : *values) {
         std::fprintf(file, "%s,%s,%.6f\n", f.shape.c_str(), what, value);
       }
@@ -206,7 +232,8 @@ int Main(const Options& options) {
   std::vector<Figures> all;
   PrintHeader();
   for (const std::string& name : options.shapes) {
-    ClusterShape shape{.family = options.ipv6 ? Family::kIpv6 : Family::kIpv4};
+    ClusterShape shape{.family = options.ipv6 ? Family::kIpv6 : Family::kIpv4,
+                       .all_features = options.all_features};
     if (std::sscanf(name.c_str(), "%dx%d", &shape.services, &shape.endpoints) != 2 ||
         shape.services < 1 || shape.endpoints < 2) {
       return Fail("\"" + name + "\" is not SERVICESxENDPOINTS, like 1000x10");
@@ -239,6 +266,9 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   app.add_flag("--ipv6", options.ipv6, "IPv6 instead of IPv4");
+  app.add_flag("--all-features", options.all_features,
+               "Services with load balancer and external IP, nodePort, source ranges, policy Local "
+               "and session affinity");
   app.add_option("--svcmapd", options.program, "The program (default: beside this one)");
   app.add_option("--csv", options.csv, "Write every sample to this file");
   CLI11_PARSE(app, argc, argv);

@@ -61,12 +61,12 @@ TEST_P(NodeAddressTest, S110_WithoutANodeObjectAllAddressesTakeNodePortsUntilItC
   EXPECT_EQ(Answering(kNodeSecond), "node-process");
 }
 
-TEST_P(NodeAddressTest, S172_AddressBlocksSayWhereNodePortsAre) {
+TEST_P(NodeAddressTest, S114_S172_AddressBlocksSayWhereNodePortsAre) {
   ASSERT_OK(world()->RestartAgent({"--nodeport-addresses", kBlocks}));
   ASSERT_OK(agent().Replace(Basics() + Serving()));
   EXPECT_EQ(Answering(kNode), "node-process");
   EXPECT_EQ(Answering(kNodeSecond), "pod-a");
-  // S-114: unlike the reference, at once.
+  // Unlike the reference, at once.
   ASSERT_OK(ChangeAddress("add"));
   EXPECT_OK(
       Eventually("nodePort on the new address", [&] { return Answering(kNewAddress) == "pod-a"; }));

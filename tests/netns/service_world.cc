@@ -51,9 +51,31 @@ absl::StatusOr<std::unique_ptr<EchoServer>> MakeOutside(Topology& net, const Hos
   return server;
 }
 
+// What `pod`, a remote one, sends goes to the node first, even where it could go to "outside".
+absl::Status RouteByTheNode(const Topology& net, const Host& pod) {
+  for (const bool v6 : {false, true}) {
+    const std::string batch =
+        absl::StrCat("rule add iif ", pod.device(), " lookup 100\n", "route replace default via ",
+                     v6 ? kNodeV6 : kNodeV4, " dev eth0 table 100\n");
+    if (absl::Status status = RunOk({.argv = {"ip", v6 ? "-6" : "-4", "-batch", "-"},
+                                     .netns = &net.remote().netns(),
+                                     .stdin_text = batch})
+                                  .status();
+        !status.ok()) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Address ClusterIp(int n) { return {absl::StrCat("10.96.0.", n), absl::StrCat("fd00:96::", n)}; }
+
+Address ClientAddress(int n) {
+  return {absl::StrCat("203.0.113.", 128 + n),
+          absl::StrCat("2001:db8:203::1", absl::Hex(n, absl::kZeroPad2))};
+}
 
 absl::StatusOr<std::unique_ptr<World>> World::Create() {
   if (absl::Status status = NetNsAvailable(); !status.ok()) return status;
@@ -70,7 +92,25 @@ absl::StatusOr<std::unique_ptr<World>> World::Create() {
     if (!made.ok()) return made.status();
     *host = *made;
   }
-  for (const Host* pod : {world->pod_a, world->pod_b, world->remote_pod}) {
+  for (const char* prefix : {"203.0.113.128/25", "2001:db8:203::100/120"}) {
+    if (absl::Status status = net.AddPrefix(*world->client, prefix); !status.ok()) return status;
+  }
+  world->cast = {
+      {"L1", world->pod_a}, {"L2", world->pod_b}, {"R1", world->remote_pod}, {"X", world->client}};
+  for (const auto& [name, made] :
+       {std::pair("L3", net.AddLocalPod("L3")), std::pair("L4", net.AddLocalPod("L4")),
+        std::pair("P", net.AddLocalPod("P")), std::pair("R2", net.AddRemotePod("R2")),
+        std::pair("Q", net.AddRemotePod("Q"))}) {
+    if (!made.ok()) return made.status();
+    world->cast[name] = *made;
+  }
+  for (const char* letters : {"R1", "R2", "Q"}) {
+    if (absl::Status status = RouteByTheNode(net, *world->cast[letters]); !status.ok()) {
+      return status;
+    }
+  }
+  for (const auto& [letters, pod] : world->cast) {
+    if (pod == world->client) continue;
     absl::StatusOr<std::unique_ptr<EchoServer>> server =
         EchoServer::StartAll(pod->netns(), pod->v4(), pod->v6(), kPodPort, pod->name());
     if (!server.ok()) return server.status();
@@ -84,13 +124,17 @@ absl::StatusOr<std::unique_ptr<World>> World::Create() {
 }
 
 absl::Status World::RestartAgent(const std::vector<std::string>& flags) {
-  if (agent) {
-    if (absl::Status status = agent->Stop(); !status.ok()) return status;
+  return RestartAgent(flags, Basics());
+}
+
+absl::Status World::RestartAgent(const std::vector<std::string>& flags, const Objects& objects) {
+  if (const std::unique_ptr<Agent> old = std::move(agent)) {
+    if (absl::Status status = old->Stop(); !status.ok()) return status;
   }
   absl::StatusOr<std::unique_ptr<Agent>> started = Agent::Start(node().netns(), flags);
   if (!started.ok()) return started.status();
   agent = *std::move(started);
-  return agent->Replace(Basics());
+  return agent->Replace(objects);
 }
 
 absl::Status FlushConntrack(const NetNs& netns) {
@@ -127,7 +171,11 @@ absl::Status Eventually(const std::string& what, const std::function<bool()>& co
 }
 
 Objects Basics() {
-  return {ANode(kAgentNode).InternalIp(kNodeV4).InternalIp(kNodeV6),
+  return {ANode(kAgentNode)
+              .InternalIp(kNodeV4)
+              .InternalIp(kNodeV6)
+              .PodCidr(kPodCidrV4)
+              .PodCidr(kPodCidrV6),
           AServiceCidr("kubernetes", {kServiceCidrV4, kServiceCidrV6})};
 }
 
@@ -170,11 +218,6 @@ Objects WebSlices(const std::string& service, const std::vector<const Host*>& ho
   return slices;
 }
 
-Objects operator+(Objects left, const Objects& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 World* ServiceTest::world() {
   absl::StatusOr<std::unique_ptr<World>>& slot = WorldSlot();
   if (absl::IsNotFound(slot.status())) slot = World::Create();
@@ -184,6 +227,9 @@ World* ServiceTest::world() {
 void ServiceTest::SetUp() {
   if (world() == nullptr) {
     FAIL() << "packet tests need network namespaces (root): " << WorldSlot().status();
+  }
+  if (world()->agent == nullptr) {
+    ASSERT_OK(world()->RestartAgent({}));
   }
   ASSERT_OK(agent().Replace(Basics()));
   ASSERT_OK(FlushConntrack(node().netns()));

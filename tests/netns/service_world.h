@@ -1,7 +1,7 @@
-// What the packet tests of Services share: one network (tests/support/topology.h) with two local
-// pods, a remote pod and a client, and one svcmapd on its node, for all tests of a program. Each
-// test starts with an agent that knows the node and the service ranges and nothing else, and with
-// an empty connection table.
+// What the packet tests of Services share: one network (tests/support/topology.h) with some local
+// pods, some remote pods and a client, and one svcmapd on its node, for all tests of a program.
+// Each test starts with an agent that knows the node and the service ranges and nothing else, and
+// with an empty connection table.
 //
 // Every pod answers on kPodPort, TCP, UDP and SCTP, IPv4 and IPv6, by its name. Behind the remote
 // node stands "outside", which has kExternalIp, kLoadBalancerIp and kUnallocated as addresses of
@@ -14,6 +14,7 @@
 #include <chrono>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -42,7 +43,8 @@ struct Address {
   const std::string& in(bool want_v6) const { return want_v6 ? v6 : v4; }
 };
 
-Address ClusterIp(int n);  // 10.96.0.N and fd00:96::N, N in 1..99
+Address ClusterIp(int n);      // 10.96.0.N and fd00:96::N, N in 1..99
+Address ClientAddress(int n);  // Of the client, one of 128 more: 203.0.113.128+N, N in 0..127.
 inline const Address kExternalIp = {"198.51.100.40", "2001:db8:51::40"};
 inline const Address kLoadBalancerIp = {"198.51.100.20", "2001:db8:51::20"};
 inline const Address kUnallocated = ClusterIp(99);  // In the service range.
@@ -56,11 +58,15 @@ struct World {
   const Host* remote_pod = nullptr;
   const Host* client = nullptr;
   const Host* outside = nullptr;
-  std::vector<std::unique_ptr<EchoServer>> servers;  // Of the pods and outside, in this order.
-  std::unique_ptr<Agent> agent;
+  // The pods and the client by the letters of flow.h: L1 is pod_a, L2 pod_b, R1 remote_pod.
+  std::map<std::string, const Host*> cast;
+  std::vector<std::unique_ptr<EchoServer>> servers;  // Of the pods and outside.
+  std::unique_ptr<Agent> agent;                      // Null after a failed restart.
 
   // Another svcmapd, with these flags, in place of the one that runs; it knows Basics().
   absl::Status RestartAgent(const std::vector<std::string>& flags);
+  // The same, and it is told `objects` at once: what it finds of them in the kernel stays.
+  absl::Status RestartAgent(const std::vector<std::string>& flags, const Objects& objects);
 
   const Host& node() const { return topology->node(); }
   static absl::StatusOr<std::unique_ptr<World>> Create();
@@ -83,7 +89,12 @@ AService ExternalWeb(const std::string& key, const Address& cluster_ip);
 // A slice per family with those hosts, ports as in Web at kPodPort.
 Objects WebSlices(const std::string& service, const std::vector<const Host*>& hosts);
 
-Objects operator+(Objects left, const Objects& right);
+// Lists one behind the other: of objects, flows, names.
+template <typename T>
+std::vector<T> operator+(std::vector<T> left, const std::vector<T>& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
 
 class ServiceTest : public ::testing::Test {
  protected:

@@ -49,9 +49,9 @@ class TransferTest : public ServiceTest,
   }
 
   // 10 MB of TCP and datagrams of many sizes, there and back, by every kind of address.
-  void TransferTo(const Host& endpoint, const std::string& server) {
-    ASSERT_OK(
-        agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&endpoint})));
+  void TransferTo(const Host& endpoint, const std::string& server,
+                  const AService& service = ExternalWeb("shop/web", kWeb)) {
+    ASSERT_OK(agent().Apply(Objects{service} + WebSlices("shop/web", {&endpoint})));
     ASSERT_OK(FlushConntrack(node().netns()));
     const std::pair<const Address*, uint16_t> destinations[] = {
         {&kWeb, 80}, {&kExternalIp, 80}, {&kNode, kNodePort}};
@@ -91,6 +91,18 @@ TEST_P(TransferTest, AnEndpointInTheNodesOwnNetworkGetsEveryByte) {
   ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
                                                                 kPodPort, "node-process"));
   TransferTo(node(), "node-process");
+}
+
+// More is written on those ways, and back.
+TEST_P(TransferTest, PoliciesAndAffinityLoseNoByte) {
+  ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
+                                                                kPodPort, "node-process"));
+  const AService service = ExternalWeb("shop/web", kWeb)
+                               .InternalPolicy("Local")
+                               .ExternalPolicy("Local")
+                               .ClientIpAffinity();
+  TransferTo(pod_a(), "pod-a", service);
+  TransferTo(node(), "node-process", service);
 }
 
 TEST_P(TransferTest, APodThatReachesItselfGetsEveryByte) {

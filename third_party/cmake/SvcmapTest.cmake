@@ -12,15 +12,17 @@
 #   netns     packets in network namespaces; needs root
 #   demo      what `make demo` shows
 #   fuzz      fuzz targets, fed with their corpus
+#   docs      what docs/ says about the tests, against all of them
 #   threads   also run under tsan, in addition to its other label
 #   long      only in `make test-long`
 # SERIAL: it measures time, nothing else runs beside it. NO_MAIN: the sources have a main().
-# A skipped test is a failed one: what is not run is not known to work.
+# A skipped test is a failed one: what is not run is not known to work. The global property
+# SVCMAP_GTEST_PROGRAMS has the names of all programs with gtest's main().
 #
 # `cmake --build ... --target tests-<label>` builds the tests of one label.
 include_guard(GLOBAL)
 
-set(SVCMAP_TEST_LABELS unit contract scenario netns demo fuzz threads long)
+set(SVCMAP_TEST_LABELS unit contract scenario netns demo fuzz docs threads long)
 foreach(label IN LISTS SVCMAP_TEST_LABELS)
   add_custom_target(tests-${label})
 endforeach()
@@ -61,6 +63,7 @@ function(svcmap_add_test)
     target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} GTest::gmock)
   else()
     target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} GTest::gmock_main)
+    set_property(GLOBAL APPEND PROPERTY SVCMAP_GTEST_PROGRAMS ${arg_NAME})
   endif()
   # File names in tests are relative to the top of the source.
   add_test(NAME ${arg_NAME} COMMAND ${arg_NAME} ${arg_ARGS} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})

@@ -120,7 +120,7 @@ std::string MessagesFor(std::string_view input) {
     if (converted->change) store.Apply(*converted->change, 1);
   }
   const proxy::NodeFacts node = {
-      .place = {"n1", ""},
+      .place = {.name = "n1", .zone = ""},
       .node_port_addresses = {*IpAddress::Parse("192.0.2.10")},
       .own_ip = {*IpAddress::Parse("192.0.2.10"), *IpAddress::Parse("::1")}};
   proxy::DesiredContext context{store.claims(), node, numbers, timers, memory};

@@ -134,9 +134,24 @@ TEST(CommandLineTest, GetFiltersByNamespaceAndName) {
   EXPECT_EQ(filter({"cidr"}).kind, v1::KIND_SERVICE_CIDR);
 }
 
+TEST(CommandLineTest, ExplainReadsWhereToAndWhereFrom) {
+  const auto request = [](std::vector<std::string> args) {
+    args.insert(args.begin(), "explain");
+    return ParseAs<ExplainOptions>(args).request.ShortDebugString();
+  };
+  EXPECT_EQ(request({"10.96.0.10:80"}), "address: \"10.96.0.10\" port: 80 protocol: \"TCP\"");
+  EXPECT_EQ(request({"10.96.0.010:53/udp", "--from", "node"}),
+            "address: \"10.96.0.10\" port: 53 protocol: \"UDP\" from: \"node\"");
+  EXPECT_EQ(request({"[fd00:0::1]:65535/SCTP", "--from", "fd00::2", "--in-interface", "cni0"}),
+            "address: \"fd00::1\" port: 65535 protocol: \"SCTP\" from: \"fd00::2\" "
+            "in_interface: \"cni0\"");
+  EXPECT_EQ(ParseAs<ExplainOptions>({"explain", "10.0.0.1:80", "-o", "json"}).output,
+            OutputFormat::kJson);
+}
+
 TEST(CommandLineTest, WrongOnesAreNamed) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
-      {{}, "no command given; commands are apply, delete, get, status, dump, wait"},
+      {{}, "no command given; commands are apply, delete, get, status, dump, explain, wait"},
       {{"frobnicate"}, "\"frobnicate\" is no command; commands are apply"},
       {{"--timeout"}, "--timeout"},
       {{"status", "--bogus"}, "status: The following argument was not expected: --bogus"},
@@ -154,12 +169,27 @@ TEST(CommandLineTest, WrongOnesAreNamed) {
        "name \"shop/web\" and --namespace \"x\" contradict"},
       {{"delete", "svc", "shop/web", "-f", "a"}, "either --filename or a kind and names"},
       {{"get"}, "get: KIND is required"},
-      {{"get", "svc", "-o", "xml"}, "--output \"xml\" is not table, json, yaml or name"},
+      {{"get", "svc", "-o", "xml"}, "--output \"xml\" is not table, wide, json, yaml or name"},
       {{"get", "no", "a/b"}, "name \"a/b\" has a namespace, but nodes have none"},
       {{"get", "no", "-n", "x"}, "--namespace \"x\" cannot be used: nodes have no namespace"},
       {{"status", "-o", "name"}, "--output \"name\" is not text, json or yaml"},
       {{"dump"}, "dump: WHAT is required"},
       {{"dump", "all"}, "dump \"all\" is not desired, applied or plan"},
+      {{"explain"}, "explain: TO is required"},
+      {{"explain", "10.0.0.1"}, "explain \"10.0.0.1\" is not ADDRESS:PORT"},
+      {{"explain", "web:80"}, "explain \"web:80\" is not ADDRESS:PORT"},
+      {{"explain", "fd00::1:80"}, "(an IPv6 address in brackets)"},
+      {{"explain", "[10.0.0.1]:80"}, "is not ADDRESS:PORT"},
+      {{"explain", "10.0.0.1:0"}, "has port \"0\", which is not in 1..65535"},
+      {{"explain", "10.0.0.1:65536/UDP"}, "has port \"65536\", which is not in 1..65535"},
+      {{"explain", "10.0.0.1:http"}, "has port \"http\""},
+      {{"explain", "10.0.0.1:80/"}, "has protocol \"\", which is not TCP, UDP or SCTP"},
+      {{"explain", "10.0.0.1:80/icmp"}, "has protocol \"ICMP\", which is not TCP"},
+      {{"explain", "10.0.0.1:80", "--from", "pod"},
+       "--from \"pod\" is neither an IP address nor node"},
+      {{"explain", "10.0.0.1:80", "--from", "fd00::1"},
+       "--from \"fd00::1\" is not of the same family as 10.0.0.1"},
+      {{"explain", "10.0.0.1:80", "-o", "name"}, "--output \"name\" is not text, json or yaml"},
       {{"wait", "--for", "x"}, "--for \"x\" is not serving, controller or revision=NUMBER"},
       {{"wait", "--for", "revision=-1"}, "--for \"revision=-1\" is not"},
       {{"wait", "--timeout", "5"}, "--timeout \"5\" is not a duration"},
@@ -173,7 +203,7 @@ TEST(CommandLineTest, WrongOnesAreNamed) {
 TEST(CommandLineTest, HelpHasExamplesAndExitCodes) {
   EXPECT_THAT(Help({"--help"}), HasSubstr("Exit codes:\n  0  done\n"));
   EXPECT_THAT(Help({"--help"}), HasSubstr("svcmapctl apply -f"));
-  for (const char* command : {"apply", "delete", "get", "status", "dump", "wait"}) {
+  for (const char* command : {"apply", "delete", "get", "status", "dump", "explain", "wait"}) {
     EXPECT_THAT(Help({command, "--help"}), HasSubstr("Examples:\n")) << command;
   }
   EXPECT_TRUE(Help({"--version"}).starts_with("svcmapctl "));
@@ -192,7 +222,7 @@ TEST(CommandLineTest, TheManualListsTheSameExitCodes) {
     EXPECT_THAT(manual, HasSubstr("| " + line.substr(2, 1) + " | " + line.substr(5) + " |"));
     ++count;
   }
-  EXPECT_EQ(count, 7);
+  EXPECT_EQ(count, 8);
 }
 
 }  // namespace

@@ -91,6 +91,12 @@ class FakeAgent::Service : public v1::Control::Service {
     return Seen(&SeenRequests::dump, *request, *context);
   }
 
+  grpc::Status Explain(grpc::ServerContext* context, const v1::ExplainRequest* request,
+                       v1::ExplainResponse* answer) override {
+    *answer = answers_.explain;
+    return Seen(&SeenRequests::explain, *request, *context);
+  }
+
   SeenRequests seen() const {
     const std::lock_guard lock(mutex_);
     return seen_;

@@ -19,6 +19,7 @@ struct FakeAnswers {
   v1::GetStatusResponse status;
   std::vector<v1::ListResponse> list;  // The parts of the answer.
   std::vector<std::string> dump;
+  v1::ExplainResponse explain;
 };
 
 struct SeenRequests {
@@ -26,6 +27,7 @@ struct SeenRequests {
   std::vector<v1::RemoveRequest> remove;
   std::vector<v1::ListRequest> list;
   std::vector<v1::DumpRequest> dump;
+  std::vector<v1::ExplainRequest> explain;
 };
 
 class FakeAgent {

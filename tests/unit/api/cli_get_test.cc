@@ -63,6 +63,42 @@ TEST(CliGetTest, ServicesAsATable) {
   EXPECT_EQ(agent.seen().list[0].ShortDebugString(), "kind: KIND_SERVICE namespace: \"shop\"");
 }
 
+TEST(CliGetTest, S203WideServicesHaveTheChainNamesOfIptablesMode) {
+  constexpr char kDns[] = R"(
+apiVersion: v1
+kind: Service
+metadata: {namespace: kube-system, name: kube-dns}
+spec:
+  clusterIP: 10.96.0.10
+  ports: [{name: dns, port: 53, protocol: UDP}, {name: dns-tcp, port: 53}]
+---
+apiVersion: v1
+kind: Service
+metadata: {namespace: a, name: headless}
+spec: {clusterIP: None, ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {namespace: a, name: name}
+spec: {type: ExternalName, externalName: example.org, ports: [{port: 80}]}
+)";
+  const FakeAgent agent({.list = Parts(kDns)});
+  EXPECT_EQ(Ctl(agent, {"get", "svc", "-o", "wide"}).out,
+            "NAMESPACE     NAME       TYPE           CLUSTER-IP   EXTERNAL-IP   PORT(S)         "
+            "IN IPTABLES MODE\n"
+            "kube-system   kube-dns   ClusterIP      10.96.0.10   <none>        53/UDP,53/TCP   "
+            "KUBE-SVC-TCOU7JCQXEZGVUNU,KUBE-SVC-ERIFXISQEP7F7OF4\n"
+            "a             headless   ClusterIP      None         <none>        80/TCP          "
+            "<none>\n"
+            "a             name       ExternalName   <none>       <none>        80/TCP          "
+            "<none>\n");
+}
+
+TEST(CliGetTest, WideIsTheTableWhereAKindHasNoMoreToShow) {
+  const FakeAgent agent({.list = Parts("apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n")});
+  EXPECT_EQ(Ctl(agent, {"get", "no", "-o", "wide"}).out, Ctl(agent, {"get", "no"}).out);
+}
+
 TEST(CliGetTest, OtherKindsAsTables) {
   FakeAnswers answers{.list = Parts(R"(
 apiVersion: discovery.k8s.io/v1

@@ -84,6 +84,20 @@ TEST_F(LoopTest, UntilTheSnapshotEndsAFormerLifeServesOn) {
   EXPECT_EQ(loop_->status().services, 2u) << "shop/web was not named";
 }
 
+// Cut, the first part would replace all that serves.
+TEST_F(LoopTest, WhatReplacesAFormerLifeIsOneTransactionHoweverLarge) {
+  options_.max_elements = 10;
+  Start(/*hold=*/true);
+  std::vector<Change> changes;
+  for (int i = 1; i <= 30; ++i) {
+    for (Change& c : Numbered(i, 3)) changes.push_back(std::move(c));
+  }
+  Await(Submit(std::move(changes), Batch::Mark::kSnapshotBegin));
+  EXPECT_EQ(Await(Submit({}, Batch::Mark::kSnapshotEnd)).outcome, Outcome::kCommitted);
+  EXPECT_EQ(TakeSizes().size(), 1u);
+  ExpectConverged();
+}
+
 TEST_F(LoopTest, ABatchThatChangesNothingIsAnsweredAtOnce) {
   StartServing();
   EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kCommitted);

@@ -1,0 +1,60 @@
+#include "api/cli/destination.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "api/convert/fields.h"
+#include "api/convert/quote.h"
+#include "nft/types/ip_address.h"
+
+namespace svcmap::api {
+namespace {
+
+absl::Status Bad(std::string_view text, const std::string& problem) {
+  return absl::InvalidArgumentError(absl::StrCat(Quote(text), " ", problem));
+}
+
+// The address, without the brackets that an IPv6 address must and an IPv4 address must not have.
+std::optional<IpAddress> ParseHost(std::string_view host) {
+  const bool bracketed = host.size() > 2 && host.starts_with('[') && host.ends_with(']');
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  const std::optional<IpAddress> address = IpAddress::Parse(host);
+  if (address && bracketed != (address->family() == Family::kIpv6)) return std::nullopt;
+  return address;
+}
+
+}  // namespace
+
+absl::StatusOr<Destination> ParseDestination(std::string_view text) {
+  const size_t slash = text.find('/');
+  const std::string_view end_point = text.substr(0, slash);
+  std::string name = slash == std::string_view::npos ? "TCP" : std::string(text.substr(slash + 1));
+  absl::AsciiStrToUpper(&name);
+  const std::optional<proxy::Protocol> protocol = ParseProtocol(name);
+  if (name.empty() || !protocol) {
+    return Bad(
+        text, absl::StrCat("has protocol ", Quote(name), ", which ", std::string(kProtocolReason)));
+  }
+  const size_t colon = end_point.rfind(':');
+  const std::optional<IpAddress> address = ParseHost(end_point.substr(0, colon));
+  if (colon == std::string_view::npos || !address) {
+    return Bad(text, "is not ADDRESS:PORT or ADDRESS:PORT/PROTOCOL (an IPv6 address in brackets)");
+  }
+  const std::string port(end_point.substr(colon + 1));
+  int number = 0;
+  const bool digits = !port.empty() && std::all_of(port.begin(), port.end(), absl::ascii_isdigit);
+  if (!digits || !absl::SimpleAtoi(port, &number) || number < 1 || number > 65535) {
+    return Bad(text, absl::StrCat("has port ", Quote(port), ", which is not in 1..65535"));
+  }
+  return Destination{address->ToString(), static_cast<uint16_t>(number), std::move(name)};
+}
+
+std::string AddressAndPort(const std::string& address, uint32_t port) {
+  const bool ipv6 = address.find(':') != std::string::npos;
+  return absl::StrCat(ipv6 ? "[" : "", address, ipv6 ? "]:" : ":", port);
+}
+
+}  // namespace svcmap::api

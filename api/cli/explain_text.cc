@@ -1,0 +1,105 @@
+#include "api/cli/explain_text.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "api/cli/destination.h"
+#include "api/cli/table.h"
+#include "api/cli/text.h"
+
+namespace svcmap::api {
+namespace {
+
+constexpr int kEndpointsShown = 20;
+
+std::string ServiceText(const v1::ExplainedService& service) {
+  return absl::StrCat(service.namespace_(), "/", service.name(),
+                      service.port_name().empty() ? "" : ":" + service.port_name());
+}
+
+std::string VerdictText(const v1::Explanation& explanation) {
+  switch (explanation.verdict()) {
+    case v1::Explanation::DNAT:
+      return absl::StrCat(
+          "DNAT to ", explanation.endpoints_size() == 1 ? "" : "one of ",
+          CountText(static_cast<uint64_t>(explanation.endpoints_size()), "endpoint"),
+          explanation.endpoint_set() == v1::Explanation::LOCAL ? " (local set)" : " (cluster set)");
+    case v1::Explanation::REJECT:
+      return "REJECT, port unreachable";
+    case v1::Explanation::DROP:
+      return "DROP";
+    case v1::Explanation::UNTOUCHED:
+      return "untouched";
+    default:
+      return absl::StrCat("verdict ", static_cast<int>(explanation.verdict()));
+  }
+}
+
+// One line "  name        value" of the page.
+void Line(std::string_view name, const std::string& value, std::string& page) {
+  absl::StrAppendFormat(&page, "  %-11s %s\n", name, OneLine(value));
+}
+
+void Endpoints(const v1::Explanation& explanation, std::string& page) {
+  std::ostringstream lines;
+  Table table({"SHARE", "ENDPOINT", "NODE", "SOURCE", "IN IPTABLES MODE"}, lines);
+  const int count = explanation.endpoints_size();
+  for (int i = 0; i < std::min(count, kEndpointsShown); ++i) {
+    const v1::ExplainedEndpoint& endpoint = explanation.endpoints(i);
+    table.Row({absl::StrCat("1/", count), AddressAndPort(endpoint.address(), endpoint.port()),
+               endpoint.local() ? "this node" : "another",
+               endpoint.masquerade() ? "masqueraded" : "kept", endpoint.kube_chain()});
+  }
+  table.Finish();
+  std::istringstream rows(lines.str());
+  for (std::string row; std::getline(rows, row);) absl::StrAppend(&page, "    ", row, "\n");
+  if (count > kEndpointsShown) {
+    absl::StrAppend(&page, "    and ", count - kEndpointsShown, " more; -o json shows all\n");
+  }
+}
+
+void OneCase(const v1::Explanation& explanation, std::string& page) {
+  absl::StrAppend(&page, "From ", OneLine(explanation.source()), ": ", VerdictText(explanation),
+                  "\n");
+  for (const v1::ExplainStep& step : explanation.steps()) {
+    Line(step.what(), step.text() + (step.rules().empty() ? "" : " [" + step.rules() + "]"), page);
+  }
+  if (!explanation.kube_chains().empty()) {
+    Line("iptables", absl::StrJoin(explanation.kube_chains(), " "), page);
+  }
+  Endpoints(explanation, page);
+}
+
+void Kernel(const v1::ExplainResponse& response, std::string& page) {
+  const v1::KernelCheck& kernel = response.kernel();
+  const std::string pending = kernel.pending() ? "; changes are waiting to be written" : "";
+  if (!kernel.error().empty()) {
+    absl::StrAppend(&page, "Kernel: could not be read: ", OneLine(kernel.error()), pending, "\n");
+    return;
+  }
+  absl::StrAppend(&page, "Kernel: ", kernel.agrees() ? "agrees" : "differs", ", revision ",
+                  response.revision(), pending, "\n");
+  for (const std::string& difference : kernel.differences()) {
+    absl::StrAppend(&page, "  ", OneLine(difference), "\n");
+  }
+}
+
+}  // namespace
+
+std::string ExplainText(const v1::ExplainResponse& response) {
+  std::string page = absl::StrCat(
+      AddressAndPort(response.address(), response.port()), "/", response.protocol(), ", ",
+      response.has_service() ? OneLine(ServiceText(response.service())) : "no Service port",
+      "\n\n");
+  for (const v1::Explanation& explanation : response.explanations()) {
+    OneCase(explanation, page);
+    page += "\n";
+  }
+  Kernel(response, page);
+  return page;
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,22 @@
+// Explain's question and answer, between proto and proxy/explain. Pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proxy/explain/explain.h"
+#include "svcmap/v1/control.pb.h"
+
+namespace svcmap::api {
+
+// INVALID_ARGUMENT names the field and its value.
+absl::StatusOr<proxy::Question> ToQuestion(const v1::ExplainRequest& request);
+
+void FillExplained(const proxy::Question& question, const proxy::Explained& explained,
+                   v1::ExplainResponse& response);
+
+void FillKernelCheck(const absl::StatusOr<std::vector<std::string>>& differences, bool pending,
+                     v1::KernelCheck& check);
+
+}  // namespace svcmap::api

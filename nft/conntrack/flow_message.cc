@@ -1,0 +1,190 @@
+#include "nft/conntrack/flow_message.h"
+
+#include <endian.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
+
+#include <cstring>
+
+#include "nft/netlink/attributes.h"
+
+namespace svcmap::nft {
+namespace {
+
+// Which parts of the given tuple must match. The kernel's headers for programs lack the names.
+constexpr uint32_t kFilterProtocol = 1 << 3;
+
+uint8_t NfFamily(Family family) { return family == Family::kIpv4 ? NFPROTO_IPV4 : NFPROTO_IPV6; }
+
+bool IsMessage(const nlmsghdr* message, uint16_t type) {
+  return message->nlmsg_type == (NFNL_SUBSYS_CTNETLINK << 8 | type) &&
+         mnl_nlmsg_get_payload_len(message) >= sizeof(nfgenmsg);
+}
+
+nlmsghdr* WriteHeader(uint8_t* buffer, uint16_t type, uint16_t flags, uint8_t family) {
+  nlmsghdr* header = mnl_nlmsg_put_header(buffer);
+  header->nlmsg_type = static_cast<uint16_t>(NFNL_SUBSYS_CTNETLINK << 8 | type);
+  header->nlmsg_flags = static_cast<uint16_t>(NLM_F_REQUEST | flags);
+  auto* extra = static_cast<nfgenmsg*>(mnl_nlmsg_put_extra_header(header, sizeof(nfgenmsg)));
+  extra->nfgen_family = family;
+  return header;
+}
+
+void WriteAddress(nlmsghdr* header, uint16_t v4, uint16_t v6, const IpAddress& address) {
+  mnl_attr_put(header, address.family() == Family::kIpv4 ? v4 : v6, address.size(),
+               address.bytes().data());
+}
+
+void WriteTuple(nlmsghdr* header, uint16_t type, const FlowTuple& tuple) {
+  nlattr* nest = mnl_attr_nest_start(header, type);
+  nlattr* ip = mnl_attr_nest_start(header, CTA_TUPLE_IP);
+  WriteAddress(header, CTA_IP_V4_SRC, CTA_IP_V6_SRC, tuple.source.address);
+  WriteAddress(header, CTA_IP_V4_DST, CTA_IP_V6_DST, tuple.destination.address);
+  mnl_attr_nest_end(header, ip);
+  nlattr* proto = mnl_attr_nest_start(header, CTA_TUPLE_PROTO);
+  mnl_attr_put_u8(header, CTA_PROTO_NUM, IPPROTO_UDP);
+  mnl_attr_put_u16(header, CTA_PROTO_SRC_PORT, htobe16(tuple.source.port));
+  mnl_attr_put_u16(header, CTA_PROTO_DST_PORT, htobe16(tuple.destination.port));
+  mnl_attr_nest_end(header, proto);
+  mnl_attr_nest_end(header, nest);
+}
+
+std::optional<uint16_t> ReadU16(const nlattr* attribute) {
+  if (mnl_attr_get_payload_len(attribute) != sizeof(uint16_t)) return std::nullopt;
+  return be16toh(mnl_attr_get_u16(attribute));
+}
+
+bool ReadAddresses(const nlattr* nest, FlowTuple& tuple) {
+  bool source = false, destination = false;
+  for (const nlattr* attribute : Attributes(nest)) {
+    const auto address = IpAddress::FromBytes(AttributeBytes(attribute));
+    if (!address) continue;
+    switch (mnl_attr_get_type(attribute)) {
+      case CTA_IP_V4_SRC:
+      case CTA_IP_V6_SRC:
+        tuple.source.address = *address;
+        source = true;
+        break;
+      case CTA_IP_V4_DST:
+      case CTA_IP_V6_DST:
+        tuple.destination.address = *address;
+        destination = true;
+        break;
+    }
+  }
+  return source && destination &&
+         tuple.source.address.family() == tuple.destination.address.family();
+}
+
+bool ReadPorts(const nlattr* nest, FlowTuple& tuple) {
+  bool udp = false, source = false, destination = false;
+  for (const nlattr* attribute : Attributes(nest)) {
+    switch (mnl_attr_get_type(attribute)) {
+      case CTA_PROTO_NUM:
+        udp = mnl_attr_get_payload_len(attribute) == sizeof(uint8_t) &&
+              mnl_attr_get_u8(attribute) == IPPROTO_UDP;
+        break;
+      case CTA_PROTO_SRC_PORT:
+        source = ReadU16(attribute).has_value();
+        tuple.source.port = ReadU16(attribute).value_or(0);
+        break;
+      case CTA_PROTO_DST_PORT:
+        destination = ReadU16(attribute).has_value();
+        tuple.destination.port = ReadU16(attribute).value_or(0);
+        break;
+    }
+  }
+  return udp && source && destination;
+}
+
+bool ReadTuple(const nlattr* nest, FlowTuple& tuple) {
+  bool addresses = false, ports = false;
+  for (const nlattr* attribute : Attributes(nest)) {
+    switch (mnl_attr_get_type(attribute)) {
+      case CTA_TUPLE_IP:
+        addresses = ReadAddresses(attribute, tuple);
+        break;
+      case CTA_TUPLE_PROTO:
+        ports = ReadPorts(attribute, tuple);
+        break;
+      case CTA_TUPLE_ZONE:
+        tuple.zone = ReadU16(attribute).value_or(0);
+        break;
+    }
+  }
+  return addresses && ports;
+}
+
+}  // namespace
+
+nlmsghdr* WriteFlowDump(uint8_t* buffer) {
+  return WriteHeader(buffer, IPCTNL_MSG_CT_GET, NLM_F_DUMP, NFPROTO_UNSPEC);
+}
+
+nlmsghdr* WriteUdpDump(uint8_t* buffer, Family family) {
+  nlmsghdr* header = WriteHeader(buffer, IPCTNL_MSG_CT_GET, NLM_F_DUMP, NfFamily(family));
+  nlattr* tuple = mnl_attr_nest_start(header, CTA_TUPLE_ORIG);
+  nlattr* proto = mnl_attr_nest_start(header, CTA_TUPLE_PROTO);
+  mnl_attr_put_u8(header, CTA_PROTO_NUM, IPPROTO_UDP);
+  mnl_attr_nest_end(header, proto);
+  mnl_attr_nest_end(header, tuple);
+  nlattr* flags = mnl_attr_nest_start(header, CTA_FILTER);
+  mnl_attr_put_u32(header, CTA_FILTER_ORIG_FLAGS, kFilterProtocol);
+  mnl_attr_put_u32(header, CTA_FILTER_REPLY_FLAGS, 0);
+  mnl_attr_nest_end(header, flags);
+  return header;
+}
+
+nlmsghdr* WriteFlowDeletion(uint8_t* buffer, const UdpFlow& flow) {
+  nlmsghdr* header = WriteHeader(buffer, IPCTNL_MSG_CT_DELETE, 0, NfFamily(flow.family()));
+  WriteTuple(header, CTA_TUPLE_REPLY, flow.reply);
+  if (flow.reply.zone != 0) mnl_attr_put_u16(header, CTA_ZONE, htobe16(flow.reply.zone));
+  mnl_attr_put_u32(header, CTA_ID, flow.id);
+  return header;
+}
+
+nlmsghdr* WriteCountRequest(uint8_t* buffer) {
+  return WriteHeader(buffer, IPCTNL_MSG_CT_GET_STATS, NLM_F_ACK, NFPROTO_UNSPEC);
+}
+
+std::optional<uint32_t> ReadFlowCount(const nlmsghdr* message) {
+  if (!IsMessage(message, IPCTNL_MSG_CT_GET_STATS)) return std::nullopt;
+  for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
+    if (mnl_attr_get_type(attribute) == CTA_STATS_GLOBAL_ENTRIES &&
+        mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
+      return be32toh(mnl_attr_get_u32(attribute));
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<UdpFlow> ReadFlow(const nlmsghdr* message) {
+  if (!IsMessage(message, IPCTNL_MSG_CT_NEW)) return std::nullopt;
+  UdpFlow flow;
+  bool original = false, reply = false;
+  std::optional<uint16_t> zone;  // Of both directions.
+  for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
+    switch (mnl_attr_get_type(attribute)) {
+      case CTA_TUPLE_ORIG:
+        original = ReadTuple(attribute, flow.original);
+        break;
+      case CTA_TUPLE_REPLY:
+        reply = ReadTuple(attribute, flow.reply);
+        break;
+      case CTA_ZONE:
+        zone = ReadU16(attribute);
+        break;
+      case CTA_ID:
+        if (mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
+          flow.id = mnl_attr_get_u32(attribute);
+        }
+        break;
+    }
+  }
+  if (!original || !reply) return std::nullopt;
+  if (zone) flow.original.zone = flow.reply.zone = *zone;
+  return flow;
+}
+
+}  // namespace svcmap::nft

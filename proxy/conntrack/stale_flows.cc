@@ -1,0 +1,35 @@
+#include "proxy/conntrack/stale_flows.h"
+
+#include <algorithm>
+
+namespace svcmap::proxy {
+
+size_t StaleFlows::Add(const nft::FlowEnd& destination, Place place,
+                       const std::vector<EndpointAddress>& endpoints) {
+  const size_t number = targets_.size();
+  targets_.push_back({place, &endpoints});
+  families_[Index(destination.address.family())] = true;
+  at_[destination].push_back(static_cast<uint32_t>(number));
+  return number;
+}
+
+bool StaleFlows::IsStale(const nft::UdpFlow& flow) {
+  const auto found = at_.find(flow.original.destination);
+  if (found == at_.end()) return false;
+  const nft::FlowEnd& answers = flow.reply.source;
+  bool current = false;
+  for (const uint32_t number : found->second) {
+    Target& target = targets_[number];
+    current |= target.place == Place::kCurrent;
+    if (std::binary_search(target.endpoints->begin(), target.endpoints->end(),
+                           EndpointAddress{answers.address, answers.port})) {
+      target.kept = true;
+      return false;
+    }
+  }
+  const bool translated = answers != flow.original.destination;
+  // In another zone a switch may track the same packets once more, before we translate them.
+  return translated || (current && flow.original.zone == 0);
+}
+
+}  // namespace svcmap::proxy

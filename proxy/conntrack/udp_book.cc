@@ -1,0 +1,153 @@
+#include "proxy/conntrack/udp_book.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace svcmap::proxy {
+namespace {
+
+using Ends = std::vector<nft::FlowEnd>;
+
+template <typename Ports>
+auto* FindPort(Ports& ports, const UdpPort& wanted) {
+  const auto found = std::find_if(ports.begin(), ports.end(), [&](const auto& port) {
+    return port.now.family == wanted.family && port.now.name == wanted.name;
+  });
+  return found == ports.end() ? nullptr : &*found;
+}
+
+Ends Union(const Ends& a, const Ends& b) {
+  Ends all;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
+  return all;
+}
+
+Ends Without(const Ends& from, const Ends& what) {
+  Ends left;
+  std::set_difference(from.begin(), from.end(), what.begin(), what.end(), std::back_inserter(left));
+  return left;
+}
+
+bool Includes(const std::vector<EndpointAddress>& all, const std::vector<EndpointAddress>& some) {
+  return std::includes(all.begin(), all.end(), some.begin(), some.end());
+}
+
+}  // namespace
+
+void UdpBook::Update(const std::string& key, UdpPorts ports) {
+  const auto known = services_.find(key);
+  const std::shared_ptr<const Service> before = known == services_.end() ? nullptr : known->second;
+  Service after;
+  Ends current;
+  for (UdpPort& port : ports) {
+    current = Union(current, port.destinations);
+    after.push_back({std::move(port), {}});
+  }
+  if (before) {
+    for (const Port& old : *before) {
+      Port* port = FindPort(after, old.now);
+      if (port == nullptr) {
+        after.push_back({{.family = old.now.family, .name = old.now.name}, {}});
+        port = &after.back();
+      }
+      port->former = Without(Union(old.now.destinations, old.former), current);
+    }
+  }
+  std::erase_if(
+      after, [](const Port& port) { return port.now.destinations.empty() && port.former.empty(); });
+
+  bool changed = before && before->size() != after.size();
+  bool due = changed;
+  for (const Port& port : after) {
+    const Port* old = before ? FindPort(*before, port.now) : nullptr;
+    const bool moved = old == nullptr || old->now.destinations != port.now.destinations ||
+                       old->former != port.former;
+    changed |= moved || old->now.endpoints != port.now.endpoints;
+    due |= moved || !Includes(port.now.endpoints, old->now.endpoints) ||
+           (old->now.endpoints.empty() && !port.now.endpoints.empty());
+  }
+  if (!changed) return;
+  if (due) due_.insert(key);
+  Replace(key, std::move(after));
+}
+
+void UdpBook::Replace(const std::string& key, Service service) {
+  auto& held = services_[key];
+  for (const Port& port : held ? *held : Service()) {
+    for (const nft::FlowEnd& destination : port.now.destinations) {
+      const auto count = destinations_.find(destination);
+      if (--count->second == 0) destinations_.erase(count);
+    }
+  }
+  for (const Port& port : service) {
+    for (const nft::FlowEnd& destination : port.now.destinations) ++destinations_[destination];
+  }
+  if (service.empty()) {
+    services_.erase(key);
+    due_.erase(key);
+  } else {
+    held = std::make_shared<const Service>(std::move(service));
+  }
+}
+
+UdpBook::Round UdpBook::Take() {
+  Round round;
+  for (const std::string& key : std::exchange(due_, {})) {
+    Round::Taken taken{key, services_.at(key), {}};
+    for (const Port& port : *taken.service) {
+      for (const nft::FlowEnd& destination : port.former) {
+        if (!destinations_.contains(destination)) taken.former.push_back({&port.now, destination});
+      }
+    }
+    round.services_.push_back(std::move(taken));
+  }
+  return round;
+}
+
+StaleFlows UdpBook::Round::MakeStaleFlows() {
+  StaleFlows flows;
+  for (Taken& taken : services_) {
+    for (const Port& port : *taken.service) {
+      for (const nft::FlowEnd& destination : port.now.destinations) {
+        flows.Add(destination, StaleFlows::Place::kCurrent, port.now.endpoints);
+      }
+    }
+    for (Former& former : taken.former) {
+      former.number =
+          flows.Add(former.destination, StaleFlows::Place::kFormer, former.port->endpoints);
+    }
+  }
+  return flows;
+}
+
+// A Service that has changed meanwhile is due again and keeps what it has.
+void UdpBook::Finish(const Round& round, const StaleFlows& flows) {
+  for (const Round::Taken& taken : round.services_) {
+    const auto held = services_.find(taken.key);
+    if (held == services_.end() || held->second != taken.service) continue;
+    Service left = *taken.service;
+    bool changed = false;
+    for (Port& port : left) {
+      changed |= !port.former.empty();
+      port.former.clear();
+    }
+    if (!changed) continue;
+    for (const Round::Former& former : taken.former) {
+      if (!flows.Kept(former.number)) continue;
+      FindPort(left, *former.port)->former.push_back(former.destination);
+    }
+    std::erase_if(left, [](const Port& port) {
+      return port.now.destinations.empty() && port.former.empty();
+    });
+    Replace(taken.key, std::move(left));
+  }
+}
+
+void UdpBook::Return(const Round& round) {
+  for (const Round::Taken& taken : round.services_) {
+    if (services_.contains(taken.key)) due_.insert(taken.key);
+  }
+}
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,90 @@
+#include "proxy/explain/destination.h"
+
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "proxy/explain/sources.h"
+
+namespace svcmap::proxy {
+namespace {
+
+// S-94: whoever has exactly this address and port comes before the nodePorts. An address that is
+// several things of its Service keeps its first role, as in desired/.
+void FindOwner(const ExplainContext& context, Destination& to) {
+  const Claims& claims = context.store.claims();
+  const Service* owner = claims.Owner({to.address, to.protocol, to.number, false});
+  const bool exact = owner != nullptr;
+  if (!exact && absl::c_linear_search(context.node.node_port_addresses, to.address)) {
+    owner = claims.Owner(NodePortClaim(to.family(), to.protocol, to.number));
+  }
+  if (owner == nullptr) return;
+  const auto port =
+      std::find_if(owner->ports.begin(), owner->ports.end(), [&](const ServicePort& candidate) {
+        return candidate.protocol == to.protocol &&
+               (exact ? candidate.port : candidate.node_port) == to.number;
+      });
+  to.entry = context.store.Find(owner->key);
+  to.port = &*port;
+  to.role = !exact                                                   ? Role::kNodePort
+            : owner->cluster_ip[Index(to.family())] == to.address    ? Role::kClusterIp
+            : absl::c_linear_search(owner->external_ips, to.address) ? Role::kExternalIp
+                                                                     : Role::kLoadBalancerIp;
+  to.resolved = ResolveEndpoints(*to.entry, to.family(), *to.port, context.node.place);
+}
+
+// Of several the first by name, whatever the order of the walk.
+void KeepFirst(const std::string& key, std::string& first) {
+  if (first.empty() || key < first) first = key;
+}
+
+void Survey(const Store& store, Destination& to) {
+  const auto is_endpoint = [&](const IpAddress& address) {
+    const auto at = [&](const EndpointAddress& endpoint) { return endpoint.ip == address; };
+    const ResolvedEndpoints& r = to.resolved;
+    return std::any_of(r.cluster.begin(), r.cluster.end(), at) ||
+           std::any_of(r.local.begin(), r.local.end(), at);
+  };
+  store.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
+    if (!entry.service || !entry.service->proxied) return;
+    const std::optional<IpAddress>& cluster_ip = entry.service->cluster_ip[Index(to.family())];
+    if (!cluster_ip) return;  // Not in this family at all (S-3).
+    if (*cluster_ip == to.address) KeepFirst(key, to.cluster_ip_of);
+    if (absl::c_linear_search(entry.service->external_ips, to.address) ||
+        absl::c_linear_search(entry.service->load_balancer_ips, to.address)) {
+      KeepFirst(key, to.listed_by);
+    }
+    if (is_endpoint(*cluster_ip)) to.chained = cluster_ip;
+  });
+  for (const auto& [name, object] : store.service_cidrs()) {
+    for (const IpPrefix& cidr : object->cidrs) {
+      if (cidr.Contains(to.address)) to.service_cidr = &cidr;
+    }
+  }
+}
+
+}  // namespace
+
+std::string RoleName(Role role) {
+  switch (role) {
+    case Role::kClusterIp:
+      return "clusterIP";
+    case Role::kExternalIp:
+      return "external IP";
+    case Role::kLoadBalancerIp:
+      return "load balancer IP";
+    case Role::kNodePort:
+      return "nodePort";
+  }
+  return "?";
+}
+
+Destination FindDestination(const ExplainContext& context, const Question& question) {
+  Destination to{
+      .address = question.destination, .protocol = question.protocol, .number = question.port};
+  to.local = IsLocal(context, to.address);
+  FindOwner(context, to);
+  Survey(context.store, to);
+  return to;
+}
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,66 @@
+#include "tests/conformance/test_list.h"
+
+#include <cctype>
+#include <regex>
+#include <sstream>
+
+namespace svcmap::conformance {
+namespace {
+
+// "Row/S74_IPv4_ClusterIp" -> "Row/S74_*_ClusterIp"; a parameter without a number goes.
+std::string WithoutUninterestingParameter(const std::string& test) {
+  const size_t slash = test.find('/');
+  if (slash == std::string::npos) return test;
+  if (RequirementsIn(test.substr(slash)).empty()) return test.substr(0, slash);
+  return std::regex_replace(test, std::regex("IPv[46]"), "*");
+}
+
+// What stands before the last slash is the instantiation's name.
+std::string Suite(const std::string& line) {
+  const std::string name = line.substr(0, line.find('.'));
+  return name.substr(name.rfind('/') + 1);
+}
+
+}  // namespace
+
+std::vector<int> RequirementsIn(std::string_view name) {
+  std::vector<int> numbers;
+  bool begins = false;  // A word, or what a requirement may stand behind.
+  bool to = false;
+  for (size_t at = 0; at < name.size();) {
+    if (begins && name[at] == 'S' && at + 1 < name.size() && std::isdigit(name[at + 1])) {
+      int number = 0;
+      for (++at; at < name.size() && std::isdigit(name[at]); ++at) {
+        number = number * 10 + (name[at] - '0');
+      }
+      while (to && numbers.back() + 1 < number) numbers.push_back(numbers.back() + 1);
+      numbers.push_back(number);
+      to = name.substr(at).starts_with("ToS");
+      if (to) at += 2;
+      continue;
+    }
+    begins = name[at] == '.' || name[at] == '_' || name[at] == '/';
+    to = false;
+    ++at;
+  }
+  return numbers;
+}
+
+void AddTests(std::string_view listing, TestList& tests) {
+  std::istringstream lines{std::string(listing)};
+  std::string suite;
+  for (std::string line; std::getline(lines, line);) {
+    line = line.substr(0, line.find("  #"));
+    if (!line.starts_with("  ")) {
+      // "Running main() from ..." is no suite.
+      suite = line.ends_with('.') ? Suite(line) : "";
+      continue;
+    }
+    if (suite.empty() || line.find("DISABLED_") != std::string::npos) continue;
+    const std::string name = suite + "." + WithoutUninterestingParameter(line.substr(2));
+    tests.names.insert(name);
+    for (const int number : RequirementsIn(name)) tests.by_requirement[number].insert(name);
+  }
+}
+
+}  // namespace svcmap::conformance

@@ -1,0 +1,315 @@
+// Clearing stale UDP flows in a real tracking table, in a network namespace of its own: what goes,
+// and above all what stays.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nft/conntrack/netlink_flow_table.h"
+#include "proxy/conntrack/cleaner.h"
+#include "proxy/conntrack/stale_flows.h"
+#include "tests/contract/private_netns.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/tracked_flows.h"
+
+namespace svcmap::nft {
+namespace {
+
+using ::svcmap::testing::AddTrackedFlows;
+using ::svcmap::testing::AFlow;
+using ::svcmap::testing::FlowProtocol;
+using ::svcmap::testing::TrackedFlow;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAreArray;
+
+// Addresses that differ in the last byte.
+struct Addresses {
+  Family family;
+  const char* prefix;
+
+  FlowEnd operator()(int last, uint16_t port) const {
+    return {*IpAddress::Parse(prefix + std::to_string(last)), port};
+  }
+};
+
+class FlowTableContract : public ::testing::TestWithParam<Family> {
+ protected:
+  void SetUp() override { testing::MakePrivateNetNs(netns_); }
+
+  Addresses at() const {
+    return GetParam() == Family::kIpv4 ? Addresses{Family::kIpv4, "10.0.0."}
+                                       : Addresses{Family::kIpv6, "fd00::"};
+  }
+  FlowEnd Client(uint16_t port = 40000) const { return at()(9, port); }
+
+  void Add(const std::vector<TrackedFlow>& flows) {
+    ASSERT_OK(netns_->Run([&] { return AddTrackedFlows(flows); }));
+  }
+  std::vector<UdpFlow> List(const std::vector<Family>& families = {Family::kIpv4, Family::kIpv6},
+                            uint64_t* entries = nullptr) {
+    std::vector<UdpFlow> flows;
+    const auto listing = netns_->Run([&] {
+      return table_.ForEachUdp(families, [&](const UdpFlow& flow) {
+        flows.push_back(flow);
+        return true;
+      });
+    });
+    EXPECT_OK(listing);
+    if (entries != nullptr && listing.ok()) *entries = listing->entries;
+    return flows;
+  }
+  FlowTable::Deletion Delete(const std::vector<UdpFlow>& flows) {
+    return netns_->Run([&] { return table_.Delete(flows); });
+  }
+
+  std::optional<testing::NetNs> netns_;
+  NetlinkFlowTable table_;
+};
+
+std::vector<std::string> Texts(const std::vector<UdpFlow>& flows) {
+  std::vector<std::string> texts;
+  for (const UdpFlow& flow : flows) {
+    texts.push_back(TrackedFlow{FlowProtocol::kUdp, flow.original, flow.reply}.ToString());
+  }
+  return texts;
+}
+
+TEST_P(FlowTableContract, AnEmptyTableHasNoFlows) {
+  if (!netns_) return;
+  EXPECT_THAT(List(), IsEmpty());
+  EXPECT_OK(Delete({}).status);
+}
+
+TEST_P(FlowTableContract, AFlowIsReadAsItIs) {
+  if (!netns_) return;
+  TrackedFlow flow = AFlow(Client(40001), at()(10, 53), at()(1, 5353));
+  flow.reply.destination = at()(8, 50001);  // Its source was translated, too.
+  flow.original.zone = flow.reply.zone = 7;
+  Add({flow});
+  const std::vector<UdpFlow> flows = List();
+  ASSERT_THAT(flows, SizeIs(1));
+  EXPECT_EQ(flows[0].original, flow.original);
+  EXPECT_EQ(flows[0].reply, flow.reply);
+  EXPECT_NE(flows[0].id, 0u);
+}
+
+TEST_P(FlowTableContract, S249OnlyUdpFlowsOfTheWantedFamilyAreTold) {
+  if (!netns_) return;
+  TrackedFlow udp = AFlow(Client(), at()(10, 53), at()(1, 53)), tcp = udp, sctp = udp;
+  tcp.protocol = FlowProtocol::kTcp;
+  sctp.protocol = FlowProtocol::kSctp;
+  Add({udp, tcp, sctp});
+  // Asked twice: the second time the kernel filters, for by then it is known to be worth it.
+  uint64_t entries = 0;
+  EXPECT_THAT(Texts(List({GetParam()}, &entries)), ElementsAre(udp.ToString()));
+  EXPECT_EQ(entries, 3u);
+  EXPECT_THAT(Texts(List({GetParam()}, &entries)), ElementsAre(udp.ToString()));
+  EXPECT_EQ(entries, 1u);
+  const Family other = GetParam() == Family::kIpv4 ? Family::kIpv6 : Family::kIpv4;
+  EXPECT_THAT(List({other}), IsEmpty());
+}
+
+// The kernel would search the whole table for them, and keep packets waiting.
+TEST_P(FlowTableContract, WhereUdpFlowsAreRareTheKernelDoesNotFilter) {
+  if (!netns_) return;
+  std::vector<TrackedFlow> flows = {AFlow(Client(), at()(10, 53), at()(1, 53))};
+  for (uint16_t i = 0; i < 40; ++i) {
+    flows.push_back(AFlow(Client(static_cast<uint16_t>(1000 + i)), at()(10, 80), at()(1, 80)));
+    flows.back().protocol = FlowProtocol::kTcp;
+  }
+  Add(flows);
+  for (int i = 0; i < 2; ++i) {
+    uint64_t entries = 0;
+    EXPECT_THAT(List({GetParam()}, &entries), SizeIs(1));
+    EXPECT_EQ(entries, flows.size());
+  }
+}
+
+TEST_P(FlowTableContract, S243ADeletionHitsThatFlowAndNoOther) {
+  if (!netns_) return;
+  const TrackedFlow victim = AFlow(Client(40001), at()(10, 53), at()(1, 53));
+  TrackedFlow tcp = victim, sctp = victim, in_zone = victim;
+  tcp.protocol = FlowProtocol::kTcp;
+  sctp.protocol = FlowProtocol::kSctp;
+  in_zone.original.zone = in_zone.reply.zone = 3;
+  const TrackedFlow other_client = AFlow(Client(40002), at()(10, 53), at()(1, 53));
+  const TrackedFlow other_endpoint = AFlow(Client(40003), at()(10, 53), at()(2, 53));
+  const TrackedFlow other_service = AFlow(Client(40004), at()(11, 53), at()(1, 53));
+  Add({victim, tcp, sctp, in_zone, other_client, other_endpoint, other_service});
+  std::vector<UdpFlow> victims;
+  for (const UdpFlow& flow : List()) {
+    if (flow.original == victim.original) victims.push_back(flow);
+  }
+  ASSERT_THAT(victims, SizeIs(1));
+  const FlowTable::Deletion deletion = Delete(victims);
+  EXPECT_OK(deletion.status);
+  EXPECT_EQ(deletion.deleted, 1u);
+  EXPECT_EQ(deletion.gone, 0u);
+  EXPECT_THAT(Texts(List()),
+              UnorderedElementsAreArray({in_zone.ToString(), other_client.ToString(),
+                                         other_endpoint.ToString(), other_service.ToString()}));
+  EXPECT_EQ(netns_->Run([] { return testing::TrackedFlowCount(); }), 6u);  // TCP, SCTP, zone too.
+}
+
+TEST_P(FlowTableContract, S243AFlowInAZoneIsDeletedThere) {
+  if (!netns_) return;
+  TrackedFlow flow = AFlow(Client(), at()(10, 53), at()(1, 53)), in_zone = flow;
+  in_zone.original.zone = in_zone.reply.zone = 3;
+  Add({flow, in_zone});
+  std::vector<UdpFlow> victims;
+  for (const UdpFlow& listed : List()) {
+    if (listed.original.zone == 3) victims.push_back(listed);
+  }
+  EXPECT_EQ(Delete(victims).deleted, 1u);
+  const std::vector<UdpFlow> left = List();
+  ASSERT_THAT(left, SizeIs(1));
+  EXPECT_EQ(left[0].original.zone, 0);
+}
+
+// The same client asks again and gets another endpoint, between our listing and our deletion.
+TEST_P(FlowTableContract, S243AFlowThatCameBackToAnotherEndpointIsNotHit) {
+  if (!netns_) return;
+  const TrackedFlow stale = AFlow(Client(), at()(10, 53), at()(1, 53));
+  const TrackedFlow again = AFlow(Client(), at()(10, 53), at()(2, 53));
+  Add({stale});
+  const std::vector<UdpFlow> listed = List();
+  ASSERT_EQ(Delete(listed).deleted, 1u);
+  Add({again});
+  const FlowTable::Deletion deletion = Delete(listed);
+  EXPECT_OK(deletion.status);
+  EXPECT_EQ(deletion.deleted, 0u);
+  EXPECT_EQ(deletion.gone, 1u);
+  EXPECT_THAT(Texts(List()), ElementsAre(again.ToString()));
+}
+
+// The endpoint itself sends from its port to the client's: the reply direction of one is the
+// original one of the other.
+TEST_P(FlowTableContract, S243AFlowInTheOppositeDirectionIsNotHit) {
+  if (!netns_) return;
+  const TrackedFlow stale = AFlow(Client(), at()(10, 53), at()(1, 53));
+  const TrackedFlow opposite = AFlow(at()(1, 53), Client(), Client());
+  Add({stale});
+  const std::vector<UdpFlow> listed = List();
+  ASSERT_EQ(Delete(listed).deleted, 1u);
+  Add({opposite});
+  EXPECT_EQ(Delete(listed).gone, 1u);
+  EXPECT_THAT(Texts(List()), ElementsAre(opposite.ToString()));
+}
+
+TEST_P(FlowTableContract, DeletionsOfManyAreCountedOneByOne) {
+  if (!netns_) return;
+  std::vector<TrackedFlow> flows;
+  for (uint16_t i = 0; i < 1000; ++i) {
+    flows.push_back(AFlow(Client(static_cast<uint16_t>(1000 + i)), at()(10, 53), at()(1, 53)));
+  }
+  Add(flows);
+  std::vector<UdpFlow> listed = List();
+  ASSERT_THAT(listed, SizeIs(1000));
+  const std::vector<UdpFlow> every_third = [&] {
+    std::vector<UdpFlow> some;
+    for (size_t i = 0; i < listed.size(); i += 3) some.push_back(listed[i]);
+    return some;
+  }();
+  EXPECT_EQ(Delete(every_third).deleted, every_third.size());
+  const FlowTable::Deletion rest = Delete(listed);
+  EXPECT_OK(rest.status);
+  EXPECT_EQ(rest.gone, every_third.size());
+  EXPECT_EQ(rest.deleted, listed.size() - every_third.size());
+  EXPECT_THAT(List(), IsEmpty());
+}
+
+TEST_P(FlowTableContract, AListingMayBeLeftAndDeletesWhileItRuns) {
+  if (!netns_) return;
+  std::vector<TrackedFlow> flows;
+  for (uint16_t i = 0; i < 2000; ++i) {
+    flows.push_back(AFlow(Client(static_cast<uint16_t>(1000 + i)), at()(10, 53), at()(1, 53)));
+  }
+  Add(flows);
+  int told = 0;
+  const auto left = netns_->Run(
+      [&] { return table_.ForEachUdp(kFamilies, [&](const UdpFlow&) { return ++told < 5; }); });
+  EXPECT_TRUE(absl::IsCancelled(left.status())) << left.status();
+  EXPECT_EQ(told, 5);
+  // Each flow is deleted when it is told; the listing still comes to all of them.
+  size_t deleted = 0;
+  EXPECT_OK(netns_->Run([&] {
+    return table_.ForEachUdp(kFamilies, [&](const UdpFlow& flow) {
+      deleted += table_.Delete({&flow, 1}).deleted;
+      return true;
+    });
+  }));
+  EXPECT_EQ(deleted, flows.size());
+  EXPECT_THAT(List(), IsEmpty());
+}
+
+// The table S-244..S-249 on the real one.
+TEST_P(FlowTableContract, S244ToS249WhatGoesAndWhatStays) {
+  if (!netns_) return;
+  const FlowEnd service = at()(10, 53), endpoint = at()(1, 53);
+  uint16_t client = 1000;
+  const auto flow = [&](const FlowEnd& destination, const FlowEnd& answers) {
+    return AFlow(Client(++client), destination, answers);
+  };
+  std::vector<TrackedFlow> stay = {
+      flow(service, endpoint),                                               // S-244
+      flow(at()(10, 3000), at()(10, 3000)),                                  // S-248
+      flow(at()(10, 3000), at()(99, 53)), flow(at()(77, 53), at()(77, 53)),  // Not a Service.
+  };
+  for (const FlowProtocol protocol : {FlowProtocol::kTcp, FlowProtocol::kSctp}) {  // S-249
+    for (const FlowEnd& answers : {service, at()(2, 53), at()(1, 5300)}) {
+      stay.push_back(flow(service, answers));
+      stay.back().protocol = protocol;
+    }
+  }
+  const std::vector<TrackedFlow> go = {
+      flow(service, at()(2, 53)),                                 // S-245
+      flow(service, at()(99, 53)), flow(service, at()(1, 5300)),  // S-246
+      flow(service, service),                                     // S-247
+  };
+  Add(stay);
+  Add(go);
+
+  const std::vector<proxy::EndpointAddress> endpoints = {{endpoint.address, endpoint.port}};
+  proxy::StaleFlows stale;
+  stale.Add(service, proxy::StaleFlows::Place::kCurrent, endpoints);
+  std::vector<UdpFlow> victims;
+  for (const UdpFlow& listed : List()) {
+    if (stale.IsStale(listed)) victims.push_back(listed);
+  }
+  EXPECT_EQ(Delete(victims).deleted, go.size());
+  std::vector<std::string> left_udp;
+  for (size_t i = 0; i < 4; ++i) left_udp.push_back(stay[i].ToString());
+  EXPECT_THAT(Texts(List()), UnorderedElementsAreArray(left_udp));
+  EXPECT_EQ(netns_->Run([] { return testing::TrackedFlowCount(); }), stay.size());
+}
+
+// From the Service as it is told to the kernel's table.
+TEST_P(FlowTableContract, S239TheCleanerClearsAServiceThatLostItsLastEndpoint) {
+  if (!netns_) return;
+  const TrackedFlow stale = AFlow(Client(), at()(10, 53), at()(1, 53));
+  const TrackedFlow other = AFlow(Client(40001), at()(11, 53), at()(1, 53));
+  Add({stale, other});
+  std::promise<proxy::Cleanup> over;
+  proxy::Cleaner cleaner(
+      table_, {.on_round = [&](const proxy::Cleanup& cleanup) { over.set_value(cleanup); }});
+  netns_->Run([&] { cleaner.Start(); });
+  cleaner.StateIsComplete();
+  cleaner.Update({{"ns/dns", {{.family = GetParam(), .destinations = {at()(10, 53)}}}}});
+  std::future<proxy::Cleanup> cleanup = over.get_future();
+  ASSERT_EQ(cleanup.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_EQ(cleanup.get().deleted[Index(GetParam())], 1u);
+  cleaner.Stop();
+  EXPECT_THAT(Texts(List()), ElementsAre(other.ToString()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, FlowTableContract, ::testing::ValuesIn(kFamilies),
+                         [](const auto& info) { return std::string(FamilyName(info.param)); });
+
+}  // namespace
+}  // namespace svcmap::nft

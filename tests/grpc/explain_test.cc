@@ -1,0 +1,96 @@
+// Explain over gRPC: question, answer and the check of the kernel's elements.
+#include <gmock/gmock.h>
+
+#include "tests/grpc/server_fixture.h"
+
+namespace svcmap::api {
+namespace {
+
+using svcmap::testing::AService;
+using svcmap::testing::ASlice;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class ExplainRpcTest : public ServerTest {
+ protected:
+  grpc::Status Explain(const std::string& address, uint32_t port, const std::string& from = "",
+                       const std::string& protocol = "") {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::ExplainRequest request;
+    request.set_address(address);
+    request.set_port(port);
+    request.set_from(from);
+    request.set_protocol(protocol);
+    return stub_->Explain(&context, request, &response_);
+  }
+
+  v1::ExplainResponse response_;
+};
+
+TEST_F(ExplainRpcTest, AnswersFromTheWantedStateAndChecksTheKernel) {
+  Serve();
+  const v1::Ack ack = Apply({AService("shop/web").ClusterIp("10.96.0.10").Port("http", 80),
+                             ASlice("shop/web").Endpoint("10.1.0.5", "n1").Port("http", 8080)});
+  ASSERT_TRUE(Explain("10.96.0.010", 80, "203.0.113.9", "TCP").ok());
+  EXPECT_EQ(response_.address(), "10.96.0.10");
+  EXPECT_EQ(response_.protocol(), "TCP");
+  EXPECT_EQ(response_.service().ShortDebugString(),
+            "namespace: \"shop\" name: \"web\" port_name: \"http\" port: 80");
+  EXPECT_EQ(response_.revision(), ack.revision());
+  ASSERT_THAT(response_.explanations(), SizeIs(1));
+  const v1::Explanation& explanation = response_.explanations(0);
+  EXPECT_EQ(explanation.source_kind(), v1::Explanation::OTHER);
+  EXPECT_EQ(explanation.verdict(), v1::Explanation::DNAT);
+  EXPECT_EQ(explanation.endpoint_set(), v1::Explanation::CLUSTER);
+  ASSERT_THAT(explanation.endpoints(), SizeIs(1));
+  EXPECT_EQ(explanation.endpoints(0).address(), "10.1.0.5");
+  EXPECT_EQ(explanation.endpoints(0).port(), 8080u);
+  EXPECT_TRUE(explanation.endpoints(0).local());
+  EXPECT_THAT(explanation.endpoints(0).kube_chain(), HasSubstr("KUBE-SEP-"));
+  EXPECT_THAT(explanation.kube_chains(), ElementsAre(HasSubstr("KUBE-SVC-")));
+  EXPECT_EQ(explanation.steps(0).what(), "source");
+  EXPECT_TRUE(response_.kernel().agrees()) << response_.kernel().ShortDebugString();
+  EXPECT_FALSE(response_.kernel().pending());
+}
+
+TEST_F(ExplainRpcTest, WhatTheKernelDoesNotTakeIsADifference) {
+  Serve();
+  Apply({AService("shop/web").ClusterIp("10.96.0.10").Port("http", 80)});
+  rejecting_ = true;
+  Apply({ASlice("shop/web").Endpoint("10.1.0.5", "n1").Port("http", 8080)});
+  ASSERT_TRUE(Explain("10.96.0.10", 80).ok());
+  EXPECT_EQ(response_.explanations(0).verdict(), v1::Explanation::DNAT);
+  EXPECT_FALSE(response_.kernel().agrees());
+  EXPECT_TRUE(response_.kernel().pending());
+  EXPECT_EQ(response_.kernel().error(), "");
+  EXPECT_THAT(response_.kernel().differences(),
+              ::testing::Contains("10.96.0.10 . tcp . 80 in service-ips is missing"));
+}
+
+TEST_F(ExplainRpcTest, BadQuestionsAreNamed) {
+  Serve();
+  const struct {
+    const char* address;
+    uint32_t port;
+    const char* from;
+    const char* protocol;
+    const char* problem;
+  } cases[] = {
+      {"web", 80, "", "", "address \"web\" is not an IP address"},
+      {"10.0.0.1", 0, "", "", "port 0 is not in 1..65535"},
+      {"10.0.0.1", 65536, "", "", "port 65536 is not in 1..65535"},
+      {"10.0.0.1", 80, "", "ICMP", "protocol \"ICMP\" is not TCP, UDP or SCTP"},
+      {"10.0.0.1", 80, "pod", "", "from \"pod\" is neither an IP address nor \"node\""},
+      {"10.0.0.1", 80, "fd00::1", "", "from fd00::1 is not of the same family as address 10.0.0.1"},
+  };
+  for (const auto& c : cases) {
+    const grpc::Status status = Explain(c.address, c.port, c.from, c.protocol);
+    EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+    EXPECT_EQ(status.error_message(), c.problem);
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::api

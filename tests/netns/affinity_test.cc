@@ -1,0 +1,536 @@
+// Session affinity by client address: connections of a client go where its last one went.
+#include <set>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "tests/netns/flow.h"
+#include "tests/support/transfer.h"
+
+namespace svcmap::testing {
+namespace {
+
+constexpr int kConnections = 30;  // Chance sends them all to one of two endpoints once in 5e8 runs.
+constexpr int kClients = 64;      // Of which some are moved by chance in all but (3/4)^64 of runs.
+constexpr std::chrono::seconds kShortTimeout{1};
+
+AService Sticky(AService service, int timeout = 10800) { return service.ClientIpAffinity(timeout); }
+
+// Where each client's connection went. Clients are the addresses ClientAddress(0..), so the
+// number is the index.
+using Placement = std::vector<std::string>;
+
+// A connection of each of many clients.
+Placement PlaceClients(const Host& client, Request request, bool v6, int clients) {
+  Placement placement;
+  for (int i = 0; i < clients; ++i) {
+    request.source = ClientAddress(i).in(v6);
+    const Answer answer = Ask(client.netns(), request);
+    EXPECT_EQ(answer.outcome, Outcome::kAnswered) << "client " << i << ": " << answer;
+    placement.push_back(answer.server);
+  }
+  return placement;
+}
+
+int Moved(const Placement& before, const Placement& after) {
+  int moved = 0;
+  for (size_t i = 0; i < before.size(); ++i) moved += before[i] != after[i] ? 1 : 0;
+  return moved;
+}
+
+class AffinityTest : public ServiceFlowTest {
+ protected:
+  absl::Status Serve(const AService& service, const std::string& endpoints) {
+    return agent().Apply(Objects{service} + Slices(*world(), "shop/web", endpoints));
+  }
+  absl::Status Endpoints(const std::string& endpoints) {
+    return agent().Apply(Slices(*world(), "shop/web", endpoints));
+  }
+
+  // Who answered `count` connections.
+  std::set<std::string> Answering(const Host& from, const Request& request,
+                                  int count = kConnections) {
+    const Tally tally = AskMany(from.netns(), request, count);
+    EXPECT_EQ(tally.answered, count) << tally.ToString();
+    std::set<std::string> names;
+    for (const auto& [name, ignored] : tally.by_server) names.insert(name);
+    return names;
+  }
+  // Who answered every one of them; empty if several did.
+  std::string Only(const Host& from, const Request& request, int count = kConnections) {
+    const std::set<std::string> names = Answering(from, request, count);
+    return names.size() == 1 ? *names.begin() : "";
+  }
+  Placement Place(const Request& request) {
+    return PlaceClients(client(), request, v6(), kClients);
+  }
+  static std::set<std::string> Used(const Placement& placement) {
+    return {placement.begin(), placement.end()};
+  }
+  using Servers = std::set<std::string>;
+};
+INSTANTIATE_FLOWS(AffinityTest);
+
+TEST_P(AffinityTest, S122_EveryConnectionOfAClientGoesToOneEndpoint) {
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2 R1 R2"));
+  for (const Host* from : {world()->cast.at("P"), &client(), &node()}) {
+    EXPECT_NE(Only(*from, To(kV)), "") << from->name();
+  }
+}
+
+TEST_P(AffinityTest, S122_OneEndpointForAllAddressesOfAPort) {
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
+  const Placement before = Place(To(kV));
+  EXPECT_EQ(Place(To(kExternalIp)), before);
+  EXPECT_EQ(Place(To(kLoadBalancerIp)), before);
+  EXPECT_EQ(Place(To(kNode, kNodePort)), before);
+  EXPECT_EQ(Place(To(kV)), before);
+}
+
+TEST_P(AffinityTest, S122_PortsOfAServiceAreIndependent) {
+  AService service("shop/web");
+  service.ClusterIps(kV.v4, kV.v6);
+  ASlice slice("shop/web");
+  slice.Endpoint(At(pod_a())).Endpoint(At(pod_b()));
+  constexpr int kPorts = 32;
+  for (int i = 0; i < kPorts; ++i) {
+    const std::string name = absl::StrCat("p", i);
+    service.Port(name, 1000 + i, protocol());
+    slice.Port(name, kPodPort, protocol());
+  }
+  ASSERT_OK(agent().Apply({Sticky(service), slice}));
+  Servers used;
+  for (int i = 0; i < kPorts; ++i) {
+    const std::string server = Only(client(), To(kV, static_cast<uint16_t>(1000 + i)), 8);
+    EXPECT_NE(server, "") << "port " << 1000 + i;
+    used.insert(server);
+  }
+  EXPECT_EQ(used, (Servers{"pod-a", "pod-b"}));
+}
+
+TEST_P(AffinityTest, S123_PoliciesAndAffinity) {
+  ASSERT_OK(
+      Serve(Sticky(ExternalWeb("shop/web", kV)).ExternalPolicy("Local").InternalPolicy("Local"),
+            "L1 L2 R1 R2"));
+  for (const Address& to : {kV, kExternalIp, kLoadBalancerIp}) {
+    const Placement before = Place(To(to));
+    EXPECT_EQ(Used(before), (Servers{"pod-a", "pod-b"}));
+    EXPECT_EQ(Place(To(to)), before);
+  }
+  // The source is seen as without affinity.
+  EXPECT_EQ(Ask(client(), To(kExternalIp)).seen_ip, At(client()));
+  EXPECT_EQ(Ask(client(), To(kV)).seen_ip, At(node()));
+  const Host& pod = *world()->cast.at("P");
+  EXPECT_EQ(Ask(pod, To(kV)).seen_ip, At(pod));
+  EXPECT_EQ(Ask(pod, To(kExternalIp)).seen_ip, At(pod));
+  Request request = To(kExternalIp);
+  request.source = kNodeSecond.in(v6());
+  EXPECT_EQ(Ask(node(), request).seen_ip, At(node()));
+}
+
+TEST_P(AffinityTest, S97_HairpinWithAffinity) {
+  ASSERT_OK(Serve(Sticky(Web("shop/web", kV)), "L1"));
+  for (int i = 0; i < 3; ++i) EXPECT_ANSWERED_BY(Ask(pod_a(), To(kV)), "pod-a", At(node()));
+  ASSERT_OK(Serve(Sticky(Web("shop/web", kV)), "L1 L2"));
+  // It has a record of itself.
+  for (int i = 0; i < 5; ++i) EXPECT_ANSWERED_BY(Ask(pod_a(), To(kV)), "pod-a", At(node()));
+}
+
+TEST_P(AffinityTest, S126_WhoLosesItsEndpointGetsAnotherOneAndKeepsThat) {
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2 R1"));
+  const Placement before = Place(To(kV));
+  ASSERT_OK(Endpoints("L2 R1"));
+  const Placement without = Place(To(kV));
+  EXPECT_EQ(Used(without), (Servers{"pod-b", "remote-pod"}));
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (before[i] != "pod-a") {
+      EXPECT_EQ(without[i], before[i]) << "client " << i;
+    }
+  }
+  ASSERT_OK(Endpoints("L1 L2 R1"));
+  EXPECT_EQ(Place(To(kV)), without);
+}
+
+TEST_P(AffinityTest, S126_WhoLeavesIsForgottenAtOnce) {
+  // Removed, and merely no longer in the set.
+  for (const char* endpoints : {"L2", "L1:tx L2", "L1:st L2"}) {
+    SCOPED_TRACE(endpoints);
+    ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
+    const Placement before = Place(To(kV));
+    EXPECT_EQ(Used(before), (Servers{"pod-a", "pod-b"}));
+    ASSERT_OK(Endpoints(endpoints));
+    ASSERT_OK(Endpoints("L1 L2"));
+    const Placement after = Place(To(kV));
+    EXPECT_GT(Moved(before, after), 0);
+    for (size_t i = 0; i < before.size(); ++i) {
+      if (before[i] == "pod-b") {
+        EXPECT_EQ(after[i], "pod-b") << "client " << i;
+      }
+    }
+    ASSERT_OK(agent().Replace(Basics()));
+  }
+}
+
+// An endpoint in the node's own network, where the kernel itself reads what was written to its
+// packets: with policies and affinity, more is written than without.
+TEST_P(AffinityTest, S79_S122_AnEndpointInTheNodesOwnNetwork) {
+  ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
+                                                                kPodPort, "node-process"));
+  const AService local =
+      ExternalWeb("shop/web", kV).InternalPolicy("Local").ExternalPolicy("Local");
+  for (const AService& service : {local, Sticky(local), Sticky(ExternalWeb("shop/web", kV))}) {
+    ASSERT_OK(FlushConntrack(node().netns()));
+    ASSERT_OK(agent().Apply(Objects{service} + WebSlices("shop/web", {&node()})));
+    for (const Host* from : {&pod_b(), &client(), &node()}) {
+      SCOPED_TRACE(from->name());
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_ANSWERED_BY(Ask(*from, To(kV)), "node-process", At(*from));
+        EXPECT_ANSWERED_BY(Ask(*from, To(kNode, kNodePort)), "node-process", At(*from));
+        EXPECT_ANSWERED_BY(Ask(*from, To(kExternalIp)), "node-process", At(*from));
+      }
+    }
+  }
+}
+
+// More endpoints than have a number of their own to draw from; each a port of one pod.
+TEST_P(AffinityTest, S122_ManyEndpoints) {
+  constexpr uint16_t kFirstPort = 9000;
+  constexpr int kEndpoints = 50;
+  ASSERT_OK_AND_ASSIGN(const auto server, EchoServer::Start(pod_a().netns()));
+  Objects objects = {
+      Sticky(ExternalWeb("shop/web", kV)).ExternalPolicy("Local").InternalPolicy("Local")};
+  for (int i = 0; i < kEndpoints; ++i) {
+    const auto port = static_cast<uint16_t>(kFirstPort + i);
+    ASSERT_OK(server->Listen({protocol(), At(pod_a()), port, absl::StrCat(i)}));
+    objects.push_back(ASlice("shop/web")
+                          .Named(absl::StrCat("web-", i))
+                          .Endpoint(At(pod_a()), kAgentNode)
+                          .Port(ProtocolName(protocol()), port, protocol()));
+  }
+  ASSERT_OK(agent().Apply(objects));
+  const Placement before = Place(To(kExternalIp));
+  EXPECT_GT(Used(before).size(), 20);  // Of some 36 to be expected.
+  EXPECT_EQ(Place(To(kExternalIp)), before);
+  EXPECT_EQ(Place(To(kV)), before);
+  // Half of them leave.
+  std::vector<v1::ObjectRef> leaving;
+  for (int i = 0; i < kEndpoints; i += 2) {
+    leaving.push_back(SliceRef(absl::StrCat("shop/web-", i)));
+  }
+  ASSERT_OK(agent().Remove(leaving));
+  const Placement after = Place(To(kV));
+  for (size_t i = 0; i < before.size(); ++i) {
+    int endpoint = 0;
+    ASSERT_TRUE(absl::SimpleAtoi(after[i], &endpoint));
+    EXPECT_EQ(endpoint % 2, 1) << "client " << i;
+    if (absl::SimpleAtoi(before[i], &endpoint) && endpoint % 2 == 1) {
+      EXPECT_EQ(after[i], before[i]) << "client " << i;
+    }
+  }
+}
+
+// What does not depend on the protocol.
+class AffinityFamilyTest : public AffinityTest {};
+INSTANTIATE_TEST_SUITE_P(, AffinityFamilyTest,
+                         ::testing::Combine(::testing::Bool(), ::testing::Values(Protocol::kTcp)),
+                         FlowParamName);
+
+TEST_P(AffinityFamilyTest, S14_WithoutAffinityConnectionsAreSpread) {
+  ASSERT_OK(Serve(ExternalWeb("shop/web", kV), "L1 L2"));
+  EXPECT_EQ(Answering(client(), To(kV)).size(), 2);
+}
+
+TEST_P(AffinityFamilyTest, S122_ClientsAreToldApartByTheirAddress) {
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
+  const Placement before = Place(To(kV));
+  EXPECT_EQ(Used(before), (Servers{"pod-a", "pod-b"}));
+  for (int round = 0; round < 3; ++round) EXPECT_EQ(Place(To(kV)), before);
+}
+
+// By the address it has, not by the one it is masqueraded to.
+TEST_P(AffinityFamilyTest, S122_ServicesAreIndependent) {
+  ASSERT_OK(Serve(Sticky(Web("shop/web", kV)), "L1 L2"));
+  ASSERT_OK(agent().Apply(Objects{Sticky(Web("shop/other", kW))} +
+                          Slices(*world(), "shop/other", "L1 L2")));
+  const Placement web = Place(To(kV));
+  const Placement other = Place(To(kW));
+  EXPECT_NE(web, other);
+  EXPECT_EQ(Place(To(kV)), web);
+  EXPECT_EQ(Place(To(kW)), other);
+}
+
+// A record counts only for the set that the packet is for.
+TEST_P(AffinityFamilyTest, S123_ARecordOutsideTheSetDoesNotCount) {
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)).ExternalPolicy("Local"), "L1 R1 R2"));
+  const Placement internal = Place(To(kV));
+  EXPECT_EQ(Used(internal), (Servers{"pod-a", "remote-pod", "R2"}));
+  EXPECT_EQ(Used(Place(To(kExternalIp))), Servers{"pod-a"});
+}
+
+TEST_P(AffinityFamilyTest, S123_VerdictsAreThoseOfAServiceWithoutAffinity) {
+  const AService service =
+      Sticky(ExternalWeb("shop/web", kV)).ExternalPolicy("Local").InternalPolicy("Local");
+  ASSERT_OK(Serve(service, "R1"));
+  EXPECT_NO_ANSWER(Ask(client(), InVain(kV)));
+  EXPECT_NO_ANSWER(Ask(client(), InVain(kExternalIp)));
+  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kExternalIp)), "remote-pod", At(pod_b()));
+  ASSERT_OK(Endpoints(""));
+  EXPECT_REJECTED(Ask(client(), To(kV)));
+  EXPECT_REJECTED(Ask(client(), To(kExternalIp)));
+  EXPECT_REJECTED(Ask(client(), To(kNode, kNodePort)));
+}
+
+TEST_P(AffinityFamilyTest, S126_RecordsSurviveChangesOfOtherEndpoints) {
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
+  const Placement before = Place(To(kV));
+  for (const char* endpoints : {"L1 L2 R1", "L1 L2 R1 R2 L3 L4", "R2 L1 L2", "L1 L2"}) {
+    SCOPED_TRACE(endpoints);
+    ASSERT_OK(Endpoints(endpoints));
+    EXPECT_EQ(Place(To(kExternalIp)), before);
+  }
+}
+
+TEST_P(AffinityFamilyTest, S126_WhenAllLeaveNothingStays) {
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
+  const Placement before = Place(To(kV));
+  ASSERT_OK(Endpoints(""));
+  EXPECT_REJECTED(Ask(client(), To(kV)));
+  ASSERT_OK(Endpoints("L1 L2"));
+  const Placement after = Place(To(kV));
+  EXPECT_GT(Moved(before, after), 0);
+  EXPECT_EQ(Place(To(kV)), after);
+}
+
+TEST_P(AffinityFamilyTest, S126_TurnedOffItIsOffAndForgotten) {
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
+  const Placement before = Place(To(kV));
+  ASSERT_OK(Serve(ExternalWeb("shop/web", kV), "L1 L2"));
+  EXPECT_EQ(Answering(client(), To(kV)).size(), 2);
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
+  const Placement after = Place(To(kV));
+  EXPECT_GT(Moved(before, after), 0);
+  EXPECT_EQ(Place(To(kV)), after);
+}
+
+TEST_P(AffinityFamilyTest, S126_ARemovedServiceIsForgotten) {
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
+  const Placement before = Place(To(kV));
+  ASSERT_OK(agent().Remove({ServiceRef("shop/web")}));
+  ASSERT_OK(agent().Apply({Sticky(ExternalWeb("shop/web", kV))}));
+  EXPECT_GT(Moved(before, Place(To(kV))), 0);
+}
+
+// A Service that changes otherwise keeps its records.
+TEST_P(AffinityFamilyTest, S126_RecordsSurviveChangesOfTheService) {
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
+  const Placement before = Place(To(kV));
+  ASSERT_OK(Serve(Sticky(Web("shop/web", kV)), "L1 L2"));
+  EXPECT_EQ(Place(To(kV)), before);
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)).ExternalPolicy("Local"), "L1 L2"));
+  EXPECT_EQ(Place(To(kExternalIp)), before);
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)).SourceRange("0.0.0.0/1"), "L1 L2"));
+  EXPECT_EQ(Place(To(kV)), before);
+}
+
+TEST_P(AffinityFamilyTest, S126_S342_RecordsSurviveARestartOfTheAgent) {
+  const Objects all = Basics() + Objects{Sticky(ExternalWeb("shop/web", kV))} +
+                      Slices(*world(), "shop/web", "L1 L2");
+  ASSERT_OK(agent().Replace(all));
+  const Placement before = Place(To(kV));
+  ASSERT_OK(world()->RestartAgent({}, all));
+  EXPECT_EQ(Place(To(kV)), before);
+  ASSERT_OK(agent().Kill());
+  EXPECT_EQ(Place(To(kV)), before);
+  world()->agent.reset();
+  ASSERT_OK(world()->RestartAgent({}, all));
+  EXPECT_EQ(Place(To(kV)), before);
+  // And new ones are made, and old ones forgotten, as before.
+  ASSERT_OK(Endpoints("L1"));
+  EXPECT_EQ(Used(Place(To(kV))), Servers{"pod-a"});
+}
+
+// Who left while no agent ran is forgotten all the same.
+TEST_P(AffinityFamilyTest, S126_S342_WhoLeftDuringARestartIsForgotten) {
+  const Objects services = Basics() + Objects{Sticky(ExternalWeb("shop/web", kV))};
+  ASSERT_OK(agent().Replace(services + Slices(*world(), "shop/web", "L1 L2")));
+  const Placement before = Place(To(kV));
+  ASSERT_OK(world()->RestartAgent({}, services + Slices(*world(), "shop/web", "L2 R1")));
+  const Placement after = Place(To(kV));
+  EXPECT_EQ(Used(after), (Servers{"pod-b", "remote-pod"}));
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (before[i] == "pod-b") {
+      EXPECT_EQ(after[i], "pod-b") << "client " << i;
+    }
+  }
+}
+
+// Maps that must grow are made anew.
+TEST_P(AffinityFamilyTest, S126_RecordsSurviveTheGrowthOfTheMaps) {
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
+  const Placement before = Place(To(kV));
+  Objects many;
+  for (int i = 0; i < 3000; ++i) {
+    const std::string name = absl::StrCat("many/s", i);
+    const Address address = {absl::StrCat("10.96.", 16 + i / 250, ".", i % 250 + 1),
+                             absl::StrCat("fd00:96::", absl::Hex(0x1000 + i))};
+    AService service(name);
+    service.ClusterIps(address.v4, address.v6).Port("tcp", 80);
+    many.push_back(Sticky(service));
+    many = std::move(many) + Slices(*world(), name, "L1 L2 R1");
+  }
+  ASSERT_OK(agent().Apply(many));
+  EXPECT_EQ(Place(To(kV)), before);
+  ASSERT_OK(agent().Replace(Basics() + Objects{Sticky(ExternalWeb("shop/web", kV))} +
+                            Slices(*world(), "shop/web", "L1 L2")));
+  EXPECT_EQ(Place(To(kV)), before);
+}
+
+// A timeout that no Service had before changes the rules themselves; there are only so many.
+TEST_P(AffinityFamilyTest, S126_RecordsSurviveTimeoutsOfOtherServices) {
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
+  const Placement before = Place(To(kV));
+  for (int i = 0; i < 40; ++i) {
+    AService service(absl::StrCat("shop/other-", i));
+    service.ClusterIps(ClusterIp(i + 20).v4, ClusterIp(i + 20).v6).Port("tcp", 80);
+    ASSERT_OK(agent().Apply(Objects{Sticky(service, 5000 + i)} +
+                            Slices(*world(), absl::StrCat("shop/other-", i), "L1 L2")));
+    if (i % 13 == 0) {
+      EXPECT_EQ(Place(To(kV)), before);
+    }
+  }
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_NE(Only(client(), To(ClusterIp(i + 20)), 12), "") << "Service " << i;
+  }
+  EXPECT_EQ(Place(To(kV)), before);
+}
+
+TEST_P(AffinityFamilyTest, S345_AfterDamageAffinityWorksAgain) {
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
+  ASSERT_OK(RunNft(node().netns(), "flush ruleset\n"));
+  EXPECT_OK(Eventually("repair", [&] {
+    return Ask(client(), InVain(kV)).outcome == Outcome::kAnswered && agent().CheckServing().ok();
+  }));
+  const Placement after = Place(To(kV));
+  EXPECT_EQ(Used(after), (Servers{"pod-a", "pod-b"}));
+  EXPECT_EQ(Place(To(kV)), after);
+}
+
+// Records are counted by thousands of clients: one pod plays them.
+TEST_P(AffinityFamilyTest, S128_ThousandsOfClients) {
+  constexpr int kMany = 2000;
+  ASSERT_OK(world()->topology->AddPrefix(client(), v6() ? "2001:db8:203:2::/64" : "100.64.0.0/16"));
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
+  const auto place = [&] {
+    Placement placement;
+    for (int i = 0; i < kMany; ++i) {
+      Request request = To(kV);
+      request.source = v6() ? absl::StrCat("2001:db8:203:2::", absl::Hex(i + 1))
+                            : absl::StrCat("100.64.", i / 250, ".", i % 250 + 1);
+      placement.push_back(Ask(client(), request).server);
+    }
+    return placement;
+  };
+  const Placement before = place();
+  EXPECT_EQ(Moved(before, place()), 0);
+  EXPECT_EQ(Used(before), (Servers{"pod-a", "pod-b"}));
+}
+
+// Time passes in these, for both families at once. An open connection carries bytes meanwhile,
+// which shows that they do not count as use.
+class AffinityTimeTest : public ServiceTest {
+ protected:
+  absl::Status Serve(int timeout) {
+    return agent().Apply(Objects{Sticky(ExternalWeb("shop/web", kV), timeout)} +
+                         Slices(*world(), "shop/web", "L1 L2"));
+  }
+  Placement Place(const Address& to, int clients = kClients) {
+    Placement both;
+    for (const bool v6 : {false, true}) {
+      both = both + PlaceClients(client(), {.destination = to.in(v6), .port = 80}, v6, clients);
+    }
+    return both;
+  }
+  absl::Status TalkFor(std::chrono::duration<double> time) {
+    std::vector<TcpFlow> flows;
+    for (const bool v6 : {false, true}) {
+      absl::StatusOr<TcpFlow> flow =
+          TcpFlow::Open(client().netns(),
+                        {.destination = kV.in(v6), .port = 80, .source = ClientAddress(0).in(v6)});
+      if (!flow.ok()) return flow.status();
+      flows.push_back(*std::move(flow));
+    }
+    const auto end = std::chrono::steady_clock::now() + time;
+    while (std::chrono::steady_clock::now() < end) {
+      for (TcpFlow& flow : flows) {
+        if (absl::Status status = flow.Exchange(1000); !status.ok()) return status;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return absl::OkStatus();
+  }
+  // Until some client's record has ended.
+  absl::Status TalkUntilOneMoved(const Placement& before, const Address& to) {
+    return Eventually("another endpoint for some client", [&] {
+      EXPECT_OK(TalkFor(1.1 * kShortTimeout));
+      const Placement after = Place(to);
+      const Placement after_v4(after.begin(), after.begin() + kClients);
+      const Placement after_v6(after.begin() + kClients, after.end());
+      return Moved({before.begin(), before.begin() + kClients}, after_v4) > 0 &&
+             Moved({before.begin() + kClients, before.end()}, after_v6) > 0;
+    });
+  }
+};
+
+TEST_F(AffinityTimeTest, S124_RecordsEndWithTheirTimeout) {
+  ASSERT_OK(Serve(kShortTimeout.count()));
+  EXPECT_OK(TalkUntilOneMoved(Place(kV), kV));
+}
+
+TEST_F(AffinityTimeTest, S124_NewConnectionsRestartTheTimer) {
+  ASSERT_OK(Serve(kShortTimeout.count()));
+  constexpr int kFew = 24;  // Quick enough to come again well within the timeout.
+  EXPECT_OK(Eventually("twice the timeout in which all came again in time", [&] {
+    const Placement before = Place(kV, kFew);
+    const auto end = std::chrono::steady_clock::now() + 2 * kShortTimeout;
+    for (auto last = std::chrono::steady_clock::now(); last < end;) {
+      EXPECT_OK(TalkFor(kShortTimeout / 5.0));
+      const Placement after = Place(kV, kFew);
+      const auto now = std::chrono::steady_clock::now();
+      if (now - last > kShortTimeout / 2.0) return false;
+      EXPECT_EQ(after, before);
+      last = now;
+    }
+    return true;
+  }));
+}
+
+TEST_F(AffinityTimeTest, S127_AShorterTimeoutHoldsForRecordsThatAreRefreshed) {
+  ASSERT_OK(Serve(3600));
+  const Placement before = Place(kV);
+  ASSERT_OK(Serve(kShortTimeout.count()));
+  EXPECT_EQ(Place(kV), before);  // The change itself forgets nobody.
+  EXPECT_OK(TalkUntilOneMoved(before, kV));
+}
+
+TEST_F(AffinityTimeTest, S127_ALongerTimeoutHoldsForRecordsThatAreRefreshed) {
+  ASSERT_OK(Serve(kShortTimeout.count()));
+  Place(kV, 4);
+  ASSERT_OK(Serve(3600));
+  const Placement refreshed = Place(kV);
+  ASSERT_OK(TalkFor(1.3 * kShortTimeout));
+  EXPECT_EQ(Place(kV), refreshed);
+}
+
+// Timeouts are of a Service each.
+TEST_F(AffinityTimeTest, S124_EachServiceHasItsOwnTimeout) {
+  ASSERT_OK(Serve(kShortTimeout.count()));
+  ASSERT_OK(agent().Apply(Objects{Sticky(Web("shop/other", kW), 3600)} +
+                          Slices(*world(), "shop/other", "L1 L2")));
+  const Placement web = Place(kV);
+  const Placement other = Place(kW);
+  EXPECT_OK(TalkUntilOneMoved(web, kV));
+  EXPECT_EQ(Place(kW), other);
+}
+
+}  // namespace
+}  // namespace svcmap::testing

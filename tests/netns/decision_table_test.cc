@@ -1,0 +1,355 @@
+// The main decision table: who answers, and as whom the source is seen, for each kind of
+// destination, policy and source. One test per row and family.
+#include "absl/strings/str_cat.h"
+#include "tests/netns/flow.h"
+#include "tests/support/transfer.h"
+
+namespace svcmap::testing {
+namespace {
+
+const Objects kCluster = {ExternalWeb("shop/web", kV)};
+const Objects kLocal = {ExternalWeb("shop/web", kV).ExternalPolicy("Local")};
+const Objects kInternalLocal = {ExternalWeb("shop/web", kV).InternalPolicy("Local")};
+const Objects kBothLocal = {
+    ExternalWeb("shop/web", kV).InternalPolicy("Local").ExternalPolicy("Local")};
+const Objects kNobodyAllowed = {
+    ExternalWeb("shop/web", kV).SourceRange("192.0.2.0/24").SourceRange("2001:db8:2::/64")};
+
+const v1::Object kNodeInZa = ANode(kAgentNode).InternalIp(kNodeV4).InternalIp(kNodeV6).Zone("za");
+
+const Names kAll = {"P", "N", "X"};
+const Names kExternal = {"EIP:80", "VIP:80", "N:NP"};
+
+class DecisionTable : public FlowRowTest {};
+
+TEST_P(DecisionTable, Row) { Check(); }
+
+INSTANTIATE_ROWS(
+    DecisionTable,
+    std::vector<Row>{
+        {"S74", "ClusterIp", kCluster, "L1 R1",
+         Each({"P"}, {"V:80"}, "L1,R1 -") + Each({"N", "X"}, {"V:80"}, "L1,R1 m")},
+        {"S75", "ClusterIpLocal", kInternalLocal, "L1 L2 R1",
+         Each({"P"}, {"V:80"}, "L1,L2 -") + Each({"N", "X"}, {"V:80"}, "L1,L2 m")},
+        {"S76", "ClusterIpLocalWithRemoteEndpointsOnly", kInternalLocal, "R1 R2",
+         Each(kAll, {"V:80"}, "DROP")},
+        {"S77", "ClusterIpWithoutEndpoints", kCluster, "", Each(kAll, {"V:80"}, "REJECT")},
+        {"S77", "ClusterIpLocalWithoutEndpoints", kInternalLocal, "L1:x R1:tx",
+         Each(kAll, {"V:80"}, "REJECT")},
+        {"S78", "External", kCluster, "L1 R1", Each(kAll, kExternal, "L1,R1 m")},
+        {"S79", "ExternalLocal", kLocal, "L1 R1",
+         Each({"P"}, kExternal, "L1,R1 -") + Each({"N"}, kExternal, "L1,R1 m") +
+             Each({"X"}, kExternal, "L1 -")},
+        {"S80", "ExternalLocalWithRemoteEndpointsOnly", kLocal, "R1 R2",
+         Each({"P"}, kExternal, "R1,R2 -") + Each({"N"}, kExternal, "R1,R2 m") +
+             Each({"X"}, kExternal, "DROP")},
+        {"S81", "ExternalWithoutEndpoints", kCluster, "", Each(kAll, kExternal, "REJECT")},
+        {"S81", "ExternalLocalWithoutEndpoints", kLocal, "L1:x R1:tx",
+         Each(kAll, kExternal, "REJECT")},
+        {"S82", "OtherPortOfAClusterIp", kBothLocal, "L1",
+         Each(kAll, {"V:81", "V:81/udp", "V:81/sctp", "V:8080"}, "REJECT")},
+        // The port that is dropped comes before the rule for the others (S-104).
+        {"S82_S104", "OtherPortOfAClusterIpWithRemoteEndpointsOnly", kInternalLocal, "R1",
+         Each(kAll, {"V:81"}, "REJECT") + Each(kAll, {"V:80"}, "DROP")},
+        {"S82", "OtherPortOfAClusterIpWithoutEndpoints", kCluster, "",
+         Each(kAll, {"V:81"}, "REJECT")},
+        {"S83", "UnallocatedClusterIp", {}, "", Each(kAll, {"V:80", "V:80/udp"}, "DROP")},
+        {"S84", "OtherPortOfAnExternalAddress", kLocal, "L1 R1",
+         Each(kAll, {"EIP:81", "VIP:81", "EIP:81/udp"}, "untouched")},
+        {"S85",
+         "OtherPortOfTheNode",
+         {Web("shop/web", kV).Port("more", 81).NodePort(kNodePort + 1)},
+         "L1",
+         Each(kAll, {"N:NP"}, "untouched")},
+        {"S86", "NodePortOfAnotherNodeAddress", kLocal, "L1 R1",
+         Each({"P", "X"}, {"N2:NP"}, "untouched")},
+        {"S86", "NodePortOfAnotherNodeAddressWithoutEndpoints", kLocal, "",
+         Each({"P", "X"}, {"N2:NP"}, "untouched")},
+        {"S87", "SourceNotAllowed", kNobodyAllowed, "L1 R1", Each(kAll, {"VIP:80"}, "DROP")},
+        {"S87",
+         "SourceNotAllowedLocal",
+         {ExternalWeb("shop/web", kV)
+              .ExternalPolicy("Local")
+              .SourceRange("192.0.2.0/24")
+              .SourceRange("2001:db8:2::/64")},
+         "L1 R1",
+         Each(kAll, {"VIP:80"}, "DROP")},
+        {"S88",
+         "ModeProxy",
+         {Web("shop/web", kV)
+              .LoadBalancerIpWithMode(kLoadBalancerIp.v4, "Proxy")
+              .LoadBalancerIpWithMode(kLoadBalancerIp.v6, "Proxy")},
+         "L1",
+         Each(kAll, {"VIP:80"}, "untouched")},
+        {"S89", "TheInternalPolicyIsNotForExternalAddresses", kInternalLocal, "L1 R1",
+         Each(kAll, kExternal, "L1,R1 m")},
+        {"S89", "TheInternalPolicyIsNotForExternalAddressesEvenWithoutLocalEndpoints",
+         kInternalLocal, "R1 R2", Each(kAll, kExternal, "R1,R2 m")},
+        {"S89", "TheExternalPolicyIsNotForClusterIps", kLocal, "L1 R1",
+         Each({"P"}, {"V:80"}, "L1,R1 -") + Each({"N", "X"}, {"V:80"}, "L1,R1 m")},
+        {"S89", "TheExternalPolicyIsNotForClusterIpsEvenWithoutLocalEndpoints", kLocal, "R1 R2",
+         Each({"P"}, {"V:80"}, "R1,R2 -") + Each({"N", "X"}, {"V:80"}, "R1,R2 m")},
+        {"S89", "BothPoliciesLocal", kBothLocal, "L1 L2 R1",
+         Each({"P"}, {"V:80"}, "L1,L2 -") + Each({"N", "X"}, {"V:80"}, "L1,L2 m") +
+             Each({"P"}, kExternal, "L1,L2,R1 -") + Each({"N"}, kExternal, "L1,L2,R1 m") +
+             Each({"X"}, kExternal, "L1,L2 -")},
+        {"S89_S103", "BothPoliciesLocalWithRemoteEndpointsOnly", kBothLocal, "R1 R2",
+         Each(kAll, {"V:80"}, "DROP") + Each({"P"}, kExternal, "R1,R2 -") +
+             Each({"N"}, kExternal, "R1,R2 m") + Each({"X"}, kExternal, "DROP")},
+        // The mode counts only where there is an external address (S-10).
+        {"S10",
+         "TheExternalPolicyOfAClusterIpServiceWithoutExternalIps",
+         {Web("shop/web", kV).ExternalPolicy("Local")},
+         "R1",
+         Each({"P"}, {"V:80"}, "R1 -") + Each({"N", "X"}, {"V:80"}, "R1 m")},
+        {"S10",
+         "TheExternalPolicyOfAClusterIpServiceWithExternalIps",
+         {Web("shop/web", kV)
+              .ExternalIp(kExternalIp.v4)
+              .ExternalIp(kExternalIp.v6)
+              .ExternalPolicy("Local")},
+         "L1 R1",
+         Each({"P"}, {"EIP:80"}, "L1,R1 -") + Each({"N"}, {"EIP:80"}, "L1,R1 m") +
+             Each({"X"}, {"EIP:80"}, "L1 -")},
+        // A pod that chooses itself, on every path that keeps the source (S-97).
+        {"S97", "Hairpin", kLocal, "L1",
+         Each({"L1"}, {"V:80", "EIP:80", "VIP:80", "N:NP"}, "L1 m")},
+        {"S97", "HairpinInternalLocal", kInternalLocal, "L1 R1", Each({"L1"}, {"V:80"}, "L1 m")},
+        {"S97", "NoHairpinBetweenTwoPodsOfTheNode", kBothLocal, "L2",
+         Each({"L1"}, {"V:80", "EIP:80", "VIP:80", "N:NP"}, "L2 -")},
+        // Cluster set L1, local set L1 and L2: a pod of another node is a pod too.
+        {"S92",
+         "PodElsewhere",
+         {ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kNodeInZa},
+         "L1@za L2@zb",
+         Each({"Q"}, {"V:80", "EIP:80", "VIP:80", "N:NP"}, "L1 -") +
+             Each({"X"}, kExternal, "L1,L2 -")},
+    });
+
+// Which endpoints are chosen, seen by packets: terminating ones and topology.
+
+class EndpointChoice : public FlowRowTest {};
+
+TEST_P(EndpointChoice, Row) { Check(); }
+
+INSTANTIATE_ROWS(EndpointChoice,
+                 std::vector<Row>{
+                     {"S34", "TerminatingLocalEndpointsWhileRemoteOnesAreReady", kBothLocal,
+                      "L1:st R1",
+                      Each({"P"}, {"V:80"}, "L1 -") + Each({"P"}, {"EIP:80"}, "R1 -") +
+                          Each({"X"}, {"EIP:80"}, "L1 -")},
+                     {"S42", "ReadyOnesAreEnough", kBothLocal, "L1 L2:st R1 R2:st",
+                      Each({"P"}, {"V:80"}, "L1 -") + Each({"P"}, {"EIP:80"}, "L1,R1 -")},
+                     {"S43", "TerminatingOnesOnThisNodeOnly", kBothLocal, "L1:st R1",
+                      Each({"X"}, {"V:80"}, "L1 m") + Each({"N"}, {"VIP:80"}, "R1 m")},
+                     {"S44", "OnlyTerminatingOnes", kBothLocal, "L1:st R1:st",
+                      Each({"X"}, {"V:80"}, "L1 m") + Each({"N"}, {"VIP:80"}, "L1,R1 m")},
+                     {"S45", "OnlyTerminatingOnesElsewhere", kBothLocal, "R1:st",
+                      Each({"P"}, {"V:80"}, "DROP") + Each({"N"}, {"VIP:80"}, "R1 m") +
+                          Each({"X"}, {"VIP:80"}, "DROP")},
+                     {"S46", "NoneServes", kBothLocal, "L1:x L2:tx R1:x R2:tx",
+                      Each(kAll, {"V:80", "EIP:80"}, "REJECT")},
+                     {"S47", "OnlyARemoteTerminatingOneServes", kCluster, "L1:x R1:st",
+                      Each({"P"}, {"V:80"}, "R1 -") + Each({"X"}, {"EIP:80"}, "R1 m")},
+                     {"S52",
+                      "SameZone",
+                      {ExternalWeb("shop/web", kV), kNodeInZa},
+                      "L1@za L2@zb R1@zb R2@za",
+                      Each({"P"}, {"V:80"}, "L1,R2 -") + Each({"X"}, {"EIP:80"}, "L1,R2 m")},
+                     {"S54",
+                      "NobodyReadyInTheZone",
+                      {Web("shop/web", kV), kNodeInZa},
+                      "L1:x@za L2@zb R1@zb R2:x@za",
+                      Each({"P"}, {"V:80"}, "L2,R1 -")},
+                     {"S55",
+                      "OneWithoutAHint",
+                      {Web("shop/web", kV), kNodeInZa},
+                      "L1@za L2@zb R1 R2@za",
+                      Each({"P"}, {"V:80"}, "L1,L2,R1,R2 -")},
+                     {"S57",
+                      "NodeWithoutAZone",
+                      {Web("shop/web", kV)},
+                      "L1@za L2@zb R1@zb R2@za",
+                      Each({"P"}, {"V:80"}, "L1,L2,R1,R2 -")},
+                     {"S58",
+                      "SameNode",
+                      {Web("shop/web", kV), kNodeInZa},
+                      "L1@za%n1 L2@zb%n2 R1@zb%n3 R2@za%n4",
+                      Each({"P"}, {"V:80"}, "L1 -")},
+                     {"S60",
+                      "NoHintForThisNode",
+                      {Web("shop/web", kV), kNodeInZa},
+                      "L1@za%n0 L2@zb%n2 R1@zb%n3 R2@za%n4",
+                      Each({"P"}, {"V:80"}, "L1,R2 -")},
+                     {"S61",
+                      "HintsAndTheExternalPolicyLocal",
+                      {ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kNodeInZa},
+                      "L1@za L2@zb R1@za R2@zb",
+                      Each({"P"}, {"V:80", "N:NP"}, "L1,R1 -") + Each({"X"}, {"N:NP"}, "L1,L2 -")},
+                     {"S62",
+                      "HintsAndTheInternalPolicyLocal",
+                      {ExternalWeb("shop/web", kV).InternalPolicy("Local"), kNodeInZa},
+                      "L1@za L2@zb R1@zc R2@za",
+                      Each({"P"}, {"V:80"}, "L1,L2 -") + Each({"X"}, {"N:NP"}, "L1,R2 m")},
+                 });
+
+// What takes more than one Service of the usual kind.
+class DecisionTest : public FlowTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  static bool v6() { return GetParam(); }
+  void Expect(const Flow& flow) { FlowTest::Expect(flow, v6()); }
+};
+INSTANTIATE_FAMILIES(DecisionTest);
+
+// What was translated to a clusterIP meets the check of clusterIPs.
+TEST_P(DecisionTest, S98_AnEndpointThatIsAClusterIpIsRejected) {
+  ASSERT_OK(agent().Apply({Web("shop/web", kV), Web("shop/next", kW),
+                           ASlice("shop/web").Endpoint(kW.in(v6())).Port("tcp", 80)}));
+  ASSERT_OK(agent().Apply(Slices(*world(), "shop/next", "L1")));
+  Expect({"P -> W:80", "L1 -"});
+  for (const char* from : {"P", "N", "X"}) Expect({absl::StrCat(from, " -> V:80"), "REJECT"});
+}
+
+// An address of the node: its packets meet the input hook.
+TEST_P(DecisionTest, S102_AnExternalIpOfTheNodeWithoutEndpointsIsRejected) {
+  ASSERT_OK(
+      agent().Apply({Web("shop/web", kV).ExternalIp(kNodeSecondV4).ExternalIp(kNodeSecondV6)}));
+  for (const char* from : {"P", "N", "X"}) Expect({absl::StrCat(from, " -> N2:80"), "REJECT"});
+}
+
+TEST_P(DecisionTest, S102_AnExternalIpOfTheNodeWithRemoteEndpointsOnlyIsDropped) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kV)
+                                      .ExternalIp(kNodeSecondV4)
+                                      .ExternalIp(kNodeSecondV6)
+                                      .ExternalPolicy("Local")} +
+                          Slices(*world(), "shop/web", "R1")));
+  Expect({"X -> N2:80", "DROP"});
+  Expect({"P -> N2:80", "R1 -"});
+  Expect({"N -> N2:80", "R1 m"});
+}
+
+// The verdict of a port without local endpoints is not for connections that were sent elsewhere,
+// not even when they are sent to the very port that has it.
+TEST_P(DecisionTest, S103_AShortCircuitDoesNotMeetTheVerdictOfItsPort) {
+  ASlice slice("shop/web");
+  slice.Endpoint(remote_pod().address(v6()), "n2").Port("tcp", kPodPort);
+  AService service("shop/web");
+  service.ClusterIps(kV.v4, kV.v6)
+      .Port("tcp", kPodPort)
+      .NodePort(kNodePort)
+      .ExternalIp(kExternalIp.v4)
+      .ExternalIp(kExternalIp.v6)
+      .ExternalPolicy("Local");
+  ASSERT_OK(agent().Apply({service, slice}));
+  Expect({"P -> EIP:8080", "R1 -"});
+  Expect({"N -> EIP:8080", "R1 m"});
+  Expect({"P -> N:NP", "R1 -"});
+  Expect({"X -> EIP:8080", "DROP"});
+  Expect({"X -> N:NP", "DROP"});
+}
+
+TEST_P(DecisionTest, S101_OpenConnectionsOutliveAVerdict) {
+  ASSERT_OK(agent().Apply(kLocal + Slices(*world(), "shop/web", "L1 R1")));
+  ASSERT_OK_AND_ASSIGN(
+      TcpFlow flow,
+      TcpFlow::Open(client().netns(), {.destination = kExternalIp.in(v6()), .port = 80}));
+  EXPECT_EQ(flow.answer().server, "pod-a");
+  ASSERT_OK(agent().Apply(Slices(*world(), "shop/web", "R1")));
+  Expect({"X -> EIP:80", "DROP"});
+  EXPECT_OK(flow.Exchange(100'000));
+  ASSERT_OK(agent().Apply(Slices(*world(), "shop/web", "")));
+  Expect({"X -> EIP:80", "REJECT"});
+  EXPECT_OK(flow.Exchange(100'000));
+  // Nor do policies and endpoints that come back.
+  ASSERT_OK(agent().Apply(kCluster + Slices(*world(), "shop/web", "R1")));
+  Expect({"X -> EIP:80", "R1 m"});
+  EXPECT_OK(flow.Exchange(100'000));
+}
+
+// A change of policy is programmed, in both directions.
+TEST_P(DecisionTest, S37_APolicyThatChangesTakesEffectAtOnce) {
+  ASSERT_OK(agent().Apply(kCluster + Slices(*world(), "shop/web", "L1 R1")));
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_OK(agent().Apply(kLocal));
+    Expect({"X -> EIP:80", "L1 -"});
+    Expect({"X -> N:NP", "L1 -"});
+    Expect({"P -> EIP:80", "L1,R1 -"});
+    ASSERT_OK(agent().Apply(kInternalLocal));
+    Expect({"X -> EIP:80", "L1,R1 m"});
+    Expect({"P -> V:80", "L1 -"});
+    ASSERT_OK(agent().Apply(kBothLocal));
+    Expect({"X -> EIP:80", "L1 -"});
+    Expect({"P -> V:80", "L1 -"});
+    ASSERT_OK(agent().Apply(kCluster));
+    Expect({"X -> EIP:80", "L1,R1 m"});
+    Expect({"P -> V:80", "L1,R1 -"});
+  }
+}
+
+// Endpoints move between this node and others, under a Local policy.
+TEST_P(DecisionTest, S34_TheLocalSetFollowsItsEndpoints) {
+  ASSERT_OK(agent().Apply(kBothLocal));
+  const struct {
+    const char* endpoints;
+    Flow internal, external;
+  } steps[] = {
+      {"L1 R1", {"P -> V:80", "L1 -"}, {"X -> VIP:80", "L1 -"}},
+      {"R1", {"P -> V:80", "DROP"}, {"X -> VIP:80", "DROP"}},
+      {"L1:st R1", {"P -> V:80", "L1 -"}, {"X -> VIP:80", "L1 -"}},
+      {"L1:tx R1", {"P -> V:80", "DROP"}, {"X -> VIP:80", "DROP"}},
+      {"", {"P -> V:80", "REJECT"}, {"X -> VIP:80", "REJECT"}},
+      {"R1:st", {"P -> V:80", "DROP"}, {"X -> VIP:80", "DROP"}},
+      {"L1 L2 R1:st", {"P -> V:80", "L1,L2 -"}, {"X -> VIP:80", "L1,L2 -"}},
+      {"L2", {"P -> V:80", "L2 -"}, {"X -> VIP:80", "L2 -"}},
+  };
+  for (const auto& step : steps) {
+    SCOPED_TRACE(step.endpoints);
+    ASSERT_OK(agent().Apply(Slices(*world(), "shop/web", step.endpoints)));
+    Expect(step.internal);
+    Expect(step.external);
+  }
+}
+
+// An address of the node, as every Service address it has itself.
+TEST_P(DecisionTest, S72_ALoadBalancerIpThatTheNodeHasIsTheNode) {
+  ASSERT_OK(ChangeNodeAddress("add", kLoadBalancerIp.in(v6())));
+  ASSERT_OK(agent().Apply(kLocal + Slices(*world(), "shop/web", "R1")));
+  for (const char* to : {"V:80", "EIP:80", "VIP:80", "N:NP"}) {
+    Expect({absl::StrCat("VIP -> ", to), "R1 m"});
+  }
+  ASSERT_OK(ChangeNodeAddress("del", kLoadBalancerIp.in(v6())));
+}
+
+// The node's address on a bridge of pods is in their block: it counts as a pod's.
+TEST_P(DecisionTest, S73_APodsAddressOfTheNodeIsAPods) {
+  const Address bridge = {"10.244.1.1", "fd00:10:244:1::1"};
+  ASSERT_OK(ChangeNodeAddress("add", bridge.in(v6())));
+  ASSERT_OK(agent().Apply(kLocal + Slices(*world(), "shop/web", "L1")));
+  const std::pair<Address, uint16_t> destinations[] = {
+      {kV, 80}, {kExternalIp, 80}, {kLoadBalancerIp, 80}, {kNode, kNodePort}};
+  for (const auto& [address, port] : destinations) {
+    EXPECT_ANSWERED_BY(
+        Ask(node().netns(),
+            {.destination = address.in(v6()), .port = port, .source = bridge.in(v6())}),
+        "pod-a", bridge.in(v6()));
+  }
+  ASSERT_OK(ChangeNodeAddress("del", bridge.in(v6())));
+}
+
+// The zone label of the node is followed, without anything else changing.
+TEST_P(DecisionTest, S29_TheNodeMovesToAnotherZone) {
+  const auto node_in = [](const std::string& zone) {
+    return Objects{ANode(kAgentNode).InternalIp(kNodeV4).InternalIp(kNodeV6).Zone(zone)};
+  };
+  ASSERT_OK(agent().Apply(kCluster + Slices(*world(), "shop/web", "L1@za L2@zb R1@zc")));
+  Expect({"P -> V:80", "L1,L2,R1 -"});
+  ASSERT_OK(agent().Apply(node_in("zb")));
+  Expect({"P -> V:80", "L2 -"});
+  ASSERT_OK(agent().Apply(node_in("zc")));
+  Expect({"P -> V:80", "R1 -"});
+  ASSERT_OK(agent().Apply(Basics()));
+  Expect({"P -> V:80", "L1,L2,R1 -"});
+}
+
+}  // namespace
+}  // namespace svcmap::testing

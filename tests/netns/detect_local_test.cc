@@ -1,0 +1,89 @@
+// Who counts as a pod, under each way to tell: by address, by the node's own blocks, by the device
+// that packets come in by. Everybody here hangs on a veth; packets of other nodes come by "remote".
+#include "absl/strings/str_cat.h"
+#include "tests/netns/flow.h"
+
+namespace svcmap::testing {
+namespace {
+
+const v1::Object kNodeInZa = ANode(kAgentNode)
+                                 .InternalIp(kNodeV4)
+                                 .InternalIp(kNodeV6)
+                                 .Zone("za")
+                                 .PodCidr(kPodCidrV4)
+                                 .PodCidr(kPodCidrV6);
+const Objects kBoth = {ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kNodeInZa};
+
+const Names kExternal = {"EIP:80", "VIP:80", "N:NP"};
+// The cluster set is L1, the local set L1 and L2: a pod is sent to the one, others to the other.
+constexpr char kEndpoints[] = "L1@za L2@zb";
+
+// What a source meets that counts as a pod, one that does not, and the node itself.
+Flows Pod(const std::string& source) {
+  return Each({source}, {"V:80"}, "L1 -") + Each({source}, kExternal, "L1 -");
+}
+Flows NoPod(const std::string& source) {
+  return Each({source}, {"V:80"}, "L1 m") + Each({source}, kExternal, "L1,L2 -");
+}
+Flows OfNode() { return Each({"N"}, {"V:80"}, "L1 m") + Each({"N"}, kExternal, "L1 m"); }
+
+class DetectClusterCidr : public ConfiguredRowTest {
+ protected:
+  static void SetUpTestSuite() { StartAgent({"--detect-local-mode", "ClusterCIDR"}); }
+};
+TEST_P(DetectClusterCidr, Row) { Check(); }
+INSTANTIATE_ROWS(DetectClusterCidr, std::vector<Row>{
+                                        {"S63_S64", "Pod", kBoth, kEndpoints, Pod("P")},
+                                        {"S64_S92", "PodElsewhere", kBoth, kEndpoints, Pod("Q")},
+                                        {"S64", "Client", kBoth, kEndpoints, NoPod("X")},
+                                        {"S64", "Node", kBoth, kEndpoints, OfNode()},
+                                    });
+
+class DetectNodeCidr : public ConfiguredRowTest {
+ protected:
+  static void SetUpTestSuite() { StartAgent({"--detect-local-mode", "NodeCIDR"}); }
+};
+TEST_P(DetectNodeCidr, Row) { Check(); }
+INSTANTIATE_ROWS(DetectNodeCidr, std::vector<Row>{
+                                     {"S63_S65", "Pod", kBoth, kEndpoints, Pod("P")},
+                                     {"S65_S92", "PodElsewhere", kBoth, kEndpoints, NoPod("Q")},
+                                     {"S65", "Client", kBoth, kEndpoints, NoPod("X")},
+                                     {"S65", "Node", kBoth, kEndpoints, OfNode()},
+                                 });
+
+// The device of P plays the bridge.
+class DetectBridge : public ConfiguredRowTest {
+ protected:
+  static void SetUpTestSuite() {
+    if (world() == nullptr) return;
+    StartAgent({"--detect-local-mode", "BridgeInterface", "--pod-bridge-interface",
+                world()->cast.at("P")->device()});
+  }
+};
+TEST_P(DetectBridge, Row) { Check(); }
+INSTANTIATE_ROWS(DetectBridge, std::vector<Row>{
+                                   {"S66", "Pod", kBoth, kEndpoints, Pod("P")},
+                                   {"S66", "OtherDevice", kBoth, kEndpoints, NoPod("L3")},
+                                   {"S66_S92", "PodElsewhere", kBoth, kEndpoints, NoPod("Q")},
+                                   {"S66", "Client", kBoth, kEndpoints, NoPod("X")},
+                                   {"S66_S70", "Node", kBoth, kEndpoints, OfNode()},
+                               });
+
+// All devices of pods and the client begin with "veth"; so the client counts as a pod here.
+class DetectPrefix : public ConfiguredRowTest {
+ protected:
+  static void SetUpTestSuite() {
+    StartAgent(
+        {"--detect-local-mode", "InterfaceNamePrefix", "--pod-interface-name-prefix", "vet"});
+  }
+};
+TEST_P(DetectPrefix, Row) { Check(); }
+INSTANTIATE_ROWS(DetectPrefix, std::vector<Row>{
+                                   {"S67", "Pod", kBoth, kEndpoints, Pod("P")},
+                                   {"S67", "OtherDeviceOfThePrefix", kBoth, kEndpoints, Pod("X")},
+                                   {"S67_S92", "PodElsewhere", kBoth, kEndpoints, NoPod("Q")},
+                                   {"S67_S70", "Node", kBoth, kEndpoints, OfNode()},
+                               });
+
+}  // namespace
+}  // namespace svcmap::testing

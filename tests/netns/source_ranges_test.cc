@@ -1,0 +1,184 @@
+// loadBalancerSourceRanges: which sources reach a LoadBalancer IP.
+#include "absl/strings/str_cat.h"
+#include "tests/netns/flow.h"
+#include "tests/support/transfer.h"
+
+namespace svcmap::testing {
+namespace {
+
+AService WithRanges(AService service, const Names& ranges) {
+  for (const std::string& range : ranges) service.SourceRange(range);
+  return service;
+}
+
+Objects Ranges(const Names& ranges) { return {WithRanges(ExternalWeb("shop/web", kV), ranges)}; }
+
+const Names kClients = {"203.0.113.0/25", "2001:db8:203::/121"};  // X, but not B.
+const Names kPods = {"10.244.1.0/24", "fd00:10:244:1::/64"};
+const Names kNowhere = {"192.0.2.0/24", "2001:db8:2::/64"};
+
+class SourceRanges : public FlowRowTest {};
+
+TEST_P(SourceRanges, Row) { Check(); }
+
+INSTANTIATE_ROWS(
+    SourceRanges,
+    std::vector<Row>{
+        {"S116", "EveryProtocol", Ranges(kClients), "L1",
+         Each({"X"}, {"VIP:80", "VIP:80/udp", "VIP:80/sctp"}, "L1 m") +
+             Each({"B"}, {"VIP:80", "VIP:80/udp", "VIP:80/sctp"}, "DROP")},
+        {"S117", "EverySource", Ranges(kNowhere), "L1",
+         Each({"P", "L1", "Q", "R1", "N", "X", "B"}, {"VIP:80"}, "DROP")},
+        {"S117", "PodsToo", Ranges(kPods), "L1",
+         Each({"P"}, {"VIP:80"}, "L1 m") + Each({"Q", "N", "X"}, {"VIP:80"}, "DROP")},
+        {"S117", "NotForOtherAddresses", Ranges(kNowhere), "L1",
+         Each({"P", "N", "X"}, {"EIP:80", "N:NP"}, "L1 m") + Each({"P"}, {"V:80"}, "L1 -") +
+             Each({"N", "X"}, {"V:80"}, "L1 m")},
+        {"S117", "NotForOtherPortsOfTheAddress", Ranges(kNowhere), "L1",
+         Each({"P", "N", "X"}, {"VIP:81"}, "untouched")},
+        {"S119",
+         "NoEndpoints",
+         Ranges(kClients),
+         "",
+         {{"X -> VIP:80", "REJECT"}, {"B -> VIP:80", "DROP"}, {"B -> EIP:80", "REJECT"}}},
+        {"S121",
+         "ExternalLocal",
+         {WithRanges(ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kClients + kPods)},
+         "L1 R1",
+         {{"X -> VIP:80", "L1 -"},
+          {"P -> VIP:80", "L1,R1 -"},
+          {"B -> VIP:80", "DROP"},
+          {"N -> VIP:80", "DROP"},
+          {"B -> EIP:80", "L1 -"}}},
+        {"S121",
+         "ExternalLocalWithRemoteEndpointsOnly",
+         {WithRanges(ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kClients + kPods)},
+         "R1",
+         {{"X -> VIP:80", "DROP"}, {"P -> VIP:80", "R1 -"}, {"B -> VIP:80", "DROP"}}},
+        {"S120",
+         "OverlappingRepeatedAndWithTheAddress",
+         Ranges({"203.0.113.0/25", "203.0.113.0/24", "203.0.113.9/32", "203.0.113.0/25",
+                 "198.51.100.20/32", "198.51.100.0/24", "2001:db8:203::/121", "2001:db8:203::/64",
+                 "2001:db8:203::9/128", "2001:db8:203::/121", "2001:db8:51::20/128",
+                 "2001:db8:51::/64"}),
+         "L1",
+         {{"X -> VIP:80", "L1 m"}, {"B -> VIP:80", "L1 m"}, {"P -> VIP:80", "DROP"}}},
+        {"S120",
+         "AdjacentOnes",
+         Ranges({"203.0.113.8/32", "203.0.113.9/32", "203.0.113.10/32", "2001:db8:203::8/128",
+                 "2001:db8:203::9/128", "2001:db8:203::a/128"}),
+         "L1",
+         {{"X -> VIP:80", "L1 m"}, {"B -> VIP:80", "DROP"}}},
+        {"S11", "AnEntryForAllOpens", Ranges(kNowhere + Names{"0.0.0.0/0", "::/0"}), "L1",
+         Each({"P", "N", "X", "B"}, {"VIP:80"}, "L1 m")},
+        {"S11",
+         "BlanksAround",
+         Ranges({" 203.0.113.0/25 ", "\t2001:db8:203::/121 "}),
+         "L1",
+         {{"X -> VIP:80", "L1 m"}, {"B -> VIP:80", "DROP"}}},
+        {"S5",
+         "LeadingZeros",
+         Ranges({"203.0.113.000/025", "2001:db8:203::/121"}),
+         "L1",
+         {{"X -> VIP:80", "L1 m"}, {"B -> VIP:80", "DROP"}}},
+    });
+
+class SourceRangesTest : public FlowTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  static bool v6() { return GetParam(); }
+  void Expect(const Flow& flow) { FlowTest::Expect(flow, v6()); }
+  absl::Status Serve(const Names& ranges) {
+    return agent().Apply(Ranges(ranges) + Slices(*world(), "shop/web", "L1"));
+  }
+};
+INSTANTIATE_FAMILIES(SourceRangesTest);
+
+TEST_P(SourceRangesTest, S116_RangesThatChangeTakeEffectAtOnce) {
+  const struct {
+    Names ranges;
+    const char* client;
+    const char* pod;
+  } steps[] = {{{}, "L1 m", "L1 m"},       {kClients, "L1 m", "DROP"},
+               {kPods, "DROP", "L1 m"},    {kClients + kPods, "L1 m", "L1 m"},
+               {kNowhere, "DROP", "DROP"}, {kNowhere + kClients, "L1 m", "DROP"},
+               {{}, "L1 m", "L1 m"}};
+  for (const auto& step : steps) {
+    ASSERT_OK(Serve(step.ranges));
+    Expect({"X -> VIP:80", step.client});
+    Expect({"P -> VIP:80", step.pod});
+  }
+  // Nothing stays behind for the next Service at that address.
+  ASSERT_OK(Serve(kNowhere));
+  ASSERT_OK(agent().Remove({ServiceRef("shop/web")}));
+  Expect({"X -> VIP:80", "untouched"});
+  Expect({"N -> VIP:80", "untouched"});
+}
+
+TEST_P(SourceRangesTest, S101_S116_OpenConnectionsStay) {
+  ASSERT_OK(Serve(kClients));
+  ASSERT_OK_AND_ASSIGN(
+      TcpFlow flow,
+      TcpFlow::Open(client().netns(), {.destination = kLoadBalancerIp.in(v6()), .port = 80}));
+  ASSERT_OK(Serve(kNowhere));
+  Expect({"X -> VIP:80", "DROP"});
+  EXPECT_OK(flow.Exchange(100'000));
+}
+
+// One address, two Services: each port has its own ranges.
+TEST_P(SourceRangesTest, S116_RangesAreOfAServicePort) {
+  ASSERT_OK(agent().Apply(Objects{WithRanges(ExternalWeb("shop/web", kV), kNowhere),
+                                  WithRanges(AService("shop/more")
+                                                 .ClusterIps(kW.v4, kW.v6)
+                                                 .Port("tcp", 81)
+                                                 .LoadBalancerIp(kLoadBalancerIp.v4)
+                                                 .LoadBalancerIp(kLoadBalancerIp.v6),
+                                             kClients)} +
+                          Slices(*world(), "shop/web", "L1") +
+                          Slices(*world(), "shop/more", "L2")));
+  Expect({"X -> VIP:80", "DROP"});
+  Expect({"X -> VIP:81", "L2 m"});
+  Expect({"B -> VIP:81", "DROP"});
+}
+
+// Ranges of one family say nothing about the other.
+TEST_P(SourceRangesTest, S12_RangesOfTheOtherFamilyLeaveThisOneOpen) {
+  ASSERT_OK(Serve({kNowhere[v6() ? 0 : 1]}));
+  for (const char* from : {"P", "N", "X", "B"}) Expect({absl::StrCat(from, " -> VIP:80"), "L1 m"});
+  ASSERT_OK(Serve({kNowhere[v6() ? 1 : 0]}));
+  for (const char* from : {"P", "N", "X", "B"}) Expect({absl::StrCat(from, " -> VIP:80"), "DROP"});
+}
+
+// What is no range is ignored: without any other the address is open.
+TEST_P(SourceRangesTest, S11_S12_EntriesThatAreNoRangesAreIgnored) {
+  ASSERT_OK_AND_ASSIGN(const v1::Ack ack, agent().TryApply(Ranges({"everybody", "10.0.0.0/33"})));
+  EXPECT_EQ(ack.outcome(), v1::COMMITTED);
+  ASSERT_OK(agent().Apply(Slices(*world(), "shop/web", "L1")));
+  Expect({"X -> VIP:80", "L1 m"});
+}
+
+TEST_P(SourceRangesTest, S116_ManyRangesOfManyServices) {
+  Objects objects;
+  for (int i = 0; i < 40; ++i) {
+    AService service = AService(absl::StrCat("shop/many-", i))
+                           .ClusterIps(ClusterIp(i + 20).v4, ClusterIp(i + 20).v6)
+                           .Port("tcp", static_cast<uint16_t>(1000 + i))
+                           .LoadBalancerIp(kLoadBalancerIp.v4)
+                           .LoadBalancerIp(kLoadBalancerIp.v6);
+    for (int range = 0; range < 50; ++range) {
+      service.SourceRange(absl::StrCat("100.", 64 + i, ".", range, ".0/24"));
+      service.SourceRange(absl::StrCat("2001:db8:", 1000 + i, ":", range, "::/64"));
+    }
+    if (i % 2 == 0) service = WithRanges(service, kClients);
+    objects.push_back(service);
+    objects = objects + Slices(*world(), absl::StrCat("shop/many-", i), i % 3 == 0 ? "L1" : "L2");
+  }
+  ASSERT_OK(agent().Apply(objects));
+  for (int i = 0; i < 40; i += 7) {
+    const std::string to = absl::StrCat(" -> VIP:", 1000 + i);
+    Expect({"X" + to, i % 2 != 0 ? "DROP" : i % 3 == 0 ? "L1 m" : "L2 m"});
+    Expect({"B" + to, "DROP"});
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::testing

@@ -1,0 +1,107 @@
+// UDP flows that the kernel goes on translating for an endpoint that left (S-237..S-249): a sender
+// that keeps its source port must get to those who serve now.
+#include "absl/strings/str_cat.h"
+#include "tests/netns/service_world.h"
+
+namespace svcmap::testing {
+namespace {
+
+const Address kDns = ClusterIp(53);
+constexpr uint16_t kSourcePort = 5353;
+
+class StaleFlowsTest : public ServiceFamilyTest {
+ protected:
+  Request Udp(const Address& address, uint16_t port) {
+    return {.protocol = Protocol::kUdp,
+            .destination = address.in(v6()),
+            .port = port,
+            .source_port = kSourcePort,
+            .timeout = kShort};
+  }
+  Answer AskFlow(const Host& from, const Address& address, uint16_t port = 80) {
+    return Ask(from.netns(), Udp(address, port));
+  }
+};
+INSTANTIATE_FAMILIES(StaleFlowsTest);
+
+TEST_P(StaleFlowsTest, S245_AFlowFollowsWhenItsEndpointIsReplaced) {
+  ASSERT_OK(
+      agent().Apply(Objects{ExternalWeb("shop/dns", kDns)} + WebSlices("shop/dns", {&pod_a()})));
+  const struct {
+    const char* name;
+    const Host* from;
+    Address address;
+    uint16_t port;
+  } ways[] = {{"clusterIP", &pod_b(), kDns, 80},
+              {"external IP", &client(), kExternalIp, 80},
+              {"load balancer IP", &client(), kLoadBalancerIp, 80},
+              {"nodePort", &client(), kNode, kNodePort},
+              {"clusterIP from the node", &node(), kDns, 80}};
+  for (const auto& way : ways) {
+    SCOPED_TRACE(way.name);
+    EXPECT_EQ(AskFlow(*way.from, way.address, way.port).server, "pod-a");
+  }
+  ASSERT_OK(agent().Apply(WebSlices("shop/dns", {&remote_pod()})));
+  for (const auto& way : ways) {
+    EXPECT_OK(Eventually(absl::StrCat("the new endpoint by ", way.name), [&] {
+      return AskFlow(*way.from, way.address, way.port).server == "remote-pod";
+    }));
+  }
+}
+
+TEST_P(StaleFlowsTest, S239_AFlowIsRejectedWhenNobodyIsLeft) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/dns", kDns)} + WebSlices("shop/dns", {&pod_a()})));
+  ASSERT_EQ(AskFlow(pod_b(), kDns).server, "pod-a");
+  ASSERT_OK(agent().Apply(WebSlices("shop/dns", {})));
+  EXPECT_OK(
+      Eventually("a reject", [&] { return AskFlow(pod_b(), kDns).outcome == Outcome::kRejected; }));
+}
+
+// The pod that a new Service's address was sent to in vain is heard as soon as there is somebody.
+TEST_P(StaleFlowsTest, S247_AFlowThatNobodyTranslatedStartsAnew) {
+  ASSERT_EQ(AskFlow(client(), kExternalIp).server, "outside");
+  ASSERT_OK(
+      agent().Apply(Objects{ExternalWeb("shop/dns", kDns)} + WebSlices("shop/dns", {&pod_a()})));
+  EXPECT_OK(Eventually("the Service's endpoint",
+                       [&] { return AskFlow(client(), kExternalIp).server == "pod-a"; }));
+}
+
+TEST_P(StaleFlowsTest, S242_S244_AFlowStaysWithAnEndpointThatServes) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/dns", kDns), Web("shop/other", ClusterIp(54))} +
+                          WebSlices("shop/dns", {&pod_a()}) + WebSlices("shop/other", {&pod_b()})));
+  ASSERT_EQ(AskFlow(pod_b(), kDns).server, "pod-a");
+  ASSERT_EQ(AskFlow(client(), ClusterIp(54)).server, "pod-b");
+
+  // It terminates and serves on, another one joins, and the Service itself changes.
+  Objects slices = WebSlices("shop/dns", {&pod_a(), &remote_pod()});
+  for (v1::Object& slice : slices) {
+    v1::EndpointConditions& conditions =
+        *slice.mutable_endpoint_slice()->mutable_endpoints(0)->mutable_conditions();
+    conditions.set_ready(false);
+    conditions.set_serving(true);
+    conditions.set_terminating(true);
+  }
+  AService service = Web("shop/dns", kDns);
+  ASSERT_OK(agent().Apply(Objects{service.InternalPolicy("Local")} + slices));
+  // A round that has looked at everything: another Service's flow is gone after it.
+  ASSERT_OK(agent().Apply(WebSlices("shop/other", {&remote_pod()})));
+  ASSERT_OK(Eventually("the round",
+                       [&] { return AskFlow(client(), ClusterIp(54)).server == "remote-pod"; }));
+  EXPECT_EQ(AskFlow(pod_b(), kDns).server, "pod-a");
+}
+
+// An unanswered flow to an address that is no longer the Service's goes with its endpoint.
+TEST_P(StaleFlowsTest, S237_AServiceOnlyChangeClearsFlowsToo) {
+  AService service = Web("shop/dns", kDns);
+  ASSERT_OK(agent().Apply(Objects{service} + WebSlices("shop/dns", {&pod_a()})));
+  ASSERT_EQ(AskFlow(pod_b(), kDns).server, "pod-a");
+  // The port gets another name, under which no slice has endpoints.
+  AService renamed("shop/dns");
+  renamed.ClusterIps(kDns.v4, kDns.v6).Port("elsewhere", 80, Protocol::kUdp);
+  ASSERT_OK(agent().Apply({renamed}));
+  EXPECT_OK(
+      Eventually("a reject", [&] { return AskFlow(pod_b(), kDns).outcome == Outcome::kRejected; }));
+}
+
+}  // namespace
+}  // namespace svcmap::testing

@@ -1,0 +1,122 @@
+// svcmapctl explain, against a fake agent.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "google/protobuf/text_format.h"
+#include "tests/unit/api/cli_fake_agent.h"
+
+namespace svcmap::api {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+v1::ExplainResponse Answer(const std::string& text) {
+  v1::ExplainResponse response;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &response)) << text;
+  return response;
+}
+
+constexpr char kDnat[] = R"(
+address: "10.96.0.10" port: 80 protocol: "TCP"
+service { namespace: "shop" name: "web" port_name: "http" port: 80 }
+explanations {
+  source_kind: POD source: "10.1.0.5, a pod"
+  steps { what: "source" text: "10.1.0.5 in 10.1.0.0/16 counts as a pod" rules: "S-64" }
+  steps { what: "policy" text: "internalTrafficPolicy Cluster: the cluster set" }
+  verdict: DNAT endpoint_set: CLUSTER
+  endpoints { address: "10.1.0.5" port: 8080 local: true masquerade: true kube_chain: "KUBE-SEP-A" }
+  endpoints { address: "10.1.1.7" port: 8080 kube_chain: "KUBE-SEP-B" }
+  kube_chains: "KUBE-SVC-C"
+}
+kernel { agrees: true }
+revision: 7
+)";
+
+TEST(CliExplainTest, ThePageHasStepsEndpointsAndTheKernel) {
+  const FakeAgent agent({.explain = Answer(kDnat)});
+  const CtlResult result = Ctl(agent, {"explain", "10.96.0.10:80", "--from", "10.1.0.5"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(result.out, R"(10.96.0.10:80/TCP, shop/web:http
+
+From 10.1.0.5, a pod: DNAT to one of 2 endpoints (cluster set)
+  source      10.1.0.5 in 10.1.0.0/16 counts as a pod [S-64]
+  policy      internalTrafficPolicy Cluster: the cluster set
+  iptables    KUBE-SVC-C
+    SHARE   ENDPOINT        NODE        SOURCE        IN IPTABLES MODE
+    1/2     10.1.0.5:8080   this node   masqueraded   KUBE-SEP-A
+    1/2     10.1.1.7:8080   another     kept          KUBE-SEP-B
+
+Kernel: agrees, revision 7
+)");
+  ASSERT_THAT(agent.seen().explain, SizeIs(1));
+  EXPECT_EQ(agent.seen().explain[0].ShortDebugString(),
+            "address: \"10.96.0.10\" port: 80 protocol: \"TCP\" from: \"10.1.0.5\"");
+}
+
+TEST(CliExplainTest, VerdictsWithoutEndpoints) {
+  const FakeAgent agent({.explain = Answer(R"(
+address: "fd00::1" port: 53 protocol: "UDP"
+explanations { source: "a pod" verdict: REJECT }
+explanations { source: "this node" verdict: DROP }
+explanations { source: "anybody else" verdict: UNTOUCHED }
+kernel { agrees: true })")});
+  EXPECT_EQ(Ctl(agent, {"explain", "[fd00::1]:53/UDP"}).out,
+            "[fd00::1]:53/UDP, no Service port\n\n"
+            "From a pod: REJECT, port unreachable\n\n"
+            "From this node: DROP\n\n"
+            "From anybody else: untouched\n\n"
+            "Kernel: agrees, revision 0\n");
+}
+
+TEST(CliExplainTest, AKernelThatDiffersIsSaidAndHasAnExitCode) {
+  CtlResult result = Ctl(FakeAgent({.explain = Answer(R"(
+address: "10.96.0.10" port: 80 protocol: "TCP" revision: 3
+kernel { differences: "10.96.0.10 . tcp . 80 in service-ips is missing" pending: true })")}),
+                         {"explain", "10.96.0.10:80"});
+  EXPECT_EQ(result.code, 7);
+  EXPECT_THAT(result.out,
+              HasSubstr("Kernel: differs, revision 3; changes are waiting to be written\n"
+                        "  10.96.0.10 . tcp . 80 in service-ips is missing\n"));
+  result = Ctl(FakeAgent({.explain = Answer("kernel { error: \"read: no\\nbuffer\" }")}),
+               {"explain", "10.96.0.10:80"});
+  EXPECT_EQ(result.code, 7);
+  EXPECT_THAT(result.out, HasSubstr("Kernel: could not be read: read: no\\nbuffer\n"));
+}
+
+TEST(CliExplainTest, OfManyEndpointsTheFirstOnesAreShown) {
+  v1::ExplainResponse answer = Answer(kDnat);
+  for (int i = 0; i < 100; ++i) {
+    v1::ExplainedEndpoint* endpoint = answer.mutable_explanations(0)->add_endpoints();
+    endpoint->set_address("10.2.0." + std::to_string(i));
+    endpoint->set_port(80);
+  }
+  const FakeAgent agent({.explain = answer});
+  const std::string page = Ctl(agent, {"explain", "10.96.0.10:80"}).out;
+  EXPECT_THAT(page, HasSubstr("1/102   10.2.0.17:80"));
+  EXPECT_THAT(page, Not(HasSubstr("10.2.0.18:80")));
+  EXPECT_THAT(page, HasSubstr("    and 82 more; -o json shows all\n"));
+  EXPECT_THAT(Ctl(agent, {"explain", "10.96.0.10:80", "-o", "json"}).out,
+              HasSubstr("\"10.2.0.99\""));
+}
+
+TEST(CliExplainTest, JsonAndYamlHaveEveryField) {
+  const FakeAgent agent({.explain = Answer(kDnat)});
+  EXPECT_THAT(Ctl(agent, {"explain", "10.96.0.10:80", "-o", "json"}).out,
+              HasSubstr("\"verdict\": \"DNAT\""));
+  EXPECT_THAT(Ctl(agent, {"explain", "10.96.0.10:80", "-o", "yaml"}).out, HasSubstr("verdict: "));
+}
+
+TEST(CliExplainTest, ARefusedQuestionSaysSo) {
+  const FakeAgent agent({.error = absl::InvalidArgumentError("address is bad")});
+  const CtlResult result = Ctl(agent, {"explain", "10.96.0.10:80"});
+  EXPECT_EQ(result.code, 4);
+  EXPECT_THAT(result.err, HasSubstr("refused the call: INVALID_ARGUMENT: address is bad"));
+}
+
+}  // namespace
+}  // namespace svcmap::api

@@ -1,0 +1,256 @@
+#include "proxy/conntrack/cleaner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/unit/proxy/fake_flow_table.h"
+#include "tests/unit/proxy/flow_text.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+constexpr std::chrono::seconds kDeadline{20};
+
+UdpPorts At(const std::string& destination, const std::vector<std::string>& endpoints) {
+  return {{.family = End(destination).address.family(),
+           .destinations = {End(destination)},
+           .endpoints = Endpoints(endpoints)}};
+}
+
+class CleanerTest : public ::testing::Test {
+ protected:
+  void Start(std::chrono::milliseconds first_retry = std::chrono::milliseconds(1)) {
+    cleaner_.emplace(table_, CleanerOptions{.settle = std::chrono::milliseconds(0),
+                                            .rest_factor = 0,
+                                            .first_retry = first_retry,
+                                            .last_retry = first_retry,
+                                            .on_round = [this](const Cleanup& cleanup) {
+                                              const std::lock_guard lock(mutex_);
+                                              rounds_.push_back(cleanup);
+                                              more_.notify_all();
+                                            }});
+    cleaner_->Start();
+  }
+  void StartComplete() {
+    Start();
+    cleaner_->StateIsComplete();
+  }
+  // The round with this number, from 0, once it is over.
+  Cleanup Round(size_t number) {
+    std::unique_lock lock(mutex_);
+    const bool came = more_.wait_for(lock, kDeadline, [&] { return rounds_.size() > number; });
+    EXPECT_TRUE(came) << "round " << number;
+    return came ? rounds_[number] : Cleanup();
+  }
+  std::vector<std::string> Tracked() const {
+    std::vector<std::string> texts;
+    for (const nft::UdpFlow& flow : table_.flows()) {
+      texts.push_back(Text(flow.original.destination) + " " + Text(flow.reply.source));
+    }
+    return texts;
+  }
+
+  FakeFlowTable table_;
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::vector<Cleanup> rounds_;
+  std::optional<Cleaner> cleaner_;
+};
+
+TEST_F(CleanerTest, S240StaleFlowsAreDeletedAndCounted) {
+  table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
+  table_.Add(Flow("10.96.0.1:53", "10.0.0.2:53"));
+  table_.Add(Flow("[fd00::1]:53", "[fd01::1]:53"));
+  StartComplete();
+  cleaner_->Update(
+      {{"ns/a", At("10.96.0.1:53", {"10.0.0.1:53"})}, {"ns/b", At("[fd00::1]:53", {})}});
+  const Cleanup round = Round(0);
+  EXPECT_THAT(Tracked(), ElementsAre("10.96.0.1:53 10.0.0.1:53"));
+  EXPECT_EQ(round.services, 2u);
+  EXPECT_EQ(round.entries, 3u);
+  EXPECT_THAT(round.deleted, ElementsAre(1, 1));
+  EXPECT_TRUE(round.complete);
+  EXPECT_TRUE(round.error.ok()) << round.error;
+  const CleanerStatus status = cleaner_->status();
+  EXPECT_EQ(status.rounds, 1u);
+  EXPECT_EQ(status.services, 2u);
+  EXPECT_THAT(status.deleted, ElementsAre(1, 1));
+}
+
+// A Service that is known before its slices are would lose all its flows.
+TEST_F(CleanerTest, S237NothingIsClearedBeforeTheStateIsComplete) {
+  table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
+  Start();
+  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {})}});
+  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {"10.0.0.1:53"})}});
+  EXPECT_EQ(table_.listings(), 0);
+  cleaner_->StateIsComplete();
+  EXPECT_EQ(Round(0).services, 1u);
+  EXPECT_THAT(Tracked(), SizeIs(1));
+}
+
+TEST_F(CleanerTest, S237OnlyServicesWhoseUdpPortsChangedAreGoneThrough) {
+  StartComplete();
+  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {"10.0.0.1:53"})},
+                    {"ns/b", At("10.96.0.2:53", {"10.0.0.2:53"})}});
+  EXPECT_EQ(Round(0).services, 2u);
+  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {"10.0.0.1:53"})}, {"ns/web", {}}});
+  cleaner_->Update({{"ns/b", At("10.96.0.2:53", {})}});
+  EXPECT_EQ(Round(1).services, 1u);
+  EXPECT_EQ(table_.listings(), 2);
+}
+
+TEST_F(CleanerTest, S347ChangesDuringARoundAreMergedIntoTheNext) {
+  std::promise<void> in_round, go_on;
+  std::shared_future<void> may_go_on = go_on.get_future().share();
+  table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
+  std::atomic<int> listed = 0;
+  table_.OnListed([&] {
+    if (++listed == 1) in_round.set_value();
+    may_go_on.wait_for(kDeadline);
+  });
+  StartComplete();
+  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {"10.0.0.1:53"})}});
+  ASSERT_EQ(in_round.get_future().wait_for(kDeadline), std::future_status::ready);
+  // None of these waits for the round.
+  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {})}});
+  cleaner_->Update({{"ns/b", At("10.96.0.2:53", {})}});
+  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {"10.0.0.1:53", "10.0.0.2:53"})}});
+  EXPECT_EQ(cleaner_->status().rounds, 0u);
+  go_on.set_value();
+  EXPECT_EQ(Round(1).services, 2u);
+  EXPECT_THAT(Tracked(), SizeIs(1));
+}
+
+TEST_F(CleanerTest, MemoryIsBoundedHoweverManyFlowsAreStale) {
+  constexpr size_t kFlows = 10000;
+  for (size_t i = 0; i < kFlows; ++i) table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
+  StartComplete();
+  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {})}});
+  EXPECT_EQ(Round(0).deleted[0], kFlows);
+  EXPECT_THAT(Tracked(), IsEmpty());
+  EXPECT_EQ(table_.largest_deletion(), 4096u);
+  EXPECT_EQ(table_.listings(), 1);
+}
+
+// The deletion meets a flow that has ended, or that has come back to another endpoint.
+TEST_F(CleanerTest, S243FlowsThatAreGoneMeanwhileAreCountedAsSuch) {
+  table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
+  table_.OnListed([this] {
+    const nft::UdpFlow listed = table_.flows().front();
+    table_.Delete({&listed, 1});
+    table_.Add(Flow("10.96.0.1:53", "10.0.0.2:53"));
+  });
+  StartComplete();
+  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {"10.0.0.2:53"})}});
+  const Cleanup round = Round(0);
+  EXPECT_THAT(round.deleted, ElementsAre(0, 0));
+  EXPECT_EQ(round.gone, 1u);
+  EXPECT_THAT(Tracked(), ElementsAre("10.96.0.1:53 10.0.0.2:53"));
+}
+
+TEST_F(CleanerTest, S243APartialListIsUsedAndTheRoundRepeated) {
+  table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
+  table_.CutListings(true);
+  StartComplete();
+  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {})}});
+  const Cleanup cut = Round(0);
+  EXPECT_FALSE(cut.complete);
+  EXPECT_TRUE(cut.error.ok()) << cut.error;
+  EXPECT_EQ(cut.deleted[0], 1u);
+  table_.CutListings(false);
+  for (size_t number = 1; !Round(number).complete; ++number) continue;
+  EXPECT_EQ(cleaner_->status().failures, 0u);
+}
+
+TEST_F(CleanerTest, S243AfterAnErrorTheSameServicesAreTriedAgain) {
+  table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
+  table_.FailListings(absl::InternalError("no"));
+  StartComplete();
+  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {})}});
+  EXPECT_EQ(Round(0).error.message(), "no");
+  EXPECT_THAT(Tracked(), SizeIs(1));
+  table_.FailDeletions(absl::InternalError("not yet"));
+  table_.FailListings(absl::OkStatus());
+  size_t number = 1;
+  while (Round(number).error.message() == "no") ++number;
+  EXPECT_EQ(Round(number).error.message(), "not yet");
+  EXPECT_THAT(Tracked(), SizeIs(1));
+  table_.FailDeletions(absl::OkStatus());
+  while (!Round(number).complete) ++number;
+  EXPECT_THAT(Tracked(), IsEmpty());
+  EXPECT_GE(cleaner_->status().failures, 2u);
+}
+
+// Has no end.
+class EndlessFlowTable : public FakeFlowTable {
+ public:
+  absl::StatusOr<Listing> ForEachUdp(
+      std::span<const Family>, const std::function<bool(const nft::UdpFlow&)>& on_flow) override {
+    started_.set_value();
+    while (on_flow(Flow("10.96.0.9:53", "10.0.0.1:53"))) continue;
+    return absl::CancelledError("left");
+  }
+  bool WaitForStart() {
+    return started_.get_future().wait_for(kDeadline) == std::future_status::ready;
+  }
+
+ private:
+  std::promise<void> started_;
+};
+
+TEST(CleanerStopTest, StopLeavesARoundInTheMiddle) {
+  EndlessFlowTable table;
+  Cleaner cleaner(table, {.settle = std::chrono::milliseconds(0)});
+  cleaner.Start();
+  cleaner.StateIsComplete();
+  cleaner.Update({{"ns/a", At("10.96.0.1:53", {})}});
+  ASSERT_TRUE(table.WaitForStart());
+  cleaner.Stop();
+  EXPECT_EQ(cleaner.status().rounds, 0u);
+}
+
+TEST_F(CleanerTest, StopDoesNotWaitForARetry) {
+  table_.FailListings(absl::InternalError("no"));
+  Start(std::chrono::hours(1));
+  cleaner_->StateIsComplete();
+  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {})}});
+  Round(0);
+  const auto start = std::chrono::steady_clock::now();
+  cleaner_->Stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kDeadline);
+}
+
+TEST_F(CleanerTest, UpdatesFromManyThreads) {
+  StartComplete();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this, t] {
+      for (int i = 0; i < 200; ++i) {
+        const std::string endpoint = "10.0.0." + std::to_string(i % 200 + 1) + ":53";
+        const std::string destination = "10.96.0." + std::to_string(t + 1) + ":53";
+        cleaner_->Update({{"ns/" + std::to_string(t), At(destination, {endpoint})}});
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
+  cleaner_->Update({{"ns/0", At("10.96.0.1:53", {})}});
+  for (size_t number = 0; !Tracked().empty(); ++number) Round(number);
+  EXPECT_EQ(cleaner_->status().services, 4u);
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

@@ -1,0 +1,518 @@
+// One test per row of the decision tables: the setting is that of semantics.md, 3.9.
+#include "proxy/explain/explain.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/unit/proxy/objects.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr char kPod[] = "10.64.1.77";
+constexpr char kNode[] = "192.0.2.10";
+constexpr char kOutside[] = "203.0.113.9";
+constexpr char kBlocked[] = "203.0.113.200";
+constexpr char kVip[] = "198.51.100.20";
+constexpr char kExternal[] = "198.51.100.40";
+constexpr char kClusterIp[] = "10.96.3.1";
+constexpr char kL1[] = "10.64.1.11";
+constexpr char kL2[] = "10.64.1.12";
+constexpr char kR1[] = "10.64.2.21";
+constexpr char kR2[] = "10.64.3.22";
+constexpr uint16_t kNodePort = 31001;
+
+// "c -": the cluster set, nobody masqueraded; "l m": the local set, all masqueraded.
+std::string Outcome(const Explanation& explanation) {
+  switch (explanation.verdict) {
+    case Verdict::kReject:
+      return "REJECT";
+    case Verdict::kDrop:
+      return "DROP";
+    case Verdict::kUntouched:
+      return "untouched";
+    case Verdict::kDnat:
+      break;
+  }
+  std::string text = explanation.set == ChosenSet::kCluster ? "c" : "l";
+  for (const ExplainedEndpoint& endpoint : explanation.endpoints) {
+    const char* mark = endpoint.masquerade ? " m" : " -";
+    if (!text.ends_with(mark)) text += mark;  // Once where all are alike.
+  }
+  return text;
+}
+
+std::vector<std::string> Endpoints(const Explanation& explanation) {
+  std::vector<std::string> texts;
+  for (const auto& endpoint : explanation.endpoints)
+    texts.push_back(endpoint.address.ip.ToString());
+  return texts;
+}
+
+std::string StepOf(const Explanation& explanation, const std::string& what) {
+  std::string text;
+  for (const Step& step : explanation.steps) {
+    if (step.what == what) text += step.text + " (" + step.rules + ")";
+  }
+  return text;
+}
+
+class ExplainTest : public ::testing::Test {
+ protected:
+  ExplainTest() { Apply({AServiceCidr("kubernetes", {"10.96.0.0/16"})}); }
+
+  void Apply(const std::vector<Change>& changes) {
+    for (const Change& change : changes) store_.Apply(change, 1);
+  }
+
+  // clusterIP, external IP, load balancer IP and nodePort.
+  void Web(
+      const std::function<void(AService&)>& edit = [](AService&) {},
+      const std::string& port_name = "http") {
+    AService service("shop/web");
+    service.At(kClusterIp).External(kExternal).LoadBalancer(kVip).Port(80, port_name);
+    service.NodePort(kNodePort);
+    edit(service);
+    Apply({service});
+  }
+  void Slice(const std::function<void(ASlice&)>& add) {
+    ASlice slice("shop/web-1", "shop/web");
+    slice.Port(8080, "http");
+    add(slice);
+    Apply({slice});
+  }
+  void LocalAndRemote() {
+    Slice([](ASlice& slice) { slice.Local(kL1).Ready(kR1); });
+  }
+  void RemoteOnly() {
+    Slice([](ASlice& slice) { slice.Ready(kR1).Ready(kR2); });
+  }
+
+  Explained Ask(const std::string& to, uint16_t port, const std::string& from,
+                const std::string& in_interface = "", Protocol protocol = Protocol::kTcp) {
+    Question question{
+        .in_interface = in_interface, .destination = Ip(to), .protocol = protocol, .port = port};
+    if (from == "node") {
+      question.from = Question::From::kNode;
+    } else if (!from.empty()) {
+      question.from = Question::From::kAddress;
+      question.source = Ip(from);
+    }
+    const NodeFacts node{{"n1", "za"}, node_port_addresses_, {Ip(kNode), Ip("2001:db8:5::10")}};
+    const std::vector<IpAddress> interfaces = Ips({"127.0.0.1", kNode, "198.18.7.10"});
+    return Explain({store_, ruleset_, this_node_.get(), node, interfaces}, question);
+  }
+  Explanation One(const std::string& to, uint16_t port, const std::string& from,
+                  Protocol protocol = Protocol::kTcp) {
+    const Explained explained = Ask(to, port, from, "", protocol);
+    EXPECT_THAT(explained.cases, SizeIs(1)) << from;
+    return explained.cases.at(0);
+  }
+  // Of the columns P, N and E.
+  std::string Row(const std::string& to, uint16_t port, Protocol protocol = Protocol::kTcp) {
+    return Outcome(One(to, port, kPod, protocol)) + ", " + Outcome(One(to, port, kNode, protocol)) +
+           ", " + Outcome(One(to, port, kOutside, protocol));
+  }
+  // The same of external IP, load balancer IP and nodePort, which must be alike.
+  std::string ExternalRow() {
+    const std::string row = Row(kExternal, 80);
+    EXPECT_EQ(Row(kVip, 80), row);
+    EXPECT_EQ(Row(kNode, kNodePort), row);
+    return row;
+  }
+
+  Store store_;
+  RulesetOptions ruleset_{.cluster_cidr = {Cidr("10.64.0.0/14"), Cidr("fd64::/64")}};
+  std::shared_ptr<const Node> this_node_;
+  std::vector<IpAddress> node_port_addresses_ = Ips({kNode});
+};
+
+void InternalLocal(AService& service) { service.InternalLocal(); }
+void ExternalLocal(AService& service) { service.ExternalLocal(); }
+void Ranges(AService& service) {
+  service.SourceRange("192.0.2.0/24").SourceRange("203.0.113.0/25");
+}
+
+TEST_F(ExplainTest, S74ClusterIpWithEndpoints) {
+  Web();
+  LocalAndRemote();
+  EXPECT_EQ(Row(kClusterIp, 80), "c -, c m, c m");
+  const Explained explained = Ask(kClusterIp, 80, kPod);
+  EXPECT_EQ(explained.service_key, "shop/web");
+  EXPECT_EQ(explained.port.name, "http");
+  EXPECT_THAT(Endpoints(explained.cases[0]), ElementsAre(kL1, kR1));
+}
+
+TEST_F(ExplainTest, S75ClusterIpLocalWithLocalEndpoints) {
+  Web(InternalLocal);
+  LocalAndRemote();
+  EXPECT_EQ(Row(kClusterIp, 80), "l -, l m, l m");
+  EXPECT_THAT(Endpoints(One(kClusterIp, 80, kPod)), ElementsAre(kL1));
+}
+
+TEST_F(ExplainTest, S76ClusterIpLocalWithoutLocalEndpoints) {
+  Web(InternalLocal);
+  RemoteOnly();
+  EXPECT_EQ(Row(kClusterIp, 80), "DROP, DROP, DROP");
+}
+
+TEST_F(ExplainTest, S77AndS81NoEndpointsAnywhere) {
+  for (const auto edit : {InternalLocal, ExternalLocal}) {
+    Web(edit);
+    EXPECT_EQ(Row(kClusterIp, 80), "REJECT, REJECT, REJECT");
+    EXPECT_EQ(ExternalRow(), "REJECT, REJECT, REJECT");
+  }
+}
+
+TEST_F(ExplainTest, S78ExternalCluster) {
+  Web();
+  LocalAndRemote();
+  EXPECT_EQ(ExternalRow(), "c m, c m, c m");
+}
+
+TEST_F(ExplainTest, S79ExternalLocalWithLocalEndpoints) {
+  Web(ExternalLocal);
+  LocalAndRemote();
+  EXPECT_EQ(ExternalRow(), "c -, c m, l -");
+  EXPECT_THAT(Endpoints(One(kVip, 80, kOutside)), ElementsAre(kL1));
+}
+
+TEST_F(ExplainTest, S80ExternalLocalWithoutLocalEndpoints) {
+  Web(ExternalLocal);
+  RemoteOnly();
+  EXPECT_EQ(ExternalRow(), "c -, c m, DROP");
+}
+
+TEST_F(ExplainTest, S82PortOrProtocolThatTheServiceHasNot) {
+  Web();
+  LocalAndRemote();
+  EXPECT_EQ(Row(kClusterIp, 443), "REJECT, REJECT, REJECT");
+  EXPECT_EQ(Row(kClusterIp, 80, Protocol::kUdp), "REJECT, REJECT, REJECT");
+  EXPECT_THAT(StepOf(One(kClusterIp, 443, kPod), "service"),
+              HasSubstr("clusterIP of shop/web, which has no such port (S-82)"));
+}
+
+TEST_F(ExplainTest, S83AddressOfAServiceCidrThatIsNoClusterIp) {
+  Web();
+  EXPECT_EQ(Row("10.96.200.1", 80), "DROP, DROP, DROP");
+}
+
+TEST_F(ExplainTest, S104WhatComesInForTheNodeItselfPassesNeitherForwardNorOutput) {
+  const std::string bound = kNode;  // Somebody gave the node a clusterIP.
+  Apply({AService("shop/bound").At(bound).Port(53)});
+  EXPECT_EQ(Row(bound, 80), "untouched, REJECT, untouched");
+  Apply({NoService("shop/bound"), AServiceCidr("more", {"192.0.2.0/24"})});
+  EXPECT_EQ(Row(bound, 80), "untouched, DROP, untouched");
+}
+
+TEST_F(ExplainTest, S84OtherPortsOfExternalAddressesAreLeftAlone) {
+  Web();
+  LocalAndRemote();
+  EXPECT_EQ(Row(kExternal, 443), "untouched, untouched, untouched");
+  EXPECT_EQ(Row(kVip, 443), "untouched, untouched, untouched");
+  EXPECT_THAT(StepOf(One(kVip, 443, kPod), "service"), HasSubstr("address of shop/web"));
+}
+
+TEST_F(ExplainTest, S85OtherPortsOfTheNodeAreLeftAlone) {
+  Web();
+  LocalAndRemote();
+  EXPECT_EQ(Row(kNode, 22), "untouched, untouched, untouched");
+}
+
+TEST_F(ExplainTest, S86NodePortsAreLeftAloneWhereTheyAreNotAccepted) {
+  Web();
+  LocalAndRemote();
+  EXPECT_EQ(Row("198.18.7.10", kNodePort), "untouched, untouched, untouched");  // S-171
+  EXPECT_THAT(StepOf(One("198.18.7.10", kNodePort, kPod), "service"),
+              HasSubstr("nodePort of shop/web, and nodePorts are not accepted"));
+  EXPECT_THAT(StepOf(One("127.0.0.1", kNodePort, "node"), "service"), HasSubstr("S-113"));
+  node_port_addresses_.push_back(Ip("198.18.7.10"));
+  EXPECT_EQ(Row("198.18.7.10", kNodePort), "c m, c m, c m");  // S-172
+}
+
+TEST_F(ExplainTest, S87SourcesOutsideOfTheRangesAreDroppedAtTheLoadBalancerIp) {
+  Web(Ranges);
+  LocalAndRemote();
+  EXPECT_EQ(Row(kVip, 80), "DROP, c m, c m");  // S-165..S-167
+  EXPECT_EQ(Outcome(One(kVip, 80, kBlocked)), "DROP");
+  EXPECT_EQ(Outcome(One(kVip, 80, "node")), "c m");
+}
+
+TEST_F(ExplainTest, S117RangesDoNotCountElsewhere) {
+  Web(Ranges);
+  LocalAndRemote();
+  EXPECT_EQ(Outcome(One(kNode, kNodePort, kBlocked)), "c m");  // S-164
+  EXPECT_EQ(Outcome(One(kExternal, 80, kBlocked)), "c m");
+  EXPECT_EQ(Outcome(One(kClusterIp, 80, kPod)), "c -");  // S-163
+}
+
+TEST_F(ExplainTest, S118TheLoadBalancerIpIsASourceWhereTheNodeIsAllowed) {
+  Web(Ranges);
+  LocalAndRemote();
+  EXPECT_EQ(Outcome(One(kVip, 80, kVip)), "c m");  // S-168
+  Web([](AService& service) { service.SourceRange("203.0.113.0/25"); });
+  EXPECT_EQ(Outcome(One(kVip, 80, kVip)), "DROP");
+}
+
+TEST_F(ExplainTest, S119WithoutEndpointsABlockedSourceIsDroppedAndAnAllowedOneRejected) {
+  Web(Ranges);
+  EXPECT_EQ(Outcome(One(kVip, 80, kBlocked)), "DROP");
+  EXPECT_EQ(Outcome(One(kVip, 80, kOutside)), "REJECT");
+}
+
+TEST_F(ExplainTest, S12RangesOfTheOtherFamilyDoNotCount) {
+  Web([](AService& service) { service.SourceRange("2001:db8::/32"); });
+  LocalAndRemote();
+  EXPECT_EQ(Outcome(One(kVip, 80, kBlocked)), "c m");
+  EXPECT_THAT(StepOf(One(kVip, 80, kBlocked), "firewall"), HasSubstr("everybody may pass"));
+}
+
+TEST_F(ExplainTest, S116WithoutASourceTheRangesAreNamedAndPodsOutsideOfThemDropped) {
+  Web(Ranges);
+  LocalAndRemote();
+  const Explained explained = Ask(kVip, 80, "");
+  ASSERT_THAT(explained.cases, SizeIs(3));
+  EXPECT_EQ(Outcome(explained.cases[0]), "DROP");  // No pod can be in 192.0.2.0/24.
+  EXPECT_EQ(Outcome(explained.cases[1]), "c m");
+  EXPECT_THAT(StepOf(explained.cases[2], "firewall"),
+              HasSubstr("only sources in loadBalancerSourceRanges 192.0.2.0/24, 203.0.113.0/25"));
+}
+
+TEST_F(ExplainTest, S88AnIpThatIsNotTheServicesIsLeftAlone) {
+  Web();
+  EXPECT_EQ(Row("198.51.100.99", 80), "untouched, untouched, untouched");
+}
+
+TEST_F(ExplainTest, S89PoliciesStayOnTheirSide) {
+  Web(InternalLocal);
+  RemoteOnly();
+  EXPECT_EQ(ExternalRow(), "c m, c m, c m");  // S-202
+  Web(ExternalLocal);
+  EXPECT_EQ(Row(kClusterIp, 80), "c -, c m, c m");
+}
+
+TEST_F(ExplainTest, S90AndS91MasqueradeMatrixS191ToS202) {
+  struct Policies {
+    const char* name;
+    void (*edit)(AService&);
+    const char* internal[4];  // base, no detector, masqueradeAll, masqueradeAll without detector
+    const char* external[4];
+  };
+  const Policies cases[] = {
+      {"A",
+       [](AService&) {},
+       {"c -, c m, c m", "c -, c -, c -", "c m, c m, c m", "c m, c m, c m"},
+       {"c m, c m, c m", "c m, c m, c m", "c m, c m, c m", "c m, c m, c m"}},
+      {"B",
+       ExternalLocal,
+       {"c -, c m, c m", "c -, c -, c -", "c m, c m, c m", "c m, c m, c m"},
+       {"c -, c m, l -", "l -, c m, l -", "c -, c m, l -", "l -, c m, l -"}},
+      {"C",
+       InternalLocal,
+       {"l -, l m, l m", "l -, l -, l -", "l m, l m, l m", "l m, l m, l m"},
+       {"c m, c m, c m", "c m, c m, c m", "c m, c m, c m", "c m, c m, c m"}},
+  };
+  LocalAndRemote();
+  for (const Policies& c : cases) {
+    Web(c.edit);
+    for (int column = 0; column < 4; ++column) {
+      ruleset_ = {.masquerade_all = column >= 2};
+      if (column % 2 == 0) ruleset_.cluster_cidr[0] = Cidr("10.64.0.0/14");
+      EXPECT_EQ(Row(kClusterIp, 80), c.internal[column]) << c.name << column;
+      EXPECT_EQ(ExternalRow(), c.external[column]) << c.name << column;
+    }
+  }
+}
+
+TEST_F(ExplainTest, S94AnAddressWithThePortBeatsTheNodePort) {
+  Web();
+  LocalAndRemote();
+  Apply({AService("shop/exact").At("10.96.3.9").External(kNode).Port(kNodePort)});
+  EXPECT_EQ(Ask(kNode, kNodePort, kPod).service_key, "shop/exact");
+  EXPECT_EQ(Ask(kVip, 80, kPod).service_key, "shop/web");
+}
+
+TEST_F(ExplainTest, S16TheOwnerOfAContestedAddressIsTheOneThatIsProgrammed) {
+  Web([](AService& service) { service.Created(2); });
+  Apply({AService("shop/younger").At("10.96.3.9").External(kExternal).Port(80).Created(3)});
+  EXPECT_EQ(Ask(kExternal, 80, kPod).service_key, "shop/web");
+}
+
+TEST_F(ExplainTest, S97OnlyTheEndpointThatReachesItselfIsMasqueraded) {
+  Web();
+  LocalAndRemote();
+  EXPECT_EQ(Outcome(One(kClusterIp, 80, kL1)), "c m -");
+  EXPECT_THAT(StepOf(One(kClusterIp, 80, kL1), "hairpin"), HasSubstr("S-97"));
+  EXPECT_EQ(Outcome(One(kClusterIp, 80, kR1)), "c -") << "not an endpoint of this node";
+  EXPECT_THAT(StepOf(Ask(kClusterIp, 80, "").cases[0], "hairpin"),
+              HasSubstr("an endpoint of this node that reaches itself"));
+}
+
+TEST_F(ExplainTest, S98AnEndpointThatIsAClusterIpIsTold) {
+  Web();
+  Slice([](ASlice& slice) { slice.Ready("10.96.3.9"); });
+  EXPECT_EQ(StepOf(One(kClusterIp, 80, kPod), "filter"), "");
+  Apply({AService("shop/chained").At("10.96.3.9").Port(8080)});
+  EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "filter"), HasSubstr("S-98"));
+}
+
+TEST_F(ExplainTest, S32TheTopologyModeIsNamed) {
+  Web();
+  const auto hint = [this](const EndpointHints& local, const EndpointHints& remote) {
+    Slice([&](ASlice& slice) { slice.Local(kL1).Hinted(local).Ready(kR1).Hinted(remote); });
+  };
+  hint({.zones = {"za"}}, {.zones = {"zb"}});
+  EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "endpoints"),
+              HasSubstr("same-zone: those hinted for zone za"));
+  EXPECT_THAT(Endpoints(One(kClusterIp, 80, kPod)), ElementsAre(kL1));
+  hint({.nodes = {"n1"}}, {.nodes = {"n2"}});
+  EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "endpoints"),
+              HasSubstr("same-node: those hinted for node n1"));
+  LocalAndRemote();
+  EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "endpoints"), HasSubstr("topology mode none"));
+}
+
+TEST_F(ExplainTest, S33AndS34TerminatingEndpointsAreTold) {
+  Web(ExternalLocal);
+  Slice([](ASlice& slice) { slice.Endpoint(kL1, kServingTerminating, true).Ready(kR1); });
+  EXPECT_THAT(Endpoints(One(kClusterIp, 80, kPod)), ElementsAre(kR1));  // S-183
+  EXPECT_THAT(StepOf(One(kVip, 80, kOutside), "endpoints"),
+              HasSubstr("none on this node is ready: those that terminate and still serve (S-34)"));
+  Slice([](ASlice& slice) { slice.Endpoint(kR1, kServingTerminating); });
+  EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "endpoints"),
+              HasSubstr("none is ready anywhere: all that terminate and still serve (S-33)"));
+  EXPECT_EQ(Outcome(One(kVip, 80, kOutside)), "DROP");  // S-184
+}
+
+TEST_F(ExplainTest, S122AffinityIsTold) {
+  Web([](AService& service) { service.Affinity(10800); });
+  LocalAndRemote();
+  EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "affinity"),
+              HasSubstr("keeps its endpoint for 10800 s"));
+}
+
+TEST_F(ExplainTest, S73ThePodTestComesBeforeTheNodeTest) {
+  Web(ExternalLocal);
+  LocalAndRemote();
+  ruleset_.cluster_cidr[0] = Cidr("192.0.2.0/24");
+  for (const char* from : {"node", kNode}) {
+    const Explanation explanation = One(kVip, 80, from);
+    EXPECT_EQ(explanation.kind, SourceKind::kPod) << from;
+    EXPECT_EQ(Outcome(explanation), "c -") << from;
+  }
+}
+
+TEST_F(ExplainTest, S65TheBlockIsThatOfTheNode) {
+  Web(ExternalLocal);
+  LocalAndRemote();
+  ruleset_ = {.detect_local = DetectLocal::kNodeCidr};
+  EXPECT_EQ(Outcome(One(kVip, 80, kPod)), "l -") << "not known yet (S-68)";
+  this_node_ = std::make_shared<Node>(Node{.pod_cidr = {Cidr("10.64.1.0/24"), std::nullopt}});
+  EXPECT_EQ(Outcome(One(kVip, 80, kPod)), "c -");
+  EXPECT_EQ(Outcome(One(kVip, 80, "10.64.2.77")), "l -") << "a pod elsewhere (S-92)";
+}
+
+TEST_F(ExplainTest, S66AndS67AnInterfaceThatIsNotNamedIsExplainedBothWays) {
+  Web(ExternalLocal);
+  LocalAndRemote();
+  for (const bool prefix : {false, true}) {
+    const std::string name = prefix ? "cni0*" : "cni0";
+    ruleset_ = {.detect_local = DetectLocal::kInterface, .interface = name};
+    const Explained both = Ask(kVip, 80, kPod);
+    ASSERT_THAT(both.cases, SizeIs(2));
+    EXPECT_EQ(Outcome(both.cases[0]), "c -");
+    EXPECT_THAT(both.cases[0].source, HasSubstr("a pod if it comes in by " + name));
+    EXPECT_EQ(Outcome(both.cases[1]), "l -");
+    EXPECT_THAT(both.cases[1].source, HasSubstr("if it comes in by another interface"));
+
+    EXPECT_EQ(Outcome(Ask(kVip, 80, kOutside, "cni0").cases[0]), "c -");
+    EXPECT_EQ(Outcome(Ask(kVip, 80, kOutside, "cni01").cases[0]), prefix ? "c -" : "l -");
+    EXPECT_THAT(Ask(kVip, 80, kOutside, "eth0").cases, SizeIs(1));
+    EXPECT_EQ(Outcome(Ask(kVip, 80, "", "eth0").cases[0]), "l -");
+  }
+}
+
+TEST_F(ExplainTest, S70ProcessesOfTheNodeHaveNoInputInterface) {
+  Web();
+  LocalAndRemote();
+  ruleset_ = {.detect_local = DetectLocal::kInterface, .interface = "cni0"};
+  for (const char* from : {"node", kNode}) EXPECT_EQ(Outcome(One(kClusterIp, 80, from)), "c m");
+}
+
+TEST_F(ExplainTest, S71WithoutADetectorPodsAreLikeEverybodyElse) {
+  Web();
+  LocalAndRemote();
+  ruleset_ = {};
+  const Explained explained = Ask(kClusterIp, 80, "");
+  ASSERT_THAT(explained.cases, SizeIs(2));
+  EXPECT_EQ(explained.cases[0].kind, SourceKind::kNode);
+  EXPECT_EQ(explained.cases[1].source, "anybody else, pods too");
+  EXPECT_THAT(StepOf(explained.cases[1], "source"), HasSubstr("no block of IPv4 pods is known"));
+}
+
+TEST_F(ExplainTest, WithoutASourceEachColumnIsExplained) {
+  Web();
+  LocalAndRemote();
+  const Explained explained = Ask(kClusterIp, 80, "");
+  ASSERT_THAT(explained.cases, SizeIs(3));
+  EXPECT_EQ(explained.cases[0].source, "a pod");
+  EXPECT_EQ(explained.cases[1].source, "192.0.2.10, this node");
+  EXPECT_EQ(explained.cases[2].source, "anybody else");
+  EXPECT_EQ(Outcome(explained.cases[0]), "c -");
+  EXPECT_EQ(Outcome(explained.cases[1]), "c m");
+  EXPECT_EQ(Outcome(explained.cases[2]), "c m");
+}
+
+TEST_F(ExplainTest, S203TheChainsOfIptablesModeAreNamedInTheOrderOfThePacket) {
+  Apply({AService("shop/web").At(kClusterIp).Port(80),
+         ASlice("shop/web-1", "shop/web").Port(8080).Ready("10.64.1.5")});
+  Explanation explanation = One(kClusterIp, 80, kPod);
+  EXPECT_THAT(explanation.kube_chains, ElementsAre("KUBE-SVC-E3PXEPMWAWIUT6ZV"));
+  ASSERT_THAT(explanation.endpoints, SizeIs(1));
+  EXPECT_EQ(explanation.endpoints[0].kube_sep, "KUBE-SEP-REGSAMVERWV4AOOM");
+
+  const auto local_with_ranges = [](AService& service) {
+    ExternalLocal(service);
+    Ranges(service);
+  };
+  Web(local_with_ranges, /*port_name=*/"");
+  Apply({ASlice("shop/web-1", "shop/web").Port(8080).Local(kL2)});
+  EXPECT_THAT(One(kVip, 80, kOutside).kube_chains,
+              ElementsAre("KUBE-FW-E3PXEPMWAWIUT6ZV", "KUBE-EXT-E3PXEPMWAWIUT6ZV",
+                          "KUBE-SVL-E3PXEPMWAWIUT6ZV"));
+}
+
+TEST_F(ExplainTest, FamiliesAreExplainedByTheirOwnRules) {
+  Apply({AService("shop/six").At("fd00:96::1").Port(80),
+         ASlice("shop/six-1", "shop/six", Family::kIpv6).Port(8080).Local("fd64::7")});
+  EXPECT_EQ(Outcome(One("fd00:96::1", 80, "fd64::9")), "c -");
+  EXPECT_EQ(Outcome(One("fd00:96::1", 80, "2001:db8::9")), "c m");
+  EXPECT_THAT(One("fd00:96::1", 80, "node").source, HasSubstr("2001:db8:5::10"));
+}
+
+TEST_F(ExplainTest, EveryExplanationBeginsWithItsSourceAndEveryStepIsOneSentence) {
+  Web(Ranges);
+  LocalAndRemote();
+  for (const auto& [to, port] : std::vector<std::pair<const char*, uint16_t>>{
+           {kClusterIp, 80}, {kVip, 80}, {kNode, kNodePort}, {"10.96.200.1", 1}, {kNode, 22}}) {
+    for (const Explanation& explanation : Ask(to, port, "").cases) {
+      EXPECT_EQ(explanation.steps.at(0).what, "source");
+      for (const Step& step : explanation.steps) {
+        EXPECT_THAT(step.text, ::testing::Not(HasSubstr("\n")));
+        EXPECT_FALSE(step.text.empty());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

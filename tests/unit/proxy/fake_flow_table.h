@@ -1,0 +1,107 @@
+// A flow table in memory. A test may hold a listing up, make it fail, and change flows meanwhile.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "nft/conntrack/flow_table.h"
+
+namespace svcmap::proxy::test {
+
+class FakeFlowTable : public nft::FlowTable {
+ public:
+  void Add(nft::UdpFlow flow) {
+    const std::lock_guard lock(mutex_);
+    flow.id = ++last_id_;
+    flows_[flow.id] = flow;
+  }
+  std::vector<nft::UdpFlow> flows() const {
+    const std::lock_guard lock(mutex_);
+    return Values();
+  }
+  int listings() const {
+    const std::lock_guard lock(mutex_);
+    return listings_;
+  }
+  size_t largest_deletion() const {
+    const std::lock_guard lock(mutex_);
+    return largest_deletion_;
+  }
+
+  // The next listings end like this.
+  void FailListings(absl::Status status) {
+    const std::lock_guard lock(mutex_);
+    listing_error_ = std::move(status);
+  }
+  void CutListings(bool cut) {
+    const std::lock_guard lock(mutex_);
+    complete_ = !cut;
+  }
+  void FailDeletions(absl::Status status) {
+    const std::lock_guard lock(mutex_);
+    deletion_error_ = std::move(status);
+  }
+  // Called for each flow that is listed, on the cleaner's thread, before it is handed over.
+  void OnListed(std::function<void()> fn) {
+    const std::lock_guard lock(mutex_);
+    on_listed_ = std::move(fn);
+  }
+
+  absl::StatusOr<Listing> ForEachUdp(
+      std::span<const Family> families,
+      const std::function<bool(const nft::UdpFlow&)>& on_flow) override {
+    std::function<void()> on_listed;
+    std::vector<nft::UdpFlow> flows;
+    Listing listing;
+    {
+      const std::lock_guard lock(mutex_);
+      ++listings_;
+      if (!listing_error_.ok()) return listing_error_;
+      on_listed = on_listed_;
+      flows = Values();
+      listing = {flows.size(), complete_};
+    }
+    for (const nft::UdpFlow& flow : flows) {
+      if (std::count(families.begin(), families.end(), flow.family()) == 0) continue;
+      if (on_listed) on_listed();
+      if (!on_flow(flow)) return absl::CancelledError("left");
+    }
+    return listing;
+  }
+
+  Deletion Delete(std::span<const nft::UdpFlow> victims) override {
+    const std::lock_guard lock(mutex_);
+    Deletion deletion;
+    deletion.status = deletion_error_;
+    if (!deletion.status.ok()) return deletion;
+    largest_deletion_ = std::max(largest_deletion_, victims.size());
+    for (const nft::UdpFlow& victim : victims) {
+      const auto found = flows_.find(victim.id);
+      const bool same = found != flows_.end() && found->second == victim;
+      ++(same ? deletion.deleted : deletion.gone);
+      if (same) flows_.erase(found);
+    }
+    return deletion;
+  }
+
+ private:
+  std::vector<nft::UdpFlow> Values() const {
+    std::vector<nft::UdpFlow> flows;
+    for (const auto& [id, flow] : flows_) flows.push_back(flow);
+    return flows;
+  }
+
+  mutable std::mutex mutex_;
+  std::map<uint32_t, nft::UdpFlow> flows_;  // By id.
+  uint32_t last_id_ = 0;
+  int listings_ = 0;
+  size_t largest_deletion_ = 0;
+  bool complete_ = true;
+  absl::Status listing_error_, deletion_error_;
+  std::function<void()> on_listed_;
+};
+
+}  // namespace svcmap::proxy::test

@@ -1,0 +1,50 @@
+// Flows and their ends in text, for tests: "10.0.0.1:53", "[fd00::1]:53".
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nft/conntrack/flow_table.h"
+#include "proxy/resolve/endpoints.h"
+#include "tests/unit/proxy/objects.h"
+
+namespace svcmap::proxy::test {
+
+inline nft::FlowEnd End(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  std::string_view address = text.substr(0, colon);
+  if (address.front() == '[') address = address.substr(1, address.size() - 2);
+  return {Ip(address), static_cast<uint16_t>(std::stoi(std::string(text.substr(colon + 1))))};
+}
+
+inline std::string Text(const nft::FlowEnd& end) {
+  const std::string address = end.address.ToString();
+  const bool v4 = end.address.family() == Family::kIpv4;
+  return (v4 ? address : "[" + address + "]") + ":" + std::to_string(end.port);
+}
+
+inline std::vector<std::string> Texts(const std::vector<nft::FlowEnd>& ends) {
+  std::vector<std::string> texts;
+  for (const nft::FlowEnd& end : ends) texts.push_back(Text(end));
+  return texts;
+}
+
+inline std::vector<EndpointAddress> Endpoints(const std::vector<std::string>& texts) {
+  std::vector<EndpointAddress> endpoints;
+  for (const std::string& text : texts) {
+    const nft::FlowEnd end = End(text);
+    endpoints.push_back({end.address, end.port});
+  }
+  return endpoints;
+}
+
+// Sent to `destination` and answered by `answers`, by one and the same client.
+inline nft::UdpFlow Flow(std::string_view destination, std::string_view answers,
+                         uint16_t zone = 0) {
+  const bool v4 = End(destination).address.family() == Family::kIpv4;
+  const nft::FlowEnd client = End(v4 ? "10.9.0.9:40000" : "[fd09::9]:40000");
+  return {.original = {client, End(destination), zone}, .reply = {End(answers), client, zone}};
+}
+
+}  // namespace svcmap::proxy::test

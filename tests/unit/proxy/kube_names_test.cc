@@ -1,0 +1,57 @@
+#include "proxy/names/kube_names.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/proxy/objects.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using test::Ip;
+
+TEST(KubeNamesTest, S204ToS211ServiceChainsHaveKubeProxysHash) {
+  const struct {
+    const char* number;
+    const char* service;
+    const char* port;
+    Protocol protocol;
+    const char* hash;
+  } cases[] = {
+      {"S-204", "kube-system/kube-dns", "dns", Protocol::kUdp, "TCOU7JCQXEZGVUNU"},
+      {"S-205", "kube-system/kube-dns", "dns-tcp", Protocol::kTcp, "ERIFXISQEP7F7OF4"},
+      {"S-206", "kube-system/kube-dns", "metrics", Protocol::kTcp, "JD5MR3NA4I4DYORP"},
+      {"S-207", "default/kubernetes", "https", Protocol::kTcp, "NPX46M4PTMTKRN6Y"},
+      {"S-208", "ns1/svc1", "p80", Protocol::kTcp, "XPGD46QRK7WJZT7O"},
+      {"S-210", "shop/web", "", Protocol::kTcp, "E3PXEPMWAWIUT6ZV"},
+      {"S-211", "shop/web", "", Protocol::kSctp, "QBYPUWQGBX7LZEE2"},
+  };
+  for (const auto& c : cases) {
+    EXPECT_EQ(KubeServiceHash(c.service, c.port, c.protocol), c.hash) << c.number;
+  }
+}
+
+TEST(KubeNamesTest, S209AndS212ToS214EndpointChainsHaveKubeProxysHash) {
+  const struct {
+    const char* number;
+    const char* service;
+    const char* port;
+    EndpointAddress endpoint;
+    const char* hash;
+  } cases[] = {
+      {"S-209", "ns1/svc1", "p80", {Ip("10.180.0.1"), 80}, "SXIVWICOYRO3J4NJ"},
+      {"S-212", "shop/web", "", {Ip("10.64.1.5"), 8080}, "REGSAMVERWV4AOOM"},
+      {"S-213", "shop/web", "http", {Ip("fd00:db8:0::7"), 8080}, "6IRDXO4Z6CJFPQTR"},
+      {"S-214", "default/kubernetes", "https", {Ip("192.0.2.10"), 6443}, "O7UXPAIOQA4W54LS"},
+  };
+  for (const auto& c : cases) {
+    EXPECT_EQ(KubeEndpointHash(c.service, c.port, Protocol::kTcp, c.endpoint), c.hash) << c.number;
+  }
+}
+
+TEST(KubeNamesTest, S203OnlyIpv6EndpointsAreBracketed) {
+  EXPECT_EQ(EndpointText({Ip("10.0.0.1"), 80}), "10.0.0.1:80");
+  EXPECT_EQ(EndpointText({Ip("fd00::1"), 80}), "[fd00::1]:80");
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

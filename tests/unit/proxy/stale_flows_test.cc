@@ -1,0 +1,163 @@
+#include "proxy/conntrack/stale_flows.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "proxy/conntrack/udp_ports.h"
+#include "tests/unit/proxy/flow_text.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using Place = StaleFlows::Place;
+
+// The Service of the table S-244..S-249: one UDP port 53 at a clusterIP, a load balancer IP, an
+// external IP and a nodePort on one node address; L1 serves and L2 does not.
+class StaleFlowsTest : public ::testing::Test {
+ protected:
+  StaleFlowsTest() {
+    store_.Apply(AService("ns/dns")
+                     .At("10.96.0.10")
+                     .LoadBalancer("192.0.2.1")
+                     .External("198.51.100.1")
+                     .Port(53, "", Protocol::kUdp)
+                     .NodePort(30053),
+                 1);
+    store_.Apply(ASlice("ns/dns-1", "ns/dns")
+                     .Port(53, "", Protocol::kUdp)
+                     .Local("10.0.0.1")
+                     .Endpoint("10.0.0.2", kDown, true)
+                     .Endpoint("10.0.0.3", kServingTerminating)
+                     .Endpoint("10.0.0.4", kServingOnly),
+                 1);
+    ports_ = MakeUdpPorts(store_.Find("ns/dns"), store_.claims(), Ips({"172.16.0.1"}));
+    for (const UdpPort& port : ports_) {
+      for (const nft::FlowEnd& destination : port.destinations) {
+        flows_.Add(destination, Place::kCurrent, port.endpoints);
+      }
+    }
+  }
+
+  // The same at each place where the Service is reached.
+  void ExpectEverywhere(bool stale, const std::string& answers) {
+    for (const std::string at :
+         {"10.96.0.10:53", "192.0.2.1:53", "198.51.100.1:53", "172.16.0.1:30053"}) {
+      EXPECT_EQ(flows_.IsStale(Flow(at, answers)), stale) << at << " answered by " << answers;
+    }
+  }
+
+  Store store_;
+  UdpPorts ports_;
+  StaleFlows flows_;
+};
+
+TEST_F(StaleFlowsTest, S244AFlowToAServingEndpointIsKept) {
+  ExpectEverywhere(false, "10.0.0.1:53");
+}
+
+TEST_F(StaleFlowsTest, S245AFlowToANonServingOrDeletedEndpointIsStale) {
+  ExpectEverywhere(true, "10.0.0.2:53");
+  ExpectEverywhere(true, "10.64.1.99:53");
+}
+
+TEST_F(StaleFlowsTest, S246AFlowToTheOldPortOfAnEndpointIsStale) {
+  ExpectEverywhere(true, "10.0.0.1:5300");
+}
+
+TEST_F(StaleFlowsTest, S247AFlowThatWasNotTranslatedIsStale) {
+  for (const std::string at :
+       {"10.96.0.10:53", "192.0.2.1:53", "198.51.100.1:53", "172.16.0.1:30053"}) {
+    EXPECT_TRUE(flows_.IsStale(Flow(at, at))) << at;
+  }
+}
+
+TEST_F(StaleFlowsTest, S248OtherPortsOfTheSameAddressesAreLeftAlone) {
+  for (const std::string at : {"10.96.0.10:3000", "192.0.2.1:3000", "198.51.100.1:3000",
+                               "172.16.0.1:3000", "172.16.0.1:53", "10.96.0.10:30053"}) {
+    EXPECT_FALSE(flows_.IsStale(Flow(at, at))) << at;
+    EXPECT_FALSE(flows_.IsStale(Flow(at, "10.0.0.2:53"))) << at;
+    EXPECT_FALSE(flows_.IsStale(Flow(at, "10.64.1.99:53"))) << at;
+  }
+}
+
+TEST_F(StaleFlowsTest, S238S242FlowsToServingEndpointsOfAnyConditionAreKept) {
+  ExpectEverywhere(false, "10.0.0.3:53");  // Terminating.
+  ExpectEverywhere(false, "10.0.0.4:53");  // Not ready.
+}
+
+// kube-proxy deletes flows to this port at any address (S-240 b).
+TEST_F(StaleFlowsTest, S240TheNodePortCountsAtTheNodesAddressesOnly) {
+  EXPECT_FALSE(flows_.IsStale(Flow("203.0.113.7:30053", "203.0.113.7:30053")));
+  EXPECT_FALSE(flows_.IsStale(Flow("172.16.0.2:30053", "10.0.0.2:53")));
+}
+
+TEST_F(StaleFlowsTest, S241WhatHasNoExpectedEndpointIsStale) {
+  ExpectEverywhere(true, "10.0.0.9:53");
+  ExpectEverywhere(true, "8.8.8.8:53");
+}
+
+// kube-proxy skips such a port, and senders keep sending to a pod that is gone.
+TEST_F(StaleFlowsTest, S239WithoutServingEndpointsAllFlowsAreStale) {
+  StaleFlows flows;
+  const std::vector<EndpointAddress> none;
+  flows.Add(End("10.96.0.10:53"), Place::kCurrent, none);
+  EXPECT_TRUE(flows.IsStale(Flow("10.96.0.10:53", "10.0.0.1:53")));
+  EXPECT_TRUE(flows.IsStale(Flow("10.96.0.10:53", "10.96.0.10:53")));
+  EXPECT_FALSE(flows.IsStale(Flow("10.96.0.11:53", "10.0.0.1:53")));
+}
+
+TEST_F(StaleFlowsTest, S240InIPv6) {
+  StaleFlows flows;
+  const auto endpoints = Endpoints({"[fd01::1]:53"});
+  flows.Add(End("[fd00::10]:53"), Place::kCurrent, endpoints);
+  EXPECT_FALSE(flows.IsStale(Flow("[fd00::10]:53", "[fd01::1]:53")));
+  EXPECT_TRUE(flows.IsStale(Flow("[fd00::10]:53", "[fd01::2]:53")));
+  EXPECT_TRUE(flows.IsStale(Flow("[fd00::10]:53", "[fd00::10]:53")));
+  EXPECT_TRUE(flows.HasFamily(Family::kIpv6));
+  EXPECT_FALSE(flows.HasFamily(Family::kIpv4));
+}
+
+TEST(FormerPlacesTest, S240OnlyFlowsThatLostTheirEndpointAreStale) {
+  StaleFlows flows;
+  const auto endpoints = Endpoints({"10.0.0.1:53"});
+  const size_t number = flows.Add(End("192.0.2.1:53"), Place::kFormer, endpoints);
+  EXPECT_TRUE(flows.IsStale(Flow("192.0.2.1:53", "10.0.0.2:53")));
+  // Somebody else's by now.
+  EXPECT_FALSE(flows.IsStale(Flow("192.0.2.1:53", "192.0.2.1:53")));
+  EXPECT_FALSE(flows.Kept(number));
+  EXPECT_FALSE(flows.IsStale(Flow("192.0.2.1:53", "10.0.0.1:53")));
+  EXPECT_TRUE(flows.Kept(number));
+}
+
+TEST(FormerPlacesTest, S240AFlowStaysIfItHasAnEndpointOfAnyFormerService) {
+  StaleFlows flows;
+  const auto first = Endpoints({"10.0.0.1:53"}), second = Endpoints({"10.0.0.2:53"});
+  flows.Add(End("192.0.2.1:53"), Place::kFormer, first);
+  flows.Add(End("192.0.2.1:53"), Place::kFormer, second);
+  EXPECT_FALSE(flows.IsStale(Flow("192.0.2.1:53", "10.0.0.1:53")));
+  EXPECT_FALSE(flows.IsStale(Flow("192.0.2.1:53", "10.0.0.2:53")));
+  EXPECT_TRUE(flows.IsStale(Flow("192.0.2.1:53", "10.0.0.3:53")));
+}
+
+// A switch that tracks in a zone of its own sees pods' packets before they are translated.
+TEST(ZonesTest, S241UntranslatedFlowsOfOtherZonesAreLeftAlone) {
+  StaleFlows flows;
+  const auto endpoints = Endpoints({"10.0.0.1:53"});
+  flows.Add(End("10.96.0.10:53"), Place::kCurrent, endpoints);
+  EXPECT_FALSE(flows.IsStale(Flow("10.96.0.10:53", "10.96.0.10:53", 7)));
+  EXPECT_TRUE(flows.IsStale(Flow("10.96.0.10:53", "10.0.0.2:53", 7)));
+  EXPECT_FALSE(flows.IsStale(Flow("10.96.0.10:53", "10.0.0.1:53", 7)));
+}
+
+TEST(OwnAddressTest, S242AnEndpointAtTheServicesOwnAddressIsOne) {
+  StaleFlows flows;
+  const auto endpoints = Endpoints({"172.16.0.1:53"});
+  flows.Add(End("172.16.0.1:53"), Place::kCurrent, endpoints);
+  EXPECT_FALSE(flows.IsStale(Flow("172.16.0.1:53", "172.16.0.1:53")));
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

@@ -1,0 +1,110 @@
+#include "proxy/conntrack/udp_ports.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/proxy/flow_text.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class UdpPortsTest : public ::testing::Test {
+ protected:
+  void Apply(const Change& change) { store_.Apply(change, 1); }
+  UdpPorts Ports(const std::string& key) {
+    return MakeUdpPorts(store_.Find(key), store_.claims(), Ips({"172.16.0.1", "fd16::1"}));
+  }
+
+  Store store_;
+};
+
+AService Dns() { return AService("ns/dns").At("10.96.0.10").Port(53, "dns", Protocol::kUdp); }
+ASlice DnsSlice() { return ASlice("ns/dns-1", "ns/dns").Port(5353, "dns", Protocol::kUdp); }
+
+TEST_F(UdpPortsTest, S237ServicesWithoutUdpHaveNone) {
+  Apply(AService("ns/web").At("10.96.0.1").Port(80).NodePort(30080));
+  Apply(ASlice("ns/web-1", "ns/web").Port(80).Ready("10.0.0.1"));
+  EXPECT_THAT(Ports("ns/web"), IsEmpty());
+  EXPECT_THAT(Ports("ns/none"), IsEmpty());
+}
+
+TEST_F(UdpPortsTest, S240DestinationsAreTheAddressesWithThePortAndTheNodesWithTheNodePort) {
+  Apply(Dns().NodePort(30053).External("198.51.100.1").LoadBalancer("192.0.2.1").Port(80, "web"));
+  const UdpPorts ports = Ports("ns/dns");
+  ASSERT_THAT(ports, SizeIs(1));
+  EXPECT_EQ(ports[0].name, "dns");
+  EXPECT_THAT(Texts(ports[0].destinations),
+              ElementsAre("10.96.0.10:53", "172.16.0.1:30053", "192.0.2.1:53", "198.51.100.1:53"));
+  EXPECT_THAT(ports[0].endpoints, IsEmpty());
+}
+
+TEST_F(UdpPortsTest, S240EachFamilyAndEachPortIsOneOfItsOwn) {
+  Apply(Dns().At("fd00::10").NodePort(30053).Port(54, "other", Protocol::kUdp));
+  Apply(DnsSlice().Ready("10.0.0.1"));
+  Apply(ASlice("ns/dns-2", "ns/dns", Family::kIpv6)
+            .Port(53, "other", Protocol::kUdp)
+            .Ready("fd01::1"));
+  const UdpPorts ports = Ports("ns/dns");
+  ASSERT_THAT(ports, SizeIs(4));
+  EXPECT_THAT(Texts(ports[0].destinations), ElementsAre("10.96.0.10:53", "172.16.0.1:30053"));
+  EXPECT_EQ(ports[0].endpoints, Endpoints({"10.0.0.1:5353"}));
+  EXPECT_THAT(Texts(ports[1].destinations), ElementsAre("10.96.0.10:54"));
+  EXPECT_THAT(ports[1].endpoints, IsEmpty());
+  EXPECT_THAT(Texts(ports[2].destinations), ElementsAre("[fd00::10]:53", "[fd16::1]:30053"));
+  EXPECT_THAT(ports[2].endpoints, IsEmpty());
+  EXPECT_EQ(ports[3].endpoints, Endpoints({"[fd01::1]:53"}));
+}
+
+TEST_F(UdpPortsTest, S238EndpointsAreAllThatServe) {
+  Apply(Dns());
+  Apply(DnsSlice()
+            .Ready("10.0.0.1")
+            .Endpoint("10.0.0.2", kDown)
+            .Endpoint("10.0.0.3", kServingTerminating)
+            .Endpoint("10.0.0.4", kServingOnly));
+  const UdpPorts ports = Ports("ns/dns");
+  ASSERT_THAT(ports, SizeIs(1));
+  EXPECT_EQ(ports[0].endpoints, Endpoints({"10.0.0.1:5353", "10.0.0.3:5353", "10.0.0.4:5353"}));
+}
+
+TEST_F(UdpPortsTest, S240AddressesOfAnOlderServiceAreNotOurs) {
+  Apply(AService("ns/older")
+            .At("10.96.0.11")
+            .External("198.51.100.1")
+            .Port(53, "", Protocol::kUdp)
+            .Created(1));
+  Apply(Dns().External("198.51.100.1").External("198.51.100.2").Created(2));
+  const UdpPorts ports = Ports("ns/dns");
+  ASSERT_THAT(ports, SizeIs(1));
+  EXPECT_THAT(Texts(ports[0].destinations), ElementsAre("10.96.0.10:53", "198.51.100.2:53"));
+}
+
+TEST_F(UdpPortsTest, S240ANodePortGivesWayToAnAddressThatIsClaimed) {
+  Apply(
+      AService("ns/other").At("10.96.0.11").External("172.16.0.1").Port(30053, "", Protocol::kUdp));
+  Apply(Dns().NodePort(30053));
+  const UdpPorts ports = Ports("ns/dns");
+  ASSERT_THAT(ports, SizeIs(1));
+  EXPECT_THAT(Texts(ports[0].destinations), ElementsAre("10.96.0.10:53"));
+}
+
+TEST_F(UdpPortsTest, S237SlicesWithoutTheirServiceStillSayWhoServes) {
+  Apply(DnsSlice().Ready("10.0.0.1"));
+  const UdpPorts ports = Ports("ns/dns");
+  ASSERT_THAT(ports, SizeIs(1));
+  EXPECT_THAT(ports[0].destinations, IsEmpty());
+  EXPECT_EQ(ports[0].endpoints, Endpoints({"10.0.0.1:5353"}));
+}
+
+TEST_F(UdpPortsTest, ServicesThatAreNotProxiedHaveNoDestinations) {
+  Apply(Dns().NotProxied());
+  EXPECT_THAT(Ports("ns/dns"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace svcmap::proxy
