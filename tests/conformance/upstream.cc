@@ -83,9 +83,9 @@ std::vector<UpstreamTest> UpstreamTests() {
        "LifecycleTest.S345_ADeletedTableComesBack LifecycleTest.S345_AFlushedRulesetComesBack"},
       {"Conntrack",
        "UDP when a server pod cycles: NodePort, ClusterIP, policy Local, from the node",
-       "UdpCyclingTest.S240_S247_AClientsFlowFollowsTheServerPod"},
+       "UdpCyclingTest.S240_S245_AClientsFlowFollowsTheServerPod"},
       {"Conntrack", "endpoints that are not ready at first",
-       "UdpCyclingTest.S240_S247_AClientsFlowFollowsTheServerPod"},
+       "UdpCyclingTest.S240_S245_AClientsFlowFollowsTheServerPod"},
       {"Conntrack", "invalid packets do not end connections", "",
        "needs net.netfilter.nf_conntrack_tcp_be_liberal, which comes with the configuration; see "
        "S-145"},
