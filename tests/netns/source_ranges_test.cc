@@ -36,7 +36,7 @@ INSTANTIATE_ROWS(
              Each({"N", "X"}, {"V:80"}, "L1 m")},
         {"S117", "NotForOtherPortsOfTheAddress", Ranges(kNowhere), "L1",
          Each({"P", "N", "X"}, {"VIP:81"}, "untouched")},
-        {"S119",
+        {"S119_S148",
          "NoEndpoints",
          Ranges(kClients),
          "",

@@ -28,6 +28,53 @@ TEST(DaemonOptionsTest, S29_TheNameOfThisNodeIsTheHostNameUnlessItIsGiven) {
   EXPECT_EQ(Parse({"--node-name", name}).node_name, name);
 }
 
+TEST(DaemonOptionsTest, S64_S69_OneClusterCidrOfEachFamily) {
+  const auto options = ParseDetectLocal({.cluster_cidr = "10.244.0.0/16,fd00:10:244::/48"});
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->detect_local, proxy::DetectLocal::kClusterCidr);
+  EXPECT_EQ(options->cluster_cidr[0]->ToString(), "10.244.0.0/16");
+  EXPECT_EQ(options->cluster_cidr[1]->ToString(), "fd00:10:244::/48");
+  EXPECT_EQ(ParseDetectLocal({.cluster_cidr = "10.244.0.0/16,10.245.0.0/16"}).status().message(),
+            "--cluster-cidr \"10.245.0.0/16\" is the second block of IPv4");
+  EXPECT_EQ(ParseDetectLocal({.cluster_cidr = "pods"}).status().message(),
+            "--cluster-cidr \"pods\" is not an address block");
+}
+
+TEST(DaemonOptionsTest, S68_WithoutAClusterCidrNobodyIsToldApart) {
+  const auto options = ParseDetectLocal({});
+  ASSERT_TRUE(options.ok());
+  EXPECT_FALSE(options->cluster_cidr[0] || options->cluster_cidr[1]);
+}
+
+TEST(DaemonOptionsTest, S65_S66_S67_OtherModesReadTheirOwnFlag) {
+  EXPECT_EQ(ParseDetectLocal({.mode = "NodeCIDR", .cluster_cidr = "unread"})->detect_local,
+            proxy::DetectLocal::kNodeCidr);
+  const auto bridge = ParseDetectLocal({.mode = "BridgeInterface", .bridge_interface = "cni0"});
+  ASSERT_TRUE(bridge.ok());
+  EXPECT_EQ(bridge->detect_local, proxy::DetectLocal::kInterface);
+  EXPECT_EQ(bridge->interface, "cni0");
+  EXPECT_EQ(
+      ParseDetectLocal({.mode = "InterfaceNamePrefix", .interface_name_prefix = "veth"})->interface,
+      "veth*");
+}
+
+TEST(DaemonOptionsTest, WhatIsNoInterfaceNameIsNamed) {
+  EXPECT_EQ(ParseDetectLocal({.mode = "BridgeInterface"}).status().message(),
+            "--pod-bridge-interface is needed in this mode");
+  for (const std::string name : {"a/b", "a b", "veth*", "q\"", "sixteen-letters-"}) {
+    EXPECT_EQ(ParseDetectLocal({.mode = "InterfaceNamePrefix", .interface_name_prefix = name})
+                  .status()
+                  .code(),
+              absl::StatusCode::kInvalidArgument)
+        << name;
+  }
+}
+
+TEST(DaemonOptionsTest, S90_MasqueradeAll) {
+  EXPECT_FALSE(Parse({}).ruleset.masquerade_all);
+  EXPECT_TRUE(Parse({"--masquerade-all"}).ruleset.masquerade_all);
+}
+
 TEST(DaemonOptionsTest, S6_ExternalIpsAreProgrammedUnlessToldOtherwise) {
   EXPECT_TRUE(Parse({}).external_ips);
   EXPECT_FALSE(Parse({"--no-external-ips"}).external_ips);

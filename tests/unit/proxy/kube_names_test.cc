@@ -30,7 +30,7 @@ TEST(KubeNamesTest, S204ToS211ServiceChainsHaveKubeProxysHash) {
   }
 }
 
-TEST(KubeNamesTest, S209AndS212ToS214EndpointChainsHaveKubeProxysHash) {
+TEST(KubeNamesTest, S209_S212_S213_S214_EndpointChainsHaveKubeProxysHash) {
   const struct {
     const char* number;
     const char* service;
