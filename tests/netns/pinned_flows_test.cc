@@ -91,7 +91,7 @@ INSTANTIATE_ROWS(
 
         {"S169", "NodePortServiceClusterIp", kNodePortOnly, "L1 R1", {{"P -> V:80", "L1,R1 -"}}},
         {"S170", "NodePort", kNodePortOnly, "L1 R1", Each({"X", "N"}, {"N:NP"}, "L1,R1 m")},
-        {"S171",
+        {"S108_S143_S171",
          "NodePortOfTheSecondAddress",
          kNodePortOnly,
          "L1 R1",
