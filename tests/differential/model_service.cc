@@ -122,28 +122,31 @@ ModelEndpoint EndpointOf(const v1::Endpoint& endpoint, const TextAddress& ip, ui
   return made;
 }
 
-// S-20 to S-22, S-26 to S-28.
+// S-20, S-21.
+bool PortServes(const v1::EndpointPort& slice_port, const ModelServicePort& port) {
+  return slice_port.has_name() && slice_port.has_port() && slice_port.port() != 0 &&
+         slice_port.name() == port.name && ProtocolOf(slice_port.protocol()) == port.protocol;
+}
+
+// S-22, S-26, S-28.
 ModelEndpoints EndpointsOf(const v1::Service& service, const ModelServicePort& port,
                            const Objects& objects, bool v6) {
   std::map<std::string, ModelEndpoint> by_text;  // S-27: the order of the text.
+  const auto add = [&](const v1::Endpoint& endpoint, int number) {
+    if (endpoint.addresses_size() == 0) return;
+    const auto ip = TextAddress::Parse(endpoint.addresses(0));
+    if (!ip) return;
+    const ModelEndpoint made =
+        EndpointOf(endpoint, *ip, static_cast<uint16_t>(number), port.node_name);
+    const auto [kept, added] = by_text.emplace(made.ToString(), made);
+    if (!added && kept->second.terminating && !made.terminating) kept->second = made;
+  };
   for (const v1::Object& object : objects) {
-    if (!object.has_endpoint_slice()) continue;
     const v1::EndpointSlice& slice = object.endpoint_slice();
-    if (!SliceServes(slice, service, v6)) continue;
+    if (!object.has_endpoint_slice() || !SliceServes(slice, service, v6)) continue;
     for (const v1::EndpointPort& slice_port : slice.ports()) {
-      if (!slice_port.has_name() || !slice_port.has_port() || slice_port.port() == 0) continue;
-      if (slice_port.name() != port.name) continue;
-      if (ProtocolOf(slice_port.protocol()) != port.protocol) continue;
-      for (const v1::Endpoint& endpoint : slice.endpoints()) {
-        if (endpoint.addresses_size() == 0) continue;
-        const auto ip = TextAddress::Parse(endpoint.addresses(0));
-        if (!ip) continue;
-        const ModelEndpoint made =
-            EndpointOf(endpoint, *ip, static_cast<uint16_t>(slice_port.port()), port.node_name);
-        const auto [kept, added] = by_text.emplace(made.ToString(), made);
-        // S-26.
-        if (!added && kept->second.terminating && !made.terminating) kept->second = made;
-      }
+      if (!PortServes(slice_port, port)) continue;
+      for (const v1::Endpoint& endpoint : slice.endpoints()) add(endpoint, slice_port.port());
     }
   }
   ModelEndpoints endpoints;

@@ -13,11 +13,9 @@
 
 #include "svcmap/v1/control.pb.h"
 #include "tests/differential/text_address.h"
-#include "tests/support/answer.h"
+#include "tests/support/builders.h"
 
 namespace svcmap::testing {
-
-using Objects = std::vector<v1::Object>;
 
 struct ModelEndpoint {
   TextAddress ip;

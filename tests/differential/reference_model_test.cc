@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "tests/differential/affinity_memory.h"
 #include "tests/support/builders.h"
 
 namespace svcmap::testing {
@@ -694,6 +695,30 @@ TEST(ReferenceModelTest, S61_S62_HintsDoNotChooseTheLocalSet) {
   const Model internal = model(At("V").Port("", 80).InternalPolicy("Local"), "zc", "za");
   EXPECT_EQ(internal.One("P", "N", kNp, Protocol::kTcp, false), "L1m R2m");
   EXPECT_EQ(internal.One("P", "V", 80, Protocol::kTcp, false), "L1 L2");
+}
+
+// ---- Section 3.6 ----
+
+TEST(AffinityMemoryTest, S122_S123_S126_TheEndpointUsedLastUntilItLeaves) {
+  const Choice one = {"10.64.1.11", 8080};
+  const Choice two = {"10.64.2.21", 8080};
+  const Prediction both = {Verdict::kDelivered, {one, two}, "ns/svc:/tcp", true};
+  Prediction only_one = both;
+  only_one.choices = {one};
+  Prediction other_port = both;
+  other_port.service_port = "ns/svc:other/tcp";
+  using Choices = std::vector<Choice>;
+  AffinityMemory memory;
+  EXPECT_EQ(memory.Allowed("x", both), (Choices{one, two}));
+  memory.Remember("x", both, two);
+  EXPECT_EQ(memory.Allowed("x", both), Choices{two});
+  EXPECT_EQ(memory.Allowed("y", both), (Choices{one, two}));
+  EXPECT_EQ(memory.Allowed("x", other_port), (Choices{one, two}));
+  EXPECT_EQ(memory.Allowed("x", only_one), Choices{one});
+  memory.Keep({{"ns/svc:/tcp", {"10.64.1.11:8080", "10.64.2.21:8080"}}});
+  EXPECT_EQ(memory.Allowed("x", both), Choices{two});
+  memory.Keep({{"ns/svc:/tcp", {"10.64.1.11:8080"}}});
+  EXPECT_EQ(memory.Allowed("x", both), (Choices{one, two}));
 }
 
 }  // namespace
