@@ -6,9 +6,11 @@
 #include <netinet/ip_icmp.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/client_socket.h"
@@ -168,6 +170,24 @@ Answer AskHere(const Request& request) {
 
 Answer Ask(const NetNs& netns, const Request& request) {
   return netns.Run([&] { return AskHere(request); });
+}
+
+std::vector<Answer> AskAll(const NetNs& netns, const std::vector<Request>& requests, int parallel) {
+  std::vector<Answer> answers(requests.size());
+  std::atomic<size_t> next{0};
+  const auto ask_what_is_left = [&] {
+    for (size_t i = next++; i < requests.size(); i = next++) answers[i] = AskHere(requests[i]);
+  };
+  // Threads inherit the namespace.
+  netns.Run([&] {
+    std::vector<std::thread> helpers;
+    for (int i = 1; i < parallel && static_cast<size_t>(i) < requests.size(); ++i) {
+      helpers.emplace_back(ask_what_is_left);
+    }
+    ask_what_is_left();
+    for (std::thread& helper : helpers) helper.join();
+  });
+  return answers;
 }
 
 Answer Ping(const NetNs& netns, const Request& request) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "tests/support/answer.h"
 #include "tests/support/netns.h"
@@ -31,6 +32,10 @@ struct Request {
 // The two still differ: after a reject an ICMP error follows (kRejected), after a drop none does
 // (kTimedOut, detail says EPERM).
 Answer Ask(const NetNs& netns, const Request& request);
+
+// All of them, in the order given, or `parallel` of them at a time; the answers in that order too.
+std::vector<Answer> AskAll(const NetNs& netns, const std::vector<Request>& requests,
+                           int parallel = 1);
 
 // ICMP echo. kAnswered has no server; kRejected is an ICMP port unreachable.
 Answer Ping(const NetNs& netns, const Request& request);

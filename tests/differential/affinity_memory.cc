@@ -1,0 +1,40 @@
+#include "tests/differential/affinity_memory.h"
+
+namespace svcmap::testing {
+namespace {
+
+std::string TextOf(const Choice& choice) {
+  const bool v6 = choice.ip.find(':') != std::string::npos;
+  return (v6 ? "[" + choice.ip + "]" : choice.ip) + ":" + std::to_string(choice.port);
+}
+
+}  // namespace
+
+std::vector<Choice> AffinityMemory::Allowed(const std::string& client,
+                                            const Prediction& prediction) const {
+  const auto found = records_.find({client, prediction.service_port});
+  if (!prediction.affinity || found == records_.end()) return prediction.choices;
+  for (const Choice& choice : prediction.choices) {
+    if (TextOf(choice) == found->second) return {choice};
+  }
+  return prediction.choices;
+}
+
+void AffinityMemory::Remember(const std::string& client, const Prediction& prediction,
+                              const Choice& choice) {
+  if (prediction.affinity) records_[{client, prediction.service_port}] = TextOf(choice);
+}
+
+void AffinityMemory::Forget(const std::string& client, const Prediction& prediction) {
+  records_.erase({client, prediction.service_port});
+}
+
+void AffinityMemory::Keep(const std::map<std::string, std::set<std::string>>& reachable) {
+  for (auto record = records_.begin(); record != records_.end();) {
+    const auto found = reachable.find(record->first.second);
+    const bool stays = found != reachable.end() && found->second.count(record->second) > 0;
+    record = stays ? std::next(record) : records_.erase(record);
+  }
+}
+
+}  // namespace svcmap::testing

@@ -1,0 +1,176 @@
+// Random scenarios: the kernel, programmed by the real svcmapd, against the reference model.
+//
+//   SVCMAP_SCENARIOS=3000   how many (100)
+//   SVCMAP_SEED=17          of the first one; the following have the following numbers (1)
+//   SVCMAP_SEED=17,4        exactly these, in this order
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/differential/differential_world.h"
+#include "tests/differential/probes.h"
+#include "tests/differential/random_cluster.h"
+#include "tests/differential/random_settings.h"
+#include "tests/netns/service_world.h"
+
+namespace svcmap::testing {
+namespace {
+
+constexpr int kChanges = 2;             // Per scenario, each followed by all probes again.
+constexpr size_t kMismatchesShown = 6;  // Of one scenario.
+constexpr int kFailuresShown = 3;       // Then the rest is not run.
+
+std::string Environment(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? otherwise : value;
+}
+
+bool GivenOneByOne() { return Environment("SVCMAP_SEED", "").find(',') != std::string::npos; }
+
+std::vector<uint64_t> Seeds() {
+  const std::vector<std::string> texts = absl::StrSplit(Environment("SVCMAP_SEED", "1"), ',');
+  std::vector<uint64_t> seeds;
+  for (const std::string& text : texts) seeds.push_back(std::stoull(text));
+  if (GivenOneByOne()) return seeds;
+  const uint64_t count = std::stoull(Environment("SVCMAP_SCENARIOS", "100"));
+  while (seeds.size() < count) seeds.push_back(seeds.back() + 1);
+  return seeds;
+}
+
+std::string TextOf(const Objects& objects) {
+  std::string text;
+  for (const v1::Object& object : objects) absl::StrAppend(&text, object.ShortDebugString(), "\n");
+  return text;
+}
+
+struct Scenario {
+  explicit Scenario(uint64_t seed)
+      : seed(seed),
+        dice(seed),
+        settings(RandomSettings(dice)),
+        cluster(dice.Number(), absl::StrCat("s", seed), settings.pod_cidrs) {}
+
+  uint64_t seed;
+  Dice dice;
+  ScenarioSettings settings;
+  RandomCluster cluster;
+};
+
+// One after the other, those with the same settings on one agent.
+class DifferentialTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto world = DifferentialWorld::Create();
+    ASSERT_OK(world.status()) << "packet tests need network namespaces (root)";
+    world_ = *std::move(world);
+  }
+
+  // Whether kernel and model agreed throughout.
+  bool Run(Scenario& scenario) {
+    agreed_ = false;
+    RunIt(scenario);
+    return agreed_;
+  }
+
+  // How many there were, by the rule that decided.
+  const std::map<std::string, size_t>& probes() const { return probes_; }
+
+ private:
+  void RunIt(Scenario& scenario) {
+    const std::string settings = scenario.settings.ToString();
+    if (settings != running_) {
+      previous_.clear();
+      ASSERT_OK(world_->RestartAgent(scenario.settings.Flags()));
+      running_ = settings;
+    }
+    Objects objects = scenario.cluster.Render();
+    std::string history = "from the start";
+    ASSERT_OK_AND_ASSIGN(const auto stream, world_->agent().Push());
+    ASSERT_OK(Taken(stream->Snapshot(objects))) << Repeat(scenario) << TextOf(objects);
+    AffinityMemory affinity;
+    for (int change = 0;; ++change) {
+      const ReferenceModel model = ModelOf(scenario, objects);
+      ASSERT_OK(FlushConntrack(world_->node().netns()));
+      const ProbeReport report = Probe(world_->sources(), model, scenario.dice, affinity);
+      for (const auto& [why, count] : report.count) probes_[why] += count;
+      if (!report.mismatches.empty()) return Fail(scenario, history, objects, report);
+      if (change == kChanges) break;
+      // Now and then two at once: what leaves and comes back unseen is new all the same.
+      for (int i = scenario.dice.Chance(30) ? 2 : 1; i > 0; --i) {
+        absl::StrAppend(&history, ", then: ", scenario.cluster.Change());
+        const Objects after = scenario.cluster.Render();
+        ASSERT_OK(Taken(stream->Batch(Difference(objects, after))))
+            << Repeat(scenario) << history << "\n"
+            << TextOf(after);
+        objects = after;
+        affinity.Keep(ModelOf(scenario, objects).AffineEndpoints());
+      }
+    }
+    ASSERT_OK(world_->agent().CheckServing()) << Repeat(scenario) << history;
+    previous_.push_back(scenario.seed);
+    agreed_ = true;
+  }
+
+  static ReferenceModel ModelOf(const Scenario& scenario, const Objects& objects) {
+    return ReferenceModel(scenario.settings.proxy, DifferentialWorld::NodeAddresses(), objects);
+  }
+
+  static absl::Status Taken(const absl::StatusOr<v1::Ack>& ack) {
+    return ack.ok() ? CheckAck(*ack) : ack.status();
+  }
+
+  std::string Repeat(const Scenario& scenario) const {
+    std::string text = absl::StrCat("Again: SVCMAP_SCENARIOS=1 SVCMAP_SEED=", scenario.seed,
+                                    " differential_test\n");
+    if (!previous_.empty()) {
+      absl::StrAppend(&text, "With the scenario before it: SVCMAP_SEED=", previous_.back(), ",",
+                      scenario.seed, " differential_test\n");
+    }
+    return absl::StrCat(text, "Settings: ", scenario.settings.ToString(), "\n");
+  }
+
+  void Fail(const Scenario& scenario, const std::string& history, const Objects& objects,
+            const ProbeReport& report) const {
+    std::string text = absl::StrCat(Repeat(scenario), "State: ", history, "\n", TextOf(objects),
+                                    report.mismatches.size(), " probes differ:\n");
+    const size_t shown = std::min(report.mismatches.size(), kMismatchesShown);
+    for (size_t i = 0; i < shown; ++i) absl::StrAppend(&text, "  ", report.mismatches[i], "\n");
+    ADD_FAILURE() << text;
+  }
+
+  std::unique_ptr<DifferentialWorld> world_;
+  std::string running_;             // Settings of the agent.
+  std::vector<uint64_t> previous_;  // Seeds it has seen.
+  std::map<std::string, size_t> probes_;
+  bool agreed_ = false;
+};
+
+TEST_F(DifferentialTest, TheKernelAgreesWithTheReferenceModelInRandomScenarios) {
+  const std::vector<uint64_t> seeds = Seeds();
+  std::vector<std::unique_ptr<Scenario>> scenarios;
+  for (const uint64_t seed : seeds) scenarios.push_back(std::make_unique<Scenario>(seed));
+  if (!GivenOneByOne()) {  // Few agents.
+    std::stable_sort(scenarios.begin(), scenarios.end(), [](const auto& a, const auto& b) {
+      return a->settings.ToString() < b->settings.ToString();
+    });
+  }
+  std::cout << seeds.size() << " scenarios from seed " << seeds.front() << "\n";
+  int failures = 0;
+  for (const auto& scenario : scenarios) {
+    if (!Run(*scenario) && ++failures == kFailuresShown) break;
+  }
+  std::cout << "Probes by the rule that decided:\n";
+  for (const auto& [why, count] : probes()) std::cout << "  " << why << ": " << count << "\n";
+}
+
+}  // namespace
+}  // namespace svcmap::testing

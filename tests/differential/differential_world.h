@@ -1,0 +1,53 @@
+// The network and the servers that all scenarios share, and the agent of those with the same
+// settings.
+//
+// Everybody's packets pass the node, also those between two pods of the other node: only then can
+// a connection whose source was kept be answered by the way it came.
+#ifndef SVCMAP_TESTS_DIFFERENTIAL_DIFFERENTIAL_WORLD_H_
+#define SVCMAP_TESTS_DIFFERENTIAL_DIFFERENTIAL_WORLD_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tests/differential/places.h"
+#include "tests/support/agent.h"
+#include "tests/support/echo_server.h"
+#include "tests/support/topology.h"
+
+namespace svcmap::testing {
+
+// Where a connection may come from.
+struct Source {
+  const Host* host;
+  Place address;
+  std::string interface;  // By which it comes to the node; empty: from a process there.
+};
+
+class DifferentialWorld {
+ public:
+  static absl::StatusOr<std::unique_ptr<DifferentialWorld>> Create();
+
+  // Ends the agent that runs and starts one with these flags.
+  absl::Status RestartAgent(const std::vector<std::string>& flags);
+
+  Agent& agent() { return *agent_; }
+  const Host& node() const { return topology_->node(); }
+  const std::vector<Source>& sources() const { return sources_; }
+  static std::vector<std::string> NodeAddresses();
+
+ private:
+  absl::Status Build();
+  absl::Status Serve(const Host& host, const std::vector<Binding>& bindings);
+
+  std::unique_ptr<Topology> topology_;
+  std::vector<std::unique_ptr<EchoServer>> servers_;
+  std::vector<Source> sources_;
+  std::unique_ptr<Agent> agent_;
+};
+
+}  // namespace svcmap::testing
+
+#endif  // SVCMAP_TESTS_DIFFERENTIAL_DIFFERENTIAL_WORLD_H_

@@ -1,0 +1,81 @@
+// Sections 1 and 2 of the behaviour specification, as plainly as they can be said: which service
+// ports the objects make in one family, and which endpoints each may be sent to. Slow on purpose,
+// and without a line of proxy/: every rule is written again from its S-number.
+#ifndef SVCMAP_TESTS_DIFFERENTIAL_MODEL_SERVICE_H_
+#define SVCMAP_TESTS_DIFFERENTIAL_MODEL_SERVICE_H_
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "svcmap/v1/control.pb.h"
+#include "tests/differential/text_address.h"
+#include "tests/support/builders.h"
+
+namespace svcmap::testing {
+
+struct ModelEndpoint {
+  TextAddress ip;
+  uint16_t port = 0;
+  bool ready = true;
+  bool serving = true;
+  bool terminating = false;
+  bool local = false;
+  std::set<std::string> zone_hints;
+  std::set<std::string> node_hints;
+
+  bool ServingTerminating() const { return !ready && serving && terminating; }  // "ST"
+  std::string ToString() const;  // "10.244.1.11:8080", "[fd00::1]:8080"
+};
+
+using ModelEndpoints = std::vector<ModelEndpoint>;  // In the order of S-27.
+
+// The node the agent runs on, as far as it is known.
+struct ModelNode {
+  std::string name;
+  std::string zone;                            // Empty: no zone.
+  std::vector<std::optional<TextAddress>> ip;  // By family; S-109.
+  std::vector<std::optional<TextPrefix>> pod_cidr;
+
+  static ModelNode Of(const Objects& objects, const std::string& name);
+};
+
+// One port of one Service in one family.
+struct ModelServicePort {
+  std::string service;  // "namespace/name"
+  std::string name;
+  int64_t created = 0;  // 0: unknown, the oldest of all.
+  Protocol protocol = Protocol::kTcp;
+  uint16_t port = 0;
+  uint16_t node_port = 0;  // 0: none.
+  TextAddress cluster_ip;
+  std::vector<TextAddress> external_ips;
+  std::vector<TextAddress> load_balancer_ips;
+  std::vector<TextPrefix> ranges;  // Empty: unrestricted.
+  bool external_local = false;
+  bool internal_local = false;
+  bool affinity = false;
+  ModelEndpoints endpoints;
+
+  // What node it is seen from; part of the value, since zone and name choose the endpoints.
+  std::string node_name;
+  std::string node_zone;
+
+  std::string ToString() const;  // "ns/web:http/tcp"
+  bool ExternallyAccessible() const;
+  ModelEndpoints ClusterSet() const;
+  ModelEndpoints LocalSet() const;
+  bool HasEndpoints() const;  // "HAS"
+  ModelEndpoints ReachableSet() const;
+};
+
+// Those of one family.
+std::vector<ModelServicePort> ModelServicePorts(const Objects& objects, const ModelNode& node,
+                                                bool v6);
+
+}  // namespace svcmap::testing
+
+#endif  // SVCMAP_TESTS_DIFFERENTIAL_MODEL_SERVICE_H_

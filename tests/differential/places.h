@@ -1,0 +1,69 @@
+// The addresses that random scenarios are made of, and who has them in the network that
+// differential_world.h builds.
+#ifndef SVCMAP_TESTS_DIFFERENTIAL_PLACES_H_
+#define SVCMAP_TESTS_DIFFERENTIAL_PLACES_H_
+
+#include <cstdint>
+
+#include "tests/support/topology.h"
+
+namespace svcmap::testing {
+
+// An address in both families.
+struct Place {
+  const char* v4;
+  const char* v6;
+  const char* in(bool want_v6) const { return want_v6 ? v6 : v4; }
+};
+
+// Where endpoints may be. Two pods here, two elsewhere, and processes in the network of this node
+// and of the other.
+struct EndpointHost {
+  const char* name;
+  Place ip;
+  const char* node;
+};
+inline constexpr EndpointHost kEndpointHosts[] = {
+    {"pod-a", {"10.244.1.11", "fd00:10:244:1::11"}, "n1"},
+    {"pod-b", {"10.244.1.12", "fd00:10:244:1::12"}, "n1"},
+    {"remote-a", {"10.244.2.11", "fd00:10:244:2::11"}, "n2"},
+    {"remote-b", {"10.244.2.12", "fd00:10:244:2::12"}, "n3"},
+    {"node", {kNodeV4, kNodeV6}, "n1"},
+    {"remote", {"192.168.77.2", "fd00:77::2"}, "n2"},
+};
+inline constexpr const EndpointHost& kOnNode = kEndpointHosts[4];
+inline constexpr const EndpointHost& kOnRemote = kEndpointHosts[5];
+inline constexpr uint16_t kEndpointPorts[] = {8080, 8081, 8082};
+
+// Of Services. Somebody outside ("outside") has all of these as addresses of its own, so that what
+// the node leaves untouched is answered there.
+inline constexpr Place kClusterIps[] = {
+    {"10.96.0.1", "fd00:96::1"}, {"10.96.0.2", "fd00:96::2"}, {"10.96.0.3", "fd00:96::3"},
+    {"10.96.0.4", "fd00:96::4"}, {"10.96.0.5", "fd00:96::5"}, {"10.96.0.6", "fd00:96::6"},
+    {"10.97.0.1", "fd00:97::1"},  // In no ServiceCIDR, usually.
+};
+inline constexpr Place kExternalIps[] = {
+    {"198.51.100.40", "2001:db8:51::40"},
+    {"198.51.100.41", "2001:db8:51::41"},
+    {"10.96.0.50", "fd00:96::50"},  // In the service range, but no clusterIP.
+};
+inline constexpr Place kLoadBalancerIps[] = {
+    {"198.51.100.20", "2001:db8:51::20"},
+    {"198.51.100.21", "2001:db8:51::21"},
+};
+
+// The node's own. A process there ("node-process") answers on the ports below.
+inline constexpr Place kNodePlaces[] = {{kNodeV4, kNodeV6}, {kNodeSecondV4, kNodeSecondV6}};
+inline constexpr Place kLoopback = {"127.0.0.1", "::1"};
+
+inline constexpr uint16_t kServicePorts[] = {80, 81, 443, 30080};
+inline constexpr uint16_t kNodePorts[] = {30080, 30081, 30082, 30083};
+inline constexpr uint16_t kProbedPorts[] = {80, 81, 443, 30080, 30081, 30082, 30083};
+
+// Where connections come from besides the endpoints' hosts: one client with two addresses.
+inline constexpr Place kClientPlaces[] = {{"203.0.113.9", "2001:db8:203::9"},
+                                          {"203.0.113.200", "2001:db8:204::200"}};
+
+}  // namespace svcmap::testing
+
+#endif  // SVCMAP_TESTS_DIFFERENTIAL_PLACES_H_

@@ -1,0 +1,194 @@
+#include "tests/differential/probes.h"
+
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "tests/differential/judge.h"
+#include "tests/support/client.h"
+
+namespace svcmap::testing {
+namespace {
+
+constexpr Protocol kProtocols[] = {Protocol::kTcp, Protocol::kUdp, Protocol::kSctp};
+constexpr std::chrono::milliseconds kPatience{2000};  // Only used up when something is wrong.
+constexpr std::chrono::milliseconds kInVain{80};      // To see that nothing comes.
+constexpr int kParallelInVain = 48;
+constexpr size_t kDraws = 2;
+constexpr size_t kNobodys = 60;      // Probes of what no Service owns.
+constexpr double kByChance = 1e-10;  // An endpoint may be missed as often as this explains.
+
+// Everywhere, without a source.
+std::vector<Packet> Destinations() {
+  std::vector<Place> places(std::begin(kClusterIps), std::end(kClusterIps));
+  places.insert(places.end(), std::begin(kExternalIps), std::end(kExternalIps));
+  places.insert(places.end(), std::begin(kLoadBalancerIps), std::end(kLoadBalancerIps));
+  places.insert(places.end(), std::begin(kNodePlaces), std::end(kNodePlaces));
+  std::vector<Packet> packets;
+  for (const Place& place : places) {
+    for (const uint16_t port : kProbedPorts) {
+      for (const Protocol protocol : kProtocols) {
+        packets.push_back({"", "", protocol, place.v4, port});
+        packets.push_back({"", "", protocol, place.v6, port});
+      }
+    }
+  }
+  return packets;
+}
+
+Packet PacketOf(const Source& source, const Packet& to) {
+  Packet packet = to;
+  packet.source = source.address.in(IsV6(to.destination));
+  packet.interface = source.interface;
+  return packet;
+}
+
+bool FromLoopback(const Source& source) { return std::string(source.address.v4) == kLoopback.v4; }
+
+Request RequestOf(const TriedConnection& probe) {
+  return {.protocol = probe.packet.protocol,
+          .destination = probe.packet.destination,
+          .port = probe.packet.port,
+          .source = probe.packet.source,
+          .timeout = InVain(probe) ? kInVain : kPatience};
+}
+
+// Those in vain come last, many at a time: they take time, and an ICMP error for one SCTP probe is
+// seen by all raw sockets that talk to the same address.
+void Send(const NetNs& netns, const std::vector<TriedConnection*>& probes) {
+  for (const bool in_vain : {false, true}) {
+    std::vector<TriedConnection*> some;
+    std::vector<Request> requests;
+    for (TriedConnection* probe : probes) {
+      if (InVain(*probe) != in_vain) continue;
+      some.push_back(probe);
+      requests.push_back(RequestOf(*probe));
+    }
+    const std::vector<Answer> answers = AskAll(netns, requests, in_vain ? kParallelInVain : 1);
+    for (size_t i = 0; i < some.size(); ++i) some[i]->answer = answers[i];
+  }
+}
+
+std::vector<TriedConnection> Plan(const std::vector<Source>& sources, const ReferenceModel& model,
+                                  Dice& dice) {
+  std::vector<TriedConnection> plan;
+  std::vector<Packet> nobodys;
+  for (const Packet& to : Destinations()) {
+    // Who owns it does not depend on the source.
+    if (model.Predict(PacketOf(sources[0], to)).service_port.empty()) {
+      nobodys.push_back(to);
+      continue;
+    }
+    for (const Source& source : sources) {
+      if (FromLoopback(source)) continue;
+      const Packet packet = PacketOf(source, to);
+      const Prediction prediction = model.Predict(packet);
+      const bool positive = prediction.verdict == Verdict::kDelivered;
+      plan.insert(plan.end(), positive ? kDraws : 1, {packet, prediction, {}});
+    }
+  }
+  for (size_t i = 0; i < kNobodys; ++i) {
+    const Source& source = dice.OneOf(sources);
+    Packet to = dice.OneOf(nobodys);
+    if (FromLoopback(source)) to.destination = kLoopback.in(IsV6(to.destination));
+    const Packet packet = PacketOf(source, to);
+    plan.push_back({packet, model.Predict(packet), {}});
+  }
+  dice.Shuffle(plan);
+  return plan;
+}
+
+// Tries connections, and keeps what they came to.
+class Session {
+ public:
+  Session(const std::vector<Source>& sources, AffinityMemory& affinity) : affinity_(affinity) {
+    for (const Source& source : sources) {
+      host_of_[source.address.v4] = host_of_[source.address.v6] = source.host;
+    }
+  }
+
+  void Try(std::vector<TriedConnection>& plan) {
+    std::map<const Host*, std::vector<TriedConnection*>> by_host;
+    for (TriedConnection& tried : plan) by_host[host_of_[tried.packet.source]].push_back(&tried);
+    std::vector<std::thread> threads;
+    for (const auto& entry : by_host) {
+      threads.emplace_back([&entry] { Send(entry.first->netns(), entry.second); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& [host, all] : by_host) {
+      for (const bool in_vain : {false, true}) {  // In the order they were sent.
+        for (const TriedConnection* tried : all) {
+          if (InVain(*tried) == in_vain) Take(*tried);
+        }
+      }
+    }
+  }
+
+  // Each member of a set is there: the few that chance left out are asked for until chance is no
+  // explanation any more. Not with affinity, where there are too few clients.
+  void LookForTheMissing() {
+    for (auto& [name, set] : sets_) {
+      if (set.seen.size() == set.example.prediction.choices.size()) continue;
+      const double left_out = 1 - 1.0 / static_cast<double>(set.example.prediction.choices.size());
+      const auto draws = static_cast<size_t>(std::log(kByChance) / std::log(left_out)) + 1;
+      std::vector<TriedConnection> more(draws, set.example);
+      Try(more);
+      for (const Choice& choice : set.example.prediction.choices) {
+        if (set.seen.count({choice.ip, choice.port}) > 0) continue;
+        std::ostringstream text;
+        text << set.example.packet << "\n    expected " << set.example.prediction.ToString()
+             << "\n    never saw " << choice.ip << " " << choice.port;
+        report_.mismatches.push_back(text.str());
+      }
+    }
+  }
+
+  ProbeReport report() { return std::move(report_); }
+
+ private:
+  // What a set of choices was seen to consist of.
+  struct Set {
+    TriedConnection example;
+    std::set<std::pair<std::string, uint16_t>> seen;
+  };
+
+  void Take(const TriedConnection& tried) {
+    ++report_.count[tried.prediction.why];
+    if (const std::optional<std::string> expected = Judge(tried, affinity_)) {
+      std::ostringstream text;
+      text << tried.packet << "\n    expected " << *expected << "\n    saw " << tried.answer;
+      report_.mismatches.push_back(text.str());
+    }
+    if (tried.prediction.affinity || InVain(tried)) return;
+    const std::optional<Choice> taken = TakenChoice(tried);
+    if (!taken) return;
+    std::string name = tried.prediction.service_port;
+    for (const Choice& choice : tried.prediction.choices) {
+      name += " " + choice.ip + " " + std::to_string(choice.port);
+    }
+    Set& set = sets_.try_emplace(name, Set{tried, {}}).first->second;
+    set.seen.insert({taken->ip, taken->port});
+  }
+
+  AffinityMemory& affinity_;
+  std::map<std::string, const Host*> host_of_;  // By source address.
+  std::map<std::string, Set> sets_;
+  ProbeReport report_;
+};
+
+}  // namespace
+
+ProbeReport Probe(const std::vector<Source>& sources, const ReferenceModel& model, Dice& dice,
+                  AffinityMemory& affinity) {
+  std::vector<TriedConnection> plan = Plan(sources, model, dice);
+  Session session(sources, affinity);
+  session.Try(plan);
+  session.LookForTheMissing();
+  return session.report();
+}
+
+}  // namespace svcmap::testing

@@ -1,0 +1,119 @@
+// A small random cluster: a node, service ranges, a few Services that quarrel about addresses and
+// ports, and their slices with everything that the specification says something about. A seed gives
+// it again, with all its later changes.
+//
+// Only what a Kubernetes API server could have let through: no object is refused by the agent.
+#ifndef SVCMAP_TESTS_DIFFERENTIAL_RANDOM_CLUSTER_H_
+#define SVCMAP_TESTS_DIFFERENTIAL_RANDOM_CLUSTER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/differential/dice.h"
+#include "tests/support/builders.h"
+
+namespace svcmap::testing {
+
+// An endpoint as it is in all slices that name it.
+struct RandomEndpoint {
+  enum class State {
+    kReady,
+    kUnset,
+    kReadyTerminating,
+    kServingTerminating,
+    kUnsetTerminating,
+    kServingOnly,
+    kNotReady,
+    kDown,
+  };
+  size_t host = 0;  // Of kEndpointHosts.
+  State state = State::kReady;
+  std::vector<std::string> zones;
+  std::vector<std::string> nodes;
+  bool v4 = true;
+  bool v6 = true;
+  size_t slice = 0;
+  bool twin = false;              // Also in the other slice,
+  bool terminating_twin = false;  // where it is terminating already (S-26).
+  bool node_name = true;
+  bool second_address = false;  // S-22
+  bool leading_zeros = false;   // S-5
+};
+
+class RandomCluster {
+ public:
+  // Objects with a namespace are in `name_space`.
+  RandomCluster(uint64_t seed, std::string name_space, std::vector<std::string> pod_cidrs);
+
+  Objects Render() const;
+
+  // One to three things become different, or the last change is taken back. What, for people.
+  std::string Change();
+
+ private:
+  enum class Hints { kNone, kZones, kNodes, kBoth, kPatchy };
+  enum class Oddity {
+    kNone,
+    kPortWithoutName,
+    kPortWithoutNumber,
+    kExtraPort,
+    kOtherProtocol,  // Of the first port.
+    kMissingPort,    // The first one.
+    kEndpointWithoutAddress,
+    kUnlabelledSlice,  // These are slices of their own that must not be used.
+    kHeadlessSlice,
+    kOtherServicesSlice,
+  };
+  struct Entry {
+    v1::Service service;
+    bool exists = true;
+    bool has_slices = true;
+    std::vector<RandomEndpoint> endpoints;
+    Hints hints = Hints::kNone;
+    Oddity oddity = Oddity::kNone;
+    std::vector<std::vector<uint16_t>> targets;  // By slice, then by service port.
+  };
+
+  Entry NewEntry(size_t index);
+  void RollClusterIps(Entry& entry);
+  void RollLabels(Entry& entry);
+  void RollPorts(Entry& entry);
+  void RollNodePorts(Entry& entry);
+  void RollExternalIps(Entry& entry);
+  void RollLoadBalancer(Entry& entry);
+  void RollRanges(Entry& entry);
+  void RollPolicies(Entry& entry);
+  void RollAffinity(Entry& entry);
+  void RollCreation(Entry& entry);
+  void RollTargets(Entry& entry);
+  void RollEndpoints(Entry& entry);
+  void RollHints(RandomEndpoint& endpoint, Hints hints);
+  RandomEndpoint NewEndpoint(size_t host, Hints hints);
+  void RollNode();
+  void RollServiceCidrs();
+  std::string ChangeNode();
+  std::string ChangeService(Entry& entry);
+  std::string ChangeEndpoints(Entry& entry);
+  bool ClusterIpTaken(const std::string& ip) const;
+
+  static void AddSlicePorts(const Entry& entry, size_t index, v1::EndpointSlice& slice);
+  v1::Object RenderSlice(const Entry& entry, bool v6, size_t index) const;
+  void AppendSlices(const Entry& entry, Objects& objects) const;
+
+  Dice dice_;
+  std::string name_space_;
+  std::vector<std::string> pod_cidrs_;
+  std::optional<v1::Object> node_;
+  Objects service_cidrs_;
+  std::vector<Entry> entries_;
+  std::vector<Entry> before_;  // The last change.
+};
+
+// What leads from one state to the other, in one batch.
+std::vector<v1::Change> Difference(const Objects& before, const Objects& after);
+
+}  // namespace svcmap::testing
+
+#endif  // SVCMAP_TESTS_DIFFERENTIAL_RANDOM_CLUSTER_H_

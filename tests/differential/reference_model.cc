@@ -1,0 +1,284 @@
+#include "tests/differential/reference_model.h"
+
+#include <algorithm>
+#include <sstream>
+#include <tuple>
+
+namespace svcmap::testing {
+namespace {
+
+std::vector<std::string> SplitAtCommas(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+// S-69. Nothing: no block for this family.
+std::optional<TextPrefix> FirstOfFamily(const std::string& list, bool v6) {
+  for (const std::string& text : SplitAtCommas(list)) {
+    const auto prefix = TextPrefix::Parse(text);
+    if (prefix && prefix->address.v6 == v6) return prefix;
+  }
+  return std::nullopt;
+}
+
+bool Contains(const std::vector<TextAddress>& list, const TextAddress& address) {
+  return std::find(list.begin(), list.end(), address) != list.end();
+}
+
+// S-16: the oldest, then the first by name.
+const ModelServicePort* Elder(const ModelServicePort* a, const ModelServicePort* b) {
+  if (a == nullptr) return b;
+  return std::tie(a->created, a->service) <= std::tie(b->created, b->service) ? a : b;
+}
+
+Prediction Refused(Verdict verdict, const ModelServicePort* port, const std::string& why) {
+  Prediction prediction;
+  prediction.verdict = verdict;
+  if (port != nullptr) prediction.service_port = port->ToString();
+  prediction.why = why;
+  return prediction;
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Packet& packet) {
+  return out << packet.source << " ("
+             << (packet.interface.empty() ? "process on the node" : "by " + packet.interface)
+             << ") -> " << packet.destination << " " << packet.port << "/"
+             << ProtocolName(packet.protocol);
+}
+
+std::string Prediction::ToString() const {
+  std::string text;
+  switch (verdict) {
+    case Verdict::kRejected:
+      text = "REJECT";
+      break;
+    case Verdict::kDropped:
+      text = "DROP";
+      break;
+    case Verdict::kUntouched:
+      text = "untouched";
+      break;
+    case Verdict::kDelivered:
+      for (const Choice& choice : choices) {
+        text += (text.empty() ? "" : ", ") + choice.ip + " " + std::to_string(choice.port) +
+                (choice.masqueraded ? " masqueraded" : "");
+      }
+      break;
+  }
+  text += " (" + why;
+  if (!service_port.empty()) text += "; " + service_port;
+  return text + (affinity ? ", affinity)" : ")");
+}
+
+ReferenceModel::ReferenceModel(const ProxySettings& settings,
+                               const std::vector<std::string>& node_addresses,
+                               const Objects& objects)
+    : settings_(settings), node_(ModelNode::Of(objects, settings.node_name)) {
+  for (const std::string& text : node_addresses) {
+    if (const auto address = TextAddress::Parse(text)) node_addresses_.insert(*address);
+  }
+  for (const bool v6 : {false, true}) {
+    World world;
+    world.ports = ModelServicePorts(objects, node_, v6);
+    for (const ModelServicePort& port : world.ports) world.cluster_ips.insert(port.cluster_ip);
+    for (const v1::Object& object : objects) {  // S-105
+      for (const std::string& text : object.service_cidr().spec().cidrs()) {
+        const auto cidr = TextPrefix::Parse(text);
+        if (cidr && cidr->address.v6 == v6) world.service_cidrs.push_back(*cidr);
+      }
+    }
+    worlds_.push_back(std::move(world));
+  }
+}
+
+std::map<std::string, std::set<std::string>> ReferenceModel::AffineEndpoints() const {
+  std::map<std::string, std::set<std::string>> affine;
+  for (const World& world : worlds_) {
+    for (const ModelServicePort& port : world.ports) {
+      if (!port.affinity) continue;
+      std::set<std::string>& endpoints = affine[port.ToString()];
+      for (const ModelEndpoint& endpoint : port.ReachableSet()) {
+        endpoints.insert(endpoint.ToString());
+      }
+    }
+  }
+  return affine;
+}
+
+// S-68.
+bool ReferenceModel::DetectorPresent(bool v6) const {
+  switch (settings_.detector) {
+    case ProxySettings::Detector::kClusterCidr:
+      return FirstOfFamily(settings_.cluster_cidr, v6).has_value();
+    case ProxySettings::Detector::kNodeCidr:
+      return node_.pod_cidr[v6 ? 1 : 0].has_value();
+    case ProxySettings::Detector::kBridgeInterface:
+    case ProxySettings::Detector::kInterfaceNamePrefix:
+      return true;
+  }
+  return false;
+}
+
+// S-64 to S-67, S-70. False without a detector.
+bool ReferenceModel::IsPod(const Packet& packet, const TextAddress& source) const {
+  if (!DetectorPresent(source.v6)) return false;
+  switch (settings_.detector) {
+    case ProxySettings::Detector::kClusterCidr:
+      return FirstOfFamily(settings_.cluster_cidr, source.v6)->Contains(source);
+    case ProxySettings::Detector::kNodeCidr:
+      return node_.pod_cidr[source.v6 ? 1 : 0]->Contains(source);
+    case ProxySettings::Detector::kBridgeInterface:
+      return packet.interface == settings_.pod_interface;
+    case ProxySettings::Detector::kInterfaceNamePrefix:
+      return !packet.interface.empty() && packet.interface.rfind(settings_.pod_interface, 0) == 0;
+  }
+  return false;
+}
+
+// S-108 to S-113.
+bool ReferenceModel::TakesNodePorts(const TextAddress& address) const {
+  if (node_addresses_.count(address) == 0 || address.IsLoopback()) return false;
+  if (settings_.nodeport_addresses == "primary") {  // S-109, and S-110 without one.
+    const auto& primary = node_.ip[address.v6 ? 1 : 0];
+    return !primary || primary->IsLoopback() || *primary == address;
+  }
+  bool any_of_family = false;
+  for (const std::string& text : SplitAtCommas(settings_.nodeport_addresses)) {
+    const auto block = TextPrefix::Parse(text);
+    if (!block || block->address.v6 != address.v6) continue;
+    any_of_family = true;
+    if (block->Contains(address)) return true;  // S-111; a /0 contains all.
+  }
+  return !any_of_family;  // S-110
+}
+
+const ModelServicePort* ReferenceModel::OwnerOfAddress(const Flow& flow) const {
+  const ModelServicePort* owner = nullptr;
+  for (const ModelServicePort& port : Of(flow.destination.v6).ports) {
+    if (port.protocol != flow.protocol || port.port != flow.port) continue;
+    if (port.cluster_ip == flow.destination || Contains(port.external_ips, flow.destination) ||
+        Contains(port.load_balancer_ips, flow.destination)) {
+      owner = Elder(owner, &port);
+    }
+  }
+  return owner;
+}
+
+const ModelServicePort* ReferenceModel::OwnerOfNodePort(const Flow& flow) const {
+  if (!TakesNodePorts(flow.destination)) return nullptr;
+  const ModelServicePort* owner = nullptr;
+  for (const ModelServicePort& port : Of(flow.destination.v6).ports) {
+    if (port.protocol != flow.protocol || port.node_port == 0) continue;
+    if (port.node_port == flow.port) owner = Elder(owner, &port);
+  }
+  return owner;
+}
+
+// S-116, S-118.
+bool ReferenceModel::SourceAllowed(const ModelServicePort& port, const TextAddress& source) const {
+  if (port.ranges.empty()) return true;
+  const auto in_a_range = [&](const TextAddress& address) {
+    return std::any_of(port.ranges.begin(), port.ranges.end(),
+                       [&](const TextPrefix& range) { return range.Contains(address); });
+  };
+  if (in_a_range(source)) return true;
+  const TextAddress own =
+      node_.ip[source.v6 ? 1 : 0].value_or(*TextAddress::Parse(source.v6 ? "::1" : "127.0.0.1"));
+  return in_a_range(own) && Contains(port.load_balancer_ips, source);
+}
+
+// S-97.
+bool ReferenceModel::IsHairpin(const Flow& flow, const ModelEndpoint& endpoint) const {
+  if (flow.source != endpoint.ip) return false;
+  for (const ModelServicePort& port : Of(flow.source.v6).ports) {
+    if (port.protocol != flow.protocol) continue;
+    for (const ModelEndpoint& reachable : port.ReachableSet()) {
+      if (reachable.local && reachable.ToString() == endpoint.ToString()) return true;
+    }
+  }
+  return false;
+}
+
+Prediction ReferenceModel::Delivered(const ModelServicePort& port, const Flow& flow,
+                                     const ModelEndpoints& set, bool masquerade,
+                                     const std::string& why) const {
+  Prediction prediction;
+  prediction.verdict = Verdict::kDelivered;
+  prediction.service_port = port.ToString();
+  prediction.affinity = port.affinity;
+  prediction.why = why;
+  for (const ModelEndpoint& endpoint : set) {
+    prediction.choices.push_back({endpoint.ip.ToString(), endpoint.port,
+                                  masquerade || flow.marked || IsHairpin(flow, endpoint)});
+  }
+  return prediction;
+}
+
+Prediction ReferenceModel::ToClusterIp(const ModelServicePort& port, const Flow& flow) const {
+  if (!port.HasEndpoints()) return Refused(Verdict::kRejected, &port, "S-77");
+  const ModelEndpoints set = port.internal_local ? port.LocalSet() : port.ClusterSet();
+  if (set.empty()) return Refused(Verdict::kDropped, &port, "S-76");
+  return Delivered(port, flow, set, false, port.internal_local ? "S-75" : "S-74");
+}
+
+Prediction ReferenceModel::ToExternal(const ModelServicePort& port, const Flow& flow) const {
+  if (!port.HasEndpoints()) return Refused(Verdict::kRejected, &port, "S-81");
+  if (!port.external_local) return Delivered(port, flow, port.ClusterSet(), true, "S-78");
+  const std::string row = port.LocalSet().empty() ? "S-80" : "S-79";
+  // S-73: pods first.
+  if (flow.from_pod) return Delivered(port, flow, port.ClusterSet(), false, row + " P");
+  if (flow.from_node) return Delivered(port, flow, port.ClusterSet(), true, row + " N");
+  if (port.LocalSet().empty()) return Refused(Verdict::kDropped, &port, row + " E");
+  return Delivered(port, flow, port.LocalSet(), false, row + " E");
+}
+
+// S-82 to S-86, S-88, S-104.
+Prediction ReferenceModel::WithoutOwner(const Flow& flow) const {
+  const World& world = Of(flow.destination.v6);
+  const bool forwarded = node_addresses_.count(flow.destination) == 0;
+  if (flow.from_host || forwarded) {
+    if (world.cluster_ips.count(flow.destination) > 0) {
+      return Refused(Verdict::kRejected, nullptr, "S-82");
+    }
+    for (const TextPrefix& cidr : world.service_cidrs) {
+      if (cidr.Contains(flow.destination)) return Refused(Verdict::kDropped, nullptr, "S-83");
+    }
+  }
+  return Refused(Verdict::kUntouched, nullptr, "S-84 to S-86, S-88");
+}
+
+// The order of S-94.
+Prediction ReferenceModel::Predict(const Packet& packet) const {
+  const auto source = TextAddress::Parse(packet.source);
+  const auto destination = TextAddress::Parse(packet.destination);
+  if (!source || !destination || source->v6 != destination->v6) {
+    return Refused(Verdict::kUntouched, nullptr, "not a packet");
+  }
+  Flow flow;
+  flow.source = *source;
+  flow.destination = *destination;
+  flow.protocol = packet.protocol;
+  flow.port = packet.port;
+  flow.from_host = packet.interface.empty();
+  flow.from_pod = IsPod(packet, *source);
+  flow.from_node = node_addresses_.count(*source) > 0;  // S-72
+  // S-74, S-75, S-90, S-91.
+  flow.marked = Of(source->v6).cluster_ips.count(*destination) > 0 &&
+                (settings_.masquerade_all || (DetectorPresent(source->v6) && !flow.from_pod));
+
+  if (const ModelServicePort* port = OwnerOfAddress(flow)) {
+    const bool vip = Contains(port->load_balancer_ips, *destination);
+    if (vip && !SourceAllowed(*port, *source)) {
+      return Refused(Verdict::kDropped, port, "S-87, S-116");
+    }
+    return port->cluster_ip == *destination ? ToClusterIp(*port, flow) : ToExternal(*port, flow);
+  }
+  if (const ModelServicePort* port = OwnerOfNodePort(flow)) return ToExternal(*port, flow);
+  return WithoutOwner(flow);
+}
+
+}  // namespace svcmap::testing
