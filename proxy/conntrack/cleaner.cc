@@ -53,21 +53,40 @@ CleanerStatus Cleaner::status() const {
   return status;
 }
 
+// Until some Service is due. A second look makes those due that it is about.
+void Cleaner::AwaitWork(std::unique_lock<std::mutex>& lock) {
+  const auto ready = [this] { return stopping_ || (complete_ && book_.due()); };
+  if (second_looks_.empty()) {
+    wake_.wait(lock, ready);
+  } else if (!wake_.wait_until(lock, second_look_at_, ready)) {
+    for (const UdpBook::Round& round : second_looks_) book_.Return(round);
+  }
+}
+
 void Cleaner::Run() {
   std::unique_lock lock(mutex_);
   const auto stopping = [this] { return stopping_.load(); };
   for (;;) {
-    wake_.wait(lock, [this] { return stopping_ || (complete_ && book_.due()); });
+    AwaitWork(lock);
+    if (!stopping_ && !book_.due()) {  // Those of a second look are gone.
+      second_looks_.clear();
+      continue;
+    }
     next_ = std::max(next_, Clock::now() + options_.settle);
     if (wake_.wait_until(lock, next_, stopping)) return;
 
+    const bool second_look = !second_looks_.empty() && Clock::now() >= second_look_at_;
+    if (second_look) {
+      for (const UdpBook::Round& earlier : second_looks_) book_.Return(earlier);
+      second_looks_.clear();
+    }
     UdpBook::Round round = book_.Take();
     lock.unlock();
     StaleFlows flows = round.MakeStaleFlows();
     const Cleanup cleanup = Clean(round, flows);
     lock.lock();
     if (stopping_) return;
-    Settle(round, flows, cleanup);
+    Settle(round, flows, cleanup, second_look);
     lock.unlock();
     if (options_.on_round) options_.on_round(cleanup);
     lock.lock();
@@ -109,11 +128,16 @@ Cleanup Cleaner::Clean(UdpBook::Round& round, StaleFlows& flows) {
   return cleanup;
 }
 
-void Cleaner::Settle(const UdpBook::Round& round, const StaleFlows& flows, const Cleanup& cleanup) {
+void Cleaner::Settle(const UdpBook::Round& round, const StaleFlows& flows, const Cleanup& cleanup,
+                     bool second_look) {
   auto rest = std::chrono::duration_cast<Clock::duration>(cleanup.duration * options_.rest_factor);
   if (cleanup.complete) {
     failures_in_row_ = 0;
     book_.Finish(round, flows);
+    if (!second_look && cleanup.deleted[0] + cleanup.deleted[1] > 0) {
+      second_looks_.push_back(round);
+      second_look_at_ = Clock::now() + options_.second_look;
+    }
   } else {
     const auto retry = options_.first_retry * (1 << std::min(failures_in_row_++, 20));
     rest = std::max<Clock::duration>(rest, std::min(retry, options_.last_retry));

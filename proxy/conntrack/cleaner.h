@@ -46,6 +46,9 @@ struct CleanerOptions {
   // tracked by then.
   std::chrono::milliseconds settle{10};
   int rest_factor = 9;
+  // What was deleted is looked for once more after this time: an answer that was underway may have
+  // brought a flow back.
+  std::chrono::milliseconds second_look{1000};
   std::chrono::milliseconds first_retry{1000};
   std::chrono::milliseconds last_retry{60000};
   // After each round, on the cleaner's thread.
@@ -70,9 +73,11 @@ class Cleaner {
 
  private:
   void Run();
+  void AwaitWork(std::unique_lock<std::mutex>& lock);
   Cleanup Clean(UdpBook::Round& round, StaleFlows& flows);
   // What the round leaves to do, and when.
-  void Settle(const UdpBook::Round& round, const StaleFlows& flows, const Cleanup& cleanup);
+  void Settle(const UdpBook::Round& round, const StaleFlows& flows, const Cleanup& cleanup,
+              bool second_look);
 
   nft::FlowTable& table_;
   const CleanerOptions options_;
@@ -85,6 +90,8 @@ class Cleaner {
   CleanerStatus status_;
   std::chrono::steady_clock::time_point next_;
   int failures_in_row_ = 0;
+  std::vector<UdpBook::Round> second_looks_;  // Rounds that deleted flows.
+  std::chrono::steady_clock::time_point second_look_at_;
   std::thread thread_;
 };
 

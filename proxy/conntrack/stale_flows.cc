@@ -13,7 +13,22 @@ size_t StaleFlows::Add(const nft::FlowEnd& destination, Place place,
   return number;
 }
 
+// Untranslated in both directions, from where a Service is now. Its first packet answers one that
+// was sent there before we translated it: the sender's next packets would count as answers to that,
+// and nobody would ever translate them.
+bool StaleFlows::IsTurnedAround(const nft::UdpFlow& flow) const {
+  if (flow.original.zone != 0 || flow.reply.destination != flow.original.source ||
+      flow.reply.source != flow.original.destination) {
+    return false;
+  }
+  const auto found = at_.find(flow.original.source);
+  return found != at_.end() &&
+         std::any_of(found->second.begin(), found->second.end(),
+                     [this](uint32_t number) { return targets_[number].place == Place::kCurrent; });
+}
+
 bool StaleFlows::IsStale(const nft::UdpFlow& flow) {
+  if (IsTurnedAround(flow)) return true;
   const auto found = at_.find(flow.original.destination);
   if (found == at_.end()) return false;
   const nft::FlowEnd& answers = flow.reply.source;

@@ -1,5 +1,6 @@
-// Which UDP flows are stale: sent to a Service, and not answered by one of its endpoints (S-240).
-// Pure. The cost per flow does not grow with the number of Services.
+// Which UDP flows are stale: sent to a Service, and not answered by one of its endpoints (S-240),
+// or coming from its address as if it were a client. Pure. The cost per flow does not grow with the
+// number of Services.
 #pragma once
 
 #include <vector>
@@ -31,6 +32,8 @@ class StaleFlows {
   bool HasFamily(Family family) const { return families_[Index(family)]; }
 
  private:
+  bool IsTurnedAround(const nft::UdpFlow& flow) const;
+
   struct Target {
     Place place;
     const std::vector<EndpointAddress>* endpoints;

@@ -9,12 +9,13 @@
 namespace svcmap::proxy {
 namespace {
 
+// A Service port is known by its name and protocol: with another number it is the same one (S-122).
 const PortRows* FindPort(const ServiceRows* service, Family family, const ServicePort& port) {
   if (service == nullptr) return nullptr;
   const auto found =
       std::find_if(service->ports.begin(), service->ports.end(), [&](const PortRows& candidate) {
         return candidate.family == family && candidate.protocol == port.protocol &&
-               candidate.port == port.port;
+               candidate.name == port.name;
       });
   return found == service->ports.end() ? nullptr : &*found;
 }

@@ -34,6 +34,7 @@ class CleanerTest : public ::testing::Test {
   void Start(std::chrono::milliseconds first_retry = std::chrono::milliseconds(1)) {
     cleaner_.emplace(table_, CleanerOptions{.settle = std::chrono::milliseconds(0),
                                             .rest_factor = 0,
+                                            .second_look = std::chrono::milliseconds(50),
                                             .first_retry = first_retry,
                                             .last_retry = first_retry,
                                             .on_round = [this](const Cleanup& cleanup) {
@@ -87,6 +88,17 @@ TEST_F(CleanerTest, S240StaleFlowsAreDeletedAndCounted) {
   EXPECT_EQ(status.rounds, 1u);
   EXPECT_EQ(status.services, 2u);
   EXPECT_THAT(status.deleted, ElementsAre(1, 1));
+}
+
+TEST_F(CleanerTest, S247WhatCameBackAfterItsDeletionIsFoundByASecondLook) {
+  const nft::UdpFlow sent = Flow("10.96.0.1:53", "10.96.0.1:53");
+  table_.Add(sent);
+  StartComplete();
+  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {"10.0.0.1:53"})}});
+  EXPECT_THAT(Round(0).deleted, ElementsAre(1, 0));
+  table_.Add({.original = sent.reply, .reply = sent.original});
+  EXPECT_THAT(Round(1).deleted, ElementsAre(1, 0));
+  EXPECT_THAT(Tracked(), IsEmpty());
 }
 
 // A Service that is known before its slices are would lose all its flows.

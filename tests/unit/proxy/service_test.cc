@@ -98,11 +98,12 @@ TEST_F(DesiredServiceTest, WhoStaysKeepsGroupAndSlot) {
   EXPECT_THAT(desired_.old_numbers, IsEmpty());
 }
 
-TEST_F(DesiredServiceTest, ARenamedPortKeepsItsGroup) {
+// And with it the records of its clients (found by the random differential test).
+TEST_F(DesiredServiceTest, S122_APortWithAnotherNumberKeepsItsGroup) {
   Apply({AService("shop/web").At("10.96.0.1").Port(80, "a"),
-         WebSlice().Port(81, "a").Port(82, "b").Ready("10.0.0.1")});
+         WebSlice().Port(8080, "a").Ready("10.0.0.1")});
   Make();
-  Apply({AService("shop/web").At("10.96.0.1").Port(80, "b")});
+  Apply({AService("shop/web").At("10.96.0.1").Port(81, "a")});
   Make();
   EXPECT_EQ(desired_.rows.ports[0].cluster.group, 1u);
   EXPECT_THAT(desired_.new_numbers, IsEmpty());
@@ -115,7 +116,8 @@ TEST_F(DesiredServiceTest, AGroupIsGivenBackWithTheLastEndpointAndWithThePort) {
   } cases[] = {
       {"no endpoints", NoSlice("shop/web-1")},
       {"none usable", WebSlice().Endpoint("10.0.0.1", kDown)},
-      {"other port", AService("shop/web").At("10.96.0.1").Port(81).Port(80, "", Protocol::kUdp)},
+      {"other port", AService("shop/web").At("10.96.0.1").Port(80, "other")},
+      {"other protocol", AService("shop/web").At("10.96.0.1").Port(80, "", Protocol::kUdp)},
       {"Service gone", NoService("shop/web")},
       {"no longer proxied", Web().NotProxied()},
   };

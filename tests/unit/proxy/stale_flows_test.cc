@@ -74,6 +74,22 @@ TEST_F(StaleFlowsTest, S247AFlowThatWasNotTranslatedIsStale) {
   }
 }
 
+// The answer to a packet that was sent in vain came back after its entry was deleted.
+TEST_F(StaleFlowsTest, S247AFlowThatAnAnswerTurnedAroundIsStale) {
+  const nft::UdpFlow sent = Flow("10.96.0.10:53", "10.96.0.10:53");
+  const nft::UdpFlow answer{.original = sent.reply, .reply = sent.original};
+  EXPECT_TRUE(flows_.IsStale(answer));
+  nft::UdpFlow other_port = answer;
+  other_port.original.source.port = other_port.reply.destination.port = 54;
+  EXPECT_FALSE(flows_.IsStale(other_port));
+  nft::UdpFlow other_zone = answer;
+  other_zone.original.zone = other_zone.reply.zone = 7;
+  EXPECT_FALSE(flows_.IsStale(other_zone));
+  nft::UdpFlow masqueraded = answer;
+  masqueraded.reply.destination = End("192.0.2.1:53");
+  EXPECT_FALSE(flows_.IsStale(masqueraded));
+}
+
 TEST_F(StaleFlowsTest, S248OtherPortsOfTheSameAddressesAreLeftAlone) {
   for (const std::string at : {"10.96.0.10:3000", "192.0.2.1:3000", "198.51.100.1:3000",
                                "172.16.0.1:3000", "172.16.0.1:53", "10.96.0.10:30053"}) {
