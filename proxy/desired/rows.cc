@@ -152,6 +152,18 @@ std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& serv
   return OwnRowsBuilder(service_key, service).Build();
 }
 
+size_t SourceRowCount(const ServiceRows& service, Family family) {
+  const auto ranges =
+      std::count_if(service.sources.begin(), service.sources.end(),
+                    [family](const AddressRange& range) { return range.first.family() == family; });
+  size_t addresses = 0;
+  for (const PortRows& port : service.ports) {
+    if (port.family != family) continue;
+    for (const ReachedAt& at : port.addresses) addresses += at.firewalled ? 1 : 0;
+  }
+  return addresses * static_cast<size_t>(ranges);
+}
+
 std::vector<Row> SharedRows(const ServiceRows& service) {
   std::vector<Row> rows;
   for (const IpAddress& address : service.cluster_ips) {

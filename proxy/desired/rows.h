@@ -107,6 +107,9 @@ std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& serv
 // Rows that other Services may contribute as well: cluster-ips, hairpin-connections.
 std::vector<Row> SharedRows(const ServiceRows& service);
 
+// How many of its own rows in one family are source ranges.
+size_t SourceRowCount(const ServiceRows& service, Family family);
+
 // A slot of a set without affinity.
 Row EndpointRow(Family family, uint32_t group, uint32_t slot, const EndpointAddress& endpoint);
 

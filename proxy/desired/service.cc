@@ -50,6 +50,7 @@ class Builder {
       if (!service_.cluster_ip[Index(family)]) continue;
       desired_.rows.cluster_ips.push_back(*service_.cluster_ip[Index(family)]);
       for (const ServicePort& port : service_.ports) AddPort(family, port);
+      BoundSources(family);
     }
     return std::move(desired_);
   }
@@ -71,6 +72,24 @@ class Builder {
       }
     }
     desired_.rows.sources = MergeRanges(blocks);
+  }
+
+  // Nobody gets in where the ranges do not fit: better than everybody.
+  void BoundSources(Family family) {
+    const size_t wanted = SourceRowCount(desired_.rows, family);
+    if (wanted <= context_.source_rows[Index(family)]) return;
+    std::erase_if(desired_.rows.sources,
+                  [family](const AddressRange& range) { return range.first.family() == family; });
+    desired_.findings.push_back(
+        {.severity = Finding::Severity::kWarning,
+         .kind = Kind::kService,
+         .key = service_.key,
+         .field = "spec.loadBalancerSourceRanges",
+         .value = std::to_string(wanted) + " ranges",
+         .reason = "(counted for each " + std::string(FamilyName(family)) +
+                   " load balancer IP and port) do not fit into the " +
+                   std::to_string(kMaxSourceRows) +
+                   " that all Services may have; its load balancer IPs are closed to everybody"});
   }
 
   bool Firewalled(Family family) const {

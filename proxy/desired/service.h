@@ -35,6 +35,8 @@ struct DesiredContext {
   Numbers& numbers;
   AffinityTimers& timers;
   AffinityMemory& memory;
+  // By Index(Family): so many source ranges may the Service have.
+  size_t source_rows[2] = {kMaxSourceRows, kMaxSourceRows};
 };
 
 // `entry` may be null (the Service is gone) and so may `before` (what is applied of it). Slots and

@@ -110,6 +110,7 @@ void Plan::Add(const nft::ElementView& element) {
 
 void Plan::Delete(const nft::ElementView& element) {
   transaction_.Delete(element);
+  if (element.set.set == kFirewallSources) ++source_rows_removed_;
   Count(element, -1, -RowDigest(element));
 }
 

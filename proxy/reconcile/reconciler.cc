@@ -16,6 +16,22 @@ namespace {
 constexpr uint32_t kInitialSize = 1024;
 constexpr uint64_t kGrowth = 4;
 
+size_t RowsBefore(const ServiceRows* before, Family family) {
+  return before == nullptr ? 0 : SourceRowCount(*before, family);
+}
+
+// What the others leave of the room for source ranges, who have `more` than is applied.
+void AllowSources(const Applied& applied, const int64_t (&more)[2], const ServiceRows* before,
+                  DesiredContext& context) {
+  for (const Family family : kFamilies) {
+    const size_t index = Index(family);
+    const int64_t left = static_cast<int64_t>(kMaxSourceRows) -
+                         applied.counts()[index][kFirewallSources] - more[index];
+    context.source_rows[index] =
+        static_cast<size_t>(std::max<int64_t>(left, 0)) + RowsBefore(before, family);
+  }
+}
+
 nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
 
 }  // namespace
@@ -31,6 +47,7 @@ struct Reconciler::Draft {
   std::vector<Number> old_numbers;
   std::vector<Row> node_rows;
   std::vector<std::pair<uint64_t, Finding>> findings;
+  int64_t source_rows[2] = {};  // More than applied, by Index(Family).
 };
 
 Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options)
@@ -120,7 +137,13 @@ void Reconciler::AddDirty(Draft& draft, size_t element_limit) {
   while (store_.FirstDirty() != nullptr && draft.plan.element_bound() < element_limit) {
     Store::Dirty dirty = store_.TakeDirty();
     const ServiceRows* before = applied_.Find(dirty.key);
+    AllowSources(applied_, draft.source_rows, before, context);
     DesiredService desired = MakeDesiredService(store_.Find(dirty.key), context, before);
+    for (const Family family : kFamilies) {
+      draft.source_rows[Index(family)] +=
+          static_cast<int64_t>(SourceRowCount(desired.rows, family)) -
+          static_cast<int64_t>(RowsBefore(before, family));
+    }
     draft.plan.AddService(dirty.key, draft.recreate ? nullptr : before, desired.rows);
     for (auto [from, to] : {std::pair{&desired.new_numbers, &draft.new_numbers},
                             std::pair{&desired.old_numbers, &draft.old_numbers}}) {
@@ -199,6 +222,7 @@ std::vector<uint32_t> Reconciler::SizesFor(const std::array<int64_t, kSetCount>&
 
 bool Reconciler::Fits(const Draft& draft) const {
   if (timers_created_ != timers_.seconds().size()) return false;
+  if (draft.plan.source_rows_removed() > kMaxSourceRowsRemoved) return false;
   for (const Family family : kFamilies) {
     for (const SetIndex set : {kServiceIps, kEndpoints}) {
       const size_t index = Index(family);
@@ -313,6 +337,7 @@ nft::Transaction Reconciler::DesiredRows() {
   AffinityMemory memory = memory_;
   DesiredContext context{store_.claims(), node_, numbers, timers, memory};
   store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
+    AllowSources(applied_, {0, 0}, applied_.Find(key), context);
     DesiredService desired = MakeDesiredService(&entry, context, applied_.Find(key));
     plan.AddService(key, nullptr, desired.rows);
   });
@@ -349,6 +374,7 @@ absl::StatusOr<std::vector<std::string>> Reconciler::Disagreements(const nft::Ta
     AffinityTimers timers = timers_;
     AffinityMemory memory = memory_;
     DesiredContext context{store_.claims(), node_, numbers, timers, memory};
+    AllowSources(applied_, {0, 0}, applied_.Find(key), context);
     rows = MakeDesiredService(store_.Find(key), context, applied_.Find(key)).rows;
     std::erase_if(rows.ports, [&](const PortRows& port) {
       return port.family != question.destination.family() ||

@@ -16,6 +16,7 @@ constexpr uint32_t kLoadBalancerBase = 0x60000001;  // 96.0.0.1
 constexpr uint32_t kSourceBase = 0x70000001;        // 112.0.0.1
 constexpr int kFirstNodePort = 10000;
 constexpr int kNodePorts = 50000;
+constexpr int kRestricted = 10;  // Every tenth Service has source ranges.
 
 std::string Address(Family family, uint32_t number) {
   char text[INET6_ADDRSTRLEN];
@@ -45,8 +46,10 @@ void AddFeatures(const ClusterShape& shape, int service, uint32_t changed, v1::S
   spec.set_health_check_node_port(kFirstNodePort - 1);
   spec.set_session_affinity("ClientIP");
   spec.add_external_ips(Address(shape.family, kExternalBase + number));
-  spec.add_load_balancer_source_ranges(Address(shape.family, kSourceBase + changed) + host);
-  spec.add_load_balancer_source_ranges(Address(shape.family, kSourceBase + 0x1000000) + host);
+  if (service % kRestricted == 0) {
+    spec.add_load_balancer_source_ranges(Address(shape.family, kSourceBase + changed) + host);
+    spec.add_load_balancer_source_ranges(Address(shape.family, kSourceBase + 0x1000000) + host);
+  }
   spec.mutable_ports(0)->set_node_port(kFirstNodePort + service % kNodePorts);
   message.mutable_status()->mutable_load_balancer()->add_ingress()->set_ip(
       Address(shape.family, kLoadBalancerBase + number));

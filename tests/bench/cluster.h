@@ -13,8 +13,8 @@ struct ClusterShape {
   int services = 1000;
   int endpoints = 10;  // Per Service, in slices of at most 1000.
   Family family = Family::kIpv4;
-  // Every Service has a load balancer IP with source ranges, an external IP, a nodePort, traffic
-  // policy Local and session affinity.
+  // Every Service has a load balancer IP, an external IP, a nodePort, traffic policy Local and
+  // session affinity, and every tenth has source ranges.
   bool all_features = false;
 };
 

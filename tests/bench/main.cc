@@ -114,7 +114,7 @@ class Run {
   // A Service may be used by other sources than before.
   absl::Status ChangeRanges(std::vector<double>& total, std::vector<double>& kernel) {
     v1::Change change;
-    *change.mutable_service() = MakeService(shape_, Next(), ++replaced_);
+    *change.mutable_service() = MakeService(shape_, Next() / 10 * 10, ++replaced_);
     return Change(std::move(change), total, kernel);
   }
 

@@ -118,6 +118,22 @@ TEST_F(FirewallRowsTest, S12AFamilyWithoutRangesIsOpen) {
       ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.0/8"));
 }
 
+TEST_F(FirewallRowsTest, S116RangesThatDoNotFitLetNobodyIn) {
+  AService service = Balanced().At("fd00:96::1").LoadBalancer("2001:db8:9::1");
+  service.SourceRange("fd00:5::/64");
+  for (size_t i = 0; i <= kMaxSourceRows; ++i) {
+    service.SourceRange("10." + std::to_string(i / 256) + "." + std::to_string(i % 256) + ".0/25");
+  }
+  EXPECT_THAT(Firewall(service),
+              ElementsAre("firewall-ips" + kVip, "firewall-ips 2001:db8:9::1 . tcp . 80",
+                          "firewall-sources 2001:db8:9::1 . tcp . 80 . fd00:5::/64"));
+  EXPECT_THAT(
+      Findings(),
+      ElementsAre("Service shop/web: spec.loadBalancerSourceRanges 4097 ranges (counted for "
+                  "each IPv4 load balancer IP and port) do not fit into the 4096 that all "
+                  "Services may have; its load balancer IPs are closed to everybody"));
+}
+
 TEST_F(FirewallRowsTest, S119AGuardedVipWithoutEndpointsIsBoth) {
   EXPECT_THAT(Firewall(Balanced().SourceRange("10.0.0.0/8")),
               ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.0/8"));

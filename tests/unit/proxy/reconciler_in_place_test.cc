@@ -43,6 +43,47 @@ TEST_F(ReconcilerInPlaceTest, S126WhenAMapGrowsTheRecordsStay) {
   ExpectConverged();
 }
 
+// The kernel takes time for each range that is taken out of a large set, with a CPU held.
+TEST_F(ReconcilerInPlaceTest, S116ManyRangesThatGoAreWrittenAnewAndTheRecordsStay) {
+  const auto web = [] { return Web().Affinity(10800).LoadBalancer("203.0.113.1"); };
+  AService restricted = web();
+  for (size_t i = 0; i < 2 * kMaxSourceRowsRemoved; ++i) {
+    restricted.SourceRange("10.0." + std::to_string(i) + ".0/25");
+  }
+  Settle({restricted, Slice("shop/web", 2)});
+  WriteRecord();
+  Apply({web().SourceRange("10.0.0.0/25")});
+  EXPECT_TRUE(Sync().recreated);
+  EXPECT_TRUE(SentInPlace());
+  EXPECT_TRUE(HasRecord());
+  ExpectConverged();
+  Apply({web().SourceRange("10.1.0.0/25")});
+  EXPECT_FALSE(Sync().recreated) << "one goes, one comes";
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerInPlaceTest, S116ServicesShareTheRoomForRanges) {
+  const auto restricted = [](const char* name, const char* cluster_ip, const char* vip, size_t n) {
+    AService service = AService(name).At(cluster_ip).Port(80).LoadBalancer(vip);
+    for (size_t i = 0; i < n; ++i) {
+      service.SourceRange("10." + std::to_string(i / 256) + "." + std::to_string(i % 256) +
+                          ".0/25");
+    }
+    return service;
+  };
+  const auto a = restricted("shop/a", "10.96.0.1", "203.0.113.1", kMaxSourceRows - 10);
+  Settle({a});
+  Apply({restricted("shop/b", "10.96.0.2", "203.0.113.2", 11)});
+  const SyncResult result = Sync();
+  ASSERT_THAT(result.findings, SizeIs(1));
+  EXPECT_EQ(result.findings[0].second.key, "shop/b");
+  EXPECT_EQ(reconciler_.applied().counts()[0][kFirewallSources],
+            static_cast<int64_t>(kMaxSourceRows - 10));
+  Apply({restricted("shop/b", "10.96.0.2", "203.0.113.2", 10)});
+  EXPECT_THAT(Sync().findings, IsEmpty());
+  ExpectConverged();
+}
+
 TEST_F(ReconcilerInPlaceTest, S127ANewTimeoutBringsItsChainsAndTheRecordsStay) {
   Settle({Web().Affinity(10800), Slice("shop/web", 2)});
   WriteRecord();
