@@ -71,6 +71,9 @@ TEST_F(LoopTest, WhatComesDuringACommitIsMergedAndTheLatestWins) {
 }
 
 TEST_F(LoopTest, UntilTheSnapshotEndsAFormerLifeServesOn) {
+  Reconciler former(kernel_, {.node_name = "n1"});
+  ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
+  ASSERT_TRUE(reconciler_.Adopt().value());
   Start(/*hold=*/true);
   const uint32_t generation = *kernel_.Generation();
   EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kHeld);
