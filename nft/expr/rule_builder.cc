@@ -26,6 +26,7 @@ constexpr HeaderLayout Layout(Family family) {
 constexpr uint32_t kChoiceKeySize = 4;    // The part of a choice that names the endpoint.
 constexpr uint32_t kServicePortSize = 2;  // The part of that which names the Service port.
 constexpr uint32_t kStickyGroupSize = 2;
+constexpr uint32_t kSlotKeyWords = 2;    // Group and slot.
 constexpr uint32_t kRouteTypeLocal = 2;  // RTN_LOCAL
 constexpr uint32_t kInterfaceNameSize = 16;
 
@@ -125,10 +126,7 @@ RuleBuilder& RuleBuilder::GotoByDestination(
     set.entries.push_back({Bytes(address), chain});
   }
   LoadMaskedDestination(mask);
-  Add(Lookup{.anonymous = true,
-             .set = static_cast<uint32_t>(rule_.sets.size()),
-             .into = Lookup::Into::kVerdict});
-  rule_.sets.push_back(std::move(set));
+  LookUp(std::move(set), Lookup::Into::kVerdict);
   return Text(text + " }");
 }
 
@@ -281,17 +279,29 @@ RuleBuilder& RuleBuilder::GotoByDestinationByte(
     set.entries.push_back({{value}, chain});
   }
   Add(PayloadLoad{Header::kNetwork, offset, 1, 0});
-  Add(Lookup{.anonymous = true,
-             .set = static_cast<uint32_t>(rule_.sets.size()),
-             .into = Lookup::Into::kVerdict});
-  rule_.sets.push_back(std::move(set));
+  LookUp(std::move(set), Lookup::Into::kVerdict);
   return Text(text + " }");
+}
+
+void RuleBuilder::LookUp(AnonymousSet set, Lookup::Into into) {
+  Add(Lookup{.anonymous = true, .set = static_cast<uint32_t>(rule_.sets.size()), .into = into});
+  rule_.sets.push_back(std::move(set));
+}
+
+// The key of a random slot: the last `group_size` bytes of the destination, and a random number.
+// Returns its text.
+std::string RuleBuilder::LoadRandomSlot(uint32_t group_size, uint32_t modulus) {
+  const HeaderLayout layout = Layout(family_);
+  const uint32_t offset = layout.destination + layout.address_size - group_size;
+  Add(PayloadLoad{Header::kNetwork, offset, group_size, 0});
+  Add(RandomNumber{1, modulus});
+  return RawPayload(offset, group_size) + " . numgen random mod " + std::to_string(modulus);
 }
 
 void RuleBuilder::MatchTransport() {
   Add(MetaLoad{MetaKey::kL4Proto, 0});
-  Add(Lookup{.anonymous = true, .set = static_cast<uint32_t>(rule_.sets.size())});
-  rule_.sets.push_back({.key = Field::kInetProto, .entries = {{{6}, ""}, {{17}, ""}, {{132}, ""}}});
+  LookUp({.key = Field::kInetProto, .entries = {{{6}, ""}, {{17}, ""}, {{132}, ""}}},
+         Lookup::Into::kNothing);
   Text("meta l4proto { tcp, udp, sctp }");
 }
 
@@ -303,13 +313,11 @@ void RuleBuilder::DnatFrom(uint32_t set, uint32_t key_words) {
 
 RuleBuilder& RuleBuilder::DnatToRandomSlot(uint32_t modulus, NamedSet map) {
   const HeaderLayout layout = Layout(family_);
-  const uint32_t offset = layout.destination + layout.address_size - layout.group_size;
   MatchTransport();
-  Add(PayloadLoad{Header::kNetwork, offset, layout.group_size, 0});
-  Add(RandomNumber{1, modulus});
-  DnatFrom(map.index, 2);
-  return Text("dnat " + std::string(layout.name) + " to " + RawPayload(offset, layout.group_size) +
-              " . numgen random mod " + std::to_string(modulus) + " map @" + std::string(map.name));
+  const std::string slot = LoadRandomSlot(layout.group_size, modulus);
+  DnatFrom(map.index, kSlotKeyWords);
+  return Text("dnat " + std::string(layout.name) + " to " + slot + " map @" +
+              std::string(map.name));
 }
 
 // Behind the key, at the start of the next 16 bytes, as nft does it.
@@ -335,15 +343,10 @@ void RuleBuilder::WriteChoice(uint32_t reg) {
 }
 
 RuleBuilder& RuleBuilder::ChooseRandomSlot(uint32_t modulus, NamedSet map) {
-  const HeaderLayout layout = Layout(family_);
-  const uint32_t offset = layout.destination + layout.address_size - kStickyGroupSize;
-  const uint32_t data_reg = 2;
-  Add(PayloadLoad{Header::kNetwork, offset, kStickyGroupSize, 0});
-  Add(RandomNumber{1, modulus});
-  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = data_reg});
-  WriteChoice(data_reg);
-  return Text(ChoiceText() + " set " + RawPayload(offset, kStickyGroupSize) +
-              " . numgen random mod " + std::to_string(modulus) + " map @" + std::string(map.name));
+  const std::string slot = LoadRandomSlot(kStickyGroupSize, modulus);
+  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = kSlotKeyWords});
+  WriteChoice(kSlotKeyWords);
+  return Text(ChoiceText() + " set " + slot + " map @" + std::string(map.name));
 }
 
 RuleBuilder& RuleBuilder::IsChosen() {

@@ -97,6 +97,8 @@ class RuleBuilder {
   std::string ChoiceText() const;
   void LoadChoice(uint32_t reg);
   void WriteChoice(uint32_t reg);
+  void LookUp(AnonymousSet set, Lookup::Into into);
+  std::string LoadRandomSlot(uint32_t group_size, uint32_t modulus);
   void MatchTransport();
   void DnatFrom(uint32_t set, uint32_t key_words);
   void MatchInput(std::string_view pattern, bool equal);

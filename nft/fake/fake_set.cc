@@ -17,11 +17,11 @@ std::string ToString(std::span<const uint8_t> bytes) {
 FakeSet::FakeSet(const SetSpec& spec, uint32_t size)
     : key_size_(FieldsSize(spec.key)),
       data_size_(spec.data.empty() ? 0 : FieldsSize(spec.data)),
-      interval_(spec.interval && spec.key.size() == 1),
-      ranges_(spec.interval && spec.key.size() > 1),
+      interval_(spec.has_bounds()),
+      ranges_(spec.has_ranges()),
       size_(spec.sized ? size : 0) {
   for (const Field field : spec.key) {
-    field_sizes_.push_back((FieldSize(field) + 3) & ~size_t{3});
+    field_sizes_.push_back(PaddedFieldSize(field));
   }
 }
 

@@ -13,12 +13,6 @@ namespace {
 
 constexpr size_t WordAligned(size_t size) { return (size + 3) & ~size_t{3}; }
 
-uint32_t BigEndian(std::span<const uint8_t> bytes) {
-  uint32_t value = 0;
-  for (const uint8_t byte : bytes) value = value << 8 | byte;
-  return value;
-}
-
 uint32_t HostOrder(std::span<const uint8_t> bytes) {
   uint32_t value = 0;
   std::memcpy(&value, bytes.data(), sizeof(value));
@@ -60,7 +54,7 @@ std::string FieldToText(Field field, std::span<const uint8_t> bytes) {
     case Field::kInetProto:
       return ProtocolText(bytes[0]);
     case Field::kInetService:
-      return std::to_string(BigEndian(bytes));
+      return std::to_string(ReadBigEndian(bytes));
     case Field::kMark:
       return Hex(HostOrder(bytes), "0x%08x");
     case Field::kRaw8:
@@ -76,85 +70,59 @@ std::string FieldToText(Field field, std::span<const uint8_t> bytes) {
   return "?";
 }
 
+struct FieldInfo {
+  size_t size;
+  uint32_t type_id;
+  const char* type_name;
+};
+
+FieldInfo InfoOf(Field field) {
+  const auto integer = [](size_t size) { return FieldInfo{size, 4, "integer"}; };
+  switch (field) {
+    case Field::kIpv4Addr:
+      return {4, 7, "ipv4_addr"};
+    case Field::kIpv6Addr:
+      return {16, 8, "ipv6_addr"};
+    case Field::kInetProto:
+      return {1, 12, "inet_proto"};
+    case Field::kInetService:
+      return {2, 13, "inet_service"};
+    case Field::kMark:
+      return {4, 19, "mark"};
+    case Field::kRaw8:
+      return integer(1);
+    case Field::kRaw16:
+      return integer(2);
+    case Field::kRaw24:
+      return integer(3);
+    case Field::kRaw32:
+    case Field::kSlot:
+      return integer(4);
+    case Field::kRaw64:
+      return integer(8);
+    case Field::kRaw96:
+      return integer(12);
+  }
+  return {0, 0, "?"};
+}
+
 }  // namespace
 
-size_t FieldSize(Field field) {
-  switch (field) {
-    case Field::kInetProto:
-    case Field::kRaw8:
-      return 1;
-    case Field::kInetService:
-    case Field::kRaw16:
-      return 2;
-    case Field::kRaw24:
-      return 3;
-    case Field::kIpv4Addr:
-    case Field::kMark:
-    case Field::kRaw32:
-    case Field::kSlot:
-      return 4;
-    case Field::kRaw64:
-      return 8;
-    case Field::kRaw96:
-      return 12;
-    case Field::kIpv6Addr:
-      return 16;
-  }
-  return 0;
-}
+size_t FieldSize(Field field) { return InfoOf(field).size; }
+size_t PaddedFieldSize(Field field) { return WordAligned(FieldSize(field)); }
+uint32_t FieldTypeId(Field field) { return InfoOf(field).type_id; }
+std::string FieldTypeName(Field field) { return InfoOf(field).type_name; }
 
-uint32_t FieldTypeId(Field field) {
-  switch (field) {
-    case Field::kRaw8:
-    case Field::kRaw16:
-    case Field::kRaw24:
-    case Field::kRaw32:
-    case Field::kRaw64:
-    case Field::kRaw96:
-    case Field::kSlot:
-      return 4;  // integer
-    case Field::kIpv4Addr:
-      return 7;
-    case Field::kIpv6Addr:
-      return 8;
-    case Field::kInetProto:
-      return 12;
-    case Field::kInetService:
-      return 13;
-    case Field::kMark:
-      return 19;
-  }
-  return 0;
-}
-
-std::string FieldTypeName(Field field) {
-  switch (field) {
-    case Field::kRaw8:
-    case Field::kRaw16:
-    case Field::kRaw24:
-    case Field::kRaw32:
-    case Field::kRaw64:
-    case Field::kRaw96:
-    case Field::kSlot:
-      return "integer";
-    case Field::kIpv4Addr:
-      return "ipv4_addr";
-    case Field::kIpv6Addr:
-      return "ipv6_addr";
-    case Field::kInetProto:
-      return "inet_proto";
-    case Field::kInetService:
-      return "inet_service";
-    case Field::kMark:
-      return "mark";
-  }
-  return "?";
+uint32_t ReadBigEndian(std::span<const uint8_t> bytes) {
+  uint32_t value = 0;
+  for (const uint8_t byte : bytes) value = value << 8 | byte;
+  return value;
 }
 
 size_t FieldsSize(std::span<const Field> fields) {
   if (fields.size() == 1) return FieldSize(fields[0]);
   size_t size = 0;
-  for (const Field field : fields) size += WordAligned(FieldSize(field));
+  for (const Field field : fields) size += PaddedFieldSize(field);
   return size;
 }
 
@@ -165,7 +133,7 @@ std::string FieldsToText(std::span<const Field> fields, std::span<const uint8_t>
   for (const Field field : fields) {
     if (!text.empty()) text += " . ";
     text += FieldToText(field, bytes.subspan(offset, FieldSize(field)));
-    offset += WordAligned(FieldSize(field));
+    offset += PaddedFieldSize(field);
   }
   return text;
 }

@@ -25,7 +25,8 @@ enum class Field : uint8_t {
   kSlot,         // 4 bytes, host order, as numgen writes them
 };
 
-size_t FieldSize(Field field);  // Without padding.
+size_t FieldSize(Field field);        // Without padding.
+size_t PaddedFieldSize(Field field);  // As it lies in a concatenation.
 
 // nft's number and name for the data type, as `nft list` needs them (libnftables
 // datatype.h, 1.0.6).
@@ -37,6 +38,9 @@ size_t FieldsSize(std::span<const Field> fields);
 
 // Prints `bytes` in nft syntax, "10.96.0.1 . tcp . 80".
 std::string FieldsToText(std::span<const Field> fields, std::span<const uint8_t> bytes);
+
+// The number that up to four bytes in network order are.
+uint32_t ReadBigEndian(std::span<const uint8_t> bytes);
 
 // Builds keys and data; the caller adds the fields in the order the set declares them.
 class FieldBytes {

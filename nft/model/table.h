@@ -25,6 +25,11 @@ struct SetSpec {
   // Not 0: rules write elements of so many keys at most, each with a time to live; nobody else
   // does.
   uint32_t dynamic_size = 0;
+
+  // The two forms of an interval set.
+  bool has_bounds() const { return interval && key.size() == 1; }
+  bool has_ranges() const { return interval && key.size() > 1; }
+
   // For keys that no nft type names: the typeof text. Empty: "type ..." is printed from `key` and
   // `data`.
   std::string typeof_text;

@@ -95,7 +95,7 @@ void Batch::AddSet(const TableSpec& table, uint32_t index, uint32_t size) {
     nftnl_set_set_u32(set.get(), NFTNL_SET_DATA_TYPE, TypeId(spec.data));
     nftnl_set_set_u32(set.get(), NFTNL_SET_DATA_LEN, static_cast<uint32_t>(FieldsSize(spec.data)));
   }
-  if (spec.interval && spec.key.size() > 1) {
+  if (spec.has_ranges()) {
     flags |= NFT_SET_CONCAT;
     std::vector<uint8_t> lengths;
     for (const Field field : spec.key) lengths.push_back(static_cast<uint8_t>(FieldSize(field)));

@@ -29,6 +29,18 @@ struct Writer {
     return expr;
   }
 
+  void WriteHeader(uint32_t offset, uint32_t size, uint32_t reg, uint32_t checksum_type,
+                   uint32_t checksum_offset, uint32_t flags) const {
+    nftnl_expr* expr = New("payload");
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_SREG, Register(reg));
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_OFFSET, offset);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_LEN, size);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_CSUM_TYPE, checksum_type);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_CSUM_OFFSET, checksum_offset);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_FLAGS, flags);
+  }
+
   void operator()(const PayloadLoad& load) const {
     nftnl_expr* expr = New("payload");
     nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_DREG, Register(load.reg));
@@ -41,26 +53,13 @@ struct Writer {
 
   void operator()(const AddressWrite& write) const {
     const bool v4 = write.family == Family::kIpv4;
-    nftnl_expr* expr = New("payload");
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_SREG, Register(write.reg));
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_OFFSET, write.offset);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_LEN, write.size);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_CSUM_TYPE,
-                       v4 ? NFT_PAYLOAD_CSUM_INET : NFT_PAYLOAD_CSUM_NONE);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_CSUM_OFFSET, v4 ? kIpv4ChecksumOffset : 0);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_FLAGS, NFT_PAYLOAD_L4CSUM_PSEUDOHDR);
+    WriteHeader(write.offset, write.size, write.reg,
+                v4 ? NFT_PAYLOAD_CSUM_INET : NFT_PAYLOAD_CSUM_NONE, v4 ? kIpv4ChecksumOffset : 0,
+                NFT_PAYLOAD_L4CSUM_PSEUDOHDR);
   }
 
   void operator()(const NeutralWrite& write) const {
-    nftnl_expr* expr = New("payload");
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_SREG, Register(write.reg));
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_OFFSET, write.offset);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_LEN, write.size);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_CSUM_TYPE, NFT_PAYLOAD_CSUM_NONE);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_CSUM_OFFSET, 0);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_FLAGS, 0);
+    WriteHeader(write.offset, write.size, write.reg, NFT_PAYLOAD_CSUM_NONE, 0, 0);
   }
 
   void operator()(const MetaLoad& load) const {

@@ -214,12 +214,12 @@ class Pieces {
   }
 
   void AddSet(const SetSpec& set) {
-    const char* kind = set.dynamic_size != 0                ? "maps that rules write to"
-                       : set.interval && set.key.size() > 1 ? "interval sets of concatenated keys"
-                       : set.interval                       ? "interval sets"
-                       : !set.data.empty()                  ? "maps"
-                       : set.key.size() > 1                 ? "sets of concatenated keys"
-                                                            : "sets";
+    const char* kind = set.dynamic_size != 0 ? "maps that rules write to"
+                       : set.has_ranges()    ? "interval sets of concatenated keys"
+                       : set.interval        ? "interval sets"
+                       : !set.data.empty()   ? "maps"
+                       : set.key.size() > 1  ? "sets of concatenated keys"
+                                             : "sets";
     Add(Core(kind), {.sets = {set}});
   }
 

@@ -32,7 +32,7 @@ int CompareFields(std::span<const Field> fields, std::span<const uint8_t> a,
                                  : CompareBytes(a.subspan(offset, FieldSize(field)),
                                                 b.subspan(offset, FieldSize(field)));
     if (order != 0) return order;
-    offset += (FieldSize(field) + 3) & ~size_t{3};
+    offset += PaddedFieldSize(field);
   }
   return 0;
 }

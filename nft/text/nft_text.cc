@@ -118,7 +118,7 @@ class ElementLines {
 
   void Add(Verb verb, const ElementView& element) {
     const SetSpec& set = tables_[Index(element.set.family)].sets[element.set.set];
-    if (!set.interval || set.key.size() > 1) {
+    if (!set.has_bounds()) {
       Flush();
       Line(verb, element, KeyText(set, element.key, element.key_end));
     } else if (!element.interval_end) {
@@ -206,7 +206,7 @@ std::string ElementsText(const SetSpec& set, std::vector<Element> elements) {
     const Element& element = elements[i];
     if (element.interval_end) continue;
     std::string key;
-    if (set.interval && set.key.size() == 1) {
+    if (set.has_bounds()) {
       const bool closed = i + 1 < elements.size() && elements[i + 1].interval_end;
       key = RangeText(
           set.key, element.key,

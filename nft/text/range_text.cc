@@ -51,7 +51,7 @@ std::string RangesText(std::span<const Field> fields, std::span<const uint8_t> f
     if (!text.empty()) text += " . ";
     const size_t size = FieldSize(field);
     text += ClosedRangeText({&field, 1}, first.subspan(offset, size), last.subspan(offset, size));
-    offset += (size + 3) & ~size_t{3};
+    offset += PaddedFieldSize(field);
   }
   return text;
 }

@@ -1,6 +1,7 @@
 #include "proxy/conntrack/cleaner.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace svcmap::proxy {
 namespace {
@@ -31,17 +32,19 @@ void Cleaner::Stop() {
 }
 
 void Cleaner::Update(std::vector<std::pair<std::string, UdpPorts>> services) {
+  bool due = false;
   {
     const std::lock_guard lock(mutex_);
     for (auto& [key, ports] : services) book_.Update(key, std::move(ports));
+    due = book_.due();
   }
-  wake_.notify_one();
+  if (due) wake_.notify_one();  // Most commits are no business of its thread.
 }
 
 void Cleaner::StateIsComplete() {
   {
     const std::lock_guard lock(mutex_);
-    complete_ = true;
+    if (std::exchange(complete_, true)) return;
   }
   wake_.notify_one();
 }
@@ -53,13 +56,13 @@ CleanerStatus Cleaner::status() const {
   return status;
 }
 
-// Until some Service is due. A second look makes those due that it is about.
+// Until some Service is due, or it is time for a second look.
 void Cleaner::AwaitWork(std::unique_lock<std::mutex>& lock) {
   const auto ready = [this] { return stopping_ || (complete_ && book_.due()); };
   if (second_looks_.empty()) {
     wake_.wait(lock, ready);
-  } else if (!wake_.wait_until(lock, second_look_at_, ready)) {
-    for (const UdpBook::Round& round : second_looks_) book_.Return(round);
+  } else {
+    wake_.wait_until(lock, second_look_at_, ready);
   }
 }
 
@@ -68,10 +71,6 @@ void Cleaner::Run() {
   const auto stopping = [this] { return stopping_.load(); };
   for (;;) {
     AwaitWork(lock);
-    if (!stopping_ && !book_.due()) {  // Those of a second look are gone.
-      second_looks_.clear();
-      continue;
-    }
     next_ = std::max(next_, Clock::now() + options_.settle);
     if (wake_.wait_until(lock, next_, stopping)) return;
 
@@ -80,6 +79,7 @@ void Cleaner::Run() {
       for (const UdpBook::Round& earlier : second_looks_) book_.Return(earlier);
       second_looks_.clear();
     }
+    if (!book_.due()) continue;  // Those of a second look are gone.
     UdpBook::Round round = book_.Take();
     lock.unlock();
     StaleFlows flows = round.MakeStaleFlows();

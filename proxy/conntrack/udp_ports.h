@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "nft/conntrack/flow_table.h"
+#include "proxy/desired/rows.h"
 #include "proxy/resolve/endpoints.h"
 #include "proxy/state/store.h"
 
@@ -27,8 +28,8 @@ struct UdpPort {
 // the Service, or its port, may be gone before they are.
 using UdpPorts = std::vector<UdpPort>;
 
-// `entry` may be null (the Service is gone). Cheap where nothing is UDP.
-UdpPorts MakeUdpPorts(const ServiceEntry* entry, const Claims& claims,
-                      const std::vector<IpAddress>& node_port_addresses);
+// `entry` may be null (the Service is gone), and so may `rows` (nothing of it is programmed), which
+// say where it is reached. Cheap where nothing is UDP.
+UdpPorts MakeUdpPorts(const ServiceEntry* entry, const ServiceRows* rows);
 
 }  // namespace svcmap::proxy

@@ -13,18 +13,12 @@ std::string PortKey(Family family, const std::string& comment) {
   return std::to_string(Index(family)) + comment;
 }
 
-uint32_t BigEndian(std::span<const uint8_t> bytes) {
-  uint32_t value = 0;
-  for (const uint8_t byte : bytes) value = value << 8 | byte;
-  return value;
-}
-
 // An address, and behind it a port.
 std::optional<EndpointAddress> ParseEndpoint(Family family, std::span<const uint8_t> data) {
   const size_t size = family == Family::kIpv4 ? 4 : 16;
   if (data.size() < size + 2) return std::nullopt;
   return EndpointAddress{*IpAddress::FromBytes(data.first(size)),
-                         static_cast<uint16_t>(BigEndian(data.subspan(size, 2)))};
+                         static_cast<uint16_t>(nft::ReadBigEndian(data.subspan(size, 2)))};
 }
 
 }  // namespace
@@ -72,7 +66,7 @@ void AffinityMemory::Remember(Family family, const std::vector<nft::Element>& el
   for (const nft::Element& element : elements) {
     const std::optional<EndpointAddress> endpoint = ParseEndpoint(family, element.data);
     if (element.key.size() != 4 || !endpoint) continue;
-    const uint32_t choice = BigEndian(element.key);
+    const uint32_t choice = nft::ReadBigEndian(element.key);
     const uint32_t port_number = choice >> 16;
     const auto [port, added] = ports_.try_emplace(PortKey(family, element.comment));
     Affinity& affinity = port->second;

@@ -24,22 +24,6 @@ bool Overlap(const IpPrefix& a, const IpPrefix& b) {
   return a.Contains(b.address()) || b.Contains(a.address());
 }
 
-// The set fell back to endpoints that are on their way out (S-33, S-34): none of it is ready.
-bool OnlyTerminating(const Destination& to, const std::vector<EndpointAddress>& set) {
-  for (const auto& slice : to.entry->slices) {
-    for (const EndpointPort& port : slice->ports) {
-      if (port.name != to.port->name || port.protocol != to.protocol) continue;
-      for (const Endpoint& endpoint : slice->endpoints) {
-        const EndpointAddress address{endpoint.address, port.port};
-        if (endpoint.conditions.ready && std::find(set.begin(), set.end(), address) != set.end()) {
-          return false;
-        }
-      }
-    }
-  }
-  return true;
-}
-
 // One source, one destination, step by step in the order of S-94.
 class Walk {
  public:
@@ -231,13 +215,13 @@ class Walk {
   }
 
   void DescribeSet() {
-    const bool terminating = OnlyTerminating(to_, Chosen());
     if (result_.set == ChosenSet::kLocal) {
       Say("endpoints",
-          terminating ? "none on this node is ready: those that terminate and still serve"
-                      : "those on this node that are ready; topology hints do not count here",
+          to_.resolved.any_ready_here
+              ? "those on this node that are ready; topology hints do not count here"
+              : "none on this node is ready: those that terminate and still serve",
           "S-34");
-    } else if (terminating) {
+    } else if (!to_.resolved.any_ready) {
       Say("endpoints", "none is ready anywhere: all that terminate and still serve", "S-33");
     } else if (to_.resolved.topology == TopologyMode::kSameNode) {
       Say("endpoints", "topology mode same-node: those hinted for node " + context_.node.place.name,

@@ -50,6 +50,30 @@ struct Reconciler::Draft {
   int64_t source_rows[2] = {};  // More than applied, by Index(Family).
 };
 
+// What would be written for Services now. The numbers are taken when it is.
+class Reconciler::Preview {
+ public:
+  explicit Preview(const Reconciler& reconciler)
+      : reconciler_(reconciler),
+        numbers_(reconciler.numbers_),
+        timers_(reconciler.timers_),
+        memory_(reconciler.memory_),
+        context_{reconciler.store_.claims(), reconciler.node_, numbers_, timers_, memory_} {}
+
+  ServiceRows Rows(const std::string& key) {
+    const ServiceRows* before = reconciler_.applied_.Find(key);
+    AllowSources(reconciler_.applied_, {0, 0}, before, context_);
+    return MakeDesiredService(reconciler_.store_.Find(key), context_, before).rows;
+  }
+
+ private:
+  const Reconciler& reconciler_;
+  Numbers numbers_;
+  AffinityTimers timers_;
+  AffinityMemory memory_;
+  DesiredContext context_;
+};
+
 Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options)
     : kernel_(kernel), options_(std::move(options)) {}
 
@@ -284,8 +308,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   result.findings = std::move(draft.findings);
   result.udp.reserve(draft.taken.size());
   for (Store::Dirty& dirty : draft.taken) {
-    UdpPorts ports =
-        MakeUdpPorts(store_.Find(dirty.key), store_.claims(), node_.node_port_addresses);
+    UdpPorts ports = MakeUdpPorts(store_.Find(dirty.key), applied_.Find(dirty.key));
     result.udp.emplace_back(std::move(dirty.key), std::move(ports));
   }
   return result;
@@ -332,14 +355,9 @@ nft::Transaction Reconciler::DesiredRows() {
   static const SharedCounts kNone;
   Plan plan(kNone);
   plan.AddRanges({}, NodeRows(options_.ruleset, ThisNode(), store_));
-  Numbers numbers = numbers_;  // They are taken when the rows are written.
-  AffinityTimers timers = timers_;
-  AffinityMemory memory = memory_;
-  DesiredContext context{store_.claims(), node_, numbers, timers, memory};
-  store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
-    AllowSources(applied_, {0, 0}, applied_.Find(key), context);
-    DesiredService desired = MakeDesiredService(&entry, context, applied_.Find(key));
-    plan.AddService(key, nullptr, desired.rows);
+  Preview preview(*this);
+  store_.ForEachService([&](const std::string& key, const ServiceEntry&) {
+    plan.AddService(key, nullptr, preview.Rows(key));
   });
   plan.Finish();
   return std::move(plan.transaction());
@@ -369,13 +387,7 @@ absl::StatusOr<std::vector<std::string>> Reconciler::Disagreements(const nft::Ta
   Plan plan(kNone);
   ServiceRows rows;
   if (!explained.service_key.empty()) {
-    const std::string& key = explained.service_key;
-    Numbers numbers = numbers_;  // They are taken when the rows are written.
-    AffinityTimers timers = timers_;
-    AffinityMemory memory = memory_;
-    DesiredContext context{store_.claims(), node_, numbers, timers, memory};
-    AllowSources(applied_, {0, 0}, applied_.Find(key), context);
-    rows = MakeDesiredService(store_.Find(key), context, applied_.Find(key)).rows;
+    rows = Preview(*this).Rows(explained.service_key);
     std::erase_if(rows.ports, [&](const PortRows& port) {
       return port.family != question.destination.family() ||
              port.protocol != explained.port.protocol || port.port != explained.port.port;

@@ -102,6 +102,7 @@ class Reconciler {
 
  private:
   struct Draft;  // A plan with what becomes true when it is committed.
+  class Preview;
 
   Draft MakeDraft(size_t element_limit);
   Draft MakeRecreation(size_t element_limit);

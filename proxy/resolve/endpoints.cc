@@ -90,20 +90,19 @@ ResolvedEndpoints ResolveEndpoints(const ServiceEntry& entry, Family family,
   const bool use_cluster = !internal_local || external;                   // S-30
   const bool use_local = internal_local || (external_local && external);  // S-31
 
-  bool any_ready = false, any_local_ready = false;
-  for (const Candidate& c : candidates) {
-    any_ready |= c.ready();
-    any_local_ready |= c.ready() && c.local;
-  }
   ResolvedEndpoints resolved;
+  for (const Candidate& c : candidates) {
+    resolved.any_ready |= c.ready();
+    resolved.any_ready_here |= c.ready() && c.local;
+  }
   resolved.topology = ModeOf(candidates, node);
   for (const Candidate& c : candidates) {
     resolved.any |= c.ready() || c.serving_terminating();
     const bool in_cluster =
-        use_cluster &&
-        (any_ready ? c.ready() && HintedHere(resolved.topology, c, node) : c.serving_terminating());
+        use_cluster && (resolved.any_ready ? c.ready() && HintedHere(resolved.topology, c, node)
+                                           : c.serving_terminating());
     const bool in_local =
-        use_local && c.local && (any_local_ready ? c.ready() : c.serving_terminating());
+        use_local && c.local && (resolved.any_ready_here ? c.ready() : c.serving_terminating());
     if (in_cluster) resolved.cluster.push_back(c.address);
     if (in_local) resolved.local.push_back(c.address);
     if (c.local && (in_cluster || in_local)) resolved.reachable_here.push_back(c.address);

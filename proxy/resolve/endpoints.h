@@ -39,6 +39,10 @@ struct ResolvedEndpoints {
   bool any = false;                      // HAS: somebody somewhere could answer (S-35).
   std::vector<EndpointAddress> reachable_here;  // Those of both sets on this node (S-36, S-97).
   TopologyMode topology = TopologyMode::kNone;
+  // Some endpoint is ready, anywhere or on this node. Where none is, a set holds those that serve
+  // while they terminate.
+  bool any_ready = false;
+  bool any_ready_here = false;
 };
 
 // For one port in one family. Slices are matched by port name and protocol (S-21); an address that

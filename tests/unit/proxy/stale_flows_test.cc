@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "proxy/conntrack/udp_ports.h"
+#include "tests/unit/proxy/desired_world.h"
 #include "tests/unit/proxy/flow_text.h"
 
 namespace svcmap::proxy {
@@ -16,7 +17,7 @@ using Place = StaleFlows::Place;
 
 // The Service of the table S-244..S-249: one UDP port 53 at a clusterIP, a load balancer IP, an
 // external IP and a nodePort on one node address; L1 serves and L2 does not.
-class StaleFlowsTest : public ::testing::Test {
+class StaleFlowsTest : public DesiredWorld {
  protected:
   StaleFlowsTest() {
     store_.Apply(AService("ns/dns")
@@ -33,7 +34,8 @@ class StaleFlowsTest : public ::testing::Test {
                      .Endpoint("10.0.0.3", kServingTerminating)
                      .Endpoint("10.0.0.4", kServingOnly),
                  1);
-    ports_ = MakeUdpPorts(store_.Find("ns/dns"), store_.claims(), Ips({"172.16.0.1"}));
+    node_.node_port_addresses = Ips({"172.16.0.1"});
+    ports_ = MakeUdpPorts(store_.Find("ns/dns"), &Make("ns/dns").rows);
     for (const UdpPort& port : ports_) {
       for (const nft::FlowEnd& destination : port.destinations) {
         flows_.Add(destination, Place::kCurrent, port.endpoints);
@@ -49,7 +51,6 @@ class StaleFlowsTest : public ::testing::Test {
     }
   }
 
-  Store store_;
   UdpPorts ports_;
   StaleFlows flows_;
 };

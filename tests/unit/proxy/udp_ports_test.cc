@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/proxy/desired_world.h"
 #include "tests/unit/proxy/flow_text.h"
 
 namespace svcmap::proxy {
@@ -13,14 +14,15 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-class UdpPortsTest : public ::testing::Test {
+class UdpPortsTest : public DesiredWorld {
  protected:
-  void Apply(const Change& change) { store_.Apply(change, 1); }
-  UdpPorts Ports(const std::string& key) {
-    return MakeUdpPorts(store_.Find(key), store_.claims(), Ips({"172.16.0.1", "fd16::1"}));
-  }
+  UdpPortsTest() { node_.node_port_addresses = Ips({"172.16.0.1", "fd16::1"}); }
 
-  Store store_;
+  void Apply(const Change& change) { DesiredWorld::Apply({change}); }
+  UdpPorts Ports(const std::string& key) {
+    before_ = {};
+    return MakeUdpPorts(store_.Find(key), &Make(key).rows);
+  }
 };
 
 AService Dns() { return AService("ns/dns").At("10.96.0.10").Port(53, "dns", Protocol::kUdp); }
