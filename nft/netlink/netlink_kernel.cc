@@ -1,30 +1,20 @@
 #include "nft/netlink/netlink_kernel.h"
 
-#include <libnftnl/common.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <thread>
-#include <tuple>
 
 #include "nft/base/status.h"
 #include "nft/netlink/attributes.h"
-#include "nft/netlink/element_reader.h"
 #include "nft/netlink/messages.h"
 
 namespace svcmap::nft {
 namespace {
 
 using std::chrono::milliseconds;
-
-// The kernel works a batch off before send returns, so answers are normally there at once.
-constexpr milliseconds kAnswerTimeout{5000};
-constexpr int kMaxDumpAttempts = 100;
-constexpr milliseconds kMaxDumpPause{20};
 
 struct KernelError {
   int error = 0;
@@ -72,22 +62,6 @@ int DumpError(const nlmsghdr* done) {
   int error = 0;
   std::memcpy(&error, mnl_nlmsg_get_payload(done), sizeof(error));
   return -error;
-}
-
-// A hash table without a fixed size is rehashed in the background after it grew. A dump that meets
-// this gives some elements twice and leaves as many out.
-bool HasRepeatedKey(const std::vector<Element>& elements) {
-  std::vector<const Element*> sorted;
-  sorted.reserve(elements.size());
-  for (const Element& element : elements) sorted.push_back(&element);
-  const auto key = [](const Element* element) {
-    return std::tie(element->key, element->interval_end);
-  };
-  std::sort(sorted.begin(), sorted.end(),
-            [&](const Element* a, const Element* b) { return key(a) < key(b); });
-  return std::adjacent_find(sorted.begin(), sorted.end(), [&](const Element* a, const Element* b) {
-           return key(a) == key(b);
-         }) != sorted.end();
 }
 
 absl::Status ToStatus(const KernelError& error, std::string what) {
@@ -163,6 +137,11 @@ ApplyResult NetlinkKernel::AwaitVerdict(const Batch& batch) {
   return result;
 }
 
+absl::Status NetlinkKernel::ErrorStatus(const nlmsghdr* message, const std::string& what) {
+  const KernelError error = ReadError(message);
+  return error.error == 0 ? absl::OkStatus() : ToStatus(error, what);
+}
+
 nlmsghdr* NetlinkKernel::PrepareRequest(uint8_t* buffer, uint16_t type, Family family,
                                         uint16_t flags) {
   nlmsghdr* header = mnl_nlmsg_put_header(buffer);
@@ -190,8 +169,7 @@ absl::Status NetlinkKernel::Request(const nlmsghdr* request,
       if (message->nlmsg_seq != request->nlmsg_seq) continue;
       interrupted |= (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
       if (message->nlmsg_type == NLMSG_ERROR) {
-        const KernelError error = ReadError(message);
-        return error.error == 0 ? absl::OkStatus() : ToStatus(error, "ask nf_tables");
+        return ErrorStatus(message, "ask nf_tables");
       }
       if (message->nlmsg_type == NLMSG_DONE) {
         const int error = DumpError(message);
@@ -204,96 +182,6 @@ absl::Status NetlinkKernel::Request(const nlmsghdr* request,
       on_message(message);
     }
   }
-}
-
-absl::StatusOr<bool> NetlinkKernel::HasTable(Family family) {
-  alignas(nlmsghdr) uint8_t buffer[512];
-  nlmsghdr* request = PrepareRequest(buffer, NFT_MSG_GETTABLE, family, NLM_F_ACK);
-  mnl_attr_put_strz(request, NFTA_TABLE_NAME, tables_[Index(family)].name.c_str());
-  const absl::Status status = Request(request, [](const nlmsghdr*) {});
-  if (absl::IsNotFound(status)) return false;
-  if (!status.ok()) return status;
-  return true;
-}
-
-absl::StatusOr<std::vector<Element>> NetlinkKernel::ReadSet(SetRef set) {
-  const TableSpec& table = tables_[Index(set.family)];
-  absl::Status status;
-  // Dumps of elements never carry NLM_F_DUMP_INTR (Linux 6.18): only the generation id tells
-  // whether a commit came between two parts of one. It moves when a commit starts; each part skips
-  // as many elements as were sent, so those that another batch is still putting in or taking out
-  // would make it skip too few or too many: no batch may be under way at either end.
-  for (int attempt = 0; attempt < kMaxDumpAttempts; ++attempt) {
-    const absl::StatusOr<uint32_t> before = SettledGeneration();
-    if (!before.ok()) return before.status();
-    alignas(nlmsghdr) uint8_t buffer[512];
-    nlmsghdr* request = PrepareRequest(buffer, NFT_MSG_GETSETELEM, set.family, NLM_F_DUMP);
-    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table.name.c_str());
-    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, table.sets[set.set].name.c_str());
-    std::vector<Element> elements;
-    status = Request(request, [&](const nlmsghdr* message) { ReadElements(message, elements); });
-    if (status.ok()) {
-      const absl::StatusOr<uint32_t> after = SettledGeneration();
-      if (!after.ok()) return after.status();
-      if (*after == *before && !HasRepeatedKey(elements)) return elements;
-      status = absl::UnavailableError("a commit or a growing hash table disturbed the dump");
-    }
-    if (!absl::IsUnavailable(status)) break;
-    std::this_thread::sleep_for(std::min(attempt * milliseconds(1), kMaxDumpPause));
-  }
-  return Annotate(status, "read set " + table.sets[set.set].name);
-}
-
-absl::StatusOr<std::optional<Element>> NetlinkKernel::ReadElement(SetRef set,
-                                                                  std::span<const uint8_t> key) {
-  const TableSpec& table = tables_[Index(set.family)];
-  alignas(nlmsghdr) uint8_t buffer[1024];
-  nlmsghdr* request = PrepareRequest(buffer, NFT_MSG_GETSETELEM, set.family, NLM_F_ACK);
-  mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table.name.c_str());
-  mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, table.sets[set.set].name.c_str());
-  nlattr* list = mnl_attr_nest_start(request, NFTA_SET_ELEM_LIST_ELEMENTS);
-  nlattr* element = mnl_attr_nest_start(request, NFTA_LIST_ELEM);
-  nlattr* value = mnl_attr_nest_start(request, NFTA_SET_ELEM_KEY);
-  mnl_attr_put(request, NFTA_DATA_VALUE, key.size(), key.data());
-  mnl_attr_nest_end(request, value);
-  mnl_attr_nest_end(request, element);
-  mnl_attr_nest_end(request, list);
-  std::vector<Element> elements;
-  const absl::Status status =
-      Request(request, [&](const nlmsghdr* message) { ReadElements(message, elements); });
-  if (absl::IsNotFound(status)) return std::optional<Element>();
-  if (!status.ok()) return Annotate(status, "read from " + table.sets[set.set].name);
-  if (elements.empty()) return std::optional<Element>();
-  return std::optional<Element>(std::move(elements.front()));
-}
-
-// An empty batch changes nothing, but waits for its turn: the kernel works it off before send
-// returns.
-absl::StatusOr<uint32_t> NetlinkKernel::SettledGeneration() {
-  alignas(nlmsghdr) char buffer[128];
-  const nlmsghdr* begin = nftnl_batch_begin(buffer, sequence_++);
-  const nlmsghdr* end = nftnl_batch_end(buffer + begin->nlmsg_len, sequence_++);
-  const absl::Status sent = socket_.Send(
-      {reinterpret_cast<const uint8_t*>(buffer), size_t{begin->nlmsg_len} + end->nlmsg_len});
-  if (!sent.ok()) return sent;
-  return Generation();
-}
-
-absl::StatusOr<uint32_t> NetlinkKernel::Generation() {
-  alignas(nlmsghdr) uint8_t buffer[128];
-  const nlmsghdr* request = PrepareRequest(buffer, NFT_MSG_GETGEN, Family::kIpv4, NLM_F_ACK);
-  std::optional<uint32_t> generation;
-  const absl::Status status = Request(request, [&](const nlmsghdr* message) {
-    for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-      if (mnl_attr_get_type(attribute) == NFTA_GEN_ID &&
-          mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
-        generation = be32toh(mnl_attr_get_u32(attribute));
-      }
-    }
-  });
-  if (!status.ok()) return Annotate(status, "read the generation id");
-  if (!generation) return absl::InternalError("nf_tables told no generation id");
-  return *generation;
 }
 
 }  // namespace svcmap::nft

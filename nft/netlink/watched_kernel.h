@@ -23,9 +23,12 @@ class WatchedKernel final : public Kernel {
   absl::StatusOr<std::vector<Element>> ReadSet(SetRef set) override {
     return kernel_->ReadSet(set);
   }
-  absl::StatusOr<std::optional<Element>> ReadElement(SetRef set,
-                                                     std::span<const uint8_t> key) override {
-    return kernel_->ReadElement(set, key);
+  absl::StatusOr<std::vector<std::optional<Element>>> ReadElements(
+      SetRef set, std::span<const FieldBytes> keys) override {
+    return kernel_->ReadElements(set, keys);
+  }
+  absl::StatusOr<std::optional<TableContent>> ReadTable(Family family) override {
+    return kernel_->ReadTable(family);
   }
   absl::StatusOr<uint32_t> Generation() override { return kernel_->Generation(); }
 
