@@ -203,6 +203,14 @@ absl::StatusOr<std::optional<TableContent>> FakeKernel::ReadTable(Family family)
   return std::optional<TableContent>(std::move(content));
 }
 
+absl::StatusOr<TableContent> FakeKernel::ReferenceContent(const TableSpec& spec) {
+  FakeKernel fresh(specs_);
+  Transaction transaction;
+  transaction.CreateTable({spec.family, {}, std::make_shared<TableSpec>(spec)});
+  if (const ApplyResult made = fresh.Apply(transaction); !made.error.ok()) return made.error;
+  return **fresh.ReadTable(spec.family);
+}
+
 bool FakeKernel::ForeignDropTable(Family family) {
   if (!tables_[Index(family)]) return false;
   tables_[Index(family)].reset();

@@ -41,6 +41,7 @@ class FakeKernel final : public Kernel {
   absl::StatusOr<std::vector<std::optional<Element>>> ReadElements(
       SetRef set, std::span<const FieldBytes> keys) override;
   absl::StatusOr<std::optional<TableContent>> ReadTable(Family family) override;
+  absl::StatusOr<TableContent> ReferenceContent(const TableSpec& spec) override;
   absl::StatusOr<uint32_t> Generation() override { return generation_; }
 
   void SetFaultHook(FaultHook hook) { fault_hook_ = std::move(hook); }

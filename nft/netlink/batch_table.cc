@@ -55,7 +55,7 @@ uint32_t HookNumber(std::string_view hook) {
 void Batch::AddTable(const TableSpec& table, bool drop) {
   const TablePtr object(nftnl_table_alloc());
   nftnl_table_set_str(object.get(), NFTNL_TABLE_NAME, table.name.c_str());
-  nftnl_table_set_u32(object.get(), NFTNL_TABLE_FLAGS, 0);
+  nftnl_table_set_u32(object.get(), NFTNL_TABLE_FLAGS, table.dormant ? NFT_TABLE_F_DORMANT : 0);
   nlmsghdr* header =
       Begin(NFT_MSG_NEWTABLE, table.family, NLM_F_CREATE, kHeadroom, "add table " + table.name);
   nftnl_table_nlmsg_build_payload(header, object.get());

@@ -25,6 +25,8 @@ class NetlinkKernel final : public Kernel {
   absl::StatusOr<std::vector<std::optional<Element>>> ReadElements(
       SetRef set, std::span<const FieldBytes> keys) override;
   absl::StatusOr<std::optional<TableContent>> ReadTable(Family family) override;
+  // Makes a table of another name that no packet sees, reads it and removes it.
+  absl::StatusOr<TableContent> ReferenceContent(const TableSpec& spec) override;
   absl::StatusOr<uint32_t> Generation() override;
 
   uint32_t port_id() const { return socket_.port_id(); }

@@ -30,6 +30,9 @@ class WatchedKernel final : public Kernel {
   absl::StatusOr<std::optional<TableContent>> ReadTable(Family family) override {
     return kernel_->ReadTable(family);
   }
+  absl::StatusOr<TableContent> ReferenceContent(const TableSpec& spec) override {
+    return kernel_->ReferenceContent(spec);
+  }
   absl::StatusOr<uint32_t> Generation() override { return kernel_->Generation(); }
 
  private:

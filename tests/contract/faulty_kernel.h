@@ -51,6 +51,9 @@ class FaultyKernel final : public Kernel {
   absl::StatusOr<std::optional<TableContent>> ReadTable(Family family) override {
     return kernel_.ReadTable(family);
   }
+  absl::StatusOr<TableContent> ReferenceContent(const TableSpec& spec) override {
+    return kernel_.ReferenceContent(spec);
+  }
   absl::StatusOr<bool> HasTable(Family family) override { return kernel_.HasTable(family); }
   absl::StatusOr<std::vector<Element>> ReadSet(SetRef set) override { return kernel_.ReadSet(set); }
   absl::StatusOr<uint32_t> Generation() override { return kernel_.Generation(); }
