@@ -46,7 +46,7 @@ void Reconciler::SetInterfaceAddresses(std::vector<IpAddress> addresses) {
 }
 
 bool Reconciler::Pending() const {
-  return recreate_ || store_.dirty_count() > 0 || node_changed_ ||
+  return recreate_ || store_.dirty_count() > 0 || !refusals_.empty() || node_changed_ ||
          node_version_ != store_.node_version();
 }
 

@@ -38,6 +38,7 @@ absl::StatusOr<Beginning> Reconciler::Adopt(SavedState saved) {
   }
   recreate_ = true;
   in_place_ = false;
+  const bool was_saved = saved.saved != std::chrono::system_clock::time_point();
   const std::optional<Marker> saved_marker = saved.marker;
   if (saved_marker && Hold(*markers, *saved_marker)) {
     const std::optional<uint32_t> saved_generation = saved.generation;
@@ -57,7 +58,10 @@ absl::StatusOr<Beginning> Reconciler::Adopt(SavedState saved) {
     applied_.Advance(Plan(applied_.shared()), true, {}, {}, *saved_marker);
     return Beginning::kSaved;
   }
-  if (log_ != nullptr) log_->Rewrite([](const StateLog::PutObjectFn&) {}, nullptr, std::nullopt);
+  // What is saved must not be believed by the next life, either.
+  if (log_ != nullptr && was_saved) {
+    log_->Rewrite([](const StateLog::PutObjectFn&) {}, nullptr, std::nullopt);
+  }
   applied_.Advance(Plan(applied_.shared()), true, {}, {}, newest);
   if (!found) return Beginning::kNothing;
   const absl::Status status = AdoptAffinity();
@@ -119,6 +123,7 @@ bool Reconciler::Restore(SavedState saved) {
   timers_.Restore(saved.tables.timers);
   timers_created_ = timers_.seconds().size();
   sizes_ = saved.tables.sizes;
+  node_version_ = UINT64_MAX;  // Ranges depend on our options, too.
   Specs specs;
   for (const Family family : kFamilies) {
     specs[Index(family)] = std::make_shared<nft::TableSpec>(
