@@ -24,6 +24,7 @@ class Watchdog {
  private:
   std::function<bool()> alive_;
   std::chrono::microseconds interval_{0};
+  bool was_alive_ = true;
 };
 
 }  // namespace svcmap::api

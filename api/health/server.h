@@ -10,10 +10,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "api/health/bind_address.h"
 #include "nft/types/ip_address.h"
 #include "proxy/health/health.h"
 #include "proxy/health/health_check.h"
@@ -21,11 +21,11 @@
 namespace svcmap::api {
 
 struct HealthServerOptions {
-  // Of /healthz and /livez, "address:port" (S-295); nothing: they are not served.
-  std::optional<std::string> bind_address;
+  std::optional<BindAddress> bind_address;  // Of /healthz and /livez; nothing: they are not served.
   // Start fails if `bind_address` cannot be had; otherwise it is tried again (S-258).
   bool bind_hard_fail = false;
-  std::function<proxy::Health()> health;  // For each answer, on the server's thread; must not block.
+  std::function<proxy::Health()>
+      health;  // For each answer, on the server's thread; must not block.
   std::chrono::milliseconds retry{5000};  // After an address could not be had.
 
   // Called on the server's thread about this often; zero: never.
@@ -39,7 +39,6 @@ struct HealthServerOptions {
 
 class HealthServer {
  public:
-  // INVALID_ARGUMENT for a bad `bind_address`.
   static absl::StatusOr<std::unique_ptr<HealthServer>> Start(HealthServerOptions options);
   ~HealthServer();
 
