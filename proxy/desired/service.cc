@@ -31,6 +31,7 @@ class Builder {
       if (!service_.cluster_ip[Index(family)]) continue;
       desired_.rows.cluster_ips.push_back(*service_.cluster_ip[Index(family)]);
       for (const ServicePort& port : service_.ports) AddPort(family, port);
+      CheckHealthCheckPort(family);
       BoundSources(family);
     }
     return std::move(desired_);
@@ -113,7 +114,7 @@ class Builder {
     const bool known = std::any_of(rows.addresses.begin(), rows.addresses.end(),
                                    [&](const ReachedAt& at) { return at.address == address; });
     if (known) return;  // The first role wins: a clusterIP stays one.
-    if (Owns({address, rows.protocol, rows.port, false}, field)) {
+    if (Owns({address, rows.protocol, rows.port}, field)) {
       rows.addresses.push_back({address, rows.port, kind});
     }
   }
@@ -124,9 +125,15 @@ class Builder {
       return;
     for (const IpAddress& address : context_.node.node_port_addresses) {
       if (address.family() != rows.family) continue;
-      if (context_.claims.Owner({address, rows.protocol, node_port, false}) != nullptr) continue;
+      if (context_.claims.Owner({address, rows.protocol, node_port}) != nullptr) continue;
       rows.addresses.push_back({address, node_port, kind});
     }
+  }
+
+  // It makes no rows (proxy/health listens there), but two Services cannot have it either.
+  void CheckHealthCheckPort(Family family) {
+    const uint16_t port = service_.health_check_node_port;
+    if (port != 0) Owns(HealthCheckClaim(family, port), "spec.healthCheckNodePort");
   }
 
   bool Owns(const ClaimKey& claim, const char* field) {
