@@ -20,7 +20,7 @@ struct ForeignChange {
 
   bool table = false;      // A table of ours was deleted (or added): its elements are gone.
   bool structure = false;  // Chains, rules or definitions of sets were added, changed or removed.
-  bool lost = false;       // Notifications were lost, or not listened to: anything may have changed.
+  bool lost = false;  // Notifications were lost, or not listened to: anything may have changed.
   std::vector<Touched> elements;  // Added or removed, of sets whose keys are no ranges.
   std::vector<SetRef> sets;       // In which elements changed that are not named above.
   std::string text;               // For people: "3 elements deleted from endpoints, 1 rule added"
