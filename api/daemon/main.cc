@@ -112,11 +112,12 @@ int Run(const DaemonOptions& options) {
   // the first write.
   proxy::Loop* repairing = nullptr;
   std::mutex repairing_mutex;
-  const auto on_foreign_change = [&](const std::string& what) {
+  const auto on_foreign_change = [&](const nft::ForeignChange& change) {
     const std::lock_guard lock(repairing_mutex);
     if (repairing == nullptr) return;
-    spdlog::warn("{}: writing our tables again", what);
-    repairing->Repair(what);
+    spdlog::warn("{}{}{}: writing our tables again", change.text,
+                 change.process.empty() ? "" : " by ", change.process);
+    repairing->Repair(change.text);
   };
   const absl::StatusOr<std::unique_ptr<nft::WatchedKernel>> kernel =
       nft::WatchedKernel::Open(tables, on_foreign_change);
