@@ -36,7 +36,7 @@ int FakeChains::Add(const ChainSpec& chain) {
                     std::to_string(chain.base->priority));
   }
   const auto [position, added] = chains_.try_emplace(chain.name, Chain{digest, {}});
-  return added || position->second.digest == digest ? 0 : EEXIST;
+  return added || position->second.digest == digest ? 0 : EOPNOTSUPP;
 }
 
 int FakeChains::AddRule(const RuleSpec& rule) {

@@ -101,6 +101,7 @@ std::optional<FakeKernel::Failure> FakeKernel::Repair(const ChainRepair& repair)
   if (!table) return Failure{ENOENT, "repair chains", std::nullopt};
   const TableSpec& spec = Spec(repair.family, repair.spec);
   const std::set<std::string> rewritten(repair.rewrite.begin(), repair.rewrite.end());
+  const std::set<std::string> removed(repair.remove_chains.begin(), repair.remove_chains.end());
   int error = 0;
   std::string what;
   const auto run = [&](const std::string& name, const std::string& object, auto&& step) {
@@ -108,10 +109,13 @@ std::optional<FakeKernel::Failure> FakeKernel::Repair(const ChainRepair& repair)
     error = step();
     what = name + " " + object;
   };
-  for (const ChainSpec& chain : spec.chains) {
-    if (!rewritten.contains(chain.name)) continue;
-    run("add chain", chain.name, [&] { return table->chains.Add(chain); });
-  }
+  const auto add_chains = [&](bool again) {
+    for (const ChainSpec& chain : spec.chains) {
+      if (!rewritten.contains(chain.name) || removed.contains(chain.name) != again) continue;
+      run("add chain", chain.name, [&] { return table->chains.Add(chain); });
+    }
+  };
+  add_chains(/*again=*/false);
   for (const auto* names : {&repair.rewrite, &repair.remove_chains}) {
     for (const std::string& chain : *names) {
       run("delete the rules of", chain, [&] { return table->chains.DeleteRules(chain); });
@@ -123,6 +127,7 @@ std::optional<FakeKernel::Failure> FakeKernel::Repair(const ChainRepair& repair)
   for (const std::string& chain : repair.remove_chains) {
     run("delete chain", chain, [&] { return table->chains.Remove(chain); });
   }
+  add_chains(/*again=*/true);
   for (const RuleSpec& rule : spec.rules) {
     if (!rewritten.contains(rule.chain)) continue;
     run("add rule to", rule.chain, [&] { return table->chains.AddRule(rule); });
@@ -194,7 +199,8 @@ absl::StatusOr<std::optional<TableContent>> FakeKernel::ReadTable(Family family)
   content.chains = table->chains.Digests();
   for (size_t i = 0; i < table->sets.size(); ++i) {
     content.sets[spec.sets[i].name] = i;
-    content.elements[spec.sets[i].name] = static_cast<uint32_t>(table->sets[i].size());
+    const size_t size = table->sets[i].size() / (spec.sets[i].has_bounds() ? 2 : 1);
+    content.elements[spec.sets[i].name] = static_cast<uint32_t>(size);
   }
   for (const std::string& name : table->foreign_sets) {
     content.sets[name] = 0;

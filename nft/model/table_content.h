@@ -17,8 +17,9 @@ struct TableContent {
   std::map<std::string, uint64_t> chains;
   // Of named sets, by name: a digest of the definition without its size.
   std::map<std::string, uint64_t> sets;
-  // Of named sets, by name: how many elements they hold; a range counts as ReadSet lists it. Absent
-  // where the kernel does not tell (before Linux 6.16).
+  // Of named sets, by name: how many elements they hold, in interval sets with a single field half
+  // as many as there are starts and ends, rounded down. Absent where the kernel does not tell
+  // (before Linux 6.16).
   std::map<std::string, uint32_t> elements;
   // What we never make: stateful objects, flowtables, flags of the table (dormant, owner).
   std::vector<std::string> others;

@@ -37,17 +37,19 @@ struct ElementView {
 enum class Verb : uint8_t { kAdd, kDelete };
 
 // Chains of one table put right, while its sets, all elements and its other chains stay as they
-// are. In the kernel's order: all rules of all chains named here go, then `remove_sets`, then
-// `remove_chains`; then the chains of `rewrite` that are missing are made, and the rules added.
+// are: all rules of all chains named here go, then `remove_sets`, then `remove_chains`; the chains
+// of `rewrite` that are missing are made, and their rules added.
 //
-// A base chain that is there with another hook or priority makes the kernel reject the batch, and
-// so does a missing set that a rule needs: then only a new table helps.
+// A base chain that is there with another hook or priority makes the kernel reject the batch,
+// unless it stands in both lists: then it is deleted and made anew. A chain that other rules still
+// lead to cannot be removed. A missing set that a rule needs is no case for this: only a new table
+// helps.
 struct ChainRepair {
   Family family = Family::kIpv4;
   std::shared_ptr<const TableSpec> spec;   // Null: the one that the kernel was opened with.
   std::vector<std::string> rewrite;        // Chains of `spec`, there or not.
-  std::vector<std::string> remove_chains;  // Not of `spec`; must be there.
-  std::vector<std::string> remove_sets;    // Not of `spec`; must be there.
+  std::vector<std::string> remove_chains;  // Must be there.
+  std::vector<std::string> remove_sets;    // Must be there; none of `spec`.
 };
 
 class Transaction {

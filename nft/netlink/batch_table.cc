@@ -78,18 +78,24 @@ void Batch::EmptyTable(const TableSpec& table) {
 // A chain can go when no rule and no element of a verdict map leads to it. Rules are only deleted
 // from chains that are there, so the missing ones are made first.
 void Batch::RepairChains(const TableSpec& table, const ChainRepair& repair) {
-  const auto rewritten = [&](const std::string& chain) {
-    return std::find(repair.rewrite.begin(), repair.rewrite.end(), chain) != repair.rewrite.end();
+  const auto names = [](const std::vector<std::string>& chains, const std::string& chain) {
+    return std::find(chains.begin(), chains.end(), chain) != chains.end();
   };
-  for (const ChainSpec& chain : table.chains) {
-    if (rewritten(chain.name)) AddChain(table, chain);
-  }
+  const auto add_chains = [&](bool removed) {
+    for (const ChainSpec& chain : table.chains) {
+      if (names(repair.rewrite, chain.name) && names(repair.remove_chains, chain.name) == removed) {
+        AddChain(table, chain);
+      }
+    }
+  };
+  add_chains(/*removed=*/false);
   for (const std::string& chain : repair.rewrite) DeleteRules(table, chain);
   for (const std::string& chain : repair.remove_chains) DeleteRules(table, chain);
   for (const std::string& set : repair.remove_sets) DeleteSet(table, set);
   for (const std::string& chain : repair.remove_chains) DeleteChain(table, chain);
+  add_chains(/*removed=*/true);
   for (const RuleSpec& rule : table.rules) {
-    if (rewritten(rule.chain)) AddRule(table, rule);
+    if (names(repair.rewrite, rule.chain)) AddRule(table, rule);
   }
 }
 

@@ -1,5 +1,4 @@
 // The part of NetlinkKernel that asks and changes nothing.
-#include <libnftnl/common.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
@@ -9,7 +8,7 @@
 #include <tuple>
 
 #include "nft/base/status.h"
-#include "nft/netlink/attributes.h"
+#include "nft/netlink/answer.h"
 #include "nft/netlink/element_reader.h"
 #include "nft/netlink/messages.h"
 #include "nft/netlink/netlink_kernel.h"
@@ -21,11 +20,13 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kMaxDumpAttempts = 100;
+constexpr milliseconds kMaxDumpTime{10000};
 constexpr milliseconds kMaxDumpPause{20};
 constexpr size_t kRequestSize = 512;  // More than any of ours.
 
 // An answer takes about 1 KiB of the receive buffer, which holds some 200 of them by default.
 constexpr size_t kMaxInFlight = 128;
+constexpr int kMaxReadAttempts = 5;
 
 // A hash table without a fixed size is rehashed in the background after it grew. A dump that meets
 // this gives some elements twice and leaves as many out.
@@ -67,10 +68,10 @@ absl::StatusOr<bool> NetlinkKernel::HasTable(Family family) {
 
 absl::StatusOr<bool> NetlinkKernel::AskForTable(Family family, TableReader& reader) {
   alignas(nlmsghdr) uint8_t buffer[kRequestSize];
-  nlmsghdr* request = PrepareRequest(buffer, NFT_MSG_GETTABLE, family, NLM_F_ACK);
+  nlmsghdr* request = Prepare(buffer, NFT_MSG_GETTABLE, family, NLM_F_ACK);
   mnl_attr_put_strz(request, NFTA_TABLE_NAME, tables_[Index(family)].name.c_str());
   const absl::Status status =
-      Request(request, [&](const nlmsghdr* message) { reader.AddTable(message); });
+      session_.Ask(request, [&](const nlmsghdr* message) { reader.AddTable(message); });
   if (absl::IsNotFound(status)) return false;
   if (!status.ok()) return status;
   return true;
@@ -81,18 +82,19 @@ absl::StatusOr<bool> NetlinkKernel::AskForTable(Family family, TableReader& read
 // elements as were sent, so those that another batch is still putting in or taking out would make
 // it skip too few or too many: no batch may be under way at either end.
 absl::Status NetlinkKernel::AsOfOneGeneration(const std::function<absl::Status()>& read) {
+  const auto deadline = std::chrono::steady_clock::now() + kMaxDumpTime;
   absl::Status status;
   for (int attempt = 0; attempt < kMaxDumpAttempts; ++attempt) {
-    const absl::StatusOr<uint32_t> before = SettledGeneration();
+    const absl::StatusOr<uint32_t> before = session_.SettledGeneration();
     if (!before.ok()) return before.status();
     status = read();
     if (status.ok()) {
-      const absl::StatusOr<uint32_t> after = SettledGeneration();
+      const absl::StatusOr<uint32_t> after = session_.SettledGeneration();
       if (!after.ok()) return after.status();
       if (*after == *before) return absl::OkStatus();
       status = absl::UnavailableError("a commit disturbed the dump");
     }
-    if (!absl::IsUnavailable(status)) break;
+    if (!absl::IsUnavailable(status) || std::chrono::steady_clock::now() > deadline) break;
     std::this_thread::sleep_for(std::min(attempt * milliseconds(1), kMaxDumpPause));
   }
   return status;
@@ -103,11 +105,11 @@ absl::StatusOr<std::vector<Element>> NetlinkKernel::ReadSet(SetRef set) {
   std::vector<Element> elements;
   const absl::Status status = AsOfOneGeneration([&]() -> absl::Status {
     alignas(nlmsghdr) uint8_t buffer[kRequestSize];
-    nlmsghdr* request = PrepareRequest(buffer, NFT_MSG_GETSETELEM, set.family, NLM_F_DUMP);
+    nlmsghdr* request = Prepare(buffer, NFT_MSG_GETSETELEM, set.family, NLM_F_DUMP);
     PutSet(request, table, table.sets[set.set]);
     elements.clear();
-    absl::Status read =
-        Request(request, [&](const nlmsghdr* message) { nft::ReadElements(message, elements); });
+    absl::Status read = session_.Ask(
+        request, [&](const nlmsghdr* message) { nft::ReadElements(message, elements); });
     if (!read.ok() || !HasRepeatedKey(elements)) return read;
     return absl::UnavailableError("a growing hash table disturbed the dump");
   });
@@ -118,13 +120,19 @@ absl::StatusOr<std::vector<Element>> NetlinkKernel::ReadSet(SetRef set) {
 absl::StatusOr<std::vector<std::optional<Element>>> NetlinkKernel::ReadElements(
     SetRef set, std::span<const FieldBytes> keys) {
   std::vector<std::optional<Element>> elements(keys.size());
-  for (size_t begin = 0; begin < keys.size(); begin += kMaxInFlight) {
+  std::vector<bool> answered;
+  int attempts = 0;
+  for (size_t begin = 0; begin < keys.size();) {
     const size_t count = std::min(kMaxInFlight, keys.size() - begin);
-    const absl::Status status =
-        ReadSome(set, keys.subspan(begin, count), std::span(elements).subspan(begin, count));
+    if (attempts == 0) answered.assign(count, false);
+    const absl::Status status = ReadSome(set, keys.subspan(begin, count),
+                                         std::span(elements).subspan(begin, count), answered);
+    if (absl::IsResourceExhausted(status) && ++attempts < kMaxReadAttempts) continue;
     if (!status.ok()) {
       return Annotate(status, "read from " + tables_[Index(set.family)].sets[set.set].name);
     }
+    begin += count;
+    attempts = 0;
   }
   return elements;
 }
@@ -132,40 +140,44 @@ absl::StatusOr<std::vector<std::optional<Element>>> NetlinkKernel::ReadElements(
 // One request per key, all sent at once: the kernel stops at the first key of a request that it
 // does not find. Without NLM_F_ACK each is answered exactly once, by the element or an error.
 absl::Status NetlinkKernel::ReadSome(SetRef set, std::span<const FieldBytes> keys,
-                                     std::span<std::optional<Element>> elements) {
+                                     std::span<std::optional<Element>> elements,
+                                     std::vector<bool>& answered) {
   const TableSpec& table = tables_[Index(set.family)];
   std::vector<uint8_t> requests(keys.size() * kRequestSize);
-  const uint32_t first_sequence = sequence_;
+  std::vector<size_t> asked;  // By sequence number.
+  const uint32_t first_sequence = session_.sequence();
   size_t size = 0;
-  for (const FieldBytes& key : keys) {
-    nlmsghdr* request = PrepareRequest(requests.data() + size, NFT_MSG_GETSETELEM, set.family, 0);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (answered[i]) continue;
+    asked.push_back(i);
+    nlmsghdr* request = Prepare(requests.data() + size, NFT_MSG_GETSETELEM, set.family, 0);
     PutSet(request, table, table.sets[set.set]);
-    PutKey(request, key.bytes());
+    PutKey(request, keys[i].bytes());
     size += MNL_ALIGN(request->nlmsg_len);
   }
-  const absl::Status sent = socket_.Send({requests.data(), size});
-  if (!sent.ok()) return sent;
+  if (const absl::Status sent = session_.Send({requests.data(), size}); !sent.ok()) return sent;
 
-  std::vector<bool> answered(keys.size());
   absl::Status result;
+  std::vector<bool> seen(asked.size());
   std::vector<Element> found;
-  for (size_t left = keys.size(); left > 0;) {
-    const absl::StatusOr<std::span<const uint8_t>> datagram = socket_.Receive(kAnswerTimeout);
+  for (size_t left = asked.size(); left > 0;) {
+    const absl::StatusOr<std::span<const uint8_t>> datagram = session_.Receive();
     if (!datagram.ok()) return datagram.status();
-    if (datagram->empty()) return ErrnoStatus(ETIMEDOUT, "wait for an answer of nf_tables");
     for (const nlmsghdr* message : Messages(*datagram)) {
-      const size_t index = message->nlmsg_seq - first_sequence;
-      if (index >= keys.size() || answered[index]) continue;
-      answered[index] = true;
+      const size_t position = message->nlmsg_seq - first_sequence;
+      if (position >= asked.size() || seen[position]) continue;
+      seen[position] = true;
       --left;
       if (message->nlmsg_type == NLMSG_ERROR) {
-        const absl::Status error = ErrorStatus(message, "ask nf_tables");
+        const absl::Status error = ReadAnswer(message).ToStatus("ask nf_tables");
+        answered[asked[position]] = absl::IsNotFound(error);
         if (!absl::IsNotFound(error)) result.Update(error);
         continue;
       }
+      answered[asked[position]] = true;
       found.clear();
       nft::ReadElements(message, found);
-      if (!found.empty()) elements[index] = std::move(found.front());
+      if (!found.empty()) elements[asked[position]] = std::move(found.front());
     }
   }
   return result;
@@ -190,10 +202,10 @@ absl::StatusOr<std::optional<TableContent>> NetlinkKernel::ReadTable(Family fami
           Part{NFT_MSG_GETOBJ, NFTA_OBJ_TABLE, &TableReader::AddObject},
           Part{NFT_MSG_GETFLOWTABLE, NFTA_FLOWTABLE_TABLE, &TableReader::AddFlowtable}}) {
       alignas(nlmsghdr) uint8_t buffer[kRequestSize];
-      nlmsghdr* request = PrepareRequest(buffer, part.type, family, NLM_F_DUMP);
+      nlmsghdr* request = Prepare(buffer, part.type, family, NLM_F_DUMP);
       mnl_attr_put_strz(request, part.table_attribute, tables_[Index(family)].name.c_str());
       absl::Status dumped =
-          Request(request, [&](const nlmsghdr* message) { (reader.*part.add)(message); });
+          session_.Ask(request, [&](const nlmsghdr* message) { (reader.*part.add)(message); });
       if (!dumped.ok()) return dumped;
     }
     content = reader.Take();
@@ -201,35 +213,6 @@ absl::StatusOr<std::optional<TableContent>> NetlinkKernel::ReadTable(Family fami
   });
   if (!status.ok()) return Annotate(status, "read table " + tables_[Index(family)].name);
   return content;
-}
-
-// An empty batch changes nothing, but waits for its turn: the kernel works it off before send
-// returns.
-absl::StatusOr<uint32_t> NetlinkKernel::SettledGeneration() {
-  alignas(nlmsghdr) char buffer[128];
-  const nlmsghdr* begin = nftnl_batch_begin(buffer, sequence_++);
-  const nlmsghdr* end = nftnl_batch_end(buffer + begin->nlmsg_len, sequence_++);
-  const absl::Status sent = socket_.Send(
-      {reinterpret_cast<const uint8_t*>(buffer), size_t{begin->nlmsg_len} + end->nlmsg_len});
-  if (!sent.ok()) return sent;
-  return Generation();
-}
-
-absl::StatusOr<uint32_t> NetlinkKernel::Generation() {
-  alignas(nlmsghdr) uint8_t buffer[128];
-  const nlmsghdr* request = PrepareRequest(buffer, NFT_MSG_GETGEN, Family::kIpv4, NLM_F_ACK);
-  std::optional<uint32_t> generation;
-  const absl::Status status = Request(request, [&](const nlmsghdr* message) {
-    for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-      if (mnl_attr_get_type(attribute) == NFTA_GEN_ID &&
-          mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
-        generation = be32toh(mnl_attr_get_u32(attribute));
-      }
-    }
-  });
-  if (!status.ok()) return Annotate(status, "read the generation id");
-  if (!generation) return absl::InternalError("nf_tables told no generation id");
-  return *generation;
 }
 
 }  // namespace svcmap::nft
