@@ -141,7 +141,14 @@ uint64_t Reconciler::RulesetDigest() const {
   for (const Family family : kFamilies) {
     const nft::TableSpec table = MakeTable(family, options_.ruleset);
     std::string text;
-    for (const nft::SetSpec& set : table.sets) text += set.name + set.typeof_text + '\n';
+    for (const nft::SetSpec& set : table.sets) {
+      text += set.name;
+      for (const auto* fields : {&set.key, &set.data}) {
+        for (const nft::Field field : *fields) text += ' ' + std::to_string(static_cast<int>(field));
+        text += ':';
+      }
+      text += set.typeof_text + '\n';
+    }
     for (const nft::ChainSpec& chain : table.chains) text += chain.name + '\n';
     for (const nft::RuleSpec& rule : table.rules) text += rule.chain + ' ' + rule.text + '\n';
     digest = XXH3_64bits_withSeed(text.data(), text.size(), digest);
