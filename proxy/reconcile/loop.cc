@@ -23,7 +23,7 @@ Loop::~Loop() { Stop(); }
 void Loop::Start(bool hold, bool complete) {
   hold_ = hold;
   has_state_ = complete;
-  audit_at_ = Clock::now();
+  audit_at_ = Clock::now() + options_.first_audit;
   cut_allowed_ = !hold;  // What replaces something is not cut.
   {
     const std::lock_guard lock(mutex_);

@@ -110,6 +110,7 @@ struct LoopOptions {
   // this may take.
   std::chrono::milliseconds audit_cycle{std::chrono::minutes(5)};
   double audit_share = 0.015;
+  std::chrono::milliseconds first_audit{std::chrono::seconds(30)};  // After the start.
   // After which what the kernel refused is tried again.
   std::chrono::milliseconds retry_refused{std::chrono::minutes(1)};
 };
