@@ -115,7 +115,7 @@ class Reconciler {
   bool InDoubt() const { return !recreate_ && repairer_.in_doubt(); }
   bool Verified() const { return !recreate_ && !repairer_.in_doubt(); }
   size_t applied_rows() const;  // In the kernel, in all sets.
-  // At most one look at what is in doubt, and what it takes to mend it. Only while !Pending().
+  // At most one look at what is in doubt, and what it takes to mend it.
   RepairResult Repair();
   // The same for the next rows of all that is applied.
   RepairResult Audit();
