@@ -102,6 +102,7 @@ TEST_F(LoopRepairTest, TheAuditFindsWhatNobodyTold) {
 
 TEST_F(LoopRepairTest, WhatIsNotInTheKernelYetIsSeenAndForHowLong) {
   StartServing();
+  for (int turn = 0; turn < 2; ++turn) loop_->Call([](Reconciler&) {});
   EXPECT_FALSE(loop_->status().oldest_unsynced);
   const auto before = std::chrono::steady_clock::now();
   gate_.Close();
