@@ -29,8 +29,8 @@ inline const Address kSticky = ClusterIp(13);
 // From the client to all of them.
 TrafficOptions SteadyTargets(const World& world);
 
-// Services "other/s0", "other/s1" ... with `endpoints` endpoints each that nobody asks, in both
-// families.
+// Services "other/s0", "other/s1" ... that nobody asks, with `endpoints` endpoints each, and at
+// most two for IPv6.
 Address OtherIp(int service);
 v1::Object OtherService(int service, int port = 80);
 Objects OtherSlices(int service, int endpoints);
