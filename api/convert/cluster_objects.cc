@@ -1,4 +1,5 @@
 // Node and ServiceCIDR: the objects without a namespace.
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@ namespace svcmap::api {
 namespace {
 
 constexpr char kZoneLabel[] = "topology.kubernetes.io/zone";
+constexpr char kToBeDeletedTaint[] = "ToBeDeletedByClusterAutoscaler";
 
 void AppendAddresses(const v1::NodeStatus& status, std::string_view type, proxy::Node& node,
                      Report& report) {
@@ -40,6 +42,14 @@ void ConvertPodCidrs(const v1::NodeSpec& spec, proxy::Node& node, Report& report
   }
 }
 
+// S-253. Value and effect of the taint do not matter.
+bool Eligible(const v1::Node& node) {
+  const auto& taints = node.spec().taints();
+  return !node.metadata().has_deletion_timestamp() &&
+         std::none_of(taints.begin(), taints.end(),
+                      [](const v1::Taint& taint) { return taint.key() == kToBeDeletedTaint; });
+}
+
 }  // namespace
 
 Converted<proxy::Node> ConvertNode(const v1::Node& message, const ConvertContext&) {
@@ -51,6 +61,7 @@ Converted<proxy::Node> ConvertNode(const v1::Node& message, const ConvertContext
   const auto zone = message.metadata().labels().find(kZoneLabel);
   if (zone != message.metadata().labels().end()) node->zone = zone->second;  // S-29
   ConvertPodCidrs(message.spec(), *node, report);
+  node->eligible = Eligible(message);
   if (!report.refused()) node->message = Serialize(message);
   return Finish(std::move(node), report);
 }

@@ -147,6 +147,10 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("!--no-external-ips", options.external_ips,
                "Leave spec.externalIPs alone, as kube-proxy without AllowServiceExternalIPs");
+  app.add_option("--state-dir", options.state_dir,
+                 "Keep the last accepted state in this folder and serve it after a restart; empty: "
+                 "keep nothing and wait for a controller. One folder for each agent")
+      ->capture_default_str();
   app.add_flag("--cleanup", options.cleanup, "Remove our nftables tables, nothing else, and exit");
   app.add_flag("-v", options.verbosity, "More log lines; -vv for all");
   try {

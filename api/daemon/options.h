@@ -13,6 +13,8 @@ namespace svcmap::api {
 
 inline constexpr char kDefaultListen[] = "unix:///run/svcmap/svcmap.sock";
 
+inline constexpr char kDefaultStateDir[] = "/var/lib/svcmap";
+
 struct DaemonOptions {
   std::vector<std::string> listen;  // "unix:///path" or "tcp://host:port"
   bool insecure = false;            // Allows tcp:// without TLS.
@@ -21,6 +23,7 @@ struct DaemonOptions {
   proxy::RulesetOptions ruleset;
   proxy::NodePortAddresses node_port_addresses;
   bool external_ips = true;  // spec.externalIPs of Services is programmed (S-6).
+  std::string state_dir = kDefaultStateDir;  // Empty: no state is kept on disk.
   bool cleanup = false;
   int verbosity = 0;
 };

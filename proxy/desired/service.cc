@@ -20,25 +20,6 @@ const PortRows* FindPort(const ServiceRows* service, Family family, const Servic
   return found == service->ports.end() ? nullptr : &*found;
 }
 
-// The numbers that a port holds.
-std::vector<Number> NumbersOf(const ServiceRows& service) {
-  std::vector<Number> numbers;
-  for (const PortRows& port : service.ports) {
-    const NumberPool pool = port.affinity ? NumberPool::kStickyGroups : NumberPool::kGroups;
-    for (const EndpointSet* set : {&port.cluster, &port.local}) {
-      if (set->group != 0) numbers.push_back({pool, port.family, set->group});
-    }
-    if (port.affinity) {
-      numbers.push_back({NumberPool::kStickyPorts, port.family, port.affinity->port_number});
-    }
-  }
-  // Groups are common to both families.
-  for (Number& number : numbers) {
-    if (number.pool == NumberPool::kGroups) number.family = Family::kIpv4;
-  }
-  return numbers;
-}
-
 class Builder {
  public:
   Builder(const ServiceEntry& entry, DesiredContext& context, const ServiceRows* before)
@@ -50,6 +31,7 @@ class Builder {
       if (!service_.cluster_ip[Index(family)]) continue;
       desired_.rows.cluster_ips.push_back(*service_.cluster_ip[Index(family)]);
       for (const ServicePort& port : service_.ports) AddPort(family, port);
+      CheckHealthCheckPort(family);
       BoundSources(family);
     }
     return std::move(desired_);
@@ -132,7 +114,7 @@ class Builder {
     const bool known = std::any_of(rows.addresses.begin(), rows.addresses.end(),
                                    [&](const ReachedAt& at) { return at.address == address; });
     if (known) return;  // The first role wins: a clusterIP stays one.
-    if (Owns({address, rows.protocol, rows.port, false}, field)) {
+    if (Owns({address, rows.protocol, rows.port}, field)) {
       rows.addresses.push_back({address, rows.port, kind});
     }
   }
@@ -143,9 +125,15 @@ class Builder {
       return;
     for (const IpAddress& address : context_.node.node_port_addresses) {
       if (address.family() != rows.family) continue;
-      if (context_.claims.Owner({address, rows.protocol, node_port, false}) != nullptr) continue;
+      if (context_.claims.Owner({address, rows.protocol, node_port}) != nullptr) continue;
       rows.addresses.push_back({address, node_port, kind});
     }
+  }
+
+  // It makes no rows (proxy/health listens there), but two Services cannot have it either.
+  void CheckHealthCheckPort(Family family) {
+    const uint16_t port = service_.health_check_node_port;
+    if (port != 0) Owns(HealthCheckClaim(family, port), "spec.healthCheckNodePort");
   }
 
   bool Owns(const ClaimKey& claim, const char* field) {
@@ -266,6 +254,24 @@ std::vector<Number> Without(const std::vector<Number>& numbers, const std::vecto
 }
 
 }  // namespace
+
+std::vector<Number> NumbersOf(const ServiceRows& service) {
+  std::vector<Number> numbers;
+  for (const PortRows& port : service.ports) {
+    const NumberPool pool = port.affinity ? NumberPool::kStickyGroups : NumberPool::kGroups;
+    for (const EndpointSet* set : {&port.cluster, &port.local}) {
+      if (set->group != 0) numbers.push_back({pool, port.family, set->group});
+    }
+    if (port.affinity) {
+      numbers.push_back({NumberPool::kStickyPorts, port.family, port.affinity->port_number});
+    }
+  }
+  // Groups are common to both families.
+  for (Number& number : numbers) {
+    if (number.pool == NumberPool::kGroups) number.family = Family::kIpv4;
+  }
+  return numbers;
+}
 
 DesiredService MakeDesiredService(const ServiceEntry* entry, DesiredContext& context,
                                   const ServiceRows* before) {

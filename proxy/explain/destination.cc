@@ -12,7 +12,7 @@ namespace {
 // several things of its Service keeps its first role, as in desired/.
 void FindOwner(const ExplainContext& context, Destination& to) {
   const Claims& claims = context.store.claims();
-  const Service* owner = claims.Owner({to.address, to.protocol, to.number, false});
+  const Service* owner = claims.Owner({to.address, to.protocol, to.number});
   const bool exact = owner != nullptr;
   if (!exact && absl::c_linear_search(context.node.node_port_addresses, to.address)) {
     owner = claims.Owner(NodePortClaim(to.family(), to.protocol, to.number));

@@ -1,6 +1,7 @@
 #include "proxy/node/nodeport_addresses.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace svcmap::proxy {
 namespace {
@@ -24,6 +25,22 @@ const IpAddress* PrimaryAddress(const Node* node, Family family) {
                    [&](const IpAddress& address) { return address.family() == family; });
   return found == node->addresses.end() || found->IsLoopback() ? nullptr : &*found;
 }
+
+namespace {
+
+// Every address of the family (S-110).
+bool AcceptsAll(const NodePortAddresses& wanted, const Node* node, Family family) {
+  if (wanted.mode == NodePortAddresses::Mode::kPrimary) {
+    return PrimaryAddress(node, family) == nullptr;
+  }
+  const auto of_family = [family](const IpPrefix& prefix) { return prefix.family() == family; };
+  return std::none_of(wanted.prefixes.begin(), wanted.prefixes.end(), of_family) ||
+         std::any_of(wanted.prefixes.begin(), wanted.prefixes.end(), [&](const IpPrefix& prefix) {
+           return of_family(prefix) && prefix.length() == 0;
+         });
+}
+
+}  // namespace
 
 absl::StatusOr<NodePortAddresses> NodePortAddresses::Parse(std::string_view text) {
   NodePortAddresses result;
@@ -62,6 +79,24 @@ std::vector<IpAddress> AcceptedNodePortAddresses(const NodePortAddresses& wanted
   std::sort(accepted.begin(), accepted.end());
   accepted.erase(std::unique(accepted.begin(), accepted.end()), accepted.end());
   return accepted;
+}
+
+std::vector<IpAddress> HealthCheckAddresses(const NodePortAddresses& wanted, const Node* node,
+                                            const std::vector<IpAddress>& interfaces) {
+  const std::vector<IpAddress> accepted = AcceptedNodePortAddresses(wanted, node, interfaces);
+  std::vector<IpAddress> addresses;
+  for (const Family family : kFamilies) {
+    if (AcceptsAll(wanted, node, family)) {
+      addresses.push_back(*IpAddress::Parse(family == Family::kIpv4 ? "0.0.0.0" : "::"));
+      continue;
+    }
+    std::copy_if(accepted.begin(), accepted.end(), std::back_inserter(addresses),
+                 [family](const IpAddress& address) {
+                   const bool scoped = family == Family::kIpv6 && address.IsLinkLocal();
+                   return address.family() == family && !scoped;
+                 });
+  }
+  return addresses;
 }
 
 }  // namespace svcmap::proxy

@@ -32,4 +32,9 @@ const IpAddress* PrimaryAddress(const Node* node, Family family);
 std::vector<IpAddress> AcceptedNodePortAddresses(const NodePortAddresses& wanted, const Node* node,
                                                  const std::vector<IpAddress>& interfaces);
 
+// Where load balancers' health checks are listened for (S-260): at the accepted addresses, or at
+// the unspecified one of a family in which all are accepted. Arguments as above.
+std::vector<IpAddress> HealthCheckAddresses(const NodePortAddresses& wanted, const Node* node,
+                                            const std::vector<IpAddress>& interfaces);
+
 }  // namespace svcmap::proxy

@@ -5,6 +5,10 @@
 // A batch is committed whole, in one transaction, together with what it was merged with. Only
 // inside a snapshot, and while nothing is programmed yet, a load is cut into transactions of about
 // `max_elements` so that none holds the kernel for long; a Service is never cut.
+//
+// What others do to our tables is mended between two batches, in parts that are small where the
+// damage allows; after each part that took long it rests as long, so that batches come through. In
+// quiet times it goes through everything that is applied, slowly.
 #pragma once
 
 #include <chrono>
@@ -12,6 +16,8 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -59,11 +65,28 @@ struct LoopStatus {
   size_t pending_services = 0;
   size_t service_ports = 0;
   SetCounts elements = {};
-  uint64_t commits = 0, recreations = 0, repairs = 0, failures = 0;
+  uint64_t commits = 0, recreations = 0, failures = 0;
+  uint64_t repairs = 0;  // Looks at the kernel that found something, which was mended.
+  uint64_t repaired_elements = 0, repaired_chains = 0;
+  uint64_t audits = 0;  // Walks through everything that have ended.
+  size_t refused_services = 0;  // That the kernel does not take.
+  // Nobody is known to have changed our tables, or they have been looked at since.
+  bool verified = false;
+  // Of the oldest change that is not in the kernel; absent when all are.
+  std::optional<std::chrono::system_clock::time_point> pending_since;
+  std::optional<std::chrono::system_clock::time_point> last_sync;  // That did not fail.
   std::chrono::nanoseconds last_commit_duration{0};
   size_t last_commit_elements = 0;
   std::chrono::system_clock::time_point last_commit_time;
-  std::string last_error;  // Empty when the last sync succeeded.
+  uint64_t elements_written = 0;  // Added and deleted, by commits and repairs.
+  std::string last_error;         // Empty when the last sync or look succeeded.
+};
+
+// One look at the kernel that found something, or could not be taken.
+struct Repaired {
+  RepairResult result;
+  std::string what;     // What was told last, "3 elements deleted from endpoints"; may be empty.
+  std::string process;  // Who did it, as far as the kernel says.
 };
 
 struct LoopOptions {
@@ -75,6 +98,13 @@ struct LoopOptions {
   std::chrono::milliseconds last_retry{2000};
   // Called after each sync that did or tried something, on the loop's thread.
   std::function<void(const SyncResult&, const LoopStatus&)> on_sync;
+  std::function<void(const Repaired&)> on_repair;  // Likewise.
+  // In which all that is applied is compared with the kernel once; and the share of one CPU that
+  // this may take.
+  std::chrono::milliseconds audit_cycle{std::chrono::minutes(5)};
+  double audit_share = 0.015;
+  // After which what the kernel refused is tried again.
+  std::chrono::milliseconds retry_refused{std::chrono::minutes(1)};
 };
 
 class Loop {
@@ -83,14 +113,15 @@ class Loop {
   ~Loop();  // Stops.
 
   // `hold`: tables of a former life serve; nothing is written before a snapshot has ended.
-  void Start(bool hold);
+  // `complete`: the store holds the whole state already.
+  void Start(bool hold, bool complete = false);
   // Finishes the commit in flight and answers what waits with kFailed. The rules stay.
   void Stop();
 
   void Submit(Batch batch);
   void SetInterfaceAddresses(std::vector<IpAddress> addresses);
-  // The kernel's tables are no longer ours alone: write them again.
-  void Repair(std::string reason);
+  // Somebody changed our tables.
+  void Repair(nft::ForeignChange change);
 
   // Runs `fn` on the loop's thread, between two transactions, and waits for it. False once stopped.
   bool Call(const std::function<void(Reconciler&)>& fn);
@@ -98,18 +129,25 @@ class Loop {
   LoopStatus status() const;
 
  private:
+  using Task = std::function<void()>;
+  using Clock = std::chrono::steady_clock;
+
   struct Waiting {
     uint64_t sequence;
     std::chrono::steady_clock::time_point submitted;
     std::function<void(BatchResult)> done;
     BatchResult result;
   };
-  using Task = std::function<void()>;
-
   void Post(Task task);
   void Run();
   void Take(Batch batch, std::chrono::steady_clock::time_point submitted);
   void SyncOnce();
+  std::optional<Clock::time_point> NextWork() const;
+  void RepairOnce();
+  void AuditOnce();
+  void Tell(const RepairResult& result);
+  void EndTurn();
+  Clock::duration Backoff(int failures);
   void Answer(const SyncResult& result, std::chrono::steady_clock::time_point started);
   void TellCleaner(SyncResult& result);
   void AnswerAll(BatchResult::Outcome outcome, const absl::Status& error);
@@ -127,7 +165,13 @@ class Loop {
   bool has_state_ = false;  // A snapshot has ended, or changes came outside of one.
   bool cut_allowed_ = true;
   int failures_in_row_ = 0;
-  std::chrono::steady_clock::time_point retry_at_;
+  Clock::time_point retry_at_;
+  int failed_repairs_in_row_ = 0;
+  Clock::time_point repair_at_;
+  Clock::time_point audit_at_;
+  Clock::time_point retry_refused_at_;
+  std::string damage_, damaged_by_;  // What the next repair is for.
+  std::minstd_rand random_{std::random_device()()};
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -119,4 +119,16 @@ std::vector<EndpointAddress> ServingEndpoints(const ServiceEntry& entry, Family 
   return serving;
 }
 
+std::vector<IpAddress> ReadyAddressesHere(const ServiceEntry& entry, Family family) {
+  std::vector<IpAddress> addresses;
+  for (const ServicePort& port : entry.service->ports) {
+    for (const Candidate& c : Merge(entry, family, port.name, port.protocol)) {
+      if (c.ready() && c.local) addresses.push_back(c.address.ip);
+    }
+  }
+  std::sort(addresses.begin(), addresses.end());
+  addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
+  return addresses;
+}
+
 }  // namespace svcmap::proxy

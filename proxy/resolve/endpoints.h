@@ -56,4 +56,8 @@ ResolvedEndpoints ResolveEndpoints(const ServiceEntry& entry, Family family,
 std::vector<EndpointAddress> ServingEndpoints(const ServiceEntry& entry, Family family,
                                               const std::string& port_name, Protocol protocol);
 
+// The addresses of those that are ready and on this node, over all ports of the Service (S-262).
+// Ascending, each once. `entry.service` must be set.
+std::vector<IpAddress> ReadyAddressesHere(const ServiceEntry& entry, Family family);
+
 }  // namespace svcmap::proxy

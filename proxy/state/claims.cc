@@ -20,12 +20,16 @@ IpAddress AnyAddress(Family family) {
 }  // namespace
 
 ClaimKey NodePortClaim(Family family, Protocol protocol, uint16_t node_port) {
-  return {AnyAddress(family), protocol, node_port, true};
+  return {AnyAddress(family), protocol, node_port, ClaimKey::Role::kNodePort};
+}
+
+ClaimKey HealthCheckClaim(Family family, uint16_t health_check_node_port) {
+  return {AnyAddress(family), Protocol::kTcp, health_check_node_port, ClaimKey::Role::kHealthCheck};
 }
 
 std::string ClaimKey::ToString() const {
   const std::string end = std::to_string(port) + "/" + std::string(ProtocolName(protocol));
-  if (node_port) return end;
+  if (role != Role::kAddress) return end;
   return (address.family() == Family::kIpv4 ? address.ToString() : "[" + address.ToString() + "]") +
          ":" + end;
 }
@@ -45,11 +49,14 @@ std::vector<ClaimKey> ClaimsOf(const Service& service) {
     }
     for (const ServicePort& port : service.ports) {
       for (const IpAddress& address : addresses) {
-        claims.push_back({address, port.protocol, port.port, false});
+        claims.push_back({address, port.protocol, port.port});
       }
       if (port.node_port != 0) {
         claims.push_back(NodePortClaim(family, port.protocol, port.node_port));
       }
+    }
+    if (service.health_check_node_port != 0) {
+      claims.push_back(HealthCheckClaim(family, service.health_check_node_port));
     }
   }
   return claims;
@@ -57,7 +64,7 @@ std::vector<ClaimKey> ClaimsOf(const Service& service) {
 
 // Services whose node port gives way to `claim`, or comes back when it goes.
 void Claims::AddNodePortOwner(const ClaimKey& claim, absl::btree_set<std::string>& to) const {
-  if (claim.node_port) return;
+  if (claim.role != ClaimKey::Role::kAddress) return;
   const Service* owner = Owner(NodePortClaim(claim.address.family(), claim.protocol, claim.port));
   if (owner != nullptr) to.insert(owner->key);
 }

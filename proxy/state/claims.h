@@ -15,22 +15,25 @@
 
 namespace svcmap::proxy {
 
-// An (address, protocol, port), or a (protocol, nodePort) in one family.
+// An (address, protocol, port), or a (protocol, port) of the node in one family.
 struct ClaimKey {
-  IpAddress address;  // Unspecified for a nodePort; its family still counts.
+  enum class Role : uint8_t { kAddress, kNodePort, kHealthCheck };
+
+  IpAddress address;  // Unspecified for ports of the node; its family still counts.
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
-  bool node_port = false;
+  Role role = Role::kAddress;
 
   friend bool operator==(const ClaimKey&, const ClaimKey&) = default;
   template <typename H>
   friend H AbslHashValue(H state, const ClaimKey& key) {
-    return H::combine(std::move(state), key.address, key.protocol, key.port, key.node_port);
+    return H::combine(std::move(state), key.address, key.protocol, key.port, key.role);
   }
-  std::string ToString() const;  // "10.96.0.1:80/TCP", or "30080/TCP" for a nodePort
+  std::string ToString() const;  // "10.96.0.1:80/TCP"; "30080/TCP" for a port of the node
 };
 
 ClaimKey NodePortClaim(Family family, Protocol protocol, uint16_t node_port);
+ClaimKey HealthCheckClaim(Family family, uint16_t health_check_node_port);
 
 // What a Service wants to be reached at, each once; empty if it is not proxied.
 std::vector<ClaimKey> ClaimsOf(const Service& service);

@@ -125,6 +125,9 @@ struct Node {
   std::vector<IpAddress> addresses;
   std::string zone;                     // Label topology.kubernetes.io/zone (S-29); empty: unknown.
   std::optional<IpPrefix> pod_cidr[2];  // By Index(Family): the first one of each (S-65).
+  // Load balancers may send traffic here: the node is neither being deleted nor marked as about to
+  // be (S-253).
+  bool eligible = true;
   std::string message;
 };
 

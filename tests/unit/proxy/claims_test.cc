@@ -22,7 +22,7 @@ using ::testing::IsEmpty;
 using ServicePtr = std::shared_ptr<const Service>;
 
 ClaimKey At(std::string_view address, uint16_t port, Protocol protocol = Protocol::kTcp) {
-  return {Ip(address), protocol, port, false};
+  return {Ip(address), protocol, port};
 }
 
 std::string OwnerOf(const Claims& claims, const ClaimKey& key) {

@@ -1,0 +1,91 @@
+#include "api/health/bind_address.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+
+#include "nft/base/status.h"
+
+namespace svcmap::api {
+namespace {
+
+constexpr int kBacklog = 512;
+
+// The address in `storage`; its length.
+socklen_t Fill(const BindAddress& at, sockaddr_storage& storage) {
+  const auto bytes = at.address.bytes();
+  if (at.address.family() == Family::kIpv4) {
+    auto* v4 = reinterpret_cast<sockaddr_in*>(&storage);
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(at.port);
+    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(&v4->sin_addr));
+    return sizeof(*v4);
+  }
+  auto* v6 = reinterpret_cast<sockaddr_in6*>(&storage);
+  v6->sin6_family = AF_INET6;
+  v6->sin6_port = htons(at.port);
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(&v6->sin6_addr));
+  return sizeof(*v6);
+}
+
+}  // namespace
+
+absl::StatusOr<BindAddress> BindAddress::Parse(const std::string& text, uint16_t default_port) {
+  BindAddress at{.port = default_port};
+  std::string address = text;
+  std::string port;
+  const size_t colon = text.rfind(':');
+  const bool bracketed = text.starts_with('[');
+  const bool has_port = bracketed ? colon != std::string::npos && text[colon - 1] == ']'
+                                  : colon != std::string::npos && colon == text.find(':');
+  if (has_port) {
+    address = text.substr(0, colon);
+    port = text.substr(colon + 1);
+  }
+  if (bracketed && address.ends_with(']')) address = address.substr(1, address.size() - 2);
+  const std::optional<IpAddress> parsed = IpAddress::Parse(address);
+  if (!parsed || (bracketed && parsed->family() == Family::kIpv4)) {
+    return absl::InvalidArgumentError("\"" + text +
+                                      "\" is no address to listen at; wanted something like "
+                                      "\"0.0.0.0:10256\" or \"[::]:10256\"");
+  }
+  at.address = *parsed;
+  if (!has_port) return at;
+  unsigned number = 0;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  if (error != std::errc() || end != port.data() + port.size() || number < 1 || number > 65535) {
+    return absl::InvalidArgumentError("\"" + text + "\": port \"" + port + "\" is not in 1..65535");
+  }
+  at.port = static_cast<uint16_t>(number);
+  return at;
+}
+
+std::string BindAddress::ToString() const {
+  const std::string end = ":" + std::to_string(port);
+  return (address.family() == Family::kIpv4 ? address.ToString() : "[" + address.ToString() + "]") +
+         end;
+}
+
+absl::StatusOr<UniqueFd> Listen(const BindAddress& at, Stack stack) {
+  sockaddr_storage storage = {};
+  const socklen_t size = Fill(at, storage);
+  UniqueFd fd(socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.ok()) return ErrnoStatus(errno, "make a socket");
+  const int on = 1;
+  const int v6_only = stack == Stack::kOne ? 1 : 0;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (storage.ss_family == AF_INET6 &&
+      setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof(v6_only)) != 0) {
+    return ErrnoStatus(errno, "choose the address families of a socket");
+  }
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&storage), size) != 0 ||
+      listen(fd.get(), kBacklog) != 0) {
+    return ErrnoStatus(errno, "listen on " + at.ToString());
+  }
+  return fd;
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,76 @@
+#include "api/health/connections.h"
+
+#include <sys/socket.h>
+
+#include "api/health/limits.h"
+
+namespace svcmap::api {
+namespace {
+
+constexpr std::chrono::milliseconds kSweep{1000};
+
+// evhttp takes its callbacks away when it is done with a connection.
+bool Ended(bufferevent* connection) {
+  void* user = nullptr;
+  bufferevent_getcb(connection, nullptr, nullptr, nullptr, &user);
+  return user == nullptr;
+}
+
+}  // namespace
+
+Connections::Connections(event_base* base, size_t max, std::chrono::milliseconds patience)
+    : base_(base), max_(max), patience_(patience), sweep_(base, [this] { Sweep(); }) {}
+
+Connections::~Connections() {
+  for (List* list : {&by_silence_, &ending_}) {
+    for (const Connection& connection : *list) bufferevent_decref(connection.bev);
+  }
+}
+
+bufferevent* Connections::Add() {
+  if (by_silence_.size() >= max_) ReleaseEnded(by_silence_);
+  if (by_silence_.size() >= max_) End(by_silence_.begin());
+  bufferevent* bev = bufferevent_socket_new(base_, -1, BEV_OPT_CLOSE_ON_FREE);
+  if (bev == nullptr) return nullptr;
+  bufferevent_setwatermark(bev, EV_READ, 0, kMaxUnread);
+  bufferevent_set_max_single_read(bev, kMaxSingleRead);
+  bufferevent_incref(bev);
+  index_[bev] = by_silence_.insert(by_silence_.end(), {bev, Clock::now()});
+  if (!sweep_.pending()) sweep_.After(kSweep);
+  return bev;
+}
+
+void Connections::Heard(bufferevent* connection) {
+  const auto found = index_.find(connection);
+  if (found == index_.end()) return;  // It is being ended.
+  found->second->heard = Clock::now();
+  by_silence_.splice(by_silence_.end(), by_silence_, found->second);
+}
+
+void Connections::Sweep() {
+  ReleaseEnded(ending_);
+  ReleaseEnded(by_silence_);
+  const auto limit = Clock::now() - patience_;
+  while (!by_silence_.empty() && by_silence_.front().heard <= limit) End(by_silence_.begin());
+  if (!by_silence_.empty() || !ending_.empty()) sweep_.After(kSweep);
+}
+
+void Connections::ReleaseEnded(List& list) {
+  for (auto it = list.begin(); it != list.end();) {
+    if (!Ended(it->bev)) {
+      ++it;
+      continue;
+    }
+    index_.erase(it->bev);
+    bufferevent_decref(it->bev);
+    it = list.erase(it);
+  }
+}
+
+void Connections::End(List::iterator connection) {
+  shutdown(bufferevent_getfd(connection->bev), SHUT_RDWR);
+  index_.erase(connection->bev);
+  ending_.splice(ending_.end(), by_silence_, connection);
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,43 @@
+// libevent's loop and its events, owned. Used from one thread at a time.
+#pragma once
+
+#include <event2/event.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+namespace svcmap::api {
+
+struct EventBaseDeleter {
+  void operator()(event_base* base) const { event_base_free(base); }
+};
+using EventBase = std::unique_ptr<event_base, EventBaseDeleter>;
+
+// Calls `fn` from the loop; not movable, libevent has its address. Goes before its loop does.
+class Event {
+ public:
+  Event(event_base* base, std::function<void()> fn)  // A timer.
+      : Event(base, -1, 0, std::move(fn)) {}
+  Event(event_base* base, int fd, short what, std::function<void()> fn)
+      : fn_(std::move(fn)),
+        event_(event_new(
+            base, fd, what, [](int, short, void* self) { static_cast<Event*>(self)->fn_(); },
+            this)) {}
+  ~Event() { event_free(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  void Wait() { event_add(event_, nullptr); }  // Until the descriptor is ready.
+  void After(std::chrono::microseconds time) {
+    const timeval tv = {.tv_sec = time.count() / 1000000, .tv_usec = time.count() % 1000000};
+    event_add(event_, &tv);
+  }
+  bool pending() const { return event_pending(event_, EV_TIMEOUT, nullptr) != 0; }
+
+ private:
+  std::function<void()> fn_;
+  event* event_;
+};
+
+}  // namespace svcmap::api

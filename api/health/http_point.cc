@@ -1,0 +1,103 @@
+#include "api/health/http_point.h"
+
+#include <event2/buffer.h>
+#include <event2/listener.h>
+
+#include <algorithm>
+
+#include "api/health/limits.h"
+
+namespace svcmap::api {
+namespace {
+
+// libevent accepts for as long as somebody connects. After so many the others get their turn.
+constexpr int kMaxAcceptsInARow = 64;
+constexpr std::chrono::milliseconds kAfterAcceptError{100};
+constexpr ev_uint16_t kAllMethods = 0xffff;
+
+const char* ReasonPhrase(int code) {
+  switch (code) {
+    case 200:
+      return "OK";
+    case 404:
+      return "Not Found";
+    default:
+      return "Service Unavailable";
+  }
+}
+
+}  // namespace
+
+HttpPoint::HttpPoint(event_base* base, Connections& connections, Handler handler)
+    : base_(base),
+      connections_(connections),
+      handler_(std::move(handler)),
+      http_(evhttp_new(base)),
+      resume_(base, [this] { Resume(); }) {
+  evhttp_set_allowed_methods(http_.get(), kAllMethods);
+  evhttp_set_max_headers_size(http_.get(), kMaxHeaders);
+  evhttp_set_max_body_size(http_.get(), kMaxBody);
+  evhttp_set_bevcb(http_.get(), OnConnection, this);
+  evhttp_set_gencb(http_.get(), OnRequest, this);
+}
+
+absl::Status HttpPoint::Open(const BindAddress& at, Stack stack) {
+  absl::StatusOr<UniqueFd> fd = Listen(at, stack);
+  if (!fd.ok()) return fd.status();
+  evconnlistener* listener =
+      evconnlistener_new(base_, nullptr, nullptr, LEV_OPT_CLOSE_ON_EXEC, 0, fd->get());
+  evconnlistener_set_error_cb(listener, OnAcceptError);
+  sockets_[at.address] = {*std::move(fd), evhttp_bind_listener(http_.get(), listener)};
+  return absl::OkStatus();
+}
+
+void HttpPoint::CloseOthers(const std::vector<IpAddress>& kept) {
+  std::erase_if(sockets_, [&](const auto& socket) {
+    if (std::find(kept.begin(), kept.end(), socket.first) != kept.end()) return false;
+    evhttp_del_accept_socket(http_.get(), socket.second.bound);
+    return true;
+  });
+}
+
+bufferevent* HttpPoint::OnConnection(event_base*, void* self) {
+  auto* point = static_cast<HttpPoint*>(self);
+  if (++point->accepted_ == kMaxAcceptsInARow) point->Pause(std::chrono::milliseconds(0));
+  return point->connections_.Add();
+}
+
+// No descriptors are left, for example: libevent would try again at once, for ever.
+void HttpPoint::OnAcceptError(evconnlistener*, void* self) {
+  static_cast<HttpPoint*>(self)->Pause(kAfterAcceptError);
+}
+
+void HttpPoint::Pause(std::chrono::milliseconds time) {
+  for (const auto& [address, socket] : sockets_) {
+    evconnlistener_disable(evhttp_bound_socket_get_listener(socket.bound));
+  }
+  resume_.After(time);
+}
+
+void HttpPoint::Resume() {
+  accepted_ = 0;
+  for (const auto& [address, socket] : sockets_) {
+    evconnlistener_enable(evhttp_bound_socket_get_listener(socket.bound));
+  }
+}
+
+void HttpPoint::OnRequest(evhttp_request* request, void* self) {
+  auto* point = static_cast<HttpPoint*>(self);
+  point->connections_.Heard(
+      evhttp_connection_get_bufferevent(evhttp_request_get_connection(request)));
+  const evhttp_uri* uri = evhttp_request_get_evhttp_uri(request);
+  const char* path = uri != nullptr ? evhttp_uri_get_path(uri) : nullptr;
+  const Answer answer = point->handler_(path != nullptr ? path : "");
+  evkeyvalq* headers = evhttp_request_get_output_headers(request);
+  for (const auto& [name, value] : answer.headers) {
+    evhttp_add_header(headers, name.c_str(), value.c_str());
+  }
+  evbuffer* body = evhttp_request_get_output_buffer(request);
+  evbuffer_add(body, answer.body.data(), answer.body.size());
+  evhttp_send_reply(request, answer.code, ReasonPhrase(answer.code), nullptr);
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,60 @@
+// One place to ask: some listening sockets whose requests get the same answers, and the connections
+// made there. Owned by the thread of the event loop.
+#pragma once
+
+#include <event2/http.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "api/health/answers.h"
+#include "api/health/bind_address.h"
+#include "api/health/connections.h"
+#include "api/health/event.h"
+
+struct evconnlistener;
+
+namespace svcmap::api {
+
+class HttpPoint {
+ public:
+  // For every request, whatever its method, by its path without the query.
+  using Handler = std::function<Answer(const std::string& path)>;
+
+  HttpPoint(event_base* base, Connections& connections, Handler handler);
+
+  absl::Status Open(const BindAddress& at, Stack stack);
+  bool IsOpen(const IpAddress& address) const { return sockets_.contains(address); }
+  // Closes the sockets at addresses that are not in `kept`; connections made there live on.
+  void CloseOthers(const std::vector<IpAddress>& kept);
+
+ private:
+  struct Socket {
+    UniqueFd fd;
+    evhttp_bound_socket* bound;
+  };
+  struct HttpDeleter {
+    void operator()(evhttp* http) const { evhttp_free(http); }
+  };
+
+  static bufferevent* OnConnection(event_base* base, void* self);
+  static void OnAcceptError(evconnlistener* listener, void* self);
+  static void OnRequest(evhttp_request* request, void* self);
+  void Pause(std::chrono::milliseconds time);
+  void Resume();
+
+  event_base* base_;
+  Connections& connections_;
+  Handler handler_;
+  std::map<IpAddress, Socket> sockets_;
+  std::unique_ptr<evhttp, HttpDeleter> http_;
+  Event resume_;
+  int accepted_ = 0;  // Since the other events had their turn.
+};
+
+}  // namespace svcmap::api

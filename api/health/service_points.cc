@@ -1,0 +1,115 @@
+#include "api/health/service_points.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "nft/base/status.h"
+#include "proxy/state/objects.h"
+
+namespace svcmap::api {
+namespace {
+
+// Updates may follow each other closely.
+constexpr std::chrono::milliseconds kSoon{100};
+
+void LogFailure(const std::string& service, Family family, uint16_t port,
+                const absl::Status& failure) {
+  const proxy::Finding finding{.severity = proxy::Finding::Severity::kWarning,
+                               .kind = proxy::Kind::kService,
+                               .key = service,
+                               .field = "spec.healthCheckNodePort",
+                               .value = std::to_string(port),
+                               .reason = "cannot be listened on in " +
+                                         std::string(FamilyName(family)) + ": " +
+                                         std::string(failure.message()) +
+                                         "; load balancers get no answer there, trying again"};
+  spdlog::warn("{}", finding.ToString());
+}
+
+}  // namespace
+
+ServicePoints::ServicePoints(event_base* base, Connections& connections,
+                             std::function<proxy::Health()> health, std::chrono::milliseconds retry)
+    : base_(base),
+      connections_(connections),
+      health_(std::move(health)),
+      retry_after_(retry),
+      retry_(base, [this] { Retry(); }) {}
+
+// All that goes is closed before anything is opened: a port may go from one Service to another.
+void ServicePoints::Update(const proxy::HealthCheckChanges& changes) {
+  std::set<Key> to_open;
+  for (const auto& [service, check] : changes) {
+    for (const Family family : kFamilies) Take({service, family}, check, to_open);
+  }
+  Open(to_open);
+  if (failed_.empty() || soon_) return;
+  soon_ = true;
+  retry_.After(std::min(kSoon, retry_after_));
+}
+
+void ServicePoints::Take(const Key& key, const std::optional<proxy::HealthCheck>& check,
+                         std::set<Key>& to_open) {
+  const size_t family = Index(key.second);
+  const bool wanted = check && check->families[family];
+  const auto held = points_.find(key);
+  if (held != points_.end() && (!wanted || held->second.port != check->port)) {
+    points_.erase(held);
+    failed_.erase(key);
+    to_open.erase(key);
+  }
+  if (!wanted) return;
+  Point& point = points_[key];
+  point.local_endpoints = check->local_endpoints[family];
+  if (point.http) return;
+  point.port = check->port;
+  point.http = std::make_unique<HttpPoint>(base_, connections_, [this, key](const std::string&) {
+    return ServiceAnswer(key.first, points_.at(key).local_endpoints, health_());
+  });
+  to_open.insert(key);
+}
+
+void ServicePoints::SetAddresses(std::vector<IpAddress> addresses) {
+  addresses_ = std::move(addresses);
+  std::set<Key> keys;
+  for (auto& [key, point] : points_) {
+    point.http->CloseOthers(addresses_);
+    keys.insert(key);
+  }
+  Open(keys);
+}
+
+void ServicePoints::Open(const std::set<Key>& keys) {
+  for (const Key& key : keys) {
+    Point& point = points_.at(key);
+    absl::Status failure = TryToOpen(key, point);
+    if (!failure.ok()) {
+      point.http->CloseOthers({});
+      failed_.insert(key);
+      if (failure != point.failure) LogFailure(key.first, key.second, point.port, failure);
+    } else if (failed_.erase(key) > 0) {
+      spdlog::info("Service {}: spec.healthCheckNodePort {} is listened on now", key.first,
+                   point.port);
+    }
+    point.failure = std::move(failure);
+  }
+  if (!failed_.empty() && !retry_.pending()) retry_.After(retry_after_);
+}
+
+absl::Status ServicePoints::TryToOpen(const Key& key, Point& point) const {
+  for (const IpAddress& address : addresses_) {
+    if (address.family() != key.second || point.http->IsOpen(address)) continue;
+    const absl::Status status = point.http->Open({address, point.port}, Stack::kOne);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+void ServicePoints::Retry() {
+  soon_ = false;
+  Open(std::set<Key>(failed_));
+}
+
+}  // namespace svcmap::api

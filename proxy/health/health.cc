@@ -1,0 +1,30 @@
+#include "proxy/health/health.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace svcmap::proxy {
+
+bool Live(const Health& health) {
+  return std::all_of(std::begin(health.family), std::end(health.family),
+                     [](const auto& family) { return !family || family->healthy; });
+}
+
+Health MakeHealth(const LoopFacts& facts, std::chrono::steady_clock::time_point now,
+                  std::chrono::nanoseconds sync_period) {
+  Health health;
+  const bool stuck = facts.oldest_unsynced && now - *facts.oldest_unsynced >= 2 * sync_period;
+  for (auto& family : health.family) family = {facts.last_synced, !stuck};
+  health.node_eligible = facts.node_eligible;
+  if (!facts.state_complete) {
+    health.reason = "the state is not complete yet";
+  } else if (!facts.verified) {
+    health.reason = "the tables in the kernel are not verified yet";
+  } else if (!facts.watching) {
+    health.reason = "foreign changes of the tables are not watched";
+  }
+  health.ready = health.reason.empty();
+  return health;
+}
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,160 @@
+// The proxy health server over real sockets (semantics.md 6.1).
+#include "absl/strings/str_cat.h"
+#include "tests/health/health_world.h"
+#include "tests/support/process.h"
+
+namespace svcmap::api::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+using ::testing::Pair;
+
+class HealthzTest : public HealthServerTest {
+ protected:
+  void SetUp() override {
+    HealthServerTest::SetUp();
+    if (!netns_) return;
+    ASSERT_OK(Start());
+  }
+
+  int CodeOf(const std::string& path, const std::string& method = "GET") {
+    const absl::StatusOr<HttpAnswer> answer = Ask(path, method);
+    EXPECT_OK(answer);
+    return answer.ok() ? answer->code : 0;
+  }
+};
+
+TEST_F(HealthzTest, S250_BothPathsAreServedWithTheirHeaders) {
+  for (const char* path : {"/healthz", "/livez", "/livez?verbose"}) {
+    ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask(path));
+    EXPECT_EQ(answer.code, 200) << path;
+    EXPECT_THAT(answer.headers, IsSupersetOf({Pair("Content-Type", "application/json"),
+                                              Pair("X-Content-Type-Options", "nosniff")}));
+  }
+  SetHealth(Stuck());
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz"));
+  EXPECT_EQ(answer.code, 503);
+  EXPECT_THAT(answer.headers, IsSupersetOf({Pair("Content-Type", "application/json"),
+                                            Pair("X-Content-Type-Options", "nosniff")}));
+}
+
+TEST_F(HealthzTest, S250_EveryMethodIsAnswered) {
+  for (const char* method : {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE",
+                             "PROPFIND", "WHATEVER"}) {
+    EXPECT_EQ(CodeOf("/livez", method), 200) << method;
+  }
+}
+
+TEST_F(HealthzTest, S250_OtherPathsAreNotFound) {
+  for (const char* path : {"/", "/metrics", "/healthz/", "/livezz", "/%", "//"}) {
+    EXPECT_EQ(CodeOf(path), 404) << path;
+  }
+}
+
+TEST_F(HealthzTest, S251_S252_AStuckFamilyMakesBothUnhealthy) {
+  SetHealth(Stuck());
+  EXPECT_EQ(CodeOf("/livez"), 503);
+  EXPECT_EQ(CodeOf("/healthz"), 503);
+  SetHealth(AllIsWell());
+  EXPECT_EQ(CodeOf("/livez"), 200);
+  EXPECT_EQ(CodeOf("/healthz"), 200);
+}
+
+TEST_F(HealthzTest, S252_S253_S254_ANodeThatIsNotEligibleIsStillAlive) {
+  proxy::Health health = AllIsWell();
+  health.node_eligible = false;
+  SetHealth(health);
+  EXPECT_EQ(CodeOf("/livez"), 200);
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz"));
+  EXPECT_EQ(answer.code, 503);
+  EXPECT_THAT(answer.body, HasSubstr(R"("nodeEligible":false,"healthy":true)"));
+}
+
+TEST_F(HealthzTest, WhatIsNotReadyIsAliveAndSaysWhyItIsNot) {
+  proxy::Health health = AllIsWell();
+  health.ready = false;
+  health.reason = "the state is not complete yet";
+  SetHealth(health);
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer alive, Ask("/livez"));
+  EXPECT_EQ(alive.code, 200);
+  EXPECT_THAT(alive.body, Not(HasSubstr("reason")));
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz"));
+  EXPECT_EQ(answer.code, 503);
+  EXPECT_THAT(answer.body, HasSubstr(R"(},"reason":"the state is not complete yet"})"));
+}
+
+TEST_F(HealthzTest, S254_S255_S256_TheBodyHasItsFieldsInOrder) {
+  constexpr char kTime[] = R"("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z")";
+  const std::string family = absl::StrCat(R"(\{"lastUpdated":)", kTime, R"(,"healthy":true\})");
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz"));
+  EXPECT_THAT(answer.body,
+              MatchesRegex(absl::StrCat(R"(\{"lastUpdated":)", kTime, R"(,"currentTime":)", kTime,
+                                        R"(,"nodeEligible":true,"healthy":true,"status":\{"IPv4":)",
+                                        family, R"(,"IPv6":)", family, R"(\}\})")));
+}
+
+TEST_F(HealthzTest, AnswersFollowEachOtherOnOneConnection) {
+  ASSERT_OK_AND_ASSIGN(RawConnection connection, RawConnection::Open(netns(), kV4, kHealthPort));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_OK(connection.Send("GET /livez HTTP/1.1\r\nHost: node\r\n\r\n"));
+    ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, connection.Read());
+    EXPECT_EQ(answer.code, 200);
+  }
+}
+
+class HealthzBindTest : public HealthServerTest {
+ protected:
+  // Somebody else who has the port, until he is told to let go.
+  UniqueFd Squatter() {
+    return netns().Run([] {
+      absl::StatusOr<UniqueFd> fd =
+          Listen({*IpAddress::Parse("0.0.0.0"), kHealthPort}, Stack::kOne);
+      EXPECT_OK(fd);
+      return fd.ok() ? *std::move(fd) : UniqueFd();
+    });
+  }
+};
+
+TEST_F(HealthzBindTest, S250_TheUnspecifiedIPv6AddressServesBothFamilies) {
+  ASSERT_OK(Start({.bind_address = *BindAddress::Parse("[::]:10256", 1)}));
+  for (const char* ip : {kV4, kV6}) {
+    ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, HttpRequest(netns(), ip, kHealthPort, "/livez"));
+    EXPECT_EQ(answer.code, 200) << ip;
+  }
+}
+
+TEST_F(HealthzBindTest, S250_TheUnspecifiedIPv4AddressServesIPv4Only) {
+  ASSERT_OK(Start());
+  EXPECT_TRUE(Closed(kHealthPort, kV6));
+  EXPECT_FALSE(Closed(kHealthPort, kV4));
+}
+
+TEST_F(HealthzBindTest, S258_AnAddressThatIsTakenIsTriedAgain) {
+  UniqueFd squatter = Squatter();
+  ASSERT_OK(Start({.retry = std::chrono::milliseconds(20)}));
+  squatter.Close();
+  ASSERT_TRUE(SoonOpen(kHealthPort));
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/livez"));
+  EXPECT_EQ(answer.code, 200);
+}
+
+TEST_F(HealthzBindTest, S258_WithHardFailAnAddressThatIsTakenIsAnError) {
+  const UniqueFd squatter = Squatter();
+  const absl::Status status = Start({.bind_hard_fail = true});
+  EXPECT_EQ(status.message(), "listen on 0.0.0.0:10256: Address already in use (EADDRINUSE)");
+}
+
+TEST_F(HealthzBindTest, WithoutAnAddressOnlyServicesAreServed) {
+  auto server = netns().Run([] { return HealthServer::Start({.health = AllIsWell}); });
+  ASSERT_OK(server);
+  (*server)->SetListenAddresses({*IpAddress::Parse("0.0.0.0")});
+  (*server)->Update({{"shop/web", CheckAt(30001)}});
+  EXPECT_TRUE(SoonOpen(30001));
+  EXPECT_TRUE(Closed(kHealthPort));
+}
+
+}  // namespace
+}  // namespace svcmap::api::test
