@@ -17,6 +17,9 @@ namespace {
 constexpr std::string_view kUnixScheme = "unix://";
 constexpr std::string_view kTcpScheme = "tcp://";
 
+constexpr char kHealthzAddress[] = "0.0.0.0:10256";
+constexpr uint16_t kHealthzPort = 10256;
+
 constexpr char kClusterCidrMode[] = "ClusterCIDR";
 constexpr char kNodeCidrMode[] = "NodeCIDR";
 constexpr char kBridgeMode[] = "BridgeInterface";
@@ -118,6 +121,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   DetectLocalFlags detect_local;
   bool masquerade_all = false;
   std::string node_port_addresses = "primary";
+  std::string healthz = kHealthzAddress;
 
   CLI::App app("svcmapd programs this node's Kubernetes Services into nftables maps.", "svcmapd");
   app.set_version_flag("--version", std::string("svcmapd ") + SVCMAP_VERSION);
@@ -145,6 +149,12 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   app.add_option("--nodeport-addresses", node_port_addresses,
                  "Where nodePorts are accepted: \"primary\" or address blocks separated by commas")
       ->capture_default_str();
+  app.add_option("--healthz-bind-address", healthz,
+                 "Where /healthz and /livez are served; \"[::]:10256\" is all addresses of both "
+                 "families, \"\" nowhere")
+      ->capture_default_str();
+  app.add_flag("--bind-address-hard-fail", options.bind_address_hard_fail,
+               "End when --healthz-bind-address cannot be had, instead of trying again");
   app.add_flag("!--no-external-ips", options.external_ips,
                "Leave spec.externalIPs alone, as kube-proxy without AllowServiceExternalIPs");
   app.add_flag("--cleanup", options.cleanup, "Remove our nftables tables, nothing else, and exit");
@@ -170,6 +180,14 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
     options.ruleset = *ruleset;
     options.ruleset.masquerade_all = masquerade_all;
     options.node_port_addresses = *addresses;
+  }
+  if (!healthz.empty()) {
+    const absl::StatusOr<BindAddress> address = BindAddress::Parse(healthz, kHealthzPort);
+    if (address.ok()) {
+      options.healthz = *address;
+    } else if (problem.ok()) {
+      problem = Annotate(address.status(), "--healthz-bind-address");
+    }
   }
   for (const std::string& listen : options.listen) {
     const absl::StatusOr<std::string> address = GrpcAddress(listen, options.insecure);

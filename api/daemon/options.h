@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "api/health/bind_address.h"
 #include "proxy/node/nodeport_addresses.h"
 #include "proxy/ruleset/table.h"
 
@@ -20,7 +21,9 @@ struct DaemonOptions {
   std::string node_name;            // Lower case.
   proxy::RulesetOptions ruleset;
   proxy::NodePortAddresses node_port_addresses;
-  bool external_ips = true;  // spec.externalIPs of Services is programmed (S-6).
+  std::optional<BindAddress> healthz;   // Of /healthz and /livez; nothing: they are not served.
+  bool bind_address_hard_fail = false;  // Ends when `healthz` cannot be had (S-258).
+  bool external_ips = true;             // spec.externalIPs of Services is programmed (S-6).
   bool cleanup = false;
   int verbosity = 0;
 };
