@@ -44,6 +44,30 @@ std::string ObjectsText(const v1::GetStatusResponse& status) {
   return texts.empty() ? "none" : absl::StrJoin(texts, ", ");
 }
 
+std::string KernelText(const v1::GetStatusResponse& status) {
+  return absl::StrCat(status.verified() ? "as committed" : "not known to be as committed",
+                      status.watching() ? ", changes by others are noticed"
+                                        : ", changes by others are NOT noticed",
+                      ", ", CountText(status.audits(), "audit"), ", ",
+                      CountText(status.elements_written(), "element"), " written");
+}
+
+std::string RepairsText(const v1::GetStatusResponse& status) {
+  return absl::StrCat(status.repairs(), ", of ", CountText(status.repaired_elements(), "element"),
+                      " and ", CountText(status.repaired_chains(), "chain"),
+                      " that others had changed");
+}
+
+std::string SavedStateText(const v1::GetStatusResponse& status) {
+  if (!status.has_saved_state()) return "none, a restart waits for a controller";
+  const v1::SavedStateStatus& saved = status.saved_state();
+  if (!saved.error().empty()) {
+    return absl::StrCat("NOT written to ", saved.folder(), ": ", saved.error());
+  }
+  return absl::StrCat(saved.folder(), ", ", saved.bytes(), " bytes",
+                      saved.has_synced() ? ", on disk since " + TimeText(saved.synced()) : "");
+}
+
 void Maps(const v1::GetStatusResponse& status, std::string& page) {
   std::string_view name = "Maps";
   for (const v1::MapCount& map : status.maps()) {
@@ -97,6 +121,10 @@ std::string StatusText(const v1::GetStatusResponse& status) {
     Line("Pending", CountText(status.pending_changes(), "changed object"), page);
   }
   Line("Objects", ObjectsText(status), page);
+  if (status.kernel_refused_services() > 0) {
+    Line("Not taken", CountText(status.kernel_refused_services(), "Service") + " by the kernel",
+         page);
+  }
   if (status.refused_objects() > 0) {
     Line("Refused", CountText(status.refused_objects(), "object"), page);
   }
@@ -104,7 +132,9 @@ std::string StatusText(const v1::GetStatusResponse& status) {
        absl::StrCat(CountText(status.service_ports(), "service port"), ", ",
                     CountText(status.endpoints(), "endpoint")),
        page);
-  if (status.repairs() > 0) Line("Repairs", absl::StrCat(status.repairs()), page);
+  Line("Kernel", KernelText(status), page);
+  if (status.repairs() > 0) Line("Repairs", RepairsText(status), page);
+  Line("Saved state", SavedStateText(status), page);
   Maps(status, page);
   Findings(status, page);
   return page;

@@ -1,14 +1,17 @@
 // svcmapd: wires the rooms together and waits for the signal to leave.
 #include <malloc.h>
 #include <signal.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
 #include "api/daemon/lock.h"
+#include "api/daemon/log.h"
 #include "api/daemon/manifests_source.h"
+#include "api/daemon/notify.h"
 #include "api/daemon/options.h"
+#include "api/daemon/saved_objects.h"
 #include "api/daemon/server.h"
+#include "api/health/server.h"
 #include "api/preflight/preflight.h"
 #include "nft/conntrack/netlink_flow_table.h"
 #include "nft/netlink/address_monitor.h"
@@ -17,47 +20,6 @@
 
 namespace svcmap::api {
 namespace {
-
-double Milliseconds(std::chrono::nanoseconds duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
-}
-
-void SetUpLog(int verbosity) {
-  spdlog::set_default_logger(spdlog::stderr_color_mt("svcmapd"));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
-  spdlog::set_level(verbosity == 0   ? spdlog::level::info
-                    : verbosity == 1 ? spdlog::level::debug
-                                     : spdlog::level::trace);
-}
-
-void LogSync(const proxy::SyncResult& result, const proxy::LoopStatus& status) {
-  switch (result.outcome) {
-    case proxy::SyncResult::Outcome::kNothing:
-      return;
-    case proxy::SyncResult::Outcome::kFailed:
-      spdlog::warn("the kernel did not take a batch: {}; trying again",
-                   std::string(result.error.message()));
-      return;
-    case proxy::SyncResult::Outcome::kCommitted:
-      spdlog::log(result.recreated ? spdlog::level::info : spdlog::level::debug,
-                  "{} {} elements in {:.2f} ms, revision {}",
-                  result.recreated ? "tables written whole:" : "committed", result.elements,
-                  Milliseconds(result.duration), status.revision);
-      return;
-  }
-}
-
-void LogCleanup(const proxy::Cleanup& cleanup) {
-  const uint64_t deleted = cleanup.deleted[0] + cleanup.deleted[1];
-  if (!cleanup.error.ok()) {
-    spdlog::warn("stale UDP flows of {} Services could not be cleared: {}; trying again",
-                 cleanup.services, std::string(cleanup.error.message()));
-  } else {
-    spdlog::log(deleted > 0 ? spdlog::level::info : spdlog::level::debug,
-                "{} stale UDP flows of {} Services cleared in {:.1f} ms, {} entries looked at",
-                deleted, cleanup.services, Milliseconds(cleanup.duration), cleanup.entries);
-  }
-}
 
 int Fail(const absl::Status& status) {
   spdlog::critical("{}", std::string(status.message()));
@@ -76,12 +38,60 @@ int CleanUp(const nft::TableSpecs& tables) {
   return 0;
 }
 
+// Hands foreign changes to the loop, and keeps those that come before there is one. Any thread.
+class ChangeRelay {
+ public:
+  void Put(nft::ForeignChange change) {
+    const std::lock_guard lock(mutex_);
+    if (loop_ != nullptr) {
+      loop_->Repair(std::move(change));
+    } else {
+      early_.push_back(std::move(change));
+    }
+  }
+  void GoTo(proxy::Loop* loop) {
+    const std::lock_guard lock(mutex_);
+    loop_ = loop;
+    if (loop == nullptr) return;
+    for (nft::ForeignChange& change : std::exchange(early_, {})) loop->Repair(std::move(change));
+  }
+
+ private:
+  std::mutex mutex_;
+  proxy::Loop* loop_ = nullptr;
+  std::vector<nft::ForeignChange> early_;
+};
+
+proxy::Health HealthOf(const proxy::LoopStatus& status, bool watching) {
+  return proxy::MakeHealth(
+      {.oldest_unsynced = status.oldest_unsynced,
+       .last_synced = status.last_sync,
+       .state_complete = status.state != proxy::LoopStatus::State::kWaitingForState,
+       .verified = status.verified,
+       .watching = watching,
+       .node_eligible = status.node_eligible},
+      std::chrono::steady_clock::now());
+}
+
+// Null if no state is to be kept.
+absl::StatusOr<std::unique_ptr<proxy::StateLog>> OpenStateLog(const DaemonOptions& options,
+                                                              proxy::SavedState& saved) {
+  if (options.state_dir.empty()) return std::unique_ptr<proxy::StateLog>();
+  proxy::StateLogOptions log_options;
+  log_options.writer = std::string("svcmapd ") + SVCMAP_VERSION;
+  log_options.on_problem = [](const std::string& problem) { spdlog::warn("{}", problem); };
+  log_options.on_recovery = [] { spdlog::info("the state is saved again"); };
+  return proxy::StateLog::Open(options.state_dir, proxy::PosixFiles(), &saved,
+                               std::move(log_options));
+}
+
 // Signals are waited for, so no other thread may take them.
 sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   return signals;
@@ -93,6 +103,23 @@ void RaiseDescriptorLimit() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Until we are told to leave. SIGHUP: everything in the kernel is looked at now.
+void AwaitEnd(const sigset_t& signals, proxy::Loop& loop) {
+  for (;;) {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    if (signal != SIGHUP) {
+      spdlog::info("{}: leaving, the rules stay", strsignal(signal));
+      NotifyStopping("leaving, the rules stay");
+      return;
+    }
+    spdlog::info("SIGHUP: comparing everything in the kernel with what should be there");
+    NotifyReloading("comparing the kernel with what should be there");
+    loop.Repair({.lost = true, .text = "asked to look", .process = "SIGHUP"});
+    NotifyReady("programming Services");
+  }
 }
 
 int Run(const DaemonOptions& options) {
@@ -108,29 +135,37 @@ int Run(const DaemonOptions& options) {
   if (!warnings.ok()) return Fail(warnings.status());
   for (const Warning& warning : *warnings) spdlog::warn("{}", warning.ToString());
 
-  // The kernel tells of foreign changes before there is a loop to repair them; those are covered by
-  // the first write.
-  proxy::Loop* repairing = nullptr;
-  std::mutex repairing_mutex;
-  const auto on_foreign_change = [&](const std::string& what) {
-    const std::lock_guard lock(repairing_mutex);
-    if (repairing == nullptr) return;
-    spdlog::warn("{}: writing our tables again", what);
-    repairing->Repair(what);
-  };
-  const absl::StatusOr<std::unique_ptr<nft::WatchedKernel>> kernel =
-      nft::WatchedKernel::Open(tables, on_foreign_change);
+  // The kernel tells of foreign changes before there is a loop to mend them.
+  ChangeRelay changes;
+  const absl::StatusOr<std::unique_ptr<nft::WatchedKernel>> kernel = nft::WatchedKernel::Open(
+      tables, [&](nft::ForeignChange change) { changes.Put(std::move(change)); });
   if (!kernel.ok()) return Fail(kernel.status());
 
-  proxy::Reconciler reconciler(**kernel,
-                               {options.node_name, options.node_port_addresses, options.ruleset});
-  const absl::StatusOr<bool> found = reconciler.Adopt();
-  if (!found.ok()) return Fail(found.status());
-  if (*found) {
-    spdlog::info("rules of revision {} serve until the state is complete", reconciler.revision());
-  }
+  const ConvertContext convert{options.node_name, options.external_ips};
+  proxy::SavedState saved;
+  const absl::StatusOr<std::unique_ptr<proxy::StateLog>> log = OpenStateLog(options, saved);
+  if (!log.ok()) return Fail(log.status());
+  proxy::Reconciler reconciler(
+      **kernel, {options.node_name, options.node_port_addresses, options.ruleset}, log->get());
+  const std::vector<proxy::SavedState::Object> objects = std::move(saved.objects);
+  const absl::StatusOr<proxy::Beginning> beginning = reconciler.Adopt(std::move(saved));
+  if (!beginning.ok()) return Fail(beginning.status());
+  LogBeginning(*beginning, reconciler.revision());
+  const bool hold = *beginning == proxy::Beginning::kUnknown;
+  const bool complete = !hold && *beginning != proxy::Beginning::kNothing;
+  if (complete) ApplySavedObjects(objects, convert, reconciler.store());
+
   proxy::LoopOptions loop_options;
+  RepairLog repairs;
+  HealthServer* health_checks = nullptr;  // Set before the loop starts.
+  loop_options.on_health_checks = [&](proxy::HealthCheckChanges checks) {
+    health_checks->Update(std::move(checks));
+  };
+  loop_options.on_health_check_addresses = [&](std::vector<IpAddress> addresses) {
+    health_checks->SetListenAddresses(std::move(addresses));
+  };
   loop_options.on_sync = LogSync;
+  loop_options.on_repair = [&](const proxy::Repaired& repaired) { repairs.Add(repaired); };
   nft::NetlinkFlowTable flows;
   proxy::CleanerOptions cleaner_options;
   cleaner_options.on_round = LogCleanup;
@@ -144,15 +179,33 @@ int Run(const DaemonOptions& options) {
         loop.SetInterfaceAddresses(std::move(list));
       });
   if (!addresses.ok()) return Fail(addresses.status());
-  loop.Start(/*hold=*/*found);
-  {
-    const std::lock_guard lock(repairing_mutex);
-    repairing = &loop;
-  }
+  // Systemd hears from us while the loop turns.
+  Watchdog watchdog([&loop, turns = uint64_t{0}]() mutable {
+    return std::exchange(turns, loop.Turn()) != turns;
+  });
+  HealthServerOptions health_options;
+  health_options.bind_address = options.healthz_bind_address;
+  health_options.bind_hard_fail = options.bind_address_hard_fail;
+  health_options.health = [&] {
+    return HealthOf(loop.status(), (*kernel)->WatcherAlive());
+  };
+  health_options.tick = watchdog.interval();
+  health_options.on_tick = [&] { watchdog.Ping(); };
+  const absl::StatusOr<std::unique_ptr<HealthServer>> health =
+      HealthServer::Start(std::move(health_options));
+  if (!health.ok()) return Fail(health.status());
+  health_checks = health->get();
+  loop.Start(hold, complete);
+  changes.GoTo(&loop);
 
-  Intake intake(loop, {options.node_name, options.external_ips});
+  Intake intake(loop, convert);
   ControlService service(loop, intake, tables,
-                         {SVCMAP_VERSION, options.node_name, options.manifests, {}});
+                         {.version = SVCMAP_VERSION,
+                          .node_name = options.node_name,
+                          .manifests_path = options.manifests,
+                          .watching = [&] { return (*kernel)->WatcherAlive(); },
+                          .log = log->get(),
+                          .state_dir = options.state_dir});
   absl::Status status;
   {
     const absl::StatusOr<std::unique_ptr<Server>> server =
@@ -167,15 +220,12 @@ int Run(const DaemonOptions& options) {
     }
     if (status.ok()) {
       spdlog::info("svcmapd {} on node {}", SVCMAP_VERSION, options.node_name);
-      int signal = 0;
-      sigwait(&signals, &signal);
-      spdlog::info("{}: leaving, the rules stay", strsignal(signal));
+      NotifyReady("programming Services");
+      AwaitEnd(signals, loop);
     }
-    {
-      const std::lock_guard lock(repairing_mutex);
-      repairing = nullptr;
-    }
+    changes.GoTo(nullptr);
     loop.Stop();  // Answers what waits, so that the server can end its streams.
+    if (*log != nullptr) (*log)->Stop();
   }
   return status.ok() ? 0 : Fail(status);
 }

@@ -14,11 +14,10 @@
 namespace svcmap::api {
 namespace {
 
+constexpr uint16_t kHealthzPort = 10256;
+
 constexpr std::string_view kUnixScheme = "unix://";
 constexpr std::string_view kTcpScheme = "tcp://";
-
-constexpr char kHealthzAddress[] = "0.0.0.0:10256";
-constexpr uint16_t kHealthzPort = 10256;
 
 constexpr char kClusterCidrMode[] = "ClusterCIDR";
 constexpr char kNodeCidrMode[] = "NodeCIDR";
@@ -121,7 +120,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   DetectLocalFlags detect_local;
   bool masquerade_all = false;
   std::string node_port_addresses = "primary";
-  std::string healthz = kHealthzAddress;
+  std::string healthz = "0.0.0.0:10256";  // S-250
 
   CLI::App app("svcmapd programs this node's Kubernetes Services into nftables maps.", "svcmapd");
   app.set_version_flag("--version", std::string("svcmapd ") + SVCMAP_VERSION);
@@ -149,14 +148,17 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   app.add_option("--nodeport-addresses", node_port_addresses,
                  "Where nodePorts are accepted: \"primary\" or address blocks separated by commas")
       ->capture_default_str();
-  app.add_option("--healthz-bind-address", healthz,
-                 "Where /healthz and /livez are served; \"[::]:10256\" is all addresses of both "
-                 "families, \"\" nowhere")
-      ->capture_default_str();
-  app.add_flag("--bind-address-hard-fail", options.bind_address_hard_fail,
-               "End when --healthz-bind-address cannot be had, instead of trying again");
   app.add_flag("!--no-external-ips", options.external_ips,
                "Leave spec.externalIPs alone, as kube-proxy without AllowServiceExternalIPs");
+  app.add_option("--state-dir", options.state_dir,
+                 "Keep the last accepted state in this folder and serve it after a restart; empty: "
+                 "keep nothing and wait for a controller. One folder for each agent")
+      ->capture_default_str();
+  app.add_option("--healthz-bind-address", healthz,
+                 "Where /healthz and /livez are served, address:port; empty: nowhere")
+      ->capture_default_str();
+  app.add_flag("--bind-address-hard-fail", options.bind_address_hard_fail,
+               "Exit if that address cannot be had, instead of trying again every 5 s");
   app.add_flag("--cleanup", options.cleanup, "Remove our nftables tables, nothing else, and exit");
   app.add_flag("-v", options.verbosity, "More log lines; -vv for all");
   try {
@@ -182,11 +184,11 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
     options.node_port_addresses = *addresses;
   }
   if (!healthz.empty()) {
-    const absl::StatusOr<BindAddress> address = BindAddress::Parse(healthz, kHealthzPort);
-    if (address.ok()) {
-      options.healthz = *address;
+    const absl::StatusOr<BindAddress> at = BindAddress::Parse(healthz, kHealthzPort);
+    if (at.ok()) {
+      options.healthz_bind_address = *at;
     } else if (problem.ok()) {
-      problem = Annotate(address.status(), "--healthz-bind-address");
+      problem = Annotate(at.status(), "--healthz-bind-address");
     }
   }
   for (const std::string& listen : options.listen) {

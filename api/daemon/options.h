@@ -14,6 +14,8 @@ namespace svcmap::api {
 
 inline constexpr char kDefaultListen[] = "unix:///run/svcmap/svcmap.sock";
 
+inline constexpr char kDefaultStateDir[] = "/var/lib/svcmap";
+
 struct DaemonOptions {
   std::vector<std::string> listen;  // "unix:///path" or "tcp://host:port"
   bool insecure = false;            // Allows tcp:// without TLS.
@@ -21,9 +23,10 @@ struct DaemonOptions {
   std::string node_name;            // Lower case.
   proxy::RulesetOptions ruleset;
   proxy::NodePortAddresses node_port_addresses;
-  std::optional<BindAddress> healthz;   // Of /healthz and /livez; nothing: they are not served.
-  bool bind_address_hard_fail = false;  // Ends when `healthz` cannot be had (S-258).
-  bool external_ips = true;             // spec.externalIPs of Services is programmed (S-6).
+  bool external_ips = true;  // spec.externalIPs of Services is programmed (S-6).
+  std::string state_dir = kDefaultStateDir;  // Empty: no state is kept on disk.
+  std::optional<BindAddress> healthz_bind_address;  // Nothing: /healthz is not served.
+  bool bind_address_hard_fail = false;
   bool cleanup = false;
   int verbosity = 0;
 };

@@ -183,6 +183,10 @@ grpc::Status ControlService::GetStatus(grpc::ServerContext*, const v1::GetStatus
   response->set_manifests_path(options_.manifests_path);
   SetTimestamp(*response->mutable_started(), started_);
   FillLoopStatus(loop_.status(), tables_, *response);
+  if (options_.watching) response->set_watching(options_.watching());
+  if (options_.log != nullptr) {
+    FillSavedState(options_.state_dir, options_.log->status(), *response->mutable_saved_state());
+  }
   FillController(holder_.current(), *response);
   FillFindings(intake_.findings(), *response);
   loop_.Call([&](proxy::Reconciler& reconciler) {

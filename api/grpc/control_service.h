@@ -17,6 +17,10 @@ struct ControlOptions {
   std::string node_name;
   std::string manifests_path;  // Not empty: the state comes from there and from nowhere else.
   PushLimits limits;
+  // Whether changes by others are noticed; any thread. Null: nobody watches.
+  std::function<bool()> watching;
+  const proxy::StateLog* log = nullptr;  // Null: no state is kept on disk.
+  std::string state_dir;
 };
 
 class ControlService final : public v1::Control::WithCallbackMethod_Push<v1::Control::Service> {

@@ -38,6 +38,18 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
   response.set_pending_changes(status.pending_services);
   response.set_last_error(status.last_error);
   response.set_repairs(status.repairs);
+  response.set_repaired_elements(status.repaired_elements);
+  response.set_repaired_chains(status.repaired_chains);
+  response.set_audits(status.audits);
+  response.set_verified(status.verified);
+  response.set_kernel_refused_services(status.refused_services);
+  response.set_elements_written(status.elements_written);
+  if (status.oldest_unsynced) {
+    const auto age = std::chrono::steady_clock::now() - *status.oldest_unsynced;
+    SetTimestamp(*response.mutable_pending_since(),
+                 std::chrono::time_point_cast<std::chrono::system_clock::duration>(
+                     std::chrono::system_clock::now() - age));
+  }
   for (const auto& [kind, count] :
        {std::pair{v1::KIND_SERVICE, status.services},
         std::pair{v1::KIND_ENDPOINT_SLICE, status.slices}, std::pair{v1::KIND_NODE, status.nodes},
@@ -64,6 +76,16 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
   SetTimestamp(*commit->mutable_time(), status.last_commit_time);
   SetDuration(*commit->mutable_duration(), status.last_commit_duration);
   commit->set_elements(status.last_commit_elements);
+}
+
+void FillSavedState(const std::string& folder, const proxy::StateLogStatus& log,
+                    v1::SavedStateStatus& saved) {
+  saved.set_folder(folder);
+  saved.set_bytes(log.bytes);
+  saved.set_error(log.error);
+  if (log.synced != std::chrono::system_clock::time_point()) {
+    SetTimestamp(*saved.mutable_synced(), log.synced);
+  }
 }
 
 void FillController(const std::optional<PushHolder::Controller>& controller,

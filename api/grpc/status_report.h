@@ -6,12 +6,15 @@
 #include "api/grpc/push_stream.h"
 #include "nft/netlink/batch.h"
 #include "proxy/reconcile/loop.h"
+#include "proxy/saved/state_log.h"
 #include "svcmap/v1/control.pb.h"
 
 namespace svcmap::api {
 
 void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tables,
                     v1::GetStatusResponse& response);
+void FillSavedState(const std::string& folder, const proxy::StateLogStatus& log,
+                    v1::SavedStateStatus& saved);
 void FillController(const std::optional<PushHolder::Controller>& controller,
                     v1::GetStatusResponse& response);
 void FillFindings(const FindingsBook& findings, v1::GetStatusResponse& response);

@@ -24,7 +24,8 @@ absl::StatusCode CodeFor(int error) {
     case ETIMEDOUT:
     case ERESTART:
       return absl::StatusCode::kUnavailable;
-    case ENFILE:
+    case ENFILE:  // A set is full.
+      return absl::StatusCode::kOutOfRange;
     case ENOMEM:
     case ENOBUFS:
     case ENOSPC:

@@ -42,6 +42,11 @@ std::optional<FakeKernel::Failure> FakeKernel::Run(const Transaction& transactio
     if (!failure) failure = Create(creation);
     changed_ = true;
   }
+  for (const ChainRepair& repair : transaction.repairs()) {
+    keep(repair.family);
+    if (!failure) failure = Repair(repair);
+    changed_ = true;
+  }
   if (!failure) failure = RunElements(transaction);
   if (failure) {
     for (const Family family : kFamilies) {
@@ -54,25 +59,81 @@ std::optional<FakeKernel::Failure> FakeKernel::Run(const Transaction& transactio
 }
 
 std::optional<FakeKernel::Failure> FakeKernel::Create(const Transaction::TableCreation& creation) {
-  const TableSpec& spec = specs_[Index(creation.family)];
+  const TableSpec& sets = specs_[Index(creation.family)];
+  const TableSpec& spec = Spec(creation.family, creation.spec);
   std::optional<Table>& table = tables_[Index(creation.family)];
   const auto size_of = [&](size_t i) { return i < creation.sizes.size() ? creation.sizes[i] : 0; };
   if (creation.in_place) {
-    if (!table) return Failure{ENOENT, "delete set " + spec.sets[0].name, std::nullopt};
-    for (size_t i = 0; i < table->size(); ++i) {
-      if (spec.sets[i].dynamic_size == 0) (*table)[i] = FakeSet(spec.sets[i], size_of(i));
+    if (!table) return Failure{ENOENT, "delete set " + sets.sets[0].name, std::nullopt};
+    table->chains.DeleteAllRules();
+    for (size_t i = 0; i < table->sets.size(); ++i) {
+      if (sets.sets[i].dynamic_size == 0) table->sets[i] = FakeSet(sets.sets[i], size_of(i));
     }
-    return std::nullopt;
+    return Write(spec, *table);
   }
   if (table) {
-    for (size_t i = 0; i < table->size(); ++i) {
-      if (spec.sets[i].sized) (*table)[i].Recreate(size_of(i));
+    for (size_t i = 0; i < table->sets.size(); ++i) {
+      if (sets.sets[i].sized) table->sets[i].Recreate(size_of(i));
     }
-    return std::nullopt;
+    return Write(spec, *table);
   }
   table.emplace();
-  for (size_t i = 0; i < spec.sets.size(); ++i) table->emplace_back(spec.sets[i], size_of(i));
+  for (size_t i = 0; i < sets.sets.size(); ++i) table->sets.emplace_back(sets.sets[i], size_of(i));
+  return Write(spec, *table);
+}
+
+std::optional<FakeKernel::Failure> FakeKernel::Write(const TableSpec& spec, Table& table) {
+  for (const ChainSpec& chain : spec.chains) {
+    if (const int error = table.chains.Add(chain); error != 0) {
+      return Failure{error, "add chain " + chain.name, std::nullopt};
+    }
+  }
+  for (const RuleSpec& rule : spec.rules) {
+    if (const int error = table.chains.AddRule(rule); error != 0) {
+      return Failure{error, "add rule to " + rule.chain, std::nullopt};
+    }
+  }
   return std::nullopt;
+}
+
+std::optional<FakeKernel::Failure> FakeKernel::Repair(const ChainRepair& repair) {
+  std::optional<Table>& table = tables_[Index(repair.family)];
+  if (!table) return Failure{ENOENT, "repair chains", std::nullopt};
+  const TableSpec& spec = Spec(repair.family, repair.spec);
+  const std::set<std::string> rewritten(repair.rewrite.begin(), repair.rewrite.end());
+  const std::set<std::string> removed(repair.remove_chains.begin(), repair.remove_chains.end());
+  int error = 0;
+  std::string what;
+  const auto run = [&](const std::string& name, const std::string& object, auto&& step) {
+    if (error != 0) return;
+    error = step();
+    what = name + " " + object;
+  };
+  const auto add_chains = [&](bool again) {
+    for (const ChainSpec& chain : spec.chains) {
+      if (!rewritten.contains(chain.name) || removed.contains(chain.name) != again) continue;
+      run("add chain", chain.name, [&] { return table->chains.Add(chain); });
+    }
+  };
+  add_chains(/*again=*/false);
+  for (const auto* names : {&repair.rewrite, &repair.remove_chains}) {
+    for (const std::string& chain : *names) {
+      run("delete the rules of", chain, [&] { return table->chains.DeleteRules(chain); });
+    }
+  }
+  for (const std::string& set : repair.remove_sets) {
+    run("delete set", set, [&] { return table->foreign_sets.erase(set) == 0 ? ENOENT : 0; });
+  }
+  for (const std::string& chain : repair.remove_chains) {
+    run("delete chain", chain, [&] { return table->chains.Remove(chain); });
+  }
+  add_chains(/*again=*/true);
+  for (const RuleSpec& rule : spec.rules) {
+    if (!rewritten.contains(rule.chain)) continue;
+    run("add rule to", rule.chain, [&] { return table->chains.AddRule(rule); });
+  }
+  if (error == 0) return std::nullopt;
+  return Failure{error, what, std::nullopt};
 }
 
 std::optional<FakeKernel::Failure> FakeKernel::RunElements(const Transaction& transaction) {
@@ -89,7 +150,7 @@ std::optional<FakeKernel::Failure> FakeKernel::RunElements(const Transaction& tr
       failure = Failure{ENOENT, what, std::nullopt};
       return;
     }
-    FakeSet& set = (*table)[element.set.set];
+    FakeSet& set = table->sets[element.set.set];
     FakeSet::Outcome outcome = add ? set.Add(element) : set.Delete(element);
     if (outcome.error != 0) failure = Failure{outcome.error, what, index};
     if (outcome.change) done.push_back({element.set, *std::move(outcome.change)});
@@ -98,7 +159,7 @@ std::optional<FakeKernel::Failure> FakeKernel::RunElements(const Transaction& tr
   changed_ |= !done.empty();
   if (failure) {
     for (size_t i = done.size(); i-- > 0;) {
-      (*tables_[Index(done[i].set.family)])[done[i].set.set].Undo(done[i].change);
+      tables_[Index(done[i].set.family)]->sets[done[i].set.set].Undo(done[i].change);
     }
   }
   return failure;
@@ -113,18 +174,47 @@ absl::StatusOr<std::vector<Element>> FakeKernel::ReadSet(SetRef set) {
   if (!table) {
     return ErrnoStatus(ENOENT, "read set " + specs_[Index(set.family)].sets[set.set].name);
   }
-  return (*table)[set.set].All();
+  return table->sets[set.set].All();
 }
 
-absl::StatusOr<std::optional<Element>> FakeKernel::ReadElement(SetRef set,
-                                                               std::span<const uint8_t> key) {
+absl::StatusOr<std::vector<std::optional<Element>>> FakeKernel::ReadElements(
+    SetRef set, std::span<const FieldBytes> keys) {
   const std::optional<Table>& table = tables_[Index(set.family)];
-  if (!table) return std::optional<Element>();
-  const FakeSet& elements = (*table)[set.set];
-  if (!elements.IsKey(key)) {
-    return ErrnoStatus(EINVAL, "read from " + specs_[Index(set.family)].sets[set.set].name);
+  std::vector<std::optional<Element>> found(keys.size());
+  for (size_t i = 0; table && i < keys.size(); ++i) {
+    const FakeSet& elements = table->sets[set.set];
+    if (!elements.IsKey(keys[i].bytes())) {
+      return ErrnoStatus(EINVAL, "read from " + specs_[Index(set.family)].sets[set.set].name);
+    }
+    found[i] = elements.Find(keys[i].bytes());
   }
-  return elements.Find(key);
+  return found;
+}
+
+absl::StatusOr<std::optional<TableContent>> FakeKernel::ReadTable(Family family) {
+  const std::optional<Table>& table = tables_[Index(family)];
+  if (!table) return std::optional<TableContent>();
+  const TableSpec& spec = specs_[Index(family)];
+  TableContent content;
+  content.chains = table->chains.Digests();
+  for (size_t i = 0; i < table->sets.size(); ++i) {
+    content.sets[spec.sets[i].name] = i;
+    const size_t size = table->sets[i].size() / (spec.sets[i].has_bounds() ? 2 : 1);
+    content.elements[spec.sets[i].name] = static_cast<uint32_t>(size);
+  }
+  for (const std::string& name : table->foreign_sets) {
+    content.sets[name] = 0;
+    content.elements[name] = 0;
+  }
+  return std::optional<TableContent>(std::move(content));
+}
+
+absl::StatusOr<TableContent> FakeKernel::ReferenceContent(const TableSpec& spec) {
+  FakeKernel fresh(specs_);
+  Transaction transaction;
+  transaction.CreateTable({spec.family, {}, std::make_shared<TableSpec>(spec)});
+  if (const ApplyResult made = fresh.Apply(transaction); !made.error.ok()) return made.error;
+  return **fresh.ReadTable(spec.family);
 }
 
 bool FakeKernel::ForeignDropTable(Family family) {
@@ -134,10 +224,52 @@ bool FakeKernel::ForeignDropTable(Family family) {
   return true;
 }
 
+template <typename Fn>
+bool FakeKernel::ForeignChainChange(Family family, Fn&& change) {
+  std::optional<Table>& table = tables_[Index(family)];
+  if (!table || change(table->chains) != 0) return false;
+  ++generation_;
+  return true;
+}
+
+bool FakeKernel::ForeignAddChain(Family family, const std::string& name) {
+  return ForeignChainChange(family, [&](FakeChains& chains) {
+    return chains.Digests().contains(name) ? EEXIST : chains.Add({.name = name});
+  });
+}
+
+bool FakeKernel::ForeignDeleteChain(Family family, const std::string& chain) {
+  return ForeignChainChange(family, [&](FakeChains& chains) { return chains.Remove(chain); });
+}
+
+bool FakeKernel::ForeignAddRule(Family family, const std::string& chain) {
+  return ForeignChainChange(family, [&](FakeChains& chains) {
+    return chains.AddRule({.chain = chain, .text = "a rule of somebody else"});
+  });
+}
+
+bool FakeKernel::ForeignDeleteRule(Family family, const std::string& chain) {
+  return ForeignChainChange(family, [&](FakeChains& chains) { return chains.DeleteRule(chain); });
+}
+
+bool FakeKernel::ForeignAddSet(Family family, const std::string& name) {
+  std::optional<Table>& table = tables_[Index(family)];
+  if (!table || !table->foreign_sets.insert(name).second) return false;
+  ++generation_;
+  return true;
+}
+
+bool FakeKernel::ForeignAddElement(const ElementView& element) {
+  std::optional<Table>& table = tables_[Index(element.set.family)];
+  if (!table || !table->sets[element.set.set].Add(element).change) return false;
+  ++generation_;
+  return true;
+}
+
 bool FakeKernel::ForeignRemoveElement(SetRef set, std::span<const uint8_t> key, bool interval_end) {
   std::optional<Table>& table = tables_[Index(set.family)];
   if (!table) return false;
-  const FakeSet::Outcome outcome = (*table)[set.set].Delete(
+  const FakeSet::Outcome outcome = table->sets[set.set].Delete(
       {.set = set, .key = key, .data = {}, .comment = {}, .interval_end = interval_end});
   if (outcome.error != 0) return false;
   ++generation_;

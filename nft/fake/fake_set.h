@@ -49,6 +49,7 @@ class FakeSet {
   std::optional<Element> Find(std::span<const uint8_t> key) const;
   bool IsKey(std::span<const uint8_t> key) const { return key.size() == key_size_; }
   std::vector<Element> All() const;
+  size_t size() const { return elements_.size(); }
 
  private:
   using Elements = absl::btree_map<Key, Value>;

@@ -6,11 +6,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "nft/model/field.h"
+#include "nft/model/table_content.h"
 #include "nft/model/transaction.h"
 
 namespace svcmap::nft {
@@ -52,13 +55,30 @@ class Kernel {
   // interfere). Costs O(n^2 / 32 KiB) in the kernel: about 0.1 s for 100,000 elements.
   virtual absl::StatusOr<std::vector<Element>> ReadSet(SetRef set) = 0;
 
-  // One element; nothing if it is not there, or the set or table is not.
-  virtual absl::StatusOr<std::optional<Element>> ReadElement(SetRef set,
-                                                             std::span<const uint8_t> key) = 0;
+  // The elements under `keys`, in their order; nothing for one that is not there, or whose set or
+  // table is not. Each is as it was at some moment of the call, which need not be the same for all.
+  // Costs a few microseconds per key, however large the set is. In an interval set a key finds the
+  // range that it lies in. Keys of a wrong length are an error.
+  virtual absl::StatusOr<std::vector<std::optional<Element>>> ReadElements(
+      SetRef set, std::span<const FieldBytes> keys) = 0;
+
+  // The same for one.
+  absl::StatusOr<std::optional<Element>> ReadElement(SetRef set, std::span<const uint8_t> key);
+
+  // What our table is made of, as of one generation (repeated while commits interfere); nothing if
+  // it is not there. Reads the definitions of all chains and rules, no elements of named sets.
+  virtual absl::StatusOr<std::optional<TableContent>> ReadTable(Family family) = 0;
 
   // nf_tables' generation id of this network namespace; each commit of anybody adds one, a batch
   // that changes nothing (all its elements were there) adds none.
   virtual absl::StatusOr<uint32_t> Generation() = 0;
+
+  // What ReadTable tells of a table that was just created from `spec`, as long as nobody touched it.
+  virtual absl::StatusOr<TableContent> ReferenceContent(const TableSpec& spec) = 0;
+
+  // The newest generation up to which every foreign change to our tables has been handed to whoever
+  // watches; nothing where nobody does. Any thread.
+  virtual std::optional<uint32_t> ReportedGeneration() const { return std::nullopt; }
 };
 
 }  // namespace svcmap::nft

@@ -73,6 +73,7 @@ struct TableSpec {
   std::vector<SetSpec> sets;      // Referred to by position.
   std::vector<ChainSpec> chains;  // In the order of creation.
   std::vector<RuleSpec> rules;
+  bool dormant = false;  // No packet sees it.
 };
 
 using TableSpecs = std::vector<TableSpec>;  // By Index(Family).

@@ -1,4 +1,5 @@
-// What one batch does, in order: tables first (drop, create), then elements. Nothing is sent here.
+// What one batch does, in order: tables first (drop, create, repair), then elements. Nothing is
+// sent here.
 //
 // Elements lie one behind another in one buffer, about 30 bytes for an IPv4 endpoint, so that a
 // transaction of a million elements stays small.
@@ -35,6 +36,22 @@ struct ElementView {
 
 enum class Verb : uint8_t { kAdd, kDelete };
 
+// Chains of one table put right, while its sets, all elements and its other chains stay as they
+// are: all rules of all chains named here go, then `remove_sets`, then `remove_chains`; the chains
+// of `rewrite` that are missing are made, and their rules added.
+//
+// A base chain that is there with another hook or priority makes the kernel reject the batch,
+// unless it stands in both lists: then it is deleted and made anew. A chain that other rules still
+// lead to cannot be removed. A missing set that a rule needs is no case for this: only a new table
+// helps.
+struct ChainRepair {
+  Family family = Family::kIpv4;
+  std::shared_ptr<const TableSpec> spec;   // Null: the one that the kernel was opened with.
+  std::vector<std::string> rewrite;        // Chains of `spec`, there or not.
+  std::vector<std::string> remove_chains;  // Must be there.
+  std::vector<std::string> remove_sets;    // Must be there; none of `spec`.
+};
+
 class Transaction {
  public:
   // The longest comment that nft 1.0.6 prints and loads again.
@@ -54,6 +71,9 @@ class Transaction {
   void DropTable(Family family) { drops_.push_back(family); }
   void CreateTable(TableCreation creation) { creations_.push_back(std::move(creation)); }
 
+  // After drops and creations, before elements.
+  void RepairChains(ChainRepair repair) { repairs_.push_back(std::move(repair)); }
+
   // An element that is already there with other data makes the kernel reject the batch, so does
   // deleting one that is not there.
   void Add(const ElementView& element) { Append(Verb::kAdd, element); }
@@ -64,10 +84,13 @@ class Transaction {
 
   std::span<const Family> drops() const { return drops_; }
   std::span<const TableCreation> creations() const { return creations_; }
+  std::span<const ChainRepair> repairs() const { return repairs_; }
   size_t element_count() const { return count_; }
   size_t byte_count() const { return buffer_.size(); }
   size_t deletion_count() const { return deletions_; }
-  bool empty() const { return drops_.empty() && creations_.empty() && count_ == 0; }
+  bool empty() const {
+    return drops_.empty() && creations_.empty() && repairs_.empty() && count_ == 0;
+  }
 
   // Calls fn(Verb, const ElementView&) for each element in order.
   template <typename Fn>
@@ -86,6 +109,7 @@ class Transaction {
 
   std::vector<Family> drops_;
   std::vector<TableCreation> creations_;
+  std::vector<ChainRepair> repairs_;
   std::string buffer_;
   size_t count_ = 0;
   size_t deletions_ = 0;

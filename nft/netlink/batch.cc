@@ -106,6 +106,9 @@ void Batch::Append(const Transaction& transaction) {
     for (const ChainSpec& chain : table.chains) AddChain(table, chain);
     for (const RuleSpec& rule : table.rules) AddRule(table, rule);
   }
+  for (const ChainRepair& repair : transaction.repairs()) {
+    RepairChains(repair.spec ? *repair.spec : tables_[Index(repair.family)], repair);
+  }
   AddElements(transaction);
 }
 

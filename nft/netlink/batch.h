@@ -53,6 +53,11 @@ class Batch {
   void AddTable(const TableSpec& table, bool drop);
   // Deletes all rules, and the sets that no rule writes to.
   void EmptyTable(const TableSpec& table);
+  void RepairChains(const TableSpec& table, const ChainRepair& repair);
+  // Of one chain; an empty name means all chains.
+  void DeleteRules(const TableSpec& table, const std::string& chain);
+  void DeleteSet(const TableSpec& table, const std::string& name);
+  void DeleteChain(const TableSpec& table, const std::string& name);
   void AddSet(const TableSpec& table, uint32_t index, uint32_t size);
   void AddChain(const TableSpec& table, const ChainSpec& chain);
   void AddRule(const TableSpec& table, const RuleSpec& rule);

@@ -8,6 +8,7 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -54,7 +55,7 @@ uint32_t HookNumber(std::string_view hook) {
 void Batch::AddTable(const TableSpec& table, bool drop) {
   const TablePtr object(nftnl_table_alloc());
   nftnl_table_set_str(object.get(), NFTNL_TABLE_NAME, table.name.c_str());
-  nftnl_table_set_u32(object.get(), NFTNL_TABLE_FLAGS, 0);
+  nftnl_table_set_u32(object.get(), NFTNL_TABLE_FLAGS, table.dormant ? NFT_TABLE_F_DORMANT : 0);
   nlmsghdr* header =
       Begin(NFT_MSG_NEWTABLE, table.family, NLM_F_CREATE, kHeadroom, "add table " + table.name);
   nftnl_table_nlmsg_build_payload(header, object.get());
@@ -68,17 +69,56 @@ void Batch::AddTable(const TableSpec& table, bool drop) {
 }
 
 void Batch::EmptyTable(const TableSpec& table) {
-  nlmsghdr* header =
-      Begin(NFT_MSG_DELRULE, table.family, 0, kHeadroom, "delete the rules of " + table.name);
-  mnl_attr_put_strz(header, NFTA_RULE_TABLE, table.name.c_str());
-  End(header);
+  DeleteRules(table, "");
   for (const SetSpec& set : table.sets) {
-    if (set.dynamic_size != 0) continue;
-    header = Begin(NFT_MSG_DELSET, table.family, 0, kHeadroom, "delete set " + set.name);
-    mnl_attr_put_strz(header, NFTA_SET_TABLE, table.name.c_str());
-    mnl_attr_put_strz(header, NFTA_SET_NAME, set.name.c_str());
-    End(header);
+    if (set.dynamic_size == 0) DeleteSet(table, set.name);
   }
+}
+
+// A chain can go when no rule and no element of a verdict map leads to it. Rules are only deleted
+// from chains that are there, so the missing ones are made first.
+void Batch::RepairChains(const TableSpec& table, const ChainRepair& repair) {
+  const auto names = [](const std::vector<std::string>& chains, const std::string& chain) {
+    return std::find(chains.begin(), chains.end(), chain) != chains.end();
+  };
+  const auto add_chains = [&](bool removed) {
+    for (const ChainSpec& chain : table.chains) {
+      if (names(repair.rewrite, chain.name) && names(repair.remove_chains, chain.name) == removed) {
+        AddChain(table, chain);
+      }
+    }
+  };
+  add_chains(/*removed=*/false);
+  for (const std::string& chain : repair.rewrite) DeleteRules(table, chain);
+  for (const std::string& chain : repair.remove_chains) DeleteRules(table, chain);
+  for (const std::string& set : repair.remove_sets) DeleteSet(table, set);
+  for (const std::string& chain : repair.remove_chains) DeleteChain(table, chain);
+  add_chains(/*removed=*/true);
+  for (const RuleSpec& rule : table.rules) {
+    if (names(repair.rewrite, rule.chain)) AddRule(table, rule);
+  }
+}
+
+void Batch::DeleteRules(const TableSpec& table, const std::string& chain) {
+  nlmsghdr* header = Begin(NFT_MSG_DELRULE, table.family, 0, kHeadroom,
+                           "delete the rules of " + (chain.empty() ? table.name : chain));
+  mnl_attr_put_strz(header, NFTA_RULE_TABLE, table.name.c_str());
+  if (!chain.empty()) mnl_attr_put_strz(header, NFTA_RULE_CHAIN, chain.c_str());
+  End(header);
+}
+
+void Batch::DeleteSet(const TableSpec& table, const std::string& name) {
+  nlmsghdr* header = Begin(NFT_MSG_DELSET, table.family, 0, kHeadroom, "delete set " + name);
+  mnl_attr_put_strz(header, NFTA_SET_TABLE, table.name.c_str());
+  mnl_attr_put_strz(header, NFTA_SET_NAME, name.c_str());
+  End(header);
+}
+
+void Batch::DeleteChain(const TableSpec& table, const std::string& name) {
+  nlmsghdr* header = Begin(NFT_MSG_DELCHAIN, table.family, 0, kHeadroom, "delete chain " + name);
+  mnl_attr_put_strz(header, NFTA_CHAIN_TABLE, table.name.c_str());
+  mnl_attr_put_strz(header, NFTA_CHAIN_NAME, name.c_str());
+  End(header);
 }
 
 void Batch::AddSet(const TableSpec& table, uint32_t index, uint32_t size) {

@@ -4,10 +4,10 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <string>
 
 #include "nft/base/status.h"
 #include "nft/netlink/attributes.h"
@@ -17,130 +17,269 @@ namespace svcmap::nft {
 namespace {
 
 constexpr size_t kReceiveBuffer = 4 * 1024 * 1024;
+constexpr int kMaxDrained = 100'000;  // Datagrams.
+// A port that is ours no longer: what was sent from it was committed before, so few matter.
+constexpr size_t kMaxOwnPorts = 8;
 
-// The attribute that names the table, of all messages that change one. 1 in each of them, which the
-// kernel's ABI fixes: NFTA_TABLE_NAME, NFTA_CHAIN_TABLE, NFTA_RULE_TABLE, NFTA_SET_TABLE,
-// NFTA_SET_ELEM_LIST_TABLE.
-constexpr uint16_t kTableAttribute = 1;
+// Generation ids go round.
+bool AtLeast(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) >= 0; }
 
-const char* Describe(unsigned type) {
-  switch (type) {
-    case NFT_MSG_NEWTABLE:
-      return "table added";
-    case NFT_MSG_DELTABLE:
-      return "table deleted";
-    case NFT_MSG_NEWCHAIN:
-      return "chain added or changed";
-    case NFT_MSG_DELCHAIN:
-      return "chain deleted";
-    case NFT_MSG_NEWRULE:
-      return "rule added";
-    case NFT_MSG_DELRULE:
-      return "rule deleted";
-    case NFT_MSG_NEWSET:
-      return "set added or changed";
-    case NFT_MSG_DELSET:
-      return "set deleted";
-    case NFT_MSG_NEWSETELEM:
-      return "element added";
-    case NFT_MSG_DELSETELEM:
-      return "element deleted";
-    default:
-      return nullptr;
-  }
-}
-
-std::string Text(const nlattr* attribute) {
-  const auto* text = static_cast<const char*>(mnl_attr_get_payload(attribute));
-  return {text, strnlen(text, mnl_attr_get_payload_len(attribute))};
-}
-
-// "nft (pid 123)" from the message that ends each transaction.
-std::string Author(const nlmsghdr* message) {
-  std::string name = "an unknown process";
-  std::string pid;
+std::optional<uint32_t> GenerationIn(const nlmsghdr* message) {
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-    const unsigned type = mnl_attr_get_type(attribute);
-    if (type == NFTA_GEN_PROC_NAME) name = Text(attribute);
-    if (type == NFTA_GEN_PROC_PID && mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
-      pid = " (pid " + std::to_string(be32toh(mnl_attr_get_u32(attribute))) + ")";
+    if (mnl_attr_get_type(attribute) == NFTA_GEN_ID &&
+        mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
+      return be32toh(mnl_attr_get_u32(attribute));
     }
   }
-  return name + pid;
+  return std::nullopt;
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Monitor>> Monitor::Start(
-    std::string table, uint32_t own_port_id, std::function<void(const std::string&)> on_change) {
-  absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER);
-  if (!socket.ok()) return socket.status();
-  socket->RequestReceiveBuffer(kReceiveBuffer);
-  UniqueFd stop(eventfd(0, EFD_CLOEXEC));
-  if (!stop.ok()) return ErrnoStatus(errno, "make an eventfd");
-  std::unique_ptr<Monitor> monitor(new Monitor(std::move(table), own_port_id, std::move(on_change),
-                                               *std::move(socket), std::move(stop)));
-  monitor->Resume();
+absl::StatusOr<std::unique_ptr<Monitor>> Monitor::Start(TableSpecs tables, OnChange on_change,
+                                                        MonitorOptions options) {
+  UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.ok()) return ErrnoStatus(errno, "make an eventfd");
+  absl::StatusOr<Session> questions = Session::Open({.faults = options.faults});
+  if (!questions.ok()) return questions.status();
+  std::unique_ptr<Monitor> monitor(new Monitor(std::move(tables), std::move(on_change), options,
+                                               *std::move(questions), std::move(wake)));
+  if (absl::Status status = monitor->Reopen(); !status.ok()) return status;
+  const absl::StatusOr<uint32_t> generation = monitor->questions_.SettledGeneration();
+  if (!generation.ok()) return generation.status();
+  monitor->reported_ = *generation;
+  monitor->last_well_ = Clock::now().time_since_epoch().count();
   monitor->thread_ = std::thread([m = monitor.get()] { m->Run(); });
   return monitor;
 }
 
-Monitor::Monitor(std::string table, uint32_t own_port_id,
-                 std::function<void(const std::string&)> on_change, Socket socket, UniqueFd stop)
-    : table_(std::move(table)),
-      own_port_id_(own_port_id),
+Monitor::Monitor(TableSpecs tables, OnChange on_change, MonitorOptions options, Session questions,
+                 UniqueFd wake)
+    : options_(options),
       on_change_(std::move(on_change)),
-      socket_(std::move(socket)),
-      stop_(std::move(stop)) {}
+      wake_(std::move(wake)),
+      reader_(std::move(tables)),
+      questions_(std::move(questions)) {}
 
 Monitor::~Monitor() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  Wake();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Monitor::Wake() {
   const uint64_t one = 1;
-  if (write(stop_.get(), &one, sizeof(one)) == sizeof(one) && thread_.joinable()) thread_.join();
+  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
+}
+
+void Monitor::AddOwnPort(uint32_t port_id) {
+  const std::lock_guard lock(mutex_);
+  own_ports_.push_back(port_id);
+  if (own_ports_.size() > kMaxOwnPorts) own_ports_.erase(own_ports_.begin());
+}
+
+bool Monitor::IsOwn(uint32_t port_id) {
+  const std::lock_guard lock(mutex_);
+  return std::find(own_ports_.begin(), own_ports_.end(), port_id) != own_ports_.end();
 }
 
 void Monitor::Pause() {
-  const int group = NFNLGRP_NFTABLES;
-  setsockopt(socket_.fd(), SOL_NETLINK, NETLINK_DROP_MEMBERSHIP, &group, sizeof(group));
+  const std::lock_guard lock(mutex_);
+  listening_ = false;
+  gap_open_ = true;
+  if (socket_) socket_->LeaveGroup(NFNLGRP_NFTABLES);
 }
 
 void Monitor::Resume() {
-  const int group = NFNLGRP_NFTABLES;
-  setsockopt(socket_.fd(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group));
+  const std::lock_guard lock(mutex_);
+  listening_ = true;
+  if (socket_ && !socket_->JoinGroup(NFNLGRP_NFTABLES).ok()) broken_ = "cannot listen";
 }
 
-void Monitor::Run() {
-  for (;;) {
-    pollfd waiting[] = {{socket_.fd(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
-    if (poll(waiting, 2, -1) < 0) continue;
-    if (waiting[1].revents != 0) return;
-    const auto datagram = socket_.Receive(std::chrono::milliseconds(0));
-    if (datagram.ok()) {
-      Read(*datagram);
-    } else if (absl::IsResourceExhausted(datagram.status())) {
-      on_change_("notifications were lost");
-    }
+void Monitor::CloseGap(uint32_t before, uint32_t after, bool explained) {
+  {
+    const std::lock_guard lock(mutex_);
+    gap_open_ = false;
+    gaps_.push_back({before, after, explained});
   }
+  Wake();
+}
+
+void Monitor::CloseUnknownGap() {
+  {
+    const std::lock_guard lock(mutex_);
+    gap_open_ = false;
+    broken_ = "nothing is known of the time of a large batch";
+  }
+  Wake();
+}
+
+bool Monitor::alive() const {
+  const Clock::time_point well{Clock::duration(last_well_)};
+  return Clock::now() - well < 2 * options_.patience + options_.check_interval;
+}
+
+bool Monitor::HeardUpTo(uint32_t generation) const { return AtLeast(reported_, generation); }
+
+void Monitor::Run() {
+  next_check_ = Clock::now() + options_.check_interval;
+  for (;;) {
+    // Without a socket poll only waits.
+    pollfd waiting[] = {{wake_.get(), POLLIN, 0}, {socket_ ? socket_->fd() : -1, POLLIN, 0}};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_check_ - Clock::now());
+    poll(waiting, 2, static_cast<int>(std::max<int64_t>(left.count(), 0)));
+    uint64_t wakes = 0;
+    [[maybe_unused]] const ssize_t size = read(wake_.get(), &wakes, sizeof(wakes));
+    std::string broken;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stop_) return;
+      broken.swap(broken_);
+      if (!broken.empty()) socket_.reset();
+    }
+    if (!broken.empty()) StartOver(broken);
+    Listen();
+    CrossGaps();
+    if (Clock::now() >= next_check_) Check();
+  }
+}
+
+// One datagram at a time, so that nothing else has to wait during a storm.
+void Monitor::Listen() {
+  if (!socket_) return;
+  const auto datagram = socket_->Receive(std::chrono::milliseconds(0));
+  if (datagram.ok()) {
+    Read(*datagram);
+  } else if (absl::IsResourceExhausted(datagram.status())) {
+    DrainQueue();
+    StartOver("notifications were lost");
+  } else {  // Not at once again: it may go on failing.
+    CloseSocket();
+    start_over_ =
+        "the socket for notifications failed: " + std::string(datagram.status().message());
+    next_check_ = std::min(next_check_, last_start_over_ + options_.check_interval);
+  }
+}
+
+void Monitor::CloseSocket() {
+  const std::lock_guard lock(mutex_);
+  socket_.reset();
 }
 
 void Monitor::Read(std::span<const uint8_t> datagram) {
   for (const nlmsghdr* message : Messages(datagram)) {
-    if (message->nlmsg_pid == own_port_id_ ||
+    if (message->nlmsg_type >> 8 != NFNL_SUBSYS_NFTABLES ||
         mnl_nlmsg_get_payload_len(message) < sizeof(nfgenmsg)) {
       continue;
     }
-    const unsigned type = message->nlmsg_type & 0xff;
-    if (type == NFT_MSG_NEWGEN) {
-      if (!seen_.empty()) on_change_(seen_ + " by " + Author(message));
-      seen_.clear();
-      continue;
-    }
-    const char* what = Describe(type);
-    if (what == nullptr || !seen_.empty()) continue;
-    for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-      if (mnl_attr_get_type(attribute) == kTableAttribute && Text(attribute) == table_)
-        seen_ = what;
+    if ((message->nlmsg_type & 0xff) == NFT_MSG_NEWGEN) {
+      EndTransaction(message);
+    } else if (!IsOwn(message->nlmsg_pid)) {
+      reader_.Read(message);
     }
   }
+}
+
+void Monitor::EndTransaction(const nlmsghdr* generation) {
+  deaf_ = false;
+  if (const std::optional<ForeignChange> change = reader_.Take(generation)) on_change_(*change);
+  const std::optional<uint32_t> id = GenerationIn(generation);
+  if (!id) return;
+  CrossGaps();
+  if (HeardUpTo(*id)) return;  // From before a start over.
+  if (*id != reported_ + 1) ReportLoss("notifications of other commits are missing");
+  reported_ = *id;
+}
+
+// What was committed while nobody listened; in its turn behind what was heard before.
+void Monitor::CrossGaps() {
+  for (;;) {
+    std::optional<Gap> gap;
+    {
+      const std::lock_guard lock(mutex_);
+      if (gaps_.empty() || !HeardUpTo(gaps_.front().before)) return;
+      gap = gaps_.front();
+      gaps_.pop_front();
+    }
+    if (!gap->explained) ReportLoss("somebody else committed during a large batch");
+    if (!HeardUpTo(gap->after)) reported_ = gap->after;
+  }
+}
+
+void Monitor::ReportLoss(const std::string& text) {
+  ForeignChange change;
+  change.lost = true;
+  change.text = text;
+  on_change_(change);
+}
+
+// Whatever was missed up to a moment when no commit is under way is reported as lost.
+void Monitor::StartOver(const std::string& text) {
+  start_over_ = text;
+  last_start_over_ = Clock::now();
+  reader_.Forget();
+  if (!socket_ && !Reopen().ok()) return;
+  const absl::StatusOr<uint32_t> generation = questions_.SettledGeneration();
+  if (!generation.ok()) return;
+  start_over_.reset();
+  awaited_.reset();
+  ReportLoss(text);
+  if (!HeardUpTo(*generation)) reported_ = *generation;
+}
+
+absl::Status Monitor::Reopen() {
+  absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER, options_.faults);
+  if (!socket.ok()) return socket.status();
+  socket->RequestReceiveBuffer(kReceiveBuffer);
+  const std::lock_guard lock(mutex_);
+  if (listening_) {
+    if (absl::Status joined = socket->JoinGroup(NFNLGRP_NFTABLES); !joined.ok()) return joined;
+  }
+  socket_ = *std::move(socket);
+  return absl::OkStatus();
+}
+
+// After an overflow the kernel drops notifications until the queue is empty.
+void Monitor::DrainQueue() {
+  for (int i = 0; i < kMaxDrained; ++i) {
+    const auto datagram = socket_->Receive(std::chrono::milliseconds(0));
+    if (datagram.ok() ? datagram->empty() : !absl::IsResourceExhausted(datagram.status())) return;
+  }
+}
+
+// What goes wrong without a message that says so.
+void Monitor::Check() {
+  next_check_ = Clock::now() + options_.check_interval;
+  if (start_over_) StartOver(std::string(*start_over_));
+  if (start_over_) return;
+  bool gap_open;
+  {
+    const std::lock_guard lock(mutex_);
+    gap_open = gap_open_;
+  }
+  if (awaited_ && HeardUpTo(*awaited_)) {
+    awaited_.reset();
+    IsWell();
+  }
+  if (gap_open) return IsWell();
+  if (awaited_) {
+    if (Clock::now() - awaited_since_ < options_.patience) return;
+    deaf_ = true;
+    CloseSocket();
+    return StartOver("nothing was heard of the last commits");
+  }
+  const absl::StatusOr<uint32_t> generation = questions_.Generation();
+  if (!generation.ok()) return;
+  if (HeardUpTo(*generation)) return IsWell();
+  awaited_ = *generation;
+  awaited_since_ = Clock::now();
+}
+
+void Monitor::IsWell() {
+  if (!deaf_) last_well_ = Clock::now().time_since_epoch().count();
 }
 
 }  // namespace svcmap::nft

@@ -1,137 +1,68 @@
 #include "nft/netlink/netlink_kernel.h"
 
-#include <libnftnl/common.h>
 #include <linux/netfilter.h>
-#include <linux/netfilter/nf_tables.h>
-#include <linux/netfilter/nfnetlink.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <thread>
-#include <tuple>
 
 #include "nft/base/status.h"
-#include "nft/netlink/attributes.h"
-#include "nft/netlink/element_reader.h"
+#include "nft/netlink/answer.h"
 #include "nft/netlink/messages.h"
 
 namespace svcmap::nft {
 namespace {
 
-using std::chrono::milliseconds;
+constexpr int kMaxAttempts = 5;
+constexpr int kMaxLosses = 100;
 
-// The kernel works a batch off before send returns, so answers are normally there at once.
-constexpr milliseconds kAnswerTimeout{5000};
-constexpr int kMaxDumpAttempts = 100;
-constexpr milliseconds kMaxDumpPause{20};
-
-struct KernelError {
-  int error = 0;
-  std::optional<uint32_t> attribute_offset;
-  std::string text;
-};
-
-// An NLMSG_ERROR message with its extended acknowledgement (NETLINK_EXT_ACK and NETLINK_CAP_ACK).
-KernelError ReadError(const nlmsghdr* message) {
-  KernelError result;
-  if (mnl_nlmsg_get_payload_len(message) < sizeof(nlmsgerr)) {
-    result.error = EBADMSG;
-    return result;
-  }
-  const auto* error = static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(message));
-  result.error = -error->error;
-  if ((message->nlmsg_flags & NLM_F_ACK_TLVS) == 0) return result;
-  size_t offset = sizeof(nlmsgerr);
-  if ((message->nlmsg_flags & NLM_F_CAPPED) == 0 && error->error != 0) {
-    offset += error->msg.nlmsg_len - sizeof(nlmsghdr);
-  }
-  if (offset > mnl_nlmsg_get_payload_len(message)) return result;
-  for (const nlattr* attribute : Attributes(message, offset)) {
-    switch (mnl_attr_get_type(attribute)) {
-      case NLMSGERR_ATTR_OFFS:
-        if (mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
-          result.attribute_offset = mnl_attr_get_u32(attribute);
-        }
-        break;
-      case NLMSGERR_ATTR_MSG:
-        result.text.assign(
-            mnl_attr_get_str(attribute),
-            strnlen(mnl_attr_get_str(attribute), mnl_attr_get_payload_len(attribute)));
-        break;
-      default:
-        break;
-    }
-  }
-  return result;
-}
-
-// What ended a dump; 0 if it is complete.
-int DumpError(const nlmsghdr* done) {
-  if (mnl_nlmsg_get_payload_len(done) < sizeof(int)) return 0;
-  int error = 0;
-  std::memcpy(&error, mnl_nlmsg_get_payload(done), sizeof(error));
-  return -error;
-}
-
-// A hash table without a fixed size is rehashed in the background after it grew. A dump that meets
-// this gives some elements twice and leaves as many out.
-bool HasRepeatedKey(const std::vector<Element>& elements) {
-  std::vector<const Element*> sorted;
-  sorted.reserve(elements.size());
-  for (const Element& element : elements) sorted.push_back(&element);
-  const auto key = [](const Element* element) {
-    return std::tie(element->key, element->interval_end);
-  };
-  std::sort(sorted.begin(), sorted.end(),
-            [&](const Element* a, const Element* b) { return key(a) < key(b); });
-  return std::adjacent_find(sorted.begin(), sorted.end(), [&](const Element* a, const Element* b) {
-           return key(a) == key(b);
-         }) != sorted.end();
-}
-
-absl::Status ToStatus(const KernelError& error, std::string what) {
-  if (!error.text.empty()) what += " (" + error.text + ")";
-  return ErrnoStatus(error.error, what);
-}
+// The kernel asks for the batch again: another commit came first, or it was interrupted.
+bool IsTransient(int error) { return error == ERESTART || error == EAGAIN || error == EINTR; }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<NetlinkKernel>> NetlinkKernel::Open(TableSpecs tables) {
-  absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER);
-  if (!socket.ok()) return socket.status();
-  return std::unique_ptr<NetlinkKernel>(new NetlinkKernel(std::move(tables), *std::move(socket)));
+absl::StatusOr<std::unique_ptr<NetlinkKernel>> NetlinkKernel::Open(TableSpecs tables,
+                                                                   SessionOptions options) {
+  absl::StatusOr<Session> session = Session::Open(std::move(options));
+  if (!session.ok()) return session.status();
+  return std::unique_ptr<NetlinkKernel>(new NetlinkKernel(std::move(tables), *std::move(session)));
 }
 
 ApplyResult NetlinkKernel::Apply(const Transaction& transaction) {
   if (transaction.empty()) return {};
-  Batch batch(tables_, sequence_);
+  ApplyResult result;
+  bool transient = true;
+  for (int attempt = 0; transient && attempt < kMaxAttempts; ++attempt) {
+    result = ApplyOnce(transaction, transient);
+  }
+  return result;
+}
+
+ApplyResult NetlinkKernel::ApplyOnce(const Transaction& transaction, bool& transient) {
+  transient = false;
+  Batch batch(tables_, session_.sequence());
   batch.Append(transaction);
   batch.Finish();
-  sequence_ = batch.next_sequence();
-
-  // What cannot be sent never reached the kernel.
-  if (const absl::Status room = socket_.EnsureSendBuffer(batch.bytes().size()); !room.ok()) {
-    return {ApplyOutcome::kRejected, room, std::nullopt};
-  }
-  if (const absl::Status sent = socket_.Send(batch.bytes()); !sent.ok()) {
+  session_.SkipTo(batch.next_sequence());
+  if (const absl::Status sent = session_.Send(batch.bytes()); !sent.ok()) {
     return {ApplyOutcome::kRejected, sent, std::nullopt};
   }
-  return AwaitVerdict(batch);
+  return AwaitVerdict(batch, transient);
 }
 
 // An error for any message means that nothing was committed, even when the last one is
-// acknowledged; errors come first, so everything that is queued is read before the verdict.
-ApplyResult NetlinkKernel::AwaitVerdict(const Batch& batch) {
+// acknowledged; errors come first, so everything that is queued is read before the verdict. When
+// answers were lost the rest is queued already: the kernel is done with the batch.
+ApplyResult NetlinkKernel::AwaitVerdict(const Batch& batch, bool& transient) {
   ApplyResult result{ApplyOutcome::kUnknown, absl::OkStatus(), std::nullopt};
   bool acknowledged = false;
   bool rejected = false;
+  int losses = 0;
   for (;;) {
+    const bool wait = !acknowledged && !rejected && losses == 0;
     const absl::StatusOr<std::span<const uint8_t>> datagram =
-        socket_.Receive(acknowledged || rejected ? milliseconds(0) : kAnswerTimeout);
-    if (!datagram.ok()) {  // Messages were lost; go on with what is still queued.
-      result.error = datagram.status();
-      if (absl::IsResourceExhausted(datagram.status())) continue;
+        wait ? session_.Receive() : session_.Poll();
+    if (!datagram.ok()) {
+      if (!rejected) result.error = datagram.status();
+      if (absl::IsResourceExhausted(datagram.status()) && ++losses < kMaxLosses) continue;
       break;
     }
     if (datagram->empty()) break;
@@ -139,161 +70,32 @@ ApplyResult NetlinkKernel::AwaitVerdict(const Batch& batch) {
       const uint32_t age = message->nlmsg_seq - batch.first_sequence();
       if (message->nlmsg_type != NLMSG_ERROR ||
           age >= batch.next_sequence() - batch.first_sequence()) {
-        continue;  // A late answer to an earlier request.
+        continue;
       }
-      const KernelError error = ReadError(message);
-      if (error.error == 0) {
+      const Answer answer = ReadAnswer(message);
+      if (answer.error == 0) {
         acknowledged |= message->nlmsg_seq == batch.last_sequence();
       } else if (!rejected) {
         rejected = true;
-        result.error = ToStatus(error, batch.Describe(message->nlmsg_seq));
-        if (error.attribute_offset) {
-          result.failed_element = batch.ElementAt(message->nlmsg_seq, *error.attribute_offset);
+        transient = IsTransient(answer.error);
+        result.error = answer.ToStatus(batch.Describe(message->nlmsg_seq));
+        if (answer.attribute_offset) {
+          result.failed_element = batch.ElementAt(message->nlmsg_seq, *answer.attribute_offset);
         }
       }
     }
   }
   if (rejected) {
     result.outcome = ApplyOutcome::kRejected;
-  } else if (acknowledged) {
+  } else if (acknowledged && losses == 0) {
     result = {};
-  } else if (result.error.ok()) {
-    result.error = ErrnoStatus(ETIMEDOUT, "wait for the acknowledgement of a batch");
   }
   return result;
 }
 
-nlmsghdr* NetlinkKernel::PrepareRequest(uint8_t* buffer, uint16_t type, Family family,
-                                        uint16_t flags) {
-  nlmsghdr* header = mnl_nlmsg_put_header(buffer);
-  header->nlmsg_type = static_cast<uint16_t>(NFNL_SUBSYS_NFTABLES << 8 | type);
-  header->nlmsg_flags = static_cast<uint16_t>(NLM_F_REQUEST | flags);
-  header->nlmsg_seq = sequence_++;
-  auto* extra = static_cast<nfgenmsg*>(mnl_nlmsg_put_extra_header(header, sizeof(nfgenmsg)));
-  extra->nfgen_family = family == Family::kIpv4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
-  extra->version = NFNETLINK_V0;
-  extra->res_id = 0;
-  return header;
-}
-
-absl::Status NetlinkKernel::Request(const nlmsghdr* request,
-                                    const std::function<void(const nlmsghdr*)>& on_message) {
-  const absl::Status sent =
-      socket_.Send({reinterpret_cast<const uint8_t*>(request), request->nlmsg_len});
-  if (!sent.ok()) return sent;
-  bool interrupted = false;
-  for (;;) {
-    const absl::StatusOr<std::span<const uint8_t>> datagram = socket_.Receive(kAnswerTimeout);
-    if (!datagram.ok()) return datagram.status();
-    if (datagram->empty()) return ErrnoStatus(ETIMEDOUT, "wait for an answer of nf_tables");
-    for (const nlmsghdr* message : Messages(*datagram)) {
-      if (message->nlmsg_seq != request->nlmsg_seq) continue;
-      interrupted |= (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
-      if (message->nlmsg_type == NLMSG_ERROR) {
-        const KernelError error = ReadError(message);
-        return error.error == 0 ? absl::OkStatus() : ToStatus(error, "ask nf_tables");
-      }
-      if (message->nlmsg_type == NLMSG_DONE) {
-        const int error = DumpError(message);
-        // A table that is recreated under a dump ends it early, without the flag.
-        if (interrupted || error == ENOENT) {
-          return absl::UnavailableError("a commit disturbed the dump");
-        }
-        return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "dump nf_tables");
-      }
-      on_message(message);
-    }
-  }
-}
-
-absl::StatusOr<bool> NetlinkKernel::HasTable(Family family) {
-  alignas(nlmsghdr) uint8_t buffer[512];
-  nlmsghdr* request = PrepareRequest(buffer, NFT_MSG_GETTABLE, family, NLM_F_ACK);
-  mnl_attr_put_strz(request, NFTA_TABLE_NAME, tables_[Index(family)].name.c_str());
-  const absl::Status status = Request(request, [](const nlmsghdr*) {});
-  if (absl::IsNotFound(status)) return false;
-  if (!status.ok()) return status;
-  return true;
-}
-
-absl::StatusOr<std::vector<Element>> NetlinkKernel::ReadSet(SetRef set) {
-  const TableSpec& table = tables_[Index(set.family)];
-  absl::Status status;
-  // Dumps of elements never carry NLM_F_DUMP_INTR (Linux 6.18): only the generation id tells
-  // whether a commit came between two parts of one. It moves when a commit starts; each part skips
-  // as many elements as were sent, so those that another batch is still putting in or taking out
-  // would make it skip too few or too many: no batch may be under way at either end.
-  for (int attempt = 0; attempt < kMaxDumpAttempts; ++attempt) {
-    const absl::StatusOr<uint32_t> before = SettledGeneration();
-    if (!before.ok()) return before.status();
-    alignas(nlmsghdr) uint8_t buffer[512];
-    nlmsghdr* request = PrepareRequest(buffer, NFT_MSG_GETSETELEM, set.family, NLM_F_DUMP);
-    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table.name.c_str());
-    mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, table.sets[set.set].name.c_str());
-    std::vector<Element> elements;
-    status = Request(request, [&](const nlmsghdr* message) { ReadElements(message, elements); });
-    if (status.ok()) {
-      const absl::StatusOr<uint32_t> after = SettledGeneration();
-      if (!after.ok()) return after.status();
-      if (*after == *before && !HasRepeatedKey(elements)) return elements;
-      status = absl::UnavailableError("a commit or a growing hash table disturbed the dump");
-    }
-    if (!absl::IsUnavailable(status)) break;
-    std::this_thread::sleep_for(std::min(attempt * milliseconds(1), kMaxDumpPause));
-  }
-  return Annotate(status, "read set " + table.sets[set.set].name);
-}
-
-absl::StatusOr<std::optional<Element>> NetlinkKernel::ReadElement(SetRef set,
-                                                                  std::span<const uint8_t> key) {
-  const TableSpec& table = tables_[Index(set.family)];
-  alignas(nlmsghdr) uint8_t buffer[1024];
-  nlmsghdr* request = PrepareRequest(buffer, NFT_MSG_GETSETELEM, set.family, NLM_F_ACK);
-  mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table.name.c_str());
-  mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, table.sets[set.set].name.c_str());
-  nlattr* list = mnl_attr_nest_start(request, NFTA_SET_ELEM_LIST_ELEMENTS);
-  nlattr* element = mnl_attr_nest_start(request, NFTA_LIST_ELEM);
-  nlattr* value = mnl_attr_nest_start(request, NFTA_SET_ELEM_KEY);
-  mnl_attr_put(request, NFTA_DATA_VALUE, key.size(), key.data());
-  mnl_attr_nest_end(request, value);
-  mnl_attr_nest_end(request, element);
-  mnl_attr_nest_end(request, list);
-  std::vector<Element> elements;
-  const absl::Status status =
-      Request(request, [&](const nlmsghdr* message) { ReadElements(message, elements); });
-  if (absl::IsNotFound(status)) return std::optional<Element>();
-  if (!status.ok()) return Annotate(status, "read from " + table.sets[set.set].name);
-  if (elements.empty()) return std::optional<Element>();
-  return std::optional<Element>(std::move(elements.front()));
-}
-
-// An empty batch changes nothing, but waits for its turn: the kernel works it off before send
-// returns.
-absl::StatusOr<uint32_t> NetlinkKernel::SettledGeneration() {
-  alignas(nlmsghdr) char buffer[128];
-  const nlmsghdr* begin = nftnl_batch_begin(buffer, sequence_++);
-  const nlmsghdr* end = nftnl_batch_end(buffer + begin->nlmsg_len, sequence_++);
-  const absl::Status sent = socket_.Send(
-      {reinterpret_cast<const uint8_t*>(buffer), size_t{begin->nlmsg_len} + end->nlmsg_len});
-  if (!sent.ok()) return sent;
-  return Generation();
-}
-
-absl::StatusOr<uint32_t> NetlinkKernel::Generation() {
-  alignas(nlmsghdr) uint8_t buffer[128];
-  const nlmsghdr* request = PrepareRequest(buffer, NFT_MSG_GETGEN, Family::kIpv4, NLM_F_ACK);
-  std::optional<uint32_t> generation;
-  const absl::Status status = Request(request, [&](const nlmsghdr* message) {
-    for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-      if (mnl_attr_get_type(attribute) == NFTA_GEN_ID &&
-          mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
-        generation = be32toh(mnl_attr_get_u32(attribute));
-      }
-    }
-  });
-  if (!status.ok()) return Annotate(status, "read the generation id");
-  if (!generation) return absl::InternalError("nf_tables told no generation id");
-  return *generation;
+nlmsghdr* NetlinkKernel::Prepare(uint8_t* buffer, uint16_t type, Family family, uint16_t flags) {
+  return session_.Prepare(buffer, type, family == Family::kIpv4 ? NFPROTO_IPV4 : NFPROTO_IPV6,
+                          flags);
 }
 
 }  // namespace svcmap::nft

@@ -1,5 +1,5 @@
-// The real kernel. Opens its socket in the calling thread's network namespace and stays there.
-// One thread at a time.
+// The real kernel. Opens its sockets in the network namespace of the thread that called Open,
+// whichever thread needs one. One thread at a time.
 #pragma once
 
 #include <functional>
@@ -7,42 +7,51 @@
 
 #include "nft/model/kernel.h"
 #include "nft/netlink/batch.h"
-#include "nft/netlink/socket.h"
+#include "nft/netlink/session.h"
 
 namespace svcmap::nft {
+
+class TableReader;
 
 class NetlinkKernel final : public Kernel {
  public:
   // `tables` by Index(Family); names and sets that transactions refer to.
-  static absl::StatusOr<std::unique_ptr<NetlinkKernel>> Open(TableSpecs tables);
+  static absl::StatusOr<std::unique_ptr<NetlinkKernel>> Open(TableSpecs tables,
+                                                             SessionOptions options = {});
 
   ApplyResult Apply(const Transaction& transaction) override;
   absl::StatusOr<bool> HasTable(Family family) override;
   absl::StatusOr<std::vector<Element>> ReadSet(SetRef set) override;
-  absl::StatusOr<std::optional<Element>> ReadElement(SetRef set,
-                                                     std::span<const uint8_t> key) override;
-  absl::StatusOr<uint32_t> Generation() override;
+  absl::StatusOr<std::vector<std::optional<Element>>> ReadElements(
+      SetRef set, std::span<const FieldBytes> keys) override;
+  absl::StatusOr<std::optional<TableContent>> ReadTable(Family family) override;
+  // Makes a table of another name that no packet sees, reads it and removes it.
+  absl::StatusOr<TableContent> ReferenceContent(const TableSpec& spec) override;
+  absl::StatusOr<uint32_t> Generation() override { return session_.Generation(); }
 
-  uint32_t port_id() const { return socket_.port_id(); }
+  // The generation id at a moment when no commit, of whomever, is under way.
+  absl::StatusOr<uint32_t> SettledGeneration() { return session_.SettledGeneration(); }
 
  private:
-  NetlinkKernel(TableSpecs tables, Socket socket)
-      : tables_(std::move(tables)), socket_(std::move(socket)) {}
+  NetlinkKernel(TableSpecs tables, Session session)
+      : tables_(std::move(tables)), session_(std::move(session)) {}
 
-  ApplyResult AwaitVerdict(const Batch& batch);
+  ApplyResult ApplyOnce(const Transaction& transaction, bool& transient);
+  ApplyResult AwaitVerdict(const Batch& batch, bool& transient);
 
-  // The generation id at a moment when no batch is under way.
-  absl::StatusOr<uint32_t> SettledGeneration();
+  // Asks for as many keys as are answered before the receive buffer is full; `answered` says which.
+  absl::Status ReadSome(SetRef set, std::span<const FieldBytes> keys,
+                        std::span<std::optional<Element>> elements, std::vector<bool>& answered);
+  // False if the table is not there.
+  absl::StatusOr<bool> AskForTable(Family family, TableReader& reader);
 
-  // Sends one request and calls on_message for each answer until the acknowledgement or the end of
-  // the dump. kUnavailable when a dump was disturbed by a commit.
-  absl::Status Request(const nlmsghdr* request,
-                       const std::function<void(const nlmsghdr*)>& on_message);
-  nlmsghdr* PrepareRequest(uint8_t* buffer, uint16_t type, Family family, uint16_t flags);
+  // Calls `read` until no commit came in between; kUnavailable from it has the same effect.
+  absl::Status AsOfOneGeneration(const std::function<absl::Status()>& read);
+
+  nlmsghdr* Prepare(uint8_t* buffer, uint16_t type, Family family, uint16_t flags);
 
   TableSpecs tables_;
-  Socket socket_;
-  uint32_t sequence_ = 1;
+  Session session_;
 };
 
 }  // namespace svcmap::nft

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 
@@ -18,14 +19,18 @@ constexpr size_t kMaxSendBuffer = size_t{1}
 
 }  // namespace
 
-absl::StatusOr<Socket> Socket::Open(int protocol) {
+absl::StatusOr<Socket> Socket::Open(int protocol, SocketFaults* faults) {
   Socket socket;
+  socket.faults_ = faults;
+  if (const int error = faults != nullptr ? faults->OnOpen(protocol) : 0; error != 0) {
+    return ErrnoStatus(error, "open netlink socket");
+  }
   socket.fd_ = UniqueFd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol));
   if (!socket.fd_.ok()) return ErrnoStatus(errno, "open netlink socket");
-  const int on = 1;
-  // Errors name the attribute they mean, and do not repeat the message they answer.
-  setsockopt(socket.fd(), SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof(on));
-  setsockopt(socket.fd(), SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof(on));
+  // Errors name the attribute they mean, and do not repeat the message they answer. Both are good
+  // to have; we can do without.
+  socket.SetOption(SOL_NETLINK, NETLINK_EXT_ACK, 1);
+  socket.SetOption(SOL_NETLINK, NETLINK_CAP_ACK, 1);
 
   sockaddr_nl address = {};
   address.nl_family = AF_NETLINK;
@@ -41,6 +46,20 @@ absl::StatusOr<Socket> Socket::Open(int protocol) {
   return socket;
 }
 
+int Socket::SetOption(int level, int option, int value) {
+  if (const int error = faults_ != nullptr ? faults_->OnSetOption(option) : 0; error != 0) {
+    return error;
+  }
+  return setsockopt(fd(), level, option, &value, sizeof(value)) == 0 ? 0 : errno;
+}
+
+absl::Status Socket::JoinGroup(int group) {
+  const int error = SetOption(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group);
+  return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "join a netlink group");
+}
+
+void Socket::LeaveGroup(int group) { SetOption(SOL_NETLINK, NETLINK_DROP_MEMBERSHIP, group); }
+
 absl::Status Socket::EnsureSendBuffer(size_t bytes) {
   const size_t wanted = bytes + kSendOverhead;
   if (wanted <= send_buffer_) return absl::OkStatus();
@@ -48,9 +67,7 @@ absl::Status Socket::EnsureSendBuffer(size_t bytes) {
     return ErrnoStatus(EMSGSIZE, "batch of " + std::to_string(bytes) + " bytes");
   }
   const int value = static_cast<int>(wanted);
-  if (setsockopt(fd(), SOL_SOCKET, SO_SNDBUFFORCE, &value, sizeof(value)) != 0) {
-    setsockopt(fd(), SOL_SOCKET, SO_SNDBUF, &value, sizeof(value));
-  }
+  if (SetOption(SOL_SOCKET, SO_SNDBUFFORCE, value) != 0) SetOption(SOL_SOCKET, SO_SNDBUF, value);
   int got = 0;
   socklen_t length = sizeof(got);
   getsockopt(fd(), SOL_SOCKET, SO_SNDBUF, &got, &length);
@@ -63,14 +80,15 @@ absl::Status Socket::EnsureSendBuffer(size_t bytes) {
 
 void Socket::RequestReceiveBuffer(size_t bytes) {
   const int value = static_cast<int>(bytes);
-  if (setsockopt(fd(), SOL_SOCKET, SO_RCVBUFFORCE, &value, sizeof(value)) != 0) {
-    setsockopt(fd(), SOL_SOCKET, SO_RCVBUF, &value, sizeof(value));
-  }
+  if (SetOption(SOL_SOCKET, SO_RCVBUFFORCE, value) != 0) SetOption(SOL_SOCKET, SO_RCVBUF, value);
 }
 
 absl::Status Socket::Send(std::span<const uint8_t> bytes) {
   sockaddr_nl kernel = {};
   kernel.nl_family = AF_NETLINK;
+  if (const int error = faults_ != nullptr ? faults_->OnSend(port_id_, bytes) : 0; error != 0) {
+    return ErrnoStatus(error, "send to netlink");
+  }
   for (;;) {
     const ssize_t sent = sendto(fd(), bytes.data(), bytes.size(), 0,
                                 reinterpret_cast<sockaddr*>(&kernel), sizeof(kernel));
@@ -80,21 +98,44 @@ absl::Status Socket::Send(std::span<const uint8_t> bytes) {
   }
 }
 
+absl::StatusOr<bool> Socket::Deliver(size_t size) {
+  if (faults_ == nullptr) return true;
+  const std::span<const uint8_t> datagram(receive_buffer_.data(), size);
+  const SocketFaults::Receipt receipt = faults_->OnReceive(port_id_, datagram);
+  if (receipt.error != 0) return ErrnoStatus(receipt.error, "receive from netlink");
+  if (receipt.late) late_.assign(datagram.begin(), datagram.end());
+  if (receipt.twice) next_.assign(datagram.begin(), datagram.end());
+  return !receipt.drop && !receipt.late;
+}
+
 absl::StatusOr<std::span<const uint8_t>> Socket::Receive(std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
+  if (!next_.empty()) {
+    std::copy(next_.begin(), next_.end(), receive_buffer_.begin());
+    const size_t size = next_.size();
+    next_.clear();
+    return std::span<const uint8_t>(receive_buffer_.data(), size);
+  }
   for (;;) {
     const ssize_t size = recv(fd(), receive_buffer_.data(), receive_buffer_.size(), MSG_TRUNC);
     if (size > static_cast<ssize_t>(receive_buffer_.size())) {
       receive_buffer_.resize(static_cast<size_t>(size));
       return ErrnoStatus(ENOBUFS, "receive from netlink: a message was cut");
     }
-    if (size >= 0)
+    if (size >= 0) {
+      const absl::StatusOr<bool> delivered = Deliver(static_cast<size_t>(size));
+      if (!delivered.ok()) return delivered.status();
+      if (!*delivered) continue;
       return std::span<const uint8_t>(receive_buffer_.data(), static_cast<size_t>(size));
+    }
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return ErrnoStatus(errno, "receive from netlink");
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return std::span<const uint8_t>();
+    if (left.count() <= 0) {
+      if (!late_.empty()) next_.swap(late_);
+      return std::span<const uint8_t>();
+    }
     pollfd waiting = {fd(), POLLIN, 0};
     poll(&waiting, 1, static_cast<int>(left.count()));
   }

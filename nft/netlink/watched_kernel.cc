@@ -3,35 +3,45 @@
 namespace svcmap::nft {
 namespace {
 
-// Below this a batch is not worth the four system calls of not listening.
+// Below this a batch is not worth the system calls of not listening.
 constexpr size_t kLargeBatch = 500;
+
+bool IsLarge(const Transaction& transaction) {
+  return transaction.element_count() > kLargeBatch || !transaction.creations().empty() ||
+         !transaction.repairs().empty();
+}
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<WatchedKernel>> WatchedKernel::Open(
-    TableSpecs tables, std::function<void(const std::string&)> on_change) {
-  const std::string table = tables.front().name;
-  absl::StatusOr<std::unique_ptr<NetlinkKernel>> kernel = NetlinkKernel::Open(std::move(tables));
-  if (!kernel.ok()) return kernel.status();
+absl::StatusOr<std::unique_ptr<WatchedKernel>> WatchedKernel::Open(TableSpecs tables,
+                                                                   Monitor::OnChange on_change,
+                                                                   WatchedKernelOptions options) {
   absl::StatusOr<std::unique_ptr<Monitor>> monitor =
-      Monitor::Start(table, (*kernel)->port_id(), on_change);
+      Monitor::Start(tables, std::move(on_change), options.monitor);
   if (!monitor.ok()) return monitor.status();
-  return std::unique_ptr<WatchedKernel>(
-      new WatchedKernel(*std::move(kernel), *std::move(monitor), std::move(on_change)));
+  options.session.on_port = [m = monitor->get()](uint32_t port_id) { m->AddOwnPort(port_id); };
+  absl::StatusOr<std::unique_ptr<NetlinkKernel>> kernel =
+      NetlinkKernel::Open(std::move(tables), std::move(options.session));
+  if (!kernel.ok()) return kernel.status();
+  return std::unique_ptr<WatchedKernel>(new WatchedKernel(*std::move(monitor), *std::move(kernel)));
 }
 
+// What is under way when we stop listening would be told to nobody: `before` waits for it.
 ApplyResult WatchedKernel::Apply(const Transaction& transaction) {
-  const bool large = transaction.element_count() > kLargeBatch || !transaction.creations().empty();
-  if (!large) return kernel_->Apply(transaction);
+  if (!IsLarge(transaction)) return kernel_->Apply(transaction);
 
-  const absl::StatusOr<uint32_t> before = kernel_->Generation();
+  const absl::StatusOr<uint32_t> before = kernel_->SettledGeneration();
   monitor_->Pause();
   ApplyResult result = kernel_->Apply(transaction);
   monitor_->Resume();
   const absl::StatusOr<uint32_t> after = kernel_->Generation();
-  const uint32_t own = result.outcome == ApplyOutcome::kCommitted ? 1 : 0;
-  if (!before.ok() || !after.ok() || *after - *before != own) {
-    on_change_("somebody else committed during a large batch");
+  if (before.ok() && after.ok()) {
+    const uint32_t commits = *after - *before;
+    const bool explained =
+        commits == 0 || (commits == 1 && result.outcome == ApplyOutcome::kCommitted);
+    monitor_->CloseGap(*before, *after, explained);
+  } else {
+    monitor_->CloseUnknownGap();
   }
   return result;
 }

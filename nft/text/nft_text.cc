@@ -111,6 +111,21 @@ std::string TableLine(const TableSpec& table, const Transaction::TableCreation& 
   return text + "\n";
 }
 
+std::string RepairLines(const TableSpec& table, const ChainRepair& repair) {
+  const std::string name = TableName(table);
+  std::string text;
+  for (const std::string& chain : repair.rewrite) {
+    text += "# written anew: chain " + name + " " + chain + "\n";
+  }
+  for (const std::string& set : repair.remove_sets) {
+    text += "delete set " + name + " " + set + "\n";
+  }
+  for (const std::string& chain : repair.remove_chains) {
+    text += "delete chain " + name + " " + chain + "\n";
+  }
+  return text;
+}
+
 // Prints the elements of a transaction, holding a range start back until its end is known.
 class ElementLines {
  public:
@@ -187,6 +202,9 @@ std::string TransactionText(const TableSpecs& tables, const Transaction& transac
   }
   for (const Transaction::TableCreation& creation : transaction.creations()) {
     text += TableLine(tables[Index(creation.family)], creation);
+  }
+  for (const ChainRepair& repair : transaction.repairs()) {
+    text += RepairLines(tables[Index(repair.family)], repair);
   }
   ElementLines lines(tables, text);
   transaction.ForEachElement(

@@ -56,6 +56,14 @@ class NumberAllocator {
     }
   }
 
+  // Those that a former life has handed out, ascending, each once; before any other is.
+  void Restore(const std::vector<uint32_t>& numbers) {
+    for (const uint32_t number : numbers) {
+      while (next_ < number) free_.push_back(next_++);
+      next_ = number + 1;
+    }
+  }
+
   // Keeps `number`, which nobody may have yet, for a Take. False if it is no number of ours.
   bool Reserve(uint32_t number) {
     if (number < 1 || number > last_) return false;

@@ -152,6 +152,19 @@ std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& serv
   return OwnRowsBuilder(service_key, service).Build();
 }
 
+void ForEachOwnRow(const std::string& service_key, const ServiceRows& service,
+                   const std::function<void(const Row&)>& fn) {
+  for (const Row& row : OwnRows(service_key, service)) fn(row);
+  for (const PortRows& port : service.ports) {
+    if (port.affinity) continue;
+    for (const EndpointSet* set : {&port.cluster, &port.local}) {
+      for (uint32_t slot = 0; slot < set->slots.size(); ++slot) {
+        fn(EndpointRow(port.family, set->group, slot, set->slots[slot]));
+      }
+    }
+  }
+}
+
 size_t SourceRowCount(const ServiceRows& service, Family family) {
   const auto ranges =
       std::count_if(service.sources.begin(), service.sources.end(),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -103,6 +104,10 @@ std::string ServiceComment(const std::string& service_key, const std::string& po
 
 // Rows that belong to this Service alone, but for the slots of its endpoint sets without affinity.
 std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& service);
+
+// Calls fn(const Row&) for each of its own rows, slots included.
+void ForEachOwnRow(const std::string& service_key, const ServiceRows& service,
+                   const std::function<void(const Row&)>& fn);
 
 // Rows that other Services may contribute as well: cluster-ips, hairpin-connections.
 std::vector<Row> SharedRows(const ServiceRows& service);

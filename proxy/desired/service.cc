@@ -20,25 +20,6 @@ const PortRows* FindPort(const ServiceRows* service, Family family, const Servic
   return found == service->ports.end() ? nullptr : &*found;
 }
 
-// The numbers that a port holds.
-std::vector<Number> NumbersOf(const ServiceRows& service) {
-  std::vector<Number> numbers;
-  for (const PortRows& port : service.ports) {
-    const NumberPool pool = port.affinity ? NumberPool::kStickyGroups : NumberPool::kGroups;
-    for (const EndpointSet* set : {&port.cluster, &port.local}) {
-      if (set->group != 0) numbers.push_back({pool, port.family, set->group});
-    }
-    if (port.affinity) {
-      numbers.push_back({NumberPool::kStickyPorts, port.family, port.affinity->port_number});
-    }
-  }
-  // Groups are common to both families.
-  for (Number& number : numbers) {
-    if (number.pool == NumberPool::kGroups) number.family = Family::kIpv4;
-  }
-  return numbers;
-}
-
 class Builder {
  public:
   Builder(const ServiceEntry& entry, DesiredContext& context, const ServiceRows* before)
@@ -273,6 +254,24 @@ std::vector<Number> Without(const std::vector<Number>& numbers, const std::vecto
 }
 
 }  // namespace
+
+std::vector<Number> NumbersOf(const ServiceRows& service) {
+  std::vector<Number> numbers;
+  for (const PortRows& port : service.ports) {
+    const NumberPool pool = port.affinity ? NumberPool::kStickyGroups : NumberPool::kGroups;
+    for (const EndpointSet* set : {&port.cluster, &port.local}) {
+      if (set->group != 0) numbers.push_back({pool, port.family, set->group});
+    }
+    if (port.affinity) {
+      numbers.push_back({NumberPool::kStickyPorts, port.family, port.affinity->port_number});
+    }
+  }
+  // Groups are common to both families.
+  for (Number& number : numbers) {
+    if (number.pool == NumberPool::kGroups) number.family = Family::kIpv4;
+  }
+  return numbers;
+}
 
 DesiredService MakeDesiredService(const ServiceEntry* entry, DesiredContext& context,
                                   const ServiceRows* before) {

@@ -44,4 +44,7 @@ struct DesiredContext {
 DesiredService MakeDesiredService(const ServiceEntry* entry, DesiredContext& context,
                                   const ServiceRows* before);
 
+// The numbers that its ports hold.
+std::vector<Number> NumbersOf(const ServiceRows& service);
+
 }  // namespace svcmap::proxy

@@ -25,6 +25,7 @@ class AffinityTimers {
   uint8_t For(uint32_t seconds);
 
   const std::vector<uint32_t>& seconds() const { return seconds_; }
+  void Restore(std::vector<uint32_t> seconds) { seconds_ = std::move(seconds); }
 
  private:
   std::vector<uint32_t> seconds_ = {kDefaultAffinitySeconds};

@@ -24,21 +24,6 @@ bool SameContent(const Row& a, const Row& b) {
   return Text(a.data.bytes()) == Text(b.data.bytes()) && a.comment == b.comment;
 }
 
-std::string SharedKey(const Row& row) {
-  std::string key;
-  key += static_cast<char>(row.set.family);
-  key += static_cast<char>(row.set.set);
-  key += Text(row.key.bytes());
-  return key;
-}
-
-nft::ElementView FromSharedKey(const std::string& key) {
-  nft::ElementView element;
-  element.set = {static_cast<Family>(key[0]), static_cast<uint8_t>(key[1])};
-  element.key = {reinterpret_cast<const uint8_t*>(key.data()) + 2, key.size() - 2};
-  return element;
-}
-
 void AppendBe64(nft::FieldBytes& bytes, uint64_t value) {
   bytes.AppendU32Be(static_cast<uint32_t>(value >> 32)).AppendU32Be(static_cast<uint32_t>(value));
 }
@@ -67,6 +52,21 @@ absl::btree_map<uint32_t, FamilySet> SetsWithoutAffinity(const ServiceRows& serv
 }
 
 }  // namespace
+
+std::string SharedKey(nft::SetRef set, std::span<const uint8_t> row_key) {
+  std::string key;
+  key += static_cast<char>(set.family);
+  key += static_cast<char>(set.set);
+  key += Text(row_key);
+  return key;
+}
+
+nft::ElementView FromSharedKey(const std::string& key) {
+  nft::ElementView element;
+  element.set = {static_cast<Family>(key[0]), static_cast<uint8_t>(key[1])};
+  element.key = {reinterpret_cast<const uint8_t*>(key.data()) + 2, key.size() - 2};
+  return element;
+}
 
 uint64_t RowDigest(const nft::ElementView& element) {
   uint8_t buffer[3 + 3 * nft::FieldBytes::kMaxSize];
@@ -185,7 +185,7 @@ void Plan::AddService(const std::string& key, const ServiceRows* before, const S
 }
 
 void Plan::CountShared(const ServiceRows& service, int32_t change) {
-  for (const Row& row : SharedRows(service)) shared_changes_[SharedKey(row)] += change;
+  for (const Row& row : SharedRows(service)) shared_changes_[SharedKey(row.set, row.key.bytes())] += change;
 }
 
 void Plan::Finish() {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,8 @@ using SetCounts = std::array<std::array<int64_t, kSetCount>, 2>;  // By family a
 // Elements that several Services contribute to, and how many do; the key names family, set and
 // element.
 using SharedCounts = absl::flat_hash_map<std::string, int32_t>;
+std::string SharedKey(nft::SetRef set, std::span<const uint8_t> row_key);
+nft::ElementView FromSharedKey(const std::string& key);
 
 // A digest of rows that does not depend on their order: adding and removing one costs the same.
 uint64_t RowDigest(const nft::ElementView& element);

@@ -6,14 +6,31 @@ namespace svcmap::proxy {
 
 namespace {
 
-size_t ServicePorts(const ServiceRows* service) {
-  if (service == nullptr) return 0;
+size_t ServicePorts(const ServiceRows& service) {
   size_t count[2] = {};
-  for (const PortRows& port : service->ports) ++count[Index(port.family)];
+  for (const PortRows& port : service.ports) ++count[Index(port.family)];
   return std::max(count[0], count[1]);
 }
 
 }  // namespace
+
+void Applied::Put(std::string key, ServiceRows rows) {
+  const auto held = services_.find(key);
+  if (held != services_.end()) {
+    service_ports_ -= ServicePorts(held->second);
+    owners_.Remove(held->first, held->second);
+    if (rows.empty()) {
+      services_.erase(held);
+      return;
+    }
+    held->second = std::move(rows);
+  }
+  if (held == services_.end() && rows.empty()) return;
+  const auto entry =
+      held != services_.end() ? held : services_.emplace(std::move(key), std::move(rows)).first;
+  service_ports_ += ServicePorts(entry->second);
+  owners_.Add(entry->first, entry->second);
+}
 
 void Applied::Advance(const Plan& plan, bool recreated, ServiceChanges services,
                       std::vector<Row> node_rows, const Marker& marker) {
@@ -21,15 +38,7 @@ void Applied::Advance(const Plan& plan, bool recreated, ServiceChanges services,
     shared_.clear();
     counts_ = {};
   }
-  for (auto& [key, rows] : services) {
-    service_ports_ += ServicePorts(&rows);
-    service_ports_ -= ServicePorts(Find(key));
-    if (rows.empty()) {
-      services_.erase(key);
-    } else {
-      services_.insert_or_assign(std::move(key), std::move(rows));
-    }
-  }
+  for (auto& [key, rows] : services) Put(std::move(key), std::move(rows));
   for (const auto& [key, change] : plan.shared_changes()) {
     if (change == 0) continue;
     const auto entry = shared_.try_emplace(key, 0).first;
@@ -43,6 +52,28 @@ void Applied::Advance(const Plan& plan, bool recreated, ServiceChanges services,
   }
   node_rows_ = std::move(node_rows);
   marker_ = marker;
+}
+
+bool Applied::Restore(ServiceChanges services, std::vector<Row> node_rows, const Marker& marker) {
+  Applied restored;
+  uint64_t digest = 0;
+  const auto count = [&](const Row& row) {
+    ++restored.counts_[Index(row.set.family)][row.set.set];
+    digest += RowDigest(row.view());
+  };
+  for (auto& [key, rows] : services) {
+    ForEachOwnRow(key, rows, count);
+    for (const Row& row : SharedRows(rows)) {
+      if (++restored.shared_[SharedKey(row.set, row.key.bytes())] == 1) count(row);
+    }
+    restored.Put(std::move(key), std::move(rows));
+  }
+  for (const Row& row : node_rows) count(row);
+  if (digest != marker.digest) return false;
+  restored.node_rows_ = std::move(node_rows);
+  restored.marker_ = marker;
+  *this = std::move(restored);
+  return true;
 }
 
 }  // namespace svcmap::proxy

@@ -2,22 +2,29 @@
 // of them. Moves in one place, after a commit.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "proxy/diff/plan.h"
+#include "proxy/reconcile/row_owners.h"
 
 namespace svcmap::proxy {
 
 class Applied {
  public:
+  // In order, so that a walk can be left and gone on with; entries stay where they are.
+  using Services = std::map<std::string, ServiceRows>;
+  using ServiceChanges = std::vector<std::pair<std::string, ServiceRows>>;
+
   const ServiceRows* Find(const std::string& key) const {
     const auto found = services_.find(key);
     return found == services_.end() ? nullptr : &found->second;
   }
-  const absl::flat_hash_map<std::string, ServiceRows>& services() const { return services_; }
+  const Services& services() const { return services_; }
+  const RowOwners& owners() const { return owners_; }
   // Service ports, a port in both families counted once.
   size_t service_ports() const { return service_ports_; }
   const SharedCounts& shared() const { return shared_; }
@@ -25,14 +32,18 @@ class Applied {
   const std::vector<Row>& node_rows() const { return node_rows_; }
   const Marker& marker() const { return marker_; }
 
-  using ServiceChanges = std::vector<std::pair<std::string, ServiceRows>>;
-
   // The plan was committed. `recreated`: it built the tables anew, with everything in it.
   void Advance(const Plan& plan, bool recreated, ServiceChanges services,
                std::vector<Row> node_rows, const Marker& marker);
 
+  // What a former life knew. False, and nothing is taken over, if it is not what the marker says.
+  bool Restore(ServiceChanges services, std::vector<Row> node_rows, const Marker& marker);
+
  private:
-  absl::flat_hash_map<std::string, ServiceRows> services_;
+  void Put(std::string key, ServiceRows rows);
+
+  Services services_;
+  RowOwners owners_;
   size_t service_ports_ = 0;
   SharedCounts shared_;
   SetCounts counts_ = {};

@@ -6,20 +6,30 @@
 
 namespace svcmap::proxy {
 
-using Clock = std::chrono::steady_clock;
+namespace {
+
+using SystemClock = std::chrono::system_clock;
+
+// Looks before a batch is tried again that failed on what others did.
+constexpr int kLooksBeforeRetry = 8;
+
+}  // namespace
 
 Loop::Loop(Reconciler& reconciler, LoopOptions options)
     : reconciler_(reconciler), options_(std::move(options)) {}
 
 Loop::~Loop() { Stop(); }
 
-void Loop::Start(bool hold) {
+void Loop::Start(bool hold, bool complete) {
   hold_ = hold;
+  has_state_ = complete;
+  audit_at_ = Clock::now() + options_.first_audit;
   cut_allowed_ = !hold;  // What replaces something is not cut.
   {
     const std::lock_guard lock(mutex_);
     stopped_ = false;
     status_.revision = reconciler_.revision();
+    status_.last_sync = SystemClock::now();
   }
   thread_ = std::thread([this] { Run(); });
 }
@@ -48,6 +58,7 @@ void Loop::Submit(Batch batch) {
   {
     const std::lock_guard lock(mutex_);
     if (!stopped_ && !stopping_) {
+      clock_.Told(now);
       tasks_.push_back([this, shared, now] { Take(std::move(*shared), now); });
       shared = nullptr;
     }
@@ -66,16 +77,19 @@ void Loop::SetInterfaceAddresses(std::vector<IpAddress> addresses) {
   });
 }
 
-void Loop::Repair(std::string reason) {
-  Post([this, reason = std::move(reason)] {
-    reconciler_.Invalidate();
-    if (hold_) {  // Nothing serves that would have to be waited for.
-      const absl::StatusOr<bool> found = reconciler_.Adopt();
-      hold_ = !found.ok() || *found;
-      cut_allowed_ = !hold_;
+void Loop::Repair(nft::ForeignChange change) {
+  Post([this, change = std::move(change)] {
+    damage_ = change.text;
+    damaged_by_ = change.process;
+    if (!hold_) {
+      reconciler_.Doubt(change);
+      return;
     }
-    const std::lock_guard lock(mutex_);
-    ++status_.repairs;
+    // What serves is not known. If it is gone there is nothing to wait for.
+    if (!change.table && !change.lost) return;
+    const absl::StatusOr<Beginning> found = reconciler_.Adopt();
+    hold_ = !found.ok() || *found == Beginning::kUnknown;
+    cut_allowed_ = !hold_;
   });
 }
 
@@ -102,29 +116,67 @@ bool Loop::Call(const std::function<void(Reconciler&)>& fn) {
 
 LoopStatus Loop::status() const {
   const std::lock_guard lock(mutex_);
-  return status_;
+  LoopStatus status = status_;
+  status.oldest_unsynced = clock_.oldest_unsynced();
+  return status;
+}
+
+uint64_t Loop::Turn() {
+  Post([] {});
+  return turns_;
+}
+
+// When there is something to do without being told; now is in the past.
+std::optional<Loop::Clock::time_point> Loop::NextWork() const {
+  if (hold_) return std::nullopt;
+  if (reconciler_.Pending()) {
+    return failures_in_row_ == 0 ? Clock::time_point() : retry_at_;
+  }
+  if (reconciler_.InDoubt()) return repair_at_;
+  return reconciler_.refused_services() == 0 ? audit_at_ : std::min(audit_at_, retry_refused_at_);
 }
 
 void Loop::Run() {
   for (bool stopping = false; !stopping;) {
+    const std::optional<Clock::time_point> next = NextWork();
     std::deque<Task> tasks;
     {
       std::unique_lock lock(mutex_);
       const auto ready = [this] { return stopping_ || !tasks_.empty(); };
-      const bool pending = !hold_ && reconciler_.Pending();
-      if (!pending) {
+      if (!next) {
         wake_.wait(lock, ready);
-      } else if (failures_in_row_ > 0) {
-        wake_.wait_until(lock, retry_at_, ready);
+      } else if (*next > Clock::now()) {
+        wake_.wait_until(lock, *next, ready);
       }
       tasks.swap(tasks_);
+      clock_.Taken();
       stopping = stopping_;
     }
     for (Task& task : tasks) task();  // Batches, too, so that each is answered.
     tasks.clear();
-    const bool due = failures_in_row_ == 0 || Clock::now() >= retry_at_;
-    if (!stopping && !hold_ && due) SyncOnce();
+    if (stopping || hold_) {
+      EndTurn();
+      continue;
+    }
+    const auto now = Clock::now();
+    if (failures_in_row_ == 0 || now >= retry_at_) {
+      for (int i = 0; failures_in_row_ > 0 && i < kLooksBeforeRetry && reconciler_.InDoubt(); ++i) {
+        RepairOnce();
+      }
+      SyncOnce();
+    }
+    if (reconciler_.InDoubt()) {
+      if (now >= repair_at_) RepairOnce();
+    } else if (!reconciler_.Pending() && now >= audit_at_) {
+      AuditOnce();
+    }
+    if (reconciler_.refused_services() > 0 && now >= retry_refused_at_) {
+      reconciler_.RetryRefused();
+      retry_refused_at_ = now + options_.retry_refused;
+    }
+    EndTurn();
   }
+  EndTurn();
   AnswerAll(BatchResult::Outcome::kFailed, absl::UnavailableError("the agent is stopping"));
   std::deque<Task> dropped;
   {
@@ -132,6 +184,77 @@ void Loop::Run() {
     stopped_ = true;
     dropped.swap(tasks_);
   }
+}
+
+void Loop::EndTurn() {
+  const bool idle = hold_ || (!reconciler_.Pending() && waiting_.empty());
+  const bool verified = !hold_ && reconciler_.Verified();
+  // Also of commits of others that left our tables alone. All reports up to it were there before it
+  // was read; with no task left they have been worked off.
+  const std::optional<uint32_t> generation = reconciler_.ReportedGeneration();
+  ++turns_;
+  {
+    const std::lock_guard lock(mutex_);
+    status_.verified = verified;
+    status_.audits = reconciler_.audits();
+    status_.refused_services = reconciler_.refused_services();
+    if (idle) clock_.Synced();
+    if (!tasks_.empty()) return;
+  }
+  if (verified && generation) reconciler_.NoteGeneration(*generation);
+}
+
+// Doubles from first_retry to last_retry, and up to a quarter more so that nodes that failed
+// together do not come back together.
+Loop::Clock::duration Loop::Backoff(int failures) {
+  const auto wait = std::min<std::chrono::milliseconds>(
+      options_.last_retry, options_.first_retry * (1 << std::min(failures, 20)));
+  return wait + wait * (random_() % 256) / 1024;
+}
+
+void Loop::RepairOnce() {
+  const auto start = Clock::now();
+  const RepairResult result = reconciler_.Repair();
+  const auto now = Clock::now();
+  if (result.outcome == RepairResult::Outcome::kFailed) {
+    repair_at_ = now + Backoff(failed_repairs_in_row_++);
+  } else {
+    failed_repairs_in_row_ = 0;
+    repair_at_ = now + (now - start);
+  }
+  Tell(result);
+}
+
+void Loop::AuditOnce() {
+  const auto start = Clock::now();
+  const RepairResult result = reconciler_.Audit();
+  const auto now = Clock::now();
+  // So that the walk takes one cycle, but no more than the share even if the machine is slow.
+  const auto rows = std::max<size_t>(reconciler_.applied_rows(), 1);
+  const auto steps = static_cast<Clock::rep>(rows / Repairer::kRows + 1);
+  const auto by_cycle = std::chrono::duration_cast<Clock::duration>(options_.audit_cycle) / steps;
+  const auto by_share =
+      std::chrono::duration_cast<Clock::duration>((now - start) / options_.audit_share);
+  audit_at_ = now + std::max(by_cycle, by_share);
+  Tell(result);
+}
+
+void Loop::Tell(const RepairResult& result) {
+  if (result.outcome == RepairResult::Outcome::kNothing) return;
+  {
+    const std::lock_guard lock(mutex_);
+    status_.last_error = std::string(result.error.message());
+    if (result.outcome != RepairResult::Outcome::kFailed) {
+      ++status_.repairs;
+      status_.repaired_elements += result.elements;
+      status_.repaired_chains += result.chains;
+      status_.elements_written += result.elements;
+    }
+  }
+  if (options_.on_repair) options_.on_repair({result, damage_, damaged_by_});
+  if (result.outcome == RepairResult::Outcome::kFailed) return;
+  damage_.clear();
+  damaged_by_.clear();
 }
 
 void Loop::Take(Batch batch, Clock::time_point submitted) {
@@ -167,6 +290,7 @@ void Loop::Take(Batch batch, Clock::time_point submitted) {
 void Loop::SyncOnce() {
   if (!reconciler_.Pending()) {
     if (waiting_.empty()) return;
+    reconciler_.SaveObjects();
     SyncResult nothing;
     PublishStatus(nothing);
     TellCleaner(nothing);
@@ -177,10 +301,7 @@ void Loop::SyncOnce() {
   const size_t limit = cut_allowed_ ? options_.max_elements : std::numeric_limits<size_t>::max();
   SyncResult result = reconciler_.Sync(limit);
   if (result.outcome == SyncResult::Outcome::kFailed) {
-    const auto wait = std::min<std::chrono::milliseconds>(
-        options_.last_retry, options_.first_retry * (1 << std::min(failures_in_row_, 20)));
-    retry_at_ = Clock::now() + wait;
-    ++failures_in_row_;
+    retry_at_ = Clock::now() + Backoff(failures_in_row_++);
     PublishStatus(result);
     if (failures_in_row_ >= options_.patience) {
       AnswerAll(BatchResult::Outcome::kFailed, result.error);
@@ -188,13 +309,24 @@ void Loop::SyncOnce() {
     return;
   }
   failures_in_row_ = 0;
+  if (result.recreated) repair_at_ = std::max(repair_at_, Clock::now() + result.duration);
   if (reconciler_.store().dirty_count() == 0) {
     cut_allowed_ = true;
     reconciler_.ForgetFormerLife();
   }
   PublishStatus(result);
   TellCleaner(result);
+  TellHealthChecks(result);
   Answer(result, started);
+}
+
+void Loop::TellHealthChecks(SyncResult& result) {
+  if (result.health_check_addresses && options_.on_health_check_addresses) {
+    options_.on_health_check_addresses(*std::move(result.health_check_addresses));
+  }
+  has_health_checks_ |= !result.health_checks.empty();
+  if (!has_health_checks_ || !options_.on_health_checks) return;
+  options_.on_health_checks(std::move(result.health_checks));
 }
 
 // Before the state is complete a Service may be known without all of its slices.
@@ -256,12 +388,18 @@ void Loop::PublishStatus(const SyncResult& result) {
     status_.nodes = store.nodes().size();
     status_.service_cidrs = store.service_cidrs().size();
     status_.pending_services = store.dirty_count();
+    if (const Node* node = reconciler_.ThisNode()) status_.node_eligible = node->eligible;
     status_.service_ports = reconciler_.applied().service_ports();
     status_.elements = reconciler_.applied().counts();
     status_.last_error = result.error.ok() ? "" : std::string(result.error.message());
-    if (result.outcome == SyncResult::Outcome::kFailed) ++status_.failures;
+    if (result.outcome == SyncResult::Outcome::kFailed) {
+      ++status_.failures;
+    } else {
+      status_.last_sync = SystemClock::now();
+    }
     if (result.outcome == SyncResult::Outcome::kCommitted) {
       ++status_.commits;
+      status_.elements_written += result.elements;
       status_.recreations += result.recreated ? 1 : 0;
       status_.last_commit_duration = result.duration;
       status_.last_commit_elements = result.elements;

@@ -5,13 +5,20 @@
 // A batch is committed whole, in one transaction, together with what it was merged with. Only
 // inside a snapshot, and while nothing is programmed yet, a load is cut into transactions of about
 // `max_elements` so that none holds the kernel for long; a Service is never cut.
+//
+// What others do to our tables is mended between two batches, in parts that are small where the
+// damage allows; after each part that took long it rests as long, so that batches come through. In
+// quiet times it goes through everything that is applied, slowly.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,6 +26,7 @@
 
 #include "absl/status/status.h"
 #include "proxy/conntrack/cleaner.h"
+#include "proxy/health/sync_clock.h"
 #include "proxy/reconcile/reconciler.h"
 
 namespace svcmap::proxy {
@@ -59,11 +67,30 @@ struct LoopStatus {
   size_t pending_services = 0;
   size_t service_ports = 0;
   SetCounts elements = {};
-  uint64_t commits = 0, recreations = 0, repairs = 0, failures = 0;
+  uint64_t commits = 0, recreations = 0, failures = 0;
+  uint64_t repairs = 0;  // Looks at the kernel that found something, which was mended.
+  uint64_t repaired_elements = 0, repaired_chains = 0;
+  uint64_t audits = 0;  // Walks through everything that have ended.
+  size_t refused_services = 0;  // That the kernel does not take.
+  // Nobody is known to have changed our tables, or they have been looked at since.
+  bool verified = false;
+  // When the oldest change came that is not in the kernel; absent when all are, and while tables of
+  // a former life serve.
+  std::optional<std::chrono::steady_clock::time_point> oldest_unsynced;
+  std::chrono::system_clock::time_point last_sync;  // That did not fail; before it, the start.
+  bool node_eligible = false;  // For load balancers (S-253); as the last Node said that was ours.
   std::chrono::nanoseconds last_commit_duration{0};
   size_t last_commit_elements = 0;
   std::chrono::system_clock::time_point last_commit_time;
-  std::string last_error;  // Empty when the last sync succeeded.
+  uint64_t elements_written = 0;  // Added and deleted, by commits and repairs.
+  std::string last_error;         // Empty when the last sync or look succeeded.
+};
+
+// One look at the kernel that found something, or could not be taken.
+struct Repaired {
+  RepairResult result;
+  std::string what;     // What was told last, "3 elements deleted from endpoints"; may be empty.
+  std::string process;  // Who did it, as far as the kernel says.
 };
 
 struct LoopOptions {
@@ -75,6 +102,17 @@ struct LoopOptions {
   std::chrono::milliseconds last_retry{2000};
   // Called after each sync that did or tried something, on the loop's thread.
   std::function<void(const SyncResult&, const LoopStatus&)> on_sync;
+  std::function<void(const Repaired&)> on_repair;  // Likewise.
+  // What changed about healthCheckNodePorts, after each sync that did not fail while there are any.
+  std::function<void(HealthCheckChanges)> on_health_checks;
+  std::function<void(std::vector<IpAddress>)> on_health_check_addresses;  // Whenever they change.
+  // In which all that is applied is compared with the kernel once; and the share of one CPU that
+  // this may take.
+  std::chrono::milliseconds audit_cycle{std::chrono::minutes(5)};
+  double audit_share = 0.015;
+  std::chrono::milliseconds first_audit{std::chrono::seconds(30)};  // After the start.
+  // After which what the kernel refused is tried again.
+  std::chrono::milliseconds retry_refused{std::chrono::minutes(1)};
 };
 
 class Loop {
@@ -83,35 +121,46 @@ class Loop {
   ~Loop();  // Stops.
 
   // `hold`: tables of a former life serve; nothing is written before a snapshot has ended.
-  void Start(bool hold);
+  // `complete`: the store holds the whole state already.
+  void Start(bool hold, bool complete = false);
   // Finishes the commit in flight and answers what waits with kFailed. The rules stay.
   void Stop();
 
   void Submit(Batch batch);
   void SetInterfaceAddresses(std::vector<IpAddress> addresses);
-  // The kernel's tables are no longer ours alone: write them again.
-  void Repair(std::string reason);
+  // Somebody changed our tables.
+  void Repair(nft::ForeignChange change);
 
   // Runs `fn` on the loop's thread, between two transactions, and waits for it. False once stopped.
   bool Call(const std::function<void(Reconciler&)>& fn);
 
   LoopStatus status() const;
+  // Grows as long as the loop turns; makes it turn once more.
+  uint64_t Turn();
 
  private:
+  using Task = std::function<void()>;
+  using Clock = std::chrono::steady_clock;
+
   struct Waiting {
     uint64_t sequence;
     std::chrono::steady_clock::time_point submitted;
     std::function<void(BatchResult)> done;
     BatchResult result;
   };
-  using Task = std::function<void()>;
-
   void Post(Task task);
   void Run();
   void Take(Batch batch, std::chrono::steady_clock::time_point submitted);
   void SyncOnce();
+  std::optional<Clock::time_point> NextWork() const;
+  void RepairOnce();
+  void AuditOnce();
+  void Tell(const RepairResult& result);
+  void EndTurn();
+  Clock::duration Backoff(int failures);
   void Answer(const SyncResult& result, std::chrono::steady_clock::time_point started);
   void TellCleaner(SyncResult& result);
+  void TellHealthChecks(SyncResult& result);
   void AnswerAll(BatchResult::Outcome outcome, const absl::Status& error);
   LoopStatus::State State() const;
   void PublishStatus(const SyncResult& result);
@@ -126,8 +175,15 @@ class Loop {
   bool in_snapshot_ = false;
   bool has_state_ = false;  // A snapshot has ended, or changes came outside of one.
   bool cut_allowed_ = true;
+  bool has_health_checks_ = false;  // Now or before.
   int failures_in_row_ = 0;
-  std::chrono::steady_clock::time_point retry_at_;
+  Clock::time_point retry_at_;
+  int failed_repairs_in_row_ = 0;
+  Clock::time_point repair_at_;
+  Clock::time_point audit_at_;
+  Clock::time_point retry_refused_at_;
+  std::string damage_, damaged_by_;  // What the next repair is for.
+  std::minstd_rand random_{std::random_device()()};
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
@@ -135,6 +191,8 @@ class Loop {
   bool stopping_ = false;
   bool stopped_ = true;
   LoopStatus status_;
+  SyncClock clock_;
+  std::atomic<uint64_t> turns_ = 0;
   std::thread thread_;
 };
 

@@ -6,7 +6,7 @@
 #include "nft/base/status.h"
 #include "proxy/desired/node_rows.h"
 #include "proxy/desired/service.h"
-#include "proxy/explain/kernel_check.h"
+#include "proxy/reconcile/draft.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -16,11 +16,14 @@ namespace {
 constexpr uint32_t kInitialSize = 1024;
 constexpr uint64_t kGrowth = 4;
 
-size_t RowsBefore(const ServiceRows* before, Family family) {
+nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
+
+}  // namespace
+
+size_t SourceRowsBefore(const ServiceRows* before, Family family) {
   return before == nullptr ? 0 : SourceRowCount(*before, family);
 }
 
-// What the others leave of the room for source ranges, who have `more` than is applied.
 void AllowSources(const Applied& applied, const int64_t (&more)[2], const ServiceRows* before,
                   DesiredContext& context) {
   for (const Family family : kFamilies) {
@@ -28,54 +31,14 @@ void AllowSources(const Applied& applied, const int64_t (&more)[2], const Servic
     const int64_t left = static_cast<int64_t>(kMaxSourceRows) -
                          applied.counts()[index][kFirewallSources] - more[index];
     context.source_rows[index] =
-        static_cast<size_t>(std::max<int64_t>(left, 0)) + RowsBefore(before, family);
+        static_cast<size_t>(std::max<int64_t>(left, 0)) + SourceRowsBefore(before, family);
   }
 }
 
-nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
-
-}  // namespace
-
-struct Reconciler::Draft {
-  explicit Draft(const SharedCounts& shared) : plan(shared) {}
-
-  Plan plan;
-  bool recreate = false;
-  std::vector<Store::Dirty> taken;
-  Applied::ServiceChanges services;
-  std::vector<Number> new_numbers;
-  std::vector<Number> old_numbers;
-  std::vector<Row> node_rows;
-  std::vector<std::pair<uint64_t, Finding>> findings;
-  int64_t source_rows[2] = {};  // More than applied, by Index(Family).
-};
-
-// What would be written for Services now. The numbers are taken when it is.
-class Reconciler::Preview {
- public:
-  explicit Preview(const Reconciler& reconciler)
-      : reconciler_(reconciler),
-        numbers_(reconciler.numbers_),
-        timers_(reconciler.timers_),
-        memory_(reconciler.memory_),
-        context_{reconciler.store_.claims(), reconciler.node_, numbers_, timers_, memory_} {}
-
-  ServiceRows Rows(const std::string& key) {
-    const ServiceRows* before = reconciler_.applied_.Find(key);
-    AllowSources(reconciler_.applied_, {0, 0}, before, context_);
-    return MakeDesiredService(reconciler_.store_.Find(key), context_, before).rows;
-  }
-
- private:
-  const Reconciler& reconciler_;
-  Numbers numbers_;
-  AffinityTimers timers_;
-  AffinityMemory memory_;
-  DesiredContext context_;
-};
-
-Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options)
-    : kernel_(kernel), options_(std::move(options)) {}
+Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, StateLog* log)
+    : kernel_(kernel), options_(std::move(options)), log_(log) {
+  if (log_ != nullptr) store_.KeepTouched();
+}
 
 void Reconciler::SetInterfaceAddresses(std::vector<IpAddress> addresses) {
   interfaces_ = std::move(addresses);
@@ -83,40 +46,8 @@ void Reconciler::SetInterfaceAddresses(std::vector<IpAddress> addresses) {
 }
 
 bool Reconciler::Pending() const {
-  return recreate_ || store_.dirty_count() > 0 || node_changed_ ||
+  return recreate_ || store_.dirty_count() > 0 || !refusals_.empty() || node_changed_ ||
          node_version_ != store_.node_version();
-}
-
-absl::StatusOr<bool> Reconciler::Adopt() {
-  bool found = false;
-  Marker newest = applied_.marker();
-  for (const Family family : kFamilies) {
-    const auto element = kernel_.ReadElement(MarkerSet(family), MarkerKey().bytes());
-    if (!element.ok()) return element.status();
-    Marker marker;
-    if (!*element || !ParseMarker((*element)->data, marker)) continue;
-    found = true;
-    if (marker.generation > newest.generation) newest = marker;
-  }
-  applied_.Advance(Plan(applied_.shared()), true, {}, {}, newest);
-  in_place_ = false;
-  if (!found) return false;
-  const absl::Status status = AdoptAffinity();
-  if (!status.ok() && !absl::IsNotFound(status)) return status;
-  in_place_ = status.ok();  // Otherwise they are of a version that did not know affinity.
-  return true;
-}
-
-// Under which numbers clients' records are.
-absl::Status Reconciler::AdoptAffinity() {
-  for (const Family family : kFamilies) {
-    for (const SetIndex set : {kAffinityEndpoints, kAffinityLocalEndpoints}) {
-      const absl::StatusOr<std::vector<nft::Element>> elements = kernel_.ReadSet({family, set});
-      if (!elements.ok()) return elements.status();
-      memory_.Remember(family, *elements, numbers_);
-    }
-  }
-  return absl::OkStatus();
 }
 
 const Node* Reconciler::ThisNode() const {
@@ -139,6 +70,12 @@ void Reconciler::FollowNode() {
         own_ip != nullptr ? *own_ip
                           : *IpAddress::Parse(family == Family::kIpv4 ? "127.0.0.1" : "::1");
   }
+  std::vector<IpAddress> health_checks =
+      HealthCheckAddresses(options_.node_port_addresses, node, interfaces_);
+  if (health_checks != health_check_addresses_) {
+    health_check_addresses_ = std::move(health_checks);
+    health_check_addresses_changed_ = true;
+  }
   const NodeFacts before = std::exchange(node_, std::move(facts));
   if (before == node_) return;
   const bool ports = before.node_port_addresses != node_.node_port_addresses;
@@ -158,7 +95,12 @@ void Reconciler::AddDirty(Draft& draft, size_t element_limit) {
   DesiredContext context = Context();
   // What one Service gives up must not be taken by another one before.
   if (store_.addresses_moved()) element_limit = SIZE_MAX;
-  while (store_.FirstDirty() != nullptr && draft.plan.element_bound() < element_limit) {
+  while (store_.FirstDirty() != nullptr && draft.plan.element_bound() < element_limit &&
+         draft.taken.size() < take_limit_) {
+    // What was refused once is tried alone.
+    const bool alone = refused_.contains(store_.FirstDirty()->key);
+    if (alone && !draft.taken.empty()) break;
+    if (alone) element_limit = 0;
     Store::Dirty dirty = store_.TakeDirty();
     const ServiceRows* before = applied_.Find(dirty.key);
     AllowSources(applied_, draft.source_rows, before, context);
@@ -166,7 +108,7 @@ void Reconciler::AddDirty(Draft& draft, size_t element_limit) {
     for (const Family family : kFamilies) {
       draft.source_rows[Index(family)] +=
           static_cast<int64_t>(SourceRowCount(desired.rows, family)) -
-          static_cast<int64_t>(RowsBefore(before, family));
+          static_cast<int64_t>(SourceRowsBefore(before, family));
     }
     draft.plan.AddService(dirty.key, draft.recreate ? nullptr : before, desired.rows);
     for (auto [from, to] : {std::pair{&desired.new_numbers, &draft.new_numbers},
@@ -278,12 +220,14 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     ++marker.generation;
     draft.plan.AddMarker(draft.recreate ? nullptr : &applied_.marker(), marker);
 
+    LogAttempt(draft, marker);
     const auto start = std::chrono::steady_clock::now();
     const nft::ApplyResult applied = kernel_.Apply(draft.plan.transaction());
     result.duration = std::chrono::steady_clock::now() - start;
     result.error = Settle(applied, marker);
+    LogOutcome(result.error.ok());
     if (!result.error.ok()) {
-      if (draft.recreate) in_place_ = false;
+      HandleRejection(draft, applied);
       Undo(draft);
       result.outcome = SyncResult::Outcome::kFailed;
       return result;
@@ -291,45 +235,53 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     result.outcome = SyncResult::Outcome::kCommitted;
     result.elements = draft.plan.transaction().element_count();
     result.recreated = draft.recreate;
+    rejections_ = 0;
   }
   if (draft.recreate) {
+    Specs specs;
     for (const auto& creation : draft.plan.transaction().creations()) {
       sizes_[Index(creation.family)] = creation.sizes;
+      specs[Index(creation.family)] = creation.spec;
     }
     recreate_ = false;
     in_place_ = true;
     timers_created_ = timers_.seconds().size();
+    repairer_.TablesWritten(std::move(specs));
   }
   applied_.Advance(draft.plan, draft.recreate, std::move(draft.services),
                    std::move(draft.node_rows), marker);
   numbers_.Release(draft.old_numbers);
   node_changed_ = false;
   node_version_ = node_version;
+  if (take_limit_ < SIZE_MAX / 2) take_limit_ *= 2;
   result.findings = std::move(draft.findings);
+  result.findings.insert(result.findings.end(), std::make_move_iterator(refusals_.begin()),
+                         std::make_move_iterator(refusals_.end()));
+  refusals_.clear();
+  if (std::exchange(health_check_addresses_changed_, false)) {
+    result.health_check_addresses = health_check_addresses_;
+  }
   result.udp.reserve(draft.taken.size());
   for (Store::Dirty& dirty : draft.taken) {
+    refused_.erase(dirty.key);
+    AddHealthCheck(dirty.key, result);
     UdpPorts ports = MakeUdpPorts(store_.Find(dirty.key), applied_.Find(dirty.key));
     result.udp.emplace_back(std::move(dirty.key), std::move(ports));
   }
   return result;
 }
 
-// OK if the kernel holds what was attempted. Where the marker cannot tell, or the kernel is not
-// what we thought, everything is written again next time.
+void Reconciler::AddHealthCheck(const std::string& key, SyncResult& result) {
+  std::optional<HealthCheck> check = HealthCheckOf(store_.Find(key), store_.claims());
+  const bool had = check ? !health_checked_.insert(key).second : health_checked_.erase(key) > 0;
+  if (check || had) result.health_checks.emplace_back(key, std::move(check));
+}
+
+// OK if the kernel holds what was attempted. Where the marker cannot tell everything is written
+// again next time.
 absl::Status Reconciler::Settle(const nft::ApplyResult& result, const Marker& attempted) {
-  switch (result.outcome) {
-    case nft::ApplyOutcome::kCommitted:
-      return absl::OkStatus();
-    case nft::ApplyOutcome::kRejected:
-      // The element was there, or was not: the tables are not what we applied.
-      if (absl::IsNotFound(result.error) || absl::IsAlreadyExists(result.error) ||
-          absl::IsUnavailable(result.error) || absl::IsInvalidArgument(result.error)) {
-        recreate_ = true;
-      }
-      return result.error;
-    case nft::ApplyOutcome::kUnknown:
-      break;
-  }
+  if (result.outcome == nft::ApplyOutcome::kCommitted) return absl::OkStatus();
+  if (result.outcome == nft::ApplyOutcome::kRejected) return result.error;
   for (const Family family : kFamilies) {
     const auto element = kernel_.ReadElement(MarkerSet(family), MarkerKey().bytes());
     Marker marker;
@@ -339,67 +291,6 @@ absl::Status Reconciler::Settle(const nft::ApplyResult& result, const Marker& at
     return Annotate(result.error, known ? "not committed" : "not known to be committed");
   }
   return absl::OkStatus();
-}
-
-nft::Transaction Reconciler::AppliedRows() const {
-  static const SharedCounts kNone;
-  Plan plan(kNone);
-  plan.AddRanges({}, applied_.node_rows());
-  for (const auto& [key, rows] : applied_.services()) plan.AddService(key, nullptr, rows);
-  plan.Finish();
-  return std::move(plan.transaction());
-}
-
-nft::Transaction Reconciler::DesiredRows() {
-  FollowNode();
-  static const SharedCounts kNone;
-  Plan plan(kNone);
-  plan.AddRanges({}, NodeRows(options_.ruleset, ThisNode(), store_));
-  Preview preview(*this);
-  store_.ForEachService([&](const std::string& key, const ServiceEntry&) {
-    plan.AddService(key, nullptr, preview.Rows(key));
-  });
-  plan.Finish();
-  return std::move(plan.transaction());
-}
-
-nft::Transaction Reconciler::PendingRows() {
-  FollowNode();
-  const Numbers numbers = numbers_;
-  const AffinityTimers timers = timers_;
-  Draft draft = recreate_ ? MakeRecreation(SIZE_MAX) : MakeDraft(SIZE_MAX);
-  nft::Transaction rows = std::move(draft.plan.transaction());
-  Undo(draft);
-  numbers_ = numbers;
-  timers_ = timers;
-  return rows;
-}
-
-ExplainContext Reconciler::ContextForExplain() {
-  FollowNode();
-  return {store_, options_.ruleset, ThisNode(), node_, interfaces_};
-}
-
-absl::StatusOr<std::vector<std::string>> Reconciler::Disagreements(const nft::TableSpecs& tables,
-                                                                   const Question& question,
-                                                                   const Explained& explained) {
-  static const SharedCounts kNone;
-  Plan plan(kNone);
-  ServiceRows rows;
-  if (!explained.service_key.empty()) {
-    rows = Preview(*this).Rows(explained.service_key);
-    std::erase_if(rows.ports, [&](const PortRows& port) {
-      return port.family != question.destination.family() ||
-             port.protocol != explained.port.protocol || port.port != explained.port.port;
-    });
-  }
-  // The address may be the clusterIP of another Service than the one that has the port.
-  rows.cluster_ips.clear();
-  if (explained.cluster_ip) rows.cluster_ips = {question.destination};
-  plan.AddService(explained.service_key, nullptr, rows);
-  plan.Finish();
-  return KernelDifferences(kernel_, tables, plan.transaction(),
-                           DecidingRows(question.destination, question.protocol, question.port));
 }
 
 }  // namespace svcmap::proxy

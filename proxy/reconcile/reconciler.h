@@ -2,10 +2,13 @@
 // the Services that changed against what is applied, one batch, and the applied view moves only
 // when the kernel has committed. The cost follows the change.
 //
-// When the kernel is not, or may not be, what we applied (start, a foreign change, an outcome that
-// stays unknown), one transaction drops our tables and writes them whole: packets see the old rules
-// or the new ones. Where the tables are known to be ours (a map must grow, a new affinity timeout,
-// a restart) it writes them in place, and clients keep the endpoints that were recorded for them.
+// Where the kernel is not what we applied, Repair() finds the difference and writes only that. When
+// too much is wrong, or nothing is known (start, an outcome that stays unknown), one transaction
+// drops our tables and writes them whole: packets see the old rules or the new ones. Where the
+// tables are known to be ours (a map must grow, a new affinity timeout, other rules) it writes them
+// in place, and clients keep the endpoints that were recorded for them.
+//
+// A Service that the kernel refuses is left out with its last good state, and tried again later.
 //
 // Not thread-safe; owned by the reconcile loop.
 #pragma once
@@ -22,8 +25,11 @@
 #include "proxy/desired/service.h"
 #include "proxy/desired/sticky.h"
 #include "proxy/explain/explain.h"
+#include "proxy/health/health_check.h"
 #include "proxy/node/nodeport_addresses.h"
 #include "proxy/reconcile/applied.h"
+#include "proxy/repair/repairer.h"
+#include "proxy/saved/state_log.h"
 #include "proxy/state/store.h"
 
 namespace svcmap::proxy {
@@ -49,14 +55,46 @@ struct SyncResult {
   std::vector<std::pair<uint64_t, Finding>> findings;
   // Unless it failed: the UDP ports, as they are now, of all Services that were taken.
   std::vector<std::pair<std::string, UdpPorts>> udp;
+  // Unless it failed: of those that were taken and have a healthCheckNodePort, or had one.
+  HealthCheckChanges health_checks;
+  std::optional<std::vector<IpAddress>> health_check_addresses;  // If they changed (S-260).
+};
+
+// What a look at the kernel came to.
+struct RepairResult {
+  enum class Outcome : uint8_t {
+    kNothing,   // What was looked at is right.
+    kRepaired,  // It was not, and is again.
+    kRewrite,   // Too much is wrong: the next Sync writes everything.
+    kFailed,    // The kernel does not answer, or does not take the repair.
+  };
+  Outcome outcome = Outcome::kNothing;
+  absl::Status error;   // kFailed only.
+  size_t elements = 0;  // Missing, wrong or not ours.
+  size_t chains = 0;
+  std::chrono::nanoseconds duration{0};
+};
+
+// What a life begins with.
+enum class Beginning : uint8_t {
+  kNothing,   // No tables of ours, nothing saved.
+  kUnknown,   // The tables of a life that left nothing behind that we may trust.
+  kSaved,     // No tables; what is saved is to be written.
+  kTrusted,   // The tables are as saved, and nobody has touched nf_tables since.
+  kToVerify,  // They were as saved, but somebody has changed something somewhere.
+  kUpgrade,   // They are as saved, but our rules are others now.
 };
 
 class Reconciler {
  public:
-  Reconciler(nft::Kernel& kernel, ReconcilerOptions options);
+  // `log` may be null: nothing is saved.
+  Reconciler(nft::Kernel& kernel, ReconcilerOptions options, StateLog* log = nullptr);
 
   Store& store() { return store_; }
   const Store& store() const { return store_; }
+
+  // Null: unknown.
+  const Node* ThisNode() const;
 
   // The node's own addresses, whenever they change.
   void SetInterfaceAddresses(std::vector<IpAddress> addresses);
@@ -67,8 +105,33 @@ class Reconciler {
     in_place_ = false;
   }
 
-  // Reads what a former life left; true if our tables are there. Revisions go on from theirs.
-  absl::StatusOr<bool> Adopt();
+  // Reads what a former life left in the kernel and compares it with what it saved. Unless the
+  // beginning is kNothing or kUnknown, the saved objects are to be applied to the store next.
+  // Revisions go on from the former life's.
+  absl::StatusOr<Beginning> Adopt(SavedState saved = {});
+
+  // Somebody changed our tables: Repair() will look.
+  void Doubt(const nft::ForeignChange& change) { repairer_.Doubt(change); }
+  bool InDoubt() const { return !recreate_ && repairer_.in_doubt(); }
+  bool Verified() const { return !recreate_ && !repairer_.in_doubt(); }
+  size_t applied_rows() const;  // In the kernel, in all sets.
+  // At most one look at what is in doubt, and what it takes to mend it. Only while !Pending().
+  RepairResult Repair();
+  // The same for the next rows of all that is applied.
+  RepairResult Audit();
+  uint64_t audits() const { return repairer_.audits(); }
+
+  // The kernel's generation up to which all foreign changes have been told to Doubt().
+  std::optional<uint32_t> ReportedGeneration() { return kernel_.ReportedGeneration(); }
+  // Nothing is in doubt at that generation.
+  void NoteGeneration(uint32_t generation);
+
+  // What the kernel refused is pending again.
+  void RetryRefused();
+  size_t refused_services() const { return refused_.size(); }
+
+  // Objects that changed without a commit are saved, too.
+  void SaveObjects();
 
   // The state is complete: what a former life had and nobody asked for can be forgotten.
   void ForgetFormerLife() { memory_.Forget(numbers_); }
@@ -103,12 +166,16 @@ class Reconciler {
  private:
   struct Draft;  // A plan with what becomes true when it is committed.
   class Preview;
+  using Specs = std::array<std::shared_ptr<const nft::TableSpec>, 2>;
 
   Draft MakeDraft(size_t element_limit);
   Draft MakeRecreation(size_t element_limit);
   DesiredContext Context() { return {store_.claims(), node_, numbers_, timers_, memory_}; }
-  const Node* ThisNode() const;
   absl::Status AdoptAffinity();
+  bool Restore(SavedState saved);
+  absl::StatusOr<Beginning> Verify(std::optional<uint32_t> saved_generation,
+                                   uint64_t saved_ruleset);
+  uint64_t RulesetDigest() const;
   void AddDirty(Draft& draft, size_t element_limit);
   bool Fits(const Draft& draft) const;
   SetCounts Expected(SetCounts counts) const;
@@ -116,11 +183,22 @@ class Reconciler {
   void FollowNode();
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
   void Undo(Draft& draft);
+  void AddHealthCheck(const std::string& key, SyncResult& result);
+  void LogAttempt(const Draft& draft, const Marker& marker);
+  void LogOutcome(bool committed);
+  void PutObjects();
+  void RewriteLog();
+  SavedTables TablesOf(const nft::Transaction& transaction) const;
+  void HandleRejection(Draft& draft, const nft::ApplyResult& result);
+  bool Isolate(Draft& draft, const nft::ApplyResult& result);
+  RepairResult Mend(absl::StatusOr<Damage> damage);
 
   nft::Kernel& kernel_;
   ReconcilerOptions options_;
+  StateLog* log_;
   Store store_;
   Applied applied_;
+  Repairer repairer_{kernel_, applied_};
   Numbers numbers_;
   AffinityTimers timers_;
   AffinityMemory memory_;
@@ -129,7 +207,17 @@ class Reconciler {
   bool recreate_ = true;
   bool in_place_ = false;      // Our sets are there, for the next recreation.
   size_t timers_created_ = 0;  // For so many timeouts the tables have chains.
+  int rejections_ = 0;         // In a row.
+  int failed_repairs_ = 0;     // In a row.
+  size_t take_limit_ = SIZE_MAX;  // Services of one transaction, while one is being isolated.
+  absl::flat_hash_set<std::string> health_checked_;        // Services with a healthCheckNodePort.
+  absl::flat_hash_map<std::string, std::string> refused_;  // Services, and what the kernel says.
+  std::vector<std::pair<uint64_t, Finding>> refusals_;     // Not told yet.
+  // Every commit up to this generation was ours or left our tables alone.
+  std::optional<uint32_t> known_generation_;
   NodeFacts node_;
+  std::vector<IpAddress> health_check_addresses_;
+  bool health_check_addresses_changed_ = false;
   bool node_changed_ = true;
   uint64_t node_version_ = 0;
 };

@@ -33,10 +33,16 @@ void Store::Apply(const Change& change, uint64_t sequence) {
       ApplySlice(change, sequence);
       return;
     case Kind::kNode:
-      if (Replace(nodes_, change.key, change.node)) ++node_version_;
+      if (Replace(nodes_, change.key, change.node)) {
+        ++node_version_;
+        Touch(change);
+      }
       return;
     case Kind::kServiceCidr:
-      if (Replace(service_cidrs_, change.key, change.service_cidr)) ++node_version_;
+      if (Replace(service_cidrs_, change.key, change.service_cidr)) {
+        ++node_version_;
+        Touch(change);
+      }
       return;
   }
 }
@@ -46,6 +52,7 @@ void Store::ApplyService(const Change& change, uint64_t sequence) {
   ServiceEntry& entry = services_[change.key];
   if (change.service && entry.service && entry.service->message == change.service->message) return;
   if (!change.service && !entry.service) return;
+  Touch(change);
   const std::shared_ptr<const Service> before = std::exchange(entry.service, change.service);
   service_count_ += (change.service ? 1 : 0);
   service_count_ -= (before ? 1 : 0);
@@ -64,6 +71,7 @@ void Store::ApplySlice(const Change& change, uint64_t sequence) {
   const std::shared_ptr<const EndpointSlice>& after = change.slice;
   if (!before && !after) return;
   if (before && after && before->message == after->message) return;
+  Touch(change);
 
   if (before && !before->service_key.empty()) {
     auto& slices = services_[before->service_key].slices;
@@ -84,6 +92,30 @@ void Store::ApplySlice(const Change& change, uint64_t sequence) {
   } else {
     slices_.erase(change.key);
   }
+}
+
+void Store::Touch(const Change& change) {
+  if (keep_touched_) touched_.emplace_back(change.kind, change.key);
+}
+
+const std::string* Store::FindMessage(Kind kind, const std::string& key) const {
+  const auto message = [&](const auto& objects) -> const std::string* {
+    const auto found = objects.find(key);
+    return found == objects.end() ? nullptr : &found->second->message;
+  };
+  switch (kind) {
+    case Kind::kService: {
+      const ServiceEntry* entry = Find(key);
+      return entry == nullptr || !entry->service ? nullptr : &entry->service->message;
+    }
+    case Kind::kEndpointSlice:
+      return message(slices_);
+    case Kind::kNode:
+      return message(nodes_);
+    case Kind::kServiceCidr:
+      return message(service_cidrs_);
+  }
+  return nullptr;
 }
 
 void Store::DropIfEmpty(const std::string& key) {

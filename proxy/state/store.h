@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/btree_map.h"
@@ -37,6 +38,13 @@ class Store {
   void Mention(Kind kind, const std::string& key);
   void EndSnapshot(uint64_t sequence);
 
+  // From now on it is kept which objects have changed.
+  void KeepTouched() { keep_touched_ = true; }
+  // Each object that changed since the last call, once or more.
+  std::vector<std::pair<Kind, std::string>> TakeTouched() { return std::exchange(touched_, {}); }
+  // The object as it was sent, serialized; null if it is not held.
+  const std::string* FindMessage(Kind kind, const std::string& key) const;
+
   // The Service that changed first, without taking it; nothing when none is left.
   struct Dirty {
     std::string key;
@@ -48,6 +56,8 @@ class Store {
   void ReturnDirty(std::vector<Dirty> dirty);
   // Walks all Services.
   void MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected);
+  // One Service, known or not.
+  void MarkDirty(const std::string& key, uint64_t sequence);
 
   template <typename Fn>
   void ForEachDirty(Fn&& fn) const {
@@ -76,8 +86,8 @@ class Store {
  private:
   void ApplyService(const Change& change, uint64_t sequence);
   void ApplySlice(const Change& change, uint64_t sequence);
-  void MarkDirty(const std::string& key, uint64_t sequence);
   void DropIfEmpty(const std::string& key);
+  void Touch(const Change& change);
 
   absl::flat_hash_map<std::string, ServiceEntry> services_;
   absl::flat_hash_map<std::string, std::shared_ptr<const EndpointSlice>> slices_;
@@ -86,6 +96,9 @@ class Store {
   size_t service_count_ = 0;
   uint64_t node_version_ = 0;
   Claims claims_;
+
+  bool keep_touched_ = false;
+  std::vector<std::pair<Kind, std::string>> touched_;
 
   std::deque<Dirty> dirty_;
   absl::flat_hash_set<std::string> dirty_keys_;

@@ -296,7 +296,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   }
 
   // The elements, before and after, of the Services that changed and of nobody else.
-  size_t ElementsChanged(const absl::flat_hash_map<std::string, ServiceRows>& services,
+  size_t ElementsChanged(const Applied::Services& services,
                          const std::vector<Row>& node_rows) const {
     const Applied& applied = reconciler_->applied();
     size_t changed = 0;

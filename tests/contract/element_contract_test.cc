@@ -213,6 +213,44 @@ TEST_P(ElementContract, ReadElementWithAKeyOfTheWrongLengthIsAnError) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST_P(ElementContract, ReadElementsAnswersInTheOrderOfTheKeys) {
+  constexpr uint32_t kCount = 5'000;
+  CreateTable(kCount);
+  std::vector<Row> rows;
+  for (uint32_t i = 0; i < kCount; i += 2) {
+    rows.push_back(ServiceRow(family(), i, i + 1).Comment("service-" + std::to_string(i)));
+  }
+  Add(rows);
+  std::vector<FieldBytes> keys;
+  for (uint32_t i = kCount; i-- > 0;) keys.push_back(ServiceRow(family(), i).key);
+  ASSERT_OK_AND_ASSIGN(const auto elements, kernel_->ReadElements(Set(proxy::kServiceIps), keys));
+  ASSERT_EQ(elements.size(), kCount);
+  for (uint32_t i = 0; i < kCount; ++i) {
+    const auto& element = elements[kCount - 1 - i];
+    ASSERT_EQ(element, i % 2 == 0 ? std::optional(rows[i / 2].Read()) : std::nullopt) << i;
+  }
+}
+
+TEST_P(ElementContract, ReadElementsWithoutKeysTableOrElementsFindsNothing) {
+  const std::vector<FieldBytes> keys = {ServiceRow(family(), 1).key, ServiceRow(family(), 2).key};
+  ASSERT_OK_AND_ASSIGN(const auto no_table, kernel_->ReadElements(Set(proxy::kServiceIps), keys));
+  EXPECT_THAT(no_table, ElementsAre(std::nullopt, std::nullopt));
+  CreateTable();
+  ASSERT_OK_AND_ASSIGN(const auto no_element, kernel_->ReadElements(Set(proxy::kServiceIps), keys));
+  EXPECT_THAT(no_element, ElementsAre(std::nullopt, std::nullopt));
+  ASSERT_OK_AND_ASSIGN(const auto no_key, kernel_->ReadElements(Set(proxy::kServiceIps), {}));
+  EXPECT_THAT(no_key, IsEmpty());
+}
+
+TEST_P(ElementContract, ReadElementsWithAKeyOfTheWrongLengthIsAnError) {
+  CreateTable();
+  Add({ServiceRow(family(), 1)});
+  const std::vector<FieldBytes> keys = {ServiceRow(family(), 1).key, FieldBytes().AppendU8(1)};
+  EXPECT_EQ(kernel_->ReadElements(Set(proxy::kServiceIps), keys).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(ReadOne(ServiceRow(family(), 1)), Optional(ServiceRow(family(), 1).Read()));
+}
+
 TEST_P(ElementContract, ReadSetOfAMissingTableIsAnError) {
   EXPECT_EQ(kernel_->ReadSet(Set(proxy::kServiceIps)).status().code(), absl::StatusCode::kNotFound);
 }

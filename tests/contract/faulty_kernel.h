@@ -43,10 +43,16 @@ class FaultyKernel final : public Kernel {
     return fault ? unknown : result;
   }
 
-  absl::StatusOr<std::optional<Element>> ReadElement(SetRef set,
-                                                     std::span<const uint8_t> key) override {
+  absl::StatusOr<std::vector<std::optional<Element>>> ReadElements(
+      SetRef set, std::span<const FieldBytes> keys) override {
     if (Chance(fault_percent_)) return ErrnoStatus(ETIMEDOUT, "injected");
-    return kernel_.ReadElement(set, key);
+    return kernel_.ReadElements(set, keys);
+  }
+  absl::StatusOr<std::optional<TableContent>> ReadTable(Family family) override {
+    return kernel_.ReadTable(family);
+  }
+  absl::StatusOr<TableContent> ReferenceContent(const TableSpec& spec) override {
+    return kernel_.ReferenceContent(spec);
   }
   absl::StatusOr<bool> HasTable(Family family) override { return kernel_.HasTable(family); }
   absl::StatusOr<std::vector<Element>> ReadSet(SetRef set) override { return kernel_.ReadSet(set); }

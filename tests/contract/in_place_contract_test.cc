@@ -67,7 +67,7 @@ TEST_P(InPlaceContract, TheNewSizeCounts) {
   Commit(transaction);
   Transaction full;
   full.Add(ServiceRow(family(), 3));
-  ExpectRejected(full, absl::StatusCode::kResourceExhausted, 0);
+  ExpectRejected(full, absl::StatusCode::kOutOfRange, 0);
 }
 
 TEST_P(InPlaceContract, TimeoutsMayComeAndGo) {

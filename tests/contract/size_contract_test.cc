@@ -17,11 +17,11 @@ TEST_P(SizeContract, ASizedMapTakesItsSizeAndNotOneMore) {
   Transaction transaction;
   transaction.Add(ServiceRow(family(), 3));
   transaction.Add(ServiceRow(family(), 4));
-  ExpectRejected(transaction, absl::StatusCode::kResourceExhausted, 1);
+  ExpectRejected(transaction, absl::StatusCode::kOutOfRange, 1);
   Add({ServiceRow(family(), 3)});
   Transaction one_more;
   one_more.Add(ServiceRow(family(), 4));
-  ExpectRejected(one_more, absl::StatusCode::kResourceExhausted, 0);
+  ExpectRejected(one_more, absl::StatusCode::kOutOfRange, 0);
 }
 
 TEST_P(SizeContract, AFullMapTakesReplacementsAndRepeats) {
@@ -42,7 +42,7 @@ TEST_P(SizeContract, AFullMapTakesNoAdditionBeforeTheDeletion) {
   Transaction transaction;
   transaction.Add(ServiceRow(family(), 2));
   transaction.Delete(ServiceRow(family(), 1));
-  ExpectRejected(transaction, absl::StatusCode::kResourceExhausted, 0);
+  ExpectRejected(transaction, absl::StatusCode::kOutOfRange, 0);
 }
 
 TEST_P(SizeContract, RejectedAdditionsDoNotUseUpTheSize) {

@@ -64,7 +64,7 @@ TEST_P(TableContract, CreatingAgainChangesTheSize) {
   Add({ServiceRow(family(), 1), ServiceRow(family(), 2)});
   Transaction full;
   full.Add(ServiceRow(family(), 3));
-  ExpectRejected(full, absl::StatusCode::kResourceExhausted, 0);
+  ExpectRejected(full, absl::StatusCode::kOutOfRange, 0);
   EXPECT_EQ(Read(proxy::kServiceIps).size(), 2u);
 }
 

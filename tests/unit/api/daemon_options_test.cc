@@ -87,10 +87,10 @@ TEST(DaemonOptionsTest, S250_S295_WhereHealthIsServed) {
   };
   for (const auto& c : cases) {
     const DaemonOptions options = Parse(c.arguments);
-    ASSERT_TRUE(options.healthz) << c.address;
-    EXPECT_EQ(options.healthz->ToString(), c.address);
+    ASSERT_TRUE(options.healthz_bind_address) << c.address;
+    EXPECT_EQ(options.healthz_bind_address->ToString(), c.address);
   }
-  EXPECT_FALSE(Parse({"--healthz-bind-address", ""}).healthz);
+  EXPECT_FALSE(Parse({"--healthz-bind-address", ""}).healthz_bind_address);
 }
 
 TEST(DaemonOptionsTest, S258_S297_WhetherABindFailureIsFatal) {

@@ -73,13 +73,13 @@ TEST_F(LoopTest, WhatComesDuringACommitIsMergedAndTheLatestWins) {
 TEST_F(LoopTest, UntilTheSnapshotEndsAFormerLifeServesOn) {
   Reconciler former(kernel_, {.node_name = "n1"});
   ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
-  ASSERT_TRUE(reconciler_.Adopt().value());
+  ASSERT_EQ(reconciler_.Adopt().value(), Beginning::kUnknown);
   Start(/*hold=*/true);
   const uint32_t generation = *kernel_.Generation();
   EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kHeld);
   EXPECT_EQ(Await(Submit(Numbered(1, 2), Batch::Mark::kSnapshotBegin)).outcome, Outcome::kHeld);
   EXPECT_EQ(Await(Submit(Numbered(2, 2))).outcome, Outcome::kHeld);
-  loop_->Repair("somebody was there");
+  loop_->Repair({.structure = true});
   EXPECT_TRUE(loop_->Call([&](Reconciler&) { EXPECT_EQ(*kernel_.Generation(), generation); }));
 
   EXPECT_EQ(Await(Submit({}, Batch::Mark::kSnapshotEnd)).outcome, Outcome::kCommitted);
@@ -272,7 +272,7 @@ TEST_F(LoopTest, RepairWritesEverythingAgain) {
   StartServing();
   const Lines before = Held();
   loop_->Call([&](Reconciler&) { kernel_.ForeignDropTable(Family::kIpv4); });
-  loop_->Repair("the table is gone");
+  loop_->Repair({.table = true});
   ASSERT_EQ(repaired.get_future().wait_for(kDeadline), std::future_status::ready);
   EXPECT_EQ(Held(), before);
 }
@@ -307,7 +307,7 @@ TEST_F(LoopTest, ManyThreadsMaySubmitCallAndAsk) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < kBatches; ++i) {
         Answer answer = Submit(Numbered(1 + t, i % 4));
-        if (i % 10 == 3) loop_->Repair("again");
+        if (i % 10 == 3) loop_->Repair({.lost = true});
         if (i % 10 == 5) loop_->SetInterfaceAddresses(Ips({"192.0.2.1"}));
         loop_->Call(
             [&](Reconciler& reconciler) { called += reconciler.revision() < 1000000 ? 1 : 0; });

@@ -1,0 +1,59 @@
+#include "nft/netlink/answer.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include "nft/base/status.h"
+#include "nft/netlink/attributes.h"
+
+namespace svcmap::nft {
+
+absl::Status Answer::ToStatus(std::string what) const {
+  if (error == 0) return absl::OkStatus();
+  if (!text.empty()) what += " (" + text + ")";
+  return ErrnoStatus(error, what);
+}
+
+// With NETLINK_CAP_ACK an error does not repeat the message that it answers; an acknowledgement
+// never does.
+Answer ReadAnswer(const nlmsghdr* message) {
+  Answer answer;
+  if (mnl_nlmsg_get_payload_len(message) < sizeof(nlmsgerr)) {
+    answer.error = EBADMSG;
+    return answer;
+  }
+  const auto* error = static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(message));
+  answer.error = -error->error;
+  if ((message->nlmsg_flags & NLM_F_ACK_TLVS) == 0) return answer;
+  size_t offset = sizeof(nlmsgerr);
+  if ((message->nlmsg_flags & NLM_F_CAPPED) == 0 && error->error != 0) {
+    offset += error->msg.nlmsg_len - sizeof(nlmsghdr);
+  }
+  if (offset > mnl_nlmsg_get_payload_len(message)) return answer;
+  for (const nlattr* attribute : Attributes(message, offset)) {
+    switch (mnl_attr_get_type(attribute)) {
+      case NLMSGERR_ATTR_OFFS:
+        if (mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
+          answer.attribute_offset = mnl_attr_get_u32(attribute);
+        }
+        break;
+      case NLMSGERR_ATTR_MSG:
+        answer.text.assign(
+            mnl_attr_get_str(attribute),
+            strnlen(mnl_attr_get_str(attribute), mnl_attr_get_payload_len(attribute)));
+        break;
+      default:
+        break;
+    }
+  }
+  return answer;
+}
+
+int DumpError(const nlmsghdr* done) {
+  if (mnl_nlmsg_get_payload_len(done) < sizeof(int)) return 0;
+  int error = 0;
+  std::memcpy(&error, mnl_nlmsg_get_payload(done), sizeof(error));
+  return -error;
+}
+
+}  // namespace svcmap::nft

@@ -1,0 +1,29 @@
+// What an NLMSG_ERROR message says: an acknowledgement or an error, and the extended
+// acknowledgement that goes with it.
+#pragma once
+
+#include <libmnl/libmnl.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace svcmap::nft {
+
+struct Answer {
+  int error = 0;                             // An errno; 0: acknowledged.
+  std::optional<uint32_t> attribute_offset;  // Into the message that is answered.
+  std::string text;                          // The kernel's words; may be empty.
+
+  // OK if acknowledged; `what` was asked for.
+  absl::Status ToStatus(std::string what) const;
+};
+
+Answer ReadAnswer(const nlmsghdr* message);
+
+// The errno in an NLMSG_DONE message that ended a dump early; 0 if it is complete.
+int DumpError(const nlmsghdr* done);
+
+}  // namespace svcmap::nft

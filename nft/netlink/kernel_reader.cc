@@ -1,0 +1,218 @@
+// The part of NetlinkKernel that asks and changes nothing.
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+#include <tuple>
+
+#include "nft/base/status.h"
+#include "nft/netlink/answer.h"
+#include "nft/netlink/element_reader.h"
+#include "nft/netlink/messages.h"
+#include "nft/netlink/netlink_kernel.h"
+#include "nft/netlink/table_reader.h"
+
+namespace svcmap::nft {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kMaxDumpAttempts = 100;
+constexpr milliseconds kMaxDumpTime{10000};
+constexpr milliseconds kMaxDumpPause{20};
+constexpr size_t kRequestSize = 512;  // More than any of ours.
+
+// An answer takes about 1 KiB of the receive buffer, which holds some 200 of them by default.
+constexpr size_t kMaxInFlight = 128;
+constexpr int kMaxReadAttempts = 5;
+
+// A hash table without a fixed size is rehashed in the background after it grew. A dump that meets
+// this gives some elements twice and leaves as many out.
+bool HasRepeatedKey(const std::vector<Element>& elements) {
+  std::vector<const Element*> sorted;
+  sorted.reserve(elements.size());
+  for (const Element& element : elements) sorted.push_back(&element);
+  const auto key = [](const Element* element) {
+    return std::tie(element->key, element->interval_end);
+  };
+  std::sort(sorted.begin(), sorted.end(),
+            [&](const Element* a, const Element* b) { return key(a) < key(b); });
+  return std::adjacent_find(sorted.begin(), sorted.end(), [&](const Element* a, const Element* b) {
+           return key(a) == key(b);
+         }) != sorted.end();
+}
+
+void PutSet(nlmsghdr* request, const TableSpec& table, const SetSpec& set) {
+  mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table.name.c_str());
+  mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, set.name.c_str());
+}
+
+void PutKey(nlmsghdr* request, std::span<const uint8_t> key) {
+  nlattr* list = mnl_attr_nest_start(request, NFTA_SET_ELEM_LIST_ELEMENTS);
+  nlattr* element = mnl_attr_nest_start(request, NFTA_LIST_ELEM);
+  nlattr* value = mnl_attr_nest_start(request, NFTA_SET_ELEM_KEY);
+  mnl_attr_put(request, NFTA_DATA_VALUE, key.size(), key.data());
+  mnl_attr_nest_end(request, value);
+  mnl_attr_nest_end(request, element);
+  mnl_attr_nest_end(request, list);
+}
+
+}  // namespace
+
+absl::StatusOr<bool> NetlinkKernel::HasTable(Family family) {
+  TableReader reader(tables_[Index(family)].name);
+  return AskForTable(family, reader);
+}
+
+absl::StatusOr<bool> NetlinkKernel::AskForTable(Family family, TableReader& reader) {
+  alignas(nlmsghdr) uint8_t buffer[kRequestSize];
+  nlmsghdr* request = Prepare(buffer, NFT_MSG_GETTABLE, family, NLM_F_ACK);
+  mnl_attr_put_strz(request, NFTA_TABLE_NAME, tables_[Index(family)].name.c_str());
+  const absl::Status status =
+      session_.Ask(request, [&](const nlmsghdr* message) { reader.AddTable(message); });
+  if (absl::IsNotFound(status)) return false;
+  if (!status.ok()) return status;
+  return true;
+}
+
+// Dumps of elements never carry NLM_F_DUMP_INTR (Linux 6.18): only the generation id tells whether
+// a commit came between two parts of one. It moves when a commit starts; each part skips as many
+// elements as were sent, so those that another batch is still putting in or taking out would make
+// it skip too few or too many: no batch may be under way at either end.
+absl::Status NetlinkKernel::AsOfOneGeneration(const std::function<absl::Status()>& read) {
+  const auto deadline = std::chrono::steady_clock::now() + kMaxDumpTime;
+  absl::Status status;
+  for (int attempt = 0; attempt < kMaxDumpAttempts; ++attempt) {
+    const absl::StatusOr<uint32_t> before = session_.SettledGeneration();
+    if (!before.ok()) return before.status();
+    status = read();
+    if (status.ok()) {
+      const absl::StatusOr<uint32_t> after = session_.SettledGeneration();
+      if (!after.ok()) return after.status();
+      if (*after == *before) return absl::OkStatus();
+      status = absl::UnavailableError("a commit disturbed the dump");
+    }
+    if (!absl::IsUnavailable(status) || std::chrono::steady_clock::now() > deadline) break;
+    std::this_thread::sleep_for(std::min(attempt * milliseconds(1), kMaxDumpPause));
+  }
+  return status;
+}
+
+absl::StatusOr<std::vector<Element>> NetlinkKernel::ReadSet(SetRef set) {
+  const TableSpec& table = tables_[Index(set.family)];
+  std::vector<Element> elements;
+  const absl::Status status = AsOfOneGeneration([&]() -> absl::Status {
+    alignas(nlmsghdr) uint8_t buffer[kRequestSize];
+    nlmsghdr* request = Prepare(buffer, NFT_MSG_GETSETELEM, set.family, NLM_F_DUMP);
+    PutSet(request, table, table.sets[set.set]);
+    elements.clear();
+    absl::Status read = session_.Ask(
+        request, [&](const nlmsghdr* message) { nft::ReadElements(message, elements); });
+    if (!read.ok() || !HasRepeatedKey(elements)) return read;
+    return absl::UnavailableError("a growing hash table disturbed the dump");
+  });
+  if (!status.ok()) return Annotate(status, "read set " + table.sets[set.set].name);
+  return elements;
+}
+
+absl::StatusOr<std::vector<std::optional<Element>>> NetlinkKernel::ReadElements(
+    SetRef set, std::span<const FieldBytes> keys) {
+  std::vector<std::optional<Element>> elements(keys.size());
+  std::vector<bool> answered;
+  int attempts = 0;
+  for (size_t begin = 0; begin < keys.size();) {
+    const size_t count = std::min(kMaxInFlight, keys.size() - begin);
+    if (attempts == 0) answered.assign(count, false);
+    const absl::Status status = ReadSome(set, keys.subspan(begin, count),
+                                         std::span(elements).subspan(begin, count), answered);
+    if (absl::IsResourceExhausted(status) && ++attempts < kMaxReadAttempts) continue;
+    if (!status.ok()) {
+      return Annotate(status, "read from " + tables_[Index(set.family)].sets[set.set].name);
+    }
+    begin += count;
+    attempts = 0;
+  }
+  return elements;
+}
+
+// One request per key, all sent at once: the kernel stops at the first key of a request that it
+// does not find. Without NLM_F_ACK each is answered exactly once, by the element or an error.
+absl::Status NetlinkKernel::ReadSome(SetRef set, std::span<const FieldBytes> keys,
+                                     std::span<std::optional<Element>> elements,
+                                     std::vector<bool>& answered) {
+  const TableSpec& table = tables_[Index(set.family)];
+  std::vector<uint8_t> requests(keys.size() * kRequestSize);
+  std::vector<size_t> asked;  // By sequence number.
+  const uint32_t first_sequence = session_.sequence();
+  size_t size = 0;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (answered[i]) continue;
+    asked.push_back(i);
+    nlmsghdr* request = Prepare(requests.data() + size, NFT_MSG_GETSETELEM, set.family, 0);
+    PutSet(request, table, table.sets[set.set]);
+    PutKey(request, keys[i].bytes());
+    size += MNL_ALIGN(request->nlmsg_len);
+  }
+  if (const absl::Status sent = session_.Send({requests.data(), size}); !sent.ok()) return sent;
+
+  absl::Status result;
+  std::vector<bool> seen(asked.size());
+  std::vector<Element> found;
+  for (size_t left = asked.size(); left > 0;) {
+    const absl::StatusOr<std::span<const uint8_t>> datagram = session_.Receive();
+    if (!datagram.ok()) return datagram.status();
+    for (const nlmsghdr* message : Messages(*datagram)) {
+      const size_t position = message->nlmsg_seq - first_sequence;
+      if (position >= asked.size() || seen[position]) continue;
+      seen[position] = true;
+      --left;
+      if (message->nlmsg_type == NLMSG_ERROR) {
+        const absl::Status error = ReadAnswer(message).ToStatus("ask nf_tables");
+        answered[asked[position]] = absl::IsNotFound(error);
+        if (!absl::IsNotFound(error)) result.Update(error);
+        continue;
+      }
+      answered[asked[position]] = true;
+      found.clear();
+      nft::ReadElements(message, found);
+      if (!found.empty()) elements[asked[position]] = std::move(found.front());
+    }
+  }
+  return result;
+}
+
+absl::StatusOr<std::optional<TableContent>> NetlinkKernel::ReadTable(Family family) {
+  std::optional<TableContent> content;
+  const absl::Status status = AsOfOneGeneration([&]() -> absl::Status {
+    TableReader reader(tables_[Index(family)].name);
+    content.reset();
+    const absl::StatusOr<bool> found = AskForTable(family, reader);
+    if (!found.ok() || !*found) return found.status();
+    struct Part {
+      uint16_t type;
+      uint16_t table_attribute;  // That the kernel filters by; it ignores it for chains.
+      void (TableReader::*add)(const nlmsghdr*);
+    };
+    for (const Part& part :
+         {Part{NFT_MSG_GETSET, NFTA_SET_TABLE, &TableReader::AddSet},
+          Part{NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, &TableReader::AddChain},
+          Part{NFT_MSG_GETRULE, NFTA_RULE_TABLE, &TableReader::AddRule},
+          Part{NFT_MSG_GETOBJ, NFTA_OBJ_TABLE, &TableReader::AddObject},
+          Part{NFT_MSG_GETFLOWTABLE, NFTA_FLOWTABLE_TABLE, &TableReader::AddFlowtable}}) {
+      alignas(nlmsghdr) uint8_t buffer[kRequestSize];
+      nlmsghdr* request = Prepare(buffer, part.type, family, NLM_F_DUMP);
+      mnl_attr_put_strz(request, part.table_attribute, tables_[Index(family)].name.c_str());
+      absl::Status dumped =
+          session_.Ask(request, [&](const nlmsghdr* message) { (reader.*part.add)(message); });
+      if (!dumped.ok()) return dumped;
+    }
+    content = reader.Take();
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return Annotate(status, "read table " + tables_[Index(family)].name);
+  return content;
+}
+
+}  // namespace svcmap::nft

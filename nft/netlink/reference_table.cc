@@ -1,0 +1,31 @@
+#include "nft/base/status.h"
+#include "nft/netlink/netlink_kernel.h"
+
+namespace svcmap::nft {
+
+absl::StatusOr<TableContent> NetlinkKernel::ReferenceContent(const TableSpec& spec) {
+  const Family family = spec.family;
+  TableSpecs reference = tables_;
+  reference[Index(family)] = spec;
+  reference[Index(family)].name += "-reference";
+  reference[Index(family)].dormant = true;
+  tables_.swap(reference);
+
+  Transaction make, drop;
+  make.DropTable(family);
+  make.CreateTable({family, {}, std::make_shared<TableSpec>(tables_[Index(family)])});
+  drop.DropTable(family);
+  const ApplyResult made = Apply(make);
+  absl::StatusOr<std::optional<TableContent>> content =
+      made.error.ok() ? ReadTable(family) : made.error;
+  const ApplyResult dropped = Apply(drop);
+  tables_.swap(reference);
+
+  if (!content.ok()) return Annotate(content.status(), "make a table to compare ours with");
+  if (!dropped.error.ok()) return Annotate(dropped.error, "remove the table to compare with");
+  if (!*content) return absl::UnavailableError("the table to compare ours with was removed");
+  (*content)->others.clear();  // That it is dormant.
+  return **std::move(content);
+}
+
+}  // namespace svcmap::nft

@@ -1,0 +1,137 @@
+#include "nft/netlink/session.h"
+
+#include <libnftnl/common.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+
+#include <cerrno>
+
+#include "nft/base/status.h"
+#include "nft/netlink/answer.h"
+#include "nft/netlink/attributes.h"
+#include "nft/netlink/messages.h"
+
+namespace svcmap::nft {
+namespace {
+
+constexpr int kMaxAttempts = 3;
+
+}  // namespace
+
+absl::StatusOr<Session> Session::Open(SessionOptions options) {
+  absl::StatusOr<NetworkNamespace> netns = NetworkNamespace::OfThisThread();
+  if (!netns.ok()) return netns.status();
+  Session session(std::move(options), *std::move(netns));
+  if (absl::Status status = session.EnsureSocket(); !status.ok()) return status;
+  return session;
+}
+
+absl::Status Session::EnsureSocket() {
+  if (socket_ && !stale_) return absl::OkStatus();
+  absl::StatusOr<Socket> socket = netns_.OpenSocket(NETLINK_NETFILTER, options_.faults);
+  if (!socket.ok()) return socket.status();
+  socket_ = *std::move(socket);
+  stale_ = false;
+  if (options_.on_port) options_.on_port(socket_->port_id());
+  return absl::OkStatus();
+}
+
+nlmsghdr* Session::Prepare(uint8_t* buffer, uint16_t type, uint8_t family, uint16_t flags) {
+  nlmsghdr* header = mnl_nlmsg_put_header(buffer);
+  header->nlmsg_type = static_cast<uint16_t>(NFNL_SUBSYS_NFTABLES << 8 | type);
+  header->nlmsg_flags = static_cast<uint16_t>(NLM_F_REQUEST | flags);
+  header->nlmsg_seq = sequence_++;
+  auto* extra = static_cast<nfgenmsg*>(mnl_nlmsg_put_extra_header(header, sizeof(nfgenmsg)));
+  extra->nfgen_family = family;
+  extra->version = NFNETLINK_V0;
+  extra->res_id = 0;
+  return header;
+}
+
+absl::Status Session::Send(std::span<const uint8_t> bytes) {
+  if (absl::Status status = EnsureSocket(); !status.ok()) return status;
+  if (absl::Status status = socket_->EnsureSendBuffer(bytes.size()); !status.ok()) return status;
+  return socket_->Send(bytes);
+}
+
+absl::StatusOr<std::span<const uint8_t>> Session::Receive() {
+  absl::StatusOr<std::span<const uint8_t>> datagram = socket_->Receive(options_.answer_timeout);
+  if (datagram.ok() && !datagram->empty()) return datagram;
+  Renew();
+  if (!datagram.ok()) return datagram;
+  return ErrnoStatus(ETIMEDOUT, "wait for an answer of nf_tables");
+}
+
+absl::StatusOr<std::span<const uint8_t>> Session::Poll() {
+  absl::StatusOr<std::span<const uint8_t>> datagram =
+      socket_->Receive(std::chrono::milliseconds(0));
+  if (!datagram.ok()) Renew();
+  return datagram;
+}
+
+absl::Status Session::Ask(const nlmsghdr* request,
+                          const std::function<void(const nlmsghdr*)>& on_message) {
+  const absl::Status sent = Send({reinterpret_cast<const uint8_t*>(request), request->nlmsg_len});
+  if (!sent.ok()) return sent;
+  bool interrupted = false;
+  for (;;) {
+    const absl::StatusOr<std::span<const uint8_t>> datagram = Receive();
+    if (!datagram.ok()) return datagram.status();
+    for (const nlmsghdr* message : Messages(*datagram)) {
+      if (message->nlmsg_seq != request->nlmsg_seq) continue;
+      interrupted |= (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
+      if (message->nlmsg_type == NLMSG_ERROR) return ReadAnswer(message).ToStatus("ask nf_tables");
+      if (message->nlmsg_type == NLMSG_DONE) {
+        const int error = DumpError(message);
+        // A table that is recreated under a dump ends it early, without the flag.
+        if (interrupted || error == ENOENT) {
+          return absl::UnavailableError("a commit disturbed the dump");
+        }
+        return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "dump nf_tables");
+      }
+      on_message(message);
+    }
+  }
+}
+
+// An empty batch changes nothing, but waits for its turn: the kernel works it off before send
+// returns.
+absl::StatusOr<uint32_t> Session::SettledGeneration() {
+  alignas(nlmsghdr) char buffer[128];
+  const nlmsghdr* begin = nftnl_batch_begin(buffer, sequence_++);
+  const nlmsghdr* end = nftnl_batch_end(buffer + begin->nlmsg_len, sequence_++);
+  const absl::Status sent =
+      Send({reinterpret_cast<const uint8_t*>(buffer), size_t{begin->nlmsg_len} + end->nlmsg_len});
+  if (!sent.ok()) return sent;
+  return Generation();
+}
+
+absl::StatusOr<uint32_t> Session::Generation() {
+  absl::StatusOr<std::optional<uint32_t>> generation;
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    generation = AskGeneration();
+    if (!absl::IsResourceExhausted(generation.status())) break;  // Else the answer was lost.
+  }
+  if (!generation.ok()) return Annotate(generation.status(), "read the generation id");
+  if (!*generation) return absl::InternalError("nf_tables told no generation id");
+  return **generation;
+}
+
+absl::StatusOr<std::optional<uint32_t>> Session::AskGeneration() {
+  alignas(nlmsghdr) uint8_t buffer[128];
+  const nlmsghdr* request = Prepare(buffer, NFT_MSG_GETGEN, NFPROTO_UNSPEC, NLM_F_ACK);
+  std::optional<uint32_t> generation;
+  const absl::Status status = Ask(request, [&](const nlmsghdr* message) {
+    for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
+      if (mnl_attr_get_type(attribute) == NFTA_GEN_ID &&
+          mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
+        generation = be32toh(mnl_attr_get_u32(attribute));
+      }
+    }
+  });
+  if (!status.ok()) return status;
+  return generation;
+}
+
+}  // namespace svcmap::nft

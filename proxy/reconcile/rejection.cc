@@ -1,0 +1,122 @@
+// What to do when the kernel does not take a transaction.
+#include <algorithm>
+
+#include "proxy/reconcile/draft.h"
+
+namespace svcmap::proxy {
+namespace {
+
+// So many times the same is tried before more is written.
+constexpr int kPatience = 3;
+
+enum class Cause : uint8_t {
+  kPassing,   // No memory, busy, interrupted: the same may be taken later.
+  kFull,      // A set has no room: there is more in it than we know of.
+  kDiffers,   // An element, a set or a table was there, or was not.
+  kContents,  // Something in it is not to the kernel's liking.
+};
+
+Cause CauseOf(const absl::Status& error) {
+  switch (error.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kPermissionDenied:
+      return Cause::kPassing;
+    case absl::StatusCode::kOutOfRange:
+      return Cause::kFull;
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kAlreadyExists:
+      return Cause::kDiffers;
+    default:
+      return Cause::kContents;
+  }
+}
+
+struct Place {
+  nft::SetRef set;
+  std::string key;
+};
+
+Place PlaceOf(const nft::Transaction& transaction, size_t element) {
+  Place place;
+  size_t number = 0;
+  transaction.ForEachElement([&](nft::Verb, const nft::ElementView& view) {
+    if (number++ == element) place = {view.set, SharedKey(view.set, view.key)};
+  });
+  return place;
+}
+
+bool HasRowAt(const Place& place, const std::string& key, const ServiceRows& rows) {
+  bool found = false;
+  const auto compare = [&](const Row& row) {
+    found |= row.set == place.set && SharedKey(row.set, row.key.bytes()) == place.key;
+  };
+  ForEachOwnRow(key, rows, compare);
+  for (const Row& row : SharedRows(rows)) compare(row);
+  return found;
+}
+
+}  // namespace
+
+void Reconciler::HandleRejection(Draft& draft, const nft::ApplyResult& result) {
+  ++rejections_;
+  if (result.outcome == nft::ApplyOutcome::kUnknown) {
+    if (draft.recreate) in_place_ = false;
+    return;
+  }
+  const Cause cause = CauseOf(result.error);
+  if (cause == Cause::kPassing && rejections_ % kPatience != 0) return;
+  if (draft.recreate) {
+    // In place it needs the tables as we know them.
+    if (!std::exchange(in_place_, false) && cause == Cause::kContents) Isolate(draft, result);
+    return;
+  }
+  if (cause == Cause::kPassing) return;
+  if (cause == Cause::kFull) {
+    recreate_ = true;
+  } else if (rejections_ == 1) {
+    repairer_.DoubtRows(draft.plan.transaction());  // Somebody may have been there.
+  } else if (cause == Cause::kDiffers || !Isolate(draft, result)) {
+    recreate_ = rejections_ >= kPatience;
+  }
+}
+
+// The Service that the kernel named stays as it is, without the others; if it named none they are
+// tried in ever smaller parts.
+bool Reconciler::Isolate(Draft& draft, const nft::ApplyResult& result) {
+  auto culprit = draft.taken.end();
+  if (draft.taken.size() == 1) {
+    culprit = draft.taken.begin();
+  } else if (result.failed_element) {
+    const Place place = PlaceOf(draft.plan.transaction(), *result.failed_element);
+    for (size_t i = 0; i < draft.taken.size() && culprit == draft.taken.end(); ++i) {
+      const auto& [key, rows] = draft.services[i];
+      const ServiceRows* before = applied_.Find(key);
+      if (HasRowAt(place, key, rows) || (before != nullptr && HasRowAt(place, key, *before))) {
+        culprit = draft.taken.begin() + static_cast<std::ptrdiff_t>(i);
+      }
+    }
+  }
+  if (culprit == draft.taken.end()) {
+    if (draft.taken.empty()) return false;
+    take_limit_ = std::max<size_t>(draft.taken.size() / 2, 1);
+    return true;
+  }
+  refusals_.emplace_back(
+      culprit->sequence,
+      Finding{.severity = Finding::Severity::kRefused,
+              .kind = Kind::kService,
+              .key = culprit->key,
+              .reason = "the kernel does not take its rules (" +
+                        std::string(result.error.message()) + "), they are tried again every minute"});
+  refused_[culprit->key] = std::string(result.error.message());
+  draft.taken.erase(culprit);
+  rejections_ = 0;
+  return true;
+}
+
+void Reconciler::RetryRefused() {
+  for (const auto& [key, error] : refused_) store_.MarkDirty(key, 0);
+}
+
+}  // namespace svcmap::proxy

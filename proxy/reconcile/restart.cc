@@ -1,0 +1,234 @@
+// What a life takes over from the one before, and what it leaves to the next.
+#include <xxhash.h>
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_set.h"
+#include "proxy/reconcile/draft.h"
+
+namespace svcmap::proxy {
+namespace {
+
+// Absent where the table, or the marker in it, is not there.
+using Markers = std::array<std::optional<Marker>, 2>;
+
+absl::StatusOr<Markers> ReadMarkers(nft::Kernel& kernel) {
+  Markers markers;
+  for (const Family family : kFamilies) {
+    const auto element = kernel.ReadElement({family, kMarker}, MarkerKey().bytes());
+    if (!element.ok()) return element.status();
+    Marker marker;
+    if (*element && ParseMarker((*element)->data, marker)) markers[Index(family)] = marker;
+  }
+  return markers;
+}
+
+bool Hold(const Markers& markers, const Marker& marker) {
+  return markers[0] == marker && markers[1] == marker;
+}
+
+}  // namespace
+
+absl::StatusOr<Beginning> Reconciler::Adopt(SavedState saved) {
+  const absl::StatusOr<Markers> markers = ReadMarkers(kernel_);
+  if (!markers.ok()) return markers.status();
+  if (saved.attempt) {
+    Resolve(saved, Hold(*markers, saved.attempt->marker));
+    if (log_ != nullptr) log_->End(Hold(*markers, saved.attempt->marker), saved.generation);
+  }
+  recreate_ = true;
+  in_place_ = false;
+  const bool was_saved = saved.saved != std::chrono::system_clock::time_point();
+  const std::optional<Marker> saved_marker = saved.marker;
+  if (saved_marker && Hold(*markers, *saved_marker)) {
+    const std::optional<uint32_t> saved_generation = saved.generation;
+    const uint64_t ruleset = saved.tables.ruleset;
+    if (Restore(std::move(saved))) return Verify(saved_generation, ruleset);
+  }
+
+  Marker newest = applied_.marker();
+  bool found = false;
+  for (const std::optional<Marker>& marker : *markers) {
+    if (!marker) continue;
+    found = true;
+    if (marker->generation > newest.generation) newest = *marker;
+  }
+  // Tables that are older than what is saved, or only one of them: somebody put them there.
+  if (saved_marker && (!found || newest.generation < saved_marker->generation)) {
+    applied_.Advance(Plan(applied_.shared()), true, {}, {}, *saved_marker);
+    return Beginning::kSaved;
+  }
+  // What is saved must not be believed by the next life, either.
+  if (log_ != nullptr && was_saved) {
+    log_->Rewrite([](const StateLog::PutObjectFn&) {}, nullptr, std::nullopt);
+  }
+  applied_.Advance(Plan(applied_.shared()), true, {}, {}, newest);
+  if (!found) return Beginning::kNothing;
+  const absl::Status status = AdoptAffinity();
+  if (!status.ok() && !absl::IsNotFound(status)) return status;
+  in_place_ = status.ok();  // Otherwise they are of a version that did not know affinity.
+  return Beginning::kUnknown;
+}
+
+// The elements are as saved, if nobody has touched them since.
+absl::StatusOr<Beginning> Reconciler::Verify(std::optional<uint32_t> saved_generation,
+                                             uint64_t saved_ruleset) {
+  in_place_ = true;
+  if (saved_ruleset != RulesetDigest()) return Beginning::kUpgrade;
+  recreate_ = false;
+  const absl::StatusOr<uint32_t> generation = kernel_.Generation();
+  if (!generation.ok()) return generation.status();
+  if (saved_generation == *generation) {
+    known_generation_ = *generation;
+    return Beginning::kTrusted;
+  }
+  repairer_.DoubtEverything();
+  return Beginning::kToVerify;
+}
+
+// Under which numbers clients' records are.
+absl::Status Reconciler::AdoptAffinity() {
+  for (const Family family : kFamilies) {
+    for (const SetIndex set : {kAffinityEndpoints, kAffinityLocalEndpoints}) {
+      const absl::StatusOr<std::vector<nft::Element>> elements = kernel_.ReadSet({family, set});
+      if (!elements.ok()) return elements.status();
+      memory_.Remember(family, *elements, numbers_);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// False if what is saved is not what the marker in the kernel stands for.
+bool Reconciler::Restore(SavedState saved) {
+  for (const std::vector<uint32_t>& sizes : saved.tables.sizes) {
+    if (sizes.size() != kSetCount) return false;  // Of a version with other sets.
+  }
+  std::array<std::array<std::vector<uint32_t>, 2>, 3> numbers;  // By pool and family.
+  for (const auto& [key, rows] : saved.services) {
+    for (const Number& number : NumbersOf(rows)) {
+      numbers[static_cast<size_t>(number.pool)][Index(number.family)].push_back(number.value);
+    }
+  }
+  if (!applied_.Restore(std::move(saved.services), std::move(saved.node_rows), *saved.marker)) {
+    return false;
+  }
+  for (const NumberPool pool :
+       {NumberPool::kGroups, NumberPool::kStickyGroups, NumberPool::kStickyPorts}) {
+    for (const Family family : kFamilies) {
+      std::vector<uint32_t>& values = numbers[static_cast<size_t>(pool)][Index(family)];
+      std::sort(values.begin(), values.end());
+      if (!values.empty()) numbers_.Of(pool, family).Restore(values);
+    }
+  }
+  timers_.Restore(saved.tables.timers);
+  timers_created_ = timers_.seconds().size();
+  sizes_ = saved.tables.sizes;
+  node_version_ = UINT64_MAX;  // Ranges depend on our options, too.
+  Specs specs;
+  for (const Family family : kFamilies) {
+    specs[Index(family)] = std::make_shared<nft::TableSpec>(
+        MakeTable(family, options_.ruleset, timers_.seconds()));
+  }
+  repairer_.TablesWritten(std::move(specs));
+  // A Service that is not among the objects has no business in the kernel.
+  for (const auto& [key, rows] : applied_.services()) store_.MarkDirty(key, 0);
+  return true;
+}
+
+// Of all that is created once, but for affinity timeouts, which are saved by themselves.
+uint64_t Reconciler::RulesetDigest() const {
+  uint64_t digest = 0;
+  for (const Family family : kFamilies) {
+    const nft::TableSpec table = MakeTable(family, options_.ruleset);
+    std::string text;
+    for (const nft::SetSpec& set : table.sets) {
+      text += set.name;
+      for (const auto* fields : {&set.key, &set.data}) {
+        for (const nft::Field field : *fields) text += ' ' + std::to_string(static_cast<int>(field));
+        text += ':';
+      }
+      text += set.typeof_text + '\n';
+    }
+    for (const nft::ChainSpec& chain : table.chains) text += chain.name + '\n';
+    for (const nft::RuleSpec& rule : table.rules) text += rule.chain + ' ' + rule.text + '\n';
+    digest = XXH3_64bits_withSeed(text.data(), text.size(), digest);
+  }
+  return digest;
+}
+
+void Reconciler::SaveObjects() {
+  if (log_ == nullptr) return;
+  PutObjects();
+  log_->Flush();
+}
+
+void Reconciler::PutObjects() {
+  for (const auto& [kind, key] : store_.TakeTouched()) {
+    const std::string* message = store_.FindMessage(kind, key);
+    if (message != nullptr) {
+      log_->PutObject(kind, key, *message);
+    } else {
+      log_->RemoveObject(kind, key);
+    }
+  }
+}
+
+SavedTables Reconciler::TablesOf(const nft::Transaction& transaction) const {
+  SavedTables tables{.sizes = sizes_, .timers = timers_.seconds(), .ruleset = RulesetDigest()};
+  for (const auto& creation : transaction.creations()) {
+    tables.sizes[Index(creation.family)] = creation.sizes;
+  }
+  return tables;
+}
+
+void Reconciler::LogAttempt(const Draft& draft, const Marker& marker) {
+  if (log_ == nullptr) return;
+  if (log_->needs_everything()) RewriteLog();
+  PutObjects();
+  SavedCommit commit{.marker = marker, .whole = draft.recreate, .node_rows = &draft.node_rows};
+  for (const auto& [key, rows] : draft.services) {
+    if (!draft.recreate || !rows.empty()) commit.services.emplace_back(key, &rows);
+  }
+  SavedTables tables;
+  if (draft.recreate) {
+    tables = TablesOf(draft.plan.transaction());
+    commit.tables = &tables;
+    absl::flat_hash_set<std::string_view> changed;
+    for (const auto& [key, rows] : draft.services) changed.insert(key);
+    for (const auto& [key, rows] : applied_.services()) {
+      if (!changed.contains(key)) commit.services.emplace_back(key, &rows);
+    }
+  }
+  log_->Begin(commit);
+}
+
+void Reconciler::LogOutcome(bool committed) {
+  if (committed && known_generation_) ++*known_generation_;
+  if (log_ != nullptr) log_->End(committed, known_generation_);
+}
+
+// After the file could not be written for a while.
+void Reconciler::RewriteLog() {
+  store_.TakeTouched();
+  const SavedTables tables{
+      .sizes = sizes_, .timers = timers_.seconds(), .ruleset = RulesetDigest()};
+  SavedCommit commit{.marker = applied_.marker(),
+                     .whole = true,
+                     .node_rows = &applied_.node_rows(),
+                     .tables = &tables};
+  for (const auto& [key, rows] : applied_.services()) commit.services.emplace_back(key, &rows);
+  const auto objects = [this](const StateLog::PutObjectFn& put) {
+    store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
+      if (entry.service) put(Kind::kService, key, entry.service->message);
+    });
+    store_.ForEachSlice(
+        [&](const auto& slice) { put(Kind::kEndpointSlice, slice->key, slice->message); });
+    for (const auto& [key, node] : store_.nodes()) put(Kind::kNode, key, node->message);
+    for (const auto& [key, cidr] : store_.service_cidrs()) {
+      put(Kind::kServiceCidr, key, cidr->message);
+    }
+  };
+  log_->Rewrite(objects, recreate_ ? nullptr : &commit, known_generation_);
+}
+
+}  // namespace svcmap::proxy

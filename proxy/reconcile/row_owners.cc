@@ -1,0 +1,71 @@
+#include "proxy/reconcile/row_owners.h"
+
+#include <xxhash.h>
+
+#include "proxy/ruleset/table.h"
+
+namespace svcmap::proxy {
+namespace {
+
+struct Anchor {
+  SetIndex set;
+  size_t size;  // Of the key, so much of it.
+};
+
+Anchor AnchorOf(uint8_t set, size_t key_size) {
+  switch (set) {
+    case kServiceIps:
+    case kNoEndpointServices:
+    case kFirewallIps:
+      return {kServiceIps, key_size};
+    case kLocalSets:
+      return {kLocalSets, key_size};
+    case kEndpoints:
+    case kAffinitySlots:
+      return {static_cast<SetIndex>(set), key_size - sizeof(uint32_t)};  // Without the slot.
+    case kAffinityEndpoints:
+    case kAffinityLocalEndpoints:
+      return {kAffinityEndpoints, sizeof(uint16_t)};  // The port's number.
+    default:
+      return {kSetCount, 0};
+  }
+}
+
+// 0: none.
+uint64_t AnchorHash(nft::SetRef set, std::span<const uint8_t> key) {
+  if (key.size() < sizeof(uint32_t)) return 0;
+  const Anchor anchor = AnchorOf(set.set, key.size());
+  if (anchor.set == kSetCount) return 0;
+  return XXH3_64bits_withSeed(key.data(), anchor.size,
+                              static_cast<XXH64_hash_t>(anchor.set << 1 | Index(set.family)));
+}
+
+template <typename Fn>
+void ForEachAnchor(const std::string& key, const ServiceRows& rows, Fn&& fn) {
+  uint64_t last = 0;
+  ForEachOwnRow(key, rows, [&](const Row& row) {
+    const uint64_t anchor = AnchorHash(row.set, row.key.bytes());
+    if (anchor != 0 && anchor != last) fn(anchor);
+    last = anchor;
+  });
+}
+
+}  // namespace
+
+void RowOwners::Add(const std::string& key, const ServiceRows& rows) {
+  ForEachAnchor(key, rows, [&](uint64_t anchor) { owners_[anchor] = &key; });
+}
+
+void RowOwners::Remove(const std::string& key, const ServiceRows& rows) {
+  ForEachAnchor(key, rows, [&](uint64_t anchor) {
+    const auto found = owners_.find(anchor);
+    if (found != owners_.end() && found->second == &key) owners_.erase(found);
+  });
+}
+
+const std::string* RowOwners::Find(nft::SetRef set, std::span<const uint8_t> row_key) const {
+  const auto found = owners_.find(AnchorHash(set, row_key));
+  return found == owners_.end() ? nullptr : found->second;
+}
+
+}  // namespace svcmap::proxy

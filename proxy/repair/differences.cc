@@ -1,0 +1,77 @@
+#include "proxy/repair/differences.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "proxy/ruleset/table.h"
+
+namespace svcmap::proxy {
+namespace {
+
+nft::ElementView View(nft::SetRef set, const nft::Element& element) {
+  return {set, element.key, element.data, element.comment, element.interval_end, element.key_end};
+}
+
+bool SameContent(const nft::ElementView& a, const nft::ElementView& b) {
+  return std::ranges::equal(a.data, b.data) && a.comment == b.comment;
+}
+
+bool HasBounds(nft::SetRef set) {
+  return set.set == kPodSources || set.set == kMasqueradeSources || set.set == kServiceCidrs;
+}
+
+std::string Place(const nft::ElementView& element) {
+  std::string place(element.interval_end ? "e" : "s");
+  place.append(element.key.begin(), element.key.end());
+  place.append(element.key_end.begin(), element.key_end.end());
+  return place;
+}
+
+}  // namespace
+
+void Differences::Compare(nft::SetRef set, std::span<const uint8_t> key,
+                          const std::optional<Row>& expected,
+                          const std::optional<nft::Element>& found) {
+  if (!expected && !found) return;
+  if (expected && found && SameContent(expected->view(), View(set, *found))) return;
+  ++count_;
+  if (found) deletions_.Delete({.set = set, .key = key, .data = found->data, .comment = {}});
+  if (expected) additions_.Add(expected->view());
+}
+
+void Differences::CompareSet(nft::SetRef set, const std::vector<Row>& expected,
+                             const std::vector<nft::Element>& found) {
+  absl::flat_hash_map<std::string, const nft::Element*> there;
+  there.reserve(found.size());
+  for (const nft::Element& element : found) there.emplace(Place(View(set, element)), &element);
+  const size_t before = count_;
+  for (const Row& row : expected) {
+    const auto match = there.find(Place(row.view()));
+    if (match == there.end()) {
+      additions_.Add(row.view());
+    } else {
+      const nft::ElementView element = View(set, *match->second);
+      there.erase(match);
+      if (SameContent(row.view(), element)) continue;
+      deletions_.Delete(element);
+      additions_.Add(row.view());
+    }
+    ++count_;
+  }
+  count_ += there.size();
+  for (const auto& [place, element] : there) deletions_.Delete(View(set, *element));
+  if (count_ == before || !HasBounds(set)) return;
+  deletions_ = {};
+  additions_ = {};
+  for (const nft::Element& element : found) deletions_.Delete(View(set, element));
+  for (const Row& row : expected) additions_.Add(row.view());
+}
+
+nft::Transaction Differences::TakeRepair() {
+  deletions_.AddElements(std::exchange(additions_, {}));
+  return std::exchange(deletions_, {});
+}
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,292 @@
+#include "proxy/repair/repairer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proxy/repair/differences.h"
+#include "proxy/repair/expected.h"
+
+namespace svcmap::proxy {
+namespace {
+
+// Clients' records, which rules write: nobody knows what is right.
+bool WrittenByRules(uint8_t set) { return set == kAffinity; }
+
+bool HasRanges(uint8_t set) {
+  return set == kPodSources || set == kMasqueradeSources || set == kServiceCidrs ||
+         set == kFirewallSources;
+}
+
+}  // namespace
+
+void Repairer::TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2> specs) {
+  specs_ = std::move(specs);
+  references_ = {};
+  structure_ = recount_ = {};
+  rows_.clear();
+  sets_ = {};
+  everything_ = audit_covers_ = false;
+  at_service_.clear();
+  at_row_ = 0;
+}
+
+void Repairer::Doubt(const nft::ForeignChange& change) {
+  if (change.lost) DoubtEverything();
+  if (change.table || change.structure || change.lost) structure_ = {true, true};
+  for (const nft::SetRef set : change.sets) sets_[Index(set.family)][set.set] = true;
+  for (const Touched& touched : change.elements) {
+    if (!sets_[Index(touched.set.family)][touched.set.set]) rows_.push_back(touched);
+  }
+  // More of one set than are worth to be looked up one by one.
+  if (rows_.size() <= nft::ForeignChange::kMaxElements) return;
+  for (const Touched& touched : rows_) sets_[Index(touched.set.family)][touched.set.set] = true;
+  rows_.clear();
+}
+
+void Repairer::DoubtRows(const nft::Transaction& transaction) {
+  nft::ForeignChange change;
+  change.structure = true;
+  transaction.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+    if (HasRanges(element.set.set)) {
+      change.sets.push_back(element.set);
+    } else {
+      change.elements.push_back({element.set, {element.key.begin(), element.key.end()}});
+    }
+  });
+  Doubt(change);
+}
+
+void Repairer::DoubtEverything() {
+  structure_ = {true, true};
+  everything_ = true;
+  audit_covers_ = at_service_.empty() && at_row_ == 0;
+}
+
+bool Repairer::in_doubt() const {
+  const auto any = [](const auto& sets) { return std::ranges::count(sets, true) > 0; };
+  return any(structure_) || any(recount_) || !rows_.empty() || any(sets_[0]) || any(sets_[1]) ||
+         everything_;
+}
+
+absl::StatusOr<Damage> Repairer::Look() {
+  looked_structure_ = {};
+  looked_rows_.clear();
+  looked_set_.reset();
+  for (const Family family : kFamilies) {
+    if (!structure_[Index(family)]) continue;
+    absl::StatusOr<Damage> damage = LookAtStructure(family);
+    if (damage.ok()) {
+      structure_[Index(family)] = false;
+      looked_structure_[Index(family)] = true;
+    }
+    return damage;
+  }
+  if (!rows_.empty()) {
+    const size_t count = std::min(rows_.size(), kRows);
+    std::vector<Touched> rows(std::make_move_iterator(rows_.begin()),
+                              std::make_move_iterator(rows_.begin() + count));
+    rows_.erase(rows_.begin(), rows_.begin() + count);
+    return LookAtRows(std::move(rows));
+  }
+  for (const Family family : kFamilies) {
+    for (uint8_t set = 0; set < kSetCount; ++set) {
+      bool& doubted = sets_[Index(family)][set];
+      if (!std::exchange(doubted, false)) continue;
+      absl::StatusOr<Damage> damage = LookAtSet({family, set});
+      doubted = !damage.ok();
+      return damage;
+    }
+  }
+  for (const Family family : kFamilies) {
+    if (!std::exchange(recount_[Index(family)], false)) continue;
+    structure_[Index(family)] = true;
+    return Damage();
+  }
+  return everything_ ? Audit() : Damage();
+}
+
+void Repairer::NotRepaired() {
+  for (const Family family : kFamilies) {
+    structure_[Index(family)] |= looked_structure_[Index(family)];
+  }
+  rows_.insert(rows_.end(), std::make_move_iterator(looked_rows_.begin()),
+               std::make_move_iterator(looked_rows_.end()));
+  looked_rows_.clear();
+  if (looked_set_) sets_[Index(looked_set_->family)][looked_set_->set] = true;
+}
+
+absl::StatusOr<const nft::TableContent*> Repairer::Reference(Family family) {
+  std::optional<nft::TableContent>& reference = references_[Index(family)];
+  if (!reference) {
+    absl::StatusOr<nft::TableContent> content =
+        kernel_.ReferenceContent(*specs_[Index(family)]);
+    if (!content.ok()) return content.status();
+    reference = *std::move(content);
+  }
+  return &*reference;
+}
+
+absl::StatusOr<Damage> Repairer::LookAtStructure(Family family) {
+  const auto found = kernel_.ReadTable(family);
+  if (!found.ok()) return found.status();
+  Damage damage;
+  if (!*found) {
+    damage.rewrite = Damage::Rewrite::kAnew;
+    return damage;
+  }
+  const absl::Status status = CompareStructure(**found, family, damage);
+  if (!status.ok()) return status;
+  if (damage.rewrite == Damage::Rewrite::kNo) CompareCounts(**found, family);
+  return damage;
+}
+
+absl::Status Repairer::CompareStructure(const nft::TableContent& found, Family family,
+                                        Damage& damage) {
+  const auto reference = Reference(family);
+  if (!reference.ok()) return reference.status();
+  const nft::TableContent& wanted = **reference;
+  nft::ChainRepair repair;
+  repair.family = family;
+  repair.spec = specs_[Index(family)];
+  bool sets_lost = !found.others.empty();
+  for (const auto& [name, digest] : wanted.sets) {
+    const auto set = found.sets.find(name);
+    sets_lost |= set == found.sets.end() || set->second != digest;
+  }
+  if (sets_lost) {
+    damage.rewrite = Damage::Rewrite::kAnew;
+    return absl::OkStatus();
+  }
+  for (const auto& [name, digest] : wanted.chains) {
+    const auto chain = found.chains.find(name);
+    if (chain == found.chains.end() || chain->second != digest) repair.rewrite.push_back(name);
+  }
+  for (const auto& [name, digest] : found.chains) {
+    if (!wanted.chains.contains(name)) repair.remove_chains.push_back(name);
+  }
+  for (const auto& [name, digest] : found.sets) {
+    if (!wanted.sets.contains(name)) repair.remove_sets.push_back(name);
+  }
+  damage.chains =
+      repair.rewrite.size() + repair.remove_chains.size() + repair.remove_sets.size();
+  if (damage.chains > 0) damage.repair.RepairChains(std::move(repair));
+  return absl::OkStatus();
+}
+
+// Rows that are known to be in doubt come first: with them the counts may be right again.
+void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
+  recount_[Index(family)] = !rows_.empty();
+  if (recount_[Index(family)]) return;
+  const nft::TableSpec& spec = *specs_[Index(family)];
+  for (uint8_t set = 0; set < kSetCount; ++set) {
+    if (WrittenByRules(set)) continue;
+    const int64_t wanted = set == kMarker ? 1 : applied_.counts()[Index(family)][set];
+    const auto count = found.elements.find(spec.sets[set].name);
+    if (count != found.elements.end() && count->second != wanted) {
+      sets_[Index(family)][set] = true;
+    }
+  }
+}
+
+absl::StatusOr<Damage> Repairer::LookAtRows(std::vector<Touched> rows) {
+  std::erase_if(rows, [](const Touched& row) {
+    return WrittenByRules(row.set.set) || HasRanges(row.set.set);
+  });
+  // One question per set, and no key twice.
+  const auto order = [](const Touched& a, const Touched& b) {
+    return std::tie(a.set.family, a.set.set, a.key) < std::tie(b.set.family, b.set.set, b.key);
+  };
+  const auto same = [&](const Touched& a, const Touched& b) { return !order(a, b) && !order(b, a); };
+  std::sort(rows.begin(), rows.end(), order);
+  rows.erase(std::unique(rows.begin(), rows.end(), same), rows.end());
+
+  const std::vector<std::optional<Row>> expected = ExpectedRows(applied_, rows);
+  Differences differences;
+  looked_rows_ = rows;
+  for (size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
+    while (end < rows.size() && rows[end].set == rows[begin].set) ++end;
+    std::vector<nft::FieldBytes> keys;
+    for (size_t i = begin; i < end; ++i) keys.emplace_back().Append(rows[i].key);
+    const auto found = kernel_.ReadElements(rows[begin].set, keys);
+    if (!found.ok()) {
+      NotRepaired();
+      return found.status();
+    }
+    for (size_t i = begin; i < end; ++i) {
+      differences.Compare(rows[i].set, rows[i].key, expected[i], (*found)[i - begin]);
+    }
+  }
+  Damage damage;
+  damage.elements = differences.count();
+  damage.repair = differences.TakeRepair();
+  return damage;
+}
+
+absl::StatusOr<Damage> Repairer::LookAtSet(nft::SetRef set) {
+  Damage damage;
+  if (WrittenByRules(set.set)) return damage;
+  looked_set_ = set;
+  const auto expected_count = applied_.counts()[Index(set.family)][set.set];
+  if (expected_count > static_cast<int64_t>(kMaxRead)) {
+    damage.rewrite = Damage::Rewrite::kInPlace;
+    return damage;
+  }
+  const auto found = kernel_.ReadSet(set);
+  if (absl::IsNotFound(found.status())) {
+    damage.rewrite = Damage::Rewrite::kAnew;
+    return damage;
+  }
+  if (!found.ok()) return found.status();
+  Differences differences;
+  differences.CompareSet(set, ExpectedSet(applied_, set), *found);
+  damage.elements = differences.count();
+  if (set.set == kFirewallSources && differences.deletions() > kMaxSourceRowsRemoved) {
+    damage.rewrite = Damage::Rewrite::kInPlace;
+    return damage;
+  }
+  damage.repair = differences.TakeRepair();
+  return damage;
+}
+
+std::vector<Repairer::Touched> Repairer::NextRows() {
+  std::vector<Touched> rows;
+  const Applied::Services& services = applied_.services();
+  for (auto service = services.lower_bound(at_service_);
+       service != services.end() && rows.size() < kRows; ++service) {
+    if (service->first != at_service_) at_row_ = 0;
+    at_service_ = service->first;
+    size_t number = 0;
+    const auto add = [&](const Row& row) {
+      if (number++ < at_row_ || rows.size() >= kRows || HasRanges(row.set.set)) return;
+      const auto key = row.key.bytes();
+      rows.push_back({row.set, {key.begin(), key.end()}});
+      at_row_ = number;
+    };
+    ForEachOwnRow(service->first, service->second, add);
+    for (const Row& row : SharedRows(service->second)) add(row);
+    if (rows.size() < kRows) at_row_ = number;  // All of it.
+  }
+  return rows;
+}
+
+absl::StatusOr<Damage> Repairer::Audit() {
+  std::vector<Touched> rows = NextRows();
+  if (!rows.empty()) return LookAtRows(std::move(rows));
+  // The end: what has no single Service, and whether there is more than ours.
+  at_service_.clear();
+  at_row_ = 0;
+  ++audits_;
+  for (const Family family : kFamilies) {
+    structure_[Index(family)] = true;
+    for (const SetIndex set : {kPodSources, kMasqueradeSources, kServiceCidrs, kFirewallSources}) {
+      sets_[Index(family)][set] = true;
+    }
+    const auto key = MarkerKey().bytes();
+    rows_.push_back({{family, kMarker}, {key.begin(), key.end()}});
+  }
+  if (audit_covers_) everything_ = false;
+  audit_covers_ = true;
+  return Damage();
+}
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,143 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "nft/base/status.h"
+#include "nft/base/unique_fd.h"
+#include "proxy/saved/files.h"
+
+namespace svcmap::proxy {
+namespace {
+
+constexpr mode_t kFolderMode = 0700;
+constexpr mode_t kFileMode = 0600;
+
+// "open /var/lib/svcmap/state: Permission denied (EACCES)"
+absl::Status Failed(const std::string& call, const std::string& path) {
+  return ErrnoStatus(errno, call + " " + path);
+}
+
+class PosixFile : public File {
+ public:
+  explicit PosixFile(UniqueFd fd) : fd_(std::move(fd)) {}
+
+  absl::StatusOr<size_t> Read(uint64_t offset, std::span<char> into) override {
+    size_t done = 0;
+    while (done < into.size()) {
+      const ssize_t count = ::pread(fd_.get(), into.data() + done, into.size() - done,
+                                    static_cast<off_t>(offset + done));
+      if (count == 0) break;
+      if (count > 0) {
+        done += static_cast<size_t>(count);
+      } else if (errno != EINTR) {
+        return ErrnoStatus(errno, "read");
+      }
+    }
+    return done;
+  }
+
+  absl::Status Append(std::string_view bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t count = ::write(fd_.get(), bytes.data(), bytes.size());
+      if (count >= 0) {
+        bytes.remove_prefix(static_cast<size_t>(count));
+      } else if (errno != EINTR) {
+        return ErrnoStatus(errno, "write");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Sync() override {
+    return ::fdatasync(fd_.get()) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "sync");
+  }
+
+  absl::StatusOr<uint64_t> Size() override {
+    struct stat found = {};
+    if (::fstat(fd_.get(), &found) != 0) return ErrnoStatus(errno, "stat");
+    return static_cast<uint64_t>(found.st_size);
+  }
+
+  absl::Status Truncate(uint64_t size) override {
+    return ::ftruncate(fd_.get(), static_cast<off_t>(size)) == 0 ? absl::OkStatus()
+                                                                 : ErrnoStatus(errno, "truncate");
+  }
+
+  absl::Status Lock() override {
+    return ::flock(fd_.get(), LOCK_EX | LOCK_NB) == 0 ? absl::OkStatus()
+                                                      : ErrnoStatus(errno, "lock");
+  }
+
+ private:
+  const UniqueFd fd_;
+};
+
+class TheFiles : public Files {
+ public:
+  absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override {
+    UniqueFd fd(::open(path.c_str(), Flags(mode) | O_CLOEXEC | O_NOFOLLOW, kFileMode));
+    // Where nothing can be made, one that is there can still be locked.
+    if (!fd.ok() && mode == OpenMode::kLock)
+      fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd.ok()) return Failed("open", path);
+    return std::make_unique<PosixFile>(std::move(fd));
+  }
+
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    return ::rename(from.c_str(), to.c_str()) == 0 ? absl::OkStatus()
+                                                   : Failed("rename", from + " to " + to);
+  }
+
+  absl::Status Remove(const std::string& path) override {
+    return ::unlink(path.c_str()) == 0 ? absl::OkStatus() : Failed("remove", path);
+  }
+
+  absl::Status MakeFolder(const std::string& path) override {
+    if (::mkdir(path.c_str(), kFolderMode) == 0 || errno == EEXIST) return absl::OkStatus();
+    return Failed("make folder", path);
+  }
+
+  absl::Status SyncFolder(const std::string& path) override {
+    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    return fd.ok() && ::fsync(fd.get()) == 0 ? absl::OkStatus() : Failed("sync folder", path);
+  }
+
+  absl::StatusOr<std::vector<std::string>> List(const std::string& folder) override {
+    const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(folder.c_str()), ::closedir);
+    if (dir == nullptr) return Failed("list", folder);
+    std::vector<std::string> names;
+    errno = 0;
+    while (const dirent* entry = ::readdir(dir.get())) names.emplace_back(entry->d_name);
+    if (errno != 0) return Failed("list", folder);
+    return names;
+  }
+
+ private:
+  static int Flags(OpenMode mode) {
+    switch (mode) {
+      case OpenMode::kUpdate:
+        return O_RDWR | O_APPEND;
+      case OpenMode::kRead:
+        return O_RDONLY;
+      case OpenMode::kCreate:
+        return O_RDWR | O_APPEND | O_CREAT | O_TRUNC;
+      case OpenMode::kLock:
+        return O_RDWR | O_CREAT;
+    }
+    return O_RDONLY;
+  }
+};
+
+}  // namespace
+
+Files& PosixFiles() {
+  static TheFiles files;
+  return files;
+}
+
+}  // namespace svcmap::proxy

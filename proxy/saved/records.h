@@ -1,0 +1,29 @@
+// Values as messages, and back exactly as they were. Reading checks what it reads: nothing when a
+// message could not have been written by this program.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "proxy/saved/saved_state.h"
+#include "svcmap/saved/v1/saved.pb.h"
+
+namespace svcmap::proxy {
+
+uint32_t KindToNumber(Kind kind);
+std::optional<Kind> KindFromNumber(uint32_t number);
+
+void ToMessage(const Marker& marker, saved::v1::Marker& message);
+Marker FromMessage(const saved::v1::Marker& message);
+
+// Without the key.
+void ToMessage(const ServiceRows& rows, saved::v1::Service& message);
+std::optional<ServiceRows> FromMessage(const saved::v1::Service& message);
+
+void ToMessage(const std::vector<Row>& rows, saved::v1::NodeRows& message);
+std::optional<std::vector<Row>> FromMessage(const saved::v1::NodeRows& message);
+
+void ToMessage(const SavedTables& tables, saved::v1::Tables& message);
+SavedTables FromMessage(const saved::v1::Tables& message);
+
+}  // namespace svcmap::proxy

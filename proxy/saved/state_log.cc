@@ -1,0 +1,476 @@
+#include "proxy/saved/state_log.h"
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "nft/base/status.h"
+#include "proxy/saved/compaction.h"
+#include "proxy/saved/frames.h"
+#include "proxy/saved/records.h"
+#include "proxy/saved/replay.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using SystemClock = std::chrono::system_clock;
+
+constexpr char kState[] = "state";
+constexpr char kRewritten[] = "state.new";
+constexpr char kCompacted[] = "state.compacted";
+constexpr char kLock[] = "lock";
+constexpr std::string_view kDamaged = "state.damaged-";
+constexpr size_t kMaxDamaged = 3;
+// What is copied while the caller may have to wait.
+constexpr uint64_t kSmallTail = uint64_t{64} << 10;
+constexpr int kTailRounds = 8;
+
+std::string Timestamp() {
+  const std::time_t now = SystemClock::to_time_t(SystemClock::now());
+  std::tm parts = {};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y%m%dT%H%M%SZ", &parts);
+  return text;
+}
+
+}  // namespace
+
+StateLog::StateLog(std::string folder, Files& files, StateLogOptions options)
+    : folder_(std::move(folder)),
+      files_(files),
+      options_(std::move(options)),
+      frame_(std::make_unique<FrameBuilder>()),
+      part_(std::make_unique<saved::v1::Frame>()) {}
+
+absl::StatusOr<std::unique_ptr<StateLog>> StateLog::Open(std::string folder, Files& files,
+                                                         SavedState* found,
+                                                         StateLogOptions options) {
+  *found = {};
+  std::unique_ptr<StateLog> log(new StateLog(std::move(folder), files, std::move(options)));
+  const absl::Status locked = log->LockFolder();
+  if (absl::IsFailedPrecondition(locked)) return locked;
+  log->Load(locked, found);
+  log->open_ = found->attempt.has_value();
+  if (log->options_.own_thread) log->thread_ = std::thread([raw = log.get()] { raw->Run(); });
+  return log;
+}
+
+StateLog::~StateLog() { Stop(); }
+
+absl::Status StateLog::LockFolder() {
+  if (lock_ != nullptr) return absl::OkStatus();
+  if (const absl::Status made = files_.MakeFolder(folder_); !made.ok()) return made;
+  absl::StatusOr<std::unique_ptr<File>> file = files_.Open(Path(kLock), OpenMode::kLock);
+  if (!file.ok()) return file.status();
+  const absl::Status locked = (*file)->Lock();
+  if (absl::IsUnavailable(locked)) {
+    return absl::FailedPreconditionError("another agent uses the folder " + folder_);
+  }
+  if (locked.ok()) lock_ = *std::move(file);
+  return locked;
+}
+
+// Where nothing may be written, what is there is read all the same.
+void StateLog::Load(absl::Status not_writable, SavedState* found) {
+  if (not_writable.ok()) {
+    // Whoever left them did not come to an end; that they cannot be removed will show in time.
+    files_.Remove(Path(kRewritten)).IgnoreError();
+    files_.Remove(Path(kCompacted)).IgnoreError();
+  }
+  absl::StatusOr<std::unique_ptr<File>> file =
+      files_.Open(Path(kState), not_writable.ok() ? OpenMode::kUpdate : OpenMode::kRead);
+  if (not_writable.ok() && !file.ok()) {
+    if (absl::IsNotFound(file.status())) return StartFile();
+    not_writable = file.status();
+    file = files_.Open(Path(kState), OpenMode::kRead);
+  }
+  if (!file.ok()) return Fail(nullptr, not_writable);
+
+  const absl::StatusOr<uint64_t> size = (*file)->Size();
+  if (not_writable.ok() && size.ok() && *size == 0) return StartFile();  // Killed in the middle.
+  absl::StatusOr<Replayed> replayed = Replay(**file);
+  if (!replayed.ok()) return SetAside(replayed.status(), not_writable);
+  *found = std::move(replayed->state);
+  if (!not_writable.ok()) return Fail(nullptr, not_writable);
+  if (replayed->torn) {
+    // On disk before anything follows: what is cut off must not come back behind it.
+    absl::Status cut = (*file)->Truncate(replayed->end);
+    if (cut.ok()) cut = (*file)->Sync();
+    if (!cut.ok()) return Fail(nullptr, cut);
+  }
+  file_ = std::make_shared<FrameFile>(*std::move(file), replayed->id, replayed->end);
+  status_.live_bytes = replayed->live_bytes;
+}
+
+void StateLog::SetAside(const absl::Status& damage, const absl::Status& not_writable) {
+  const std::string name = std::string(kDamaged) + Timestamp();
+  const absl::Status moved =
+      not_writable.ok() ? files_.Rename(Path(kState), Path(name.c_str())) : not_writable;
+  const bool other_version = absl::IsUnimplemented(damage);
+  Problem("the saved state " + Path(kState) +
+          (other_version ? " is not understood: " : " is damaged: ") +
+          std::string(damage.message()) + "; nothing of it is used, " +
+          (moved.ok() ? "it was set aside as " + name
+                      : "and it could not be set aside: " + std::string(moved.message())));
+  if (!moved.ok()) return Fail(nullptr, moved);
+  PruneSetAside();
+  StartFile();
+}
+
+void StateLog::PruneSetAside() {
+  absl::StatusOr<std::vector<std::string>> names = files_.List(folder_);
+  if (!names.ok()) return;
+  std::erase_if(*names, [](const std::string& name) { return name.rfind(kDamaged, 0) != 0; });
+  std::sort(names->begin(), names->end(), std::greater<>());
+  for (size_t i = kMaxDamaged; i < names->size(); ++i) {
+    files_.Remove(Path((*names)[i].c_str())).IgnoreError();
+  }
+}
+
+// The first of all, under its name at once: there is nothing that it could destroy.
+void StateLog::StartFile() {
+  absl::StatusOr<std::shared_ptr<FrameFile>> file =
+      FrameFile::Create(files_, Path(kState), options_.writer);
+  if (!file.ok()) return Fail(nullptr, file.status());
+  file_ = *std::move(file);
+  folder_changed_ = true;
+}
+
+// --- The caller's side -----------------------------------------------------------------------
+
+void StateLog::PutObject(Kind kind, const std::string& key, const std::string& message) {
+  part_->Clear();
+  saved::v1::Object& object = *part_->add_objects();
+  object.set_kind(KindToNumber(kind));
+  object.set_key(key);
+  object.set_message(message);
+  AddObject(*part_);
+}
+
+void StateLog::RemoveObject(Kind kind, const std::string& key) {
+  part_->Clear();
+  saved::v1::Object& object = *part_->add_objects();
+  object.set_kind(KindToNumber(kind));
+  object.set_key(key);
+  AddObject(*part_);
+}
+
+void StateLog::AddObject(const saved::v1::Frame& part) {
+  frame_->Add(part);
+  if (frame_->size() >= kFrameTarget) Write();
+}
+
+void StateLog::Flush() {
+  if (!frame_->empty()) Write();
+}
+
+void StateLog::Begin(const SavedCommit& commit) {
+  if (open_ && !commit.whole) {
+    // What the kernel holds afterwards could not be told from the file.
+    const std::shared_ptr<FrameFile> file = CurrentFile();
+    const absl::Status status = absl::InternalError("an attempt begins while another one is open");
+    if (file != nullptr) Fail(file.get(), status);
+  }
+  WriteAttempt(commit);
+  open_ = true;
+}
+
+// What makes up an attempt, in as many frames as it takes. Only the last one makes it one.
+void StateLog::WriteAttempt(const SavedCommit& commit) {
+  const auto add = [this] {
+    frame_->Add(*part_);
+    part_->Clear();
+  };
+  part_->Clear();
+  ToMessage(commit.marker, *part_->mutable_begin()->mutable_marker());
+  part_->mutable_begin()->set_whole(commit.whole);
+  add();
+  for (const auto& [key, rows] : commit.services) {
+    saved::v1::Service& service = *part_->add_services();
+    service.set_key(key);
+    ToMessage(*rows, service);
+    add();
+    if (frame_->size() >= kFrameTarget && !Write()) return;
+  }
+  if (commit.node_rows != nullptr) ToMessage(*commit.node_rows, *part_->mutable_node_rows());
+  if (commit.tables != nullptr) ToMessage(*commit.tables, *part_->mutable_tables());
+  part_->set_asked(true);
+  add();
+  Write();
+}
+
+void StateLog::End(bool committed, std::optional<uint32_t> generation) {
+  if (!std::exchange(open_, false)) return;
+  {
+    const std::lock_guard lock(mutex_);
+    generation_.reset();  // Older than this one.
+  }
+  part_->Clear();
+  part_->mutable_outcome()->set_committed(committed);
+  if (generation) part_->mutable_outcome()->set_generation(*generation);
+  frame_->Add(*part_);
+  Write();
+}
+
+void StateLog::NoteGeneration(uint32_t generation) {
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    wake = !HasWork();
+    generation_ = generation;
+  }
+  if (wake) wake_.notify_one();
+}
+
+// One frame to the end of the file, or nothing if it is out of order.
+bool StateLog::Write() {
+  absl::Status status;
+  std::shared_ptr<FrameFile> file;
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    file = file_;
+    if (file == nullptr) {
+      frame_->Clear();
+      return false;
+    }
+    if (generation_) {
+      part_->Clear();
+      part_->mutable_generation()->set_id(*std::exchange(generation_, std::nullopt));
+      frame_->Add(*part_);
+    }
+    wake = !HasWork();
+    status = file->Append(*frame_);
+  }
+  if (!status.ok()) Fail(file.get(), status);
+  if (wake) wake_.notify_one();
+  return status.ok();
+}
+
+bool StateLog::needs_everything() const {
+  const std::lock_guard lock(mutex_);
+  return file_ == nullptr && !stopping_ && Clock::now() >= retry_;
+}
+
+void StateLog::Rewrite(const std::function<void(const PutObjectFn&)>& objects,
+                       const SavedCommit* applied, std::optional<uint32_t> generation) {
+  if (CurrentFile() != nullptr) return;
+  if (const absl::Status locked = LockFolder(); !locked.ok()) return Fail(nullptr, locked);
+  absl::StatusOr<std::shared_ptr<FrameFile>> file =
+      FrameFile::Create(files_, Path(kRewritten), options_.writer);
+  if (!file.ok()) return Fail(nullptr, file.status());
+  {
+    const std::lock_guard lock(mutex_);
+    file_ = *std::move(file);
+    unfinished_ = unnamed_ = true;
+  }
+  frame_->Clear();
+  open_ = false;
+  objects([this](Kind kind, const std::string& key, const std::string& message) {
+    PutObject(kind, key, message);
+  });
+  if (applied != nullptr) {
+    Begin(*applied);
+    End(true, generation);
+  }
+  Flush();
+  {
+    const std::lock_guard lock(mutex_);
+    unfinished_ = false;
+    if (file_ != nullptr) status_.live_bytes = file_->size();
+  }
+  wake_.notify_one();
+}
+
+std::shared_ptr<FrameFile> StateLog::CurrentFile() const {
+  const std::lock_guard lock(mutex_);
+  return file_;
+}
+
+StateLogStatus StateLog::status() const {
+  const std::lock_guard lock(mutex_);
+  StateLogStatus status = status_;
+  if (file_ != nullptr) status.bytes = file_->size();
+  return status;
+}
+
+void StateLog::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(stopping_, true)) return;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+  Flush();
+  if (SyncFile()) {
+    // Says that all before it was on disk: if it is damaged later, that shows.
+    Write();
+    SyncFile();
+  }
+  const std::lock_guard lock(mutex_);
+  file_.reset();
+  lock_.reset();
+}
+
+// --- The background --------------------------------------------------------------------------
+
+bool StateLog::HasWork() const {
+  return file_ != nullptr && !unfinished_ &&
+         (file_->size() != file_->synced() || unnamed_ || folder_changed_ || generation_);
+}
+
+void StateLog::Run() {
+  Clock::time_point next;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return stopping_ || HasWork(); });
+    if (wake_.wait_until(lock, next, [this] { return stopping_; })) return;
+    lock.unlock();
+    Work();
+    lock.lock();
+    next = Clock::now() + options_.sync_interval;
+  }
+}
+
+void StateLog::Work() {
+  if (SyncFile() && CompactIfDue()) SyncFile();
+}
+
+// All that was written so far, on disk, under its name. False if it is out of order.
+bool StateLog::SyncFile() {
+  std::unique_lock lock(mutex_);
+  const std::shared_ptr<FrameFile> file = file_;
+  if (file == nullptr || unfinished_) return false;
+  absl::Status status;
+  if (generation_) {
+    saved::v1::Frame part;
+    part.mutable_generation()->set_id(*std::exchange(generation_, std::nullopt));
+    FrameBuilder frame;
+    frame.Add(part);
+    status = file->Append(frame);
+  }
+  const uint64_t size = file->size();
+  const bool changed = size != file->synced();
+  lock.unlock();
+  if (status.ok() && changed) status = file->file().Sync();
+  lock.lock();
+  if (file_ != file) return false;  // Out of order meanwhile.
+  if (status.ok() && unnamed_) {
+    status = files_.Rename(Path(kRewritten), Path(kState));
+    folder_changed_ = true;
+  }
+  const bool sync_folder = folder_changed_;
+  lock.unlock();
+  if (status.ok() && sync_folder) status = files_.SyncFolder(folder_);
+  if (!status.ok()) {
+    Fail(file.get(), status);
+    return false;
+  }
+  lock.lock();
+  if (file_ != file) return false;
+  file->SetSynced(size);
+  unnamed_ = folder_changed_ = false;
+  failures_in_row_ = 0;
+  status_.synced = SystemClock::now();
+  const bool recovered = !std::exchange(status_.error, "").empty();
+  lock.unlock();
+  if (recovered && options_.on_recovery) options_.on_recovery();
+  return true;
+}
+
+// True if it was written anew.
+bool StateLog::CompactIfDue() {
+  std::shared_ptr<FrameFile> file;
+  uint64_t size = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    file = file_;
+    size = file == nullptr ? 0 : file->size();
+    if (size <= options_.compact_above || size <= 2 * status_.live_bytes || size < compact_from_) {
+      return false;
+    }
+    compact_from_ = size + size / 4;  // Not again before it has grown by a quarter.
+  }
+  const absl::StatusOr<bool> done = Compact(file, size);
+  if (done.ok()) return *done;
+  files_.Remove(Path(kCompacted)).IgnoreError();
+  if (absl::IsDataLoss(done.status())) {  // It would not be trusted after a restart.
+    Fail(file.get(), done.status());
+  } else {
+    Problem("the saved state " + Path(kState) +
+            " cannot be written anew, and grows on: " + std::string(done.status().message()));
+  }
+  return false;
+}
+
+absl::StatusOr<bool> StateLog::Compact(const std::shared_ptr<FrameFile>& old, uint64_t size) {
+  Compaction compaction(old->file(), old->id());
+  if (const absl::Status status = compaction.Measure(size); !status.ok()) return status;
+  {
+    const std::lock_guard lock(mutex_);
+    status_.live_bytes = compaction.live_bytes();
+  }
+  if (size <= 2 * compaction.live_bytes()) return false;
+  absl::StatusOr<std::shared_ptr<FrameFile>> fresh =
+      compaction.Write(files_, Path(kCompacted), options_.writer);
+  if (!fresh.ok()) return fresh.status();
+
+  // What comes in meanwhile, until little is left. All that was on disk in the old file has to be
+  // in the new one before it is synced: by its name it may take the old one's place at any time.
+  const auto old_size = [&] {
+    const std::lock_guard lock(mutex_);
+    return old->size();
+  };
+  uint64_t end = old_size();
+  for (int round = 0; end - compaction.copied() > kSmallTail; end = old_size()) {
+    if (++round > kTailRounds) return absl::UnavailableError("it changes too fast");
+    if (const absl::Status status = compaction.CopyTail(**fresh, end); !status.ok()) return status;
+  }
+  if (const absl::Status status = (*fresh)->file().Sync(); !status.ok()) return status;
+  const uint64_t synced = (*fresh)->size();
+
+  const std::lock_guard lock(mutex_);
+  if (file_ != old) return absl::AbortedError("out of order meanwhile");
+  absl::Status status = compaction.CopyTail(**fresh, old->size());
+  if (status.ok()) status = files_.Rename(Path(kCompacted), Path(kState));
+  if (!status.ok()) return status;
+  (*fresh)->SetSynced(synced);
+  file_ = *std::move(fresh);
+  folder_changed_ = true;
+  ++status_.compactions;
+  compact_from_ = 0;
+  return true;
+}
+
+// Out of order from now on. `file`: which one was in use; if it is not any more, nothing happens.
+void StateLog::Fail(const FrameFile* file, const absl::Status& status) {
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (file_.get() != file) return;
+    // It may be what fills the disk.
+    if (unnamed_) files_.Remove(Path(kRewritten)).IgnoreError();
+    file_.reset();
+    unfinished_ = unnamed_ = folder_changed_ = false;
+    generation_.reset();
+    ++status_.failures;
+    const auto retry =
+        std::min(options_.first_retry * (int64_t{1} << std::min(failures_in_row_++, 20)),
+                 options_.last_retry);
+    std::uniform_real_distribution<double> part(0.5, 1);
+    retry_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(retry * part(random_));
+    first = status_.error.empty();
+    if (first) status_.error_since = SystemClock::now();
+    status_.error = folder_ + ": " + std::string(status.message());
+  }
+  if (!first) return;
+  Problem("the state cannot be saved in " + folder_ + ": " + std::string(status.message()) +
+          "; serving goes on, but a restart would have to read the kernel");
+}
+
+void StateLog::Problem(const std::string& line) const {
+  if (options_.on_problem) options_.on_problem(line);
+}
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,251 @@
+// Chains are put right where they are: whatever somebody did to them is undone, and no element is
+// touched, neither ours nor a client's record (S-342, S-345).
+#include "nft/expr/rule_builder.h"
+#include "tests/contract/foreign_contract.h"
+
+namespace svcmap::nft {
+namespace {
+
+using ::svcmap::testing::Address;
+using ::svcmap::testing::EndpointRow;
+using ::svcmap::testing::RangeEnd;
+using ::svcmap::testing::RangeStart;
+using ::svcmap::testing::RecordRow;
+using ::svcmap::testing::ServiceRow;
+using ::svcmap::testing::SourceRow;
+
+class ChainRepairContract : public ForeignContract {
+ protected:
+  // A table with elements of all kinds.
+  void Fill() {
+    CreateTable();
+    Add({RecordRow(family(), 7, 1, 0x10001), ServiceRow(family(), 1),
+         EndpointRow(1, 0, Address(family(), 9), 80), RangeStart(Address(family(), 0x100)),
+         RangeEnd(Address(family(), 0x200)), SourceRow(family(), 1, 0x100, 0x1ff)});
+    content_ = Content();
+    elements_ = ReadAll();
+  }
+  void ExpectAsBefore() {
+    EXPECT_EQ(Content(), content_);
+    EXPECT_EQ(ReadAll(), elements_);
+  }
+  ChainRepair Of(std::vector<std::string> rewrite, std::vector<std::string> remove_chains = {},
+                 std::vector<std::string> remove_sets = {}) const {
+    return {family(), nullptr, std::move(rewrite), std::move(remove_chains),
+            std::move(remove_sets)};
+  }
+  void Repair(ChainRepair repair) {
+    Transaction transaction;
+    transaction.RepairChains(std::move(repair));
+    Commit(transaction);
+  }
+  void ExpectRefused(ChainRepair repair, absl::StatusCode code) {
+    Transaction transaction;
+    transaction.RepairChains(std::move(repair));
+    const ApplyResult result = kernel_->Apply(transaction);
+    EXPECT_EQ(result.outcome, ApplyOutcome::kRejected);
+    EXPECT_EQ(result.error.code(), code) << result.error;
+  }
+
+  TableContent content_;
+  std::vector<std::vector<Element>> elements_;
+};
+INSTANTIATE_TEST_SUITE_P(All, ChainRepairContract, EveryKernel(), KernelCaseName);
+
+TEST_P(ChainRepairContract, ChainsThatAreRightStayEqual) {
+  Fill();
+  std::vector<std::string> all;
+  for (const ChainSpec& chain : proxy::MakeTable(family(), {}).chains) all.push_back(chain.name);
+  const uint32_t generation = Generation();
+  Repair(Of(all));
+  ExpectAsBefore();
+  EXPECT_EQ(Generation(), generation + 1);
+  Repair(Of(all));
+  ExpectAsBefore();
+}
+
+TEST_P(ChainRepairContract, ADeletedRuleComesBackInItsPlace) {
+  Fill();
+  DeleteRule("cluster-ips-check");
+  Repair(Of({"cluster-ips-check"}));
+  ExpectAsBefore();
+}
+
+TEST_P(ChainRepairContract, AForeignRuleGoes) {
+  Fill();
+  AddRule("pick-3");
+  Repair(Of({"pick-3"}));
+  ExpectAsBefore();
+}
+
+TEST_P(ChainRepairContract, ADeletedBaseChainComesBack) {
+  Fill();
+  DeleteChain("nat-output");
+  Repair(Of({"nat-output"}));
+  ExpectAsBefore();
+}
+
+TEST_P(ChainRepairContract, ForeignChainsAndSetsGo) {
+  Fill();
+  AddChain("foreign");
+  AddRule("foreign");
+  AddSet("foreign-set");
+  Repair(Of({}, {"foreign"}, {"foreign-set"}));
+  ExpectAsBefore();
+}
+
+TEST_P(ChainRepairContract, ChainsInBothListsAreMadeAnew) {
+  Fill();
+  Repair(Of({"nat-output", "filter-input"}, {"nat-output"}));
+  ExpectAsBefore();
+  Repair(Of({"services", "external", "mark-masq"}, {"mark-masq"}));  // With all that lead there.
+  ExpectAsBefore();
+}
+
+// A base chain of ours comes back as somebody else's plain one.
+TEST_P(ChainRepairContract, AnotherKindOfChainHasToBeRemoved) {
+  Fill();
+  DeleteChain("nat-output");
+  AddChain("nat-output");
+  ExpectRefused(Of({"nat-output"}), absl::StatusCode::kUnimplemented);
+  Repair(Of({"nat-output"}, {"nat-output"}));
+  ExpectAsBefore();
+}
+
+TEST_P(ChainRepairContract, ElementsOfTheSameTransactionFollow) {
+  Fill();
+  AddRule("services");
+  Transaction transaction;
+  transaction.RepairChains(Of({"services"}));
+  transaction.Add(ServiceRow(family(), 2));
+  transaction.Delete(ServiceRow(family(), 1));
+  Commit(transaction);
+  EXPECT_THAT(Read(proxy::kServiceIps), ::testing::ElementsAre(ServiceRow(family(), 2).Read()));
+  EXPECT_EQ(Content(), content_);
+}
+
+TEST_P(ChainRepairContract, ChainsOfTheGivenSpecAreWritten) {
+  Fill();
+  const std::vector<uint32_t> timers = {proxy::kDefaultAffinitySeconds, 60};
+  ChainRepair repair = Of({"stick", "stick-60", "recall-60", "stick-local-60", "recall-local-60"});
+  repair.spec = std::make_shared<TableSpec>(proxy::MakeTable(family(), {}, timers));
+  Repair(repair);
+  const TableContent repaired = Content();
+  Transaction whole = Creation();
+  whole.DropTable(family());
+  Commit(whole);
+  Transaction in_place;
+  in_place.CreateTable({.family = family(), .sizes = {}, .spec = repair.spec, .in_place = true});
+  Commit(in_place);
+  EXPECT_EQ(Content().chains, repaired.chains);
+}
+
+TEST_P(ChainRepairContract, WithoutATableItIsRejected) {
+  ExpectRefused(Of({"services"}), absl::StatusCode::kNotFound);
+  EXPECT_FALSE(HasTable(family()));
+}
+
+TEST_P(ChainRepairContract, WhatIsToBeRemovedMustBeThere) {
+  Fill();
+  AddRule("services");
+  const TableContent damaged = Content();
+  ExpectRefused(Of({"services"}, {"foreign"}), absl::StatusCode::kNotFound);
+  ExpectRefused(Of({"services"}, {}, {"foreign-set"}), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Content(), damaged) << "all or nothing";
+}
+
+TEST_P(ChainRepairContract, AChainThatRulesLeadToCannotGo) {
+  Fill();
+  ExpectRefused(Of({}, {"mark-masq"}), absl::StatusCode::kUnavailable);
+  ExpectAsBefore();
+}
+
+TEST_P(ChainRepairContract, AMissingTargetIsRejected) {
+  Fill();
+  DeleteChain("nat-output");
+  ChainRepair repair = Of({"nat-output"});
+  TableSpec spec = proxy::MakeTable(family(), {});
+  spec.rules.push_back(RuleBuilder(family(), "nat-output").Jump("nowhere").Build());
+  repair.spec = std::make_shared<TableSpec>(std::move(spec));
+  ExpectRefused(repair, absl::StatusCode::kNotFound);
+  EXPECT_FALSE(Content().chains.contains("nat-output"));
+}
+
+TEST_P(ChainRepairContract, TheFamiliesDoNotMeet) {
+  Fill();
+  Transaction other;
+  other.CreateTable({other_family(), {}});
+  Commit(other);
+  ASSERT_OK_AND_ASSIGN(const auto before, kernel_->ReadTable(other_family()));
+  AddRule("services");
+  Repair(Of({"services"}));
+  ExpectAsBefore();
+  ASSERT_OK_AND_ASSIGN(const auto after, kernel_->ReadTable(other_family()));
+  EXPECT_EQ(after, before);
+}
+
+// The rest is about what the fake has not.
+class RealChainRepair : public ChainRepairContract {};
+INSTANTIATE_TEST_SUITE_P(All, RealChainRepair,
+                         ::testing::Combine(::testing::Values(KernelKind::kReal),
+                                            ::testing::ValuesIn(kFamilies)),
+                         KernelCaseName);
+
+TEST_P(RealChainRepair, FlushedReplacedAndReorderedRulesComeBack) {
+  Fill();
+  Nft("flush chain %T dispatch\nreplace rule %T mark-masq handle " + Handles("mark-masq").front() +
+      " accept\ninsert rule %T pick drop");
+  Repair(Of({"dispatch", "mark-masq", "pick"}));
+  ExpectAsBefore();
+}
+
+TEST_P(RealChainRepair, AWholeFlushedTableComesBack) {
+  Fill();
+  Nft("flush table %T");
+  std::vector<std::string> all;
+  for (const ChainSpec& chain : proxy::MakeTable(family(), {}).chains) all.push_back(chain.name);
+  Repair(Of(all));
+  ExpectAsBefore();
+}
+
+TEST_P(RealChainRepair, AChainThatWasInUseComesBackWithThoseThatLedToIt) {
+  Fill();
+  Nft("flush chain %T external\nflush chain %T services\ndelete chain %T mark-masq");
+  Repair(Of({"external", "services", "mark-masq"}));
+  ExpectAsBefore();
+}
+
+TEST_P(RealChainRepair, APolicyIsSetBack) {
+  Fill();
+  Nft("add chain %T filter-forward { policy drop; }");
+  Repair(Of({"filter-forward"}));
+  ExpectAsBefore();
+}
+
+TEST_P(RealChainRepair, ForeignChainsThatLeadToEachOtherGo) {
+  Fill();
+  Nft("add chain %T a\nadd chain %T b\nadd chain %T c\nadd rule %T services jump a\n"
+      "add rule %T a jump b\n"
+      "add map %T foreign-map { type inet_service : verdict; elements = { 80 : goto c }; }\n"
+      "add rule %T b tcp dport vmap @foreign-map");
+  Repair(Of({"services"}, {"a", "b", "c"}, {"foreign-map"}));
+  ExpectAsBefore();
+}
+
+TEST_P(RealChainRepair, OneThatComesBackOnAnotherHookHasToBeRemoved) {
+  Fill();
+  Nft("delete chain %T nat-output\n"
+      "add chain %T nat-output { type nat hook output priority 7; }");
+  ExpectRefused(Of({"nat-output"}), absl::StatusCode::kUnimplemented);
+  Repair(Of({"nat-output"}, {"nat-output"}));
+  ExpectAsBefore();
+}
+
+TEST_P(RealChainRepair, AMissingSetIsRejected) {
+  Fill();
+  Nft("flush chain %T nat-postrouting\ndelete set %T hairpin-connections");
+  ExpectRefused(Of({"nat-postrouting"}), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace svcmap::nft

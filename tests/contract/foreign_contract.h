@@ -1,0 +1,74 @@
+// For contracts about what other programs do to our tables: the fake is told, on the real kernel
+// nft(8) does it.
+#pragma once
+
+#include <string>
+
+#include "tests/contract/kernel_contract.h"
+#include "tests/support/process.h"
+
+namespace svcmap::nft {
+
+class ForeignContract : public KernelContract {
+ protected:
+  bool real() const { return std::get<KernelKind>(GetParam()) == KernelKind::kReal; }
+  FakeKernel& fake() { return static_cast<FakeKernel&>(*kernel_); }
+
+  // "ip svcmap"
+  std::string Table() const {
+    return std::string(family() == Family::kIpv4 ? "ip " : "ip6 ") + std::string(proxy::kTableName);
+  }
+  // `script` with %T for the table; real kernel only.
+  void Nft(std::string script) {
+    for (size_t at; (at = script.find("%T")) != std::string::npos;) script.replace(at, 2, Table());
+    ASSERT_OK(testing::RunNft(*netns_, script));
+  }
+
+  void AddRule(const std::string& chain) {
+    if (real()) return Nft("add rule %T " + chain + " meta mark 7 return");
+    EXPECT_TRUE(fake().ForeignAddRule(family(), chain));
+  }
+  void DeleteRule(const std::string& chain) {  // The first one.
+    if (real()) return Nft("delete rule %T " + chain + " handle " + Handles(chain).front());
+    EXPECT_TRUE(fake().ForeignDeleteRule(family(), chain));
+  }
+  void AddChain(const std::string& chain) {
+    if (real()) return Nft("add chain %T " + chain);
+    EXPECT_TRUE(fake().ForeignAddChain(family(), chain));
+  }
+  void DeleteChain(const std::string& chain) {
+    if (real()) return Nft("delete chain %T " + chain);
+    EXPECT_TRUE(fake().ForeignDeleteChain(family(), chain));
+  }
+  void AddSet(const std::string& set) {
+    if (real()) return Nft("add set %T " + set + " { type inet_service; }");
+    EXPECT_TRUE(fake().ForeignAddSet(family(), set));
+  }
+
+  // Of the rules of a chain, as nft -a tells them.
+  std::vector<std::string> Handles(const std::string& chain) {
+    std::vector<std::string> handles;
+    const absl::StatusOr<std::string> listing = testing::RunOk(
+        {.argv = {"nft", "-a", "list", "chain", family() == Family::kIpv4 ? "ip" : "ip6",
+                  std::string(proxy::kTableName), chain},
+         .netns = &*netns_});
+    EXPECT_OK(listing);
+    if (!listing.ok()) return {""};
+    const std::string mark = " # handle ";
+    size_t at = listing->find(mark);  // That of the chain.
+    while ((at = listing->find(mark, at + 1)) != std::string::npos) {
+      const size_t begin = at + mark.size();
+      handles.push_back(listing->substr(begin, listing->find('\n', begin) - begin));
+    }
+    return handles;
+  }
+
+  TableContent Content() {
+    absl::StatusOr<std::optional<TableContent>> content = kernel_->ReadTable(family());
+    EXPECT_OK(content);
+    EXPECT_TRUE(content.ok() && *content) << "no table";
+    return content.ok() && *content ? **std::move(content) : TableContent();
+  }
+};
+
+}  // namespace svcmap::nft

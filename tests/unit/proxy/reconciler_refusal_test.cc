@@ -1,0 +1,134 @@
+// A Service that the kernel does not take stops nobody else.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "nft/base/status.h"
+#include "tests/support/status_matchers.h"
+#include "tests/unit/proxy/reconciler_world.h"
+
+namespace svcmap::proxy::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// Takes no element with the comment of one Service.
+class PickyKernel final : public nft::Kernel {
+ public:
+  explicit PickyKernel(nft::Kernel& kernel) : kernel_(kernel) {}
+
+  nft::ApplyResult Apply(const nft::Transaction& transaction) override {
+    std::optional<size_t> refused;
+    size_t number = 0;
+    transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+      const bool bad = verb == nft::Verb::kAdd && !comment.empty() &&
+                       element.comment.substr(0, comment.size()) == comment;
+      if (bad && !refused) refused = number;
+      ++number;
+    });
+    if (!refused) return kernel_.Apply(transaction);
+    return {nft::ApplyOutcome::kRejected, ErrnoStatus(EINVAL, "add to service-ips"),
+            tells ? refused : std::nullopt};
+  }
+  absl::StatusOr<bool> HasTable(Family family) override { return kernel_.HasTable(family); }
+  absl::StatusOr<std::vector<nft::Element>> ReadSet(nft::SetRef set) override {
+    return kernel_.ReadSet(set);
+  }
+  absl::StatusOr<std::vector<std::optional<nft::Element>>> ReadElements(
+      nft::SetRef set, std::span<const nft::FieldBytes> keys) override {
+    return kernel_.ReadElements(set, keys);
+  }
+  absl::StatusOr<std::optional<nft::TableContent>> ReadTable(Family family) override {
+    return kernel_.ReadTable(family);
+  }
+  absl::StatusOr<nft::TableContent> ReferenceContent(const nft::TableSpec& spec) override {
+    return kernel_.ReferenceContent(spec);
+  }
+  absl::StatusOr<uint32_t> Generation() override { return kernel_.Generation(); }
+
+  std::string comment;  // Empty: everything is taken.
+  bool tells = true;    // Which element it does not take.
+
+ private:
+  nft::Kernel& kernel_;
+};
+
+class RefusalTest : public ::testing::TestWithParam<bool> {
+ protected:
+  RefusalTest() { kernel_.tells = GetParam(); }
+
+  static Change Numbered(int i) {
+    return AService("shop/s" + std::to_string(i)).At("10.96.0." + std::to_string(i)).Port(80);
+  }
+  void Apply(const Change& change) { reconciler_.store().Apply(change, ++sequence_); }
+  // Until everything that can be is programmed; the findings of that.
+  std::vector<Finding> Settle() {
+    std::vector<Finding> findings;
+    int rounds = 0;
+    for (; reconciler_.Pending() && rounds < 100; ++rounds) {
+      while (reconciler_.InDoubt()) EXPECT_OK(reconciler_.Repair().error);
+      for (const auto& [sequence, finding] : reconciler_.Sync(SIZE_MAX).findings) {
+        findings.push_back(finding);
+      }
+    }
+    EXPECT_LT(rounds, 100) << "does not settle";
+    return findings;
+  }
+  size_t ServiceIps() { return fake_.ReadSet({Family::kIpv4, kNoEndpointServices})->size(); }
+
+  nft::FakeKernel fake_{Tables()};
+  PickyKernel kernel_{fake_};
+  Reconciler reconciler_{kernel_, {.node_name = "n1"}};
+  uint64_t sequence_ = 0;
+};
+
+TEST_P(RefusalTest, TheOthersAreProgrammedAndItIsNamed) {
+  Apply(Numbered(1));
+  Settle();
+  kernel_.comment = "shop/s5:";
+  for (int i = 2; i <= 9; ++i) Apply(Numbered(i));
+  const std::vector<Finding> findings = Settle();
+  EXPECT_EQ(ServiceIps(), 8u);
+  EXPECT_EQ(reconciler_.refused_services(), 1u);
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].key, "shop/s5");
+  EXPECT_THAT(findings[0].ToString(), HasSubstr("EINVAL"));
+}
+
+TEST_P(RefusalTest, AlsoWhenTheTablesAreMade) {
+  kernel_.comment = "shop/s5:";
+  for (int i = 1; i <= 9; ++i) Apply(Numbered(i));
+  EXPECT_THAT(Settle(), SizeIs(1));
+  EXPECT_EQ(ServiceIps(), 8u);
+}
+
+TEST_P(RefusalTest, ItsLastGoodStateStaysAndItIsTriedAgainAlone) {
+  Apply(Numbered(1));
+  Apply(AService("shop/s5").At("10.96.0.5").Port(443));
+  Settle();
+  kernel_.comment = "shop/s5:";
+  Apply(Numbered(5));
+  EXPECT_THAT(Settle(), SizeIs(1));
+  EXPECT_EQ(ServiceIps(), 2u);
+
+  for (int i = 6; i <= 8; ++i) Apply(Numbered(i));
+  reconciler_.RetryRefused();
+  EXPECT_THAT(Settle(), SizeIs(1));
+  EXPECT_EQ(ServiceIps(), 5u);
+  EXPECT_EQ(reconciler_.refused_services(), 1u);
+
+  kernel_.comment.clear();
+  reconciler_.RetryRefused();
+  EXPECT_THAT(Settle(), SizeIs(0));
+  EXPECT_EQ(reconciler_.refused_services(), 0u);
+  EXPECT_EQ(Contents(fake_), Additions(reconciler_.DesiredRows()));
+}
+
+INSTANTIATE_TEST_SUITE_P(, RefusalTest, ::testing::Bool(), [](const auto& info) {
+  return std::string(info.param ? "Named" : "NotNamed");
+});
+
+}  // namespace
+}  // namespace svcmap::proxy::test

@@ -1,0 +1,222 @@
+// What others do to our tables is found and mended, without writing what they left alone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/status_matchers.h"
+#include "tests/unit/proxy/reconciler_world.h"
+
+namespace svcmap::proxy::test {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr Family kV4 = Family::kIpv4;
+
+class RepairTest : public ReconcilerTest {
+ protected:
+  void SetUp() override {
+    Settle({Web(), Slice("shop/web", 3), AService("shop/b").At("10.96.0.2").Port(80),
+            Slice("shop/b", 2, 2), AServiceCidr("c", {"10.96.0.0/16"})});
+    before_ = Contents(kernel_);
+  }
+
+  // Looks until nothing is in doubt; how many looks found something.
+  int Mend() {
+    int found = 0;
+    for (int look = 0; reconciler_.InDoubt(); ++look) {
+      EXPECT_LT(look, 100) << "does not end";
+      if (look == 100) break;
+      const RepairResult result = reconciler_.Repair();
+      EXPECT_OK(result.error);
+      if (result.outcome != RepairResult::Outcome::kNothing) ++found;
+    }
+    return found;
+  }
+  void ExpectMended() {
+    EXPECT_FALSE(reconciler_.Pending());
+    EXPECT_TRUE(reconciler_.Verified());
+    EXPECT_EQ(Contents(kernel_), before_);
+    ExpectConverged();
+  }
+  // The first element of a set is removed; what the monitor would say.
+  nft::ForeignChange Remove(SetIndex set) {
+    const auto held = kernel_.ReadSet({kV4, set});
+    EXPECT_FALSE(held->empty());
+    EXPECT_TRUE(kernel_.ForeignRemoveElement({kV4, set}, held->front().key));
+    nft::ForeignChange change;
+    change.elements.push_back({{kV4, set}, held->front().key});
+    return change;
+  }
+  static nft::ForeignChange Structure() {
+    nft::ForeignChange change;
+    change.structure = true;
+    return change;
+  }
+  static nft::ForeignChange Lost() {
+    nft::ForeignChange change;
+    change.lost = true;
+    return change;
+  }
+
+  Lines before_;
+};
+
+TEST_F(RepairTest, AnElementThatWasRemovedIsPutBackAndNothingElseIsWritten) {
+  for (const SetIndex set : {kServiceIps, kEndpoints, kClusterIps, kMarker}) {
+    SCOPED_TRACE(set);
+    sent_.clear();
+    reconciler_.Doubt(Remove(set));
+    EXPECT_FALSE(reconciler_.Verified());
+    EXPECT_EQ(Mend(), 1);
+    ExpectMended();
+    ASSERT_THAT(sent_, SizeIs(1));
+    EXPECT_EQ(sent_[0].element_count(), 1u);
+  }
+}
+
+TEST_F(RepairTest, AnElementThatIsNotOursIsRemoved) {
+  const Row endpoint = EndpointRow(kV4, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
+  ASSERT_TRUE(kernel_.ForeignAddElement(endpoint.view()));
+  nft::ForeignChange change;
+  const auto key = endpoint.key.bytes();
+  change.elements.push_back({endpoint.set, {key.begin(), key.end()}});
+  reconciler_.Doubt(change);
+  EXPECT_EQ(Mend(), 1);
+  ExpectMended();
+}
+
+TEST_F(RepairTest, AnElementThatLeadsElsewhereLeadsBack) {
+  const auto held = kernel_.ReadSet({kV4, kEndpoints});
+  nft::Element element = held->front();
+  reconciler_.Doubt(Remove(kEndpoints));
+  element.data[0] ^= 1;
+  ASSERT_TRUE(kernel_.ForeignAddElement({{kV4, kEndpoints}, element.key, element.data, {}}));
+  EXPECT_EQ(Mend(), 1);
+  ExpectMended();
+}
+
+TEST_F(RepairTest, RangesAreComparedAsAWhole) {
+  const auto held = kernel_.ReadSet({kV4, kServiceCidrs});
+  ASSERT_TRUE(kernel_.ForeignRemoveElement({kV4, kServiceCidrs}, held->front().key,
+                                           held->front().interval_end));
+  nft::ForeignChange change;
+  change.sets.push_back({kV4, kServiceCidrs});
+  reconciler_.Doubt(change);
+  EXPECT_EQ(Mend(), 1);
+  ExpectMended();
+}
+
+TEST_F(RepairTest, WhatIsRightAgainByItselfIsLeftAlone) {
+  const nft::ForeignChange change = Remove(kServiceIps);
+  reconciler_.Doubt(change);
+  EXPECT_EQ(Mend(), 1);
+  sent_.clear();
+  reconciler_.Doubt(change);
+  EXPECT_EQ(Mend(), 0);
+  EXPECT_THAT(sent_, IsEmpty());
+}
+
+TEST_F(RepairTest, RulesAndChainsAreWrittenAnewWithoutElementsAndRecordsStay) {
+  WriteRecord();
+  const std::string chain = Tables()[0].rules.front().chain;
+  ASSERT_TRUE(kernel_.ForeignDeleteRule(kV4, chain));
+  reconciler_.Doubt(Structure());
+  EXPECT_EQ(Mend(), 1);
+  ExpectMended();
+
+  ASSERT_TRUE(kernel_.ForeignAddRule(kV4, chain));
+  ASSERT_TRUE(kernel_.ForeignAddChain(kV4, "theirs"));
+  ASSERT_TRUE(kernel_.ForeignAddSet(kV4, "their-set"));
+  reconciler_.Doubt(Structure());
+  EXPECT_EQ(Mend(), 1);
+  ExpectMended();
+  EXPECT_TRUE(HasRecord());
+  for (const nft::Transaction& transaction : sent_) {
+    EXPECT_EQ(transaction.element_count(), 0u);
+    EXPECT_THAT(transaction.creations(), IsEmpty());
+  }
+}
+
+TEST_F(RepairTest, ATableThatIsGoneIsWrittenAnew) {
+  ASSERT_TRUE(kernel_.ForeignDropTable(kV4));
+  nft::ForeignChange change;
+  change.table = true;
+  reconciler_.Doubt(change);
+  Mend();
+  EXPECT_TRUE(reconciler_.Pending());
+  EXPECT_TRUE(Sync().recreated);
+  ExpectMended();
+}
+
+TEST_F(RepairTest, LostNotificationsAreMadeUpForByGoingThroughEverything) {
+  Remove(kServiceIps);
+  Remove(kEndpoints);
+  const Row endpoint = EndpointRow(kV4, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
+  ASSERT_TRUE(kernel_.ForeignAddElement(endpoint.view()));
+  reconciler_.Doubt(Lost());
+  EXPECT_GE(Mend(), 1);
+  ExpectMended();
+  EXPECT_EQ(reconciler_.audits(), 1u);
+}
+
+TEST_F(RepairTest, AnAuditFindsWhatNobodyTold) {
+  Remove(kServiceIps);
+  const Row endpoint = EndpointRow(kV4, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
+  ASSERT_TRUE(kernel_.ForeignAddElement(endpoint.view()));
+  while (reconciler_.audits() == 0) EXPECT_OK(reconciler_.Audit().error);
+  EXPECT_GE(Mend(), 1);  // What needs the end of the walk to be seen.
+  ExpectMended();
+}
+
+TEST_F(RepairTest, AnAuditReadsEachRowOnceAndWritesNothingWhereAllIsRight) {
+  sent_.clear();
+  int looks = 0;
+  for (; reconciler_.audits() < 2; ++looks) {
+    EXPECT_EQ(reconciler_.Audit().outcome, RepairResult::Outcome::kNothing);
+  }
+  EXPECT_EQ(looks, 4);  // The rows, and the end.
+  EXPECT_EQ(Mend(), 0);
+  EXPECT_THAT(sent_, IsEmpty());
+}
+
+TEST_F(RepairTest, ABatchThatMeetsAForeignChangeGoesThroughAfterARepair) {
+  Remove(kServiceIps);
+  Remove(kEndpoints);
+  Apply({NoService("shop/web"), NoService("shop/b")});
+  EXPECT_EQ(Sync().outcome, Outcome::kFailed);
+  EXPECT_TRUE(reconciler_.InDoubt());
+  EXPECT_GE(Mend(), 1);
+  const SyncResult result = Sync();
+  EXPECT_EQ(result.outcome, Outcome::kCommitted);
+  EXPECT_FALSE(result.recreated);
+  ExpectConverged();
+}
+
+TEST_F(RepairTest, ARepairThatFailsIsTriedAgainAndInTheEndEverythingIsWritten) {
+  reconciler_.Doubt(Remove(kServiceIps));
+  fault_ = Fault::kReject;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(reconciler_.Repair().outcome, RepairResult::Outcome::kFailed) << i;
+  }
+  EXPECT_TRUE(reconciler_.Pending());
+  EXPECT_TRUE(Sync().recreated);
+  ExpectMended();
+}
+
+TEST_F(RepairTest, AnUnknownOutcomeOfARepairIsSeenByLookingAgain) {
+  for (const Fault fault : {Fault::kUnknownCommitted, Fault::kUnknownNotCommitted}) {
+    reconciler_.Doubt(Remove(kServiceIps));
+    fault_ = fault;
+    EXPECT_EQ(reconciler_.Repair().outcome, RepairResult::Outcome::kFailed);
+    fault_ = Fault::kNone;
+    EXPECT_EQ(Mend(), fault == Fault::kUnknownCommitted ? 0 : 1);
+    ExpectMended();
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::proxy::test

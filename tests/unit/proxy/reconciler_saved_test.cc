@@ -1,0 +1,266 @@
+// What a life takes over from the state that the one before it has saved.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "tests/support/status_matchers.h"
+#include "tests/unit/proxy/reconciler_world.h"
+
+namespace svcmap::proxy::test {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class SavedTest : public ::testing::Test {
+ protected:
+  using Fault = nft::FakeKernel::Fault;
+  using Outcome = SyncResult::Outcome;
+
+  SavedTest() {
+    folder_ = ::testing::TempDir() + "/saved-" + std::to_string(getpid());
+    std::filesystem::remove_all(folder_);
+    kernel_.SetFaultHook([this](const nft::Transaction& transaction) {
+      sent_.push_back(transaction);
+      return fault_;
+    });
+  }
+  ~SavedTest() override {
+    End();
+    std::filesystem::remove_all(folder_);
+  }
+
+  // Ends the life that is, if one is, and begins the next. The store gets the saved objects.
+  Beginning Begin() {
+    End();
+    SavedState saved;
+    auto log = StateLog::Open(folder_, PosixFiles(), &saved, {.own_thread = false});
+    EXPECT_OK(log);
+    log_ = *std::move(log);
+    reconciler_ = std::make_unique<Reconciler>(kernel_, options_, log_.get());
+    saved_objects_ = saved.objects.size();
+    const absl::StatusOr<Beginning> beginning = reconciler_->Adopt(std::move(saved));
+    EXPECT_OK(beginning);
+    log_->Work();
+    if (*beginning != Beginning::kNothing && *beginning != Beginning::kUnknown) {
+      for (const Change& change : objects_) reconciler_->store().Apply(change, 0);
+    }
+    sent_.clear();
+    return *beginning;
+  }
+  void End() {
+    reconciler_.reset();
+    log_.reset();
+  }
+  // As if the process were killed: what it said to the log last is all there is.
+  void Tell(const std::vector<Change>& changes) {
+    objects_.insert(objects_.end(), changes.begin(), changes.end());
+    for (const Change& change : changes) reconciler_->store().Apply(change, ++sequence_);
+  }
+  SyncResult Sync(Fault fault = Fault::kNone) {
+    fault_ = fault;
+    const SyncResult result = reconciler_->Sync(SIZE_MAX);
+    fault_ = Fault::kNone;
+    reconciler_->SaveObjects();
+    return result;
+  }
+  void Note() { reconciler_->NoteGeneration(*kernel_.Generation()); }
+  std::vector<Change> World() {
+    return {Web().Affinity(90), Slice("shop/web", 3), AService("shop/b").At("10.96.0.2").Port(80),
+            Slice("shop/b", 2, 2), AServiceCidr("c", {"10.96.0.0/16"})};
+  }
+  void ExpectConverged() {
+    EXPECT_FALSE(reconciler_->Pending());
+    EXPECT_EQ(Contents(kernel_), Additions(reconciler_->DesiredRows()));
+    EXPECT_EQ(Contents(kernel_), Additions(reconciler_->AppliedRows()));
+  }
+
+  std::string folder_;
+  ReconcilerOptions options_{.node_name = "n1"};
+  nft::FakeKernel kernel_{Tables()};
+  std::unique_ptr<StateLog> log_;
+  std::unique_ptr<Reconciler> reconciler_;
+  std::vector<Change> objects_;
+  std::vector<nft::Transaction> sent_;
+  Fault fault_ = Fault::kNone;
+  uint64_t sequence_ = 0;
+  size_t saved_objects_ = 0;
+};
+
+TEST_F(SavedTest, AFirstLifeHasNothing) { EXPECT_EQ(Begin(), Beginning::kNothing); }
+
+TEST_F(SavedTest, WithNothingChangedNothingIsWritten) {
+  Begin();
+  Tell(World());
+  Sync();
+  Tell({Slice("shop/web", 5)});
+  Sync();
+  Note();
+  const Lines before = Contents(kernel_);
+  const uint32_t generation = *kernel_.Generation();
+
+  EXPECT_EQ(Begin(), Beginning::kTrusted);
+  EXPECT_EQ(saved_objects_, 5u);
+  EXPECT_TRUE(reconciler_->Verified());
+  EXPECT_EQ(Sync().outcome, Outcome::kNothing);
+  EXPECT_THAT(sent_, IsEmpty());
+  EXPECT_EQ(*kernel_.Generation(), generation);
+  EXPECT_EQ(Contents(kernel_), before);
+  ExpectConverged();
+
+  Tell({Slice("shop/web", 6)});
+  EXPECT_FALSE(Sync().recreated);
+  ExpectConverged();
+}
+
+TEST_F(SavedTest, NumbersAreNotGivenTwice) {
+  Begin();
+  Tell(World());
+  Sync();
+  Begin();
+  Tell({AService("shop/new").At("10.96.0.9").Port(80).Affinity(90), Slice("shop/new", 3, 9),
+        AService("shop/c").At("10.96.0.10").Port(80), Slice("shop/c", 3, 10)});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  ExpectConverged();
+}
+
+TEST_F(SavedTest, SomebodyElsesCommitMeansThatAllIsLookedAtWhileItServes) {
+  Begin();
+  Tell(World());
+  Sync();
+  Note();
+  const auto held = kernel_.ReadSet({Family::kIpv4, kServiceIps});
+  kernel_.ForeignRemoveElement({Family::kIpv4, kServiceIps}, held->front().key);
+
+  EXPECT_EQ(Begin(), Beginning::kToVerify);
+  EXPECT_FALSE(reconciler_->Verified());
+  EXPECT_EQ(Sync().outcome, Outcome::kNothing);
+  size_t elements = 0;
+  while (reconciler_->InDoubt()) elements += reconciler_->Repair().elements;
+  EXPECT_EQ(elements, 1u);
+  ExpectConverged();
+  EXPECT_TRUE(reconciler_->Verified());
+}
+
+TEST_F(SavedTest, TablesThatAreGoneAreWrittenFromWhatIsSaved) {
+  for (const bool both : {true, false}) {
+    Begin();
+    Tell(World());
+    Sync();
+    kernel_.ForeignDropTable(Family::kIpv4);
+    if (both) kernel_.ForeignDropTable(Family::kIpv6);
+    EXPECT_NE(Begin(), Beginning::kTrusted);
+    if (!both) continue;
+    EXPECT_TRUE(Sync().recreated);
+    ExpectConverged();
+  }
+}
+
+TEST_F(SavedTest, KilledBetweenCommitAndAnswerItKnowsWhatWasCommitted) {
+  for (const Fault fault : {Fault::kNone, Fault::kUnknownCommitted, Fault::kReject}) {
+    Begin();
+    Tell(World());
+    Sync();
+    Note();
+    // The attempt is written; what came of it is not: as if killed inside the kernel.
+    Tell({Slice("shop/web", 7)});
+    fault_ = fault;
+    std::filesystem::path copy = folder_ + "-copy";
+    std::filesystem::remove_all(copy);
+    kernel_.SetFaultHook([&](const nft::Transaction& transaction) {
+      sent_.push_back(transaction);
+      std::filesystem::copy(folder_, copy);
+      return fault_;
+    });
+    reconciler_->Sync(SIZE_MAX);
+    fault_ = Fault::kNone;
+    kernel_.SetFaultHook([this](const nft::Transaction& transaction) {
+      sent_.push_back(transaction);
+      return fault_;
+    });
+    End();
+    std::filesystem::remove_all(folder_);
+    std::filesystem::rename(copy, folder_);
+
+    const Beginning beginning = Begin();
+    EXPECT_TRUE(beginning == Beginning::kTrusted || beginning == Beginning::kToVerify)
+        << static_cast<int>(beginning) << " after " << static_cast<int>(fault);
+    const SyncResult result = Sync();
+    EXPECT_FALSE(result.recreated);
+    EXPECT_EQ(result.outcome == Outcome::kCommitted, fault == Fault::kReject);
+    while (reconciler_->InDoubt()) {
+      EXPECT_EQ(reconciler_->Repair().outcome, RepairResult::Outcome::kNothing);
+    }
+    ExpectConverged();
+    nft::Transaction drop;
+    for (const Family family : kFamilies) drop.DropTable(family);
+    kernel_.Apply(drop);
+    objects_.clear();
+    End();
+    std::filesystem::remove_all(folder_);
+  }
+}
+
+TEST_F(SavedTest, OtherRulesAreWrittenInPlaceAndNumbersStay) {
+  Begin();
+  Tell(World());
+  Sync();
+  const auto before = kernel_.ReadSet({Family::kIpv4, kAffinityEndpoints});
+  options_.ruleset.detect_local = DetectLocal::kInterface;
+  options_.ruleset.interface = "cni0";
+  EXPECT_EQ(Begin(), Beginning::kUpgrade);
+  EXPECT_TRUE(Sync().recreated);
+  ASSERT_THAT(sent_, SizeIs(1));
+  EXPECT_TRUE(sent_[0].creations()[0].in_place);
+  EXPECT_EQ(kernel_.ReadSet({Family::kIpv4, kAffinityEndpoints}), before);
+  ExpectConverged();
+}
+
+TEST_F(SavedTest, OtherOptionsChangeTheRangesThatComeFromThem) {
+  Begin();
+  Tell({Web(), Slice("shop/web", 3)});
+  Sync();
+  options_.ruleset.masquerade_all = true;
+  Begin();
+  EXPECT_FALSE(Sync().recreated);
+  ExpectConverged();
+}
+
+TEST_F(SavedTest, AFileThatIsOlderThanTheKernelIsNotServedFrom) {
+  Begin();
+  Tell(World());
+  Sync();
+  End();
+  std::filesystem::copy(folder_, folder_ + "-old");
+  Begin();
+  Tell({Slice("shop/web", 8)});
+  Sync();
+  End();
+  std::filesystem::remove_all(folder_);
+  std::filesystem::rename(folder_ + "-old", folder_);
+
+  const Lines before = Contents(kernel_);
+  EXPECT_EQ(Begin(), Beginning::kUnknown);
+  EXPECT_EQ(Contents(kernel_), before);
+  // And what it said is not believed later.
+  End();
+  EXPECT_EQ(Begin(), Beginning::kUnknown);
+  EXPECT_EQ(saved_objects_, 0u);
+}
+
+TEST_F(SavedTest, AServiceThatIsAmongTheSavedRowsButNotTheObjectsGoes) {
+  Begin();
+  Tell(World());
+  Sync();
+  Note();
+  std::erase_if(objects_, [](const Change& change) { return change.key == "shop/b"; });
+  EXPECT_EQ(Begin(), Beginning::kTrusted);
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  ExpectConverged();
+}
+
+}  // namespace
+}  // namespace svcmap::proxy::test
