@@ -106,7 +106,7 @@ TEST_F(HealthChecksTest, S260_OnlyAddressesThatTakeNodePortsAreListenedOn) {
   ASSERT_OK(agent().Apply(Objects{LocalWeb("shop/web", ClusterIp(10), kCheckPort)} +
                           WebSlices("shop/web", {&pod_a()})));
   Expect(kCheckPort, "200 weight 1");
-  for (const std::string& ip : {kNodeSecondV4, kNodeSecondV6}) {
+  for (const char* ip : {kNodeSecondV4, kNodeSecondV6}) {
     EXPECT_EQ(AnswerOf(client(), ip, kCheckPort), "refused");
   }
 }
@@ -151,7 +151,7 @@ TEST_F(HealthChecksTest, S263_EligibilityDoesNotCountForServices) {
 // An agent of its own, which nobody tells anything.
 TEST(HealthzBeforeTheStateTest, ItIsAliveButNotHealthy) {
   ASSERT_OK_AND_ASSIGN(const NetNs netns, NetNs::Create());
-  ASSERT_OK_AND_ASSIGN(const auto agent, Agent::Start(netns));
+  ASSERT_OK_AND_ASSIGN(const auto agent, Agent::Start(netns, {"--state-dir", ""}));
   ASSERT_OK_AND_ASSIGN(const HttpAnswer alive,
                        HttpRequest(netns, "127.0.0.1", kHealthzPort, "/livez"));
   EXPECT_EQ(alive.code, 200) << alive.body;
