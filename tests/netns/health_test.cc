@@ -1,7 +1,10 @@
 // What svcmapd answers about its health: to load balancers at healthCheckNodePorts, and at
 // /healthz and /livez.
+#include <signal.h>
+
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
+#include "tests/support/notify_socket.h"
 #include "tests/support/raw_http.h"
 
 namespace svcmap::testing {
@@ -146,6 +149,28 @@ TEST_F(HealthChecksTest, S263_EligibilityDoesNotCountForServices) {
   ASSERT_OK(agent().Apply({ThisNode().Taint("ToBeDeletedByClusterAutoscaler")}));
   ExpectHealthz("/healthz", 503, "");
   Expect(kCheckPort, "200 weight 1");
+}
+
+TEST(SystemdTest, ItHearsOfTheStartOfLifeAndOfTheEnd) {
+  ASSERT_OK_AND_ASSIGN(const auto systemd, NotifySocket::Create());
+  NotifySocket::AskForWatchdog(std::chrono::milliseconds(200));
+  ASSERT_OK_AND_ASSIGN(const NetNs netns, NetNs::Create());
+  ASSERT_OK_AND_ASSIGN(const auto agent, Agent::Start(netns, {"--state-dir", ""}));
+  // Until one begins so; what else is said meanwhile is forgotten.
+  const auto hears = [&](const std::string& beginning) {
+    std::string message;
+    do {
+      message = systemd->Hear(std::chrono::seconds(10));
+    } while (!message.empty() && message.rfind(beginning, 0) != 0);
+    return !message.empty();
+  };
+  EXPECT_TRUE(hears("READY=1\nSTATUS="));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(hears("WATCHDOG=1"));
+  ASSERT_EQ(kill(agent->pid(), SIGHUP), 0);
+  EXPECT_TRUE(hears("RELOADING=1\nMONOTONIC_USEC="));
+  EXPECT_TRUE(hears("READY=1\n"));
+  ASSERT_OK(agent->Stop());
+  EXPECT_TRUE(hears("STOPPING=1\n"));
 }
 
 // An agent of its own, which nobody tells anything.
