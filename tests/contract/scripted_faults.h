@@ -1,5 +1,5 @@
 // Faults that a test decides on call by call. Its members may be set while sockets are in use only
-// by a test that holds `mutex`.
+// by a test that holds `mutex`, or by themselves: they are copied before they are called.
 #pragma once
 
 #include <functional>
@@ -14,17 +14,17 @@ class ScriptedFaults final : public SocketFaults {
  public:
   int OnOpen(int protocol) override {
     const std::lock_guard lock(mutex);
-    const auto fault = open;  // It may replace itself.
+    const auto fault = open;
     return fault ? fault(protocol) : 0;
   }
   int OnSetOption(int option) override {
     const std::lock_guard lock(mutex);
-    const auto fault = set_option;  // It may replace itself.
+    const auto fault = set_option;
     return fault ? fault(option) : 0;
   }
   int OnSend(uint32_t port_id, std::span<const uint8_t> bytes) override {
     const std::lock_guard lock(mutex);
-    const auto fault = send;  // It may replace itself.
+    const auto fault = send;
     return fault ? fault(port_id, bytes) : 0;
   }
   Receipt OnReceive(uint32_t port_id, std::span<const uint8_t> datagram) override {
