@@ -147,13 +147,13 @@ int Run(const DaemonOptions& options) {
   if (!log.ok()) return Fail(log.status());
   proxy::Reconciler reconciler(
       **kernel, {options.node_name, options.node_port_addresses, options.ruleset}, log->get());
-  const std::vector<proxy::SavedState::Object> objects = std::move(saved.objects);
-  const absl::StatusOr<proxy::Beginning> beginning = reconciler.Adopt(std::move(saved));
+  const absl::StatusOr<proxy::Beginning> beginning = reconciler.Adopt(saved);
   if (!beginning.ok()) return Fail(beginning.status());
   LogBeginning(*beginning, reconciler.revision());
   const bool hold = *beginning == proxy::Beginning::kUnknown;
   const bool complete = !hold && *beginning != proxy::Beginning::kNothing;
-  if (complete) ApplySavedObjects(objects, convert, reconciler.store());
+  if (complete) ApplySavedObjects(saved.objects, convert, reconciler.store());
+  saved = {};
 
   proxy::LoopOptions loop_options;
   RepairLog repairs;

@@ -309,6 +309,7 @@ void Loop::SyncOnce() {
     return;
   }
   failures_in_row_ = 0;
+  if (result.outcome == SyncResult::Outcome::kNothing) reconciler_.SaveObjects();
   if (result.recreated) repair_at_ = std::max(repair_at_, Clock::now() + result.duration);
   if (reconciler_.store().dirty_count() == 0) {
     cut_allowed_ = true;

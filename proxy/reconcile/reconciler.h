@@ -105,17 +105,21 @@ class Reconciler {
     in_place_ = false;
   }
 
-  // Reads what a former life left in the kernel and compares it with what it saved. Unless the
-  // beginning is kNothing or kUnknown, the saved objects are to be applied to the store next.
-  // Revisions go on from the former life's.
-  absl::StatusOr<Beginning> Adopt(SavedState saved = {});
+  // Reads what a former life left in the kernel and compares it with what it saved, of which it
+  // takes all but the objects. Unless the beginning is kNothing or kUnknown, those are to be applied
+  // to the store next. Revisions go on from the former life's.
+  absl::StatusOr<Beginning> Adopt(SavedState& saved);
+  absl::StatusOr<Beginning> Adopt() {
+    SavedState nothing;
+    return Adopt(nothing);
+  }
 
   // Somebody changed our tables: Repair() will look.
   void Doubt(const nft::ForeignChange& change) { repairer_.Doubt(change); }
   bool InDoubt() const { return !recreate_ && repairer_.in_doubt(); }
   bool Verified() const { return !recreate_ && !repairer_.in_doubt(); }
   size_t applied_rows() const;  // In the kernel, in all sets.
-  // At most one look at what is in doubt, and what it takes to mend it. Only while !Pending().
+  // At most one look at what is in doubt, and what it takes to mend it.
   RepairResult Repair();
   // The same for the next rows of all that is applied.
   RepairResult Audit();
@@ -172,7 +176,7 @@ class Reconciler {
   Draft MakeRecreation(size_t element_limit);
   DesiredContext Context() { return {store_.claims(), node_, numbers_, timers_, memory_}; }
   absl::Status AdoptAffinity();
-  bool Restore(SavedState saved);
+  bool Restore(SavedState& saved);
   absl::StatusOr<Beginning> Verify(std::optional<uint32_t> saved_generation,
                                    uint64_t saved_ruleset);
   uint64_t RulesetDigest() const;

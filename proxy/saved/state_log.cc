@@ -352,6 +352,7 @@ bool StateLog::SyncFile() {
   }
   const uint64_t size = file->size();
   const bool changed = size != file->synced();
+  const SystemClock::time_point now = SystemClock::now();
   lock.unlock();
   if (status.ok() && changed) status = file->file().Sync();
   lock.lock();
@@ -372,7 +373,7 @@ bool StateLog::SyncFile() {
   file->SetSynced(size);
   unnamed_ = folder_changed_ = false;
   failures_in_row_ = 0;
-  status_.synced = SystemClock::now();
+  status_.synced = now;
   const bool recovered = !std::exchange(status_.error, "").empty();
   lock.unlock();
   if (recovered && options_.on_recovery) options_.on_recovery();

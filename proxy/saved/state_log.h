@@ -58,7 +58,7 @@ struct StateLogStatus {
   uint64_t failures = 0;
   std::string error;  // Why it is out of order; empty: it is not.
   std::chrono::system_clock::time_point error_since;
-  std::chrono::system_clock::time_point synced;  // When all that was written was last on disk.
+  std::chrono::system_clock::time_point synced;  // What was written before this is on disk.
 };
 
 class StateLog {

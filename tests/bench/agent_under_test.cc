@@ -10,6 +10,8 @@
 #include "svcmap/v1/control.grpc.pb.h"
 #include "tests/support/netns.h"
 #include "tests/support/process.h"
+#include "tests/support/program_flags.h"
+#include "tests/support/temporary_folder.h"
 
 namespace svcmap::bench {
 namespace {
@@ -30,7 +32,8 @@ int64_t ReadKib(const std::string& path, const std::string& name) {
 
 class Agent final : public AgentUnderTest {
  public:
-  Agent(NetNs netns, std::string folder) : netns_(std::move(netns)), folder_(std::move(folder)) {}
+  Agent(NetNs netns, testing::TemporaryFolder folder)
+      : netns_(std::move(netns)), folder_(std::move(folder)) {}
 
   ~Agent() override {
     if (stream_) {
@@ -41,14 +44,15 @@ class Agent final : public AgentUnderTest {
       static_cast<void>(process_->Signal(SIGTERM));
       process_->Wait(std::chrono::seconds(10));
     }
-    unlink(Socket().c_str());
-    rmdir(folder_.c_str());
   }
 
   absl::Status Begin(const std::string& program) {
-    auto process = ChildProcess::Start(
-        {.argv = {program, "--listen", "unix://" + Socket(), "--node-name", "node-0"},
-         .netns = &netns_});
+    std::vector<std::string> argv = {program, "--listen", "unix://" + Socket(), "--node-name",
+                                     "node-0"};
+    if (testing::ProgramKnows(program, "--state-dir")) {
+      argv.insert(argv.end(), {"--state-dir", folder_.path() + "/state"});
+    }
+    auto process = ChildProcess::Start({.argv = std::move(argv), .netns = &netns_});
     if (!process.ok()) return process.status();
     process_ = *std::move(process);
     channel_ = grpc::CreateChannel("unix:" + Socket(), grpc::InsecureChannelCredentials());
@@ -102,10 +106,10 @@ class Agent final : public AgentUnderTest {
   }
 
  private:
-  std::string Socket() const { return folder_ + "/svcmap.sock"; }
+  std::string Socket() const { return folder_.path() + "/svcmap.sock"; }
 
   NetNs netns_;
-  std::string folder_;
+  testing::TemporaryFolder folder_;
   std::unique_ptr<ChildProcess> process_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Control::Stub> stub_;
@@ -118,9 +122,9 @@ class Agent final : public AgentUnderTest {
 absl::StatusOr<std::unique_ptr<AgentUnderTest>> AgentUnderTest::Start(const std::string& program) {
   absl::StatusOr<NetNs> netns = NetNs::Create();
   if (!netns.ok()) return netns.status();
-  char folder[] = "/tmp/svcmap-bench-XXXXXX";
-  if (mkdtemp(folder) == nullptr) return absl::InternalError("cannot make a folder in /tmp");
-  auto agent = std::make_unique<Agent>(*std::move(netns), folder);
+  absl::StatusOr<testing::TemporaryFolder> folder = testing::TemporaryFolder::Make();
+  if (!folder.ok()) return folder.status();
+  auto agent = std::make_unique<Agent>(*std::move(netns), *std::move(folder));
   if (const absl::Status begun = agent->Begin(program); !begun.ok()) return begun;
   return agent;
 }

@@ -1,48 +1,20 @@
 #include "tests/netns/listing.h"
 
-#include <algorithm>
-#include <vector>
-
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "tests/support/process.h"
 #include "tests/support/status_matchers.h"
 
 namespace svcmap::testing {
 namespace {
 
-// The elements in "a, b comment \"x, y\", c": commas inside quotes do not separate.
-std::vector<std::string> Elements(const std::string& text) {
-  std::vector<std::string> elements(1);
-  bool quoted = false;
-  for (const char c : text) {
-    if (c == '"') quoted = !quoted;
-    if (c == ',' && !quoted) {
-      elements.emplace_back();
-    } else if (quoted || (c != '\n' && c != '\t')) {
-      if (c != ' ' || !elements.back().empty()) elements.back() += c;
-    }
-  }
-  std::sort(elements.begin(), elements.end());
-  return elements;
-}
-
 std::string Sorted(const std::string& listing) {
-  const std::string start = "elements = {";
   std::string sorted;
   size_t at = 0;
-  for (;;) {
-    const size_t from = listing.find(start, at);
-    if (from == std::string::npos) return sorted + listing.substr(at);
-    const size_t first = from + start.size();
-    size_t end = first;
-    for (bool quoted = false; listing[end] != '}' || quoted; ++end) {
-      if (listing[end] == '"') quoted = !quoted;
-    }
-    sorted += listing.substr(at, first - at) + "\n" +
-              absl::StrJoin(Elements(listing.substr(first, end - first)), ",\n");
-    at = end;
+  for (const ElementsAt& list : FindElements(listing)) {
+    sorted += listing.substr(at, list.begin - at) + "\n" + absl::StrJoin(list.elements, ",\n");
+    at = list.end;
   }
+  return sorted + listing.substr(at);
 }
 
 // What packets write, and what differs with every commit.
@@ -57,12 +29,6 @@ std::string WithoutState(std::string listing) {
 }
 
 }  // namespace
-
-absl::StatusOr<std::string> Nft(const NetNs& netns, const std::string& arguments) {
-  std::vector<std::string> argv = {"nft"};
-  for (const auto& argument : absl::StrSplit(arguments, ' ')) argv.emplace_back(argument);
-  return RunOk({.argv = argv, .netns = &netns});
-}
 
 absl::StatusOr<std::string> SortedRuleset(const NetNs& netns) {
   absl::StatusOr<std::string> listing = Nft(netns, "-s list ruleset");

@@ -6,12 +6,10 @@
 
 #include "absl/status/statusor.h"
 #include "tests/support/agent.h"
+#include "tests/support/kernel_check.h"
 #include "tests/support/netns.h"
 
 namespace svcmap::testing {
-
-// `nft ARGUMENTS`, for example "-t list ruleset".
-absl::StatusOr<std::string> Nft(const NetNs& netns, const std::string& arguments);
 
 // `nft list ruleset` with the elements of each set in order, one in each line: the kernel gives
 // them in the order of their hashes, which differs from namespace to namespace.

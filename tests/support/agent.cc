@@ -2,20 +2,19 @@
 
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "nft/base/unique_fd.h"
 #include "svcmap/v1/control.grpc.pb.h"
+#include "tests/support/program_flags.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/topology.h"
 
 namespace svcmap::testing {
@@ -44,8 +43,25 @@ bool AcceptsConnections(const std::string& path) {
   return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 
-std::vector<std::string> Argv(const std::vector<std::string>& flags) {
-  std::vector<std::string> argv = {SVCMAP_BIN_DIR "/svcmapd", "--node-name", kAgentNode};
+constexpr char kProgram[] = SVCMAP_BIN_DIR "/svcmapd";
+
+// "--option" or "--option=VALUE".
+bool Names(const std::string& flag, const std::string& option) {
+  return flag == option || flag.rfind(option + "=", 0) == 0;
+}
+
+bool Has(const std::vector<std::string>& flags, const std::string& option) {
+  return std::any_of(flags.begin(), flags.end(),
+                     [&](const std::string& flag) { return Names(flag, option); });
+}
+
+// `state_folder`: unless `flags` name another one.
+std::vector<std::string> Argv(std::vector<std::string> flags, const std::string& state_folder) {
+  if (!Has(flags, "--state-dir")) flags.push_back("--state-dir=" + state_folder);
+  if (!ProgramKnows(kProgram, "--state-dir")) {
+    std::erase_if(flags, [](const std::string& flag) { return Names(flag, "--state-dir"); });
+  }
+  std::vector<std::string> argv = {kProgram, "--node-name", kAgentNode};
   argv.insert(argv.end(), flags.begin(), flags.end());
   return argv;
 }
@@ -65,18 +81,14 @@ absl::Status CheckAck(const v1::Ack& ack) {
 
 struct Agent::Impl {
   const NetNs* netns = nullptr;
-  std::filesystem::path folder;
+  TemporaryFolder folder;
   std::unique_ptr<ChildProcess> child;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::Control::Stub> stub;
 
-  ~Impl() {
-    child.reset();
-    std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
-  }
+  explicit Impl(TemporaryFolder folder) : folder(std::move(folder)) {}
 
-  std::string path() const { return (folder / "agent.sock").string(); }
+  std::string path() const { return folder.path() + "/agent.sock"; }
 
   absl::Status WithLog(const absl::Status& status) const {
     if (status.ok()) return status;
@@ -119,34 +131,36 @@ struct Agent::Impl {
 Agent::Agent(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Agent::~Agent() = default;
 
-absl::StatusOr<std::unique_ptr<Agent>> Agent::Start(const NetNs& netns,
-                                                    const std::vector<std::string>& flags) {
-  auto impl = std::make_unique<Impl>();
+absl::StatusOr<std::unique_ptr<Agent>> Agent::Launch(const NetNs& netns,
+                                                     const std::vector<std::string>& flags) {
+  absl::StatusOr<TemporaryFolder> folder = TemporaryFolder::Make();
+  if (!folder.ok()) return folder.status();
+  auto impl = std::make_unique<Impl>(*std::move(folder));
   impl->netns = &netns;
-  std::string folder = "/tmp/svcmap-agent-XXXXXX";
-  if (::mkdtemp(folder.data()) == nullptr) return absl::ErrnoToStatus(errno, "mkdtemp");
-  impl->folder = folder;
   std::vector<std::string> all = {"--listen", "unix://" + impl->path()};
-  const auto has = [&](const std::string& option) {
-    for (const std::string& flag : flags) {
-      if (flag == option) return true;
-    }
-    return false;
-  };
-  if (!has("--cluster-cidr")) {
+  if (!Has(flags, "--cluster-cidr")) {
     all.insert(all.end(), {"--cluster-cidr", absl::StrCat(kClusterCidrV4, ",", kClusterCidrV6)});
   }
   all.insert(all.end(), flags.begin(), flags.end());
   absl::StatusOr<std::unique_ptr<ChildProcess>> child =
-      ChildProcess::Start({.argv = Argv(all), .netns = &netns});
+      ChildProcess::Start({.argv = Argv(all, impl->folder.path() + "/state"), .netns = &netns});
   if (!child.ok()) return child.status();
   impl->child = *std::move(child);
-  if (absl::Status status = impl->WaitUntilItAnswers(); !status.ok()) return impl->WithLog(status);
   return std::unique_ptr<Agent>(new Agent(std::move(impl)));
 }
 
+absl::StatusOr<std::unique_ptr<Agent>> Agent::Start(const NetNs& netns,
+                                                    const std::vector<std::string>& flags) {
+  absl::StatusOr<std::unique_ptr<Agent>> agent = Launch(netns, flags);
+  if (!agent.ok()) return agent;
+  if (absl::Status status = (*agent)->WaitUntilItAnswers(); !status.ok()) return status;
+  return agent;
+}
+
+absl::Status Agent::WaitUntilItAnswers() { return impl_->WithLog(impl_->WaitUntilItAnswers()); }
+
 absl::Status Agent::CleanUp(const NetNs& netns) {
-  return RunOk({.argv = Argv({"--cleanup"}), .netns = &netns}).status();
+  return RunOk({.argv = Argv({"--cleanup"}, ""), .netns = &netns}).status();
 }
 
 absl::StatusOr<v1::Ack> Agent::TryApply(const Objects& objects) {

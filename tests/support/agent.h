@@ -54,9 +54,14 @@ class PushStream {
 class Agent {
  public:
   // Returns when the agent answers. The node is kAgentNode; without a --cluster-cidr in `flags` it
-  // is told those of Topology.
+  // is told those of Topology, and without a --state-dir it keeps its state in a folder of its own,
+  // which ends with this object.
   static absl::StatusOr<std::unique_ptr<Agent>> Start(const NetNs& netns,
                                                       const std::vector<std::string>& flags = {});
+  // As Start, but returns once the program runs; to be called before any of the calls:
+  static absl::StatusOr<std::unique_ptr<Agent>> Launch(const NetNs& netns,
+                                                       const std::vector<std::string>& flags = {});
+  absl::Status WaitUntilItAnswers();
   ~Agent();  // Kills it if it still runs; the rules stay.
 
   // `svcmapd --cleanup` in `netns`, to its end.

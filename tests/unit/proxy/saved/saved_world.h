@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "proxy/saved/state_log.h"
-#include "tests/unit/proxy/memory_files.h"
+#include "tests/unit/proxy/saved/memory_files.h"
 
 namespace svcmap::proxy::test {
 
@@ -279,6 +279,7 @@ class SavedWorld {
   static constexpr char kPath[] = "/var/lib/svcmap/state";
 
   explicit SavedWorld(uint64_t seed = 1) : dice(seed) {}
+  ~SavedWorld() { files.SetPlan(nullptr); }  // It may use what is gone by now.
 
   StateLogOptions Options() {
     return {.writer = "test",

@@ -86,10 +86,22 @@ class MemoryFiles : public Files {
     if (found == names_.end()) return std::nullopt;
     return found->second->data;
   }
+  // Its content, and that it has this name.
+  bool IsSynced(const std::string& path) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = names_.find(path);
+    return found != names_.end() && found->second->synced == found->second->data &&
+           name_history_.size() == 1;
+  }
   void SetContent(const std::string& path, std::string content) {
     const std::lock_guard lock(mutex_);
     names_[path] = std::make_shared<Inode>(Inode{.data = content, .synced = content});
     name_history_ = {names_};
+  }
+  // Also for those who have it open.
+  void Damage(const std::string& path, size_t offset) {
+    const std::lock_guard lock(mutex_);
+    names_.at(path)->data.at(offset) ^= 1;
   }
   std::vector<std::string> Names() const {
     const std::lock_guard lock(mutex_);

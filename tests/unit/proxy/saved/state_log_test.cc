@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/proxy/saved_world.h"
+#include "tests/unit/proxy/saved/saved_world.h"
 
 namespace svcmap::proxy {
 namespace {

@@ -1,0 +1,155 @@
+// Somebody else changes our tables, while the agent runs or while it does not: the agent puts them
+// right, clients notice as little as the change itself allows, and what others do elsewhere is none
+// of our business.
+//
+//   SVCMAP_STORM_SECONDS=10   how long others go on changing our tables (2)
+#include <algorithm>
+#include <iostream>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "tests/netns/recovery_world.h"
+#include "tests/support/damage.h"
+#include "tests/support/foreign_storm.h"
+#include "tests/support/transfer.h"
+
+namespace svcmap::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr int kOthers = 110;
+constexpr int kEndpoints = 10;
+
+class ForeignChangeTest : public RecoveryTest {
+ protected:
+  void SetUp() override {
+    RecoveryTest::SetUp();
+    if (HasFatalFailure()) return;
+    ASSERT_OK(
+        agent().Replace(Basics() + SteadyServices(*world()) + OtherServices(kOthers, kEndpoints)));
+    RememberRules();
+  }
+
+  uint64_t Repairs() {
+    const absl::StatusOr<v1::GetStatusResponse> status = agent().GetStatus();
+    EXPECT_OK(status);
+    return status.ok() ? status->repairs() : 0;
+  }
+};
+
+// By the damage, and whether the agent runs meanwhile.
+class DamageTest : public ForeignChangeTest,
+                   public ::testing::WithParamInterface<std::tuple<Damage, bool>> {
+ protected:
+  static const Damage& damage() { return std::get<0>(GetParam()); }
+  static bool stopped() { return std::get<1>(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(, DamageTest,
+                         ::testing::Combine(::testing::ValuesIn(AllDamage()), ::testing::Bool()),
+                         [](const auto& info) {
+                           return std::get<0>(info.param).name +
+                                  (std::get<1>(info.param) ? "_WhileStopped" : "_WhileRunning");
+                         });
+
+TEST_P(DamageTest, S345_IsRepaired) {
+  const std::vector<std::string> placement = StickyPlacement();
+  ASSERT_OK_AND_ASSIGN(TcpFlow flow,
+                       TcpFlow::Open(client().netns(), {.destination = kVictim, .port = 80}));
+  std::unique_ptr<SteadyTraffic> traffic;
+  if (!damage().interrupts) {
+    ASSERT_OK_AND_ASSIGN(traffic, SteadyTraffic::Start(client().netns(), SteadyTargets(*world())));
+  }
+  const uint64_t repairs = Repairs();
+  ASSERT_OK_AND_ASSIGN(const std::string script, damage().script(node().netns()));
+  if (stopped()) {
+    ASSERT_OK(EndAgent(/*kill=*/false));
+  }
+  ASSERT_OK(RunNft(node().netns(), script)) << script.substr(0, 1000);
+  if (stopped()) {
+    ASSERT_OK(StartAgent());
+  }
+  ASSERT_OK(WaitUntilServing());
+  ASSERT_OK(WaitUntilTheKernelIsAsWanted()) << agent().log();
+  if (!stopped()) {
+    EXPECT_GT(Repairs(), repairs);
+    // By whom.
+    EXPECT_NE(agent().log().find("nft"), std::string::npos) << agent().log();
+  }
+  if (traffic != nullptr) {
+    EXPECT_OK(traffic->Go(20));
+    EXPECT_OK(traffic->Stop().Check()) << agent().log();
+  }
+  EXPECT_OK(flow.Exchange(10'000)) << "S-101: an open connection";
+  if (damage().keeps_tables) {
+    EXPECT_EQ(StickyPlacement(), placement);
+  }
+  ASSERT_OK_AND_ASSIGN(traffic, SteadyTraffic::Start(client().netns(), SteadyTargets(*world())));
+  EXPECT_OK(traffic->Go(20));
+  EXPECT_OK(traffic->Stop().Check());
+  // And it goes on.
+  ASSERT_OK(agent().Apply({OtherService(0, 81)}));
+  EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
+}
+
+// A firewall manager that replaces its table fifty times a second.
+TEST_F(ForeignChangeTest, ReloadsOfOtherTablesAreNoneOfOurBusiness) {
+  constexpr int kReloads = 100;
+  constexpr milliseconds kEvery{20};
+  const uint64_t repairs = Repairs();
+  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse before, agent().GetStatus());
+  ASSERT_OK_AND_ASSIGN(const auto traffic,
+                       SteadyTraffic::Start(client().netns(), SteadyTargets(*world())));
+  auto next = steady_clock::now();
+  for (int i = 0; i < kReloads; ++i) {
+    ASSERT_OK(RunNft(
+        node().netns(),
+        absl::StrCat("table inet firewall\ndelete table inet firewall\ntable inet firewall {\n",
+                     "set blocked { type ipv4_addr; elements = { 192.0.2.", 1 + i, " } }\n",
+                     "chain forward { type filter hook forward priority 0; ",
+                     "ip saddr @blocked drop; }\n}\n")));
+    std::this_thread::sleep_until(next += kEvery);
+  }
+  // All of them were heard of before this is committed.
+  ASSERT_OK(agent().Apply({OtherService(0, 81)}));
+  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse after, agent().GetStatus());
+  EXPECT_EQ(after.repairs(), repairs) << agent().log();
+  EXPECT_EQ(after.revision(), before.revision() + 1) << agent().log();
+  EXPECT_OK(traffic->Stop().Check());
+  ASSERT_OK(RunNft(node().netns(), "delete table inet firewall\n"));
+  EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
+}
+
+// Our own commits go on while others change our tables a thousand times a second, and a second
+// after that nothing of it is left.
+TEST_F(ForeignChangeTest, AStormOfForeignChangesIsWeathered) {
+  constexpr int kChangesPerSecond = 1000;
+  constexpr milliseconds kBetweenCommits{10};
+  const std::chrono::seconds duration(NumberFromEnvironment("SVCMAP_STORM_SECONDS", 2));
+  std::vector<double> own_ms;
+  ASSERT_OK_AND_ASSIGN(const auto stream, agent().Push());
+  ASSERT_OK_AND_ASSIGN(const auto storm, ForeignStorm::Start(node().netns(), kChangesPerSecond));
+  const auto start = steady_clock::now();
+  for (int i = 0; steady_clock::now() < start + duration; ++i) {
+    const auto sent = steady_clock::now();
+    ASSERT_OK_AND_ASSIGN(const v1::Ack ack,
+                         stream->Batch({Upsert(OtherService(i % kOthers, 1000 + i))}));
+    ASSERT_OK(CheckAck(ack)) << agent().log();
+    own_ms.push_back(std::chrono::duration<double, std::milli>(steady_clock::now() - sent).count());
+    std::this_thread::sleep_until(sent + kBetweenCommits);
+  }
+  const ForeignStorm::Changes changes = storm->Stop();
+  EXPECT_OK(WaitUntilTheKernelIsAsWanted(std::chrono::seconds(1))) << agent().log();
+  EXPECT_OK(WaitUntilServing());
+  std::sort(own_ms.begin(), own_ms.end());
+  const double p50 = own_ms[own_ms.size() / 2];
+  const double p99 = own_ms[own_ms.size() * 99 / 100];
+  std::cout << "others: " << changes.ToString() << "\nour own " << own_ms.size() << " commits: p50 "
+            << p50 << " ms, p99 " << p99 << " ms, longest " << own_ms.back() << " ms\n";
+  EXPECT_GT(changes.made(), kChangesPerSecond / 2 * duration.count()) << changes.ToString();
+  EXPECT_LT(p99, 500);
+}
+
+}  // namespace
+}  // namespace svcmap::testing

@@ -1,0 +1,178 @@
+#include "tests/netns/recovery_world.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+
+namespace svcmap::testing {
+namespace {
+
+constexpr int kStickyClients = 32;
+const Address kPair = ClusterIp(11);
+const Address kPublic = ClusterIp(12);
+
+// The endpoints of "other" Services: in the pods' range, but nobody is there.
+std::string OtherEndpoint(int service, int endpoint, bool v6) {
+  const int number = service * 16 + endpoint;
+  return v6 ? absl::StrCat("fd00:10:244:9::", absl::Hex(number + 1))
+            : absl::StrCat("10.244.", 100 + number / 250, ".", 1 + number % 250);
+}
+
+}  // namespace
+
+int64_t NumberFromEnvironment(const char* name, int64_t otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? otherwise : std::strtoll(value, nullptr, 10);
+}
+
+Objects SteadyServices(const World& world) {
+  return Objects{Web("steady/one", kSteady), Web("steady/pair", kPair),
+                 ExternalWeb("steady/public", kPublic),
+                 Web("steady/sticky", kSticky).ClientIpAffinity()} +
+         WebSlices("steady/one", {world.pod_a}) +
+         WebSlices("steady/pair", {world.pod_a, world.remote_pod}) +
+         WebSlices("steady/public", {world.pod_a, world.pod_b, world.remote_pod}) +
+         WebSlices("steady/sticky", {world.pod_a, world.pod_b, world.remote_pod});
+}
+
+TrafficOptions SteadyTargets(const World& world) {
+  const std::string a = world.pod_a->name();
+  const std::string b = world.pod_b->name();
+  const std::string remote = world.remote_pod->name();
+  struct Goal {
+    const Address& address;
+    uint16_t port;
+    std::vector<std::string> servers;
+  };
+  TrafficOptions options;
+  for (const Goal& goal :
+       {Goal{kSteady, 80, {a}}, Goal{kPair, 80, {a, remote}}, Goal{kPublic, 80, {a, b, remote}},
+        Goal{kExternalIp, 80, {a, b, remote}}, Goal{kNode, kNodePort, {a, b, remote}},
+        Goal{kSticky, 80, {a, b, remote}}}) {
+    for (const bool v6 : {false, true}) {
+      for (const Protocol protocol : {Protocol::kTcp, Protocol::kUdp}) {
+        options.targets.push_back(
+            {{.protocol = protocol, .destination = goal.address.in(v6), .port = goal.port},
+             goal.servers});
+      }
+    }
+  }
+  return options;
+}
+
+Address OtherIp(int service) {
+  return {absl::StrCat("10.96.", 1 + service / 250, ".", 1 + service % 250),
+          absl::StrCat("fd00:96::1:", absl::Hex(service + 1))};
+}
+
+v1::Object OtherService(int service, int port) {
+  AService made(absl::StrCat("other/s", service));
+  made.ClusterIps(OtherIp(service).v4, OtherIp(service).v6).Port("p", port);
+  return made;
+}
+
+Objects OtherSlices(int service, int endpoints) {
+  Objects slices;
+  for (const bool v6 : {false, true}) {
+    ASlice slice(absl::StrCat("other/s", service));
+    slice.Named(absl::StrCat("s", service, v6 ? "-v6" : "-v4")).Port("p", kPodPort);
+    for (int i = 0; i < (v6 ? std::min(endpoints, 2) : endpoints); ++i) {
+      slice.Endpoint(OtherEndpoint(service, i, v6), i % 2 == 0 ? kAgentNode : "n2");
+    }
+    v1::Object object = slice;
+    object.mutable_endpoint_slice()->set_address_type(v6 ? "IPv6" : "IPv4");
+    slices.push_back(std::move(object));
+  }
+  return slices;
+}
+
+Objects OtherServices(int services, int endpoints) {
+  Objects objects;
+  for (int i = 0; i < services; ++i) {
+    objects.push_back(OtherService(i));
+    for (v1::Object& slice : OtherSlices(i, endpoints)) objects.push_back(std::move(slice));
+  }
+  return objects;
+}
+
+void RecoveryTest::SetUp() {
+  if (world() != nullptr) world()->agent.reset();
+  auto folder = TemporaryFolder::Make();
+  ASSERT_OK(folder);
+  folder_.emplace(*std::move(folder));
+  if (world() != nullptr) {
+    ASSERT_OK(RunNft(node().netns(), "flush ruleset\n"));
+    ASSERT_OK(StartAgent());
+  }
+  ServiceTest::SetUp();
+}
+
+void RecoveryTest::TearDown() {
+  ServiceTest::TearDown();
+  if (world() == nullptr) return;
+  world()->agent.reset();
+  EXPECT_OK(RunNft(node().netns(), "flush ruleset\n"));
+}
+
+std::vector<std::string> RecoveryTest::Flags(std::vector<std::string> more) const {
+  more.push_back("--state-dir=" + state_folder());
+  return more;
+}
+
+absl::Status RecoveryTest::StartAgent(const std::vector<std::string>& more_flags) {
+  world()->agent.reset();
+  absl::StatusOr<std::unique_ptr<Agent>> agent = Agent::Start(node().netns(), Flags(more_flags));
+  if (!agent.ok()) return agent.status();
+  world()->agent = *std::move(agent);
+  return absl::OkStatus();
+}
+
+absl::Status RecoveryTest::EndAgent(bool kill) {
+  const absl::Status ended = kill ? agent().Kill() : agent().Stop();
+  world()->agent.reset();
+  return ended;
+}
+
+absl::Status RecoveryTest::WaitUntilServing() {
+  absl::Status serving;
+  const absl::Status waited = Eventually("an agent that serves", [&] {
+    serving = agent().CheckServing();
+    return serving.ok();
+  });
+  return waited.ok() ? waited : serving;
+}
+
+absl::Status RecoveryTest::WaitUntilTheKernelIsAsWanted(std::chrono::milliseconds deadline) {
+  const auto last_start = std::chrono::steady_clock::now() + deadline;
+  absl::Status status;
+  do {
+    status = CheckKernel(agent(), node().netns(), rules_);
+    if (status.ok()) return status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  } while (std::chrono::steady_clock::now() < last_start);
+  return status;
+}
+
+void RecoveryTest::RememberRules() {
+  ASSERT_OK_AND_ASSIGN(const Listing listing, ReadListing(node().netns()));
+  rules_ = listing.rules;
+}
+
+std::vector<std::string> RecoveryTest::StickyPlacement() {
+  std::vector<Request> requests;
+  for (const bool v6 : {false, true}) {
+    for (int i = 0; i < kStickyClients; ++i) {
+      requests.push_back(
+          {.destination = kSticky.in(v6), .port = 80, .source = ClientAddress(i).in(v6)});
+    }
+  }
+  std::vector<std::string> placement;
+  for (const Answer& answer : AskAll(client().netns(), requests)) {
+    placement.push_back(answer.server.empty() ? answer.ToString() : answer.server);
+  }
+  return placement;
+}
+
+}  // namespace svcmap::testing

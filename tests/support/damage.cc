@@ -1,0 +1,153 @@
+#include "tests/support/damage.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "tests/support/kernel_check.h"
+
+namespace svcmap::testing {
+namespace {
+
+using Script = absl::StatusOr<std::string>;
+
+// The rule of `chain` of ip svcmap in whose text `part` stands, by its handle.
+Script DeleteRule(const NetNs& netns, const std::string& chain, const std::string& part) {
+  const absl::StatusOr<std::string> listing = Nft(netns, "-a list chain ip svcmap " + chain);
+  if (!listing.ok()) return listing;
+  for (const auto& piece : absl::StrSplit(*listing, '\n')) {
+    const std::string line(piece);
+    const size_t handle = line.find(" # handle ");
+    if (line.rfind("\t\t", 0) != 0 || handle == std::string::npos || line.find(part) > handle) {
+      continue;
+    }
+    return absl::StrCat("delete rule ip svcmap ", chain, line.substr(handle + 2), "\n");
+  }
+  return absl::NotFoundError(absl::StrCat("no rule with '", part, "' in\n", *listing));
+}
+
+// A key as a command takes it, without comment and data: "10.96.0.10 . tcp . 80".
+std::string KeyOf(const std::string& element) {
+  return element.substr(0, std::min(element.find(" comment "), element.find(" : ")));
+}
+
+// Deletes the first `count` elements that are not of real pods, 10.244.1.* and 10.244.2.*, from
+// the endpoints.
+Script DeleteEndpointsOfNobody(const NetNs& netns, size_t count) {
+  const absl::StatusOr<Listing> listing = ReadListing(netns);
+  if (!listing.ok()) return listing.status();
+  std::vector<std::string> keys;
+  const auto endpoints = listing->elements.find("ip svcmap endpoints");
+  if (endpoints != listing->elements.end()) {
+    for (const std::string& element : endpoints->second) {
+      if (element.find(" : 10.244.1.") != std::string::npos) continue;
+      if (element.find(" : 10.244.2.") != std::string::npos) continue;
+      if (keys.size() < count) keys.push_back(KeyOf(element));
+    }
+  }
+  if (keys.empty()) return "";
+  return absl::StrCat("delete element ip svcmap endpoints { ", absl::StrJoin(keys, ", "), " }\n");
+}
+
+std::string ServiceKeys(const std::string& ip) {
+  return absl::StrCat("{ ", ip, " . tcp . 80, ", ip, " . udp . 80 }");
+}
+
+// The victim's addresses get the descriptors of the other Service.
+Script RedirectVictim(const NetNs& netns) {
+  const absl::StatusOr<Listing> listing = ReadListing(netns);
+  if (!listing.ok()) return listing.status();
+  std::string script =
+      absl::StrCat("delete element ip svcmap service-ips ", ServiceKeys(kVictim), "\n");
+  const auto services = listing->elements.find("ip svcmap service-ips");
+  if (services == listing->elements.end()) return absl::NotFoundError("no element of service-ips");
+  for (const std::string& element : services->second) {
+    for (const char* protocol : {"tcp", "udp"}) {
+      if (KeyOf(element) != absl::StrCat(kOtherService, " . ", protocol, " . 80")) continue;
+      absl::StrAppend(&script, "add element ip svcmap service-ips { ", kVictim, " . ", protocol,
+                      " . 80", element.substr(element.find(" : ")), " }\n");
+    }
+  }
+  return script;
+}
+
+}  // namespace
+
+const std::vector<Damage>& AllDamage() {
+  static const std::vector<Damage> all = {
+      {"FlushedRuleset", true, false, [](const NetNs&) -> Script { return "flush ruleset\n"; }},
+      {"DeletedTable", true, false,
+       [](const NetNs&) -> Script { return "delete table ip svcmap\n"; }},
+      {"DeletedBaseChain", true, true,
+       [](const NetNs&) -> Script {
+         return "flush chain ip svcmap nat-prerouting\ndelete chain ip svcmap nat-prerouting\n";
+       }},
+      {"DeletedFilterChain", false, true,
+       [](const NetNs&) -> Script {
+         return "flush chain ip svcmap filter-output\ndelete chain ip svcmap filter-output\n";
+       }},
+      {"FlushedChain", true, true,
+       [](const NetNs&) -> Script { return "flush chain ip svcmap dispatch\n"; }},
+      {"DeletedRule", true, true,
+       [](const NetNs& netns) { return DeleteRule(netns, "services", "goto dispatch"); }},
+      {"DeletedFilterRule", false, true,
+       [](const NetNs& netns) { return DeleteRule(netns, "cluster-ips-check", " drop"); }},
+      {"DeletedThousandElements", true, true,
+       [](const NetNs& netns) {
+         Script script = DeleteEndpointsOfNobody(netns, 998);
+         if (script.ok()) {
+           absl::StrAppend(&*script, "delete element ip svcmap service-ips ", ServiceKeys(kVictim),
+                           "\n");
+         }
+         return script;
+       }},
+      {"DeletedElementsOfOthers", false, true,
+       [](const NetNs& netns) { return DeleteEndpointsOfNobody(netns, 1000); }},
+      {"DeletedMarker", false, true,
+       [](const NetNs&) -> Script { return "flush map ip svcmap marker\n"; }},
+      {"AddedElements", false, true,
+       [](const NetNs&) -> Script {
+         return "add element ip svcmap cluster-ips { 10.96.77.77 }\n"
+                "add element ip svcmap service-cidrs { 10.97.0.0/16 }\n"
+                "add element ip svcmap no-endpoint-services { 10.96.77.77 . tcp . 80 }\n"
+                "add element ip6 svcmap cluster-ips { fd00:96::7777 }\n";
+       }},
+      {"RejectingElement", true, true,
+       [](const NetNs&) -> Script {
+         return absl::StrCat("add element ip svcmap firewall-ips ", ServiceKeys(kVictim), "\n");
+       }},
+      {"RedirectingElements", true, true, RedirectVictim},
+      {"AddedDrop", true, true,
+       [](const NetNs&) -> Script { return "insert rule ip svcmap services drop\n"; }},
+      {"AddedRule", false, true,
+       [](const NetNs&) -> Script { return "add rule ip svcmap filter-forward counter\n"; }},
+      {"AddedBaseChain", true, true,
+       [](const NetNs&) -> Script {
+         return "add chain ip svcmap foreign { type filter hook forward priority -300; policy "
+                "drop; "
+                "}\n";
+       }},
+      {"AddedSet", false, true,
+       [](const NetNs&) -> Script {
+         return "add set ip svcmap foreign { type ipv4_addr; elements = { 192.0.2.1 }; }\n";
+       }},
+      {"ChangedPolicy", true, true,
+       [](const NetNs&) -> Script { return "chain ip svcmap filter-forward { policy drop; }\n"; }},
+      {"DormantTable", true, true,
+       [](const NetNs&) -> Script { return "add table ip svcmap { flags dormant; }\n"; }},
+      {"FlushedSet", true, true,
+       [](const NetNs&) -> Script { return "flush map ip svcmap service-ips\n"; }},
+      {"FlushedSetOfRanges", false, true,
+       [](const NetNs&) -> Script { return "flush set ip svcmap pod-sources\n"; }},
+  };
+  return all;
+}
+
+const Damage* FindDamage(const std::string& name) {
+  const auto found = std::find_if(AllDamage().begin(), AllDamage().end(),
+                                  [&](const Damage& damage) { return damage.name == name; });
+  return found == AllDamage().end() ? nullptr : &*found;
+}
+
+}  // namespace svcmap::testing

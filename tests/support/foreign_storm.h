@@ -1,0 +1,54 @@
+// Another program that changes our tables all the time: each change a transaction of its own, most
+// of them elements that it deletes from our maps or adds to our sets, now and then a rule.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nft/netlink/netlink_kernel.h"
+#include "tests/support/netns.h"
+
+namespace svcmap::testing {
+
+class ForeignStorm {
+ public:
+  struct Changes {
+    int64_t added = 0;    // Elements.
+    int64_t deleted = 0;  // Elements.
+    int64_t rules = 0;    // Added.
+    int64_t refused = 0;  // By the kernel: what was to be deleted had not come back yet.
+    std::chrono::duration<double> time{0};
+
+    int64_t made() const { return added + deleted + rules; }
+    double per_second() const { return static_cast<double>(made()) / time.count(); }
+    std::string ToString() const;
+  };
+
+  // Attempts `per_second` changes in the namespace, which must outlive this object. Takes the
+  // elements that are there now for those to delete.
+  static absl::StatusOr<std::unique_ptr<ForeignStorm>> Start(const NetNs& netns, int per_second);
+  ~ForeignStorm();  // Stops.
+
+  Changes Stop();
+
+ private:
+  ForeignStorm(const NetNs& netns, std::unique_ptr<nft::NetlinkKernel> kernel)
+      : netns_(netns), kernel_(std::move(kernel)) {}
+  void Blow(int per_second);
+  void Change(uint64_t number);
+
+  const NetNs& netns_;
+  std::unique_ptr<nft::NetlinkKernel> kernel_;
+  std::vector<nft::Element> victims_;  // Elements of service-ips.
+  Changes changes_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace svcmap::testing

@@ -1,0 +1,279 @@
+#include "tests/support/steady_traffic.h"
+
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/client_socket.h"
+
+namespace svcmap::testing {
+namespace {
+
+using client_internal::Clock;
+using client_internal::ConnectTcp;
+using client_internal::Exchange;
+using client_internal::MakeSocket;
+using client_internal::ReadLine;
+using client_internal::WaitFor;
+using std::chrono::microseconds;
+
+constexpr std::chrono::seconds kGoDeadline{20};
+constexpr std::chrono::milliseconds kPollInterval{2};
+constexpr std::chrono::seconds kMessageDeadline{3};
+
+int64_t SentTwice(int fd) {
+  tcp_info info = {};
+  socklen_t size = sizeof(info);
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
+  return info.tcpi_total_retrans;
+}
+
+bool MayAnswer(const TrafficTarget& target, const std::string& server) {
+  return target.servers.empty() ||
+         std::find(target.servers.begin(), target.servers.end(), server) != target.servers.end();
+}
+
+// Empty if `answer` is one that `target` may give.
+std::string Complaint(const TrafficTarget& target, const Answer& answer) {
+  if (answer.outcome == Outcome::kAnswered && MayAnswer(target, answer.server)) return "";
+  return answer.ToString();
+}
+
+// In the calling thread's namespace. `fd` is the connection, if there is one.
+Answer Connect(const Request& request, UniqueFd& fd) {
+  const Clock::time_point deadline = Clock::now() + request.timeout;
+  Answer answer;
+  const auto destination = SocketAddress::Parse(request.destination, request.port);
+  auto socket = destination.ok() ? MakeSocket(request, destination->family(), SOCK_STREAM, 0, true)
+                                 : absl::StatusOr<UniqueFd>(destination.status());
+  if (!socket.ok()) {
+    answer.detail = socket.status().ToString();
+    return answer;
+  }
+  fd = *std::move(socket);
+  const linger reset = {1, 0};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+  answer = ConnectTcp(fd.get(), *destination, deadline);
+  return answer.outcome == Outcome::kAnswered ? ReadLine(fd.get(), deadline) : answer;
+}
+
+Answer AskOnce(const Request& request) {
+  const Clock::time_point deadline = Clock::now() + request.timeout;
+  Answer answer;
+  const auto destination = SocketAddress::Parse(request.destination, request.port);
+  const auto fd = destination.ok() ? MakeSocket(request, destination->family(), SOCK_DGRAM, 0, true)
+                                   : absl::StatusOr<UniqueFd>(destination.status());
+  if (!fd.ok()) {
+    answer.detail = fd.status().ToString();
+    return answer;
+  }
+  if (::connect(fd->get(), destination->get(), destination->size()) != 0) {
+    answer.detail = std::strerror(errno);
+    return answer;
+  }
+  return Exchange(fd->get(), "who\n", deadline, [](const std::string& message, Answer* read) {
+    return ParseAnswerLine(message, read);
+  });
+}
+
+std::string ToString(const std::string& kind, const TrafficCount& count) {
+  std::string text = absl::StrCat(kind, ": ", count.attempts, ", failed ", count.failures,
+                                  ", longest ", count.longest.count() / 1000, " ms");
+  for (const auto& [name, number] :
+       {std::pair(", slow ", count.slow), std::pair(", segments sent twice ", count.sent_twice),
+        std::pair(", tolerated failures ", count.tolerated_failures)}) {
+    if (number != 0) absl::StrAppend(&text, name, number);
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+absl::Status TrafficReport::Check() const {
+  if (failures() == 0 && open.sent_twice + connect.sent_twice == 0 && connect.slow == 0) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(ToString());
+}
+
+std::string TrafficReport::ToString() const {
+  std::string text = testing::ToString("messages on open connections", open) +
+                     testing::ToString("new connections", connect) +
+                     testing::ToString("UDP questions", ask);
+  for (const Failure& failure : first_failures) {
+    absl::StrAppend(&text, "  after ", failure.at.count() / 1000, " ms, ", failure.what, "\n");
+  }
+  return text;
+}
+
+absl::StatusOr<std::unique_ptr<SteadyTraffic>> SteadyTraffic::Start(const NetNs& netns,
+                                                                    TrafficOptions options) {
+  std::unique_ptr<SteadyTraffic> traffic(new SteadyTraffic(std::move(options)));
+  for (const TrafficTarget& target : traffic->options_.targets) {
+    (target.request.protocol == Protocol::kTcp ? traffic->tcp_ : traffic->udp_).push_back(&target);
+  }
+  // Threads inherit the namespace.
+  const absl::Status opened = netns.Run([&] {
+    absl::Status status = traffic->OpenFlows();
+    if (!status.ok()) return status;
+    SteadyTraffic* const raw = traffic.get();
+    if (!raw->tcp_.empty()) {
+      raw->threads_.emplace_back([raw] { raw->KeepTalking(); });
+      raw->threads_.emplace_back([raw] { raw->KeepConnecting(); });
+    }
+    if (!raw->udp_.empty()) raw->threads_.emplace_back([raw] { raw->KeepAsking(); });
+    return status;
+  });
+  if (!opened.ok()) return opened;
+  return traffic;
+}
+
+SteadyTraffic::~SteadyTraffic() { Stop(); }
+
+absl::Status SteadyTraffic::OpenFlows() {
+  for (const TrafficTarget* target : tcp_) {
+    OpenFlow flow{target, {}, 0};
+    const std::string complaint = Complaint(*target, Connect(target->request, flow.fd));
+    if (!complaint.empty()) {
+      return absl::UnavailableError(absl::StrCat("connection to ", target->request.destination, " ",
+                                                 target->request.port, ": ", complaint));
+    }
+    flow.sent_twice = SentTwice(flow.fd.get());
+    flows_.push_back(std::move(flow));
+    ++talking_;
+  }
+  return absl::OkStatus();
+}
+
+template <typename Attempt>
+void SteadyTraffic::Pace(microseconds every, const Attempt& attempt) {
+  Clock::time_point next = Clock::now();
+  for (size_t i = 0; !stop_; ++i) {
+    attempt(i);
+    next = std::max(next + every, Clock::now() - every);  // What was missed is not caught up with.
+    std::this_thread::sleep_until(next);
+  }
+}
+
+void SteadyTraffic::KeepTalking() {
+  Pace(options_.message_every / static_cast<int64_t>(flows_.size()),
+       [this](size_t i) { Talk(flows_[i % flows_.size()]); });
+}
+
+void SteadyTraffic::Talk(OpenFlow& flow) {
+  if (!flow.fd.ok()) return;
+  const Clock::time_point started = Clock::now();
+  const std::string message = "0123456789abcdef0123456789abcdef";
+  std::string error;
+  size_t received = 0;
+  if (::send(flow.fd.get(), message.data(), message.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(message.size())) {
+    error = absl::StrCat("send on an open connection: ", std::strerror(errno));
+  }
+  while (error.empty() && received < message.size()) {
+    char buffer[64];
+    if (!WaitFor(flow.fd.get(), POLLIN, started + kMessageDeadline)) {
+      error = "no answer on an open connection";
+      break;
+    }
+    const ssize_t count = ::recv(flow.fd.get(), buffer, sizeof(buffer), 0);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (count <= 0 || received + static_cast<size_t>(count) > message.size() ||
+        message.compare(received, static_cast<size_t>(count), buffer, static_cast<size_t>(count)) !=
+            0) {
+      error = absl::StrCat("answer on an open connection: ", count < 0 ? std::strerror(errno)
+                                                             : count == 0
+                                                                 ? "closed"
+                                                                 : "other bytes than were sent");
+      break;
+    }
+    received += static_cast<size_t>(count);
+  }
+  const int64_t sent_twice = SentTwice(flow.fd.get());
+  Count(&TrafficReport::open, *flow.target, started, sent_twice - flow.sent_twice, error);
+  flow.sent_twice = sent_twice;
+  if (error.empty()) return;
+  flow.fd.Close();
+  --talking_;
+}
+
+void SteadyTraffic::KeepConnecting() {
+  Pace(options_.connect_every, [this](size_t i) {
+    const TrafficTarget& target = *tcp_[i % tcp_.size()];
+    const Clock::time_point started = Clock::now();
+    UniqueFd fd;
+    const std::string complaint = Complaint(target, Connect(target.request, fd));
+    Count(&TrafficReport::connect, target, started, fd.ok() ? SentTwice(fd.get()) : 0, complaint);
+  });
+}
+
+void SteadyTraffic::KeepAsking() {
+  Pace(options_.ask_every, [this](size_t i) {
+    const TrafficTarget& target = *udp_[i % udp_.size()];
+    const Clock::time_point started = Clock::now();
+    Count(&TrafficReport::ask, target, started, 0, Complaint(target, AskOnce(target.request)));
+  });
+}
+
+void SteadyTraffic::Count(TrafficCount TrafficReport::*kind, const TrafficTarget& target,
+                          Clock::time_point started, int64_t sent_twice, const std::string& error) {
+  const auto took = std::chrono::duration_cast<microseconds>(Clock::now() - started);
+  const std::lock_guard lock(mutex_);
+  TrafficCount& count = report_.*kind;
+  ++count.attempts;
+  if (!target.steady) {
+    if (!error.empty()) ++count.tolerated_failures;
+    return;
+  }
+  count.longest = std::max(count.longest, took);
+  count.sent_twice += sent_twice;
+  if (error.empty()) {
+    if (took > TrafficCount::kSlow) ++count.slow;
+    return;
+  }
+  ++count.failures;
+  if (report_.first_failures.size() >= TrafficReport::kFailuresKept) return;
+  report_.first_failures.push_back(
+      {std::chrono::duration_cast<microseconds>(started - start_),
+       absl::StrCat(ProtocolName(target.request.protocol), " ", target.request.destination, " ",
+                    target.request.port, ": ", error)});
+}
+
+absl::Status SteadyTraffic::Go(int64_t count) const {
+  const TrafficReport before = Report();
+  const Clock::time_point deadline = Clock::now() + kGoDeadline;
+  for (;;) {
+    const TrafficReport now = Report();
+    // One more: the first one that is counted may have begun before.
+    const auto done = [&](const TrafficCount TrafficReport::*kind, bool there) {
+      return !there || (now.*kind).attempts > (before.*kind).attempts + count;
+    };
+    if (done(&TrafficReport::open, talking_ > 0) && done(&TrafficReport::connect, !tcp_.empty()) &&
+        done(&TrafficReport::ask, !udp_.empty())) {
+      return absl::OkStatus();
+    }
+    if (Clock::now() > deadline) {
+      return absl::DeadlineExceededError("traffic is stuck: " + now.ToString());
+    }
+    std::this_thread::sleep_for(kPollInterval);
+  }
+}
+
+TrafficReport SteadyTraffic::Report() const {
+  const std::lock_guard lock(mutex_);
+  return report_;
+}
+
+TrafficReport SteadyTraffic::Stop() {
+  stop_ = true;
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+  return Report();
+}
+
+}  // namespace svcmap::testing
