@@ -47,6 +47,7 @@ bench:          ## Time and memory of syncs at three sizes; see docs/
 	cmake --build --preset bench
 	build/release/bin/svcmap-bench
 	build/release/bin/svcmap-bench-conntrack
+	build/release/bin/svcmap-bench-saved
 
 clean:          ## Remove build/
 	rm -rf build

@@ -3,6 +3,8 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 namespace svcmap::api {
 namespace {
 
@@ -83,11 +85,16 @@ void LogBeginning(proxy::Beginning beginning, uint64_t revision) {
 
 void RepairLog::Add(const proxy::Repaired& repaired) {
   const auto now = std::chrono::steady_clock::now();
-  if (now < next_) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - refilled_);
+  if (seconds.count() > 0) {
+    allowed_ = static_cast<int>(std::min<int64_t>(kBurst, allowed_ + seconds.count()));
+    refilled_ = now;
+  }
+  if (allowed_ == 0) {
     ++unsaid_;
     return;
   }
-  next_ = now + std::chrono::seconds(1);
+  --allowed_;
   const std::string more =
       unsaid_ == 0 ? "" : fmt::format(" ({} more like this since the last line)", unsaid_);
   unsaid_ = 0;

@@ -7,9 +7,11 @@
 #include "api/daemon/lock.h"
 #include "api/daemon/log.h"
 #include "api/daemon/manifests_source.h"
+#include "api/daemon/notify.h"
 #include "api/daemon/options.h"
 #include "api/daemon/saved_objects.h"
 #include "api/daemon/server.h"
+#include "api/health/server.h"
 #include "api/preflight/preflight.h"
 #include "nft/conntrack/netlink_flow_table.h"
 #include "nft/netlink/address_monitor.h"
@@ -60,6 +62,17 @@ class ChangeRelay {
   std::vector<nft::ForeignChange> early_;
 };
 
+proxy::Health HealthOf(const proxy::LoopStatus& status, bool watching) {
+  return proxy::MakeHealth(
+      {.oldest_unsynced = status.oldest_unsynced,
+       .last_synced = status.last_sync,
+       .state_complete = status.state != proxy::LoopStatus::State::kWaitingForState,
+       .verified = status.verified,
+       .watching = watching,
+       .node_eligible = status.node_eligible},
+      std::chrono::steady_clock::now());
+}
+
 // Null if no state is to be kept.
 absl::StatusOr<std::unique_ptr<proxy::StateLog>> OpenStateLog(const DaemonOptions& options,
                                                               proxy::SavedState& saved) {
@@ -78,6 +91,7 @@ sigset_t BlockSignals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   return signals;
@@ -89,6 +103,23 @@ void RaiseDescriptorLimit() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Until we are told to leave. SIGHUP: everything in the kernel is looked at now.
+void AwaitEnd(const sigset_t& signals, proxy::Loop& loop) {
+  for (;;) {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    if (signal != SIGHUP) {
+      spdlog::info("{}: leaving, the rules stay", strsignal(signal));
+      NotifyStopping("leaving, the rules stay");
+      return;
+    }
+    spdlog::info("SIGHUP: comparing everything in the kernel with what should be there");
+    NotifyReloading("comparing the kernel with what should be there");
+    loop.Repair({.lost = true, .text = "asked to look", .process = "SIGHUP"});
+    NotifyReady("programming Services");
+  }
 }
 
 int Run(const DaemonOptions& options) {
@@ -116,16 +147,23 @@ int Run(const DaemonOptions& options) {
   if (!log.ok()) return Fail(log.status());
   proxy::Reconciler reconciler(
       **kernel, {options.node_name, options.node_port_addresses, options.ruleset}, log->get());
-  const std::vector<proxy::SavedState::Object> objects = std::move(saved.objects);
-  const absl::StatusOr<proxy::Beginning> beginning = reconciler.Adopt(std::move(saved));
+  const absl::StatusOr<proxy::Beginning> beginning = reconciler.Adopt(saved);
   if (!beginning.ok()) return Fail(beginning.status());
   LogBeginning(*beginning, reconciler.revision());
   const bool hold = *beginning == proxy::Beginning::kUnknown;
   const bool complete = !hold && *beginning != proxy::Beginning::kNothing;
-  if (complete) ApplySavedObjects(objects, convert, reconciler.store());
+  if (complete) ApplySavedObjects(saved.objects, convert, reconciler.store());
+  saved = {};
 
   proxy::LoopOptions loop_options;
   RepairLog repairs;
+  HealthServer* health_checks = nullptr;  // Set before the loop starts.
+  loop_options.on_health_checks = [&](proxy::HealthCheckChanges checks) {
+    health_checks->Update(std::move(checks));
+  };
+  loop_options.on_health_check_addresses = [&](std::vector<IpAddress> addresses) {
+    health_checks->SetListenAddresses(std::move(addresses));
+  };
   loop_options.on_sync = LogSync;
   loop_options.on_repair = [&](const proxy::Repaired& repaired) { repairs.Add(repaired); };
   nft::NetlinkFlowTable flows;
@@ -141,6 +179,22 @@ int Run(const DaemonOptions& options) {
         loop.SetInterfaceAddresses(std::move(list));
       });
   if (!addresses.ok()) return Fail(addresses.status());
+  // Systemd hears from us while the loop turns.
+  Watchdog watchdog([&loop, turns = uint64_t{0}]() mutable {
+    return std::exchange(turns, loop.Turn()) != turns;
+  });
+  HealthServerOptions health_options;
+  health_options.bind_address = options.healthz_bind_address;
+  health_options.bind_hard_fail = options.bind_address_hard_fail;
+  health_options.health = [&] {
+    return HealthOf(loop.status(), (*kernel)->WatcherAlive());
+  };
+  health_options.tick = watchdog.interval();
+  health_options.on_tick = [&] { watchdog.Ping(); };
+  const absl::StatusOr<std::unique_ptr<HealthServer>> health =
+      HealthServer::Start(std::move(health_options));
+  if (!health.ok()) return Fail(health.status());
+  health_checks = health->get();
   loop.Start(hold, complete);
   changes.GoTo(&loop);
 
@@ -166,9 +220,8 @@ int Run(const DaemonOptions& options) {
     }
     if (status.ok()) {
       spdlog::info("svcmapd {} on node {}", SVCMAP_VERSION, options.node_name);
-      int signal = 0;
-      sigwait(&signals, &signal);
-      spdlog::info("{}: leaving, the rules stay", strsignal(signal));
+      NotifyReady("programming Services");
+      AwaitEnd(signals, loop);
     }
     changes.GoTo(nullptr);
     loop.Stop();  // Answers what waits, so that the server can end its streams.

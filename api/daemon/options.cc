@@ -14,6 +14,8 @@
 namespace svcmap::api {
 namespace {
 
+constexpr uint16_t kHealthzPort = 10256;
+
 constexpr std::string_view kUnixScheme = "unix://";
 constexpr std::string_view kTcpScheme = "tcp://";
 
@@ -118,6 +120,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   DetectLocalFlags detect_local;
   bool masquerade_all = false;
   std::string node_port_addresses = "primary";
+  std::string healthz = "0.0.0.0:10256";  // S-250
 
   CLI::App app("svcmapd programs this node's Kubernetes Services into nftables maps.", "svcmapd");
   app.set_version_flag("--version", std::string("svcmapd ") + SVCMAP_VERSION);
@@ -151,6 +154,11 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
                  "Keep the last accepted state in this folder and serve it after a restart; empty: "
                  "keep nothing and wait for a controller. One folder for each agent")
       ->capture_default_str();
+  app.add_option("--healthz-bind-address", healthz,
+                 "Where /healthz and /livez are served, address:port; empty: nowhere")
+      ->capture_default_str();
+  app.add_flag("--bind-address-hard-fail", options.bind_address_hard_fail,
+               "Exit if that address cannot be had, instead of trying again every 5 s");
   app.add_flag("--cleanup", options.cleanup, "Remove our nftables tables, nothing else, and exit");
   app.add_flag("-v", options.verbosity, "More log lines; -vv for all");
   try {
@@ -174,6 +182,14 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
     options.ruleset = *ruleset;
     options.ruleset.masquerade_all = masquerade_all;
     options.node_port_addresses = *addresses;
+  }
+  if (!healthz.empty()) {
+    const absl::StatusOr<BindAddress> at = BindAddress::Parse(healthz, kHealthzPort);
+    if (at.ok()) {
+      options.healthz_bind_address = *at;
+    } else if (problem.ok()) {
+      problem = Annotate(at.status(), "--healthz-bind-address");
+    }
   }
   for (const std::string& listen : options.listen) {
     const absl::StatusOr<std::string> address = GrpcAddress(listen, options.insecure);

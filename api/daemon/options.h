@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "api/health/bind_address.h"
 #include "proxy/node/nodeport_addresses.h"
 #include "proxy/ruleset/table.h"
 
@@ -24,6 +25,8 @@ struct DaemonOptions {
   proxy::NodePortAddresses node_port_addresses;
   bool external_ips = true;  // spec.externalIPs of Services is programmed (S-6).
   std::string state_dir = kDefaultStateDir;  // Empty: no state is kept on disk.
+  std::optional<BindAddress> healthz_bind_address;  // Nothing: /healthz is not served.
+  bool bind_address_hard_fail = false;
   bool cleanup = false;
   int verbosity = 0;
 };

@@ -44,7 +44,12 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
   response.set_verified(status.verified);
   response.set_kernel_refused_services(status.refused_services);
   response.set_elements_written(status.elements_written);
-  if (status.pending_since) SetTimestamp(*response.mutable_pending_since(), *status.pending_since);
+  if (status.oldest_unsynced) {
+    const auto age = std::chrono::steady_clock::now() - *status.oldest_unsynced;
+    SetTimestamp(*response.mutable_pending_since(),
+                 std::chrono::time_point_cast<std::chrono::system_clock::duration>(
+                     std::chrono::system_clock::now() - age));
+  }
   for (const auto& [kind, count] :
        {std::pair{v1::KIND_SERVICE, status.services},
         std::pair{v1::KIND_ENDPOINT_SLICE, status.slices}, std::pair{v1::KIND_NODE, status.nodes},

@@ -2,12 +2,12 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
+
 #include "api/health/limits.h"
 
 namespace svcmap::api {
 namespace {
-
-constexpr std::chrono::milliseconds kSweep{1000};
 
 // evhttp takes its callbacks away when it is done with a connection.
 bool Ended(bufferevent* connection) {
@@ -19,7 +19,11 @@ bool Ended(bufferevent* connection) {
 }  // namespace
 
 Connections::Connections(event_base* base, size_t max, std::chrono::milliseconds patience)
-    : base_(base), max_(max), patience_(patience), sweep_(base, [this] { Sweep(); }) {}
+    : base_(base),
+      max_(max),
+      patience_(patience),
+      sweep_after_(std::min(patience / 4, std::chrono::milliseconds(1000))),
+      sweep_(base, [this] { Sweep(); }) {}
 
 Connections::~Connections() {
   for (List* list : {&by_silence_, &ending_}) {
@@ -36,7 +40,7 @@ bufferevent* Connections::Add() {
   bufferevent_set_max_single_read(bev, kMaxSingleRead);
   bufferevent_incref(bev);
   index_[bev] = by_silence_.insert(by_silence_.end(), {bev, Clock::now()});
-  if (!sweep_.pending()) sweep_.After(kSweep);
+  if (!sweep_.pending()) sweep_.After(sweep_after_);
   return bev;
 }
 
@@ -52,7 +56,7 @@ void Connections::Sweep() {
   ReleaseEnded(by_silence_);
   const auto limit = Clock::now() - patience_;
   while (!by_silence_.empty() && by_silence_.front().heard <= limit) End(by_silence_.begin());
-  if (!by_silence_.empty() || !ending_.empty()) sweep_.After(kSweep);
+  if (!by_silence_.empty() || !ending_.empty()) sweep_.After(sweep_after_);
 }
 
 void Connections::ReleaseEnded(List& list) {

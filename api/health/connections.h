@@ -44,6 +44,7 @@ class Connections {
   event_base* base_;
   const size_t max_;
   const std::chrono::milliseconds patience_;
+  const std::chrono::milliseconds sweep_after_;
   List by_silence_;                                          // The longest silence first.
   List ending_;                                              // Shut down; evhttp will notice.
   absl::flat_hash_map<bufferevent*, List::iterator> index_;  // Of by_silence_.

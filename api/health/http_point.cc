@@ -4,7 +4,9 @@
 #include <event2/listener.h>
 
 #include <algorithm>
+#include <mutex>
 
+#include "absl/container/flat_hash_map.h"
 #include "api/health/limits.h"
 
 namespace svcmap::api {
@@ -14,6 +16,32 @@ namespace {
 constexpr int kMaxAcceptsInARow = 64;
 constexpr std::chrono::milliseconds kAfterAcceptError{100};
 constexpr ev_uint16_t kAllMethods = 0xffff;
+
+// Whose a listener is: of a failed accept libevent tells with evhttp's pointer, and none of ours.
+class Owners {
+ public:
+  void Set(evconnlistener* listener, HttpPoint* owner) {
+    const std::lock_guard lock(mutex_);
+    owners_[listener] = owner;
+  }
+  void Erase(evconnlistener* listener) {
+    const std::lock_guard lock(mutex_);
+    owners_.erase(listener);
+  }
+  HttpPoint* Of(evconnlistener* listener) {
+    const std::lock_guard lock(mutex_);
+    return owners_.at(listener);
+  }
+
+ private:
+  std::mutex mutex_;
+  absl::flat_hash_map<evconnlistener*, HttpPoint*> owners_;
+};
+
+Owners& AllOwners() {
+  static auto* owners = new Owners();
+  return *owners;
+}
 
 const char* ReasonPhrase(int code) {
   switch (code) {
@@ -41,12 +69,15 @@ HttpPoint::HttpPoint(event_base* base, Connections& connections, Handler handler
   evhttp_set_gencb(http_.get(), OnRequest, this);
 }
 
+HttpPoint::~HttpPoint() { CloseOthers({}); }
+
 absl::Status HttpPoint::Open(const BindAddress& at, Stack stack) {
   absl::StatusOr<UniqueFd> fd = Listen(at, stack);
   if (!fd.ok()) return fd.status();
   evconnlistener* listener =
       evconnlistener_new(base_, nullptr, nullptr, LEV_OPT_CLOSE_ON_EXEC, 0, fd->get());
   evconnlistener_set_error_cb(listener, OnAcceptError);
+  AllOwners().Set(listener, this);
   sockets_[at.address] = {*std::move(fd), evhttp_bind_listener(http_.get(), listener)};
   return absl::OkStatus();
 }
@@ -54,6 +85,7 @@ absl::Status HttpPoint::Open(const BindAddress& at, Stack stack) {
 void HttpPoint::CloseOthers(const std::vector<IpAddress>& kept) {
   std::erase_if(sockets_, [&](const auto& socket) {
     if (std::find(kept.begin(), kept.end(), socket.first) != kept.end()) return false;
+    AllOwners().Erase(evhttp_bound_socket_get_listener(socket.second.bound));
     evhttp_del_accept_socket(http_.get(), socket.second.bound);
     return true;
   });
@@ -66,8 +98,8 @@ bufferevent* HttpPoint::OnConnection(event_base*, void* self) {
 }
 
 // No descriptors are left, for example: libevent would try again at once, for ever.
-void HttpPoint::OnAcceptError(evconnlistener*, void* self) {
-  static_cast<HttpPoint*>(self)->Pause(kAfterAcceptError);
+void HttpPoint::OnAcceptError(evconnlistener* listener, void*) {
+  AllOwners().Of(listener)->Pause(kAfterAcceptError);
 }
 
 void HttpPoint::Pause(std::chrono::milliseconds time) {

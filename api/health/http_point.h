@@ -27,6 +27,7 @@ class HttpPoint {
   using Handler = std::function<Answer(const std::string& path)>;
 
   HttpPoint(event_base* base, Connections& connections, Handler handler);
+  ~HttpPoint();
 
   absl::Status Open(const BindAddress& at, Stack stack);
   bool IsOpen(const IpAddress& address) const { return sockets_.contains(address); }
@@ -43,7 +44,7 @@ class HttpPoint {
   };
 
   static bufferevent* OnConnection(event_base* base, void* self);
-  static void OnAcceptError(evconnlistener* listener, void* self);
+  static void OnAcceptError(evconnlistener* listener, void* http);
   static void OnRequest(evhttp_request* request, void* self);
   void Pause(std::chrono::milliseconds time);
   void Resume();

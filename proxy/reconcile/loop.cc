@@ -23,12 +23,13 @@ Loop::~Loop() { Stop(); }
 void Loop::Start(bool hold, bool complete) {
   hold_ = hold;
   has_state_ = complete;
-  audit_at_ = Clock::now();
+  audit_at_ = Clock::now() + options_.first_audit;
   cut_allowed_ = !hold;  // What replaces something is not cut.
   {
     const std::lock_guard lock(mutex_);
     stopped_ = false;
     status_.revision = reconciler_.revision();
+    status_.last_sync = SystemClock::now();
   }
   thread_ = std::thread([this] { Run(); });
 }
@@ -57,7 +58,7 @@ void Loop::Submit(Batch batch) {
   {
     const std::lock_guard lock(mutex_);
     if (!stopped_ && !stopping_) {
-      if (!status_.pending_since) status_.pending_since = SystemClock::now();
+      clock_.Told(now);
       tasks_.push_back([this, shared, now] { Take(std::move(*shared), now); });
       shared = nullptr;
     }
@@ -115,7 +116,14 @@ bool Loop::Call(const std::function<void(Reconciler&)>& fn) {
 
 LoopStatus Loop::status() const {
   const std::lock_guard lock(mutex_);
-  return status_;
+  LoopStatus status = status_;
+  status.oldest_unsynced = clock_.oldest_unsynced();
+  return status;
+}
+
+uint64_t Loop::Turn() {
+  Post([] {});
+  return turns_;
 }
 
 // When there is something to do without being told; now is in the past.
@@ -141,11 +149,15 @@ void Loop::Run() {
         wake_.wait_until(lock, *next, ready);
       }
       tasks.swap(tasks_);
+      clock_.Taken();
       stopping = stopping_;
     }
     for (Task& task : tasks) task();  // Batches, too, so that each is answered.
     tasks.clear();
-    if (stopping || hold_) continue;
+    if (stopping || hold_) {
+      EndTurn();
+      continue;
+    }
     const auto now = Clock::now();
     if (failures_in_row_ == 0 || now >= retry_at_) {
       for (int i = 0; failures_in_row_ > 0 && i < kLooksBeforeRetry && reconciler_.InDoubt(); ++i) {
@@ -180,13 +192,14 @@ void Loop::EndTurn() {
   // Also of commits of others that left our tables alone. All reports up to it were there before it
   // was read; with no task left they have been worked off.
   const std::optional<uint32_t> generation = reconciler_.ReportedGeneration();
+  ++turns_;
   {
     const std::lock_guard lock(mutex_);
     status_.verified = verified;
     status_.audits = reconciler_.audits();
     status_.refused_services = reconciler_.refused_services();
+    if (idle) clock_.Synced();
     if (!tasks_.empty()) return;
-    if (idle) status_.pending_since.reset();
   }
   if (verified && generation) reconciler_.NoteGeneration(*generation);
 }
@@ -296,6 +309,7 @@ void Loop::SyncOnce() {
     return;
   }
   failures_in_row_ = 0;
+  if (result.outcome == SyncResult::Outcome::kNothing) reconciler_.SaveObjects();
   if (result.recreated) repair_at_ = std::max(repair_at_, Clock::now() + result.duration);
   if (reconciler_.store().dirty_count() == 0) {
     cut_allowed_ = true;
@@ -303,7 +317,17 @@ void Loop::SyncOnce() {
   }
   PublishStatus(result);
   TellCleaner(result);
+  TellHealthChecks(result);
   Answer(result, started);
+}
+
+void Loop::TellHealthChecks(SyncResult& result) {
+  if (result.health_check_addresses && options_.on_health_check_addresses) {
+    options_.on_health_check_addresses(*std::move(result.health_check_addresses));
+  }
+  has_health_checks_ |= !result.health_checks.empty();
+  if (!has_health_checks_ || !options_.on_health_checks) return;
+  options_.on_health_checks(std::move(result.health_checks));
 }
 
 // Before the state is complete a Service may be known without all of its slices.
@@ -365,6 +389,7 @@ void Loop::PublishStatus(const SyncResult& result) {
     status_.nodes = store.nodes().size();
     status_.service_cidrs = store.service_cidrs().size();
     status_.pending_services = store.dirty_count();
+    if (const Node* node = reconciler_.ThisNode()) status_.node_eligible = node->eligible;
     status_.service_ports = reconciler_.applied().service_ports();
     status_.elements = reconciler_.applied().counts();
     status_.last_error = result.error.ok() ? "" : std::string(result.error.message());

@@ -11,6 +11,7 @@
 // quiet times it goes through everything that is applied, slowly.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -25,6 +26,7 @@
 
 #include "absl/status/status.h"
 #include "proxy/conntrack/cleaner.h"
+#include "proxy/health/sync_clock.h"
 #include "proxy/reconcile/reconciler.h"
 
 namespace svcmap::proxy {
@@ -72,9 +74,11 @@ struct LoopStatus {
   size_t refused_services = 0;  // That the kernel does not take.
   // Nobody is known to have changed our tables, or they have been looked at since.
   bool verified = false;
-  // Of the oldest change that is not in the kernel; absent when all are.
-  std::optional<std::chrono::system_clock::time_point> pending_since;
-  std::optional<std::chrono::system_clock::time_point> last_sync;  // That did not fail.
+  // When the oldest change came that is not in the kernel; absent when all are, and while tables of
+  // a former life serve.
+  std::optional<std::chrono::steady_clock::time_point> oldest_unsynced;
+  std::chrono::system_clock::time_point last_sync;  // That did not fail; before it, the start.
+  bool node_eligible = false;  // For load balancers (S-253); as the last Node said that was ours.
   std::chrono::nanoseconds last_commit_duration{0};
   size_t last_commit_elements = 0;
   std::chrono::system_clock::time_point last_commit_time;
@@ -99,10 +103,14 @@ struct LoopOptions {
   // Called after each sync that did or tried something, on the loop's thread.
   std::function<void(const SyncResult&, const LoopStatus&)> on_sync;
   std::function<void(const Repaired&)> on_repair;  // Likewise.
+  // What changed about healthCheckNodePorts, after each sync that did not fail while there are any.
+  std::function<void(HealthCheckChanges)> on_health_checks;
+  std::function<void(std::vector<IpAddress>)> on_health_check_addresses;  // Whenever they change.
   // In which all that is applied is compared with the kernel once; and the share of one CPU that
   // this may take.
   std::chrono::milliseconds audit_cycle{std::chrono::minutes(5)};
   double audit_share = 0.015;
+  std::chrono::milliseconds first_audit{std::chrono::seconds(30)};  // After the start.
   // After which what the kernel refused is tried again.
   std::chrono::milliseconds retry_refused{std::chrono::minutes(1)};
 };
@@ -127,6 +135,8 @@ class Loop {
   bool Call(const std::function<void(Reconciler&)>& fn);
 
   LoopStatus status() const;
+  // Grows as long as the loop turns; makes it turn once more.
+  uint64_t Turn();
 
  private:
   using Task = std::function<void()>;
@@ -150,6 +160,7 @@ class Loop {
   Clock::duration Backoff(int failures);
   void Answer(const SyncResult& result, std::chrono::steady_clock::time_point started);
   void TellCleaner(SyncResult& result);
+  void TellHealthChecks(SyncResult& result);
   void AnswerAll(BatchResult::Outcome outcome, const absl::Status& error);
   LoopStatus::State State() const;
   void PublishStatus(const SyncResult& result);
@@ -164,6 +175,7 @@ class Loop {
   bool in_snapshot_ = false;
   bool has_state_ = false;  // A snapshot has ended, or changes came outside of one.
   bool cut_allowed_ = true;
+  bool has_health_checks_ = false;  // Now or before.
   int failures_in_row_ = 0;
   Clock::time_point retry_at_;
   int failed_repairs_in_row_ = 0;
@@ -179,6 +191,8 @@ class Loop {
   bool stopping_ = false;
   bool stopped_ = true;
   LoopStatus status_;
+  SyncClock clock_;
+  std::atomic<uint64_t> turns_ = 0;
   std::thread thread_;
 };
 

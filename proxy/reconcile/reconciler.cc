@@ -70,6 +70,12 @@ void Reconciler::FollowNode() {
         own_ip != nullptr ? *own_ip
                           : *IpAddress::Parse(family == Family::kIpv4 ? "127.0.0.1" : "::1");
   }
+  std::vector<IpAddress> health_checks =
+      HealthCheckAddresses(options_.node_port_addresses, node, interfaces_);
+  if (health_checks != health_check_addresses_) {
+    health_check_addresses_ = std::move(health_checks);
+    health_check_addresses_changed_ = true;
+  }
   const NodeFacts before = std::exchange(node_, std::move(facts));
   if (before == node_) return;
   const bool ports = before.node_port_addresses != node_.node_port_addresses;
@@ -252,13 +258,23 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   result.findings.insert(result.findings.end(), std::make_move_iterator(refusals_.begin()),
                          std::make_move_iterator(refusals_.end()));
   refusals_.clear();
+  if (std::exchange(health_check_addresses_changed_, false)) {
+    result.health_check_addresses = health_check_addresses_;
+  }
   result.udp.reserve(draft.taken.size());
   for (Store::Dirty& dirty : draft.taken) {
     refused_.erase(dirty.key);
+    AddHealthCheck(dirty.key, result);
     UdpPorts ports = MakeUdpPorts(store_.Find(dirty.key), applied_.Find(dirty.key));
     result.udp.emplace_back(std::move(dirty.key), std::move(ports));
   }
   return result;
+}
+
+void Reconciler::AddHealthCheck(const std::string& key, SyncResult& result) {
+  std::optional<HealthCheck> check = HealthCheckOf(store_.Find(key), store_.claims());
+  const bool had = check ? !health_checked_.insert(key).second : health_checked_.erase(key) > 0;
+  if (check || had) result.health_checks.emplace_back(key, std::move(check));
 }
 
 // OK if the kernel holds what was attempted. Where the marker cannot tell everything is written

@@ -25,6 +25,7 @@
 #include "proxy/desired/service.h"
 #include "proxy/desired/sticky.h"
 #include "proxy/explain/explain.h"
+#include "proxy/health/health_check.h"
 #include "proxy/node/nodeport_addresses.h"
 #include "proxy/reconcile/applied.h"
 #include "proxy/repair/repairer.h"
@@ -54,6 +55,9 @@ struct SyncResult {
   std::vector<std::pair<uint64_t, Finding>> findings;
   // Unless it failed: the UDP ports, as they are now, of all Services that were taken.
   std::vector<std::pair<std::string, UdpPorts>> udp;
+  // Unless it failed: of those that were taken and have a healthCheckNodePort, or had one.
+  HealthCheckChanges health_checks;
+  std::optional<std::vector<IpAddress>> health_check_addresses;  // If they changed (S-260).
 };
 
 // What a look at the kernel came to.
@@ -89,6 +93,9 @@ class Reconciler {
   Store& store() { return store_; }
   const Store& store() const { return store_; }
 
+  // Null: unknown.
+  const Node* ThisNode() const;
+
   // The node's own addresses, whenever they change.
   void SetInterfaceAddresses(std::vector<IpAddress> addresses);
 
@@ -98,17 +105,21 @@ class Reconciler {
     in_place_ = false;
   }
 
-  // Reads what a former life left in the kernel and compares it with what it saved. Unless the
-  // beginning is kNothing or kUnknown, the saved objects are to be applied to the store next.
-  // Revisions go on from the former life's.
-  absl::StatusOr<Beginning> Adopt(SavedState saved = {});
+  // Reads what a former life left in the kernel and compares it with what it saved, of which it
+  // takes all but the objects. Unless the beginning is kNothing or kUnknown, those are to be applied
+  // to the store next. Revisions go on from the former life's.
+  absl::StatusOr<Beginning> Adopt(SavedState& saved);
+  absl::StatusOr<Beginning> Adopt() {
+    SavedState nothing;
+    return Adopt(nothing);
+  }
 
   // Somebody changed our tables: Repair() will look.
   void Doubt(const nft::ForeignChange& change) { repairer_.Doubt(change); }
   bool InDoubt() const { return !recreate_ && repairer_.in_doubt(); }
   bool Verified() const { return !recreate_ && !repairer_.in_doubt(); }
   size_t applied_rows() const;  // In the kernel, in all sets.
-  // At most one look at what is in doubt, and what it takes to mend it. Only while !Pending().
+  // At most one look at what is in doubt, and what it takes to mend it.
   RepairResult Repair();
   // The same for the next rows of all that is applied.
   RepairResult Audit();
@@ -164,9 +175,8 @@ class Reconciler {
   Draft MakeDraft(size_t element_limit);
   Draft MakeRecreation(size_t element_limit);
   DesiredContext Context() { return {store_.claims(), node_, numbers_, timers_, memory_}; }
-  const Node* ThisNode() const;
   absl::Status AdoptAffinity();
-  bool Restore(SavedState saved);
+  bool Restore(SavedState& saved);
   absl::StatusOr<Beginning> Verify(std::optional<uint32_t> saved_generation,
                                    uint64_t saved_ruleset);
   uint64_t RulesetDigest() const;
@@ -177,6 +187,7 @@ class Reconciler {
   void FollowNode();
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
   void Undo(Draft& draft);
+  void AddHealthCheck(const std::string& key, SyncResult& result);
   void LogAttempt(const Draft& draft, const Marker& marker);
   void LogOutcome(bool committed);
   void PutObjects();
@@ -203,11 +214,14 @@ class Reconciler {
   int rejections_ = 0;         // In a row.
   int failed_repairs_ = 0;     // In a row.
   size_t take_limit_ = SIZE_MAX;  // Services of one transaction, while one is being isolated.
+  absl::flat_hash_set<std::string> health_checked_;        // Services with a healthCheckNodePort.
   absl::flat_hash_map<std::string, std::string> refused_;  // Services, and what the kernel says.
   std::vector<std::pair<uint64_t, Finding>> refusals_;     // Not told yet.
   // Every commit up to this generation was ours or left our tables alone.
   std::optional<uint32_t> known_generation_;
   NodeFacts node_;
+  std::vector<IpAddress> health_check_addresses_;
+  bool health_check_addresses_changed_ = false;
   bool node_changed_ = true;
   uint64_t node_version_ = 0;
 };

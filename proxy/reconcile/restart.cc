@@ -29,7 +29,7 @@ bool Hold(const Markers& markers, const Marker& marker) {
 
 }  // namespace
 
-absl::StatusOr<Beginning> Reconciler::Adopt(SavedState saved) {
+absl::StatusOr<Beginning> Reconciler::Adopt(SavedState& saved) {
   const absl::StatusOr<Markers> markers = ReadMarkers(kernel_);
   if (!markers.ok()) return markers.status();
   if (saved.attempt) {
@@ -38,12 +38,11 @@ absl::StatusOr<Beginning> Reconciler::Adopt(SavedState saved) {
   }
   recreate_ = true;
   in_place_ = false;
-  const bool was_saved = saved.saved != std::chrono::system_clock::time_point();
   const std::optional<Marker> saved_marker = saved.marker;
   if (saved_marker && Hold(*markers, *saved_marker)) {
     const std::optional<uint32_t> saved_generation = saved.generation;
     const uint64_t ruleset = saved.tables.ruleset;
-    if (Restore(std::move(saved))) return Verify(saved_generation, ruleset);
+    if (Restore(saved)) return Verify(saved_generation, ruleset);
   }
 
   Marker newest = applied_.marker();
@@ -58,9 +57,12 @@ absl::StatusOr<Beginning> Reconciler::Adopt(SavedState saved) {
     applied_.Advance(Plan(applied_.shared()), true, {}, {}, *saved_marker);
     return Beginning::kSaved;
   }
-  // What is saved must not be believed by the next life, either.
-  if (log_ != nullptr && was_saved) {
-    log_->Rewrite([](const StateLog::PutObjectFn&) {}, nullptr, std::nullopt);
+  // What is saved is not to be believed by the next life, either.
+  if (log_ != nullptr && !saved.objects.empty()) {
+    for (const SavedState::Object& object : saved.objects) {
+      log_->RemoveObject(object.kind, object.key);
+    }
+    log_->Flush();
   }
   applied_.Advance(Plan(applied_.shared()), true, {}, {}, newest);
   if (!found) return Beginning::kNothing;
@@ -99,7 +101,7 @@ absl::Status Reconciler::AdoptAffinity() {
 }
 
 // False if what is saved is not what the marker in the kernel stands for.
-bool Reconciler::Restore(SavedState saved) {
+bool Reconciler::Restore(SavedState& saved) {
   for (const std::vector<uint32_t>& sizes : saved.tables.sizes) {
     if (sizes.size() != kSetCount) return false;  // Of a version with other sets.
   }
@@ -141,7 +143,14 @@ uint64_t Reconciler::RulesetDigest() const {
   for (const Family family : kFamilies) {
     const nft::TableSpec table = MakeTable(family, options_.ruleset);
     std::string text;
-    for (const nft::SetSpec& set : table.sets) text += set.name + set.typeof_text + '\n';
+    for (const nft::SetSpec& set : table.sets) {
+      text += set.name;
+      for (const auto* fields : {&set.key, &set.data}) {
+        for (const nft::Field field : *fields) text += ' ' + std::to_string(static_cast<int>(field));
+        text += ':';
+      }
+      text += set.typeof_text + '\n';
+    }
     for (const nft::ChainSpec& chain : table.chains) text += chain.name + '\n';
     for (const nft::RuleSpec& rule : table.rules) text += rule.chain + ' ' + rule.text + '\n';
     digest = XXH3_64bits_withSeed(text.data(), text.size(), digest);

@@ -1,6 +1,7 @@
 // The file calls of this room, so that tests can let each of them fail. Errors are those of the
-// system, as ErrnoStatus makes them. Any thread; one File is used by several at a time, but for
-// Append, which is one caller's at a time.
+// system, as ErrnoStatus makes them; those of a File do not name it, as it may have been renamed.
+// Any thread; one File is used by several at a time, but for Append, which is one caller's at a
+// time.
 #pragma once
 
 #include <cstdint>

@@ -67,7 +67,10 @@ absl::StatusOr<std::shared_ptr<FrameFile>> FrameFile::Create(Files& files, const
   bytes.append(writer, 0, start.writer);
   const uint64_t check = XXH3_64bits(bytes.data(), bytes.size());
   bytes.append(reinterpret_cast<const char*>(&check), sizeof(check));
-  if (const absl::Status status = (*file)->Append(bytes); !status.ok()) return status;
+  if (const absl::Status status = (*file)->Append(bytes); !status.ok()) {
+    files.Remove(path).IgnoreError();
+    return status;
+  }
   return std::make_shared<FrameFile>(*std::move(file), start.id, bytes.size());
 }
 

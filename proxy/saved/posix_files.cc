@@ -18,13 +18,13 @@ constexpr mode_t kFolderMode = 0700;
 constexpr mode_t kFileMode = 0600;
 
 // "open /var/lib/svcmap/state: Permission denied (EACCES)"
-absl::Status Failed(const char* call, const std::string& path) {
-  return ErrnoStatus(errno, std::string(call) + " " + path);
+absl::Status Failed(const std::string& call, const std::string& path) {
+  return ErrnoStatus(errno, call + " " + path);
 }
 
 class PosixFile : public File {
  public:
-  PosixFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  explicit PosixFile(UniqueFd fd) : fd_(std::move(fd)) {}
 
   absl::StatusOr<size_t> Read(uint64_t offset, std::span<char> into) override {
     size_t done = 0;
@@ -35,7 +35,7 @@ class PosixFile : public File {
       if (count > 0) {
         done += static_cast<size_t>(count);
       } else if (errno != EINTR) {
-        return Failed("read", path_);
+        return ErrnoStatus(errno, "read");
       }
     }
     return done;
@@ -47,34 +47,34 @@ class PosixFile : public File {
       if (count >= 0) {
         bytes.remove_prefix(static_cast<size_t>(count));
       } else if (errno != EINTR) {
-        return Failed("write", path_);
+        return ErrnoStatus(errno, "write");
       }
     }
     return absl::OkStatus();
   }
 
   absl::Status Sync() override {
-    return ::fdatasync(fd_.get()) == 0 ? absl::OkStatus() : Failed("sync", path_);
+    return ::fdatasync(fd_.get()) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "sync");
   }
 
   absl::StatusOr<uint64_t> Size() override {
     struct stat found = {};
-    if (::fstat(fd_.get(), &found) != 0) return Failed("stat", path_);
+    if (::fstat(fd_.get(), &found) != 0) return ErrnoStatus(errno, "stat");
     return static_cast<uint64_t>(found.st_size);
   }
 
   absl::Status Truncate(uint64_t size) override {
     return ::ftruncate(fd_.get(), static_cast<off_t>(size)) == 0 ? absl::OkStatus()
-                                                                 : Failed("truncate", path_);
+                                                                 : ErrnoStatus(errno, "truncate");
   }
 
   absl::Status Lock() override {
-    return ::flock(fd_.get(), LOCK_EX | LOCK_NB) == 0 ? absl::OkStatus() : Failed("lock", path_);
+    return ::flock(fd_.get(), LOCK_EX | LOCK_NB) == 0 ? absl::OkStatus()
+                                                      : ErrnoStatus(errno, "lock");
   }
 
  private:
   const UniqueFd fd_;
-  const std::string path_;
 };
 
 class TheFiles : public Files {
@@ -85,7 +85,7 @@ class TheFiles : public Files {
     if (!fd.ok() && mode == OpenMode::kLock)
       fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd.ok()) return Failed("open", path);
-    return std::make_unique<PosixFile>(std::move(fd), path);
+    return std::make_unique<PosixFile>(std::move(fd));
   }
 
   absl::Status Rename(const std::string& from, const std::string& to) override {

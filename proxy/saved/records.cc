@@ -7,8 +7,6 @@
 namespace svcmap::proxy {
 namespace {
 
-constexpr size_t kSmallestItem = 5;  // An IPv4 address.
-
 // Lists of addresses, item by item.
 class ListWriter {
  public:
@@ -37,7 +35,7 @@ class ListReader {
  public:
   explicit ListReader(std::string_view bytes) : left_(bytes) {}
 
-  bool done() const { return left_.empty() || !ok_; }
+  size_t left() const { return left_.size(); }
   bool ok() const { return ok_; }
 
   IpAddress Address() {
@@ -76,11 +74,12 @@ class ListReader {
 // `read_item` reads one item.
 template <typename T, typename Fn>
 bool ReadList(const std::string& bytes, std::vector<T>& items, Fn read_item) {
-  if (bytes.empty()) return true;
-  // All items of a list mostly have one size: that of the first tells how many there are.
   ListReader reader(bytes);
-  items.reserve(bytes.size() / kSmallestItem);
-  while (!reader.done()) items.push_back(read_item(reader));
+  while (reader.left() > 0 && reader.ok()) {
+    items.push_back(read_item(reader));
+    // Nearly always all are as long as the first.
+    if (items.size() == 1) items.reserve(bytes.size() / (bytes.size() - reader.left()));
+  }
   return reader.ok();
 }
 

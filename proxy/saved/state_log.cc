@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<StateLog>> StateLog::Open(std::string folder, Fil
                                                          StateLogOptions options) {
   *found = {};
   std::unique_ptr<StateLog> log(new StateLog(std::move(folder), files, std::move(options)));
-  const absl::Status locked = log->Lock();
+  const absl::Status locked = log->LockFolder();
   if (absl::IsFailedPrecondition(locked)) return locked;
   log->Load(locked, found);
   log->open_ = found->attempt.has_value();
@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<StateLog>> StateLog::Open(std::string folder, Fil
 
 StateLog::~StateLog() { Stop(); }
 
-absl::Status StateLog::Lock() {
+absl::Status StateLog::LockFolder() {
   if (lock_ != nullptr) return absl::OkStatus();
   if (const absl::Status made = files_.MakeFolder(folder_); !made.ok()) return made;
   absl::StatusOr<std::unique_ptr<File>> file = files_.Open(Path(kLock), OpenMode::kLock);
@@ -168,12 +168,9 @@ void StateLog::Flush() {
 void StateLog::Begin(const SavedCommit& commit) {
   if (open_ && !commit.whole) {
     // What the kernel holds afterwards could not be told from the file.
-    std::shared_ptr<FrameFile> file;
-    {
-      const std::lock_guard lock(mutex_);
-      file = file_;
-    }
-    Fail(file.get(), absl::InternalError("an attempt begins while another one is open"));
+    const std::shared_ptr<FrameFile> file = CurrentFile();
+    const absl::Status status = absl::InternalError("an attempt begins while another one is open");
+    if (file != nullptr) Fail(file.get(), status);
   }
   WriteAttempt(commit);
   open_ = true;
@@ -258,7 +255,8 @@ bool StateLog::needs_everything() const {
 
 void StateLog::Rewrite(const std::function<void(const PutObjectFn&)>& objects,
                        const SavedCommit* applied, std::optional<uint32_t> generation) {
-  if (const absl::Status locked = Lock(); !locked.ok()) return Fail(nullptr, locked);
+  if (CurrentFile() != nullptr) return;
+  if (const absl::Status locked = LockFolder(); !locked.ok()) return Fail(nullptr, locked);
   absl::StatusOr<std::shared_ptr<FrameFile>> file =
       FrameFile::Create(files_, Path(kRewritten), options_.writer);
   if (!file.ok()) return Fail(nullptr, file.status());
@@ -266,13 +264,12 @@ void StateLog::Rewrite(const std::function<void(const PutObjectFn&)>& objects,
     const std::lock_guard lock(mutex_);
     file_ = *std::move(file);
     unfinished_ = unnamed_ = true;
-    generation_.reset();
   }
   frame_->Clear();
+  open_ = false;
   objects([this](Kind kind, const std::string& key, const std::string& message) {
     PutObject(kind, key, message);
   });
-  open_ = false;
   if (applied != nullptr) {
     Begin(*applied);
     End(true, generation);
@@ -281,8 +278,14 @@ void StateLog::Rewrite(const std::function<void(const PutObjectFn&)>& objects,
   {
     const std::lock_guard lock(mutex_);
     unfinished_ = false;
+    if (file_ != nullptr) status_.live_bytes = file_->size();
   }
   wake_.notify_one();
+}
+
+std::shared_ptr<FrameFile> StateLog::CurrentFile() const {
+  const std::lock_guard lock(mutex_);
+  return file_;
 }
 
 StateLogStatus StateLog::status() const {
@@ -349,6 +352,7 @@ bool StateLog::SyncFile() {
   }
   const uint64_t size = file->size();
   const bool changed = size != file->synced();
+  const SystemClock::time_point now = SystemClock::now();
   lock.unlock();
   if (status.ok() && changed) status = file->file().Sync();
   lock.lock();
@@ -369,7 +373,7 @@ bool StateLog::SyncFile() {
   file->SetSynced(size);
   unnamed_ = folder_changed_ = false;
   failures_in_row_ = 0;
-  status_.synced = SystemClock::now();
+  status_.synced = now;
   const bool recovered = !std::exchange(status_.error, "").empty();
   lock.unlock();
   if (recovered && options_.on_recovery) options_.on_recovery();
@@ -428,7 +432,7 @@ absl::StatusOr<bool> StateLog::Compact(const std::shared_ptr<FrameFile>& old, ui
   const uint64_t synced = (*fresh)->size();
 
   const std::lock_guard lock(mutex_);
-  if (file_ != old) return absl::AbortedError("it went out of order meanwhile");
+  if (file_ != old) return absl::AbortedError("out of order meanwhile");
   absl::Status status = compaction.CopyTail(**fresh, old->size());
   if (status.ok()) status = files_.Rename(Path(kCompacted), Path(kState));
   if (!status.ok()) return status;
@@ -442,10 +446,12 @@ absl::StatusOr<bool> StateLog::Compact(const std::shared_ptr<FrameFile>& old, ui
 
 // Out of order from now on. `file`: which one was in use; if it is not any more, nothing happens.
 void StateLog::Fail(const FrameFile* file, const absl::Status& status) {
-  std::string line;
+  bool first = false;
   {
     const std::lock_guard lock(mutex_);
     if (file_.get() != file) return;
+    // It may be what fills the disk.
+    if (unnamed_) files_.Remove(Path(kRewritten)).IgnoreError();
     file_.reset();
     unfinished_ = unnamed_ = folder_changed_ = false;
     generation_.reset();
@@ -455,14 +461,13 @@ void StateLog::Fail(const FrameFile* file, const absl::Status& status) {
                  options_.last_retry);
     std::uniform_real_distribution<double> part(0.5, 1);
     retry_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(retry * part(random_));
-    if (status_.error.empty()) {
-      status_.error_since = SystemClock::now();
-      line = "the state cannot be saved, and is not until further notice: " +
-             std::string(status.message());
-    }
-    status_.error = std::string(status.message());
+    first = status_.error.empty();
+    if (first) status_.error_since = SystemClock::now();
+    status_.error = folder_ + ": " + std::string(status.message());
   }
-  if (!line.empty()) Problem(line);
+  if (!first) return;
+  Problem("the state cannot be saved in " + folder_ + ": " + std::string(status.message()) +
+          "; serving goes on, but a restart would have to read the kernel");
 }
 
 void StateLog::Problem(const std::string& line) const {

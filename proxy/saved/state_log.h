@@ -58,7 +58,7 @@ struct StateLogStatus {
   uint64_t failures = 0;
   std::string error;  // Why it is out of order; empty: it is not.
   std::chrono::system_clock::time_point error_since;
-  std::chrono::system_clock::time_point synced;  // When all that was written was last on disk.
+  std::chrono::system_clock::time_point synced;  // What was written before this is on disk.
 };
 
 class StateLog {
@@ -91,12 +91,12 @@ class StateLog {
   // the next sync.
   void NoteGeneration(uint32_t generation);
 
-  // It is out of order, and time for another try: call Rewrite, between End and Begin.
+  // It is out of order, and time for another try: call Rewrite, which does nothing otherwise.
   bool needs_everything() const;
   using PutObjectFn = std::function<void(Kind, const std::string& key, const std::string& message)>;
   // Starts a new file with all objects, which `objects` hands to its argument, and with what the
   // kernel holds: `applied` is a whole commit; null if it is not known. The file counts once the
-  // background thread has it on disk; until then the old one stays.
+  // background thread has it on disk; until then the old one stays. Between End and Begin.
   void Rewrite(const std::function<void(const PutObjectFn&)>& objects, const SavedCommit* applied,
                std::optional<uint32_t> generation);
 
@@ -114,12 +114,13 @@ class StateLog {
 
   StateLog(std::string folder, Files& files, StateLogOptions options);
 
-  absl::Status Lock();
+  absl::Status LockFolder();
   void Load(absl::Status not_writable, SavedState* found);
   void SetAside(const absl::Status& damage, const absl::Status& not_writable);
   void PruneSetAside();
   void StartFile();
   bool Write();
+  std::shared_ptr<FrameFile> CurrentFile() const;
   void WriteAttempt(const SavedCommit& commit);
   void AddObject(const saved::v1::Frame& part);
 

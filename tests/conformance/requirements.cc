@@ -4,7 +4,6 @@ namespace svcmap::conformance {
 namespace {
 
 constexpr std::string_view kNoChains = "the ruleset is constant: there are no chains per Service";
-constexpr std::string_view kHealth = "health checks";
 constexpr std::string_view kMetrics = "metrics";
 
 std::vector<Requirement> Inputs() {
@@ -319,23 +318,29 @@ std::vector<Requirement> Conntrack() {
 
 std::vector<Requirement> Health() {
   return {
-      {250, "/healthz and /livez", "", kHealth},
-      {251, "when a family is unhealthy", "", kHealth},
-      {252, "the two answers", "", kHealth},
-      {253, "when a node is eligible", "", kHealth},
-      {254, "the body", "", kHealth},
-      {255, "lastUpdated", "", kHealth},
-      {256, "example: healthy", "", kHealth},
-      {257, "example: not live", "", kHealth},
-      {258, "the listener cannot be opened", "", kHealth},
-      {259, "healthCheckNodePort: listeners", "", kHealth},
-      {260, "healthCheckNodePort: addresses", "", kHealth},
-      {261, "healthCheckNodePort: the listener cannot be opened", "", kHealth},
-      {262, "healthCheckNodePort: what counts as local endpoint", "", kHealth},
-      {263, "healthCheckNodePort: the answer", "", kHealth},
-      {264, "healthCheckNodePort: headers", "", kHealth},
-      {265, "healthCheckNodePort: body", "", kHealth},
-      {266, "healthCheckNodePort: example", "", kHealth},
+      {250, "/healthz and /livez"},
+      {251, "when a family is unhealthy"},
+      {252, "the two answers",
+       "/healthz is also 503 while not all state is programmed and verified; its last field, "
+       "reason, "
+       "says so"},
+      {253, "when a node is eligible"},
+      {254, "the body"},
+      {255, "lastUpdated"},
+      {256, "example: healthy"},
+      {257, "example: not live"},
+      {258, "the listener cannot be opened",
+       "with --bind-address-hard-fail it ends with a message; there are no events"},
+      {259, "healthCheckNodePort: listeners"},
+      {260, "healthCheckNodePort: addresses",
+       "changes of the node's addresses are followed; never at link-local IPv6 ones"},
+      {261, "healthCheckNodePort: the listener cannot be opened",
+       "a warning in the log, not an event; tried again every 5 s, too"},
+      {262, "healthCheckNodePort: what counts as local endpoint"},
+      {263, "healthCheckNodePort: the answer"},
+      {264, "healthCheckNodePort: headers"},
+      {265, "healthCheckNodePort: body"},
+      {266, "healthCheckNodePort: example"},
       {267, "the metrics server's pages", "", kMetrics},
       {268, "the metrics server cannot listen", "", kMetrics},
   };

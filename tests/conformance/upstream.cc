@@ -5,7 +5,6 @@ namespace {
 
 constexpr std::string_view kApiServer = "asks the API server only";
 constexpr std::string_view kBridge = "needs the API server: the controller of a cluster decides it";
-constexpr std::string_view kHealth = "comes with health checks";
 
 }  // namespace
 
@@ -55,8 +54,9 @@ std::vector<UpstreamTest> UpstreamTests() {
        "AffinityTest.S79_S122_AnEndpointInTheNodesOwnNetwork"},
       {"Services", "external policy Local: nodePort",
        "PinnedFlows.Row/S174_*_ExternalLocalFromAClient"},
-      {"Services", "healthCheckNodePort changes", "", kHealth},
-      {"Services", "health check fails if all are terminating", "", kHealth},
+      {"Services", "healthCheckNodePort changes", "HealthChecksTest.S259_ListenersComeChangeAndGo"},
+      {"Services", "health check fails if all are terminating",
+       "HealthChecksTest.S262_S266_TheAnswerFollowsTheEndpoints"},
       {"Services", "fallback to terminating endpoints",
        "PinnedFlows.Row/S187_*_ClusterTerminatingOnly "
        "PinnedFlows.Row/S188_*_ClusterRemoteTerminatingOnly"},
@@ -97,7 +97,8 @@ std::vector<UpstreamTest> UpstreamTests() {
        "AffinityFamilyTest.S126_TurnedOffItIsOffAndForgotten"},
       {"LoadBalancer", "no disruption during a rolling update, both policies",
        "UpstreamTest.S33_S34_S340_ARollingUpdateLosesNoConnection"},
-      {"LoadBalancer", "only nodes with endpoints are targets", "", kHealth},
+      {"LoadBalancer", "only nodes with endpoints are targets",
+       "HealthChecksTest.S262_S266_TheAnswerFollowsTheEndpoints"},
       {"LoadBalancer", "from pods",
        "PinnedFlows.Row/S173_*_ExternalLocalFromAPod PinnedFlows.Row/S176_*_ExternalCluster"},
       {"Dual stack", "IPv4, IPv6, both orders",

@@ -105,6 +105,15 @@ TEST_F(HealthzTest, AnswersFollowEachOtherOnOneConnection) {
   }
 }
 
+TEST_F(HealthzTest, ToHeadThereIsNoBody) {
+  ASSERT_OK_AND_ASSIGN(RawConnection connection, RawConnection::Open(netns(), kV4, kHealthPort));
+  ASSERT_OK(connection.Send("HEAD /livez HTTP/1.1\r\n\r\nGET /livez HTTP/1.1\r\n\r\n"));
+  for (const bool head : {true, false}) {
+    ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, connection.Read(head));
+    EXPECT_EQ(answer.code, 200);
+  }
+}
+
 class HealthzBindTest : public HealthServerTest {
  protected:
   // Somebody else who has the port, until he is told to let go.

@@ -103,6 +103,11 @@ AService& AService::ExternalPolicy(const std::string& policy) {
   return *this;
 }
 
+AService& AService::HealthCheckNodePort(int port) {
+  service_.mutable_spec()->set_health_check_node_port(port);
+  return *this;
+}
+
 AService& AService::SourceRange(const std::string& cidr) {
   service_.mutable_spec()->add_load_balancer_source_ranges(cidr);
   return *this;
@@ -207,6 +212,16 @@ ANode& ANode::Zone(const std::string& zone) {
 
 ANode& ANode::PodCidr(const std::string& cidr) {
   node_.mutable_spec()->add_pod_cidrs(cidr);
+  return *this;
+}
+
+ANode& ANode::Taint(const std::string& key) {
+  node_.mutable_spec()->add_taints()->set_key(key);
+  return *this;
+}
+
+ANode& ANode::BeingDeleted() {
+  node_.mutable_metadata()->mutable_deletion_timestamp()->set_seconds(1);
   return *this;
 }
 

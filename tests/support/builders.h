@@ -36,6 +36,7 @@ class AService {
   AService& Type(const std::string& type);
   AService& InternalPolicy(const std::string& policy);  // "Local"
   AService& ExternalPolicy(const std::string& policy);
+  AService& HealthCheckNodePort(int port);
   AService& SourceRange(const std::string& cidr);  // One more.
   AService& ClientIpAffinity();                    // With the default timeout.
   AService& ClientIpAffinity(int timeout_seconds);
@@ -78,7 +79,9 @@ class ANode {
   ANode& InternalIp(const std::string& ip);
   ANode& Zone(const std::string& zone);
   ANode& PodCidr(const std::string& cidr);  // One more.
-  operator v1::Object() const;              // NOLINT(google-explicit-constructor)
+  ANode& Taint(const std::string& key);     // One more.
+  ANode& BeingDeleted();
+  operator v1::Object() const;  // NOLINT(google-explicit-constructor)
 
  private:
   v1::Node node_;

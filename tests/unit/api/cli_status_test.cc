@@ -53,7 +53,17 @@ v1::GetStatusResponse ExampleStatus() {
   status.set_refused_objects(1);
   status.add_findings()->set_message("Service shop/web refused: ...");
   status.add_findings()->set_message("Service shop/api refused: ...");
-  status.set_repairs(1);
+  status.set_repairs(2);
+  status.set_repaired_elements(3);
+  status.set_repaired_chains(1);
+  status.set_verified(true);
+  status.set_watching(true);
+  status.set_audits(4);
+  status.set_elements_written(17);
+  status.set_kernel_refused_services(1);
+  status.mutable_saved_state()->set_folder("/var/lib/svcmap");
+  status.mutable_saved_state()->set_bytes(4096);
+  status.mutable_saved_state()->mutable_synced()->set_seconds(1'700'000'001);
   status.mutable_started()->set_seconds(1'699'999'999);
   return status;
 }
@@ -71,12 +81,27 @@ TEST(CliStatusTest, Text) {
             "Last commit  2023-11-14T22:13:21Z, 9 elements in 0.41 ms\n"
             "Pending      3 changed objects\n"
             "Objects      1 service, 2 nodes\n"
+            "Not taken    1 Service by the kernel\n"
             "Refused      1 object\n"
             "Programmed   2 service ports, 1 endpoint\n"
-            "Repairs      1\n"
+            "Kernel       as committed, changes by others are noticed, 4 audits, 17 elements written\n"
+            "Repairs      2, of 3 elements and 1 chain that others had changed\n"
+            "Saved state  /var/lib/svcmap, 4096 bytes, on disk since 2023-11-14T22:13:21Z\n"
             "Maps         service-ips                  IPv4          7\n"
             "Findings     Service shop/web refused: ...\n"
             "             Service shop/api refused: ...\n");
+}
+
+TEST(CliStatusTest, TextOfABadDay) {
+  v1::GetStatusResponse status = ExampleStatus();
+  status.set_verified(false);
+  status.set_watching(false);
+  status.mutable_saved_state()->set_error("No space left on device (ENOSPC)");
+  const FakeAgent agent({.status = status});
+  const std::string text = Ctl(agent, {"status"}).out;
+  EXPECT_THAT(text, HasSubstr("Kernel       not known to be as committed, changes by others are NOT "
+                              "noticed"));
+  EXPECT_THAT(text, HasSubstr("Saved state  NOT written to /var/lib/svcmap: No space left"));
 }
 
 TEST(CliStatusTest, JsonAndYaml) {

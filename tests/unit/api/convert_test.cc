@@ -375,6 +375,33 @@ status:
   EXPECT_THAT(Texts(node->addresses), ElementsAre("10.0.0.1", "fd00::1", "192.0.2.1"));
 }
 
+TEST(ConvertNodeTest, S253_ANodeThatGoesIsNotEligible) {
+  const struct {
+    const char* name;
+    const char* yaml;
+    bool eligible;
+  } cases[] = {
+      {"an ordinary node", "metadata: {name: n1}\n", true},
+      {"being deleted", "metadata: {name: n1, deletionTimestamp: '2026-03-01T10:00:00Z'}\n", false},
+      {"about to be",
+       "metadata: {name: n1}\nspec: {taints: [{key: ToBeDeletedByClusterAutoscaler}]}\n", false},
+      {"any value and effect",
+       "metadata: {name: n1}\nspec: {taints: [{key: a, effect: NoSchedule}, "
+       "{key: ToBeDeletedByClusterAutoscaler, value: '1709287200', effect: NoExecute}]}\n",
+       false},
+      {"other taints",
+       "metadata: {name: n1}\nspec: {taints: [{key: node.kubernetes.io/unschedulable, effect: "
+       "NoSchedule}, {key: x/ToBeDeletedByClusterAutoscaler}]}\n",
+       true},
+  };
+  for (const auto& c : cases) {
+    const auto [node, findings] = Node(c.yaml);
+    ASSERT_NE(node, nullptr) << c.name;
+    EXPECT_EQ(node->eligible, c.eligible) << c.name;
+    EXPECT_THAT(findings, IsEmpty()) << c.name;
+  }
+}
+
 TEST(ConvertServiceCidrTest, TakesOneBlockPerFamily) {
   const v1::Object object = Read(
       "apiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata: {name: kubernetes}\n"

@@ -75,6 +75,36 @@ TEST(DaemonOptionsTest, S90_MasqueradeAll) {
   EXPECT_TRUE(Parse({"--masquerade-all"}).ruleset.masquerade_all);
 }
 
+TEST(DaemonOptionsTest, S250_S295_WhereHealthIsServed) {
+  const struct {
+    std::vector<std::string> arguments;
+    const char* address;
+  } cases[] = {
+      {{}, "0.0.0.0:10256"},
+      {{"--healthz-bind-address", "[::]:10256"}, "[::]:10256"},
+      {{"--healthz-bind-address", "127.0.0.1"}, "127.0.0.1:10256"},
+      {{"--healthz-bind-address=192.0.2.7:80"}, "192.0.2.7:80"},
+  };
+  for (const auto& c : cases) {
+    const DaemonOptions options = Parse(c.arguments);
+    ASSERT_TRUE(options.healthz_bind_address) << c.address;
+    EXPECT_EQ(options.healthz_bind_address->ToString(), c.address);
+  }
+  EXPECT_FALSE(Parse({"--healthz-bind-address", ""}).healthz_bind_address);
+}
+
+TEST(DaemonOptionsTest, S258_S297_WhetherABindFailureIsFatal) {
+  EXPECT_FALSE(Parse({}).bind_address_hard_fail);
+  EXPECT_TRUE(Parse({"--bind-address-hard-fail"}).bind_address_hard_fail);
+}
+
+TEST(DaemonOptionsTest, S295_ABadHealthAddressIsBadUsage) {
+  std::vector<std::string> arguments = {"svcmapd", "--healthz-bind-address", "localhost:10256"};
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  EXPECT_EQ(ParseDaemonOptions(static_cast<int>(pointers.size()), pointers.data()).exit, 2);
+}
+
 TEST(DaemonOptionsTest, S6_ExternalIpsAreProgrammedUnlessToldOtherwise) {
   EXPECT_TRUE(Parse({}).external_ips);
   EXPECT_FALSE(Parse({"--no-external-ips"}).external_ips);

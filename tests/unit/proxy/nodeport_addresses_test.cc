@@ -103,6 +103,31 @@ TEST(NodePortAddressesTest, AreAscendingAndEachOnce) {
               ElementsAre("10.0.0.1", "10.0.0.9"));
 }
 
+TEST(HealthCheckAddressesTest, S260_AreTheAcceptedOnesOrTheWildcardWhereAllAreAccepted) {
+  const std::vector<std::string> interfaces = {"127.0.0.1", "192.0.2.7", "10.0.0.7",
+                                               "::1",       "fd00::7",   "fe80::7"};
+  const struct {
+    const char* name;
+    std::string setting;
+    std::vector<std::string> node;
+    std::vector<std::string> listen;
+  } cases[] = {
+      {"primary", "primary", {"192.0.2.7", "fd00::7"}, {"192.0.2.7", "fd00::7"}},
+      {"no primary of a family", "primary", {"192.0.2.7"}, {"192.0.2.7", "::"}},
+      {"those inside the blocks", "10.0.0.0/8,fd00::/64", {}, {"10.0.0.7", "fd00::7"}},
+      {"none inside", "172.16.0.0/12,fd99::/64", {}, {}},
+      {"no block of a family", "192.0.2.0/24", {}, {"192.0.2.7", "::"}},
+      {"/0 cancels the others", "10.0.0.0/8,0.0.0.0/0,::/0", {}, {"0.0.0.0", "::"}},
+      {"link-local IPv6 needs an interface", "10.0.0.0/8,fe80::/10", {}, {"10.0.0.7"}},
+  };
+  for (const auto& c : cases) {
+    const Node node{.name = "n1", .addresses = Ips(c.node)};
+    EXPECT_EQ(HealthCheckAddresses(*NodePortAddresses::Parse(c.setting), &node, Ips(interfaces)),
+              Ips(c.listen))
+        << c.name;
+  }
+}
+
 TEST(NodePortAddressesTest, WhatIsNoAddressBlockIsNamed) {
   for (const std::string text : {"10.0.0.1", "primary,10.0.0.0/8", "10.0.0.0/8,,fd00::/8",
                                  "10.0.0.0/33", " 10.0.0.0/8", ","}) {

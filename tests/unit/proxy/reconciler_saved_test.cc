@@ -42,7 +42,7 @@ class SavedTest : public ::testing::Test {
     log_ = *std::move(log);
     reconciler_ = std::make_unique<Reconciler>(kernel_, options_, log_.get());
     saved_objects_ = saved.objects.size();
-    const absl::StatusOr<Beginning> beginning = reconciler_->Adopt(std::move(saved));
+    const absl::StatusOr<Beginning> beginning = reconciler_->Adopt(saved);
     EXPECT_OK(beginning);
     log_->Work();
     if (*beginning != Beginning::kNothing && *beginning != Beginning::kUnknown) {

@@ -194,5 +194,17 @@ TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimOfItsOwnService) {
                                                "no-endpoint-services 192.0.2.7 . tcp . 30080"));
 }
 
+TEST_F(DesiredServiceTest, S16_AHealthCheckPortThatAnotherServiceHasIsSaid) {
+  Apply({AService("shop/older").At("10.96.0.2").HealthCheck(32000).Created(1),
+         Web().HealthCheck(32000).Created(2), WebSlice().Ready("10.0.0.1")});
+  Make();
+  EXPECT_THAT(Findings(),
+              ElementsAre("Service shop/web: spec.healthCheckNodePort 32000/TCP already belongs to "
+                          "Service shop/older, which is older or, at the same age, first by name; "
+                          "it is not programmed"));
+  Make("shop/older");
+  EXPECT_THAT(Findings(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace svcmap::proxy

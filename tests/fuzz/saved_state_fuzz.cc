@@ -1,0 +1,100 @@
+// Replay on arbitrary files. Checksums would stop nearly all of them at once, so an input is also
+// taken for the messages of a file whose checksums are right: each its length in two bytes, little
+// end first, and then itself.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_set>
+
+#include "absl/status/status.h"
+#include "proxy/saved/frames.h"
+#include "proxy/saved/replay.h"
+
+namespace svcmap::proxy {
+namespace {
+
+class BytesFile : public File {
+ public:
+  explicit BytesFile(std::string* bytes) : bytes_(*bytes) {}
+
+  absl::StatusOr<size_t> Read(uint64_t offset, std::span<char> into) override {
+    return offset < bytes_.size() ? bytes_.copy(into.data(), into.size(), offset) : 0;
+  }
+  absl::Status Append(std::string_view bytes) override {
+    bytes_ += bytes;
+    return absl::OkStatus();
+  }
+  absl::Status Sync() override { return absl::OkStatus(); }
+  absl::StatusOr<uint64_t> Size() override { return bytes_.size(); }
+  absl::Status Truncate(uint64_t) override { return absl::OkStatus(); }
+  absl::Status Lock() override { return absl::OkStatus(); }
+
+ private:
+  std::string& bytes_;
+};
+
+// Makes one file, in `bytes`.
+class OneFile : public Files {
+ public:
+  absl::StatusOr<std::unique_ptr<File>> Open(const std::string&, OpenMode) override {
+    return std::make_unique<BytesFile>(&bytes);
+  }
+  absl::Status Rename(const std::string&, const std::string&) override { return {}; }
+  absl::Status Remove(const std::string&) override { return {}; }
+  absl::Status MakeFolder(const std::string&) override { return {}; }
+  absl::Status SyncFolder(const std::string&) override { return {}; }
+  absl::StatusOr<std::vector<std::string>> List(const std::string&) override {
+    return std::vector<std::string>();
+  }
+
+  std::string bytes;
+};
+
+void Require(bool holds) {
+  if (!holds) __builtin_trap();
+}
+
+void CheckServices(const SavedState& state) {
+  std::unordered_set<std::string> keys;
+  for (const auto& [key, rows] : state.services) Require(!rows.empty() && keys.insert(key).second);
+}
+
+void ReplayFile(std::string bytes) {
+  BytesFile file(&bytes);
+  absl::StatusOr<Replayed> replayed = Replay(file);
+  if (!replayed.ok()) return Require(!replayed.status().message().empty());
+  Require(replayed->end <= bytes.size() && replayed->torn == (replayed->end != bytes.size()));
+  CheckServices(replayed->state);
+  // What lies behind the end is never missed.
+  bytes.resize(replayed->end);
+  const absl::StatusOr<Replayed> again = Replay(file);
+  Require(again.ok() && !again->torn && again->live_bytes == replayed->live_bytes);
+  Resolve(replayed->state, true);
+  CheckServices(replayed->state);
+}
+
+std::string FileOf(const uint8_t* data, size_t size) {
+  OneFile files;
+  const absl::StatusOr<std::shared_ptr<FrameFile>> file = FrameFile::Create(files, "", "fuzz");
+  while (size >= 2) {
+    const size_t length = std::min<size_t>(data[0] | data[1] << 8, size - 2);
+    FrameBuilder frame;
+    frame.AddEncoded({reinterpret_cast<const char*>(data) + 2, length});
+    Require((*file)->Append(frame).ok());
+    data += 2 + length;
+    size -= 2 + length;
+  }
+  return files.bytes;
+}
+
+}  // namespace
+}  // namespace svcmap::proxy
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size > 1 << 20) return 0;
+  svcmap::proxy::ReplayFile(std::string(reinterpret_cast<const char*>(data), size));
+  svcmap::proxy::ReplayFile(svcmap::proxy::FileOf(data, size));
+  return 0;
+}

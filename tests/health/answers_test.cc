@@ -1,0 +1,103 @@
+// The answers themselves, byte for byte.
+#include "api/health/answers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/health/bind_address.h"
+
+namespace svcmap::api {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+constexpr seconds kTenOClock(1772359200);  // 2026-03-01T10:00:00Z
+const SystemTime kNow{kTenOClock + seconds(5)};
+
+proxy::Health Updated(std::chrono::nanoseconds before_ten, bool healthy) {
+  proxy::Health health;
+  health.family[0] = {SystemTime(kTenOClock - before_ten), healthy};
+  health.node_eligible = true;
+  health.ready = true;
+  return health;
+}
+
+TEST(AnswersTest, S256_ExampleOfHealthz) {
+  proxy::Health health = Updated(seconds(2), true);
+  health.family[1] = health.family[0];
+  const Answer answer = HealthzAnswer(health, kNow);
+  EXPECT_EQ(answer.code, 200);
+  EXPECT_EQ(
+      answer.body,
+      R"({"lastUpdated":"2026-03-01T10:00:05Z","currentTime":"2026-03-01T10:00:05Z","nodeEligible":true,"healthy":true,"status":{"IPv4":{"lastUpdated":"2026-03-01T09:59:58Z","healthy":true},"IPv6":{"lastUpdated":"2026-03-01T09:59:58Z","healthy":true}}})");
+}
+
+TEST(AnswersTest, S257_ExampleOfLivez) {
+  const Answer answer = LivezAnswer(Updated(seconds(120), false), kNow);
+  EXPECT_EQ(answer.code, 503);
+  EXPECT_EQ(
+      answer.body,
+      R"({"lastUpdated":"2026-03-01T09:58:00Z","currentTime":"2026-03-01T10:00:05Z","healthy":false,"status":{"IPv4":{"lastUpdated":"2026-03-01T09:58:00Z","healthy":false}}})");
+}
+
+TEST(AnswersTest, S255_OnFailureTheLatestUpdateOfAllFamiliesIsSaid) {
+  proxy::Health health = Updated(seconds(120), false);
+  health.family[1] = Updated(seconds(60), true).family[0];
+  for (const Answer& answer : {LivezAnswer(health, kNow), HealthzAnswer(health, kNow)}) {
+    EXPECT_THAT(answer.body, HasSubstr(R"({"lastUpdated":"2026-03-01T09:59:00Z",)"));
+  }
+}
+
+TEST(AnswersTest, S254_S255_BeforeAnyFamilyHasStartedThereIsNoStatus) {
+  EXPECT_EQ(
+      HealthzAnswer({.ready = true}, kNow).body,
+      R"({"lastUpdated":"0001-01-01T00:00:00Z","currentTime":"2026-03-01T10:00:05Z","nodeEligible":false,"healthy":true})");
+  EXPECT_EQ(
+      LivezAnswer({}, kNow).body,
+      R"({"lastUpdated":"2026-03-01T10:00:05Z","currentTime":"2026-03-01T10:00:05Z","healthy":true})");
+}
+
+TEST(AnswersTest, S254_TimesHaveAsManyDigitsAsTheyNeed) {
+  EXPECT_EQ(Rfc3339(SystemTime(kTenOClock)), "2026-03-01T10:00:00Z");
+  EXPECT_EQ(Rfc3339(SystemTime(kTenOClock + milliseconds(250))), "2026-03-01T10:00:00.25Z");
+  EXPECT_EQ(Rfc3339(SystemTime(kTenOClock + nanoseconds(1))), "2026-03-01T10:00:00.000000001Z");
+}
+
+TEST(AnswersTest, S263_S265_NamesAreTheServices) {
+  const Answer answer = ServiceAnswer("shop/web", 2, Updated(seconds(1), true));
+  EXPECT_EQ(answer.code, 200);
+  EXPECT_EQ(answer.body,
+            "{\n\t\"service\": {\n\t\t\"namespace\": \"shop\",\n\t\t\"name\": \"web\"\n\t},\n"
+            "\t\"localEndpoints\": 2,\n\t\"serviceProxyHealthy\": true\n}");
+}
+
+TEST(BindAddressTest, S295_AddressesWithAndWithoutPort) {
+  const struct {
+    const char* text;
+    const char* read;
+  } cases[] = {
+      {"0.0.0.0:10256", "0.0.0.0:10256"},     {"[::]:10256", "[::]:10256"},
+      {"127.0.0.1", "127.0.0.1:9"},           {"::1", "[::1]:9"},
+      {"[fd00::7]", "[fd00::7]:9"},           {"192.0.2.7:1", "192.0.2.7:1"},
+      {"[fd00::7]:65535", "[fd00::7]:65535"},
+  };
+  for (const auto& c : cases) {
+    const absl::StatusOr<BindAddress> address = BindAddress::Parse(c.text, 9);
+    ASSERT_TRUE(address.ok()) << c.text;
+    EXPECT_EQ(address->ToString(), c.read);
+  }
+}
+
+TEST(BindAddressTest, S295_WhatIsNoAddressIsRefused) {
+  for (const char* text : {"", ":10256", "localhost:10256", "0.0.0.0:", "0.0.0.0:0",
+                           "0.0.0.0:65536", "0.0.0.0:+1", "0.0.0.0:1a", "[::", "[::]1",
+                           "[::]:", "::]:1", "[]", "[0.0.0.0]:1", "fe80::1%eth0", "0.0.0.0 :1"}) {
+    EXPECT_FALSE(BindAddress::Parse(text, 9).ok()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::api

@@ -1,0 +1,229 @@
+// Those who ask too slowly, too much or too often hold up nobody, and get only so much of us.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "tests/health/health_world.h"
+
+namespace svcmap::api::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr char kRequest[] = "GET /livez HTTP/1.1\r\nHost: node\r\n\r\n";
+
+class FloodTest : public HealthServerTest {
+ protected:
+  std::optional<RawConnection> Connect() {
+    auto connection = RawConnection::Open(netns(), kV4, kHealthPort);
+    EXPECT_OK(connection);
+    if (!connection.ok()) return std::nullopt;
+    return *std::move(connection);
+  }
+  std::vector<RawConnection> ConnectMany(size_t count) {
+    std::vector<RawConnection> connections;
+    while (connections.size() < count) {
+      auto connection = Connect();
+      if (!connection) break;
+      connections.push_back(*std::move(connection));
+    }
+    return connections;
+  }
+  void ExpectAnswered() {
+    const auto answer = Ask("/livez");
+    ASSERT_OK(answer);
+    EXPECT_EQ(answer->code, 200);
+  }
+};
+
+TEST_F(FloodTest, WhoSendsByteByByteIsCutOffAndHoldsUpNobody) {
+  ASSERT_OK(Start({.patience = milliseconds(500)}));
+  std::vector<RawConnection> slow = ConnectMany(100);
+  ASSERT_EQ(slow.size(), 100u);
+  size_t ended = 0;
+  for (size_t i = 0; ended < slow.size() && i < 1000; ++i) {
+    ended = 0;
+    for (RawConnection& connection : slow) {
+      const char byte = kRequest[i % 20];  // Never a whole request.
+      ended += connection.Send({&byte, 1}).ok() ? 0 : 1;
+    }
+    ExpectAnswered();
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(ended, slow.size());
+}
+
+TEST_F(FloodTest, WhoAsksNowAndThenIsNotCutOff) {
+  ASSERT_OK(Start({.patience = milliseconds(400)}));
+  auto silent = Connect();
+  auto talking = Connect();
+  ASSERT_TRUE(silent && talking);
+  bool ended = false;
+  for (int i = 0; i < 100 && !ended; ++i) {
+    ASSERT_OK(talking->Send(kRequest));
+    ASSERT_OK(talking->Read());
+    ended = silent->WaitForEnd(milliseconds(50)).ok();
+  }
+  EXPECT_TRUE(ended);
+}
+
+TEST_F(FloodTest, OfTooManyConnectionsTheOnesSilentForLongestAreClosed) {
+  ASSERT_OK(Start({.max_connections = 64}));
+  auto talking = Connect();
+  ASSERT_TRUE(talking);
+  std::vector<RawConnection> silent;
+  for (int i = 0; i < 10; ++i) {
+    for (RawConnection& connection : ConnectMany(30)) silent.push_back(std::move(connection));
+    ASSERT_OK(talking->Send(kRequest));
+    ASSERT_OK(talking->Read());
+  }
+  ASSERT_EQ(silent.size(), 300u);
+  for (size_t i = 0; i < 300 - 64; ++i) EXPECT_OK(silent[i].WaitForEnd()) << i;
+  ExpectAnswered();
+  EXPECT_FALSE(silent.back().WaitForEnd(milliseconds(0)).ok());
+}
+
+TEST_F(FloodTest, AThousandConnectionsAtOnceAreAllAnswered) {
+  ASSERT_OK(Start());
+  std::vector<RawConnection> connections = ConnectMany(1000);
+  ASSERT_EQ(connections.size(), 1000u);
+  for (RawConnection& connection : connections) ASSERT_OK(connection.Send(kRequest));
+  for (RawConnection& connection : connections) {
+    ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, connection.Read());
+    EXPECT_EQ(answer.code, 200);
+  }
+}
+
+TEST_F(FloodTest, HeadersAndBodiesWithoutEndAreRefused) {
+  ASSERT_OK(Start());
+  const std::string much(size_t{64} << 10, 'x');
+  const struct {
+    const char* name;
+    std::string request;
+    int code;
+  } cases[] = {
+      {"request line", absl::StrCat("GET /", much), 400},
+      {"one header", absl::StrCat("GET / HTTP/1.1\r\nName: ", much), 400},
+      {"announced body", "POST / HTTP/1.1\r\nContent-Length: 1000000000000\r\n\r\n", 413},
+      {"chunked body",
+       absl::StrCat("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n10000\r\n", much), 413},
+      {"no HTTP", "EHLO node.example\r\n\r\n", 400},
+  };
+  for (const auto& c : cases) {
+    auto connection = Connect();
+    ASSERT_TRUE(connection);
+    ASSERT_OK(connection->Send(c.request));
+    // What was not read resets the connection, maybe before the answer is here.
+    const auto answer = connection->Read();
+    EXPECT_EQ(answer.ok() ? answer->code : c.code, c.code) << c.name;
+    connection->Send(much).IgnoreError();
+    EXPECT_OK(connection->WaitForEnd()) << c.name;
+    ExpectAnswered();
+  }
+}
+
+TEST_F(FloodTest, ASmallBodyIsTaken) {
+  ASSERT_OK(Start());
+  auto connection = Connect();
+  ASSERT_TRUE(connection);
+  ASSERT_OK(connection->Send("POST /livez HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello"));
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, connection->Read());
+  EXPECT_EQ(answer.code, 200);
+}
+
+// He is read no further than he can be answered; what does not fit waits in his kernel.
+TEST_F(FloodTest, WhoNeverReadsAnswersCannotMakeUsKeepHisRequests) {
+  ASSERT_OK(Start({.patience = milliseconds(1000)}));
+  auto connection = Connect();
+  ASSERT_TRUE(connection);
+  std::string requests;
+  while (requests.size() < size_t{1} << 20) requests += kRequest;
+  int sent = 0;  // Of 1 MiB each.
+  while (sent < 64 && connection->Send(requests).ok()) ++sent;
+  EXPECT_LT(sent, 64) << "socket buffers hold a few MiB";
+  ExpectAnswered();
+  EXPECT_OK(connection->WaitForEnd());
+}
+
+TEST_F(FloodTest, HalfClosedAndResetConnectionsAreLetGo) {
+  ASSERT_OK(Start());
+  for (int i = 0; i < 200; ++i) {
+    auto connection = Connect();
+    ASSERT_TRUE(connection);
+    ASSERT_OK(connection->Send(i % 2 == 0 ? "GET /li" : kRequest));
+    if (i % 4 < 2) {
+      const linger reset = {.l_onoff = 1, .l_linger = 0};
+      setsockopt(connection->fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    } else {
+      shutdown(connection->fd(), SHUT_WR);
+      EXPECT_OK(connection->WaitForEnd());
+    }
+  }
+  ExpectAnswered();
+}
+
+TEST_F(FloodTest, AStormOfConnectionsDoesNotStopAnswers) {
+  ASSERT_OK(Start({.max_connections = 128}));
+  server().Update({{"shop/web", CheckAt(30500)}});
+  ASSERT_TRUE(SoonOpen(30500));
+  std::atomic<bool> stop = false;
+  std::atomic<size_t> made = 0;
+  std::vector<std::thread> storm;
+  for (int i = 0; i < 2; ++i) {
+    storm.emplace_back([&] {
+      ASSERT_OK(netns().Enter());
+      sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(kHealthPort)};
+      to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      while (!stop) {
+        // Loopback connects at once, or not at all where the queue is full.
+        const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to));
+        ++made;
+      }
+    });
+  }
+  std::chrono::nanoseconds slowest{0};
+  for (int i = 0; i < 200; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_OK(AskService(30500));
+    slowest = std::max<std::chrono::nanoseconds>(slowest, std::chrono::steady_clock::now() - start);
+  }
+  stop = true;
+  for (std::thread& thread : storm) thread.join();
+  EXPECT_LT(slowest, seconds(2)) << made << " connections";
+}
+
+TEST_F(FloodTest, WithoutDescriptorsItWaitsAndGoesOn) {
+  ASSERT_OK(Start());
+  const UniqueFd client =
+      netns().Run([] { return UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)); });
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  rlimit none = limit;
+  none.rlim_cur = 3;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(kHealthPort)};
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  EXPECT_EQ(send(client.get(), kRequest, sizeof(kRequest) - 1, MSG_NOSIGNAL),
+            static_cast<ssize_t>(sizeof(kRequest) - 1));
+  timespec cpu_before = {}, cpu_after = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu_before);
+  std::this_thread::sleep_for(milliseconds(300));
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu_after);
+  EXPECT_LT((cpu_after.tv_sec - cpu_before.tv_sec) * 1000 +
+                (cpu_after.tv_nsec - cpu_before.tv_nsec) / 1000000,
+            100)
+      << "it spins";
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  char buffer[512];
+  EXPECT_GT(recv(client.get(), buffer, sizeof(buffer), 0), 0);
+  ExpectAnswered();
+}
+
+}  // namespace
+}  // namespace svcmap::api::test

@@ -1,0 +1,289 @@
+// Listeners of healthCheckNodePorts over real sockets (semantics.md 6.2).
+#include <dirent.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "tests/health/health_world.h"
+#include "tests/support/process.h"
+
+namespace svcmap::api::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Pair;
+
+constexpr char kWeight[] = "X-Load-Balancing-Endpoint-Weight";
+constexpr char kWeb[] = "shop/web";
+constexpr uint16_t kPort = 30500;
+
+// Numbers are not told from one another: descriptors come and go with every test.
+size_t OpenDescriptors() {
+  size_t count = 0;
+  DIR* folder = opendir("/proc/self/fd");
+  while (readdir(folder) != nullptr) ++count;
+  closedir(folder);
+  return count;
+}
+
+class ServicePointsTest : public HealthServerTest {
+ protected:
+  void SetUp() override {
+    HealthServerTest::SetUp();
+    if (!netns_) return;
+    ASSERT_OK(Start({.retry = std::chrono::milliseconds(50)}));
+  }
+
+  void Set(const std::string& service, std::optional<proxy::HealthCheck> check) {
+    server().Update({{service, check}});
+  }
+  // True once the answer at `port` has this status and weight.
+  bool SoonAnswers(uint16_t port, int code, const std::string& weight,
+                   const std::string& ip = kV4) {
+    return Soon([&] {
+      const auto answer = AskService(port, ip);
+      return answer.ok() && answer->code == code && answer->headers.at(kWeight) == weight;
+    });
+  }
+  UniqueFd Occupy(uint16_t port, const std::string& ip) {
+    return netns().Run([&] {
+      absl::StatusOr<UniqueFd> fd = Listen({*IpAddress::Parse(ip), port}, Stack::kOne);
+      EXPECT_OK(fd);
+      return fd.ok() ? *std::move(fd) : UniqueFd();
+    });
+  }
+};
+
+TEST_F(ServicePointsTest, S259_EveryPathAndMethodIsAnswered) {
+  Set(kWeb, CheckAt(kPort));
+  ASSERT_TRUE(SoonOpen(kPort));
+  for (const char* path : {"/", "/healthz", "/a/b?c=d", "*", "//x", "/%zz", "http://node/x"}) {
+    for (const char* method : {"GET", "HEAD", "POST", "OPTIONS", "WHATEVER"}) {
+      ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, HttpRequest(netns(), kV4, kPort, path, method));
+      EXPECT_EQ(answer.code, 200) << method << " " << path;
+    }
+  }
+}
+
+TEST_F(ServicePointsTest, S259_EachFamilyHasItsOwnListener) {
+  Set("shop/both", CheckAt(kPort, 1, 2));
+  Set("shop/four", proxy::HealthCheck{kPort + 1, {true, false}, {3, 9}});
+  Set("shop/six", proxy::HealthCheck{kPort + 2, {false, true}, {9, 4}});
+  EXPECT_TRUE(SoonAnswers(kPort, 200, "1", kV4));
+  EXPECT_TRUE(SoonAnswers(kPort, 200, "2", kV6));
+  EXPECT_TRUE(SoonAnswers(kPort + 1, 200, "3", kV4));
+  EXPECT_TRUE(SoonAnswers(kPort + 2, 200, "4", kV6));
+  EXPECT_TRUE(Closed(kPort + 1, kV6));
+  EXPECT_TRUE(Closed(kPort + 2, kV4));
+}
+
+TEST_F(ServicePointsTest, S259_OnePortCanBelongToAServiceInEachFamily) {
+  Set("shop/four", proxy::HealthCheck{kPort, {true, false}, {3, 0}});
+  Set("shop/six", proxy::HealthCheck{kPort, {false, true}, {0, 4}});
+  EXPECT_TRUE(SoonAnswers(kPort, 200, "3", kV4));
+  EXPECT_TRUE(SoonAnswers(kPort, 200, "4", kV6));
+}
+
+TEST_F(ServicePointsTest, S259_AChangedPortClosesAndReopens) {
+  Set(kWeb, CheckAt(kPort));
+  ASSERT_TRUE(SoonOpen(kPort));
+  Set(kWeb, CheckAt(kPort + 1));
+  EXPECT_TRUE(SoonOpen(kPort + 1));
+  EXPECT_TRUE(Closed(kPort));
+  Set(kWeb, std::nullopt);
+  EXPECT_TRUE(Soon([&] { return Closed(kPort + 1) && Closed(kPort + 1, kV6); }));
+}
+
+TEST_F(ServicePointsTest, S259_AFamilyThatGoesIsClosedAndTheOtherStays) {
+  Set(kWeb, CheckAt(kPort));
+  ASSERT_TRUE(SoonOpen(kPort, kV6));
+  Set(kWeb, proxy::HealthCheck{kPort, {true, false}, {1, 0}});
+  EXPECT_TRUE(Soon([&] { return Closed(kPort, kV6); }));
+  EXPECT_FALSE(Closed(kPort, kV4));
+}
+
+TEST_F(ServicePointsTest, S259_UnchangedListenersAreLeftAlone) {
+  Set(kWeb, CheckAt(kPort, 1));
+  ASSERT_TRUE(SoonOpen(kPort));
+  ASSERT_OK_AND_ASSIGN(RawConnection connection, RawConnection::Open(netns(), kV4, kPort));
+  for (const uint32_t weight : {1, 5, 0}) {
+    Set(kWeb, CheckAt(kPort, weight));
+    Set("shop/other", CheckAt(kPort + 1, weight));
+    ASSERT_TRUE(SoonAnswers(kPort + 1, weight > 0 ? 200 : 503, std::to_string(weight)));
+    // The connection that was there before has the new answer.
+    ASSERT_OK(connection.Send("GET / HTTP/1.1\r\n\r\n"));
+    ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, connection.Read());
+    EXPECT_EQ(answer.headers.at(kWeight), std::to_string(weight));
+  }
+}
+
+TEST_F(ServicePointsTest, S259_APortGoesFromOneServiceToAnotherInOneUpdate) {
+  Set("shop/b", CheckAt(kPort, 1));
+  ASSERT_TRUE(SoonAnswers(kPort, 200, "1"));
+  server().Update({{"shop/a", CheckAt(kPort, 2)}, {"shop/b", std::nullopt}});
+  EXPECT_TRUE(SoonAnswers(kPort, 200, "2"));
+  server().Update({{"shop/a", CheckAt(kPort + 1, 2)}, {"shop/b", CheckAt(kPort, 3)}});
+  EXPECT_TRUE(SoonAnswers(kPort, 200, "3"));
+  EXPECT_TRUE(SoonAnswers(kPort + 1, 200, "2"));
+}
+
+TEST_F(ServicePointsTest, S260_OnlyTheGivenAddressesAreListenedOn) {
+  ASSERT_OK(svcmap::testing::RunOk(
+      {.argv = {"ip", "address", "add", "fd00::7/128", "dev", "lo"}, .netns = &netns()}));
+  server().SetListenAddresses({*IpAddress::Parse("127.0.0.2"), *IpAddress::Parse("127.0.0.3"),
+                               *IpAddress::Parse("fd00::7")});
+  Set(kWeb, CheckAt(kPort));
+  ASSERT_TRUE(SoonOpen(kPort, "fd00::7"));
+  EXPECT_FALSE(Closed(kPort, "127.0.0.2"));
+  EXPECT_FALSE(Closed(kPort, "127.0.0.3"));
+  EXPECT_TRUE(Closed(kPort, kV4));
+  EXPECT_TRUE(Closed(kPort, kV6));
+}
+
+TEST_F(ServicePointsTest, S260_AddressesAreFollowed) {
+  Set(kWeb, CheckAt(kPort));
+  ASSERT_TRUE(SoonOpen(kPort, kV6));
+  ASSERT_OK_AND_ASSIGN(RawConnection connection, RawConnection::Open(netns(), kV6, kPort));
+  server().SetListenAddresses({*IpAddress::Parse("127.0.0.2"), *IpAddress::Parse("::")});
+  EXPECT_TRUE(SoonOpen(kPort, "127.0.0.2"));
+  EXPECT_TRUE(Closed(kPort, kV4));
+  ASSERT_OK(connection.Send("GET / HTTP/1.1\r\n\r\n"));  // Of the family that did not change.
+  EXPECT_OK(connection.Read());
+  server().SetListenAddresses({});
+  EXPECT_TRUE(Soon([&] { return Closed(kPort, "127.0.0.2") && Closed(kPort, kV6); }));
+  server().SetListenAddresses({*IpAddress::Parse("0.0.0.0")});
+  EXPECT_TRUE(SoonOpen(kPort));
+}
+
+TEST_F(ServicePointsTest, S261_AnAddressThatIsTakenClosesThatServiceAndNoOther) {
+  server().SetListenAddresses({*IpAddress::Parse("127.0.0.1"), *IpAddress::Parse("127.0.0.2")});
+  UniqueFd squatter = Occupy(kPort, "127.0.0.2");
+  server().Update({{kWeb, CheckAt(kPort)}, {"shop/other", CheckAt(kPort + 1)}});
+  ASSERT_TRUE(SoonOpen(kPort + 1, "127.0.0.2"));
+  EXPECT_TRUE(Closed(kPort, "127.0.0.1"));
+  squatter.Close();
+  EXPECT_TRUE(SoonOpen(kPort, "127.0.0.1"));
+  EXPECT_TRUE(SoonOpen(kPort, "127.0.0.2"));
+}
+
+TEST_F(ServicePointsTest, S261_TheNextUpdateTriesAgain) {
+  ASSERT_OK(Start(
+      {.bind_address = *BindAddress::Parse("0.0.0.0:10257", 1), .retry = std::chrono::hours(1)}));
+  UniqueFd squatter = Occupy(kPort, "0.0.0.0");
+  server().Update({{kWeb, CheckAt(kPort)}, {"shop/other", CheckAt(kPort + 1)}});
+  ASSERT_TRUE(SoonOpen(kPort + 1));
+  squatter.Close();
+  server().Update({});
+  EXPECT_TRUE(SoonOpen(kPort));
+}
+
+TEST_F(ServicePointsTest, S261_AServiceThatGoesIsNotTriedAgain) {
+  UniqueFd squatter = Occupy(kPort, "0.0.0.0");
+  Set(kWeb, proxy::HealthCheck{kPort, {true, false}, {1, 0}});
+  Set(kWeb, std::nullopt);
+  Set("shop/other", CheckAt(kPort + 1));
+  ASSERT_TRUE(SoonOpen(kPort + 1));
+  squatter.Close();
+  Set(kWeb, proxy::HealthCheck{kPort + 2, {true, false}, {1, 0}});
+  ASSERT_TRUE(SoonOpen(kPort + 2));
+  EXPECT_TRUE(Closed(kPort));
+}
+
+TEST_F(ServicePointsTest, S261_TheWarningNamesObjectFieldAndValueOnce) {
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  const UniqueFd squatter = Occupy(kPort, "0.0.0.0");
+  Set(kWeb, proxy::HealthCheck{kPort, {true, false}, {1, 0}});
+  for (uint16_t i = 1; i < 4; ++i) {  // It is tried again meanwhile.
+    Set("shop/other", CheckAt(kPort + i));
+    EXPECT_TRUE(SoonOpen(kPort + i));
+  }
+  server_.reset();
+  spdlog::set_default_logger(before);
+  EXPECT_THAT(log.str(),
+              HasSubstr("Service shop/web: spec.healthCheckNodePort 30500 cannot be listened on in "
+                        "IPv4: listen on 0.0.0.0:30500: Address already in use (EADDRINUSE); load "
+                        "balancers get no answer there, trying again"));
+  EXPECT_EQ(log.str().find("shop/web"), log.str().rfind("shop/web"));
+}
+
+TEST_F(ServicePointsTest, S263_TheAnswerNeedsAnEndpointAndAHealthyProxy) {
+  const struct {
+    const char* name;
+    proxy::Health health;
+    uint32_t endpoints;
+    int code;
+  } cases[] = {
+      {"all is well", AllIsWell(), 1, 200},
+      {"no endpoint", AllIsWell(), 0, 503},
+      {"the other family is stuck", Stuck(), 1, 503},
+  };
+  for (const auto& c : cases) {
+    SetHealth(c.health);
+    Set(kWeb, CheckAt(kPort, c.endpoints));
+    EXPECT_TRUE(SoonAnswers(kPort, c.code, std::to_string(c.endpoints))) << c.name;
+  }
+  proxy::Health tainted = AllIsWell();
+  tainted.node_eligible = false;
+  SetHealth(tainted);
+  Set(kWeb, CheckAt(kPort));
+  EXPECT_TRUE(SoonAnswers(kPort, 200, "1")) << "eligibility does not count";
+}
+
+TEST_F(ServicePointsTest, S264_S265_S266_HeadersAndBodyAreExact) {
+  Set(kWeb, CheckAt(kPort, 3));
+  ASSERT_TRUE(SoonAnswers(kPort, 200, "3"));
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer good, AskService(kPort));
+  EXPECT_EQ(good.code, 200);
+  EXPECT_THAT(good.headers,
+              IsSupersetOf({Pair("Content-Type", "application/json"),
+                            Pair("X-Content-Type-Options", "nosniff"), Pair(kWeight, "3")}));
+  EXPECT_EQ(good.body,
+            "{\n\t\"service\": {\n\t\t\"namespace\": \"shop\",\n\t\t\"name\": \"web\"\n\t},\n"
+            "\t\"localEndpoints\": 3,\n\t\"serviceProxyHealthy\": true\n}");
+  Set(kWeb, CheckAt(kPort, 0));
+  ASSERT_TRUE(SoonAnswers(kPort, 503, "0"));
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer bad, AskService(kPort));
+  EXPECT_THAT(bad.headers,
+              IsSupersetOf({Pair("Content-Type", "application/json"),
+                            Pair("X-Content-Type-Options", "nosniff"), Pair(kWeight, "0")}));
+  EXPECT_EQ(bad.body,
+            "{\n\t\"service\": {\n\t\t\"namespace\": \"shop\",\n\t\t\"name\": \"web\"\n\t},\n"
+            "\t\"localEndpoints\": 0,\n\t\"serviceProxyHealthy\": true\n}");
+}
+
+TEST_F(ServicePointsTest, S259_FiveHundredListenersComeChangeAndGo) {
+  constexpr uint16_t kCount = 500;
+  const size_t before = OpenDescriptors();
+  const auto update = [&](auto check_of) {
+    proxy::HealthCheckChanges changes;
+    for (uint16_t i = 0; i < kCount; ++i) {
+      changes.emplace_back(absl::StrCat("shop/web-", i), check_of(i));
+    }
+    server().Update(std::move(changes));
+  };
+  update([](uint16_t i) { return CheckAt(kPort + i, i); });
+  for (uint16_t i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(SoonAnswers(kPort + i, i > 0 ? 200 : 503, std::to_string(i))) << i;
+  }
+  // The ports go round among them: each has one that another one had.
+  update([&](uint16_t i) { return CheckAt(kPort + (i + 1) % kCount, i); });
+  for (uint16_t i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(SoonAnswers(kPort + (i + 1) % kCount, i > 0 ? 200 : 503, std::to_string(i))) << i;
+  }
+  update([](uint16_t) { return std::nullopt; });
+  for (uint16_t i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(Soon([&] { return Closed(kPort + i); })) << i;
+  }
+  EXPECT_TRUE(Soon([&] { return OpenDescriptors() <= before; }));
+}
+
+}  // namespace
+}  // namespace svcmap::api::test

@@ -1,0 +1,196 @@
+// What svcmapd answers about its health: to load balancers at healthCheckNodePorts, and at
+// /healthz and /livez.
+#include <signal.h>
+
+#include "absl/strings/str_cat.h"
+#include "tests/netns/service_world.h"
+#include "tests/support/notify_socket.h"
+#include "tests/support/raw_http.h"
+
+namespace svcmap::testing {
+namespace {
+
+constexpr uint16_t kHealthzPort = 10256;
+constexpr uint16_t kCheckPort = 32000;
+constexpr char kWeight[] = "X-Load-Balancing-Endpoint-Weight";
+
+AService LocalWeb(const std::string& key, const Address& cluster_ip, uint16_t check_port) {
+  return ExternalWeb(key, cluster_ip)
+      .Type("LoadBalancer")
+      .ExternalPolicy("Local")
+      .HealthCheckNodePort(check_port);
+}
+
+// "200 weight 2", "refused"
+std::string AnswerOf(const Host& from, const std::string& ip, uint16_t port) {
+  const absl::StatusOr<HttpAnswer> answer = HttpRequest(from.netns(), ip, port, "/healthz");
+  if (absl::IsUnavailable(answer.status())) return "refused";
+  if (!answer.ok()) return answer.status().ToString();
+  const auto weight = answer->headers.find(kWeight);
+  return absl::StrCat(answer->code,
+                      weight == answer->headers.end() ? "" : " weight " + weight->second);
+}
+
+class HealthChecksTest : public ServiceTest {
+ protected:
+  // From the client to the node, in both families, a moment from now at the latest.
+  void Expect(uint16_t port, const std::string& wanted) {
+    for (const std::string& ip : {kNode.v4, kNode.v6}) {
+      std::string last;
+      EXPECT_OK(Eventually(absl::StrCat(ip, " port ", port, " answers ", wanted), [&] {
+        last = AnswerOf(client(), ip, port);
+        return last == wanted;
+      })) << last;
+    }
+  }
+  void ExpectHealthz(const std::string& path, int code, const std::string& part) {
+    std::string last;
+    EXPECT_OK(Eventually(absl::StrCat(path, " is ", code), [&] {
+      const auto answer = HttpRequest(client().netns(), kNode.v4, kHealthzPort, path);
+      last = answer.ok() ? answer->body : answer.status().ToString();
+      return answer.ok() && answer->code == code && last.find(part) != std::string::npos;
+    })) << last;
+  }
+  // A slice of each family with pods that are ready, and ones that are going.
+  absl::Status Endpoints(const std::vector<const Host*>& ready,
+                         const std::vector<const Host*>& terminating) {
+    Objects slices = WebSlices("shop/web", ready + terminating);
+    for (v1::Object& object : slices) {
+      for (v1::Endpoint& endpoint : *object.mutable_endpoint_slice()->mutable_endpoints()) {
+        const auto goes = [&](const Host* host) {
+          return endpoint.addresses(0) == host->v4() || endpoint.addresses(0) == host->v6();
+        };
+        if (std::none_of(terminating.begin(), terminating.end(), goes)) continue;
+        endpoint.mutable_conditions()->set_ready(false);
+        endpoint.mutable_conditions()->set_terminating(true);
+      }
+    }
+    return agent().Apply(slices);
+  }
+  ANode ThisNode() {
+    return ANode(kAgentNode)
+        .InternalIp(kNodeV4)
+        .InternalIp(kNodeV6)
+        .PodCidr(kPodCidrV4)
+        .PodCidr(kPodCidrV6);
+  }
+};
+
+TEST_F(HealthChecksTest, S262_S266_TheAnswerFollowsTheEndpoints) {
+  ASSERT_OK(agent().Apply({LocalWeb("shop/web", ClusterIp(10), kCheckPort)}));
+  Expect(kCheckPort, "503 weight 0");
+  ASSERT_OK(Endpoints({&pod_a(), &pod_b(), &remote_pod()}, {}));
+  Expect(kCheckPort, "200 weight 2");
+  ASSERT_OK(Endpoints({&pod_a(), &remote_pod()}, {&pod_b()}));
+  Expect(kCheckPort, "200 weight 1");
+  ASSERT_OK(Endpoints({&remote_pod()}, {&pod_a(), &pod_b()}));
+  Expect(kCheckPort, "503 weight 0");
+  ASSERT_OK(Endpoints({&pod_b()}, {}));
+  Expect(kCheckPort, "200 weight 1");
+}
+
+TEST_F(HealthChecksTest, S259_ListenersComeChangeAndGo) {
+  ASSERT_OK(agent().Apply(Objects{LocalWeb("shop/web", ClusterIp(10), kCheckPort)} +
+                          WebSlices("shop/web", {&pod_a()})));
+  Expect(kCheckPort, "200 weight 1");
+  ASSERT_OK(agent().Apply({LocalWeb("shop/web", ClusterIp(10), kCheckPort + 1)}));
+  Expect(kCheckPort, "refused");
+  Expect(kCheckPort + 1, "200 weight 1");
+  ASSERT_OK(agent().Apply(
+      {LocalWeb("shop/web", ClusterIp(10), kCheckPort + 1).ExternalPolicy("Cluster")}));
+  Expect(kCheckPort + 1, "refused");
+  ASSERT_OK(agent().Apply({LocalWeb("shop/web", ClusterIp(10), kCheckPort)}));
+  Expect(kCheckPort, "200 weight 1");
+  ASSERT_OK(agent().Remove({ServiceRef("shop/web")}));
+  Expect(kCheckPort, "refused");
+}
+
+TEST_F(HealthChecksTest, S260_OnlyAddressesThatTakeNodePortsAreListenedOn) {
+  ASSERT_OK(agent().Apply(Objects{LocalWeb("shop/web", ClusterIp(10), kCheckPort)} +
+                          WebSlices("shop/web", {&pod_a()})));
+  Expect(kCheckPort, "200 weight 1");
+  for (const char* ip : {kNodeSecondV4, kNodeSecondV6}) {
+    EXPECT_EQ(AnswerOf(client(), ip, kCheckPort), "refused");
+  }
+}
+
+TEST_F(HealthChecksTest, S16_OfTwoServicesWithOnePortTheOlderOneAnswers) {
+  AService older = LocalWeb("shop/web", ClusterIp(10), kCheckPort).CreatedAt(1);
+  ASSERT_OK(agent().Apply(Objects{older} + WebSlices("shop/web", {&pod_a(), &pod_b()})));
+  AService newer("shop/newer");
+  newer.ClusterIps(ClusterIp(11).v4, ClusterIp(11).v6).Port("tcp", 80).Type("LoadBalancer");
+  newer.ExternalPolicy("Local").HealthCheckNodePort(kCheckPort).CreatedAt(2);
+  ASSERT_OK_AND_ASSIGN(const v1::Ack ack, agent().TryApply({newer}));
+  ASSERT_GT(ack.results_size(), 0);
+  EXPECT_EQ(ack.results(0).field(), "spec.healthCheckNodePort");
+  Expect(kCheckPort, "200 weight 2");
+  ASSERT_OK(agent().Remove({ServiceRef("shop/web")}));
+  Expect(kCheckPort, "503 weight 0");
+}
+
+TEST_F(HealthChecksTest, S250_S252_S253_HealthzFollowsTheNode) {
+  ExpectHealthz("/healthz", 200, R"("nodeEligible":true,"healthy":true)");
+  ASSERT_OK(agent().Apply({ThisNode().Taint("ToBeDeletedByClusterAutoscaler")}));
+  ExpectHealthz("/healthz", 503, R"("nodeEligible":false,"healthy":true)");
+  ExpectHealthz("/livez", 200, R"("healthy":true)");
+  ASSERT_OK(agent().Apply({ThisNode().Taint("node.kubernetes.io/unschedulable")}));
+  ExpectHealthz("/healthz", 200, R"("nodeEligible":true)");
+  ASSERT_OK(agent().Apply({ThisNode().BeingDeleted()}));
+  ExpectHealthz("/healthz", 503, R"("nodeEligible":false)");
+  ASSERT_OK(agent().Remove({NodeRef(kAgentNode)}));
+  ExpectHealthz("/healthz", 503, R"("nodeEligible":false)");
+  ASSERT_OK(agent().Apply({ThisNode()}));
+  ExpectHealthz("/healthz", 200, R"("nodeEligible":true)");
+}
+
+TEST_F(HealthChecksTest, S263_EligibilityDoesNotCountForServices) {
+  ASSERT_OK(agent().Apply(Objects{LocalWeb("shop/web", ClusterIp(10), kCheckPort)} +
+                          WebSlices("shop/web", {&pod_a()})));
+  ASSERT_OK(agent().Apply({ThisNode().Taint("ToBeDeletedByClusterAutoscaler")}));
+  ExpectHealthz("/healthz", 503, "");
+  Expect(kCheckPort, "200 weight 1");
+}
+
+TEST(SystemdTest, ItHearsOfTheStartOfLifeAndOfTheEnd) {
+  ASSERT_OK_AND_ASSIGN(const auto systemd, NotifySocket::Create());
+  NotifySocket::AskForWatchdog(std::chrono::milliseconds(200));
+  ASSERT_OK_AND_ASSIGN(const NetNs netns, NetNs::Create());
+  ASSERT_OK_AND_ASSIGN(const auto agent, Agent::Start(netns, {"--state-dir", ""}));
+  // Until one begins so; what else is said meanwhile is forgotten.
+  const auto hears = [&](const std::string& beginning) {
+    std::string message;
+    do {
+      message = systemd->Hear(std::chrono::seconds(10));
+    } while (!message.empty() && message.rfind(beginning, 0) != 0);
+    return !message.empty();
+  };
+  EXPECT_TRUE(hears("READY=1\nSTATUS="));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(hears("WATCHDOG=1"));
+  ASSERT_EQ(kill(agent->pid(), SIGHUP), 0);
+  EXPECT_TRUE(hears("RELOADING=1\nMONOTONIC_USEC="));
+  EXPECT_TRUE(hears("READY=1\n"));
+  ASSERT_OK(agent->Stop());
+  EXPECT_TRUE(hears("STOPPING=1\n"));
+}
+
+// An agent of its own, which nobody tells anything.
+TEST(HealthzBeforeTheStateTest, ItIsAliveButNotHealthy) {
+  ASSERT_OK_AND_ASSIGN(const NetNs netns, NetNs::Create());
+  ASSERT_OK_AND_ASSIGN(const auto agent, Agent::Start(netns, {"--state-dir", ""}));
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer alive,
+                       HttpRequest(netns, "127.0.0.1", kHealthzPort, "/livez"));
+  EXPECT_EQ(alive.code, 200) << alive.body;
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer before,
+                       HttpRequest(netns, "127.0.0.1", kHealthzPort, "/healthz"));
+  EXPECT_EQ(before.code, 503);
+  EXPECT_NE(before.body.find(R"("reason":"the state is not complete yet"})"), std::string::npos)
+      << before.body;
+  ASSERT_OK(agent->Replace(Basics()));
+  EXPECT_OK(Eventually("/healthz is 200", [&] {
+    const auto answer = HttpRequest(netns, "127.0.0.1", kHealthzPort, "/healthz");
+    return answer.ok() && answer->code == 200;
+  }));
+}
+
+}  // namespace
+}  // namespace svcmap::testing

@@ -1,0 +1,34 @@
+// Stands for systemd: a notification socket (sd_notify(3)) that this process, and those it starts
+// while the object lives, are told of by their environment.
+#ifndef SVCMAP_TESTS_SUPPORT_NOTIFY_SOCKET_H_
+#define SVCMAP_TESTS_SUPPORT_NOTIFY_SOCKET_H_
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "nft/base/unique_fd.h"
+
+namespace svcmap::testing {
+
+class NotifySocket {
+ public:
+  static absl::StatusOr<std::unique_ptr<NotifySocket>> Create();
+  ~NotifySocket();
+
+  // As WatchdogSec= does.
+  static void AskForWatchdog(std::chrono::microseconds limit);
+
+  // The next message; empty if none comes within `timeout`.
+  std::string Hear(std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
+
+ private:
+  NotifySocket() = default;
+  std::string folder_;
+  UniqueFd fd_;
+};
+
+}  // namespace svcmap::testing
+
+#endif  // SVCMAP_TESTS_SUPPORT_NOTIFY_SOCKET_H_

@@ -1,0 +1,134 @@
+#include "proxy/health/health.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "proxy/health/sync_clock.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using ::testing::Eq;
+using ::testing::Optional;
+
+const steady_clock::time_point kNow{seconds(1000)};
+const std::chrono::system_clock::time_point kSynced{seconds(1772359199)};
+
+// All is well.
+LoopFacts Facts() {
+  return {.oldest_unsynced = std::nullopt,
+          .last_synced = kSynced,
+          .state_complete = true,
+          .verified = true,
+          .watching = true,
+          .node_eligible = true};
+}
+
+TEST(MakeHealthTest, S251_AChangeMayWaitForTwiceTheSyncPeriod) {
+  const struct {
+    const char* name;
+    std::optional<steady_clock::duration> age;
+    bool healthy;
+  } cases[] = {
+      {"nothing waits: healthy for ever", std::nullopt, true},
+      {"just told", seconds(0), true},
+      {"nearly", milliseconds(59999), true},
+      {"twice the period", seconds(60), false},
+      {"longer", seconds(3600), false},
+  };
+  for (const auto& c : cases) {
+    LoopFacts facts = Facts();
+    if (c.age) facts.oldest_unsynced = kNow - *c.age;
+    const Health health = MakeHealth(facts, kNow);
+    EXPECT_EQ(Live(health), c.healthy) << c.name;
+    for (const auto& family : health.family) {
+      ASSERT_TRUE(family) << c.name;
+      EXPECT_EQ(family->healthy, c.healthy) << c.name;
+      EXPECT_EQ(family->last_updated, kSynced) << c.name;
+    }
+  }
+}
+
+TEST(MakeHealthTest, S251_TheSyncPeriodIsASetting) {
+  LoopFacts facts = Facts();
+  facts.oldest_unsynced = kNow - seconds(2);
+  EXPECT_TRUE(Live(MakeHealth(facts, kNow, milliseconds(1001))));
+  EXPECT_FALSE(Live(MakeHealth(facts, kNow, seconds(1))));
+}
+
+TEST(MakeHealthTest, ReadyOnlyWithTheWholeStateVerifiedAndWatched) {
+  EXPECT_TRUE(MakeHealth(Facts(), kNow).ready);
+  EXPECT_EQ(MakeHealth(Facts(), kNow).reason, "");
+  const struct {
+    bool LoopFacts::*fact;
+    const char* reason;
+  } cases[] = {
+      {&LoopFacts::state_complete, "the state is not complete yet"},
+      {&LoopFacts::verified, "the tables in the kernel are not verified yet"},
+      {&LoopFacts::watching, "foreign changes of the tables are not watched"},
+  };
+  for (const auto& c : cases) {
+    LoopFacts facts = Facts();
+    facts.*c.fact = false;
+    const Health health = MakeHealth(facts, kNow);
+    EXPECT_FALSE(health.ready);
+    EXPECT_EQ(health.reason, c.reason);
+    EXPECT_TRUE(Live(health)) << "it does what it can";
+  }
+}
+
+TEST(MakeHealthTest, S252_S253_EligibilityIsNoMatterOfBeingAlive) {
+  LoopFacts facts = Facts();
+  facts.node_eligible = false;
+  const Health health = MakeHealth(facts, kNow);
+  EXPECT_FALSE(health.node_eligible);
+  EXPECT_TRUE(Live(health));
+}
+
+TEST(LiveTest, S251_AFamilyThatHasNotStartedDoesNotCount) {
+  Health health;
+  EXPECT_TRUE(Live(health));
+  health.family[1] = {kSynced, true};
+  EXPECT_TRUE(Live(health));
+  health.family[0] = {kSynced, false};
+  EXPECT_FALSE(Live(health));
+}
+
+TEST(SyncClockTest, S251_TheOldestChangeCounts) {
+  SyncClock clock;
+  EXPECT_THAT(clock.oldest_unsynced(), Eq(std::nullopt));
+  clock.Told(kNow);
+  clock.Told(kNow + seconds(1));
+  EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow));
+  clock.Taken();
+  EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow)) << "it is not in the kernel yet";
+  clock.Synced();
+  EXPECT_THAT(clock.oldest_unsynced(), Eq(std::nullopt));
+}
+
+TEST(SyncClockTest, S251_WhatIsToldDuringASyncWaitsForTheNextOne) {
+  SyncClock clock;
+  clock.Told(kNow);
+  clock.Taken();
+  clock.Told(kNow + seconds(1));
+  EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow));
+  clock.Synced();
+  EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow + seconds(1)));
+}
+
+TEST(SyncClockTest, S251_AFailedSyncLeavesTheClockRunning) {
+  SyncClock clock;
+  clock.Told(kNow);
+  clock.Taken();
+  clock.Told(kNow + seconds(1));
+  clock.Taken();  // The next attempt.
+  EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow));
+  clock.Synced();
+  EXPECT_THAT(clock.oldest_unsynced(), Eq(std::nullopt));
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

@@ -1,0 +1,166 @@
+// The loop on its bad days: others change our tables, batches meet the damage, nobody tells.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <string>
+
+#include "tests/unit/proxy/loop_world.h"
+
+namespace svcmap::proxy::test {
+namespace {
+
+class LoopRepairTest : public LoopTest {
+ protected:
+  // Of each repair, in their order.
+  class Repairs {
+   public:
+    void Add(const Repaired& repaired) {
+      const std::lock_guard lock(mutex_);
+      all_.push_back(repaired);
+      changed_.notify_all();
+    }
+    Repaired Await(size_t number) {
+      std::unique_lock lock(mutex_);
+      EXPECT_TRUE(changed_.wait_for(lock, kDeadline, [&] { return all_.size() >= number; }));
+      return all_.size() >= number ? all_[number - 1] : Repaired();
+    }
+
+   private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::vector<Repaired> all_;
+  };
+
+  LoopRepairTest() {
+    options_.on_repair = [this](const Repaired& repaired) { repairs_.Add(repaired); };
+  }
+  // Takes the first element out of the set, as others do; what the monitor says of it.
+  nft::ForeignChange Remove(SetIndex set) {
+    nft::ForeignChange change;
+    loop_->Call([&](Reconciler&) {
+      const auto held = kernel_.ReadSet({Family::kIpv4, set});
+      ASSERT_FALSE(held->empty());
+      EXPECT_TRUE(kernel_.ForeignRemoveElement({Family::kIpv4, set}, held->front().key));
+      change.elements.push_back({{Family::kIpv4, set}, held->front().key});
+    });
+    change.text = "1 element deleted from " + Tables()[0].sets[set].name;
+    change.process = "nft (pid 7)";
+    return change;
+  }
+  // Until nothing is in doubt; each look is a turn of the loop.
+  LoopStatus AwaitVerified() {
+    const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+    while (!loop_->status().verified && std::chrono::steady_clock::now() < deadline) {
+      loop_->Call([](Reconciler&) {});
+    }
+    EXPECT_TRUE(loop_->status().verified);
+    return loop_->status();
+  }
+
+  Repairs repairs_;
+};
+
+TEST_F(LoopRepairTest, AForeignChangeIsMendedToldAndCounted) {
+  StartServing();
+  Await(Submit(Numbered(1, 3)));
+  const Lines before = Held();
+  loop_->Repair(Remove(kEndpoints));
+  const Repaired repaired = repairs_.Await(1);
+  EXPECT_EQ(repaired.what, "1 element deleted from endpoints");
+  EXPECT_EQ(repaired.process, "nft (pid 7)");
+  EXPECT_EQ(repaired.result.elements, 1u);
+  const LoopStatus status = AwaitVerified();
+  EXPECT_EQ(status.repairs, 1u);
+  EXPECT_EQ(status.repaired_elements, 1u);
+  EXPECT_EQ(status.recreations, 1u) << "only the first write";
+  EXPECT_EQ(Held(), before);
+}
+
+TEST_F(LoopRepairTest, ABatchThatMeetsTheDamageIsCommittedAfterIt) {
+  StartServing();
+  Await(Submit(Numbered(1, 3)));
+  Remove(kEndpoints);  // Nobody tells.
+  EXPECT_EQ(Await(Submit(Numbered(1, 0))).outcome, Outcome::kCommitted);
+  AwaitVerified();
+  EXPECT_EQ(loop_->status().recreations, 1u);
+  ExpectConverged();
+}
+
+TEST_F(LoopRepairTest, TheAuditFindsWhatNobodyTold) {
+  options_.first_audit = std::chrono::milliseconds(0);
+  options_.audit_cycle = std::chrono::milliseconds(1);
+  options_.audit_share = 1;
+  StartServing();
+  Await(Submit(Numbered(1, 3)));
+  const Lines before = Held();
+  Remove(kServiceIps);
+  EXPECT_EQ(repairs_.Await(1).what, "");
+  EXPECT_EQ(Held(), before);
+  EXPECT_GE(AwaitVerified().audits, 1u);
+}
+
+TEST_F(LoopRepairTest, WhatIsNotInTheKernelYetIsSeenAndForHowLong) {
+  StartServing();
+  for (int turn = 0; turn < 2; ++turn) loop_->Call([](Reconciler&) {});
+  EXPECT_FALSE(loop_->status().oldest_unsynced);
+  const auto before = std::chrono::steady_clock::now();
+  gate_.Close();
+  Answer answer = Submit(Numbered(1, 3));
+  gate_.AwaitSomebody();
+  const auto unsynced = loop_->status().oldest_unsynced;
+  ASSERT_TRUE(unsynced);
+  EXPECT_GE(*unsynced, before);
+  Answer second = Submit(Numbered(2, 3));
+  EXPECT_EQ(loop_->status().oldest_unsynced, unsynced) << "the oldest counts (S-251)";
+  gate_.Open();
+  Await(answer);
+  Await(second);
+  loop_->Call([](Reconciler&) {});
+  loop_->Call([](Reconciler&) {});
+  EXPECT_FALSE(loop_->status().oldest_unsynced);
+}
+
+TEST_F(LoopRepairTest, S251ABatchThatIsHeldBackWaitsForNobody) {
+  Reconciler former(kernel_, {.node_name = "n1"});
+  ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
+  ASSERT_EQ(reconciler_.Adopt().value(), Beginning::kUnknown);
+  Start(/*hold=*/true);
+  EXPECT_EQ(Await(Submit(Numbered(1, 3))).outcome, Outcome::kHeld);
+  loop_->Call([](Reconciler&) {});
+  loop_->Call([](Reconciler&) {});
+  EXPECT_FALSE(loop_->status().oldest_unsynced);
+  EXPECT_FALSE(loop_->status().verified);
+}
+
+TEST_F(LoopRepairTest, ItTurnsWhenAskedTo) {
+  Start();
+  const uint64_t before = loop_->Turn();
+  loop_->Call([](Reconciler&) {});
+  loop_->Call([](Reconciler&) {});
+  EXPECT_GT(loop_->Turn(), before);
+}
+
+TEST_F(LoopRepairTest, S259HealthChecksAreToldWhenTheyChangeAndNotOtherwise) {
+  std::vector<HealthCheckChanges> told;
+  options_.on_health_checks = [&](HealthCheckChanges changes) {
+    if (!changes.empty()) told.push_back(std::move(changes));
+  };
+  StartServing();
+  Change change = AService("shop/lb").At("10.96.0.9").Port(80);
+  auto service = std::make_shared<Service>(*change.service);
+  service->health_check_node_port = 31000;
+  service->message += " with a health check";
+  change.service = service;
+  Await(Submit({change}));
+  Await(Submit(Numbered(1, 3)));
+  Await(Submit({AService("shop/lb").At("10.96.0.9").Port(80)}));
+  loop_->Call([](Reconciler&) {});
+  ASSERT_EQ(told.size(), 2u);
+  ASSERT_TRUE(told[0][0].second);
+  EXPECT_EQ(told[0][0].second->port, 31000);
+  EXPECT_FALSE(told[1][0].second);
+}
+
+}  // namespace
+}  // namespace svcmap::proxy::test

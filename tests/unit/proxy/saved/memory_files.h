@@ -1,0 +1,289 @@
+// Files in memory that can fail at any call, and that know what a crash leaves: of a killed process
+// everything that it wrote, of a machine without power what was synced, and of the rest as much as
+// chance wants, torn by sectors.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nft/base/status.h"
+#include "proxy/saved/files.h"
+#include "tests/differential/dice.h"
+
+namespace svcmap::proxy::test {
+
+class MemoryFiles : public Files {
+ public:
+  enum class Call : uint8_t {
+    kOpen,
+    kRead,
+    kAppend,
+    kSync,
+    kSize,
+    kTruncate,
+    kLock,
+    kRename,
+    kRemove,
+    kMakeFolder,
+    kSyncFolder,
+    kList
+  };
+  struct Fault {
+    int error = 0;            // errno; 0: none.
+    bool crash = false;       // The process ends here: this call and all later ones have failed.
+    bool done = false;        // What was asked for happened all the same.
+    size_t bytes = SIZE_MAX;  // Of an append: so many first ones were written.
+  };
+  // Asked before each call, with the number of calls before it.
+  using Plan = std::function<Fault(size_t number, Call call)>;
+
+  void SetPlan(Plan plan) {
+    const std::lock_guard lock(mutex_);
+    plan_ = std::move(plan);
+  }
+  size_t calls() const {
+    const std::lock_guard lock(mutex_);
+    return calls_;
+  }
+  bool crashed() const {
+    const std::lock_guard lock(mutex_);
+    return crashed_;
+  }
+
+  // A new process: whoever holds files of the old one can do nothing with them any more.
+  void Restart() {
+    const std::lock_guard lock(mutex_);
+    ++life_;
+    crashed_ = false;
+    plan_ = nullptr;
+    for (auto& [path, inode] : names_) inode->locked = false;
+  }
+  // The same after the machine had no power.
+  void PowerLoss(testing::Dice& dice) {
+    Restart();
+    const std::lock_guard lock(mutex_);
+    name_history_.push_back(names_);
+    names_ = name_history_[dice.Below(name_history_.size())];
+    name_history_ = {names_};
+    for (auto& [path, inode] : names_) {
+      inode->data = Torn(*inode, dice);
+      inode->synced = inode->data;
+    }
+  }
+
+  // Without a fault.
+  std::optional<std::string> Content(const std::string& path) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = names_.find(path);
+    if (found == names_.end()) return std::nullopt;
+    return found->second->data;
+  }
+  // Its content, and that it has this name.
+  bool IsSynced(const std::string& path) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = names_.find(path);
+    return found != names_.end() && found->second->synced == found->second->data &&
+           name_history_.size() == 1;
+  }
+  void SetContent(const std::string& path, std::string content) {
+    const std::lock_guard lock(mutex_);
+    names_[path] = std::make_shared<Inode>(Inode{.data = content, .synced = content});
+    name_history_ = {names_};
+  }
+  // Also for those who have it open.
+  void Damage(const std::string& path, size_t offset) {
+    const std::lock_guard lock(mutex_);
+    names_.at(path)->data.at(offset) ^= 1;
+  }
+  std::vector<std::string> Names() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> names;
+    for (const auto& [path, inode] : names_) names.push_back(path);
+    return names;
+  }
+
+  absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override {
+    std::unique_ptr<File> file;
+    const absl::Status status = Do(Call::kOpen, "open " + path, [&](size_t) {
+      auto found = names_.find(path);
+      const bool make = mode == OpenMode::kCreate || mode == OpenMode::kLock;
+      if (found == names_.end() && !make) return ENOENT;
+      if (found == names_.end()) {
+        found = names_.emplace(path, std::make_shared<Inode>()).first;
+        NamesChanged();
+      }
+      if (mode == OpenMode::kCreate) found->second->data.clear();
+      file = std::make_unique<MemoryFile>(*this, found->second);
+      return 0;
+    });
+    if (!status.ok()) return status;
+    return file;
+  }
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    return Do(Call::kRename, "rename " + from, [&](size_t) {
+      const auto found = names_.find(from);
+      if (found == names_.end()) return ENOENT;
+      names_[to] = found->second;
+      names_.erase(from);
+      NamesChanged();
+      return 0;
+    });
+  }
+  absl::Status Remove(const std::string& path) override {
+    return Do(Call::kRemove, "remove " + path, [&](size_t) {
+      if (names_.erase(path) == 0) return ENOENT;
+      NamesChanged();
+      return 0;
+    });
+  }
+  absl::Status MakeFolder(const std::string& path) override {
+    return Do(Call::kMakeFolder, "make folder " + path, [](size_t) { return 0; });
+  }
+  absl::Status SyncFolder(const std::string& path) override {
+    return Do(Call::kSyncFolder, "sync folder " + path, [this](size_t) {
+      name_history_ = {names_};
+      return 0;
+    });
+  }
+  absl::StatusOr<std::vector<std::string>> List(const std::string& folder) override {
+    std::vector<std::string> names;
+    const absl::Status status = Do(Call::kList, "list " + folder, [&](size_t) {
+      for (const auto& [path, inode] : names_) names.push_back(path.substr(folder.size() + 1));
+      return 0;
+    });
+    if (!status.ok()) return status;
+    return names;
+  }
+
+ private:
+  struct Inode {
+    std::string data;
+    std::string synced;
+    bool locked = false;
+  };
+  using Directory = std::map<std::string, std::shared_ptr<Inode>>;
+
+  class MemoryFile : public File {
+   public:
+    MemoryFile(MemoryFiles& files, std::shared_ptr<Inode> inode)
+        : files_(files), inode_(std::move(inode)), life_(files.life_) {}
+    ~MemoryFile() override {
+      const std::lock_guard lock(files_.mutex_);
+      if (locked_ && life_ == files_.life_) inode_->locked = false;
+    }
+
+    absl::StatusOr<size_t> Read(uint64_t offset, std::span<char> into) override {
+      size_t count = 0;
+      const absl::Status status = Do(Call::kRead, "read", [&](size_t) {
+        const std::string& data = inode_->data;
+        if (offset < data.size()) count = data.copy(into.data(), into.size(), offset);
+        return 0;
+      });
+      if (!status.ok()) return status;
+      return count;
+    }
+    absl::Status Append(std::string_view bytes) override {
+      return Do(Call::kAppend, "write", [&](size_t count) {
+        inode_->data += bytes.substr(0, count);
+        return 0;
+      });
+    }
+    absl::Status Sync() override {
+      return Do(Call::kSync, "sync", [&](size_t) {
+        inode_->synced = inode_->data;
+        return 0;
+      });
+    }
+    absl::StatusOr<uint64_t> Size() override {
+      uint64_t size = 0;
+      const absl::Status status = Do(Call::kSize, "stat", [&](size_t) {
+        size = inode_->data.size();
+        return 0;
+      });
+      if (!status.ok()) return status;
+      return size;
+    }
+    absl::Status Truncate(uint64_t size) override {
+      return Do(Call::kTruncate, "truncate", [&](size_t) {
+        inode_->data.resize(size);
+        return 0;
+      });
+    }
+    absl::Status Lock() override {
+      return Do(Call::kLock, "lock", [&](size_t) {
+        if (inode_->locked) return EAGAIN;
+        locked_ = inode_->locked = true;
+        return 0;
+      });
+    }
+
+   private:
+    template <typename Fn>
+    absl::Status Do(Call call, const char* what, Fn fn) {
+      return files_.Do(call, what, fn, life_);
+    }
+
+    MemoryFiles& files_;
+    const std::shared_ptr<Inode> inode_;
+    const int life_;
+    bool locked_ = false;
+  };
+
+  template <typename Fn>
+  absl::Status Do(Call call, const std::string& what, Fn fn, std::optional<int> life = {}) {
+    const std::lock_guard lock(mutex_);
+    if (crashed_ || life.value_or(life_) != life_) return ErrnoStatus(EIO, what);
+    const Fault fault = plan_ ? plan_(calls_, call) : Fault{};
+    ++calls_;
+    if (fault.crash) crashed_ = true;
+    if (fault.error == 0 && !fault.crash) {
+      const int error = fn(SIZE_MAX);
+      return error == 0 ? absl::OkStatus() : ErrnoStatus(error, what);
+    }
+    if (fault.done) {
+      fn(SIZE_MAX);
+    } else if (call == Call::kAppend && fault.bytes != SIZE_MAX) {
+      fn(fault.bytes);
+    }
+    return ErrnoStatus(fault.crash ? EIO : fault.error, what);
+  }
+
+  void NamesChanged() { name_history_.push_back(names_); }
+
+  static std::string Torn(const Inode& inode, testing::Dice& dice) {
+    constexpr size_t kSector = 512;
+    const bool appended = inode.data.starts_with(inode.synced);
+    if (!appended && dice.Chance(50)) return inode.synced;
+    const size_t safe = appended ? inode.synced.size() : 0;
+    std::string torn = inode.data.substr(0, safe + dice.Below(inode.data.size() - safe + 1));
+    if (dice.Chance(50)) return torn;
+    for (size_t sector = safe / kSector; sector * kSector < torn.size(); ++sector) {
+      if (dice.Chance(60)) continue;
+      const char garbage = dice.Chance(50) ? '\0' : static_cast<char>(dice.Below(256));
+      const size_t begin = std::max(safe, sector * kSector);
+      const size_t end = std::min(torn.size(), (sector + 1) * kSector);
+      std::fill(torn.begin() + static_cast<ptrdiff_t>(begin),
+                torn.begin() + static_cast<ptrdiff_t>(end), garbage);
+    }
+    return torn;
+  }
+
+  mutable std::mutex mutex_;
+  Plan plan_;
+  size_t calls_ = 0;
+  bool crashed_ = false;
+  int life_ = 0;
+  Directory names_;
+  // What names may be on disk: those of the last sync, and after each change since.
+  std::vector<Directory> name_history_ = {{}};
+};
+
+}  // namespace svcmap::proxy::test

@@ -1,0 +1,189 @@
+// The log on the files of the system.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <random>
+#include <string>
+
+#include "proxy/saved/state_log.h"
+#include "tests/support/status_matchers.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+class PosixFilesTest : public ::testing::Test {
+ protected:
+  PosixFilesTest() {
+    std::string pattern = ::testing::TempDir() + "svcmap-state-XXXXXX";
+    if (mkdtemp(pattern.data()) == nullptr) std::abort();
+    top_ = pattern;
+  }
+  ~PosixFilesTest() override { std::filesystem::remove_all(top_); }
+
+  std::string Folder() const { return top_ + "/svcmap"; }
+  std::unique_ptr<StateLog> Open(SavedState* found, std::string folder = "") {
+    auto log = StateLog::Open(
+        folder.empty() ? Folder() : folder, PosixFiles(), found,
+        {.writer = "test",
+         .sync_interval = std::chrono::milliseconds(1),
+         .first_retry = std::chrono::milliseconds(0),
+         .compact_above = 20000,
+         .on_problem = [this](const std::string& line) { problems_.push_back(line); }});
+    EXPECT_OK(log);
+    return log.ok() ? *std::move(log) : nullptr;
+  }
+
+  std::string top_;
+  std::vector<std::string> problems_;
+};
+
+// The commit with this number.
+ServiceRows RowsOf(uint32_t number) {
+  ServiceRows rows;
+  rows.cluster_ips = {*IpAddress::Parse("10.96.0.1")};
+  rows.ports.emplace_back().cluster.group = number;
+  return rows;
+}
+std::string KeyOf(uint32_t number) { return "ns/" + std::to_string(number % 20); }
+
+void Begin(StateLog& log, uint32_t number) {
+  const ServiceRows rows = RowsOf(number);
+  log.PutObject(Kind::kService, KeyOf(number), std::to_string(number));
+  log.Begin({.marker = {number, number}, .services = {{KeyOf(number), &rows}}});
+}
+
+TEST_F(PosixFilesTest, WhatWasWrittenIsFound) {
+  SavedState found;
+  auto log = Open(&found);
+  Begin(*log, 1);
+  log->End(true, 5);
+  log->Stop();
+  log = Open(&found);
+  EXPECT_EQ(found.marker, (Marker{1, 1}));
+  ASSERT_EQ(found.services.size(), 1u);
+  EXPECT_EQ(found.services[0].second, RowsOf(1));
+  EXPECT_THAT(problems_, IsEmpty());
+}
+
+TEST_F(PosixFilesTest, NobodyElseMayReadThem) {
+  SavedState found;
+  auto log = Open(&found);
+  struct stat info = {};
+  ASSERT_EQ(stat(Folder().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  ASSERT_EQ(stat((Folder() + "/state").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+TEST_F(PosixFilesTest, AFolderIsLockedUntilStop) {
+  SavedState found;
+  auto log = Open(&found);
+  EXPECT_EQ(StateLog::Open(Folder(), PosixFiles(), &found, {}).status(),
+            absl::FailedPreconditionError("another agent uses the folder " + Folder()));
+  log->Stop();
+  EXPECT_NE(Open(&found), nullptr);
+}
+
+TEST_F(PosixFilesTest, AFolderThatCannotBeMadeIsToldOf) {
+  SavedState found;
+  auto log = Open(&found, top_ + "/no/such");
+  EXPECT_THAT(problems_,
+              ElementsAre("the state cannot be saved in " + top_ + "/no/such: make folder " + top_ +
+                          "/no/such: No such file or directory (ENOENT); serving goes on, but a "
+                          "restart would have to read the kernel"));
+  std::filesystem::create_directory(top_ + "/no");
+  ASSERT_TRUE(log->needs_everything());
+  log->Rewrite([](const StateLog::PutObjectFn& put) { put(Kind::kNode, "n", "m"); }, nullptr, {});
+  log->Stop();
+  log = Open(&found, top_ + "/no/such");
+  EXPECT_EQ(found.objects.size(), 1u);
+}
+
+TEST_F(PosixFilesTest, ErrorsNameTheCallAndThePath) {
+  Files& files = PosixFiles();
+  EXPECT_EQ(files.Open("/no/state", OpenMode::kUpdate).status(),
+            absl::NotFoundError("open /no/state: No such file or directory (ENOENT)"));
+  EXPECT_EQ(files.Rename("/no/a", "/no/b").message(),
+            "rename /no/a to /no/b: No such file or directory (ENOENT)");
+  EXPECT_EQ(files.Remove("/no/a").message(), "remove /no/a: No such file or directory (ENOENT)");
+  EXPECT_EQ(files.SyncFolder("/no").message(),
+            "sync folder /no: No such file or directory (ENOENT)");
+  EXPECT_EQ(files.List("/no").status().message(), "list /no: No such file or directory (ENOENT)");
+  EXPECT_OK(files.MakeFolder(top_));
+  ASSERT_OK_AND_ASSIGN(const auto full, files.Open("/dev/full", OpenMode::kUpdate));
+  EXPECT_EQ(full->Append("x"),
+            absl::ResourceExhaustedError("write: No space left on device (ENOSPC)"));
+}
+
+// What it reports to its parent by `pipe` is committed.
+[[noreturn]] void CommitUntilKilled(StateLog& log, uint32_t number, int pipe) {
+  for (;; ++number) {
+    Begin(log, number);
+    log.End(true, number);
+    if (write(pipe, &number, sizeof(number)) != sizeof(number)) _exit(1);
+  }
+}
+
+TEST_F(PosixFilesTest, S342KilledAtRandomItSaysExactlyWhatWasTrue) {
+  std::mt19937 random(1);
+  uint32_t last = 0;
+  for (int life = 0; life < 30; ++life) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      close(ends[0]);
+      SavedState found;
+      auto log = Open(&found);
+      if (found.attempt) log->End(false, 0);
+      CommitUntilKilled(*log, last + 1, ends[1]);
+    }
+    close(ends[1]);
+    // Both the number of commits and the moment after are random.
+    uint32_t number = last;
+    for (uint32_t commits = 1 + random() % 2000; commits > 0; --commits) {
+      ASSERT_EQ(read(ends[0], &number, sizeof(number)), static_cast<ssize_t>(sizeof(number)));
+    }
+    ASSERT_EQ(kill(child, SIGKILL), 0);
+    ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    while (read(ends[0], &number, sizeof(number)) == static_cast<ssize_t>(sizeof(number))) {
+    }
+    close(ends[0]);
+
+    SavedState found;
+    auto log = Open(&found);
+    const bool last_committed = found.marker == Marker{number + 1, number + 1};
+    ASSERT_TRUE(last_committed || found.marker == (Marker{number, number})) << number;
+    if (last_committed) ++number;
+    ASSERT_EQ(found.generation, number);
+    if (found.attempt) {
+      ASSERT_EQ(found.attempt->marker, (Marker{number + 1, number + 1}));
+      log->End(false, number);
+    }
+    for (const auto& [key, rows] : found.services) {
+      const uint32_t group = rows.ports.at(0).cluster.group;
+      ASSERT_EQ(key, KeyOf(group));
+      ASSERT_LE(group, number);
+      ASSERT_GT(group + 20, number);
+      ASSERT_EQ(rows, RowsOf(group));
+    }
+    ASSERT_EQ(found.services.size(), std::min<size_t>(number, 20));
+    log->Stop();
+    last = number;
+  }
+  EXPECT_THAT(problems_, IsEmpty());
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

@@ -1,0 +1,440 @@
+// What a state log is told, and what its file should say for it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "proxy/saved/state_log.h"
+#include "tests/unit/proxy/saved/memory_files.h"
+
+namespace svcmap::proxy::test {
+
+using testing::Dice;
+
+inline IpAddress RandomIp(Dice& dice, Family family) {
+  uint8_t bytes[16];
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(dice.Below(256));
+  return *IpAddress::FromBytes({bytes, family == Family::kIpv4 ? size_t{4} : size_t{16}});
+}
+inline uint16_t RandomPort(Dice& dice) { return static_cast<uint16_t>(dice.Below(65536)); }
+
+inline std::vector<EndpointAddress> RandomEndpoints(Dice& dice, Family family, size_t max) {
+  std::vector<EndpointAddress> endpoints(dice.Below(max + 1));
+  for (EndpointAddress& endpoint : endpoints) {
+    endpoint = {RandomIp(dice, family), RandomPort(dice)};
+  }
+  return endpoints;
+}
+
+inline PortRows RandomPortRows(Dice& dice) {
+  PortRows port;
+  port.family = kFamilies[dice.Below(2)];
+  port.name = std::string(dice.Below(3), static_cast<char>('a' + dice.Below(26)));
+  constexpr Protocol kProtocols[] = {Protocol::kTcp, Protocol::kUdp, Protocol::kSctp};
+  port.protocol = dice.OneOf(kProtocols);
+  port.port = RandomPort(dice);
+  port.addresses.resize(dice.Below(4));
+  for (ReachedAt& at : port.addresses) {
+    at = {.address = RandomIp(dice, port.family),
+          .port = RandomPort(dice),
+          .kind = static_cast<DispatchKind>(dice.Below(4)),
+          .firewalled = dice.Chance(50)};
+  }
+  port.any = dice.Chance(50);
+  port.internal_local = dice.Chance(50);
+  port.cluster = {static_cast<uint32_t>(dice.Number()), RandomEndpoints(dice, port.family, 5)};
+  port.local = {static_cast<uint32_t>(dice.Below(100)), RandomEndpoints(dice, port.family, 2)};
+  port.hairpins = RandomEndpoints(dice, port.family, 2);
+  if (dice.Chance(50)) {
+    Affinity& affinity = port.affinity.emplace();
+    affinity.timer = static_cast<uint8_t>(dice.Below(256));
+    affinity.port_number = static_cast<uint32_t>(dice.Number());
+    affinity.last_number = RandomPort(dice);
+    for (const EndpointAddress& endpoint : RandomEndpoints(dice, port.family, 5)) {
+      affinity.endpoints.push_back({endpoint, RandomPort(dice)});
+    }
+  }
+  return port;
+}
+
+inline ServiceRows RandomServiceRows(Dice& dice) {
+  ServiceRows rows;
+  rows.cluster_ips = {RandomIp(dice, kFamilies[dice.Below(2)])};
+  if (dice.Chance(50)) rows.cluster_ips.push_back(RandomIp(dice, kFamilies[dice.Below(2)]));
+  for (size_t i = dice.Below(3); i > 0; --i) {
+    const Family family = kFamilies[dice.Below(2)];
+    rows.sources.push_back({RandomIp(dice, family), RandomIp(dice, family)});
+  }
+  for (size_t i = dice.Below(4); i > 0; --i) rows.ports.push_back(RandomPortRows(dice));
+  return rows;
+}
+
+inline nft::FieldBytes RandomField(Dice& dice) {
+  uint8_t bytes[nft::FieldBytes::kMaxSize];
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(dice.Below(256));
+  return nft::FieldBytes().Append({bytes, dice.Below(sizeof(bytes) + 1)});
+}
+
+inline std::vector<Row> RandomRows(Dice& dice) {
+  std::vector<Row> rows(dice.Below(4));
+  for (Row& row : rows) {
+    row.set = {kFamilies[dice.Below(2)], static_cast<uint8_t>(dice.Below(kSetCount))};
+    row.key = RandomField(dice);
+    row.data = RandomField(dice);
+    row.comment = std::string(dice.Below(3), 'c');
+    row.interval_end = dice.Chance(50);
+    row.key_end = RandomField(dice);
+  }
+  return rows;
+}
+
+inline SavedTables RandomTables(Dice& dice) {
+  SavedTables tables{.ruleset = dice.Number()};
+  const auto numbers = [&] {
+    std::vector<uint32_t> values(dice.Below(4));
+    for (uint32_t& value : values) value = static_cast<uint32_t>(dice.Number());
+    return values;
+  };
+  tables.sizes = {{numbers(), numbers()}};
+  tables.timers = numbers();
+  return tables;
+}
+
+// A saved state in a form that compares: without the order of what has none.
+struct Content {
+  using RowTuple = std::tuple<int, int, std::string, std::string, std::string, bool, std::string>;
+
+  std::map<std::pair<Kind, std::string>, std::string> objects;
+  std::optional<Marker> marker;
+  std::optional<uint32_t> generation;
+  std::map<std::string, ServiceRows> services;
+  std::vector<RowTuple> node_rows;
+  SavedTables tables;
+
+  friend bool operator==(const Content&, const Content&) = default;
+};
+
+inline std::vector<Content::RowTuple> Comparable(const std::vector<Row>& rows) {
+  std::vector<Content::RowTuple> tuples;
+  const auto text = [](const nft::FieldBytes& field) {
+    return std::string(field.bytes().begin(), field.bytes().end());
+  };
+  for (const Row& row : rows) {
+    tuples.emplace_back(static_cast<int>(row.set.family), row.set.set, text(row.key),
+                        text(row.data), row.comment, row.interval_end, text(row.key_end));
+  }
+  return tuples;
+}
+
+// Without the attempt.
+inline Content ContentOf(const SavedState& state) {
+  Content content{.marker = state.marker,
+                  .generation = state.generation,
+                  .node_rows = Comparable(state.node_rows),
+                  .tables = state.tables};
+  for (const SavedState::Object& object : state.objects) {
+    EXPECT_TRUE(content.objects.try_emplace({object.kind, object.key}, object.message).second);
+  }
+  for (const auto& [key, rows] : state.services) {
+    EXPECT_FALSE(rows.empty()) << key;
+    EXPECT_TRUE(content.services.try_emplace(key, rows).second) << key;
+  }
+  return content;
+}
+
+// What a file says: how things are, and how they are if the open attempt was committed.
+struct Said {
+  Content is;
+  std::optional<Content> may_be;
+
+  friend bool operator==(const Said&, const Said&) = default;
+};
+
+inline Said SaidBy(SavedState state) {
+  Said said{.is = ContentOf(state)};
+  if (!state.attempt) return said;
+  Resolve(state, true);
+  EXPECT_FALSE(state.attempt.has_value());
+  said.may_be = ContentOf(state);
+  return said;
+}
+
+inline void PrintTo(const Said& said, std::ostream* out) {
+  const auto print = [out](const Content& content) {
+    *out << content.objects.size() << " objects, " << content.services.size()
+         << " Services, marker "
+         << (content.marker ? std::to_string(content.marker->generation) : "none")
+         << ", generation "
+         << (content.generation ? std::to_string(*content.generation) : "unknown");
+  };
+  print(said.is);
+  if (!said.may_be) return;
+  *out << "; perhaps ";
+  print(*said.may_be);
+}
+
+// One commit with what it borrows.
+struct OwnedCommit {
+  Marker marker;
+  bool whole = false;
+  std::map<std::string, ServiceRows> services;
+  std::optional<std::vector<Row>> node_rows;
+  std::optional<SavedTables> tables;
+
+  SavedCommit Borrow() const {
+    SavedCommit commit{.marker = marker, .whole = whole};
+    for (const auto& [key, rows] : services) commit.services.emplace_back(key, &rows);
+    if (node_rows) commit.node_rows = &*node_rows;
+    if (tables) commit.tables = &*tables;
+    return commit;
+  }
+};
+
+// Told the same as a log. `said` is what the file has to say once the log's call has returned.
+class Model {
+ public:
+  const Said& said() const { return said_; }
+  bool open() const { return said_.may_be.has_value(); }
+
+  // As if the log had been opened now.
+  void StartFrom(const Said& said) {
+    said_ = said;
+    buffered_.clear();
+    noted_.reset();
+  }
+
+  void PutObject(Kind kind, const std::string& key, const std::string& message) {
+    buffered_.push_back({{kind, key}, message});
+  }
+  void RemoveObject(Kind kind, const std::string& key) {
+    buffered_.push_back({{kind, key}, std::nullopt});
+  }
+  void Flush() {
+    if (!buffered_.empty()) Write();
+  }
+  void Begin(const OwnedCommit& commit) {
+    Write();
+    Content next = said_.is;
+    next.marker = commit.marker;
+    if (next.generation) ++*next.generation;
+    if (commit.whole) {
+      next.services.clear();
+      next.node_rows.clear();
+      next.tables = {};
+    }
+    for (const auto& [key, rows] : commit.services) {
+      next.services.erase(key);
+      if (!rows.empty()) next.services.emplace(key, rows);
+    }
+    if (commit.node_rows) next.node_rows = Comparable(*commit.node_rows);
+    if (commit.tables) next.tables = *commit.tables;
+    said_.may_be = std::move(next);
+  }
+  void End(bool committed, std::optional<uint32_t> generation) {
+    noted_.reset();
+    if (committed) said_.is = *said_.may_be;
+    said_.may_be.reset();
+    said_.is.generation = generation;
+    Write();
+  }
+  void NoteGeneration(uint32_t generation) { noted_ = generation; }
+  void Sync() {
+    if (noted_) said_.is.generation = std::exchange(noted_, std::nullopt);
+  }
+
+ private:
+  struct Object {
+    std::pair<Kind, std::string> key;
+    std::optional<std::string> message;
+  };
+
+  void Write() {
+    Sync();
+    for (Content* content : {&said_.is, said_.may_be ? &*said_.may_be : nullptr}) {
+      if (content == nullptr) continue;
+      for (const Object& object : buffered_) {
+        content->objects.erase(object.key);
+        if (object.message) content->objects.emplace(object.key, *object.message);
+      }
+    }
+    buffered_.clear();
+  }
+
+  Said said_;
+  std::vector<Object> buffered_;
+  std::optional<uint32_t> noted_;
+};
+
+// A log on files in memory, driven by hand, and the model of it.
+class SavedWorld {
+ public:
+  static constexpr char kFolder[] = "/var/lib/svcmap";
+  static constexpr char kPath[] = "/var/lib/svcmap/state";
+
+  explicit SavedWorld(uint64_t seed = 1) : dice(seed) {}
+  ~SavedWorld() { files.SetPlan(nullptr); }  // It may use what is gone by now.
+
+  StateLogOptions Options() {
+    return {.writer = "test",
+            .first_retry = std::chrono::milliseconds(0),
+            .last_retry = std::chrono::milliseconds(0),
+            .compact_above = compact_above,
+            .own_thread = false,
+            .on_problem = [this](const std::string& line) { problems.push_back(line); },
+            .on_recovery = [this] { ++recoveries; }};
+  }
+
+  // Opens the log; what is found is what the model goes on from.
+  Said Open() {
+    SavedState found;
+    auto opened = StateLog::Open(kFolder, files, &found, Options());
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    if (opened.ok()) log = *std::move(opened);
+    const Said said = SaidBy(std::move(found));
+    model.StartFrom(said);
+    return said;
+  }
+  // The process is killed and comes again.
+  Said Reopen() {
+    Kill();
+    return Open();
+  }
+  void Kill() {
+    files.Restart();
+    Bury();
+  }
+  Said ReopenAfterPowerLoss() {
+    files.PowerLoss(dice);
+    Bury();
+    return Open();
+  }
+  void Stop() {
+    log->Stop();
+    log.reset();
+    model.Flush();
+    model.Sync();
+  }
+
+  OwnedCommit RandomCommit() {
+    OwnedCommit commit{.marker = {dice.Number(), ++generation}, .whole = dice.Chance(10)};
+    for (size_t i = dice.Below(4); i > 0; --i) {
+      ServiceRows rows;
+      if (dice.Chance(75)) rows = RandomServiceRows(dice);
+      commit.services[RandomKey()] = std::move(rows);
+    }
+    if (commit.whole || dice.Chance(20)) commit.node_rows = RandomRows(dice);
+    if (commit.whole || dice.Chance(20)) commit.tables = RandomTables(dice);
+    return commit;
+  }
+  std::string RandomKey() { return "ns/" + std::to_string(dice.Below(12)); }
+
+  // The calls that the log's user makes, to both.
+  void PutObject(Kind kind, const std::string& key, const std::string& message) {
+    log->PutObject(kind, key, message);
+    model.PutObject(kind, key, message);
+  }
+  void RemoveObject(Kind kind, const std::string& key) {
+    log->RemoveObject(kind, key);
+    model.RemoveObject(kind, key);
+  }
+  void Flush() {
+    log->Flush();
+    model.Flush();
+  }
+  void Begin(const OwnedCommit& commit) {
+    log->Begin(commit.Borrow());
+    model.Begin(commit);
+  }
+  void End(bool committed, std::optional<uint32_t> generation) {
+    log->End(committed, generation);
+    model.End(committed, generation);
+  }
+  void NoteGeneration(uint32_t number) {
+    log->NoteGeneration(number);
+    model.NoteGeneration(number);
+  }
+  void Work() {
+    log->Work();
+    model.Sync();
+  }
+
+  void RandomObjectChange() {
+    const Kind kind = static_cast<Kind>(dice.Below(4));
+    if (dice.Chance(25)) return RemoveObject(kind, RandomKey());
+    PutObject(kind, RandomKey(), std::string(dice.Below(200), static_cast<char>(dice.Below(256))));
+  }
+  std::optional<uint32_t> RandomGeneration() {
+    if (dice.Chance(20)) return std::nullopt;
+    return static_cast<uint32_t>(dice.Number());
+  }
+  // One call, or one that leaves the log between End and Begin.
+  void RandomStep() {
+    if (model.open()) return End(dice.Chance(70), RandomGeneration());
+    for (size_t i = dice.Below(3); i > 0; --i) RandomObjectChange();
+    switch (dice.Below(10)) {
+      case 0:
+        return Flush();
+      case 1:
+        return NoteGeneration(static_cast<uint32_t>(dice.Number()));
+      case 2:
+      case 3:
+        return Work();
+      default:
+        return Begin(RandomCommit());
+    }
+  }
+
+  // What a caller that has everything does when it is asked for it. It is the model's state.
+  void Rewrite() {
+    const Said said = model.said();
+    std::vector<Row> node_rows;
+    for (const auto& [family, set, key, data, comment, interval_end, key_end] : said.is.node_rows) {
+      const auto field = [](const std::string& bytes) {
+        return nft::FieldBytes().Append(
+            {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+      };
+      node_rows.push_back({.set = {static_cast<Family>(family), static_cast<uint8_t>(set)},
+                           .key = field(key),
+                           .data = field(data),
+                           .comment = comment,
+                           .interval_end = interval_end,
+                           .key_end = field(key_end)});
+    }
+    OwnedCommit commit{.marker = said.is.marker.value_or(Marker()),
+                       .whole = true,
+                       .services = said.is.services,
+                       .node_rows = node_rows,
+                       .tables = said.is.tables};
+    const SavedCommit borrowed = commit.Borrow();
+    log->Rewrite(
+        [&](const StateLog::PutObjectFn& put) {
+          for (const auto& [key, message] : said.is.objects) put(key.first, key.second, message);
+        },
+        said.is.marker ? &borrowed : nullptr, said.is.generation);
+  }
+
+  // Nobody hears what a dead process says.
+  void Bury() {
+    const std::vector<std::string> said = problems;
+    log.reset();
+    problems = said;
+  }
+
+  MemoryFiles files;
+  Dice dice;
+  Model model;
+  uint64_t compact_above = uint64_t{4} << 20;
+  uint64_t generation = 0;
+  std::vector<std::string> problems;
+  int recoveries = 0;
+  std::unique_ptr<StateLog> log;  // Last: it uses the files.
+};
+
+}  // namespace svcmap::proxy::test

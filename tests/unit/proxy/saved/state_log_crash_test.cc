@@ -1,0 +1,171 @@
+// What a crash leaves, at each call of a history and of many random ones.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/unit/proxy/saved/saved_world.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::Contains;
+using ::testing::IsEmpty;
+
+using Fault = MemoryFiles::Fault;
+
+// How the call in which the process ends is left.
+struct End {
+  const char* name;
+  Fault fault;
+};
+const End kEnds[] = {{"before", {.crash = true}},
+                     {"after", {.crash = true, .done = true}},
+                     {"after a few bytes", {.crash = true, .bytes = 20}},
+                     {"after some bytes", {.crash = true, .bytes = 100}}};
+
+// A history with everything in it, also that the file is written anew and that the agent stops.
+// Ends where the process does. `said` gets what the file says after each step, `synced` how many
+// of these were on disk for certain.
+void Live(SavedWorld& world, std::vector<Said>& said, size_t& synced) {
+  const auto step = [&](const std::function<void()>& act) {
+    if (world.files.crashed()) return;
+    act();
+    said.push_back(world.model.said());
+  };
+  const auto work = [&] {
+    step([&] { world.Work(); });
+    if (!world.files.crashed()) synced = said.size();
+  };
+  const auto commit = [&] {
+    step([&] { world.Begin(world.RandomCommit()); });
+    step([&] { world.End(world.dice.Chance(80), world.RandomGeneration()); });
+  };
+  said.push_back({});
+  world.compact_above = 4000;
+  step([&] { world.Open(); });
+  for (int round = 0; round < 4; ++round) {
+    for (int i = 0; i < 3; ++i) step([&] { world.RandomObjectChange(); });
+    commit();
+    work();
+    step([&] { world.RandomObjectChange(); });
+    step([&] { world.Flush(); });
+    step([&] { world.NoteGeneration(77); });
+    work();
+    commit();
+    commit();
+    step([&] { world.Begin(world.RandomCommit()); });
+    work();
+    step([&] { world.End(true, 5); });
+    if (round == 2) {
+      step([&] { world.Stop(); });
+      step([&] { world.Open(); });
+      if (!world.files.crashed()) synced = said.size();
+    }
+  }
+}
+
+// Runs `check` with the history ended at each of its calls.
+void EndAtEachCall(const std::function<void(SavedWorld& world, const std::vector<Said>& said,
+                                            size_t synced, const std::string& where)>& check) {
+  SavedWorld whole;
+  std::vector<Said> said;
+  size_t synced = 0;
+  Live(whole, said, synced);
+  const size_t calls = whole.files.calls();
+  ASSERT_GT(calls, 80u);
+  ASSERT_GT(whole.log->status().compactions, 0u);
+  for (size_t call = 0; call < calls; ++call) {
+    for (const End& end : kEnds) {
+      SavedWorld world;
+      said.clear();
+      synced = 0;
+      world.files.SetPlan(
+          [&](size_t number, MemoryFiles::Call) { return number == call ? end.fault : Fault{}; });
+      Live(world, said, synced);
+      ASSERT_TRUE(world.files.crashed());
+      check(world, said, synced, "call " + std::to_string(call) + ", " + end.name);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+// From the state found life goes on as if nothing had happened.
+void GoOn(SavedWorld& world, const std::string& where) {
+  for (int i = 0; i < 6; ++i) world.RandomStep();
+  const Said expected = world.model.said();
+  ASSERT_EQ(world.Reopen(), expected) << where;
+  ASSERT_EQ(world.log->status().error, "") << where;
+}
+
+TEST(StateLogCrashTest, S342KilledAtAnyCallItSaysExactlyWhatWasTrue) {
+  EndAtEachCall(
+      [](SavedWorld& world, const std::vector<Said>& said, size_t, const std::string& where) {
+        world.problems.clear();
+        const Said found = world.Reopen();
+        // The step it was killed in is in the file, or it is not.
+        const bool last = found == said.back();
+        const bool before = found == said[said.size() - 2];
+        ASSERT_TRUE(last || before) << where << ": " << ::testing::PrintToString(found)
+                                    << " instead of " << ::testing::PrintToString(said.back());
+        // Without a complete header it was never a state file.
+        if (said.size() > 2) {
+          EXPECT_THAT(world.problems, IsEmpty()) << where;
+        }
+        GoOn(world, where);
+      });
+}
+
+TEST(StateLogCrashTest, AfterALossOfPowerItSaysWhatWasTrueAtTheLastSyncOrLater) {
+  EndAtEachCall([](SavedWorld& world, const std::vector<Said>& said, size_t synced,
+                   const std::string& where) {
+    world.dice = Dice(std::hash<std::string>()(where));
+    const Said found = world.ReopenAfterPowerLoss();
+    const auto first = said.begin() + static_cast<ptrdiff_t>(std::max<size_t>(synced, 1) - 1);
+    ASSERT_NE(std::find(first, said.end(), found), said.end())
+        << where << ": " << ::testing::PrintToString(found);
+    GoOn(world, where);
+  });
+}
+
+TEST(StateLogCrashTest, RandomLivesWithCrashesSayWhatIsTrue) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SavedWorld world(seed);
+    world.compact_above = world.dice.OneOf({3000, 10000, 1000000});
+    world.Open();
+    std::vector<Said> said = {world.model.said()};
+    size_t synced = 0;  // Since the last loss of power: what is on disk for certain.
+    for (int life = 0; life < 12; ++life) {
+      for (size_t steps = world.dice.Below(40); steps > 0; --steps) {
+        const auto before = world.log->status().synced;
+        world.RandomStep();
+        said.push_back(world.model.said());
+        if (world.log->status().synced != before) synced = said.size() - 1;
+      }
+      ASSERT_EQ(world.log->status().error, "") << seed;
+      const std::string where = "seed " + std::to_string(seed) + ", life " + std::to_string(life);
+      if (world.dice.Chance(40)) {
+        const Said found = world.ReopenAfterPowerLoss();
+        const auto first = said.begin() + static_cast<ptrdiff_t>(synced);
+        ASSERT_NE(std::find(first, said.end(), found), said.end())
+            << where << ": " << ::testing::PrintToString(found);
+        said = {found};
+        synced = 0;
+      } else if (world.dice.Chance(70)) {
+        ASSERT_EQ(world.Reopen(), said.back()) << where;
+      } else {
+        world.Stop();
+        said.push_back(world.model.said());
+        ASSERT_EQ(world.Open(), said.back()) << where;
+        synced = said.size() - 1;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

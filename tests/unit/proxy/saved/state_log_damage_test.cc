@@ -1,0 +1,286 @@
+// Files that somebody or something else has changed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proxy/saved/frames.h"
+#include "proxy/saved/replay.h"
+#include "tests/support/status_matchers.h"
+#include "tests/unit/proxy/saved/saved_world.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+class StateLogDamageTest : public ::testing::Test, protected SavedWorld {
+ protected:
+  // A short life; `said_` is what the file said over time.
+  StateLogDamageTest() {
+    said_.push_back({});
+    Open();
+    for (int i = 0; i < 3; ++i) {
+      for (int j = 0; j < 3; ++j) RandomObjectChange();
+      OwnedCommit commit{.marker = {dice.Number(), ++generation}, .whole = i == 0};
+      commit.services[RandomKey()] = RandomServiceRows(dice);
+      commit.node_rows = RandomRows(dice);
+      Begin(commit);
+      said_.push_back(model.said());
+      End(true, static_cast<uint32_t>(i));
+      said_.push_back(model.said());
+    }
+  }
+
+  // What a log finds in a file like this; it hears of nothing else.
+  Said FoundIn(const std::string& content) {
+    other_ = std::make_unique<SavedWorld>();
+    other_->files.SetContent(kPath, content);
+    return other_->Open();
+  }
+
+  std::vector<Said> said_;
+  std::unique_ptr<SavedWorld> other_;
+};
+
+TEST_F(StateLogDamageTest, AFlippedBitIsNeverTrusted) {
+  Stop();
+  const Said whole = model.said();
+  std::string content = *files.Content(kPath);
+  ASSERT_EQ(FoundIn(content), whole);
+  ASSERT_THAT(other_->problems, IsEmpty());
+  for (size_t offset = 0; offset < content.size(); ++offset) {
+    for (int bit = 0; bit < 8; ++bit) {
+      content[offset] = static_cast<char>(content[offset] ^ 1 << bit);
+      const Said found = FoundIn(content);
+      if (offset < content.size() - kFrameHeaderSize) {
+        ASSERT_EQ(found, Said()) << "bit " << bit << " at " << offset;
+        ASSERT_THAT(other_->problems,
+                    ElementsAre(AllOf(StartsWith("the saved state /var/lib/svcmap/state is "),
+                                      HasSubstr("nothing of it is used, it was set aside as "
+                                                "state.damaged-2"))));
+      } else {
+        // The last frame says that the others were on disk, and nothing else.
+        ASSERT_EQ(found, whole) << "bit " << bit << " at " << offset;
+      }
+      content[offset] = static_cast<char>(content[offset] ^ 1 << bit);
+    }
+  }
+}
+
+// What lies at the end of a file and was never synced may be a crash's.
+TEST_F(StateLogDamageTest, AFlippedBitWithoutASyncLeavesWhatWasTrueBeforeIt) {
+  Kill();
+  std::string content = *files.Content(kPath);
+  for (size_t offset = 0; offset < content.size(); ++offset) {
+    content[offset] = static_cast<char>(content[offset] ^ 4);
+    ASSERT_THAT(said_, Contains(FoundIn(content))) << offset;
+    content[offset] = static_cast<char>(content[offset] ^ 4);
+  }
+}
+
+TEST_F(StateLogDamageTest, AFileCutOffAnywhereSaysWhatWasTrueOnce) {
+  Stop();
+  const std::string content = *files.Content(kPath);
+  const auto place = [this](const Said& said) {
+    return std::find(said_.begin(), said_.end(), said) - said_.begin();
+  };
+  ptrdiff_t last = 0;
+  for (size_t size = 0; size <= content.size(); ++size) {
+    const ptrdiff_t now = place(FoundIn(content.substr(0, size)));
+    ASSERT_LT(now, static_cast<ptrdiff_t>(said_.size())) << size;
+    ASSERT_GE(now, last) << size;
+    last = now;
+  }
+  EXPECT_EQ(last, static_cast<ptrdiff_t>(said_.size()) - 1);
+}
+
+TEST_F(StateLogDamageTest, GarbageBehindTheEndIsCutOff) {
+  Kill();
+  const Said whole = model.said();
+  const std::string content = *files.Content(kPath);
+  for (const std::string& garbage :
+       {std::string(1, 'x'), std::string(5000, '\0'), std::string(5000, 'x'),
+        content.substr(content.size() - 200), content}) {
+    ASSERT_EQ(FoundIn(content + garbage), whole) << garbage.size();
+    EXPECT_THAT(other_->problems, IsEmpty());
+    EXPECT_EQ(other_->files.Content(kPath), content);
+  }
+}
+
+// The message of an object may hold anything, also what looks like frames.
+TEST_F(StateLogDamageTest, AFrameWithinAnObjectIsNone) {
+  Stop();
+  const std::string before = *files.Content(kPath);
+  Open();
+  PutObject(Kind::kService, "ns/a", before + before);
+  Flush();
+  const Said said = model.said();
+  const std::string content = *files.Content(kPath);
+  EXPECT_EQ(FoundIn(content), said);
+  const Said found = FoundIn(content.substr(0, content.size() - 1));
+  EXPECT_EQ(found, said_.back());
+  EXPECT_THAT(other_->problems, IsEmpty());
+}
+
+TEST_F(StateLogDamageTest, LifeGoesOnWithoutIt) {
+  Stop();
+  std::string content = *files.Content(kPath);
+  content[content.size() / 2] ^= 1;
+  FoundIn(content);
+  for (int i = 0; i < 10; ++i) other_->RandomStep();
+  const Said expected = other_->model.said();
+  EXPECT_EQ(other_->Reopen(), expected);
+  EXPECT_THAT(other_->problems, SizeIs(1));
+}
+
+TEST_F(StateLogDamageTest, WhatWasSetAsideIsKeptAsItWasAndTheOldestGo) {
+  Stop();
+  std::string content = *files.Content(kPath);
+  content[content.size() / 2] ^= 1;
+  for (int i = 1; i <= 5; ++i) {
+    files.SetContent(std::string(kPath) + ".damaged-2020010" + std::to_string(i) + "T000000Z", "x");
+  }
+  files.SetContent(kPath, content);
+  Open();
+  std::vector<std::string> damaged = files.Names();
+  std::erase_if(damaged,
+                [](const std::string& name) { return name.find("damaged") == std::string::npos; });
+  ASSERT_THAT(damaged, SizeIs(3));
+  EXPECT_THAT(damaged[0], HasSubstr("20200104"));
+  EXPECT_THAT(damaged[1], HasSubstr("20200105"));
+  EXPECT_EQ(files.Content(damaged[2]), content);
+}
+
+TEST_F(StateLogDamageTest, AnotherVersionOfTheFormatIsNotRead) {
+  Stop();
+  std::string content = *files.Content(kPath);
+  content[8] = 2;
+  EXPECT_EQ(FoundIn(content), Said());
+  EXPECT_THAT(other_->problems,
+              ElementsAre(StartsWith("the saved state /var/lib/svcmap/state is not understood: it "
+                                     "has version 2 of the format, this program reads version 1; "
+                                     "nothing of it is used, it was set aside as state.damaged-")));
+}
+
+TEST_F(StateLogDamageTest, AFileOfSomethingElseIsSetAside) {
+  EXPECT_EQ(FoundIn("apiVersion: v1\nkind: ConfigMap\n"), Said());
+  EXPECT_THAT(other_->problems,
+              ElementsAre(HasSubstr("is damaged: offset 0: it does not begin like a state file;")));
+}
+
+TEST_F(StateLogDamageTest, WhatCannotBeReadIsSetAsideAsWell) {
+  Stop();
+  files.SetPlan([](size_t, MemoryFiles::Call call) {
+    return MemoryFiles::Fault{.error = call == MemoryFiles::Call::kRead ? EIO : 0};
+  });
+  EXPECT_EQ(Open(), Said());
+  EXPECT_THAT(problems, ElementsAre(HasSubstr("is damaged: read: Input/output error (EIO);")));
+}
+
+// Frames whose checksums are right, with what this program never writes.
+TEST(ReplayTest, RefusesWhatCannotBe) {
+  struct Case {
+    const char* error;
+    std::function<void(saved::v1::Frame&)> make;
+  };
+  const auto service = [](saved::v1::Frame& frame) -> saved::v1::Service& {
+    frame.mutable_begin();
+    return *frame.add_services();
+  };
+  const auto port = [&](saved::v1::Frame& frame) -> saved::v1::Port& {
+    saved::v1::Port& port = *service(frame).add_ports();
+    port.set_protocol(6);
+    return port;
+  };
+  const auto row = [](saved::v1::Frame& frame) -> saved::v1::Row& {
+    frame.mutable_begin();
+    return *frame.mutable_node_rows()->add_rows();
+  };
+  using Frame = saved::v1::Frame;
+  const Case kCases[] = {
+      {"an outcome without an attempt", [](Frame& f) { f.mutable_outcome(); }},
+      {"rows outside of an attempt", [](Frame& f) { f.add_services(); }},
+      {"rows outside of an attempt", [](Frame& f) { f.set_asked(true); }},
+      {"an object of an unknown kind", [](Frame& f) { f.add_objects(); }},
+      {"an object of an unknown kind", [](Frame& f) { f.add_objects()->set_kind(5); }},
+      {"rows of a Service",
+       [&](Frame& f) {
+         service(f).set_cluster_ips(
+             "\x05"
+             "abcde");
+       }},
+      {"rows of a Service",
+       [&](Frame& f) {
+         service(f).set_cluster_ips(
+             "\x04"
+             "abc");
+       }},
+      {"rows of a Service",
+       [&](Frame& f) {
+         service(f).set_sources(
+             "\x04"
+             "abcd");
+       }},
+      {"rows of a Service", [&](Frame& f) { service(f).add_ports(); }},
+      {"rows of a Service", [&](Frame& f) { port(f).set_family(2); }},
+      {"rows of a Service", [&](Frame& f) { port(f).set_port(65536); }},
+      {"rows of a Service",
+       [&](Frame& f) {
+         port(f).set_addresses(
+             "\x04"
+             "abcdpp\x04"
+             "f");
+       }},
+      {"rows of a Service",
+       [&](Frame& f) {
+         port(f).set_cluster(
+             "\x04"
+             "abcdp");
+       }},
+      {"rows of a Service",
+       [&](Frame& f) {
+         port(f).set_local(
+             "\x04"
+             "abcdp");
+       }},
+      {"rows of a Service", [&](Frame& f) { port(f).set_hairpins("x"); }},
+      {"rows of a Service", [&](Frame& f) { port(f).mutable_affinity()->set_timer(256); }},
+      {"rows of a Service", [&](Frame& f) { port(f).mutable_affinity()->set_last_number(65536); }},
+      {"rows of a Service", [&](Frame& f) { port(f).mutable_affinity()->set_endpoints("\x04"); }},
+      {"node rows", [&](Frame& f) { row(f).set_family(2); }},
+      {"node rows", [&](Frame& f) { row(f).set_set(kSetCount); }},
+      {"node rows", [&](Frame& f) { row(f).set_key(std::string(41, 'x')); }},
+      {"node rows", [&](Frame& f) { row(f).set_data(std::string(41, 'x')); }},
+      {"node rows", [&](Frame& f) { row(f).set_key_end(std::string(41, 'x')); }},
+  };
+  for (const Case& c : kCases) {
+    MemoryFiles files;
+    ASSERT_OK_AND_ASSIGN(const auto file, FrameFile::Create(files, "state", "test"));
+    const uint64_t offset = file->size();
+    saved::v1::Frame frame;
+    c.make(frame);
+    FrameBuilder builder;
+    builder.Add(frame);
+    ASSERT_OK(file->Append(builder));
+    const absl::Status status = Replay(file->file()).status();
+    EXPECT_TRUE(absl::IsDataLoss(status));
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(StartsWith("offset " + std::to_string(offset) + ": "), HasSubstr(c.error)))
+        << frame.ShortDebugString();
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

@@ -1,0 +1,331 @@
+// Disks that are full, read-only or broken, for a while: the log never fails its caller, and is in
+// order again once they are.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <string>
+#include <vector>
+
+#include "tests/unit/proxy/saved/saved_world.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+using Call = MemoryFiles::Call;
+using Fault = MemoryFiles::Fault;
+
+bool Writes(Call call) {
+  return call != Call::kRead && call != Call::kSize && call != Call::kList && call != Call::kLock;
+}
+
+// A life of `steps` that gives the log everything whenever it asks.
+void Live(SavedWorld& world, int steps) {
+  for (int i = 0; i < steps; ++i) {
+    world.RandomStep();
+    if (!world.model.open() && world.log->needs_everything()) {
+      world.model.Flush();
+      world.model.Sync();
+      world.Rewrite();
+    }
+  }
+  if (world.model.open()) world.End(true, 1);
+  world.Work();
+}
+
+// Whatever was before, now the disk works: the file says what is true.
+void ExpectRecovery(SavedWorld& world, const std::string& where) {
+  world.files.SetPlan(nullptr);
+  Live(world, 3);
+  ASSERT_EQ(world.log->status().error, "") << where;
+  world.Stop();
+  const Said expected = world.model.said();
+  ASSERT_EQ(world.Open(), expected) << where;
+  ASSERT_THAT(world.files.Names(), Not(Contains(HasSubstr("state.new")))) << where;
+  ASSERT_THAT(world.files.Names(), Not(Contains(HasSubstr("state.compacted")))) << where;
+}
+
+TEST(StateLogFaultTest, EachCallMayFailOnce) {
+  const auto live = [](SavedWorld& world) {
+    world.compact_above = 4000;
+    world.Open();
+    Live(world, 60);
+    world.Stop();
+    world.Open();
+    Live(world, 10);
+  };
+  SavedWorld whole;
+  live(whole);
+  ASSERT_GT(whole.log->status().compactions, 0u);
+  const size_t calls = whole.files.calls();
+  for (size_t call = 0; call < calls; ++call) {
+    for (const int error : {ENOSPC, EIO, EROFS, EACCES}) {
+      SavedWorld world;
+      world.files.SetPlan([&](size_t number, Call) {
+        return number == call ? Fault{.error = error, .bytes = 30} : Fault{};
+      });
+      live(world);
+      const std::string where = "call " + std::to_string(call) + ", error " + std::to_string(error);
+      ExpectRecovery(world, where);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(StateLogFaultTest, ADiskThatFillsUpAtAnyWriteLeavesNothingThatPassesForCurrent) {
+  for (size_t writes = 0; writes < 60; ++writes) {
+    for (const size_t bytes : {0, 30, 300}) {
+      SavedWorld world;
+      world.compact_above = 4000;
+      size_t left = writes;
+      std::vector<Said> said = {{}};
+      world.files.SetPlan([&](size_t, Call call) {
+        if (call != Call::kAppend) return Fault{};
+        return left == 0 ? Fault{.error = ENOSPC, .bytes = bytes} : (--left, Fault{});
+      });
+      world.Open();
+      for (int i = 0; i < 30; ++i) {
+        world.RandomStep();
+        said.push_back(world.model.said());
+        if (world.log->needs_everything() && !world.model.open()) {
+          world.model.Flush();
+          world.model.Sync();
+          world.Rewrite();
+        }
+      }
+      const std::string where = std::to_string(writes) + " writes";
+      SavedState found;
+      SavedWorld other;
+      if (const auto content = world.files.Content(SavedWorld::kPath)) {
+        other.files.SetContent(SavedWorld::kPath, *content);
+      }
+      const Said old = other.Open();
+      // By its marker it is told from what is true by now.
+      const Content& now = world.model.said().is;
+      if (old.is.marker == now.marker) {
+        EXPECT_EQ(old.is.services, now.services) << where;
+      }
+      if (old.may_be && old.may_be->marker == now.marker) {
+        EXPECT_EQ(old.may_be->services, now.services) << where;
+      }
+      ExpectRecovery(world, where);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(StateLogFaultTest, RandomFaultsComeAndGo) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    SavedWorld world(seed);
+    Dice dice(seed);
+    world.compact_above = 4000;
+    world.Open();
+    for (int i = 0; i < 10; ++i) {
+      const unsigned percent = dice.OneOf({0u, 1u, 10u, 50u, 100u});
+      world.files.SetPlan([&dice, percent](size_t, Call) {
+        if (!dice.Chance(percent)) return Fault{};
+        return Fault{.error = dice.OneOf({ENOSPC, EIO, EROFS}),
+                     .done = dice.Chance(20),
+                     .bytes = dice.Below(200)};
+      });
+      Live(world, 20);
+    }
+    ExpectRecovery(world, "seed " + std::to_string(seed));
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(StateLogFaultTest, KilledWhileEverythingIsWrittenItSaysTheOldOrTheNew) {
+  bool over = false;
+  size_t news = 0;
+  for (size_t call = 0; !over; ++call) {
+    SavedWorld world;
+    world.Open();
+    for (int i = 0; i < 5; ++i) world.RandomStep();
+    if (world.model.open()) world.End(true, 1);
+    world.Work();
+    world.Flush();
+    const Said old = world.model.said();
+    world.files.SetPlan(
+        [](size_t, Call what) { return Fault{.error = what == Call::kAppend ? ENOSPC : 0}; });
+    Live(world, 10);
+    const Said now = world.model.said();
+    ASSERT_NE(old, now);
+    ASSERT_NE(world.log->status().error, "");
+
+    const size_t first = world.files.calls();
+    world.files.SetPlan(
+        [&](size_t number, Call) { return Fault{.crash = number == first + call}; });
+    world.model.Flush();
+    world.Rewrite();
+    world.Work();
+    over = !world.files.crashed();
+    const bool power_loss = call % 2 == 1;
+    const Said found = power_loss ? world.ReopenAfterPowerLoss() : world.Reopen();
+    ASSERT_TRUE(found == old || found == world.model.said()) << call;
+    if (found != old) ++news;
+  }
+  EXPECT_GT(news, 0u);
+}
+
+class StateLogOutageTest : public ::testing::Test, protected SavedWorld {
+ protected:
+  void Break(int error) {
+    files.SetPlan([error](size_t, Call call) { return Fault{.error = Writes(call) ? error : 0}; });
+  }
+  void Commit() {
+    OwnedCommit commit = RandomCommit();
+    commit.whole = false;
+    Begin(commit);
+    End(true, 1);
+  }
+};
+
+TEST_F(StateLogOutageTest, IsToldOnceAndSoIsItsEnd) {
+  Open();
+  Live(*this, 10);
+  Break(ENOSPC);
+  for (int i = 0; i < 10; ++i) Live(*this, 10);
+  EXPECT_THAT(problems,
+              ElementsAre("the state cannot be saved in /var/lib/svcmap: write: No space left on "
+                          "device (ENOSPC); serving goes on, but a restart would have to read the "
+                          "kernel"));
+  EXPECT_THAT(log->status().error, HasSubstr("No space left on device"));
+  EXPECT_GT(log->status().failures, 5u);
+  EXPECT_GT(log->status().error_since, std::chrono::system_clock::now() - std::chrono::minutes(1));
+  EXPECT_EQ(recoveries, 0);
+  files.SetPlan(nullptr);
+  Live(*this, 10);
+  EXPECT_EQ(log->status().error, "");
+  EXPECT_EQ(recoveries, 1);
+  Break(EIO);
+  Live(*this, 10);
+  EXPECT_THAT(problems, SizeIs(2));
+}
+
+// Until it is on disk under its name, what Rewrite wrote is not what a restart finds.
+TEST_F(StateLogOutageTest, IsOverOnlyWithTheSync) {
+  Open();
+  Break(ENOSPC);
+  Live(*this, 5);
+  files.SetPlan(nullptr);
+  Rewrite();
+  EXPECT_NE(log->status().error, "");
+  EXPECT_FALSE(log->needs_everything());
+  Work();
+  EXPECT_EQ(log->status().error, "");
+}
+
+TEST_F(StateLogOutageTest, TheNextTryTakesItsTime) {
+  SavedState found;
+  StateLogOptions options = Options();
+  options.first_retry = options.last_retry = std::chrono::hours(1);
+  auto log = StateLog::Open(kFolder, files, &found, options);
+  ASSERT_TRUE(log.ok());
+  EXPECT_FALSE((*log)->needs_everything());
+  Break(ENOSPC);
+  (*log)->PutObject(Kind::kNode, "n", "m");
+  (*log)->Flush();
+  EXPECT_NE((*log)->status().error, "");
+  EXPECT_FALSE((*log)->needs_everything());
+}
+
+TEST_F(StateLogOutageTest, AReadOnlyFolderIsReadAllTheSame) {
+  Open();
+  Live(*this, 20);
+  Stop();
+  const Said expected = model.said();
+  // The lock and the file are opened to write in vain, then the file to read.
+  size_t opens = 0;
+  files.SetPlan([&](size_t, Call call) {
+    if (call == Call::kOpen) return Fault{.error = ++opens == 1 ? EROFS : 0};
+    return Fault{.error = Writes(call) && call != Call::kMakeFolder ? EROFS : 0};
+  });
+  problems.clear();
+  EXPECT_EQ(Open(), expected);
+  EXPECT_THAT(problems, ElementsAre(HasSubstr("Read-only file system (EROFS)")));
+  EXPECT_TRUE(log->needs_everything());
+  ExpectRecovery(*this, "");
+}
+
+TEST_F(StateLogOutageTest, AFolderThatCannotBeMadeIsNoReasonNotToStart) {
+  Break(EACCES);
+  EXPECT_EQ(Open(), Said());
+  EXPECT_THAT(problems, ElementsAre(HasSubstr("make folder /var/lib/svcmap: Permission denied")));
+  Live(*this, 10);
+  ExpectRecovery(*this, "");
+}
+
+// Who could not lock the folder at first must not write to it while another agent has it.
+TEST_F(StateLogOutageTest, ALateLockMayBeTakenByAnother) {
+  Break(EROFS);
+  Open();
+  files.SetPlan(nullptr);
+  SavedWorld second;
+  SavedState found;
+  auto other = StateLog::Open(kFolder, files, &found, second.Options());
+  ASSERT_TRUE(other.ok());
+  Rewrite();
+  EXPECT_THAT(log->status().error, HasSubstr("another agent uses the folder /var/lib/svcmap"));
+  (*other)->Stop();
+  Rewrite();
+  Work();
+  EXPECT_EQ(log->status().error, "");
+}
+
+// A rewritten file may be what fills the disk.
+TEST_F(StateLogOutageTest, AFailedRewriteLeavesNothing) {
+  Open();
+  Live(*this, 20);
+  Break(ENOSPC);
+  Live(*this, 5);
+  for (const Call where : {Call::kAppend, Call::kSync, Call::kRename}) {
+    files.SetPlan(
+        [where](size_t, Call call) { return Fault{.error = call == where ? ENOSPC : 0}; });
+    Rewrite();
+    Work();
+    EXPECT_NE(log->status().error, "");
+    EXPECT_THAT(files.Names(), Not(Contains(HasSubstr("state.new"))));
+  }
+}
+
+TEST_F(StateLogOutageTest, AFileThatCannotBeWrittenAnewGrowsOn) {
+  compact_above = 2000;
+  Open();
+  size_t opens = 0;
+  files.SetPlan([&](size_t, Call call) {
+    if (call == Call::kOpen) ++opens;
+    return Fault{.error = call == Call::kOpen ? ENOSPC : 0};
+  });
+  Live(*this, 300);
+  EXPECT_EQ(log->status().error, "");
+  EXPECT_EQ(log->status().compactions, 0u);
+  EXPECT_THAT(problems, Contains(HasSubstr("cannot be written anew, and grows on: open")));
+  // Not each time, but when it has grown by a quarter.
+  EXPECT_LT(opens, 30u);
+  ExpectRecovery(*this, "");
+}
+
+// A file that is damaged while we use it would not be trusted after a restart.
+TEST_F(StateLogOutageTest, DamageFoundWhenTheFileIsWrittenAnewStartsANewOne) {
+  compact_above = 2000;
+  Open();
+  Commit();
+  files.Damage(kPath, 100);
+  while (log->status().bytes <= compact_above) Commit();
+  Work();
+  EXPECT_THAT(log->status().error, HasSubstr("offset 36: a frame"));
+  EXPECT_EQ(log->status().compactions, 0u);
+  ExpectRecovery(*this, "");
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

@@ -1,0 +1,282 @@
+#include "proxy/saved/state_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/proxy/saved/saved_world.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class StateLogTest : public ::testing::Test, protected SavedWorld {
+ protected:
+  StateLogTest() { Open(); }
+
+  // A commit with one Service, that the kernel takes.
+  void Commit(const std::string& key, uint32_t kernel_generation) {
+    OwnedCommit commit{.marker = {dice.Number(), ++generation}, .whole = generation == 1};
+    commit.services[key] = RandomServiceRows(dice);
+    Begin(commit);
+    End(true, kernel_generation);
+  }
+};
+
+TEST_F(StateLogTest, S342EverythingComesBackAsItWas) {
+  for (int seed = 0; seed < 200; ++seed) {
+    RandomObjectChange();
+    OwnedCommit commit = RandomCommit();
+    commit.node_rows = RandomRows(dice);
+    commit.tables = RandomTables(dice);
+    Begin(commit);
+    End(true, static_cast<uint32_t>(seed));
+    Stop();
+    const Said expected = model.said();
+    ASSERT_EQ(Open(), expected) << seed;
+  }
+  EXPECT_THAT(problems, IsEmpty());
+}
+
+TEST_F(StateLogTest, NothingIsFoundInANewFolder) {
+  EXPECT_EQ(model.said(), Said());
+  EXPECT_EQ(Reopen(), Said());
+  EXPECT_THAT(problems, IsEmpty());
+}
+
+TEST_F(StateLogTest, S342AnAttemptWithoutOutcomeIsToldApart) {
+  Commit("ns/a", 7);
+  OwnedCommit commit{.marker = {1, 2}};
+  commit.services["ns/b"] = RandomServiceRows(dice);
+  commit.services["ns/a"] = {};  // Gone.
+  Begin(commit);
+  Reopen();
+  const Said said = model.said();
+  EXPECT_EQ(said.is.services.count("ns/a"), 1u);
+  EXPECT_EQ(said.is.generation, 7u);
+  ASSERT_TRUE(said.may_be);
+  EXPECT_EQ(said.may_be->marker, (Marker{1, 2}));
+  EXPECT_EQ(said.may_be->services.count("ns/a"), 0u);
+  EXPECT_EQ(said.may_be->services.count("ns/b"), 1u);
+  EXPECT_EQ(said.may_be->generation, 8u);
+  // The marker has told, and goes into the file.
+  End(true, 8);
+  EXPECT_EQ(Reopen(), (Said{.is = *said.may_be}));
+}
+
+TEST_F(StateLogTest, AnAttemptThatIsNotCompleteWasNeverAsked) {
+  Commit("ns/a", 7);
+  const Said before = model.said();
+  OwnedCommit commit{.marker = {1, 2}, .whole = true};
+  for (int i = 0; i < 4000; ++i) {
+    commit.services["ns/" + std::to_string(i)] = RandomServiceRows(dice);
+  }
+  size_t appends = 0;
+  files.SetPlan([&](size_t, MemoryFiles::Call call) {
+    const bool third = call == MemoryFiles::Call::kAppend && ++appends == 3;
+    return MemoryFiles::Fault{.crash = third};
+  });
+  log->Begin(commit.Borrow());
+  ASSERT_TRUE(files.crashed()) << "it fits into two frames";
+  problems.clear();
+  EXPECT_EQ(Reopen(), before);
+  // What it left does not mix with the next one.
+  Commit("ns/b", 8);
+  const Said after = model.said();
+  EXPECT_THAT(after.is.services, SizeIs(2));
+  EXPECT_EQ(Reopen(), after);
+  EXPECT_THAT(problems, IsEmpty());
+}
+
+TEST_F(StateLogTest, AWholeCommitLeavesNothingOfWhatWas) {
+  Commit("ns/a", 7);
+  OwnedCommit commit{.marker = {1, 2}, .whole = true};
+  commit.services["ns/b"] = RandomServiceRows(dice);
+  Begin(commit);
+  End(true, 8);
+  const Said said = Reopen();
+  EXPECT_THAT(said.is.services, SizeIs(1));
+  EXPECT_EQ(said.is.services.count("ns/b"), 1u);
+}
+
+TEST_F(StateLogTest, AWholeAttemptMayFollowOneThatStaysUnsettled) {
+  Commit("ns/a", 7);
+  Begin(RandomCommit());
+  OwnedCommit commit = RandomCommit();
+  commit.whole = true;
+  Begin(commit);
+  EXPECT_EQ(log->status().error, "");
+  const Said expected = model.said();
+  EXPECT_EQ(Reopen(), expected);
+}
+
+TEST_F(StateLogTest, AnotherAttemptThanAWholeOneMayNot) {
+  Commit("ns/a", 7);
+  OwnedCommit commit = RandomCommit();
+  commit.whole = false;
+  Begin(commit);
+  const Said before = model.said();
+  log->Begin(commit.Borrow());
+  EXPECT_EQ(log->status().error, "/var/lib/svcmap: an attempt begins while another one is open");
+  EXPECT_TRUE(log->needs_everything());
+  EXPECT_EQ(Reopen(), before);
+}
+
+TEST_F(StateLogTest, GenerationsOfOthersAreWrittenWithTheNextSyncOrWrite) {
+  Commit("ns/a", 7);
+  NoteGeneration(9);
+  Work();
+  EXPECT_EQ(Reopen().is.generation, 9u);
+  NoteGeneration(11);
+  OwnedCommit commit{.marker = {1, 2}};
+  Begin(commit);
+  const Said said = Reopen();
+  EXPECT_EQ(said.is.generation, 11u);
+  ASSERT_TRUE(said.may_be);
+  EXPECT_EQ(said.may_be->generation, 12u);
+  End(false, 15);
+  EXPECT_EQ(Reopen().is.generation, 15u);
+}
+
+TEST_F(StateLogTest, AGenerationThatIsNotKnownIsForgotten) {
+  Commit("ns/a", 7);
+  Begin({.marker = {1, 2}});
+  End(true, std::nullopt);
+  const Said said = Reopen();
+  EXPECT_EQ(said.is.marker, (Marker{1, 2}));
+  EXPECT_EQ(said.is.generation, std::nullopt);
+  Begin({.marker = {1, 3}});
+  EXPECT_EQ(Reopen().may_be->generation, std::nullopt);
+}
+
+TEST_F(StateLogTest, ManyObjectsDoNotPileUpInMemory) {
+  for (int i = 0; i < 1000; ++i) PutObject(Kind::kNode, std::to_string(i), std::string(1000, 'x'));
+  EXPECT_GT(log->status().bytes, 700'000u);
+  Flush();
+  const Said expected = model.said();
+  EXPECT_THAT(expected.is.objects, SizeIs(1000));
+  EXPECT_EQ(Reopen(), expected);
+}
+
+TEST_F(StateLogTest, AMessageOfTheLargestSizeFits) {
+  PutObject(Kind::kEndpointSlice, "ns/a", std::string(16 << 20, 'x'));
+  Flush();
+  const Said expected = model.said();
+  EXPECT_EQ(Reopen(), expected);
+}
+
+TEST_F(StateLogTest, SyncsWhatWasWrittenAndNothingElse) {
+  size_t syncs = 0;
+  files.SetPlan([&](size_t, MemoryFiles::Call call) {
+    syncs += call == MemoryFiles::Call::kSync ? 1 : 0;
+    return MemoryFiles::Fault{};
+  });
+  Work();
+  EXPECT_EQ(syncs, 1u);
+  Work();
+  EXPECT_EQ(syncs, 1u);
+  Commit("ns/a", 7);
+  Commit("ns/b", 8);
+  EXPECT_EQ(syncs, 1u);
+  Work();
+  EXPECT_EQ(syncs, 2u);
+  EXPECT_GT(log->status().synced, std::chrono::system_clock::now() - std::chrono::minutes(1));
+}
+
+TEST_F(StateLogTest, SaysWhenItWasWritten) {
+  const auto before = std::chrono::system_clock::now();
+  Commit("ns/a", 7);
+  Kill();
+  SavedState found;
+  ASSERT_TRUE(StateLog::Open(kFolder, files, &found, Options()).ok());
+  EXPECT_GE(found.saved, before);
+  EXPECT_LE(found.saved, std::chrono::system_clock::now());
+}
+
+TEST_F(StateLogTest, TwoAgentsNeverShareAFolder) {
+  Commit("ns/a", 7);
+  SavedState found;
+  const auto second = StateLog::Open(kFolder, files, &found, Options());
+  EXPECT_EQ(second.status(),
+            absl::FailedPreconditionError("another agent uses the folder /var/lib/svcmap"));
+  EXPECT_EQ(log->status().error, "");
+  Stop();
+  const Said expected = model.said();
+  EXPECT_EQ(Open(), expected);
+}
+
+TEST_F(StateLogTest, IsWrittenAnewWhenMostOfItIsOutOfDate) {
+  compact_above = 20000;
+  Reopen();
+  int commits = 0;
+  while (log->status().compactions < 3) {
+    ASSERT_LT(++commits, 5000);
+    RandomObjectChange();
+    Commit(RandomKey(), static_cast<uint32_t>(commits));
+    if (commits % 5 == 0) Work();
+    ASSERT_LT(log->status().bytes, 200'000u);
+  }
+  EXPECT_LT(log->status().bytes, 2 * 20000u);
+  const Said expected = model.said();
+  EXPECT_EQ(Reopen(), expected);
+  EXPECT_THAT(problems, IsEmpty());
+}
+
+// While the file is written anew an attempt may be open, for long.
+TEST_F(StateLogTest, AnOpenAttemptSurvivesThatTheFileIsWrittenAnew) {
+  compact_above = 5000;
+  Reopen();
+  for (int i = 0; i < 300; ++i) {
+    RandomStep();
+    if (!model.open()) continue;
+    Work();
+    const Said expected = model.said();
+    ASSERT_EQ(SaidBy([&] {
+                SavedState found;
+                MemoryFiles copy;
+                copy.SetContent(kPath, *files.Content(kPath));
+                EXPECT_TRUE(StateLog::Open(kFolder, copy, &found, Options()).ok());
+                return found;
+              }()),
+              expected)
+        << i;
+  }
+  EXPECT_GT(log->status().compactions, 2u);
+}
+
+TEST_F(StateLogTest, AFileThatIsAliveIsNotWrittenAnew) {
+  compact_above = 5000;
+  Reopen();
+  for (int i = 0; i < 500; ++i) {
+    PutObject(Kind::kNode, std::to_string(i), std::string(100, 'x'));
+    Flush();
+    Work();
+  }
+  EXPECT_EQ(log->status().compactions, 0u);
+}
+
+TEST_F(StateLogTest, NothingIsWrittenAfterStop) {
+  Commit("ns/a", 7);
+  const Said expected = model.said();
+  log->Stop();
+  const auto content = files.Content(kPath);
+  log->PutObject(Kind::kNode, "n", "m");
+  log->Begin({});
+  log->End(true, 1);
+  log->NoteGeneration(2);
+  log->Work();
+  EXPECT_FALSE(log->needs_everything());
+  EXPECT_EQ(files.Content(kPath), content);
+  EXPECT_EQ(Open(), expected);
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

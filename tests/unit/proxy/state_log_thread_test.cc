@@ -1,0 +1,126 @@
+// The log with its own thread: appending while it syncs, writes anew, fails and recovers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "tests/unit/proxy/saved/saved_world.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::IsEmpty;
+
+constexpr std::chrono::seconds kDeadline{60};
+
+class StateLogThreadTest : public ::testing::Test, protected SavedWorld {
+ protected:
+  void Start() {
+    StateLogOptions options = Options();
+    options.own_thread = true;
+    options.sync_interval = std::chrono::milliseconds(0);
+    options.compact_above = 10000;
+    options.on_problem = [this](const std::string&) { ++told_; };
+    options.on_recovery = [this] { ++recovered_; };
+    SavedState found;
+    auto opened = StateLog::Open(kFolder, files, &found, options);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    log = *std::move(opened);
+    model.StartFrom(SaidBy(std::move(found)));
+  }
+  // A call that the loop makes; Work() is the thread's.
+  void Step() {
+    if (model.open()) return End(dice.Chance(80), RandomGeneration());
+    for (size_t i = dice.Below(3); i > 0; --i) RandomObjectChange();
+    dice.Chance(10) ? NoteGeneration(static_cast<uint32_t>(dice.Number())) : Begin(RandomCommit());
+  }
+  bool AtDeadline() const { return std::chrono::steady_clock::now() > deadline_; }
+
+  const std::chrono::steady_clock::time_point deadline_ =
+      std::chrono::steady_clock::now() + kDeadline;
+  std::atomic<int> told_ = 0;
+  std::atomic<int> recovered_ = 0;
+};
+
+TEST_F(StateLogThreadTest, AppendsWhileTheFileIsWrittenAnew) {
+  Start();
+  // Somebody asks for the status all the time.
+  std::atomic<bool> over = false;
+  std::thread reader([&] {
+    while (!over) EXPECT_EQ(log->status().error, "");
+  });
+  while (log->status().compactions < 20 && !AtDeadline()) {
+    for (int i = 0; i < 20; ++i) Step();
+  }
+  over = true;
+  reader.join();
+  EXPECT_GE(log->status().compactions, 20u);
+  Stop();
+  const Said expected = model.said();
+  EXPECT_EQ(Open(), expected);
+  EXPECT_EQ(told_, 0);
+}
+
+TEST_F(StateLogThreadTest, KilledWhileTheFileIsWrittenAnewItSaysWhatIsTrue) {
+  for (int life = 0; life < 30 && !AtDeadline(); ++life) {
+    Start();
+    const uint64_t wanted = dice.Below(4);
+    while (log->status().compactions < wanted && !AtDeadline()) Step();
+    Step();
+    const Said expected = model.said();
+    Said found = Reopen();
+    // What was noted may have been written or not.
+    found.is.generation = expected.is.generation;
+    if (found.may_be && expected.may_be) found.may_be->generation = expected.may_be->generation;
+    ASSERT_EQ(found, expected) << life;
+    Kill();
+  }
+}
+
+TEST_F(StateLogThreadTest, FailsAndRecoversWhileAppending) {
+  Start();
+  std::atomic<bool> broken = false;
+  std::atomic<unsigned> number = 0;
+  files.SetPlan([&](size_t, MemoryFiles::Call) {
+    return MemoryFiles::Fault{.error = broken && ++number % 3 == 0 ? ENOSPC : 0};
+  });
+  while (recovered_ < 30 && !AtDeadline()) {
+    for (int i = 0; i < 50; ++i) {
+      Step();
+      broken = dice.Chance(30);
+      if (model.open() || !log->needs_everything()) continue;
+      model.Flush();
+      model.Sync();
+      Rewrite();
+    }
+  }
+  EXPECT_GE(recovered_, 30);
+  files.SetPlan(nullptr);
+  if (model.open()) End(true, 1);
+  while (log->status().error != "" && !AtDeadline()) {
+    model.Flush();
+    model.Sync();
+    if (log->needs_everything()) Rewrite();
+    std::this_thread::yield();
+  }
+  Stop();
+  const Said expected = model.said();
+  EXPECT_EQ(Open(), expected);
+}
+
+TEST_F(StateLogThreadTest, WhatWasWrittenIsOnDiskSoon) {
+  Start();
+  while (!model.open()) Step();
+  End(true, 1);
+  while (!files.IsSynced(kPath) && !AtDeadline()) std::this_thread::yield();
+  const Said expected = model.said();
+  EXPECT_EQ(ReopenAfterPowerLoss(), expected);
+}
+
+}  // namespace
+}  // namespace svcmap::proxy
