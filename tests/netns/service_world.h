@@ -75,8 +75,9 @@ struct World {
 // Empties the connection table of a namespace.
 absl::Status FlushConntrack(const NetNs& netns);
 
-// Polls `condition` until it holds: an error naming `what` when it does not within ten seconds.
-absl::Status Eventually(const std::string& what, const std::function<bool()>& condition);
+// Polls `condition` until it holds: an error naming `what` when it does not within the deadline.
+absl::Status Eventually(const std::string& what, const std::function<bool()>& condition,
+                        std::chrono::seconds deadline = std::chrono::seconds(10));
 
 // The Node and the service ranges: what every test starts with.
 Objects Basics();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -62,6 +63,27 @@ void AddFirstDifference(const std::string& wanted, const std::string& found,
       absl::StrCat("rules differ from line ", same + 1, ":", line(1), "\nis not", line(0)));
 }
 
+// The sets and chains of each table in the order of their text, which begins with their name: nft
+// lists them in the order of their creation.
+std::string WithBlocksInOrder(const std::string& rules) {
+  std::string ordered;
+  std::vector<std::string> blocks;
+  std::string block;
+  for (const auto& piece : absl::StrSplit(rules, '\n')) {
+    const std::string line(piece);
+    if (line.rfind('\t', 0) != 0) {
+      std::sort(blocks.begin(), blocks.end());
+      for (const std::string& sorted : blocks) ordered += sorted;
+      blocks.clear();
+      ordered += line + '\n';
+      continue;
+    }
+    block += line + '\n';
+    if (line == "\t}") blocks.push_back(std::exchange(block, ""));
+  }
+  return ordered;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> Nft(const NetNs& netns, const std::string& arguments) {
@@ -102,7 +124,7 @@ absl::StatusOr<Listing> ReadListing(const NetNs& netns) {
         const size_t first = std::string_view(start).size();
         *name = line.substr(first, line.rfind(" {") - first);
       }
-      if (line.rfind("\t\tsize ", 0) != 0) read.rules += line + '\n';
+      if (!line.empty() && line.rfind("\t\tsize ", 0) != 0) read.rules += line + '\n';
     }
   };
   size_t at = 0;
@@ -116,6 +138,7 @@ absl::StatusOr<Listing> ReadListing(const NetNs& netns) {
   for (size_t i = 0; (i = read.rules.find(empty_list, i)) != std::string::npos;) {
     read.rules.erase(i, empty_list.size());
   }
+  read.rules = WithBlocksInOrder(read.rules);
   return read;
 }
 

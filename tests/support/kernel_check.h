@@ -30,7 +30,8 @@ using ElementLists = std::map<std::string, std::set<std::string>>;
 
 // One listing of everybody's tables, taken apart.
 struct Listing {
-  std::string rules;  // Without elements and without the sizes of sets.
+  // Without elements and without the sizes of sets; sets and chains in the order of their names.
+  std::string rules;
   ElementLists elements;
 };
 absl::StatusOr<Listing> ReadListing(const NetNs& netns);
