@@ -72,15 +72,20 @@ class ChangeRelay {
   std::vector<nft::ForeignChange> early_;
 };
 
+// A foreign change is looked at within milliseconds: a load balancer is not told of that.
+constexpr std::chrono::seconds kUnverifiedFor{2};
+
 proxy::Health HealthOf(const proxy::LoopStatus& status, bool watching) {
-  return proxy::MakeHealth(
-      {.oldest_unsynced = status.oldest_unsynced,
-       .last_synced = status.last_sync,
-       .state_complete = status.state != proxy::LoopStatus::State::kWaitingForState,
-       .verified = status.verified,
-       .watching = watching,
-       .node_eligible = status.node_eligible},
-      std::chrono::steady_clock::now());
+  const auto now = std::chrono::steady_clock::now();
+  const bool verified =
+      status.verified || (status.last_verified && now - *status.last_verified < kUnverifiedFor);
+  return proxy::MakeHealth({.oldest_unsynced = status.oldest_unsynced,
+                            .last_synced = status.last_sync,
+                            .state_complete = status.complete,
+                            .verified = verified,
+                            .watching = watching,
+                            .node_eligible = status.node_eligible},
+                           now);
 }
 
 // Null if no state is to be kept.
