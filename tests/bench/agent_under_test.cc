@@ -10,7 +10,6 @@
 #include "svcmap/v1/control.grpc.pb.h"
 #include "tests/support/netns.h"
 #include "tests/support/process.h"
-#include "tests/support/program_flags.h"
 #include "tests/support/temporary_folder.h"
 
 namespace svcmap::bench {
@@ -47,12 +46,10 @@ class Agent final : public AgentUnderTest {
   }
 
   absl::Status Begin(const std::string& program) {
-    std::vector<std::string> argv = {program, "--listen", "unix://" + Socket(), "--node-name",
-                                     "node-0"};
-    if (testing::ProgramKnows(program, "--state-dir")) {
-      argv.insert(argv.end(), {"--state-dir", folder_.path() + "/state"});
-    }
-    auto process = ChildProcess::Start({.argv = std::move(argv), .netns = &netns_});
+    auto process =
+        ChildProcess::Start({.argv = {program, "--listen", "unix://" + Socket(), "--node-name",
+                                      "node-0", "--state-dir", folder_.path() + "/state"},
+                             .netns = &netns_});
     if (!process.ok()) return process.status();
     process_ = *std::move(process);
     channel_ = grpc::CreateChannel("unix:" + Socket(), grpc::InsecureChannelCredentials());
