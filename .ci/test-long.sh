@@ -1,7 +1,8 @@
 #!/bin/bash
 # What takes too long for every change, after `make test`: layout and clang-tidy over everything,
 # the tests of label `long`, SCENARIOS (3000) random scenarios with a seed of the day, CRASHES (1000)
-# kills under traffic, ten seconds of a storm of foreign changes, the threaded and the kernel tests again and again, and the fuzzers for FUZZ_SECONDS (600) each.
+# kills under traffic, ten seconds of a storm of foreign changes, the threaded and the kernel tests
+# again and again, and the fuzzers for FUZZ_SECONDS (600) each.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
