@@ -26,15 +26,25 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-int CleanUp(const nft::TableSpecs& tables) {
+absl::Status DropTables(const nft::TableSpecs& tables) {
   const absl::StatusOr<std::unique_ptr<nft::NetlinkKernel>> kernel =
       nft::NetlinkKernel::Open(tables);
-  if (!kernel.ok()) return Fail(kernel.status());
+  if (!kernel.ok()) return kernel.status();
   nft::Transaction transaction;
   for (const Family family : kFamilies) transaction.DropTable(family);
-  const nft::ApplyResult result = (*kernel)->Apply(transaction);
-  if (result.outcome != nft::ApplyOutcome::kCommitted) return Fail(result.error);
+  return (*kernel)->Apply(transaction).error;
+}
+
+int CleanUp(nft::TableSpecs tables, const std::string& state_dir) {
+  if (const absl::Status dropped = DropTables(tables); !dropped.ok()) return Fail(dropped);
   spdlog::info("tables ip {0} and ip6 {0} are removed", proxy::kTableName);
+  // Left behind if an agent was killed while it compared.
+  for (nft::TableSpec& table : tables) table.name += nft::NetlinkKernel::kReferenceSuffix;
+  if (const absl::Status dropped = DropTables(tables); !dropped.ok()) return Fail(dropped);
+  if (state_dir.empty()) return 0;
+  const absl::Status removed = proxy::RemoveSavedState(state_dir, proxy::PosixFiles());
+  if (!removed.ok()) return Fail(removed);
+  spdlog::info("the state in {} is removed", state_dir);
   return 0;
 }
 
@@ -62,15 +72,20 @@ class ChangeRelay {
   std::vector<nft::ForeignChange> early_;
 };
 
+// A foreign change is looked at within milliseconds: a load balancer is not told of that.
+constexpr std::chrono::seconds kUnverifiedFor{2};
+
 proxy::Health HealthOf(const proxy::LoopStatus& status, bool watching) {
-  return proxy::MakeHealth(
-      {.oldest_unsynced = status.oldest_unsynced,
-       .last_synced = status.last_sync,
-       .state_complete = status.state != proxy::LoopStatus::State::kWaitingForState,
-       .verified = status.verified,
-       .watching = watching,
-       .node_eligible = status.node_eligible},
-      std::chrono::steady_clock::now());
+  const auto now = std::chrono::steady_clock::now();
+  const bool verified =
+      status.verified || (status.last_verified && now - *status.last_verified < kUnverifiedFor);
+  return proxy::MakeHealth({.oldest_unsynced = status.oldest_unsynced,
+                            .last_synced = status.last_sync,
+                            .state_complete = status.complete,
+                            .verified = verified,
+                            .watching = watching,
+                            .node_eligible = status.node_eligible},
+                           now);
 }
 
 // Null if no state is to be kept.
@@ -129,7 +144,7 @@ int Run(const DaemonOptions& options) {
                                   proxy::MakeTable(Family::kIpv6, options.ruleset)};
   const absl::StatusOr<UniqueFd> lock = LockNetworkNamespace();
   if (!lock.ok()) return Fail(lock.status());
-  if (options.cleanup) return CleanUp(tables);
+  if (options.cleanup) return CleanUp(tables, options.state_dir);
 
   const absl::StatusOr<std::vector<Warning>> warnings = Preflight(tables);
   if (!warnings.ok()) return Fail(warnings.status());

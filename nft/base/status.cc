@@ -21,9 +21,10 @@ absl::StatusCode CodeFor(int error) {
     case EAGAIN:
     case EINTR:
     case EBUSY:
-    case ETIMEDOUT:
     case ERESTART:
       return absl::StatusCode::kUnavailable;
+    case ETIMEDOUT:
+      return absl::StatusCode::kDeadlineExceeded;
     case ENFILE:  // A set is full.
       return absl::StatusCode::kOutOfRange;
     case ENOMEM:

@@ -25,7 +25,7 @@ constexpr size_t kDeletionsPerSend = 64;
 absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEachUdp(
     std::span<const Family> families, const std::function<bool(const UdpFlow&)>& on_flow) {
   // A socket of its own: one that was left in the middle of a dump still has the rest of it.
-  absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER);
+  absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER, faults_);
   if (!socket.ok()) return socket.status();
   const absl::StatusOr<uint32_t> count = Count(*socket);
   if (!count.ok()) return Annotate(count.status(), "count the tracked connections");
@@ -95,7 +95,7 @@ absl::StatusOr<uint32_t> NetlinkFlowTable::Count(Socket& socket) {
 FlowTable::Deletion NetlinkFlowTable::Delete(std::span<const UdpFlow> flows) {
   Deletion deletion;
   if (!deletions_) {
-    absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER);
+    absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER, faults_);
     if (!socket.ok()) {
       deletion.status = socket.status();
       return deletion;

@@ -14,6 +14,8 @@ namespace svcmap::nft {
 
 class NetlinkFlowTable : public FlowTable {
  public:
+  explicit NetlinkFlowTable(SocketFaults* faults = nullptr) : faults_(faults) {}
+
   absl::StatusOr<Listing> ForEachUdp(std::span<const Family> families,
                                      const std::function<bool(const UdpFlow&)>& on_flow) override;
   Deletion Delete(std::span<const UdpFlow> flows) override;
@@ -23,6 +25,7 @@ class NetlinkFlowTable : public FlowTable {
   bool FilterInKernel(std::span<const Family> families) const;
   void DeleteBatch(std::span<const UdpFlow> flows, Deletion& deletion);
 
+  SocketFaults* const faults_;
   // How many flows there were, and how many of them UDP flows of each family, when last counted.
   uint64_t flows_ = 0;
   std::array<uint64_t, 2> udp_flows_ = {};

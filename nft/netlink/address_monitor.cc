@@ -5,7 +5,6 @@
 #include <linux/rtnetlink.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
 #include <cerrno>
 
@@ -15,6 +14,8 @@
 
 namespace svcmap::nft {
 namespace {
+
+constexpr int kRetryMilliseconds = 500;
 
 // IFA_LOCAL is the address itself where the link is point to point; else both are the same.
 void ReadAddress(const nlmsghdr* message, std::vector<IpAddress>& addresses) {
@@ -38,33 +39,19 @@ void ReadAddress(const nlmsghdr* message, std::vector<IpAddress>& addresses) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AddressMonitor>> AddressMonitor::Start(
-    std::function<void(std::vector<IpAddress>)> on_change) {
-  absl::StatusOr<Socket> events = Socket::Open(NETLINK_ROUTE);
-  if (!events.ok()) return events.status();
-  for (const int group : {RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR}) {
-    if (setsockopt(events->fd(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) != 0) {
-      return ErrnoStatus(errno, "listen to address changes");
-    }
-  }
-  absl::StatusOr<Socket> requests = Socket::Open(NETLINK_ROUTE);
-  if (!requests.ok()) return requests.status();
+    std::function<void(std::vector<IpAddress>)> on_change, SocketFaults* faults) {
   UniqueFd stop(eventfd(0, EFD_CLOEXEC));
   if (!stop.ok()) return ErrnoStatus(errno, "make an eventfd");
-  std::unique_ptr<AddressMonitor> monitor(new AddressMonitor(
-      std::move(on_change), *std::move(events), *std::move(requests), std::move(stop)));
-  absl::StatusOr<std::vector<IpAddress>> addresses = monitor->Read();
-  if (!addresses.ok()) return addresses.status();
-  monitor->on_change_(*std::move(addresses));
+  std::unique_ptr<AddressMonitor> monitor(
+      new AddressMonitor(std::move(on_change), faults, std::move(stop)));
+  if (absl::Status status = monitor->Refresh(); !status.ok()) return status;
   monitor->thread_ = std::thread([m = monitor.get()] { m->Run(); });
   return monitor;
 }
 
-AddressMonitor::AddressMonitor(std::function<void(std::vector<IpAddress>)> on_change, Socket events,
-                               Socket requests, UniqueFd stop)
-    : on_change_(std::move(on_change)),
-      events_(std::move(events)),
-      requests_(std::move(requests)),
-      stop_(std::move(stop)) {}
+AddressMonitor::AddressMonitor(std::function<void(std::vector<IpAddress>)> on_change,
+                               SocketFaults* faults, UniqueFd stop)
+    : on_change_(std::move(on_change)), faults_(faults), stop_(std::move(stop)) {}
 
 AddressMonitor::~AddressMonitor() {
   const uint64_t one = 1;
@@ -73,17 +60,52 @@ AddressMonitor::~AddressMonitor() {
 
 // Any event, also a lost one, means: read them all again. They are few.
 void AddressMonitor::Run() {
+  bool current = true;
   for (;;) {
-    pollfd waiting[] = {{events_.fd(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
-    if (poll(waiting, 2, -1) < 0) continue;
+    pollfd waiting[] = {{events_ ? events_->fd() : -1, POLLIN, 0}, {stop_.get(), POLLIN, 0}};
+    if (poll(waiting, 2, current ? -1 : kRetryMilliseconds) < 0) continue;
     if (waiting[1].revents != 0) return;
-    for (;;) {
-      const auto datagram = events_.Receive(std::chrono::milliseconds(0));
-      if (datagram.ok() && datagram->empty()) break;
-    }
-    absl::StatusOr<std::vector<IpAddress>> addresses = Read();
-    if (addresses.ok()) on_change_(*std::move(addresses));
+    DrainEvents();
+    current = Refresh().ok();
   }
+}
+
+void AddressMonitor::DrainEvents() {
+  while (events_) {
+    const auto datagram = events_->Receive(std::chrono::milliseconds(0));
+    if (datagram.ok() && datagram->empty()) return;
+    if (!datagram.ok()) events_.reset();
+  }
+}
+
+absl::Status AddressMonitor::OpenSockets() {
+  if (!events_) {
+    absl::StatusOr<Socket> events = Socket::Open(NETLINK_ROUTE, faults_);
+    if (!events.ok()) return events.status();
+    for (const int group : {RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR}) {
+      if (absl::Status joined = events->JoinGroup(group); !joined.ok()) {
+        return Annotate(joined, "listen to address changes");
+      }
+    }
+    events_ = *std::move(events);
+  }
+  if (!requests_) {
+    absl::StatusOr<Socket> requests = Socket::Open(NETLINK_ROUTE, faults_);
+    if (!requests.ok()) return requests.status();
+    requests_ = *std::move(requests);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddressMonitor::Refresh() {
+  if (absl::Status status = OpenSockets(); !status.ok()) return status;
+  absl::StatusOr<std::vector<IpAddress>> addresses = Read();
+  if (!addresses.ok()) {
+    requests_.reset();  // What comes late would be taken for an answer to what follows.
+    return addresses.status();
+  }
+  on_change_(*std::move(addresses));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<IpAddress>> AddressMonitor::Read() {
@@ -94,7 +116,7 @@ absl::StatusOr<std::vector<IpAddress>> AddressMonitor::Read() {
   mnl_nlmsg_put_extra_header(request, sizeof(ifaddrmsg));
   std::vector<IpAddress> addresses;
   const absl::Status status = Dump(
-      requests_, request,
+      *requests_, request,
       [&](const nlmsghdr* message) {
         if (message->nlmsg_type == RTM_NEWADDR) ReadAddress(message, addresses);
       },

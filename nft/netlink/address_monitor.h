@@ -1,8 +1,10 @@
-// The addresses of this network namespace's interfaces, now and whenever they change.
+// The addresses of this network namespace's interfaces, now and whenever they change. What goes
+// wrong later on is tried again, over fresh sockets, until it works.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -18,18 +20,22 @@ class AddressMonitor {
   // IPv6 addresses that are still tentative are left out. Opens its sockets in the caller's network
   // namespace.
   static absl::StatusOr<std::unique_ptr<AddressMonitor>> Start(
-      std::function<void(std::vector<IpAddress>)> on_change);
+      std::function<void(std::vector<IpAddress>)> on_change, SocketFaults* faults = nullptr);
   ~AddressMonitor();
 
  private:
-  AddressMonitor(std::function<void(std::vector<IpAddress>)> on_change, Socket events,
-                 Socket requests, UniqueFd stop);
+  AddressMonitor(std::function<void(std::vector<IpAddress>)> on_change, SocketFaults* faults,
+                 UniqueFd stop);
   void Run();
+  void DrainEvents();
+  absl::Status OpenSockets();
+  absl::Status Refresh();
   absl::StatusOr<std::vector<IpAddress>> Read();
 
   const std::function<void(std::vector<IpAddress>)> on_change_;
-  Socket events_;
-  Socket requests_;
+  SocketFaults* const faults_;
+  std::optional<Socket> events_;
+  std::optional<Socket> requests_;
   UniqueFd stop_;
   std::thread thread_;
 };

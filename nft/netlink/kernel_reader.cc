@@ -44,6 +44,11 @@ bool HasRepeatedKey(const std::vector<Element>& elements) {
          }) != sorted.end();
 }
 
+// Disturbed, interrupted, or answers were lost; a kernel that does not answer is another matter.
+bool IsTransient(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
+}
+
 void PutSet(nlmsghdr* request, const TableSpec& table, const SetSpec& set) {
   mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table.name.c_str());
   mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, set.name.c_str());
@@ -68,7 +73,7 @@ absl::StatusOr<bool> NetlinkKernel::HasTable(Family family) {
 
 absl::StatusOr<bool> NetlinkKernel::AskForTable(Family family, TableReader& reader) {
   alignas(nlmsghdr) uint8_t buffer[kRequestSize];
-  nlmsghdr* request = Prepare(buffer, NFT_MSG_GETTABLE, family, NLM_F_ACK);
+  nlmsghdr* request = Prepare(buffer, NFT_MSG_GETTABLE, family, 0);
   mnl_attr_put_strz(request, NFTA_TABLE_NAME, tables_[Index(family)].name.c_str());
   const absl::Status status =
       session_.Ask(request, [&](const nlmsghdr* message) { reader.AddTable(message); });
@@ -82,19 +87,20 @@ absl::StatusOr<bool> NetlinkKernel::AskForTable(Family family, TableReader& read
 // elements as were sent, so those that another batch is still putting in or taking out would make
 // it skip too few or too many: no batch may be under way at either end.
 absl::Status NetlinkKernel::AsOfOneGeneration(const std::function<absl::Status()>& read) {
+  const auto once = [&]() -> absl::Status {
+    const absl::StatusOr<uint32_t> before = session_.SettledGeneration();
+    if (!before.ok()) return before.status();
+    if (absl::Status status = read(); !status.ok()) return status;
+    const absl::StatusOr<uint32_t> after = session_.SettledGeneration();
+    if (!after.ok()) return after.status();
+    return *after == *before ? absl::OkStatus()
+                             : absl::UnavailableError("a commit disturbed the dump");
+  };
   const auto deadline = std::chrono::steady_clock::now() + kMaxDumpTime;
   absl::Status status;
   for (int attempt = 0; attempt < kMaxDumpAttempts; ++attempt) {
-    const absl::StatusOr<uint32_t> before = session_.SettledGeneration();
-    if (!before.ok()) return before.status();
-    status = read();
-    if (status.ok()) {
-      const absl::StatusOr<uint32_t> after = session_.SettledGeneration();
-      if (!after.ok()) return after.status();
-      if (*after == *before) return absl::OkStatus();
-      status = absl::UnavailableError("a commit disturbed the dump");
-    }
-    if (!absl::IsUnavailable(status) || std::chrono::steady_clock::now() > deadline) break;
+    status = once();
+    if (!IsTransient(status) || std::chrono::steady_clock::now() > deadline) break;
     std::this_thread::sleep_for(std::min(attempt * milliseconds(1), kMaxDumpPause));
   }
   return status;

@@ -26,6 +26,7 @@ class NetlinkKernel final : public Kernel {
       SetRef set, std::span<const FieldBytes> keys) override;
   absl::StatusOr<std::optional<TableContent>> ReadTable(Family family) override;
   // Makes a table of another name that no packet sees, reads it and removes it.
+  static constexpr char kReferenceSuffix[] = "-reference";
   absl::StatusOr<TableContent> ReferenceContent(const TableSpec& spec) override;
   absl::StatusOr<uint32_t> Generation() override { return session_.Generation(); }
 

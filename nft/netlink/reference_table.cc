@@ -7,7 +7,7 @@ absl::StatusOr<TableContent> NetlinkKernel::ReferenceContent(const TableSpec& sp
   const Family family = spec.family;
   TableSpecs reference = tables_;
   reference[Index(family)] = spec;
-  reference[Index(family)].name += "-reference";
+  reference[Index(family)].name += kReferenceSuffix;
   reference[Index(family)].dormant = true;
   tables_.swap(reference);
 

@@ -74,6 +74,7 @@ absl::Status Session::Ask(const nlmsghdr* request,
                           const std::function<void(const nlmsghdr*)>& on_message) {
   const absl::Status sent = Send({reinterpret_cast<const uint8_t*>(request), request->nlmsg_len});
   if (!sent.ok()) return sent;
+  const bool single = (request->nlmsg_flags & (NLM_F_ACK | NLM_F_DUMP)) == 0;
   bool interrupted = false;
   for (;;) {
     const absl::StatusOr<std::span<const uint8_t>> datagram = Receive();
@@ -91,6 +92,7 @@ absl::Status Session::Ask(const nlmsghdr* request,
         return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "dump nf_tables");
       }
       on_message(message);
+      if (single) return absl::OkStatus();
     }
   }
 }
@@ -120,7 +122,7 @@ absl::StatusOr<uint32_t> Session::Generation() {
 
 absl::StatusOr<std::optional<uint32_t>> Session::AskGeneration() {
   alignas(nlmsghdr) uint8_t buffer[128];
-  const nlmsghdr* request = Prepare(buffer, NFT_MSG_GETGEN, NFPROTO_UNSPEC, NLM_F_ACK);
+  const nlmsghdr* request = Prepare(buffer, NFT_MSG_GETGEN, NFPROTO_UNSPEC, 0);
   std::optional<uint32_t> generation;
   const absl::Status status = Ask(request, [&](const nlmsghdr* message) {
     for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {

@@ -41,7 +41,7 @@ class Session {
   // What cannot be sent never reached the kernel.
   absl::Status Send(std::span<const uint8_t> bytes);
 
-  // The next datagram, never an empty one: kUnavailable (ETIMEDOUT) if none comes in time.
+  // The next datagram, never an empty one: kDeadlineExceeded if none comes in time.
   absl::StatusOr<std::span<const uint8_t>> Receive();
   // What is there already; empty if there is nothing.
   absl::StatusOr<std::span<const uint8_t>> Poll();
@@ -49,8 +49,9 @@ class Session {
   // The next Send goes over a fresh socket. Happens by itself after a failed Receive or Poll.
   void Renew() { stale_ = true; }
 
-  // Sends one request and calls on_message for each answer until the acknowledgement or the end of
-  // the dump. kUnavailable when a commit disturbed a dump.
+  // Sends one request and calls on_message for each answer: until the end of a dump, until the
+  // acknowledgement if it was asked for, else for the only one. kUnavailable when a commit
+  // disturbed a dump.
   absl::Status Ask(const nlmsghdr* request, const std::function<void(const nlmsghdr*)>& on_message);
 
   // nf_tables' generation id. It moves when a commit starts.

@@ -72,8 +72,11 @@ struct LoopStatus {
   uint64_t repaired_elements = 0, repaired_chains = 0;
   uint64_t audits = 0;  // Walks through everything that have ended.
   size_t refused_services = 0;  // That the kernel does not take.
+  // We were told everything there is to serve, and it was in the kernel once.
+  bool complete = false;
   // Nobody is known to have changed our tables, or they have been looked at since.
   bool verified = false;
+  std::optional<std::chrono::steady_clock::time_point> last_verified;  // When that held last.
   // When the oldest change came that is not in the kernel; absent when all are, and while tables of
   // a former life serve.
   std::optional<std::chrono::steady_clock::time_point> oldest_unsynced;

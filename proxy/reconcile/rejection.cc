@@ -21,6 +21,7 @@ Cause CauseOf(const absl::Status& error) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kDeadlineExceeded:
       return Cause::kPassing;
     case absl::StatusCode::kOutOfRange:
       return Cause::kFull;

@@ -474,4 +474,25 @@ void StateLog::Problem(const std::string& line) const {
   if (options_.on_problem) options_.on_problem(line);
 }
 
+absl::Status RemoveSavedState(const std::string& folder, Files& files) {
+  const absl::StatusOr<std::vector<std::string>> names = files.List(folder);
+  if (absl::IsNotFound(names.status())) return absl::OkStatus();
+  if (!names.ok()) return names.status();
+  const absl::StatusOr<std::unique_ptr<File>> lock =
+      files.Open(folder + "/" + kLock, OpenMode::kLock);
+  if (!lock.ok()) return lock.status();
+  if (absl::IsUnavailable((*lock)->Lock())) {
+    return absl::FailedPreconditionError("an agent uses the folder " + folder);
+  }
+  for (const std::string& name : *names) {
+    const bool ours = name == kState || name == kRewritten || name == kCompacted ||
+                      name == kLock || name.starts_with(kDamaged);
+    if (!ours) continue;
+    if (const absl::Status removed = files.Remove(folder + "/" + name); !removed.ok()) {
+      return removed;
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace svcmap::proxy

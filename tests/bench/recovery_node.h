@@ -36,8 +36,8 @@ class RecoveryNode {
   // One Service of the cluster gets another endpoint instead of one of its own.
   v1::Change NextChange(const ClusterShape& shape);
 
-  // OK if the agent serves, knows the kernel to be as wanted, and has repaired it `repairs` times or
-  // more since it was started.
+  // OK if the agent serves, knows the kernel to be as wanted, and has repaired it `repairs` times
+  // or more since it was started.
   absl::Status Reports(uint64_t repairs);
   // OK if the kernel is as wanted, by nft. `rules` as of the last Load.
   absl::Status CheckKernel();

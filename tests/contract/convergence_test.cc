@@ -24,6 +24,7 @@
 #include "tests/contract/faulty_kernel.h"
 #include "tests/contract/private_netns.h"
 #include "tests/contract/random_changes.h"
+#include "tests/contract/random_faults.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/proxy/row_text.h"
 
@@ -33,7 +34,7 @@ namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::IsEmpty;
 
-enum class On { kFake, kReal };
+enum class On { kFake, kReal, kRealByFaultySockets };
 
 // The elements that a Service's rows are; the marker is written twice in each family.
 size_t ElementsOf(const std::string& key, const ServiceRows* rows) {
@@ -152,8 +153,15 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     testing::MakePrivateNetNs(netns_);
     if (!netns_) return;
     ASSERT_OK_AND_ASSIGN(netlink_, netns_->Run([] { return nft::NetlinkKernel::Open(Tables()); }));
+    if (!faulty_sockets()) return;
+    ASSERT_OK_AND_ASSIGN(unreliable_, netns_->Run([this] {
+      return nft::NetlinkKernel::Open(
+          Tables(), {.answer_timeout = std::chrono::milliseconds(5), .faults = &faults_});
+    }));
   }
-  bool real() const { return std::get<On>(GetParam()) == On::kReal; }
+  bool real() const { return std::get<On>(GetParam()) != On::kFake; }
+  bool faulty_sockets() const { return std::get<On>(GetParam()) == On::kRealByFaultySockets; }
+  bool faulty() const { return faulty_sockets() || fault_percent() > 0; }
   unsigned fault_percent() const { return std::get<unsigned>(GetParam()); }
   uint32_t seeds() const {
     const char* wanted = std::getenv("SVCMAP_PROPERTY_SEEDS");
@@ -164,7 +172,13 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   void Run(uint32_t seed, int steps) {
     nft::FakeKernel fake(Tables());
     inner_ = real() ? static_cast<nft::Kernel*>(netlink_.get()) : &fake;
-    kernel_.emplace(*inner_, fault_percent(), seed);
+    if (faulty_sockets()) {
+      faults_.Start(seed, fault_percent());
+      kernel_.emplace(*unreliable_, 0, seed);
+      kernel_->SetExcuse([this] { return faults_.TakeFailures() > 0; });
+    } else {
+      kernel_.emplace(*inner_, fault_percent(), seed);
+    }
     options_ = {.node_name = "n0"};
     options_.ruleset.detect_local =
         seed % 2 == 0 ? DetectLocal::kNodeCidr : DetectLocal::kClusterCidr;
@@ -252,7 +266,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     Tell(*old, *reconciler_);
     Settle();
     reconciler_->ForgetFormerLife();
-    if (settled && fault_percent() == 0) {
+    if (settled && !faulty()) {
       EXPECT_THAT(Differences(numbers, AffinityNumbers()), IsEmpty());
     }
   }
@@ -369,7 +383,9 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
 
   std::optional<testing::NetNs> netns_;
   std::unique_ptr<nft::NetlinkKernel> netlink_;
-  nft::Kernel* inner_ = nullptr;
+  nft::RandomFaults faults_;
+  std::unique_ptr<nft::NetlinkKernel> unreliable_;
+  nft::Kernel* inner_ = nullptr;  // The truth.
   std::optional<nft::FaultyKernel> kernel_;
   std::unique_ptr<Reconciler> reconciler_;
   std::optional<RandomChanges> changes_;
@@ -383,16 +399,24 @@ TEST_P(ConvergenceTest, TheKernelHoldsWhatIsWantedAfterAnyChanges) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Run(seed, 100);
   }
+  if (faulty_sockets()) {
+    EXPECT_GT(faults_.count(), 100);
+  }
+}
+
+std::string CaseName(const ::testing::TestParamInfo<std::tuple<On, unsigned>>& info) {
+  const auto [on, fault_percent] = info.param;
+  if (on == On::kRealByFaultySockets) return "RealByFaultySockets";
+  return std::string(on == On::kFake ? "Fake" : "Real") +
+         (fault_percent == 0 ? "Reliable" : "Faulty");
 }
 
 INSTANTIATE_TEST_SUITE_P(, ConvergenceTest,
                          ::testing::Combine(::testing::Values(On::kFake, On::kReal),
                                             ::testing::Values(0u, 20u)),
-                         [](const auto& info) {
-                           return std::string(std::get<0>(info.param) == On::kFake ? "Fake"
-                                                                                   : "Real") +
-                                  (std::get<1>(info.param) == 0 ? "Reliable" : "Faulty");
-                         });
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(Sockets, ConvergenceTest,
+                         ::testing::Values(std::tuple(On::kRealByFaultySockets, 5u)), CaseName);
 
 }  // namespace
 }  // namespace svcmap::proxy

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -32,12 +33,12 @@ class FaultyKernel final : public Kernel {
     }
     if (fault && kind == 2) return unknown;
     ApplyResult result = kernel_.Apply(transaction);
-    if (result.outcome == ApplyOutcome::kCommitted) {
+    if (result.outcome != ApplyOutcome::kRejected) {
       for (const Transaction::TableCreation& creation : transaction.creations()) {
         sizes_[Index(creation.family)] = creation.sizes;
       }
       last_ = transaction;
-    } else {
+    } else if (!excused_ || !excused_()) {
       refused_.push_back(result.error.ToString());
     }
     return fault ? unknown : result;
@@ -58,7 +59,10 @@ class FaultyKernel final : public Kernel {
   absl::StatusOr<std::vector<Element>> ReadSet(SetRef set) override { return kernel_.ReadSet(set); }
   absl::StatusOr<uint32_t> Generation() override { return kernel_.Generation(); }
 
-  const Transaction& last() const { return last_; }  // The last one that was committed.
+  // `excused` tells whether what was just refused failed for faults further down.
+  void SetExcuse(std::function<bool()> excused) { excused_ = std::move(excused); }
+
+  const Transaction& last() const { return last_; }  // The last one that can be committed.
   const std::vector<std::string>& refused() const { return refused_; }
   const std::vector<uint32_t>& sizes(Family family) const { return sizes_[Index(family)]; }
 
@@ -68,6 +72,7 @@ class FaultyKernel final : public Kernel {
   Kernel& kernel_;
   unsigned fault_percent_;
   std::mt19937 random_;
+  std::function<bool()> excused_;
   Transaction last_;
   std::vector<std::string> refused_;
   std::array<std::vector<uint32_t>, 2> sizes_;

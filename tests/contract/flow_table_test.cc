@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <chrono>
 #include <future>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "proxy/conntrack/cleaner.h"
 #include "proxy/conntrack/stale_flows.h"
 #include "tests/contract/private_netns.h"
+#include "tests/contract/scripted_faults.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/tracked_flows.h"
 
@@ -69,7 +71,8 @@ class FlowTableContract : public ::testing::TestWithParam<Family> {
   }
 
   std::optional<testing::NetNs> netns_;
-  NetlinkFlowTable table_;
+  ScriptedFaults faults_;
+  NetlinkFlowTable table_{&faults_};
 };
 
 std::vector<std::string> Texts(const std::vector<UdpFlow>& flows) {
@@ -200,6 +203,35 @@ TEST_P(FlowTableContract, S243AFlowInTheOppositeDirectionIsNotHit) {
   Add({opposite});
   EXPECT_EQ(Delete(listed).gone, 1u);
   EXPECT_THAT(Texts(List()), ElementsAre(opposite.ToString()));
+}
+
+// Whatever failed says so, and what comes next works.
+TEST_P(FlowTableContract, FailedCallsAreReportedAndLeaveNothingBehind) {
+  if (!netns_) return;
+  Add({AFlow(Client(), at()(10, 53), at()(1, 53))});
+  const std::vector<UdpFlow> flows = List();
+  ASSERT_THAT(flows, SizeIs(1));
+  const auto listing = [&] {
+    return netns_->Run([&] { return table_.ForEachUdp({}, [](const UdpFlow&) { return true; }); });
+  };
+  faults_.open = [](int) { return EMFILE; };
+  EXPECT_FALSE(listing().ok());
+  EXPECT_FALSE(Delete(flows).status.ok());
+  faults_.Clear();
+  faults_.send = [](uint32_t, std::span<const uint8_t>) { return ENOMEM; };
+  EXPECT_EQ(listing().status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Delete(flows).status.code(), absl::StatusCode::kResourceExhausted);
+  faults_.Clear();
+  faults_.receive = [](uint32_t, std::span<const uint8_t>) {
+    return SocketFaults::Receipt{.error = ENOBUFS};
+  };
+  EXPECT_FALSE(listing().ok());
+  EXPECT_FALSE(Delete(flows).status.ok());
+  faults_.Clear();
+  EXPECT_THAT(List(), IsEmpty()) << "deleted, but the answer was lost";
+  const FlowTable::Deletion deletion = Delete(flows);
+  EXPECT_OK(deletion.status);
+  EXPECT_EQ(deletion.gone, 1u);
 }
 
 TEST_P(FlowTableContract, DeletionsOfManyAreCountedOneByOne) {

@@ -12,7 +12,6 @@ namespace svcmap::api::test {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 constexpr char kRequest[] = "GET /livez HTTP/1.1\r\nHost: node\r\n\r\n";
 
@@ -76,8 +75,8 @@ TEST_F(FloodTest, OfTooManyConnectionsTheOnesSilentForLongestAreClosed) {
   auto talking = Connect();
   ASSERT_TRUE(talking);
   std::vector<RawConnection> silent;
-  for (int i = 0; i < 10; ++i) {
-    for (RawConnection& connection : ConnectMany(30)) silent.push_back(std::move(connection));
+  for (int i = 0; i < 30; ++i) {
+    for (RawConnection& connection : ConnectMany(10)) silent.push_back(std::move(connection));
     ASSERT_OK(talking->Send(kRequest));
     ASSERT_OK(talking->Read());
   }
@@ -186,15 +185,12 @@ TEST_F(FloodTest, AStormOfConnectionsDoesNotStopAnswers) {
       }
     });
   }
-  std::chrono::nanoseconds slowest{0};
-  for (int i = 0; i < 200; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    EXPECT_OK(AskService(30500));
-    slowest = std::max<std::chrono::nanoseconds>(slowest, std::chrono::steady_clock::now() - start);
-  }
+  for (int i = 0; i < 20; ++i) EXPECT_OK(AskService(30500));
+  const size_t enough = made + 1000;
+  EXPECT_TRUE(Soon([&] { return made > enough; })) << made;
   stop = true;
   for (std::thread& thread : storm) thread.join();
-  EXPECT_LT(slowest, seconds(2)) << made << " connections";
+  ExpectAnswered();
 }
 
 TEST_F(FloodTest, WithoutDescriptorsItWaitsAndGoesOn) {

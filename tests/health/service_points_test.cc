@@ -150,8 +150,8 @@ TEST_F(ServicePointsTest, S260_AddressesAreFollowed) {
   ASSERT_TRUE(SoonOpen(kPort, kV6));
   ASSERT_OK_AND_ASSIGN(RawConnection connection, RawConnection::Open(netns(), kV6, kPort));
   server().SetListenAddresses({*IpAddress::Parse("127.0.0.2"), *IpAddress::Parse("::")});
+  EXPECT_TRUE(Soon([&] { return Closed(kPort, kV4); }));
   EXPECT_TRUE(SoonOpen(kPort, "127.0.0.2"));
-  EXPECT_TRUE(Closed(kPort, kV4));
   ASSERT_OK(connection.Send("GET / HTTP/1.1\r\n\r\n"));  // Of the family that did not change.
   EXPECT_OK(connection.Read());
   server().SetListenAddresses({});

@@ -1,6 +1,10 @@
 // What svcmapd answers about its health: to load balancers at healthCheckNodePorts, and at
 // /healthz and /livez.
 #include <signal.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
@@ -149,6 +153,29 @@ TEST_F(HealthChecksTest, S263_EligibilityDoesNotCountForServices) {
   ASSERT_OK(agent().Apply({ThisNode().Taint("ToBeDeletedByClusterAutoscaler")}));
   ExpectHealthz("/healthz", 503, "");
   Expect(kCheckPort, "200 weight 1");
+}
+
+// Nobody tells the second agent anything.
+TEST(HealthAfterRestartTest, TheSavedStateIsAnsweredFor) {
+  std::string folder = "/tmp/svcmap-health-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  ASSERT_OK_AND_ASSIGN(const NetNs netns, NetNs::Create());
+  const std::vector<std::string> flags = {"--state-dir", folder, "--nodeport-addresses",
+                                          "0.0.0.0/0,::/0"};
+  ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(netns, flags));
+  ASSERT_OK(agent->Replace(
+      Basics() +
+      Objects{LocalWeb("shop/web", ClusterIp(10), kCheckPort),
+              ASlice("shop/web").Endpoint("10.244.1.11", kAgentNode).Port("tcp", kPodPort)}));
+  ASSERT_OK(agent->Stop());
+  ASSERT_OK_AND_ASSIGN(agent, Agent::Start(netns, flags));
+  EXPECT_OK(Eventually("/healthz is 200 and the Service is answered for", [&] {
+    const auto healthz = HttpRequest(netns, "127.0.0.1", kHealthzPort, "/healthz");
+    const auto check = HttpRequest(netns, "127.0.0.1", kCheckPort, "/");
+    return healthz.ok() && healthz->code == 200 && check.ok() && check->code == 200;
+  }));
+  EXPECT_OK(agent->Stop());
+  std::filesystem::remove_all(folder);
 }
 
 TEST(SystemdTest, ItHearsOfTheStartOfLifeAndOfTheEnd) {

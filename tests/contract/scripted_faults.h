@@ -1,0 +1,52 @@
+// Faults that a test decides on call by call. Its members may be set while sockets are in use only
+// by a test that holds `mutex`, or by themselves: they are copied before they are called.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <span>
+
+#include "nft/netlink/socket_faults.h"
+
+namespace svcmap::nft {
+
+class ScriptedFaults final : public SocketFaults {
+ public:
+  int OnOpen(int protocol) override {
+    const std::lock_guard lock(mutex);
+    const auto fault = open;
+    return fault ? fault(protocol) : 0;
+  }
+  int OnSetOption(int option) override {
+    const std::lock_guard lock(mutex);
+    const auto fault = set_option;
+    return fault ? fault(option) : 0;
+  }
+  int OnSend(uint32_t port_id, std::span<const uint8_t> bytes) override {
+    const std::lock_guard lock(mutex);
+    const auto fault = send;
+    return fault ? fault(port_id, bytes) : 0;
+  }
+  Receipt OnReceive(uint32_t port_id, std::span<const uint8_t> datagram) override {
+    const std::lock_guard lock(mutex);
+    const auto fault = receive;
+    return fault ? fault(port_id, datagram) : Receipt();
+  }
+
+  // Nothing goes wrong from now on.
+  void Clear() {
+    const std::lock_guard lock(mutex);
+    open = nullptr;
+    set_option = nullptr;
+    send = nullptr;
+    receive = nullptr;
+  }
+
+  std::mutex mutex;
+  std::function<int(int)> open;
+  std::function<int(int)> set_option;
+  std::function<int(uint32_t, std::span<const uint8_t>)> send;
+  std::function<Receipt(uint32_t, std::span<const uint8_t>)> receive;
+};
+
+}  // namespace svcmap::nft

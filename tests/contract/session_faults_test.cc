@@ -1,0 +1,247 @@
+// A kernel that does not answer, or answers twice, late or not to everything: what is not known is
+// said to be unknown, and no answer is taken for that of another request.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <libmnl/libmnl.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "nft/netlink/netlink_kernel.h"
+#include "proxy/ruleset/table.h"
+#include "tests/contract/private_netns.h"
+#include "tests/contract/rows.h"
+#include "tests/contract/scripted_faults.h"
+#include "tests/support/status_matchers.h"
+
+namespace svcmap::nft {
+namespace {
+
+using namespace std::chrono_literals;
+using ::svcmap::testing::Row;
+using ::svcmap::testing::ServiceRow;
+using ::testing::Optional;
+using ::testing::SizeIs;
+using Receipt = SocketFaults::Receipt;
+
+constexpr Family kFamily = Family::kIpv4;
+constexpr SetRef kSet = {kFamily, proxy::kServiceIps};
+
+class SessionFaultsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    testing::MakePrivateNetNs(netns_);
+    if (!netns_) return;
+    for (const Family family : kFamilies) tables_.push_back(proxy::MakeTable(family, {}));
+    ASSERT_OK_AND_ASSIGN(kernel_, netns_->Run([&] {
+      return NetlinkKernel::Open(tables_,
+                                 {.answer_timeout = 20ms,
+                                  .on_port = [this](uint32_t port) { ports_.push_back(port); },
+                                  .faults = &faults_});
+    }));
+    ASSERT_OK_AND_ASSIGN(observer_, netns_->Run([&] { return NetlinkKernel::Open(tables_); }));
+    Transaction creation;
+    creation.CreateTable({kFamily, std::vector<uint32_t>(proxy::kSetCount, 1024)});
+    creation.Add(ServiceRow(kFamily, 1));
+    ASSERT_OK(kernel_->Apply(creation).error);
+  }
+
+  // To the next datagram only.
+  void Once(Receipt receipt) {
+    faults_.receive = [this, receipt](uint32_t, std::span<const uint8_t>) {
+      faults_.receive = nullptr;
+      return receipt;
+    };
+  }
+  void ToAll(Receipt receipt) {
+    faults_.receive = [receipt](uint32_t, std::span<const uint8_t>) { return receipt; };
+  }
+  static Transaction Adding(uint32_t number) {
+    Transaction transaction;
+    transaction.Add(ServiceRow(kFamily, number));
+    return transaction;
+  }
+  bool IsThere(uint32_t number) {
+    const auto element = observer_->ReadElement(kSet, ServiceRow(kFamily, number).key.bytes());
+    EXPECT_OK(element);
+    return element.ok() && element->has_value();
+  }
+  void ExpectFreshSocket() { EXPECT_THAT(ports_, SizeIs(2)) << "one socket, or more than two"; }
+  void ExpectSameSocket() { EXPECT_THAT(ports_, SizeIs(1)); }
+
+  std::optional<testing::NetNs> netns_;
+  TableSpecs tables_;
+  ScriptedFaults faults_;
+  std::vector<uint32_t> ports_;
+  std::unique_ptr<NetlinkKernel> kernel_;
+  std::unique_ptr<NetlinkKernel> observer_;
+};
+
+TEST_F(SessionFaultsTest, AMissingVerdictIsUnknownAndTheNextBatchGoesOverAFreshSocket) {
+  Once({.drop = true});
+  const ApplyResult result = kernel_->Apply(Adding(2));
+  EXPECT_EQ(result.outcome, ApplyOutcome::kUnknown);
+  EXPECT_EQ(result.error.code(), absl::StatusCode::kDeadlineExceeded);
+  ExpectSameSocket();
+  EXPECT_TRUE(IsThere(2));
+  EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kCommitted);
+  ExpectFreshSocket();
+}
+
+// The late verdict on one batch says nothing about the next one.
+TEST_F(SessionFaultsTest, ALateVerdictIsNotTakenForAnother) {
+  Once({.late = true});
+  EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kUnknown);
+  Transaction invalid;
+  invalid.Delete(ServiceRow(kFamily, 77));
+  EXPECT_EQ(kernel_->Apply(invalid).outcome, ApplyOutcome::kRejected);
+  EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kCommitted);
+}
+
+TEST_F(SessionFaultsTest, VerdictsThatComeTwiceCountOnce) {
+  ToAll({.twice = true});
+  EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kCommitted);
+  Transaction invalid;
+  invalid.Delete(ServiceRow(kFamily, 77));
+  EXPECT_EQ(kernel_->Apply(invalid).outcome, ApplyOutcome::kRejected);
+  EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kCommitted);
+  EXPECT_THAT(kernel_->ReadElement(kSet, ServiceRow(kFamily, 3).key.bytes()).value(),
+              Optional(ServiceRow(kFamily, 3).Read()));
+}
+
+TEST_F(SessionFaultsTest, ALostAnswerMakesTheVerdictUnknown) {
+  Once({.error = ENOBUFS});
+  const ApplyResult result = kernel_->Apply(Adding(2));
+  EXPECT_EQ(result.outcome, ApplyOutcome::kUnknown);
+  EXPECT_EQ(result.error.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kCommitted);
+  ExpectFreshSocket();
+}
+
+TEST_F(SessionFaultsTest, WhatCannotBeSentIsRejected) {
+  faults_.send = [](uint32_t, std::span<const uint8_t>) { return ENOMEM; };
+  const ApplyResult result = kernel_->Apply(Adding(2));
+  EXPECT_EQ(result.outcome, ApplyOutcome::kRejected);
+  EXPECT_EQ(result.error.code(), absl::StatusCode::kResourceExhausted);
+  faults_.Clear();
+  EXPECT_FALSE(IsThere(2));
+  EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kCommitted);
+}
+
+TEST_F(SessionFaultsTest, WithoutAFreshSocketNothingIsSent) {
+  Once({.drop = true});
+  EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kUnknown);
+  faults_.open = [](int) { return EMFILE; };
+  EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kRejected);
+  EXPECT_FALSE(kernel_->Generation().ok());
+  EXPECT_FALSE(IsThere(3));
+  faults_.Clear();
+  EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kCommitted);
+}
+
+// The kernel's words for "send it again": nothing was committed.
+TEST_F(SessionFaultsTest, ABatchThatIsAskedForAgainIsSentAgain) {
+  for (const int error : {ERESTART, EAGAIN, EINTR}) {
+    int sent = 0;
+    faults_.send = [&](uint32_t, std::span<const uint8_t>) {
+      ++sent;
+      return 0;
+    };
+    // Its verdict is turned into that error.
+    faults_.receive = [&](uint32_t, std::span<const uint8_t> datagram) {
+      faults_.receive = nullptr;
+      auto* message = reinterpret_cast<nlmsghdr*>(const_cast<uint8_t*>(datagram.data()));
+      static_cast<nlmsgerr*>(mnl_nlmsg_get_payload(message))->error = -error;
+      return Receipt();
+    };
+    EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kCommitted);
+    EXPECT_EQ(sent, 2) << error;
+  }
+}
+
+TEST_F(SessionFaultsTest, AnswersThatAreNoneAreNotWaitedForLongerThanAnswers) {
+  faults_.receive = [&](uint32_t, std::span<const uint8_t> datagram) {
+    std::memset(const_cast<uint8_t*>(datagram.data()), 0xff, datagram.size());
+    return Receipt();
+  };
+  EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kUnknown);
+  constexpr auto kNoAnswer = absl::StatusCode::kDeadlineExceeded;
+  EXPECT_EQ(kernel_->Generation().status().code(), kNoAnswer);
+  EXPECT_EQ(kernel_->HasTable(kFamily).status().code(), kNoAnswer);
+  EXPECT_EQ(kernel_->ReadSet(kSet).status().code(), kNoAnswer);
+  EXPECT_EQ(kernel_->ReadTable(kFamily).status().code(), kNoAnswer);
+  const auto key = ServiceRow(kFamily, 1).key;
+  EXPECT_EQ(kernel_->ReadElement(kSet, key.bytes()).status().code(), kNoAnswer);
+  faults_.Clear();
+  EXPECT_OK(kernel_->ReadTable(kFamily));
+}
+
+TEST_F(SessionFaultsTest, ReadsThatLostAnswersAskAgainForThoseOnly) {
+  std::vector<FieldBytes> keys;
+  Transaction transaction;
+  for (uint32_t i = 10; i < 110; ++i) {
+    if (i % 2 == 0) transaction.Add(ServiceRow(kFamily, i));
+    keys.push_back(ServiceRow(kFamily, i).key);
+  }
+  ASSERT_OK(kernel_->Apply(transaction).error);
+  std::vector<size_t> sizes;
+  faults_.send = [&](uint32_t, std::span<const uint8_t> bytes) {
+    sizes.push_back(bytes.size());
+    return 0;
+  };
+  int received = 0;
+  faults_.receive = [&](uint32_t, std::span<const uint8_t>) {
+    return Receipt{.error = ++received == 60 ? ENOBUFS : 0};
+  };
+  ASSERT_OK_AND_ASSIGN(const auto elements, kernel_->ReadElements(kSet, keys));
+  for (uint32_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(elements[i],
+              i % 2 == 0 ? std::optional(ServiceRow(kFamily, 10 + i).Read()) : std::nullopt);
+  }
+  ASSERT_THAT(sizes, SizeIs(2));
+  EXPECT_EQ(sizes[1], sizes[0] / 100 * 41);
+}
+
+TEST_F(SessionFaultsTest, ReadsThatAreInterruptedAreRepeated) {
+  for (const int error : {EINTR, ENOBUFS}) {
+    for (int at = 1; at <= 4; ++at) {
+      int received = 0;
+      faults_.receive = [&](uint32_t, std::span<const uint8_t>) {
+        return Receipt{.error = ++received == at ? error : 0};
+      };
+      const auto elements = kernel_->ReadSet(kSet);
+      ASSERT_OK(elements);
+      EXPECT_THAT(*elements, SizeIs(1));
+      received = 0;
+      const auto content = kernel_->ReadTable(kFamily);
+      ASSERT_OK(content);
+      EXPECT_TRUE(content->has_value());
+    }
+  }
+}
+
+// What comes late belongs to a socket that is gone.
+TEST_F(SessionFaultsTest, LateAnswersToReadsAreNotTakenForOthers) {
+  Once({.late = true});
+  EXPECT_FALSE(kernel_->ReadElement(kSet, ServiceRow(kFamily, 1).key.bytes()).ok());
+  ASSERT_OK_AND_ASSIGN(const auto missing,
+                       kernel_->ReadElement(kSet, ServiceRow(kFamily, 9).key.bytes()));
+  EXPECT_EQ(missing, std::nullopt);
+}
+
+// From a thread that is elsewhere, too.
+TEST_F(SessionFaultsTest, FreshSocketsAreInTheNamespaceOfTheFirst) {
+  Once({.drop = true});
+  EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kUnknown);
+  ASSERT_OK_AND_ASSIGN(const bool has, kernel_->HasTable(kFamily));
+  EXPECT_TRUE(has);
+  ExpectFreshSocket();
+}
+
+}  // namespace
+}  // namespace svcmap::nft

@@ -1,0 +1,243 @@
+// Whatever happens to the watcher's own socket, no foreign change is missed without being said
+// (S-345), and the watcher says whether it hears.
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "tests/contract/scripted_faults.h"
+#include "tests/contract/watched_world.h"
+
+namespace svcmap::nft {
+namespace {
+
+using namespace std::chrono_literals;
+using ::svcmap::testing::EndpointRow;
+using ::svcmap::testing::Row;
+using ::svcmap::testing::ServiceRow;
+using ::testing::HasSubstr;
+
+constexpr Family kFamily = Family::kIpv4;
+constexpr char kForeign[] = "add rule ip svcmap services accept";
+
+class WatcherFaultsTest : public WatchedWorld {
+ protected:
+  void SetUp() override {
+    WatchedWorld::SetUp();
+    if (HasFatalFailure() || !netns_) return;
+    Open({.session = {.faults = &own_},
+          .monitor = {.check_interval = 20ms, .patience = 100ms, .faults = &watcher_}});
+  }
+  void TearDown() override { kernel_.reset(); }
+
+  void ExpectLoss(const std::string& text) {
+    const std::optional<ForeignChange> change = heard_.Next();
+    ASSERT_TRUE(change);
+    EXPECT_TRUE(change->lost);
+    EXPECT_THAT(change->text, HasSubstr(text));
+  }
+  void ExpectToHear() {
+    Nft(kForeign);
+    const std::optional<ForeignChange> change = heard_.Next();
+    ASSERT_TRUE(change);
+    EXPECT_FALSE(change->lost);
+    EXPECT_EQ(change->text, "1 rule added to services");
+    WaitUntilReported();
+  }
+  void WaitFor(const std::function<bool()>& condition) {
+    const auto deadline = std::chrono::steady_clock::now() + kForeignTimeout;
+    while (!condition()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      std::this_thread::yield();
+    }
+  }
+  Transaction Large() {
+    Transaction transaction;
+    for (uint32_t i = 0; i < 2000; ++i) transaction.Add(ServiceRow(kFamily, 1000 + i));
+    return transaction;
+  }
+  // Calls `fn` when the next large batch is sent.
+  void BeforeLargeBatch(std::function<void()> fn) {
+    const std::lock_guard lock(own_.mutex);
+    own_.send = [this, fn](uint32_t, std::span<const uint8_t> bytes) {
+      if (bytes.size() > 10'000) {
+        own_.send = nullptr;
+        fn();
+      }
+      return 0;
+    };
+  }
+
+  ScriptedFaults own_;
+  ScriptedFaults watcher_;
+};
+
+TEST_F(WatcherFaultsTest, S345_AForeignCommitDuringALargeBatchIsALoss) {
+  BeforeLargeBatch([&] { Nft(kForeign); });
+  Commit(Large());
+  ExpectLoss("somebody else committed during a large batch");
+  WaitUntilReported();
+  ExpectToHear();
+}
+
+TEST_F(WatcherFaultsTest, S345_AlsoWhenTheLargeBatchIsRejected) {
+  BeforeLargeBatch([&] { Nft(kForeign); });
+  Transaction rejected = Large();
+  rejected.Delete(ServiceRow(kFamily, 9999));
+  EXPECT_EQ(kernel_->Apply(rejected).outcome, ApplyOutcome::kRejected);
+  ExpectLoss("somebody else committed during a large batch");
+  ExpectToHear();
+}
+
+// The reader is slower than the notifications come: the kernel drops what does not fit.
+TEST_F(WatcherFaultsTest, S345_AnOverflowIsALoss) {
+  std::mutex busy;
+  std::atomic<bool> blocked = false;
+  {
+    const std::lock_guard lock(watcher_.mutex);
+    watcher_.receive = [&](uint32_t, std::span<const uint8_t>) {
+      blocked = true;
+      const std::lock_guard wait(busy);
+      return SocketFaults::Receipt();
+    };
+  }
+  {
+    const std::lock_guard lock(busy);
+    Nft(kForeign);
+    WaitFor([&] { return blocked.load(); });
+    ASSERT_OK_AND_ASSIGN(const auto other,
+                         netns_->Run([&] { return NetlinkKernel::Open(tables_); }));
+    Transaction flood;
+    for (uint32_t i = 0; i < 100'000; ++i)
+      flood.Add(EndpointRow(2, i, testing::Address(kFamily, i), 80));
+    ASSERT_OK(other->Apply(flood).error);
+  }
+  std::optional<ForeignChange> change;
+  do {
+    change = heard_.Next();
+    ASSERT_TRUE(change);
+  } while (!change->lost);
+  WaitUntilReported();
+  watcher_.Clear();
+  while (!heard_.Texts().empty()) heard_.Next();
+  ExpectToHear();
+}
+
+TEST_F(WatcherFaultsTest, S345_AFailedSocketIsReplaced) {
+  std::atomic<int> failures = 0;
+  {
+    const std::lock_guard lock(watcher_.mutex);
+    watcher_.receive = [&](uint32_t, std::span<const uint8_t>) {
+      return SocketFaults::Receipt{.error = ++failures == 1 ? EBADF : 0};
+    };
+  }
+  Nft(kForeign);
+  ExpectLoss("the socket for notifications failed");
+  WaitUntilReported();
+  ExpectToHear();
+  EXPECT_TRUE(kernel_->WatcherAlive());
+}
+
+TEST_F(WatcherFaultsTest, WithoutASocketItIsNotAliveUntilItHasOneAgain) {
+  {
+    const std::lock_guard lock(watcher_.mutex);
+    watcher_.receive = [](uint32_t, std::span<const uint8_t>) {
+      return SocketFaults::Receipt{.error = EBADF};
+    };
+    watcher_.open = [](int) { return EMFILE; };
+  }
+  EXPECT_TRUE(kernel_->WatcherAlive());
+  Nft(kForeign);
+  WaitFor([&] { return !kernel_->WatcherAlive(); });
+  watcher_.Clear();
+  WaitFor([&] { return kernel_->WatcherAlive(); });
+  ExpectLoss("the socket for notifications failed");
+  ExpectToHear();
+}
+
+TEST_F(WatcherFaultsTest, S345_ADeafWatcherStartsOverAndIsNotAliveUntilItHears) {
+  {
+    const std::lock_guard lock(watcher_.mutex);
+    watcher_.receive = [](uint32_t port_id, std::span<const uint8_t> datagram) {
+      const auto* message = reinterpret_cast<const nlmsghdr*>(datagram.data());
+      return SocketFaults::Receipt{.drop = message->nlmsg_pid != port_id};  // No answer.
+    };
+  }
+  Add({ServiceRow(kFamily, 5)});
+  ExpectLoss("nothing was heard of the last commits");
+  WaitFor([&] { return !kernel_->WatcherAlive(); });
+  watcher_.Clear();
+  Add({ServiceRow(kFamily, 6)});
+  WaitFor([&] { return kernel_->WatcherAlive(); });
+}
+
+TEST_F(WatcherFaultsTest, S345_ARefusedReturnToTheGroupIsALoss) {
+  std::atomic<int> refused = 0;
+  {
+    const std::lock_guard lock(watcher_.mutex);
+    watcher_.set_option = [&](int option) {
+      return option == NETLINK_ADD_MEMBERSHIP && ++refused == 1 ? EPERM : 0;
+    };
+  }
+  Commit(Large());
+  ExpectLoss("cannot listen");
+  WaitUntilReported();
+  ExpectToHear();
+}
+
+TEST_F(WatcherFaultsTest, S345_AGapThatCannotBeMeasuredIsALoss) {
+  BeforeLargeBatch([&] {
+    own_.receive = [this](uint32_t, std::span<const uint8_t> datagram) {
+      const auto* message = reinterpret_cast<const nlmsghdr*>(datagram.data());
+      const bool generation = (message->nlmsg_type & 0xff) == 15;
+      if (generation) own_.receive = nullptr;
+      return SocketFaults::Receipt{.error = generation ? EIO : 0};
+    };
+  });
+  Commit(Large());
+  ExpectLoss("nothing is known of the time of a large batch");
+  WaitUntilReported();
+  ExpectToHear();
+}
+
+// Late answers to batches are those of another socket, whose commits are ours nevertheless.
+TEST_F(WatcherFaultsTest, CommitsFromAFreshSocketAreOurs) {
+  {
+    const std::lock_guard lock(own_.mutex);
+    own_.receive = [this](uint32_t, std::span<const uint8_t>) {
+      own_.receive = nullptr;
+      return SocketFaults::Receipt{.error = ENOBUFS};
+    };
+  }
+  Transaction transaction;
+  transaction.Add(ServiceRow(kFamily, 5));
+  EXPECT_EQ(kernel_->Apply(transaction).outcome, ApplyOutcome::kUnknown);
+  ExpectNothing();
+  Add({ServiceRow(kFamily, 6)});
+  ExpectNothing();
+}
+
+// As fast as one other program can: each is handed out, and our own commits go on.
+TEST_F(WatcherFaultsTest, S345_AStormIsToldToItsEnd) {
+  constexpr int kForeignCommits = 2000;
+  ASSERT_OK_AND_ASSIGN(const auto other, netns_->Run([&] { return NetlinkKernel::Open(tables_); }));
+  std::jthread storm([&] {
+    for (uint32_t i = 0; i < kForeignCommits; ++i) {
+      Transaction transaction;
+      transaction.Add(EndpointRow(3, i, testing::Address(kFamily, i), 80));
+      EXPECT_OK(other->Apply(transaction).error);
+    }
+  });
+  for (uint32_t i = 0; i < 200; ++i) Add({ServiceRow(kFamily, 100 + i)});
+  storm.join();
+  WaitUntilReported();
+  size_t told = 0;
+  while (!heard_.Texts().empty()) told += heard_.Next()->elements.size();
+  EXPECT_EQ(told, kForeignCommits);
+}
+
+}  // namespace
+}  // namespace svcmap::nft
