@@ -48,6 +48,7 @@ bench:          ## Time and memory of syncs at three sizes; see docs/
 	build/release/bin/svcmap-bench
 	build/release/bin/svcmap-bench-conntrack
 	build/release/bin/svcmap-bench-saved
+	build/release/bin/svcmap-bench-recovery
 
 clean:          ## Remove build/
 	rm -rf build

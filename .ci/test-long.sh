@@ -1,7 +1,8 @@
 #!/bin/bash
 # What takes too long for every change, after `make test`: layout and clang-tidy over everything,
-# the tests of label `long`, SCENARIOS (3000) random scenarios with a seed of the day, the threaded and
-# the kernel tests again and again, and the fuzzers for FUZZ_SECONDS (600) each.
+# the tests of label `long`, SCENARIOS (3000) random scenarios with a seed of the day, CRASHES (1000)
+# kills under traffic, ten seconds of a storm of foreign changes, the threaded and the kernel tests
+# again and again, and the fuzzers for FUZZ_SECONDS (600) each.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,6 +21,9 @@ part 'long tests' ctest --preset long -L '^long$' --no-tests=ignore
 part "random scenarios, ${SCENARIOS:-3000}" \
   env SVCMAP_SEED="$(date +%s)" SVCMAP_SCENARIOS="${SCENARIOS:-3000}" \
   build/release/tests/differential_test
+part "crashes, ${CRASHES:-1000}" \
+  env SVCMAP_SEED="$(date +%s)" SVCMAP_CRASHES="${CRASHES:-1000}" SVCMAP_STORM_SECONDS=10 \
+  build/release/tests/recovery_test --gtest_filter='CrashTest.*:ForeignChangeTest.*'
 part 'kernel tests, 5 times' ctest --preset release -L '^(contract|netns)$' --repeat until-fail:5
 part 'threads under tsan, 20 times' \
   setarch -R ctest --preset tsan --repeat until-fail:20

@@ -4,13 +4,9 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "svcmap/v1/control.grpc.pb.h"
 #include "tests/support/netns.h"
 #include "tests/support/process.h"
-#include "tests/support/program_flags.h"
 #include "tests/support/temporary_folder.h"
 
 namespace svcmap::bench {
@@ -20,15 +16,6 @@ using testing::ChildProcess;
 using testing::NetNs;
 
 constexpr std::chrono::seconds kStartTimeout{10};
-
-// "VmRSS:   1234 kB" and the like; 0 if it is not there.
-int64_t ReadKib(const std::string& path, const std::string& name) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with(name + ":")) return std::stoll(line.substr(name.size() + 1));
-  }
-  return 0;
-}
 
 class Agent final : public AgentUnderTest {
  public:
@@ -47,12 +34,10 @@ class Agent final : public AgentUnderTest {
   }
 
   absl::Status Begin(const std::string& program) {
-    std::vector<std::string> argv = {program, "--listen", "unix://" + Socket(), "--node-name",
-                                     "node-0"};
-    if (testing::ProgramKnows(program, "--state-dir")) {
-      argv.insert(argv.end(), {"--state-dir", folder_.path() + "/state"});
-    }
-    auto process = ChildProcess::Start({.argv = std::move(argv), .netns = &netns_});
+    auto process =
+        ChildProcess::Start({.argv = {program, "--listen", "unix://" + Socket(), "--node-name",
+                                      "node-0", "--state-dir", folder_.path() + "/state"},
+                             .netns = &netns_});
     if (!process.ok()) return process.status();
     process_ = *std::move(process);
     channel_ = grpc::CreateChannel("unix:" + Socket(), grpc::InsecureChannelCredentials());
@@ -88,22 +73,8 @@ class Agent final : public AgentUnderTest {
     return absl::UnavailableError("the stream broke: " + process_->err());
   }
 
-  ProcessMemory Memory() const override {
-    const std::string status = "/proc/" + std::to_string(process_->pid()) + "/status";
-    return {ReadKib(status, "VmRSS"), ReadKib(status, "VmHWM")};
-  }
-
-  double CpuSeconds() const override {
-    std::ifstream file("/proc/" + std::to_string(process_->pid()) + "/stat");
-    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    std::istringstream fields(text.substr(text.rfind(')') + 1));
-    std::string skipped;
-    for (int i = 0; i < 11; ++i) fields >> skipped;  // Up to utime, the 14th field.
-    double user = 0;
-    double system = 0;
-    fields >> user >> system;
-    return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
-  }
+  ProcessMemory Memory() const override { return MemoryOf(process_->pid()); }
+  double CpuSeconds() const override { return CpuSecondsOf(process_->pid()); }
 
  private:
   std::string Socket() const { return folder_.path() + "/svcmap.sock"; }
@@ -127,14 +98,6 @@ absl::StatusOr<std::unique_ptr<AgentUnderTest>> AgentUnderTest::Start(const std:
   auto agent = std::make_unique<Agent>(*std::move(netns), *std::move(folder));
   if (const absl::Status begun = agent->Begin(program); !begun.ok()) return begun;
   return agent;
-}
-
-int64_t KernelMemoryKib() {
-  int64_t total = 0;
-  for (const char* name : {"Slab", "VmallocUsed", "Percpu"}) {
-    total += ReadKib("/proc/meminfo", name);
-  }
-  return total;
 }
 
 }  // namespace svcmap::bench

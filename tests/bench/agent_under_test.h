@@ -9,13 +9,9 @@
 
 #include "absl/status/statusor.h"
 #include "svcmap/v1/control.pb.h"
+#include "tests/bench/process_figures.h"
 
 namespace svcmap::bench {
-
-struct ProcessMemory {
-  int64_t rss_kib = 0;
-  int64_t peak_kib = 0;
-};
 
 class AgentUnderTest {
  public:
@@ -30,8 +26,5 @@ class AgentUnderTest {
   virtual ProcessMemory Memory() const = 0;
   virtual double CpuSeconds() const = 0;
 };
-
-// Slab, vmalloc and per-CPU memory of the whole kernel; differences tell what our tables take.
-int64_t KernelMemoryKib();
 
 }  // namespace svcmap::bench

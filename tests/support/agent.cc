@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "nft/base/unique_fd.h"
 #include "svcmap/v1/control.grpc.pb.h"
-#include "tests/support/program_flags.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/topology.h"
 
@@ -43,26 +42,19 @@ bool AcceptsConnections(const std::string& path) {
   return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 
-constexpr char kProgram[] = SVCMAP_BIN_DIR "/svcmapd";
-
-// "--option" or "--option=VALUE".
-bool Names(const std::string& flag, const std::string& option) {
-  return flag == option || flag.rfind(option + "=", 0) == 0;
-}
-
+// "--option", or "--option=VALUE".
 bool Has(const std::vector<std::string>& flags, const std::string& option) {
-  return std::any_of(flags.begin(), flags.end(),
-                     [&](const std::string& flag) { return Names(flag, option); });
+  return std::any_of(flags.begin(), flags.end(), [&](const std::string& flag) {
+    return flag == option || flag.rfind(option + "=", 0) == 0;
+  });
 }
 
 // `state_folder`: unless `flags` name another one.
-std::vector<std::string> Argv(std::vector<std::string> flags, const std::string& state_folder) {
-  if (!Has(flags, "--state-dir")) flags.push_back("--state-dir=" + state_folder);
-  if (!ProgramKnows(kProgram, "--state-dir")) {
-    std::erase_if(flags, [](const std::string& flag) { return Names(flag, "--state-dir"); });
-  }
-  std::vector<std::string> argv = {kProgram, "--node-name", kAgentNode};
+std::vector<std::string> Argv(const std::vector<std::string>& flags,
+                              const std::string& state_folder) {
+  std::vector<std::string> argv = {SVCMAP_BIN_DIR "/svcmapd", "--node-name", kAgentNode};
   argv.insert(argv.end(), flags.begin(), flags.end());
+  if (!Has(flags, "--state-dir")) argv.insert(argv.end(), {"--state-dir", state_folder});
   return argv;
 }
 

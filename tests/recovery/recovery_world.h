@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/netns/listing.h"
 #include "tests/netns/service_world.h"
+#include "tests/support/kernel_check.h"
 #include "tests/support/steady_traffic.h"
 #include "tests/support/temporary_folder.h"
 

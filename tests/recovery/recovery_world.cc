@@ -1,4 +1,4 @@
-#include "tests/netns/recovery_world.h"
+#include "tests/recovery/recovery_world.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -117,7 +117,7 @@ void RecoveryTest::TearDown() {
 }
 
 std::vector<std::string> RecoveryTest::Flags(std::vector<std::string> more) const {
-  more.push_back("--state-dir=" + state_folder());
+  more.insert(more.end(), {"--state-dir", state_folder()});
   return more;
 }
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nft/netlink/netlink_kernel.h"
-#include "tests/netns/recovery_world.h"
+#include "tests/recovery/recovery_world.h"
 #include "tests/support/mount_ns.h"
 #include "tests/support/transfer.h"
 
@@ -410,7 +410,7 @@ TEST_F(SavedStateTest, S342_WithoutAStateFolderTheOldRulesServeUntilItIsTold) {
   if (HasFatalFailure()) return;
   for (int i = 0; i < 2; ++i) {
     world()->agent.reset();
-    ASSERT_OK_AND_ASSIGN(world()->agent, Agent::Start(node().netns(), {"--state-dir="}));
+    ASSERT_OK_AND_ASSIGN(world()->agent, Agent::Start(node().netns(), {"--state-dir", ""}));
     ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
     EXPECT_EQ(status.state(), v1::WAITING_FOR_STATE);
     ExpectNobodyNoticed();

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "tests/netns/recovery_world.h"
+#include "tests/recovery/recovery_world.h"
 #include "tests/support/damage.h"
 #include "tests/support/foreign_storm.h"
 #include "tests/support/transfer.h"

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "tests/netns/recovery_world.h"
+#include "tests/recovery/recovery_world.h"
 
 namespace svcmap::testing {
 namespace {

@@ -1,0 +1,187 @@
+#include "tests/bench/recovery_node.h"
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/damage.h"
+#include "tests/support/kernel_check.h"
+#include "tests/support/raw_http.h"
+
+namespace svcmap::bench {
+namespace {
+
+using testing::AService;
+using testing::ASlice;
+using testing::Host;
+using testing::Objects;
+using testing::Protocol;
+
+constexpr uint16_t kPodPort = 8080;
+constexpr uint16_t kHealthPort = 10256;
+constexpr int kFirstService = 200;  // Of the cluster: those before have the victim's addresses.
+constexpr int kSources = 16;
+constexpr std::chrono::microseconds kWatchEvery{100};
+constexpr std::chrono::seconds kDeadline{120};
+
+absl::Status WaitFor(const std::string& what, const std::function<bool()>& condition) {
+  const Clock::time_point deadline = Clock::now() + kDeadline;
+  while (!condition()) {
+    if (Clock::now() > deadline) return absl::DeadlineExceededError("in vain waited for: " + what);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return absl::OkStatus();
+}
+
+Objects ServiceOf(const std::string& name, const std::string& ip, const Host& pod) {
+  AService service("victims/" + name);
+  service.ClusterIp(ip).Port("tcp", 80).Port("udp", 80, Protocol::kUdp);
+  ASlice slice("victims/" + name);
+  slice.Endpoint(pod.v4(), testing::kAgentNode)
+      .Port("tcp", kPodPort)
+      .Port("udp", kPodPort, Protocol::kUdp);
+  return {service, slice};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RecoveryNode>> RecoveryNode::Create() {
+  absl::StatusOr<testing::TemporaryFolder> folder = testing::TemporaryFolder::Make();
+  if (!folder.ok()) return folder.status();
+  std::unique_ptr<RecoveryNode> node(new RecoveryNode(*std::move(folder)));
+  if (absl::Status status = node->Build(); !status.ok()) return status;
+  return node;
+}
+
+absl::Status RecoveryNode::Build() {
+  auto topology = testing::Topology::Create();
+  if (!topology.ok()) return topology.status();
+  topology_ = *std::move(topology);
+  for (const auto& [host, made] : {std::pair(&pod_, topology_->AddLocalPod("pod")),
+                                   std::pair(&other_pod_, topology_->AddLocalPod("other-pod")),
+                                   std::pair(&client_, topology_->AddClient("client"))}) {
+    if (!made.ok()) return made.status();
+    *host = *made;
+  }
+  for (const Host* pod : {pod_, other_pod_}) {
+    auto server =
+        testing::EchoServer::StartAll(pod->netns(), pod->v4(), pod->v6(), kPodPort, pod->name());
+    if (!server.ok()) return server.status();
+    servers_.push_back(*std::move(server));
+  }
+  for (int i = 0; i < kSources; ++i) {
+    client_addresses_.push_back(absl::StrCat("203.0.113.", 200 + i));
+    if (absl::Status status = topology_->AddPrefix(*client_, client_addresses_.back() + "/32");
+        !status.ok()) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RecoveryNode::Launch() {
+  agent_.reset();
+  auto agent = testing::Agent::Launch(netns(), {"--state-dir", folder_.path() + "/state"});
+  if (!agent.ok()) return agent.status();
+  agent_ = *std::move(agent);
+  return absl::OkStatus();
+}
+
+absl::Status RecoveryNode::Start() {
+  const absl::Status launched = Launch();
+  return launched.ok() ? agent_->WaitUntilItAnswers() : launched;
+}
+
+absl::Status RecoveryNode::Stop() { return agent_->Stop(); }
+absl::Status RecoveryNode::Kill() { return agent_->Kill(); }
+
+absl::Status RecoveryNode::Load(const ClusterShape& shape) {
+  Objects objects = {testing::ANode(testing::kAgentNode).InternalIp(testing::kNodeV4),
+                     testing::AServiceCidr("kubernetes", {testing::kServiceCidrV4})};
+  for (const auto& [name, ip, pod] : {std::tuple("victim", testing::kVictim, pod_),
+                                      std::tuple("other", testing::kOtherService, other_pod_)}) {
+    for (v1::Object& object : ServiceOf(name, ip, *pod)) objects.push_back(std::move(object));
+  }
+  for (int i = 1; i < shape.services; ++i) {  // The victim is one of them.
+    *objects.emplace_back().mutable_service() = MakeService(shape, kFirstService + i);
+    *objects.emplace_back().mutable_endpoint_slice() =
+        MakeSlice(shape, kFirstService + i, 0, shape.endpoints, 0);
+  }
+  if (absl::Status status = agent_->Replace(objects); !status.ok()) return status;
+  const absl::StatusOr<testing::Listing> listing = testing::ReadListing(netns());
+  if (!listing.ok()) return listing.status();
+  rules_ = listing->rules;
+  return WaitFor("the state on disk", [&] {
+    const absl::StatusOr<v1::GetStatusResponse> status = agent_->GetStatus();
+    return status.ok() &&
+           status->saved_state().synced().seconds() > status->last_commit().time().seconds();
+  });
+}
+
+v1::Change RecoveryNode::NextChange(const ClusterShape& shape) {
+  v1::Change change;
+  const int service = kFirstService + 1 + static_cast<int>(changes_) % (shape.services - 1);
+  *change.mutable_endpoint_slice() = MakeSlice(shape, service, 0, shape.endpoints, ++changes_);
+  return change;
+}
+
+absl::Status RecoveryNode::Reports(uint64_t repairs) {
+  const absl::StatusOr<v1::GetStatusResponse> status = agent_->GetStatus();
+  if (!status.ok()) return status.status();
+  if (status->state() == v1::SERVING && status->verified() && status->repairs() >= repairs &&
+      status->pending_changes() == 0) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError("the agent is not done: " + status->ShortDebugString());
+}
+
+absl::Status RecoveryNode::CheckKernel() { return testing::CheckKernel(*agent_, netns(), rules_); }
+
+bool RecoveryNode::Healthy() {
+  const absl::StatusOr<testing::HttpAnswer> answer =
+      testing::HttpRequest(netns(), "127.0.0.1", kHealthPort, "/healthz");
+  return answer.ok() && answer->code == 200;
+}
+
+absl::StatusOr<std::unique_ptr<Probe>> RecoveryNode::StartProbe(testing::Protocol protocol,
+                                                                std::chrono::microseconds every) {
+  return Probe::Start(client_->netns(), {.protocol = protocol,
+                                         .ip = testing::kVictim,
+                                         .port = 80,
+                                         .server = pod_->name(),
+                                         .sources = client_addresses_,
+                                         .every = every});
+}
+
+absl::StatusOr<std::unique_ptr<GenerationWatch>> GenerationWatch::Start(
+    const testing::NetNs& netns) {
+  auto kernel = netns.Run([] { return nft::NetlinkKernel::Open({}); });
+  if (!kernel.ok()) return kernel.status();
+  const absl::StatusOr<uint32_t> generation = (*kernel)->Generation();
+  if (!generation.ok()) return generation.status();
+  std::unique_ptr<GenerationWatch> watch(new GenerationWatch(*std::move(kernel), *generation));
+  watch->times_.first = watch->times_.last = Clock::now();
+  watch->thread_ = std::thread([raw = watch.get()] { raw->Run(); });
+  return watch;
+}
+
+GenerationWatch::~GenerationWatch() { Stop(); }
+
+GenerationWatch::Times GenerationWatch::Stop() {
+  stop_ = true;
+  if (thread_.joinable()) thread_.join();
+  return times_;
+}
+
+void GenerationWatch::Run() {
+  while (!stop_) {
+    const absl::StatusOr<uint32_t> generation = kernel_->Generation();
+    const Clock::time_point now = Clock::now();
+    if (generation.ok() && *generation != generation_) {
+      if (times_.changes == 0) times_.first = now;
+      times_.last = now;
+      times_.changes += *generation - generation_;
+      generation_ = *generation;
+    }
+    std::this_thread::sleep_until(now + kWatchEvery);
+  }
+}
+
+}  // namespace svcmap::bench

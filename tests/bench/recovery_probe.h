@@ -1,0 +1,74 @@
+// Asks a Service who it is, thousands of times a second and each time from another port, to see
+// from when to when it is out of order. One thread, UDP or TCP.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nft/base/unique_fd.h"
+#include "tests/support/answer.h"
+#include "tests/support/netns.h"
+#include "tests/support/socket_address.h"
+
+namespace svcmap::bench {
+
+using Clock = std::chrono::steady_clock;
+
+struct ProbeOptions {
+  testing::Protocol protocol = testing::Protocol::kUdp;
+  std::string ip;
+  uint16_t port = 0;
+  std::string server;  // Whose answers count.
+  // Own addresses to ask from, in turn: a flow that was not translated must not be met again.
+  std::vector<std::string> sources;
+  std::chrono::microseconds every{500};
+};
+
+class Probe {
+ public:
+  static absl::StatusOr<std::unique_ptr<Probe>> Start(const testing::NetNs& netns,
+                                                      ProbeOptions options);
+  ~Probe();
+
+  // From `from` to the first question after which all were answered; 0 if all since then were. What
+  // is not answered within kPatience failed.
+  std::chrono::duration<double, std::milli> StopAndMeasure(Clock::time_point from);
+
+  int64_t asked() const { return static_cast<int64_t>(samples_.size()); }  // Once stopped.
+  int64_t failed(Clock::time_point from) const;
+
+ private:
+  static constexpr std::chrono::milliseconds kPatience{500};
+  struct Sample {
+    Clock::time_point asked;
+    bool answered = false;
+  };
+  struct Open {
+    UniqueFd fd;
+    size_t sample;
+  };
+
+  explicit Probe(ProbeOptions options) : options_(std::move(options)) {}
+  void Run();
+  void Ask();
+  void Listen(std::chrono::microseconds timeout);
+  void Forget(Clock::time_point before);
+  void Stop();
+
+  const ProbeOptions options_;
+  testing::SocketAddress destination_;
+  UniqueFd epoll_;
+  std::vector<Open> open_;  // By sample, as a ring of kPatience / every and some more.
+  std::vector<Sample> samples_;
+  size_t oldest_ = 0;  // The first sample that may still be open.
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace svcmap::bench
