@@ -47,13 +47,15 @@ absl::StatusOr<Beginning> Reconciler::Adopt(SavedState& saved) {
 
   Marker newest = applied_.marker();
   bool found = false;
+  bool newer = Hold(*markers, saved_marker.value_or(Marker()));  // And yet it is not what is saved.
   for (const std::optional<Marker>& marker : *markers) {
     if (!marker) continue;
     found = true;
     if (marker->generation > newest.generation) newest = *marker;
+    newer |= marker != saved_marker && marker->generation >= saved_marker.value_or(Marker()).generation;
   }
-  // Tables that are older than what is saved, or only one of them: somebody put them there.
-  if (saved_marker && (!found || newest.generation < saved_marker->generation)) {
+  // None, only one of them, or tables that are older than what is saved: somebody else's doing.
+  if (saved_marker && !newer) {
     applied_.Advance(Plan(applied_.shared()), true, {}, {}, *saved_marker);
     return Beginning::kSaved;
   }

@@ -27,6 +27,7 @@
 #include "tests/contract/random_faults.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/proxy/row_text.h"
+#include "tests/unit/proxy/saved/memory_files.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -175,18 +176,23 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     if (faulty_sockets()) {
       faults_.Start(seed, fault_percent());
       kernel_.emplace(*unreliable_, 0, seed);
-      kernel_->SetExcuse([this] { return faults_.TakeFailures() > 0; });
+      kernel_->SetExcuse([this] { return faults_.TakeFailures() > 0 || interfered_; });
     } else {
       kernel_.emplace(*inner_, fault_percent(), seed);
+      kernel_->SetExcuse([this] { return interfered_; });
     }
     options_ = {.node_name = "n0"};
     options_.ruleset.detect_local =
         seed % 2 == 0 ? DetectLocal::kNodeCidr : DetectLocal::kClusterCidr;
     if (seed % 4 == 1) options_.ruleset.cluster_cidr[0] = IpPrefix::Parse("10.0.0.0/8");
     options_.ruleset.masquerade_all = seed % 5 == 0;
-    reconciler_ = std::make_unique<Reconciler>(*kernel_, options_);
     changes_.emplace(seed);
     interfaces_.clear();
+    sent_.clear();
+    reconciler_.reset();
+    log_.reset();
+    files_ = std::make_unique<MemoryFiles>();
+    BeginLife();
     for (int step = 0; step < steps && !HasFailure(); ++step) {
       SCOPED_TRACE("step " + std::to_string(step));
       ChangeSomething();
@@ -213,11 +219,23 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
         Restart();
         return;
       case 4:
-        for (int i = 0; i < 8; ++i) reconciler_->store().Apply(changes_->AnyChange(), sequence);
+        for (int i = 0; i < 8; ++i) Send(sequence);
         return;
       default:
-        reconciler_->store().Apply(changes_->AnyChange(), sequence);
+        Send(sequence);
     }
+  }
+
+  void Send(uint64_t sequence) {
+    const Change change = changes_->AnyChange();
+    if (!change.removal()) sent_[{change.kind, change.key, MessageOf(change)}] = change;
+    reconciler_->store().Apply(change, sequence);
+  }
+
+  static std::string MessageOf(const Change& change) {
+    if (change.service) return change.service->message;
+    if (change.slice) return change.slice->message;
+    return change.node ? change.node->message : change.service_cidr->message;
   }
 
   // Names about a half of what is held, in a few parts.
@@ -236,34 +254,86 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
       if (changes_->Chance(60)) store.Mention(Kind::kEndpointSlice, key);
     }
     for (int part = 0; part < 3; ++part) {
-      for (int i = 0; i < 4; ++i) store.Apply(changes_->AnyChange(), sequence);
+      for (int i = 0; i < 4; ++i) Send(sequence);
       SyncOnce();
     }
     store.EndSnapshot(sequence);
   }
 
-  // As another program would; the monitor tells us.
+  // As another program would; the monitor tells us what, or only that it missed something.
   void InterfereAndTell() {
     nft::Transaction transaction;
-    if (changes_->Chance(50)) {
+    nft::ForeignChange change;
+    const SetIndex set = changes_->Chance(50) ? kServiceIps : kEndpoints;
+    if (changes_->Chance(40)) {
       transaction.DropTable(changes_->Chance(50) ? Family::kIpv4 : Family::kIpv6);
-    } else if (const auto some = inner_->ReadSet({Family::kIpv4, kServiceIps});
+      change.table = true;
+    } else if (const auto some = inner_->ReadSet({Family::kIpv4, set});
                some.ok() && !some->empty()) {
-      transaction.Delete({{Family::kIpv4, kServiceIps}, some->front().key, {}, {}});
+      transaction.Delete({{Family::kIpv4, set}, some->front().key, {}, {}});
+      change.elements.push_back({{Family::kIpv4, set}, some->front().key});
     }
     EXPECT_OK(inner_->Apply(transaction).error);
-    reconciler_->Invalidate();
+    change.lost = changes_->Chance(30);
+    interfered_ = true;
+    if (changes_->Chance(10)) {
+      reconciler_->Invalidate();
+    } else {
+      reconciler_->Doubt(change);
+    }
   }
 
-  // A new life on the tables of the old one, told the same objects.
+  // In a faulty life now and then a file cannot be read or written, or is cut off.
+  void BeginLife() {
+    reconciler_.reset();
+    log_.reset();
+    files_->Restart();
+    if (faulty()) {
+      files_->SetPlan([this](size_t, MemoryFiles::Call) {
+        MemoryFiles::Fault fault;
+        if (!changes_->Chance(5)) return fault;
+        fault.error = changes_->Chance(50) ? ENOSPC : EIO;
+        fault.bytes = changes_->Below(64);
+        return fault;
+      });
+    }
+    SavedState saved;
+    auto log = StateLog::Open("/state", *files_, &saved,
+                              {.first_retry = std::chrono::milliseconds(0),
+                               .last_retry = std::chrono::milliseconds(0),
+                               .compact_above = 20000,
+                               .own_thread = false});
+    ASSERT_OK(log);
+    log_ = *std::move(log);
+    absl::StatusOr<Beginning> beginning;
+    do {  // Reading may fail, too.
+      SavedState copy = saved;
+      reconciler_ = std::make_unique<Reconciler>(*kernel_, options_, log_.get());
+      beginning = reconciler_->Adopt(copy);
+    } while (!beginning.ok());
+    reconciler_->SetInterfaceAddresses(interfaces_);
+    ++beginnings_[*beginning];
+    if (*beginning == Beginning::kNothing || *beginning == Beginning::kUnknown) return;
+    for (const SavedState::Object& object : saved.objects) {
+      const auto change = sent_.find({object.kind, object.key, object.message});
+      ASSERT_NE(change, sent_.end()) << "saved what was never sent: " << object.key;
+      reconciler_->store().Apply(change->second, 0);
+    }
+  }
+
+  // A new life on the tables of the old one, of which it knows what is on disk. Then the controller
+  // sends the same objects as a snapshot.
   void Restart() {
     const bool settled = !reconciler_->Pending();
     const Lines numbers = AffinityNumbers();
-    const std::unique_ptr<Reconciler> old = std::move(reconciler_);
-    do {  // Reading may fail, too.
-      reconciler_ = std::make_unique<Reconciler>(*kernel_, options_);
-    } while (!reconciler_->Adopt().ok());
-    Tell(*old, *reconciler_);
+    Reconciler old(*kernel_, options_);
+    Tell(*reconciler_, old);
+    BeginLife();
+    if (HasFatalFailure()) return;
+    if (changes_->Chance(50)) Settle();
+    reconciler_->store().BeginSnapshot();
+    Tell(old, *reconciler_);
+    reconciler_->store().EndSnapshot(1);
     Settle();
     reconciler_->ForgetFormerLife();
     if (settled && !faulty()) {
@@ -330,8 +400,21 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
 
   void Settle() {
     int rounds = 0;
-    while (reconciler_->Pending() && ++rounds < 500) SyncOnce();
-    ASSERT_FALSE(reconciler_->Pending()) << "does not settle";
+    while ((reconciler_->Pending() || reconciler_->InDoubt()) && ++rounds < 2000) {
+      if (reconciler_->InDoubt()) {
+        reconciler_->Repair();
+      } else {
+        SyncOnce();
+      }
+      if (rounds % 8 == 0) log_->Work();
+    }
+    ASSERT_FALSE(reconciler_->Pending() || reconciler_->InDoubt()) << "does not settle";
+    reconciler_->SaveObjects();
+    if (const auto generation = inner_->Generation(); generation.ok()) {
+      reconciler_->NoteGeneration(*generation);
+    }
+    if (changes_->Chance(50)) log_->Work();
+    interfered_ = false;
     ASSERT_THAT(kernel_->refused(), IsEmpty()) << "the kernel refused what we sent";
     CheckRows();
   }
@@ -387,8 +470,13 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   std::unique_ptr<nft::NetlinkKernel> unreliable_;
   nft::Kernel* inner_ = nullptr;  // The truth.
   std::optional<nft::FaultyKernel> kernel_;
+  std::unique_ptr<MemoryFiles> files_;
+  std::unique_ptr<StateLog> log_;
   std::unique_ptr<Reconciler> reconciler_;
   std::optional<RandomChanges> changes_;
+  std::map<std::tuple<Kind, std::string, std::string>, Change> sent_;  // By what they are saved as.
+  std::map<Beginning, int> beginnings_;
+  bool interfered_ = false;  // And nobody has looked since.
   std::vector<IpAddress> interfaces_;
   ReconcilerOptions options_;
   uint64_t sequence_ = 0;
@@ -402,6 +490,9 @@ TEST_P(ConvergenceTest, TheKernelHoldsWhatIsWantedAfterAnyChanges) {
   if (faulty_sockets()) {
     EXPECT_GT(faults_.count(), 100);
   }
+  if (seeds() < 12) return;
+  EXPECT_GT(beginnings_[faulty() ? Beginning::kToVerify : Beginning::kTrusted], 0)
+      << "the seeds show too little";
 }
 
 std::string CaseName(const ::testing::TestParamInfo<std::tuple<On, unsigned>>& info) {
