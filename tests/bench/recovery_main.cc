@@ -346,10 +346,9 @@ const Command kCommands[] = {
 // On a node of its own for each shape.
 absl::Status Run(const Command& command, const Options& options, Csv& csv) {
   const std::string header = absl::StrCat("| Services x endpoints | ", command.columns, " |");
-  std::printf("%s\n", header.c_str());
-  for (const char c : header) {
-    if (c == '|') std::printf(&c == &header.back() ? "|\n" : "|---");
-  }
+  std::string rule = "|";
+  for (auto bars = std::count(header.begin(), header.end(), '|'); bars > 1; --bars) rule += "---|";
+  std::printf("%s\n%s\n", header.c_str(), rule.c_str());
   for (const std::string& name : options.shapes.empty() ? command.shapes : options.shapes) {
     const absl::StatusOr<ClusterShape> shape = ParseShape(name);
     if (!shape.ok()) return shape.status();

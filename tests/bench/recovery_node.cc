@@ -19,16 +19,6 @@ constexpr uint16_t kHealthPort = 10256;
 constexpr int kFirstService = 200;  // Of the cluster: those before have the victim's addresses.
 constexpr int kSources = 16;
 constexpr std::chrono::microseconds kWatchEvery{100};
-constexpr std::chrono::seconds kDeadline{120};
-
-absl::Status WaitFor(const std::string& what, const std::function<bool()>& condition) {
-  const Clock::time_point deadline = Clock::now() + kDeadline;
-  while (!condition()) {
-    if (Clock::now() > deadline) return absl::DeadlineExceededError("in vain waited for: " + what);
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return absl::OkStatus();
-}
 
 Objects ServiceOf(const std::string& name, const std::string& ip, const Host& pod) {
   AService service("victims/" + name);
@@ -108,11 +98,7 @@ absl::Status RecoveryNode::Load(const ClusterShape& shape) {
   const absl::StatusOr<testing::Listing> listing = testing::ReadListing(netns());
   if (!listing.ok()) return listing.status();
   rules_ = listing->rules;
-  return WaitFor("the state on disk", [&] {
-    const absl::StatusOr<v1::GetStatusResponse> status = agent_->GetStatus();
-    return status.ok() &&
-           status->saved_state().synced().seconds() > status->last_commit().time().seconds();
-  });
+  return agent_->WaitUntilSaved();
 }
 
 v1::Change RecoveryNode::NextChange(const ClusterShape& shape) {

@@ -48,6 +48,11 @@ class SavedStateTest : public RecoveryTest {
     RememberRules();
   }
 
+  void TearDown() override {
+    traffic_.reset();  // The tables go.
+    RecoveryTest::TearDown();
+  }
+
   Objects Everything() {
     return Basics() + SteadyServices(*world()) + OtherServices(kOthers, kEndpoints);
   }
@@ -76,18 +81,6 @@ class SavedStateTest : public RecoveryTest {
     }
     EXPECT_EQ(state.markers.size(), 2u);
     return state;
-  }
-
-  // Until the last commit is on disk, with all that is known of it.
-  absl::Status WaitUntilSynced() {
-    return Eventually("the last commit on disk", [&] {
-      const absl::StatusOr<v1::GetStatusResponse> status = agent().GetStatus();
-      if (!status.ok()) return false;
-      const auto& synced = status->saved_state().synced();
-      const auto& commit = status->last_commit().time();
-      return std::pair(synced.seconds(), synced.nanos()) >
-             std::pair(commit.seconds(), commit.nanos());
-    });
   }
 
   // Served by a pod, as it was told after a restart.
@@ -119,7 +112,7 @@ TEST_P(UnchangedRestartTest, S342_ItServesByItselfAndWritesNothing) {
   if (HasFatalFailure()) return;
   const KernelState before = ReadKernelState();
   ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse told, agent().GetStatus());
-  ASSERT_OK(WaitUntilSynced());
+  ASSERT_OK(agent().WaitUntilSaved());
   for (int restart = 1; restart <= 3; ++restart) {
     SCOPED_TRACE(absl::StrCat("restart ", restart));
     ASSERT_OK(EndAgent(/*kill=*/GetParam()));

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,7 +26,7 @@ using std::chrono::steady_clock;
 
 constexpr seconds kStartTimeout{20};
 constexpr seconds kCallTimeout{30};
-constexpr seconds kStreamTimeout{120};
+constexpr seconds kStreamTimeout{120};  // And of dumps: they may have a million lines.
 constexpr size_t kSnapshotBatch = 1000;
 
 absl::Status FromGrpc(const grpc::Status& status, const std::string& what) {
@@ -195,7 +196,7 @@ absl::StatusOr<std::string> Agent::Dump(v1::DumpRequest::What what) {
   v1::DumpRequest request;
   request.set_what(what);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
+  context.set_deadline(std::chrono::system_clock::now() + kStreamTimeout);
   const auto reader = impl_->stub->Dump(&context, request);
   std::string text;
   v1::DumpResponse part;
@@ -215,6 +216,24 @@ absl::Status Agent::CheckServing() {
                      " changes pending, last error: ", status->last_error())));
   }
   return absl::OkStatus();
+}
+
+absl::Status Agent::WaitUntilSaved() {
+  const auto deadline = steady_clock::now() + kCallTimeout;
+  for (;;) {
+    const absl::StatusOr<v1::GetStatusResponse> status = GetStatus();
+    if (!status.ok()) return status.status();
+    const auto& saved = status->saved_state().synced();
+    const auto& commit = status->last_commit().time();
+    if (std::pair(saved.seconds(), saved.nanos()) > std::pair(commit.seconds(), commit.nanos())) {
+      return absl::OkStatus();
+    }
+    if (steady_clock::now() > deadline) {
+      return impl_->WithLog(absl::DeadlineExceededError("the last commit is not on disk: " +
+                                                        status->ShortDebugString()));
+    }
+    std::this_thread::sleep_for(milliseconds(2));
+  }
 }
 
 absl::Status Agent::Stop() {

@@ -87,6 +87,9 @@ class Agent {
   // OK if the agent is alive, serves what it was told, and has nothing to complain about.
   absl::Status CheckServing();
 
+  // Until the last commit is on disk, with all that is known of it: the next start will trust it.
+  absl::Status WaitUntilSaved();
+
   // SIGTERM; it must end by itself, with 0. No calls after that.
   absl::Status Stop();
   absl::Status Kill();  // SIGKILL.

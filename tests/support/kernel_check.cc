@@ -1,6 +1,7 @@
 #include "tests/support/kernel_check.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +13,8 @@ namespace svcmap::testing {
 namespace {
 
 constexpr size_t kShown = 12;  // Differences.
+// The kernel lists a million elements in 17 s.
+constexpr std::chrono::minutes kListTimeout{3};
 
 // The elements in "a, b comment \"x, y\", c": commas inside quotes do not separate.
 std::vector<std::string> SplitElements(std::string_view text) {
@@ -89,7 +92,7 @@ std::string WithBlocksInOrder(const std::string& rules) {
 absl::StatusOr<std::string> Nft(const NetNs& netns, const std::string& arguments) {
   std::vector<std::string> argv = {"nft"};
   for (const auto& argument : absl::StrSplit(arguments, ' ')) argv.emplace_back(argument);
-  return RunOk({.argv = argv, .netns = &netns});
+  return RunOk({.argv = argv, .netns = &netns}, kListTimeout);
 }
 
 std::vector<ElementsAt> FindElements(const std::string& listing) {
