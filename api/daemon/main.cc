@@ -164,6 +164,10 @@ int Run(const DaemonOptions& options) {
       **kernel, {options.node_name, options.node_port_addresses, options.ruleset}, log->get());
   const absl::StatusOr<proxy::Beginning> beginning = reconciler.Adopt(saved);
   if (!beginning.ok()) return Fail(beginning.status());
+  if (*beginning == proxy::Beginning::kUnknown && !saved.objects.empty()) {
+    spdlog::warn("the state in {} is not that of the rules in the kernel, and is not used",
+                 options.state_dir);
+  }
   LogBeginning(*beginning, reconciler.revision());
   const bool hold = *beginning == proxy::Beginning::kUnknown;
   const bool complete = !hold && *beginning != proxy::Beginning::kNothing;

@@ -136,6 +136,12 @@ class Reconciler {
 
   // Objects that changed without a commit are saved, too.
   void SaveObjects();
+  // Nothing can be saved at the moment.
+  bool SavingFails() const { return log_ != nullptr && !log_->status().error.empty(); }
+  // Tries again if it is time to.
+  void RetrySaving() {
+    if (log_ != nullptr && log_->needs_everything()) RewriteLog();
+  }
 
   // The state is complete: what a former life had and nobody asked for can be forgotten.
   void ForgetFormerLife() { memory_.Forget(numbers_); }

@@ -56,7 +56,13 @@ absl::StatusOr<Beginning> Reconciler::Adopt(SavedState& saved) {
   }
   // None, only one of them, or tables that are older than what is saved: somebody else's doing.
   if (saved_marker && !newer) {
-    applied_.Advance(Plan(applied_.shared()), true, {}, {}, *saved_marker);
+    if (!Restore(saved)) applied_.Advance(Plan(applied_.shared()), true, {}, {}, *saved_marker);
+    // With the saved numbers, records that clients still have lead where they did.
+    for (const Family family : kFamilies) {
+      const absl::StatusOr<bool> there = kernel_.HasTable(family);
+      if (!there.ok()) return there.status();
+      in_place_ = *there && (in_place_ || family == kFamilies[0]);
+    }
     return Beginning::kSaved;
   }
   // What is saved is not to be believed by the next life, either.

@@ -17,6 +17,10 @@ bool HasRanges(uint8_t set) {
          set == kFirewallSources;
 }
 
+size_t MaxDeletions(uint8_t set) {
+  return set == kFirewallSources ? kMaxSourceRowsRemoved : SIZE_MAX;
+}
+
 }  // namespace
 
 void Repairer::TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2> specs) {
@@ -180,7 +184,8 @@ void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
   const nft::TableSpec& spec = *specs_[Index(family)];
   for (uint8_t set = 0; set < kSetCount; ++set) {
     if (WrittenByRules(set)) continue;
-    const int64_t wanted = set == kMarker ? 1 : applied_.counts()[Index(family)][set];
+    int64_t wanted = set == kMarker ? 1 : applied_.counts()[Index(family)][set];
+    if (spec.sets[set].has_bounds()) wanted /= 2;  // The kernel counts ranges (Linux 6.18).
     const auto count = found.elements.find(spec.sets[set].name);
     if (count != found.elements.end() && count->second != wanted) {
       sets_[Index(family)][set] = true;
@@ -240,7 +245,10 @@ absl::StatusOr<Damage> Repairer::LookAtSet(nft::SetRef set) {
   Differences differences;
   differences.CompareSet(set, ExpectedSet(applied_, set), *found);
   damage.elements = differences.count();
-  if (set.set == kFirewallSources && differences.deletions() > kMaxSourceRowsRemoved) {
+  // Bounds of ranges cannot be taken out one by one where others have put theirs between, and
+  // ranges of several fields only slowly.
+  const bool bounds = HasRanges(set.set) && set.set != kFirewallSources;
+  if ((bounds && differences.count() > 0) || differences.deletions() > MaxDeletions(set.set)) {
     damage.rewrite = Damage::Rewrite::kInPlace;
     return damage;
   }
