@@ -205,9 +205,7 @@ int Run(const DaemonOptions& options) {
   HealthServerOptions health_options;
   health_options.bind_address = options.healthz_bind_address;
   health_options.bind_hard_fail = options.bind_address_hard_fail;
-  health_options.health = [&] {
-    return HealthOf(loop.status(), (*kernel)->WatcherAlive());
-  };
+  health_options.health = [&] { return HealthOf(loop.status(), (*kernel)->WatcherAlive()); };
   health_options.tick = watchdog.interval();
   health_options.on_tick = [&] { watchdog.Ping(); };
   const absl::StatusOr<std::unique_ptr<HealthServer>> health =

@@ -203,8 +203,7 @@ void Loop::EndTurn() {
     const std::lock_guard lock(mutex_);
     status_.verified = verified;
     if (verified) status_.last_verified = Clock::now();
-    status_.complete |=
-        idle && !hold_ && has_state_ && !in_snapshot_ && failures_in_row_ == 0;
+    status_.complete |= idle && !hold_ && has_state_ && !in_snapshot_ && failures_in_row_ == 0;
     status_.audits = reconciler_.audits();
     status_.refused_services = reconciler_.refused_services();
     if (idle) clock_.Synced();

@@ -122,8 +122,7 @@ void Repairer::NotRepaired() {
 absl::StatusOr<const nft::TableContent*> Repairer::Reference(Family family) {
   std::optional<nft::TableContent>& reference = references_[Index(family)];
   if (!reference) {
-    absl::StatusOr<nft::TableContent> content =
-        kernel_.ReferenceContent(*specs_[Index(family)]);
+    absl::StatusOr<nft::TableContent> content = kernel_.ReferenceContent(*specs_[Index(family)]);
     if (!content.ok()) return content.status();
     reference = *std::move(content);
   }
@@ -171,8 +170,7 @@ absl::Status Repairer::CompareStructure(const nft::TableContent& found, Family f
   for (const auto& [name, digest] : found.sets) {
     if (!wanted.sets.contains(name)) repair.remove_sets.push_back(name);
   }
-  damage.chains =
-      repair.rewrite.size() + repair.remove_chains.size() + repair.remove_sets.size();
+  damage.chains = repair.rewrite.size() + repair.remove_chains.size() + repair.remove_sets.size();
   if (damage.chains > 0) damage.repair.RepairChains(std::move(repair));
   return absl::OkStatus();
 }
@@ -201,7 +199,9 @@ absl::StatusOr<Damage> Repairer::LookAtRows(std::vector<Touched> rows) {
   const auto order = [](const Touched& a, const Touched& b) {
     return std::tie(a.set.family, a.set.set, a.key) < std::tie(b.set.family, b.set.set, b.key);
   };
-  const auto same = [&](const Touched& a, const Touched& b) { return !order(a, b) && !order(b, a); };
+  const auto same = [&](const Touched& a, const Touched& b) {
+    return !order(a, b) && !order(b, a);
+  };
   std::sort(rows.begin(), rows.end(), order);
   rows.erase(std::unique(rows.begin(), rows.end(), same), rows.end());
 
