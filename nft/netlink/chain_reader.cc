@@ -9,8 +9,7 @@
 
 #include "nft/base/status.h"
 #include "nft/netlink/attributes.h"
-#include "nft/netlink/dump.h"
-#include "nft/netlink/socket.h"
+#include "nft/netlink/session.h"
 
 namespace svcmap::nft {
 namespace {
@@ -103,25 +102,19 @@ ForeignChain ReadChain(const nlmsghdr* message) {
 }  // namespace
 
 absl::StatusOr<std::vector<ForeignChain>> ReadChains() {
-  absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER);
-  if (!socket.ok()) return socket.status();
-  alignas(nlmsghdr) uint8_t buffer[128];
-  nlmsghdr* request = mnl_nlmsg_put_header(buffer);
-  request->nlmsg_type = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN;
-  request->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-  request->nlmsg_seq = 1;
-  auto* extra = static_cast<nfgenmsg*>(mnl_nlmsg_put_extra_header(request, sizeof(nfgenmsg)));
-  extra->nfgen_family = NFPROTO_UNSPEC;
-  extra->version = NFNETLINK_V0;
-
+  absl::StatusOr<Session> session = Session::Open({});
+  if (!session.ok()) return session.status();
   std::vector<ForeignChain> chains;
-  const absl::Status status = Dump(
-      *socket, request,
-      [&](const nlmsghdr* message) {
-        if (mnl_nlmsg_get_payload_len(message) < sizeof(nfgenmsg)) return;
-        chains.push_back(ReadChain(message));
-      },
-      [&] { chains.clear(); });
+  const absl::Status status = session->AsOfOneGeneration([&]() -> absl::Status {
+    alignas(nlmsghdr) uint8_t buffer[128];
+    const nlmsghdr* request =
+        session->Prepare(buffer, NFT_MSG_GETCHAIN, NFPROTO_UNSPEC, NLM_F_DUMP);
+    chains.clear();
+    return session->Ask(request, [&](const nlmsghdr* message) {
+      if (mnl_nlmsg_get_payload_len(message) < sizeof(nfgenmsg)) return;
+      chains.push_back(ReadChain(message));
+    });
+  });
   if (!status.ok()) return Annotate(status, "read the chains of nf_tables");
   return chains;
 }

@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "nft/netlink/attributes.h"
 #include "nft/netlink/element_reader.h"
 
@@ -75,10 +78,6 @@ bool IsInsideRule(unsigned type, std::string_view name) {
   return (type == NFT_MSG_NEWSET || type == NFT_MSG_DELSET || type == NFT_MSG_NEWSETELEM ||
           type == NFT_MSG_DELSETELEM) &&
          (name.rfind("__set", 0) == 0 || name.rfind("__map", 0) == 0);
-}
-
-std::string Plural(size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -162,27 +161,27 @@ void ChangeReader::Tell(unsigned type, size_t count, const std::string& name) {
 }
 
 std::string ChangeReader::Text() const {
-  std::string text;
-  const auto add = [&text](const std::string& clause) {
-    text += (text.empty() ? "" : ", ") + clause;
-  };
+  std::vector<std::string> clauses;
   for (const auto& [position, counts] : counts_) {
     const Kind& kind = kKinds[position];
-    const std::string verb = kind.verb;
-    const std::string in = kind.in;
+    const std::string_view verb = kind.verb;
+    const bool of_holder = kind.in[0] != '\0';
     // What was deleted with its table needs no mention.
     if (change_.table && kind.type != NFT_MSG_DELTABLE && verb == "deleted") continue;
+    const auto counted = [&](size_t count) {
+      return absl::StrCat(count, " ", kind.noun, count == 1 ? " " : "s ", kind.verb);
+    };
     if (counts.more_names) {
-      add(Plural(counts.count, kind.noun) + " " + verb +
-          (in.empty() ? "" : " " + in + " several " + kind.holder));
+      clauses.push_back(counted(counts.count));
+      if (of_holder) absl::StrAppend(&clauses.back(), " ", kind.in, " several ", kind.holder);
       continue;
     }
     for (const auto& [name, count] : counts.names) {
-      add(in.empty() ? kind.noun + (" " + name) + " " + verb
-                     : Plural(count, kind.noun) + " " + verb + " " + in + " " + name);
+      clauses.push_back(of_holder ? absl::StrCat(counted(count), " ", kind.in, " ", name)
+                                  : absl::StrCat(kind.noun, " ", name, " ", kind.verb));
     }
   }
-  return text;
+  return absl::StrJoin(clauses, ", ");
 }
 
 std::optional<ForeignChange> ChangeReader::Take(const nlmsghdr* generation) {

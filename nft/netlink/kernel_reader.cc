@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <thread>
 #include <tuple>
 
 #include "nft/base/status.h"
@@ -17,11 +16,6 @@
 namespace svcmap::nft {
 namespace {
 
-using std::chrono::milliseconds;
-
-constexpr int kMaxDumpAttempts = 100;
-constexpr milliseconds kMaxDumpTime{10000};
-constexpr milliseconds kMaxDumpPause{20};
 constexpr size_t kRequestSize = 512;  // More than any of ours.
 
 // An answer takes about 1 KiB of the receive buffer, which holds some 200 of them by default.
@@ -42,11 +36,6 @@ bool HasRepeatedKey(const std::vector<Element>& elements) {
   return std::adjacent_find(sorted.begin(), sorted.end(), [&](const Element* a, const Element* b) {
            return key(a) == key(b);
          }) != sorted.end();
-}
-
-// Disturbed, interrupted, or answers were lost; a kernel that does not answer is another matter.
-bool IsTransient(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
 }
 
 void PutSet(nlmsghdr* request, const TableSpec& table, const SetSpec& set) {
@@ -86,30 +75,10 @@ absl::StatusOr<bool> NetlinkKernel::AskForTable(Family family, TableReader& read
 // a commit came between two parts of one. It moves when a commit starts; each part skips as many
 // elements as were sent, so those that another batch is still putting in or taking out would make
 // it skip too few or too many: no batch may be under way at either end.
-absl::Status NetlinkKernel::AsOfOneGeneration(const std::function<absl::Status()>& read) {
-  const auto once = [&]() -> absl::Status {
-    const absl::StatusOr<uint32_t> before = session_.SettledGeneration();
-    if (!before.ok()) return before.status();
-    if (absl::Status status = read(); !status.ok()) return status;
-    const absl::StatusOr<uint32_t> after = session_.SettledGeneration();
-    if (!after.ok()) return after.status();
-    return *after == *before ? absl::OkStatus()
-                             : absl::UnavailableError("a commit disturbed the dump");
-  };
-  const auto deadline = std::chrono::steady_clock::now() + kMaxDumpTime;
-  absl::Status status;
-  for (int attempt = 0; attempt < kMaxDumpAttempts; ++attempt) {
-    status = once();
-    if (!IsTransient(status) || std::chrono::steady_clock::now() > deadline) break;
-    std::this_thread::sleep_for(std::min(attempt * milliseconds(1), kMaxDumpPause));
-  }
-  return status;
-}
-
 absl::StatusOr<std::vector<Element>> NetlinkKernel::ReadSet(SetRef set) {
   const TableSpec& table = tables_[Index(set.family)];
   std::vector<Element> elements;
-  const absl::Status status = AsOfOneGeneration([&]() -> absl::Status {
+  const absl::Status status = session_.AsOfOneGeneration([&]() -> absl::Status {
     alignas(nlmsghdr) uint8_t buffer[kRequestSize];
     nlmsghdr* request = Prepare(buffer, NFT_MSG_GETSETELEM, set.family, NLM_F_DUMP);
     PutSet(request, table, table.sets[set.set]);
@@ -191,7 +160,7 @@ absl::Status NetlinkKernel::ReadSome(SetRef set, std::span<const FieldBytes> key
 
 absl::StatusOr<std::optional<TableContent>> NetlinkKernel::ReadTable(Family family) {
   std::optional<TableContent> content;
-  const absl::Status status = AsOfOneGeneration([&]() -> absl::Status {
+  const absl::Status status = session_.AsOfOneGeneration([&]() -> absl::Status {
     TableReader reader(tables_[Index(family)].name);
     content.reset();
     const absl::StatusOr<bool> found = AskForTable(family, reader);

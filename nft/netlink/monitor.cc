@@ -151,6 +151,7 @@ void Monitor::Run() {
 void Monitor::Listen() {
   if (!socket_) return;
   const auto datagram = socket_->Receive(std::chrono::milliseconds(0));
+  heard_all_ = datagram.ok() && datagram->empty();
   if (datagram.ok()) {
     Read(*datagram);
   } else if (absl::IsResourceExhausted(datagram.status())) {
@@ -266,7 +267,7 @@ void Monitor::Check() {
   }
   if (gap_open) return IsWell();
   if (awaited_) {
-    if (Clock::now() - awaited_since_ < options_.patience) return;
+    if (Clock::now() - awaited_since_ < options_.patience || !heard_all_) return;
     deaf_ = true;
     CloseSocket();
     return StartOver("nothing was heard of the last commits");

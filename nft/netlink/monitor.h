@@ -109,6 +109,7 @@ class Monitor {
   Clock::time_point next_check_;
   Clock::time_point last_start_over_;
   std::optional<std::string> start_over_;  // To be done, and why.
+  bool heard_all_ = true;                  // Nothing is queued.
   bool deaf_ = false;                      // Until something is heard.
 
   std::atomic<uint32_t> reported_ = 0;

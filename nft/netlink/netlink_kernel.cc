@@ -17,6 +17,36 @@ constexpr int kMaxLosses = 100;
 // The kernel asks for the batch again: another commit came first, or it was interrupted.
 bool IsTransient(int error) { return error == ERESTART || error == EAGAIN || error == EINTR; }
 
+// What the answers to a batch that have come so far say.
+struct BatchAnswers {
+  bool acknowledged = false;
+  bool transient = false;
+  std::optional<ApplyResult> rejected;  // By the first error.
+};
+
+void ReadAnswers(const Batch& batch, std::span<const uint8_t> datagram, BatchAnswers& answers) {
+  for (const nlmsghdr* message : Messages(datagram)) {
+    const uint32_t age = message->nlmsg_seq - batch.first_sequence();
+    if (message->nlmsg_type != NLMSG_ERROR ||
+        age >= batch.next_sequence() - batch.first_sequence()) {
+      continue;
+    }
+    const Answer answer = ReadAnswer(message);
+    if (answer.error == 0) {
+      answers.acknowledged |= message->nlmsg_seq == batch.last_sequence();
+      continue;
+    }
+    if (answers.rejected) continue;
+    answers.transient = IsTransient(answer.error);
+    answers.rejected = {ApplyOutcome::kRejected,
+                        answer.ToStatus(batch.Describe(message->nlmsg_seq)), std::nullopt};
+    if (answer.attribute_offset) {
+      answers.rejected->failed_element =
+          batch.ElementAt(message->nlmsg_seq, *answer.attribute_offset);
+    }
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<NetlinkKernel>> NetlinkKernel::Open(TableSpecs tables,
@@ -49,48 +79,28 @@ ApplyResult NetlinkKernel::ApplyOnce(const Transaction& transaction, bool& trans
 }
 
 // An error for any message means that nothing was committed, even when the last one is
-// acknowledged; errors come first, so everything that is queued is read before the verdict. When
+// acknowledged; errors come first, so everything that is queued is read before the answers. When
 // answers were lost the rest is queued already: the kernel is done with the batch.
 ApplyResult NetlinkKernel::AwaitVerdict(const Batch& batch, bool& transient) {
-  ApplyResult result{ApplyOutcome::kUnknown, absl::OkStatus(), std::nullopt};
-  bool acknowledged = false;
-  bool rejected = false;
+  BatchAnswers answers;
+  absl::Status failure;
   int losses = 0;
   for (;;) {
-    const bool wait = !acknowledged && !rejected && losses == 0;
+    const bool wait = !answers.acknowledged && !answers.rejected && losses == 0;
     const absl::StatusOr<std::span<const uint8_t>> datagram =
         wait ? session_.Receive() : session_.Poll();
-    if (!datagram.ok()) {
-      if (!rejected) result.error = datagram.status();
-      if (absl::IsResourceExhausted(datagram.status()) && ++losses < kMaxLosses) continue;
-      break;
+    if (datagram.ok()) {
+      if (datagram->empty()) break;
+      ReadAnswers(batch, *datagram, answers);
+      continue;
     }
-    if (datagram->empty()) break;
-    for (const nlmsghdr* message : Messages(*datagram)) {
-      const uint32_t age = message->nlmsg_seq - batch.first_sequence();
-      if (message->nlmsg_type != NLMSG_ERROR ||
-          age >= batch.next_sequence() - batch.first_sequence()) {
-        continue;
-      }
-      const Answer answer = ReadAnswer(message);
-      if (answer.error == 0) {
-        acknowledged |= message->nlmsg_seq == batch.last_sequence();
-      } else if (!rejected) {
-        rejected = true;
-        transient = IsTransient(answer.error);
-        result.error = answer.ToStatus(batch.Describe(message->nlmsg_seq));
-        if (answer.attribute_offset) {
-          result.failed_element = batch.ElementAt(message->nlmsg_seq, *answer.attribute_offset);
-        }
-      }
-    }
+    failure = datagram.status();
+    if (!absl::IsResourceExhausted(failure) || ++losses == kMaxLosses) break;
   }
-  if (rejected) {
-    result.outcome = ApplyOutcome::kRejected;
-  } else if (acknowledged && losses == 0) {
-    result = {};
-  }
-  return result;
+  transient = answers.transient;
+  if (answers.rejected) return *std::move(answers.rejected);
+  if (answers.acknowledged && failure.ok()) return {};
+  return {ApplyOutcome::kUnknown, failure, std::nullopt};
 }
 
 nlmsghdr* NetlinkKernel::Prepare(uint8_t* buffer, uint16_t type, Family family, uint16_t flags) {

@@ -46,9 +46,6 @@ class NetlinkKernel final : public Kernel {
   // False if the table is not there.
   absl::StatusOr<bool> AskForTable(Family family, TableReader& reader);
 
-  // Calls `read` until no commit came in between; kUnavailable from it has the same effect.
-  absl::Status AsOfOneGeneration(const std::function<absl::Status()>& read);
-
   nlmsghdr* Prepare(uint8_t* buffer, uint16_t type, Family family, uint16_t flags);
 
   TableSpecs tables_;

@@ -5,7 +5,9 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <thread>
 
 #include "nft/base/status.h"
 #include "nft/netlink/answer.h"
@@ -14,6 +16,17 @@
 
 namespace svcmap::nft {
 namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kMaxDumpAttempts = 100;
+constexpr milliseconds kMaxDumpTime{10000};
+constexpr milliseconds kMaxDumpPause{20};
+
+// Disturbed, interrupted, or answers were lost; a kernel that does not answer is another matter.
+bool IsTransient(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
+}
 
 constexpr int kMaxAttempts = 3;
 
@@ -134,6 +147,26 @@ absl::StatusOr<std::optional<uint32_t>> Session::AskGeneration() {
   });
   if (!status.ok()) return status;
   return generation;
+}
+
+absl::Status Session::AsOfOneGeneration(const std::function<absl::Status()>& read) {
+  const auto once = [&]() -> absl::Status {
+    const absl::StatusOr<uint32_t> before = SettledGeneration();
+    if (!before.ok()) return before.status();
+    if (absl::Status status = read(); !status.ok()) return status;
+    const absl::StatusOr<uint32_t> after = SettledGeneration();
+    if (!after.ok()) return after.status();
+    return *after == *before ? absl::OkStatus()
+                             : absl::UnavailableError("a commit disturbed the dump");
+  };
+  const auto deadline = std::chrono::steady_clock::now() + kMaxDumpTime;
+  absl::Status status;
+  for (int attempt = 0; attempt < kMaxDumpAttempts; ++attempt) {
+    status = once();
+    if (!IsTransient(status) || std::chrono::steady_clock::now() > deadline) break;
+    std::this_thread::sleep_for(std::min(attempt * milliseconds(1), kMaxDumpPause));
+  }
+  return status;
 }
 
 }  // namespace svcmap::nft

@@ -58,6 +58,9 @@ class Session {
   absl::StatusOr<uint32_t> Generation();
   // The same at a moment when no commit is under way.
   absl::StatusOr<uint32_t> SettledGeneration();
+  // Calls `read` until no commit came in between, for some seconds; a passing error from it has the
+  // same effect. Dumps by themselves do not tell when a commit has made them wrong (Linux 6.18).
+  absl::Status AsOfOneGeneration(const std::function<absl::Status()>& read);
 
  private:
   Session(SessionOptions options, NetworkNamespace netns)

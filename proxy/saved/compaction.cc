@@ -55,20 +55,24 @@ absl::Status Parse(std::string_view message, saved::v1::Frame& frame) {
              : absl::DataLossError("a frame that is no message");
 }
 
-// Begins a new frame where the last one is full.
+// Begins a new frame where the last one is full. After an error nothing more is written.
 class Output {
  public:
   explicit Output(FrameFile& file) : file_(file) {}
 
-  absl::Status Add(const saved::v1::Frame& part) {
+  void Add(const saved::v1::Frame& part) {
     builder_.Add(part);
-    return builder_.size() < kFrameTarget ? absl::OkStatus() : Write();
+    if (builder_.size() >= kFrameTarget) EndFrame();
   }
-  absl::Status Write() { return builder_.empty() ? absl::OkStatus() : file_.Append(builder_); }
+  void EndFrame() {
+    if (status_.ok() && !builder_.empty()) status_ = file_.Append(builder_);
+  }
+  const absl::Status& status() const { return status_; }
 
  private:
   FrameFile& file_;
   FrameBuilder builder_;
+  absl::Status status_;
 };
 
 }  // namespace
@@ -101,16 +105,26 @@ absl::StatusOr<std::shared_ptr<FrameFile>> Compaction::Write(Files& files, const
                                                              const std::string& writer) {
   absl::StatusOr<std::shared_ptr<FrameFile>> to = FrameFile::Create(files, path, writer);
   if (!to.ok()) return to;
+  absl::Status status = CopyAlive(**to);
+  copied_ = places_->resolved;
+  if (status.ok()) status = CopyTail(**to, places_->end);
+  places_.reset();
+  if (!status.ok()) return status;
+  return to;
+}
+
+// All of the rows make up one attempt, which is committed.
+absl::Status Compaction::CopyAlive(FrameFile& to) {
   Ledger<Ordinals>& ledger = places_->ledger;
   Alive objects(ledger.objects()), services(ledger.services());
   Alive node_rows(ledger.node_rows()), tables(ledger.tables());
-  Output output(**to);
+  Output output(to);
 
   saved::v1::Frame part;
   if (ledger.marker()) {
     ToMessage(*ledger.marker(), *part.mutable_begin()->mutable_marker());
     part.mutable_begin()->set_whole(true);
-    if (const absl::Status status = output.Add(part); !status.ok()) return status;
+    output.Add(part);
   }
   FrameReader reader(from_, id_, places_->begin, places_->resolved);
   saved::v1::Frame frame;
@@ -127,25 +141,23 @@ absl::StatusOr<std::shared_ptr<FrameFile>> Compaction::Write(Files& files, const
       part.mutable_node_rows()->Swap(frame.mutable_node_rows());
     }
     if (frame.has_tables() && tables.Next()) part.mutable_tables()->Swap(frame.mutable_tables());
-    if (const absl::Status status = output.Add(part); !status.ok()) return status;
+    output.Add(part);
+    if (!output.status().ok()) return output.status();
   }
   if (!reader.status().ok()) return reader.status();
 
   part.Clear();
-  if (ledger.marker()) part.set_asked(true);
-  if (const absl::Status status = output.Add(part); !status.ok()) return status;
-  if (const absl::Status status = output.Write(); !status.ok()) return status;
-  part.Clear();
-  if (ledger.marker()) part.mutable_outcome()->set_committed(true);
+  if (ledger.marker()) {
+    part.set_asked(true);
+    output.Add(part);
+    output.EndFrame();
+    part.Clear();
+    part.mutable_outcome()->set_committed(true);
+  }
   if (ledger.generation()) part.mutable_generation()->set_id(*ledger.generation());
-  if (const absl::Status status = output.Add(part); !status.ok()) return status;
-  if (const absl::Status status = output.Write(); !status.ok()) return status;
-
-  copied_ = places_->resolved;
-  const uint64_t end = places_->end;
-  places_.reset();
-  if (const absl::Status status = CopyTail(**to, end); !status.ok()) return status;
-  return to;
+  output.Add(part);
+  output.EndFrame();
+  return output.status();
 }
 
 absl::Status Compaction::CopyTail(FrameFile& to, uint64_t end) {

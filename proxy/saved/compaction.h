@@ -30,6 +30,8 @@ class Compaction {
  private:
   struct Places;
 
+  absl::Status CopyAlive(FrameFile& to);
+
   File& from_;
   const uint64_t id_;
   uint64_t live_bytes_ = 0;

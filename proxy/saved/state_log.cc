@@ -100,6 +100,7 @@ void StateLog::Load(absl::Status not_writable, SavedState* found) {
     if (!cut.ok()) return Fail(nullptr, cut);
   }
   file_ = std::make_shared<FrameFile>(*std::move(file), replayed->id, replayed->end);
+  folder_changed_ = true;  // Perhaps the last life ended before it was synced.
   status_.live_bytes = replayed->live_bytes;
 }
 
@@ -241,7 +242,12 @@ bool StateLog::Write() {
       frame_->Add(*part_);
     }
     wake = !HasWork();
+    const bool large = frame_->size() > 4 * kFrameTarget;
     status = file->Append(*frame_);
+    if (large) {  // Rare, and nothing to keep the memory for.
+      *frame_ = FrameBuilder();
+      *part_ = saved::v1::Frame();
+    }
   }
   if (!status.ok()) Fail(file.get(), status);
   if (wake) wake_.notify_one();

@@ -87,8 +87,8 @@ class StateLog {
   // After the kernel has answered, or its marker has. `generation`: its generation id, if no
   // commit of others came in between, or what came left our tables alone.
   void End(bool committed, std::optional<uint32_t> generation);
-  // Commits of others up to this id have left our tables alone. Written with the next write, or
-  // the next sync.
+  // All commits up to this id are ours or have left our tables alone. Written with the next write,
+  // or the next sync.
   void NoteGeneration(uint32_t generation);
 
   // It is out of order, and time for another try: call Rewrite, which does nothing otherwise.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -75,14 +76,17 @@ class Bench {
  private:
   void Open(const char* what) {
     proxy::SavedState found;
+    const std::clock_t cpu = std::clock();
     const auto start = Clock::now();
     auto log =
         StateLog::Open(folder_, proxy::PosixFiles(), &found, {.writer = "svcmap-bench-saved"});
     const auto took = Clock::now() - start;
+    const double cpu_seconds = static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC;
     if (!log.ok()) std::exit((std::fprintf(stderr, "%s\n", log.status().ToString().c_str()), 1));
     log_ = *std::move(log);
-    std::printf("%-44s %9.2f ms  %zu objects, %zu Services, %.1f MB\n", what, Milliseconds(took),
-                found.objects.size(), found.services.size(), Megabytes());
+    std::printf("%-44s %9.2f ms  %.2f ms of CPU; %zu objects, %zu Services, %.1f MB\n", what,
+                Milliseconds(took), cpu_seconds * 1000, found.objects.size(), found.services.size(),
+                Megabytes());
   }
   double Megabytes() const { return static_cast<double>(log_->status().bytes) / 1e6; }
 

@@ -1,4 +1,5 @@
 // What the watcher says about what others do, on the real kernel with nft(8) as the others (S-345).
+#include "tests/contract/rule_handles.h"
 #include "tests/contract/watched_world.h"
 
 namespace svcmap::nft {
@@ -105,6 +106,18 @@ TEST_F(ForeignChangeTest, S345_RulesAndChainsAreStructure) {
     EXPECT_THAT(change.sets, IsEmpty());
     EXPECT_EQ(change.text, text);
   }
+}
+
+TEST_F(ForeignChangeTest, S345_ADeletedAndAReplacedRule) {
+  const auto first = [&] {
+    return " mark-masq handle " + testing::RuleHandles(*netns_, "ip svcmap", "mark-masq").front();
+  };
+  ForeignChange change = AfterNft("replace rule ip svcmap" + first() + " accept");
+  EXPECT_TRUE(change.structure);
+  EXPECT_EQ(change.text, "1 rule deleted from mark-masq, 1 rule added to mark-masq");
+  change = AfterNft("delete rule ip svcmap" + first());
+  EXPECT_TRUE(change.structure);
+  EXPECT_EQ(change.text, "1 rule deleted from mark-masq");
 }
 
 TEST_F(ForeignChangeTest, S345_AFlushedTableIsToldInShort) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/contract/kernel_contract.h"
+#include "tests/contract/rule_handles.h"
 #include "tests/support/process.h"
 
 namespace svcmap::nft {
@@ -45,22 +46,8 @@ class ForeignContract : public KernelContract {
     EXPECT_TRUE(fake().ForeignAddSet(family(), set));
   }
 
-  // Of the rules of a chain, as nft -a tells them.
   std::vector<std::string> Handles(const std::string& chain) {
-    std::vector<std::string> handles;
-    const absl::StatusOr<std::string> listing = testing::RunOk(
-        {.argv = {"nft", "-a", "list", "chain", family() == Family::kIpv4 ? "ip" : "ip6",
-                  std::string(proxy::kTableName), chain},
-         .netns = &*netns_});
-    EXPECT_OK(listing);
-    if (!listing.ok()) return {""};
-    const std::string mark = " # handle ";
-    size_t at = listing->find(mark);  // That of the chain.
-    while ((at = listing->find(mark, at + 1)) != std::string::npos) {
-      const size_t begin = at + mark.size();
-      handles.push_back(listing->substr(begin, listing->find('\n', begin) - begin));
-    }
-    return handles;
+    return testing::RuleHandles(*netns_, Table(), chain);
   }
 
   TableContent Content() {

@@ -23,6 +23,11 @@ using ::testing::HasSubstr;
 constexpr Family kFamily = Family::kIpv4;
 constexpr char kForeign[] = "add rule ip svcmap services accept";
 
+// An answer goes to the port that asked.
+bool IsNotification(uint32_t port_id, std::span<const uint8_t> datagram) {
+  return reinterpret_cast<const nlmsghdr*>(datagram.data())->nlmsg_pid != port_id;
+}
+
 class WatcherFaultsTest : public WatchedWorld {
  protected:
   void SetUp() override {
@@ -130,8 +135,9 @@ TEST_F(WatcherFaultsTest, S345_AFailedSocketIsReplaced) {
   std::atomic<int> failures = 0;
   {
     const std::lock_guard lock(watcher_.mutex);
-    watcher_.receive = [&](uint32_t, std::span<const uint8_t>) {
-      return SocketFaults::Receipt{.error = ++failures == 1 ? EBADF : 0};
+    watcher_.receive = [&](uint32_t port_id, std::span<const uint8_t> datagram) {
+      const bool fail = IsNotification(port_id, datagram) && ++failures == 1;
+      return SocketFaults::Receipt{.error = fail ? EBADF : 0};
     };
   }
   Nft(kForeign);
@@ -162,8 +168,7 @@ TEST_F(WatcherFaultsTest, S345_ADeafWatcherStartsOverAndIsNotAliveUntilItHears) 
   {
     const std::lock_guard lock(watcher_.mutex);
     watcher_.receive = [](uint32_t port_id, std::span<const uint8_t> datagram) {
-      const auto* message = reinterpret_cast<const nlmsghdr*>(datagram.data());
-      return SocketFaults::Receipt{.drop = message->nlmsg_pid != port_id};  // No answer.
+      return SocketFaults::Receipt{.drop = IsNotification(port_id, datagram)};
     };
   }
   Add({ServiceRow(kFamily, 5)});

@@ -149,6 +149,33 @@ TEST_F(FakeKernelTest, AnInjectedRejectionLeavesATableToBeWrittenInPlaceAsItWas)
   EXPECT_EQ(kernel_.ReadSet(record.set)->size(), 1u);
 }
 
+TEST_F(FakeKernelTest, OthersCanAddAnElement) {
+  const auto row = ClusterIpRow(Family::kIpv4, 1);
+  const uint32_t generation = Generation();
+  EXPECT_TRUE(kernel_.ForeignAddElement(row));
+  EXPECT_FALSE(kernel_.ForeignAddElement(row));
+  EXPECT_FALSE(kernel_.ForeignAddElement(ClusterIpRow(Family::kIpv6, 1))) << "there is no table";
+  EXPECT_EQ(Count(), 1u);
+  EXPECT_EQ(Generation(), generation + 1);
+}
+
+TEST_F(FakeKernelTest, OthersCanChangeChainsAsFarAsTheKernelLetsThem) {
+  const uint32_t generation = Generation();
+  EXPECT_TRUE(kernel_.ForeignAddChain(Family::kIpv4, "theirs"));
+  EXPECT_FALSE(kernel_.ForeignAddChain(Family::kIpv4, "theirs"));
+  EXPECT_TRUE(kernel_.ForeignAddRule(Family::kIpv4, "theirs"));
+  EXPECT_FALSE(kernel_.ForeignAddRule(Family::kIpv4, "nowhere"));
+  EXPECT_TRUE(kernel_.ForeignDeleteRule(Family::kIpv4, "theirs"));
+  EXPECT_FALSE(kernel_.ForeignDeleteRule(Family::kIpv4, "theirs")) << "it is empty";
+  EXPECT_TRUE(kernel_.ForeignDeleteChain(Family::kIpv4, "theirs"));
+  EXPECT_FALSE(kernel_.ForeignDeleteChain(Family::kIpv4, "theirs"));
+  EXPECT_FALSE(kernel_.ForeignDeleteChain(Family::kIpv4, "services")) << "rules lead there";
+  EXPECT_TRUE(kernel_.ForeignAddSet(Family::kIpv4, "their-set"));
+  EXPECT_FALSE(kernel_.ForeignAddSet(Family::kIpv4, "their-set"));
+  EXPECT_FALSE(kernel_.ForeignAddChain(Family::kIpv6, "theirs")) << "there is no table";
+  EXPECT_EQ(Generation(), generation + 5);
+}
+
 TEST_F(FakeKernelTest, CommitsOfOthersCountInTheGeneration) {
   const uint32_t generation = Generation();
   kernel_.ForeignCommit();

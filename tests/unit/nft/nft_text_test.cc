@@ -101,6 +101,17 @@ TEST(TransactionTextTest, ACreationInPlaceIsACommentLine) {
             "# in place: add table ip6 svcmap # size: service-ips 2048, endpoints 2048\n");
 }
 
+TEST(TransactionTextTest, ARepairNamesItsChainsAndWhatItRemoves) {
+  Transaction transaction;
+  transaction.RepairChains(
+      {Family::kIpv6, nullptr, {"services", "pick-3"}, {"foreign"}, {"foreign-set"}});
+  EXPECT_EQ(TransactionText(Tables(), transaction),
+            "# written anew: chain ip6 svcmap services\n"
+            "# written anew: chain ip6 svcmap pick-3\n"
+            "delete set ip6 svcmap foreign-set\n"
+            "delete chain ip6 svcmap foreign\n");
+}
+
 TEST(TableTextTest, SetsAreDeclaredAsNftDeclaresThem) {
   const std::string text = TableText(Tables()[0], {});
   for (const char* declaration : {"\tset firewall-sources {\n"

@@ -51,12 +51,14 @@ TEST(TransactionTest, ANewOneIsEmpty) {
 }
 
 TEST(TransactionTest, TableOperationsAndElementsMakeItNotEmpty) {
-  Transaction drop, creation, element;
+  Transaction drop, creation, repair, element;
   drop.DropTable(Family::kIpv6);
+  repair.RepairChains({Family::kIpv4, nullptr, {"services"}, {}, {}});
   creation.CreateTable({Family::kIpv4, {}});
   element.Delete(View({1}));
   EXPECT_FALSE(drop.empty());
   EXPECT_FALSE(creation.empty());
+  EXPECT_FALSE(repair.empty());
   EXPECT_FALSE(element.empty());
 }
 

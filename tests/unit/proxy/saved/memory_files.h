@@ -42,7 +42,7 @@ class MemoryFiles : public Files {
     bool done = false;        // What was asked for happened all the same.
     size_t bytes = SIZE_MAX;  // Of an append: so many first ones were written.
   };
-  // Asked before each call, with the number of calls before it.
+  // Asked before each call, with the number of calls before it. It may use the files itself.
   using Plan = std::function<Fault(size_t number, Call call)>;
 
   void SetPlan(Plan plan) {
@@ -239,10 +239,15 @@ class MemoryFiles : public Files {
 
   template <typename Fn>
   absl::Status Do(Call call, const std::string& what, Fn fn, std::optional<int> life = {}) {
-    const std::lock_guard lock(mutex_);
-    if (crashed_ || life.value_or(life_) != life_) return ErrnoStatus(EIO, what);
-    const Fault fault = plan_ ? plan_(calls_, call) : Fault{};
-    ++calls_;
+    std::unique_lock lock(mutex_);
+    const auto dead = [&] { return crashed_ || life.value_or(life_) != life_; };
+    if (dead()) return ErrnoStatus(EIO, what);
+    const size_t number = calls_++;
+    const Plan plan = plan_;
+    lock.unlock();
+    const Fault fault = plan ? plan(number, call) : Fault{};
+    lock.lock();
+    if (dead()) return ErrnoStatus(EIO, what);
     if (fault.crash) crashed_ = true;
     if (fault.error == 0 && !fault.crash) {
       const int error = fn(SIZE_MAX);

@@ -17,9 +17,7 @@ namespace svcmap::proxy {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
 
 class PosixFilesTest : public ::testing::Test {
  protected:

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -246,7 +247,9 @@ class Model {
   }
   void NoteGeneration(uint32_t generation) { noted_ = generation; }
   void Sync() {
-    if (noted_) said_.is.generation = std::exchange(noted_, std::nullopt);
+    if (!noted_) return;
+    said_.is.generation = std::exchange(noted_, std::nullopt);
+    if (said_.may_be) said_.may_be->generation = *said_.is.generation + 1;
   }
 
  private:
@@ -300,6 +303,11 @@ class SavedWorld {
     const Said said = SaidBy(std::move(found));
     model.StartFrom(said);
     return said;
+  }
+  // What a new life would find there, which changes nothing.
+  Said FoundIn(const MemoryFiles& others) {
+    if (const auto content = others.Content(kPath)) files.SetContent(kPath, *content);
+    return Open();
   }
   // The process is killed and comes again.
   Said Reopen() {
@@ -376,15 +384,14 @@ class SavedWorld {
   }
   // One call, or one that leaves the log between End and Begin.
   void RandomStep() {
+    if (dice.Chance(10)) NoteGeneration(static_cast<uint32_t>(dice.Number()));
     if (model.open()) return End(dice.Chance(70), RandomGeneration());
     for (size_t i = dice.Below(3); i > 0; --i) RandomObjectChange();
     switch (dice.Below(10)) {
       case 0:
         return Flush();
       case 1:
-        return NoteGeneration(static_cast<uint32_t>(dice.Number()));
       case 2:
-      case 3:
         return Work();
       default:
         return Begin(RandomCommit());
@@ -392,7 +399,10 @@ class SavedWorld {
   }
 
   // What a caller that has everything does when it is asked for it. It is the model's state.
-  void Rewrite() {
+  // `meanwhile` is called in the middle of it.
+  void Rewrite(const std::function<void()>& meanwhile = nullptr) {
+    model.Flush();
+    model.Sync();
     const Said said = model.said();
     std::vector<Row> node_rows;
     for (const auto& [family, set, key, data, comment, interval_end, key_end] : said.is.node_rows) {
@@ -416,8 +426,15 @@ class SavedWorld {
     log->Rewrite(
         [&](const StateLog::PutObjectFn& put) {
           for (const auto& [key, message] : said.is.objects) put(key.first, key.second, message);
+          if (meanwhile) meanwhile();
         },
         said.is.marker ? &borrowed : nullptr, said.is.generation);
+  }
+
+  // Makes a mistake that the log cannot live with; the model does not hear of it.
+  void PutOutOfOrder() {
+    log->Begin({});
+    log->Begin({});
   }
 
   // Nobody hears what a dead process says.

@@ -13,7 +13,6 @@ namespace svcmap::proxy {
 namespace {
 
 using namespace test;  // NOLINT(google-build-using-namespace)
-using ::testing::Contains;
 using ::testing::IsEmpty;
 
 using Fault = MemoryFiles::Fault;
@@ -38,8 +37,11 @@ void Live(SavedWorld& world, std::vector<Said>& said, size_t& synced) {
     said.push_back(world.model.said());
   };
   const auto work = [&] {
+    if (world.files.crashed()) return;
+    const auto before = world.log->status().synced;
     step([&] { world.Work(); });
-    if (!world.files.crashed()) synced = said.size();
+    // Perhaps it was killed behind a first sync.
+    if (world.log->status().synced != before) synced = said.size();
   };
   const auto commit = [&] {
     step([&] { world.Begin(world.RandomCommit()); });
@@ -164,6 +166,111 @@ TEST(StateLogCrashTest, RandomLivesWithCrashesSayWhatIsTrue) {
         synced = said.size() - 1;
       }
     }
+  }
+}
+
+// The calls of Work() at which its caller may do something, on a thread of its own: not while the
+// log is locked, between the last sync of the new file and its new name.
+class Openings {
+ public:
+  bool IsOne(MemoryFiles::Call call) {
+    const bool is_one = !locked_ && call != MemoryFiles::Call::kRename;
+    if (call == MemoryFiles::Call::kOpen) writes_anew_ = true;
+    if (call == MemoryFiles::Call::kSync && writes_anew_) locked_ = true;
+    if (call == MemoryFiles::Call::kRename) writes_anew_ = locked_ = false;
+    return is_one;
+  }
+
+ private:
+  bool writes_anew_ = false;
+  bool locked_ = false;
+};
+
+// Work(), and at its opening with this number `act`. False if it has no so many.
+bool WorkAnd(SavedWorld& world, size_t opening, const std::function<void()>& act) {
+  Openings openings;
+  size_t met = 0;
+  bool inside = false, acted = false;
+  world.files.SetPlan([&](size_t, MemoryFiles::Call call) {
+    if (!inside && openings.IsOne(call) && met++ == opening) {
+      inside = acted = true;
+      act();
+      inside = false;
+    }
+    return Fault{};
+  });
+  world.Work();
+  world.files.SetPlan(nullptr);
+  return acted;
+}
+
+// A file that is about to be written anew, with an attempt open or not.
+void MakeDue(SavedWorld& world, bool open) {
+  world.Open();
+  while (world.log->status().bytes < 8000) {
+    world.RandomObjectChange();
+    world.RandomStep();
+  }
+  world.compact_above = 4000;
+  world.Reopen();
+  while (world.model.open() != open) world.RandomStep();
+}
+
+TEST(StateLogCrashTest, WhatIsAppendedAtAnyTimeOfABackgroundRoundIsKept) {
+  size_t compactions = 0;
+  for (const bool open : {false, true}) {
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      bool acted = true;
+      for (size_t opening = 0; acted; ++opening) {
+        SavedWorld world(seed);
+        MakeDue(world, open);
+        std::vector<Said> said = {world.model.said()};
+        const auto act = [&](int steps) {
+          for (int i = 0; i < steps; ++i) {
+            if (world.model.open()) {
+              world.End(true, 5);
+            } else {
+              world.RandomObjectChange();
+              world.Begin(world.RandomCommit());
+            }
+            said.push_back(world.model.said());
+          }
+        };
+        acted = WorkAnd(world, opening, [&] { act(3); });
+        said.push_back(world.model.said());
+        act(4);  // These tell how much they believe to be on disk.
+        compactions += world.log->status().compactions;
+        const std::string where = "seed " + std::to_string(seed) + ", opening " +
+                                  std::to_string(opening) + (open ? ", open" : "");
+        ASSERT_EQ(SavedWorld().FoundIn(world.files), said.back()) << where;
+        world.dice = Dice(seed * 1000 + opening);
+        const Said found = world.ReopenAfterPowerLoss();
+        ASSERT_NE(std::find(said.begin(), said.end(), found), said.end())
+            << where << ": " << ::testing::PrintToString(found);
+      }
+    }
+  }
+  EXPECT_GT(compactions, 100u);
+}
+
+TEST(StateLogCrashTest, AnOutageAtAnyTimeOfABackgroundRoundIsOverWithIt) {
+  bool acted = true;
+  for (size_t opening = 0; acted; ++opening) {
+    SavedWorld world;
+    MakeDue(world, false);
+    acted = WorkAnd(world, opening, [&] {
+      world.PutOutOfOrder();
+      world.Rewrite();
+      for (int i = 0; i < 3; ++i) {
+        world.Begin(world.RandomCommit());
+        world.End(true, 5);
+      }
+    });
+    world.Work();
+    ASSERT_EQ(world.log->status().error, "") << opening;
+    world.Begin(world.RandomCommit());
+    const Said expected = world.model.said();
+    ASSERT_EQ(world.Reopen(), expected) << opening;
   }
 }
 

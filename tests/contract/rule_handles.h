@@ -1,0 +1,34 @@
+// What nft(8) calls the rules of a chain.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/support/netns.h"
+#include "tests/support/process.h"
+#include "tests/support/status_matchers.h"
+
+namespace svcmap::testing {
+
+// Of all rules of a chain, in their order; `table` is "ip svcmap". One empty handle if it cannot be
+// listed.
+inline std::vector<std::string> RuleHandles(const NetNs& netns, const std::string& table,
+                                            const std::string& chain) {
+  const size_t space = table.find(' ');
+  const absl::StatusOr<std::string> listing =
+      RunOk({.argv = {"nft", "-a", "list", "chain", table.substr(0, space), table.substr(space + 1),
+                      chain},
+             .netns = &netns});
+  EXPECT_OK(listing);
+  if (!listing.ok()) return {""};
+  const std::string mark = " # handle ";
+  std::vector<std::string> handles;
+  size_t at = listing->find(mark);  // That of the chain.
+  while ((at = listing->find(mark, at + 1)) != std::string::npos) {
+    const size_t begin = at + mark.size();
+    handles.push_back(listing->substr(begin, listing->find('\n', begin) - begin));
+  }
+  return handles;
+}
+
+}  // namespace svcmap::testing
