@@ -167,8 +167,10 @@ std::vector<std::string> RecoveryTest::StickyPlacement() {
   std::vector<Request> requests;
   for (const bool v6 : {false, true}) {
     for (int i = 0; i < kStickyClients; ++i) {
-      requests.push_back(
-          {.destination = kSticky.in(v6), .port = 80, .source = ClientAddress(i).in(v6)});
+      requests.push_back({.destination = kSticky.in(v6),
+                          .port = 80,
+                          .source = ClientAddress(i).in(v6),
+                          .timeout = kPatience});
     }
   }
   std::vector<std::string> placement;

@@ -24,7 +24,6 @@ using std::chrono::microseconds;
 
 constexpr std::chrono::seconds kGoDeadline{20};
 constexpr std::chrono::milliseconds kPollInterval{2};
-constexpr std::chrono::seconds kMessageDeadline{3};
 
 int64_t SentTwice(int fd) {
   tcp_info info = {};
@@ -175,7 +174,7 @@ void SteadyTraffic::Talk(OpenFlow& flow) {
   }
   while (error.empty() && received < message.size()) {
     char buffer[64];
-    if (!WaitFor(flow.fd.get(), POLLIN, started + kMessageDeadline)) {
+    if (!WaitFor(flow.fd.get(), POLLIN, started + flow.target->request.timeout)) {
       error = "no answer on an open connection";
       break;
     }

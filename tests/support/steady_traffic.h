@@ -33,7 +33,7 @@
 namespace svcmap::testing {
 
 struct TrafficTarget {
-  Request request;  // TCP or UDP.
+  Request request;  // TCP or UDP. Its timeout is also that of messages on an open connection.
   // Who may answer; empty: anybody. An answer of somebody else is a failure.
   std::vector<std::string> servers = {};
   // Its endpoints do not change: nothing may fail. Failures of others are counted apart.
