@@ -10,6 +10,7 @@ namespace svcmap::testing {
 namespace {
 
 constexpr int kStickyClients = 32;
+constexpr std::chrono::seconds kPatience{8};  // What comes later does not come, on any machine.
 const Address kPair = ClusterIp(11);
 const Address kPublic = ClusterIp(12);
 
@@ -53,9 +54,11 @@ TrafficOptions SteadyTargets(const World& world) {
         Goal{kSticky, 80, {a, b, remote}}}) {
     for (const bool v6 : {false, true}) {
       for (const Protocol protocol : {Protocol::kTcp, Protocol::kUdp}) {
-        options.targets.push_back(
-            {{.protocol = protocol, .destination = goal.address.in(v6), .port = goal.port},
-             goal.servers});
+        options.targets.push_back({{.protocol = protocol,
+                                    .destination = goal.address.in(v6),
+                                    .port = goal.port,
+                                    .timeout = kPatience},
+                                   goal.servers});
       }
     }
   }
@@ -164,8 +167,10 @@ std::vector<std::string> RecoveryTest::StickyPlacement() {
   std::vector<Request> requests;
   for (const bool v6 : {false, true}) {
     for (int i = 0; i < kStickyClients; ++i) {
-      requests.push_back(
-          {.destination = kSticky.in(v6), .port = 80, .source = ClientAddress(i).in(v6)});
+      requests.push_back({.destination = kSticky.in(v6),
+                          .port = 80,
+                          .source = ClientAddress(i).in(v6),
+                          .timeout = kPatience});
     }
   }
   std::vector<std::string> placement;
