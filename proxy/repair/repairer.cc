@@ -284,12 +284,13 @@ absl::StatusOr<Damage> Repairer::Audit() {
   at_service_.clear();
   at_row_ = 0;
   ++audits_;
+  const nft::FieldBytes marker_key = MarkerKey();
   for (const Family family : kFamilies) {
     structure_[Index(family)] = true;
     for (const SetIndex set : {kPodSources, kMasqueradeSources, kServiceCidrs, kFirewallSources}) {
       sets_[Index(family)][set] = true;
     }
-    const auto key = MarkerKey().bytes();
+    const auto key = marker_key.bytes();
     rows_.push_back({{family, kMarker}, {key.begin(), key.end()}});
   }
   if (audit_covers_) everything_ = false;

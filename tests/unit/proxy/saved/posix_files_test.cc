@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <string>
 
@@ -94,12 +95,14 @@ TEST_F(PosixFilesTest, AFolderIsLockedUntilStop) {
 
 TEST_F(PosixFilesTest, AFolderThatCannotBeMadeIsToldOf) {
   SavedState found;
-  auto log = Open(&found, top_ + "/no/such");
+  const std::string file = top_ + "/no";
+  std::ofstream(file) << "a file";
+  auto log = Open(&found, file + "/such");
   EXPECT_THAT(problems_,
-              ElementsAre("the state cannot be saved in " + top_ + "/no/such: make folder " + top_ +
-                          "/no/such: No such file or directory (ENOENT); serving goes on, but a "
-                          "restart would have to read the kernel"));
-  std::filesystem::create_directory(top_ + "/no");
+              ElementsAre("the state cannot be saved in " + file + "/such: make folder " + file +
+                          "/such: Not a directory (ENOTDIR); serving goes on, but a restart would "
+                          "have to read the kernel"));
+  std::filesystem::remove(file);  // Then it is made, with its parents.
   ASSERT_TRUE(log->needs_everything());
   log->Rewrite([](const StateLog::PutObjectFn& put) { put(Kind::kNode, "n", "m"); }, nullptr, {});
   log->Stop();
