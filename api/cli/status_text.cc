@@ -45,11 +45,11 @@ std::string ObjectsText(const v1::GetStatusResponse& status) {
 }
 
 std::string KernelText(const v1::GetStatusResponse& status) {
-  return absl::StrCat(status.verified() ? "as committed" : "not known to be as committed",
-                      status.watching() ? ", changes by others are noticed"
-                                        : ", changes by others are NOT noticed",
-                      ", ", CountText(status.audits(), "audit"), ", ",
-                      CountText(status.elements_written(), "element"), " written");
+  return absl::StrCat(
+      status.verified() ? "as committed" : "not known to be as committed",
+      status.watching() ? ", changes by others are noticed" : ", changes by others are NOT noticed",
+      ", ", CountText(status.audits(), "audit"), ", ",
+      CountText(status.elements_written(), "element"), " written");
 }
 
 std::string RepairsText(const v1::GetStatusResponse& status) {

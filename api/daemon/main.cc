@@ -164,6 +164,10 @@ int Run(const DaemonOptions& options) {
       **kernel, {options.node_name, options.node_port_addresses, options.ruleset}, log->get());
   const absl::StatusOr<proxy::Beginning> beginning = reconciler.Adopt(saved);
   if (!beginning.ok()) return Fail(beginning.status());
+  if (*beginning == proxy::Beginning::kUnknown && !saved.objects.empty()) {
+    spdlog::warn("the state in {} is not that of the rules in the kernel, and is not used",
+                 options.state_dir);
+  }
   LogBeginning(*beginning, reconciler.revision());
   const bool hold = *beginning == proxy::Beginning::kUnknown;
   const bool complete = !hold && *beginning != proxy::Beginning::kNothing;
@@ -201,9 +205,7 @@ int Run(const DaemonOptions& options) {
   HealthServerOptions health_options;
   health_options.bind_address = options.healthz_bind_address;
   health_options.bind_hard_fail = options.bind_address_hard_fail;
-  health_options.health = [&] {
-    return HealthOf(loop.status(), (*kernel)->WatcherAlive());
-  };
+  health_options.health = [&] { return HealthOf(loop.status(), (*kernel)->WatcherAlive()); };
   health_options.tick = watchdog.interval();
   health_options.on_tick = [&] { watchdog.Ping(); };
   const absl::StatusOr<std::unique_ptr<HealthServer>> health =

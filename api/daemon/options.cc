@@ -159,7 +159,8 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--bind-address-hard-fail", options.bind_address_hard_fail,
                "Exit if that address cannot be had, instead of trying again every 5 s");
-  app.add_flag("--cleanup", options.cleanup, "Remove our nftables tables and what is in --state-dir, nothing else, and exit");
+  app.add_flag("--cleanup", options.cleanup,
+               "Remove our nftables tables and what is in --state-dir, nothing else, and exit");
   app.add_flag("-v", options.verbosity, "More log lines; -vv for all");
   try {
     app.parse(argc, argv);

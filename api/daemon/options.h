@@ -23,7 +23,7 @@ struct DaemonOptions {
   std::string node_name;            // Lower case.
   proxy::RulesetOptions ruleset;
   proxy::NodePortAddresses node_port_addresses;
-  bool external_ips = true;  // spec.externalIPs of Services is programmed (S-6).
+  bool external_ips = true;                  // spec.externalIPs of Services is programmed (S-6).
   std::string state_dir = kDefaultStateDir;  // Empty: no state is kept on disk.
   std::optional<BindAddress> healthz_bind_address;  // Nothing: /healthz is not served.
   bool bind_address_hard_fail = false;

@@ -14,7 +14,8 @@ namespace svcmap::nft {
 class FakeChains {
  public:
   // Each returns an errno, 0 if it was done.
-  int Add(const ChainSpec& chain);  // One that is there stays as it is; EOPNOTSUPP with another hook.
+  int Add(
+      const ChainSpec& chain);  // One that is there stays as it is; EOPNOTSUPP with another hook.
   int AddRule(const RuleSpec& rule);
   int DeleteRules(const std::string& chain);
   int Remove(const std::string& chain);      // With its rules.

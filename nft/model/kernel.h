@@ -73,7 +73,8 @@ class Kernel {
   // that changes nothing (all its elements were there) adds none.
   virtual absl::StatusOr<uint32_t> Generation() = 0;
 
-  // What ReadTable tells of a table that was just created from `spec`, as long as nobody touched it.
+  // What ReadTable tells of a table that was just created from `spec`, as long as nobody touched
+  // it.
   virtual absl::StatusOr<TableContent> ReferenceContent(const TableSpec& spec) = 0;
 
   // The newest generation up to which every foreign change to our tables has been handed to whoever

@@ -185,7 +185,8 @@ void Plan::AddService(const std::string& key, const ServiceRows* before, const S
 }
 
 void Plan::CountShared(const ServiceRows& service, int32_t change) {
-  for (const Row& row : SharedRows(service)) shared_changes_[SharedKey(row.set, row.key.bytes())] += change;
+  for (const Row& row : SharedRows(service))
+    shared_changes_[SharedKey(row.set, row.key.bytes())] += change;
 }
 
 void Plan::Finish() {

@@ -12,6 +12,8 @@ using SystemClock = std::chrono::system_clock;
 
 // Looks before a batch is tried again that failed on what others did.
 constexpr int kLooksBeforeRetry = 8;
+// The log of the state says itself when it is worth another try.
+constexpr std::chrono::seconds kRetrySaving{1};
 
 }  // namespace
 
@@ -133,7 +135,10 @@ std::optional<Loop::Clock::time_point> Loop::NextWork() const {
     return failures_in_row_ == 0 ? Clock::time_point() : retry_at_;
   }
   if (reconciler_.InDoubt()) return repair_at_;
-  return reconciler_.refused_services() == 0 ? audit_at_ : std::min(audit_at_, retry_refused_at_);
+  Clock::time_point next = audit_at_;
+  if (reconciler_.refused_services() > 0) next = std::min(next, retry_refused_at_);
+  if (reconciler_.SavingFails()) next = std::min(next, Clock::now() + kRetrySaving);
+  return next;
 }
 
 void Loop::Run() {
@@ -174,6 +179,7 @@ void Loop::Run() {
       reconciler_.RetryRefused();
       retry_refused_at_ = now + options_.retry_refused;
     }
+    reconciler_.RetrySaving();
     EndTurn();
   }
   EndTurn();
@@ -197,8 +203,7 @@ void Loop::EndTurn() {
     const std::lock_guard lock(mutex_);
     status_.verified = verified;
     if (verified) status_.last_verified = Clock::now();
-    status_.complete |=
-        idle && !hold_ && has_state_ && !in_snapshot_ && failures_in_row_ == 0;
+    status_.complete |= idle && !hold_ && has_state_ && !in_snapshot_ && failures_in_row_ == 0;
     status_.audits = reconciler_.audits();
     status_.refused_services = reconciler_.refused_services();
     if (idle) clock_.Synced();

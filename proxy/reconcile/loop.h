@@ -70,7 +70,7 @@ struct LoopStatus {
   uint64_t commits = 0, recreations = 0, failures = 0;
   uint64_t repairs = 0;  // Looks at the kernel that found something, which was mended.
   uint64_t repaired_elements = 0, repaired_chains = 0;
-  uint64_t audits = 0;  // Walks through everything that have ended.
+  uint64_t audits = 0;          // Walks through everything that have ended.
   size_t refused_services = 0;  // That the kernel does not take.
   // We were told everything there is to serve, and it was in the kernel once.
   bool complete = false;

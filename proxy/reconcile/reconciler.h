@@ -106,8 +106,8 @@ class Reconciler {
   }
 
   // Reads what a former life left in the kernel and compares it with what it saved, of which it
-  // takes all but the objects. Unless the beginning is kNothing or kUnknown, those are to be applied
-  // to the store next. Revisions go on from the former life's.
+  // takes all but the objects. Unless the beginning is kNothing or kUnknown, those are to be
+  // applied to the store next. Revisions go on from the former life's.
   absl::StatusOr<Beginning> Adopt(SavedState& saved);
   absl::StatusOr<Beginning> Adopt() {
     SavedState nothing;
@@ -136,6 +136,12 @@ class Reconciler {
 
   // Objects that changed without a commit are saved, too.
   void SaveObjects();
+  // Nothing can be saved at the moment.
+  bool SavingFails() const { return log_ != nullptr && !log_->status().error.empty(); }
+  // Tries again if it is time to.
+  void RetrySaving() {
+    if (log_ != nullptr && log_->needs_everything()) RewriteLog();
+  }
 
   // The state is complete: what a former life had and nobody asked for can be forgotten.
   void ForgetFormerLife() { memory_.Forget(numbers_); }
@@ -209,10 +215,10 @@ class Reconciler {
   std::vector<IpAddress> interfaces_;
   std::array<std::vector<uint32_t>, 2> sizes_;  // Of the sized sets, as created.
   bool recreate_ = true;
-  bool in_place_ = false;      // Our sets are there, for the next recreation.
-  size_t timers_created_ = 0;  // For so many timeouts the tables have chains.
-  int rejections_ = 0;         // In a row.
-  int failed_repairs_ = 0;     // In a row.
+  bool in_place_ = false;         // Our sets are there, for the next recreation.
+  size_t timers_created_ = 0;     // For so many timeouts the tables have chains.
+  int rejections_ = 0;            // In a row.
+  int failed_repairs_ = 0;        // In a row.
   size_t take_limit_ = SIZE_MAX;  // Services of one transaction, while one is being isolated.
   absl::flat_hash_set<std::string> health_checked_;        // Services with a healthCheckNodePort.
   absl::flat_hash_map<std::string, std::string> refused_;  // Services, and what the kernel says.

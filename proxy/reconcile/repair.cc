@@ -53,7 +53,8 @@ RepairResult Reconciler::Mend(absl::StatusOr<Damage> damage) {
 
 size_t Reconciler::applied_rows() const {
   int64_t rows = 0;
-  for (const auto& family : applied_.counts()) rows += std::accumulate(family.begin(), family.end(), int64_t{0});
+  for (const auto& family : applied_.counts())
+    rows += std::accumulate(family.begin(), family.end(), int64_t{0});
   return static_cast<size_t>(rows);
 }
 

@@ -52,11 +52,18 @@ absl::StatusOr<Beginning> Reconciler::Adopt(SavedState& saved) {
     if (!marker) continue;
     found = true;
     if (marker->generation > newest.generation) newest = *marker;
-    newer |= marker != saved_marker && marker->generation >= saved_marker.value_or(Marker()).generation;
+    newer |=
+        marker != saved_marker && marker->generation >= saved_marker.value_or(Marker()).generation;
   }
   // None, only one of them, or tables that are older than what is saved: somebody else's doing.
   if (saved_marker && !newer) {
-    applied_.Advance(Plan(applied_.shared()), true, {}, {}, *saved_marker);
+    if (!Restore(saved)) applied_.Advance(Plan(applied_.shared()), true, {}, {}, *saved_marker);
+    // With the saved numbers, records that clients still have lead where they did.
+    for (const Family family : kFamilies) {
+      const absl::StatusOr<bool> there = kernel_.HasTable(family);
+      if (!there.ok()) return there.status();
+      in_place_ = *there && (in_place_ || family == kFamilies[0]);
+    }
     return Beginning::kSaved;
   }
   // What is saved is not to be believed by the next life, either.
@@ -130,8 +137,8 @@ bool Reconciler::Restore(SavedState& saved) {
   node_version_ = UINT64_MAX;  // Ranges depend on our options, too.
   Specs specs;
   for (const Family family : kFamilies) {
-    specs[Index(family)] = std::make_shared<nft::TableSpec>(
-        MakeTable(family, options_.ruleset, timers_.seconds()));
+    specs[Index(family)] =
+        std::make_shared<nft::TableSpec>(MakeTable(family, options_.ruleset, timers_.seconds()));
   }
   repairer_.TablesWritten(std::move(specs));
   // A Service that is not among the objects has no business in the kernel.
@@ -148,7 +155,8 @@ uint64_t Reconciler::RulesetDigest() const {
     for (const nft::SetSpec& set : table.sets) {
       text += set.name;
       for (const auto* fields : {&set.key, &set.data}) {
-        for (const nft::Field field : *fields) text += ' ' + std::to_string(static_cast<int>(field));
+        for (const nft::Field field : *fields)
+          text += ' ' + std::to_string(static_cast<int>(field));
         text += ':';
       }
       text += set.typeof_text + '\n';

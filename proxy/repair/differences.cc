@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "proxy/ruleset/table.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -16,10 +15,6 @@ nft::ElementView View(nft::SetRef set, const nft::Element& element) {
 
 bool SameContent(const nft::ElementView& a, const nft::ElementView& b) {
   return std::ranges::equal(a.data, b.data) && a.comment == b.comment;
-}
-
-bool HasBounds(nft::SetRef set) {
-  return set.set == kPodSources || set.set == kMasqueradeSources || set.set == kServiceCidrs;
 }
 
 std::string Place(const nft::ElementView& element) {
@@ -46,7 +41,6 @@ void Differences::CompareSet(nft::SetRef set, const std::vector<Row>& expected,
   absl::flat_hash_map<std::string, const nft::Element*> there;
   there.reserve(found.size());
   for (const nft::Element& element : found) there.emplace(Place(View(set, element)), &element);
-  const size_t before = count_;
   for (const Row& row : expected) {
     const auto match = there.find(Place(row.view()));
     if (match == there.end()) {
@@ -62,11 +56,6 @@ void Differences::CompareSet(nft::SetRef set, const std::vector<Row>& expected,
   }
   count_ += there.size();
   for (const auto& [place, element] : there) deletions_.Delete(View(set, *element));
-  if (count_ == before || !HasBounds(set)) return;
-  deletions_ = {};
-  additions_ = {};
-  for (const nft::Element& element : found) deletions_.Delete(View(set, element));
-  for (const Row& row : expected) additions_.Add(row.view());
 }
 
 nft::Transaction Differences::TakeRepair() {

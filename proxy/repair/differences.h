@@ -17,8 +17,7 @@ class Differences {
   void Compare(nft::SetRef set, std::span<const uint8_t> key, const std::optional<Row>& expected,
                const std::optional<nft::Element>& found);
 
-  // A whole set. Ranges with bounds are all written anew if one is wrong: the kernel takes no bound
-  // between those of another range.
+  // A whole set.
   void CompareSet(nft::SetRef set, const std::vector<Row>& expected,
                   const std::vector<nft::Element>& found);
 

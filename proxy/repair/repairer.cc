@@ -17,6 +17,10 @@ bool HasRanges(uint8_t set) {
          set == kFirewallSources;
 }
 
+size_t MaxDeletions(uint8_t set) {
+  return set == kFirewallSources ? kMaxSourceRowsRemoved : SIZE_MAX;
+}
+
 }  // namespace
 
 void Repairer::TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2> specs) {
@@ -118,8 +122,7 @@ void Repairer::NotRepaired() {
 absl::StatusOr<const nft::TableContent*> Repairer::Reference(Family family) {
   std::optional<nft::TableContent>& reference = references_[Index(family)];
   if (!reference) {
-    absl::StatusOr<nft::TableContent> content =
-        kernel_.ReferenceContent(*specs_[Index(family)]);
+    absl::StatusOr<nft::TableContent> content = kernel_.ReferenceContent(*specs_[Index(family)]);
     if (!content.ok()) return content.status();
     reference = *std::move(content);
   }
@@ -167,8 +170,7 @@ absl::Status Repairer::CompareStructure(const nft::TableContent& found, Family f
   for (const auto& [name, digest] : found.sets) {
     if (!wanted.sets.contains(name)) repair.remove_sets.push_back(name);
   }
-  damage.chains =
-      repair.rewrite.size() + repair.remove_chains.size() + repair.remove_sets.size();
+  damage.chains = repair.rewrite.size() + repair.remove_chains.size() + repair.remove_sets.size();
   if (damage.chains > 0) damage.repair.RepairChains(std::move(repair));
   return absl::OkStatus();
 }
@@ -180,7 +182,8 @@ void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
   const nft::TableSpec& spec = *specs_[Index(family)];
   for (uint8_t set = 0; set < kSetCount; ++set) {
     if (WrittenByRules(set)) continue;
-    const int64_t wanted = set == kMarker ? 1 : applied_.counts()[Index(family)][set];
+    int64_t wanted = set == kMarker ? 1 : applied_.counts()[Index(family)][set];
+    if (spec.sets[set].has_bounds()) wanted /= 2;  // The kernel counts ranges (Linux 6.18).
     const auto count = found.elements.find(spec.sets[set].name);
     if (count != found.elements.end() && count->second != wanted) {
       sets_[Index(family)][set] = true;
@@ -196,7 +199,9 @@ absl::StatusOr<Damage> Repairer::LookAtRows(std::vector<Touched> rows) {
   const auto order = [](const Touched& a, const Touched& b) {
     return std::tie(a.set.family, a.set.set, a.key) < std::tie(b.set.family, b.set.set, b.key);
   };
-  const auto same = [&](const Touched& a, const Touched& b) { return !order(a, b) && !order(b, a); };
+  const auto same = [&](const Touched& a, const Touched& b) {
+    return !order(a, b) && !order(b, a);
+  };
   std::sort(rows.begin(), rows.end(), order);
   rows.erase(std::unique(rows.begin(), rows.end(), same), rows.end());
 
@@ -240,7 +245,10 @@ absl::StatusOr<Damage> Repairer::LookAtSet(nft::SetRef set) {
   Differences differences;
   differences.CompareSet(set, ExpectedSet(applied_, set), *found);
   damage.elements = differences.count();
-  if (set.set == kFirewallSources && differences.deletions() > kMaxSourceRowsRemoved) {
+  // Bounds of ranges cannot be taken out one by one where others have put theirs between, and
+  // ranges of several fields only slowly.
+  const bool bounds = HasRanges(set.set) && set.set != kFirewallSources;
+  if ((bounds && differences.count() > 0) || differences.deletions() > MaxDeletions(set.set)) {
     damage.rewrite = Damage::Rewrite::kInPlace;
     return damage;
   }

@@ -45,7 +45,7 @@ class Files {
   virtual absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status Remove(const std::string& path) = 0;
-  // One that is there already is no error.
+  // With its parents; one that is there already is no error.
   virtual absl::Status MakeFolder(const std::string& path) = 0;
   // Waits until the names in it are on disk.
   virtual absl::Status SyncFolder(const std::string& path) = 0;

@@ -81,10 +81,12 @@ class TheFiles : public Files {
  public:
   absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override {
     UniqueFd fd(::open(path.c_str(), Flags(mode) | O_CLOEXEC | O_NOFOLLOW, kFileMode));
+    const int error = errno;
     // Where nothing can be made, one that is there can still be locked.
-    if (!fd.ok() && mode == OpenMode::kLock)
+    if (!fd.ok() && mode == OpenMode::kLock) {
       fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd.ok()) return Failed("open", path);
+    }
+    if (!fd.ok()) return ErrnoStatus(error, "open " + path);
     return std::make_unique<PosixFile>(std::move(fd));
   }
 
@@ -99,6 +101,12 @@ class TheFiles : public Files {
 
   absl::Status MakeFolder(const std::string& path) override {
     if (::mkdir(path.c_str(), kFolderMode) == 0 || errno == EEXIST) return absl::OkStatus();
+    const size_t parent = path.rfind('/');
+    if (errno == ENOENT && parent != std::string::npos && parent > 0) {
+      const absl::Status made = MakeFolder(path.substr(0, parent));
+      if (!made.ok()) return made;
+      if (::mkdir(path.c_str(), kFolderMode) == 0) return absl::OkStatus();
+    }
     return Failed("make folder", path);
   }
 

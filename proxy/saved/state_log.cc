@@ -491,8 +491,8 @@ absl::Status RemoveSavedState(const std::string& folder, Files& files) {
     return absl::FailedPreconditionError("an agent uses the folder " + folder);
   }
   for (const std::string& name : *names) {
-    const bool ours = name == kState || name == kRewritten || name == kCompacted ||
-                      name == kLock || name.starts_with(kDamaged);
+    const bool ours = name == kState || name == kRewritten || name == kCompacted || name == kLock ||
+                      name.starts_with(kDamaged);
     if (!ours) continue;
     if (const absl::Status removed = files.Remove(folder + "/" + name); !removed.ok()) {
       return removed;

@@ -160,8 +160,8 @@ class StateLog {
   std::thread thread_;
 };
 
-// Removes what StateLogs leave in the folder, but not the folder; OK if it is not there. Fails if an
-// agent uses it.
+// Removes what StateLogs leave in the folder, but not the folder; OK if it is not there. Fails if
+// an agent uses it.
 absl::Status RemoveSavedState(const std::string& folder, Files& files);
 
 }  // namespace svcmap::proxy

@@ -134,7 +134,7 @@ const std::vector<Damage>& AllDamage() {
        }},
       {"ChangedPolicy", true, true,
        [](const NetNs&) -> Script { return "chain ip svcmap filter-forward { policy drop; }\n"; }},
-      {"DormantTable", true, true,
+      {"DormantTable", true, false,  // The flag goes only with the table.
        [](const NetNs&) -> Script { return "add table ip svcmap { flags dormant; }\n"; }},
       {"FlushedSet", true, true,
        [](const NetNs&) -> Script { return "flush map ip svcmap service-ips\n"; }},

@@ -7,6 +7,7 @@
 #
 # LABELS, at least one of those below:
 #   unit      pure code, no kernel
+#   grpc      programs that compile gRPC: not under the sanitizers, whose build they would double
 #   contract  the same suite on the fake and on the real kernel
 #   scenario  stories on the fake kernel
 #   netns     packets in network namespaces; needs root
@@ -22,7 +23,7 @@
 # `cmake --build ... --target tests-<label>` builds the tests of one label.
 include_guard(GLOBAL)
 
-set(SVCMAP_TEST_LABELS unit contract scenario netns demo fuzz docs threads long)
+set(SVCMAP_TEST_LABELS unit grpc contract scenario netns demo fuzz docs threads long)
 foreach(label IN LISTS SVCMAP_TEST_LABELS)
   add_custom_target(tests-${label})
 endforeach()

@@ -72,24 +72,25 @@ TEST(CliStatusTest, Text) {
   const FakeAgent agent({.status = ExampleStatus()});
   const CtlResult result = Ctl(agent, {"status"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.out,
-            "Agent        svcmapd 0.1.0 on node n1, started 2023-11-14T22:13:19Z\n"
-            "State        retrying, revision 12, kernel generation 34\n"
-            "Last error   ENOSPC\\nagain\n"
-            "Controller   svcmap-kube (pod-1), connected since 2023-11-14T22:13:20Z, sending a "
-            "snapshot\n"
-            "Last commit  2023-11-14T22:13:21Z, 9 elements in 0.41 ms\n"
-            "Pending      3 changed objects\n"
-            "Objects      1 service, 2 nodes\n"
-            "Not taken    1 Service by the kernel\n"
-            "Refused      1 object\n"
-            "Programmed   2 service ports, 1 endpoint\n"
-            "Kernel       as committed, changes by others are noticed, 4 audits, 17 elements written\n"
-            "Repairs      2, of 3 elements and 1 chain that others had changed\n"
-            "Saved state  /var/lib/svcmap, 4096 bytes, on disk since 2023-11-14T22:13:21Z\n"
-            "Maps         service-ips                  IPv4          7\n"
-            "Findings     Service shop/web refused: ...\n"
-            "             Service shop/api refused: ...\n");
+  EXPECT_EQ(
+      result.out,
+      "Agent        svcmapd 0.1.0 on node n1, started 2023-11-14T22:13:19Z\n"
+      "State        retrying, revision 12, kernel generation 34\n"
+      "Last error   ENOSPC\\nagain\n"
+      "Controller   svcmap-kube (pod-1), connected since 2023-11-14T22:13:20Z, sending a "
+      "snapshot\n"
+      "Last commit  2023-11-14T22:13:21Z, 9 elements in 0.41 ms\n"
+      "Pending      3 changed objects\n"
+      "Objects      1 service, 2 nodes\n"
+      "Not taken    1 Service by the kernel\n"
+      "Refused      1 object\n"
+      "Programmed   2 service ports, 1 endpoint\n"
+      "Kernel       as committed, changes by others are noticed, 4 audits, 17 elements written\n"
+      "Repairs      2, of 3 elements and 1 chain that others had changed\n"
+      "Saved state  /var/lib/svcmap, 4096 bytes, on disk since 2023-11-14T22:13:21Z\n"
+      "Maps         service-ips                  IPv4          7\n"
+      "Findings     Service shop/web refused: ...\n"
+      "             Service shop/api refused: ...\n");
 }
 
 TEST(CliStatusTest, TextOfABadDay) {
@@ -99,8 +100,9 @@ TEST(CliStatusTest, TextOfABadDay) {
   status.mutable_saved_state()->set_error("No space left on device (ENOSPC)");
   const FakeAgent agent({.status = status});
   const std::string text = Ctl(agent, {"status"}).out;
-  EXPECT_THAT(text, HasSubstr("Kernel       not known to be as committed, changes by others are NOT "
-                              "noticed"));
+  EXPECT_THAT(text,
+              HasSubstr("Kernel       not known to be as committed, changes by others are NOT "
+                        "noticed"));
   EXPECT_THAT(text, HasSubstr("Saved state  NOT written to /var/lib/svcmap: No space left"));
 }
 

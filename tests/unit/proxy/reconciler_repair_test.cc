@@ -99,7 +99,8 @@ TEST_F(RepairTest, AnElementThatLeadsElsewhereLeadsBack) {
   ExpectMended();
 }
 
-TEST_F(RepairTest, RangesAreComparedAsAWhole) {
+TEST_F(RepairTest, RangesWithBoundsAreWrittenAnewInPlace) {
+  WriteRecord();
   const auto held = kernel_.ReadSet({kV4, kServiceCidrs});
   ASSERT_TRUE(kernel_.ForeignRemoveElement({kV4, kServiceCidrs}, held->front().key,
                                            held->front().interval_end));
@@ -107,7 +108,9 @@ TEST_F(RepairTest, RangesAreComparedAsAWhole) {
   change.sets.push_back({kV4, kServiceCidrs});
   reconciler_.Doubt(change);
   EXPECT_EQ(Mend(), 1);
+  EXPECT_TRUE(Sync().recreated);
   ExpectMended();
+  EXPECT_TRUE(HasRecord());
 }
 
 TEST_F(RepairTest, WhatIsRightAgainByItselfIsLeftAlone) {
