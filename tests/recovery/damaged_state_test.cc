@@ -1,0 +1,104 @@
+// Saved state that cannot be trusted: it is set aside, and the rules serve on.
+#include <filesystem>
+
+#include "tests/recovery/saved_state_world.h"
+
+namespace svcmap::testing {
+namespace {
+
+struct FileDamage {
+  std::string name;
+  std::string (*damaged)(std::string bytes);
+  // Not, where it looks like what is left after a loss of power: then only its age tells.
+  bool set_aside = true;
+};
+std::ostream& operator<<(std::ostream& out, const FileDamage& damage) { return out << damage.name; }
+
+class DamagedStateTest : public SavedStateTest, public ::testing::WithParamInterface<FileDamage> {
+ protected:
+  std::string StateFile() const { return state_folder() + "/state"; }
+
+  bool IsSetAside(const std::string& bytes) const {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(state_folder(), error)) {
+      if (entry.path() != StateFile() && ReadFile(entry.path()) == bytes) return true;
+    }
+    return false;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(
+    , DamagedStateTest,
+    ::testing::ValuesIn(std::vector<FileDamage>{
+        {"OneBit",
+         [](std::string bytes) {
+           bytes[bytes.size() / 2] ^= 1;
+           return bytes;
+         }},
+        {"FirstByte",
+         [](std::string bytes) {
+           bytes[0] ^= 1;
+           return bytes;
+         }},
+        {"Truncated", [](std::string bytes) { return bytes.substr(0, bytes.size() / 2); },
+         /*set_aside=*/false},
+        {"Zeroed", [](std::string bytes) { return std::string(bytes.size(), '\0'); }},
+        {"AnotherFile", [](std::string) { return std::string("apiVersion: v1\nkind: List\n"); }},
+    }),
+    [](const ::testing::TestParamInfo<FileDamage>& info) { return info.param.name; });
+
+TEST_P(DamagedStateTest, S342_IsSetAsideAndTheRulesServeOn) {
+  const std::vector<std::string> placement = StickyPlacement();
+  StartTraffic();
+  if (HasFatalFailure()) return;
+  const KernelState before = ReadKernelState();
+  ASSERT_OK(EndAgent(/*kill=*/false));
+  const std::string intact = ReadFile(StateFile());
+  ASSERT_FALSE(intact.empty()) << "no state in " << StateFile();
+  const std::string damaged = GetParam().damaged(intact);
+  WriteFile(StateFile(), damaged);
+
+  ASSERT_OK(StartAgent());
+  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
+  EXPECT_EQ(status.state(), v1::WAITING_FOR_STATE);
+  const std::string named = GetParam().set_aside ? StateFile() : state_folder();
+  EXPECT_NE(agent().log().find(named), std::string::npos) << agent().log();
+  EXPECT_EQ(IsSetAside(damaged), GetParam().set_aside);
+  ExpectNobodyNoticed();
+  EXPECT_EQ(ReadKernelState(), before) << agent().log();
+
+  ASSERT_OK(agent().Replace(Everything()));
+  ASSERT_OK(WaitUntilServing());
+  ExpectNobodyNoticed();
+  EXPECT_EQ(StickyPlacement(), placement);
+  EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
+  ASSERT_OK(EndAgent(/*kill=*/true));
+  ASSERT_OK(StartAgent());
+  ASSERT_OK(WaitUntilServing());
+  ExpectNobodyNoticed();
+  ExpectItGoesOn();
+}
+
+// Restored from a backup, for example.
+TEST_F(DamagedStateTest, S342_AStateOlderThanTheKernelDoesNoHarm) {
+  const std::string file = StateFile();
+  ASSERT_OK(EndAgent(/*kill=*/false));
+  const std::string old = ReadFile(file);
+  ASSERT_FALSE(old.empty()) << "no state in " << file;
+  ASSERT_OK(StartAgent());
+  ASSERT_OK(agent().Replace(Everything() + Objects{Web("shop/late", kLate)} +
+                            WebSlices("shop/late", {&pod_a()})));
+  StartTraffic();
+  if (HasFatalFailure()) return;
+  ASSERT_OK(EndAgent(/*kill=*/false));
+  WriteFile(file, old);
+  ASSERT_OK(StartAgent());
+  ExpectNobodyNoticed();
+  ASSERT_OK(agent().Replace(Everything()));
+  ASSERT_OK(WaitUntilServing());
+  ExpectNobodyNoticed();
+  EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
+  ExpectItGoesOn();
+}
+
+}  // namespace
+}  // namespace svcmap::testing

@@ -1,0 +1,166 @@
+// A restart on the state that was saved, without a controller: it serves at once, writes nothing
+// that has not changed, and nobody notices.
+#include "absl/strings/str_cat.h"
+#include "tests/recovery/saved_state_world.h"
+#include "tests/support/transfer.h"
+
+namespace svcmap::testing {
+namespace {
+
+// By how the agent ended.
+class UnchangedRestartTest : public SavedStateTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(, UnchangedRestartTest, ::testing::Bool(),
+                         [](const ::testing::TestParamInfo<bool>& info) {
+                           return info.param ? "SIGKILL" : "SIGTERM";
+                         });
+
+TEST_P(UnchangedRestartTest, S342_ItServesByItselfAndWritesNothing) {
+  const std::vector<std::string> placement = StickyPlacement();
+  ASSERT_OK_AND_ASSIGN(TcpFlow flow,
+                       TcpFlow::Open(client().netns(), {.destination = kSteady.v4, .port = 80}));
+  StartTraffic();
+  if (HasFatalFailure()) return;
+  const KernelState before = ReadKernelState();
+  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse told, agent().GetStatus());
+  ASSERT_OK(agent().WaitUntilSaved());
+  for (int restart = 1; restart <= 3; ++restart) {
+    SCOPED_TRACE(absl::StrCat("restart ", restart));
+    ASSERT_OK(EndAgent(/*kill=*/GetParam()));
+    ASSERT_OK(StartAgent());
+    ASSERT_OK(WaitUntilServing());
+    ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
+    EXPECT_EQ(status.elements_written(), 0u) << status.ShortDebugString();
+    EXPECT_FALSE(status.has_last_commit()) << status.ShortDebugString();
+    EXPECT_TRUE(status.verified()) << status.ShortDebugString();
+    EXPECT_EQ(status.revision(), told.revision());
+    EXPECT_EQ(status.service_ports(), told.service_ports());
+    EXPECT_EQ(status.endpoints(), told.endpoints());
+    ASSERT_EQ(status.objects_size(), told.objects_size());
+    for (int i = 0; i < told.objects_size(); ++i) {
+      EXPECT_EQ(status.objects(i).ShortDebugString(), told.objects(i).ShortDebugString());
+    }
+    ExpectNobodyNoticed();
+    EXPECT_EQ(ReadKernelState(), before) << agent().log();
+    EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
+  }
+  EXPECT_OK(flow.Exchange(10'000));
+  EXPECT_EQ(StickyPlacement(), placement);
+  ExpectItGoesOn();
+}
+
+TEST_P(UnchangedRestartTest, S342_AControllerThatSaysTheSameChangesNothing) {
+  StartTraffic();
+  if (HasFatalFailure()) return;
+  const KernelState before = ReadKernelState();
+  ASSERT_OK(EndAgent(/*kill=*/GetParam()));
+  ASSERT_OK(StartAgent());
+  ASSERT_OK_AND_ASSIGN(const auto stream, agent().Push());
+  ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Snapshot(Everything()));
+  EXPECT_EQ(ack.outcome(), v1::UNCHANGED) << ack.ShortDebugString();
+  // Killed at once, it may not know whether somebody has committed since, and looks.
+  EXPECT_EQ(ReadKernelState().markers, before.markers) << agent().log();
+  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
+  EXPECT_EQ(status.elements_written(), 0u) << status.ShortDebugString();
+  ExpectNobodyNoticed();
+  ExpectItGoesOn();
+}
+
+// What the controller says after a restart replaces what was saved: also what it no longer names.
+TEST_P(UnchangedRestartTest, S342_AControllerThatSaysSomethingElseIsFollowed) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/old", kLate)} + WebSlices("shop/old", {&pod_a()})));
+  StartTraffic();
+  if (HasFatalFailure()) return;
+  ASSERT_OK(EndAgent(/*kill=*/GetParam()));
+  ASSERT_OK(StartAgent());
+  EXPECT_EQ(Ask(pod_b().netns(), {.destination = kLate.v4, .port = 80}).server, "pod-a");
+  ASSERT_OK(agent().Replace(Everything()));
+  EXPECT_NE(Ask(pod_b().netns(), {.destination = kLate.v4, .port = 80, .timeout = kShort}).outcome,
+            Outcome::kAnswered);
+  ExpectNobodyNoticed();
+  EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
+}
+
+// Other flags, another version: the rules are swapped in one transaction, and clients with session
+// affinity keep their endpoints.
+TEST_F(SavedStateTest, S342_AnUpgradeThatChangesTheRulesIsNotNoticed) {
+  const std::vector<std::string> placement = StickyPlacement();
+  StartTraffic();
+  if (HasFatalFailure()) return;
+  for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
+           {"--masquerade-all"},
+           {"--cluster-cidr", "10.244.0.0/16"},
+           {"--detect-local-mode", "InterfaceNamePrefix", "--pod-interface-name-prefix", "veth"},
+           {}}) {
+    SCOPED_TRACE(flags.empty() ? "the first flags" : flags[0]);
+    ASSERT_OK(EndAgent(/*kill=*/false));
+    ASSERT_OK(StartAgent(flags));
+    ASSERT_OK(WaitUntilServing());
+    // The rules that an agent with these flags makes in an empty namespace.
+    ASSERT_OK_AND_ASSIGN(const NetNs empty, NetNs::Create());
+    ASSERT_OK_AND_ASSIGN(const auto fresh, Agent::Start(empty, flags));
+    ASSERT_OK(fresh->Replace(Everything()));
+    ASSERT_OK_AND_ASSIGN(const Listing listing, ReadListing(empty));
+    EXPECT_OK(CheckKernel(agent(), node().netns(), listing.rules));
+    ExpectNobodyNoticed();
+    EXPECT_EQ(StickyPlacement(), placement);
+  }
+  ExpectItGoesOn();
+}
+
+TEST_F(SavedStateTest, S342_WithoutAStateFolderTheOldRulesServeUntilItIsTold) {
+  StartTraffic();
+  if (HasFatalFailure()) return;
+  for (int i = 0; i < 2; ++i) {
+    world()->agent.reset();
+    ASSERT_OK_AND_ASSIGN(world()->agent, Agent::Start(node().netns(), {"--state-dir", ""}));
+    ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
+    EXPECT_EQ(status.state(), v1::WAITING_FOR_STATE);
+    ExpectNobodyNoticed();
+  }
+  ASSERT_OK(agent().Replace(Everything()));
+  ExpectItGoesOn();
+}
+
+TEST_F(SavedStateTest, AFolderIsForOneAgent) {
+  ASSERT_OK_AND_ASSIGN(const NetNs elsewhere, NetNs::Create());
+  const auto second = Agent::Start(elsewhere, Flags());
+  ASSERT_FALSE(second.ok());
+  EXPECT_NE(second.status().ToString().find(state_folder()), std::string::npos) << second.status();
+  ExpectItGoesOn();
+}
+
+// ---- Clean-up ----
+
+TEST_F(SavedStateTest, S330_CleanUpRemovesOurTwoTablesAndNoOthers) {
+  const std::string others =
+      "table inet svcmap {\n\tset s { type ipv4_addr; elements = { 192.0.2.1 }; }\n"
+      "\tchain c { type filter hook forward priority 0; ip saddr @s drop; }\n}\n"
+      "table ip svcmap2 {\n\tchain services { }\n}\n"
+      "table ip kube-proxy {\n\tchain services { }\n}\n"
+      "table bridge svcmap {\n\tchain services { }\n}\n"
+      "table ip6 filter {\n\tchain FORWARD { type filter hook forward priority 0; }\n}\n";
+  ASSERT_OK_AND_ASSIGN(const NetNs empty, NetNs::Create());
+  ASSERT_OK(RunNft(empty, others));
+  ASSERT_OK_AND_ASSIGN(const std::string expected, Nft(empty, "list ruleset"));
+  ASSERT_OK(RunNft(node().netns(), others));
+
+  // Not while an agent would write them again.
+  EXPECT_FALSE(Agent::CleanUp(node().netns()).ok());
+  EXPECT_OK(agent().CheckServing());
+  ASSERT_OK(EndAgent(/*kill=*/false));
+  ASSERT_OK(Agent::CleanUp(node().netns()));
+  ASSERT_OK_AND_ASSIGN(const std::string left, Nft(node().netns(), "list ruleset"));
+  EXPECT_EQ(left, expected);
+  ASSERT_OK(Agent::CleanUp(node().netns()));
+
+  // What was saved does not pass for what is there.
+  ASSERT_OK(RunNft(node().netns(), "flush ruleset\n"));
+  ASSERT_OK(StartAgent());
+  ASSERT_OK(WaitUntilServing());
+  EXPECT_OK(WaitUntilTheKernelIsAsWanted());
+  StartTraffic();
+  ExpectNobodyNoticed();
+}
+
+}  // namespace
+}  // namespace svcmap::testing

@@ -1,0 +1,76 @@
+#include "tests/recovery/saved_state_world.h"
+
+#include <fstream>
+#include <iterator>
+
+#include "nft/netlink/netlink_kernel.h"
+
+namespace svcmap::testing {
+namespace {
+
+constexpr int kOthers = 60;
+constexpr int kEndpoints = 5;
+
+}  // namespace
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void WriteFile(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+void SavedStateTest::SetUp() {
+  RecoveryTest::SetUp();
+  if (HasFatalFailure()) return;
+  ASSERT_OK(agent().Replace(Everything()));
+  RememberRules();
+}
+
+void SavedStateTest::TearDown() {
+  traffic_.reset();  // The tables go.
+  RecoveryTest::TearDown();
+}
+
+Objects SavedStateTest::Everything() {
+  return Basics() + SteadyServices(*world()) + OtherServices(kOthers, kEndpoints);
+}
+
+void SavedStateTest::StartTraffic() {
+  ASSERT_OK_AND_ASSIGN(traffic_, SteadyTraffic::Start(client().netns(), SteadyTargets(*world())));
+}
+
+void SavedStateTest::ExpectNobodyNoticed() {
+  EXPECT_OK(traffic_->Go(40));
+  EXPECT_OK(traffic_->Report().Check()) << agent().log();
+}
+
+SavedStateTest::KernelState SavedStateTest::ReadKernelState() {
+  KernelState state;
+  const auto kernel = node().netns().Run([] { return nft::NetlinkKernel::Open({}); });
+  EXPECT_OK(kernel);
+  const absl::StatusOr<Listing> listing = ReadListing(node().netns());
+  EXPECT_OK(listing);
+  if (!kernel.ok() || !listing.ok()) return state;
+  const absl::StatusOr<uint32_t> generation = (*kernel)->Generation();
+  EXPECT_OK(generation);
+  state.generation = generation.value_or(0);
+  for (const auto& [set, elements] : listing->elements) {
+    if (set.ends_with(" marker")) state.markers[set] = elements;
+  }
+  EXPECT_EQ(state.markers.size(), 2u);
+  return state;
+}
+
+void SavedStateTest::ExpectItGoesOn() {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/late", kLate)} + WebSlices("shop/late", {&pod_b()})));
+  for (const bool v6 : {false, true}) {
+    EXPECT_ANSWERED_BY(Ask(pod_a().netns(), {.destination = kLate.in(v6), .port = 80}), "pod-b",
+                       pod_a().address(v6));
+  }
+  EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
+}
+
+}  // namespace svcmap::testing
