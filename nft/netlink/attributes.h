@@ -4,7 +4,9 @@
 
 #include <libmnl/libmnl.h>
 
+#include <cstring>
 #include <span>
+#include <string>
 
 namespace svcmap::nft {
 
@@ -55,6 +57,12 @@ class Attributes {
 inline std::span<const uint8_t> AttributeBytes(const nlattr* attribute) {
   return {static_cast<const uint8_t*>(mnl_attr_get_payload(attribute)),
           mnl_attr_get_payload_len(attribute)};
+}
+
+// Ends at its first NUL, or with the attribute.
+inline std::string AttributeText(const nlattr* attribute) {
+  const auto* text = static_cast<const char*>(mnl_attr_get_payload(attribute));
+  return {text, strnlen(text, mnl_attr_get_payload_len(attribute))};
 }
 
 }  // namespace svcmap::nft

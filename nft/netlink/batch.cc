@@ -1,5 +1,6 @@
 #include "nft/netlink/batch.h"
 
+#include <libnftnl/udata.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -14,12 +15,11 @@ namespace {
 
 // A nested attribute counts its length in 16 bits; elements of one message stay below.
 constexpr size_t kMaxElementBytes = 60000;
-constexpr uint8_t kCommentType = 0;  // NFTNL_UDATA_SET_ELEM_COMMENT
 
 // Appends attributes by hand, as a million elements want it: no object, no copy in between.
-class Writer {
+class ElementWriter {
  public:
-  explicit Writer(uint8_t* position) : position_(position) {}
+  explicit ElementWriter(uint8_t* position) : position_(position) {}
 
   uint8_t* position() const { return position_; }
 
@@ -50,7 +50,7 @@ class Writer {
 
   void Comment(std::string_view comment) {
     uint8_t userdata[2 + Transaction::kMaxComment + 1];
-    userdata[0] = kCommentType;
+    userdata[0] = NFTNL_UDATA_SET_ELEM_COMMENT;
     userdata[1] = static_cast<uint8_t>(comment.size() + 1);
     std::memcpy(userdata + 2, comment.data(), comment.size());
     userdata[2 + comment.size()] = 0;
@@ -67,7 +67,7 @@ class Writer {
   uint8_t* position_;
 };
 
-void WriteElement(Writer& writer, Verb verb, const ElementView& element) {
+void WriteElement(ElementWriter& writer, Verb verb, const ElementView& element) {
   uint8_t* nest = writer.OpenNest(NFTA_LIST_ELEM);
   if (element.interval_end) {
     const uint32_t flags = htobe32(NFT_SET_ELEM_INTERVAL_END);
@@ -150,7 +150,7 @@ void Batch::End(const nlmsghdr* header) { size_ += MNL_ALIGN(header->nlmsg_len);
 void Batch::AddElements(const Transaction& transaction) {
   nlmsghdr* header = nullptr;
   uint8_t* nest = nullptr;
-  Writer writer(nullptr);
+  ElementWriter writer(nullptr);
   SetRef current;
   Verb current_verb = Verb::kAdd;
   size_t index = 0;
@@ -177,7 +177,7 @@ void Batch::AddElements(const Transaction& transaction) {
                      (add ? "add to " : "delete from ") + set.name);
       mnl_attr_put_strz(header, NFTA_SET_ELEM_LIST_TABLE, table.name.c_str());
       mnl_attr_put_strz(header, NFTA_SET_ELEM_LIST_SET, set.name.c_str());
-      writer = Writer(static_cast<uint8_t*>(mnl_nlmsg_get_payload_tail(header)));
+      writer = ElementWriter(static_cast<uint8_t*>(mnl_nlmsg_get_payload_tail(header)));
       nest = writer.OpenNest(NFTA_SET_ELEM_LIST_ELEMENTS);
       current = element.set;
       current_verb = verb;

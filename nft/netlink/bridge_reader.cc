@@ -14,11 +14,6 @@
 namespace svcmap::nft {
 namespace {
 
-std::string Text(const nlattr* attribute) {
-  const auto* text = static_cast<const char*>(mnl_attr_get_payload(attribute));
-  return {text, strnlen(text, mnl_attr_get_payload_len(attribute))};
-}
-
 bool Flag(const nlattr* attribute) {
   return mnl_attr_get_payload_len(attribute) == sizeof(uint8_t) && mnl_attr_get_u8(attribute) != 0;
 }
@@ -28,10 +23,10 @@ std::optional<Bridge> ReadLink(const nlmsghdr* message) {
   Bridge bridge;
   bool is_bridge = false;
   for (const nlattr* attribute : Attributes(message, sizeof(ifinfomsg))) {
-    if (mnl_attr_get_type(attribute) == IFLA_IFNAME) bridge.name = Text(attribute);
+    if (mnl_attr_get_type(attribute) == IFLA_IFNAME) bridge.name = AttributeText(attribute);
     if (mnl_attr_get_type(attribute) != IFLA_LINKINFO) continue;
     for (const nlattr* info : Attributes(attribute)) {
-      if (mnl_attr_get_type(info) == IFLA_INFO_KIND) is_bridge = Text(info) == "bridge";
+      if (mnl_attr_get_type(info) == IFLA_INFO_KIND) is_bridge = AttributeText(info) == "bridge";
       if (!is_bridge || mnl_attr_get_type(info) != IFLA_INFO_DATA) continue;
       for (const nlattr* data : Attributes(info)) {
         const unsigned type = mnl_attr_get_type(data);

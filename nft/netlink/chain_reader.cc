@@ -53,11 +53,6 @@ std::string HookText(uint8_t family, uint32_t hook) {
   return std::to_string(hook);
 }
 
-std::string Text(const nlattr* attribute) {
-  const auto* text = static_cast<const char*>(mnl_attr_get_payload(attribute));
-  return {text, strnlen(text, mnl_attr_get_payload_len(attribute))};
-}
-
 uint32_t Number(const nlattr* attribute) {
   if (mnl_attr_get_payload_len(attribute) != sizeof(uint32_t)) return 0;
   return be32toh(mnl_attr_get_u32(attribute));
@@ -72,13 +67,13 @@ ForeignChain ReadChain(const nlmsghdr* message) {
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
     switch (mnl_attr_get_type(attribute)) {
       case NFTA_CHAIN_TABLE:
-        chain.table = Text(attribute);
+        chain.table = AttributeText(attribute);
         break;
       case NFTA_CHAIN_NAME:
-        chain.name = Text(attribute);
+        chain.name = AttributeText(attribute);
         break;
       case NFTA_CHAIN_TYPE:
-        base.type = Text(attribute);
+        base.type = AttributeText(attribute);
         break;
       case NFTA_CHAIN_POLICY:
         base.policy_drop = Number(attribute) == NF_DROP;

@@ -48,14 +48,9 @@ constexpr Kind kKinds[] = {
     {NFT_MSG_NEWFLOWTABLE, NFTA_FLOWTABLE_NAME, "flowtable", "added or changed"},
 };
 
-std::string Text(const nlattr* attribute) {
-  const auto* text = static_cast<const char*>(mnl_attr_get_payload(attribute));
-  return {text, strnlen(text, mnl_attr_get_payload_len(attribute))};
-}
-
 std::string Name(const nlmsghdr* message, uint16_t type) {
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-    if (mnl_attr_get_type(attribute) == type) return Text(attribute);
+    if (mnl_attr_get_type(attribute) == type) return AttributeText(attribute);
   }
   return {};
 }
@@ -65,7 +60,7 @@ std::string Author(const nlmsghdr* generation) {
   std::string name, pid;
   for (const nlattr* attribute : Attributes(generation, sizeof(nfgenmsg))) {
     const unsigned type = mnl_attr_get_type(attribute);
-    if (type == NFTA_GEN_PROC_NAME) name = Text(attribute);
+    if (type == NFTA_GEN_PROC_NAME) name = AttributeText(attribute);
     if (type == NFTA_GEN_PROC_PID && mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
       pid = " (pid " + std::to_string(be32toh(mnl_attr_get_u32(attribute))) + ")";
     }

@@ -1,5 +1,6 @@
 #include "nft/netlink/element_reader.h"
 
+#include <libnftnl/udata.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
@@ -9,8 +10,6 @@
 
 namespace svcmap::nft {
 namespace {
-
-constexpr uint8_t kCommentType = 0;  // NFTNL_UDATA_SET_ELEM_COMMENT
 
 // Verdicts and other data than plain values give nothing: our sets hold none.
 std::vector<uint8_t> ReadValue(const nlattr* nest) {
@@ -25,7 +24,7 @@ std::vector<uint8_t> ReadValue(const nlattr* nest) {
 std::string ReadComment(std::span<const uint8_t> userdata) {
   while (userdata.size() >= 2 && userdata.size() >= size_t{2} + userdata[1]) {
     const auto* value = reinterpret_cast<const char*>(userdata.data() + 2);
-    if (userdata[0] == kCommentType) return {value, strnlen(value, userdata[1])};
+    if (userdata[0] == NFTNL_UDATA_SET_ELEM_COMMENT) return {value, strnlen(value, userdata[1])};
     userdata = userdata.subspan(size_t{2} + userdata[1]);
   }
   return {};

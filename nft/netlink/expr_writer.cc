@@ -19,7 +19,7 @@ uint32_t Register(uint32_t word) { return NFT_REG32_00 + word; }
 
 uint32_t Protocol(Family family) { return family == Family::kIpv4 ? NFPROTO_IPV4 : NFPROTO_IPV6; }
 
-struct Writer {
+struct ExprWriter {
   nftnl_rule* rule;
   const std::function<SetHandle(const Lookup&)>& set_of;
 
@@ -214,7 +214,7 @@ struct Writer {
 
 void AppendExpr(nftnl_rule* rule, const Expr& expr,
                 const std::function<SetHandle(const Lookup&)>& set_of) {
-  std::visit(Writer{rule, set_of}, expr);
+  std::visit(ExprWriter{rule, set_of}, expr);
 }
 
 }  // namespace svcmap::nft

@@ -11,7 +11,7 @@
 namespace svcmap::nft {
 namespace {
 
-constexpr int kMaxAttempts = 5;
+constexpr int kMaxCommitAttempts = 5;
 constexpr int kMaxLosses = 100;
 
 // The kernel asks for the batch again: another commit came first, or it was interrupted.
@@ -60,7 +60,7 @@ ApplyResult NetlinkKernel::Apply(const Transaction& transaction) {
   if (transaction.empty()) return {};
   ApplyResult result;
   bool transient = true;
-  for (int attempt = 0; transient && attempt < kMaxAttempts; ++attempt) {
+  for (int attempt = 0; transient && attempt < kMaxCommitAttempts; ++attempt) {
     result = ApplyOnce(transaction, transient);
   }
   return result;

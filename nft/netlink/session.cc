@@ -19,6 +19,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr int kMaxGenerationAttempts = 3;
 constexpr int kMaxDumpAttempts = 100;
 constexpr milliseconds kMaxDumpTime{10000};
 constexpr milliseconds kMaxDumpPause{20};
@@ -27,8 +28,6 @@ constexpr milliseconds kMaxDumpPause{20};
 bool IsTransient(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
 }
-
-constexpr int kMaxAttempts = 3;
 
 }  // namespace
 
@@ -124,7 +123,7 @@ absl::StatusOr<uint32_t> Session::SettledGeneration() {
 
 absl::StatusOr<uint32_t> Session::Generation() {
   absl::StatusOr<std::optional<uint32_t>> generation;
-  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kMaxGenerationAttempts; ++attempt) {
     generation = AskGeneration();
     if (!absl::IsResourceExhausted(generation.status())) break;  // Else the answer was lost.
   }

@@ -14,11 +14,6 @@ namespace {
 
 constexpr uint16_t kSetCount = 20;  // NFTA_SET_COUNT, since Linux 6.16.
 
-std::string Text(const nlattr* attribute) {
-  const auto* text = static_cast<const char*>(mnl_attr_get_payload(attribute));
-  return {text, strnlen(text, mnl_attr_get_payload_len(attribute))};
-}
-
 std::optional<uint32_t> Number(const nlattr* attribute) {
   if (mnl_attr_get_payload_len(attribute) != sizeof(uint32_t)) return std::nullopt;
   return be32toh(mnl_attr_get_u32(attribute));
@@ -38,7 +33,7 @@ uint64_t Digest(uint32_t type, uint64_t value, uint64_t seed) {
 bool HasName(const nlmsghdr* message, uint16_t type, const std::string& name) {
   if (mnl_nlmsg_get_payload_len(message) < sizeof(nfgenmsg)) return false;
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-    if (mnl_attr_get_type(attribute) == type) return Text(attribute) == name;
+    if (mnl_attr_get_type(attribute) == type) return AttributeText(attribute) == name;
   }
   return false;
 }
@@ -63,7 +58,7 @@ void TableReader::AddSet(const nlmsghdr* message) {
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
     switch (mnl_attr_get_type(attribute)) {
       case NFTA_SET_NAME:
-        name = Text(attribute);
+        name = AttributeText(attribute);
         break;
       case NFTA_SET_FLAGS:
         flags = Number(attribute).value_or(0);
@@ -108,7 +103,7 @@ void TableReader::AddChain(const nlmsghdr* message) {
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
     switch (mnl_attr_get_type(attribute)) {
       case NFTA_CHAIN_NAME:
-        name = Text(attribute);
+        name = AttributeText(attribute);
         break;
       case NFTA_CHAIN_HOOK:
       case NFTA_CHAIN_POLICY:
@@ -130,7 +125,7 @@ void TableReader::AddRule(const nlmsghdr* message) {
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
     switch (mnl_attr_get_type(attribute)) {
       case NFTA_RULE_CHAIN:
-        chain = Text(attribute);
+        chain = AttributeText(attribute);
         break;
       case NFTA_RULE_COMPAT:
       case NFTA_RULE_USERDATA:
@@ -153,14 +148,15 @@ void TableReader::AddRule(const nlmsghdr* message) {
 uint64_t TableReader::DigestExpression(const nlattr* expression, uint64_t seed) const {
   bool lookup = false;
   for (const nlattr* part : Attributes(expression)) {
-    if (mnl_attr_get_type(part) == NFTA_EXPR_NAME) lookup = Text(part) == "lookup";
+    if (mnl_attr_get_type(part) == NFTA_EXPR_NAME) lookup = AttributeText(part) == "lookup";
     if (!lookup || mnl_attr_get_type(part) != NFTA_EXPR_DATA) {
       seed = Digest(part, seed);
       continue;
     }
     for (const nlattr* field : Attributes(part)) {
-      const auto set = mnl_attr_get_type(field) == NFTA_LOOKUP_SET ? anonymous_.find(Text(field))
-                                                                   : anonymous_.end();
+      const auto set = mnl_attr_get_type(field) == NFTA_LOOKUP_SET
+                           ? anonymous_.find(AttributeText(field))
+                           : anonymous_.end();
       seed = set == anonymous_.end() ? Digest(field, seed)
                                      : Digest(NFTA_LOOKUP_SET_ID, set->second, seed);
     }
@@ -172,7 +168,7 @@ void TableReader::AddObject(const nlmsghdr* message) {
   if (!HasName(message, NFTA_OBJ_TABLE, table_)) return;
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
     if (mnl_attr_get_type(attribute) != NFTA_OBJ_NAME) continue;
-    content_.others.push_back("object " + Text(attribute));
+    content_.others.push_back("object " + AttributeText(attribute));
   }
 }
 
@@ -180,7 +176,7 @@ void TableReader::AddFlowtable(const nlmsghdr* message) {
   if (!HasName(message, NFTA_FLOWTABLE_TABLE, table_)) return;
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
     if (mnl_attr_get_type(attribute) != NFTA_FLOWTABLE_NAME) continue;
-    content_.others.push_back("flowtable " + Text(attribute));
+    content_.others.push_back("flowtable " + AttributeText(attribute));
   }
 }
 

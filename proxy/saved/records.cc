@@ -109,7 +109,7 @@ bool Fits(uint32_t number, T& value) {
   return static_cast<uint32_t>(value) == number;
 }
 
-bool FromMessage(const saved::v1::Affinity& message, Affinity& affinity) {
+bool ReadAffinity(const saved::v1::Affinity& message, Affinity& affinity) {
   affinity.port_number = message.port_number();
   return Fits(message.timer(), affinity.timer) &&
          Fits(message.last_number(), affinity.last_number) &&
@@ -153,7 +153,7 @@ void ToMessage(const PortRows& port, saved::v1::Port& message) {
   if (port.affinity) ToMessage(*port.affinity, *message.mutable_affinity());
 }
 
-bool FromMessage(const saved::v1::Port& message, PortRows& port) {
+bool ReadPort(const saved::v1::Port& message, PortRows& port) {
   const std::optional<Family> family = FamilyFromNumber(message.family());
   const std::optional<Protocol> protocol = ProtocolFromNumber(message.protocol());
   if (!family || !protocol || !Fits(message.port(), port.port)) return false;
@@ -177,7 +177,7 @@ bool FromMessage(const saved::v1::Port& message, PortRows& port) {
   return addresses_read && kinds_known && ReadEndpoints(message.cluster(), port.cluster.slots) &&
          ReadEndpoints(message.local(), port.local.slots) &&
          ReadEndpoints(message.hairpins(), port.hairpins) &&
-         (!message.has_affinity() || FromMessage(message.affinity(), port.affinity.emplace()));
+         (!message.has_affinity() || ReadAffinity(message.affinity(), port.affinity.emplace()));
 }
 
 void SetBytes(const nft::FieldBytes& field, std::string* bytes) {
@@ -229,7 +229,7 @@ std::optional<ServiceRows> FromMessage(const saved::v1::Service& message) {
               });
   rows->ports.reserve(static_cast<size_t>(message.ports_size()));
   for (const saved::v1::Port& port : message.ports()) {
-    read = read && FromMessage(port, rows->ports.emplace_back());
+    read = read && ReadPort(port, rows->ports.emplace_back());
   }
   if (!read) rows.reset();
   return rows;

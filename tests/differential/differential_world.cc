@@ -9,8 +9,6 @@
 namespace svcmap::testing {
 namespace {
 
-constexpr Protocol kProtocols[] = {Protocol::kTcp, Protocol::kUdp, Protocol::kSctp};
-
 void Append(const Place& place, uint16_t port, const std::string& name,
             std::vector<Binding>& bindings) {
   for (const Protocol protocol : kProtocols) {

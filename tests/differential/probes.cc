@@ -14,7 +14,6 @@
 namespace svcmap::testing {
 namespace {
 
-constexpr Protocol kProtocols[] = {Protocol::kTcp, Protocol::kUdp, Protocol::kSctp};
 constexpr std::chrono::milliseconds kPatience{2000};  // Only used up when something is wrong.
 constexpr std::chrono::milliseconds kInVain{80};      // To see that nothing comes.
 constexpr int kParallelInVain = 48;

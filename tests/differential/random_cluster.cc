@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kZones[] = {"za", "zb", "zc"};
 constexpr const char* kNodeNames[] = {"n1", "n2", "n3"};
-constexpr Protocol kProtocols[] = {Protocol::kTcp, Protocol::kTcp, Protocol::kUdp, Protocol::kSctp};
+constexpr Protocol kMostlyTcp[] = {Protocol::kTcp, Protocol::kTcp, Protocol::kUdp, Protocol::kSctp};
 
 constexpr const char* kRanges[] = {
     "203.0.113.0/25",
@@ -290,7 +290,7 @@ void RandomCluster::RollPorts(Entry& entry) {
   const size_t count = 1 + dice_.Below(3);
   std::vector<std::pair<uint16_t, Protocol>> seen;
   while (seen.size() < count) {
-    const std::pair<uint16_t, Protocol> key = {dice_.OneOf(kServicePorts), dice_.OneOf(kProtocols)};
+    const std::pair<uint16_t, Protocol> key = {dice_.OneOf(kServicePorts), dice_.OneOf(kMostlyTcp)};
     if (std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
     v1::ServicePort& port = *spec.add_ports();
     port.set_port(key.first);

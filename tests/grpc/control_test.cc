@@ -16,8 +16,6 @@ namespace {
 
 using svcmap::testing::AService;
 
-v1::Object Web() { return AService("shop/web").ClusterIp("10.96.0.10").Port("http", 80); }
-
 using ControlTest = ServerTest;
 
 TEST_F(ControlTest, SocketIsForItsOwnerOnly) {

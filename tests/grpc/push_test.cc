@@ -12,9 +12,6 @@ using svcmap::testing::Removal;
 using svcmap::testing::ServiceRef;
 using svcmap::testing::Upsert;
 
-v1::Object Web(const std::string& name = "shop/web", const std::string& ip = "10.96.0.10") {
-  return AService(name).ClusterIp(ip).Port("http", 80);
-}
 v1::Object WebSlice(const std::string& ip) {
   return ASlice("shop/web").Endpoint(ip).Port("http", 8080);
 }

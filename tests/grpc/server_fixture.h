@@ -23,6 +23,10 @@ namespace svcmap::api {
 
 constexpr std::chrono::seconds kDeadline{20};
 
+inline v1::Object Web(const std::string& name = "shop/web", const std::string& ip = "10.96.0.10") {
+  return svcmap::testing::AService(name).ClusterIp(ip).Port("http", 80);
+}
+
 class ServerTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -9,8 +9,6 @@
 namespace svcmap::testing {
 namespace {
 
-const Address kWeb = ClusterIp(10);
-
 class ChangeTest : public ServiceFlowTest {
  protected:
   // Who answers in 40 attempts: each of two endpoints is missed with a probability below 1e-12.

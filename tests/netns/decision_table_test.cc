@@ -18,7 +18,6 @@ const Objects kNobodyAllowed = {
 const v1::Object kNodeInZa = ANode(kAgentNode).InternalIp(kNodeV4).InternalIp(kNodeV6).Zone("za");
 
 const Names kAll = {"P", "N", "X"};
-const Names kExternal = {"EIP:80", "VIP:80", "N:NP"};
 
 class DecisionTable : public FlowRowTest {};
 

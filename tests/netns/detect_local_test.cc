@@ -6,15 +6,14 @@
 namespace svcmap::testing {
 namespace {
 
-const v1::Object kNodeInZa = ANode(kAgentNode)
-                                 .InternalIp(kNodeV4)
-                                 .InternalIp(kNodeV6)
-                                 .Zone("za")
-                                 .PodCidr(kPodCidrV4)
-                                 .PodCidr(kPodCidrV6);
-const Objects kBoth = {ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kNodeInZa};
+const v1::Object kNodeWithPods = ANode(kAgentNode)
+                                     .InternalIp(kNodeV4)
+                                     .InternalIp(kNodeV6)
+                                     .Zone("za")
+                                     .PodCidr(kPodCidrV4)
+                                     .PodCidr(kPodCidrV6);
+const Objects kBoth = {ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kNodeWithPods};
 
-const Names kExternal = {"EIP:80", "VIP:80", "N:NP"};
 // The cluster set is L1, the local set L1 and L2: a pod is sent to the one, others to the other.
 constexpr char kEndpoints[] = "L1@za L2@zb";
 

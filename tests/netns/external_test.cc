@@ -6,8 +6,6 @@
 namespace svcmap::testing {
 namespace {
 
-const Address kWeb = ClusterIp(10);
-
 struct Destination {
   const char* name;
   Address address;

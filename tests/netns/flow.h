@@ -9,13 +9,12 @@
 // Who asks:
 //   L1..L4 R1 R2  pods that may be endpoints, on this node and on another one
 //   P, Q          pods that are not, on this node and (with its own source address) on another one
-//   N             a process on the node, from the node's second address: masqueraded, it has the
-//   first X, B          a client, and its second address VIP           the node, from the
-//   LoadBalancer IP, if it has it
+//   N             a process on the node, from its second address: masqueraded, it has the first
+//   X, B          a client, and its second address
+//   VIP           the node, from the LoadBalancer IP, if it has it
 // What for, with a port (and "/udp" or "/sctp"; NP is kNodePort):
 //   V W           the clusterIP of Service shop/web and another one. V is kUnallocated: when
-//   nothing
-//                 takes care of its packets, "outside" answers
+//                 nothing takes care of its packets, "outside" answers
 //   EIP VIP VIP2  external addresses; "outside" answers at the first two what is left untouched
 //   N N2 LO       the node's primary, second and loopback address. A process of the node listens at
 //                 kNodePort of each, TCP
@@ -45,6 +44,7 @@ struct Flow {
 
 using Flows = std::vector<Flow>;
 using Names = std::vector<std::string>;
+inline const Names kExternal = {"EIP:80", "VIP:80", "N:NP"};
 
 // From each source to each destination, all with this outcome.
 Flows Each(const Names& sources, const Names& destinations, const std::string& outcome);

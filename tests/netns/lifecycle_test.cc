@@ -10,7 +10,6 @@
 namespace svcmap::testing {
 namespace {
 
-const Address kWeb = ClusterIp(10);
 const Address kOld = ClusterIp(11);
 
 class LifecycleTest : public ServiceTest {

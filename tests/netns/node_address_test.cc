@@ -5,7 +5,6 @@
 namespace svcmap::testing {
 namespace {
 
-const Address kWeb = ClusterIp(10);
 const Address kNewAddress = {"198.18.7.11", "fd00:78::11"};
 constexpr char kBlocks[] = "198.18.7.0/24,fd00:78::/64";
 

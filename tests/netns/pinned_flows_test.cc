@@ -36,7 +36,6 @@ const Objects kNodePortOnly = [] {
 const Objects kExternalLocal = {ExternalWeb("shop/web", kV).ExternalPolicy("Local")};
 const Objects kInternalLocal = {Web("shop/web", kV).InternalPolicy("Local")};
 
-const Names kExternal = {"EIP:80", "VIP:80", "N:NP"};
 const Names kEverything = {"V:80", "EIP:80", "VIP:80", "N:NP"};
 
 Objects OfMode(const std::string& mode) {

@@ -5,8 +5,6 @@
 namespace svcmap::testing {
 namespace {
 
-const Address kWeb = ClusterIp(10);
-
 using RejectTest = ServiceFlowTest;
 INSTANTIATE_FLOWS(RejectTest);
 

@@ -34,7 +34,6 @@ namespace svcmap::testing {
 inline constexpr uint16_t kPodPort = 8080;
 inline constexpr uint16_t kNodePort = 30080;
 inline constexpr auto kShort = std::chrono::milliseconds(120);  // To see that nothing comes.
-inline constexpr Protocol kProtocols[] = {Protocol::kTcp, Protocol::kUdp, Protocol::kSctp};
 
 // An address in both families.
 struct Address {
@@ -47,6 +46,7 @@ Address ClusterIp(int n);      // 10.96.0.N and fd00:96::N, N in 1..99
 Address ClientAddress(int n);  // Of the client, one of 128 more: 203.0.113.128+N, N in 0..127.
 inline const Address kExternalIp = {"198.51.100.40", "2001:db8:51::40"};
 inline const Address kLoadBalancerIp = {"198.51.100.20", "2001:db8:51::20"};
+inline const Address kWeb = ClusterIp(10);          // Of shop/web, in most tests.
 inline const Address kUnallocated = ClusterIp(99);  // In the service range.
 inline const Address kNode = {kNodeV4, kNodeV6};
 inline const Address kNodeSecond = {kNodeSecondV4, kNodeSecondV6};

@@ -4,8 +4,6 @@
 namespace svcmap::testing {
 namespace {
 
-const Address kWeb = ClusterIp(10);
-
 class ClusterIpTest : public ServiceFlowTest {
  protected:
   absl::Status Serve(const std::vector<const Host*>& endpoints) {

@@ -10,7 +10,6 @@ namespace svcmap::testing {
 namespace {
 
 constexpr size_t kBytes = 10'000'000;
-const Address kWeb = ClusterIp(10);
 
 // For each family, with offloads off and on.
 class TransferTest : public ServiceTest,

@@ -10,7 +10,6 @@ namespace {
 
 constexpr int kMaxEndpoints = 1000;
 constexpr int kSlices = 10;  // Of a thousand endpoints each, in the last test.
-const Address kWeb = ClusterIp(10);
 
 // What chi-square with `degrees` of freedom exceeds once in a million runs (Wilson and Hilferty's
 // approximation, on the lenient side for few degrees).

@@ -19,8 +19,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr int kOthers = 200;
-constexpr int kEndpoints = 3;
+constexpr int kOtherServices = 200;
+constexpr int kEndpointsEach = 3;
 constexpr milliseconds kBetweenChanges{2};
 
 // A controller that changes the "other" Services as fast as it may, and knows how far it got. Every
@@ -28,7 +28,8 @@ constexpr milliseconds kBetweenChanges{2};
 // elements tell which version they are of.
 class Controller {
  public:
-  explicit Controller(uint64_t seed) : random_(seed), sent_(kOthers, 0), acked_(kOthers, 0) {}
+  explicit Controller(uint64_t seed)
+      : random_(seed), sent_(kOtherServices, 0), acked_(kOtherServices, 0) {}
 
   // Everything there is, in a new version.
   absl::Status Snapshot(Agent& agent, const Objects& constant) {
@@ -54,7 +55,7 @@ class Controller {
       std::vector<size_t> changed;
       const int count = 1 + Below(3);
       for (int i = 0; i < count; ++i) {
-        const int service = Below(kOthers);
+        const int service = Below(kOtherServices);
         Upgrade(service);
         changed.push_back(static_cast<size_t>(service));
         for (const v1::Object& object : ObjectsOf(service)) changes.push_back(Upsert(object));
@@ -73,7 +74,7 @@ class Controller {
   // Every Service is there in a version that was sent, and none in one that is older than what the
   // agent had answered for.
   absl::Status CheckVersions(const ElementLists& elements) const {
-    std::vector<int> found(kOthers, -1);
+    std::vector<int> found(kOtherServices, -1);
     const auto list = elements.find("ip svcmap service-ips");
     for (const std::string& element :
          list == elements.end() ? std::set<std::string>() : list->second) {
@@ -85,7 +86,7 @@ class Controller {
       if (port_at == std::string::npos || name_at == std::string::npos) continue;
       const int port = std::atoi(element.c_str() + port_at + port_text.size());
       const int service = std::atoi(element.c_str() + name_at + name_text.size());
-      if (service < kOthers) found[static_cast<size_t>(service)] = port - kFirstPort;
+      if (service < kOtherServices) found[static_cast<size_t>(service)] = port - kFirstPort;
     }
     for (size_t i = 0; i < found.size(); ++i) {
       if (found[i] < acked_[i] || found[i] > sent_[i]) {
@@ -101,7 +102,7 @@ class Controller {
 
  private:
   absl::StatusOr<v1::Ack> Snapshot(PushStream& stream, Objects objects) {
-    for (int i = 0; i < kOthers; ++i) {
+    for (int i = 0; i < kOtherServices; ++i) {
       Upgrade(i);
       for (v1::Object& object : ObjectsOf(i)) objects.push_back(std::move(object));
     }
@@ -116,7 +117,7 @@ class Controller {
   void Upgrade(int service) { ++sent_[static_cast<size_t>(service)]; }
   Objects ObjectsOf(int service) {
     return Objects{OtherService(service, kFirstPort + sent_[static_cast<size_t>(service)])} +
-           OtherSlices(service, 1 + Below(kEndpoints));
+           OtherSlices(service, 1 + Below(kEndpointsEach));
   }
 
   std::mt19937_64 random_;

@@ -8,8 +8,8 @@
 namespace svcmap::testing {
 namespace {
 
-constexpr int kOthers = 60;
-constexpr int kEndpoints = 5;
+constexpr int kSavedOthers = 60;
+constexpr int kSavedEndpoints = 5;
 
 }  // namespace
 
@@ -35,7 +35,7 @@ void SavedStateTest::TearDown() {
 }
 
 Objects SavedStateTest::Everything() {
-  return Basics() + SteadyServices(*world()) + OtherServices(kOthers, kEndpoints);
+  return Basics() + SteadyServices(*world()) + OtherServices(kSavedOthers, kSavedEndpoints);
 }
 
 void SavedStateTest::StartTraffic() {

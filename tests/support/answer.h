@@ -9,6 +9,7 @@
 namespace svcmap::testing {
 
 enum class Protocol { kTcp, kUdp, kSctp };
+inline constexpr Protocol kProtocols[] = {Protocol::kTcp, Protocol::kUdp, Protocol::kSctp};
 
 const char* ProtocolName(Protocol protocol);  // "tcp", as nft spells it.
 

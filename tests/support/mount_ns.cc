@@ -16,7 +16,7 @@ namespace svcmap::testing {
 namespace {
 
 // In a thread of its own.
-absl::StatusOr<UniqueFd> MakeNamespace() {
+absl::StatusOr<UniqueFd> MakeMountNamespace() {
   if (::unshare(CLONE_FS | CLONE_NEWNS) != 0) return absl::ErrnoToStatus(errno, "unshare mounts");
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
     return absl::ErrnoToStatus(errno, "make mounts private");
@@ -30,7 +30,7 @@ absl::StatusOr<UniqueFd> MakeNamespace() {
 
 absl::StatusOr<MountNs> MountNs::Create() {
   absl::StatusOr<UniqueFd> fd = absl::UnknownError("not run");
-  std::thread([&fd] { fd = MakeNamespace(); }).join();
+  std::thread([&fd] { fd = MakeMountNamespace(); }).join();
   if (!fd.ok()) return fd.status();
   return MountNs(*std::move(fd));
 }

@@ -30,7 +30,7 @@ absl::Status BringLoopbackUp() {
 
 // Runs in a thread of its own: the thread takes the namespace with it when it ends, the descriptor
 // keeps it.
-absl::StatusOr<UniqueFd> MakeNamespace() {
+absl::StatusOr<UniqueFd> MakeNetworkNamespace() {
   if (::unshare(CLONE_NEWNET) != 0) return absl::ErrnoToStatus(errno, "unshare(CLONE_NEWNET)");
   UniqueFd fd(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
   if (!fd.ok()) return absl::ErrnoToStatus(errno, "open /proc/thread-self/ns/net");
@@ -42,7 +42,7 @@ absl::StatusOr<UniqueFd> MakeNamespace() {
 
 absl::StatusOr<NetNs> NetNs::Create() {
   absl::StatusOr<UniqueFd> fd = absl::UnknownError("not run");
-  std::thread([&fd] { fd = MakeNamespace(); }).join();
+  std::thread([&fd] { fd = MakeNetworkNamespace(); }).join();
   if (!fd.ok()) return fd.status();
   return NetNs(*std::move(fd));
 }

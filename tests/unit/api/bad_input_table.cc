@@ -10,7 +10,7 @@ namespace svcmap::api {
 namespace {
 
 // A Service shop/web with this spec, given line by line.
-std::string Web(std::string_view spec) {
+std::string WebSpec(std::string_view spec) {
   std::string text =
       "apiVersion: v1\n"
       "kind: Service\n"
@@ -26,12 +26,12 @@ std::string Web(std::string_view spec) {
 
 // Good but for the given ports.
 std::string WebPorts(std::string_view ports) {
-  return Web("clusterIP: 10.96.0.10\nports:\n" + std::string(ports));
+  return WebSpec("clusterIP: 10.96.0.10\nports:\n" + std::string(ports));
 }
 
 // Good but for the given lines.
 std::string WebWith(std::string_view lines) {
-  return Web("clusterIP: 10.96.0.10\nports: [{port: 80}]\n" + std::string(lines));
+  return WebSpec("clusterIP: 10.96.0.10\nports: [{port: 80}]\n" + std::string(lines));
 }
 
 constexpr char kBalanced[] =
@@ -45,7 +45,7 @@ std::string Named(std::string_view name_space, std::string_view name, std::strin
       "\"}\nspec: {clusterIP: 10.96.0.10, ports: [{", std::string(port), "}]}\n");
 }
 
-std::string Slice(std::string_view fields) {
+std::string SliceText(std::string_view fields) {
   return "apiVersion: discovery.k8s.io/v1\n"
          "kind: EndpointSlice\n"
          "metadata:\n"
@@ -56,7 +56,7 @@ std::string Slice(std::string_view fields) {
 }
 
 std::string SliceWith(std::string_view fields) {
-  return Slice("addressType: IPv4\nports: [{name: \"\", port: 8080}]\n" + std::string(fields));
+  return SliceText("addressType: IPv4\nports: [{name: \"\", port: 8080}]\n" + std::string(fields));
 }
 
 std::string ManyEndpoints(int count) {
@@ -68,7 +68,7 @@ std::string ManyEndpoints(int count) {
 }
 
 std::string ManyPorts(int count) {
-  std::string text = Slice("addressType: IPv4\nports:\n");
+  std::string text = SliceText("addressType: IPv4\nports:\n");
   for (int i = 0; i < count; ++i) {
     absl::StrAppend(&text, "- {name: p", i, ", port: ", 1000 + i, "}\n");
   }
@@ -176,9 +176,9 @@ std::vector<BadInput> BadInputs() {
        R"(input.yaml: document 1, line 7: Service shop/web: spec.ports[0].port "80" is not an integer)"},
       {kText, "a number that is too large", WebPorts("- port: 99999999999"),
        R"(input.yaml: document 1, line 7: Service shop/web: spec.ports[0].port 99999999999 does not fit into 32 bits)"},
-      {kText, "a number for a string", Web("clusterIP: 10\nports: [{port: 80}]"),
+      {kText, "a number for a string", WebSpec("clusterIP: 10\nports: [{port: 80}]"),
        R"(input.yaml: document 1, line 5: Service shop/web: spec.clusterIP 10 is not a string)"},
-      {kText, "a map for a list", Web("clusterIP: 10.96.0.10\nports: {port: 80}"),
+      {kText, "a map for a list", WebSpec("clusterIP: 10.96.0.10\nports: {port: 80}"),
        R"(input.yaml: document 1, line 6: Service shop/web: spec.ports is not a list)"},
       {kText, "a time that is none",
        "apiVersion: v1\nkind: Service\nmetadata: {name: web, creationTimestamp: yesterday}\n",
@@ -212,17 +212,17 @@ std::vector<BadInput> BadInputs() {
        "apiVersion: v1\nkind: Node\nmetadata: {namespace: shop, name: n1}\n",
        R"(Node n1 refused: metadata.namespace "shop" is set, but a Node has no namespace; its last good state stays)"},
 
-      {kAddresses, "no clusterIP", Web("ports: [{port: 80}]"),
+      {kAddresses, "no clusterIP", WebSpec("ports: [{port: 80}]"),
        R"(Service shop/web: spec.clusterIP is absent; nothing of the Service is programmed)"},
       {kAddresses, "a clusterIP that is no address",
-       Web("clusterIP: 10.96.0.300\nports: [{port: 80}]"),
+       WebSpec("clusterIP: 10.96.0.300\nports: [{port: 80}]"),
        R"(Service shop/web refused: spec.clusterIP "10.96.0.300" is not an IP address; its last good state stays)"},
-      {kAddresses, "an unspecified clusterIP", Web("clusterIP: 0.0.0.0\nports: [{port: 80}]"),
+      {kAddresses, "an unspecified clusterIP", WebSpec("clusterIP: 0.0.0.0\nports: [{port: 80}]"),
        R"(Service shop/web refused: spec.clusterIP "0.0.0.0" is the unspecified address; its last good state stays)"},
-      {kAddresses, "a multicast clusterIP", Web("clusterIP: \"ff02::1\"\nports: [{port: 80}]"),
+      {kAddresses, "a multicast clusterIP", WebSpec("clusterIP: \"ff02::1\"\nports: [{port: 80}]"),
        R"(Service shop/web refused: spec.clusterIP "ff02::1" is a multicast address; its last good state stays)"},
       {kAddresses, "clusterIPs without clusterIP",
-       Web("clusterIPs: [10.96.0.10]\nports: [{port: 80}]"),
+       WebSpec("clusterIPs: [10.96.0.10]\nports: [{port: 80}]"),
        R"(Service shop/web refused: spec.clusterIP is absent, but spec.clusterIPs[0] is "10.96.0.10"; both must be set; its last good state stays)"},
       {kAddresses, "clusterIPs and clusterIP differ", WebWith("clusterIPs: [10.96.0.11]"),
        R"(Service shop/web refused: spec.clusterIPs[0] "10.96.0.11" differs from spec.clusterIP "10.96.0.10"; its last good state stays)"},
@@ -253,7 +253,7 @@ std::vector<BadInput> BadInputs() {
        WebWith("") + "status: {loadBalancer: {ingress: [{ip: 192.0.2.8, ipMode: Tunnel}]}}\n",
        R"(Service shop/web refused: status.loadBalancer.ingress[0].ipMode "Tunnel" is not VIP or Proxy; its last good state stays)"},
 
-      {kPorts, "no ports", Web("clusterIP: 10.96.0.10"),
+      {kPorts, "no ports", WebSpec("clusterIP: 10.96.0.10"),
        R"(Service shop/web refused: spec.ports is empty; a Service with a clusterIP needs a port; its last good state stays)"},
       {kPorts, "a port out of range", WebPorts("- {name: a, port: 80}\n- {name: b, port: 70000}"),
        R"(Service shop/web refused: spec.ports[1].port 70000 is not in 1..65535; its last good state stays)"},
@@ -317,11 +317,11 @@ std::vector<BadInput> BadInputs() {
        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
        "metadata: {namespace: shop, name: web-1}\naddressType: IPv4\n",
        R"(EndpointSlice shop/web-1: metadata.labels["kubernetes.io/service-name"] is absent; the slice belongs to no Service and is not used)"},
-      {kSlices, "no addressType", Slice(""),
+      {kSlices, "no addressType", SliceText(""),
        R"(EndpointSlice shop/web-1 refused: addressType is absent; its last good state stays)"},
-      {kSlices, "an unknown addressType", Slice("addressType: ipv4"),
+      {kSlices, "an unknown addressType", SliceText("addressType: ipv4"),
        R"(EndpointSlice shop/web-1 refused: addressType "ipv4" is not IPv4, IPv6 or FQDN; its last good state stays)"},
-      {kSlices, "addressType FQDN", Slice("addressType: FQDN"),
+      {kSlices, "addressType FQDN", SliceText("addressType: FQDN"),
        R"(EndpointSlice shop/web-1: addressType "FQDN" is not used; endpoints need IP addresses)"},
       {kSlices, "an address of the wrong family",
        SliceWith("endpoints: [{addresses: [\"fd00::1\"]}]"),
@@ -348,17 +348,18 @@ std::vector<BadInput> BadInputs() {
       {kSlices, "101 ports", ManyPorts(101),
        R"(EndpointSlice shop/web-1 refused: ports has 101 entries, more than 100 (the Kubernetes limit); split it into more slices; its last good state stays)"},
       {kSlices, "a port without number",
-       Slice("addressType: IPv4\nports: [{port: 80}, {name: a}, {name: b, port: 0}]"),
+       SliceText("addressType: IPv4\nports: [{port: 80}, {name: a}, {name: b, port: 0}]"),
        R"(EndpointSlice shop/web-1: ports[1].port is absent or 0; the port is skipped)"
        "\n"
        R"(EndpointSlice shop/web-1: ports[2].port is absent or 0; the port is skipped)"},
-      {kSlices, "a port out of range", Slice("addressType: IPv4\nports: [{name: a, port: 65536}]"),
+      {kSlices, "a port out of range",
+       SliceText("addressType: IPv4\nports: [{name: a, port: 65536}]"),
        R"(EndpointSlice shop/web-1 refused: ports[0].port 65536 is not in 1..65535; its last good state stays)"},
       {kSlices, "a port name twice",
-       Slice("addressType: IPv4\nports: [{name: a, port: 80}, {name: a, port: 81}]"),
+       SliceText("addressType: IPv4\nports: [{name: a, port: 80}, {name: a, port: 81}]"),
        R"(EndpointSlice shop/web-1 refused: ports[1].name "a" is also the name of ports[0]; its last good state stays)"},
       {kSlices, "an unknown port protocol",
-       Slice("addressType: IPv4\nports: [{name: a, port: 80, protocol: ICMP}]"),
+       SliceText("addressType: IPv4\nports: [{name: a, port: 80, protocol: ICMP}]"),
        R"(EndpointSlice shop/web-1 refused: ports[0].protocol "ICMP" is not TCP, UDP or SCTP; its last good state stays)"},
 
       {kCluster, "a node address that is none",

@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 
 using ServicePtr = std::shared_ptr<const Service>;
 
-ClaimKey At(std::string_view address, uint16_t port, Protocol protocol = Protocol::kTcp) {
+ClaimKey ClaimAt(std::string_view address, uint16_t port, Protocol protocol = Protocol::kTcp) {
   return {Ip(address), protocol, port};
 }
 
@@ -104,9 +104,9 @@ TEST(ClaimsTest, TheWinnerIsTheSameInEveryOrderOfArrival) {
     Claimants claimants;
     for (const ServicePtr& service : services) claimants.Put(service);
     const Claims& claims = claimants.claims();
-    ASSERT_EQ(OwnerOf(claims, At("10.96.0.1", 80)), "ns/b");
-    ASSERT_EQ(OwnerOf(claims, At("10.96.0.1", 81)), "ns/b");
-    ASSERT_EQ(OwnerOf(claims, At("10.96.0.2", 80)), "ns/a");
+    ASSERT_EQ(OwnerOf(claims, ClaimAt("10.96.0.1", 80)), "ns/b");
+    ASSERT_EQ(OwnerOf(claims, ClaimAt("10.96.0.1", 81)), "ns/b");
+    ASSERT_EQ(OwnerOf(claims, ClaimAt("10.96.0.2", 80)), "ns/a");
     ASSERT_EQ(OwnerOf(claims, NodePortClaim(Family::kIpv4, Protocol::kTcp, 30080)), "ns/b");
   } while (std::next_permutation(services.begin(), services.end(), by_key));
 }
@@ -115,7 +115,7 @@ TEST(ClaimsTest, AnUnknownAgeCountsAsTheOldest) {
   Claimants claimants;
   claimants.Put(AService("ns/a").Created(1).At("10.96.0.1").Port(80).Build());
   claimants.Put(AService("ns/b").At("10.96.0.1").Port(80).Build());
-  EXPECT_EQ(OwnerOf(claimants.claims(), At("10.96.0.1", 80)), "ns/b");
+  EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("10.96.0.1", 80)), "ns/b");
 }
 
 TEST(ClaimsTest, ProtocolsFamiliesAndNodePortsDoNotMeet) {
@@ -124,7 +124,7 @@ TEST(ClaimsTest, ProtocolsFamiliesAndNodePortsDoNotMeet) {
   EXPECT_THAT(claimants.Put(AService("ns/b").At("10.96.0.1").Port(80, "", Protocol::kUdp).Build()),
               IsEmpty());
   EXPECT_THAT(claimants.Put(AService("ns/c").At("fd00::1").Port(80).Build()), IsEmpty());
-  EXPECT_EQ(OwnerOf(claimants.claims(), At("10.96.0.1", 80, Protocol::kUdp)), "ns/b");
+  EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("10.96.0.1", 80, Protocol::kUdp)), "ns/b");
   EXPECT_EQ(OwnerOf(claimants.claims(), NodePortClaim(Family::kIpv4, Protocol::kTcp, 80)),
             "nobody");
 }
@@ -135,10 +135,10 @@ TEST(ClaimsTest, ALoserComesBackWhenTheWinnerGoes) {
   EXPECT_THAT(claimants.Put(AService("ns/c").At("10.96.0.1").Port(80).Build()), IsEmpty());
   EXPECT_THAT(claimants.Put(AService("ns/b").At("10.96.0.1").Port(80).Build()), IsEmpty());
   EXPECT_THAT(claimants.Remove("ns/a"), ElementsAre("ns/b"));
-  EXPECT_EQ(OwnerOf(claimants.claims(), At("10.96.0.1", 80)), "ns/b");
+  EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("10.96.0.1", 80)), "ns/b");
   EXPECT_THAT(claimants.Remove("ns/b"), ElementsAre("ns/c"));
   EXPECT_THAT(claimants.Remove("ns/c"), IsEmpty());
-  EXPECT_EQ(OwnerOf(claimants.claims(), At("10.96.0.1", 80)), "nobody");
+  EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("10.96.0.1", 80)), "nobody");
 }
 
 TEST(ClaimsTest, ALoserThatGoesIsForgotten) {
@@ -147,7 +147,7 @@ TEST(ClaimsTest, ALoserThatGoesIsForgotten) {
   claimants.Put(AService("ns/b").At("10.96.0.1").Port(80).Build());
   claimants.Put(AService("ns/b").At("10.96.0.2").Port(80).Build());
   EXPECT_THAT(claimants.Remove("ns/a"), IsEmpty());
-  EXPECT_EQ(OwnerOf(claimants.claims(), At("10.96.0.1", 80)), "nobody");
+  EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("10.96.0.1", 80)), "nobody");
 }
 
 TEST(ClaimsTest, TheServiceThatIsBeatenIsNamed) {
@@ -171,7 +171,7 @@ TEST(ClaimsTest, OneThatGetsYoungerGivesWay) {
   claimants.Put(AService("ns/b").Created(2).At("10.96.0.1").Port(80).Build());
   EXPECT_THAT(claimants.Put(AService("ns/a").Created(3).At("10.96.0.1").Port(80).Build()),
               ElementsAre("ns/b"));
-  EXPECT_EQ(OwnerOf(claimants.claims(), At("10.96.0.1", 80)), "ns/b");
+  EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("10.96.0.1", 80)), "ns/b");
 }
 
 // S-94: on a node address an exact claim beats the nodePort, so that one must be looked at again.
@@ -180,7 +180,7 @@ TEST(ClaimsTest, AnExactClaimNamesTheOwnerOfTheNodePort) {
   claimants.Put(AService("ns/n").At("10.96.0.1").Port(80).NodePort(30080).Build());
   const auto exact = AService("ns/x").At("10.96.0.2").Port(30080).External("192.0.2.1").Build();
   EXPECT_THAT(claimants.Put(exact), ElementsAre("ns/n"));
-  EXPECT_EQ(OwnerOf(claimants.claims(), At("192.0.2.1", 30080)), "ns/x");
+  EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("192.0.2.1", 30080)), "ns/x");
   EXPECT_EQ(OwnerOf(claimants.claims(), NodePortClaim(Family::kIpv4, Protocol::kTcp, 30080)),
             "ns/n");
   EXPECT_THAT(claimants.Remove("ns/x"), ElementsAre("ns/n"));

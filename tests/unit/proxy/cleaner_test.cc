@@ -23,7 +23,7 @@ using ::testing::UnorderedElementsAre;
 
 constexpr std::chrono::seconds kDeadline{20};
 
-UdpPorts At(const std::string& destination, const std::vector<std::string>& endpoints) {
+UdpPorts UdpAt(const std::string& destination, const std::vector<std::string>& endpoints) {
   return {{.family = End(destination).address.family(),
            .destinations = {End(destination)},
            .endpoints = Endpoints(endpoints)}};
@@ -76,7 +76,7 @@ TEST_F(CleanerTest, S240StaleFlowsAreDeletedAndCounted) {
   table_.Add(Flow("[fd00::1]:53", "[fd01::1]:53"));
   StartComplete();
   cleaner_->Update(
-      {{"ns/a", At("10.96.0.1:53", {"10.0.0.1:53"})}, {"ns/b", At("[fd00::1]:53", {})}});
+      {{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}, {"ns/b", UdpAt("[fd00::1]:53", {})}});
   const Cleanup round = Round(0);
   EXPECT_THAT(Tracked(), ElementsAre("10.96.0.1:53 10.0.0.1:53"));
   EXPECT_EQ(round.services, 2u);
@@ -94,7 +94,7 @@ TEST_F(CleanerTest, S247WhatCameBackAfterItsDeletionIsFoundByASecondLook) {
   const nft::UdpFlow sent = Flow("10.96.0.1:53", "10.96.0.1:53");
   table_.Add(sent);
   StartComplete();
-  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {"10.0.0.1:53"})}});
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
   EXPECT_THAT(Round(0).deleted, ElementsAre(1, 0));
   table_.Add({.original = sent.reply, .reply = sent.original});
   EXPECT_THAT(Round(1).deleted, ElementsAre(1, 0));
@@ -105,8 +105,8 @@ TEST_F(CleanerTest, S247WhatCameBackAfterItsDeletionIsFoundByASecondLook) {
 TEST_F(CleanerTest, S237NothingIsClearedBeforeTheStateIsComplete) {
   table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
   Start();
-  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {})}});
-  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {"10.0.0.1:53"})}});
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {})}});
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
   EXPECT_EQ(table_.listings(), 0);
   cleaner_->StateIsComplete();
   EXPECT_EQ(Round(0).services, 1u);
@@ -115,11 +115,11 @@ TEST_F(CleanerTest, S237NothingIsClearedBeforeTheStateIsComplete) {
 
 TEST_F(CleanerTest, S237OnlyServicesWhoseUdpPortsChangedAreGoneThrough) {
   StartComplete();
-  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {"10.0.0.1:53"})},
-                    {"ns/b", At("10.96.0.2:53", {"10.0.0.2:53"})}});
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})},
+                    {"ns/b", UdpAt("10.96.0.2:53", {"10.0.0.2:53"})}});
   EXPECT_EQ(Round(0).services, 2u);
-  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {"10.0.0.1:53"})}, {"ns/web", {}}});
-  cleaner_->Update({{"ns/b", At("10.96.0.2:53", {})}});
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}, {"ns/web", {}}});
+  cleaner_->Update({{"ns/b", UdpAt("10.96.0.2:53", {})}});
   EXPECT_EQ(Round(1).services, 1u);
   EXPECT_EQ(table_.listings(), 2);
 }
@@ -134,12 +134,12 @@ TEST_F(CleanerTest, S347ChangesDuringARoundAreMergedIntoTheNext) {
     may_go_on.wait_for(kDeadline);
   });
   StartComplete();
-  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {"10.0.0.1:53"})}});
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
   ASSERT_EQ(in_round.get_future().wait_for(kDeadline), std::future_status::ready);
   // None of these waits for the round.
-  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {})}});
-  cleaner_->Update({{"ns/b", At("10.96.0.2:53", {})}});
-  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {"10.0.0.1:53", "10.0.0.2:53"})}});
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {})}});
+  cleaner_->Update({{"ns/b", UdpAt("10.96.0.2:53", {})}});
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53", "10.0.0.2:53"})}});
   EXPECT_EQ(cleaner_->status().rounds, 0u);
   go_on.set_value();
   EXPECT_EQ(Round(1).services, 2u);
@@ -150,7 +150,7 @@ TEST_F(CleanerTest, MemoryIsBoundedHoweverManyFlowsAreStale) {
   constexpr size_t kFlows = 10000;
   for (size_t i = 0; i < kFlows; ++i) table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
   StartComplete();
-  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {})}});
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {})}});
   EXPECT_EQ(Round(0).deleted[0], kFlows);
   EXPECT_THAT(Tracked(), IsEmpty());
   EXPECT_EQ(table_.largest_deletion(), 4096u);
@@ -166,7 +166,7 @@ TEST_F(CleanerTest, S243FlowsThatAreGoneMeanwhileAreCountedAsSuch) {
     table_.Add(Flow("10.96.0.1:53", "10.0.0.2:53"));
   });
   StartComplete();
-  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {"10.0.0.2:53"})}});
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.2:53"})}});
   const Cleanup round = Round(0);
   EXPECT_THAT(round.deleted, ElementsAre(0, 0));
   EXPECT_EQ(round.gone, 1u);
@@ -177,7 +177,7 @@ TEST_F(CleanerTest, S243APartialListIsUsedAndTheRoundRepeated) {
   table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
   table_.CutListings(true);
   StartComplete();
-  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {})}});
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {})}});
   const Cleanup cut = Round(0);
   EXPECT_FALSE(cut.complete);
   EXPECT_TRUE(cut.error.ok()) << cut.error;
@@ -191,7 +191,7 @@ TEST_F(CleanerTest, S243AfterAnErrorTheSameServicesAreTriedAgain) {
   table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
   table_.FailListings(absl::InternalError("no"));
   StartComplete();
-  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {})}});
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {})}});
   EXPECT_EQ(Round(0).error.message(), "no");
   EXPECT_THAT(Tracked(), SizeIs(1));
   table_.FailDeletions(absl::InternalError("not yet"));
@@ -228,7 +228,7 @@ TEST(CleanerStopTest, StopLeavesARoundInTheMiddle) {
   Cleaner cleaner(table, {.settle = std::chrono::milliseconds(0)});
   cleaner.Start();
   cleaner.StateIsComplete();
-  cleaner.Update({{"ns/a", At("10.96.0.1:53", {})}});
+  cleaner.Update({{"ns/a", UdpAt("10.96.0.1:53", {})}});
   ASSERT_TRUE(table.WaitForStart());
   cleaner.Stop();
   EXPECT_EQ(cleaner.status().rounds, 0u);
@@ -238,7 +238,7 @@ TEST_F(CleanerTest, StopDoesNotWaitForARetry) {
   table_.FailListings(absl::InternalError("no"));
   Start(std::chrono::hours(1));
   cleaner_->StateIsComplete();
-  cleaner_->Update({{"ns/a", At("10.96.0.1:53", {})}});
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {})}});
   Round(0);
   const auto start = std::chrono::steady_clock::now();
   cleaner_->Stop();
@@ -253,13 +253,13 @@ TEST_F(CleanerTest, UpdatesFromManyThreads) {
       for (int i = 0; i < 200; ++i) {
         const std::string endpoint = "10.0.0." + std::to_string(i % 200 + 1) + ":53";
         const std::string destination = "10.96.0." + std::to_string(t + 1) + ":53";
-        cleaner_->Update({{"ns/" + std::to_string(t), At(destination, {endpoint})}});
+        cleaner_->Update({{"ns/" + std::to_string(t), UdpAt(destination, {endpoint})}});
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
-  cleaner_->Update({{"ns/0", At("10.96.0.1:53", {})}});
+  cleaner_->Update({{"ns/0", UdpAt("10.96.0.1:53", {})}});
   for (size_t number = 0; !Tracked().empty(); ++number) Round(number);
   EXPECT_EQ(cleaner_->status().services, 4u);
 }

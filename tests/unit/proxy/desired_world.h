@@ -12,9 +12,6 @@
 
 namespace svcmap::proxy::test {
 
-inline AService Web() { return AService("shop/web").At("10.96.0.1").Port(80); }
-inline ASlice WebSlice() { return ASlice("shop/web-1", "shop/web").Port(8080); }
-
 // "group 7", "sticky group 1 of IPv4", "sticky port 1 of IPv4"
 inline Lines Texts(const std::vector<Number>& numbers) {
   Lines lines;

@@ -25,7 +25,7 @@ using ::testing::ValuesIn;
 
 using Names = std::vector<std::string>;
 
-Names Texts(const std::vector<EndpointAddress>& endpoints) {
+Names AddressTexts(const std::vector<EndpointAddress>& endpoints) {
   Names texts;
   for (const EndpointAddress& endpoint : endpoints) {
     texts.push_back(endpoint.ip.ToString() + ":" + std::to_string(endpoint.port));
@@ -42,8 +42,8 @@ ServiceEntry Entry(const AService& service, const std::vector<ASlice>& slices) {
 ASlice Slice(const std::string& name = "ns/a-1") { return ASlice(name, "ns/a"); }
 
 const ServicePort kPort = {.port = 80};
-const ServicePort kNodePort = {.port = 80, .node_port = 30080};
-const NodePlace kNode = {.name = "n1", .zone = "za"};
+const ServicePort kWithNodePort = {.port = 80, .node_port = 30080};
+const NodePlace kPlace = {.name = "n1", .zone = "za"};
 
 // An endpoint of a table, by the name it has there.
 struct Given {
@@ -85,7 +85,7 @@ Resolved Named(const ResolvedEndpoints& resolved, const std::vector<Given>& give
 // The sets by the names in `given`. Neither the order of the endpoints nor how they are spread over
 // slices may make a difference.
 Resolved Resolve(const AService& service, const std::vector<Given>& given,
-                 const ServicePort& port = kNodePort, const NodePlace& node = kNode) {
+                 const ServicePort& port = kWithNodePort, const NodePlace& node = kPlace) {
   ASlice all = Slice().Port(80), odd = Slice("ns/a-2").Port(80), even = Slice("ns/a-3").Port(80);
   for (size_t i = 0; i < given.size(); ++i) AddTo(all, given[i], i);
   for (size_t i = given.size(); i-- > 0;) AddTo(i % 2 == 0 ? even : odd, given[i], i);
@@ -139,9 +139,9 @@ const Names kBoth = {"Lr", "Rr"}, kLocalOne = {"Lr"}, kNotComputed = {};
 
 const PolicyRow kPolicyRows[] = {
     {"S30_Cluster", Policies(kCluster, kCluster), kPort, kBoth, kNotComputed},
-    {"S30_ClusterNodePort", Policies(kCluster, kCluster), kNodePort, kBoth, kNotComputed},
+    {"S30_ClusterNodePort", Policies(kCluster, kCluster), kWithNodePort, kBoth, kNotComputed},
     {"S30_InternalLocal", Policies(kLocal, kCluster), kPort, kNotComputed, kLocalOne},
-    {"S30_InternalLocalNodePort", Policies(kLocal, kCluster), kNodePort, kBoth, kLocalOne},
+    {"S30_InternalLocalNodePort", Policies(kLocal, kCluster), kWithNodePort, kBoth, kLocalOne},
     {"S30_InternalLocalExternalIp", Policies(kLocal, kCluster).External("192.0.2.7"), kPort, kBoth,
      kLocalOne},
     {"S30_InternalLocalLoadBalancer", Policies(kLocal, kCluster).LoadBalancer("192.0.2.8"), kPort,
@@ -150,9 +150,9 @@ const PolicyRow kPolicyRows[] = {
      Policies(kLocal, kCluster).External("fd01::7").LoadBalancer("fd01::8"), kPort, kNotComputed,
      kLocalOne},
     {"S30_BothLocal", Policies(kLocal, kLocal), kPort, kNotComputed, kLocalOne},
-    {"S30_BothLocalNodePort", Policies(kLocal, kLocal), kNodePort, kBoth, kLocalOne},
+    {"S30_BothLocalNodePort", Policies(kLocal, kLocal), kWithNodePort, kBoth, kLocalOne},
     {"S31_ExternalLocal", Policies(kCluster, kLocal), kPort, kBoth, kNotComputed},
-    {"S31_ExternalLocalNodePort", Policies(kCluster, kLocal), kNodePort, kBoth, kLocalOne},
+    {"S31_ExternalLocalNodePort", Policies(kCluster, kLocal), kWithNodePort, kBoth, kLocalOne},
     {"S31_ExternalLocalExternalIp", Policies(kCluster, kLocal).External("192.0.2.7"), kPort, kBoth,
      kLocalOne},
     {"S31_ExternalLocalLoadBalancer", Policies(kCluster, kLocal).LoadBalancer("192.0.2.8"), kPort,
@@ -196,7 +196,7 @@ class EndpointConditionsTest : public TestWithParam<ConditionsRow> {
 };
 
 TEST_P(EndpointConditionsTest, BothSets) {
-  const Resolved resolved = ResolveRow(kCluster, kLocal, kNodePort);
+  const Resolved resolved = ResolveRow(kCluster, kLocal, kWithNodePort);
   EXPECT_EQ(resolved.cluster, GetParam().cluster);
   EXPECT_EQ(resolved.local, GetParam().local);
   EXPECT_EQ(resolved.any, GetParam().any);
@@ -212,7 +212,8 @@ TEST_P(EndpointConditionsTest, S50_OnlyTheLocalSet) {
 }
 
 TEST_P(EndpointConditionsTest, S51_OnlyTheClusterSet) {
-  const std::pair<TrafficPolicy, ServicePort> cases[] = {{kCluster, kNodePort}, {kLocal, kPort}};
+  const std::pair<TrafficPolicy, ServicePort> cases[] = {{kCluster, kWithNodePort},
+                                                         {kLocal, kPort}};
   for (const auto& [external, port] : cases) {
     const Resolved resolved = ResolveRow(kCluster, external, port);
     EXPECT_EQ(resolved.cluster, GetParam().cluster);
@@ -260,7 +261,7 @@ struct TopologyRow {
   std::vector<Given> given;
   Names cluster;
   TopologyMode topology;
-  NodePlace node = kNode;
+  NodePlace node = kPlace;
   AService service = Policies(kCluster, kCluster);
   Names local = {};
   Names reachable_here = {};
@@ -274,7 +275,7 @@ class EndpointTopologyTest : public TestWithParam<TopologyRow> {};
 
 TEST_P(EndpointTopologyTest, Sets) {
   const TopologyRow& row = GetParam();
-  const Resolved resolved = Resolve(row.service, row.given, kNodePort, row.node);
+  const Resolved resolved = Resolve(row.service, row.given, kWithNodePort, row.node);
   EXPECT_EQ(resolved.cluster, row.cluster);
   EXPECT_EQ(resolved.topology, row.topology);
   EXPECT_EQ(resolved.local, row.local);
@@ -328,7 +329,7 @@ const TopologyRow kTopologyRows[] = {
       Zoned("D", {"zb"})},
      {"A", "C"},
      kSameZone,
-     kNode,
+     kPlace,
      Policies(kCluster, kLocal),
      {"A", "B"},
      {"A", "B"}},
@@ -336,7 +337,7 @@ const TopologyRow kTopologyRows[] = {
      {Zoned("A", {"za"}, kReady, true), Zoned("B", {"zb"}, kReady, true), kC, kD},
      {"A", "D"},
      kSameZone,
-     kNode,
+     kPlace,
      Policies(kLocal, kCluster),
      {"A", "B"},
      {"A", "B"}},
@@ -371,7 +372,7 @@ const TopologyRow kTopologyRows[] = {
      {kA, Zoned("B", {"zb"}, kReady, true)},
      {"A"},
      kSameZone,
-     kNode,
+     kPlace,
      Policies(kCluster, kLocal),
      {"B"},
      {"B"}},
@@ -379,7 +380,7 @@ const TopologyRow kTopologyRows[] = {
      {Zoned("A", {"za"}, kReady, true), Zoned("B", {"zb"}, kReady, true)},
      {"A"},
      kSameZone,
-     kNode,
+     kPlace,
      Policies(kCluster, kCluster),
      {},
      {"A"}},
@@ -391,7 +392,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, EndpointTopologyTest, ValuesIn(kTopologyRows), Ro
 
 Names Usable(const std::vector<ASlice>& slices, Family family = Family::kIpv4,
              const ServicePort& port = kPort) {
-  return Texts(ResolveEndpoints(Entry(AService("ns/a"), slices), family, port, kNode).cluster);
+  return AddressTexts(
+      ResolveEndpoints(Entry(AService("ns/a"), slices), family, port, kPlace).cluster);
 }
 
 TEST(EndpointsTest, S21_PortsMatchByNameAndProtocol) {
@@ -474,7 +476,7 @@ TEST(EndpointsTest, S26_OfDuplicatesOneOnThisNodeMakesItLocal) {
   const ASlice remote = Slice("ns/a-2").Port(80).Ready("10.0.0.1");
   for (const auto& slices : {std::vector{local, remote}, std::vector{remote, local}}) {
     const ServiceEntry entry = Entry(Policies(kLocal, kCluster), slices);
-    EXPECT_THAT(Texts(ResolveEndpoints(entry, Family::kIpv4, kPort, kNode).local),
+    EXPECT_THAT(AddressTexts(ResolveEndpoints(entry, Family::kIpv4, kPort, kPlace).local),
                 ElementsAre("10.0.0.1:80"));
   }
 }
@@ -511,9 +513,9 @@ TEST(ServingEndpointsTest, S238_AreThoseThatServeWhateverElseHolds) {
                       .Endpoint("10.0.0.2", kReadyTerminating)
                       .Ready("10.0.0.1")
                       .Build()};
-  EXPECT_THAT(Texts(ServingEndpoints(entry, Family::kIpv4, "", Protocol::kTcp)),
+  EXPECT_THAT(AddressTexts(ServingEndpoints(entry, Family::kIpv4, "", Protocol::kTcp)),
               ElementsAre("10.0.0.1:80", "10.0.0.2:80", "10.0.0.5:80", "10.0.0.6:80"));
-  EXPECT_THAT(Texts(ServingEndpoints(entry, Family::kIpv4, "dns", Protocol::kUdp)),
+  EXPECT_THAT(AddressTexts(ServingEndpoints(entry, Family::kIpv4, "dns", Protocol::kUdp)),
               ElementsAre("10.0.0.1:53", "10.0.0.2:53", "10.0.0.5:53", "10.0.0.6:53"));
   EXPECT_THAT(ServingEndpoints(entry, Family::kIpv4, "dns", Protocol::kTcp), IsEmpty());
   EXPECT_THAT(ServingEndpoints(entry, Family::kIpv6, "", Protocol::kTcp), IsEmpty());

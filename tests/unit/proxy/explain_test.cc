@@ -51,7 +51,7 @@ std::string Outcome(const Explanation& explanation) {
   return text;
 }
 
-std::vector<std::string> Endpoints(const Explanation& explanation) {
+std::vector<std::string> EndpointTexts(const Explanation& explanation) {
   std::vector<std::string> texts;
   for (const auto& endpoint : explanation.endpoints)
     texts.push_back(endpoint.address.ip.ToString());
@@ -149,14 +149,14 @@ TEST_F(ExplainTest, S74ClusterIpWithEndpoints) {
   const Explained explained = Ask(kClusterIp, 80, kPod);
   EXPECT_EQ(explained.service_key, "shop/web");
   EXPECT_EQ(explained.port.name, "http");
-  EXPECT_THAT(Endpoints(explained.cases[0]), ElementsAre(kL1, kR1));
+  EXPECT_THAT(EndpointTexts(explained.cases[0]), ElementsAre(kL1, kR1));
 }
 
 TEST_F(ExplainTest, S75ClusterIpLocalWithLocalEndpoints) {
   Web(InternalLocal);
   LocalAndRemote();
   EXPECT_EQ(Row(kClusterIp, 80), "l -, l m, l m");
-  EXPECT_THAT(Endpoints(One(kClusterIp, 80, kPod)), ElementsAre(kL1));
+  EXPECT_THAT(EndpointTexts(One(kClusterIp, 80, kPod)), ElementsAre(kL1));
 }
 
 TEST_F(ExplainTest, S76ClusterIpLocalWithoutLocalEndpoints) {
@@ -183,7 +183,7 @@ TEST_F(ExplainTest, S79ExternalLocalWithLocalEndpoints) {
   Web(ExternalLocal);
   LocalAndRemote();
   EXPECT_EQ(ExternalRow(), "c -, c m, l -");
-  EXPECT_THAT(Endpoints(One(kVip, 80, kOutside)), ElementsAre(kL1));
+  EXPECT_THAT(EndpointTexts(One(kVip, 80, kOutside)), ElementsAre(kL1));
 }
 
 TEST_F(ExplainTest, S80ExternalLocalWithoutLocalEndpoints) {
@@ -373,7 +373,7 @@ TEST_F(ExplainTest, S32TheTopologyModeIsNamed) {
   hint({.zones = {"za"}}, {.zones = {"zb"}});
   EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "endpoints"),
               HasSubstr("same-zone: those hinted for zone za"));
-  EXPECT_THAT(Endpoints(One(kClusterIp, 80, kPod)), ElementsAre(kL1));
+  EXPECT_THAT(EndpointTexts(One(kClusterIp, 80, kPod)), ElementsAre(kL1));
   hint({.nodes = {"n1"}}, {.nodes = {"n2"}});
   EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "endpoints"),
               HasSubstr("same-node: those hinted for node n1"));
@@ -384,7 +384,7 @@ TEST_F(ExplainTest, S32TheTopologyModeIsNamed) {
 TEST_F(ExplainTest, S33AndS34TerminatingEndpointsAreTold) {
   Web(ExternalLocal);
   Slice([](ASlice& slice) { slice.Endpoint(kL1, kServingTerminating, true).Ready(kR1); });
-  EXPECT_THAT(Endpoints(One(kClusterIp, 80, kPod)), ElementsAre(kR1));  // S-183
+  EXPECT_THAT(EndpointTexts(One(kClusterIp, 80, kPod)), ElementsAre(kR1));  // S-183
   EXPECT_THAT(StepOf(One(kVip, 80, kOutside), "endpoints"),
               HasSubstr("none on this node is ready: those that terminate and still serve (S-34)"));
   Slice([](ASlice& slice) { slice.Endpoint(kR1, kServingTerminating); });

@@ -15,10 +15,10 @@ using ::testing::Eq;
 
 constexpr uint16_t kPort = 32000;
 
-AService Web() {
+AService CheckedWeb() {
   return AService("shop/web").At("10.96.0.1").Port(80, "http").ExternalLocal().HealthCheck(kPort);
 }
-ASlice WebSlice() { return ASlice("shop/web-1", "shop/web").Port(8080, "http"); }
+ASlice HttpSlice() { return ASlice("shop/web-1", "shop/web").Port(8080, "http"); }
 
 class HealthCheckTest : public ::testing::Test {
  protected:
@@ -39,9 +39,9 @@ class HealthCheckTest : public ::testing::Test {
 };
 
 TEST_F(HealthCheckTest, S13_S259_AServiceHasOneInEachOfItsFamilies) {
-  Apply({Web(), WebSlice()});
+  Apply({CheckedWeb(), HttpSlice()});
   EXPECT_EQ(Check(), (HealthCheck{kPort, {true, false}, {0, 0}}));
-  Apply({Web().At("fd00:96::1"), WebSlice().Local("10.0.0.1"),
+  Apply({CheckedWeb().At("fd00:96::1"), HttpSlice().Local("10.0.0.1"),
          ASlice("shop/web-6", "shop/web", Family::kIpv6)
              .Port(8080, "http")
              .Local("fd00::1")
@@ -51,70 +51,72 @@ TEST_F(HealthCheckTest, S13_S259_AServiceHasOneInEachOfItsFamilies) {
 
 TEST_F(HealthCheckTest, S13_NothingElseHasOne) {
   EXPECT_THAT(Check(), Eq(std::nullopt)) << "unknown";
-  Apply({WebSlice().Local("10.0.0.1")});
+  Apply({HttpSlice().Local("10.0.0.1")});
   EXPECT_THAT(Check(), Eq(std::nullopt)) << "only slices";
   Apply({AService("shop/web").At("10.96.0.1").Port(80)});
   EXPECT_THAT(Check(), Eq(std::nullopt)) << "no healthCheckNodePort";
-  Apply({Web().NotProxied()});
+  Apply({CheckedWeb().NotProxied()});
   EXPECT_THAT(Check(), Eq(std::nullopt)) << "not proxied";
   Apply({AService("shop/web").Port(80).HealthCheck(kPort)});
   EXPECT_THAT(Check(), Eq(std::nullopt)) << "no clusterIP";
 }
 
 TEST_F(HealthCheckTest, S262_OnlyReadyEndpointsOnThisNodeCount) {
-  EXPECT_EQ(Count({Web(), WebSlice()
-                              .Local("10.0.0.1")
-                              .Ready("10.0.0.2")
-                              .Endpoint("10.0.0.3", kServingOnly, true)
-                              .Endpoint("10.0.0.4", kServingTerminating, true)
-                              .Endpoint("10.0.0.5", kDown, true)}),
+  EXPECT_EQ(Count({CheckedWeb(), HttpSlice()
+                                     .Local("10.0.0.1")
+                                     .Ready("10.0.0.2")
+                                     .Endpoint("10.0.0.3", kServingOnly, true)
+                                     .Endpoint("10.0.0.4", kServingTerminating, true)
+                                     .Endpoint("10.0.0.5", kDown, true)}),
             1u);
-  EXPECT_EQ(Count({Web(), WebSlice().Endpoint("10.0.0.1", kReadyTerminating, true)}), 1u)
+  EXPECT_EQ(Count({CheckedWeb(), HttpSlice().Endpoint("10.0.0.1", kReadyTerminating, true)}), 1u)
       << "ready is taken as it is said (S-24)";
 }
 
 TEST_F(HealthCheckTest, S262_AnAddressCountsOnceOverAllPortsAndSlices) {
-  const AService service = Web().Port(443, "https");
+  const AService service = CheckedWeb().Port(443, "https");
   EXPECT_EQ(Count({service, ASlice("shop/web-1", "shop/web")
                                 .Port(8080, "http")
                                 .Port(8443, "https")
                                 .Local("10.0.0.1")
                                 .Local("10.0.0.2")}),
             2u);
-  EXPECT_EQ(Count({service, WebSlice().Local("10.0.0.1"),
+  EXPECT_EQ(Count({service, HttpSlice().Local("10.0.0.1"),
                    ASlice("shop/web-2", "shop/web").Port(8443, "https").Local("10.0.0.1")}),
             1u);
-  EXPECT_EQ(Count({service, WebSlice().Local("10.0.0.1"),
+  EXPECT_EQ(Count({service, HttpSlice().Local("10.0.0.1"),
                    ASlice("shop/web-2", "shop/web").Port(8443, "https").Local("10.0.0.3")}),
             2u);
 }
 
 TEST_F(HealthCheckTest, S262_PortsThatAreNotTheServicesDoNotCount) {
-  EXPECT_EQ(Count({Web(), ASlice("shop/web-1", "shop/web").Port(8080, "other").Local("10.0.0.1")}),
-            0u);
+  EXPECT_EQ(
+      Count({CheckedWeb(), ASlice("shop/web-1", "shop/web").Port(8080, "other").Local("10.0.0.1")}),
+      0u);
   EXPECT_EQ(
       Count(
-          {Web(),
+          {CheckedWeb(),
            ASlice("shop/web-1", "shop/web").Port(8080, "http", Protocol::kUdp).Local("10.0.0.1")}),
       0u);
 }
 
 TEST_F(HealthCheckTest, S266_EndpointsThatTerminateAreCountedNoMore) {
-  EXPECT_EQ(Count({Web(), WebSlice()
-                              .Local("10.0.0.1")
-                              .Local("10.0.0.2")
-                              .Local("10.0.0.3")
-                              .Endpoint("10.0.0.4", kServingOnly, true)}),
+  EXPECT_EQ(Count({CheckedWeb(), HttpSlice()
+                                     .Local("10.0.0.1")
+                                     .Local("10.0.0.2")
+                                     .Local("10.0.0.3")
+                                     .Endpoint("10.0.0.4", kServingOnly, true)}),
             3u);
-  EXPECT_EQ(Count({Web(), WebSlice()
-                              .Endpoint("10.0.0.1", kServingTerminating, true)
-                              .Endpoint("10.0.0.2", kServingTerminating, true)
-                              .Endpoint("10.0.0.3", kServingTerminating, true)}),
+  EXPECT_EQ(Count({CheckedWeb(), HttpSlice()
+                                     .Endpoint("10.0.0.1", kServingTerminating, true)
+                                     .Endpoint("10.0.0.2", kServingTerminating, true)
+                                     .Endpoint("10.0.0.3", kServingTerminating, true)}),
             0u);
 }
 
 TEST_F(HealthCheckTest, S16_OfTwoServicesWithOnePortTheOlderOneHasIt) {
-  Apply({Web().Created(2), AService("shop/new").At("10.96.0.2").HealthCheck(kPort).Created(3)});
+  Apply({CheckedWeb().Created(2),
+         AService("shop/new").At("10.96.0.2").HealthCheck(kPort).Created(3)});
   EXPECT_TRUE(Check("shop/web"));
   EXPECT_FALSE(Check("shop/new"));
   Apply({AService("shop/old").At("10.96.0.3").HealthCheck(kPort).Created(1)});
@@ -125,7 +127,7 @@ TEST_F(HealthCheckTest, S16_OfTwoServicesWithOnePortTheOlderOneHasIt) {
 }
 
 TEST_F(HealthCheckTest, S16_OnePortCanBelongToAServiceInEachFamily) {
-  Apply({Web(), AService("shop/six").At("fd00:96::2").HealthCheck(kPort),
+  Apply({CheckedWeb(), AService("shop/six").At("fd00:96::2").HealthCheck(kPort),
          AService("shop/zboth").At("10.96.0.3").At("fd00:96::3").HealthCheck(kPort)});
   EXPECT_EQ(Check("shop/web"), (HealthCheck{kPort, {true, false}, {0, 0}}));
   EXPECT_EQ(Check("shop/six"), (HealthCheck{kPort, {false, true}, {0, 0}}));
@@ -136,7 +138,7 @@ TEST_F(HealthCheckTest, S16_OnePortCanBelongToAServiceInEachFamily) {
 
 // Such a nodePort takes the packets to the node's addresses, as with kube-proxy.
 TEST_F(HealthCheckTest, ANodePortOfTheSameNumberIsNoRival) {
-  Apply({Web(), AService("shop/other").At("10.96.0.2").Port(80).NodePort(kPort)});
+  Apply({CheckedWeb(), AService("shop/other").At("10.96.0.2").Port(80).NodePort(kPort)});
   EXPECT_TRUE(Check());
   EXPECT_EQ(store_.claims().Owner(NodePortClaim(Family::kIpv4, Protocol::kTcp, kPort))->key,
             "shop/other");

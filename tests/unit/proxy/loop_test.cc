@@ -23,8 +23,6 @@ using ::testing::SizeIs;
 
 constexpr size_t kMarkerElements = 4;
 
-AService Web() { return AService("shop/web").At("10.96.0.1").Port(80); }
-
 TEST_F(LoopTest, ABatchIsAnsweredAfterItsCommit) {
   Start();
   Lines at_answer;

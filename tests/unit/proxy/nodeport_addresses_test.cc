@@ -17,27 +17,27 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-using Texts = std::vector<std::string>;
+using AddressList = std::vector<std::string>;
 
-Texts Accepted(const std::string& setting, const Node* node, const Texts& interfaces) {
+AddressList Accepted(const std::string& setting, const Node* node, const AddressList& interfaces) {
   const absl::StatusOr<NodePortAddresses> wanted = NodePortAddresses::Parse(setting);
   EXPECT_OK(wanted);
-  Texts texts;
+  AddressList texts;
   for (const IpAddress& a : AcceptedNodePortAddresses(*wanted, node, Ips(interfaces))) {
     texts.push_back(a.ToString());
   }
   return texts;
 }
 
-const Texts kInterfaces = {"127.0.0.1", "::1",     "192.0.2.7", "10.0.0.7",
-                           "fd00::7",   "fe80::7", "127.1.2.3"};
+const AddressList kInterfaces = {"127.0.0.1", "::1",     "192.0.2.7", "10.0.0.7",
+                                 "fd00::7",   "fe80::7", "127.1.2.3"};
 
 TEST(NodePortAddressesTest, Accepted) {
   const struct {
     const char* name;
     const char* setting;
-    Texts node;
-    Texts accepted;
+    AddressList node;
+    AddressList accepted;
   } cases[] = {
       {"S-109: the first of each family",
        "primary",

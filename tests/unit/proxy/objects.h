@@ -170,6 +170,10 @@ inline Change AServiceCidr(std::string name, const std::vector<std::string>& cid
           .service_cidr = std::make_shared<ServiceCidr>(std::move(object))};
 }
 
+// What most tests are about.
+inline AService Web() { return AService("shop/web").At("10.96.0.1").Port(80); }
+inline ASlice WebSlice() { return ASlice("shop/web-1", "shop/web").Port(8080); }
+
 inline Change Removal(Kind kind, std::string key) { return {.kind = kind, .key = std::move(key)}; }
 inline Change NoService(std::string key) { return Removal(Kind::kService, std::move(key)); }
 inline Change NoSlice(std::string key) { return Removal(Kind::kEndpointSlice, std::move(key)); }

@@ -16,8 +16,6 @@ namespace svcmap::proxy::test {
 
 constexpr size_t kMarkerElements = 4;  // Deleted and added, in both families.
 
-inline AService Web() { return AService("shop/web").At("10.96.0.1").Port(80); }
-
 // `count` endpoints from 10.`second`.0.0 on.
 inline ASlice Slice(const std::string& service, int count, int second = 1) {
   ASlice slice(service + "-1", service);

@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
-EndpointAddress At(std::string_view ip, uint16_t port) { return {Ip(ip), port}; }
+EndpointAddress EndpointAt(std::string_view ip, uint16_t port) { return {Ip(ip), port}; }
 
 TEST(ServiceCommentTest, IsTheNameOfTheServicePort) {
   EXPECT_EQ(ServiceComment("shop/web", "http"), "shop/web:http");
@@ -64,7 +64,7 @@ PortRows WebPort(Family family) {
 TEST(OwnRowsTest, APortWithEndpointsMapsEachAddressToADescriptor) {
   PortRows port = WebPort(Family::kIpv4);
   port.any = true;
-  port.cluster = {0x010203, {At("10.0.0.1", 8080), At("10.0.0.2", 8080)}};
+  port.cluster = {0x010203, {EndpointAt("10.0.0.1", 8080), EndpointAt("10.0.0.2", 8080)}};
   EXPECT_THAT(Texts(OwnRows("shop/web", {.ports = {port}})),
               ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 2.1.2.3 \"shop/web:http\"",
                           "service-ips 192.0.2.1 . tcp . 80 : 66.1.2.3 \"shop/web:http\"",
@@ -97,7 +97,7 @@ TEST(OwnRowsTest, Ipv6DescriptorsAreChecksumNeutral) {
   PortRows port = WebPort(Family::kIpv6);
   port.any = true;
   for (const uint32_t group : {1u, 0xffffu, 0x10000u, kMaxGroup}) {
-    port.cluster = {group, {At("fd00::1", 8080)}};
+    port.cluster = {group, {EndpointAt("fd00::1", 8080)}};
     const std::vector<Row> rows = OwnRows("shop/web", {.ports = {port}});
     ASSERT_EQ(rows.size(), 3u);
     for (const Row& row : rows) {
@@ -110,8 +110,8 @@ TEST(OwnRowsTest, Ipv6DescriptorsAreChecksumNeutral) {
 TEST(SharedRowsTest, AreClusterIpsAndHairpins) {
   PortRows port = WebPort(Family::kIpv4);
   port.protocol = Protocol::kUdp;
-  port.cluster = {1, {At("10.0.0.1", 53), At("10.0.0.2", 53)}};
-  port.hairpins = {At("10.0.0.2", 53)};
+  port.cluster = {1, {EndpointAt("10.0.0.1", 53), EndpointAt("10.0.0.2", 53)}};
+  port.hairpins = {EndpointAt("10.0.0.2", 53)};
   const ServiceRows rows{.cluster_ips = Ips({"10.96.0.1", "fd00:96::1"}), .ports = {port}};
   EXPECT_THAT(Texts(SharedRows(rows)),
               UnorderedElementsAre("cluster-ips 10.96.0.1", "cluster-ips fd00:96::1",
@@ -120,11 +120,11 @@ TEST(SharedRowsTest, AreClusterIpsAndHairpins) {
 }
 
 TEST(EndpointRowTest, IsNamedByGroupAndSlot) {
-  EXPECT_EQ(Text(EndpointRow(Family::kIpv4, 0x010203, 7, At("10.0.0.1", 80)).view()),
+  EXPECT_EQ(Text(EndpointRow(Family::kIpv4, 0x010203, 7, EndpointAt("10.0.0.1", 80)).view()),
             "endpoints 0x10203 . 7 : 10.0.0.1 . 80");
-  EXPECT_EQ(
-      Text(EndpointRow(Family::kIpv6, kMaxGroup, kMaxEndpoints - 1, At("fd00::1", 80)).view()),
-      "endpoints 0xffffff . 65534 : fd00::1 . 80");
+  EXPECT_EQ(Text(EndpointRow(Family::kIpv6, kMaxGroup, kMaxEndpoints - 1, EndpointAt("fd00::1", 80))
+                     .view()),
+            "endpoints 0xffffff . 65534 : fd00::1 . 80");
 }
 
 }  // namespace

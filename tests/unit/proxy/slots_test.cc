@@ -11,7 +11,7 @@
 namespace svcmap::proxy {
 namespace {
 
-using Endpoints = std::vector<EndpointAddress>;
+using Addresses = std::vector<EndpointAddress>;
 
 EndpointAddress Endpoint(uint8_t last) {
   const uint8_t bytes[] = {10, 0, 0, last};
@@ -19,13 +19,13 @@ EndpointAddress Endpoint(uint8_t last) {
 }
 
 // One endpoint per letter.
-Endpoints Slots(const std::string& letters) {
-  Endpoints endpoints;
+Addresses Slots(const std::string& letters) {
+  Addresses endpoints;
   for (const char letter : letters) endpoints.push_back(Endpoint(static_cast<uint8_t>(letter)));
   return endpoints;
 }
 
-std::string Letters(const Endpoints& endpoints) {
+std::string Letters(const Addresses& endpoints) {
   std::string letters;
   for (const EndpointAddress& e : endpoints) letters += static_cast<char>(e.ip.bytes()[3]);
   return letters;
@@ -56,27 +56,27 @@ TEST(SlotsTest, Assigned) {
 }
 
 TEST(SlotsTest, AnotherPortOfTheSameAddressIsAnotherEndpoint) {
-  const Endpoints before = {{Endpoint(1).ip, 80}, {Endpoint(1).ip, 81}};
-  const Endpoints wanted = {{Endpoint(1).ip, 81}, {Endpoint(1).ip, 82}};
-  EXPECT_EQ(AssignSlots(before, wanted), (Endpoints{wanted[1], wanted[0]}));
+  const Addresses before = {{Endpoint(1).ip, 80}, {Endpoint(1).ip, 81}};
+  const Addresses wanted = {{Endpoint(1).ip, 81}, {Endpoint(1).ip, 82}};
+  EXPECT_EQ(AssignSlots(before, wanted), (Addresses{wanted[1], wanted[0]}));
 }
 
 // Whoever leaves costs one slot, whoever comes costs one slot, a replacement costs one.
 TEST(SlotsTest, NoMoreSlotsDifferThanEndpointsChanged) {
   std::mt19937 random(1);
-  Endpoints slots;
+  Addresses slots;
   for (int step = 0; step < 1000; ++step) {
-    Endpoints wanted;
+    Addresses wanted;
     const unsigned keep = random() % 101, add = random() % 30;
     for (int i = 0; i < 200; ++i) {
       const EndpointAddress candidate = Endpoint(static_cast<uint8_t>(i));
       const bool held = std::find(slots.begin(), slots.end(), candidate) != slots.end();
       if (random() % 100 < (held ? keep : add)) wanted.push_back(candidate);
     }
-    Endpoints before = slots;
+    Addresses before = slots;
     slots = AssignSlots(before, wanted);
 
-    Endpoints sorted = slots;
+    Addresses sorted = slots;
     std::sort(sorted.begin(), sorted.end());
     ASSERT_EQ(sorted, wanted) << "each once and without holes, step " << step;
 

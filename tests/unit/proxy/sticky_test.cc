@@ -16,12 +16,12 @@ using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-EndpointAddress At(const std::string& ip, uint16_t port = 8080) { return {Ip(ip), port}; }
+EndpointAddress AddressAt(const std::string& ip, uint16_t port = 8080) { return {Ip(ip), port}; }
 
 TEST(NumberEndpointsTest, NumbersStartAtOneAndAreNeverZero) {
   Affinity affinity;
   affinity.last_number = 65534;
-  NumberEndpoints({At("10.0.0.1"), At("10.0.0.2"), At("10.0.0.3")}, affinity);
+  NumberEndpoints({AddressAt("10.0.0.1"), AddressAt("10.0.0.2"), AddressAt("10.0.0.3")}, affinity);
   EXPECT_EQ(affinity.endpoints[0].number, 65535);
   EXPECT_EQ(affinity.endpoints[1].number, 1);
   EXPECT_EQ(affinity.endpoints[2].number, 2);
@@ -30,24 +30,25 @@ TEST(NumberEndpointsTest, NumbersStartAtOneAndAreNeverZero) {
 
 TEST(NumberEndpointsTest, S126AllOthersAreUsedBeforeTheNumberOfOneThatLeft) {
   Affinity affinity;
-  NumberEndpoints({At("10.0.0.1"), At("10.0.0.2")}, affinity);
-  NumberEndpoints({At("10.0.0.1")}, affinity);  // 2 is free.
+  NumberEndpoints({AddressAt("10.0.0.1"), AddressAt("10.0.0.2")}, affinity);
+  NumberEndpoints({AddressAt("10.0.0.1")}, affinity);  // 2 is free.
   std::set<uint16_t> seen;
   for (uint32_t i = 0; i < kMaxStickyEndpoint - 2; ++i) {
-    NumberEndpoints({At("10.0.0.1"), At("10.0.0.2", static_cast<uint16_t>(i))}, affinity);
+    NumberEndpoints({AddressAt("10.0.0.1"), AddressAt("10.0.0.2", static_cast<uint16_t>(i))},
+                    affinity);
     EXPECT_EQ(affinity.endpoints[0].number, 1);
     EXPECT_TRUE(seen.insert(affinity.endpoints[1].number).second);
   }
   EXPECT_FALSE(seen.contains(1));
   EXPECT_FALSE(seen.contains(2));
-  NumberEndpoints({At("10.0.0.1"), At("10.0.0.3")}, affinity);
+  NumberEndpoints({AddressAt("10.0.0.1"), AddressAt("10.0.0.3")}, affinity);
   EXPECT_EQ(affinity.endpoints[1].number, 2);
 }
 
 TEST(NumberEndpointsTest, AsManyEndpointsAsNumbersHaveOneEach) {
   std::vector<EndpointAddress> wanted;
   for (uint32_t i = 1; i <= kMaxStickyEndpoint; ++i) {
-    wanted.push_back(At("10.0.0.1", static_cast<uint16_t>(i)));
+    wanted.push_back(AddressAt("10.0.0.1", static_cast<uint16_t>(i)));
   }
   Affinity affinity;
   NumberEndpoints(wanted, affinity);
@@ -59,8 +60,8 @@ TEST(NumberEndpointsTest, AsManyEndpointsAsNumbersHaveOneEach) {
 
 TEST(NumberEndpointsTest, APortOfTheSameAddressIsAnotherEndpoint) {
   Affinity affinity;
-  NumberEndpoints({At("10.0.0.1", 80)}, affinity);
-  NumberEndpoints({At("10.0.0.1", 81)}, affinity);
+  NumberEndpoints({AddressAt("10.0.0.1", 80)}, affinity);
+  NumberEndpoints({AddressAt("10.0.0.1", 81)}, affinity);
   EXPECT_EQ(affinity.endpoints[0].number, 2);
 }
 
