@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <tuple>
+#include <utility>
 
 #include "nft/base/status.h"
 #include "nft/netlink/answer.h"
@@ -95,21 +96,32 @@ absl::StatusOr<std::vector<Element>> NetlinkKernel::ReadSet(SetRef set) {
 absl::StatusOr<std::vector<std::optional<Element>>> NetlinkKernel::ReadElements(
     SetRef set, std::span<const FieldBytes> keys) {
   std::vector<std::optional<Element>> elements(keys.size());
-  std::vector<bool> answered;
-  int attempts = 0;
-  for (size_t begin = 0; begin < keys.size();) {
+  for (size_t begin = 0; begin < keys.size(); begin += kMaxInFlight) {
     const size_t count = std::min(kMaxInFlight, keys.size() - begin);
-    if (attempts == 0) answered.assign(count, false);
-    const absl::Status status = ReadSome(set, keys.subspan(begin, count),
-                                         std::span(elements).subspan(begin, count), answered);
-    if (absl::IsResourceExhausted(status) && ++attempts < kMaxReadAttempts) continue;
+    const absl::Status status =
+        ReadAll(set, keys.subspan(begin, count), std::span(elements).subspan(begin, count));
     if (!status.ok()) {
       return Annotate(status, "read from " + tables_[Index(set.family)].sets[set.set].name);
     }
-    begin += count;
-    attempts = 0;
   }
   return elements;
+}
+
+// Asks again for what got no answer. Any loss may be met as long as some answers come; without one
+// only that of an overflow.
+absl::Status NetlinkKernel::ReadAll(SetRef set, std::span<const FieldBytes> keys,
+                                    std::span<std::optional<Element>> elements) {
+  std::vector<bool> answered(keys.size());
+  int vain_attempts = 0;
+  for (std::ptrdiff_t before = 0;;) {
+    const absl::Status status = ReadSome(set, keys, elements, answered);
+    if (status.ok()) return status;
+    const std::ptrdiff_t now = std::count(answered.begin(), answered.end(), true);
+    const bool progress = std::exchange(before, now) < now;
+    const bool overflow = absl::IsResourceExhausted(status);
+    const bool lost = overflow || absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+    if (progress ? !lost : !overflow || ++vain_attempts == kMaxReadAttempts) return status;
+  }
 }
 
 // One request per key, all sent at once: the kernel stops at the first key of a request that it

@@ -40,6 +40,8 @@ class NetlinkKernel final : public Kernel {
   ApplyResult ApplyOnce(const Transaction& transaction, bool& transient);
   ApplyResult AwaitVerdict(const Batch& batch, bool& transient);
 
+  absl::Status ReadAll(SetRef set, std::span<const FieldBytes> keys,
+                       std::span<std::optional<Element>> elements);
   // Asks for as many keys as are answered before the receive buffer is full; `answered` says which.
   absl::Status ReadSome(SetRef set, std::span<const FieldBytes> keys,
                         std::span<std::optional<Element>> elements, std::vector<bool>& answered);

@@ -25,6 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::svcmap::testing::Row;
 using ::svcmap::testing::ServiceRow;
+using ::testing::Each;
 using ::testing::Optional;
 using ::testing::SizeIs;
 using Receipt = SocketFaults::Receipt;
@@ -205,6 +206,21 @@ TEST_F(SessionFaultsTest, ReadsThatLostAnswersAskAgainForThoseOnly) {
   }
   ASSERT_THAT(sizes, SizeIs(2));
   EXPECT_EQ(sizes[1], sizes[0] / 100 * 41);
+}
+
+// However often: as long as some answers come, the rest is asked for.
+TEST_F(SessionFaultsTest, ReadsOfManyElementsGoOnWhileAnswersCome) {
+  std::vector<FieldBytes> keys;
+  for (uint32_t i = 10; i < 210; ++i) keys.push_back(ServiceRow(kFamily, i).key);
+  for (const Receipt fault : {Receipt{.error = ENOBUFS}, {.error = EINTR}, {.drop = true}}) {
+    int received = 0;
+    faults_.receive = [&](uint32_t, std::span<const uint8_t>) {
+      return ++received % 15 == 0 ? fault : Receipt();
+    };
+    const auto elements = kernel_->ReadElements(kSet, keys);
+    ASSERT_OK(elements);
+    EXPECT_THAT(*elements, Each(std::nullopt));
+  }
 }
 
 TEST_F(SessionFaultsTest, ReadsThatAreInterruptedAreRepeated) {
