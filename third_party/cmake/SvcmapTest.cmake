@@ -3,7 +3,7 @@
 # network namespace suite in a process of its own.
 #
 #   svcmap_add_test(NAME diff_test SOURCES diff_test.cc LIBS svcmap_proxy LABELS unit [threads]
-#                   [TIMEOUT 120] [SERIAL] [NO_MAIN] [ARGS --gtest_filter=-*Slow*])
+#                   [TIMEOUT 120] [SHARDS 2] [SERIAL] [NO_MAIN] [ARGS --gtest_filter=-*Slow*])
 #
 # LABELS, at least one of those below:
 #   unit      pure code, no kernel
@@ -18,6 +18,7 @@
 #   long      only in `make test-long`
 # Under the sanitizers tests are checked for memory errors only: what is undefined in them hurts
 # nobody, and looking for it doubles the time they take to compile.
+# SHARDS: so many processes with a part of the tests each, which may run side by side.
 # SERIAL: it measures time, nothing else runs beside it. NO_MAIN: the sources have a main().
 # A skipped test is a failed one: what is not run is not known to work. The global property
 # SVCMAP_GTEST_PROGRAMS has the names of all programs with gtest's main().
@@ -31,7 +32,7 @@ foreach(label IN LISTS SVCMAP_TEST_LABELS)
 endforeach()
 add_custom_target(fuzzers)
 
-# Labels and environment of the ctest entry `name` that runs `target`.
+# Labels and environment of the ctest entry `name` that runs `target`; more variables may follow.
 function(_svcmap_register_test name target labels timeout serial)
   if(NOT labels)
     message(FATAL_ERROR "${name} has no label of: ${SVCMAP_TEST_LABELS}")
@@ -49,12 +50,12 @@ function(_svcmap_register_test name target labels timeout serial)
     LABELS "${labels}"
     TIMEOUT ${timeout}
     RUN_SERIAL ${serial}
-    ENVIRONMENT "SVCMAP_ALLOW_NETNS_SKIP=0"
+    ENVIRONMENT "SVCMAP_ALLOW_NETNS_SKIP=0;${ARGN}"
     FAIL_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()
 
 function(svcmap_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL;NO_MAIN" "NAME;TIMEOUT" "SOURCES;LIBS;LABELS;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL;NO_MAIN" "NAME;TIMEOUT;SHARDS" "SOURCES;LIBS;LABELS;ARGS")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_SOURCES)
     message(FATAL_ERROR "svcmap_add_test(${arg_NAME}): NAME and SOURCES are needed; "
                         "not understood: '${arg_UNPARSED_ARGUMENTS}'")
@@ -72,8 +73,19 @@ function(svcmap_add_test)
     set_property(GLOBAL APPEND PROPERTY SVCMAP_GTEST_PROGRAMS ${arg_NAME})
   endif()
   # File names in tests are relative to the top of the source.
-  add_test(NAME ${arg_NAME} COMMAND ${arg_NAME} ${arg_ARGS} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  _svcmap_register_test(${arg_NAME} ${arg_NAME} "${arg_LABELS}" "${arg_TIMEOUT}" ${arg_SERIAL})
+  if(NOT arg_SHARDS)
+    set(arg_SHARDS 1)
+  endif()
+  foreach(shard RANGE 1 ${arg_SHARDS})
+    set(name ${arg_NAME})
+    if(arg_SHARDS GREATER 1)
+      string(APPEND name ".${shard}")
+    endif()
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${name} COMMAND ${arg_NAME} ${arg_ARGS} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    _svcmap_register_test(${name} ${arg_NAME} "${arg_LABELS}" "${arg_TIMEOUT}" ${arg_SERIAL}
+      GTEST_TOTAL_SHARDS=${arg_SHARDS} GTEST_SHARD_INDEX=${index})
+  endforeach()
 endfunction()
 
 # A fuzz target: SOURCES define LLVMFuzzerTestOneInput. With SVCMAP_FUZZ (clang) it becomes a
