@@ -152,8 +152,11 @@ int Run(const DaemonOptions& options) {
 
   // The kernel tells of foreign changes before there is a loop to mend them.
   ChangeRelay changes;
+  nft::WatchedKernelOptions kernel_options;
+  kernel_options.session.dump_attempts = 2;  // Commits do not wait for a storm to end.
   const absl::StatusOr<std::unique_ptr<nft::WatchedKernel>> kernel = nft::WatchedKernel::Open(
-      tables, [&](nft::ForeignChange change) { changes.Put(std::move(change)); });
+      tables, [&](nft::ForeignChange change) { changes.Put(std::move(change)); },
+      std::move(kernel_options));
   if (!kernel.ok()) return Fail(kernel.status());
 
   const ConvertContext convert{options.node_name, options.external_ips};

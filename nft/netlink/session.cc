@@ -20,7 +20,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kMaxGenerationAttempts = 3;
-constexpr int kMaxDumpAttempts = 100;
 constexpr milliseconds kMaxDumpTime{10000};
 constexpr milliseconds kMaxDumpPause{20};
 
@@ -160,7 +159,7 @@ absl::Status Session::AsOfOneGeneration(const std::function<absl::Status()>& rea
   };
   const auto deadline = std::chrono::steady_clock::now() + kMaxDumpTime;
   absl::Status status;
-  for (int attempt = 0; attempt < kMaxDumpAttempts; ++attempt) {
+  for (int attempt = 0; attempt < options_.dump_attempts; ++attempt) {
     status = once();
     if (!IsTransient(status) || std::chrono::steady_clock::now() > deadline) break;
     std::this_thread::sleep_for(std::min(attempt * milliseconds(1), kMaxDumpPause));

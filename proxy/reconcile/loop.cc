@@ -14,6 +14,8 @@ using SystemClock = std::chrono::system_clock;
 constexpr int kLooksBeforeRetry = 8;
 // The log of the state says itself when it is worth another try.
 constexpr std::chrono::seconds kRetrySaving{1};
+// A look that commits of others disturbed is tried again at least so often.
+constexpr std::chrono::milliseconds kLongestDisturbance{50};
 
 }  // namespace
 
@@ -225,7 +227,10 @@ void Loop::RepairOnce() {
   const RepairResult result = reconciler_.Repair();
   const auto now = Clock::now();
   if (result.outcome == RepairResult::Outcome::kFailed) {
-    repair_at_ = now + Backoff(failed_repairs_in_row_++);
+    Clock::duration wait = Backoff(failed_repairs_in_row_++);
+    if (absl::IsUnavailable(result.error))
+      wait = std::min<Clock::duration>(wait, kLongestDisturbance);
+    repair_at_ = now + wait;
   } else {
     failed_repairs_in_row_ = 0;
     repair_at_ = now + (now - start);

@@ -181,6 +181,7 @@ class Reconciler {
   Draft MakeDraft(size_t element_limit);
   Draft MakeRecreation(size_t element_limit);
   DesiredContext Context() { return {store_.claims(), node_, numbers_, timers_, memory_}; }
+  absl::StatusOr<std::vector<nft::Element>> ReadUndisturbed(nft::SetRef set);
   absl::Status AdoptAffinity();
   bool Restore(SavedState& saved);
   absl::StatusOr<Beginning> Verify(std::optional<uint32_t> saved_generation,

@@ -2,6 +2,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "absl/container/flat_hash_set.h"
 #include "proxy/reconcile/draft.h"
@@ -97,11 +98,23 @@ absl::StatusOr<Beginning> Reconciler::Verify(std::optional<uint32_t> saved_gener
   return Beginning::kToVerify;
 }
 
+// Commits of others disturb a dump, and nothing else is to be done meanwhile.
+absl::StatusOr<std::vector<nft::Element>> Reconciler::ReadUndisturbed(nft::SetRef set) {
+  constexpr int kAttempts = 100;
+  absl::StatusOr<std::vector<nft::Element>> elements;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    elements = kernel_.ReadSet(set);
+    if (!absl::IsUnavailable(elements.status())) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::min(attempt, 20)));
+  }
+  return elements;
+}
+
 // Under which numbers clients' records are.
 absl::Status Reconciler::AdoptAffinity() {
   for (const Family family : kFamilies) {
     for (const SetIndex set : {kAffinityEndpoints, kAffinityLocalEndpoints}) {
-      const absl::StatusOr<std::vector<nft::Element>> elements = kernel_.ReadSet({family, set});
+      const absl::StatusOr<std::vector<nft::Element>> elements = ReadUndisturbed({family, set});
       if (!elements.ok()) return elements.status();
       memory_.Remember(family, *elements, numbers_);
     }

@@ -256,11 +256,12 @@ absl::Status MeasureMemory(const Context& context) {
 
 // ---- storm ----
 
-absl::Status MeasureStorm(const Context& context) {
+absl::Status MeasureOneStorm(const Context& context, testing::ForeignStorm::RulesBy rules_by) {
   constexpr milliseconds kBetweenCommits{10};
   const absl::StatusOr<std::unique_ptr<testing::PushStream>> stream = context.node.agent().Push();
   if (!stream.ok()) return stream.status();
-  const auto storm = testing::ForeignStorm::Start(context.node.netns(), context.options.per_second);
+  const auto storm =
+      testing::ForeignStorm::Start(context.node.netns(), context.options.per_second, rules_by);
   if (!storm.ok()) return storm.status();
   Samples own;
   const Clock::time_point end = Clock::now() + std::chrono::seconds(context.options.seconds);
@@ -278,10 +279,21 @@ absl::Status MeasureStorm(const Context& context) {
   const absl::StatusOr<Clock::time_point> right = AwaitRepair(context.node, 0);
   if (!right.ok()) return right.status();
   const double after = Milliseconds(*right - over);
-  std::printf("| %s | %.0f | %zu | %.2f ms | %.2f ms | %.2f ms | %.1f ms |\n", context.name.c_str(),
-              changes.per_second(), own.count(), own.median(), own.Share(0.99), own.worst(), after);
+  const char* by = rules_by == testing::ForeignStorm::RulesBy::kNft ? "nft" : "netlink";
+  std::printf("| %s | %s | %.0f | %lld | %zu | %.2f ms | %.2f ms | %.2f ms | %.1f ms |\n",
+              context.name.c_str(), by, changes.per_second(),
+              static_cast<long long>(changes.refused), own.count(), own.median(), own.Share(0.99),
+              own.worst(), after);
   context.csv.Add("storm", context.name, "foreign", "per_second", changes.per_second());
   context.csv.Add("storm", context.name, "after", "ms", after);
+  return absl::OkStatus();
+}
+
+absl::Status MeasureStorm(const Context& context) {
+  using testing::ForeignStorm;
+  for (const auto rules_by : {ForeignStorm::RulesBy::kNetlink, ForeignStorm::RulesBy::kNft}) {
+    if (absl::Status status = MeasureOneStorm(context, rules_by); !status.ok()) return status;
+  }
   return absl::OkStatus();
 }
 
@@ -333,7 +345,8 @@ const Command kCommands[] = {
      MeasureMemory},
     {"storm",
      "Own commits in a storm of foreign changes",
-     "foreign changes per second | own commits | p50 | p99 | longest | right again after",
+     "rules added by | foreign changes per second | refused | own commits | p50 | p99 | longest | "
+     "right again after",
      {"1000x10"},
      MeasureStorm},
     {"idle",

@@ -12,7 +12,7 @@
 #include "proxy/ruleset/descriptor.h"
 #include "tests/contract/instructions.h"
 #include "tests/contract/listing_world.h"
-#include "tests/contract/raw_nft.h"
+#include "tests/support/raw_nft.h"
 
 namespace svcmap::nft {
 namespace {

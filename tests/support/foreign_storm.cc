@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/process.h"
+#include "tests/support/raw_nft.h"
 
 namespace svcmap::testing {
 namespace {
@@ -13,7 +14,7 @@ using nft::Field;
 
 constexpr nft::SetRef kServiceIps = {Family::kIpv4, 0};
 constexpr nft::SetRef kClusterIps = {Family::kIpv4, 1};
-constexpr uint64_t kRuleEvery = 50;  // It takes a process, and so as long as many of the others.
+constexpr uint64_t kRuleEvery = 50;  // By nft it takes a process, as long as many of the others.
 
 // As much of our tables as elements need to be written.
 nft::TableSpecs Tables() {
@@ -41,13 +42,17 @@ std::string ForeignStorm::Changes::ToString() const {
 }
 
 absl::StatusOr<std::unique_ptr<ForeignStorm>> ForeignStorm::Start(const NetNs& netns,
-                                                                  int per_second) {
+                                                                  int per_second,
+                                                                  RulesBy rules_by) {
   auto kernel = netns.Run([] { return nft::NetlinkKernel::Open(Tables()); });
   if (!kernel.ok()) return kernel.status();
   absl::StatusOr<std::vector<nft::Element>> victims = (*kernel)->ReadSet(kServiceIps);
   if (!victims.ok()) return victims.status();
   if (victims->empty()) return absl::FailedPreconditionError("there are no Services to be harmed");
-  std::unique_ptr<ForeignStorm> storm(new ForeignStorm(netns, *std::move(kernel)));
+  RawSocket rules = netns.Run(OpenRawSocket);
+  if (!rules) return absl::ErrnoToStatus(errno, "open a socket for rules");
+  std::unique_ptr<ForeignStorm> storm(
+      new ForeignStorm(netns, *std::move(kernel), rules_by, std::move(rules)));
   storm->victims_ = *std::move(victims);
   storm->thread_ = std::thread([raw = storm.get(), per_second] { raw->Blow(per_second); });
   return storm;
@@ -71,10 +76,18 @@ void ForeignStorm::Blow(int per_second) {
   changes_.time = Clock::now() - start;
 }
 
+absl::Status ForeignStorm::AddRule() {
+  if (rules_by_ == RulesBy::kNft) {
+    return RunNft(netns_, "add rule ip svcmap filter-forward counter\n");
+  }
+  RawBatch batch(Family::kIpv4);
+  batch.AddRule("svcmap", "filter-forward");
+  return batch.Send(rules_);
+}
+
 void ForeignStorm::Change(uint64_t number) {
   if (number % kRuleEvery == kRuleEvery - 1) {
-    const bool added = RunNft(netns_, "add rule ip svcmap filter-forward counter\n").ok();
-    ++(added ? changes_.rules : changes_.refused);
+    ++(AddRule().ok() ? changes_.rules : changes_.refused);
     return;
   }
   nft::Transaction transaction;

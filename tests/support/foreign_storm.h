@@ -1,7 +1,7 @@
 // Another program that changes our tables all the time: each change a transaction of its own, most
 // of them elements of service-ips that it deletes or of cluster-ips that it adds, now and then a
 // rule. Who changes the addresses or ports of Services meanwhile makes its deletions fail, and each
-// transaction that the kernel refuses holds up all others for some 10 ms (Linux 6.18).
+// transaction that the kernel refuses holds up all others as long as that.
 #pragma once
 
 #include <atomic>
@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "nft/netlink/netlink_kernel.h"
 #include "tests/support/netns.h"
+#include "tests/support/raw_nft.h"
 
 namespace svcmap::testing {
 
@@ -32,21 +33,33 @@ class ForeignStorm {
     std::string ToString() const;
   };
 
+  enum class RulesBy {
+    kNetlink,  // Over one socket.
+    // A process each. When it closes its socket the kernel waits for a grace period of RCU, with
+    // all transactions locked out: 10 to 20 ms (nft_rcv_nl_event of Linux 6.18).
+    kNft,
+  };
+
   // Attempts `per_second` changes in the namespace, which must outlive this object. Takes the
   // elements that are there now for those to delete.
-  static absl::StatusOr<std::unique_ptr<ForeignStorm>> Start(const NetNs& netns, int per_second);
+  static absl::StatusOr<std::unique_ptr<ForeignStorm>> Start(const NetNs& netns, int per_second,
+                                                             RulesBy rules_by = RulesBy::kNetlink);
   ~ForeignStorm();  // Stops.
 
   Changes Stop();
 
  private:
-  ForeignStorm(const NetNs& netns, std::unique_ptr<nft::NetlinkKernel> kernel)
-      : netns_(netns), kernel_(std::move(kernel)) {}
+  ForeignStorm(const NetNs& netns, std::unique_ptr<nft::NetlinkKernel> kernel, RulesBy rules_by,
+               RawSocket rules)
+      : netns_(netns), kernel_(std::move(kernel)), rules_by_(rules_by), rules_(std::move(rules)) {}
+  absl::Status AddRule();
   void Blow(int per_second);
   void Change(uint64_t number);
 
   const NetNs& netns_;
   std::unique_ptr<nft::NetlinkKernel> kernel_;
+  RulesBy rules_by_;
+  RawSocket rules_;
   std::vector<nft::Element> victims_;  // Elements of service-ips.
   Changes changes_;
   std::atomic<bool> stop_{false};

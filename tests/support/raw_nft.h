@@ -2,6 +2,8 @@
 #pragma once
 
 #include <libmnl/libmnl.h>
+#include <netinet/in.h>  // First: then linux/in.h knows of it.
+//
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -24,6 +26,15 @@ using Bytes = std::vector<uint8_t>;
 
 inline uint8_t NfFamily(Family family) {
   return family == Family::kIpv4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
+}
+
+using RawSocket = std::unique_ptr<mnl_socket, int (*)(mnl_socket*)>;
+
+// In the calling thread's namespace; null, with errno, if that fails.
+inline RawSocket OpenRawSocket() {
+  RawSocket socket(mnl_socket_open(NETLINK_NETFILTER), mnl_socket_close);
+  if (socket && mnl_socket_bind(socket.get(), 0, MNL_SOCKET_AUTOPID) != 0) socket.reset();
+  return socket;
 }
 
 // Messages of one batch, built with libmnl alone.
@@ -72,14 +83,25 @@ class RawBatch {
     });
   }
 
+  // At the end of a chain, one that does nothing.
+  void AddRule(const std::string& table, const std::string& chain) {
+    Message(NFT_MSG_NEWRULE, [&](nlmsghdr* header) {
+      header->nlmsg_flags |= NLM_F_APPEND;
+      mnl_attr_put_strz(header, NFTA_RULE_TABLE, table.c_str());
+      mnl_attr_put_strz(header, NFTA_RULE_CHAIN, chain.c_str());
+    });
+  }
+
   // In the calling thread's namespace.
   absl::Status Send() {
+    const RawSocket socket = OpenRawSocket();
+    if (!socket) return ErrnoStatus(errno, "open socket for raw batch");
+    return Send(socket);
+  }
+  absl::Status Send(const RawSocket& socket) {
     reinterpret_cast<nlmsghdr*>(bytes_.data() + last_)->nlmsg_flags |= NLM_F_ACK;
     Envelope(NFNL_MSG_BATCH_END);
-    const std::unique_ptr<mnl_socket, int (*)(mnl_socket*)> socket(
-        mnl_socket_open(NETLINK_NETFILTER), mnl_socket_close);
-    if (!socket || mnl_socket_bind(socket.get(), 0, MNL_SOCKET_AUTOPID) != 0 ||
-        mnl_socket_sendto(socket.get(), bytes_.data(), bytes_.size()) < 0) {
+    if (mnl_socket_sendto(socket.get(), bytes_.data(), bytes_.size()) < 0) {
       return ErrnoStatus(errno, "send raw batch");
     }
     std::vector<char> buffer(65536);
@@ -123,9 +145,8 @@ class RawBatch {
 // The user data of all named sets in the calling thread's namespace, by name.
 inline std::map<std::string, Bytes> ReadSetUserdata(Family family) {
   std::map<std::string, Bytes> result;
-  const std::unique_ptr<mnl_socket, int (*)(mnl_socket*)> socket(mnl_socket_open(NETLINK_NETFILTER),
-                                                                 mnl_socket_close);
-  if (!socket || mnl_socket_bind(socket.get(), 0, MNL_SOCKET_AUTOPID) != 0) return result;
+  const RawSocket socket = OpenRawSocket();
+  if (!socket) return result;
   std::vector<char> buffer(65536);
   nlmsghdr* header = mnl_nlmsg_put_header(buffer.data());
   header->nlmsg_type = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETSET;
