@@ -23,6 +23,7 @@ std::string ControllerText(const v1::GetStatusResponse& status) {
   const v1::ControllerStatus& controller = status.controller();
   return absl::StrCat(controller.name(),
                       controller.instance().empty() ? "" : " (" + controller.instance() + ")",
+                      controller.epoch() == 0 ? "" : absl::StrCat(", epoch ", controller.epoch()),
                       ", connected since ", TimeText(controller.since()),
                       controller.in_snapshot() ? ", sending a snapshot" : "");
 }

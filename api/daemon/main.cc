@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
+#include "api/daemon/leader.h"
 #include "api/daemon/lock.h"
 #include "api/daemon/log.h"
 #include "api/daemon/manifests_source.h"
@@ -219,13 +220,16 @@ int Run(const DaemonOptions& options) {
   changes.GoTo(&loop);
 
   Intake intake(loop, convert);
-  ControlService service(loop, intake, tables,
-                         {.version = SVCMAP_VERSION,
-                          .node_name = options.node_name,
-                          .manifests_path = options.manifests,
-                          .watching = [&] { return (*kernel)->WatcherAlive(); },
-                          .log = log->get(),
-                          .state_dir = options.state_dir});
+  ControlService service(
+      loop, intake, tables,
+      {.version = SVCMAP_VERSION,
+       .node_name = options.node_name,
+       .manifests_path = options.manifests,
+       .watching = [&] { return (*kernel)->WatcherAlive(); },
+       .log = log->get(),
+       .state_dir = options.state_dir,
+       .leader = LoadLeader(options.state_dir),
+       .save_leader = [&](const proxy::Leader& leader) { SaveLeader(options.state_dir, leader); }});
   absl::Status status;
   {
     const absl::StatusOr<std::unique_ptr<Server>> server =

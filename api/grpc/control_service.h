@@ -21,6 +21,9 @@ struct ControlOptions {
   std::function<bool()> watching;
   const proxy::StateLog* log = nullptr;  // Null: no state is kept on disk.
   std::string state_dir;
+  // See PushHolder.
+  proxy::Leader leader;
+  std::function<void(const proxy::Leader&)> save_leader;
 };
 
 class ControlService final : public v1::Control::WithCallbackMethod_Push<v1::Control::Service> {
@@ -54,7 +57,7 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<v1::Con
   const nft::TableSpecs& tables_;
   const ControlOptions options_;
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
-  PushHolder holder_;
+  PushHolder holder_{options_.leader, options_.save_leader};
 };
 
 }  // namespace svcmap::api

@@ -66,8 +66,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   }
 
   void OnDone() override {
-    holder_.Leave(id_);
-    if (!name_.empty()) spdlog::info("controller {} left", name_);
+    if (holder_.Leave(id_)) spdlog::info("controller {} left", name_);
     self_.reset();  // Batches that are not answered yet keep it alive.
   }
 
@@ -122,21 +121,41 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
     // It goes into logs and messages.
     name_ =
         Escape(open.instance().empty() ? open.name() : open.name() + " (" + open.instance() + ")");
-    spdlog::info("controller {} opened a stream", name_);
     const std::weak_ptr<PushStream> weak = weak_from_this();
-    holder_.Take(id_, name_,
-                 {open.name(), open.instance(), std::chrono::system_clock::now(), false},
-                 [weak](const std::string& by) {
-                   if (const auto stream = weak.lock()) {
-                     stream->End({grpc::ABORTED, "replaced by " + by});
-                   }
-                 });
-    v1::PushResponse response;
-    *response.mutable_opened() = opened_;
-    const std::lock_guard lock(mutex_);
-    responses_.push_back(std::move(response));
-    MaybeWrite();
+    const absl::Status taken = holder_.Take(id_, name_,
+                                            {.name = open.name(),
+                                             .instance = open.instance(),
+                                             .epoch = open.epoch(),
+                                             .since = std::chrono::system_clock::now()},
+                                            [weak](const std::string& by) {
+                                              if (const auto stream = weak.lock()) {
+                                                stream->End({grpc::ABORTED, "replaced by " + by});
+                                              }
+                                            });
+    if (!taken.ok()) return ToGrpc(taken);
+    spdlog::info("controller {} opened a stream", name_);
+    intake_.NewSpeaker([self = shared_from_this(),
+                        offered = open.state_token()](std::optional<proxy::StateToken> held) {
+      self->AnswerOpen(offered, held);
+    });
     return grpc::Status::OK;
+  }
+
+  // On the loop's thread.
+  void AnswerOpen(const std::string& offered, const std::optional<proxy::StateToken>& held) {
+    v1::PushResponse response;
+    v1::Opened& opened = *response.mutable_opened();
+    opened = opened_;
+    if (held) opened.set_state_token(ToBytes(*held));
+    const bool same = held && offered == opened.state_token();
+    opened.set_resume(same ? v1::CONTINUE : v1::SEND_SNAPSHOT);
+    if (!offered.empty()) {
+      spdlog::info("controller {} {}", name_,
+                   same ? "goes on where it was" : "has to send a snapshot: its state is not ours");
+    }
+    const std::lock_guard lock(mutex_);
+    responses_.push_front(std::move(response));
+    MaybeWrite();
   }
 
   grpc::Status HandleState() {
@@ -175,8 +194,8 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
     const v1::Batch& batch = request_.batch();  // Empty if it is another message.
     return ToGrpc(intake_.Submit(
         mark, batch.changes_size(),
-        [&](int i) { return ConvertChange(batch.changes(i), intake_.context()); },
-        std::move(done)));
+        [&](int i) { return ConvertChange(batch.changes(i), intake_.context()); }, std::move(done),
+        [this] { return holder_.Enter(id_); }));
   }
 
   // On the loop's thread.
@@ -238,23 +257,50 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
 
 }  // namespace
 
-void PushHolder::Take(uint64_t id, const std::string& by, Controller controller,
-                      std::function<void(const std::string&)> end) {
+absl::Status PushHolder::CheckEpoch(const Controller& controller) const {
+  const bool same = controller.name == leader_.name && controller.instance == leader_.instance;
+  if (controller.epoch > leader_.epoch || leader_.epoch == 0) return absl::OkStatus();
+  if (controller.epoch == leader_.epoch && same) return absl::OkStatus();
+  const std::string leader = Escape(
+      leader_.instance.empty() ? leader_.name : leader_.name + " (" + leader_.instance + ")");
+  return absl::FailedPreconditionError("open.epoch " + std::to_string(controller.epoch) +
+                                       (controller.epoch == leader_.epoch
+                                            ? " is that of " + leader
+                                            : " is lower than " + std::to_string(leader_.epoch) +
+                                                  ", with which " + leader + " came") +
+                                       "; this stream is closed and nothing of it taken");
+}
+
+absl::Status PushHolder::Take(uint64_t id, const std::string& by, Controller controller,
+                              std::function<void(const std::string&)> end) {
   std::function<void(const std::string&)> end_previous;
   {
     const std::lock_guard lock(mutex_);
+    if (absl::Status status = CheckEpoch(controller); !status.ok()) return status;
+    if (controller.epoch > leader_.epoch) {
+      leader_ = {controller.epoch, controller.name, controller.instance};
+      if (save_) save_(leader_);
+    }
     end_previous = std::exchange(end_, std::move(end));
     id_ = id;
     controller_ = std::move(controller);
   }
   if (end_previous) end_previous(by);
+  return absl::OkStatus();
 }
 
-void PushHolder::Leave(uint64_t id) {
+std::unique_lock<std::mutex> PushHolder::Enter(uint64_t id) {
+  std::unique_lock lock(mutex_);
+  if (id_ != id || !controller_) lock.unlock();
+  return lock;
+}
+
+bool PushHolder::Leave(uint64_t id) {
   const std::lock_guard lock(mutex_);
-  if (id_ != id) return;
+  if (id_ != id) return false;
   controller_.reset();
   end_ = nullptr;
+  return true;
 }
 
 void PushHolder::SetInSnapshot(uint64_t id, bool in_snapshot) {

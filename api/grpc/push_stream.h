@@ -13,6 +13,7 @@
 #include <string>
 
 #include "api/intake/intake.h"
+#include "proxy/saved/leader_file.h"
 #include "svcmap/v1/control.grpc.pb.h"
 
 namespace svcmap::api {
@@ -22,26 +23,40 @@ struct PushLimits {
   uint32_t max_batches_in_flight = 64;
 };
 
-// Who holds the stream; the newest one does.
+// Who holds the stream: the newest one of those with the highest epoch that ever came.
 class PushHolder {
  public:
   struct Controller {
     std::string name;
     std::string instance;
+    uint64_t epoch = 0;
     std::chrono::system_clock::time_point since;
     bool in_snapshot = false;
   };
 
+  // `leader` came with the highest epoch so far. A new one is given to `save` before it counts;
+  // what cannot be saved is forgotten by a restart.
+  explicit PushHolder(proxy::Leader leader = {},
+                      std::function<void(const proxy::Leader&)> save = nullptr)
+      : leader_(std::move(leader)), save_(std::move(save)) {}
+
   // Makes `id` the holder and ends the stream that was: its `end` is called with the reason.
-  // `by` names the new one for people.
-  void Take(uint64_t id, const std::string& by, Controller controller,
-            std::function<void(const std::string&)> end);
-  void Leave(uint64_t id);
+  // kFailedPrecondition, and nothing changes, for a controller that another one has deposed. `by`
+  // names the new one for people.
+  absl::Status Take(uint64_t id, const std::string& by, Controller controller,
+                    std::function<void(const std::string&)> end);
+  // Owned while `id` is the holder, and it stays that for as long as it is.
+  std::unique_lock<std::mutex> Enter(uint64_t id);
+  bool Leave(uint64_t id);  // False if it was not the holder any more.
   void SetInSnapshot(uint64_t id, bool in_snapshot);
   std::optional<Controller> current() const;
 
  private:
+  absl::Status CheckEpoch(const Controller& controller) const;
+
   mutable std::mutex mutex_;
+  proxy::Leader leader_;
+  const std::function<void(const proxy::Leader&)> save_;
   uint64_t id_ = 0;
   std::optional<Controller> controller_;
   std::function<void(const std::string&)> end_;

@@ -31,6 +31,14 @@ grpc::Status ToGrpc(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
 }
 
+std::string ToBytes(const proxy::StateToken& token) {
+  std::string bytes;
+  for (const uint64_t part : token) {
+    for (int shift = 56; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(part >> shift));
+  }
+  return bytes;
+}
+
 v1::Ack ToAck(uint64_t number, const proxy::BatchResult& result) {
   v1::Ack ack;
   ack.set_number(number);
@@ -41,6 +49,7 @@ v1::Ack ToAck(uint64_t number, const proxy::BatchResult& result) {
     SetDuration(*ack.mutable_queue_duration(), result.queue_duration);
   }
   for (const proxy::Finding& finding : result.findings) *ack.add_results() = ToProto(finding);
+  if (result.token) ack.set_state_token(ToBytes(*result.token));
   if (!result.error.ok()) ack.set_error(std::string(result.error.message()));
   return ack;
 }

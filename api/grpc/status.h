@@ -4,6 +4,7 @@
 #include <grpcpp/support/status.h>
 
 #include <chrono>
+#include <string>
 
 #include "absl/status/status.h"
 #include "proxy/reconcile/loop.h"
@@ -14,6 +15,9 @@ namespace svcmap::api {
 grpc::Status ToGrpc(const absl::Status& status);
 
 void SetDuration(google::protobuf::Duration& to, std::chrono::nanoseconds from);
+
+// As it stands in messages.
+std::string ToBytes(const proxy::StateToken& token);
 
 v1::Ack ToAck(uint64_t number, const proxy::BatchResult& result);
 

@@ -96,6 +96,7 @@ void FillController(const std::optional<PushHolder::Controller>& controller,
   status->set_instance(controller->instance);
   SetTimestamp(*status->mutable_since(), controller->since);
   status->set_in_snapshot(controller->in_snapshot);
+  status->set_epoch(controller->epoch);
 }
 
 void FillFindings(const FindingsBook& findings, v1::GetStatusResponse& response) {

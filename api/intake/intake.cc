@@ -13,7 +13,7 @@ void Log(const std::vector<proxy::Finding>& findings) {
 
 absl::Status Intake::Submit(proxy::Batch::Mark mark, int size,
                             const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
-                            Done done) {
+                            Done done, const Gate& gate) {
   proxy::Batch batch;
   batch.mark = mark;
   std::vector<ConvertedChange> converted;
@@ -22,6 +22,11 @@ absl::Status Intake::Submit(proxy::Batch::Mark mark, int size,
     absl::StatusOr<ConvertedChange> change = convert(i);
     if (!change.ok()) return change.status();
     converted.push_back(*std::move(change));
+  }
+  std::unique_lock<std::mutex> entered;
+  if (gate) {
+    entered = gate();
+    if (!entered.owns_lock()) return absl::AbortedError("another controller has taken over");
   }
   if (mark == proxy::Batch::Mark::kSnapshotBegin) book_.BeginSnapshot();
   if (mark == proxy::Batch::Mark::kSnapshotEnd) book_.EndSnapshot();

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <functional>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +25,18 @@ class Intake {
 
   // INVALID_ARGUMENT, with nothing taken, for a change that says nothing this agent knows; `done`
   // is not called then. `size` and `convert(i)` stand for a repeated field.
+  //
+  // The batch is handed over under the lock of `gate`, if there is one: kAborted, with nothing
+  // taken, if it comes unlocked.
+  using Gate = std::function<std::unique_lock<std::mutex>()>;
   absl::Status Submit(proxy::Batch::Mark mark, int size,
-                      const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
-                      Done done);
+                      const std::function<absl::StatusOr<ConvertedChange>(int)>& convert, Done done,
+                      const Gate& gate = nullptr);
+
+  // See proxy::Loop.
+  void NewSpeaker(std::function<void(std::optional<proxy::StateToken>)> answer) {
+    loop_.NewSpeaker(std::move(answer));
+  }
 
   const ConvertContext& context() const { return context_; }
   const FindingsBook& findings() const { return book_; }

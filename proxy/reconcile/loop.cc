@@ -130,6 +130,18 @@ uint64_t Loop::Turn() {
   return turns_;
 }
 
+void Loop::NewSpeaker(std::function<void(std::optional<StateToken>)> answer) {
+  Post([this, answer = std::move(answer)] {
+    if (std::exchange(in_snapshot_, false)) reconciler_.store().AbandonSnapshot();
+    answer(Token());
+  });
+}
+
+std::optional<StateToken> Loop::Token() const {
+  if (hold_ || in_snapshot_) return std::nullopt;
+  return reconciler_.store().token();
+}
+
 // When there is something to do without being told; now is in the past.
 std::optional<Loop::Clock::time_point> Loop::NextWork() const {
   if (hold_) return std::nullopt;
@@ -291,6 +303,7 @@ void Loop::Take(Batch batch, Clock::time_point submitted) {
   if (!batch.done) return;
   Waiting waiting{sequence_, submitted, std::move(batch.done), {}};
   waiting.result.outcome = BatchResult::Outcome::kUnchanged;
+  waiting.result.token = Token();
   if (hold_) {
     waiting.result.outcome = BatchResult::Outcome::kHeld;
     waiting.result.revision = reconciler_.revision();

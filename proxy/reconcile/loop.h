@@ -44,6 +44,9 @@ struct BatchResult {
   std::chrono::nanoseconds queue_duration{0};   // From Submit to that commit's start.
   std::vector<Finding> findings;
   absl::Status error;
+  // Of what was held when the batch had been taken; absent while that is not all there is: inside a
+  // snapshot, or when the rules of a former life serve.
+  std::optional<StateToken> token;
 };
 
 struct Batch {
@@ -134,6 +137,10 @@ class Loop {
   // Somebody changed our tables.
   void Repair(nft::ForeignChange change);
 
+  // Somebody new speaks: a snapshot that another left open is abandoned, and `answer` gets what is
+  // held then (see BatchResult::token), on the loop's thread; never if the loop stops first.
+  void NewSpeaker(std::function<void(std::optional<StateToken>)> answer);
+
   // Runs `fn` on the loop's thread, between two transactions, and waits for it. False once stopped.
   bool Call(const std::function<void(Reconciler&)>& fn);
 
@@ -153,6 +160,7 @@ class Loop {
   };
   void Post(Task task);
   void Run();
+  std::optional<StateToken> Token() const;
   void Take(Batch batch, std::chrono::steady_clock::time_point submitted);
   void SyncOnce();
   std::optional<Clock::time_point> NextWork() const;

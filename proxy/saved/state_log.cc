@@ -7,6 +7,7 @@
 #include "nft/base/status.h"
 #include "proxy/saved/compaction.h"
 #include "proxy/saved/frames.h"
+#include "proxy/saved/leader_file.h"
 #include "proxy/saved/records.h"
 #include "proxy/saved/replay.h"
 
@@ -492,6 +493,7 @@ absl::Status RemoveSavedState(const std::string& folder, Files& files) {
   }
   for (const std::string& name : *names) {
     const bool ours = name == kState || name == kRewritten || name == kCompacted || name == kLock ||
+                      name == LeaderFile::kName || name == LeaderFile::kNewName ||
                       name.starts_with(kDamaged);
     if (!ours) continue;
     if (const absl::Status removed = files.Remove(folder + "/" + name); !removed.ok()) {

@@ -1,5 +1,7 @@
 #include "proxy/state/store.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -11,14 +13,35 @@ std::string MentionKey(Kind kind, const std::string& key) {
   return std::string(KindName(kind)) + " " + key;
 }
 
-// Takes an object over into a map by name; false if the map already holds the same.
+// Takes an object over into a map by name; what was there before.
 template <typename Map, typename Pointer>
-bool Replace(Map& map, const std::string& key, const Pointer& object) {
-  if (!object) return map.erase(key) > 0;
-  auto& held = map[key];
-  const bool same = held && held->message == object->message;
-  held = object;
-  return !same;
+Pointer Replace(Map& map, const std::string& key, const Pointer& object) {
+  const auto held = map.find(key);
+  Pointer before = held == map.end() ? nullptr : held->second;
+  if (object) {
+    map[key] = object;
+  } else if (before) {
+    map.erase(held);
+  }
+  return before;
+}
+
+template <typename Pointer>
+const std::string* MessageOf(const Pointer& object) {
+  return object ? &object->message : nullptr;
+}
+
+template <typename Pointer>
+bool Equal(const Pointer& a, const Pointer& b) {
+  return a && b ? a->message == b->message : a == b;
+}
+
+// Of one object. The key ends where the message begins: it has a fixed place in the hash.
+StateToken TokenOf(Kind kind, const std::string& key, const std::string& message) {
+  const XXH64_hash_t name =
+      XXH3_64bits_withSeed(key.data(), key.size(), static_cast<uint64_t>(kind));
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(message.data(), message.size(), name);
+  return {hash.high64, hash.low64};
 }
 
 }  // namespace
@@ -33,15 +56,17 @@ void Store::Apply(const Change& change, uint64_t sequence) {
       ApplySlice(change, sequence);
       return;
     case Kind::kNode:
-      if (Replace(nodes_, change.key, change.node)) {
+      if (const auto before = Replace(nodes_, change.key, change.node);
+          !Equal(before, change.node)) {
         ++node_version_;
-        Touch(change);
+        Touch(change, MessageOf(before), MessageOf(change.node));
       }
       return;
     case Kind::kServiceCidr:
-      if (Replace(service_cidrs_, change.key, change.service_cidr)) {
+      if (const auto before = Replace(service_cidrs_, change.key, change.service_cidr);
+          !Equal(before, change.service_cidr)) {
         ++node_version_;
-        Touch(change);
+        Touch(change, MessageOf(before), MessageOf(change.service_cidr));
       }
       return;
   }
@@ -50,9 +75,8 @@ void Store::Apply(const Change& change, uint64_t sequence) {
 void Store::ApplyService(const Change& change, uint64_t sequence) {
   if (!change.service && !services_.contains(change.key)) return;
   ServiceEntry& entry = services_[change.key];
-  if (change.service && entry.service && entry.service->message == change.service->message) return;
-  if (!change.service && !entry.service) return;
-  Touch(change);
+  if (Equal(entry.service, change.service)) return;
+  Touch(change, MessageOf(entry.service), MessageOf(change.service));
   const std::shared_ptr<const Service> before = std::exchange(entry.service, change.service);
   service_count_ += (change.service ? 1 : 0);
   service_count_ -= (before ? 1 : 0);
@@ -69,9 +93,8 @@ void Store::ApplySlice(const Change& change, uint64_t sequence) {
   const std::shared_ptr<const EndpointSlice> before =
       held == slices_.end() ? nullptr : held->second;
   const std::shared_ptr<const EndpointSlice>& after = change.slice;
-  if (!before && !after) return;
-  if (before && after && before->message == after->message) return;
-  Touch(change);
+  if (Equal(before, after)) return;
+  Touch(change, MessageOf(before), MessageOf(after));
 
   if (before && !before->service_key.empty()) {
     auto& slices = services_[before->service_key].slices;
@@ -94,7 +117,15 @@ void Store::ApplySlice(const Change& change, uint64_t sequence) {
   }
 }
 
-void Store::Touch(const Change& change) {
+void Store::Touch(const Change& change, const std::string* before, const std::string* after) {
+  if (before != nullptr) {
+    const StateToken token = TokenOf(change.kind, change.key, *before);
+    for (size_t i = 0; i < token.size(); ++i) token_[i] -= token[i];
+  }
+  if (after != nullptr) {
+    const StateToken token = TokenOf(change.kind, change.key, *after);
+    for (size_t i = 0; i < token.size(); ++i) token_[i] += token[i];
+  }
   if (keep_touched_) touched_.emplace_back(change.kind, change.key);
 }
 

@@ -4,6 +4,8 @@
 // Not thread-safe; owned by the reconcile loop. The objects themselves are immutable.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -26,6 +28,10 @@ struct ServiceEntry {
   std::vector<std::shared_ptr<const EndpointSlice>> slices;
 };
 
+// Stands for a set of objects: equal for equal messages under equal names, in whatever order they
+// came. Not for those who want to be deceived: the hash is no cryptographic one.
+using StateToken = std::array<uint64_t, 2>;
+
 class Store {
  public:
   // Takes one change over; `sequence` says when, and never decreases. An object equal to the one
@@ -37,11 +43,15 @@ class Store {
   void BeginSnapshot();
   void Mention(Kind kind, const std::string& key);
   void EndSnapshot(uint64_t sequence);
+  // What was named is forgotten, and nothing is removed.
+  void AbandonSnapshot() { mentioned_.reset(); }
 
   // From now on it is kept which objects have changed.
   void KeepTouched() { keep_touched_ = true; }
   // Each object that changed since the last call, once or more.
   std::vector<std::pair<Kind, std::string>> TakeTouched() { return std::exchange(touched_, {}); }
+  // Of all objects held.
+  const StateToken& token() const { return token_; }
   // The object as it was sent, serialized; null if it is not held.
   const std::string* FindMessage(Kind kind, const std::string& key) const;
 
@@ -87,7 +97,8 @@ class Store {
   void ApplyService(const Change& change, uint64_t sequence);
   void ApplySlice(const Change& change, uint64_t sequence);
   void DropIfEmpty(const std::string& key);
-  void Touch(const Change& change);
+  // To be called with the object as it was and as it is; null where it is not there.
+  void Touch(const Change& change, const std::string* before, const std::string* after);
 
   absl::flat_hash_map<std::string, ServiceEntry> services_;
   absl::flat_hash_map<std::string, std::shared_ptr<const EndpointSlice>> slices_;
@@ -97,6 +108,7 @@ class Store {
   uint64_t node_version_ = 0;
   Claims claims_;
 
+  StateToken token_ = {};
   bool keep_touched_ = false;
   std::vector<std::pair<Kind, std::string>> touched_;
 

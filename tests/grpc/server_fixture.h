@@ -115,12 +115,18 @@ class ServerTest : public ::testing::Test {
       context.TryCancel();
       stream->Finish();
     }
-    bool Open(const std::string& name) {
+    bool Open(const std::string& name, uint64_t epoch = 0, const std::string& state_token = "") {
       v1::PushRequest request;
       request.mutable_open()->set_name(name);
       request.mutable_open()->set_protocol_version(1);
+      request.mutable_open()->set_epoch(epoch);
+      request.mutable_open()->set_state_token(state_token);
       v1::PushResponse response;
-      return stream->Write(request) && stream->Read(&response) && response.has_opened();
+      if (!stream->Write(request) || !stream->Read(&response) || !response.has_opened()) {
+        return false;
+      }
+      opened = response.opened();
+      return true;
     }
     bool Send(uint64_t number, const std::vector<v1::Change>& changes) {
       v1::PushRequest request;
@@ -150,6 +156,7 @@ class ServerTest : public ::testing::Test {
       }
       return stream->Finish();
     }
+    v1::Opened opened;
     grpc::ClientContext context;
     std::unique_ptr<grpc::ClientReaderWriter<v1::PushRequest, v1::PushResponse>> stream;
     bool finished = false;

@@ -1,0 +1,103 @@
+// Two controllers, of which one does not know yet that it was deposed.
+#include <gmock/gmock.h>
+
+#include "tests/grpc/server_fixture.h"
+
+namespace svcmap::api {
+namespace {
+
+using svcmap::testing::Upsert;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class FencingTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    Serve();
+  }
+  // What the agent says to somebody whom it does not take.
+  std::string Refusal(const std::string& name, uint64_t epoch) {
+    Stream stream(*stub_);
+    EXPECT_FALSE(stream.Open(name, epoch));
+    const grpc::Status status = stream.Finish();
+    EXPECT_EQ(status.error_code(), grpc::FAILED_PRECONDITION);
+    return status.error_message();
+  }
+};
+
+TEST_F(FencingTest, AHigherEpochTakesOver) {
+  Stream first(*stub_), second(*stub_);
+  ASSERT_TRUE(first.Open("a", 7));
+  ASSERT_TRUE(second.Open("b", 8));
+  EXPECT_EQ(first.Finish().error_code(), grpc::ABORTED);
+  ASSERT_TRUE(second.Send(1, {Upsert(Web())}));
+  EXPECT_EQ(second.ReadAck().outcome(), v1::COMMITTED);
+  EXPECT_EQ(GetStatus().controller().epoch(), 8u);
+}
+
+TEST_F(FencingTest, ALowerOneIsRefusedAndDisturbsNobody) {
+  Stream holder(*stub_);
+  ASSERT_TRUE(holder.Open("b", 8));
+  EXPECT_THAT(Refusal("a", 7),
+              AllOf(HasSubstr("open.epoch 7 is lower than 8"), HasSubstr("with which b came")));
+  EXPECT_THAT(Refusal("a", 0), HasSubstr("open.epoch 0 is lower than 8"));
+  ASSERT_TRUE(holder.Send(1, {Upsert(Web())}));
+  EXPECT_EQ(holder.ReadAck().outcome(), v1::COMMITTED);
+}
+
+TEST_F(FencingTest, AnEpochHasOneHolderWhoMayComeBack) {
+  {
+    Stream holder(*stub_);
+    ASSERT_TRUE(holder.Open("b", 8));
+  }
+  EXPECT_THAT(Refusal("a", 8), HasSubstr("open.epoch 8 is that of b"));
+  Stream again(*stub_);
+  EXPECT_TRUE(again.Open("b", 8));
+}
+
+TEST_F(FencingTest, WithoutEpochsTheNewestWins) {
+  Stream first(*stub_), second(*stub_);
+  ASSERT_TRUE(first.Open("a"));
+  ASSERT_TRUE(second.Open("b"));
+  EXPECT_EQ(first.Finish().error_code(), grpc::ABORTED);
+}
+
+// What was on its way when it was deposed.
+TEST_F(FencingTest, NothingOfADeposedControllerIsTakenAnyMore) {
+  PushHolder holder;
+  int ended = 0;
+  const auto end = [&](const std::string&) { ++ended; };
+  ASSERT_TRUE(holder.Take(1, "a", {.name = "a", .epoch = 1}, end).ok());
+  EXPECT_TRUE(holder.Enter(1).owns_lock());
+  ASSERT_TRUE(holder.Take(2, "b", {.name = "b", .epoch = 2}, end).ok());
+  EXPECT_EQ(ended, 1);
+  int converted = 0;
+  const absl::Status status = intake_->Submit(
+      proxy::Batch::Mark::kNone, 1,
+      [&](int) {
+        ++converted;
+        return ConvertChange(Upsert(Web()), intake_->context());
+      },
+      [](const proxy::BatchResult&) { FAIL() << "taken"; }, [&] { return holder.Enter(1); });
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(converted, 1);
+  EXPECT_THAT(List(v1::KIND_SERVICE), SizeIs(0));
+}
+
+TEST_F(FencingTest, TheLeaderIsSavedBeforeItCounts) {
+  std::vector<proxy::Leader> saved;
+  PushHolder holder({.epoch = 5, .name = "a"},
+                    [&](const proxy::Leader& leader) { saved.push_back(leader); });
+  const auto end = [](const std::string&) {};
+  EXPECT_FALSE(holder.Take(1, "b", {.name = "b", .epoch = 4}, end).ok());
+  EXPECT_TRUE(holder.Take(2, "a", {.name = "a", .epoch = 5}, end).ok());
+  EXPECT_THAT(saved, SizeIs(0));
+  EXPECT_TRUE(holder.Take(3, "b", {.name = "b", .instance = "x", .epoch = 6}, end).ok());
+  ASSERT_THAT(saved, SizeIs(1));
+  EXPECT_EQ(saved[0], (proxy::Leader{6, "b", "x"}));
+}
+
+}  // namespace
+}  // namespace svcmap::api

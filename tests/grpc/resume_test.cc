@@ -1,0 +1,122 @@
+// A controller that comes back: what it has to send again.
+#include <gmock/gmock.h>
+
+#include "tests/grpc/server_fixture.h"
+
+namespace svcmap::api {
+namespace {
+
+using svcmap::testing::ASlice;
+using svcmap::testing::ServiceRef;
+using svcmap::testing::Upsert;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+class ResumeTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    Serve();
+  }
+};
+
+TEST_F(ResumeTest, WhoSawTheLastAckGoesOn) {
+  std::string token;
+  {
+    Stream stream(*stub_);
+    ASSERT_TRUE(stream.Open("a"));
+    EXPECT_EQ(stream.opened.resume(), v1::SEND_SNAPSHOT);
+    ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
+    token = stream.ReadAck().state_token();
+    EXPECT_THAT(token, SizeIs(16));
+  }
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("a", 0, token));
+  EXPECT_EQ(stream.opened.resume(), v1::CONTINUE);
+  EXPECT_EQ(stream.opened.state_token(), token);
+  ASSERT_TRUE(stream.Send(1, {Upsert(Web("shop/api", "10.96.0.11"))}));
+  EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
+  EXPECT_THAT(List(v1::KIND_SERVICE), SizeIs(2));
+}
+
+TEST_F(ResumeTest, WhatItDidNotSeeNeedsASnapshot) {
+  std::string token;
+  {
+    Stream stream(*stub_);
+    ASSERT_TRUE(stream.Open("a"));
+    ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
+    token = stream.ReadAck().state_token();
+    ASSERT_TRUE(stream.Send(2, {Upsert(Web("shop/api", "10.96.0.11"))}));
+    stream.ReadAck();
+  }
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("a", 0, token));
+  EXPECT_EQ(stream.opened.resume(), v1::SEND_SNAPSHOT);
+}
+
+TEST_F(ResumeTest, ATokenStandsForTheObjectsHoweverTheyCame) {
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("a"));
+  const std::string nothing = stream.opened.state_token();
+  ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
+  const std::string one = stream.ReadAck().state_token();
+  ASSERT_TRUE(stream.Send(2, {Upsert(Web("shop/api", "10.96.0.11"))}));
+  const std::string both = stream.ReadAck().state_token();
+  ASSERT_TRUE(stream.Send(3, {svcmap::testing::Removal(ServiceRef("shop/web"))}));
+  const std::string other = stream.ReadAck().state_token();
+  EXPECT_NE(one, other);
+  EXPECT_NE(one, nothing);
+  ASSERT_TRUE(stream.Send(4, {Upsert(Web())}));
+  EXPECT_EQ(stream.ReadAck().state_token(), both);
+  // What is refused leaves the objects, and so the token, as they were.
+  ASSERT_TRUE(stream.Send(5, {Upsert(Web("shop/web", "10.96.0.999"))}));
+  EXPECT_EQ(stream.ReadAck().state_token(), both);
+}
+
+TEST_F(ResumeTest, ChangesOfOthersAreNotMissed) {
+  std::string token;
+  {
+    Stream stream(*stub_);
+    ASSERT_TRUE(stream.Open("a"));
+    ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
+    token = stream.ReadAck().state_token();
+  }
+  Apply({Web("shop/api", "10.96.0.11")});
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("a", 0, token));
+  EXPECT_EQ(stream.opened.resume(), v1::SEND_SNAPSHOT);
+}
+
+TEST_F(ResumeTest, InsideASnapshotThereIsNoToken) {
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("a"));
+  ASSERT_TRUE(stream.BeginSnapshot());
+  ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
+  EXPECT_THAT(stream.ReadAck().state_token(), IsEmpty());
+  ASSERT_TRUE(stream.EndSnapshot(2));
+  EXPECT_THAT(stream.ReadAck().state_token(), Not(IsEmpty()));
+}
+
+// Its stream is gone: what comes next is no part of it.
+TEST_F(ResumeTest, ASnapshotThatWasLeftOpenIsAbandoned) {
+  Apply({Web()});
+  std::string token;
+  {
+    Stream stream(*stub_);
+    ASSERT_TRUE(stream.Open("a"));
+    token = stream.opened.state_token();
+    ASSERT_TRUE(stream.BeginSnapshot());
+    ASSERT_TRUE(stream.Send(1, {}));
+    stream.ReadAck();
+  }
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("a", 0, token));
+  EXPECT_EQ(stream.opened.resume(), v1::CONTINUE);
+  ASSERT_TRUE(stream.Send(1, {Upsert(Web("shop/api", "10.96.0.11"))}));
+  EXPECT_THAT(stream.ReadAck().state_token(), SizeIs(16));
+  EXPECT_THAT(List(v1::KIND_SERVICE), SizeIs(2));
+}
+
+}  // namespace
+}  // namespace svcmap::api
