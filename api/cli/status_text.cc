@@ -115,6 +115,9 @@ std::string StatusText(const v1::GetStatusResponse& status) {
        absl::StrCat(StateName(status.state()), ", revision ", status.revision(),
                     ", kernel generation ", status.kernel_generation()),
        page);
+  if (status.state() == v1::WAITING_FOR_STATE && status.revision() > 0) {
+    Line("Held", "the rules in the kernel serve until a snapshot, or svcmapctl apply --prune", page);
+  }
   if (!status.last_error().empty()) Line("Last error", status.last_error(), page);
   Line("Controller", ControllerText(status), page);
   Line("Last commit", CommitText(status), page);

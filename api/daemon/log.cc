@@ -64,8 +64,10 @@ void LogBeginning(proxy::Beginning beginning, uint64_t revision) {
       spdlog::info("rules of revision {} serve until the state is complete", revision);
       return;
     case proxy::Beginning::kSaved:
-      spdlog::info("no rules of ours in the kernel: writing the saved state of revision {}",
-                   revision);
+      spdlog::info(
+          "our rules are not in the kernel, or not as they were saved: writing the saved state of "
+          "revision {}",
+          revision);
       return;
     case proxy::Beginning::kTrusted:
       spdlog::info("revision {} is in the kernel as it was saved, nothing is to be written",

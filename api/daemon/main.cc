@@ -101,6 +101,16 @@ absl::StatusOr<std::unique_ptr<proxy::StateLog>> OpenStateLog(const DaemonOption
                                std::move(log_options));
 }
 
+// They have our name and not our marker, so they make way.
+void WarnOfTablesOfOthers(nft::Kernel& kernel, const nft::TableSpecs& tables) {
+  for (const nft::TableSpec& table : tables) {
+    const absl::StatusOr<bool> there = kernel.HasTable(table.family);
+    if (!there.ok() || !*there) continue;
+    spdlog::warn("a table {} {} is there that is not ours: it will be replaced",
+                 table.family == Family::kIpv4 ? "ip" : "ip6", table.name);
+  }
+}
+
 // Signals are waited for, so no other thread may take them.
 sigset_t BlockSignals() {
   sigset_t signals;
@@ -172,6 +182,7 @@ int Run(const DaemonOptions& options) {
     spdlog::warn("the state in {} is not that of the rules in the kernel, and is not used",
                  options.state_dir);
   }
+  if (*beginning == proxy::Beginning::kNothing) WarnOfTablesOfOthers(**kernel, tables);
   LogBeginning(*beginning, reconciler.revision());
   const bool hold = *beginning == proxy::Beginning::kUnknown;
   const bool complete = !hold && *beginning != proxy::Beginning::kNothing;

@@ -114,6 +114,25 @@ absl::StatusOr<std::string> GrpcAddress(const std::string& listen, bool insecure
                                     "\" is neither unix:///path nor tcp://host:port");
 }
 
+namespace {
+
+// CLI11 takes "--option=" for an option without a value: of two arguments the second may be empty.
+// In reverse, as it wants them.
+std::vector<std::string> Arguments(int argc, char** argv) {
+  std::vector<std::string> arguments;
+  for (int i = argc - 1; i > 0; --i) {
+    std::string argument = argv[i];
+    if (argument.starts_with("--") && argument.find('=') == argument.size() - 1) {
+      argument.pop_back();
+      arguments.emplace_back();
+    }
+    arguments.push_back(std::move(argument));
+  }
+  return arguments;
+}
+
+}  // namespace
+
 ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   ParsedOptions parsed;
   DaemonOptions& options = parsed.options;
@@ -163,7 +182,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
                "Remove our nftables tables and what is in --state-dir, nothing else, and exit");
   app.add_flag("-v", options.verbosity, "More log lines; -vv for all");
   try {
-    app.parse(argc, argv);
+    app.parse(Arguments(argc, argv));
   } catch (const CLI::ParseError& error) {
     parsed.exit = app.exit(error) == 0 ? 0 : 2;
     return parsed;

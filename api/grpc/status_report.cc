@@ -67,7 +67,7 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
       map->set_name(tables[Index(family)].sets[set].name);
       map->set_family(std::string(FamilyName(family)));
       map->set_elements(count);
-      if (set == proxy::kEndpoints) endpoints += count;
+      if (set == proxy::kEndpoints || set == proxy::kAffinityEndpoints) endpoints += count;
     }
   }
   response.set_endpoints(endpoints);

@@ -89,11 +89,11 @@ void Loop::Repair(nft::ForeignChange change) {
       reconciler_.Doubt(change);
       return;
     }
-    // What serves is not known. If it is gone there is nothing to wait for.
-    if (!change.table && !change.lost) return;
-    const absl::StatusOr<Beginning> found = reconciler_.Adopt();
-    hold_ = !found.ok() || *found == Beginning::kUnknown;
-    cut_allowed_ = !hold_;
+    RepairResult nothing;
+    nothing.outcome = RepairResult::Outcome::kFailed;
+    nothing.error = absl::FailedPreconditionError(
+        "what should be there is not known before a complete state has come");
+    Tell(nothing);
   });
 }
 

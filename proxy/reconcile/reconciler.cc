@@ -151,11 +151,12 @@ Reconciler::Draft Reconciler::MakeRecreation(size_t element_limit) {
   nft::Transaction& transaction = draft.plan.transaction();
   const SetCounts counts = Expected(draft.plan.counts());
   for (const Family family : kFamilies) {
-    if (!in_place_) transaction.DropTable(family);
+    const bool in_place = in_place_[Index(family)];
+    if (!in_place) transaction.DropTable(family);
     transaction.CreateTable(
         {family, SizesFor(counts[Index(family)]),
          std::make_shared<nft::TableSpec>(MakeTable(family, options_.ruleset, timers_.seconds())),
-         in_place_});
+         in_place});
   }
   return draft;
 }
@@ -244,7 +245,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
       specs[Index(creation.family)] = creation.spec;
     }
     recreate_ = false;
-    in_place_ = true;
+    in_place_ = {true, true};
     timers_created_ = timers_.seconds().size();
     repairer_.TablesWritten(std::move(specs));
   }

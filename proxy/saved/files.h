@@ -27,6 +27,8 @@ class File {
   virtual absl::Status Sync() = 0;  // Waits for the disk.
   virtual absl::StatusOr<uint64_t> Size() = 0;
   virtual absl::Status Truncate(uint64_t size) = 0;
+  // False once it has no name any more: nobody will find what is written to it.
+  virtual absl::StatusOr<bool> HasName() = 0;
   // Until it is closed; kUnavailable when somebody else has it.
   virtual absl::Status Lock() = 0;
 };

@@ -63,6 +63,12 @@ class PosixFile : public File {
     return static_cast<uint64_t>(found.st_size);
   }
 
+  absl::StatusOr<bool> HasName() override {
+    struct stat found = {};
+    if (::fstat(fd_.get(), &found) != 0) return ErrnoStatus(errno, "stat");
+    return found.st_nlink > 0;
+  }
+
   absl::Status Truncate(uint64_t size) override {
     return ::ftruncate(fd_.get(), static_cast<off_t>(size)) == 0 ? absl::OkStatus()
                                                                  : ErrnoStatus(errno, "truncate");

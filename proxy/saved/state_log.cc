@@ -60,7 +60,11 @@ absl::StatusOr<std::unique_ptr<StateLog>> StateLog::Open(std::string folder, Fil
 StateLog::~StateLog() { Stop(); }
 
 absl::Status StateLog::LockFolder() {
-  if (lock_ != nullptr) return absl::OkStatus();
+  if (lock_ != nullptr) {
+    const absl::StatusOr<bool> named = lock_->HasName();
+    if (!named.ok() || *named) return named.status();
+    lock_.reset();  // The folder was removed, too.
+  }
   if (const absl::Status made = files_.MakeFolder(folder_); !made.ok()) return made;
   absl::StatusOr<std::unique_ptr<File>> file = files_.Open(Path(kLock), OpenMode::kLock);
   if (!file.ok()) return file.status();
@@ -345,6 +349,17 @@ void StateLog::Work() {
 }
 
 // All that was written so far, on disk, under its name. False if it is out of order.
+namespace {
+
+absl::Status SyncAndFind(File& file) {
+  if (absl::Status status = file.Sync(); !status.ok()) return status;
+  const absl::StatusOr<bool> named = file.HasName();
+  if (!named.ok()) return named.status();
+  return *named ? absl::OkStatus() : absl::NotFoundError("somebody removed the file");
+}
+
+}  // namespace
+
 bool StateLog::SyncFile() {
   std::unique_lock lock(mutex_);
   const std::shared_ptr<FrameFile> file = file_;
@@ -361,7 +376,7 @@ bool StateLog::SyncFile() {
   const bool changed = size != file->synced();
   const SystemClock::time_point now = SystemClock::now();
   lock.unlock();
-  if (status.ok() && changed) status = file->file().Sync();
+  if (status.ok() && changed) status = SyncAndFind(file->file());
   lock.lock();
   if (file_ != file) return false;  // Out of order meanwhile.
   if (status.ok() && unnamed_) {
@@ -474,7 +489,8 @@ void StateLog::Fail(const FrameFile* file, const absl::Status& status) {
   }
   if (!first) return;
   Problem("the state cannot be saved in " + folder_ + ": " + std::string(status.message()) +
-          "; serving goes on, but a restart would have to read the kernel");
+          "; serving goes on, but after a restart the rules in the kernel wait for a controller's "
+          "snapshot");
 }
 
 void StateLog::Problem(const std::string& line) const {

@@ -28,6 +28,7 @@ class BytesFile : public File {
   }
   absl::Status Sync() override { return absl::OkStatus(); }
   absl::StatusOr<uint64_t> Size() override { return bytes_.size(); }
+  absl::StatusOr<bool> HasName() override { return true; }
   absl::Status Truncate(uint64_t) override { return absl::OkStatus(); }
   absl::Status Lock() override { return absl::OkStatus(); }
 

@@ -91,6 +91,13 @@ TEST(DaemonOptionsTest, S250_S295_WhereHealthIsServed) {
     EXPECT_EQ(options.healthz_bind_address->ToString(), c.address);
   }
   EXPECT_FALSE(Parse({"--healthz-bind-address", ""}).healthz_bind_address);
+  EXPECT_FALSE(Parse({"--healthz-bind-address="}).healthz_bind_address);
+}
+
+TEST(DaemonOptionsTest, AnEmptyFolderKeepsNoState) {
+  EXPECT_EQ(Parse({"--state-dir="}).state_dir, "");
+  EXPECT_EQ(Parse({"--state-dir", ""}).state_dir, "");
+  EXPECT_EQ(Parse({"--state-dir=/a=", "--masquerade-all"}).state_dir, "/a=");
 }
 
 TEST(DaemonOptionsTest, S258_S297_WhetherABindFailureIsFatal) {

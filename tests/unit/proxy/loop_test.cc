@@ -85,6 +85,28 @@ TEST_F(LoopTest, UntilTheSnapshotEndsAFormerLifeServesOn) {
   EXPECT_EQ(loop_->status().services, 2u) << "shop/web was not named";
 }
 
+// What was told so far is not complete, and must not pass for it.
+TEST_F(LoopTest, AFlushBeforeTheSnapshotEndsDoesNotMakeAPartOfItTheState) {
+  Reconciler former(kernel_, {.node_name = "n1"});
+  ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
+  ASSERT_EQ(reconciler_.Adopt().value(), Beginning::kUnknown);
+  std::vector<std::string> told;
+  options_.on_repair = [&](const Repaired& repaired) {
+    told.push_back(repaired.what + ": " + std::string(repaired.result.error.message()));
+  };
+  Start(/*hold=*/true);
+  ASSERT_TRUE(kernel_.ForeignDropTable(Family::kIpv4));
+  loop_->Repair({.table = true, .text = "table deleted"});
+  EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kHeld);
+  EXPECT_FALSE(loop_->status().complete);
+  EXPECT_FALSE(*kernel_.HasTable(Family::kIpv4));
+  EXPECT_THAT(told, ElementsAre("table deleted: what should be there is not known before a "
+                                "complete state has come"));
+  Await(Submit({}, Batch::Mark::kSnapshotBegin));
+  EXPECT_EQ(Await(Submit({Web()}, Batch::Mark::kSnapshotEnd)).outcome, Outcome::kCommitted);
+  ExpectConverged();
+}
+
 // Cut, the first part would replace all that serves.
 TEST_F(LoopTest, WhatReplacesAFormerLifeIsOneTransactionHoweverLarge) {
   options_.max_elements = 10;

@@ -28,6 +28,7 @@ class MemoryFiles : public Files {
     kAppend,
     kSync,
     kSize,
+    kHasName,
     kTruncate,
     kLock,
     kRename,
@@ -201,6 +202,15 @@ class MemoryFiles : public Files {
         inode_->synced = inode_->data;
         return 0;
       });
+    }
+    absl::StatusOr<bool> HasName() override {
+      bool named = false;
+      const absl::Status status = Do(Call::kHasName, "stat", [&](size_t) {
+        for (const auto& [path, inode] : files_.names_) named |= inode == inode_;
+        return 0;
+      });
+      if (!status.ok()) return status;
+      return named;
     }
     absl::StatusOr<uint64_t> Size() override {
       uint64_t size = 0;

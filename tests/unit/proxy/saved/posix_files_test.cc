@@ -100,8 +100,8 @@ TEST_F(PosixFilesTest, AFolderThatCannotBeMadeIsToldOf) {
   auto log = Open(&found, file + "/such");
   EXPECT_THAT(problems_,
               ElementsAre("the state cannot be saved in " + file + "/such: make folder " + file +
-                          "/such: Not a directory (ENOTDIR); serving goes on, but a restart would "
-                          "have to read the kernel"));
+                          "/such: Not a directory (ENOTDIR); serving goes on, but after a "
+                          "restart the rules in the kernel wait for a controller's snapshot"));
   std::filesystem::remove(file);  // Then it is made, with its parents.
   ASSERT_TRUE(log->needs_everything());
   log->Rewrite([](const StateLog::PutObjectFn& put) { put(Kind::kNode, "n", "m"); }, nullptr, {});

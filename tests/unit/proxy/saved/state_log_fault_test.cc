@@ -48,6 +48,18 @@ void ExpectRecovery(SavedWorld& world, const std::string& where) {
   ASSERT_THAT(world.files.Names(), Not(Contains(HasSubstr("state.compacted")))) << where;
 }
 
+// Nobody would find what is written to a file without a name.
+TEST(StateLogFaultTest, AFileThatSomebodyRemovedIsWrittenAnew) {
+  SavedWorld world;
+  world.Open();
+  Live(world, 10);
+  ASSERT_OK(world.files.Remove("/var/lib/svcmap/state"));
+  ASSERT_OK(world.files.Remove("/var/lib/svcmap/lock"));
+  Live(world, 3);
+  EXPECT_THAT(world.log->status().error, HasSubstr("somebody removed the file"));
+  ExpectRecovery(world, "removed");
+}
+
 TEST(StateLogFaultTest, EachCallMayFailOnce) {
   uint64_t compactions = 0;
   const auto live = [&](SavedWorld& world) {
@@ -201,8 +213,8 @@ TEST_F(StateLogOutageTest, IsToldOnceAndSoIsItsEnd) {
   for (int i = 0; i < 10; ++i) Live(*this, 10);
   EXPECT_THAT(problems,
               ElementsAre("the state cannot be saved in /var/lib/svcmap: write: No space left on "
-                          "device (ENOSPC); serving goes on, but a restart would have to read the "
-                          "kernel"));
+                          "device (ENOSPC); serving goes on, but after a restart the rules in the "
+                          "kernel wait for a controller's snapshot"));
   EXPECT_THAT(log->status().error, HasSubstr("No space left on device"));
   EXPECT_GT(log->status().failures, 5u);
   EXPECT_GT(log->status().error_since, std::chrono::system_clock::now() - std::chrono::minutes(1));
