@@ -108,6 +108,20 @@ endpoints: [{conditions: {ready: false, serving: null}}, {nodeName: ""}]
   EXPECT_TRUE(slice.endpoints(1).has_node_name());
 }
 
+TEST(ManifestsTest, WhatAliasesStandForIsBoundedOverAllDocuments) {
+  std::string list = "[x";
+  for (int i = 1; i < 100; ++i) list += ", x";
+  std::string aliases = "[*a";
+  for (int i = 1; i < 300; ++i) aliases += ", *a";
+  const std::string document = absl::StrCat("---\na: &a ", list, "]\nb: ", aliases, "]\n");
+  std::string text;
+  for (int i = 0; i < 5; ++i) text += document;
+  EXPECT_THAT(Texts(Read(text).errors),
+              ElementsAre(HasSubstr("document 1"), HasSubstr("document 2"), HasSubstr("document 3"),
+                          HasSubstr("document 4, line 12 has aliases that stand for more than"),
+                          HasSubstr("document 5, line 15 has aliases that stand for more than")));
+}
+
 TEST(ManifestsTest, StringsOfEveryKindAreTheSameWhenWrittenAndReadAgain) {
   for (const std::string_view text :
        {"\\u0000", "\\u001b", "\\u007f", "\\u0085", "\\u00a0", "\\u2028", "\\ufeff", "\\ufdd0",
