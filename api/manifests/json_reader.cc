@@ -197,7 +197,8 @@ class JsonParser {
 
   std::string_view rest_;
   int line_;
-  TreeBuilder builder_;
+  AliasBudget no_aliases_;
+  TreeBuilder builder_{no_aliases_};
   SyntaxError error_;
 };
 

@@ -201,7 +201,8 @@ Manifests ReadManifests(std::string_view text, std::string_view source) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return manifests;
   if (text[first] != '{') {
-    for (const YamlPiece& piece : SplitYaml(text)) reader.Document(ReadYaml(piece));
+    AliasBudget aliases = {kMaxAliasValues, kMaxAliasBytes};
+    for (const YamlPiece& piece : SplitYaml(text)) reader.Document(ReadYaml(piece, aliases));
     reader.End();
     return manifests;
   }

@@ -59,7 +59,7 @@ absl::StatusOr<Manifests> ReadManifestPath(const std::string& path);
 inline constexpr size_t kMaxManifestBytes = size_t{1} << 30;  // Of one file.
 inline constexpr size_t kMaxManifestErrors = 100;
 inline constexpr int kMaxManifestDepth = 64;        // Nested maps and lists.
-inline constexpr size_t kMaxAliasValues = 100'000;  // Of one document, all aliases written out.
+inline constexpr size_t kMaxAliasValues = 100'000;  // Of one text, all aliases written out.
 inline constexpr size_t kMaxAliasBytes = 10'000'000;
 
 // Kubernetes manifests of `objects`: one JSON object, or a List when there are several; YAML

@@ -26,7 +26,7 @@ std::vector<YamlPiece> SplitYaml(std::string_view text);
 
 // Reads one document with YAML's core schema: quoted scalars are strings; plain ones may be null,
 // booleans or numbers.
-ReadTree ReadYaml(const YamlPiece& piece);
+ReadTree ReadYaml(const YamlPiece& piece, AliasBudget& aliases);
 
 // Reads one JSON value (RFC 8259) from the front of `text`, removes it and the blanks around it,
 // and adds the lines passed to `line`.

@@ -91,12 +91,13 @@ bool TreeBuilder::Alias(int line, uint64_t anchor) {
   if (open_.size() + static_cast<size_t>(size.height) > static_cast<size_t>(kMaxManifestDepth)) {
     return Fail(line, absl::StrCat("is nested deeper than ", kMaxManifestDepth, " levels"));
   }
-  aliased_.values += size.values;
-  aliased_.bytes += size.bytes;
-  if (aliased_.values > kMaxAliasValues || aliased_.bytes > kMaxAliasBytes) {
+  if (size.values > aliases_.values || size.bytes > aliases_.bytes) {
+    aliases_ = {};
     return Fail(line, absl::StrCat("has aliases that stand for more than ", kMaxAliasValues,
                                    " values or ", kMaxAliasBytes, " bytes"));
   }
+  aliases_.values -= size.values;
+  aliases_.bytes -= size.bytes;
   return Attach(node, size);
 }
 

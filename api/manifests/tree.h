@@ -37,10 +37,19 @@ struct Tree {
   const TreeNode* root = nullptr;  // Null: an empty document.
 };
 
+// What aliases may stand for, written out: more than a tree that shares nodes, once it is messages.
+struct AliasBudget {
+  size_t values = 0;
+  size_t bytes = 0;
+};
+
 // Takes the events of a parser and builds the tree. Every event says false when the document cannot
 // be read any further; error() then says why, and no more events may follow.
 class TreeBuilder {
  public:
+  // `aliases` is what is left of it for this document and those behind it; outlives the builder.
+  explicit TreeBuilder(AliasBudget& aliases) : aliases_(aliases) {}
+
   bool Null(int line);
   bool Bool(int line, bool value);
   bool Number(int line, std::string text);
@@ -79,7 +88,7 @@ class TreeBuilder {
   std::vector<Open> open_;
   std::map<uint64_t, std::pair<const TreeNode*, Size>> anchors_;
   uint64_t next_anchor_ = 0;
-  Size aliased_ = {0, 0, 0};
+  AliasBudget& aliases_;
   std::optional<SyntaxError> error_;
 };
 

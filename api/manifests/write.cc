@@ -3,9 +3,12 @@
 #include <yaml-cpp/emittermanip.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "api/convert/quote.h"
 #include "api/manifests/kinds.h"
 #include "api/manifests/manifests.h"
 #include "api/manifests/readers.h"
@@ -114,9 +117,42 @@ bool NeedsQuotes(std::string_view text) {
   return PlainScalarType(text) != Type::kString || text == "False" || text == "True";
 }
 
+uint32_t CodePoint(std::string_view utf8) {
+  const auto first = static_cast<uint8_t>(utf8[0]);
+  uint32_t code = utf8.size() == 1 ? first : first & (0x7fu >> utf8.size());
+  for (const char c : utf8.substr(1)) code = code << 6 | (static_cast<uint8_t>(c) & 0x3fu);
+  return code;
+}
+
+// What YAML does not count as printable, line breaks of YAML 1.1, and noncharacters.
+bool NeedsEscape(uint32_t code) {
+  return (code >= 0x7f && code <= 0xa0) || code == 0x2028 || code == 0x2029 || code == 0xfeff ||
+         (code & 0xfffe) == 0xfffe || (code >= 0xfdd0 && code <= 0xfdef);
+}
+
+// In double quotes. yaml-cpp's own would turn noncharacters (U+FFFE) into U+FFFD.
+std::string YamlString(std::string_view text) {
+  std::string out = "\"";
+  while (!text.empty()) {
+    const size_t length = std::max<size_t>(Utf8Length(text), 1);
+    const std::string_view one = text.substr(0, length);
+    if (const uint32_t code = CodePoint(one); NeedsEscape(code)) {
+      out += absl::StrFormat("\\U%08x", code);
+    } else {
+      const std::string quoted = JsonString(one);
+      out.append(quoted, 1, quoted.size() - 2);
+    }
+    text.remove_prefix(length);
+  }
+  return out += '"';
+}
+
 void EmitString(const std::string& text, YAML::Emitter& out) {
-  if (NeedsQuotes(text)) out << YAML::DoubleQuoted;
-  out << text;
+  if (NeedsQuotes(text)) {
+    out.WriteIntegralType(YamlString(text));  // Writes what it is given as it is.
+  } else {
+    out << text;
+  }
 }
 
 void EmitYaml(const TreeNode& node, YAML::Emitter& out) {

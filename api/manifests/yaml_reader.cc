@@ -189,8 +189,8 @@ std::vector<YamlPiece> SplitYaml(std::string_view text) {
   return pieces;
 }
 
-ReadTree ReadYaml(const YamlPiece& piece) {
-  TreeBuilder builder;
+ReadTree ReadYaml(const YamlPiece& piece, AliasBudget& aliases) {
+  TreeBuilder builder(aliases);
   Events events(builder, piece.line);
   try {
     ViewBuffer buffer(piece.text);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nft/base/status.h"
+#include "nft/netlink/answer.h"
 #include "nft/netlink/dump.h"
 #include "nft/netlink/messages.h"
 
@@ -139,7 +140,7 @@ void NetlinkFlowTable::DeleteBatch(std::span<const UdpFlow> flows, Deletion& del
           mnl_nlmsg_get_payload_len(message) < sizeof(nlmsgerr)) {
         continue;
       }
-      const int error = -static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(message))->error;
+      const int error = ErrorIn(message);
       if (error != 0) ++failed;
       if (error == ENOENT) ++deletion.gone;
       if (error != 0 && error != ENOENT) {

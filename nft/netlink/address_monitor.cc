@@ -17,9 +17,11 @@ namespace {
 
 constexpr int kRetryMilliseconds = 500;
 
+}  // namespace
+
 // IFA_LOCAL is the address itself where the link is point to point; else both are the same.
-void ReadAddress(const nlmsghdr* message, std::vector<IpAddress>& addresses) {
-  if (mnl_nlmsg_get_payload_len(message) < sizeof(ifaddrmsg)) return;
+std::optional<IpAddress> ReadAddress(const nlmsghdr* message) {
+  if (mnl_nlmsg_get_payload_len(message) < sizeof(ifaddrmsg)) return std::nullopt;
   const auto* header = static_cast<const ifaddrmsg*>(mnl_nlmsg_get_payload(message));
   uint32_t flags = header->ifa_flags;
   std::optional<IpAddress> address;
@@ -33,10 +35,9 @@ void ReadAddress(const nlmsghdr* message, std::vector<IpAddress>& addresses) {
       flags = mnl_attr_get_u32(attribute);
     }
   }
-  if (address && (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) == 0) addresses.push_back(*address);
+  if ((flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) != 0) return std::nullopt;
+  return address;
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<AddressMonitor>> AddressMonitor::Start(
     std::function<void(std::vector<IpAddress>)> on_change, SocketFaults* faults) {
@@ -118,7 +119,10 @@ absl::StatusOr<std::vector<IpAddress>> AddressMonitor::Read() {
   const absl::Status status = Dump(
       *requests_, request,
       [&](const nlmsghdr* message) {
-        if (message->nlmsg_type == RTM_NEWADDR) ReadAddress(message, addresses);
+        if (message->nlmsg_type != RTM_NEWADDR) return;
+        if (const std::optional<IpAddress> address = ReadAddress(message)) {
+          addresses.push_back(*address);
+        }
       },
       [&] { addresses.clear(); });
   if (!status.ok()) return Annotate(status, "read the interface addresses");

@@ -2,6 +2,8 @@
 // wrong later on is tried again, over fresh sockets, until it works.
 #pragma once
 
+#include <linux/netlink.h>
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,6 +15,9 @@
 #include "nft/types/ip_address.h"
 
 namespace svcmap::nft {
+
+// From one RTM_NEWADDR message; nothing while the address is tentative.
+std::optional<IpAddress> ReadAddress(const nlmsghdr* message);
 
 class AddressMonitor {
  public:

@@ -23,7 +23,7 @@ Answer ReadAnswer(const nlmsghdr* message) {
     return answer;
   }
   const auto* error = static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(message));
-  answer.error = -error->error;
+  answer.error = ErrorIn(message);
   if ((message->nlmsg_flags & NLM_F_ACK_TLVS) == 0) return answer;
   size_t offset = sizeof(nlmsgerr);
   if ((message->nlmsg_flags & NLM_F_CAPPED) == 0 && error->error != 0) {
@@ -49,11 +49,12 @@ Answer ReadAnswer(const nlmsghdr* message) {
   return answer;
 }
 
-int DumpError(const nlmsghdr* done) {
-  if (mnl_nlmsg_get_payload_len(done) < sizeof(int)) return 0;
+int ErrorIn(const nlmsghdr* message) {
+  constexpr int kMaxErrno = 4095;  // The kernel's own.
+  if (mnl_nlmsg_get_payload_len(message) < sizeof(int)) return 0;
   int error = 0;
-  std::memcpy(&error, mnl_nlmsg_get_payload(done), sizeof(error));
-  return -error;
+  std::memcpy(&error, mnl_nlmsg_get_payload(message), sizeof(error));
+  return error < -kMaxErrno || error > 0 ? EBADMSG : -error;
 }
 
 }  // namespace svcmap::nft

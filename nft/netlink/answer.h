@@ -23,7 +23,8 @@ struct Answer {
 
 Answer ReadAnswer(const nlmsghdr* message);
 
-// The errno in an NLMSG_DONE message that ended a dump early; 0 if it is complete.
-int DumpError(const nlmsghdr* done);
+// The errno, positive, that NLMSG_ERROR and NLMSG_DONE both begin with: why it failed, or why the
+// dump ended early. 0 if there is none; EBADMSG if it is no errno.
+int ErrorIn(const nlmsghdr* message);
 
 }  // namespace svcmap::nft

@@ -18,8 +18,10 @@ bool Flag(const nlattr* attribute) {
   return mnl_attr_get_payload_len(attribute) == sizeof(uint8_t) && mnl_attr_get_u8(attribute) != 0;
 }
 
-// Nothing if the link is no bridge.
-std::optional<Bridge> ReadLink(const nlmsghdr* message) {
+}  // namespace
+
+std::optional<Bridge> ReadBridge(const nlmsghdr* message) {
+  if (mnl_nlmsg_get_payload_len(message) < sizeof(ifinfomsg)) return std::nullopt;
   Bridge bridge;
   bool is_bridge = false;
   for (const nlattr* attribute : Attributes(message, sizeof(ifinfomsg))) {
@@ -39,8 +41,6 @@ std::optional<Bridge> ReadLink(const nlmsghdr* message) {
   return bridge;
 }
 
-}  // namespace
-
 absl::StatusOr<std::vector<Bridge>> ReadBridges() {
   absl::StatusOr<Socket> socket = Socket::Open(NETLINK_ROUTE);
   if (!socket.ok()) return socket.status();
@@ -55,8 +55,7 @@ absl::StatusOr<std::vector<Bridge>> ReadBridges() {
   const absl::Status status = Dump(
       *socket, request,
       [&](const nlmsghdr* message) {
-        if (mnl_nlmsg_get_payload_len(message) < sizeof(ifinfomsg)) return;
-        if (std::optional<Bridge> bridge = ReadLink(message)) bridges.push_back(*bridge);
+        if (std::optional<Bridge> bridge = ReadBridge(message)) bridges.push_back(*bridge);
       },
       [&] { bridges.clear(); });
   if (!status.ok()) return Annotate(status, "read the network interfaces");

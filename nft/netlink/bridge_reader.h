@@ -2,6 +2,9 @@
 // /sys was mounted in, which need not be the caller's.
 #pragma once
 
+#include <linux/netlink.h>
+
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +21,9 @@ struct Bridge {
 
   friend bool operator==(const Bridge&, const Bridge&) = default;
 };
+
+// From one RTM_NEWLINK message; nothing if the link is no bridge.
+std::optional<Bridge> ReadBridge(const nlmsghdr* message);
 
 // Those of the calling thread's network namespace.
 absl::StatusOr<std::vector<Bridge>> ReadBridges();

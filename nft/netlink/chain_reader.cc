@@ -58,7 +58,10 @@ uint32_t Number(const nlattr* attribute) {
   return be32toh(mnl_attr_get_u32(attribute));
 }
 
-ForeignChain ReadChain(const nlmsghdr* message) {
+}  // namespace
+
+std::optional<ForeignChain> ReadChain(const nlmsghdr* message) {
+  if (mnl_nlmsg_get_payload_len(message) < sizeof(nfgenmsg)) return std::nullopt;
   const uint8_t family = static_cast<const nfgenmsg*>(mnl_nlmsg_get_payload(message))->nfgen_family;
   ForeignChain chain;
   chain.family = FamilyText(family);
@@ -94,8 +97,6 @@ ForeignChain ReadChain(const nlmsghdr* message) {
   return chain;
 }
 
-}  // namespace
-
 absl::StatusOr<std::vector<ForeignChain>> ReadChains() {
   absl::StatusOr<Session> session = Session::Open({});
   if (!session.ok()) return session.status();
@@ -106,8 +107,9 @@ absl::StatusOr<std::vector<ForeignChain>> ReadChains() {
         session->Prepare(buffer, NFT_MSG_GETCHAIN, NFPROTO_UNSPEC, NLM_F_DUMP);
     chains.clear();
     return session->Ask(request, [&](const nlmsghdr* message) {
-      if (mnl_nlmsg_get_payload_len(message) < sizeof(nfgenmsg)) return;
-      chains.push_back(ReadChain(message));
+      if (std::optional<ForeignChain> chain = ReadChain(message)) {
+        chains.push_back(*std::move(chain));
+      }
     });
   });
   if (!status.ok()) return Annotate(status, "read the chains of nf_tables");

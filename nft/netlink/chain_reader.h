@@ -1,6 +1,8 @@
 // Reads which chains there are in nf_tables, everybody's: what svcmap must live with on a node.
 #pragma once
 
+#include <linux/netlink.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +24,9 @@ struct ForeignChain {
   std::string name;
   std::optional<Hook> base;  // Of base chains only.
 };
+
+// From one NFT_MSG_NEWCHAIN message; nothing if it is too short for one.
+std::optional<ForeignChain> ReadChain(const nlmsghdr* message);
 
 // All chains of the calling thread's network namespace, as of one generation. Needs CAP_NET_ADMIN.
 absl::StatusOr<std::vector<ForeignChain>> ReadChains();

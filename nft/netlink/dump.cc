@@ -2,9 +2,9 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 
 #include "nft/base/status.h"
+#include "nft/netlink/answer.h"
 #include "nft/netlink/messages.h"
 
 namespace svcmap::nft {
@@ -12,14 +12,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kAnswerTimeout{5000};
 constexpr int kMaxAttempts = 100;
-
-// The errno, positive, that NLMSG_ERROR and NLMSG_DONE both begin with; 0 if there is none.
-int ErrorIn(const nlmsghdr* message) {
-  if (mnl_nlmsg_get_payload_len(message) < sizeof(int)) return 0;
-  int error = 0;
-  std::memcpy(&error, mnl_nlmsg_get_payload(message), sizeof(error));
-  return -error;
-}
 
 }  // namespace
 

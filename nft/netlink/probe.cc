@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "nft/base/status.h"
+#include "nft/netlink/answer.h"
 #include "nft/netlink/batch.h"
 #include "nft/netlink/messages.h"
 #include "nft/netlink/socket.h"
@@ -109,7 +110,7 @@ absl::StatusOr<std::optional<Refusal>> Prober::AwaitVerdict(const Batch& batch) 
           mnl_nlmsg_get_payload_len(message) < sizeof(nlmsgerr)) {
         continue;
       }
-      const int error = -static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(message))->error;
+      const int error = ErrorIn(message);
       const bool whole = sequence == batch.first_sequence();
       if (error != 0 && !refusal) refusal = {batch.Describe(sequence), error, whole};
       if (whole || sequence == batch.last_sequence()) return refusal;

@@ -95,7 +95,7 @@ absl::Status Session::Ask(const nlmsghdr* request,
       interrupted |= (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
       if (message->nlmsg_type == NLMSG_ERROR) return ReadAnswer(message).ToStatus("ask nf_tables");
       if (message->nlmsg_type == NLMSG_DONE) {
-        const int error = DumpError(message);
+        const int error = ErrorIn(message);
         // A table that is recreated under a dump ends it early, without the flag.
         if (interrupted || error == ENOENT) {
           return absl::UnavailableError("a commit disturbed the dump");

@@ -21,14 +21,15 @@ class RowsOfServices {
 
   std::optional<Row> Find(const std::string& service, nft::SetRef set,
                           std::span<const uint8_t> key) {
-    const auto [rows, added] = services_.try_emplace(&service);
+    const auto [entry, added] = services_.try_emplace(&service);
+    auto& rows = entry->second;
     if (added) {
       ForEachOwnRow(service, *applied_.Find(service), [&](const Row& row) {
-        rows->second.emplace(SharedKey(row.set, row.key.bytes()), row);
+        rows.emplace(SharedKey(row.set, row.key.bytes()), row);
       });
     }
-    const auto found = rows->second.find(SharedKey(set, key));
-    if (found == rows->second.end()) return std::nullopt;
+    const auto found = rows.find(SharedKey(set, key));
+    if (found == rows.end()) return std::nullopt;
     return found->second;
   }
 

@@ -108,6 +108,39 @@ endpoints: [{conditions: {ready: false, serving: null}}, {nodeName: ""}]
   EXPECT_TRUE(slice.endpoints(1).has_node_name());
 }
 
+TEST(ManifestsTest, WhatAliasesStandForIsBoundedOverAllDocuments) {
+  std::string list = "[x";
+  for (int i = 1; i < 100; ++i) list += ", x";
+  std::string aliases = "[*a";
+  for (int i = 1; i < 300; ++i) aliases += ", *a";
+  const std::string document = absl::StrCat("---\na: &a ", list, "]\nb: ", aliases, "]\n");
+  std::string text;
+  for (int i = 0; i < 5; ++i) text += document;
+  EXPECT_THAT(Texts(Read(text).errors),
+              ElementsAre(HasSubstr("document 1"), HasSubstr("document 2"), HasSubstr("document 3"),
+                          HasSubstr("document 4, line 12 has aliases that stand for more than"),
+                          HasSubstr("document 5, line 15 has aliases that stand for more than")));
+}
+
+TEST(ManifestsTest, StringsOfEveryKindAreTheSameWhenWrittenAndReadAgain) {
+  for (const std::string_view text :
+       {"\\u0000", "\\u001b", "\\u007f", "\\u0085", "\\u00a0", "\\u2028", "\\ufeff", "\\ufdd0",
+        "\\ufffe", "\\uffff", "\\udbff\\udfff", "\\ud83d\\ude00", "ü", "a\\r\\nb", "---", "- a"}) {
+    const Manifests manifests =
+        Read(absl::StrCat(R"({"apiVersion": "v1", "kind": "Node", "metadata": {"labels": {")",
+                          std::string(text), R"(": ")", std::string(text), R"("}}})"));
+    ASSERT_THAT(manifests.objects, SizeIs(1)) << text;
+    const v1::Object& object = manifests.objects[0].object;
+    for (const std::string& written : {ManifestYaml({object}), ManifestJson({object})}) {
+      const Manifests again = Read(written);
+      ASSERT_THAT(again.objects, SizeIs(1)) << written;
+      EXPECT_TRUE(
+          google::protobuf::util::MessageDifferencer::Equals(again.objects[0].object, object))
+          << written;
+    }
+  }
+}
+
 TEST(ManifestsTest, NamespaceIsDefaultWhereNoneIsGiven) {
   const Manifests manifests = Read("apiVersion: v1\nkind: Service\nmetadata: {name: web}\n");
   EXPECT_EQ(manifests.objects.at(0).object.service().metadata().namespace_(), "default");

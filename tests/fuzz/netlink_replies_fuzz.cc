@@ -1,0 +1,73 @@
+// What the kernel answers, as each reader meets it: acknowledgements and errors, ends of dumps,
+// chains, bridges, interface addresses and tracked connections. Tables, sets and elements are read
+// by netlink_changes_fuzz.cc and netlink_elements_fuzz.cc.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "nft/base/status.h"
+#include "nft/conntrack/flow_message.h"
+#include "nft/netlink/address_monitor.h"
+#include "nft/netlink/answer.h"
+#include "nft/netlink/bridge_reader.h"
+#include "nft/netlink/chain_reader.h"
+#include "nft/netlink/messages.h"
+
+namespace svcmap::nft {
+namespace {
+
+void Require(bool holds) {
+  if (!holds) __builtin_trap();
+}
+
+void CheckAnswer(const nlmsghdr* message) {
+  const Answer answer = ReadAnswer(message);
+  Require(answer.text.size() <= message->nlmsg_len);
+  Require(answer.ToStatus("ask").ok() == (answer.error == 0));
+  const int error = ErrorIn(message);
+  Require(error >= 0 && (error == 0 || !ErrnoStatus(error, "dump").ok()));
+}
+
+void CheckChain(const nlmsghdr* message) {
+  const std::optional<ForeignChain> chain = ReadChain(message);
+  if (!chain) return;
+  Require(chain->table.size() + chain->name.size() <= message->nlmsg_len);
+  Require(!chain->family.empty());
+}
+
+// A flow that was understood can be written, and is the same when read again.
+void CheckFlow(const nlmsghdr* message) {
+  const std::optional<UdpFlow> flow = ReadFlow(message);
+  if (!flow) return;
+  Require(flow->original.source.address.family() == flow->original.destination.address.family());
+  Require(flow->reply.source.address.family() == flow->reply.destination.address.family());
+  alignas(nlmsghdr) uint8_t buffer[kMaxFlowMessage] = {};
+  Require(WriteFlowDeletion(buffer, *flow)->nlmsg_len <= sizeof(buffer));
+}
+
+void Check(const nlmsghdr* message) {
+  CheckAnswer(message);
+  CheckChain(message);
+  CheckFlow(message);
+  ReadFlowCount(message);
+  ReadAddress(message);
+  if (const std::optional<Bridge> bridge = ReadBridge(message)) {
+    Require(bridge->name.size() <= message->nlmsg_len);
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::nft
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size > 1 << 20) return 0;
+  // An aligned copy of exact size: a sanitizer sees every byte behind the end.
+  const std::unique_ptr<uint8_t[]> bytes(new uint8_t[size]);
+  std::copy(data, data + size, bytes.get());
+  for (const nlmsghdr* message : svcmap::nft::Messages({bytes.get(), size})) {
+    svcmap::nft::Check(message);
+  }
+  return 0;
+}
