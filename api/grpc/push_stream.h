@@ -12,15 +12,11 @@
 #include <optional>
 #include <string>
 
+#include "api/grpc/push_limits.h"
 #include "api/intake/intake.h"
 #include "svcmap/v1/control.grpc.pb.h"
 
 namespace svcmap::api {
-
-struct PushLimits {
-  uint32_t max_batch_bytes = 16 * 1024 * 1024;
-  uint32_t max_batches_in_flight = 64;
-};
 
 // Who holds the stream; the newest one does.
 class PushHolder {
@@ -32,6 +28,9 @@ class PushHolder {
     bool in_snapshot = false;
   };
 
+  // One more stream, unless there are `limit`. It calls Leave() in the end.
+  bool Admit(uint32_t limit);
+
   // Makes `id` the holder and ends the stream that was: its `end` is called with the reason.
   // `by` names the new one for people.
   void Take(uint64_t id, const std::string& by, Controller controller,
@@ -42,12 +41,14 @@ class PushHolder {
 
  private:
   mutable std::mutex mutex_;
+  uint32_t streams_ = 0;
   uint64_t id_ = 0;
   std::optional<Controller> controller_;
   std::function<void(const std::string&)> end_;
 };
 
-// Deletes itself when the stream is over and the last batch is answered.
+// For a stream that `holder` admitted. Deletes itself when it is over and the last batch is
+// answered.
 grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* NewPushStream(Intake& intake,
                                                                           PushHolder& holder,
                                                                           const PushLimits& limits,

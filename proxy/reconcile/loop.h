@@ -155,6 +155,7 @@ class Loop {
   // Runs `fn` on the loop's thread, between two transactions, and waits for it. False once stopped.
   bool Call(const std::function<void(Reconciler&)>& fn);
 
+  const StateLimits& limits() const { return options_.limits; }
   LoopStatus status() const;
   // Grows as long as the loop turns; makes it turn once more.
   uint64_t Turn();
