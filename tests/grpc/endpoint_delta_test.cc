@@ -7,6 +7,7 @@
 namespace svcmap::api {
 namespace {
 
+using svcmap::testing::ADelta;
 using svcmap::testing::ASlice;
 using svcmap::testing::Removal;
 using svcmap::testing::SliceRef;
@@ -15,26 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Of the slice shop/web-1.
-class ADelta {
- public:
-  ADelta() {
-    change_.mutable_endpoint_delta()->set_namespace_("shop");
-    change_.mutable_endpoint_delta()->set_name("web-1");
-  }
-  ADelta& Remove(const std::string& ip) {
-    change_.mutable_endpoint_delta()->add_remove(ip);
-    return *this;
-  }
-  ADelta& Put(const std::string& ip) {
-    change_.mutable_endpoint_delta()->add_upsert()->add_addresses(ip);
-    return *this;
-  }
-  operator v1::Change() const { return change_; }  // NOLINT(google-explicit-constructor)
-
- private:
-  v1::Change change_;
-};
+ADelta Delta() { return ADelta("shop/web-1"); }
 
 v1::Object SliceOf(const std::vector<std::string>& ips) {
   ASlice slice("shop/web");
@@ -86,7 +68,7 @@ class EndpointDeltaTest : public ServerTest {
 
 TEST_F(EndpointDeltaTest, OneEndpointIsOneSmallMessageAndInTheKernelWithItsAck) {
   Push({Upsert(Web()), Upsert(SliceOf({"10.1.0.1", "10.1.0.2"}))});
-  const v1::Ack ack = Push({ADelta().Remove("10.1.0.1").Put("10.1.0.3").Put("10.1.0.4")});
+  const v1::Ack ack = Push({Delta().Remove("10.1.0.1").Put("10.1.0.3").Put("10.1.0.4")});
   EXPECT_EQ(ack.outcome(), v1::COMMITTED);
   EXPECT_THAT(Messages(ack), IsEmpty());
   EXPECT_EQ(Programmed(), 3u);
@@ -95,21 +77,21 @@ TEST_F(EndpointDeltaTest, OneEndpointIsOneSmallMessageAndInTheKernelWithItsAck) 
 
 TEST_F(EndpointDeltaTest, WhatChangesNothingIsUnchanged) {
   Push({Upsert(Web()), Upsert(SliceOf({"10.1.0.1"}))});
-  EXPECT_EQ(Push({ADelta().Remove("10.1.0.9")}).outcome(), v1::UNCHANGED);
-  EXPECT_EQ(Push({ADelta()}).outcome(), v1::UNCHANGED);
-  EXPECT_EQ(Push({ADelta().Put("10.1.0.1")}).outcome(), v1::UNCHANGED);
+  EXPECT_EQ(Push({Delta().Remove("10.1.0.9")}).outcome(), v1::UNCHANGED);
+  EXPECT_EQ(Push({Delta()}).outcome(), v1::UNCHANGED);
+  EXPECT_EQ(Push({Delta().Put("10.1.0.1")}).outcome(), v1::UNCHANGED);
 }
 
 TEST_F(EndpointDeltaTest, OrderWithinABatchCounts) {
   Push({Upsert(Web())});
   // After the slice, one after another.
-  Push({Upsert(SliceOf({"10.1.0.1"})), ADelta().Put("10.1.0.2"),
-        ADelta().Remove("10.1.0.2").Put("10.1.0.3")});
+  Push({Upsert(SliceOf({"10.1.0.1"})), Delta().Put("10.1.0.2"),
+        Delta().Remove("10.1.0.2").Put("10.1.0.3")});
   EXPECT_THAT(Addresses(), ElementsAre("10.1.0.1", "10.1.0.3"));
   // Before the whole slice: only that counts.
-  EXPECT_THAT(Messages(Push({ADelta().Put("10.1.0.4"), Upsert(SliceOf({"10.1.0.5"}))})), IsEmpty());
+  EXPECT_THAT(Messages(Push({Delta().Put("10.1.0.4"), Upsert(SliceOf({"10.1.0.5"}))})), IsEmpty());
   EXPECT_THAT(Addresses(), ElementsAre("10.1.0.5"));
-  EXPECT_THAT(Messages(Push({ADelta().Put("10.1.0.6"), Removal(SliceRef("shop/web-1"))})),
+  EXPECT_THAT(Messages(Push({Delta().Put("10.1.0.6"), Removal(SliceRef("shop/web-1"))})),
               IsEmpty());
   EXPECT_THAT(Addresses(), IsEmpty());
   EXPECT_EQ(Programmed(), 0u);
@@ -118,7 +100,7 @@ TEST_F(EndpointDeltaTest, OrderWithinABatchCounts) {
 TEST_F(EndpointDeltaTest, SliceThatIsNotHeldIsRefusedAndTheRestOfTheBatchGoesOn) {
   Push({Upsert(SliceOf({"10.1.0.1"}))});
   const v1::Ack ack =
-      Push({Removal(SliceRef("shop/web-1")), ADelta().Put("10.1.0.2"), Upsert(Web())});
+      Push({Removal(SliceRef("shop/web-1")), Delta().Put("10.1.0.2"), Upsert(Web())});
   EXPECT_EQ(ack.outcome(), v1::COMMITTED);
   EXPECT_THAT(Messages(ack),
               ElementsAre("EndpointSlice shop/web-1 refused: is not held, so single endpoints "
@@ -132,8 +114,7 @@ TEST_F(EndpointDeltaTest, SliceThatIsNotHeldIsRefusedAndTheRestOfTheBatchGoesOn)
 
 TEST_F(EndpointDeltaTest, RefusedResultLeavesTheSliceAsItWas) {
   Push({Upsert(Web()), Upsert(SliceOf({"10.1.0.1"}))});
-  const v1::Ack ack =
-      Push({ADelta().Remove("10.1.0.1").Put("127.0.0.1"), ADelta().Put("10.1.0.2")});
+  const v1::Ack ack = Push({Delta().Remove("10.1.0.1").Put("127.0.0.1"), Delta().Put("10.1.0.2")});
   EXPECT_EQ(ack.outcome(), v1::UNCHANGED);
   ASSERT_EQ(ack.results_size(), 1);
   EXPECT_EQ(ack.results(0).field(), "endpoints[0].addresses[0]");
@@ -142,14 +123,13 @@ TEST_F(EndpointDeltaTest, RefusedResultLeavesTheSliceAsItWas) {
   EXPECT_THAT(Addresses(), ElementsAre("10.1.0.1"));
   EXPECT_EQ(GetStatus().refused_objects(), 1u);
   // The next one that is good makes up for it.
-  Push({ADelta().Put("10.1.0.2")});
+  Push({Delta().Put("10.1.0.2")});
   EXPECT_EQ(GetStatus().refused_objects(), 0u);
 }
 
 TEST_F(EndpointDeltaTest, BadDeltaIsRefusedAloneAmongOthersOfItsSlice) {
   Push({Upsert(Web()), Upsert(SliceOf({"10.1.0.1"}))});
-  const v1::Ack ack =
-      Push({ADelta().Put("10.1.0.2"), ADelta().Put("web"), ADelta().Put("10.1.0.3")});
+  const v1::Ack ack = Push({Delta().Put("10.1.0.2"), Delta().Put("web"), Delta().Put("10.1.0.3")});
   EXPECT_THAT(Messages(ack),
               ElementsAre("EndpointSlice shop/web-1 refused: upsert[0].addresses[0] \"web\" is not "
                           "an IP address; its last good state stays"));
@@ -161,7 +141,7 @@ TEST_F(EndpointDeltaTest, DeltaNamesItsSliceInASnapshotAlsoWhenItIsRefused) {
     SCOPED_TRACE(good);
     Push({Upsert(Web("shop/old")), Upsert(SliceOf({"10.1.0.1"}))});
     ASSERT_TRUE(stream_->BeginSnapshot());
-    Push({ADelta().Put(good ? "10.1.0.2" : "::1")});
+    Push({Delta().Put(good ? "10.1.0.2" : "::1")});
     ASSERT_TRUE(stream_->EndSnapshot(++number_));
     stream_->ReadAck();
     EXPECT_THAT(List(v1::KIND_SERVICE), IsEmpty());
@@ -176,7 +156,7 @@ TEST_F(EndpointDeltaTest, CostFollowsTheMessageAndTheSliceNotTheirProduct) {
   }
   Push({Upsert(Web()), Upsert(SliceOf(ips))});
   // One by one, at 900 conversions of a slice each, this would take minutes.
-  std::vector<v1::Change> changes(100'000, ADelta().Put("10.1.9.9"));
+  std::vector<v1::Change> changes(100'000, Delta().Put("10.1.9.9"));
   EXPECT_EQ(Push(changes).outcome(), v1::COMMITTED);
   EXPECT_EQ(Addresses().size(), 901u);
 }

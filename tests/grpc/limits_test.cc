@@ -6,6 +6,7 @@
 namespace svcmap::api {
 namespace {
 
+using svcmap::testing::ADelta;
 using svcmap::testing::ASlice;
 using svcmap::testing::Removal;
 using svcmap::testing::ServiceRef;
@@ -79,15 +80,11 @@ TEST_F(LimitsTest, SliceThatMakesTooManyEndpointsIsRefusedAndItsLastGoodStateSta
   // The same by a delta.
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("test"));
-  v1::Change change;
-  change.mutable_endpoint_delta()->set_namespace_("shop");
-  change.mutable_endpoint_delta()->set_name("web-1");
-  change.mutable_endpoint_delta()->add_upsert()->add_addresses("10.1.0.20");
-  ASSERT_TRUE(stream.Send(1, {change}));
+  ADelta delta("shop/web-1");
+  ASSERT_TRUE(stream.Send(1, {delta.Put("10.1.0.20")}));
   EXPECT_THAT(Messages(stream.ReadAck()),
               ElementsAre(HasSubstr("more than --max-endpoints-per-service 5")));
-  change.mutable_endpoint_delta()->add_remove("10.1.0.1");
-  ASSERT_TRUE(stream.Send(2, {change}));
+  ASSERT_TRUE(stream.Send(2, {delta.Remove("10.1.0.1")}));
   EXPECT_THAT(Messages(stream.ReadAck()), IsEmpty());
 }
 
@@ -117,7 +114,7 @@ TEST_F(LimitsTest, StreamOnWhichOpenDoesNotComeEnds) {
 }
 
 TEST_F(LimitsTest, StreamThatWasOpenedInTimeStays) {
-  limits_.open_within = std::chrono::milliseconds(500);
+  limits_.open_within = std::chrono::milliseconds(1000);
   Serve();
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("test"));
