@@ -1,6 +1,10 @@
 // What one controller may cost, and what it hears when that is not enough for it.
 #include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
 
+#include "nft/base/unique_fd.h"
 #include "tests/grpc/server_fixture.h"
 
 namespace svcmap::api {
@@ -124,6 +128,38 @@ TEST_F(LimitsTest, StreamThatWasOpenedInTimeStays) {
   EXPECT_FALSE(silent.stream->Read(&response));
   ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
   EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
+}
+
+TEST_F(LimitsTest, ConnectionOnWhichNothingIsSaidEnds) {
+  limits_.greet_within = std::chrono::milliseconds(20);
+  Serve();
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  socket().copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  const timeval patience = {.tv_sec = kDeadline.count()};
+  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  char bytes[4096];
+  ssize_t got = 0;
+  do {  // The server's own greeting comes first.
+    got = read(fd.get(), bytes, sizeof(bytes));
+  } while (got > 0);
+  EXPECT_TRUE(got == 0 || errno == ECONNRESET) << errno;
+}
+
+TEST_F(LimitsTest, MessageOverTheLimitEndsTheStreamAndNobodyElse) {
+  limits_.max_batch_bytes = 10'000;
+  Serve();
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test"));
+  ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
+  EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
+  stream.Send(2, std::vector<v1::Change>(1000, Upsert(Web())));
+  const grpc::Status status = stream.Finish();
+  EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("10000"));
+  EXPECT_EQ(Apply({Web()}).outcome(), v1::UNCHANGED);
 }
 
 TEST_F(LimitsTest, OneStreamMoreIsRefusedUntilAnotherHasEnded) {
