@@ -1,5 +1,6 @@
 #include "api/convert/convert.h"
 
+#include "api/convert/endpoint_delta.h"
 #include "api/convert/metadata.h"
 
 namespace svcmap::api {
@@ -47,6 +48,17 @@ ConvertedChange Upsert(const v1::ServiceCIDR& cidr, const ConvertContext& contex
                   ConvertServiceCidr(cidr, context), &proxy::Change::service_cidr);
 }
 
+ConvertedChange Delta(const v1::EndpointDelta& delta) {
+  ConvertedChange result;
+  result.kind = Kind::kEndpointSlice;
+  result.key = KeyFor(Kind::kEndpointSlice, delta.namespace_(), delta.name());
+  Report report(result.kind, result.key);
+  CheckDelta(delta, report);
+  if (!report.refused()) result.delta = std::make_shared<v1::EndpointDelta>(delta);
+  result.findings = report.Take();
+  return result;
+}
+
 }  // namespace
 
 absl::StatusOr<ConvertedChange> ConvertChange(const v1::Change& change,
@@ -62,6 +74,8 @@ absl::StatusOr<ConvertedChange> ConvertChange(const v1::Change& change,
       return Upsert(change.service_cidr(), context);
     case v1::Change::kRemove:
       return ConvertRemoval(change.remove());
+    case v1::Change::kEndpointDelta:
+      return Delta(change.endpoint_delta());
     case v1::Change::CHANGE_NOT_SET:
       break;
   }

@@ -39,6 +39,13 @@ inline constexpr size_t kMaxWarnings = 16;
 Converted<proxy::Service> ConvertService(const v1::Service& service, const ConvertContext& context);
 Converted<proxy::EndpointSlice> ConvertEndpointSlice(const v1::EndpointSlice& slice,
                                                      const ConvertContext& context);
+// The slice that results from `held` (EndpointSlice::message; null: no slice `key` is held) with
+// the deltas one after another, as if it had been sent whole. Each of them has passed
+// ConvertChange.
+Converted<proxy::EndpointSlice> ConvertDeltas(
+    const std::string& key, const std::string* held,
+    const std::vector<std::shared_ptr<const v1::EndpointDelta>>& deltas,
+    const ConvertContext& context);
 Converted<proxy::Node> ConvertNode(const v1::Node& node, const ConvertContext& context);
 Converted<proxy::ServiceCidr> ConvertServiceCidr(const v1::ServiceCIDR& cidr,
                                                  const ConvertContext& context);
@@ -47,7 +54,9 @@ struct ConvertedChange {
   proxy::Kind kind = proxy::Kind::kService;
   std::string
       key;  // Of the object meant, also when it was refused: it counts as named (SnapshotEnd).
-  std::optional<proxy::Change> change;  // Nothing: refused, see `findings`.
+  // One of them is set, or it was refused and `findings` say why.
+  std::optional<proxy::Change> change;
+  std::shared_ptr<const v1::EndpointDelta> delta;  // Becomes a change where the slice is known.
   std::vector<proxy::Finding> findings;
 };
 

@@ -206,6 +206,7 @@ int Run(const DaemonOptions& options) {
   proxy::Cleaner cleaner(flows, cleaner_options);
   cleaner.Start();
   loop_options.cleaner = &cleaner;
+  loop_options.limits = options.state_limits;
   proxy::Loop loop(reconciler, loop_options);
   const absl::StatusOr<std::unique_ptr<nft::AddressMonitor>> addresses =
       nft::AddressMonitor::Start([&](std::vector<IpAddress> list) {
@@ -236,6 +237,7 @@ int Run(const DaemonOptions& options) {
       {.version = SVCMAP_VERSION,
        .node_name = options.node_name,
        .manifests_path = options.manifests,
+       .limits = options.push_limits,
        .watching = [&] { return (*kernel)->WatcherAlive(); },
        .log = log->get(),
        .state_dir = options.state_dir,
@@ -244,7 +246,7 @@ int Run(const DaemonOptions& options) {
   absl::Status status;
   {
     const absl::StatusOr<std::unique_ptr<Server>> server =
-        Server::Start(options.listen, options.insecure, {}, service);
+        Server::Start(options.listen, options.insecure, options.push_limits, service);
     status = server.status();
     std::unique_ptr<ManifestsSource> manifests;
     if (status.ok() && !options.manifests.empty()) {

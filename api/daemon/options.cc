@@ -51,6 +51,30 @@ absl::Status CheckInterface(const std::string& flag, const std::string& name) {
   return absl::OkStatus();
 }
 
+// What is over a limit is refused and says which; see Limits in control.proto.
+void AddLimits(CLI::App& app, DaemonOptions& options) {
+  PushLimits& push = options.push_limits;
+  proxy::StateLimits& state = options.state_limits;
+  app.add_option("--max-objects", state.objects, "How many objects are held, of all kinds together")
+      ->check(CLI::Range(size_t{1}, size_t{10'000'000}))
+      ->capture_default_str();
+  app.add_option("--max-endpoints-per-service", state.endpoints_per_service,
+                 "How many endpoints a Service may have in one family, ready or not")
+      ->check(CLI::Range(size_t{1}, size_t{1'000'000}))
+      ->capture_default_str();
+  app.add_option("--max-batch-bytes", push.max_batch_bytes,
+                 "How many bytes a message of a controller may have")
+      ->check(CLI::Range(uint32_t{4096}, uint32_t{1} << 30))
+      ->capture_default_str();
+  app.add_option("--max-batches-in-flight", push.max_batches_in_flight,
+                 "After so many batches without an ack no more are read of a stream")
+      ->check(CLI::Range(uint32_t{1}, uint32_t{10'000}))
+      ->capture_default_str();
+  app.add_option("--max-streams", push.max_streams, "How many streams controllers may have open")
+      ->check(CLI::Range(uint32_t{1}, uint32_t{10'000}))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 absl::StatusOr<proxy::RulesetOptions> ParseDetectLocal(const DetectLocalFlags& flags) {
@@ -178,6 +202,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--bind-address-hard-fail", options.bind_address_hard_fail,
                "Exit if that address cannot be had, instead of trying again every 5 s");
+  AddLimits(app, options);
   app.add_flag("--cleanup", options.cleanup,
                "Remove our nftables tables and what is in --state-dir, nothing else, and exit");
   app.add_flag("-v", options.verbosity, "More log lines; -vv for all");

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "api/grpc/push_limits.h"
 #include "api/health/bind_address.h"
 #include "proxy/node/nodeport_addresses.h"
 #include "proxy/ruleset/table.h"
+#include "proxy/state/limits.h"
 
 namespace svcmap::api {
 
@@ -27,6 +29,8 @@ struct DaemonOptions {
   std::string state_dir = kDefaultStateDir;  // Empty: no state is kept on disk.
   std::optional<BindAddress> healthz_bind_address;  // Nothing: /healthz is not served.
   bool bind_address_hard_fail = false;
+  PushLimits push_limits;
+  proxy::StateLimits state_limits;
   bool cleanup = false;
   int verbosity = 0;
 };

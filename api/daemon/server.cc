@@ -23,6 +23,8 @@ namespace {
 constexpr std::string_view kUnixPrefix = "unix:";
 constexpr int kMaxThreads = 32;
 constexpr int kKeepaliveMilliseconds = 30000;
+constexpr int kIdleMilliseconds = 300000;  // A client connects again when it has something to say.
+constexpr int kMaxCalls = 100;             // On one connection, besides streams.
 // A client that holds an idle connection would keep us waiting.
 constexpr std::chrono::milliseconds kGrace{200};
 
@@ -55,6 +57,15 @@ absl::Status PrepareSocket(const std::string& path) {
   return absl::OkStatus();
 }
 
+// Of connections on which nothing happens, and of calls on one: they take descriptors and memory.
+void LimitConnections(const PushLimits& limits, grpc::ServerBuilder& builder) {
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             static_cast<int>(limits.greet_within.count()));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMilliseconds);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             static_cast<int>(limits.max_streams) + kMaxCalls);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::vector<std::string>& listen,
@@ -68,6 +79,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::vector<std::str
   builder.SetMaxSendMessageSize(-1);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  LimitConnections(limits, builder);
   grpc::ResourceQuota quota("svcmapd");
   quota.SetMaxThreads(kMaxThreads);
   builder.SetResourceQuota(quota);

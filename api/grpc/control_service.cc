@@ -89,6 +89,14 @@ std::string SortLines(const std::string& text) {
   return sorted;
 }
 
+void FillLimits(const PushLimits& push, const proxy::StateLimits& state, v1::Limits& limits) {
+  limits.set_max_batch_bytes(push.max_batch_bytes);
+  limits.set_max_batches_in_flight(push.max_batches_in_flight);
+  limits.set_max_objects(state.objects);
+  limits.set_max_endpoints_per_service(state.endpoints_per_service);
+  limits.set_max_streams(push.max_streams);
+}
+
 grpc::Status Stopping() { return {grpc::UNAVAILABLE, "the agent is stopping"}; }
 
 }  // namespace
@@ -103,9 +111,17 @@ grpc::Status ControlService::RefusedByManifests() const {
                                          "; controllers and svcmapctl cannot change it"};
 }
 
+grpc::Status ControlService::AdmitStream() {
+  if (const grpc::Status refused = RefusedByManifests(); !refused.ok()) return refused;
+  const uint32_t limit = options_.limits.max_streams;
+  if (holder_.Admit(limit)) return grpc::Status::OK;
+  return {grpc::RESOURCE_EXHAUSTED, "no more than --max-streams " + std::to_string(limit) +
+                                        " push streams at a time; this one is refused"};
+}
+
 grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* ControlService::Push(
     grpc::CallbackServerContext*) {
-  if (const grpc::Status refused = RefusedByManifests(); !refused.ok()) {
+  if (const grpc::Status refused = AdmitStream(); !refused.ok()) {
     class Refusal : public grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse> {
      public:
       explicit Refusal(const grpc::Status& status) { Finish(status); }
@@ -117,8 +133,7 @@ grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* ControlService::Push
   opened.set_agent_version(options_.version);
   opened.set_node_name(options_.node_name);
   opened.set_revision(loop_.status().revision);
-  opened.mutable_limits()->set_max_batch_bytes(options_.limits.max_batch_bytes);
-  opened.mutable_limits()->set_max_batches_in_flight(options_.limits.max_batches_in_flight);
+  FillLimits(options_.limits, loop_.limits(), *opened.mutable_limits());
   SetTimestamp(*opened.mutable_started(), started_);
   return NewPushStream(intake_, holder_, options_.limits, std::move(opened));
 }

@@ -48,6 +48,7 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<v1::Con
 
  private:
   grpc::Status RefusedByManifests() const;
+  grpc::Status AdmitStream();
   grpc::Status SubmitAndWait(int size,
                              const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
                              v1::Ack* ack);

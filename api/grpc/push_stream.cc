@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/convert/quote.h"
+#include "api/grpc/open_deadline.h"
 #include "api/grpc/status.h"
 
 namespace svcmap::api {
@@ -27,6 +28,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
 
   void Start() {
     self_ = shared_from_this();
+    AwaitOpen();
     StartRead(&request_);
   }
 
@@ -71,6 +73,12 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   }
 
  private:
+  void AwaitOpen() {
+    open_deadline_.Start(limits_.open_within, [weak = weak_from_this()](const std::string& late) {
+      if (const auto stream = weak.lock()) stream->End({grpc::DEADLINE_EXCEEDED, late});
+    });
+  }
+
   // Once; any thread.
   void End(const grpc::Status& status) {
     {
@@ -85,6 +93,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   grpc::Status Handle() {
     switch (request_.message_case()) {
       case v1::PushRequest::kOpen:
+        if (!open_deadline_.Meet()) return grpc::Status::OK;  // The stream ends already.
         return HandleOpen();
       case v1::PushRequest::kSnapshotBegin:
       case v1::PushRequest::kBatch:
@@ -253,9 +262,17 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   bool finished_ = false;
 
   std::shared_ptr<PushStream> self_;
+  OpenDeadline open_deadline_;
 };
 
 }  // namespace
+
+bool PushHolder::Admit(uint32_t limit) {
+  const std::lock_guard lock(mutex_);
+  if (streams_ >= limit) return false;
+  ++streams_;
+  return true;
+}
 
 absl::Status PushHolder::CheckEpoch(const Controller& controller) const {
   const bool same = controller.name == leader_.name && controller.instance == leader_.instance;
@@ -297,6 +314,7 @@ std::unique_lock<std::mutex> PushHolder::Enter(uint64_t id) {
 
 bool PushHolder::Leave(uint64_t id) {
   const std::lock_guard lock(mutex_);
+  --streams_;
   if (id_ != id) return false;
   controller_.reset();
   end_ = nullptr;

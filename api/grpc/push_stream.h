@@ -12,16 +12,12 @@
 #include <optional>
 #include <string>
 
+#include "api/grpc/push_limits.h"
 #include "api/intake/intake.h"
 #include "proxy/saved/leader_file.h"
 #include "svcmap/v1/control.grpc.pb.h"
 
 namespace svcmap::api {
-
-struct PushLimits {
-  uint32_t max_batch_bytes = 16 * 1024 * 1024;
-  uint32_t max_batches_in_flight = 64;
-};
 
 // Who holds the stream: the newest one of those with the highest epoch that ever came.
 class PushHolder {
@@ -40,6 +36,9 @@ class PushHolder {
                       std::function<void(const proxy::Leader&)> save = nullptr)
       : leader_(std::move(leader)), save_(std::move(save)) {}
 
+  // One more stream, unless there are `limit`. It calls Leave() in the end.
+  bool Admit(uint32_t limit);
+
   // Makes `id` the holder and ends the stream that was: its `end` is called with the reason.
   // kFailedPrecondition, and nothing changes, for a controller that another one has deposed. `by`
   // names the new one for people.
@@ -57,12 +56,14 @@ class PushHolder {
   mutable std::mutex mutex_;
   proxy::Leader leader_;
   const std::function<void(const proxy::Leader&)> save_;
+  uint32_t streams_ = 0;
   uint64_t id_ = 0;
   std::optional<Controller> controller_;
   std::function<void(const std::string&)> end_;
 };
 
-// Deletes itself when the stream is over and the last batch is answered.
+// For a stream that `holder` admitted. Deletes itself when it is over and the last batch is
+// answered.
 grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* NewPushStream(Intake& intake,
                                                                           PushHolder& holder,
                                                                           const PushLimits& limits,

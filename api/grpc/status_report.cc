@@ -103,7 +103,7 @@ void FillFindings(const FindingsBook& findings, v1::GetStatusResponse& response)
   const std::vector<proxy::Finding> all = findings.All();
   uint64_t refused = 0;
   for (size_t i = 0; i < all.size(); ++i) {
-    refused += all[i].severity == proxy::Finding::Severity::kRefused ? 1 : 0;
+    refused += all[i].refused() ? 1 : 0;
     if (i + kMaxFindings >= all.size()) *response.add_findings() = ToProto(all[i]);
   }
   response.set_refused_objects(refused);

@@ -2,20 +2,29 @@
 
 #include <spdlog/spdlog.h>
 
+#include <memory>
+#include <utility>
+
+#include "api/intake/late_slices.h"
+
 namespace svcmap::api {
 namespace {
+
+using Mark = proxy::Batch::Mark;
 
 void Log(const std::vector<proxy::Finding>& findings) {
   for (const proxy::Finding& finding : findings) spdlog::warn("{}", finding.ToString());
 }
 
+void Append(std::vector<proxy::Finding>& findings, const std::vector<proxy::Finding>& more) {
+  findings.insert(findings.end(), more.begin(), more.end());
+}
+
 }  // namespace
 
-absl::Status Intake::Submit(proxy::Batch::Mark mark, int size,
+absl::Status Intake::Submit(Mark mark, int size,
                             const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
                             Done done, const Gate& gate) {
-  proxy::Batch batch;
-  batch.mark = mark;
   std::vector<ConvertedChange> converted;
   converted.reserve(static_cast<size_t>(size));
   for (int i = 0; i < size; ++i) {
@@ -28,24 +37,40 @@ absl::Status Intake::Submit(proxy::Batch::Mark mark, int size,
     entered = gate();
     if (!entered.owns_lock()) return absl::AbortedError("another controller has taken over");
   }
-  if (mark == proxy::Batch::Mark::kSnapshotBegin) book_.BeginSnapshot();
-  if (mark == proxy::Batch::Mark::kSnapshotEnd) book_.EndSnapshot();
-  std::vector<proxy::Finding> findings;
+  proxy::Batch batch;
+  batch.mark = mark;
+  LateSlices late;
+  // What there is to say about the batch, in the end: only the loop's thread adds to it.
+  const auto said = std::make_shared<std::vector<proxy::Finding>>();
   for (ConvertedChange& change : converted) {
-    book_.Set(change.kind, change.key, change.findings);
+    Append(*said, change.findings);
     if (change.change) {
+      late.Forget(*change.change);
       batch.changes.push_back(*std::move(change.change));
+    } else if (change.delta) {
+      late.Add(change.key, std::move(change.delta));
     } else {
       batch.refused.emplace_back(change.kind, change.key);
     }
-    findings.insert(findings.end(), change.findings.begin(), change.findings.end());
   }
-  Log(findings);
-  batch.done = [this, findings = std::move(findings),
-                done = std::move(done)](proxy::BatchResult result) mutable {
+  Log(*said);
+  batch.late = late.Take(context_);
+  // The book follows the order in which the loop takes batches, from whatever thread they came.
+  batch.taken = [this, mark, said,
+                 converted = std::move(converted)](const std::vector<proxy::Finding>& findings) {
+    if (mark == Mark::kSnapshotBegin) book_.BeginSnapshot();
+    if (mark == Mark::kSnapshotEnd) book_.EndSnapshot();
+    for (const ConvertedChange& change : converted) {
+      book_.Set(change.kind, change.key, change.findings);
+    }
+    book_.Add(findings);
+    Log(findings);
+    Append(*said, findings);
+  };
+  batch.done = [this, said, done = std::move(done)](proxy::BatchResult result) {
     book_.Add(result.findings);
     Log(result.findings);
-    result.findings.insert(result.findings.begin(), findings.begin(), findings.end());
+    result.findings.insert(result.findings.begin(), said->begin(), said->end());
     if (done) done(std::move(result));
   };
   loop_.Submit(std::move(batch));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <future>
+#include <iterator>
 #include <limits>
 
 namespace svcmap::proxy {
@@ -282,20 +283,45 @@ void Loop::Tell(const RepairResult& result) {
   damaged_by_.clear();
 }
 
+// True if anything was taken. What is over a limit counts as named, as everything that is refused.
+bool Loop::ApplyChanges(const Batch& batch) {
+  Store& store = reconciler_.store();
+  std::vector<Finding> findings;
+  bool taken = false;
+  const auto apply = [&](const Change& change) {
+    if (std::optional<Finding> over = OverLimit(store, change, options_.limits)) {
+      store.Mention(change.kind, change.key);
+      findings.push_back(*std::move(over));
+      return;
+    }
+    store.Apply(change, sequence_);
+    taken = true;
+  };
+  for (const auto& [kind, key] : batch.refused) store.Mention(kind, key);
+  for (const Change& change : batch.changes) apply(change);
+  for (const LateChange& late : batch.late) {
+    store.Mention(late.kind, late.key);
+    LateChange::Made made = late.make(store);
+    std::move(made.findings.begin(), made.findings.end(), std::back_inserter(findings));
+    if (made.change) apply(*made.change);
+  }
+  if (batch.taken) batch.taken(findings);
+  return taken;
+}
+
 void Loop::Take(Batch batch, Clock::time_point submitted) {
   ++sequence_;
   if (batch.mark == Batch::Mark::kSnapshotBegin) {
     reconciler_.store().BeginSnapshot();
     in_snapshot_ = true;
   }
-  for (const auto& [kind, key] : batch.refused) reconciler_.store().Mention(kind, key);
-  for (const Change& change : batch.changes) reconciler_.store().Apply(change, sequence_);
+  const bool taken = ApplyChanges(batch);
   if (batch.mark == Batch::Mark::kSnapshotEnd) {
     reconciler_.store().EndSnapshot(sequence_);
     in_snapshot_ = false;
     has_state_ = true;
     hold_ = false;
-  } else if (!in_snapshot_ && !batch.changes.empty()) {
+  } else if (!in_snapshot_ && taken) {
     has_state_ = true;
     // What replaces something is not cut.
     cut_allowed_ = cut_allowed_ && reconciler_.applied().services().empty();

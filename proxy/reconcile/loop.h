@@ -28,6 +28,7 @@
 #include "proxy/conntrack/cleaner.h"
 #include "proxy/health/sync_clock.h"
 #include "proxy/reconcile/reconciler.h"
+#include "proxy/state/limits.h"
 
 namespace svcmap::proxy {
 
@@ -49,12 +50,28 @@ struct BatchResult {
   std::optional<StateToken> token;
 };
 
+// A change that follows from what is held of its object when its turn comes. The object counts as
+// named, also if nothing comes of it.
+struct LateChange {
+  struct Made {
+    std::optional<Change> change;  // Nothing: refused, see `findings`.
+    std::vector<Finding> findings;
+  };
+  Kind kind = Kind::kService;
+  std::string key;
+  std::function<Made(const Store&)> make;  // Called once, on the loop's thread; must not block.
+};
+
 struct Batch {
   enum class Mark : uint8_t { kNone, kSnapshotBegin, kSnapshotEnd };
   Mark mark = Mark::kNone;
   std::vector<Change> changes;
   // Objects that were named but refused: a snapshot must not prune their last good state.
   std::vector<std::pair<Kind, std::string>> refused;
+  std::vector<LateChange> late;  // After `changes`.
+  // Called once, on the loop's thread, when the changes are in the store, before `done`: with what
+  // the late ones found, and what is over a limit. Must not block.
+  std::function<void(const std::vector<Finding>&)> taken;
   std::function<void(BatchResult)> done;  // Called once, on the loop's thread; must not block.
 };
 
@@ -119,6 +136,7 @@ struct LoopOptions {
   std::chrono::milliseconds first_audit{std::chrono::seconds(30)};  // After the start.
   // After which what the kernel refused is tried again.
   std::chrono::milliseconds retry_refused{std::chrono::minutes(1)};
+  StateLimits limits;
 };
 
 class Loop {
@@ -144,6 +162,7 @@ class Loop {
   // Runs `fn` on the loop's thread, between two transactions, and waits for it. False once stopped.
   bool Call(const std::function<void(Reconciler&)>& fn);
 
+  const StateLimits& limits() const { return options_.limits; }
   LoopStatus status() const;
   // Grows as long as the loop turns; makes it turn once more.
   uint64_t Turn();
@@ -162,6 +181,7 @@ class Loop {
   void Run();
   std::optional<StateToken> Token() const;
   void Take(Batch batch, std::chrono::steady_clock::time_point submitted);
+  bool ApplyChanges(const Batch& batch);
   void SyncOnce();
   std::optional<Clock::time_point> NextWork() const;
   void RepairOnce();

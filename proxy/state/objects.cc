@@ -15,12 +15,12 @@ bool ExternallyAccessible(const Service& service, Family family, const ServicePo
 }
 
 std::string Finding::ToString() const {
-  const bool refused = severity == Severity::kRefused;
   std::string text =
-      absl::StrCat(std::string(KindName(kind)), " ", key, refused ? " refused: " : ": ");
+      absl::StrCat(std::string(KindName(kind)), " ", key, refused() ? " refused: " : ": ");
   if (!field.empty()) absl::StrAppend(&text, field, " ");
   if (!value.empty()) absl::StrAppend(&text, value, " ");
-  absl::StrAppend(&text, reason, refused ? "; its last good state stays" : "");
+  absl::StrAppend(&text, reason,
+                  severity == Severity::kRefused ? "; its last good state stays" : "");
   return text;
 }
 

@@ -154,6 +154,7 @@ struct Finding {
   enum class Severity : uint8_t {
     kRefused,  // Nothing of the new object was taken; its last good state stays.
     kWarning,  // Taken, but not all of it takes effect.
+    kNotHeld,  // Refused, and there is no last good state.
   };
   Severity severity = Severity::kRefused;
   Kind kind = Kind::kService;
@@ -161,6 +162,8 @@ struct Finding {
   std::string field;   // Path in the object, "spec.ports[1].port"; empty: the object as a whole.
   std::string value;   // What stood there, shortened to 64 bytes.
   std::string reason;  // "is not in 1..65535"
+
+  bool refused() const { return severity != Severity::kWarning; }
 
   // "Service shop/web refused: spec.ports[1].port 70000 is not in 1..65535; its last good state
   // stays"

@@ -42,7 +42,14 @@ class ServerTest : public ::testing::Test {
     });
     reconciler_ =
         std::make_unique<proxy::Reconciler>(*kernel_, proxy::ReconcilerOptions{.node_name = "n1"});
-    loop_ = std::make_unique<proxy::Loop>(*reconciler_, proxy::LoopOptions{});
+    StartLoop({});
+  }
+
+  // Again, where a test wants other limits; before Serve().
+  void StartLoop(const proxy::StateLimits& limits) {
+    proxy::LoopOptions options;
+    options.limits = limits;
+    loop_ = std::make_unique<proxy::Loop>(*reconciler_, options);
     loop_->Start(/*hold=*/false);
     intake_ = std::make_unique<Intake>(*loop_, ConvertContext{"n1"});
   }

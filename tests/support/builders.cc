@@ -196,6 +196,24 @@ ASlice::operator v1::Object() const {
   return object;
 }
 
+ADelta::ADelta(const std::string& slice) {
+  const auto [space, name] = Split(slice);
+  change_.mutable_endpoint_delta()->set_namespace_(space);
+  change_.mutable_endpoint_delta()->set_name(name);
+}
+
+ADelta& ADelta::Remove(const std::string& ip) {
+  change_.mutable_endpoint_delta()->add_remove(ip);
+  return *this;
+}
+
+ADelta& ADelta::Put(const std::string& ip, const std::string& node) {
+  v1::Endpoint& endpoint = *change_.mutable_endpoint_delta()->add_upsert();
+  endpoint.add_addresses(ip);
+  if (!node.empty()) endpoint.set_node_name(node);
+  return *this;
+}
+
 ANode::ANode(const std::string& name) { node_.mutable_metadata()->set_name(name); }
 
 ANode& ANode::InternalIp(const std::string& ip) {

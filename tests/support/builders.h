@@ -73,6 +73,18 @@ class ASlice {
   v1::EndpointSlice slice_;
 };
 
+// Single endpoints of a slice that is held, "shop/web-1".
+class ADelta {
+ public:
+  explicit ADelta(const std::string& slice);
+  ADelta& Remove(const std::string& ip);
+  ADelta& Put(const std::string& ip, const std::string& node = "");
+  operator v1::Change() const { return change_; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  v1::Change change_;
+};
+
 class ANode {
  public:
   explicit ANode(const std::string& name);

@@ -1,0 +1,43 @@
+// The time in which Open has to come on a stream. Of Meet() and the deadline one is first, and only
+// that counts. Any thread.
+#pragma once
+
+#include <grpcpp/alarm.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace svcmap::api {
+
+class OpenDeadline {
+ public:
+  ~OpenDeadline() { Meet(); }
+
+  // Once. `missed` is told what to say, on a thread of gRPC's; at most once.
+  void Start(std::chrono::milliseconds within, std::function<void(const std::string&)> missed) {
+    const auto deadline = std::chrono::system_clock::now() + within;
+    alarm_.Set(deadline, [over = over_, within, missed = std::move(missed)](bool expired) {
+      if (!expired || over->exchange(true)) return;
+      missed("open did not come within " + std::to_string(within.count()) + " ms");
+    });
+  }
+
+  // False: too late.
+  bool Meet() {
+    if (met_) return true;
+    if (over_->exchange(true)) return false;
+    met_ = true;
+    alarm_.Cancel();
+    return true;
+  }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> over_ = std::make_shared<std::atomic<bool>>(false);
+  bool met_ = false;
+  grpc::Alarm alarm_;
+};
+
+}  // namespace svcmap::api

@@ -1,0 +1,54 @@
+#include "api/intake/late_slices.h"
+
+#include <utility>
+
+namespace svcmap::api {
+namespace {
+
+using proxy::Kind;
+using proxy::LateChange;
+
+LateChange::Made Make(const std::string& key, const std::string* held,
+                      const std::vector<std::shared_ptr<const v1::EndpointDelta>>& deltas,
+                      const ConvertContext& context) {
+  Converted<proxy::EndpointSlice> slice = ConvertDeltas(key, held, deltas, context);
+  LateChange::Made made;
+  made.findings = std::move(slice.findings);
+  if (slice.value) {
+    made.change = {.kind = Kind::kEndpointSlice, .key = key, .slice = std::move(slice.value)};
+  }
+  return made;
+}
+
+}  // namespace
+
+void LateSlices::Add(const std::string& key, std::shared_ptr<const v1::EndpointDelta> delta) {
+  const auto [place, added] = places_.try_emplace(key, slices_.size());
+  if (added) slices_.emplace_back(key, Deltas());
+  slices_[place->second].second.push_back(std::move(delta));
+}
+
+void LateSlices::Forget(const proxy::Change& change) {
+  if (change.kind != Kind::kEndpointSlice || places_.empty()) return;
+  const auto found = places_.find(change.key);
+  if (found == places_.end()) return;
+  slices_[found->second].second.clear();
+  places_.erase(found);
+}
+
+std::vector<LateChange> LateSlices::Take(const ConvertContext& context) {
+  std::vector<LateChange> late;
+  for (auto& [key, deltas] : std::exchange(slices_, {})) {
+    if (deltas.empty()) continue;
+    late.push_back({.kind = Kind::kEndpointSlice,
+                    .key = key,
+                    .make = [key, deltas = std::move(deltas), context](const proxy::Store& store) {
+                      return Make(key, store.FindMessage(Kind::kEndpointSlice, key), deltas,
+                                  context);
+                    }});
+  }
+  places_.clear();
+  return late;
+}
+
+}  // namespace svcmap::api

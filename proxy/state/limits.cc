@@ -1,0 +1,63 @@
+#include "proxy/state/limits.h"
+
+#include <string>
+
+namespace svcmap::proxy {
+namespace {
+
+size_t ObjectCount(const Store& store) {
+  return store.service_count() + store.slice_count() + store.nodes().size() +
+         store.service_cidrs().size();
+}
+
+// Of a Service in one family: in the slice of this key, and in its others.
+struct EndpointCount {
+  size_t here = 0;
+  size_t elsewhere = 0;
+};
+
+EndpointCount CountEndpoints(const Store& store, const EndpointSlice& slice) {
+  EndpointCount count;
+  const ServiceEntry* entry = store.Find(slice.service_key);
+  if (entry == nullptr) return count;
+  for (const auto& held : entry->slices) {
+    if (held->family != slice.family) continue;
+    (held->key == slice.key ? count.here : count.elsewhere) += held->endpoints.size();
+  }
+  return count;
+}
+
+std::optional<Finding> OverEndpoints(const Store& store, const Change& change, size_t limit) {
+  const EndpointSlice& slice = *change.slice;
+  if (slice.service_key.empty()) return std::nullopt;
+  const EndpointCount held = CountEndpoints(store, slice);
+  const size_t wanted = held.elsewhere + slice.endpoints.size();
+  if (wanted <= limit || slice.endpoints.size() <= held.here) return std::nullopt;
+  return Finding{.severity = Finding::Severity::kRefused,
+                 .kind = change.kind,
+                 .key = change.key,
+                 .field = "endpoints",
+                 .reason = "would make " + std::to_string(wanted) + " " +
+                           std::string(FamilyName(slice.family)) + " endpoints of Service " +
+                           slice.service_key + ", more than --max-endpoints-per-service " +
+                           std::to_string(limit)};
+}
+
+}  // namespace
+
+std::optional<Finding> OverLimit(const Store& store, const Change& change,
+                                 const StateLimits& limits) {
+  if (change.removal()) return std::nullopt;
+  if (ObjectCount(store) >= limits.objects &&
+      store.FindMessage(change.kind, change.key) == nullptr) {
+    return Finding{.severity = Finding::Severity::kNotHeld,
+                   .kind = change.kind,
+                   .key = change.key,
+                   .reason = "would be one object more than --max-objects " +
+                             std::to_string(limits.objects) + "; it is not held"};
+  }
+  if (!change.slice) return std::nullopt;
+  return OverEndpoints(store, change, limits.endpoints_per_service);
+}
+
+}  // namespace svcmap::proxy

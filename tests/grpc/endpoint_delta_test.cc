@@ -1,0 +1,165 @@
+// Changes of single endpoints over the controllers' stream, as EndpointDelta in control.proto
+// promises them.
+#include <gmock/gmock.h>
+
+#include "tests/grpc/server_fixture.h"
+
+namespace svcmap::api {
+namespace {
+
+using svcmap::testing::ADelta;
+using svcmap::testing::ASlice;
+using svcmap::testing::Removal;
+using svcmap::testing::SliceRef;
+using svcmap::testing::Upsert;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+ADelta Delta() { return ADelta("shop/web-1"); }
+
+v1::Object SliceOf(const std::vector<std::string>& ips) {
+  ASlice slice("shop/web");
+  for (const std::string& ip : ips) slice.Endpoint(ip);
+  return slice.Port("http", 8080);
+}
+
+class EndpointDeltaTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    Serve();
+    stream_ = std::make_unique<Stream>(*stub_);
+    ASSERT_TRUE(stream_->Open("test"));
+  }
+  void TearDown() override {
+    stream_.reset();
+    ServerTest::TearDown();
+  }
+  v1::Ack Push(const std::vector<v1::Change>& changes) {
+    EXPECT_TRUE(stream_->Send(++number_, changes));
+    return stream_->ReadAck();
+  }
+  std::vector<std::string> Addresses() {
+    std::vector<std::string> addresses;
+    for (const v1::Object& object : List(v1::KIND_ENDPOINT_SLICE)) {
+      for (const v1::Endpoint& endpoint : object.endpoint_slice().endpoints()) {
+        addresses.push_back(endpoint.addresses(0));
+      }
+    }
+    return addresses;
+  }
+  size_t Programmed() {
+    size_t count = 0;
+    loop_->Call([&](proxy::Reconciler&) {
+      count = kernel_->ReadSet({Family::kIpv4, proxy::kEndpoints})->size();
+    });
+    return count;
+  }
+  static std::vector<std::string> Messages(const v1::Ack& ack) {
+    std::vector<std::string> messages;
+    for (const v1::ObjectResult& result : ack.results()) messages.push_back(result.message());
+    return messages;
+  }
+
+  std::unique_ptr<Stream> stream_;
+  uint64_t number_ = 0;
+};
+
+TEST_F(EndpointDeltaTest, OneEndpointIsOneSmallMessageAndInTheKernelWithItsAck) {
+  Push({Upsert(Web()), Upsert(SliceOf({"10.1.0.1", "10.1.0.2"}))});
+  const v1::Ack ack = Push({Delta().Remove("10.1.0.1").Put("10.1.0.3").Put("10.1.0.4")});
+  EXPECT_EQ(ack.outcome(), v1::COMMITTED);
+  EXPECT_THAT(Messages(ack), IsEmpty());
+  EXPECT_EQ(Programmed(), 3u);
+  EXPECT_THAT(Addresses(), ElementsAre("10.1.0.2", "10.1.0.3", "10.1.0.4"));
+}
+
+TEST_F(EndpointDeltaTest, WhatChangesNothingIsUnchanged) {
+  Push({Upsert(Web()), Upsert(SliceOf({"10.1.0.1"}))});
+  EXPECT_EQ(Push({Delta().Remove("10.1.0.9")}).outcome(), v1::UNCHANGED);
+  EXPECT_EQ(Push({Delta()}).outcome(), v1::UNCHANGED);
+  EXPECT_EQ(Push({Delta().Put("10.1.0.1")}).outcome(), v1::UNCHANGED);
+}
+
+TEST_F(EndpointDeltaTest, OrderWithinABatchCounts) {
+  Push({Upsert(Web())});
+  // After the slice, one after another.
+  Push({Upsert(SliceOf({"10.1.0.1"})), Delta().Put("10.1.0.2"),
+        Delta().Remove("10.1.0.2").Put("10.1.0.3")});
+  EXPECT_THAT(Addresses(), ElementsAre("10.1.0.1", "10.1.0.3"));
+  // Before the whole slice: only that counts.
+  EXPECT_THAT(Messages(Push({Delta().Put("10.1.0.4"), Upsert(SliceOf({"10.1.0.5"}))})), IsEmpty());
+  EXPECT_THAT(Addresses(), ElementsAre("10.1.0.5"));
+  EXPECT_THAT(Messages(Push({Delta().Put("10.1.0.6"), Removal(SliceRef("shop/web-1"))})),
+              IsEmpty());
+  EXPECT_THAT(Addresses(), IsEmpty());
+  EXPECT_EQ(Programmed(), 0u);
+}
+
+TEST_F(EndpointDeltaTest, SliceThatIsNotHeldIsRefusedAndTheRestOfTheBatchGoesOn) {
+  Push({Upsert(SliceOf({"10.1.0.1"}))});
+  const v1::Ack ack =
+      Push({Removal(SliceRef("shop/web-1")), Delta().Put("10.1.0.2"), Upsert(Web())});
+  EXPECT_EQ(ack.outcome(), v1::COMMITTED);
+  EXPECT_THAT(Messages(ack),
+              ElementsAre("EndpointSlice shop/web-1 refused: is not held, so single endpoints "
+                          "cannot be changed; send it whole"));
+  EXPECT_EQ(ack.results(0).severity(), v1::REFUSED);
+  EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
+  EXPECT_EQ(GetStatus().refused_objects(), 1u);
+  Push({Upsert(SliceOf({"10.1.0.1"}))});
+  EXPECT_EQ(GetStatus().refused_objects(), 0u);
+}
+
+TEST_F(EndpointDeltaTest, RefusedResultLeavesTheSliceAsItWas) {
+  Push({Upsert(Web()), Upsert(SliceOf({"10.1.0.1"}))});
+  const v1::Ack ack = Push({Delta().Remove("10.1.0.1").Put("127.0.0.1"), Delta().Put("10.1.0.2")});
+  EXPECT_EQ(ack.outcome(), v1::UNCHANGED);
+  ASSERT_EQ(ack.results_size(), 1);
+  EXPECT_EQ(ack.results(0).field(), "endpoints[0].addresses[0]");
+  EXPECT_EQ(ack.results(0).value(), "\"127.0.0.1\"");
+  EXPECT_THAT(ack.results(0).message(), HasSubstr("its last good state stays"));
+  EXPECT_THAT(Addresses(), ElementsAre("10.1.0.1"));
+  EXPECT_EQ(GetStatus().refused_objects(), 1u);
+  // The next one that is good makes up for it.
+  Push({Delta().Put("10.1.0.2")});
+  EXPECT_EQ(GetStatus().refused_objects(), 0u);
+}
+
+TEST_F(EndpointDeltaTest, BadDeltaIsRefusedAloneAmongOthersOfItsSlice) {
+  Push({Upsert(Web()), Upsert(SliceOf({"10.1.0.1"}))});
+  const v1::Ack ack = Push({Delta().Put("10.1.0.2"), Delta().Put("web"), Delta().Put("10.1.0.3")});
+  EXPECT_THAT(Messages(ack),
+              ElementsAre("EndpointSlice shop/web-1 refused: upsert[0].addresses[0] \"web\" is not "
+                          "an IP address; its last good state stays"));
+  EXPECT_THAT(Addresses(), ElementsAre("10.1.0.1", "10.1.0.2", "10.1.0.3"));
+}
+
+TEST_F(EndpointDeltaTest, DeltaNamesItsSliceInASnapshotAlsoWhenItIsRefused) {
+  for (const bool good : {true, false}) {
+    SCOPED_TRACE(good);
+    Push({Upsert(Web("shop/old")), Upsert(SliceOf({"10.1.0.1"}))});
+    ASSERT_TRUE(stream_->BeginSnapshot());
+    Push({Delta().Put(good ? "10.1.0.2" : "::1")});
+    ASSERT_TRUE(stream_->EndSnapshot(++number_));
+    stream_->ReadAck();
+    EXPECT_THAT(List(v1::KIND_SERVICE), IsEmpty());
+    EXPECT_EQ(Addresses().size(), good ? 2u : 1u);
+  }
+}
+
+TEST_F(EndpointDeltaTest, CostFollowsTheMessageAndTheSliceNotTheirProduct) {
+  std::vector<std::string> ips;
+  for (int i = 0; i < 900; ++i) {
+    ips.push_back("10.1." + std::to_string(i / 250) + "." + std::to_string(i % 250 + 1));
+  }
+  Push({Upsert(Web()), Upsert(SliceOf(ips))});
+  // One by one, at 900 conversions of a slice each, this would take minutes.
+  std::vector<v1::Change> changes(100'000, Delta().Put("10.1.9.9"));
+  EXPECT_EQ(Push(changes).outcome(), v1::COMMITTED);
+  EXPECT_EQ(Addresses().size(), 901u);
+}
+
+}  // namespace
+}  // namespace svcmap::api

@@ -1,0 +1,194 @@
+// What one controller may cost, and what it hears when that is not enough for it.
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include "nft/base/unique_fd.h"
+#include "tests/grpc/server_fixture.h"
+
+namespace svcmap::api {
+namespace {
+
+using svcmap::testing::ADelta;
+using svcmap::testing::ASlice;
+using svcmap::testing::Removal;
+using svcmap::testing::ServiceRef;
+using svcmap::testing::Upsert;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class LimitsTest : public ServerTest {
+ protected:
+  static std::vector<std::string> Messages(const v1::Ack& ack) {
+    std::vector<std::string> messages;
+    for (const v1::ObjectResult& result : ack.results()) messages.push_back(result.message());
+    return messages;
+  }
+  static v1::Object Slice(const std::string& name, int endpoints, int first = 1) {
+    ASlice slice("shop/web");
+    slice.Named(name).Port("http", 8080);
+    for (int i = 0; i < endpoints; ++i) slice.Endpoint("10.1.0." + std::to_string(first + i));
+    return slice;
+  }
+};
+
+TEST_F(LimitsTest, OpenedSaysThemAll) {
+  StartLoop({.objects = 7, .endpoints_per_service = 8});
+  limits_ = {.max_batch_bytes = 5000, .max_batches_in_flight = 3, .max_streams = 2};
+  Serve();
+  Stream stream(*stub_);
+  v1::PushRequest request;
+  request.mutable_open()->set_name("test");
+  request.mutable_open()->set_protocol_version(1);
+  v1::PushResponse response;
+  ASSERT_TRUE(stream.stream->Write(request) && stream.stream->Read(&response));
+  const v1::Limits& limits = response.opened().limits();
+  EXPECT_EQ(limits.max_objects(), 7u);
+  EXPECT_EQ(limits.max_endpoints_per_service(), 8u);
+  EXPECT_EQ(limits.max_batch_bytes(), 5000u);
+  EXPECT_EQ(limits.max_batches_in_flight(), 3u);
+  EXPECT_EQ(limits.max_streams(), 2u);
+}
+
+TEST_F(LimitsTest, OneObjectMoreIsRefusedAndTheOthersOfItsBatchAreTaken) {
+  StartLoop({.objects = 2});
+  Serve();
+  const v1::Ack ack =
+      Apply({Web("a/one"), Web("a/two", "10.96.0.11"), Web("a/more", "10.96.0.12")});
+  EXPECT_EQ(ack.outcome(), v1::COMMITTED);
+  EXPECT_THAT(Messages(ack), ElementsAre("Service a/more refused: would be one object more than "
+                                         "--max-objects 2; it is not held"));
+  EXPECT_EQ(ack.results(0).severity(), v1::REFUSED);
+  EXPECT_EQ(GetStatus().refused_objects(), 1u);
+  // What is held can be changed, and removing makes room.
+  EXPECT_THAT(Messages(Apply({Web("a/one", "10.96.0.13")})), IsEmpty());
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test"));
+  ASSERT_TRUE(stream.Send(1, {Removal(ServiceRef("a/one")), Upsert(Web("a/more", "10.96.0.12"))}));
+  EXPECT_THAT(Messages(stream.ReadAck()), IsEmpty());
+  EXPECT_EQ(GetStatus().refused_objects(), 0u);
+}
+
+TEST_F(LimitsTest, SliceThatMakesTooManyEndpointsIsRefusedAndItsLastGoodStateStays) {
+  StartLoop({.endpoints_per_service = 5});
+  Serve();
+  EXPECT_THAT(Messages(Apply({Web(), Slice("web-1", 3), Slice("web-2", 2, 10)})), IsEmpty());
+  const v1::Ack ack = Apply({Slice("web-2", 3, 10)});
+  EXPECT_THAT(Messages(ack),
+              ElementsAre("EndpointSlice shop/web-2 refused: endpoints would make 6 IPv4 endpoints "
+                          "of Service shop/web, more than --max-endpoints-per-service 5; its last "
+                          "good state stays"));
+  EXPECT_EQ(GetStatus().endpoints(), 5u);
+  // The same by a delta.
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test"));
+  ADelta delta("shop/web-1");
+  ASSERT_TRUE(stream.Send(1, {delta.Put("10.1.0.20")}));
+  EXPECT_THAT(Messages(stream.ReadAck()),
+              ElementsAre(HasSubstr("more than --max-endpoints-per-service 5")));
+  ASSERT_TRUE(stream.Send(2, {delta.Remove("10.1.0.1")}));
+  EXPECT_THAT(Messages(stream.ReadAck()), IsEmpty());
+}
+
+TEST_F(LimitsTest, RefusedObjectCountsAsNamedInASnapshot) {
+  StartLoop({.endpoints_per_service = 2});
+  Serve();
+  Apply({Web(), Slice("web-1", 2)});
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test"));
+  ASSERT_TRUE(stream.BeginSnapshot());
+  ASSERT_TRUE(stream.Send(1, {Upsert(Web()), Upsert(Slice("web-1", 3))}));
+  EXPECT_EQ(stream.ReadAck().results_size(), 1);
+  ASSERT_TRUE(stream.EndSnapshot(2));
+  EXPECT_EQ(stream.ReadAck().outcome(), v1::UNCHANGED);
+  EXPECT_EQ(GetStatus().endpoints(), 2u);
+}
+
+TEST_F(LimitsTest, StreamOnWhichOpenDoesNotComeEnds) {
+  limits_.open_within = std::chrono::milliseconds(20);
+  Serve();
+  Stream silent(*stub_);
+  v1::PushResponse response;
+  EXPECT_FALSE(silent.stream->Read(&response));
+  const grpc::Status status = silent.Finish();
+  EXPECT_EQ(status.error_code(), grpc::DEADLINE_EXCEEDED);
+  EXPECT_EQ(status.error_message(), "open did not come within 20 ms");
+}
+
+TEST_F(LimitsTest, StreamThatWasOpenedInTimeStays) {
+  limits_.open_within = std::chrono::milliseconds(1000);
+  Serve();
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test"));
+  // Later than that stream's deadline.
+  Stream silent(*stub_);
+  v1::PushResponse response;
+  EXPECT_FALSE(silent.stream->Read(&response));
+  ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
+  EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
+}
+
+TEST_F(LimitsTest, ConnectionOnWhichNothingIsSaidEnds) {
+  limits_.greet_within = std::chrono::milliseconds(20);
+  Serve();
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  socket().copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  const timeval patience = {.tv_sec = kDeadline.count()};
+  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  char bytes[4096];
+  ssize_t got = 0;
+  do {  // The server's own greeting comes first.
+    got = read(fd.get(), bytes, sizeof(bytes));
+  } while (got > 0);
+  EXPECT_TRUE(got == 0 || errno == ECONNRESET) << errno;
+}
+
+TEST_F(LimitsTest, MessageOverTheLimitEndsTheStreamAndNobodyElse) {
+  limits_.max_batch_bytes = 10'000;
+  Serve();
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test"));
+  ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
+  EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
+  stream.Send(2, std::vector<v1::Change>(1000, Upsert(Web())));
+  const grpc::Status status = stream.Finish();
+  EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("10000"));
+  EXPECT_EQ(Apply({Web()}).outcome(), v1::UNCHANGED);
+}
+
+TEST_F(LimitsTest, OneStreamMoreIsRefusedUntilAnotherHasEnded) {
+  limits_.max_streams = 2;
+  Serve();
+  Stream holder(*stub_);
+  ASSERT_TRUE(holder.Open("holder"));
+  auto second = std::make_unique<Stream>(*stub_);
+  ASSERT_TRUE(second->Open("second"));  // Replaces the first one, which ends.
+  EXPECT_EQ(holder.Finish().error_code(), grpc::ABORTED);
+  Stream silent(*stub_);
+  // The end of the first one may be seen here before it is over there.
+  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+  grpc::Status status;
+  do {
+    Stream more(*stub_);
+    status = more.Finish();
+  } while (status.ok() && std::chrono::steady_clock::now() < deadline);
+  EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("--max-streams 2"));
+  EXPECT_EQ(GetStatus().controller().name(), "second");
+  second.reset();
+  bool opened = false;
+  while (!opened && std::chrono::steady_clock::now() < deadline) {
+    Stream next(*stub_);
+    opened = next.Open("next");
+  }
+  EXPECT_TRUE(opened);
+}
+
+}  // namespace
+}  // namespace svcmap::api

@@ -1,0 +1,207 @@
+// What a change of single endpoints makes of a slice, and which of them are refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/convert/convert.h"
+#include "api/convert/fields.h"
+#include "tests/unit/api/convert_objects.h"
+
+namespace svcmap::api {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+struct Delta {
+  std::vector<std::string> remove, put;  // By address.
+  std::string name = "web-1";
+};
+
+v1::EndpointDelta Message(const Delta& delta) {
+  v1::EndpointDelta message;
+  message.set_namespace_("shop");
+  message.set_name(delta.name);
+  for (const std::string& ip : delta.remove) message.add_remove(ip);
+  for (const std::string& ip : delta.put) message.add_upsert()->add_addresses(ip);
+  return message;
+}
+
+v1::EndpointSlice HeldWith(const std::vector<std::string>& ips) {
+  v1::EndpointSlice slice;
+  slice.mutable_metadata()->set_namespace_("shop");
+  slice.mutable_metadata()->set_name("web-1");
+  (*slice.mutable_metadata()->mutable_labels())["kubernetes.io/service-name"] = "web";
+  slice.set_address_type(ips.empty() || ips[0].find(':') == std::string::npos ? "IPv4" : "IPv6");
+  for (const std::string& ip : ips) slice.add_endpoints()->add_addresses(ip);
+  return slice;
+}
+
+Converted<proxy::EndpointSlice> Changed(const v1::EndpointSlice& slice,
+                                        const std::vector<Delta>& deltas) {
+  std::vector<std::shared_ptr<const v1::EndpointDelta>> messages;
+  for (const Delta& delta : deltas) {
+    messages.push_back(std::make_shared<v1::EndpointDelta>(Message(delta)));
+  }
+  const std::string held = Serialize(slice);
+  return ConvertDeltas("shop/web-1", &held, messages, test::kContext);
+}
+
+std::vector<std::string> Addresses(const Converted<proxy::EndpointSlice>& converted) {
+  std::vector<std::string> addresses;
+  if (!converted.value) return {"refused"};
+  for (const proxy::Endpoint& endpoint : converted.value->endpoints) {
+    addresses.push_back(endpoint.address.ToString());
+  }
+  return addresses;
+}
+
+// What ConvertChange has to say about it.
+std::vector<std::string> Findings(const v1::EndpointDelta& delta) {
+  v1::Change change;
+  *change.mutable_endpoint_delta() = delta;
+  const absl::StatusOr<ConvertedChange> converted = ConvertChange(change, test::kContext);
+  if (!converted.ok()) return {std::string(converted.status().message())};
+  EXPECT_EQ(converted->delta == nullptr, !converted->findings.empty());
+  EXPECT_FALSE(converted->change);
+  EXPECT_EQ(converted->kind, proxy::Kind::kEndpointSlice);
+  return test::Texts(converted->findings);
+}
+
+TEST(EndpointDeltaTest, EndpointsGoAndComeBehindTheOthers) {
+  const struct {
+    const char* name;
+    std::vector<std::string> held;
+    std::vector<Delta> deltas;
+    std::vector<std::string> result;
+  } cases[] = {
+      {"nothing", {"10.1.0.1", "10.1.0.2"}, {{}}, {"10.1.0.1", "10.1.0.2"}},
+      {"one goes", {"10.1.0.1", "10.1.0.2"}, {{.remove = {"10.1.0.1"}}}, {"10.1.0.2"}},
+      {"the last one goes", {"10.1.0.1"}, {{.remove = {"10.1.0.1"}}}, {}},
+      {"one that is not there goes", {"10.1.0.1"}, {{.remove = {"10.1.0.9"}}}, {"10.1.0.1"}},
+      {"one comes", {"10.1.0.1"}, {{.put = {"10.1.0.0"}}}, {"10.1.0.1", "10.1.0.0"}},
+      {"the first one comes", {}, {{.put = {"10.1.0.1"}}}, {"10.1.0.1"}},
+      {"one is replaced",
+       {"10.1.0.1", "10.1.0.2"},
+       {{.put = {"10.1.0.1"}}},
+       {"10.1.0.2", "10.1.0.1"}},
+      {"one goes and comes",
+       {"10.1.0.1", "10.1.0.2"},
+       {{.remove = {"10.1.0.1"}, .put = {"10.1.0.1"}}},
+       {"10.1.0.2", "10.1.0.1"}},
+      {"one comes twice",
+       {},
+       {{.put = {"10.1.0.1", "10.1.0.2", "10.1.0.1"}}},
+       {"10.1.0.2", "10.1.0.1"}},
+      {"one goes twice", {"10.1.0.1"}, {{.remove = {"10.1.0.1", "10.1.0.1"}}}, {}},
+      {"one comes and goes after it",
+       {"10.1.0.1"},
+       {{.put = {"10.1.0.2"}}, {.remove = {"10.1.0.2"}}},
+       {"10.1.0.1"}},
+      {"one goes and comes after it",
+       {"10.1.0.1", "10.1.0.2"},
+       {{.remove = {"10.1.0.1"}}, {.put = {"10.1.0.1"}}},
+       {"10.1.0.2", "10.1.0.1"}},
+  };
+  for (const auto& c : cases) {
+    EXPECT_EQ(Addresses(Changed(HeldWith(c.held), c.deltas)), c.result) << c.name;
+  }
+}
+
+TEST(EndpointDeltaTest, S5_AddressesAreTheSameHoweverTheyAreWritten) {
+  EXPECT_THAT(Addresses(Changed(HeldWith({"10.1.0.01", "10.1.0.2"}), {{.remove = {"10.01.0.1"}}})),
+              ElementsAre("10.1.0.2"));
+  EXPECT_THAT(Addresses(Changed(HeldWith({"fd00::1", "fd00::2"}),
+                                {{.remove = {"FD00:0:0::0001"}, .put = {"fd00:0::2"}}})),
+              ElementsAre("fd00::2"));
+}
+
+TEST(EndpointDeltaTest, S22_TheFirstAddressSaysWhichEndpointIsMeant) {
+  v1::EndpointSlice slice = HeldWith({"10.1.0.1", "10.1.0.2"});
+  slice.mutable_endpoints(0)->add_addresses("10.1.0.2");
+  slice.add_endpoints();  // None; it is skipped, and stays.
+  const auto changed = Changed(slice, {{.remove = {"10.1.0.2"}}});
+  EXPECT_THAT(Addresses(changed), ElementsAre("10.1.0.1"));
+  EXPECT_THAT(test::Texts(changed.findings),
+              ElementsAre(HasSubstr("endpoints[1].addresses is empty")));
+}
+
+TEST(EndpointDeltaTest, AllEndpointsOfOneAddressGo) {
+  EXPECT_THAT(Addresses(Changed(HeldWith({"10.1.0.1", "10.1.0.2", "10.1.0.1"}),
+                                {{.remove = {"10.1.0.1"}}})),
+              ElementsAre("10.1.0.2"));
+}
+
+TEST(EndpointDeltaTest, ResultIsTheSameAsASliceThatWasSentWhole) {
+  const auto changed =
+      Changed(HeldWith({"10.1.0.1", "10.1.0.2"}), {{.remove = {"10.1.0.1"}, .put = {"10.1.0.3"}}});
+  const auto whole = ConvertEndpointSlice(HeldWith({"10.1.0.2", "10.1.0.3"}), test::kContext);
+  ASSERT_TRUE(changed.value);
+  EXPECT_EQ(changed.value->message, whole.value->message);
+  EXPECT_EQ(changed.value->service_key, "shop/web");
+  EXPECT_EQ(changed.value->key, "shop/web-1");
+}
+
+TEST(EndpointDeltaTest, ConditionsAndNodeComeWithTheEndpoint) {
+  auto delta = std::make_shared<v1::EndpointDelta>(Message({.put = {"10.1.0.1"}}));
+  delta->mutable_upsert(0)->set_node_name("n1");
+  delta->mutable_upsert(0)->mutable_conditions()->set_ready(false);
+  const std::string held = Serialize(HeldWith({"10.1.0.1"}));
+  const auto changed = ConvertDeltas("shop/web-1", &held, {delta}, test::kContext);
+  ASSERT_TRUE(changed.value);
+  ASSERT_THAT(changed.value->endpoints, SizeIs(1));
+  EXPECT_TRUE(changed.value->endpoints[0].local);
+  EXPECT_FALSE(changed.value->endpoints[0].conditions.ready);
+}
+
+TEST(EndpointDeltaTest, ResultThatASliceMayNotHaveIsRefused) {
+  std::vector<std::string> thousand;
+  for (int i = 0; i < 1000; ++i) {
+    thousand.push_back(absl::StrCat("10.1.", i / 250, ".", i % 250 + 1));
+  }
+  EXPECT_THAT(test::Texts(Changed(HeldWith(thousand), {{.put = {"10.2.0.1"}}}).findings),
+              ElementsAre(HasSubstr("endpoints has 1001 entries, more than 1000")));
+  EXPECT_THAT(
+      Addresses(Changed(HeldWith(thousand), {{.remove = {"10.1.0.1"}, .put = {"10.2.0.1"}}})),
+      SizeIs(1000));
+  EXPECT_THAT(test::Texts(Changed(HeldWith({"10.1.0.1"}), {{.put = {"fd00::1"}}}).findings),
+              ElementsAre("EndpointSlice shop/web-1 refused: endpoints[1].addresses[0] \"fd00::1\" "
+                          "is not an IPv4 address as addressType says; its last good state stays"));
+}
+
+TEST(EndpointDeltaTest, SliceThatIsNotHeldIsRefused) {
+  const auto changed = ConvertDeltas(
+      "shop/web-1", nullptr, {std::make_shared<v1::EndpointDelta>(Message({}))}, test::kContext);
+  EXPECT_FALSE(changed.value);
+  EXPECT_THAT(test::Texts(changed.findings),
+              ElementsAre("EndpointSlice shop/web-1 refused: is not held, so single endpoints "
+                          "cannot be changed; send it whole"));
+}
+
+TEST(EndpointDeltaTest, WhatIsWrongWithTheDeltaAloneRefusesIt) {
+  EXPECT_THAT(Findings(Message({})), IsEmpty());
+  EXPECT_THAT(Findings(Message({.remove = {"10.1.0.1"}, .put = {"fd00::1"}})), IsEmpty());
+  EXPECT_THAT(Findings(Message({.name = ""})),
+              ElementsAre("EndpointSlice shop/(no name) refused: name is absent; its last good "
+                          "state stays"));
+  EXPECT_THAT(Findings(Message({.name = "Web"})),
+              ElementsAre(HasSubstr("name \"Web\" is not a DNS")));
+  EXPECT_THAT(Findings(Message({.remove = {"10.1.0.1", ""}})),
+              ElementsAre(HasSubstr("remove[1] \"\" is not an IP address")));
+  EXPECT_THAT(
+      Findings(Message({.put = {"web.example"}})),
+      ElementsAre(HasSubstr("upsert[0].addresses[0] \"web.example\" is not an IP address")));
+  v1::EndpointDelta empty = Message({});
+  empty.add_upsert();
+  EXPECT_THAT(Findings(empty),
+              ElementsAre("EndpointSlice shop/web-1 refused: upsert[0].addresses is empty; the "
+                          "first address says which endpoint is meant; its last good state stays"));
+}
+
+}  // namespace
+}  // namespace svcmap::api

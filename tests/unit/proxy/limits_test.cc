@@ -1,0 +1,93 @@
+#include "proxy/state/limits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/proxy/objects.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using namespace test;  // NOLINT(google-build-using-namespace)
+
+class StateLimitsTest : public ::testing::Test {
+ protected:
+  void Hold(const std::vector<Change>& changes) {
+    for (const Change& change : changes) store_.Apply(change, 1);
+  }
+  std::string Refusal(const Change& change) const {
+    const std::optional<Finding> over = OverLimit(store_, change, limits_);
+    return over ? over->ToString() : "";
+  }
+  static ASlice Slice(const std::string& name, int endpoints, Family family = Family::kIpv4) {
+    ASlice slice("shop/" + name, "shop/web", family);
+    const std::string prefix = family == Family::kIpv4 ? "10.1.0." : "fd00::";
+    for (int i = 1; i <= endpoints; ++i) slice.Ready(prefix + std::to_string(i));
+    return slice;
+  }
+
+  Store store_;
+  StateLimits limits_;
+};
+
+TEST_F(StateLimitsTest, ObjectsOfAllKindsCount) {
+  limits_.objects = 4;
+  Hold({Web(), WebSlice(), ANode("n1", {"192.0.2.1"})});
+  EXPECT_EQ(Refusal(AServiceCidr("c", {"10.96.0.0/16"})), "");
+  Hold({AServiceCidr("c", {"10.96.0.0/16"})});
+  for (const Change& change :
+       std::vector<Change>{AService("shop/more").Port(80), ASlice("shop/more-1", "shop/more"),
+                           ANode("n2", {"192.0.2.2"}), AServiceCidr("d", {"10.97.0.0/16"})}) {
+    EXPECT_EQ(Refusal(change), std::string(KindName(change.kind)) + " " + change.key +
+                                   " refused: would be one object more than --max-objects 4; it is "
+                                   "not held");
+  }
+}
+
+TEST_F(StateLimitsTest, WhatIsHeldMayChangeAndGo) {
+  limits_.objects = 1;
+  Hold({Web(), WebSlice(), ANode("n1", {"192.0.2.1"})});  // As after a start with a lower limit.
+  EXPECT_EQ(Refusal(Web().NodePort(30080)), "");
+  EXPECT_EQ(Refusal(ANode("n1", {"192.0.2.2"})), "");
+  EXPECT_EQ(Refusal(NoService("shop/web")), "");
+  EXPECT_EQ(Refusal(NoService("shop/unknown")), "");
+}
+
+TEST_F(StateLimitsTest, SliceOfAServiceThatIsNotHeldIsAnObjectMore) {
+  limits_.objects = 1;
+  Hold({WebSlice()});
+  // Its slice is known, the Service is not.
+  EXPECT_NE(Refusal(Web()), "");
+}
+
+TEST_F(StateLimitsTest, EndpointsOfAllSlicesOfAFamilyCount) {
+  limits_.endpoints_per_service = 5;
+  EXPECT_EQ(Refusal(Slice("a", 5)), "");
+  EXPECT_EQ(Refusal(Slice("a", 6)),
+            "EndpointSlice shop/a refused: endpoints would make 6 IPv4 endpoints of Service "
+            "shop/web, more than --max-endpoints-per-service 5; its last good state stays");
+  Hold({Slice("a", 3)});
+  EXPECT_EQ(Refusal(Slice("b", 2)), "");
+  EXPECT_NE(Refusal(Slice("b", 3)), "");
+  EXPECT_EQ(Refusal(Slice("b", 5, Family::kIpv6)), "");
+  EXPECT_EQ(Refusal(Slice("a", 5)), "");  // It replaces its own.
+}
+
+TEST_F(StateLimitsTest, SliceThatDoesNotGrowIsAlwaysTaken) {
+  limits_.endpoints_per_service = 5;
+  Hold({Slice("a", 6), Slice("b", 6)});
+  EXPECT_EQ(Refusal(Slice("a", 6).Port(8080)), "");
+  EXPECT_EQ(Refusal(Slice("a", 4)), "");
+  EXPECT_NE(Refusal(Slice("a", 7)), "");
+}
+
+TEST_F(StateLimitsTest, SliceThatBelongsToNoServiceHasNoLimitOfEndpoints) {
+  limits_.endpoints_per_service = 0;
+  EXPECT_EQ(Refusal(ASlice("shop/a", "").Ready("10.1.0.1")), "");
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

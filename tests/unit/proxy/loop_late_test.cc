@@ -1,0 +1,121 @@
+// Changes that follow from what is held, and those that are over a limit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/proxy/loop_world.h"
+
+namespace svcmap::proxy::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class LoopLateTest : public LoopTest {
+ protected:
+  // Becomes `change`, or is refused.
+  LateChange Late(std::optional<Change> change, std::string key = "shop/web-1") {
+    const auto make = [change = std::move(change), key](const Store&) {
+      LateChange::Made made{.change = change, .findings = {}};
+      if (!change) {
+        made.findings.push_back({.kind = Kind::kEndpointSlice, .key = key, .reason = "is bad"});
+      }
+      return made;
+    };
+    return {.kind = Kind::kEndpointSlice, .key = key, .make = make};
+  }
+  // Submits it, and waits for its answer. What was found stands in found_.
+  BatchResult Push(Batch batch) {
+    batch.taken = [this](const std::vector<Finding>& findings) {
+      found_.clear();
+      for (const Finding& finding : findings) found_.push_back(finding.ToString());
+    };
+    return Await(SubmitBatch(std::move(batch)));
+  }
+  std::string Message(const std::string& key) {
+    std::string message;
+    loop_->Call([&](Reconciler& reconciler) {
+      const std::string* held = reconciler.store().FindMessage(Kind::kEndpointSlice, key);
+      message = held == nullptr ? "none" : *held;
+    });
+    return message;
+  }
+
+  std::vector<std::string> found_;
+};
+
+TEST_F(LoopLateTest, AreMadeOfWhatTheBatchItselfHasBrought) {
+  Start();
+  LateChange late = Late({});
+  late.make = [](const Store& store) {
+    EXPECT_NE(store.FindMessage(Kind::kEndpointSlice, "shop/web-1"), nullptr);
+    return LateChange::Made{.change = WebSlice().Ready("10.1.0.2"), .findings = {}};
+  };
+  const BatchResult result =
+      Push({.changes = {Web(), WebSlice().Ready("10.1.0.1")}, .late = {std::move(late)}});
+  EXPECT_EQ(result.outcome, Outcome::kCommitted);
+  EXPECT_THAT(found_, IsEmpty());
+  EXPECT_THAT(Held(), ::testing::Contains(::testing::HasSubstr("10.1.0.2")));
+  ExpectConverged();
+}
+
+TEST_F(LoopLateTest, RefusedOneIsToldAndTheRestOfTheBatchIsCommitted) {
+  Start();
+  const BatchResult result = Push({.changes = {Web()}, .late = {Late({})}});
+  EXPECT_EQ(result.outcome, Outcome::kCommitted);
+  EXPECT_THAT(result.findings, IsEmpty());  // They were told when it was taken.
+  EXPECT_THAT(found_, ElementsAre("EndpointSlice shop/web-1 refused: is bad; its last good state "
+                                  "stays"));
+}
+
+TEST_F(LoopLateTest, CountsAsNamedInASnapshotAlsoWhenItIsRefused) {
+  Start();
+  Push({.changes = {Web(), WebSlice(), ASlice("shop/old", "shop/web")}});
+  Push({.mark = Batch::Mark::kSnapshotBegin});
+  Push({.late = {Late({})}});
+  Push({.mark = Batch::Mark::kSnapshotEnd});
+  EXPECT_NE(Message("shop/web-1"), "none");
+  EXPECT_EQ(Message("shop/old"), "none");
+}
+
+TEST_F(LoopLateTest, IsTakenWhileAFormerLifeServes) {
+  Reconciler former(kernel_, {.node_name = "n1"});
+  ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
+  ASSERT_EQ(reconciler_.Adopt().value(), Beginning::kUnknown);
+  Start(/*hold=*/true);
+  const std::vector<Change> all = {Web(), WebSlice()};
+  EXPECT_EQ(Push({.mark = Batch::Mark::kSnapshotBegin, .changes = all}).outcome, Outcome::kHeld);
+  EXPECT_EQ(Push({.late = {Late(WebSlice().Ready("10.1.0.7"))}}).outcome, Outcome::kHeld);
+  EXPECT_EQ(Push({.late = {Late({})}}).outcome, Outcome::kHeld);
+  EXPECT_THAT(found_, SizeIs(1));
+  EXPECT_EQ(Push({.mark = Batch::Mark::kSnapshotEnd}).outcome, Outcome::kCommitted);
+  EXPECT_THAT(Held(), ::testing::Contains(::testing::HasSubstr("10.1.0.7")));
+}
+
+TEST_F(LoopLateTest, BatchOfWhichNothingIsTakenIsNoState) {
+  Start();
+  Push({.late = {Late({})}});
+  EXPECT_EQ(loop_->status().state, LoopStatus::State::kWaitingForState);
+  Push({.late = {Late(WebSlice())}});
+  EXPECT_EQ(loop_->status().state, LoopStatus::State::kServing);
+}
+
+TEST_F(LoopLateTest, WhatIsOverALimitIsToldAndCountsAsNamed) {
+  options_.limits.endpoints_per_service = 1;
+  Start();
+  Push({.changes = {Web(), WebSlice().Ready("10.1.0.1")}});
+  Push({.mark = Batch::Mark::kSnapshotBegin});
+  Push({.changes = {Web(), WebSlice().Ready("10.1.0.1").Ready("10.1.0.2")}});
+  EXPECT_THAT(found_, SizeIs(1));
+  Push({.late = {Late(WebSlice().Ready("10.1.0.1").Ready("10.1.0.3"))}});
+  EXPECT_THAT(found_, SizeIs(1));
+  EXPECT_EQ(Push({.mark = Batch::Mark::kSnapshotEnd}).outcome, Outcome::kUnchanged);
+  EXPECT_EQ(loop_->status().slices, 1u);
+}
+
+}  // namespace
+}  // namespace svcmap::proxy::test
