@@ -17,9 +17,8 @@ bool Contains(const std::vector<T>& list, const T& value) {
 bool Has(const CertificateNames& names, const std::string& wanted) {
   const std::optional<IpAddress> address = IpAddress::Parse(wanted);
   if (address) {
-    return std::any_of(names.ips.begin(), names.ips.end(), [&](const std::string& ip) {
-      return IpAddress::Parse(ip) == address;
-    });
+    return std::any_of(names.ips.begin(), names.ips.end(),
+                       [&](const std::string& ip) { return IpAddress::Parse(ip) == address; });
   }
   return Contains(wanted.find(':') == std::string::npos ? names.dns : names.uris, wanted);
 }

@@ -13,9 +13,9 @@ constexpr std::string_view kTcpListen = "tcp://";
 absl::Status CheckTls(const ListenOptions& options, const std::string& tcp_listener) {
   std::string given;
   std::string missing;
-  for (const auto& [flag, file] : {std::pair("--tls-cert", &options.tls.certificate),
-                                   std::pair("--tls-key", &options.tls.key),
-                                   std::pair("--tls-client-ca", &options.tls.ca)}) {
+  for (const auto& [flag, file] :
+       {std::pair("--tls-cert", &options.tls.certificate), std::pair("--tls-key", &options.tls.key),
+        std::pair("--tls-client-ca", &options.tls.ca)}) {
     std::string& list = file->empty() ? missing : given;
     if (!list.empty()) list += ", ";
     list += flag;

@@ -38,19 +38,24 @@ void ToChange(const v1::Object& object, v1::Change& change) {
   if (object.has_service_cidr()) *change.mutable_service_cidr() = object.service_cidr();
 }
 
-std::shared_ptr<grpc::Channel> NewChannel(const std::string& target) {
+std::shared_ptr<grpc::Channel> NewChannel(const std::string& target, const TlsMaterial& tls) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);                   // An Ack may have a result per object.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // No agent is behind $http_proxy.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // A new channel, a new connection.
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(target,
+                                   tls.ca.empty()
+                                       ? grpc::InsecureChannelCredentials()
+                                       : grpc::SslCredentials({tls.ca, tls.key, tls.certificate}),
+                                   arguments);
 }
 
 }  // namespace
 
 class Client::Impl {
  public:
-  Impl(const std::string& target, milliseconds timeout) : target_(target), timeout_(timeout) {
+  Impl(const std::string& target, const TlsMaterial& tls, milliseconds timeout)
+      : target_(target), tls_(tls), timeout_(timeout) {
     Renew();
   }
 
@@ -152,7 +157,7 @@ class Client::Impl {
 
  private:
   void Renew() {
-    channel_ = NewChannel(target_);
+    channel_ = NewChannel(target_, tls_);
     stub_ = v1::Control::NewStub(channel_);
   }
 
@@ -189,13 +194,14 @@ class Client::Impl {
   }
 
   const std::string target_;
+  const TlsMaterial tls_;
   const milliseconds timeout_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Control::Stub> stub_;
 };
 
-Client::Client(const std::string& target, milliseconds timeout)
-    : impl_(std::make_unique<Impl>(target, timeout)) {}
+Client::Client(const std::string& target, const TlsMaterial& tls, milliseconds timeout)
+    : impl_(std::make_unique<Impl>(target, tls, timeout)) {}
 
 Client::~Client() = default;
 

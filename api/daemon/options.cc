@@ -116,8 +116,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
                  "--allow-read whoever the CA has signed may write")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  app.add_option("--allow-read", listeners.allow.read_names,
-                 "For tcp://: who may read, likewise")
+  app.add_option("--allow-read", listeners.allow.read_names, "For tcp://: who may read, likewise")
       ->type_name("NAME")
       ->allow_extra_args(false);
   app.add_option("--allow-write-uid", listeners.allow.write_uids,

@@ -56,6 +56,9 @@ std::string Server::ReaderNames::Of(const std::string& peer) const {
   return found == uids_.end() ? peer : "uid " + std::to_string(found->second);
 }
 
+Server::Server(const PushLimits& limits, ControlService& service)
+    : limits_(limits), service_(service) {}
+
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenOptions& options,
                                                       const PushLimits& limits,
                                                       ControlService& service) {
@@ -92,17 +95,23 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenOptions& optio
 absl::Status Server::StartTcp(const ListenOptions& options, const std::vector<Port>& ports) {
   if (options.insecure) {
     spdlog::warn("--insecure: whoever reaches {} may program this node", ports.front().listen);
-    return StartOne([](const grpc::ServerContextBase& context) {
-             return GuardedControl::Caller{Role::kWrite, context.peer()};
-           }, ports).status();
+    return StartOne(
+               [](const grpc::ServerContextBase& context) {
+                 return GuardedControl::Caller{Role::kWrite, context.peer()};
+               },
+               ports)
+        .status();
   }
   if (!options.allow.has_names()) {
     spdlog::warn("without --allow-write every client with a certificate signed by {} may write",
                  options.tls.ca);
   }
-  return StartOne([allow = options.allow](const grpc::ServerContextBase& context) {
-           return CallerByCertificate(allow, context);
-         }, ports).status();
+  return StartOne(
+             [allow = options.allow](const grpc::ServerContextBase& context) {
+               return CallerByCertificate(allow, context);
+             },
+             ports)
+      .status();
 }
 
 absl::Status Server::StartUnix(const AllowList& allow, const std::vector<std::string>& paths) {

@@ -40,7 +40,7 @@ class Server {
     std::shared_ptr<grpc::ServerCredentials> credentials;
   };
 
-  Server(const PushLimits& limits, ControlService& service) : limits_(limits), service_(service) {}
+  Server(const PushLimits& limits, ControlService& service);
   absl::Status StartTcp(const ListenOptions& options, const std::vector<Port>& ports);
   absl::Status StartUnix(const AllowList& allow, const std::vector<std::string>& paths);
   absl::StatusOr<grpc::Server*> StartOne(GuardedControl::Identify identify,
@@ -61,7 +61,7 @@ class Server {
   const PushLimits limits_;
   ControlService& service_;
   ReaderNames readers_;
-  std::unique_ptr<grpc::ResourceQuota> quota_;  // Of all servers together.
+  std::unique_ptr<grpc::ResourceQuota> quota_;                         // Of all servers together.
   std::vector<std::shared_ptr<grpc::ServerCredentials>> credentials_;  // Outlive the servers.
   std::vector<std::unique_ptr<GuardedControl>> guards_;                // These too.
   std::vector<std::unique_ptr<grpc::Server>> servers_;

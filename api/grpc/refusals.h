@@ -16,7 +16,8 @@ class Refusals {
   using Clock = std::chrono::steady_clock;
 
   // Whether it was logged.
-  bool Add(const std::string& client, const std::string& what, Clock::time_point now = Clock::now());
+  bool Add(const std::string& client, const std::string& what,
+           Clock::time_point now = Clock::now());
 
   uint64_t count() const { return count_; }
 

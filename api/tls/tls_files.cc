@@ -83,7 +83,8 @@ absl::Status CheckCa(const TlsMaterial& material, const TlsFiles& files) {
   while (Certificate(PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr))) ++count;
   const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   if (count == 0) return Problem(files.ca + " has no PEM certificate");
-  if (!at_end) return Problem(files.ca + " is broken after " + std::to_string(count) + " certificates");
+  if (!at_end)
+    return Problem(files.ca + " is broken after " + std::to_string(count) + " certificates");
   return absl::OkStatus();
 }
 
@@ -91,9 +92,9 @@ absl::Status CheckCa(const TlsMaterial& material, const TlsFiles& files) {
 
 absl::StatusOr<TlsMaterial> ReadTlsFiles(const TlsFiles& files) {
   TlsMaterial material;
-  for (const auto& [path, text] : {std::pair(&files.certificate, &material.certificate),
-                                   std::pair(&files.key, &material.key),
-                                   std::pair(&files.ca, &material.ca)}) {
+  for (const auto& [path, text] :
+       {std::pair(&files.certificate, &material.certificate), std::pair(&files.key, &material.key),
+        std::pair(&files.ca, &material.ca)}) {
     if (path->empty()) continue;
     absl::StatusOr<std::string> read = ReadPem(*path);
     if (!read.ok()) return read.status();
