@@ -29,6 +29,22 @@ std::string ConnectProblem(const std::string& message) {
   return message.substr(std::max(colon + 2, last + kLast.size()));
 }
 
+// The same, with what can be done about it. gRPC hangs up on clients that it does not let in, and
+// does not say why.
+std::string ConnectAdvice(const std::string& message, const std::string& target,
+                          const TlsMaterial& tls) {
+  const std::string problem = ConnectProblem(message);
+  if (problem.ends_with("certificate verify failed")) {
+    return "the agent's certificate is not signed by a CA of --tls-ca, or is not valid now";
+  }
+  if (problem != "Socket closed" && problem != "Connection reset by peer") return problem;
+  return std::string("the agent hung up at once: it may not ") +
+         (target.starts_with("unix:") ? "let this user in"
+          : tls.ca.empty()            ? "speak without TLS, see --tls-ca"
+          : tls.certificate.empty()   ? "speak without a client's certificate, see --tls-cert"
+                                      : "take this certificate, or not speak TLS");
+}
+
 constexpr size_t kObjectsPerBatch = 1000;  // Of a snapshot; some 2 MB at most.
 
 void ToChange(const v1::Object& object, v1::Change& change) {
@@ -38,19 +54,24 @@ void ToChange(const v1::Object& object, v1::Change& change) {
   if (object.has_service_cidr()) *change.mutable_service_cidr() = object.service_cidr();
 }
 
-std::shared_ptr<grpc::Channel> NewChannel(const std::string& target) {
+std::shared_ptr<grpc::Channel> NewChannel(const std::string& target, const TlsMaterial& tls) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);                   // An Ack may have a result per object.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // No agent is behind $http_proxy.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // A new channel, a new connection.
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(target,
+                                   tls.ca.empty()
+                                       ? grpc::InsecureChannelCredentials()
+                                       : grpc::SslCredentials({tls.ca, tls.key, tls.certificate}),
+                                   arguments);
 }
 
 }  // namespace
 
 class Client::Impl {
  public:
-  Impl(const std::string& target, milliseconds timeout) : target_(target), timeout_(timeout) {
+  Impl(const std::string& target, const TlsMaterial& tls, milliseconds timeout)
+      : target_(target), tls_(tls), timeout_(timeout) {
     Renew();
   }
 
@@ -152,7 +173,7 @@ class Client::Impl {
 
  private:
   void Renew() {
-    channel_ = NewChannel(target_);
+    channel_ = NewChannel(target_, tls_);
     stub_ = v1::Control::NewStub(channel_);
   }
 
@@ -173,11 +194,11 @@ class Client::Impl {
     return absl::DeadlineExceededError(absl::StrCat("no answer within ", DurationText(timeout)));
   }
 
-  static absl::Status ErrorOf(const grpc::Status& status, bool connected, milliseconds timeout) {
+  absl::Status ErrorOf(const grpc::Status& status, bool connected, milliseconds timeout) const {
     const std::string& message = status.error_message();
     switch (status.error_code()) {
       case grpc::StatusCode::UNAVAILABLE:
-        if (!connected) return absl::UnavailableError(ConnectProblem(message));
+        if (!connected) return absl::UnavailableError(ConnectAdvice(message, target_, tls_));
         return absl::DeadlineExceededError(absl::StrCat("the connection broke off: ", message));
       case grpc::StatusCode::DEADLINE_EXCEEDED:
         if (connected) return NoAnswer(timeout);
@@ -189,13 +210,14 @@ class Client::Impl {
   }
 
   const std::string target_;
+  const TlsMaterial tls_;
   const milliseconds timeout_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Control::Stub> stub_;
 };
 
-Client::Client(const std::string& target, milliseconds timeout)
-    : impl_(std::make_unique<Impl>(target, timeout)) {}
+Client::Client(const std::string& target, const TlsMaterial& tls, milliseconds timeout)
+    : impl_(std::make_unique<Impl>(target, tls, timeout)) {}
 
 Client::~Client() = default;
 

@@ -17,15 +17,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "api/tls/tls_files.h"
 #include "svcmap/v1/control.pb.h"
 
 namespace svcmap::api {
 
 class Client {
  public:
-  // `target` as ParseTarget gives it. Connects with the first call. `timeout` bounds the time a
-  // call waits for the agent: connecting, and then each answer or part of an answer.
-  Client(const std::string& target, std::chrono::milliseconds timeout);
+  // `target` as ParseTarget gives it; `tls` was checked, without a CA there is no TLS. Connects
+  // with the first call. `timeout` bounds the time a call waits for the agent: connecting, and then
+  // each answer or part of an answer.
+  Client(const std::string& target, const TlsMaterial& tls, std::chrono::milliseconds timeout);
   ~Client();
 
   absl::StatusOr<v1::Ack> Apply(const v1::ApplyRequest& request);

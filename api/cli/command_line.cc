@@ -27,6 +27,7 @@ namespace {
 // The words as given; Options are made of them after CLI11 is done.
 struct Words {
   std::string address, timeout = "10s";
+  TlsFiles tls;
   std::vector<std::string> apply_files, delete_files, delete_names;
   std::string kind, name, name_space, output, what, to, from, in_interface, wait_for = "serving",
                                                                             wait_timeout = "30s";
@@ -193,10 +194,18 @@ std::map<const CLI::App*, Maker> Describe(CLI::App& app, Words& words) {
   app.set_help_flag("-h,--help", "Print help and exit");
   app.set_version_flag("--version", "svcmapctl " SVCMAP_VERSION, "Print the version and exit");
   app.add_option("--address", words.address,
-                 "Where the agent listens, unix:///PATH or tcp://HOST:PORT (no TLS yet).\n"
+                 "Where the agent listens, unix:///PATH or tcp://HOST:PORT.\n"
                  "Default: $SVCMAP_ADDRESS, or " +
                      std::string(kDefaultAddress))
       ->type_name("ADDRESS");
+  app.add_option("--tls-ca", words.tls.ca,
+                 "For tcp: speak TLS, with an agent whose certificate is for HOST and signed by a\n"
+                 "CA in this PEM file. Default: no TLS")
+      ->type_name("FILE");
+  app.add_option("--tls-cert", words.tls.certificate,
+                 "The certificate to show to the agent, PEM; with --tls-key")
+      ->type_name("FILE");
+  app.add_option("--tls-key", words.tls.key, "The key of that certificate, PEM")->type_name("FILE");
   app.add_option("--timeout", words.timeout, "How long to wait for an answer. Default: 10s")
       ->type_name("DURATION");
 
@@ -262,6 +271,20 @@ std::string ParseProblem(const CLI::App& app, const CLI::ParseError& error) {
                       "; commands are ", commands);
 }
 
+absl::Status CheckTlsWords(const TlsFiles& tls, const std::string& address) {
+  const bool any = !tls.ca.empty() || !tls.certificate.empty() || !tls.key.empty();
+  if (!any) return absl::OkStatus();
+  if (!address.starts_with("tcp://")) {
+    return Usage(absl::StrCat(
+        "--tls-ca, --tls-cert and --tls-key are for tcp:// addresses, not for ", Quote(address)));
+  }
+  if (tls.certificate.empty() != tls.key.empty()) {
+    return Usage(tls.key.empty() ? "--tls-cert needs --tls-key" : "--tls-key needs --tls-cert");
+  }
+  if (tls.ca.empty()) return Usage("--tls-cert and --tls-key need --tls-ca");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Options> MakeOptions(const Words& words, const std::string& address_from_env,
                                     Maker maker) {
   Options options;
@@ -274,6 +297,8 @@ absl::StatusOr<Options> MakeOptions(const Words& words, const std::string& addre
                               std::string(target.status().message())));
   }
   options.target = *target;
+  if (const absl::Status tls = CheckTlsWords(words.tls, options.address); !tls.ok()) return tls;
+  options.tls = words.tls;
   const auto timeout = ParseTimeout(words.timeout);
   if (!timeout.ok()) return timeout.status();
   options.timeout = *timeout;

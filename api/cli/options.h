@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/cli/object_id.h"
+#include "api/tls/tls_files.h"
 #include "svcmap/v1/control.pb.h"
 
 namespace svcmap::api {
@@ -57,6 +58,7 @@ using Command = std::variant<ApplyOptions, DeleteOptions, GetOptions, StatusOpti
 struct Options {
   std::string address;                                           // As given.
   std::string target;                                            // For gRPC.
+  TlsFiles tls;                                                  // No ca: no TLS.
   std::chrono::milliseconds timeout = std::chrono::seconds(10);  // Of each call.
   Command command;
 };

@@ -36,7 +36,13 @@ int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& ou
     return static_cast<int>(ExitCode::kOk);
   }
   const Options& options = std::get<Options>(*parsed);
-  Client client(options.target, options.timeout);
+  const absl::StatusOr<TlsMaterial> tls = ReadTlsFiles(options.tls);
+  const absl::Status sound = tls.ok() ? CheckTlsMaterial(*tls, options.tls) : tls.status();
+  if (!sound.ok()) {
+    err << "error: " << sound.message() << "; nothing was done\n";
+    return static_cast<int>(ExitCode::kUsage);
+  }
+  Client client(options.target, *tls, options.timeout);
   Session session{client, options.address, in, out, err};
   return static_cast<int>(std::visit(RunCommand{session}, options.command));
 }

@@ -132,6 +132,9 @@ std::string StatusText(const v1::GetStatusResponse& status) {
   if (status.refused_objects() > 0) {
     Line("Refused", CountText(status.refused_objects(), "object"), page);
   }
+  if (status.refused_calls() > 0) {
+    Line("Turned away", CountText(status.refused_calls(), "call") + ", see the agent's log", page);
+  }
   Line("Programmed",
        absl::StrCat(CountText(status.service_ports(), "service port"), ", ",
                     CountText(status.endpoints(), "endpoint")),

@@ -8,7 +8,7 @@
 
 namespace svcmap::api {
 
-void SetUpLog(int verbosity);  // To standard error.
+void SetUpLog(int verbosity);  // To standard error; what gRPC has to say too.
 
 void LogSync(const proxy::SyncResult& result, const proxy::LoopStatus& status);
 void LogCleanup(const proxy::Cleanup& cleanup);

@@ -246,7 +246,7 @@ int Run(const DaemonOptions& options) {
   absl::Status status;
   {
     const absl::StatusOr<std::unique_ptr<Server>> server =
-        Server::Start(options.listen, options.insecure, options.push_limits, service);
+        Server::Start(options.listeners, options.push_limits, service);
     status = server.status();
     std::unique_ptr<ManifestsSource> manifests;
     if (status.ok() && !options.manifests.empty()) {

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <climits>
 
 #include "nft/base/status.h"
@@ -15,9 +14,6 @@ namespace svcmap::api {
 namespace {
 
 constexpr uint16_t kHealthzPort = 10256;
-
-constexpr std::string_view kUnixScheme = "unix://";
-constexpr std::string_view kTcpScheme = "tcp://";
 
 constexpr char kClusterCidrMode[] = "ClusterCIDR";
 constexpr char kNodeCidrMode[] = "NodeCIDR";
@@ -115,29 +111,6 @@ absl::StatusOr<proxy::RulesetOptions> ParseClusterCidr(const std::string& text) 
   return options;
 }
 
-absl::StatusOr<std::string> GrpcAddress(const std::string& listen, bool insecure) {
-  if (listen.starts_with(kUnixScheme) && listen.size() > kUnixScheme.size() &&
-      listen[kUnixScheme.size()] == '/') {
-    return "unix:" + listen.substr(kUnixScheme.size());
-  }
-  if (listen.starts_with(kTcpScheme) && listen.find(':', kTcpScheme.size()) != std::string::npos) {
-    const std::string port = listen.substr(listen.rfind(':') + 1);
-    unsigned number = 0;
-    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-    if (error != std::errc() || end != port.data() + port.size() || number < 1 || number > 65535) {
-      return absl::InvalidArgumentError("--listen " + listen + ": port " + port +
-                                        " is not in 1..65535");
-    }
-    if (insecure) return listen.substr(kTcpScheme.size());
-    return absl::InvalidArgumentError(
-        "--listen " + listen +
-        " would let anybody who reaches it program this node; TLS does not exist yet, say "
-        "--insecure if that is what you want");
-  }
-  return absl::InvalidArgumentError("--listen \"" + listen +
-                                    "\" is neither unix:///path nor tcp://host:port");
-}
-
 namespace {
 
 // CLI11 takes "--option=" for an option without a value: of two arguments the second may be empty.
@@ -167,11 +140,40 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
 
   CLI::App app("svcmapd programs this node's Kubernetes Services into nftables maps.", "svcmapd");
   app.set_version_flag("--version", std::string("svcmapd ") + SVCMAP_VERSION);
-  app.add_option("--listen", options.listen,
+  ListenOptions& listeners = options.listeners;
+  app.add_option("--listen", listeners.listen,
                  std::string("Where controllers and svcmapctl connect: unix:///path or "
                              "tcp://host:port; repeatable (default ") +
                      kDefaultListen + ")");
-  app.add_flag("--insecure", options.insecure, "Allow tcp:// listeners, without encryption");
+  app.add_option("--tls-cert", listeners.tls.certificate,
+                 "For tcp://: PEM file of our certificate and its intermediates. This and the next "
+                 "two are read anew for each connection; while what they hold cannot be used, what "
+                 "was read before goes on");
+  app.add_option("--tls-key", listeners.tls.key, "For tcp://: PEM file of the certificate's key");
+  app.add_option("--tls-client-ca", listeners.tls.ca,
+                 "For tcp://: PEM file of the CAs that sign clients' certificates; clients without "
+                 "one are turned away");
+  app.add_option("--allow-write", listeners.allow.write_names,
+                 "For tcp://: who may change and read; a DNS name, URI or IP address as it stands "
+                 "in the certificate's subject alternative names; repeatable. Without this and "
+                 "--allow-read whoever the CA has signed may write")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  app.add_option("--allow-read", listeners.allow.read_names, "For tcp://: who may read, likewise")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  app.add_option("--allow-write-uid", listeners.allow.write_uids,
+                 "For unix://: who may change and read, besides root and our own uid; repeatable. "
+                 "With this or the next one everybody can open the socket, and others are turned "
+                 "away")
+      ->type_name("UID")
+      ->allow_extra_args(false);
+  app.add_option("--allow-read-uid", listeners.allow.read_uids,
+                 "For unix://: who may read, likewise")
+      ->type_name("UID")
+      ->allow_extra_args(false);
+  app.add_flag("--insecure", listeners.insecure,
+               "Allow tcp:// listeners without TLS: whoever reaches them may write");
   app.add_option("--manifests", options.manifests,
                  "Take the state from this file or folder of Kubernetes manifests, and follow it, "
                  "instead of a controller");
@@ -212,7 +214,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
     parsed.exit = app.exit(error) == 0 ? 0 : 2;
     return parsed;
   }
-  if (options.listen.empty()) options.listen = {kDefaultListen};
+  if (listeners.listen.empty()) listeners.listen = {kDefaultListen};
   options.node_name = NodeName(options.node_name);
 
   absl::Status problem;
@@ -236,10 +238,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       problem = Annotate(at.status(), "--healthz-bind-address");
     }
   }
-  for (const std::string& listen : options.listen) {
-    const absl::StatusOr<std::string> address = GrpcAddress(listen, options.insecure);
-    if (problem.ok() && !address.ok()) problem = address.status();
-  }
+  if (problem.ok()) problem = CheckListeners(listeners);
   if (!problem.ok()) {
     std::fprintf(stderr, "svcmapd: %s\n", std::string(problem.message()).c_str());
     parsed.exit = 2;

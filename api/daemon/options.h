@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "api/access/listeners.h"
 #include "api/grpc/push_limits.h"
 #include "api/health/bind_address.h"
 #include "proxy/node/nodeport_addresses.h"
@@ -19,10 +20,9 @@ inline constexpr char kDefaultListen[] = "unix:///run/svcmap/svcmap.sock";
 inline constexpr char kDefaultStateDir[] = "/var/lib/svcmap";
 
 struct DaemonOptions {
-  std::vector<std::string> listen;  // "unix:///path" or "tcp://host:port"
-  bool insecure = false;            // Allows tcp:// without TLS.
-  std::string manifests;            // A file or folder; empty: controllers push.
-  std::string node_name;            // Lower case.
+  ListenOptions listeners;
+  std::string manifests;  // A file or folder; empty: controllers push.
+  std::string node_name;  // Lower case.
   proxy::RulesetOptions ruleset;
   proxy::NodePortAddresses node_port_addresses;
   bool external_ips = true;                  // spec.externalIPs of Services is programmed (S-6).
@@ -56,8 +56,5 @@ absl::StatusOr<proxy::RulesetOptions> ParseDetectLocal(const DetectLocalFlags& f
 
 // "10.244.0.0/16" or "10.244.0.0/16,fd00:10:244::/56": at most one block of each family (S-69).
 absl::StatusOr<proxy::RulesetOptions> ParseClusterCidr(const std::string& text);
-
-// A listen address as gRPC writes it: "unix:/path" or "host:port".
-absl::StatusOr<std::string> GrpcAddress(const std::string& listen, bool insecure);
 
 }  // namespace svcmap::api

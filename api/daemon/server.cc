@@ -3,24 +3,17 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
+#include <grpcpp/server_posix.h>
 #include <spdlog/spdlog.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <filesystem>
 
-#include "api/daemon/options.h"
-#include "nft/base/status.h"
-#include "nft/base/unique_fd.h"
+#include "api/convert/quote.h"
+#include "api/daemon/tls_credentials.h"
 
 namespace svcmap::api {
 namespace {
 
-constexpr std::string_view kUnixPrefix = "unix:";
 constexpr int kMaxThreads = 32;
 constexpr int kKeepaliveMilliseconds = 30000;
 constexpr int kIdleMilliseconds = 300000;  // A client connects again when it has something to say.
@@ -28,33 +21,28 @@ constexpr int kMaxCalls = 100;             // On one connection, besides streams
 // A client that holds an idle connection would keep us waiting.
 constexpr std::chrono::milliseconds kGrace{200};
 
-uint64_t InodeOf(const std::string& path) {
-  struct stat found = {};
-  return lstat(path.c_str(), &found) == 0 ? found.st_ino : 0;
+constexpr mode_t kOwnerOnly = 0600;
+constexpr mode_t kEverybody = 0666;
+
+CertificateNames NamesOf(const grpc::AuthContext& peer) {
+  const auto all = [&](const char* property) {
+    std::vector<std::string> values;
+    for (const grpc::string_ref& value : peer.FindPropertyValues(property)) {
+      values.emplace_back(value.data(), value.size());
+    }
+    return values;
+  };
+  return {.uris = all(GRPC_PEER_URI_PROPERTY_NAME),
+          .dns = all(GRPC_PEER_DNS_PROPERTY_NAME),
+          .ips = all(GRPC_PEER_IP_PROPERTY_NAME)};
 }
 
-// Makes way for a socket at `path`.
-absl::Status PrepareSocket(const std::string& path) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    return absl::InvalidArgumentError("socket path " + path + " is longer than " +
-                                      std::to_string(sizeof(address.sun_path) - 1) + " bytes");
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  if (error) return ErrnoStatus(error.value(), "create the folder of " + path);
-
-  struct stat found = {};
-  if (lstat(path.c_str(), &found) != 0) return absl::OkStatus();
-  if (!S_ISSOCK(found.st_mode)) return absl::AlreadyExistsError(path + " is there, not a socket");
-  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
-    return absl::AlreadyExistsError("another process listens on " + path);
-  }
-  if (unlink(path.c_str()) != 0) return ErrnoStatus(errno, "remove the old socket " + path);
-  return absl::OkStatus();
+GuardedControl::Caller CallerByCertificate(const AllowList& allow,
+                                           const grpc::ServerContextBase& context) {
+  const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
+  if (!peer || !peer->IsPeerAuthenticated()) return {Role::kNone, "without a certificate"};
+  const CertificateNames names = NamesOf(*peer);
+  return {RoleOf(allow, names), Escape(DisplayName(names))};
 }
 
 // Of connections on which nothing happens, and of calls on one: they take descriptors and memory.
@@ -68,52 +56,144 @@ void LimitConnections(const PushLimits& limits, grpc::ServerBuilder& builder) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::vector<std::string>& listen,
-                                                      bool insecure, const PushLimits& limits,
+void Server::ReaderNames::Set(int fd, uid_t uid) {
+  const std::lock_guard lock(mutex_);
+  uids_["fd:" + std::to_string(fd)] = uid;
+}
+
+std::string Server::ReaderNames::Of(const std::string& peer) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = uids_.find(peer);
+  return found == uids_.end() ? peer : "uid " + std::to_string(found->second);
+}
+
+Server::Server(const PushLimits& limits, ControlService& service)
+    : limits_(limits), service_(service) {}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenOptions& options,
+                                                      const PushLimits& limits,
                                                       ControlService& service) {
+  if (const absl::Status sound = CheckListeners(options); !sound.ok()) return sound;
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  grpc::ServerBuilder builder;
-  builder.RegisterService(&service);
-  builder.SetMaxReceiveMessageSize(static_cast<int>(limits.max_batch_bytes));
-  builder.SetMaxSendMessageSize(-1);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  LimitConnections(limits, builder);
-  grpc::ResourceQuota quota("svcmapd");
-  quota.SetMaxThreads(kMaxThreads);
-  builder.SetResourceQuota(quota);
 
-  std::unique_ptr<Server> server(new Server());
-  std::vector<int> ports(listen.size());
-  for (size_t i = 0; i < listen.size(); ++i) {
-    const absl::StatusOr<std::string> address = GrpcAddress(listen[i], insecure);
+  std::unique_ptr<Server> server(new Server(limits, service));
+  server->quota_ = std::make_unique<grpc::ResourceQuota>("svcmapd");
+  server->quota_->SetMaxThreads(kMaxThreads);
+  std::vector<Port> ports;
+  std::vector<std::string> paths;
+  for (const std::string& listen : options.listen) {
+    const absl::StatusOr<ListenAddress> address = ParseListenAddress(listen);
     if (!address.ok()) return address.status();
-    if (address->starts_with(kUnixPrefix)) {
-      const std::string path = address->substr(kUnixPrefix.size());
-      if (const absl::Status ready = PrepareSocket(path); !ready.ok()) return ready;
-      server->sockets_.push_back({path, 0});
+    if (address->is_unix) {
+      paths.push_back(address->text);
+      continue;
     }
-    builder.AddListeningPort(*address, grpc::InsecureServerCredentials(), &ports[i]);
+    ports.push_back({listen, address->text, grpc::InsecureServerCredentials()});
+    if (options.insecure) continue;
+    const auto credentials = TlsListenerCredentials::Load(options.tls);
+    if (!credentials.ok()) return credentials.status();
+    ports.back().credentials = *credentials;
   }
-  const mode_t mask = umask(0177);  // Sockets get 0600 from the start.
-  server->server_ = builder.BuildAndStart();
-  umask(mask);
-  for (Socket& socket : server->sockets_) socket.inode = InodeOf(socket.path);
-  for (size_t i = 0; i < listen.size(); ++i) {
-    if (!server->server_ || ports[i] == 0) {
-      return absl::UnavailableError("cannot listen on " + listen[i]);
-    }
-    spdlog::info("listening on {}", listen[i]);
-  }
+  absl::Status status;
+  if (!ports.empty()) status = server->StartTcp(options, ports);
+  if (status.ok() && !paths.empty()) status = server->StartUnix(options.allow, paths);
+  if (!status.ok()) return status;
+  for (const std::string& listen : options.listen) spdlog::info("listening on {}", listen);
   return server;
 }
 
-Server::~Server() {
-  if (server_) server_->Shutdown(std::chrono::system_clock::now() + kGrace);
-  for (const Socket& socket : sockets_) {
-    if (InodeOf(socket.path) == socket.inode) unlink(socket.path.c_str());
+absl::Status Server::StartTcp(const ListenOptions& options, const std::vector<Port>& ports) {
+  if (options.insecure) {
+    spdlog::warn("--insecure: whoever reaches {} may program this node", ports.front().listen);
+    return StartOne(
+               [](const grpc::ServerContextBase& context) {
+                 return GuardedControl::Caller{Role::kWrite, context.peer()};
+               },
+               ports)
+        .status();
   }
+  if (!options.allow.has_names()) {
+    spdlog::warn("without --allow-write every client with a certificate signed by {} may write",
+                 options.tls.ca);
+  }
+  return StartOne(
+             [allow = options.allow](const grpc::ServerContextBase& context) {
+               return CallerByCertificate(allow, context);
+             },
+             ports)
+      .status();
+}
+
+absl::Status Server::StartUnix(const AllowList& allow, const std::vector<std::string>& paths) {
+  const absl::StatusOr<grpc::Server*> writers = StartOne(
+      [](const grpc::ServerContextBase& context) {
+        return GuardedControl::Caller{Role::kWrite, context.peer()};
+      },
+      {});
+  if (!writers.ok()) return writers.status();
+  grpc::Server* readers = nullptr;
+  if (!allow.read_uids.empty()) {
+    const absl::StatusOr<grpc::Server*> started = StartOne(
+        [this](const grpc::ServerContextBase& context) {
+          return GuardedControl::Caller{Role::kRead, readers_.Of(context.peer())};
+        },
+        {});
+    if (!started.ok()) return started.status();
+    readers = *started;
+  }
+  const auto take = [=, this, writers = *writers, own = geteuid()](UniqueFd connection, uid_t uid) {
+    switch (RoleOf(allow, own, uid)) {
+      case Role::kNone: {
+        const std::string client = "uid " + std::to_string(uid);
+        service_.refusals().Add(client, "connection to the Unix socket refused: client " + client +
+                                            " is on no list of those who may read or write");
+        return;
+      }
+      case Role::kRead:
+        readers_.Set(connection.get(), uid);
+        return grpc::AddInsecureChannelFromFd(readers, connection.Release());
+      case Role::kWrite:
+        return grpc::AddInsecureChannelFromFd(writers, connection.Release());
+    }
+  };
+  auto listener = UnixListener::Start(paths, allow.has_uids() ? kEverybody : kOwnerOnly, take);
+  if (!listener.ok()) return listener.status();
+  unix_ = *std::move(listener);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<grpc::Server*> Server::StartOne(GuardedControl::Identify identify,
+                                               const std::vector<Port>& ports) {
+  guards_.push_back(std::make_unique<GuardedControl>(service_, std::move(identify)));
+  grpc::ServerBuilder builder;
+  builder.RegisterService(guards_.back().get());
+  builder.SetMaxReceiveMessageSize(static_cast<int>(limits_.max_batch_bytes));
+  builder.SetMaxSendMessageSize(-1);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  LimitConnections(limits_, builder);
+  builder.SetResourceQuota(*quota_);
+  std::vector<int> bound(ports.size());
+  for (size_t i = 0; i < ports.size(); ++i) {
+    builder.AddListeningPort(ports[i].address, ports[i].credentials, &bound[i]);
+    credentials_.push_back(ports[i].credentials);
+  }
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (!server || bound[i] == 0) {
+      return absl::UnavailableError("cannot listen on " + ports[i].listen);
+    }
+  }
+  if (!server) return absl::InternalError("gRPC starts no server for Unix sockets");
+  servers_.push_back(std::move(server));
+  return servers_.back().get();
+}
+
+Server::~Server() {
+  unix_.reset();  // Hands connections to the servers.
+  const auto deadline = std::chrono::system_clock::now() + kGrace;
+  for (const std::unique_ptr<grpc::Server>& server : servers_) server->Shutdown(deadline);
 }
 
 }  // namespace svcmap::api

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "api/grpc/explain.h"
+#include "api/grpc/refused_stream.h"
 #include "api/grpc/status.h"
 #include "api/grpc/status_report.h"
 #include "nft/text/nft_text.h"
@@ -122,12 +123,7 @@ grpc::Status ControlService::AdmitStream() {
 grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* ControlService::Push(
     grpc::CallbackServerContext*) {
   if (const grpc::Status refused = AdmitStream(); !refused.ok()) {
-    class Refusal : public grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse> {
-     public:
-      explicit Refusal(const grpc::Status& status) { Finish(status); }
-      void OnDone() override { delete this; }
-    };
-    return new Refusal(refused);
+    return new RefusedStream<v1::PushRequest, v1::PushResponse>(refused);
   }
   v1::Opened opened;
   opened.set_agent_version(options_.version);
@@ -202,6 +198,7 @@ grpc::Status ControlService::GetStatus(grpc::ServerContext*, const v1::GetStatus
   if (options_.log != nullptr) {
     FillSavedState(options_.state_dir, options_.log->status(), *response->mutable_saved_state());
   }
+  response->set_refused_calls(refusals_.count());
   FillController(holder_.current(), *response);
   FillFindings(intake_.findings(), *response);
   loop_.Call([&](proxy::Reconciler& reconciler) {

@@ -1,10 +1,12 @@
-// svcmap.v1.Control: what proto/README.md promises. Any thread.
+// svcmap.v1.Control: what proto/README.md promises. Whoever calls may: see guarded_control.h. Any
+// thread.
 #pragma once
 
 #include <chrono>
 #include <string>
 
 #include "api/grpc/push_stream.h"
+#include "api/grpc/refusals.h"
 #include "api/intake/intake.h"
 #include "nft/netlink/batch.h"
 #include "proxy/reconcile/loop.h"
@@ -46,6 +48,9 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<v1::Con
   grpc::Status Explain(grpc::ServerContext* context, const v1::ExplainRequest* request,
                        v1::ExplainResponse* response) override;
 
+  // Of whoever stands before this service and lets calls in; GetStatus tells of them.
+  Refusals& refusals() { return refusals_; }
+
  private:
   grpc::Status RefusedByManifests() const;
   grpc::Status AdmitStream();
@@ -59,6 +64,7 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<v1::Con
   const ControlOptions options_;
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   PushHolder holder_{options_.leader, options_.save_leader};
+  Refusals refusals_;
 };
 
 }  // namespace svcmap::api

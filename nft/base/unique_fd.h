@@ -23,6 +23,8 @@ class UniqueFd {
 
   int get() const { return fd_; }
   bool ok() const { return fd_ >= 0; }
+  // It is the caller's from now on.
+  int Release() { return std::exchange(fd_, -1); }
   void Close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }

@@ -27,15 +27,18 @@ TEST_F(ControlTest, SocketIsForItsOwnerOnly) {
 
 TEST_F(ControlTest, SecondServerOnTheSameSocketIsRefusedAndTheFirstGoesOn) {
   Serve();
-  const auto second = Server::Start({"unix://" + socket()}, false, limits_, *service_);
+  const auto second = Server::Start({.listen = {"unix://" + socket()}}, limits_, *service_);
   EXPECT_EQ(second.status().message(), "another process listens on " + socket());
   EXPECT_EQ(Apply({Web()}).outcome(), v1::COMMITTED);
 }
 
-TEST_F(ControlTest, TcpNeedsTheWordInsecure) {
+TEST_F(ControlTest, TcpNeedsCertificatesOrTheWordInsecure) {
   Serve();
-  const auto server = Server::Start({"tcp://127.0.0.1:7777"}, false, limits_, *service_);
-  EXPECT_THAT(std::string(server.status().message()), ::testing::HasSubstr("--insecure"));
+  const auto server = Server::Start({.listen = {"tcp://127.0.0.1:7777"}}, limits_, *service_);
+  EXPECT_EQ(server.status().message(),
+            "--listen tcp://127.0.0.1:7777 would let anybody who reaches it program this node "
+            "without --tls-cert, --tls-key, --tls-client-ca; say --insecure if that is what you "
+            "want");
 }
 
 TEST_F(ControlTest, HeldObjectsAreListedAsTheyWereSent) {

@@ -54,10 +54,14 @@ class ServerTest : public ::testing::Test {
     intake_ = std::make_unique<Intake>(*loop_, ConvertContext{"n1"});
   }
 
-  void Serve(const std::string& manifests_path = "") {
+  void Serve(const std::string& manifests_path = "") { ServeAt({}, manifests_path); }
+
+  // Also on our Unix socket.
+  void ServeAt(ListenOptions listeners, const std::string& manifests_path = "") {
     service_ = std::make_unique<ControlService>(
         *loop_, *intake_, tables_, ControlOptions{"test", "n1", manifests_path, limits_});
-    auto server = Server::Start({"unix://" + socket()}, false, limits_, *service_);
+    listeners.listen.push_back("unix://" + socket());
+    auto server = Server::Start(listeners, limits_, *service_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     channel_ = grpc::CreateChannel("unix:" + socket(), grpc::InsecureChannelCredentials());

@@ -58,6 +58,22 @@ absl::StatusOr<std::variant<Options, HelpText>> Parse(const std::vector<std::str
   return ParseCommandLine(args, "");
 }
 
+TEST(CommandLineTest, TlsFilesGoTogetherAndWithTcpOnly) {
+  const auto problem = [](std::vector<std::string> args, const std::string& address) {
+    args.insert(args.end(), {"--address", address, "status"});
+    return std::string(Parse(args).status().message());
+  };
+  const std::string tcp = "tcp://h:1";
+  EXPECT_EQ(problem({"--tls-ca", "a"}, tcp), "");
+  EXPECT_EQ(problem({"--tls-ca", "a", "--tls-cert", "c", "--tls-key", "k"}, tcp), "");
+  EXPECT_EQ(problem({"--tls-ca", "a", "--tls-cert", "c"}, tcp), "--tls-cert needs --tls-key");
+  EXPECT_EQ(problem({"--tls-ca", "a", "--tls-key", "k"}, tcp), "--tls-key needs --tls-cert");
+  EXPECT_EQ(problem({"--tls-cert", "c", "--tls-key", "k"}, tcp),
+            "--tls-cert and --tls-key need --tls-ca");
+  EXPECT_EQ(problem({"--tls-ca", "a"}, "unix:///s"),
+            "--tls-ca, --tls-cert and --tls-key are for tcp:// addresses, not for \"unix:///s\"");
+}
+
 template <typename T>
 T ParseAs(const std::vector<std::string>& args) {
   const auto parsed = Parse(args);

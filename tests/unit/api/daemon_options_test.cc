@@ -28,6 +28,27 @@ TEST(DaemonOptionsTest, S29_TheNameOfThisNodeIsTheHostNameUnlessItIsGiven) {
   EXPECT_EQ(Parse({"--node-name", name}).node_name, name);
 }
 
+TEST(DaemonOptionsTest, WhoMayCallIsRepeatable) {
+  const ListenOptions listeners = Parse({"--listen",          "tcp://0.0.0.0:7070",
+                                         "--listen",          "unix:///s",
+                                         "--tls-cert",        "c",
+                                         "--tls-key",         "k",
+                                         "--tls-client-ca",   "a",
+                                         "--allow-write",     "spiffe://t/w",
+                                         "--allow-write",     "w.test",
+                                         "--allow-read",      "r.test",
+                                         "--allow-write-uid", "5",
+                                         "--allow-read-uid",  "6",
+                                         "--allow-read-uid",  "7"})
+                                      .listeners;
+  EXPECT_EQ(listeners.listen, (std::vector<std::string>{"tcp://0.0.0.0:7070", "unix:///s"}));
+  EXPECT_EQ(listeners.tls.certificate + listeners.tls.key + listeners.tls.ca, "cka");
+  EXPECT_EQ(listeners.allow.write_names, (std::vector<std::string>{"spiffe://t/w", "w.test"}));
+  EXPECT_EQ(listeners.allow.read_names, std::vector<std::string>{"r.test"});
+  EXPECT_EQ(listeners.allow.write_uids, std::vector<uid_t>{5});
+  EXPECT_EQ(listeners.allow.read_uids, (std::vector<uid_t>{6, 7}));
+}
+
 TEST(DaemonOptionsTest, S64_S69_OneClusterCidrOfEachFamily) {
   const auto options = ParseDetectLocal({.cluster_cidr = "10.244.0.0/16,fd00:10:244::/48"});
   ASSERT_TRUE(options.ok());

@@ -1,0 +1,59 @@
+#include "api/access/access.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "nft/types/ip_address.h"
+
+namespace svcmap::api {
+namespace {
+
+template <typename T>
+bool Contains(const std::vector<T>& list, const T& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+// No DNS name has a colon, every URI has one.
+bool Has(const CertificateNames& names, const std::string& wanted) {
+  const std::optional<IpAddress> address = IpAddress::Parse(wanted);
+  if (address) {
+    return std::any_of(names.ips.begin(), names.ips.end(),
+                       [&](const std::string& ip) { return IpAddress::Parse(ip) == address; });
+  }
+  return Contains(wanted.find(':') == std::string::npos ? names.dns : names.uris, wanted);
+}
+
+bool HasOneOf(const CertificateNames& names, const std::vector<std::string>& wanted) {
+  return std::any_of(wanted.begin(), wanted.end(),
+                     [&](const std::string& name) { return Has(names, name); });
+}
+
+}  // namespace
+
+Role NeededRole(std::string_view method) {
+  return method == "Push" || method == "Apply" || method == "Remove" ? Role::kWrite : Role::kRead;
+}
+
+Role RoleOf(const AllowList& allowed, const CertificateNames& names) {
+  if (!allowed.has_names() || HasOneOf(names, allowed.write_names)) return Role::kWrite;
+  return HasOneOf(names, allowed.read_names) ? Role::kRead : Role::kNone;
+}
+
+Role RoleOf(const AllowList& allowed, uid_t own, uid_t uid) {
+  if (uid == 0 || uid == own || Contains(allowed.write_uids, uid)) return Role::kWrite;
+  return Contains(allowed.read_uids, uid) ? Role::kRead : Role::kNone;
+}
+
+std::string DisplayName(const CertificateNames& names) {
+  for (const std::vector<std::string>* list : {&names.uris, &names.dns, &names.ips}) {
+    if (!list->empty()) return list->front();
+  }
+  return "without a subject alternative name";
+}
+
+std::string RefusalText(std::string_view method, const std::string& client, Role role) {
+  return "svcmap.v1.Control/" + std::string(method) + " refused: client " + client +
+         (role == Role::kRead ? " may only read" : " is on no list of those who may read or write");
+}
+
+}  // namespace svcmap::api

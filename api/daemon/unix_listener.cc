@@ -1,0 +1,122 @@
+#include "api/daemon/unix_listener.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "nft/base/status.h"
+
+namespace svcmap::api {
+namespace {
+
+// Until others may have closed some of their connections.
+constexpr std::chrono::milliseconds kDescriptorPause{100};
+
+uint64_t InodeOf(const std::string& path) {
+  struct stat found = {};
+  return lstat(path.c_str(), &found) == 0 ? found.st_ino : 0;
+}
+
+// Makes way for a socket at `address`.
+absl::Status MakeWay(const std::string& path, const sockaddr_un& address) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  if (error) return ErrnoStatus(error.value(), "create the folder of " + path);
+
+  struct stat found = {};
+  if (lstat(path.c_str(), &found) != 0) return absl::OkStatus();
+  if (!S_ISSOCK(found.st_mode)) return absl::AlreadyExistsError(path + " is there, not a socket");
+  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+    return absl::AlreadyExistsError("another process listens on " + path);
+  }
+  if (unlink(path.c_str()) != 0) return ErrnoStatus(errno, "remove the old socket " + path);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<UnixListener>> UnixListener::Start(
+    const std::vector<std::string>& paths, mode_t mode, Take take) {
+  std::unique_ptr<UnixListener> listener(new UnixListener(std::move(take)));
+  for (const std::string& path : paths) {
+    if (const absl::Status status = listener->Listen(path, mode); !status.ok()) return status;
+  }
+  listener->stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!listener->stop_.ok()) return ErrnoStatus(errno, "eventfd");
+  listener->thread_ = std::thread([self = listener.get()] { self->Run(); });
+  return listener;
+}
+
+UnixListener::~UnixListener() {
+  if (thread_.joinable()) {
+    eventfd_write(stop_.get(), 1);
+    thread_.join();
+  }
+  for (const Socket& socket : sockets_) {
+    if (InodeOf(socket.path) == socket.inode) unlink(socket.path.c_str());
+  }
+}
+
+absl::Status UnixListener::Listen(const std::string& path, mode_t mode) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError("socket path " + path + " is longer than " +
+                                      std::to_string(sizeof(address.sun_path) - 1) + " bytes");
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  if (absl::Status status = MakeWay(path, address); !status.ok()) return status;
+
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.ok()) return ErrnoStatus(errno, "socket for " + path);
+  const mode_t mask = umask(0777 & ~mode);
+  const int bound = bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  const int error = errno;
+  umask(mask);
+  if (bound != 0) return ErrnoStatus(error, "cannot listen on unix://" + path);
+  const uint64_t inode = InodeOf(path);
+  sockets_.push_back({path, std::move(fd), inode});
+  if (listen(sockets_.back().fd.get(), SOMAXCONN) != 0) {
+    return ErrnoStatus(errno, "cannot listen on unix://" + path);
+  }
+  return absl::OkStatus();
+}
+
+void UnixListener::Run() {
+  std::vector<pollfd> polled = {{stop_.get(), POLLIN, 0}};
+  for (const Socket& socket : sockets_) polled.push_back({socket.fd.get(), POLLIN, 0});
+  for (;;) {
+    if (poll(polled.data(), polled.size(), -1) < 0) continue;  // EINTR
+    if (polled[0].revents != 0) return;
+    bool accepted = true;
+    for (size_t i = 1; i < polled.size(); ++i) {
+      if (polled[i].revents != 0) accepted = AcceptAll(polled[i].fd) && accepted;
+    }
+    if (!accepted) poll(polled.data(), 1, static_cast<int>(kDescriptorPause.count()));
+  }
+}
+
+bool UnixListener::AcceptAll(int socket) {
+  for (;;) {
+    UniqueFd connection(accept4(socket, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!connection.ok()) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      return errno == EAGAIN;
+    }
+    ucred peer = {};  // As it was when it connected.
+    socklen_t size = sizeof(peer);
+    if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) continue;
+    take_(std::move(connection), peer.uid);
+  }
+}
+
+}  // namespace svcmap::api

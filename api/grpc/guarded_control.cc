@@ -1,0 +1,65 @@
+#include "api/grpc/guarded_control.h"
+
+#include "api/grpc/control_service.h"
+#include "api/grpc/refused_stream.h"
+
+namespace svcmap::api {
+
+grpc::Status GuardedControl::Check(const grpc::ServerContextBase& context, const char* method) {
+  const Caller caller = identify_(context);
+  if (caller.role >= NeededRole(method)) return grpc::Status::OK;
+  const std::string text = RefusalText(method, caller.name, caller.role);
+  control_.refusals().Add(caller.name, text);
+  return {grpc::PERMISSION_DENIED, text};
+}
+
+template <typename... Arguments>
+grpc::Status GuardedControl::Call(const char* name,
+                                  grpc::Status (ControlService::*method)(grpc::ServerContext*,
+                                                                         Arguments...),
+                                  grpc::ServerContext* context, Arguments... arguments) {
+  if (grpc::Status refused = Check(*context, name); !refused.ok()) return refused;
+  return (control_.*method)(context, arguments...);
+}
+
+grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* GuardedControl::Push(
+    grpc::CallbackServerContext* context) {
+  if (const grpc::Status refused = Check(*context, "Push"); !refused.ok()) {
+    return new RefusedStream<v1::PushRequest, v1::PushResponse>(refused);
+  }
+  return control_.Push(context);
+}
+
+grpc::Status GuardedControl::Apply(grpc::ServerContext* context, const v1::ApplyRequest* request,
+                                   v1::Ack* ack) {
+  return Call("Apply", &ControlService::Apply, context, request, ack);
+}
+
+grpc::Status GuardedControl::Remove(grpc::ServerContext* context, const v1::RemoveRequest* request,
+                                    v1::Ack* ack) {
+  return Call("Remove", &ControlService::Remove, context, request, ack);
+}
+
+grpc::Status GuardedControl::List(grpc::ServerContext* context, const v1::ListRequest* request,
+                                  grpc::ServerWriter<v1::ListResponse>* writer) {
+  return Call("List", &ControlService::List, context, request, writer);
+}
+
+grpc::Status GuardedControl::GetStatus(grpc::ServerContext* context,
+                                       const v1::GetStatusRequest* request,
+                                       v1::GetStatusResponse* response) {
+  return Call("GetStatus", &ControlService::GetStatus, context, request, response);
+}
+
+grpc::Status GuardedControl::Dump(grpc::ServerContext* context, const v1::DumpRequest* request,
+                                  grpc::ServerWriter<v1::DumpResponse>* writer) {
+  return Call("Dump", &ControlService::Dump, context, request, writer);
+}
+
+grpc::Status GuardedControl::Explain(grpc::ServerContext* context,
+                                     const v1::ExplainRequest* request,
+                                     v1::ExplainResponse* response) {
+  return Call("Explain", &ControlService::Explain, context, request, response);
+}
+
+}  // namespace svcmap::api

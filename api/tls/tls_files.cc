@@ -1,0 +1,118 @@
+#include "api/tls/tls_files.h"
+
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "nft/base/status.h"
+#include "nft/base/unique_fd.h"
+
+namespace svcmap::api {
+namespace {
+
+constexpr size_t kMaxTlsFileBytes = 1024 * 1024;
+
+template <auto kFree>
+struct Freed {
+  template <typename T>
+  void operator()(T* object) const {
+    kFree(object);
+  }
+};
+using Bio = std::unique_ptr<BIO, Freed<BIO_free>>;
+using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
+using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
+using Context = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
+
+absl::StatusOr<std::string> ReadPem(const std::string& path) {
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.ok()) return ErrnoStatus(errno, path);
+  std::string text;
+  for (char block[16384];;) {
+    const ssize_t bytes = read(file.get(), block, sizeof(block));
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0) return ErrnoStatus(errno, path);
+    if (bytes == 0) return text;
+    text.append(block, static_cast<size_t>(bytes));
+    if (text.size() > kMaxTlsFileBytes) {
+      return absl::InvalidArgumentError(path + " has more than " +
+                                        std::to_string(kMaxTlsFileBytes) + " bytes");
+    }
+  }
+}
+
+// "what (OpenSSL: reason)"; the queue is empty afterwards, it is gRPC's too.
+absl::Status Problem(const std::string& what) {
+  const unsigned long error = ERR_get_error();
+  ERR_clear_error();
+  const char* reason = error == 0 ? nullptr : ERR_reason_error_string(error);
+  return absl::InvalidArgumentError(reason == nullptr ? what : what + " (" + reason + ")");
+}
+
+Bio Open(const std::string& pem) {
+  return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+}
+
+// Nobody is asked for a passphrase.
+int NoPassphrase(char*, int, int, void*) { return -1; }
+
+absl::Status CheckPair(SSL_CTX* context, const TlsMaterial& material, const TlsFiles& files) {
+  const Bio certificates = Open(material.certificate);
+  const Certificate certificate(PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr));
+  if (!certificate) return Problem(files.certificate + " has no PEM certificate");
+  if (SSL_CTX_use_certificate(context, certificate.get()) != 1) {
+    return Problem(files.certificate + " cannot be used");
+  }
+  const Bio key_text = Open(material.key);
+  const Key key(PEM_read_bio_PrivateKey(key_text.get(), nullptr, NoPassphrase, nullptr));
+  if (!key) return Problem(files.key + " has no unencrypted PEM private key");
+  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
+    return Problem(files.key + " is not the key of " + files.certificate);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCa(const TlsMaterial& material, const TlsFiles& files) {
+  const Bio text = Open(material.ca);
+  size_t count = 0;
+  while (Certificate(PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr))) ++count;
+  const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  if (count == 0) return Problem(files.ca + " has no PEM certificate");
+  if (!at_end)
+    return Problem(files.ca + " is broken after " + std::to_string(count) + " certificates");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TlsMaterial> ReadTlsFiles(const TlsFiles& files) {
+  TlsMaterial material;
+  for (const auto& [path, text] :
+       {std::pair(&files.certificate, &material.certificate), std::pair(&files.key, &material.key),
+        std::pair(&files.ca, &material.ca)}) {
+    if (path->empty()) continue;
+    absl::StatusOr<std::string> read = ReadPem(*path);
+    if (!read.ok()) return read.status();
+    *text = *std::move(read);
+  }
+  return material;
+}
+
+absl::Status CheckTlsMaterial(const TlsMaterial& material, const TlsFiles& files) {
+  ERR_clear_error();
+  absl::Status status;
+  if (!files.certificate.empty() || !files.key.empty()) {
+    const Context context(SSL_CTX_new(TLS_method()));
+    status = CheckPair(context.get(), material, files);
+  }
+  if (status.ok() && !files.ca.empty()) status = CheckCa(material, files);
+  ERR_clear_error();
+  return status;
+}
+
+}  // namespace svcmap::api

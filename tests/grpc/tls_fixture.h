@@ -1,0 +1,94 @@
+// A server with a TLS listener on a free port, its files, and clients of all kinds. Our Unix socket
+// stays open to ask it what it counted.
+#pragma once
+
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include "tests/grpc/certificates.h"
+#include "tests/grpc/server_fixture.h"
+#include "tests/support/temporary_folder.h"
+
+namespace svcmap::api {
+
+inline constexpr char kServerNames[] = "IP:127.0.0.1";
+
+class TlsTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    auto folder = testing::TemporaryFolder::Make();
+    ASSERT_TRUE(folder.ok()) << folder.status();
+    files_folder_.emplace(*std::move(folder));
+    options_.tls = {Path("agent.pem"), Path("agent.key"), Path("ca.pem")};
+    options_.allow = {.write_names = {"spiffe://test/writer"}, .read_names = {"reader.test"}};
+    PutPair(ca_.Issue("agent-1", kServerNames));
+    Put("ca.pem", ca_.certificate());
+  }
+
+  void Listen() {
+    port_ = testing::FreeTcpPort();
+    options_.listen = {"tcp://127.0.0.1:" + std::to_string(port_)};
+    ServeAt(options_);
+  }
+
+  std::string Path(const std::string& name) const { return files_folder_->path() + "/" + name; }
+
+  // All of it at once, as who rotates certificates should.
+  void Put(const std::string& name, const std::string& text) {
+    std::ofstream(Path("new")) << text;
+    std::filesystem::rename(Path("new"), Path(name));
+  }
+  void PutPair(const testing::KeyPair& pair) {
+    Put("agent.pem", pair.certificate);
+    Put("agent.key", pair.key);
+  }
+
+  // A connection of its own.
+  std::shared_ptr<grpc::Channel> ChannelOf(const testing::KeyPair& client) const {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(
+        "ipv4:127.0.0.1:" + std::to_string(port_),
+        grpc::SslCredentials({ca_.certificate(), client.key, client.certificate}), arguments);
+  }
+
+  testing::TlsProbed Probe(const testing::KeyPair& client, int max_version = 0) const {
+    return testing::ProbeTls(port_, {client, max_version});
+  }
+
+  // From here on.
+  std::shared_ptr<std::ostringstream> Log() {
+    auto text = std::make_shared<std::ostringstream>();
+    auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(*text);
+    auto logger = std::make_shared<spdlog::logger>("test", sink);
+    logger->set_pattern("%l: %v");
+    previous_logger_ = spdlog::default_logger();
+    spdlog::set_default_logger(logger);
+    spdlog::set_level(spdlog::level::info);
+    return text;
+  }
+
+  void TearDown() override {
+    ServerTest::TearDown();
+    if (previous_logger_) spdlog::set_default_logger(previous_logger_);
+  }
+
+  const testing::CertificateAuthority ca_{"CA of this test"};
+  const testing::CertificateAuthority other_ca_{"CA of somebody else"};
+  const testing::KeyPair writer_ = ca_.Issue("w", "URI:spiffe://test/writer");
+  const testing::KeyPair reader_ = ca_.Issue("r", "DNS:other.test, DNS:reader.test");
+  const testing::KeyPair stranger_ = ca_.Issue("s", "URI:spiffe://test/stranger");
+  std::optional<testing::TemporaryFolder> files_folder_;
+  ListenOptions options_;
+  uint16_t port_ = 0;
+  std::shared_ptr<spdlog::logger> previous_logger_;
+};
+
+}  // namespace svcmap::api

@@ -1,0 +1,248 @@
+// TCP listeners with TLS: whom they let in, what those may do, and what a change of the files does.
+#include <gmock/gmock.h>
+#include <grpc/support/log.h>
+#include <openssl/ssl.h>
+
+#include <filesystem>
+
+#include "tests/grpc/any_call.h"
+#include "tests/grpc/tls_fixture.h"
+
+namespace svcmap::api {
+namespace {
+
+using svcmap::testing::CallAny;
+using svcmap::testing::KeyPair;
+using svcmap::testing::TlsProbed;
+
+// What gRPC clients and servers of this process complain of while this lives; the client side of
+// ProbeTls is not gRPC.
+class GrpcErrors {
+ public:
+  GrpcErrors() {
+    text_.clear();
+    gpr_set_log_function([](gpr_log_func_args* arguments) {
+      const std::lock_guard lock(mutex_);
+      if (arguments->severity == GPR_LOG_SEVERITY_ERROR) text_ = arguments->message;
+    });
+  }
+  ~GrpcErrors() { gpr_set_log_function(nullptr); }
+
+  // OpenSSL's part of the last one, after the last colon.
+  std::string last_reason() const {
+    const std::lock_guard lock(mutex_);
+    const std::string reason = text_.substr(text_.rfind(':') + 1);
+    return reason.ends_with('.') ? reason.substr(0, reason.size() - 1) : reason;
+  }
+
+ private:
+  static inline std::mutex mutex_;
+  static inline std::string text_;
+};
+
+// gRPC hangs up on who fails in the handshake, and does not send the alert that says why.
+constexpr char kHungUp[] = "unexpected eof while reading";
+
+std::vector<std::string> MethodsOfControl() {
+  const auto* service = v1::GetStatusRequest::descriptor()->file()->FindServiceByName("Control");
+  std::vector<std::string> methods;
+  for (int i = 0; i < service->method_count(); ++i) methods.push_back(service->method(i)->name());
+  return methods;
+}
+
+TEST_F(TlsTest, WriterIsRefusedNothing) {
+  Listen();
+  const auto channel = ChannelOf(writer_);
+  for (const std::string& method : MethodsOfControl()) {
+    const grpc::Status status = CallAny(channel, "/svcmap.v1.Control/" + method);
+    EXPECT_NE(status.error_code(), grpc::PERMISSION_DENIED) << method;
+    EXPECT_NE(status.error_code(), grpc::UNIMPLEMENTED) << method;
+    EXPECT_NE(status.error_code(), grpc::UNAVAILABLE) << method << status.error_message();
+  }
+  EXPECT_EQ(GetStatus().refused_calls(), 0u);
+}
+
+TEST_F(TlsTest, ReaderReadsAndIsRefusedWhatChanges) {
+  Listen();
+  Apply({Web()});
+  const auto channel = ChannelOf(reader_);
+  for (const std::string method : {"List", "GetStatus"}) {
+    EXPECT_TRUE(CallAny(channel, "/svcmap.v1.Control/" + method).ok()) << method;
+  }
+  for (const std::string method : {"Push", "Apply", "Remove"}) {
+    const grpc::Status status = CallAny(channel, "/svcmap.v1.Control/" + method);
+    EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED) << method;
+    EXPECT_EQ(status.error_message(),
+              "svcmap.v1.Control/" + method + " refused: client other.test may only read");
+  }
+  EXPECT_EQ(GetStatus().refused_calls(), 3u);
+  EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
+}
+
+TEST_F(TlsTest, ClientOutsideOfTheListIsRefusedEveryMethodButHealthAndReflection) {
+  Listen();
+  const auto channel = ChannelOf(stranger_);
+  for (const std::string& method : MethodsOfControl()) {
+    const grpc::Status status = CallAny(channel, "/svcmap.v1.Control/" + method);
+    EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED) << method;
+    EXPECT_EQ(status.error_message(), "svcmap.v1.Control/" + method +
+                                          " refused: client spiffe://test/stranger is on no list "
+                                          "of those who may read or write");
+  }
+  EXPECT_EQ(GetStatus().refused_calls(), MethodsOfControl().size());
+  EXPECT_TRUE(CallAny(channel, "/grpc.health.v1.Health/Check").ok());
+  EXPECT_TRUE(
+      CallAny(channel, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo").ok());
+}
+
+TEST_F(TlsTest, WithoutAListWhoeverTheCaSignedMayWrite) {
+  options_.allow = {};
+  Listen();
+  for (const KeyPair& client : {stranger_, ca_.Issue("nameless", "")}) {
+    EXPECT_TRUE(CallAny(ChannelOf(client), "/svcmap.v1.Control/Apply").ok());
+  }
+}
+
+TEST_F(TlsTest, WithAListACertificateWithoutNamesHasNoRole) {
+  Listen();
+  const grpc::Status status =
+      CallAny(ChannelOf(ca_.Issue("spiffe://test/writer", "")), "/svcmap.v1.Control/GetStatus");
+  EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED);
+  EXPECT_EQ(status.error_message(),
+            "svcmap.v1.Control/GetStatus refused: client without a subject alternative name is on "
+            "no list of those who may read or write");
+}
+
+TEST_F(TlsTest, HandshakesEndAsTheCertificateDeserves) {
+  Listen();
+  const GrpcErrors errors;
+  EXPECT_EQ(Probe(writer_).problem, "");
+  EXPECT_EQ(errors.last_reason(), "");
+  const struct {
+    const char* name;
+    KeyPair client;
+    const char* reason;
+  } cases[] = {
+      {"wrong CA", other_ca_.Issue("w", "URI:spiffe://test/writer"), "certificate verify failed"},
+      {"expired", ca_.Issue("w", "URI:spiffe://test/writer", std::chrono::hours(-1)),
+       "certificate verify failed"},
+      {"no certificate", {}, "peer did not return a certificate"},
+  };
+  for (const auto& c : cases) {
+    for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+      EXPECT_EQ(Probe(c.client, version).problem, kHungUp) << c.name;
+      EXPECT_EQ(errors.last_reason(), c.reason) << c.name;
+    }
+  }
+  EXPECT_EQ(Probe(writer_).problem, "");
+}
+
+TEST_F(TlsTest, OldVersionsOfTlsAreRefused) {
+  Listen();
+  EXPECT_EQ(Probe(writer_, TLS1_3_VERSION).problem, "");
+  EXPECT_EQ(Probe(writer_, TLS1_2_VERSION).problem, "");
+  const GrpcErrors errors;
+  EXPECT_EQ(Probe(writer_, TLS1_1_VERSION).problem, kHungUp);
+  EXPECT_EQ(errors.last_reason(), "unsupported protocol");
+}
+
+TEST_F(TlsTest, ClientsThatAreNotLetInGetUnavailable) {
+  Listen();
+  for (const KeyPair& client :
+       {KeyPair{}, other_ca_.Issue("w", "URI:spiffe://test/writer"),
+        ca_.Issue("w", "URI:spiffe://test/writer", std::chrono::hours(-1))}) {
+    EXPECT_EQ(CallAny(ChannelOf(client), "/svcmap.v1.Control/GetStatus").error_code(),
+              grpc::UNAVAILABLE);
+  }
+}
+
+TEST_F(TlsTest, PlainTextOnTheTlsPortIsUnavailableAndHurtsNobody) {
+  Listen();
+  const auto plain = grpc::CreateChannel("ipv4:127.0.0.1:" + std::to_string(port_),
+                                         grpc::InsecureChannelCredentials());
+  EXPECT_EQ(CallAny(plain, "/svcmap.v1.Control/GetStatus").error_code(), grpc::UNAVAILABLE);
+  EXPECT_EQ(Probe(writer_).problem, "");
+}
+
+TEST_F(TlsTest, NewCertificateIsForNewConnectionsAndALiveStreamGoesOn) {
+  Listen();
+  const auto stub = v1::Control::NewStub(ChannelOf(writer_));
+  Stream stream(*stub);
+  ASSERT_TRUE(stream.Open("c"));
+  ASSERT_EQ(Probe(writer_).server, "agent-1");
+
+  PutPair(ca_.Issue("agent-2", kServerNames));
+  EXPECT_EQ(Probe(writer_).server, "agent-2");
+  v1::Change change;
+  *change.mutable_service() = Web().service();
+  ASSERT_TRUE(stream.Send(1, {change}));
+  EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
+  EXPECT_TRUE(stream.Finish().ok());
+}
+
+TEST_F(TlsTest, NewCaIsForNewConnectionsAndALiveStreamGoesOn) {
+  Listen();
+  const auto stub = v1::Control::NewStub(ChannelOf(writer_));
+  Stream stream(*stub);
+  ASSERT_TRUE(stream.Open("c"));
+
+  Put("ca.pem", other_ca_.certificate());
+  EXPECT_EQ(Probe(writer_).problem, kHungUp);
+  EXPECT_EQ(Probe(other_ca_.Issue("w", "")).problem, "");
+  v1::Change change;
+  *change.mutable_service() = Web().service();
+  ASSERT_TRUE(stream.Send(1, {change}));
+  EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
+  EXPECT_TRUE(stream.Finish().ok());
+}
+
+TEST_F(TlsTest, BrokenFilesLeaveTheOldOnesInUseAndAreLoggedOnce) {
+  Listen();
+  const KeyPair old = ca_.Issue("agent-old", kServerNames);
+  PutPair(old);
+  ASSERT_EQ(Probe(writer_).server, "agent-old");
+  const auto log = Log();
+
+  const auto goes_on = [&](const std::string& what) {
+    for (int i = 0; i < 2; ++i) {
+      const TlsProbed probed = Probe(writer_);
+      EXPECT_EQ(probed.problem, "") << what;
+      EXPECT_EQ(probed.server, "agent-old") << what;
+    }
+  };
+  Put("agent.pem", ca_.Issue("agent-new", kServerNames).certificate);
+  goes_on("certificate of another key");
+  Put("agent.pem", "rubbish");
+  goes_on("certificate is rubbish");
+  std::filesystem::remove(Path("agent.pem"));
+  goes_on("certificate is gone");
+  Put("agent.pem", old.certificate);
+  Put("ca.pem", "");
+  goes_on("CA is empty");
+  const std::string rest = "; new connections get the certificates that were read before\n";
+  EXPECT_EQ(log->str(),
+            "error: " + Path("agent.key") + " is not the key of " + Path("agent.pem") +
+                " (key values mismatch)" + rest +  //
+                "error: " + Path("agent.pem") + " has no PEM certificate (no start line)" + rest +
+                "error: " + Path("agent.pem") + ": No such file or directory (ENOENT)" + rest +
+                "error: " + Path("ca.pem") + " has no PEM certificate (no start line)" + rest);
+
+  Put("ca.pem", ca_.certificate());
+  PutPair(ca_.Issue("agent-new", kServerNames));
+  EXPECT_EQ(Probe(writer_).server, "agent-new");
+}
+
+TEST_F(TlsTest, StartWithFilesThatCannotBeUsedFailsAndNamesThem) {
+  Put("agent.key", writer_.key);
+  service_ = std::make_unique<ControlService>(*loop_, *intake_, tables_, ControlOptions{});
+  options_.listen = {"tcp://127.0.0.1:" + std::to_string(testing::FreeTcpPort())};
+  EXPECT_EQ(
+      Server::Start(options_, limits_, *service_).status().message(),
+      Path("agent.key") + " is not the key of " + Path("agent.pem") + " (key values mismatch)");
+  options_.tls.ca = Path("nowhere.pem");
+  EXPECT_EQ(Server::Start(options_, limits_, *service_).status().message(),
+            Path("nowhere.pem") + ": No such file or directory (ENOENT)");
+}
+
+}  // namespace
+}  // namespace svcmap::api

@@ -1,0 +1,97 @@
+#include "api/access/access.h"
+
+#include <gtest/gtest.h>
+
+#include "api/access/listeners.h"
+
+namespace svcmap::api {
+namespace {
+
+TEST(AccessTest, WhatChangesTheNodeTakesTheRoleOfAWriter) {
+  for (const char* method : {"Push", "Apply", "Remove"}) {
+    EXPECT_EQ(NeededRole(method), Role::kWrite) << method;
+  }
+  for (const char* method : {"List", "GetStatus", "Dump", "Explain"}) {
+    EXPECT_EQ(NeededRole(method), Role::kRead) << method;
+  }
+}
+
+TEST(AccessTest, NameHasToBeOfItsKindAndTheSameToTheLetter) {
+  const AllowList allow{.write_names = {"spiffe://test/writer", "10.0.0.1", "fd00::1"},
+                        .read_names = {"reader.test"}};
+  const struct {
+    CertificateNames names;
+    Role role;
+  } cases[] = {
+      {{}, Role::kNone},
+      {{.uris = {"spiffe://test/writer"}}, Role::kWrite},
+      {{.uris = {"spiffe://test/writer/"}}, Role::kNone},
+      {{.uris = {"spiffe://test/Writer"}}, Role::kNone},
+      {{.uris = {std::string("spiffe://test/writer\0.evil", 26)}}, Role::kNone},
+      {{.dns = {"spiffe://test/writer"}}, Role::kNone},
+      {{.dns = {"reader.test"}}, Role::kRead},
+      {{.dns = {"*.test"}}, Role::kNone},
+      {{.uris = {"reader.test"}}, Role::kNone},
+      {{.ips = {"10.0.0.1"}}, Role::kWrite},
+      {{.ips = {"fd00:0::1"}}, Role::kWrite},
+      {{.dns = {"10.0.0.1"}}, Role::kNone},
+      {{.uris = {"spiffe://test/x"}, .dns = {"a.test", "reader.test"}}, Role::kRead},
+      {{.dns = {"reader.test"}, .ips = {"10.0.0.1"}}, Role::kWrite},
+  };
+  for (const auto& c : cases) EXPECT_EQ(RoleOf(allow, c.names), c.role) << DisplayName(c.names);
+}
+
+TEST(AccessTest, WithoutAnyNameEveryCertificateMayWriteAndWithReadersOnlyNobody) {
+  EXPECT_EQ(RoleOf(AllowList{}, CertificateNames{}), Role::kWrite);
+  EXPECT_EQ(RoleOf({.read_names = {"a"}}, CertificateNames{.dns = {"b"}}), Role::kNone);
+  EXPECT_EQ(RoleOf({.read_names = {"a"}}, CertificateNames{.dns = {"a"}}), Role::kRead);
+}
+
+TEST(AccessTest, RootAndTheAgentsOwnUidAlwaysWrite) {
+  const AllowList allow{.write_uids = {5}, .read_uids = {0, 5, 6, 7}};
+  EXPECT_EQ(RoleOf(allow, 7, 0), Role::kWrite);
+  EXPECT_EQ(RoleOf(allow, 7, 7), Role::kWrite);
+  EXPECT_EQ(RoleOf(allow, 7, 5), Role::kWrite);
+  EXPECT_EQ(RoleOf(allow, 7, 6), Role::kRead);
+  EXPECT_EQ(RoleOf(allow, 7, 8), Role::kNone);
+  EXPECT_EQ(RoleOf(AllowList{}, 7, 8), Role::kNone);
+}
+
+TEST(ListenersTest, OptionsThatDoNotGoTogetherAreRefusedByName) {
+  const TlsFiles tls{"c", "k", "a"};
+  const std::vector<std::string> tcp = {"tcp://h:1"};
+  const std::vector<std::string> local = {"unix:///s"};
+  const struct {
+    ListenOptions options;
+    const char* problem;  // Empty: none.
+  } cases[] = {
+      {{local}, ""},
+      {{tcp, false, tls}, ""},
+      {{tcp, true}, ""},
+      {{{"unix:///s", "tcp://h:1"}, false, tls, {{"w"}, {"r"}, {1}, {2}}}, ""},
+      {{tcp, false, {.certificate = "c"}},
+       "--listen tcp://h:1 would let anybody who reaches it program this node without --tls-key, "
+       "--tls-client-ca; say --insecure if that is what you want"},
+      {{tcp, false, {"c", "k", ""}},
+       "--listen tcp://h:1 would let anybody who reaches it program this node without "
+       "--tls-client-ca; say --insecure if that is what you want"},
+      {{tcp, true, {.certificate = "c", .key = "k"}},
+       "--tls-cert, --tls-key and --insecure exclude each other"},
+      {{local, false, {.key = "k"}}, "--tls-key: only tcp:// listeners have TLS, there is none"},
+      {{local, false, {}, {.write_names = {"w"}}},
+       "--allow-write w: there is no tcp:// listener with TLS to tell names by"},
+      {{tcp, true, {}, {.read_names = {"r"}}},
+       "--allow-read r: there is no tcp:// listener with TLS to tell names by"},
+      {{tcp, false, tls, {.write_names = {""}}}, "--allow-write is empty"},
+      {{tcp, false, tls, {.read_uids = {1}}},
+       "--allow-write-uid, --allow-read-uid: there is no unix:// listener to tell uids by"},
+      {{{"tcp://h:0"}}, "--listen tcp://h:0: port 0 is not in 1..65535"},
+      {{{"http://h"}}, "--listen \"http://h\" is neither unix:///path nor tcp://host:port"},
+  };
+  for (const auto& c : cases) {
+    EXPECT_EQ(std::string(CheckListeners(c.options).message()), c.problem);
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::api
