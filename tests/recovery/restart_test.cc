@@ -65,6 +65,31 @@ TEST_P(UnchangedRestartTest, S342_AControllerThatSaysTheSameChangesNothing) {
   ExpectItGoesOn();
 }
 
+// Endpoints that came and went one by one are saved with their slice, and go on like that.
+TEST_P(UnchangedRestartTest, SingleEndpointsThatChangedAreKept) {
+  const auto replace = [this](const Host& old, const Host& by) -> absl::Status {
+    const auto stream = agent().Push();
+    if (!stream.ok()) return stream.status();
+    const auto ack = (*stream)->Batch({ADelta("shop/single").Remove(old.v4()).Put(by.v4())});
+    return ack.ok() ? CheckAck(*ack) : ack.status();
+  };
+  const auto answering = [this] {
+    EXPECT_OK(FlushConntrack(node().netns()));
+    return Ask(pod_b().netns(), {.destination = kLate.v4, .port = 80}).server;
+  };
+  ASSERT_OK(agent().Apply(
+      {Web("shop/single", kLate),
+       ASlice("shop/single").Named("single").Port("tcp", kPodPort).Endpoint(pod_a().v4())}));
+  ASSERT_OK(replace(pod_a(), remote_pod()));
+  ASSERT_OK(agent().WaitUntilSaved());
+  ASSERT_OK(EndAgent(/*kill=*/GetParam()));
+  ASSERT_OK(StartAgent());
+  ASSERT_OK(WaitUntilServing());
+  EXPECT_EQ(answering(), "remote-pod");
+  ASSERT_OK(replace(remote_pod(), pod_a()));
+  EXPECT_EQ(answering(), "pod-a");
+}
+
 // What the controller says after a restart replaces what was saved: also what it no longer names.
 TEST_P(UnchangedRestartTest, S342_AControllerThatSaysSomethingElseIsFollowed) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/old", kLate)} + WebSlices("shop/old", {&pod_a()})));

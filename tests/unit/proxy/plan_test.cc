@@ -32,7 +32,7 @@ ServiceRows Rows(uint8_t number, const std::vector<std::string>& endpoints,
   return {.cluster_ips = {address}, .ports = {port}};
 }
 
-struct Step {
+struct PlanStep {
   std::string key;
   const ServiceRows* before;
   const ServiceRows* after;
@@ -40,17 +40,17 @@ struct Step {
 
 const ServiceRows kNothing;
 
-Plan Make(const std::vector<Step>& steps, const SharedCounts& shared = {}) {
+Plan Make(const std::vector<PlanStep>& steps, const SharedCounts& shared = {}) {
   static SharedCounts counts;
   counts = shared;
   Plan plan(counts);
-  for (const Step& step : steps) plan.AddService(step.key, step.before, *step.after);
+  for (const PlanStep& step : steps) plan.AddService(step.key, step.before, *step.after);
   plan.Finish();
   return plan;
 }
 
 SharedCounts SharedOf(const std::vector<const ServiceRows*>& services) {
-  std::vector<Step> steps;
+  std::vector<PlanStep> steps;
   for (size_t i = 0; i < services.size(); ++i) {
     steps.push_back({std::to_string(i), nullptr, services[i]});
   }
@@ -284,7 +284,7 @@ TEST(PlanTest, TheDigestOfAllStepsIsThatOfTheRowsFromScratch) {
     }
     services[i] = after;
 
-    std::vector<Step> all;
+    std::vector<PlanStep> all;
     for (size_t s = 0; s < services.size(); ++s) {
       all.push_back({std::to_string(s), nullptr, &services[s]});
     }
