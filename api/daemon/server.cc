@@ -171,6 +171,8 @@ absl::StatusOr<grpc::Server*> Server::StartOne(GuardedControl::Identify identify
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits_.max_batch_bytes));
   builder.SetMaxSendMessageSize(-1);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
+  // Also those who never say a word: on connections that we accept, gRPC waits for one for ever.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   LimitConnections(limits_, builder);
   builder.SetResourceQuota(*quota_);

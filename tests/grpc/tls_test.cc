@@ -50,6 +50,12 @@ std::vector<std::string> MethodsOfControl() {
   return methods;
 }
 
+TEST_F(TlsTest, EveryMethodHasItsRoleOnPurpose) {
+  EXPECT_THAT(MethodsOfControl(), ::testing::ElementsAre("Push", "Apply", "Remove", "List",
+                                                         "GetStatus", "Dump", "Explain"))
+      << "who may call the new one? See NeededRole";
+}
+
 TEST_F(TlsTest, WriterIsRefusedNothing) {
   Listen();
   const auto channel = ChannelOf(writer_);

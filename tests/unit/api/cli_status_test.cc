@@ -53,6 +53,7 @@ v1::GetStatusResponse ExampleStatus() {
   status.set_refused_objects(1);
   status.add_findings()->set_message("Service shop/web refused: ...");
   status.add_findings()->set_message("Service shop/api refused: ...");
+  status.set_refused_calls(5);
   status.set_repairs(2);
   status.set_repaired_elements(3);
   status.set_repaired_chains(1);
@@ -84,6 +85,7 @@ TEST(CliStatusTest, Text) {
       "Objects      1 service, 2 nodes\n"
       "Not taken    1 Service by the kernel\n"
       "Refused      1 object\n"
+      "Turned away  5 calls, see the agent's log\n"
       "Programmed   2 service ports, 1 endpoint\n"
       "Kernel       as committed, changes by others are noticed, 4 audits, 17 elements written\n"
       "Repairs      2, of 3 elements and 1 chain that others had changed\n"
