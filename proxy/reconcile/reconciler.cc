@@ -151,12 +151,11 @@ Reconciler::Draft Reconciler::MakeRecreation(size_t element_limit) {
   nft::Transaction& transaction = draft.plan.transaction();
   const SetCounts counts = Expected(draft.plan.counts());
   for (const Family family : kFamilies) {
-    const bool in_place = in_place_[Index(family)];
-    if (!in_place) transaction.DropTable(family);
+    if (!in_place_) transaction.DropTable(family);
     transaction.CreateTable(
         {family, SizesFor(counts[Index(family)]),
          std::make_shared<nft::TableSpec>(MakeTable(family, options_.ruleset, timers_.seconds())),
-         in_place});
+         in_place_});
   }
   return draft;
 }
@@ -245,7 +244,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
       specs[Index(creation.family)] = creation.spec;
     }
     recreate_ = false;
-    in_place_ = {true, true};
+    in_place_ = true;
     timers_created_ = timers_.seconds().size();
     repairer_.TablesWritten(std::move(specs));
   }

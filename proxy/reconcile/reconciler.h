@@ -102,7 +102,7 @@ class Reconciler {
   // The kernel is no longer what we applied; the next Sync writes everything.
   void Invalidate() {
     recreate_ = true;
-    in_place_ = {};
+    in_place_ = false;
   }
 
   // Reads what a former life left in the kernel and compares it with what it saved, of which it
@@ -216,7 +216,7 @@ class Reconciler {
   std::vector<IpAddress> interfaces_;
   std::array<std::vector<uint32_t>, 2> sizes_;  // Of the sized sets, as created.
   bool recreate_ = true;
-  std::array<bool, 2> in_place_ = {};  // By family: our sets are there, for the next recreation.
+  bool in_place_ = false;         // Our sets are there, for the next recreation.
   size_t timers_created_ = 0;          // For so many timeouts the tables have chains.
   int rejections_ = 0;                 // In a row.
   int failed_repairs_ = 0;             // In a row.

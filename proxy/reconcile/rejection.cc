@@ -62,15 +62,14 @@ bool HasRowAt(const Place& place, const std::string& key, const ServiceRows& row
 void Reconciler::HandleRejection(Draft& draft, const nft::ApplyResult& result) {
   ++rejections_;
   if (result.outcome == nft::ApplyOutcome::kUnknown) {
-    if (draft.recreate) in_place_ = {};
+    if (draft.recreate) in_place_ = false;
     return;
   }
   const Cause cause = CauseOf(result.error);
   if (cause == Cause::kPassing && rejections_ % kPatience != 0) return;
   if (draft.recreate) {
     // In place it needs the tables as we know them.
-    const bool anew = std::exchange(in_place_, {}) == std::array{false, false};
-    if (anew && cause == Cause::kContents) Isolate(draft, result);
+    if (!std::exchange(in_place_, false) && cause == Cause::kContents) Isolate(draft, result);
     return;
   }
   if (cause == Cause::kPassing) return;

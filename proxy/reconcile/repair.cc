@@ -28,7 +28,7 @@ RepairResult Reconciler::Mend(absl::StatusOr<Damage> damage) {
   if (damage->rewrite != Damage::Rewrite::kNo) {
     result.outcome = RepairResult::Outcome::kRewrite;
     recreate_ = true;
-    if (damage->rewrite == Damage::Rewrite::kAnew) in_place_[Index(damage->family)] = false;
+    in_place_ = damage->rewrite == Damage::Rewrite::kInPlace;
     return result;
   }
   const auto start = std::chrono::steady_clock::now();

@@ -38,7 +38,7 @@ absl::StatusOr<Beginning> Reconciler::Adopt(SavedState& saved) {
     if (log_ != nullptr) log_->End(Hold(*markers, saved.attempt->marker), saved.generation);
   }
   recreate_ = true;
-  in_place_ = {};
+  in_place_ = false;
   const std::optional<Marker> saved_marker = saved.marker;
   if (saved_marker && Hold(*markers, *saved_marker)) {
     const std::optional<uint32_t> saved_generation = saved.generation;
@@ -63,7 +63,7 @@ absl::StatusOr<Beginning> Reconciler::Adopt(SavedState& saved) {
     for (const Family family : kFamilies) {
       const absl::StatusOr<bool> there = kernel_.HasTable(family);
       if (!there.ok()) return there.status();
-      in_place_[Index(family)] = *there;
+      in_place_ = *there && (in_place_ || family == kFamilies[0]);
     }
     return Beginning::kSaved;
   }
@@ -78,15 +78,14 @@ absl::StatusOr<Beginning> Reconciler::Adopt(SavedState& saved) {
   if (!found) return Beginning::kNothing;
   const absl::Status status = AdoptAffinity();
   if (!status.ok() && !absl::IsNotFound(status)) return status;
-  in_place_ = {status.ok(),
-               status.ok()};  // Otherwise they are of a version that did not know affinity.
+  in_place_ = status.ok();  // Otherwise they are of a version that did not know affinity.
   return Beginning::kUnknown;
 }
 
 // The elements are as saved, if nobody has touched them since.
 absl::StatusOr<Beginning> Reconciler::Verify(std::optional<uint32_t> saved_generation,
                                              uint64_t saved_ruleset) {
-  in_place_ = {true, true};
+  in_place_ = true;
   if (saved_ruleset != RulesetDigest()) return Beginning::kUpgrade;
   recreate_ = false;
   const absl::StatusOr<uint32_t> generation = kernel_.Generation();

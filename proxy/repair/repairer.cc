@@ -133,7 +133,6 @@ absl::StatusOr<Damage> Repairer::LookAtStructure(Family family) {
   const auto found = kernel_.ReadTable(family);
   if (!found.ok()) return found.status();
   Damage damage;
-  damage.family = family;
   if (!*found) {
     damage.rewrite = Damage::Rewrite::kAnew;
     return damage;
@@ -230,7 +229,6 @@ absl::StatusOr<Damage> Repairer::LookAtRows(std::vector<Touched> rows) {
 
 absl::StatusOr<Damage> Repairer::LookAtSet(nft::SetRef set) {
   Damage damage;
-  damage.family = set.family;
   if (WrittenByRules(set.set)) return damage;
   looked_set_ = set;
   const auto expected_count = applied_.counts()[Index(set.family)][set.set];

@@ -31,7 +31,6 @@ struct Damage {
     kAnew,     // or the tables.
   };
   Rewrite rewrite = Rewrite::kNo;
-  Family family = Family::kIpv4;  // Whose tables, with kAnew.
   nft::Transaction repair;
   size_t elements = 0;  // Missing, wrong or not ours.
   size_t chains = 0;    // Missing, changed or not ours; sets that are not ours, too.

@@ -6,8 +6,6 @@
 #include "proxy/saved/ledger.h"
 
 namespace svcmap::proxy {
-namespace {
-
 // Keeps which record it was, of all of one kind in the file.
 struct Ordinals {
   using Object = uint32_t;
@@ -22,6 +20,8 @@ struct Ordinals {
 
   uint32_t objects = 0, services = 0, node_rows = 0, tables = 0;
 };
+
+namespace {
 
 // Of records that are met in the order of their ordinals, those that are alive.
 class Alive {

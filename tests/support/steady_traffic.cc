@@ -84,7 +84,7 @@ std::string ToString(const std::string& kind, const TrafficCount& count) {
   std::string text = absl::StrCat(kind, ": ", count.attempts, ", failed ", count.failures,
                                   ", longest ", count.longest.count() / 1000, " ms");
   for (const auto& [name, number] :
-       {std::pair(", slow ", count.slow), std::pair(", segments sent twice ", count.sent_twice),
+       {std::pair(", slow ", count.slow), std::pair(", sent twice ", count.sent_twice),
         std::pair(", tolerated failures ", count.tolerated_failures)}) {
     if (number != 0) absl::StrAppend(&text, name, number);
   }
@@ -94,7 +94,8 @@ std::string ToString(const std::string& kind, const TrafficCount& count) {
 }  // namespace
 
 absl::Status TrafficReport::Check() const {
-  if (failures() == 0 && open.sent_twice + connect.sent_twice == 0) return absl::OkStatus();
+  const bool answered = failures() == 0 && ask.sent_twice <= kDatagramsLost;
+  if (answered && open.sent_twice + connect.sent_twice == 0) return absl::OkStatus();
   return absl::UnavailableError(ToString());
 }
 
@@ -213,7 +214,11 @@ void SteadyTraffic::KeepAsking() {
   Pace(options_.ask_every, [this](size_t i) {
     const TrafficTarget& target = *udp_[i % udp_.size()];
     const Clock::time_point started = Clock::now();
-    Count(&TrafficReport::ask, target, started, 0, Complaint(target, AskOnce(target.request)));
+    std::string complaint = Complaint(target, AskOnce(target.request));
+    // A datagram may be lost; a resolver asks again.
+    const bool lost = !complaint.empty();
+    if (lost) complaint = Complaint(target, AskOnce(target.request));
+    Count(&TrafficReport::ask, target, started, lost ? 1 : 0, complaint);
   });
 }
 

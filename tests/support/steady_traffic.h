@@ -55,13 +55,17 @@ struct TrafficCount {
   int64_t attempts = 0;
   int64_t failures = 0;            // To steady targets.
   int64_t tolerated_failures = 0;  // To the others.
-  int64_t sent_twice = 0;          // Segments, to steady targets.
+  int64_t sent_twice = 0;          // Segments and questions, to steady targets.
   int64_t slow = 0;                // To steady targets, successful but longer than kSlow.
   std::chrono::microseconds longest{0};
 };
 
 struct TrafficReport {
   static constexpr size_t kFailuresKept = 20;
+  // A packet that is between two of our look-ups while all elements are written anew may find
+  // neither the old one nor the new one (Linux 6.18): one in some hundred rewrites. TCP sends it
+  // again; for a question we do.
+  static constexpr int64_t kDatagramsLost = 1;
   struct Failure {
     std::chrono::microseconds at;  // Since the start of the traffic.
     std::string what;
@@ -71,7 +75,7 @@ struct TrafficReport {
   std::vector<Failure> first_failures;  // To steady targets.
 
   int64_t failures() const { return open.failures + connect.failures + ask.failures; }
-  // OK if nothing failed, and nothing had to be sent twice.
+  // OK if nothing failed, and nothing had to be sent twice but kDatagramsLost.
   absl::Status Check() const;
   std::string ToString() const;
 };

@@ -155,18 +155,6 @@ TEST_F(RepairTest, ATableThatIsGoneIsWrittenAnew) {
   ExpectMended();
 }
 
-TEST_F(RepairTest, TheTableOfOneFamilyThatIsGoneCostsTheOtherNoRecords) {
-  WriteRecord();
-  ASSERT_TRUE(kernel_.ForeignDropTable(Family::kIpv6));
-  nft::ForeignChange change;
-  change.table = true;
-  reconciler_.Doubt(change);
-  Mend();
-  EXPECT_TRUE(Sync().recreated);
-  ExpectMended();
-  EXPECT_TRUE(HasRecord());
-}
-
 TEST_F(RepairTest, LostNotificationsAreMadeUpForByGoingThroughEverything) {
   Remove(kServiceIps);
   Remove(kEndpoints);
