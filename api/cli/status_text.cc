@@ -116,7 +116,8 @@ std::string StatusText(const v1::GetStatusResponse& status) {
                     ", kernel generation ", status.kernel_generation()),
        page);
   if (status.state() == v1::WAITING_FOR_STATE && status.revision() > 0) {
-    Line("Held", "the rules in the kernel serve until a snapshot, or svcmapctl apply --prune", page);
+    Line("Held", "the rules in the kernel serve until a snapshot, or svcmapctl apply --prune",
+         page);
   }
   if (!status.last_error().empty()) Line("Last error", status.last_error(), page);
   Line("Controller", ControllerText(status), page);

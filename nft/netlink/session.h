@@ -23,7 +23,8 @@ struct SessionOptions {
   std::chrono::milliseconds answer_timeout{5000};
   // Gets the port id of each socket before anything is sent from it.
   std::function<void(uint32_t)> on_port = {};
-  // How often a dump that commits of others disturb is tried, with pauses of up to 20 ms in between.
+  // How often a dump that commits of others disturb is tried, with pauses of up to 20 ms in
+  // between.
   int dump_attempts = 100;
   SocketFaults* faults = nullptr;
 };
@@ -61,7 +62,8 @@ class Session {
   // The same at a moment when no commit is under way.
   absl::StatusOr<uint32_t> SettledGeneration();
   // Calls `read` until no commit came in between; a passing error from it has the same effect. Not
-  // more than dump_attempts times, nor longer than ten seconds: then kUnavailable. Dumps by themselves do not tell when a commit has made them wrong (Linux 6.18).
+  // more than dump_attempts times, nor longer than ten seconds: then kUnavailable. Dumps by
+  // themselves do not tell when a commit has made them wrong (Linux 6.18).
   absl::Status AsOfOneGeneration(const std::function<absl::Status()>& read);
 
  private:

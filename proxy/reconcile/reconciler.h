@@ -217,10 +217,10 @@ class Reconciler {
   std::array<std::vector<uint32_t>, 2> sizes_;  // Of the sized sets, as created.
   bool recreate_ = true;
   bool in_place_ = false;         // Our sets are there, for the next recreation.
-  size_t timers_created_ = 0;          // For so many timeouts the tables have chains.
-  int rejections_ = 0;                 // In a row.
-  int failed_repairs_ = 0;             // In a row.
-  size_t take_limit_ = SIZE_MAX;       // Services of one transaction, while one is being isolated.
+  size_t timers_created_ = 0;     // For so many timeouts the tables have chains.
+  int rejections_ = 0;            // In a row.
+  int failed_repairs_ = 0;        // In a row.
+  size_t take_limit_ = SIZE_MAX;  // Services of one transaction, while one is being isolated.
   absl::flat_hash_set<std::string> health_checked_;        // Services with a healthCheckNodePort.
   absl::flat_hash_map<std::string, std::string> refused_;  // Services, and what the kernel says.
   std::vector<std::pair<uint64_t, Finding>> refusals_;     // Not told yet.

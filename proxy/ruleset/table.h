@@ -14,8 +14,8 @@
 namespace svcmap::proxy {
 
 inline constexpr std::string_view kTableName = "svcmap";
-inline constexpr uint32_t kMasqueradeMark = 0x4000;         // S-99
-inline constexpr uint32_t kAffinityRecords = 131072;        // Of all Services of a family together.
+inline constexpr uint32_t kMasqueradeMark = 0x4000;   // S-99
+inline constexpr uint32_t kAffinityRecords = 131072;  // Of all Services of a family together.
 // Source ranges of all Services of a family together, each counted for every load balancer IP and
 // port it holds for. The kernel's set of ranges needs time that grows with the square of it, with
 // one CPU held: 12 ms to load 1,000 ranges, 0.24 s for 5,000, 3.7 s for 20,000 (Linux 6.18).

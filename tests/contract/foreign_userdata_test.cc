@@ -14,8 +14,8 @@
 #include "nft/netlink/netlink_kernel.h"
 #include "proxy/ruleset/table.h"
 #include "tests/contract/private_netns.h"
-#include "tests/support/raw_nft.h"
 #include "tests/contract/rows.h"
+#include "tests/support/raw_nft.h"
 #include "tests/support/status_matchers.h"
 
 namespace svcmap::nft {

@@ -6,6 +6,7 @@
 #include <sys/time.h>
 
 #include "nft/base/unique_fd.h"
+#include "tests/grpc/certificates.h"
 #include "tests/grpc/server_fixture.h"
 
 namespace svcmap::api {

@@ -63,9 +63,7 @@ TEST_F(SteadyTrafficTest, ALostSynAndALostAnswerAreSeen) {
   EXPECT_GT(report.connect.sent_twice, 0) << report.ToString();
   EXPECT_GT(report.connect.slow, 0) << report.ToString();
   EXPECT_GT(report.open.sent_twice, 0) << report.ToString();
-  EXPECT_GT(report.ask.failures, 0) << report.ToString();
-  ASSERT_FALSE(report.first_failures.empty());
-  EXPECT_NE(report.first_failures[0].what.find("udp"), std::string::npos) << report.ToString();
+  EXPECT_GT(report.ask.sent_twice, 0) << report.ToString();
 }
 
 TEST_F(SteadyTrafficTest, AnotherServerIsAFailure) {
