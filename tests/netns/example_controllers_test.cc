@@ -1,0 +1,83 @@
+// The controllers of deploy/examples do what they say, against the agent as it is shipped.
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "tests/netns/service_world.h"
+#include "tests/support/process.h"
+#include "tests/support/temporary_folder.h"
+
+namespace svcmap::testing {
+namespace {
+
+constexpr std::chrono::seconds kPatience{20};
+
+class PythonControllerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK_AND_ASSIGN(NetNs made, NetNs::Create());
+    netns_.emplace(std::move(made));
+    ASSERT_OK_AND_ASSIGN(agent_, Agent::Start(*netns_));
+    ASSERT_OK_AND_ASSIGN(TemporaryFolder folder, TemporaryFolder::Make());
+    folder_.emplace(std::move(folder));
+  }
+  // The only endpoint of the only Service.
+  void WriteObjects(const std::string& endpoint) const {
+    std::ofstream(file())
+        << R"({"service": {"metadata": {"namespace": "shop", "name": "web"}, )"
+        << R"("spec": {"clusterIP": "10.96.0.10", "ports": [{"name": "http", "port": 80}]}}})"
+           "\n"
+        << R"({"endpointSlice": {"metadata": {"namespace": "shop", "name": "web-1", )"
+        << R"("labels": {"kubernetes.io/service-name": "web"}}, "addressType": "IPv4", )"
+        << R"("ports": [{"name": "http", "port": 8080}], )"
+        << R"("endpoints": [{"addresses": [")" << endpoint << "\"]}]}}\n";
+  }
+  absl::StatusOr<std::unique_ptr<ChildProcess>> Controller(int epoch) const {
+    return ChildProcess::Start(
+        {.argv = {"/usr/bin/python3", SVCMAP_SOURCE_DIR "/deploy/examples/python/controller.py",
+                  file(), agent_->socket(), std::to_string(epoch)}});
+  }
+  std::string Applied() const {
+    const auto applied = agent_->Dump(v1::DumpRequest::APPLIED);
+    return applied.ok() ? *applied : applied.status().ToString();
+  }
+  std::string file() const { return folder_->path() + "/objects"; }
+
+  std::optional<NetNs> netns_;
+  std::unique_ptr<Agent> agent_;
+  std::optional<TemporaryFolder> folder_;
+};
+
+TEST_F(PythonControllerTest, SendsWhatChangedAndGoesOnAfterItsRestart) {
+  WriteObjects("10.1.0.5");
+  ASSERT_OK_AND_ASSIGN(auto controller, Controller(7));
+  ASSERT_TRUE(controller->WaitForOutput("1 COMMITTED", kPatience)) << controller->err();
+  EXPECT_EQ(controller->out().rfind("snapshot\n", 0), 0u) << controller->out();
+  EXPECT_NE(Applied().find("10.1.0.5 . 8080"), std::string::npos) << Applied();
+
+  WriteObjects("10.1.0.6");
+  ASSERT_TRUE(controller->WaitForOutput("3 COMMITTED", kPatience)) << controller->out();
+  EXPECT_NE(Applied().find("10.1.0.6 . 8080"), std::string::npos) << Applied();
+  EXPECT_EQ(Applied().find("10.1.0.5 . 8080"), std::string::npos) << Applied();
+
+  controller.reset();
+  WriteObjects("10.1.0.7");
+  ASSERT_OK_AND_ASSIGN(controller, Controller(7));
+  ASSERT_TRUE(controller->WaitForOutput("1 COMMITTED", kPatience)) << controller->out();
+  EXPECT_EQ(controller->out().rfind("resume\n", 0), 0u) << controller->out();
+  EXPECT_NE(Applied().find("10.1.0.7 . 8080"), std::string::npos) << Applied();
+}
+
+TEST_F(PythonControllerTest, LeavesWhenItDoesNotLead) {
+  WriteObjects("10.1.0.5");
+  ASSERT_OK_AND_ASSIGN(const auto leader, Controller(7));
+  ASSERT_TRUE(leader->WaitForOutput("1 COMMITTED", kPatience)) << leader->err();
+  ASSERT_OK_AND_ASSIGN(const auto deposed, Controller(6));
+  const std::optional<ExitStatus> end = deposed->Wait(kPatience);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->code, 1);
+  EXPECT_EQ(deposed->out().rfind("FAILED_PRECONDITION open.epoch 6 is lower than 7", 0), 0u)
+      << deposed->out() << deposed->err();
+}
+
+}  // namespace
+}  // namespace svcmap::testing
