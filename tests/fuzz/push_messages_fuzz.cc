@@ -14,6 +14,7 @@
 #include "api/convert/convert.h"
 #include "api/convert/quote.h"
 #include "api/grpc/explain.h"
+#include "api/intake/late_slices.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/stubs/logging.h"
@@ -122,15 +123,26 @@ class Agent {
       changes.push_back(*std::move(change));
     }
     ++sequence_;
+    LateSlices late;
     for (const ConvertedChange& change : changes) {
-      Require(change.change.has_value() || change.findings.size() == 1);
+      Require(change.change.has_value() || change.delta || change.findings.size() == 1);
       Require(change.findings.size() <= kMaxWarnings + 1);
       for (const proxy::Finding& finding : change.findings) Tell(finding);
       if (change.change) {
+        late.Forget(*change.change);
         store().Apply(*change.change, sequence_);
+      } else if (change.delta) {
+        late.Add(change.key, change.delta);
       } else {
         store().Mention(change.kind, change.key);
       }
+    }
+    for (const proxy::LateChange& change : late.Take(context_)) {
+      store().Mention(change.kind, change.key);
+      const proxy::LateChange::Made made = change.make(store());
+      Require(made.change.has_value() || !made.findings.empty());
+      for (const proxy::Finding& finding : made.findings) Tell(finding);
+      if (made.change) store().Apply(*made.change, sequence_);
     }
     Settle();
   }
