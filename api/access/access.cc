@@ -51,8 +51,8 @@ std::string DisplayName(const CertificateNames& names) {
   return "without a subject alternative name";
 }
 
-std::string RefusalText(std::string_view method, const std::string& client, Role role) {
-  return "svcmap.v1.Control/" + std::string(method) + " refused: client " + client +
+std::string RefusalText(std::string_view what, const std::string& client, Role role) {
+  return std::string(what) + " refused: client " + client +
          (role == Role::kRead ? " may only read" : " is on no list of those who may read or write");
 }
 

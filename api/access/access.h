@@ -44,7 +44,8 @@ Role RoleOf(const AllowList& allowed, uid_t own, uid_t uid);
 // "spiffe://example.org/controller", for people: a URI rather than a DNS name rather than an IP.
 std::string DisplayName(const CertificateNames& names);
 
-// "svcmap.v1.Control/Push refused: client uid 1000 may only read"
-std::string RefusalText(std::string_view method, const std::string& client, Role role);
+// "svcmap.v1.Control/Push refused: client uid 1000 may only read"; `what` is what comes before
+// "refused".
+std::string RefusalText(std::string_view what, const std::string& client, Role role);
 
 }  // namespace svcmap::api

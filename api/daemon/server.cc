@@ -146,8 +146,8 @@ absl::Status Server::StartUnix(const AllowList& allow, const std::vector<std::st
     switch (RoleOf(allow, own, uid)) {
       case Role::kNone: {
         const std::string client = "uid " + std::to_string(uid);
-        service_.refusals().Add(client, "connection to the Unix socket refused: client " + client +
-                                            " is on no list of those who may read or write");
+        service_.refusals().Add(client,
+                                RefusalText("connection to the Unix socket", client, Role::kNone));
         return;
       }
       case Role::kRead:

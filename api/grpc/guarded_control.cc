@@ -8,7 +8,8 @@ namespace svcmap::api {
 grpc::Status GuardedControl::Check(const grpc::ServerContextBase& context, const char* method) {
   const Caller caller = identify_(context);
   if (caller.role >= NeededRole(method)) return grpc::Status::OK;
-  const std::string text = RefusalText(method, caller.name, caller.role);
+  const std::string text =
+      RefusalText(std::string("svcmap.v1.Control/") + method, caller.name, caller.role);
   control_.refusals().Add(caller.name, text);
   return {grpc::PERMISSION_DENIED, text};
 }

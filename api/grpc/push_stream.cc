@@ -15,6 +15,11 @@ namespace {
 constexpr uint32_t kProtocolVersion = 1;
 constexpr size_t kMaxNameBytes = 253;
 
+// "svcmap-kube (pod-7)", for logs and messages.
+std::string DisplayName(const std::string& name, const std::string& instance) {
+  return Escape(instance.empty() ? name : name + " (" + instance + ")");
+}
+
 uint64_t NextStreamId() {
   static std::atomic<uint64_t> next{1};
   return next++;
@@ -127,11 +132,9 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
                                             std::to_string(kMaxNameBytes)};
       }
     }
-    // It goes into logs and messages.
-    name_ =
-        Escape(open.instance().empty() ? open.name() : open.name() + " (" + open.instance() + ")");
+    name_ = DisplayName(open.name(), open.instance());
     const std::weak_ptr<PushStream> weak = weak_from_this();
-    const absl::Status taken = holder_.Take(id_, name_,
+    const absl::Status taken = holder_.Take(id_,
                                             {.name = open.name(),
                                              .instance = open.instance(),
                                              .epoch = open.epoch(),
@@ -278,8 +281,7 @@ absl::Status PushHolder::CheckEpoch(const Controller& controller) const {
   const bool same = controller.name == leader_.name && controller.instance == leader_.instance;
   if (controller.epoch > leader_.epoch || leader_.epoch == 0) return absl::OkStatus();
   if (controller.epoch == leader_.epoch && same) return absl::OkStatus();
-  const std::string leader = Escape(
-      leader_.instance.empty() ? leader_.name : leader_.name + " (" + leader_.instance + ")");
+  const std::string leader = DisplayName(leader_.name, leader_.instance);
   return absl::FailedPreconditionError("open.epoch " + std::to_string(controller.epoch) +
                                        (controller.epoch == leader_.epoch
                                             ? " is that of " + leader
@@ -288,8 +290,9 @@ absl::Status PushHolder::CheckEpoch(const Controller& controller) const {
                                        "; this stream is closed and nothing of it taken");
 }
 
-absl::Status PushHolder::Take(uint64_t id, const std::string& by, Controller controller,
+absl::Status PushHolder::Take(uint64_t id, Controller controller,
                               std::function<void(const std::string&)> end) {
+  const std::string by = DisplayName(controller.name, controller.instance);
   std::function<void(const std::string&)> end_previous;
   {
     const std::lock_guard lock(mutex_);

@@ -247,7 +247,7 @@ absl::StatusOr<Damage> Repairer::LookAtSet(nft::SetRef set) {
   damage.elements = differences.count();
   // Bounds of ranges cannot be taken out one by one where others have put theirs between, and
   // ranges of several fields only slowly.
-  const bool bounds = HasRanges(set.set) && set.set != kFirewallSources;
+  const bool bounds = specs_[Index(set.family)]->sets[set.set].has_bounds();
   if ((bounds && differences.count() > 0) || differences.deletions() > MaxDeletions(set.set)) {
     damage.rewrite = Damage::Rewrite::kInPlace;
     return damage;

@@ -35,6 +35,13 @@ std::string Timestamp() {
   return text;
 }
 
+absl::Status SyncAndFind(File& file) {
+  if (absl::Status status = file.Sync(); !status.ok()) return status;
+  const absl::StatusOr<bool> named = file.HasName();
+  if (!named.ok()) return named.status();
+  return *named ? absl::OkStatus() : absl::NotFoundError("somebody removed the file");
+}
+
 }  // namespace
 
 StateLog::StateLog(std::string folder, Files& files, StateLogOptions options)
@@ -349,17 +356,6 @@ void StateLog::Work() {
 }
 
 // All that was written so far, on disk, under its name. False if it is out of order.
-namespace {
-
-absl::Status SyncAndFind(File& file) {
-  if (absl::Status status = file.Sync(); !status.ok()) return status;
-  const absl::StatusOr<bool> named = file.HasName();
-  if (!named.ok()) return named.status();
-  return *named ? absl::OkStatus() : absl::NotFoundError("somebody removed the file");
-}
-
-}  // namespace
-
 bool StateLog::SyncFile() {
   std::unique_lock lock(mutex_);
   const std::shared_ptr<FrameFile> file = file_;

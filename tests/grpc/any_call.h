@@ -3,6 +3,7 @@
 
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
 
 #include <chrono>
 #include <memory>
@@ -34,6 +35,20 @@ inline grpc::Status CallAny(const std::shared_ptr<grpc::Channel>& channel,
   call->Finish(&status, nullptr);
   done();
   return status;
+}
+
+// A client of which refusals say `name`, that may read: it does, and is refused what changes.
+inline void ExpectReadsOnly(const std::shared_ptr<grpc::Channel>& channel,
+                            const std::string& name) {
+  for (const std::string method : {"List", "GetStatus"}) {
+    EXPECT_TRUE(CallAny(channel, "/svcmap.v1.Control/" + method).ok()) << method;
+  }
+  for (const std::string method : {"Push", "Apply", "Remove"}) {
+    const grpc::Status status = CallAny(channel, "/svcmap.v1.Control/" + method);
+    EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED) << method;
+    EXPECT_EQ(status.error_message(),
+              "svcmap.v1.Control/" + method + " refused: client " + name + " may only read");
+  }
 }
 
 }  // namespace svcmap::testing

@@ -69,9 +69,9 @@ TEST_F(FencingTest, NothingOfADeposedControllerIsTakenAnyMore) {
   PushHolder holder;
   int ended = 0;
   const auto end = [&](const std::string&) { ++ended; };
-  ASSERT_TRUE(holder.Take(1, "a", {.name = "a", .epoch = 1}, end).ok());
+  ASSERT_TRUE(holder.Take(1, {.name = "a", .epoch = 1}, end).ok());
   EXPECT_TRUE(holder.Enter(1).owns_lock());
-  ASSERT_TRUE(holder.Take(2, "b", {.name = "b", .epoch = 2}, end).ok());
+  ASSERT_TRUE(holder.Take(2, {.name = "b", .epoch = 2}, end).ok());
   EXPECT_EQ(ended, 1);
   int converted = 0;
   const absl::Status status = intake_->Submit(
@@ -91,10 +91,10 @@ TEST_F(FencingTest, TheLeaderIsSavedBeforeItCounts) {
   PushHolder holder({.epoch = 5, .name = "a"},
                     [&](const proxy::Leader& leader) { saved.push_back(leader); });
   const auto end = [](const std::string&) {};
-  EXPECT_FALSE(holder.Take(1, "b", {.name = "b", .epoch = 4}, end).ok());
-  EXPECT_TRUE(holder.Take(2, "a", {.name = "a", .epoch = 5}, end).ok());
+  EXPECT_FALSE(holder.Take(1, {.name = "b", .epoch = 4}, end).ok());
+  EXPECT_TRUE(holder.Take(2, {.name = "a", .epoch = 5}, end).ok());
   EXPECT_THAT(saved, SizeIs(0));
-  EXPECT_TRUE(holder.Take(3, "b", {.name = "b", .instance = "x", .epoch = 6}, end).ok());
+  EXPECT_TRUE(holder.Take(3, {.name = "b", .instance = "x", .epoch = 6}, end).ok());
   ASSERT_THAT(saved, SizeIs(1));
   EXPECT_EQ(saved[0], (proxy::Leader{6, "b", "x"}));
 }

@@ -19,18 +19,20 @@ class ResumeTest : public ServerTest {
     ServerTest::SetUp();
     Serve();
   }
+  // Of a controller that sent shop/web, saw its Ack, and left.
+  std::string TokenOfWeb() {
+    Stream stream(*stub_);
+    EXPECT_TRUE(stream.Open("a"));
+    EXPECT_EQ(stream.opened.resume(), v1::SEND_SNAPSHOT);
+    EXPECT_TRUE(stream.Send(1, {Upsert(Web())}));
+    const std::string token = stream.ReadAck().state_token();
+    EXPECT_THAT(token, SizeIs(16));
+    return token;
+  }
 };
 
 TEST_F(ResumeTest, WhoSawTheLastAckGoesOn) {
-  std::string token;
-  {
-    Stream stream(*stub_);
-    ASSERT_TRUE(stream.Open("a"));
-    EXPECT_EQ(stream.opened.resume(), v1::SEND_SNAPSHOT);
-    ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
-    token = stream.ReadAck().state_token();
-    EXPECT_THAT(token, SizeIs(16));
-  }
+  const std::string token = TokenOfWeb();
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("a", 0, token));
   EXPECT_EQ(stream.opened.resume(), v1::CONTINUE);
@@ -75,13 +77,7 @@ TEST_F(ResumeTest, ATokenStandsForTheObjectsHoweverTheyCame) {
 }
 
 TEST_F(ResumeTest, ChangesOfOthersAreNotMissed) {
-  std::string token;
-  {
-    Stream stream(*stub_);
-    ASSERT_TRUE(stream.Open("a"));
-    ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
-    token = stream.ReadAck().state_token();
-  }
+  const std::string token = TokenOfWeb();
   Apply({Web("shop/api", "10.96.0.11")});
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("a", 0, token));
