@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -127,6 +128,17 @@ TEST_P(HarnessFlowTest, SourcePortIsKept) {
   const Answer answer = Ask(pod_b_->netns(), request);
   EXPECT_ANSWER(answer, "pod-a", At(*pod_b_));
   EXPECT_EQ(answer.seen_port, 4711);
+}
+
+// Without, conntrack takes a datagram for one of the flow before and sends it where that one went.
+TEST_P(HarnessFlowTest, NoFlowHasTheSourcePortOfOneBefore) {
+  if (protocol() == Protocol::kTcp) return;  // There a SYN ends the connection before.
+  std::set<uint16_t> ports;
+  for (int i = 0; i < 500; ++i) {  // Of 28,000 ports, drawn at random: one twice in 98 of 100 runs.
+    const Answer answer = Ask(pod_b_->netns(), ToPod(*pod_a_));
+    EXPECT_ANSWER(answer, "pod-a", At(*pod_b_));
+    EXPECT_TRUE(ports.insert(answer.seen_port).second) << answer;
+  }
 }
 
 TEST_P(HarnessFlowTest, SecondClientAddress) {

@@ -37,6 +37,19 @@ uint32_t RandomNumber() {
   return static_cast<uint32_t>(generator());
 }
 
+// Conntrack remembers a flow without a connection for half a minute, and a datagram with its ports
+// goes where it went: no two of ours are the same before all others were used.
+uint16_t NextSourcePort() {
+  constexpr uint32_t kFirst = 32768, kCount = 28000;
+  static std::atomic<uint32_t> next{RandomNumber() % kCount};
+  return static_cast<uint16_t>(kFirst + next++ % kCount);
+}
+
+Request WithSourcePort(Request request) {
+  if (request.source_port == 0) request.source_port = NextSourcePort();
+  return request;
+}
+
 Answer AskTcp(const Request& request, const SocketAddress& destination) {
   const Clock::time_point deadline = Clock::now() + request.timeout;
   absl::StatusOr<UniqueFd> fd =
@@ -67,7 +80,8 @@ std::string WithoutIpHeader(const std::string& packet, bool v6) {
   return packet.size() < header ? "" : packet.substr(header);
 }
 
-Answer AskUdp(const Request& request, const SocketAddress& destination) {
+Answer AskUdp(const Request& given, const SocketAddress& destination) {
+  const Request request = WithSourcePort(given);
   const Clock::time_point deadline = Clock::now() + request.timeout;
   absl::StatusOr<UniqueFd> fd = Connected(request, destination, SOCK_DGRAM, 0, /*port=*/true);
   if (!fd.ok()) return Failed(fd.status());
@@ -76,7 +90,8 @@ Answer AskUdp(const Request& request, const SocketAddress& destination) {
   });
 }
 
-Answer AskSctp(const Request& request, const SocketAddress& destination) {
+Answer AskSctp(const Request& given, const SocketAddress& destination) {
+  const Request request = WithSourcePort(given);
   const Clock::time_point deadline = Clock::now() + request.timeout;
   SocketAddress host = destination;  // A raw IPv6 socket takes a port for a protocol number.
   if (absl::StatusOr<SocketAddress> parsed = SocketAddress::Parse(destination.ip(), 0); parsed.ok())
@@ -84,9 +99,7 @@ Answer AskSctp(const Request& request, const SocketAddress& destination) {
   absl::StatusOr<UniqueFd> fd = Connected(request, host, SOCK_RAW, IPPROTO_SCTP, /*port=*/false);
   if (!fd.ok()) return Failed(fd.status());
   SctpPacket init;
-  init.source_port = request.source_port != 0
-                         ? request.source_port
-                         : static_cast<uint16_t>(10000 + RandomNumber() % 50000);
+  init.source_port = request.source_port;
   init.destination_port = request.port;
   init.chunk_type = kSctpInit;
   init.initiate_tag = RandomNumber() | 1;

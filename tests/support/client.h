@@ -1,6 +1,6 @@
 // Asks a server who it is, from inside a namespace: the packet tests' eyes. Every call opens a
-// fresh socket, so it is a new flow with a random source port unless the request names one.
-// Thread-safe: no shared state.
+// fresh socket, so it is a new flow, with a source port that none before it had unless the request
+// names one. Thread-safe.
 #ifndef SVCMAP_TESTS_SUPPORT_CLIENT_H_
 #define SVCMAP_TESTS_SUPPORT_CLIENT_H_
 
@@ -20,7 +20,7 @@ struct Request {
   std::string destination = {};  // IPv4 or IPv6 address.
   uint16_t port = 0;             // Ignored by Ping.
   std::string source = {};       // Empty: the kernel chooses.
-  uint16_t source_port = 0;      // 0: a random one.
+  uint16_t source_port = 0;      // 0: another one each time.
   std::chrono::milliseconds timeout = std::chrono::milliseconds(2000);
 };
 
