@@ -13,7 +13,7 @@ namespace svcmap::api {
 
 struct ListenOptions {
   std::vector<std::string> listen;  // "unix:///path" or "tcp://host:port"
-  bool insecure = false;            // tcp:// without TLS, where everybody may write.
+  bool insecure = false;            // tcp:// without TLS, where everybody may read.
   TlsFiles tls;                     // Of the tcp:// listeners.
   AllowList allow;
 };

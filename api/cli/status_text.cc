@@ -85,6 +85,13 @@ void Findings(const v1::GetStatusResponse& status, std::string& page) {
   }
 }
 
+std::string LatencyText(const v1::GetStatusResponse& status) {
+  const v1::ProgrammingLatency& latency = status.programming_latency();
+  return absl::StrCat("last ", DurationText(latency.last()), ", longest ",
+                      DurationText(latency.longest()),
+                      ", from the cause of a change to its commit");
+}
+
 }  // namespace
 
 std::string StateName(v1::State state) {
@@ -122,6 +129,7 @@ std::string StatusText(const v1::GetStatusResponse& status) {
   if (!status.last_error().empty()) Line("Last error", status.last_error(), page);
   Line("Controller", ControllerText(status), page);
   Line("Last commit", CommitText(status), page);
+  if (status.has_programming_latency()) Line("Latency", LatencyText(status), page);
   if (status.pending_changes() > 0) {
     Line("Pending", CountText(status.pending_changes(), "changed object"), page);
   }
@@ -133,8 +141,11 @@ std::string StatusText(const v1::GetStatusResponse& status) {
   if (status.refused_objects() > 0) {
     Line("Refused", CountText(status.refused_objects(), "object"), page);
   }
-  if (status.refused_calls() > 0) {
-    Line("Turned away", CountText(status.refused_calls(), "call") + ", see the agent's log", page);
+  if (status.refused_calls() > 0 || status.failed_handshakes() > 0) {
+    Line("Turned away",
+         absl::StrCat(CountText(status.refused_calls(), "call"), " and ",
+                      CountText(status.failed_handshakes(), "handshake"), ", see the agent's log"),
+         page);
   }
   Line("Programmed",
        absl::StrCat(CountText(status.service_ports(), "service port"), ", ",

@@ -1,5 +1,8 @@
 #include "api/convert/convert.h"
 
+#include <chrono>
+
+#include "absl/time/time.h"
 #include "api/convert/endpoint_delta.h"
 #include "api/convert/metadata.h"
 
@@ -7,6 +10,8 @@ namespace svcmap::api {
 namespace {
 
 using proxy::Kind;
+
+constexpr char kTriggerTimeAnnotation[] = "endpoints.kubernetes.io/last-change-trigger-time";
 
 template <typename T>
 ConvertedChange AsChange(Kind kind, std::string key, Converted<T> converted,
@@ -33,9 +38,23 @@ ConvertedChange Upsert(const v1::Service& service, const ConvertContext& context
                   ConvertService(service, context), &proxy::Change::service);
 }
 
+// Absent if it does not say, or not in RFC 3339.
+std::optional<std::chrono::system_clock::time_point> TriggerTime(const v1::ObjectMeta& metadata) {
+  const auto found = metadata.annotations().find(kTriggerTimeAnnotation);
+  absl::Time time;
+  if (found == metadata.annotations().end() ||
+      !absl::ParseTime(absl::RFC3339_full, found->second, &time, nullptr)) {
+    return std::nullopt;
+  }
+  return absl::ToChronoTime(time);
+}
+
 ConvertedChange Upsert(const v1::EndpointSlice& slice, const ConvertContext& context) {
-  return AsChange(Kind::kEndpointSlice, KeyOf(Kind::kEndpointSlice, slice.metadata()),
-                  ConvertEndpointSlice(slice, context), &proxy::Change::slice);
+  ConvertedChange result =
+      AsChange(Kind::kEndpointSlice, KeyOf(Kind::kEndpointSlice, slice.metadata()),
+               ConvertEndpointSlice(slice, context), &proxy::Change::slice);
+  if (result.change) result.change->triggered = TriggerTime(slice.metadata());
+  return result;
 }
 
 ConvertedChange Upsert(const v1::Node& node, const ConvertContext& context) {

@@ -1,13 +1,9 @@
 #include "api/daemon/log.h"
 
-#include <grpc/support/log.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cctype>
-
-#include "api/grpc/refusals.h"
 
 namespace svcmap::api {
 namespace {
@@ -21,17 +17,6 @@ std::string Cause(const proxy::Repaired& repaired) {
   return repaired.process.empty() ? repaired.what : repaired.what + " by " + repaired.process;
 }
 
-// What gRPC complains of, failed handshakes above all: one line a second, as anybody on the network
-// can fail in them.
-void LogOfGrpc(gpr_log_func_args* arguments) {
-  if (arguments->severity != GPR_LOG_SEVERITY_ERROR) return;
-  static Refusals errors;
-  std::string text = std::string("gRPC: ") + arguments->message;
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
-  errors.Add("gRPC", text);
-}
-
 }  // namespace
 
 void SetUpLog(int verbosity) {
@@ -40,7 +25,6 @@ void SetUpLog(int verbosity) {
   spdlog::set_level(verbosity == 0   ? spdlog::level::info
                     : verbosity == 1 ? spdlog::level::debug
                                      : spdlog::level::trace);
-  gpr_set_log_function(LogOfGrpc);
 }
 
 void LogSync(const proxy::SyncResult& result, const proxy::LoopStatus& status) {

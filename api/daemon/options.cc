@@ -66,6 +66,10 @@ void AddLimits(CLI::App& app, DaemonOptions& options) {
                  "After so many batches without an ack no more are read of a stream")
       ->check(CLI::Range(uint32_t{1}, uint32_t{10'000}))
       ->capture_default_str();
+  app.add_option("--max-bytes-in-flight", push.max_bytes_in_flight,
+                 "After so many bytes of batches without an ack no more are read of a stream")
+      ->check(CLI::Range(uint64_t{4096}, uint64_t{1} << 40))
+      ->capture_default_str();
   app.add_option("--max-streams", push.max_streams, "How many streams controllers may have open")
       ->check(CLI::Range(uint32_t{1}, uint32_t{10'000}))
       ->capture_default_str();
@@ -172,8 +176,9 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
                  "For unix://: who may read, likewise")
       ->type_name("UID")
       ->allow_extra_args(false);
-  app.add_flag("--insecure", listeners.insecure,
-               "Allow tcp:// listeners without TLS: whoever reaches them may write");
+  app.add_flag(
+      "--insecure", listeners.insecure,
+      "Allow tcp:// listeners without TLS: whoever reaches them may read, nobody may write");
   app.add_option("--manifests", options.manifests,
                  "Take the state from this file or folder of Kubernetes manifests, and follow it, "
                  "instead of a controller");

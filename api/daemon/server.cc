@@ -10,6 +10,7 @@
 
 #include "api/convert/quote.h"
 #include "api/daemon/tls_credentials.h"
+#include "api/grpc/grpc_log.h"
 
 namespace svcmap::api {
 namespace {
@@ -21,6 +22,7 @@ constexpr int kMaxCalls = 100;             // On one connection, besides streams
 // A client that holds an idle connection would keep us waiting.
 constexpr std::chrono::milliseconds kGrace{200};
 
+constexpr char kAnonymous[] = "without a certificate";
 constexpr mode_t kOwnerOnly = 0600;
 constexpr mode_t kEverybody = 0666;
 
@@ -40,7 +42,7 @@ CertificateNames NamesOf(const grpc::AuthContext& peer) {
 GuardedControl::Caller CallerByCertificate(const AllowList& allow,
                                            const grpc::ServerContextBase& context) {
   const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
-  if (!peer || !peer->IsPeerAuthenticated()) return {Role::kNone, "without a certificate"};
+  if (!peer || !peer->IsPeerAuthenticated()) return {Role::kNone, kAnonymous};
   const CertificateNames names = NamesOf(*peer);
   return {RoleOf(allow, names), Escape(DisplayName(names))};
 }
@@ -74,6 +76,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenOptions& optio
                                                       const PushLimits& limits,
                                                       ControlService& service) {
   if (const absl::Status sound = CheckListeners(options); !sound.ok()) return sound;
+  FollowGrpcLog();
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
@@ -105,10 +108,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenOptions& optio
 
 absl::Status Server::StartTcp(const ListenOptions& options, const std::vector<Port>& ports) {
   if (options.insecure) {
-    spdlog::warn("--insecure: whoever reaches {} may program this node", ports.front().listen);
+    spdlog::warn("--insecure: whoever reaches {} may read all Services and endpoints",
+                 ports.front().listen);
     return StartOne(
-               [](const grpc::ServerContextBase& context) {
-                 return GuardedControl::Caller{Role::kWrite, context.peer()};
+               [](const grpc::ServerContextBase&) {
+                 return GuardedControl::Caller{Role::kRead, kAnonymous};
                },
                ports)
         .status();

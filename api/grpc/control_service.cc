@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "api/grpc/explain.h"
+#include "api/grpc/grpc_log.h"
 #include "api/grpc/refused_stream.h"
 #include "api/grpc/status.h"
 #include "api/grpc/status_report.h"
@@ -96,6 +97,7 @@ void FillLimits(const PushLimits& push, const proxy::StateLimits& state, v1::Lim
   limits.set_max_objects(state.objects);
   limits.set_max_endpoints_per_service(state.endpoints_per_service);
   limits.set_max_streams(push.max_streams);
+  limits.set_max_bytes_in_flight(push.max_bytes_in_flight);
 }
 
 grpc::Status Stopping() { return {grpc::UNAVAILABLE, "the agent is stopping"}; }
@@ -199,6 +201,7 @@ grpc::Status ControlService::GetStatus(grpc::ServerContext*, const v1::GetStatus
     FillSavedState(options_.state_dir, options_.log->status(), *response->mutable_saved_state());
   }
   response->set_refused_calls(refusals_.count());
+  response->set_failed_handshakes(FailedHandshakes());
   FillController(holder_.current(), *response);
   FillFindings(intake_.findings(), *response);
   loop_.Call([&](proxy::Reconciler& reconciler) {

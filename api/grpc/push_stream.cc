@@ -193,12 +193,14 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
                                           " does not follow " + std::to_string(last_number_)};
     }
     last_number_ = number;
+    const size_t bytes = request_.ByteSizeLong();
     {
       const std::lock_guard lock(mutex_);
       ++unanswered_;
+      unanswered_bytes_ += bytes;
     }
-    return Submit(mark, [self = shared_from_this(), number](proxy::BatchResult result) {
-      self->Answer(ToAck(number, result));
+    return Submit(mark, [self = shared_from_this(), number, bytes](proxy::BatchResult result) {
+      self->Answer(ToAck(number, result), bytes);
     });
   }
 
@@ -210,10 +212,11 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
         [this] { return holder_.Enter(id_); }));
   }
 
-  // On the loop's thread.
-  void Answer(v1::Ack ack) {
+  // On the loop's thread. `bytes`: of the batch.
+  void Answer(v1::Ack ack, size_t bytes) {
     const std::lock_guard lock(mutex_);
     --unanswered_;
+    unanswered_bytes_ -= bytes;
     v1::PushResponse& response = responses_.emplace_back();
     *response.mutable_ack() = std::move(ack);
     MaybeWrite();
@@ -225,6 +228,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   void MaybeRead() {
     if (reading_ || finished_ || half_closed_) return;
     if (unanswered_ + responses_.size() >= limits_.max_batches_in_flight) return;
+    if (unanswered_bytes_ >= limits_.max_bytes_in_flight) return;
     reading_ = true;
     StartRead(&request_);
   }
@@ -259,6 +263,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   v1::PushResponse response_;
   std::deque<v1::PushResponse> responses_;
   size_t unanswered_ = 0;
+  uint64_t unanswered_bytes_ = 0;
   bool writing_ = false;
   bool reading_ = true;  // From Start() on.
   bool half_closed_ = false;

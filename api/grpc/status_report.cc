@@ -71,6 +71,13 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
     }
   }
   response.set_endpoints(endpoints);
+  if (const proxy::ProgrammingLatency& latency = status.programming_latency; latency.count > 0) {
+    v1::ProgrammingLatency* shown = response.mutable_programming_latency();
+    shown->set_count(latency.count);
+    SetDuration(*shown->mutable_sum(), latency.sum);
+    SetDuration(*shown->mutable_last(), latency.last);
+    SetDuration(*shown->mutable_longest(), latency.longest);
+  }
   if (status.commits == 0) return;
   v1::CommitStatus* commit = response.mutable_last_commit();
   SetTimestamp(*commit->mutable_time(), status.last_commit_time);

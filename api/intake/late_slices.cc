@@ -1,12 +1,31 @@
 #include "api/intake/late_slices.h"
 
+#include <algorithm>
+#include <chrono>
+#include <optional>
 #include <utility>
+
+#include "absl/time/time.h"
 
 namespace svcmap::api {
 namespace {
 
 using proxy::Kind;
 using proxy::LateChange;
+
+// The earliest, of those that say.
+std::optional<std::chrono::system_clock::time_point> TriggerTime(
+    const std::vector<std::shared_ptr<const v1::EndpointDelta>>& deltas) {
+  std::optional<absl::Time> first;
+  for (const auto& delta : deltas) {
+    if (!delta->has_last_change_trigger_time()) continue;
+    const google::protobuf::Timestamp& said = delta->last_change_trigger_time();
+    const absl::Time time = absl::FromUnixSeconds(said.seconds()) + absl::Nanoseconds(said.nanos());
+    first = first ? std::min(*first, time) : time;
+  }
+  if (!first) return std::nullopt;
+  return absl::ToChronoTime(*first);
+}
 
 LateChange::Made Make(const std::string& key, const std::string* held,
                       const std::vector<std::shared_ptr<const v1::EndpointDelta>>& deltas,
@@ -15,7 +34,10 @@ LateChange::Made Make(const std::string& key, const std::string* held,
   LateChange::Made made;
   made.findings = std::move(slice.findings);
   if (slice.value) {
-    made.change = {.kind = Kind::kEndpointSlice, .key = key, .slice = std::move(slice.value)};
+    made.change = {.kind = Kind::kEndpointSlice,
+                   .key = key,
+                   .slice = std::move(slice.value),
+                   .triggered = TriggerTime(deltas)};
   }
   return made;
 }

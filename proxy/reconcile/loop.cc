@@ -1,5 +1,7 @@
 #include "proxy/reconcile/loop.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <future>
 #include <iterator>
@@ -17,6 +19,13 @@ constexpr int kLooksBeforeRetry = 8;
 constexpr std::chrono::seconds kRetrySaving{1};
 // A look that commits of others disturbed is tried again at least so often.
 constexpr std::chrono::milliseconds kLongestDisturbance{50};
+
+// With what the kernel does in our calls; waiting does not count.
+std::chrono::nanoseconds CpuTimeOfThread() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
 
 }  // namespace
 
@@ -252,15 +261,16 @@ void Loop::RepairOnce() {
 }
 
 void Loop::AuditOnce() {
-  const auto start = Clock::now();
+  const std::chrono::nanoseconds start = CpuTimeOfThread();
   const RepairResult result = reconciler_.Audit();
+  const std::chrono::nanoseconds spent = CpuTimeOfThread() - start;
   const auto now = Clock::now();
   // So that the walk takes one cycle, but no more than the share even if the machine is slow.
   const auto rows = std::max<size_t>(reconciler_.applied_rows(), 1);
   const auto steps = static_cast<Clock::rep>(rows / Repairer::kRows + 1);
   const auto by_cycle = std::chrono::duration_cast<Clock::duration>(options_.audit_cycle) / steps;
   const auto by_share =
-      std::chrono::duration_cast<Clock::duration>((now - start) / options_.audit_share);
+      std::chrono::duration_cast<Clock::duration>(spent / options_.audit_share);
   audit_at_ = now + std::max(by_cycle, by_share);
   Tell(result);
 }
@@ -294,7 +304,8 @@ bool Loop::ApplyChanges(const Batch& batch) {
       findings.push_back(*std::move(over));
       return;
     }
-    store.Apply(change, sequence_);
+    const bool changed = store.Apply(change, sequence_);
+    if (changed && change.triggered) triggers_.Add(sequence_, *change.triggered);
     taken = true;
   };
   for (const auto& [kind, key] : batch.refused) store.Mention(kind, key);
@@ -405,13 +416,19 @@ void Loop::Answer(const SyncResult& result, Clock::time_point started) {
     waiting.result.commit_duration = result.duration;
     waiting.result.queue_duration = started - waiting.submitted;
   }
-  const Store::Dirty* first = reconciler_.store().FirstDirty();
-  while (!waiting_.empty() && (first == nullptr || waiting_.front().sequence < first->sequence)) {
+  const uint64_t end = FirstUnprogrammed();
+  while (!waiting_.empty() && waiting_.front().sequence < end) {
     Waiting waiting = std::move(waiting_.front());
     waiting_.pop_front();
     waiting.result.revision = reconciler_.revision();
     waiting.done(std::move(waiting.result));
   }
+}
+
+// The sequence of the first change that is not in the kernel.
+uint64_t Loop::FirstUnprogrammed() const {
+  const Store::Dirty* first = reconciler_.store().FirstDirty();
+  return first == nullptr ? sequence_ + 1 : first->sequence;
 }
 
 void Loop::AnswerAll(BatchResult::Outcome outcome, const absl::Status& error) {
@@ -449,6 +466,8 @@ void Loop::PublishStatus(const SyncResult& result) {
       ++status_.failures;
     } else {
       status_.last_sync = SystemClock::now();
+      triggers_.Programmed(FirstUnprogrammed(), status_.last_sync);
+      status_.programming_latency = triggers_.latency();
     }
     if (result.outcome == SyncResult::Outcome::kCommitted) {
       ++status_.commits;

@@ -28,6 +28,7 @@
 #include "proxy/conntrack/cleaner.h"
 #include "proxy/health/sync_clock.h"
 #include "proxy/reconcile/reconciler.h"
+#include "proxy/reconcile/trigger_times.h"
 #include "proxy/state/limits.h"
 
 namespace svcmap::proxy {
@@ -106,7 +107,8 @@ struct LoopStatus {
   size_t last_commit_elements = 0;
   std::chrono::system_clock::time_point last_commit_time;
   uint64_t elements_written = 0;  // Added and deleted, by commits and repairs.
-  std::string last_error;         // Empty when the last sync or look succeeded.
+  ProgrammingLatency programming_latency;
+  std::string last_error;  // Empty when the last sync or look succeeded.
 };
 
 // One look at the kernel that found something, or could not be taken.
@@ -192,6 +194,7 @@ class Loop {
   void Answer(const SyncResult& result, std::chrono::steady_clock::time_point started);
   void TellCleaner(SyncResult& result);
   void TellHealthChecks(SyncResult& result);
+  uint64_t FirstUnprogrammed() const;
   void AnswerAll(BatchResult::Outcome outcome, const absl::Status& error);
   LoopStatus::State State() const;
   void PublishStatus(const SyncResult& result);
@@ -202,6 +205,7 @@ class Loop {
   // Only on the loop's thread.
   std::deque<Waiting> waiting_;
   uint64_t sequence_ = 0;
+  TriggerTimes triggers_{std::chrono::system_clock::now()};
   bool hold_ = false;
   bool in_snapshot_ = false;
   bool has_state_ = false;  // A snapshot has ended, or changes came outside of one.

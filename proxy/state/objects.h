@@ -3,6 +3,7 @@
 // They are shared between threads as shared_ptr<const T> and never change.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -145,6 +146,8 @@ struct Change {
   std::shared_ptr<const EndpointSlice> slice;
   std::shared_ptr<const Node> node;
   std::shared_ptr<const ServiceCidr> service_cidr;
+  // When what it tells of happened (S-346), where whoever sent it says.
+  std::optional<std::chrono::system_clock::time_point> triggered;
 
   bool removal() const { return !service && !slice && !node && !service_cidr; }
 };

@@ -46,36 +46,32 @@ StateToken TokenOf(Kind kind, const std::string& key, const std::string& message
 
 }  // namespace
 
-void Store::Apply(const Change& change, uint64_t sequence) {
+bool Store::Apply(const Change& change, uint64_t sequence) {
   if (!change.removal()) Mention(change.kind, change.key);
+  const auto replace = [&](auto& objects, const auto& after) {
+    const auto before = Replace(objects, change.key, after);
+    if (Equal(before, after)) return false;
+    ++node_version_;
+    Touch(change, MessageOf(before), MessageOf(after));
+    return true;
+  };
   switch (change.kind) {
     case Kind::kService:
-      ApplyService(change, sequence);
-      return;
+      return ApplyService(change, sequence);
     case Kind::kEndpointSlice:
-      ApplySlice(change, sequence);
-      return;
+      return ApplySlice(change, sequence);
     case Kind::kNode:
-      if (const auto before = Replace(nodes_, change.key, change.node);
-          !Equal(before, change.node)) {
-        ++node_version_;
-        Touch(change, MessageOf(before), MessageOf(change.node));
-      }
-      return;
+      return replace(nodes_, change.node);
     case Kind::kServiceCidr:
-      if (const auto before = Replace(service_cidrs_, change.key, change.service_cidr);
-          !Equal(before, change.service_cidr)) {
-        ++node_version_;
-        Touch(change, MessageOf(before), MessageOf(change.service_cidr));
-      }
-      return;
+      return replace(service_cidrs_, change.service_cidr);
   }
+  return false;
 }
 
-void Store::ApplyService(const Change& change, uint64_t sequence) {
-  if (!change.service && !services_.contains(change.key)) return;
+bool Store::ApplyService(const Change& change, uint64_t sequence) {
+  if (!change.service && !services_.contains(change.key)) return false;
   ServiceEntry& entry = services_[change.key];
-  if (Equal(entry.service, change.service)) return;
+  if (Equal(entry.service, change.service)) return false;
   Touch(change, MessageOf(entry.service), MessageOf(change.service));
   const std::shared_ptr<const Service> before = std::exchange(entry.service, change.service);
   service_count_ += (change.service ? 1 : 0);
@@ -86,14 +82,15 @@ void Store::ApplyService(const Change& change, uint64_t sequence) {
   released_ |= claims.released;
   for (const std::string& other : claims.others) MarkDirty(other, sequence);
   DropIfEmpty(change.key);
+  return true;
 }
 
-void Store::ApplySlice(const Change& change, uint64_t sequence) {
+bool Store::ApplySlice(const Change& change, uint64_t sequence) {
   const auto held = slices_.find(change.key);
   const std::shared_ptr<const EndpointSlice> before =
       held == slices_.end() ? nullptr : held->second;
   const std::shared_ptr<const EndpointSlice>& after = change.slice;
-  if (Equal(before, after)) return;
+  if (Equal(before, after)) return false;
   Touch(change, MessageOf(before), MessageOf(after));
 
   if (before && !before->service_key.empty()) {
@@ -115,6 +112,7 @@ void Store::ApplySlice(const Change& change, uint64_t sequence) {
   } else {
     slices_.erase(change.key);
   }
+  return true;
 }
 
 void Store::Touch(const Change& change, const std::string* before, const std::string* after) {

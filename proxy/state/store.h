@@ -35,8 +35,8 @@ using StateToken = std::array<uint64_t, 2>;
 class Store {
  public:
   // Takes one change over; `sequence` says when, and never decreases. An object equal to the one
-  // held changes nothing.
-  void Apply(const Change& change, uint64_t sequence);
+  // held changes nothing: false.
+  bool Apply(const Change& change, uint64_t sequence);
 
   // Between BeginSnapshot and EndSnapshot applied changes and Mention() say what the snapshot
   // names; EndSnapshot removes the rest. Beginning again forgets the snapshot that was open.
@@ -94,8 +94,8 @@ class Store {
   size_t slice_count() const { return slices_.size(); }
 
  private:
-  void ApplyService(const Change& change, uint64_t sequence);
-  void ApplySlice(const Change& change, uint64_t sequence);
+  bool ApplyService(const Change& change, uint64_t sequence);
+  bool ApplySlice(const Change& change, uint64_t sequence);
   void DropIfEmpty(const std::string& key);
   // To be called with the object as it was and as it is; null where it is not there.
   void Touch(const Change& change, const std::string* before, const std::string* after);

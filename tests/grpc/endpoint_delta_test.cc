@@ -2,6 +2,7 @@
 // promises them.
 #include <gmock/gmock.h>
 
+#include "api/grpc/status_report.h"
 #include "tests/grpc/server_fixture.h"
 
 namespace svcmap::api {
@@ -159,6 +160,33 @@ TEST_F(EndpointDeltaTest, CostFollowsTheMessageAndTheSliceNotTheirProduct) {
   std::vector<v1::Change> changes(100'000, Delta().Put("10.1.9.9"));
   EXPECT_EQ(Push(changes).outcome(), v1::COMMITTED);
   EXPECT_EQ(Addresses().size(), 901u);
+}
+
+TEST_F(EndpointDeltaTest, S346_SlicesAndDeltasTellWhenTheyWereCaused) {
+  v1::Object slice = SliceOf({"10.1.0.1"});
+  auto& annotations = *slice.mutable_endpoint_slice()->mutable_metadata()->mutable_annotations();
+  const auto say = [&](const std::string& time) {
+    annotations["endpoints.kubernetes.io/last-change-trigger-time"] = time;
+  };
+  say("2999-01-01T00:00:00.123456789Z");  // A clock that is ahead.
+  Push({Upsert(Web()), Upsert(slice)});
+  EXPECT_EQ(GetStatus().programming_latency().count(), 1u);
+  for (const char* time :
+       {"yesterday", "2001-01-01T00:00:00Z"}) {  // Not readable, before our time.
+    say(time);
+    EXPECT_EQ(Push({Upsert(slice)}).outcome(), v1::UNCHANGED);
+    EXPECT_EQ(GetStatus().programming_latency().count(), 1u) << time;
+  }
+  v1::Change delta = Delta().Put("10.1.0.3");
+  SetTimestamp(*delta.mutable_endpoint_delta()->mutable_last_change_trigger_time(),
+               std::chrono::system_clock::now());
+  Push({delta});
+  const v1::ProgrammingLatency latency = GetStatus().programming_latency();
+  EXPECT_EQ(latency.count(), 2u);
+  EXPECT_GT(latency.last().nanos(), 0);
+  EXPECT_LT(latency.longest().seconds(), kDeadline.count());
+  EXPECT_EQ(Push({Delta().Put("10.1.0.4")}).outcome(), v1::COMMITTED);
+  EXPECT_EQ(GetStatus().programming_latency().count(), 2u);
 }
 
 }  // namespace

@@ -5,7 +5,12 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <future>
+#include <map>
+#include <thread>
+
 #include "nft/base/unique_fd.h"
+#include "tests/grpc/any_call.h"
 #include "tests/grpc/certificates.h"
 #include "tests/grpc/server_fixture.h"
 
@@ -38,7 +43,10 @@ class LimitsTest : public ServerTest {
 
 TEST_F(LimitsTest, OpenedSaysThemAll) {
   StartLoop({.objects = 7, .endpoints_per_service = 8});
-  limits_ = {.max_batch_bytes = 5000, .max_batches_in_flight = 3, .max_streams = 2};
+  limits_ = {.max_batch_bytes = 5000,
+             .max_batches_in_flight = 3,
+             .max_bytes_in_flight = 9000,
+             .max_streams = 2};
   Serve();
   Stream stream(*stub_);
   v1::PushRequest request;
@@ -52,6 +60,40 @@ TEST_F(LimitsTest, OpenedSaysThemAll) {
   EXPECT_EQ(limits.max_batch_bytes(), 5000u);
   EXPECT_EQ(limits.max_batches_in_flight(), 3u);
   EXPECT_EQ(limits.max_streams(), 2u);
+  EXPECT_EQ(limits.max_bytes_in_flight(), 9000u);
+}
+
+// While the loop stands still nothing is answered: what was read until then becomes one commit.
+TEST_F(LimitsTest, BytesInFlightAreBounded) {
+  constexpr int kBatches = 20;
+  limits_.max_bytes_in_flight = 2000;
+  Serve();
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test"));
+  std::promise<void> go_on;
+  std::promise<void> stands;
+  std::thread still([&] {
+    loop_->Call([&](proxy::Reconciler&) {
+      stands.set_value();
+      go_on.get_future().wait();
+    });
+  });
+  stands.get_future().wait();
+  for (int i = 1; i <= kBatches; ++i) {
+    const v1::Object web = Web("shop/web-" + std::to_string(i), "10.96.1." + std::to_string(i));
+    ASSERT_TRUE(stream.Send(static_cast<uint64_t>(i), {Upsert(Slice("web-1", 40)), Upsert(web)}));
+  }
+  for (int i = 0; i < 20; ++i) {  // On the same connection, behind them; asks nobody of ours.
+    EXPECT_TRUE(svcmap::testing::CallAny(channel_, "/grpc.health.v1.Health/Check").ok());
+  }
+  go_on.set_value();
+  still.join();
+  std::map<uint64_t, int> batches_of_revision;
+  for (int i = 0; i < kBatches; ++i) ++batches_of_revision[stream.ReadAck().revision()];
+  v1::PushRequest request;
+  *request.mutable_batch()->add_changes() = Upsert(Slice("web-1", 40));
+  const auto most = static_cast<int>(2000 / request.ByteSizeLong()) + 1;
+  for (const auto& [revision, batches] : batches_of_revision) EXPECT_LE(batches, most) << revision;
 }
 
 TEST_F(LimitsTest, OneObjectMoreIsRefusedAndTheOthersOfItsBatchAreTaken) {

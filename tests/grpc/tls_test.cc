@@ -136,6 +136,23 @@ TEST_F(TlsTest, HandshakesEndAsTheCertificateDeserves) {
   EXPECT_EQ(Probe(writer_).problem, "");
 }
 
+TEST_F(TlsTest, WithoutTlsNobodyMayWrite) {
+  const std::string at = "127.0.0.1:" + std::to_string(svcmap::testing::FreeTcpPort());
+  ServeAt({.listen = {"tcp://" + at}, .insecure = true});
+  ExpectReadsOnly(grpc::CreateChannel(at, grpc::InsecureChannelCredentials()),
+                  "without a certificate");
+}
+
+TEST_F(TlsTest, FailedHandshakesAreCounted) {
+  Listen();
+  const uint64_t before = GetStatus().failed_handshakes();
+  EXPECT_EQ(Probe(writer_).problem, "");
+  EXPECT_EQ(GetStatus().failed_handshakes(), before);
+  EXPECT_EQ(Probe({}).problem, kHungUp);
+  EXPECT_EQ(Probe(other_ca_.Issue("w", "URI:spiffe://test/writer")).problem, kHungUp);
+  EXPECT_EQ(GetStatus().failed_handshakes(), before + 2);
+}
+
 TEST_F(TlsTest, OldVersionsOfTlsAreRefused) {
   Listen();
   EXPECT_EQ(Probe(writer_, TLS1_3_VERSION).problem, "");

@@ -48,12 +48,16 @@ v1::GetStatusResponse ExampleStatus() {
   status.mutable_last_commit()->mutable_time()->set_seconds(1'700'000'001);
   status.mutable_last_commit()->mutable_duration()->set_nanos(412'000);
   status.mutable_last_commit()->set_elements(9);
+  status.mutable_programming_latency()->set_count(2);
+  status.mutable_programming_latency()->mutable_last()->set_nanos(3'200'000);
+  status.mutable_programming_latency()->mutable_longest()->set_seconds(2);
   status.set_pending_changes(3);
   status.set_last_error("ENOSPC\nagain");
   status.set_refused_objects(1);
   status.add_findings()->set_message("Service shop/web refused: ...");
   status.add_findings()->set_message("Service shop/api refused: ...");
   status.set_refused_calls(5);
+  status.set_failed_handshakes(1);
   status.set_repairs(2);
   status.set_repaired_elements(3);
   status.set_repaired_chains(1);
@@ -81,11 +85,12 @@ TEST(CliStatusTest, Text) {
       "Controller   svcmap-kube (pod-1), connected since 2023-11-14T22:13:20Z, sending a "
       "snapshot\n"
       "Last commit  2023-11-14T22:13:21Z, 9 elements in 0.41 ms\n"
+      "Latency      last 3.20 ms, longest 2.0 s, from the cause of a change to its commit\n"
       "Pending      3 changed objects\n"
       "Objects      1 service, 2 nodes\n"
       "Not taken    1 Service by the kernel\n"
       "Refused      1 object\n"
-      "Turned away  5 calls, see the agent's log\n"
+      "Turned away  5 calls and 1 handshake, see the agent's log\n"
       "Programmed   2 service ports, 1 endpoint\n"
       "Kernel       as committed, changes by others are noticed, 4 audits, 17 elements written\n"
       "Repairs      2, of 3 elements and 1 chain that others had changed\n"
