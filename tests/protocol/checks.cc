@@ -5,7 +5,7 @@ namespace {
 
 // In the order in which they run: first what the later ones rely on.
 constexpr Check kChecks[] = {
-    {"half-open", "A connection on which HTTP/2 does not begin within 10 s is closed",
+    {"half-open", "A TCP connection on which HTTP/2 does not begin within 10 s is closed",
      CheckHalfOpenConnections, nullptr, nullptr, true},
     {"silent-stream",
      "A stream on which `Open` has not come within 10 s ends with `DEADLINE_EXCEEDED`",
@@ -42,7 +42,7 @@ constexpr Check kChecks[] = {
      "bytes that are no message, or strings that are not UTF-8, in a unary call; a Push stream "
      "just ends, with `OK` and without an Ack",
      CheckNotMessages},
-    {"not-http2", "A connection on which HTTP/2 does not begin within 10 s is closed",
+    {"not-http2", "A TCP connection on which HTTP/2 does not begin within 10 s is closed",
      CheckNotHttp2},
     {"flood",
      "The agent reads at most `limits.max_batches_in_flight` batches that are not acked yet. Then "
