@@ -206,10 +206,13 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
 
   grpc::Status Submit(proxy::Batch::Mark mark, Intake::Done done) {
     const v1::Batch& batch = request_.batch();  // Empty if it is another message.
-    return ToGrpc(intake_.Submit(
+    const absl::Status submitted = intake_.Submit(
         mark, batch.changes_size(),
         [&](int i) { return ConvertChange(batch.changes(i), intake_.context()); }, std::move(done),
-        [this] { return holder_.Enter(id_); }));
+        [this] { return holder_.Enter(id_); });
+    // Whoever took over ends this stream, and says who that is.
+    if (absl::IsAborted(submitted)) return grpc::Status::OK;
+    return ToGrpc(submitted);
   }
 
   // On the loop's thread. `bytes`: of the batch.

@@ -1,6 +1,8 @@
 // The controllers' stream, as proto/README.md promises it.
 #include <gmock/gmock.h>
 
+#include <thread>
+
 #include "tests/grpc/server_fixture.h"
 
 namespace svcmap::api {
@@ -177,6 +179,21 @@ TEST_F(PushTest, NewestStreamWinsAndTheOlderOneLearnsTheName) {
   ASSERT_TRUE(newer.Send(1, {Upsert(Web())}));
   EXPECT_EQ(newer.ReadAck().outcome(), v1::COMMITTED);
   EXPECT_EQ(GetStatus().controller().name(), "second");
+}
+
+// Also when it is about to be told that nothing of a batch was taken.
+TEST_F(PushTest, OlderStreamLearnsTheNameInTheMiddleOfItsBatches) {
+  for (int round = 0; round < 100; ++round) {
+    Stream older(*stub_);
+    ASSERT_TRUE(older.Open("first"));
+    std::thread batches([&] {
+      for (uint64_t number = 1; older.Send(number, {});) ++number;
+    });
+    Stream newer(*stub_);
+    ASSERT_TRUE(newer.Open("second"));
+    batches.join();
+    ASSERT_EQ(older.Finish().error_message(), "replaced by second") << "in round " << round;
+  }
 }
 
 TEST_F(PushTest, ControllerThatDoesNotReadIsHeldBackAndDelaysNobody) {

@@ -1,5 +1,8 @@
 // The controllers of deploy/examples do what they say, against the agent as it is shipped.
+#include <filesystem>
 #include <fstream>
+#include <sstream>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
@@ -11,7 +14,12 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{20};
 
-class PythonControllerTest : public ::testing::Test {
+struct Example {
+  const char* name;
+  std::vector<std::string> argv;  // Of it; file, address and epoch follow.
+};
+
+class ExampleControllerTest : public ::testing::TestWithParam<Example> {
  protected:
   void SetUp() override {
     ASSERT_OK_AND_ASSIGN(NetNs made, NetNs::Create());
@@ -20,9 +28,9 @@ class PythonControllerTest : public ::testing::Test {
     ASSERT_OK_AND_ASSIGN(TemporaryFolder folder, TemporaryFolder::Make());
     folder_.emplace(std::move(folder));
   }
-  // The only endpoint of the only Service.
+  // The only endpoint of the only Service. Half a file would be read as one with less in it.
   void WriteObjects(const std::string& endpoint) const {
-    std::ofstream(file())
+    std::ofstream(file() + ".new")
         << R"({"service": {"metadata": {"namespace": "shop", "name": "web"}, )"
         << R"("spec": {"clusterIP": "10.96.0.10", "ports": [{"name": "http", "port": 80}]}}})"
            "\n"
@@ -30,15 +38,27 @@ class PythonControllerTest : public ::testing::Test {
         << R"("labels": {"kubernetes.io/service-name": "web"}}, "addressType": "IPv4", )"
         << R"("ports": [{"name": "http", "port": 8080}], )"
         << R"("endpoints": [{"addresses": [")" << endpoint << "\"]}]}}\n";
+    std::filesystem::rename(file() + ".new", file());
   }
   absl::StatusOr<std::unique_ptr<ChildProcess>> Controller(int epoch) const {
-    return ChildProcess::Start(
-        {.argv = {"/usr/bin/python3", SVCMAP_SOURCE_DIR "/deploy/examples/python/controller.py",
-                  file(), agent_->socket(), std::to_string(epoch)}});
+    std::vector<std::string> argv = GetParam().argv;
+    argv.insert(argv.end(), {file(), agent_->socket(), std::to_string(epoch)});
+    return ChildProcess::Start({.argv = argv});
   }
   std::string Applied() const {
     const auto applied = agent_->Dump(v1::DumpRequest::APPLIED);
     return applied.ok() ? *applied : applied.status().ToString();
+  }
+  // What it will go on from after a restart is about `endpoint`.
+  bool WaitUntilKept(const std::string& endpoint) const {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (std::chrono::steady_clock::now() < deadline) {
+      std::stringstream kept;
+      kept << std::ifstream(file() + ".sent").rdbuf();
+      if (kept.str().find(endpoint) != std::string::npos) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return false;
   }
   std::string file() const { return folder_->path() + "/objects"; }
 
@@ -47,7 +67,7 @@ class PythonControllerTest : public ::testing::Test {
   std::optional<TemporaryFolder> folder_;
 };
 
-TEST_F(PythonControllerTest, SendsWhatChangedAndGoesOnAfterItsRestart) {
+TEST_P(ExampleControllerTest, SendsWhatChangedAndGoesOnAfterItsRestart) {
   WriteObjects("10.1.0.5");
   ASSERT_OK_AND_ASSIGN(auto controller, Controller(7));
   ASSERT_TRUE(controller->WaitForOutput("1 COMMITTED", kPatience)) << controller->err();
@@ -59,6 +79,7 @@ TEST_F(PythonControllerTest, SendsWhatChangedAndGoesOnAfterItsRestart) {
   EXPECT_NE(Applied().find("10.1.0.6 . 8080"), std::string::npos) << Applied();
   EXPECT_EQ(Applied().find("10.1.0.5 . 8080"), std::string::npos) << Applied();
 
+  ASSERT_TRUE(WaitUntilKept("10.1.0.6"));
   controller.reset();
   WriteObjects("10.1.0.7");
   ASSERT_OK_AND_ASSIGN(controller, Controller(7));
@@ -67,7 +88,7 @@ TEST_F(PythonControllerTest, SendsWhatChangedAndGoesOnAfterItsRestart) {
   EXPECT_NE(Applied().find("10.1.0.7 . 8080"), std::string::npos) << Applied();
 }
 
-TEST_F(PythonControllerTest, LeavesWhenItDoesNotLead) {
+TEST_P(ExampleControllerTest, LeavesWhenItDoesNotLead) {
   WriteObjects("10.1.0.5");
   ASSERT_OK_AND_ASSIGN(const auto leader, Controller(7));
   ASSERT_TRUE(leader->WaitForOutput("1 COMMITTED", kPatience)) << leader->err();
@@ -78,6 +99,14 @@ TEST_F(PythonControllerTest, LeavesWhenItDoesNotLead) {
   EXPECT_EQ(deposed->out().rfind("FAILED_PRECONDITION open.epoch 6 is lower than 7", 0), 0u)
       << deposed->out() << deposed->err();
 }
+
+INSTANTIATE_TEST_SUITE_P(Examples, ExampleControllerTest,
+                         ::testing::Values(Example{"Python",
+                                                   {"/usr/bin/python3", SVCMAP_SOURCE_DIR
+                                                    "/deploy/examples/python/controller.py"}},
+                                           Example{"Cpp",
+                                                   {SVCMAP_BIN_DIR "/svcmap-example-controller"}}),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace svcmap::testing

@@ -1,0 +1,67 @@
+// Mistakes in objects: the controller hears of each, and nobody else suffers.
+#include <set>
+
+#include "tests/protocol/checks.h"
+#include "tests/protocol/session.h"
+
+namespace svcmap::protocol {
+namespace {
+
+v1::Service WithPort(v1::Service service, uint32_t port) {
+  service.mutable_spec()->mutable_ports(0)->set_port(port);
+  return service;
+}
+
+v1::Service WithClusterIp(v1::Service service, const std::string& ip) {
+  service.mutable_spec()->set_cluster_ip(ip);
+  return service;
+}
+
+v1::EndpointSlice WithAddress(v1::EndpointSlice slice, const std::string& ip) {
+  slice.mutable_endpoints(0)->set_addresses(0, ip);
+  return slice;
+}
+
+}  // namespace
+
+void CheckBadObjects(const Target& target, Verdict& verdict) {
+  const Changes base = {Put(Service("web", 1)), Put(Slice("web-1", "web", 1)),
+                        Put(Service("kept", 2))};
+  Replace(target, base, verdict);
+  const Changes mistakes = {Put(WithPort(Service("web", 1), 70000)),
+                            Put(WithAddress(Slice("web-1", "web", 1), "no address")),
+                            Put(WithClusterIp(Service("new", 3), "10.96.0.999")),
+                            Put(Service("name with blanks", 4))};
+  const std::set<std::string> names = {"web", "web-1", "new", "name with blanks"};
+  Session session(target);
+  session.Open(target);
+  Changes batch = mistakes;
+  batch.push_back(Put(Service("fine", 5)));
+  session.Batch(1, batch);
+  const v1::Ack ack = session.Ack();
+  ExpectAck(ack, 1, v1::COMMITTED, verdict);
+  std::set<std::string> refused;
+  for (const v1::ObjectResult& result : ack.results()) {
+    if (result.severity() != v1::REFUSED) continue;
+    refused.insert(result.name());
+    verdict.That(!result.field().empty() && !result.reason().empty() && !result.message().empty(),
+                 "field, reason and message of each refusal", result.ShortDebugString());
+  }
+  verdict.That(refused == names, "4 objects refused by name", ack.ShortDebugString());
+  verdict.Contains("the refusal of web",
+                   "Service svcmap-check/web refused: spec.ports[0].port 70000 is not in 1..65535; "
+                   "its last good state stays",
+                   ack.ShortDebugString());
+  const State held = After(StateOf(base), {Put(Service("fine", 5))});
+  ExpectHeld(target, held, "after a batch with mistakes", verdict);
+
+  // In a snapshot a refused object counts as named.
+  session.Begin();
+  session.Batch(2, mistakes);
+  ExpectAck(session.Ack(), 2, v1::UNCHANGED, verdict);
+  session.End(3);
+  ExpectAck(session.Ack(), 3, v1::COMMITTED, verdict);
+  ExpectHeld(target, StateOf({base[0], base[1]}), "after a snapshot of mistakes", verdict);
+}
+
+}  // namespace svcmap::protocol

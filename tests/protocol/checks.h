@@ -1,0 +1,61 @@
+// The checks of the protocol, each with the sentence that promises what it expects. They send
+// snapshots, and expect that nobody else changes what the agent holds meanwhile; but for those that
+// run beside the others, which change nothing.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "tests/protocol/target.h"
+#include "tests/protocol/verdict.h"
+
+namespace svcmap::protocol {
+
+struct Check {
+  const char* name;
+  const char* promise;  // Word for word, from proto/README.md or docs/security.md.
+  void (*run)(const Target&, Verdict&);
+  // What it has to be given, and the flag for that; null: nothing.
+  std::string Options::*needs = nullptr;
+  const char* flag = nullptr;
+  bool beside = false;  // It mostly waits, and runs while others do.
+};
+
+std::span<const Check> AllChecks();
+
+// correct_controller.cc
+void CheckSnapshot(const Target& target, Verdict& verdict);
+void CheckBatches(const Target& target, Verdict& verdict);
+void CheckEndpointDelta(const Target& target, Verdict& verdict);
+void CheckResume(const Target& target, Verdict& verdict);
+// cuts.cc
+void CheckCuts(const Target& target, Verdict& verdict);
+// leaders.cc
+void CheckFight(const Target& target, Verdict& verdict);
+void CheckFencing(const Target& target, Verdict& verdict);
+// numbers.cc
+void CheckReplays(const Target& target, Verdict& verdict);
+void CheckDuplicates(const Target& target, Verdict& verdict);
+// protocol_errors.cc
+void CheckProtocolErrors(const Target& target, Verdict& verdict);
+// bad_objects.cc
+void CheckBadObjects(const Target& target, Verdict& verdict);
+// not_messages.cc
+void CheckNotMessages(const Target& target, Verdict& verdict);
+void CheckNotHttp2(const Target& target, Verdict& verdict);
+// flood.cc
+void CheckFlood(const Target& target, Verdict& verdict);
+// large_message.cc
+void CheckLargeMessage(const Target& target, Verdict& verdict);
+// half_open.cc
+void CheckHalfOpenConnections(const Target& target, Verdict& verdict);
+void CheckSilentStream(const Target& target, Verdict& verdict);
+// clients.cc
+void CheckWrongClient(const Target& target, Verdict& verdict);
+void CheckExpiredClient(const Target& target, Verdict& verdict);
+void CheckOutsideClient(const Target& target, Verdict& verdict);
+void CheckReadonlyClient(const Target& target, Verdict& verdict);
+void CheckNoCertificate(const Target& target, Verdict& verdict);
+void CheckPlaintext(const Target& target, Verdict& verdict);
+
+}  // namespace svcmap::protocol

@@ -1,0 +1,97 @@
+// Clients whose certificate does not entitle them to what they want. Each asks over a connection of
+// its own; the rightful one is served before and after.
+#include "tests/protocol/checks.h"
+#include "tests/protocol/session.h"
+
+namespace svcmap::protocol {
+namespace {
+
+// One file with certificate and key, or none.
+std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const Target& target,
+                                                        const std::string& pem) {
+  return grpc::SslCredentials({target.options().ca, pem, pem});
+}
+
+// How a call of each kind ends: GetStatus, Apply, Push.
+struct Ends {
+  grpc::Status status, apply, push;
+};
+
+Ends CallAll(const Target& target, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+  Ends ends;
+  const auto channel = target.Connect(credentials);
+  const auto stub = v1::Control::NewStub(channel);
+  {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::GetStatusResponse response;
+    ends.status = stub->GetStatus(&context, {}, &response);
+  }
+  {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::Ack ack;
+    ends.apply = stub->Apply(&context, {}, &ack);
+  }
+  Session session(v1::Control::NewStub(channel));
+  session.Open(target);
+  ends.push = session.Finish();
+  return ends;
+}
+
+void ExpectHungUp(const Target& target, const std::string& who,
+                  const std::shared_ptr<grpc::ChannelCredentials>& credentials, Verdict& verdict) {
+  ExpectAlive(target, "before", verdict);
+  const Ends ends = CallAll(target, credentials);
+  for (const grpc::Status& end : {ends.status, ends.apply, ends.push}) {
+    verdict.Equal("a call " + who + ":", "UNAVAILABLE", CodeName(end.error_code()));
+  }
+  ExpectAlive(target, "after", verdict);
+}
+
+// Refused by name: the message has method, client and `role`.
+void ExpectDenied(const std::string& method, const std::string& role, const grpc::Status& end,
+                  Verdict& verdict) {
+  verdict.Equal(method + " to end with", "PERMISSION_DENIED", CodeName(end.error_code()));
+  verdict.Contains("its message", "svcmap.v1.Control/" + method + " refused: client ",
+                   end.error_message());
+  verdict.Contains("its message", role, end.error_message());
+}
+
+}  // namespace
+
+void CheckWrongClient(const Target& target, Verdict& verdict) {
+  ExpectHungUp(target, "with a certificate of an unknown CA",
+               CredentialsOf(target, target.options().wrong_client), verdict);
+}
+
+void CheckExpiredClient(const Target& target, Verdict& verdict) {
+  ExpectHungUp(target, "with a certificate that has expired",
+               CredentialsOf(target, target.options().expired_client), verdict);
+}
+
+void CheckOutsideClient(const Target& target, Verdict& verdict) {
+  const Ends ends = CallAll(target, CredentialsOf(target, target.options().outside_client));
+  const std::string role = "is on no list of those who may read or write";
+  ExpectDenied("GetStatus", role, ends.status, verdict);
+  ExpectDenied("Apply", role, ends.apply, verdict);
+  ExpectDenied("Push", role, ends.push, verdict);
+}
+
+void CheckReadonlyClient(const Target& target, Verdict& verdict) {
+  const Ends ends = CallAll(target, CredentialsOf(target, target.options().readonly_client));
+  verdict.Equal("GetStatus of who may read:", "OK", Text(ends.status));
+  ExpectDenied("Apply", "may only read", ends.apply, verdict);
+  ExpectDenied("Push", "may only read", ends.push, verdict);
+}
+
+void CheckNoCertificate(const Target& target, Verdict& verdict) {
+  ExpectHungUp(target, "without a certificate", grpc::SslCredentials({target.options().ca, "", ""}),
+               verdict);
+}
+
+void CheckPlaintext(const Target& target, Verdict& verdict) {
+  ExpectHungUp(target, "without TLS", grpc::InsecureChannelCredentials(), verdict);
+}
+
+}  // namespace svcmap::protocol

@@ -1,0 +1,84 @@
+// Who connects and says little or nothing.
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string_view>
+
+#include "tests/protocol/checks.h"
+#include "tests/protocol/session.h"
+
+namespace svcmap::protocol {
+namespace {
+
+using HalfOpenClock = std::chrono::steady_clock;
+
+constexpr int kSilent = 40;       // Connected.
+constexpr int kHalfPreface = 40;  // Began to say that they speak HTTP/2.
+constexpr int kWithoutCall = 20;  // Speak it, and call nothing.
+constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+constexpr std::chrono::seconds kGreetWithin{10};
+constexpr std::chrono::seconds kOpenWithin{10};
+constexpr std::chrono::seconds kSlack{5};
+
+// Waits until the agent has closed all of `fds`; how many it has not at `deadline`.
+size_t OpenAt(std::vector<pollfd> fds, HalfOpenClock::time_point deadline) {
+  char bytes[4096];
+  while (!fds.empty() && HalfOpenClock::now() < deadline) {
+    poll(fds.data(), fds.size(), 100);
+    std::erase_if(fds, [&](const pollfd& fd) {  // The agent's greeting comes first.
+      return fd.revents != 0 && recv(fd.fd, bytes, sizeof(bytes), MSG_DONTWAIT) <= 0;
+    });
+  }
+  return fds.size();
+}
+
+}  // namespace
+
+void CheckHalfOpenConnections(const Target& target, Verdict& verdict) {
+  const auto started = HalfOpenClock::now();
+  std::vector<pollfd> fds;
+  for (int i = 0; i < kSilent + kHalfPreface; ++i) {
+    fds.push_back({.fd = target.ConnectSocket(), .events = POLLIN});
+    const size_t said = i < kSilent ? 0 : kPreface.size() / 2;
+    (void)!send(fds.back().fd, kPreface.data(), said, MSG_NOSIGNAL);
+    verdict.That(fds.back().fd >= 0, "a connection", "none");
+  }
+  std::vector<std::shared_ptr<grpc::Channel>> channels;
+  for (int i = 0; i < kWithoutCall; ++i) {
+    channels.push_back(target.Connect());
+    verdict.That(channels.back()->WaitForConnected(std::chrono::system_clock::now() + kPatience),
+                 "a connection over HTTP/2", "none");
+  }
+  ExpectAlive(target, "with 100 connections on which nothing is called", verdict);
+  if (!target.options().is_unix()) {
+    const size_t open = OpenAt(fds, started + kGreetWithin + kSlack);
+    verdict.That(open == 0, "connections without HTTP/2 to be closed after 10 s",
+                 std::to_string(open) + " are open after 15 s");
+    verdict.Note(std::to_string(fds.size()) + " were closed within " +
+                 std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                    HalfOpenClock::now() - started)
+                                    .count()) +
+                 " ms");
+  }
+  ExpectAlive(target, "after that", verdict);
+  for (const pollfd& fd : fds) close(fd.fd);
+}
+
+void CheckSilentStream(const Target& target, Verdict& verdict) {
+  const auto started = HalfOpenClock::now();
+  Session silent(v1::Control::NewStub(target.Connect()));
+  const grpc::Status status = silent.Finish();
+  const auto took = HalfOpenClock::now() - started;
+  verdict.Equal("a stream without Open to end with", "DEADLINE_EXCEEDED",
+                CodeName(status.error_code()));
+  verdict.Contains("the message", "open did not come within", status.error_message());
+  verdict.That(
+      took > kOpenWithin - kSlack && took < kOpenWithin + kSlack, "it to end after 10 s",
+      std::to_string(std::chrono::duration_cast<std::chrono::seconds>(took).count()) + " s");
+  verdict.Note("ended after " +
+               std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(took).count()) +
+               " ms");
+}
+
+}  // namespace svcmap::protocol

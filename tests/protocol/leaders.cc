@@ -1,0 +1,166 @@
+// Who of several controllers is heard.
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "tests/protocol/checks.h"
+#include "tests/protocol/session.h"
+
+namespace svcmap::protocol {
+namespace {
+
+constexpr int kFightRounds = 200;
+constexpr int kFightObjects = 3;
+
+// Everything that fighter `who` wants in its round.
+Changes Wanted(const std::string& who, int round) {
+  Changes changes = {Put(Service(who, 1))};  // Which the other one has not.
+  for (int i = 0; i < kFightObjects; ++i) {
+    changes.push_back(
+        Put(Service("shared-" + std::to_string(i), 10 + i, who + std::to_string(round))));
+  }
+  return changes;
+}
+
+// One of two that open a stream and send a snapshot, and again at once when they were replaced. Who
+// was replaced kFightRounds times gives up.
+class Fighter {
+ public:
+  Fighter(const Target& target, std::string who) : target_(target), who_(std::move(who)) {}
+
+  // `over`: one of the two has given up; the other one stays until it is stopped.
+  void Run(std::atomic<bool>& over) {
+    const auto channel = target_.Connect();
+    for (int replaced = 0; replaced < kFightRounds && verdict_.passed(); ++replaced) {
+      Session session(v1::Control::NewStub(channel));
+      SetCurrent(&session);
+      ++round_;
+      session.Open(target_);
+      session.Begin();
+      session.Batch(1, Wanted(who_, round_));
+      session.End(2);
+      const grpc::Status status = session.Finish();
+      SetCurrent(nullptr);
+      if (over) return;
+      verdict_.Equal("the stream that was replaced to end with",
+                     std::string("ABORTED: replaced by ") + kController, Text(status));
+    }
+    gave_up_ = true;
+    over = true;
+    over.notify_all();
+  }
+
+  void Stop() {
+    const std::lock_guard lock(mutex_);
+    if (current_ != nullptr) current_->Cancel();
+  }
+  bool gave_up() const { return gave_up_; }
+  State Wants() const { return StateOf(Wanted(who_, round_)); }
+  const Verdict& verdict() const { return verdict_; }
+
+ private:
+  void SetCurrent(Session* session) {
+    const std::lock_guard lock(mutex_);
+    current_ = session;
+  }
+
+  const Target& target_;
+  const std::string who_;
+  std::atomic<int> round_ = 0;
+  std::atomic<bool> gave_up_ = false;
+  std::mutex mutex_;
+  Session* current_ = nullptr;  // Guarded by mutex_.
+  Verdict verdict_;             // Of Run()'s thread.
+};
+
+v1::PushRequest OpenOf(const std::string& name, const std::string& instance, uint64_t epoch) {
+  v1::PushRequest request;
+  request.mutable_open()->set_name(name);
+  request.mutable_open()->set_instance(instance);
+  request.mutable_open()->set_protocol_version(1);
+  request.mutable_open()->set_epoch(epoch);
+  return request;
+}
+
+// Somebody who shall not be heard.
+void ExpectDeposed(const Target& target, const v1::PushRequest& request, const std::string& why,
+                   Verdict& verdict) {
+  Session session(target);
+  session.Write(request);
+  const std::string epoch = "open.epoch " + std::to_string(request.open().epoch());
+  verdict.Equal(
+      epoch + " of " + request.open().name() + ":",
+      "FAILED_PRECONDITION: " + epoch + why + "; this stream is closed and nothing of it taken",
+      Text(session.Finish()));
+}
+
+}  // namespace
+
+void CheckFight(const Target& target, Verdict& verdict) {
+  Fighter a(target, "a");
+  Fighter b(target, "b");
+  std::atomic<bool> over = false;
+  std::thread thread_a([&] { a.Run(over); });
+  std::thread thread_b([&] { b.Run(over); });
+  over.wait(false);
+  Fighter& winner = a.gave_up() ? b : a;
+  // Its snapshot, the last one, may be on its way.
+  State held;
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto still_fine = [&] { return a.verdict().passed() || b.verdict().passed(); };
+  do {
+    target.List(&held);
+  } while (held != winner.Wants() && still_fine() && std::chrono::steady_clock::now() < deadline);
+  winner.Stop();
+  thread_a.join();
+  thread_b.join();
+  for (const Fighter* fighter : {&a, &b}) {
+    if (!fighter->verdict().passed()) verdict = fighter->verdict();
+  }
+  verdict.That(held == winner.Wants(), "in the end exactly the last snapshot to be held",
+               Difference(winner.Wants(), held));
+  ExpectHeld(target, winner.Wants(), "after the fight", verdict);
+  verdict.Note("one was replaced " + std::to_string(kFightRounds) + " times");
+}
+
+void CheckFencing(const Target& target, Verdict& verdict) {
+  const Changes base = {Put(Service("web", 1))};
+  Replace(target, base, verdict);
+  const uint64_t low = target.NextEpoch();
+  const uint64_t high = target.NextEpoch();
+  const auto deposed = OpenOf("svcmap-check-a", "one", low);
+  const auto leader = OpenOf("svcmap-check-b", "two", high);
+  const std::string lower =
+      " is lower than " + std::to_string(high) + ", with which svcmap-check-b (two) came";
+  {
+    Session first(target);
+    first.Write(deposed);
+    verdict.That(first.Read().has_value(), "Opened for a higher epoch", "the end of the stream");
+    Session second(target);
+    second.Write(leader);
+    verdict.That(second.Read().has_value(), "Opened for a higher epoch", "the end of the stream");
+    verdict.Equal("the stream of who was deposed to end with",
+                  "ABORTED: replaced by svcmap-check-b (two)", Text(first.Finish()));
+    ExpectDeposed(target, deposed, lower, verdict);
+    ExpectDeposed(target, OpenOf("svcmap-check-a", "one", 0), lower, verdict);
+    ExpectDeposed(target, OpenOf("svcmap-check-a", "one", high), " is that of svcmap-check-b (two)",
+                  verdict);
+    // Nobody of them disturbed the leader.
+    second.Batch(1, {Put(Service("api", 2))});
+    ExpectAck(second.Ack(), 1, v1::COMMITTED, verdict);
+    v1::GetStatusResponse status;
+    target.GetStatus(&status);
+    verdict.Equal("GetStatus.controller.name:", "svcmap-check-b", status.controller().name());
+    verdict.Equal("GetStatus.controller.epoch:", high, status.controller().epoch());
+  }
+  // Nor is it forgotten when it left; and it may come back.
+  ExpectDeposed(target, deposed, lower, verdict);
+  Session again(target);
+  again.Write(leader);
+  verdict.That(again.Read().has_value(), "Opened for the same holder", "the end of the stream");
+  ExpectHeld(target, StateOf({Put(Service("web", 1)), Put(Service("api", 2))}), "after all this",
+             verdict);
+  target.NextEpoch();  // So that the others are heard again.
+}
+
+}  // namespace svcmap::protocol

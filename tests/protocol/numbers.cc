@@ -1,0 +1,61 @@
+// Batches that come again, or too late, or carry the same thing twice.
+#include "tests/protocol/checks.h"
+#include "tests/protocol/session.h"
+
+namespace svcmap::protocol {
+
+void CheckReplays(const Target& target, Verdict& verdict) {
+  const Changes base = {Put(Service("web", 1))};
+  Replace(target, base, verdict);
+  const struct {
+    uint64_t number;
+    bool end_of_snapshot;
+  } cases[] = {{4, false}, {3, false}, {0, false}, {4, true}, {2, true}};
+  for (const auto& c : cases) {
+    Session session(target);
+    session.Open(target);
+    session.Begin();
+    session.Batch(4, base);
+    session.Ack();
+    if (c.end_of_snapshot) {
+      session.End(c.number);
+    } else {
+      session.Batch(c.number, {Put(Service("replayed", 2))});
+    }
+    verdict.Equal(
+        "number " + std::to_string(c.number) + " after 4:",
+        "INVALID_ARGUMENT: batch number " + std::to_string(c.number) + " does not follow 4",
+        Text(session.HalfClose()));
+    ExpectHeld(target, StateOf(base), "after a replay", verdict);
+  }
+  Session zero(target);
+  zero.Open(target);
+  zero.Batch(0, {});
+  verdict.Equal("number 0:", "INVALID_ARGUMENT: batch number 0 does not follow 0",
+                Text(zero.HalfClose()));
+}
+
+void CheckDuplicates(const Target& target, Verdict& verdict) {
+  Replace(target, {}, verdict);
+  Session session(target);
+  session.Open(target);
+  session.Batch(1, {Put(Service("web", 1)), RemoveService("web"), Put(Service("web", 2)),
+                    Put(Service("gone", 3)), RemoveService("gone")});
+  const v1::Ack first = session.Ack();
+  ExpectAck(first, 1, v1::COMMITTED, verdict);
+  const State held = StateOf({Put(Service("web", 2))});
+  ExpectHeld(target, held, "after a batch that says things twice: the last of each,", verdict);
+  // The same objects under another number: nothing is written.
+  v1::GetStatusResponse before, after;
+  target.GetStatus(&before);
+  session.Batch(2, {Put(Service("web", 1)), Put(Service("web", 2))});
+  const v1::Ack again = session.Ack();
+  ExpectAck(again, 2, v1::UNCHANGED, verdict);
+  verdict.Equal("the revision to stay", first.revision(), again.revision());
+  verdict.Equal("the state_token to stay:", true, first.state_token() == again.state_token());
+  target.GetStatus(&after);
+  verdict.Equal("elements_written to stay", before.elements_written(), after.elements_written());
+  ExpectHeld(target, held, "after the same again", verdict);
+}
+
+}  // namespace svcmap::protocol

@@ -1,0 +1,267 @@
+// svcmap-protocol-check finds nothing in svcmapd as it is shipped, over a Unix socket and over TLS,
+// and finds what is wrong with others.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "tests/contract/private_netns.h"
+#include "tests/grpc/certificates.h"
+#include "tests/protocol/session.h"
+#include "tests/protocol/sinful_agent.h"
+#include "tests/support/agent.h"
+#include "tests/support/process.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temporary_folder.h"
+
+namespace svcmap::protocol {
+namespace {
+
+using svcmap::testing::Agent;
+using svcmap::testing::CertificateAuthority;
+using svcmap::testing::CommandResult;
+using svcmap::testing::KeyPair;
+using svcmap::testing::NetNs;
+using svcmap::testing::TemporaryFolder;
+using ::testing::HasSubstr;
+
+constexpr std::chrono::seconds kKitPatience{200};
+
+// One line of `svcmap-protocol-check --list`.
+struct Listed {
+  std::string name;
+  std::string promise;
+};
+
+std::vector<std::string> LinesOf(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// With one blank where there are several, or a new line.
+std::string Words(const std::string& text) {
+  std::istringstream stream(text);
+  std::string words;
+  for (std::string word; stream >> word;) words += word + " ";
+  return words;
+}
+
+std::string FileText(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+class ProtocolCheckTest : public ::testing::Test {
+ protected:
+  // gRPC's threads live as long as the program and are where the first of them was made. So all of
+  // this program is in one namespace.
+  void SetUp() override {
+    if (!netns_) {
+      svcmap::testing::MakePrivateNetNs(netns_);
+      if (!netns_) return;
+      ASSERT_OK(netns_->Enter());
+    }
+    ASSERT_OK_AND_ASSIGN(TemporaryFolder folder, TemporaryFolder::Make());
+    folder_.emplace(std::move(folder));
+  }
+
+  static CommandResult Kit(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), SVCMAP_BIN_DIR "/svcmap-protocol-check");
+    const auto result = svcmap::testing::RunCommand({.argv = arguments}, kKitPatience);
+    EXPECT_OK(result);
+    return result.ok() ? *result : CommandResult();
+  }
+  static CommandResult KitAt(const std::string& address, std::vector<std::string> more = {}) {
+    more.insert(more.end(), {"--address", address, "--i-know-it-replaces-everything"});
+    return Kit(more);
+  }
+  static std::vector<Listed> AllListed() {
+    std::vector<Listed> all;
+    for (const std::string& line : LinesOf(Kit({"--list"}).out)) {
+      const size_t tab = line.find('\t');
+      all.push_back({line.substr(0, tab), line.substr(tab + 1)});
+    }
+    EXPECT_GT(all.size(), 20u);
+    return all;
+  }
+
+  std::string Path(const std::string& name) const { return folder_->path() + "/" + name; }
+  // All of it at once, as who rotates certificates should.
+  void WriteFile(const std::string& name, const std::string& text) const {
+    std::ofstream(Path("new")) << text;
+    std::filesystem::rename(Path("new"), Path(name));
+  }
+
+  static inline std::optional<NetNs> netns_;
+  std::optional<TemporaryFolder> folder_;
+};
+
+TEST_F(ProtocolCheckTest, AllThatIsPromisedIsKeptOverAUnixSocket) {
+  ASSERT_OK_AND_ASSIGN(const auto agent, Agent::Start(*netns_));
+  const CommandResult kit = KitAt(agent->socket());
+  std::cout << kit.out;
+  EXPECT_EQ(kit.exit.code, 0) << kit.out << kit.err;
+  for (const Listed& listed : AllListed()) {
+    EXPECT_THAT(kit.out, ::testing::AnyOf(HasSubstr("\npassed " + listed.name),
+                                          HasSubstr("\nskipped " + listed.name + ": needs --")));
+  }
+  EXPECT_THAT(kit.out, HasSubstr("17 passed, 0 failed, 6 skipped in "));
+  EXPECT_OK(agent->CheckServing());
+}
+
+TEST_F(ProtocolCheckTest, EveryPromiseStandsInTheDocumentation) {
+  const std::string text = Words(FileText(SVCMAP_SOURCE_DIR "/proto/README.md")) +
+                           Words(FileText(SVCMAP_SOURCE_DIR "/docs/security.md"));
+  for (const Listed& listed : AllListed()) {
+    std::string promise = Words(listed.promise);
+    promise.pop_back();
+    EXPECT_THAT(text, HasSubstr(promise)) << listed.name;
+  }
+}
+
+TEST_F(ProtocolCheckTest, NothingIsReplacedUnasked) {
+  ASSERT_OK_AND_ASSIGN(const auto agent, Agent::Start(*netns_));
+  const CommandResult kit = Kit({"--address", agent->socket()});
+  EXPECT_EQ(kit.exit.code, 2);
+  EXPECT_THAT(kit.err, HasSubstr("say --i-know-it-replaces-everything; nothing was done"));
+}
+
+TEST_F(ProtocolCheckTest, ABrokenPromiseIsFound) {
+  const struct {
+    Sin sin;
+    const char* check;
+    const char* line;
+  } cases[] = {
+      {Sin::kSwapsTwoAcks, "flood",
+       "FAILED flood: expected Ack{5000, COMMITTED or UNCHANGED}, saw number: 5001"},
+      {Sin::kReadsWithoutEnd, "flood",
+       "FAILED flood: expected writes that block while nothing is read, saw all 10000"},
+      {Sin::kTakesRepeatedNumbers, "replays",
+       "FAILED replays: expected number 4 after 4: INVALID_ARGUMENT: batch number 4 does not "
+       "follow 4, saw OK"},
+      {Sin::kNone, "snapshot", "FAILED snapshot: expected Opened with a node_name"},
+  };
+  for (const auto& c : cases) {
+    const SinfulAgent agent(c.sin, Path("socket"));
+    const CommandResult kit = KitAt("unix://" + Path("socket"), {"--only", c.check});
+    EXPECT_EQ(kit.exit.code, 1);
+    EXPECT_THAT(kit.out, HasSubstr(c.line));
+    EXPECT_THAT(kit.out, HasSubstr("0 passed, 1 failed, 0 skipped"));
+  }
+  // What the same agent does right passes.
+  const SinfulAgent agent(Sin::kNone, Path("socket"));
+  const CommandResult kit = KitAt("unix://" + Path("socket"), {"--only", "flood"});
+  EXPECT_EQ(kit.exit.code, 0) << kit.out;
+}
+
+class ProtocolCheckTlsTest : public ProtocolCheckTest {
+ protected:
+  void SetUp() override {
+    ProtocolCheckTest::SetUp();
+    if (!folder_) return;
+    Rotate(1, ca_.certificate());
+    port_ = svcmap::testing::FreeTcpPort();
+    ASSERT_OK_AND_ASSIGN(
+        agent_, Agent::Start(*netns_,
+                             {"--listen=" + Address(), "--tls-cert=" + Path("agent.pem"),
+                              "--tls-key=" + Path("agent.key"), "--tls-client-ca=" + Path("ca.pem"),
+                              "--allow-write=spiffe://test/writer", "--allow-read=reader.test"}));
+  }
+  std::string Address() const { return "tcp://127.0.0.1:" + std::to_string(port_); }
+
+  // The agent's next certificate, and whom it believes.
+  void Rotate(int number, const std::string& client_ca) const {
+    const KeyPair pair = ca_.Issue(AgentName(number), "IP:127.0.0.1");
+    WriteFile("agent.pem", pair.certificate);
+    WriteFile("agent.key", pair.key);
+    WriteFile("ca.pem", client_ca);
+  }
+  static std::string AgentName(int number) { return "agent-" + std::to_string(number); }
+
+  std::string ClientFile(const std::string& name, const KeyPair& pair) const {
+    WriteFile(name, pair.certificate + pair.key);
+    return Path(name);
+  }
+
+  const CertificateAuthority ca_{"CA of this test"};
+  const CertificateAuthority other_ca_{"CA of somebody else"};
+  const KeyPair writer_ = ca_.Issue("w", "URI:spiffe://test/writer");
+  uint16_t port_ = 0;
+  std::unique_ptr<Agent> agent_;
+};
+
+TEST_F(ProtocolCheckTlsTest, AllThatIsPromisedIsKeptOverTls) {
+  WriteFile("agents-ca.pem", ca_.certificate());
+  const std::string writer = ClientFile("writer", writer_);
+  const std::string name = "URI:spiffe://test/writer";
+  const CommandResult kit = KitAt(
+      Address(),
+      {"--tls-ca", Path("agents-ca.pem"), "--tls-cert", writer, "--tls-key", writer,
+       "--wrong-client", ClientFile("wrong", other_ca_.Issue("w", name)), "--expired-client",
+       ClientFile("expired", ca_.Issue("w", name, std::chrono::hours(-1))), "--outside-client",
+       ClientFile("outside", ca_.Issue("s", "URI:spiffe://test/stranger")), "--readonly-client",
+       ClientFile("reader", ca_.Issue("r", "DNS:reader.test"))});
+  std::cout << kit.out;
+  EXPECT_EQ(kit.exit.code, 0) << kit.out << kit.err;
+  for (const Listed& listed : AllListed()) {
+    EXPECT_THAT(kit.out, HasSubstr("\npassed " + listed.name));
+  }
+  EXPECT_THAT(kit.out, HasSubstr("23 passed, 0 failed, 0 skipped in "));
+  EXPECT_OK(agent_->CheckServing());
+}
+
+TEST_F(ProtocolCheckTlsTest, CertificatesRotateUnderLoadAndNoStreamDrops) {
+  const Target target({.address = Address(),
+                       .ca = ca_.certificate(),
+                       .certificate = writer_.certificate,
+                       .key = writer_.key});
+  Verdict begun;  // Not held any more, where there are rules of an agent before this one.
+  Replace(target, {}, begun);
+  ASSERT_TRUE(begun.passed()) << begun.saw();
+  Session session(target);
+  ASSERT_NE(session.Open(target).node_name(), "");
+  std::atomic<bool> stop = false;
+  std::atomic<uint64_t> acked = 0;
+  std::atomic<uint64_t> wrong = 0;
+  std::thread load([&] {
+    for (uint64_t number = 1; !stop; ++number) {
+      session.Batch(number, {Put(Service("web", 1 + static_cast<int>(number % 2)))});
+      const v1::Ack ack = session.Ack();
+      if (ack.number() != number || ack.outcome() != v1::COMMITTED) ++wrong;
+      if (wrong > 0) return;
+      acked = number;
+    }
+  });
+  const KeyPair guest = other_ca_.Issue("g", "URI:spiffe://test/writer");
+  const std::string both = ca_.certificate() + other_ca_.certificate();
+  for (int number = 2; number < 30 && wrong == 0; ++number) {
+    const bool knows_guest = number % 2 == 0;
+    const uint64_t before = acked;
+    Rotate(number, knows_guest ? both : ca_.certificate());
+    // New connections get what the files hold now.
+    const auto seen = svcmap::testing::ProbeTls(port_, {.client = writer_});
+    EXPECT_EQ(seen.server, AgentName(number));
+    EXPECT_EQ(seen.problem, "");
+    EXPECT_EQ(svcmap::testing::ProbeTls(port_, {.client = guest}).problem.empty(), knows_guest);
+    // The stream goes on over the one it has.
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (acked < before + 10 && wrong == 0 && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+    EXPECT_GE(acked, before + 10);
+  }
+  stop = true;
+  load.join();
+  EXPECT_EQ(wrong, 0u);
+  const grpc::Status end = session.HalfClose();
+  EXPECT_TRUE(end.ok()) << Text(end);
+  std::cout << acked << " batches acknowledged over 28 rotations\n";
+}
+
+}  // namespace
+}  // namespace svcmap::protocol
