@@ -229,13 +229,14 @@ TEST_F(DryRunTest, StoppedAgentSaysSo) {
 
 TEST_F(DryRunTest, SvcmapctlPrintsElements) {
   Serve();
-  Apply({Web()});
+  const std::string revision = std::to_string(Apply({Web()}).revision());
   std::istringstream in(
-      "{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: web},\n"
-      " spec: {clusterIP: 10.96.0.12, ports: [{name: http, port: 80}]}}");
+      "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: web}\n"
+      "spec: {clusterIP: 10.96.0.12, ports: [{name: http, port: 80}]}\n");
   std::ostringstream out, err;
-  EXPECT_EQ(Run({"apply", "--dry-run", "-f", "-", "--address", "unix://" + socket()}, in, out, err),
-            0)
+  EXPECT_EQ(
+      api::Run({"apply", "--dry-run", "-f", "-", "--address", "unix://" + socket()}, in, out, err),
+      0)
       << err.str();
   EXPECT_EQ(out.str(),
             "service/shop/web applied (dry run)\n"
@@ -244,7 +245,8 @@ TEST_F(DryRunTest, SvcmapctlPrintsElements) {
             "+ element ip svcmap no-endpoint-services { 10.96.0.12 . tcp . 80 comment "
             "\"shop/web:http\" }\n"
             "+ element ip svcmap cluster-ips { 10.96.0.12 }\n"
-            "revision 1, would delete 2 elements and add 2\n");
+            "revision " +
+                revision + ", would delete 2 elements and add 2\n");
   EXPECT_EQ(err.str(), "");
 }
 
