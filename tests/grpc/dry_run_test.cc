@@ -181,6 +181,7 @@ TEST_F(DryRunTest, WhileTheKernelTakesNothingItTellsWhatComesOnTop) {
 
 TEST_F(DryRunTest, WhileHeldItTellsWhatComesOnTop) {
   loop_->Stop();
+  reconciler_->Invalidate();
   loop_ = std::make_unique<proxy::Loop>(*reconciler_, proxy::LoopOptions());
   loop_->Start(/*hold=*/true);
   intake_ = std::make_unique<Intake>(*loop_, ConvertContext{"n1"});
