@@ -69,6 +69,7 @@ class DryRunTest : public ServerTest {
   std::string Seen() {
     v1::GetStatusResponse status = GetStatus();
     status.clear_started();
+    status.clear_pending_since();  // Until the turn after the answer ends.
     std::string seen = status.SerializeAsString();
     for (const v1::Kind kind : {v1::KIND_SERVICE, v1::KIND_ENDPOINT_SLICE, v1::KIND_NODE}) {
       for (const v1::Object& object : List(kind)) seen += object.SerializeAsString();
