@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/cli/text.h"
+#include "proxy/ruleset/table.h"
 
 namespace svcmap::api {
 namespace {
@@ -55,15 +56,46 @@ std::string RevisionLine(const v1::Ack& ack) {
              "controller sends one, or svcmapctl apply --prune)";
     case v1::FAILED:
       return text + ", not in the kernel";
+    case v1::WOULD_CHANGE:
+      return absl::StrCat(text, ", would delete ", CountText(ack.dry_run().deleted(), "element"),
+                          " and add ", ack.dry_run().added());
     default:
       return text + ", outcome unknown to this version of svcmapctl";
+  }
+}
+
+// + element ip svcmap service-ips { 10.96.0.10 . tcp . 80 comment "shop/web:http" : 2.0.0.1 }
+std::string ElementLine(const v1::ElementChange& element) {
+  const bool added = element.change() == v1::ElementChange::ADDED;
+  const bool ipv4 = element.family() == FamilyName(Family::kIpv4);
+  std::string text =
+      absl::StrCat(added ? "+" : "-", " element ", ipv4 ? "ip " : "ip6 ",
+                   std::string(proxy::kTableName), " ", element.set(), " { ", element.key());
+  if (!element.comment().empty()) absl::StrAppend(&text, " comment \"", element.comment(), "\"");
+  if (!element.data().empty()) absl::StrAppend(&text, " : ", element.data());
+  return OneLine(text + " }");
+}
+
+void ReportElements(const v1::DryRun& dry_run, const Session& session) {
+  for (const v1::ElementChange& element : dry_run.elements()) {
+    session.out << ElementLine(element) << '\n';
+  }
+  const auto listed = static_cast<uint64_t>(dry_run.elements_size());
+  const uint64_t all = dry_run.deleted() + dry_run.added();
+  if (listed < all) session.Note(absl::StrCat("of ", all, " elements ", listed, " are shown"));
+  if (dry_run.rewrites_tables()) {
+    session.Note("the tables would be written whole; what differs is shown");
   }
 }
 
 }  // namespace
 
 ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
-                   std::string_view done, const Session& session) {
+                   std::string_view done, bool dry_run, const Session& session) {
+  if (dry_run && ack.outcome() != v1::WOULD_CHANGE && ack.outcome() != v1::UNCHANGED) {
+    session.Error("the agent knows no dry run: it has taken the change");
+    return Worse(ExitCode::kIncomplete, ReportAck(ack, objects, done, false, session));
+  }
   const std::set<ObjectId> refused = ReportFindings(ack, objects, session);
   const bool failed = ack.outcome() == v1::FAILED;
   const std::string_view word = failed                      ? "held, not in the kernel"
@@ -71,8 +103,9 @@ ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
                                                             : done;
   for (const SentObject& object : objects) {
     session.out << object.id.ToString() << ' ' << (refused.contains(object.id) ? "refused" : word)
-                << '\n';
+                << (dry_run ? " (dry run)\n" : "\n");
   }
+  ReportElements(ack.dry_run(), session);
   session.out << RevisionLine(ack) << '\n';
   if (failed) {
     session.Error(

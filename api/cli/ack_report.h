@@ -18,8 +18,8 @@ struct SentObject {
   std::string origin;  // "web.yaml: document 2, line 14"; empty: none.
 };
 
-// `done` is the word for success: "applied".
+// `done` is the word for success: "applied". Of a dry run also the elements that would change.
 ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
-                   std::string_view done, const Session& session);
+                   std::string_view done, bool dry_run, const Session& session);
 
 }  // namespace svcmap::api

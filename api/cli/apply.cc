@@ -11,16 +11,17 @@ namespace {
 // Bytes of tag and length around an object in a request, at most.
 constexpr size_t kObjectOverhead = 6;
 
-Push MakePush(const std::vector<ManifestObject>& objects, Client& client) {
-  Push push{.done = "applied"};
+Push MakePush(const std::vector<ManifestObject>& objects, bool dry_run, Client& client) {
+  Push push{.done = "applied", .dry_run = dry_run};
   for (const ManifestObject& object : objects) {
     push.objects.push_back(
         {IdOf(object.object),
          absl::StrCat(object.source, ": document ", object.document, ", line ", object.line)});
     push.sizes.push_back(object.object.ByteSizeLong() + kObjectOverhead);
   }
-  push.call = [&objects, &client](size_t begin, size_t end) {
+  push.call = [&objects, dry_run, &client](size_t begin, size_t end) {
     v1::ApplyRequest request;
+    request.set_validate_only(dry_run);
     for (size_t i = begin; i < end; ++i) *request.add_objects() = objects[i].object;
     return client.Apply(request);
   };
@@ -36,8 +37,8 @@ ExitCode Prune(const Inputs& inputs, Session& session) {
   for (const ManifestObject& object : inputs.objects) objects.push_back(object.object);
   const absl::StatusOr<v1::Ack> ack = session.client.Replace(objects);
   if (!ack.ok()) return session.CallFailed(ack.status(), CountText(objects.size(), "object"));
-  const Push push = MakePush(inputs.objects, session.client);
-  return ReportAck(*ack, push.objects, push.done, session);
+  const Push push = MakePush(inputs.objects, /*dry_run=*/false, session.client);
+  return ReportAck(*ack, push.objects, push.done, push.dry_run, session);
 }
 
 }  // namespace
@@ -55,7 +56,7 @@ ExitCode RunApply(const ApplyOptions& options, Session& session) {
     session.Error("no objects to apply; nothing was sent");
     return ExitCode::kIncomplete;
   }
-  return Worse(read, RunPush(MakePush(inputs.objects, session.client), session));
+  return Worse(read, RunPush(MakePush(inputs.objects, options.dry_run, session.client), session));
 }
 
 }  // namespace svcmap::api

@@ -31,7 +31,7 @@ struct Words {
   std::vector<std::string> apply_files, delete_files, delete_names;
   std::string kind, name, name_space, output, what, to, from, in_interface, wait_for = "serving",
                                                                             wait_timeout = "30s";
-  bool strict = false, prune = false;
+  bool strict = false, prune = false, dry_run = false;
 };
 
 absl::Status Usage(const std::string& message) { return absl::InvalidArgumentError(message); }
@@ -62,7 +62,8 @@ absl::StatusOr<std::chrono::milliseconds> ParseTimeout(const std::string& text) 
 }
 
 absl::StatusOr<Command> MakeApply(const Words& words) {
-  return ApplyOptions{words.apply_files, words.strict, words.prune};
+  if (words.dry_run && words.prune) return Usage("apply: --dry-run does not go with --prune");
+  return ApplyOptions{words.apply_files, words.strict, words.prune, words.dry_run};
 }
 
 absl::StatusOr<Command> MakeDelete(const Words& words) {
@@ -70,12 +71,12 @@ absl::StatusOr<Command> MakeDelete(const Words& words) {
     if (!words.kind.empty() || !words.name_space.empty()) {
       return Usage("delete takes either --filename or a kind and names, not both");
     }
-    return DeleteOptions{words.delete_files, {}};
+    return DeleteOptions{words.delete_files, {}, words.dry_run};
   }
   if (words.delete_names.empty()) return Usage("delete needs a kind and names, or --filename");
   const auto kind = ParseKind(words.kind);
   if (!kind.ok()) return kind.status();
-  DeleteOptions options;
+  DeleteOptions options{.files = {}, .objects = {}, .dry_run = words.dry_run};
   for (const std::string& name : words.delete_names) {
     const auto id = ParseObjectId(**kind, name, words.name_space, /*name_required=*/true);
     if (!id.ok()) return id.status();
@@ -185,6 +186,9 @@ std::map<const CLI::App*, Maker> Describe(CLI::App& app, Words& words) {
         ->type_name("FILE")
         ->allow_extra_args(false);
   };
+  const auto dry_run = [&words](CLI::App* sub) {
+    sub->add_flag("--dry-run", words.dry_run, "Change nothing: show what would change");
+  };
   const auto name_space = [&words](CLI::App* sub) {
     sub->add_option("-n,--namespace", words.name_space, "The namespace")->type_name("NAMESPACE");
   };
@@ -214,9 +218,11 @@ std::map<const CLI::App*, Maker> Describe(CLI::App& app, Words& words) {
   apply->add_flag("--strict", words.strict, "Send nothing when something cannot be read");
   apply->add_flag("--prune", words.prune,
                   "The manifests are everything: remove what they do not name");
+  dry_run(apply);
 
   CLI::App* remove = command("delete", "Remove objects", kDeleteFooter, MakeDelete);
   files(remove, words.delete_files);
+  dry_run(remove);
   name_space(remove);
   remove->add_option("KIND", words.kind, KindList())->type_name("");
   remove->add_option("NAME", words.delete_names, "NAMESPACE/NAME, several")->type_name("");

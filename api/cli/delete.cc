@@ -8,13 +8,14 @@ namespace {
 
 constexpr size_t kRefOverhead = 2;  // Bytes of tag and length around a reference in a request.
 
-Push MakePush(const std::vector<SentObject>& objects, Client& client) {
-  Push push{.objects = objects, .done = "deleted"};
+Push MakePush(const std::vector<SentObject>& objects, bool dry_run, Client& client) {
+  Push push{.objects = objects, .done = "deleted", .dry_run = dry_run};
   for (const SentObject& object : objects) {
     push.sizes.push_back(object.id.ToRef().ByteSizeLong() + kRefOverhead);
   }
-  push.call = [&objects, &client](size_t begin, size_t end) {
+  push.call = [&objects, dry_run, &client](size_t begin, size_t end) {
     v1::RemoveRequest request;
+    request.set_validate_only(dry_run);
     for (size_t i = begin; i < end; ++i) *request.add_objects() = objects[i].id.ToRef();
     return client.Remove(request);
   };
@@ -33,7 +34,7 @@ ExitCode RunDelete(const DeleteOptions& options, Session& session) {
     session.Error("no objects to delete; nothing was sent");
     return ExitCode::kIncomplete;
   }
-  return Worse(read, RunPush(MakePush(objects, session.client), session));
+  return Worse(read, RunPush(MakePush(objects, options.dry_run, session.client), session));
 }
 
 }  // namespace svcmap::api

@@ -34,7 +34,8 @@ Examples:
   svcmapctl apply -f web.yaml -f web-endpoints.yaml
   kubectl get svc,endpointslices -A -o yaml | svcmapctl apply -f -
   svcmapctl apply --strict -f manifests/     all files are good, or nothing is sent
-  svcmapctl apply --prune -f manifests/      the agent holds exactly these afterwards)";
+  svcmapctl apply --prune -f manifests/      the agent holds exactly these afterwards
+  svcmapctl apply --dry-run -f web.yaml      what would change in the kernel, element by element)";
 
 const char kDeleteFooter[] = R"(Removing an object that the agent does not hold is no error.
 

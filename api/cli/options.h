@@ -17,11 +17,13 @@ struct ApplyOptions {
   std::vector<std::string> files;  // Paths of files or directories; "-": standard input.
   bool strict = false;             // Send nothing when something cannot be read.
   bool prune = false;              // What is not named is removed.
+  bool dry_run = false;            // Only ask what would change.
 };
 
 struct DeleteOptions {  // Either files or objects.
   std::vector<std::string> files;
   std::vector<ObjectId> objects;
+  bool dry_run = false;  // Only ask what would change.
 };
 
 enum class OutputFormat { kTable, kWide, kJson, kYaml, kName };

@@ -16,14 +16,16 @@ ExitCode RunPush(const Push& push, const Session& session) {
     const absl::StatusOr<v1::Ack> ack = push.call(begin, end);
     if (!ack.ok()) return ack.status();
     const auto first = push.objects.begin();
-    code = Worse(code, ReportAck(*ack, {first + begin, first + end}, push.done, session));
+    code = Worse(code,
+                 ReportAck(*ack, {first + begin, first + end}, push.done, push.dry_run, session));
     return absl::OkStatus();
   };
   const auto on_split = [&](size_t bytes) {
     if (split) return;
     split = true;
-    session.Note(absl::StrCat("the agent does not take ", BytesText(bytes),
-                              " in one request: sending several, each atomic by itself"));
+    session.Note(absl::StrCat(
+        "the agent does not take ", BytesText(bytes), " in one request: sending several, each ",
+        push.dry_run ? "tried as if the others had not been sent" : "atomic by itself"));
   };
   const absl::Status status = SendInParts(push.sizes, send, on_split, sent);
   if (status.ok()) return code;

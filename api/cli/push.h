@@ -15,6 +15,7 @@ struct Push {
   std::vector<SentObject> objects;
   std::vector<size_t> sizes;  // Bytes each of them takes in a request.
   std::string_view done;      // "applied"
+  bool dry_run = false;
   // Calls the agent with the objects [begin, end).
   std::function<absl::StatusOr<v1::Ack>(size_t begin, size_t end)> call;
 };

@@ -4,6 +4,7 @@
 #include <future>
 #include <tuple>
 
+#include "api/grpc/dry_run.h"
 #include "api/grpc/explain.h"
 #include "api/grpc/grpc_log.h"
 #include "api/grpc/refused_stream.h"
@@ -137,8 +138,15 @@ grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* ControlService::Push
 }
 
 grpc::Status ControlService::SubmitAndWait(
-    int size, const std::function<absl::StatusOr<ConvertedChange>(int)>& convert, v1::Ack* ack) {
+    int size, const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
+    bool validate_only, v1::Ack* ack) {
   if (const grpc::Status refused = RefusedByManifests(); !refused.ok()) return refused;
+  if (validate_only) {
+    const absl::StatusOr<proxy::DryRun> tried = intake_.Try(size, convert);
+    if (!tried.ok()) return ToGrpc(tried.status());
+    *ack = ToAck(tables_, *tried);
+    return grpc::Status::OK;
+  }
   auto answer = std::make_shared<std::promise<proxy::BatchResult>>();
   std::future<proxy::BatchResult> result = answer->get_future();
   const absl::Status submitted =
@@ -153,13 +161,15 @@ grpc::Status ControlService::Apply(grpc::ServerContext*, const v1::ApplyRequest*
                                    v1::Ack* ack) {
   return SubmitAndWait(
       request->objects_size(),
-      [&](int i) { return ConvertObject(request->objects(i), intake_.context()); }, ack);
+      [&](int i) { return ConvertObject(request->objects(i), intake_.context()); },
+      request->validate_only(), ack);
 }
 
 grpc::Status ControlService::Remove(grpc::ServerContext*, const v1::RemoveRequest* request,
                                     v1::Ack* ack) {
   return SubmitAndWait(
-      request->objects_size(), [&](int i) { return ConvertRemoval(request->objects(i)); }, ack);
+      request->objects_size(), [&](int i) { return ConvertRemoval(request->objects(i)); },
+      request->validate_only(), ack);
 }
 
 grpc::Status ControlService::List(grpc::ServerContext*, const v1::ListRequest* request,

@@ -56,7 +56,7 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<v1::Con
   grpc::Status AdmitStream();
   grpc::Status SubmitAndWait(int size,
                              const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
-                             v1::Ack* ack);
+                             bool validate_only, v1::Ack* ack);
 
   proxy::Loop& loop_;
   Intake& intake_;

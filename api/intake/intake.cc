@@ -20,11 +20,8 @@ void Append(std::vector<proxy::Finding>& findings, const std::vector<proxy::Find
   findings.insert(findings.end(), more.begin(), more.end());
 }
 
-}  // namespace
-
-absl::Status Intake::Submit(Mark mark, int size,
-                            const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
-                            Done done, const Gate& gate) {
+absl::StatusOr<std::vector<ConvertedChange>> ConvertAll(
+    int size, const std::function<absl::StatusOr<ConvertedChange>(int)>& convert) {
   std::vector<ConvertedChange> converted;
   converted.reserve(static_cast<size_t>(size));
   for (int i = 0; i < size; ++i) {
@@ -32,18 +29,14 @@ absl::Status Intake::Submit(Mark mark, int size,
     if (!change.ok()) return change.status();
     converted.push_back(*std::move(change));
   }
-  std::unique_lock<std::mutex> entered;
-  if (gate) {
-    entered = gate();
-    if (!entered.owns_lock()) return absl::AbortedError("another controller has taken over");
-  }
+  return converted;
+}
+
+// Leaves nothing in `converted` but what there is to say.
+proxy::Batch MakeBatch(std::vector<ConvertedChange>& converted, const ConvertContext& context) {
   proxy::Batch batch;
-  batch.mark = mark;
   LateSlices late;
-  // What there is to say about the batch, in the end: only the loop's thread adds to it.
-  const auto said = std::make_shared<std::vector<proxy::Finding>>();
   for (ConvertedChange& change : converted) {
-    Append(*said, change.findings);
     if (change.change) {
       late.Forget(*change.change);
       batch.changes.push_back(*std::move(change.change));
@@ -53,11 +46,36 @@ absl::Status Intake::Submit(Mark mark, int size,
       batch.refused.emplace_back(change.kind, change.key);
     }
   }
+  batch.late = late.Take(context);
+  return batch;
+}
+
+std::vector<proxy::Finding> FindingsOf(const std::vector<ConvertedChange>& converted) {
+  std::vector<proxy::Finding> findings;
+  for (const ConvertedChange& change : converted) Append(findings, change.findings);
+  return findings;
+}
+
+}  // namespace
+
+absl::Status Intake::Submit(Mark mark, int size,
+                            const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
+                            Done done, const Gate& gate) {
+  absl::StatusOr<std::vector<ConvertedChange>> converted = ConvertAll(size, convert);
+  if (!converted.ok()) return converted.status();
+  std::unique_lock<std::mutex> entered;
+  if (gate) {
+    entered = gate();
+    if (!entered.owns_lock()) return absl::AbortedError("another controller has taken over");
+  }
+  // What there is to say about the batch, in the end: only the loop's thread adds to it.
+  const auto said = std::make_shared<std::vector<proxy::Finding>>(FindingsOf(*converted));
   Log(*said);
-  batch.late = late.Take(context_);
+  proxy::Batch batch = MakeBatch(*converted, context_);
+  batch.mark = mark;
   // The book follows the order in which the loop takes batches, from whatever thread they came.
   batch.taken = [this, mark, said,
-                 converted = std::move(converted)](const std::vector<proxy::Finding>& findings) {
+                 converted = *std::move(converted)](const std::vector<proxy::Finding>& findings) {
     if (mark == Mark::kSnapshotBegin) book_.BeginSnapshot();
     if (mark == Mark::kSnapshotEnd) book_.EndSnapshot();
     for (const ConvertedChange& change : converted) {
@@ -75,6 +93,20 @@ absl::Status Intake::Submit(Mark mark, int size,
   };
   loop_.Submit(std::move(batch));
   return absl::OkStatus();
+}
+
+absl::StatusOr<proxy::DryRun> Intake::Try(
+    int size, const std::function<absl::StatusOr<ConvertedChange>(int)>& convert) {
+  absl::StatusOr<std::vector<ConvertedChange>> converted = ConvertAll(size, convert);
+  if (!converted.ok()) return converted.status();
+  std::vector<proxy::Finding> said = FindingsOf(*converted);
+  proxy::Batch batch = MakeBatch(*converted, context_);
+  batch.taken = [&said](const std::vector<proxy::Finding>& findings) { Append(said, findings); };
+  std::optional<proxy::DryRun> tried = loop_.Try(batch);
+  if (!tried) return absl::UnavailableError("the agent is stopping");
+  Append(said, tried->findings);
+  tried->findings = std::move(said);
+  return *std::move(tried);
 }
 
 }  // namespace svcmap::api

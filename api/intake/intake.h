@@ -33,6 +33,11 @@ class Intake {
                       const std::function<absl::StatusOr<ConvertedChange>(int)>& convert, Done done,
                       const Gate& gate = nullptr);
 
+  // What such a batch would change, with all that there would be to say about it; nothing of it is
+  // taken, kept or logged. Waits; kUnavailable once the loop has stopped.
+  absl::StatusOr<proxy::DryRun> Try(
+      int size, const std::function<absl::StatusOr<ConvertedChange>(int)>& convert);
+
   // See proxy::Loop.
   void NewSpeaker(std::function<void(std::optional<proxy::StateToken>)> answer) {
     loop_.NewSpeaker(std::move(answer));

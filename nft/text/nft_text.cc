@@ -77,21 +77,23 @@ std::string ChainDeclaration(const TableSpec& table, const ChainSpec& chain) {
   return text + "\t}\n";
 }
 
-std::string Quoted(std::string_view comment) {
-  std::string text = "\"";
+std::string CommentText(std::string_view comment) {
+  std::string text;
   for (const char c : comment) {
     const auto byte = static_cast<unsigned char>(c);
     text += c == '"' || byte < 0x20 || byte == 0x7f ? '?' : c;
   }
-  return text + "\"";
+  return text;
 }
 
-// KEY comment "TEXT" : DATA, where the key is printed already.
-std::string Complete(const SetSpec& set, std::string key, std::string_view comment,
-                     std::span<const uint8_t> data) {
-  if (!comment.empty()) key += " comment " + Quoted(comment);
-  if (!set.data.empty() && !data.empty()) key += " : " + FieldsToText(set.data, data);
-  return key;
+std::string DataText(const SetSpec& set, std::span<const uint8_t> data) {
+  return set.data.empty() || data.empty() ? "" : FieldsToText(set.data, data);
+}
+
+// KEY comment "TEXT" : DATA
+std::string Complete(const std::string& key, const std::string& comment, const std::string& data) {
+  return key + (comment.empty() ? "" : " comment \"" + comment + "\"") +
+         (data.empty() ? "" : " : " + data);
 }
 
 std::string KeyText(const SetSpec& set, std::span<const uint8_t> key,
@@ -126,34 +128,37 @@ std::string RepairLines(const TableSpec& table, const ChainRepair& repair) {
   return text;
 }
 
-// Prints the elements of a transaction, holding a range start back until its end is known.
-class ElementLines {
+// Words the elements of a transaction, holding a range start back until its end is known.
+class ElementWorder {
  public:
-  ElementLines(const TableSpecs& tables, std::string& text) : tables_(tables), text_(text) {}
+  ElementWorder(const TableSpecs& tables, const std::function<void(const ElementWords&)>& fn)
+      : tables_(tables), fn_(fn) {}
 
   void Add(Verb verb, const ElementView& element) {
-    const SetSpec& set = tables_[Index(element.set.family)].sets[element.set.set];
+    const SetSpec& set = SpecOf(element.set);
     if (!set.has_bounds()) {
       Flush();
-      Line(verb, element, KeyText(set, element.key, element.key_end));
+      Tell(verb, element, KeyText(set, element.key, element.key_end));
     } else if (!element.interval_end) {
       Flush();
       start_ = Start{verb, element};
     } else if (start_ && start_->verb == verb && start_->element.set == element.set) {
       const Start start = *std::exchange(start_, std::nullopt);
-      Line(verb, start.element, RangeText(set.key, start.element.key, element.key));
+      Tell(verb, start.element, RangeText(set.key, start.element.key, element.key));
     } else {
       Flush();
-      text_ += "# " + Head(verb, element.set) + ": end of a range before " +
-               FieldsToText(set.key, element.key) + "\n";
+      fn_({.verb = verb,
+           .set = element.set,
+           .key = FieldsToText(set.key, element.key),
+           .end_only = true});
     }
   }
 
   void Flush() {
     if (!start_) return;
     const Start start = *std::exchange(start_, std::nullopt);
-    const SetSpec& set = tables_[Index(start.element.set.family)].sets[start.element.set.set];
-    Line(start.verb, start.element, RangeText(set.key, start.element.key, {}));
+    Tell(start.verb, start.element,
+         RangeText(SpecOf(start.element.set).key, start.element.key, {}));
   }
 
  private:
@@ -162,22 +167,28 @@ class ElementLines {
     ElementView element;
   };
 
-  std::string Head(Verb verb, SetRef ref) const {
-    const TableSpec& table = tables_[Index(ref.family)];
-    return std::string(verb == Verb::kAdd ? "add" : "delete") + " element " + TableName(table) +
-           " " + table.sets[ref.set].name;
-  }
+  const SetSpec& SpecOf(SetRef ref) const { return tables_[Index(ref.family)].sets[ref.set]; }
 
-  void Line(Verb verb, const ElementView& element, std::string key) {
-    const SetSpec& set = tables_[Index(element.set.family)].sets[element.set.set];
-    text_ += Head(verb, element.set) + " { " +
-             Complete(set, std::move(key), element.comment, element.data) + " }\n";
+  void Tell(Verb verb, const ElementView& element, std::string key) {
+    fn_({.verb = verb,
+         .set = element.set,
+         .key = std::move(key),
+         .comment = CommentText(element.comment),
+         .data = DataText(SpecOf(element.set), element.data)});
   }
 
   const TableSpecs& tables_;
-  std::string& text_;
+  const std::function<void(const ElementWords&)>& fn_;
   std::optional<Start> start_;  // Its views point into the transaction.
 };
+
+std::string ElementLine(const TableSpecs& tables, const ElementWords& words) {
+  const TableSpec& table = tables[Index(words.set.family)];
+  const std::string head = std::string(words.verb == Verb::kAdd ? "add" : "delete") + " element " +
+                           TableName(table) + " " + table.sets[words.set.set].name;
+  if (words.end_only) return "# " + head + ": end of a range before " + words.key + "\n";
+  return head + " { " + Complete(words.key, words.comment, words.data) + " }\n";
+}
 
 }  // namespace
 
@@ -206,11 +217,17 @@ std::string TransactionText(const TableSpecs& tables, const Transaction& transac
   for (const ChainRepair& repair : transaction.repairs()) {
     text += RepairLines(tables[Index(repair.family)], repair);
   }
-  ElementLines lines(tables, text);
-  transaction.ForEachElement(
-      [&](Verb verb, const ElementView& element) { lines.Add(verb, element); });
-  lines.Flush();
+  ForEachElementWords(tables, transaction,
+                      [&](const ElementWords& words) { text += ElementLine(tables, words); });
   return text;
+}
+
+void ForEachElementWords(const TableSpecs& tables, const Transaction& transaction,
+                         const std::function<void(const ElementWords&)>& fn) {
+  ElementWorder worder(tables, fn);
+  transaction.ForEachElement(
+      [&](Verb verb, const ElementView& element) { worder.Add(verb, element); });
+  worder.Flush();
 }
 
 std::string ElementsText(const SetSpec& set, std::vector<Element> elements) {
@@ -233,7 +250,7 @@ std::string ElementsText(const SetSpec& set, std::vector<Element> elements) {
       key = KeyText(set, element.key, element.key_end);
     }
     text += text.empty() ? "\t\telements = { " : ",\n\t\t\t     ";
-    text += Complete(set, std::move(key), element.comment, element.data);
+    text += Complete(key, CommentText(element.comment), DataText(set, element.data));
   }
   return text.empty() ? text : text + " }\n";
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,20 @@ std::string TableText(const TableSpec& table, std::span<const uint32_t> sizes);
 // A range start and the end right behind it share a line (10.96.0.0/16 or 10.96.0.1-10.96.0.9); a
 // start alone reaches to the highest key, an end alone is a comment line.
 std::string TransactionText(const TableSpecs& tables, const Transaction& transaction);
+
+// One element, or one range, as the words of its line.
+struct ElementWords {
+  Verb verb = Verb::kAdd;
+  SetRef set;
+  std::string key;        // "10.96.0.1 . tcp . 80", "10.96.0.0/16"
+  std::string comment;    // Without the quotes; may be empty.
+  std::string data;       // "3.0.0.1"; empty for sets.
+  bool end_only = false;  // Of a range whose start is not there; `key` is the first one behind it.
+};
+
+// Calls `fn` for each line that TransactionText has for elements, in order.
+void ForEachElementWords(const TableSpecs& tables, const Transaction& transaction,
+                         const std::function<void(const ElementWords&)>& fn);
 
 // The elements in the order of their keys, one per line, as in a listing:
 //   		elements = { 10.96.0.1 . tcp . 80 comment "ns/web:http" : 3.0.0.1,

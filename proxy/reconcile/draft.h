@@ -1,6 +1,8 @@
 // Parts of the reconciler that its files share. Not for others.
 #pragma once
 
+#include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,9 +24,19 @@ struct Reconciler::Draft {
   int64_t source_rows[2] = {};  // More than applied, by Index(Family).
 };
 
+// One Service as the store has it, after others that have `source_rows` more than is applied; adds
+// its own to that.
+DesiredService Desire(const std::string& key, const Store& store, const Applied& applied,
+                      const ServiceRows* before, int64_t (&source_rows)[2],
+                      DesiredContext& context);
+
 // What the others leave of the room for source ranges, who have `more` than is applied.
 void AllowSources(const Applied& applied, const int64_t (&more)[2], const ServiceRows* before,
                   DesiredContext& context);
+
+// Whether a Service has other rows when the node is `after`.
+std::function<bool(const ServiceEntry&)> DependsOn(const NodeFacts& before, const NodeFacts& after);
+
 size_t SourceRowsBefore(const ServiceRows* before, Family family);
 
 }  // namespace svcmap::proxy

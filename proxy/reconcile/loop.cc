@@ -128,6 +128,12 @@ bool Loop::Call(const std::function<void(Reconciler&)>& fn) {
   }
 }
 
+std::optional<DryRun> Loop::Try(const Batch& batch) {
+  std::optional<DryRun> result;
+  Call([&](Reconciler& reconciler) { result = reconciler.Try([&] { ApplyChanges(batch); }); });
+  return result;
+}
+
 LoopStatus Loop::status() const {
   const std::lock_guard lock(mutex_);
   LoopStatus status = status_;

@@ -161,6 +161,10 @@ class Loop {
   // held then (see BatchResult::token), on the loop's thread; never if the loop stops first.
   void NewSpeaker(std::function<void(std::optional<StateToken>)> answer);
 
+  // What a batch without a mark would change, and what there would be to say of its changes;
+  // nothing of it stays. `taken` is called, `done` is not. Waits; nothing once stopped.
+  std::optional<DryRun> Try(const Batch& batch);
+
   // Runs `fn` on the loop's thread, between two transactions, and waits for it. False once stopped.
   bool Call(const std::function<void(Reconciler&)>& fn);
 

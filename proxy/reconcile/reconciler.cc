@@ -35,6 +35,18 @@ void AllowSources(const Applied& applied, const int64_t (&more)[2], const Servic
   }
 }
 
+DesiredService Desire(const std::string& key, const Store& store, const Applied& applied,
+                      const ServiceRows* before, int64_t (&source_rows)[2],
+                      DesiredContext& context) {
+  AllowSources(applied, source_rows, before, context);
+  DesiredService desired = MakeDesiredService(store.Find(key), context, before);
+  for (const Family family : kFamilies) {
+    source_rows[Index(family)] += static_cast<int64_t>(SourceRowCount(desired.rows, family)) -
+                                  static_cast<int64_t>(SourceRowsBefore(before, family));
+  }
+  return desired;
+}
+
 Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, StateLog* log)
     : kernel_(kernel), options_(std::move(options)), log_(log) {
   if (log_ != nullptr) store_.KeepTouched();
@@ -46,8 +58,7 @@ void Reconciler::SetInterfaceAddresses(std::vector<IpAddress> addresses) {
 }
 
 bool Reconciler::Pending() const {
-  return recreate_ || store_.dirty_count() > 0 || !refusals_.empty() || node_changed_ ||
-         node_version_ != store_.node_version();
+  return recreate_ || store_.dirty_count() > 0 || !refusals_.empty() || NodeChanged();
 }
 
 const Node* Reconciler::ThisNode() const {
@@ -55,10 +66,7 @@ const Node* Reconciler::ThisNode() const {
   return node == store_.nodes().end() ? nullptr : node->second.get();
 }
 
-// When the node changes, all Services that depend on the change are written again: the one change
-// that costs more than itself, and it is rare.
-void Reconciler::FollowNode() {
-  if (!node_changed_ && node_version_ == store_.node_version()) return;
+NodeFacts Reconciler::FactsNow() const {
   const Node* node = ThisNode();
   NodeFacts facts;
   facts.place = {options_.node_name, node != nullptr ? node->zone : ""};
@@ -70,25 +78,36 @@ void Reconciler::FollowNode() {
         own_ip != nullptr ? *own_ip
                           : *IpAddress::Parse(family == Family::kIpv4 ? "127.0.0.1" : "::1");
   }
-  std::vector<IpAddress> health_checks =
-      HealthCheckAddresses(options_.node_port_addresses, node, interfaces_);
-  if (health_checks != health_check_addresses_) {
-    health_check_addresses_ = std::move(health_checks);
-    health_check_addresses_changed_ = true;
-  }
-  const NodeFacts before = std::exchange(node_, std::move(facts));
-  if (before == node_) return;
-  const bool ports = before.node_port_addresses != node_.node_port_addresses;
-  const bool place = before.place != node_.place;
-  const bool own_ip = !std::equal(before.own_ip, before.own_ip + 2, node_.own_ip);
-  store_.MarkDirtyIf([&](const ServiceEntry& entry) {
+  return facts;
+}
+
+std::function<bool(const ServiceEntry&)> DependsOn(const NodeFacts& before,
+                                                   const NodeFacts& after) {
+  const bool ports = before.node_port_addresses != after.node_port_addresses;
+  const bool place = before.place != after.place;
+  const bool own_ip = !std::equal(before.own_ip, before.own_ip + 2, after.own_ip);
+  return [ports, place, own_ip](const ServiceEntry& entry) {
     const auto has_node_port = [](const ServicePort& port) { return port.node_port != 0; };
     const auto has_hints = [](const auto& slice) { return !slice->hints.empty(); };
     const std::vector<ServicePort>& service_ports = entry.service->ports;
     return (ports && std::any_of(service_ports.begin(), service_ports.end(), has_node_port)) ||
            (place && std::any_of(entry.slices.begin(), entry.slices.end(), has_hints)) ||
            (own_ip && !entry.service->source_ranges.empty());
-  });
+  };
+}
+
+// When the node changes, all Services that depend on the change are written again: the one change
+// that costs more than itself, and it is rare.
+void Reconciler::FollowNode() {
+  if (!NodeChanged()) return;
+  std::vector<IpAddress> health_checks =
+      HealthCheckAddresses(options_.node_port_addresses, ThisNode(), interfaces_);
+  if (health_checks != health_check_addresses_) {
+    health_check_addresses_ = std::move(health_checks);
+    health_check_addresses_changed_ = true;
+  }
+  const NodeFacts before = std::exchange(node_, FactsNow());
+  if (before != node_) store_.MarkDirtyIf(DependsOn(before, node_));
 }
 
 void Reconciler::AddDirty(Draft& draft, size_t element_limit) {
@@ -103,13 +122,8 @@ void Reconciler::AddDirty(Draft& draft, size_t element_limit) {
     if (alone) element_limit = 0;
     Store::Dirty dirty = store_.TakeDirty();
     const ServiceRows* before = applied_.Find(dirty.key);
-    AllowSources(applied_, draft.source_rows, before, context);
-    DesiredService desired = MakeDesiredService(store_.Find(dirty.key), context, before);
-    for (const Family family : kFamilies) {
-      draft.source_rows[Index(family)] +=
-          static_cast<int64_t>(SourceRowCount(desired.rows, family)) -
-          static_cast<int64_t>(SourceRowsBefore(before, family));
-    }
+    DesiredService desired =
+        Desire(dirty.key, store_, applied_, before, draft.source_rows, context);
     draft.plan.AddService(dirty.key, draft.recreate ? nullptr : before, desired.rows);
     for (auto [from, to] : {std::pair{&desired.new_numbers, &draft.new_numbers},
                             std::pair{&desired.old_numbers, &draft.old_numbers}}) {
@@ -186,13 +200,13 @@ std::vector<uint32_t> Reconciler::SizesFor(const std::array<int64_t, kSetCount>&
   return sizes;
 }
 
-bool Reconciler::Fits(const Draft& draft) const {
+bool Reconciler::Fits(const SetCounts& more, size_t source_rows_removed) const {
   if (timers_created_ != timers_.seconds().size()) return false;
-  if (draft.plan.source_rows_removed() > kMaxSourceRowsRemoved) return false;
+  if (source_rows_removed > kMaxSourceRowsRemoved) return false;
   for (const Family family : kFamilies) {
     for (const SetIndex set : {kServiceIps, kEndpoints}) {
       const size_t index = Index(family);
-      const int64_t after = applied_.counts()[index][set] + draft.plan.counts()[index][set];
+      const int64_t after = applied_.counts()[index][set] + more[index][set];
       if (after > static_cast<int64_t>(sizes_[index][set])) return false;
     }
   }
@@ -208,7 +222,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   SyncResult result;
   FollowNode();
   Draft draft = recreate_ ? MakeRecreation(element_limit) : MakeDraft(element_limit);
-  if (!draft.recreate && !Fits(draft)) {
+  if (!draft.recreate && !Fits(draft.plan.counts(), draft.plan.source_rows_removed())) {
     Undo(draft);
     draft = MakeRecreation(element_limit);
   }

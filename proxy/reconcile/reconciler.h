@@ -14,6 +14,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -73,6 +74,16 @@ struct RepairResult {
   size_t elements = 0;  // Missing, wrong or not ours.
   size_t chains = 0;
   std::chrono::nanoseconds duration{0};
+};
+
+// What changes would change, had they been applied.
+struct DryRun {
+  // Elements deleted and added, in the order of the transaction, without the marker.
+  nft::Transaction rows;
+  // It would write the tables whole; `rows` are what differs even so.
+  bool recreates = false;
+  std::vector<Finding> findings;  // What would not be programmed.
+  uint64_t revision = 0;          // The present one.
 };
 
 // What a life begins with.
@@ -173,9 +184,14 @@ class Reconciler {
   // What the next transactions would change.
   nft::Transaction PendingRows();
 
+  // What `change` would change, which applies changes to the store: nothing of it stays. Where
+  // others wait to be written, it is what these add to them; their rows are made for it, too.
+  DryRun Try(const std::function<void()>& change);
+
  private:
   struct Draft;  // A plan with what becomes true when it is committed.
   class Preview;
+  class Outlook;
   using Specs = std::array<std::shared_ptr<const nft::TableSpec>, 2>;
 
   Draft MakeDraft(size_t element_limit);
@@ -188,9 +204,11 @@ class Reconciler {
                                    uint64_t saved_ruleset);
   uint64_t RulesetDigest() const;
   void AddDirty(Draft& draft, size_t element_limit);
-  bool Fits(const Draft& draft) const;
+  bool Fits(const SetCounts& more, size_t source_rows_removed) const;
   SetCounts Expected(SetCounts counts) const;
   static std::vector<uint32_t> SizesFor(const std::array<int64_t, kSetCount>& counts);
+  bool NodeChanged() const { return node_changed_ || node_version_ != store_.node_version(); }
+  NodeFacts FactsNow() const;
   void FollowNode();
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
   void Undo(Draft& draft);

@@ -15,7 +15,7 @@ std::string MentionKey(Kind kind, const std::string& key) {
 
 // Takes an object over into a map by name; what was there before.
 template <typename Map, typename Pointer>
-Pointer Replace(Map& map, const std::string& key, const Pointer& object) {
+Pointer Exchange(Map& map, const std::string& key, const Pointer& object) {
   const auto held = map.find(key);
   Pointer before = held == map.end() ? nullptr : held->second;
   if (object) {
@@ -48,8 +48,13 @@ StateToken TokenOf(Kind kind, const std::string& key, const std::string& message
 
 bool Store::Apply(const Change& change, uint64_t sequence) {
   if (!change.removal()) Mention(change.kind, change.key);
-  const auto replace = [&](auto& objects, const auto& after) {
-    const auto before = Replace(objects, change.key, after);
+  if (trial_) Remember(change);
+  return Replace(change, sequence);
+}
+
+bool Store::Replace(const Change& change, uint64_t sequence) {
+  const auto exchange = [&](auto& objects, const auto& after) {
+    const auto before = Exchange(objects, change.key, after);
     if (Equal(before, after)) return false;
     ++node_version_;
     Touch(change, MessageOf(before), MessageOf(after));
@@ -61,9 +66,9 @@ bool Store::Apply(const Change& change, uint64_t sequence) {
     case Kind::kEndpointSlice:
       return ApplySlice(change, sequence);
     case Kind::kNode:
-      return replace(nodes_, change.node);
+      return exchange(nodes_, change.node);
     case Kind::kServiceCidr:
-      return replace(service_cidrs_, change.service_cidr);
+      return exchange(service_cidrs_, change.service_cidr);
   }
   return false;
 }
@@ -127,24 +132,79 @@ void Store::Touch(const Change& change, const std::string* before, const std::st
   if (keep_touched_) touched_.emplace_back(change.kind, change.key);
 }
 
-const std::string* Store::FindMessage(Kind kind, const std::string& key) const {
-  const auto message = [&](const auto& objects) -> const std::string* {
+Change Store::Held(Kind kind, const std::string& key) const {
+  Change held{.kind = kind, .key = key};
+  const auto find = [&key](const auto& objects, auto& object) {
     const auto found = objects.find(key);
-    return found == objects.end() ? nullptr : &found->second->message;
+    if (found != objects.end()) object = found->second;
   };
   switch (kind) {
-    case Kind::kService: {
-      const ServiceEntry* entry = Find(key);
-      return entry == nullptr || !entry->service ? nullptr : &entry->service->message;
-    }
+    case Kind::kService:
+      if (const ServiceEntry* entry = Find(key)) held.service = entry->service;
+      break;
     case Kind::kEndpointSlice:
-      return message(slices_);
+      find(slices_, held.slice);
+      break;
     case Kind::kNode:
-      return message(nodes_);
+      find(nodes_, held.node);
+      break;
     case Kind::kServiceCidr:
-      return message(service_cidrs_);
+      find(service_cidrs_, held.service_cidr);
+      break;
   }
-  return nullptr;
+  return held;
+}
+
+const std::string* Store::FindMessage(Kind kind, const std::string& key) const {
+  const Change held = Held(kind, key);  // The objects stay where they are.
+  if (held.service) return MessageOf(held.service);
+  if (held.slice) return MessageOf(held.slice);
+  if (held.node) return MessageOf(held.node);
+  return MessageOf(held.service_cidr);
+}
+
+// The order of a Service's slices would not come back by itself.
+void Store::Remember(const Change& change) {
+  Change held = Held(change.kind, change.key);
+  for (const auto& slice : {held.slice, change.slice}) {
+    if (!slice) continue;
+    const ServiceEntry* entry = Find(slice->service_key);
+    trial_->slices.try_emplace(slice->service_key, entry == nullptr ? Slices() : entry->slices);
+  }
+  trial_->undo.push_back(std::move(held));
+}
+
+void Store::BeginTrial() {
+  trial_.emplace();
+  trial_->node_version = node_version_;
+  trial_->token = token_;
+  trial_->touched = std::exchange(touched_, {});
+  trial_->dirty = std::exchange(dirty_, {});
+  trial_->dirty_keys = std::exchange(dirty_keys_, {});
+  trial_->released = std::exchange(released_, false);
+  trial_->moved = std::exchange(moved_, false);
+  trial_->mentioned = std::exchange(mentioned_, std::nullopt);
+}
+
+void Store::EndTrial() {
+  Trial trial = *std::exchange(trial_, std::nullopt);
+  for (auto change = trial.undo.rbegin(); change != trial.undo.rend(); ++change) {
+    Replace(*change, 0);
+  }
+  // A Service that came with the trial went with it, and so did its slices.
+  for (auto& [key, slices] : trial.slices) {
+    if (const auto entry = services_.find(key); entry != services_.end()) {
+      entry->second.slices = std::move(slices);
+    }
+  }
+  node_version_ = trial.node_version;
+  token_ = trial.token;
+  touched_ = std::move(trial.touched);
+  dirty_ = std::move(trial.dirty);
+  dirty_keys_ = std::move(trial.dirty_keys);
+  released_ = trial.released;
+  moved_ = trial.moved;
+  mentioned_ = std::move(trial.mentioned);
 }
 
 void Store::DropIfEmpty(const std::string& key) {

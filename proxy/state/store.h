@@ -46,12 +46,19 @@ class Store {
   // What was named is forgotten, and nothing is removed.
   void AbandonSnapshot() { mentioned_.reset(); }
 
+  // What is applied from here to EndTrial() is only tried: then everything is again as it was, at a
+  // cost that follows what was tried. A trial begins with nothing dirty and without a snapshot.
+  void BeginTrial();
+  void EndTrial();
+
   // From now on it is kept which objects have changed.
   void KeepTouched() { keep_touched_ = true; }
   // Each object that changed since the last call, once or more.
   std::vector<std::pair<Kind, std::string>> TakeTouched() { return std::exchange(touched_, {}); }
   // Of all objects held.
   const StateToken& token() const { return token_; }
+  // What would bring the object back to what is held of it.
+  Change Held(Kind kind, const std::string& key) const;
   // The object as it was sent, serialized; null if it is not held.
   const std::string* FindMessage(Kind kind, const std::string& key) const;
 
@@ -94,6 +101,24 @@ class Store {
   size_t slice_count() const { return slices_.size(); }
 
  private:
+  using Slices = std::vector<std::shared_ptr<const EndpointSlice>>;
+
+  // What stands still during a trial, and what was there before it.
+  struct Trial {
+    std::vector<Change> undo;                         // The last one first.
+    absl::flat_hash_map<std::string, Slices> slices;  // Of the Services whose slices were tried.
+    uint64_t node_version = 0;
+    StateToken token = {};
+    std::vector<std::pair<Kind, std::string>> touched;
+    std::deque<Dirty> dirty;
+    absl::flat_hash_set<std::string> dirty_keys;
+    bool released = false;
+    bool moved = false;
+    std::optional<absl::flat_hash_set<std::string>> mentioned;
+  };
+
+  bool Replace(const Change& change, uint64_t sequence);
+  void Remember(const Change& change);
   bool ApplyService(const Change& change, uint64_t sequence);
   bool ApplySlice(const Change& change, uint64_t sequence);
   void DropIfEmpty(const std::string& key);
@@ -118,6 +143,7 @@ class Store {
   bool moved_ = false;
   std::optional<absl::flat_hash_set<std::string>>
       mentioned_;  // "KIND key", while a snapshot is open.
+  std::optional<Trial> trial_;
 };
 
 }  // namespace svcmap::proxy

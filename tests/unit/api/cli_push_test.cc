@@ -214,5 +214,102 @@ TEST(CliDeleteTest, ByFileAlsoWhenPartOfItIsBad) {
   EXPECT_EQ(Ctl(agent, {"delete", "-f", "-"}, "").code, 1);
 }
 
+void AddElement(v1::Ack& ack, v1::ElementChange::Change change, const std::string& family,
+                const std::string& key, const std::string& data = "") {
+  v1::ElementChange* element = ack.mutable_dry_run()->add_elements();
+  element->set_change(change);
+  element->set_family(family);
+  element->set_set("service-ips");
+  element->set_key(key);
+  element->set_data(data);
+  if (!data.empty()) element->set_comment("shop/web:http");
+}
+
+v1::Ack WouldChange() {
+  v1::Ack ack;
+  ack.set_revision(12);
+  ack.set_outcome(v1::WOULD_CHANGE);
+  AddElement(ack, v1::ElementChange::DELETED, "IPv6", "fd00::a . tcp . 80");
+  AddElement(ack, v1::ElementChange::ADDED, "IPv4", "10.96.0.10 . tcp . 80", "2.0.0.1");
+  ack.mutable_dry_run()->set_deleted(1);
+  ack.mutable_dry_run()->set_added(1);
+  return ack;
+}
+
+TEST(CliDryRunTest, PrintsElementsAndAsksForNothingElse) {
+  const FakeAgent agent({.ack = WouldChange()});
+  const CtlResult result = Ctl(agent, {"apply", "--dry-run", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out,
+            "service/shop/web applied (dry run)\n"
+            "node/n1 applied (dry run)\n"
+            "- element ip6 svcmap service-ips { fd00::a . tcp . 80 }\n"
+            "+ element ip svcmap service-ips { 10.96.0.10 . tcp . 80 comment \"shop/web:http\" "
+            ": 2.0.0.1 }\n"
+            "revision 12, would delete 1 element and add 1\n");
+  EXPECT_EQ(result.err, "");
+  ASSERT_THAT(agent.seen().apply, SizeIs(1));
+  EXPECT_TRUE(agent.seen().apply[0].validate_only());
+}
+
+TEST(CliDryRunTest, DeletesNothingAndRealCallsDoNotAsk) {
+  const FakeAgent agent({.ack = WouldChange()});
+  EXPECT_THAT(Ctl(agent, {"delete", "--dry-run", "svc", "shop/web"}).out,
+              HasSubstr("service/shop/web deleted (dry run)\n- element ip6"));
+  Ctl(agent, {"delete", "--dry-run", "-f", "-"}, kTwoObjects);
+  Ctl(agent, {"delete", "svc", "shop/web"});
+  ASSERT_THAT(agent.seen().remove, SizeIs(3));
+  EXPECT_TRUE(agent.seen().remove[0].validate_only());
+  EXPECT_TRUE(agent.seen().remove[1].validate_only());
+  EXPECT_FALSE(agent.seen().remove[2].validate_only());
+}
+
+TEST(CliDryRunTest, RefusedObjectsCountAsInTheRealCall) {
+  v1::Ack ack;
+  ack.set_revision(3);
+  ack.set_outcome(v1::UNCHANGED);
+  AddResult(ack, v1::REFUSED, "Service shop/web refused: is bad");
+  const CtlResult result =
+      Ctl(FakeAgent({.ack = ack}), {"apply", "--dry-run", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.out,
+            "service/shop/web refused (dry run)\n"
+            "node/n1 applied (dry run)\n"
+            "revision 3, nothing to change in the kernel\n");
+  EXPECT_THAT(result.err, HasSubstr("Service shop/web refused: is bad\n"));
+}
+
+TEST(CliDryRunTest, WhatIsNotListedAndRewritingAreNoted) {
+  v1::Ack ack = WouldChange();
+  ack.mutable_dry_run()->set_added(20'000);
+  ack.mutable_dry_run()->set_rewrites_tables(true);
+  const CtlResult result =
+      Ctl(FakeAgent({.ack = ack}), {"apply", "--dry-run", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.err,
+            "note: of 20001 elements 2 are shown\n"
+            "note: the tables would be written whole; what differs is shown\n");
+}
+
+TEST(CliDryRunTest, AnAgentThatDoesNotKnowItIsFoundOut) {
+  const CtlResult result =
+      Ctl(FakeAgent({.ack = Committed(7)}), {"apply", "--dry-run", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("error: the agent knows no dry run: it has taken the change"));
+  EXPECT_THAT(result.out, HasSubstr("service/shop/web applied\n"));
+}
+
+TEST(CliDryRunTest, PartsAreTriedByThemselves) {
+  const FakeAgent agent({.ack = WouldChange()}, /*max_bytes=*/3000);
+  const CtlResult result = Ctl(agent, {"apply", "--dry-run", "-f", "-"}, Nodes(10, 1000));
+  EXPECT_THAT(result.err,
+              HasSubstr("sending several, each tried as if the others had not been sent\n"));
+}
+
+TEST(CliDryRunTest, DoesNotGoWithPrune) {
+  const CtlResult result = Ctl({"apply", "--dry-run", "--prune", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--dry-run does not go with --prune"));
+}
+
 }  // namespace
 }  // namespace svcmap::api

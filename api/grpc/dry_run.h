@@ -1,0 +1,15 @@
+// What a dry run found, as it is told.
+#pragma once
+
+#include "nft/model/table.h"
+#include "proxy/reconcile/reconciler.h"
+#include "svcmap/v1/control.pb.h"
+
+namespace svcmap::api {
+
+// So many elements are listed, and no more: about 1 MB.
+inline constexpr uint64_t kMaxListedElements = 10'000;
+
+v1::Ack ToAck(const nft::TableSpecs& tables, const proxy::DryRun& dry_run);
+
+}  // namespace svcmap::api

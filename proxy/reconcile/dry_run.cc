@@ -1,0 +1,120 @@
+// What changes would change, without making them.
+#include <algorithm>
+#include <iterator>
+
+#include "proxy/desired/node_rows.h"
+#include "proxy/reconcile/draft.h"
+
+namespace svcmap::proxy {
+namespace {
+
+int32_t CountOf(const SharedCounts& counts, const std::string& key) {
+  const auto found = counts.find(key);
+  return found == counts.end() ? 0 : found->second;
+}
+
+SetCounts Sum(SetCounts a, const SetCounts& b) {
+  for (const Family family : kFamilies) {
+    for (size_t set = 0; set < kSetCount; ++set) a[Index(family)][set] += b[Index(family)][set];
+  }
+  return a;
+}
+
+}  // namespace
+
+// The rows that will be applied: a layer over those that are, of the Services that have changed.
+// The numbers that it takes for them are given back at its end.
+class Reconciler::Outlook {
+ public:
+  explicit Outlook(Reconciler& reconciler)
+      : reconciler_(reconciler),
+        timers_before_(reconciler.timers_),
+        node_(reconciler.node_),
+        node_rows_(reconciler.applied_.node_rows()) {}
+  ~Outlook() {
+    reconciler_.numbers_.GiveBack(new_numbers_);
+    reconciler_.timers_ = std::move(timers_before_);
+  }
+  Outlook(const Outlook&) = delete;
+  Outlook& operator=(const Outlook&) = delete;
+
+  // Brings the rows to the store as it is; `plan` gets what that takes.
+  void Follow(bool node_changed, Plan& plan, std::vector<Finding>& findings) {
+    const NodeFacts before = node_;
+    if (node_changed) {
+      node_ = reconciler_.FactsNow();
+      std::vector<Row> rows =
+          NodeRows(reconciler_.options_.ruleset, reconciler_.ThisNode(), reconciler_.store_);
+      plan.AddRanges(node_rows_, rows);
+      node_rows_ = std::move(rows);
+    }
+    for (const std::string& key : ChangedServices(before)) Add(key, plan, findings);
+  }
+
+ private:
+  // Those that are dirty, and in front, as in Store::MarkDirtyIf, those that depend on the node.
+  std::vector<std::string> ChangedServices(const NodeFacts& before) const {
+    const Store& store = reconciler_.store_;
+    std::vector<std::string> dirty, keys;
+    store.ForEachDirty([&](const Store::Dirty& service) { dirty.push_back(service.key); });
+    if (before == node_) return dirty;
+    const absl::flat_hash_set<std::string> known(dirty.begin(), dirty.end());
+    const auto depends = DependsOn(before, node_);
+    store.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
+      if (entry.service && !known.contains(key) && depends(entry)) keys.push_back(key);
+    });
+    std::sort(keys.begin(), keys.end());
+    keys.insert(keys.end(), dirty.begin(), dirty.end());
+    return keys;
+  }
+
+  void Add(const std::string& key, Plan& plan, std::vector<Finding>& findings) {
+    Reconciler& r = reconciler_;
+    DesiredContext context{r.store_.claims(), node_, r.numbers_, r.timers_, r.memory_};
+    const auto layered = rows_.find(key);
+    const ServiceRows* before = layered == rows_.end() ? r.applied_.Find(key) : &layered->second;
+    DesiredService desired = Desire(key, r.store_, r.applied_, before, source_rows_, context);
+    plan.AddService(key, before, desired.rows);
+    new_numbers_.insert(new_numbers_.end(), desired.new_numbers.begin(), desired.new_numbers.end());
+    std::move(desired.findings.begin(), desired.findings.end(), std::back_inserter(findings));
+    rows_.insert_or_assign(key, std::move(desired.rows));
+  }
+
+  Reconciler& reconciler_;
+  AffinityTimers timers_before_;
+  NodeFacts node_;
+  std::vector<Row> node_rows_;
+  absl::flat_hash_map<std::string, ServiceRows> rows_;
+  std::vector<Number> new_numbers_;
+  int64_t source_rows_[2] = {};  // More than applied, by Index(Family).
+};
+
+DryRun Reconciler::Try(const std::function<void()>& change) {
+  DryRun result;
+  result.revision = revision();
+  Outlook outlook(*this);
+  static const SharedCounts kNone;
+  Plan waiting(kNone);  // What is to be written anyway.
+  std::vector<Finding> found_before;
+  outlook.Follow(NodeChanged(), waiting, found_before);
+
+  SharedCounts shared;
+  Plan plan(shared);
+  const uint64_t node_version = store_.node_version();
+  store_.BeginTrial();
+  change();
+  outlook.Follow(store_.node_version() != node_version, plan, result.findings);
+  store_.EndTrial();
+  for (const auto& [key, more] : plan.shared_changes()) {
+    shared[key] = CountOf(applied_.shared(), key) + CountOf(waiting.shared_changes(), key);
+  }
+  plan.Finish();
+
+  const bool fits = !recreate_ && Fits(Sum(waiting.counts(), plan.counts()),
+                                       waiting.source_rows_removed() + plan.source_rows_removed());
+  result.rows = std::move(plan.transaction());
+  result.recreates = !result.rows.empty() && !fits;
+  return result;
+}
+
+}  // namespace svcmap::proxy

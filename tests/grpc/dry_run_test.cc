@@ -1,0 +1,256 @@
+// validate_only: what Apply and Remove would do, and that they do not.
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "api/cli/run.h"
+#include "tests/grpc/server_fixture.h"
+
+namespace svcmap::api {
+namespace {
+
+using svcmap::testing::AService;
+using svcmap::testing::ASlice;
+using svcmap::testing::ServiceRef;
+using svcmap::testing::Upsert;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+v1::Object SliceWith(int endpoints) {
+  ASlice slice("shop/web");
+  for (int i = 0; i < endpoints; ++i) {
+    slice.Endpoint("10.1." + std::to_string(i / 250) + "." + std::to_string(i % 250));
+  }
+  return slice.Port("http", 8080);
+}
+
+std::vector<std::string> Told(const v1::Ack& ack) {
+  std::vector<std::string> lines;
+  for (const v1::ElementChange& e : ack.dry_run().elements()) {
+    lines.push_back((e.change() == v1::ElementChange::ADDED ? "+ " : "- ") + e.family() + " " +
+                    e.set() + " " + e.key() + (e.data().empty() ? "" : " : " + e.data()) +
+                    (e.comment().empty() ? "" : " \"" + e.comment() + "\""));
+  }
+  return lines;
+}
+
+std::vector<std::string> MessagesOf(const v1::Ack& ack) {
+  std::vector<std::string> messages;
+  for (const v1::ObjectResult& result : ack.results()) messages.push_back(result.message());
+  return messages;
+}
+
+class DryRunTest : public ServerTest {
+ protected:
+  v1::Ack Try(const testing::Objects& objects) {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::ApplyRequest request;
+    for (const v1::Object& object : objects) *request.add_objects() = object;
+    request.set_validate_only(true);
+    v1::Ack ack;
+    const grpc::Status status = stub_->Apply(&context, request, &ack);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return ack;
+  }
+  v1::Ack TryRemoval(const std::vector<v1::ObjectRef>& refs) {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::RemoveRequest request;
+    for (const v1::ObjectRef& ref : refs) *request.add_objects() = ref;
+    request.set_validate_only(true);
+    v1::Ack ack;
+    const grpc::Status status = stub_->Remove(&context, request, &ack);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return ack;
+  }
+  // What an operator sees, but for what moves by itself.
+  std::string Seen() {
+    v1::GetStatusResponse status = GetStatus();
+    status.clear_started();
+    status.clear_pending_since();  // Until the turn after the answer ends.
+    std::string seen = status.SerializeAsString();
+    for (const v1::Kind kind : {v1::KIND_SERVICE, v1::KIND_ENDPOINT_SLICE, v1::KIND_NODE}) {
+      for (const v1::Object& object : List(kind)) seen += object.SerializeAsString();
+    }
+    return seen;
+  }
+};
+
+TEST_F(DryRunTest, TellsElementsAndChangesNothing) {
+  Serve();
+  const v1::Ack real = Apply({Web(), SliceWith(1)});
+  const std::string before = Seen();
+  const v1::Ack ack = Try({SliceWith(2)});
+  EXPECT_EQ(ack.outcome(), v1::WOULD_CHANGE);
+  EXPECT_EQ(ack.revision(), real.revision());
+  EXPECT_EQ(ack.state_token(), "");
+  EXPECT_FALSE(ack.has_commit_duration());
+  EXPECT_THAT(Told(ack),
+              ElementsAre("- IPv4 service-ips 10.96.0.10 . tcp . 80",
+                          "+ IPv4 endpoints 0x1 . 1 : 10.1.0.1 . 8080",
+                          "+ IPv4 service-ips 10.96.0.10 . tcp . 80 : 2.0.0.1 \"shop/web:http\""));
+  EXPECT_EQ(ack.dry_run().deleted(), 1u);
+  EXPECT_EQ(ack.dry_run().added(), 2u);
+  EXPECT_FALSE(ack.dry_run().rewrites_tables());
+  EXPECT_EQ(Seen(), before);
+  // The same as before again, also to a controller.
+  const v1::Ack again = Apply({Web(), SliceWith(1)});
+  EXPECT_EQ(again.outcome(), v1::UNCHANGED);
+  EXPECT_EQ(again.state_token(), real.state_token());
+}
+
+TEST_F(DryRunTest, NothingToChangeIsUnchanged) {
+  Serve();
+  Apply({Web()});
+  for (const v1::Ack& ack : {Try({Web()}), TryRemoval({ServiceRef("shop/nothing")}), Try({})}) {
+    EXPECT_EQ(ack.outcome(), v1::UNCHANGED);
+    EXPECT_FALSE(ack.has_dry_run());
+  }
+}
+
+TEST_F(DryRunTest, RemovalIsTold) {
+  Serve();
+  Apply({Web()});
+  EXPECT_THAT(Told(TryRemoval({ServiceRef("shop/web")})),
+              ElementsAre("- IPv4 no-endpoint-services 10.96.0.10 . tcp . 80",
+                          "- IPv4 cluster-ips 10.96.0.10"));
+  EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
+}
+
+TEST_F(DryRunTest, ARangeIsOneElement) {
+  Serve();
+  Apply({Web()});
+  const v1::Ack ack = Try({svcmap::testing::AServiceCidr("kubernetes", {"10.96.0.0/16"})});
+  EXPECT_THAT(Told(ack), ElementsAre("+ IPv4 service-cidrs 10.96.0.0/16"));
+  EXPECT_EQ(ack.dry_run().added(), 1u);
+}
+
+// Refused when read, over a limit, and a conflict that only planning finds; and none is kept.
+TEST_F(DryRunTest, S16_ResultsAreThoseOfTheRealCall) {
+  StartLoop({.objects = 3});
+  Serve();
+  Apply({Web()});
+  const testing::Objects objects = {
+      AService("shop/bad").ClusterIp("10.96.0.11").Port("http", 70000),
+      AService("shop/x-same").ClusterIp("10.96.0.10").Port("http", 80),
+      AService("shop/y-odd").ClusterIp("10.96.0.13").ExternalIp("relay.example").Port("", 25),
+      AService("shop/z-over").ClusterIp("10.96.0.14").Port("http", 80)};
+  const v1::Ack told = Try(objects);
+  EXPECT_THAT(GetStatus().findings(), IsEmpty());
+  EXPECT_EQ(GetStatus().refused_objects(), 0u);
+  EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
+  EXPECT_THAT(MessagesOf(told), ElementsAre(HasSubstr("70000 is not in 1..65535"),
+                                            HasSubstr("\"relay.example\" is not an IP address"),
+                                            HasSubstr("more than --max-objects 3"),
+                                            HasSubstr("already belongs to Service shop/web")));
+  EXPECT_EQ(MessagesOf(Apply(objects)), MessagesOf(told));
+}
+
+TEST_F(DryRunTest, TheListIsBoundedAndTheCountsAreTrue) {
+  Serve();
+  Apply({Web()});
+  testing::Objects slices;
+  for (int i = 0; i < 12; ++i) {
+    ASlice slice("shop/web");
+    slice.Named("web-" + std::to_string(i)).Port("http", 8080);
+    for (int n = 0; n < 1000; ++n) {
+      slice.Endpoint("10." + std::to_string(i + 1) + "." + std::to_string(n / 250) + "." +
+                     std::to_string(n % 250));
+    }
+    slices.push_back(slice);
+  }
+  const v1::Ack ack = Try(slices);
+  EXPECT_EQ(ack.dry_run().elements_size(), 10'000);
+  EXPECT_EQ(ack.dry_run().deleted(), 1u);
+  EXPECT_EQ(ack.dry_run().added(), 12'001u);
+  EXPECT_TRUE(ack.dry_run().rewrites_tables());  // 1,024 endpoints have room.
+  EXPECT_LT(ack.ByteSizeLong(), 2'000'000u);
+}
+
+TEST_F(DryRunTest, WhileTheKernelTakesNothingItTellsWhatComesOnTop) {
+  Serve();
+  Apply({Web()});
+  rejecting_ = true;
+  EXPECT_EQ(Apply({SliceWith(1)}).outcome(), v1::FAILED);
+  EXPECT_THAT(Told(Try({SliceWith(2)})),
+              ElementsAre("- IPv4 service-ips 10.96.0.10 . tcp . 80",
+                          "+ IPv4 endpoints 0x1 . 1 : 10.1.0.1 . 8080",
+                          "+ IPv4 service-ips 10.96.0.10 . tcp . 80 : 2.0.0.1 \"shop/web:http\""));
+}
+
+TEST_F(DryRunTest, WhileHeldItTellsWhatComesOnTop) {
+  loop_->Stop();
+  reconciler_->Invalidate();
+  loop_ = std::make_unique<proxy::Loop>(*reconciler_, proxy::LoopOptions());
+  loop_->Start(/*hold=*/true);
+  intake_ = std::make_unique<Intake>(*loop_, ConvertContext{"n1"});
+  Serve();
+  EXPECT_EQ(Apply({Web()}).outcome(), v1::HELD);
+  const v1::Ack ack = TryRemoval({ServiceRef("shop/web")});
+  EXPECT_EQ(ack.outcome(), v1::WOULD_CHANGE);
+  EXPECT_EQ(ack.dry_run().deleted(), 2u);
+  EXPECT_TRUE(ack.dry_run().rewrites_tables());
+  EXPECT_EQ(GetStatus().state(), v1::WAITING_FOR_STATE);
+}
+
+TEST_F(DryRunTest, ASnapshotThatIsOpenPrunesAsIfNobodyHadAsked) {
+  Serve();
+  Apply({Web(), Web("shop/api", "10.96.0.11")});
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test") && stream.BeginSnapshot());
+  ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
+  stream.ReadAck();
+  EXPECT_EQ(Try({Web("shop/api", "10.96.0.11")}).outcome(), v1::UNCHANGED);
+  ASSERT_TRUE(stream.EndSnapshot(2));
+  EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
+  EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
+}
+
+TEST_F(DryRunTest, WithManifestsItIsRefusedLikeTheRealCall) {
+  Serve("/etc/svcmap/manifests");
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::ApplyRequest request;
+  request.set_validate_only(true);
+  v1::Ack ack;
+  EXPECT_EQ(stub_->Apply(&context, request, &ack).error_code(), grpc::FAILED_PRECONDITION);
+}
+
+TEST_F(DryRunTest, StoppedAgentSaysSo) {
+  Serve();
+  loop_->Stop();
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::RemoveRequest request;
+  request.set_validate_only(true);
+  v1::Ack ack;
+  EXPECT_EQ(stub_->Remove(&context, request, &ack).error_code(), grpc::UNAVAILABLE);
+}
+
+TEST_F(DryRunTest, SvcmapctlPrintsElements) {
+  Serve();
+  const std::string revision = std::to_string(Apply({Web()}).revision());
+  std::istringstream in(
+      "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: web}\n"
+      "spec: {clusterIP: 10.96.0.12, ports: [{name: http, port: 80}]}\n");
+  std::ostringstream out, err;
+  EXPECT_EQ(
+      api::Run({"apply", "--dry-run", "-f", "-", "--address", "unix://" + socket()}, in, out, err),
+      0)
+      << err.str();
+  EXPECT_EQ(out.str(),
+            "service/shop/web applied (dry run)\n"
+            "- element ip svcmap no-endpoint-services { 10.96.0.10 . tcp . 80 }\n"
+            "- element ip svcmap cluster-ips { 10.96.0.10 }\n"
+            "+ element ip svcmap no-endpoint-services { 10.96.0.12 . tcp . 80 comment "
+            "\"shop/web:http\" }\n"
+            "+ element ip svcmap cluster-ips { 10.96.0.12 }\n"
+            "revision " +
+                revision + ", would delete 2 elements and add 2\n");
+  EXPECT_EQ(err.str(), "");
+}
+
+}  // namespace
+}  // namespace svcmap::api

@@ -1,0 +1,333 @@
+// A dry run leaves nothing behind, and tells what the real thing then does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/contract/random_changes.h"
+#include "tests/unit/proxy/loop_world.h"
+#include "tests/unit/proxy/reconciler_world.h"
+
+namespace svcmap::proxy::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+Lines Messages(const std::vector<Finding>& findings) {
+  Lines lines;
+  for (const Finding& finding : findings) lines.push_back(finding.ToString());
+  return lines;
+}
+
+// The order of shared rows means nothing.
+Lines Sorted(Lines lines) {
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+// What `rows` make of `contents`. A deletion names nothing but the key.
+Lines After(const nft::Transaction& rows, Lines contents) {
+  Lines added;
+  std::set<std::string> deleted;
+  rows.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+    if (verb == nft::Verb::kAdd) {
+      added.push_back(Text(element));
+    } else {
+      EXPECT_TRUE(deleted.insert(Text(element)).second);
+    }
+  });
+  std::erase_if(contents, [&](const std::string& line) {
+    return deleted.erase(line.substr(0, std::min(line.find(" : "), line.find(" \"")))) > 0;
+  });
+  EXPECT_THAT(deleted, IsEmpty());
+  contents.insert(contents.end(), added.begin(), added.end());
+  return Sorted(std::move(contents));
+}
+
+// All that can be seen of a store, but for what has been touched: that is taken with a look.
+Lines StateOf(const Store& store) {
+  Lines lines;
+  const auto number = [](uint64_t value) { return std::to_string(value); };
+  const auto add_owner = [&](const ClaimKey& claim) {
+    const Service* owner = store.claims().Owner(claim);
+    lines.push_back(claim.ToString() + " is " + (owner == nullptr ? "free" : owner->message));
+  };
+  store.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
+    std::string line = key + ": " + (entry.service ? entry.service->message : "unknown");
+    for (const auto& slice : entry.slices) line += " | " + slice->key + " " + slice->message;
+    lines.push_back(line);
+    if (!entry.service) return;
+    for (const ClaimKey& claim : ClaimsOf(*entry.service)) add_owner(claim);
+  });
+  store.ForEachSlice([&](const auto& slice) { lines.push_back(slice->key + slice->message); });
+  for (const auto& [key, node] : store.nodes()) lines.push_back(key + node->message);
+  for (const auto& [key, cidr] : store.service_cidrs()) lines.push_back(key + cidr->message);
+  std::sort(lines.begin(), lines.end());
+  store.ForEachDirty(
+      [&](const Store::Dirty& d) { lines.push_back("dirty " + d.key + number(d.sequence)); });
+  lines.push_back("token " + number(store.token()[0]) + " " + number(store.token()[1]));
+  lines.push_back("counts " + number(store.service_count()) + " " + number(store.slice_count()));
+  lines.push_back("version " + number(store.node_version()) + number(store.addresses_moved()));
+  return lines;
+}
+
+// A reconciler, and what it has sent.
+struct Life {
+  Life() {
+    kernel.SetFaultHook([this](const nft::Transaction& transaction) {
+      sent = Sorted(Operations(transaction));
+      return fault;
+    });
+    reconciler.store().KeepTouched();
+  }
+  void Apply(const std::vector<Change>& changes) {
+    ++sequence;
+    for (const Change& change : changes) reconciler.store().Apply(change, sequence);
+  }
+  SyncResult Sync(nft::FakeKernel::Fault with = nft::FakeKernel::Fault::kNone) {
+    fault = with;
+    sent.clear();
+    return reconciler.Sync(SIZE_MAX);
+  }
+
+  nft::FakeKernel kernel{Tables()};
+  Reconciler reconciler{kernel,
+                        {.node_name = "n0", .ruleset = {.detect_local = DetectLocal::kNodeCidr}}};
+  Lines sent;
+  nft::FakeKernel::Fault fault = nft::FakeKernel::Fault::kNone;
+  uint64_t sequence = 0;
+};
+
+// Two lives that are told the same; one is asked before each change what it would do.
+class DryRunPropertyTest : public ::testing::TestWithParam<uint32_t> {
+ protected:
+  void Sync(nft::FakeKernel::Fault fault) {
+    result_ = asked_.Sync(fault);
+    const SyncResult other = other_.Sync(fault);
+    ASSERT_EQ(asked_.sent, other_.sent) << "without dry runs it would have sent the second";
+    EXPECT_EQ(result_.outcome, other.outcome);
+    EXPECT_EQ(result_.recreated, other.recreated);
+    EXPECT_EQ(asked_.reconciler.store().TakeTouched(), other_.reconciler.store().TakeTouched());
+    EXPECT_EQ(Contents(asked_.kernel), Contents(other_.kernel));
+    EXPECT_EQ(asked_.reconciler.applied().marker(), other_.reconciler.applied().marker());
+  }
+  // Whatever waits is written.
+  void Settle() { Sync(nft::FakeKernel::Fault::kNone); }
+
+  DryRun Ask(const std::vector<Change>& changes) {
+    const Lines before = StateOf(asked_.reconciler.store());
+    const Lines contents = Contents(asked_.kernel);
+    asked_.sent.clear();
+    DryRun told = asked_.reconciler.Try([&] {
+      for (const Change& change : changes) asked_.reconciler.store().Apply(change, 99);
+    });
+    EXPECT_EQ(StateOf(asked_.reconciler.store()), before);
+    EXPECT_EQ(Contents(asked_.kernel), contents);
+    EXPECT_THAT(asked_.sent, IsEmpty());
+    return told;
+  }
+
+  std::vector<Change> SomeChanges() {
+    std::vector<Change> changes;
+    for (unsigned i = random_.Chance(60) ? 1 : 1 + random_.Below(6); i > 0; --i) {
+      changes.push_back(random_.AnyChange());
+    }
+    return changes;
+  }
+
+  RandomChanges random_{GetParam()};
+  Life asked_, other_;
+  SyncResult result_;
+};
+
+TEST_P(DryRunPropertyTest, TellsWhatTheRealThingDoesAndLeavesNothingBehind) {
+  int compared = 0, on_top = 0;
+  for (int step = 0; step < 150 && !HasFailure(); ++step) {
+    SCOPED_TRACE("step " + std::to_string(step));
+    if (random_.Chance(5)) {
+      const std::vector<IpAddress> addresses = random_.InterfaceAddresses();
+      asked_.reconciler.SetInterfaceAddresses(addresses);
+      other_.reconciler.SetInterfaceAddresses(addresses);
+    }
+    const std::vector<Change> changes = SomeChanges();
+    const bool waiting = asked_.reconciler.Pending();
+    const DryRun told = Ask(changes);
+    EXPECT_EQ(told.revision, asked_.reconciler.revision());
+    // Now and then what was asked for never comes.
+    if (random_.Chance(20)) continue;
+    // What waits goes first, so that the rest is what was told.
+    if (waiting && random_.Chance(60)) Settle();
+    const bool alone = !asked_.reconciler.Pending();
+    Lines before = Contents(asked_.kernel);
+    asked_.Apply(changes);
+    other_.Apply(changes);
+    if (random_.Chance(25)) continue;  // Merged with the next ones.
+    if (random_.Chance(15)) {
+      Sync(nft::FakeKernel::Fault::kUnknownNotCommitted);
+      continue;
+    }
+    Settle();
+    if (!alone) continue;
+    ++(waiting ? on_top : compared);
+    if (!waiting) {
+      EXPECT_EQ(told.recreates, result_.recreated);
+      Lines findings;
+      for (const auto& [sequence, finding] : result_.findings) {
+        findings.push_back(finding.ToString());
+      }
+      EXPECT_EQ(Messages(told.findings), findings);
+    }
+    if (!result_.recreated) {
+      EXPECT_EQ(Sorted(Operations(told.rows)), asked_.sent);
+      continue;
+    }
+    EXPECT_EQ(Contents(asked_.kernel), After(told.rows, std::move(before)));
+  }
+  EXPECT_GT(compared, 20);
+  EXPECT_GT(on_top, 3);
+}
+
+// A snapshot that is open knows nothing of what was only tried.
+TEST_P(DryRunPropertyTest, InsideASnapshotNothingCountsAsNamed) {
+  for (int step = 0; step < 20 && !HasFailure(); ++step) {
+    SCOPED_TRACE("step " + std::to_string(step));
+    for (Life* life : {&asked_, &other_}) life->reconciler.store().BeginSnapshot();
+    for (int part = 0; part < 4; ++part) {
+      const std::vector<Change> changes = SomeChanges();
+      Ask(SomeChanges());
+      asked_.Apply(changes);
+      other_.Apply(changes);
+      if (random_.Chance(50)) Settle();
+    }
+    for (Life* life : {&asked_, &other_}) life->reconciler.store().EndSnapshot(life->sequence);
+    Settle();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, DryRunPropertyTest, ::testing::Range(1u, 13u));
+
+class DryRunTest : public ReconcilerTest {
+ protected:
+  DryRun Try(const std::vector<Change>& changes) {
+    return reconciler_.Try([&] {
+      for (const Change& change : changes) reconciler_.store().Apply(change, sequence_);
+    });
+  }
+};
+
+TEST_F(DryRunTest, TellsRowsAndChangesNothing) {
+  Settle({Web(), WebSlice().Ready("10.1.0.1")});
+  const DryRun told = Try({WebSlice().Ready("10.1.0.1").Ready("10.1.0.2"), NoService("shop/no")});
+  EXPECT_THAT(
+      Operations(told.rows),
+      ElementsAre("- service-ips 10.96.0.1 . tcp . 80", "+ endpoints 0x1 . 1 : 10.1.0.2 . 8080",
+                  "+ service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1 \"shop/web:\""));
+  EXPECT_FALSE(told.recreates);
+  EXPECT_EQ(told.revision, 1u);
+  EXPECT_THAT(sent_, IsEmpty());
+  ExpectConverged();
+}
+
+TEST_F(DryRunTest, S16_ConflictsAreTold) {
+  Settle({Web().Created(1)});
+  const DryRun told = Try({AService("shop/young").At("10.96.0.1").Port(80).Created(2)});
+  EXPECT_THAT(Messages(told.findings),
+              ElementsAre(HasSubstr("already belongs to Service shop/web")));
+  EXPECT_TRUE(told.rows.empty());
+}
+
+TEST_F(DryRunTest, WhatAServiceWouldLoseToAnotherIsTold) {
+  Settle({Web().Created(5)});
+  const DryRun told = Try({AService("shop/old").At("10.96.0.1").Port(80).Created(2)});
+  EXPECT_THAT(Messages(told.findings),
+              ElementsAre(HasSubstr("shop/web: spec.clusterIP 10.96.0.1:80/TCP already belongs")));
+  EXPECT_THAT(Operations(told.rows),
+              ElementsAre("- no-endpoint-services 10.96.0.1 . tcp . 80",
+                          "+ no-endpoint-services 10.96.0.1 . tcp . 80 \"shop/old:\""));
+}
+
+TEST_F(DryRunTest, RewritingIsTold) {
+  Settle({Web(), WebSlice().Ready("10.1.0.1")});
+  const DryRun timer = Try({Web().Affinity(77)});
+  EXPECT_TRUE(timer.recreates);
+  EXPECT_THAT(Operations(timer.rows), ::testing::Contains(HasSubstr("+ affinity-slots")));
+  const DryRun many = Try({Slice("shop/web", 5000)});
+  EXPECT_TRUE(many.recreates);
+  EXPECT_EQ(many.rows.element_count(), 5000u - 1 + 2);
+  EXPECT_FALSE(Try({Web().Affinity(kDefaultAffinitySeconds)}).recreates);
+  ExpectConverged();
+}
+
+TEST_F(DryRunTest, BeforeTheFirstCommitItTellsOnlyWhatComesOnTop) {
+  Apply({Web(), WebSlice().Ready("10.1.0.1"), AService("shop/api").At("10.96.0.2").Port(80)});
+  const DryRun told = Try({NoService("shop/api")});
+  EXPECT_THAT(Operations(told.rows), ElementsAre("- no-endpoint-services 10.96.0.2 . tcp . 80",
+                                                 "- cluster-ips 10.96.0.2"));
+  EXPECT_TRUE(told.recreates);  // As it is to be done anyway.
+  EXPECT_EQ(reconciler_.store().dirty_count(), 2u);
+  EXPECT_TRUE(Try({Web()}).rows.empty());
+}
+
+// A row that two Services share goes with the second one, also when neither is written yet.
+TEST_F(DryRunTest, SharedRowsThatWaitAreCounted) {
+  Apply({Web(), WebSlice().Local("10.1.0.1"), AService("shop/api").At("10.96.0.2").Port(80),
+         ASlice("shop/api-1", "shop/api").Port(8080).Local("10.1.0.1")});
+  const DryRun told = Try({NoSlice("shop/api-1")});
+  EXPECT_THAT(Operations(told.rows), ::testing::Not(::testing::Contains(HasSubstr("hairpin"))));
+  const DryRun both = Try({NoSlice("shop/api-1"), NoSlice("shop/web-1")});
+  EXPECT_THAT(Operations(both.rows), ::testing::Contains(HasSubstr("- hairpin-connections")));
+}
+
+using DryRunLoopTest = LoopTest;
+
+TEST_F(DryRunLoopTest, GoesBetweenBatchesAndIsNoBatch) {
+  StartServing();
+  const LoopStatus before = loop_->status();
+  std::vector<Finding> found;
+  const std::optional<DryRun> told =
+      loop_->Try({.changes = {Web()}, .taken = [&](const auto& findings) { found = findings; }});
+  ASSERT_TRUE(told);
+  EXPECT_THAT(Operations(told->rows), SizeIs(2));
+  EXPECT_THAT(found, IsEmpty());
+  EXPECT_THAT(TakeSizes(), IsEmpty());
+  const LoopStatus after = loop_->status();
+  EXPECT_EQ(after.commits, before.commits);
+  EXPECT_EQ(after.services, before.services);
+  EXPECT_FALSE(after.oldest_unsynced);
+  EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kCommitted);
+}
+
+TEST_F(DryRunLoopTest, LimitsOfStateAreTold) {
+  options_.limits.objects = 1;
+  StartServing();
+  std::vector<Finding> found;
+  const std::optional<DryRun> told =
+      loop_->Try({.changes = {Web()}, .taken = [&](const auto& findings) { found = findings; }});
+  ASSERT_TRUE(told);
+  EXPECT_TRUE(told->rows.empty());
+  EXPECT_THAT(Messages(found), ElementsAre(HasSubstr("more than --max-objects 1")));
+}
+
+TEST_F(DryRunLoopTest, WhileHeldItTellsWhatComesOnTopAndNothingCountsAsState) {
+  Start(/*hold=*/true);
+  EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kHeld);
+  const std::optional<DryRun> told = loop_->Try({.changes = {Web(), WebSlice().Ready("10.1.0.1")}});
+  ASSERT_TRUE(told);
+  EXPECT_THAT(Operations(told->rows),
+              ElementsAre("- no-endpoint-services 10.96.0.1 . tcp . 80",
+                          "+ endpoints 0x1 . 0 : 10.1.0.1 . 8080",
+                          "+ service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1 \"shop/web:\""));
+  EXPECT_THAT(TakeSizes(), IsEmpty());
+  loop_->Stop();
+  EXPECT_FALSE(loop_->Try({.changes = {Web()}}));
+}
+
+}  // namespace
+}  // namespace svcmap::proxy::test
