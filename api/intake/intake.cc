@@ -22,6 +22,11 @@ void Append(std::vector<proxy::Finding>& findings, const std::vector<proxy::Find
 
 }  // namespace
 
+void Intake::Tell(const std::vector<proxy::Finding>& findings) const {
+  Log(findings);
+  if (found_) found_(findings);
+}
+
 absl::Status Intake::Submit(Mark mark, int size,
                             const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
                             Done done, const Gate& gate) {
@@ -53,7 +58,7 @@ absl::Status Intake::Submit(Mark mark, int size,
       batch.refused.emplace_back(change.kind, change.key);
     }
   }
-  Log(*said);
+  Tell(*said);
   batch.late = late.Take(context_);
   // The book follows the order in which the loop takes batches, from whatever thread they came.
   batch.taken = [this, mark, said,
@@ -64,7 +69,7 @@ absl::Status Intake::Submit(Mark mark, int size,
       book_.Set(change.kind, change.key, change.findings);
     }
     book_.Add(findings);
-    Log(findings);
+    Tell(findings);
     Append(*said, findings);
   };
   batch.done = [this, said, done = std::move(done)](proxy::BatchResult result) {
