@@ -35,14 +35,15 @@ std::string CommitEvent(const v1::WatchCommit& commit) {
 std::string RepairEvent(const v1::WatchRepair& repair) {
   const std::string damage =
       absl::StrCat(repair.damage().empty() ? "the kernel was not as committed" : repair.damage(),
-                   repair.process().empty() ? "" : " (by " + repair.process() + ")");
+                   repair.process().empty() ? "" : " by " + repair.process());
   switch (repair.outcome()) {
     case v1::WatchRepair::REPAIRED:
       return absl::StrCat("repaired: ", damage, "; ", CountText(repair.elements(), "element"),
                           " and ", CountText(repair.chains(), "chain"), " put right in ",
                           DurationText(repair.duration()));
     case v1::WatchRepair::REWRITE:
-      return absl::StrCat("not repaired: ", damage, "; the tables are written again");
+      return absl::StrCat("not repaired: ", damage,
+                          "; too much is wrong, writing the tables again");
     default:
       return absl::StrCat("not repaired: ", damage, "; ", repair.error(), "; trying again");
   }

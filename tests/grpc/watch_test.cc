@@ -1,6 +1,8 @@
 // What watchers are told, and what one may cost that does not listen.
 #include <gmock/gmock.h>
 
+#include <grpc/grpc.h>
+
 #include <future>
 
 #include "proxy/ruleset/table.h"
@@ -17,6 +19,9 @@ using ::testing::SizeIs;
 
 class WatchTest : public ServerTest {
  protected:
+  // For good, as in svcmapd: to shut gRPC down takes 10 s where a socket was full before.
+  static void SetUpTestSuite() { grpc_init(); }
+
   // One watcher, one event at a time.
   struct Watching {
     explicit Watching(v1::Control::Stub& stub) {
