@@ -1,6 +1,5 @@
 // What watchers are told, and what one may cost that does not listen.
 #include <gmock/gmock.h>
-
 #include <grpc/grpc.h>
 
 #include <future>
