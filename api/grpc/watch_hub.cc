@@ -8,6 +8,11 @@
 #include "api/grpc/watch_events.h"
 
 namespace svcmap::api {
+namespace {
+
+constexpr std::chrono::milliseconds kRest{1};
+
+}  // namespace
 
 template <typename Fill>
 void WatchHub::Add(const Fill& fill) {
@@ -22,8 +27,12 @@ void WatchHub::Add(const Fill& fill) {
   for (Joined& joined : watchers_) {
     if (!std::exchange(joined.has_read_all, false)) continue;
     joined.wake = true;
-    wake_.notify_one();
+    WakeThread();
   }
+}
+
+void WatchHub::WakeThread() {
+  if (std::exchange(asleep_, false)) wake_.notify_one();
 }
 
 void WatchHub::TellSync(const proxy::SyncResult& result, uint64_t revision) {
@@ -80,7 +89,7 @@ absl::StatusOr<uint64_t> WatchHub::Join(std::shared_ptr<Watcher> watcher, uint32
                                         " watchers at a time; this one is refused");
   }
   watchers_.push_back({std::move(watcher)});
-  wake_.notify_one();
+  WakeThread();
   return number_;
 }
 
@@ -128,13 +137,15 @@ void WatchHub::Run() {
       if (std::exchange(joined.wake, false)) awake.push_back(joined.watcher);
     }
     if (awake.empty()) {
-      wake_.wait(lock);
+      asleep_ = true;
+      wake_.wait(lock, [this] { return !asleep_ || ended_; });
       continue;
     }
     lock.unlock();
     for (const std::shared_ptr<Watcher>& watcher : awake) watcher->Wake();
     awake.clear();
     lock.lock();
+    wake_.wait_for(lock, kRest, [this] { return ended_; });
   }
 }
 

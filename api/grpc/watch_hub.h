@@ -1,7 +1,7 @@
 // What happens at the agent, for those who watch. The last kKept events are kept, once for all
 // watchers; each reads them at its own pace and sees from the numbers what it came too late for.
 // Whoever tells something waits for no watcher: a thread of the hub's wakes those that had read
-// everything. Any thread.
+// everything, and rests a moment after it did, as waking is what costs who tells. Any thread.
 #pragma once
 
 #include <chrono>
@@ -65,6 +65,7 @@ class WatchHub {
   // Counts an event; made by `fill` if somebody watches. `mutex_` is held.
   template <typename Fill>
   void Add(const Fill& fill);
+  void WakeThread();  // Likewise.
   void Run();
 
   std::mutex mutex_;  // Guards what follows, but the thread.
@@ -73,6 +74,7 @@ class WatchHub {
   std::deque<std::shared_ptr<const v1::WatchEvent>> kept_;  // Up to the last one, without gaps.
   std::vector<Joined> watchers_;
   bool ended_ = false;
+  bool asleep_ = false;    // The thread is, until it is woken.
   uint64_t failures_ = 0;  // Of syncs, in a row.
   std::chrono::steady_clock::time_point failing_since_;
 
