@@ -1,5 +1,4 @@
 // svcmapd: wires the rooms together and waits for the signal to leave.
-#include <grpc/grpc.h>
 #include <malloc.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -285,7 +284,5 @@ int main(int argc, char** argv) {
   const svcmap::api::ParsedOptions parsed = svcmap::api::ParseDaemonOptions(argc, argv);
   if (parsed.exit) return *parsed.exit;
   svcmap::api::SetUpLog(parsed.options.verbosity);
-  // For good: its shutdown waits up to 10 s for its poller where a client had let a socket fill up.
-  grpc_init();
   return svcmap::api::Run(parsed.options);
 }

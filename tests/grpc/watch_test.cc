@@ -18,7 +18,7 @@ using ::testing::SizeIs;
 
 class WatchTest : public ServerTest {
  protected:
-  // For good, as in svcmapd: to shut gRPC down takes 10 s where a socket was full before.
+  // For good: where a socket was full before, gRPC's shutdown waits up to 10 s for its poller.
   static void SetUpTestSuite() { grpc_init(); }
 
   // One watcher, one event at a time.
