@@ -94,17 +94,20 @@ class Client::Impl {
   absl::Status Stream(std::unique_ptr<grpc::ClientAsyncReader<Response>> (
                           v1::Control::Stub::*method)(grpc::ClientContext*, const Request&,
                                                       grpc::CompletionQueue*),
-                      const Request& request, const std::function<bool(const Response&)>& take) {
+                      const Request& request, const std::function<bool(const Response&)>& take,
+                      bool endless = false) {
     const bool connected = Connect(Clock::now() + timeout_);
     grpc::ClientContext context;
     grpc::CompletionQueue queue;
     bool late = false;
+    bool patient = false;  // There is no time by which the next part should be there.
     // Waits for the one operation under way. A deadline of the context would also count the time
     // `take` needs, and whoever reads our output in a pager needs long.
     const auto completed = [&] {
       void* tag = nullptr;
       bool ok = false;
-      if (queue.AsyncNext(&tag, &ok, Clock::now() + timeout_) == grpc::CompletionQueue::TIMEOUT) {
+      const auto deadline = patient ? Clock::time_point::max() : Clock::now() + timeout_;
+      if (queue.AsyncNext(&tag, &ok, deadline) == grpc::CompletionQueue::TIMEOUT) {
         late = true;
         context.TryCancel();
         queue.Next(&tag, &ok);
@@ -120,7 +123,9 @@ class Client::Impl {
       reader->Read(&response, nullptr);
       more = completed();
       stopped = more && !take(response);
+      patient = endless;
     }
+    patient = false;
     if (stopped) context.TryCancel();
     grpc::Status status;
     reader->Finish(&status, nullptr);
@@ -252,6 +257,11 @@ absl::Status Client::List(const v1::ListRequest& request,
 absl::Status Client::Dump(const v1::DumpRequest& request,
                           const std::function<bool(const v1::DumpResponse&)>& take) {
   return impl_->Stream(&v1::Control::Stub::PrepareAsyncDump, request, take);
+}
+
+absl::Status Client::Watch(const std::function<bool(const v1::WatchEvent&)>& take) {
+  return impl_->Stream(&v1::Control::Stub::PrepareAsyncWatch, v1::WatchRequest(), take,
+                       /*endless=*/true);
 }
 
 }  // namespace svcmap::api

@@ -49,6 +49,8 @@ class Client {
                     const std::function<bool(const v1::ListResponse&)>& take);
   absl::Status Dump(const v1::DumpRequest& request,
                     const std::function<bool(const v1::DumpResponse&)>& take);
+  // The same; after the first event it waits for the others for as long as it takes.
+  absl::Status Watch(const std::function<bool(const v1::WatchEvent&)>& take);
 
  private:
   class Impl;

@@ -168,6 +168,14 @@ absl::StatusOr<Command> MakeWait(const Words& words) {
   return options;
 }
 
+absl::StatusOr<Command> MakeWatch(const Words& words) {
+  const auto output =
+      Choose<OutputFormat>("--output", words.output.empty() ? "text" : words.output,
+                           {{"text", OutputFormat::kTable}, {"json", OutputFormat::kJson}});
+  if (!output.ok()) return output.status();
+  return WatchOptions{*output};
+}
+
 using Maker = absl::StatusOr<Command> (*)(const Words&);
 
 // Describes the command line to CLI11; gives what makes each command's options.
@@ -258,6 +266,11 @@ std::map<const CLI::App*, Maker> Describe(CLI::App& app, Words& words) {
       ->type_name("WHAT");
   wait->add_option("--timeout", words.wait_timeout, "How long to wait in all. Default: 30s")
       ->type_name("DURATION");
+
+  CLI::App* watch = command("watch", "Tell what happens at the agent, until interrupted",
+                            kWatchFooter, MakeWatch);
+  watch->add_option("-o,--output", words.output, "text or json. Default: text")
+      ->type_name("FORMAT");
   return makers;
 }
 

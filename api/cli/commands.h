@@ -13,5 +13,6 @@ ExitCode RunStatus(const StatusOptions& options, Session& session);
 ExitCode RunDump(const DumpOptions& options, Session& session);
 ExitCode RunExplain(const ExplainOptions& options, Session& session);
 ExitCode RunWait(const WaitOptions& options, Session& session);
+ExitCode RunWatch(const WatchOptions& options, Session& session);
 
 }  // namespace svcmap::api

@@ -12,6 +12,7 @@ const char kProgramFooter[] = R"(Examples:
   svcmapctl dump applied                     what the kernel confirmed, in nft syntax
   svcmapctl explain 10.96.0.10:80            what happens to a packet, and why
   svcmapctl wait --for serving               until traffic is served
+  svcmapctl watch                            what happens at the agent, as it happens
   svcmapctl COMMAND --help                   more about one command
 
 Exit codes:
@@ -86,5 +87,14 @@ An agent that is not up yet is waited for, too.
 Examples:
   svcmapctl wait
   svcmapctl wait --for revision=12 --timeout 5s)";
+
+const char kWatchFooter[] =
+    R"(First the agent's state, then one line for each thing that happens: commits, findings, repairs,
+failures and controllers that come and go. Ends when it is interrupted (exit code as of any program),
+or with 3 when the agent goes away. JSON is one object per line, as control.proto's WatchEvent.
+
+Examples:
+  svcmapctl watch
+  svcmapctl watch -o json | jq -c 'select(.repair)')";
 
 }  // namespace svcmap::api

@@ -12,5 +12,6 @@ extern const char kStatusFooter[];
 extern const char kDumpFooter[];
 extern const char kExplainFooter[];
 extern const char kWaitFooter[];
+extern const char kWatchFooter[];
 
 }  // namespace svcmap::api

@@ -98,37 +98,41 @@ int SizeOf(const Message& message, const FieldDescriptor& field) {
   return message.GetReflection()->FieldSize(message, &field);
 }
 
-void AppendJson(const Message& message, const std::string& indent, std::string& out);
+// What begins a line: a line break and as many spaces as it is deep. Empty: all is one line.
+std::string Deeper(const std::string& line) { return line.empty() ? "" : line + "  "; }
 
-void AppendJson(const Value& value, const std::string& indent, std::string& out) {
+void AppendJson(const Message& message, const std::string& line, std::string& out);
+
+void AppendJson(const Value& value, const std::string& line, std::string& out) {
   const std::string scalar = Scalar(value);
   if (!scalar.empty()) {
     out += scalar;
   } else {
-    AppendJson(value.Sub(), indent, out);
+    AppendJson(value.Sub(), line, out);
   }
 }
 
-void AppendJson(const Message& message, const std::string& indent, std::string& out) {
-  const std::string inner = indent + "  ";
-  const char* separator = "{\n";
+void AppendJson(const Message& message, const std::string& line, std::string& out) {
+  const std::string inner = Deeper(line);
+  const std::string comma = line.empty() ? ", " : ",";
+  std::string separator = "{";
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor& field = *message.GetDescriptor()->field(i);
     if (!IsShown(message, field)) continue;
     absl::StrAppend(&out, separator, inner, "\"", field.json_name(), "\": ");
-    separator = ",\n";
+    separator = comma;
     if (!field.is_repeated()) {
       AppendJson(Value{message, field, kNoIndex}, inner, out);
       continue;
     }
     out += '[';
     for (int item = 0; item < SizeOf(message, field); ++item) {
-      absl::StrAppend(&out, item == 0 ? "\n  " : ",\n  ", inner);
-      AppendJson(Value{message, field, item}, inner + "  ", out);
+      absl::StrAppend(&out, item == 0 ? "" : comma, Deeper(inner));
+      AppendJson(Value{message, field, item}, Deeper(inner), out);
     }
-    absl::StrAppend(&out, SizeOf(message, field) == 0 ? "]" : "\n" + inner + "]");
+    absl::StrAppend(&out, SizeOf(message, field) == 0 ? "" : inner, "]");
   }
-  absl::StrAppend(&out, *separator == '{' ? "{" : "\n" + indent, "}");
+  absl::StrAppend(&out, separator == "{" ? "{" : line, "}");
 }
 
 // `prefix` stands before the first line ("- " of a list item), `indent` before the others.
@@ -161,6 +165,12 @@ void AppendYaml(const Message& message, std::string prefix, const std::string& i
 }  // namespace
 
 std::string MessageJson(const Message& message) {
+  std::string out;
+  AppendJson(message, "\n", out);
+  return out += '\n';
+}
+
+std::string MessageJsonLine(const Message& message) {
   std::string out;
   AppendJson(message, "", out);
   return out += '\n';

@@ -10,6 +10,7 @@
 namespace svcmap::api {
 
 std::string MessageJson(const google::protobuf::Message& message);
+std::string MessageJsonLine(const google::protobuf::Message& message);  // On one line.
 std::string MessageYaml(const google::protobuf::Message& message);
 
 }  // namespace svcmap::api

@@ -54,8 +54,12 @@ struct WaitOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(30);  // For all of it.
 };
 
+struct WatchOptions {
+  OutputFormat output = OutputFormat::kTable;  // Text or kJson.
+};
+
 using Command = std::variant<ApplyOptions, DeleteOptions, GetOptions, StatusOptions, DumpOptions,
-                             ExplainOptions, WaitOptions>;
+                             ExplainOptions, WaitOptions, WatchOptions>;
 
 struct Options {
   std::string address;                                           // As given.

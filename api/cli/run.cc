@@ -19,6 +19,7 @@ struct RunCommand {
   ExitCode operator()(const DumpOptions& options) const { return RunDump(options, session); }
   ExitCode operator()(const ExplainOptions& options) const { return RunExplain(options, session); }
   ExitCode operator()(const WaitOptions& options) const { return RunWait(options, session); }
+  ExitCode operator()(const WatchOptions& options) const { return RunWatch(options, session); }
 };
 
 }  // namespace

@@ -198,8 +198,15 @@ int Run(const DaemonOptions& options) {
   loop_options.on_health_check_addresses = [&](std::vector<IpAddress> addresses) {
     health_checks->SetListenAddresses(std::move(addresses));
   };
-  loop_options.on_sync = LogSync;
-  loop_options.on_repair = [&](const proxy::Repaired& repaired) { repairs.Add(repaired); };
+  WatchHub watches;
+  loop_options.on_sync = [&](const proxy::SyncResult& result, const proxy::LoopStatus& status) {
+    LogSync(result, status);
+    watches.TellSync(result, status.revision);
+  };
+  loop_options.on_repair = [&](const proxy::Repaired& repaired) {
+    repairs.Add(repaired);
+    watches.TellRepair(repaired);
+  };
   nft::NetlinkFlowTable flows;
   proxy::CleanerOptions cleaner_options;
   cleaner_options.on_round = LogCleanup;
@@ -231,9 +238,9 @@ int Run(const DaemonOptions& options) {
   loop.Start(hold, complete);
   changes.GoTo(&loop);
 
-  Intake intake(loop, convert);
+  Intake intake(loop, convert, [&](const auto& findings) { watches.TellFindings(findings); });
   ControlService service(
-      loop, intake, tables,
+      loop, intake, watches, tables,
       {.version = SVCMAP_VERSION,
        .node_name = options.node_name,
        .manifests_path = options.manifests,
@@ -262,6 +269,7 @@ int Run(const DaemonOptions& options) {
     }
     changes.GoTo(nullptr);
     loop.Stop();  // Answers what waits, so that the server can end its streams.
+    watches.End();
     if (*log != nullptr) (*log)->Stop();
   }
   return status.ok() ? 0 : Fail(status);

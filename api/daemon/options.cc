@@ -73,6 +73,9 @@ void AddLimits(CLI::App& app, DaemonOptions& options) {
   app.add_option("--max-streams", push.max_streams, "How many streams controllers may have open")
       ->check(CLI::Range(uint32_t{1}, uint32_t{10'000}))
       ->capture_default_str();
+  app.add_option("--max-watchers", push.max_watchers, "How many may watch at a time")
+      ->check(CLI::Range(uint32_t{0}, uint32_t{10'000}))
+      ->capture_default_str();
 }
 
 }  // namespace

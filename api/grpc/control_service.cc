@@ -10,6 +10,7 @@
 #include "api/grpc/refused_stream.h"
 #include "api/grpc/status.h"
 #include "api/grpc/status_report.h"
+#include "api/grpc/watch_stream.h"
 #include "nft/text/nft_text.h"
 
 namespace svcmap::api {
@@ -105,9 +106,9 @@ grpc::Status Stopping() { return {grpc::UNAVAILABLE, "the agent is stopping"}; }
 
 }  // namespace
 
-ControlService::ControlService(proxy::Loop& loop, Intake& intake, const nft::TableSpecs& tables,
-                               ControlOptions options)
-    : loop_(loop), intake_(intake), tables_(tables), options_(std::move(options)) {}
+ControlService::ControlService(proxy::Loop& loop, Intake& intake, WatchHub& hub,
+                               const nft::TableSpecs& tables, ControlOptions options)
+    : loop_(loop), intake_(intake), hub_(hub), tables_(tables), options_(std::move(options)) {}
 
 grpc::Status ControlService::RefusedByManifests() const {
   if (options_.manifests_path.empty()) return grpc::Status::OK;
@@ -126,7 +127,7 @@ grpc::Status ControlService::AdmitStream() {
 grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* ControlService::Push(
     grpc::CallbackServerContext*) {
   if (const grpc::Status refused = AdmitStream(); !refused.ok()) {
-    return new RefusedStream<v1::PushRequest, v1::PushResponse>(refused);
+    return new RefusedStream<grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>>(refused);
   }
   v1::Opened opened;
   opened.set_agent_version(options_.version);
@@ -201,24 +202,28 @@ grpc::Status ControlService::List(grpc::ServerContext*, const v1::ListRequest* r
 
 grpc::Status ControlService::GetStatus(grpc::ServerContext*, const v1::GetStatusRequest*,
                                        v1::GetStatusResponse* response) {
-  response->set_version(options_.version);
-  response->set_node_name(options_.node_name);
-  response->set_manifests_path(options_.manifests_path);
-  SetTimestamp(*response->mutable_started(), started_);
-  FillLoopStatus(loop_.status(), tables_, *response);
-  if (options_.watching) response->set_watching(options_.watching());
+  FillStatus(*response);
+  return grpc::Status::OK;
+}
+
+void ControlService::FillStatus(v1::GetStatusResponse& response) {
+  response.set_version(options_.version);
+  response.set_node_name(options_.node_name);
+  response.set_manifests_path(options_.manifests_path);
+  SetTimestamp(*response.mutable_started(), started_);
+  FillLoopStatus(loop_.status(), tables_, response);
+  if (options_.watching) response.set_watching(options_.watching());
   if (options_.log != nullptr) {
-    FillSavedState(options_.state_dir, options_.log->status(), *response->mutable_saved_state());
+    FillSavedState(options_.state_dir, options_.log->status(), *response.mutable_saved_state());
   }
-  response->set_refused_calls(refusals_.count());
-  response->set_failed_handshakes(FailedHandshakes());
-  FillController(holder_.current(), *response);
-  FillFindings(intake_.findings(), *response);
+  response.set_refused_calls(refusals_.count());
+  response.set_failed_handshakes(FailedHandshakes());
+  FillController(holder_.current(), response);
+  FillFindings(intake_.findings(), response);
   loop_.Call([&](proxy::Reconciler& reconciler) {
     const absl::StatusOr<uint32_t> generation = reconciler.KernelGeneration();
-    if (generation.ok()) response->set_kernel_generation(*generation);
+    if (generation.ok()) response.set_kernel_generation(*generation);
   });
-  return grpc::Status::OK;
 }
 
 grpc::Status ControlService::Dump(grpc::ServerContext*, const v1::DumpRequest* request,
@@ -266,6 +271,12 @@ grpc::Status ControlService::Explain(grpc::ServerContext*, const v1::ExplainRequ
     response->set_revision(reconciler.revision());
   });
   return called ? grpc::Status::OK : Stopping();
+}
+
+grpc::ServerWriteReactor<v1::WatchEvent>* ControlService::Watch(grpc::CallbackServerContext*,
+                                                                const v1::WatchRequest*) {
+  return NewWatchStream(hub_, options_.limits.max_watchers,
+                        [this](v1::GetStatusResponse& status) { FillStatus(status); });
 }
 
 }  // namespace svcmap::api

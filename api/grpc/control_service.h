@@ -7,6 +7,7 @@
 
 #include "api/grpc/push_stream.h"
 #include "api/grpc/refusals.h"
+#include "api/grpc/watch_hub.h"
 #include "api/intake/intake.h"
 #include "nft/netlink/batch.h"
 #include "proxy/reconcile/loop.h"
@@ -28,9 +29,11 @@ struct ControlOptions {
   std::function<void(const proxy::Leader&)> save_leader;
 };
 
-class ControlService final : public v1::Control::WithCallbackMethod_Push<v1::Control::Service> {
+class ControlService final : public v1::Control::WithCallbackMethod_Push<
+                                 v1::Control::WithCallbackMethod_Watch<v1::Control::Service>> {
  public:
-  ControlService(proxy::Loop& loop, Intake& intake, const nft::TableSpecs& tables,
+  // `hub` hears of controllers from here; it ends (WatchHub::End) before this service does.
+  ControlService(proxy::Loop& loop, Intake& intake, WatchHub& hub, const nft::TableSpecs& tables,
                  ControlOptions options);
 
   grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* Push(
@@ -47,6 +50,8 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<v1::Con
                     grpc::ServerWriter<v1::DumpResponse>* writer) override;
   grpc::Status Explain(grpc::ServerContext* context, const v1::ExplainRequest* request,
                        v1::ExplainResponse* response) override;
+  grpc::ServerWriteReactor<v1::WatchEvent>* Watch(grpc::CallbackServerContext* context,
+                                                  const v1::WatchRequest* request) override;
 
   // Of whoever stands before this service and lets calls in; GetStatus tells of them.
   Refusals& refusals() { return refusals_; }
@@ -54,16 +59,19 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<v1::Con
  private:
   grpc::Status RefusedByManifests() const;
   grpc::Status AdmitStream();
+  void FillStatus(v1::GetStatusResponse& response);
   grpc::Status SubmitAndWait(int size,
                              const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
                              bool validate_only, v1::Ack* ack);
 
   proxy::Loop& loop_;
   Intake& intake_;
+  WatchHub& hub_;
   const nft::TableSpecs& tables_;
   const ControlOptions options_;
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
-  PushHolder holder_{options_.leader, options_.save_leader};
+  PushHolder holder_{options_.leader, options_.save_leader,
+                     [this](const v1::WatchController& event) { hub_.TellController(event); }};
   Refusals refusals_;
 };
 

@@ -26,7 +26,7 @@ grpc::Status GuardedControl::Call(const char* name,
 grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* GuardedControl::Push(
     grpc::CallbackServerContext* context) {
   if (const grpc::Status refused = Check(*context, "Push"); !refused.ok()) {
-    return new RefusedStream<v1::PushRequest, v1::PushResponse>(refused);
+    return new RefusedStream<grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>>(refused);
   }
   return control_.Push(context);
 }
@@ -61,6 +61,14 @@ grpc::Status GuardedControl::Explain(grpc::ServerContext* context,
                                      const v1::ExplainRequest* request,
                                      v1::ExplainResponse* response) {
   return Call("Explain", &ControlService::Explain, context, request, response);
+}
+
+grpc::ServerWriteReactor<v1::WatchEvent>* GuardedControl::Watch(
+    grpc::CallbackServerContext* context, const v1::WatchRequest* request) {
+  if (const grpc::Status refused = Check(*context, "Watch"); !refused.ok()) {
+    return new RefusedStream<grpc::ServerWriteReactor<v1::WatchEvent>>(refused);
+  }
+  return control_.Watch(context, request);
 }
 
 }  // namespace svcmap::api

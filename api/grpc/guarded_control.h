@@ -13,7 +13,8 @@ namespace svcmap::api {
 
 class ControlService;
 
-class GuardedControl final : public v1::Control::WithCallbackMethod_Push<v1::Control::Service> {
+class GuardedControl final : public v1::Control::WithCallbackMethod_Push<
+                                 v1::Control::WithCallbackMethod_Watch<v1::Control::Service>> {
  public:
   struct Caller {
     Role role = Role::kNone;
@@ -38,6 +39,8 @@ class GuardedControl final : public v1::Control::WithCallbackMethod_Push<v1::Con
                     grpc::ServerWriter<v1::DumpResponse>* writer) override;
   grpc::Status Explain(grpc::ServerContext* context, const v1::ExplainRequest* request,
                        v1::ExplainResponse* response) override;
+  grpc::ServerWriteReactor<v1::WatchEvent>* Watch(grpc::CallbackServerContext* context,
+                                                  const v1::WatchRequest* request) override;
 
  private:
   // PERMISSION_DENIED, counted and logged, unless the caller may.

@@ -298,20 +298,37 @@ absl::Status PushHolder::CheckEpoch(const Controller& controller) const {
                                        "; this stream is closed and nothing of it taken");
 }
 
+void PushHolder::Tell(v1::WatchController::What what, const Controller& controller,
+                      const std::string& reason) const {
+  if (!tell_) return;
+  v1::WatchController event;
+  event.set_what(what);
+  event.set_name(controller.name);
+  event.set_instance(controller.instance);
+  event.set_epoch(controller.epoch);
+  event.set_reason(reason);
+  tell_(event);
+}
+
 absl::Status PushHolder::Take(uint64_t id, Controller controller,
                               std::function<void(const std::string&)> end) {
   const std::string by = DisplayName(controller.name, controller.instance);
   std::function<void(const std::string&)> end_previous;
   {
     const std::lock_guard lock(mutex_);
-    if (absl::Status status = CheckEpoch(controller); !status.ok()) return status;
+    if (absl::Status status = CheckEpoch(controller); !status.ok()) {
+      Tell(v1::WatchController::FENCED, controller, std::string(status.message()));
+      return status;
+    }
     if (controller.epoch > leader_.epoch) {
       leader_ = {controller.epoch, controller.name, controller.instance};
       if (save_) save_(leader_);
     }
     end_previous = std::exchange(end_, std::move(end));
     id_ = id;
+    if (controller_) Tell(v1::WatchController::REPLACED, *controller_, by);
     controller_ = std::move(controller);
+    Tell(v1::WatchController::CAME, *controller_);
   }
   if (end_previous) end_previous(by);
   return absl::OkStatus();
@@ -327,6 +344,7 @@ bool PushHolder::Leave(uint64_t id) {
   const std::lock_guard lock(mutex_);
   --streams_;
   if (id_ != id) return false;
+  if (controller_) Tell(v1::WatchController::LEFT, *controller_);
   controller_.reset();
   end_ = nullptr;
   return true;

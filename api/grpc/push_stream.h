@@ -31,10 +31,12 @@ class PushHolder {
   };
 
   // `leader` came with the highest epoch so far. A new one is given to `save` before it counts;
-  // what cannot be saved is forgotten by a restart.
+  // what cannot be saved is forgotten by a restart. `tell` hears who came and went, in that order;
+  // it must not block.
   explicit PushHolder(proxy::Leader leader = {},
-                      std::function<void(const proxy::Leader&)> save = nullptr)
-      : leader_(std::move(leader)), save_(std::move(save)) {}
+                      std::function<void(const proxy::Leader&)> save = nullptr,
+                      std::function<void(const v1::WatchController&)> tell = nullptr)
+      : leader_(std::move(leader)), save_(std::move(save)), tell_(std::move(tell)) {}
 
   // One more stream, unless there are `limit`. It calls Leave() in the end.
   bool Admit(uint32_t limit);
@@ -52,10 +54,13 @@ class PushHolder {
 
  private:
   absl::Status CheckEpoch(const Controller& controller) const;
+  void Tell(v1::WatchController::What what, const Controller& controller,
+            const std::string& reason = "") const;
 
   mutable std::mutex mutex_;
   proxy::Leader leader_;
   const std::function<void(const proxy::Leader&)> save_;
+  const std::function<void(const v1::WatchController&)> tell_;
   uint32_t streams_ = 0;
   uint64_t id_ = 0;
   std::optional<Controller> controller_;

@@ -5,9 +5,9 @@
 
 namespace svcmap::api {
 
-// Deletes itself.
-template <typename Request, typename Response>
-class RefusedStream final : public grpc::ServerBidiReactor<Request, Response> {
+// Deletes itself. `Reactor`: what gRPC has for streams of this kind.
+template <typename Reactor>
+class RefusedStream final : public Reactor {
  public:
   explicit RefusedStream(const grpc::Status& status) { this->Finish(status); }
   void OnDone() override { delete this; }

@@ -58,6 +58,11 @@ std::vector<proxy::Finding> FindingsOf(const std::vector<ConvertedChange>& conve
 
 }  // namespace
 
+void Intake::Tell(const std::vector<proxy::Finding>& findings) const {
+  Log(findings);
+  if (found_) found_(findings);
+}
+
 absl::Status Intake::Submit(Mark mark, int size,
                             const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
                             Done done, const Gate& gate) {
@@ -70,7 +75,7 @@ absl::Status Intake::Submit(Mark mark, int size,
   }
   // What there is to say about the batch, in the end: only the loop's thread adds to it.
   const auto said = std::make_shared<std::vector<proxy::Finding>>(FindingsOf(*converted));
-  Log(*said);
+  Tell(*said);
   proxy::Batch batch = MakeBatch(*converted, context_);
   batch.mark = mark;
   // The book follows the order in which the loop takes batches, from whatever thread they came.
@@ -82,7 +87,7 @@ absl::Status Intake::Submit(Mark mark, int size,
       book_.Set(change.kind, change.key, change.findings);
     }
     book_.Add(findings);
-    Log(findings);
+    Tell(findings);
     Append(*said, findings);
   };
   batch.done = [this, said, done = std::move(done)](proxy::BatchResult result) {

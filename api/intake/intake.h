@@ -21,7 +21,11 @@ class Intake {
   // `done` gets the loop's result with the refusals in front; on the loop's thread, must not block.
   using Done = std::function<void(proxy::BatchResult)>;
 
-  Intake(proxy::Loop& loop, ConvertContext context) : loop_(loop), context_(std::move(context)) {}
+  // `found` is told what there is to say about objects as they come in, not what the loop finds
+  // when it programs them; any thread, must not block.
+  Intake(proxy::Loop& loop, ConvertContext context,
+         std::function<void(const std::vector<proxy::Finding>&)> found = nullptr)
+      : loop_(loop), context_(std::move(context)), found_(std::move(found)) {}
 
   // INVALID_ARGUMENT, with nothing taken, for a change that says nothing this agent knows; `done`
   // is not called then. `size` and `convert(i)` stand for a repeated field.
@@ -47,8 +51,11 @@ class Intake {
   const FindingsBook& findings() const { return book_; }
 
  private:
+  void Tell(const std::vector<proxy::Finding>& findings) const;
+
   proxy::Loop& loop_;
   ConvertContext context_;
+  const std::function<void(const std::vector<proxy::Finding>&)> found_;
   FindingsBook book_;
 };
 

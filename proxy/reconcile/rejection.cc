@@ -7,7 +7,7 @@ namespace svcmap::proxy {
 namespace {
 
 // So many times the same is tried before more is written.
-constexpr int kPatience = 3;
+constexpr int kRejectionPatience = 3;
 
 enum class Cause : uint8_t {
   kPassing,   // No memory, busy, interrupted: the same may be taken later.
@@ -66,7 +66,7 @@ void Reconciler::HandleRejection(Draft& draft, const nft::ApplyResult& result) {
     return;
   }
   const Cause cause = CauseOf(result.error);
-  if (cause == Cause::kPassing && rejections_ % kPatience != 0) return;
+  if (cause == Cause::kPassing && rejections_ % kRejectionPatience != 0) return;
   if (draft.recreate) {
     // In place it needs the tables as we know them.
     if (!std::exchange(in_place_, false) && cause == Cause::kContents) Isolate(draft, result);
@@ -78,7 +78,7 @@ void Reconciler::HandleRejection(Draft& draft, const nft::ApplyResult& result) {
   } else if (rejections_ == 1) {
     repairer_.DoubtRows(draft.plan.transaction());  // Somebody may have been there.
   } else if (cause == Cause::kDiffers || !Isolate(draft, result)) {
-    recreate_ = rejections_ >= kPatience;
+    recreate_ = rejections_ >= kRejectionPatience;
   }
 }
 

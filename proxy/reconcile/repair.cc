@@ -7,7 +7,7 @@ namespace svcmap::proxy {
 namespace {
 
 // Repairs that fail one after the other before the tables are written anew.
-constexpr int kPatience = 3;
+constexpr int kRepairPatience = 3;
 
 }  // namespace
 
@@ -44,7 +44,7 @@ RepairResult Reconciler::Mend(absl::StatusOr<Damage> damage) {
   repairer_.NotRepaired();
   result.outcome = RepairResult::Outcome::kFailed;
   result.error = applied.error;
-  if (++failed_repairs_ >= kPatience) {
+  if (++failed_repairs_ >= kRepairPatience) {
     Invalidate();
     failed_repairs_ = 0;
   }

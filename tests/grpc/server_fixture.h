@@ -49,9 +49,15 @@ class ServerTest : public ::testing::Test {
   void StartLoop(const proxy::StateLimits& limits) {
     proxy::LoopOptions options;
     options.limits = limits;
+    options.on_sync = [this](const proxy::SyncResult& result, const proxy::LoopStatus& status) {
+      hub_.TellSync(result, status.revision);
+    };
+    options.on_repair = [this](const proxy::Repaired& repaired) { hub_.TellRepair(repaired); };
     loop_ = std::make_unique<proxy::Loop>(*reconciler_, options);
     loop_->Start(/*hold=*/false);
-    intake_ = std::make_unique<Intake>(*loop_, ConvertContext{"n1"});
+    intake_ = std::make_unique<Intake>(
+        *loop_, ConvertContext{"n1"},
+        [this](const std::vector<proxy::Finding>& findings) { hub_.TellFindings(findings); });
   }
 
   void Serve(const std::string& manifests_path = "") { ServeAt({}, manifests_path); }
@@ -59,7 +65,7 @@ class ServerTest : public ::testing::Test {
   // Also on our Unix socket.
   void ServeAt(ListenOptions listeners, const std::string& manifests_path = "") {
     service_ = std::make_unique<ControlService>(
-        *loop_, *intake_, tables_, ControlOptions{"test", "n1", manifests_path, limits_});
+        *loop_, *intake_, hub_, tables_, ControlOptions{"test", "n1", manifests_path, limits_});
     listeners.listen.push_back("unix://" + socket());
     auto server = Server::Start(listeners, limits_, *service_);
     ASSERT_TRUE(server.ok()) << server.status();
@@ -71,6 +77,7 @@ class ServerTest : public ::testing::Test {
   void TearDown() override {
     rejecting_ = false;
     loop_->Stop();
+    hub_.End();
     server_.reset();
     rmdir(folder_.c_str());
   }
@@ -178,6 +185,7 @@ class ServerTest : public ::testing::Test {
   PushLimits limits_;
   std::atomic<bool> rejecting_ = false;
   std::unique_ptr<nft::FakeKernel> kernel_;
+  WatchHub hub_;
   std::unique_ptr<proxy::Reconciler> reconciler_;
   std::unique_ptr<proxy::Loop> loop_;
   std::unique_ptr<Intake> intake_;

@@ -53,7 +53,7 @@ std::vector<std::string> MethodsOfControl() {
 
 TEST_F(TlsTest, EveryMethodHasItsRoleOnPurpose) {
   EXPECT_THAT(MethodsOfControl(), ::testing::ElementsAre("Push", "Apply", "Remove", "List",
-                                                         "GetStatus", "Dump", "Explain"))
+                                                         "GetStatus", "Dump", "Explain", "Watch"))
       << "who may call the new one? See NeededRole";
 }
 
@@ -250,7 +250,7 @@ TEST_F(TlsTest, BrokenFilesLeaveTheOldOnesInUseAndAreLoggedOnce) {
 
 TEST_F(TlsTest, StartWithFilesThatCannotBeUsedFailsAndNamesThem) {
   Put("agent.key", writer_.key);
-  service_ = std::make_unique<ControlService>(*loop_, *intake_, tables_, ControlOptions{});
+  service_ = std::make_unique<ControlService>(*loop_, *intake_, hub_, tables_, ControlOptions{});
   options_.listen = {"tcp://127.0.0.1:" + std::to_string(testing::FreeTcpPort())};
   EXPECT_EQ(
       Server::Start(options_, limits_, *service_).status().message(),

@@ -11,7 +11,7 @@ TEST(AccessTest, WhatChangesTheNodeTakesTheRoleOfAWriter) {
   for (const char* method : {"Push", "Apply", "Remove"}) {
     EXPECT_EQ(NeededRole(method), Role::kWrite) << method;
   }
-  for (const char* method : {"List", "GetStatus", "Dump", "Explain"}) {
+  for (const char* method : {"List", "GetStatus", "Dump", "Explain", "Watch"}) {
     EXPECT_EQ(NeededRole(method), Role::kRead) << method;
   }
 }

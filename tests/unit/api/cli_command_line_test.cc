@@ -167,7 +167,7 @@ TEST(CommandLineTest, ExplainReadsWhereToAndWhereFrom) {
 
 TEST(CommandLineTest, WrongOnesAreNamed) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
-      {{}, "no command given; commands are apply, delete, get, status, dump, explain, wait"},
+      {{}, "no command given; commands are apply, delete, get, status, dump, explain, wait, watch"},
       {{"frobnicate"}, "\"frobnicate\" is no command; commands are apply"},
       {{"--timeout"}, "--timeout"},
       {{"status", "--bogus"}, "status: The following argument was not expected: --bogus"},
@@ -208,6 +208,7 @@ TEST(CommandLineTest, WrongOnesAreNamed) {
       {{"explain", "10.0.0.1:80", "-o", "name"}, "--output \"name\" is not text, json or yaml"},
       {{"wait", "--for", "x"}, "--for \"x\" is not serving, controller or revision=NUMBER"},
       {{"wait", "--for", "revision=-1"}, "--for \"revision=-1\" is not"},
+      {{"watch", "-o", "yaml"}, "--output \"yaml\" is not text or json"},
       {{"wait", "--timeout", "5"}, "--timeout \"5\" is not a duration"},
       {{"status", "--timeout", "0s"}, "--timeout \"0s\" is not a duration"},
   };
@@ -219,7 +220,8 @@ TEST(CommandLineTest, WrongOnesAreNamed) {
 TEST(CommandLineTest, HelpHasExamplesAndExitCodes) {
   EXPECT_THAT(Help({"--help"}), HasSubstr("Exit codes:\n  0  done\n"));
   EXPECT_THAT(Help({"--help"}), HasSubstr("svcmapctl apply -f"));
-  for (const char* command : {"apply", "delete", "get", "status", "dump", "explain", "wait"}) {
+  for (const char* command :
+       {"apply", "delete", "get", "status", "dump", "explain", "wait", "watch"}) {
     EXPECT_THAT(Help({command, "--help"}), HasSubstr("Examples:\n")) << command;
   }
   EXPECT_TRUE(Help({"--version"}).starts_with("svcmapctl "));

@@ -97,6 +97,14 @@ class FakeAgent::Service : public v1::Control::Service {
     return Seen(&SeenRequests::explain, *request, *context);
   }
 
+  grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* /*request*/,
+                     grpc::ServerWriter<v1::WatchEvent>* writer) override {
+    for (const v1::WatchEvent& event : answers_.watch) {
+      if (!writer->Write(event)) break;
+    }
+    return End(*context);
+  }
+
   SeenRequests seen() const {
     const std::lock_guard lock(mutex_);
     return seen_;

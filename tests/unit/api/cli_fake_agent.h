@@ -20,6 +20,7 @@ struct FakeAnswers {
   std::vector<v1::ListResponse> list;  // The parts of the answer.
   std::vector<std::string> dump;
   v1::ExplainResponse explain;
+  std::vector<v1::WatchEvent> watch;
 };
 
 struct SeenRequests {

@@ -104,15 +104,18 @@ TEST(DaemonOptionsTest, LimitsOfWhatControllersMayCost) {
   EXPECT_EQ(usual.push_limits.max_batches_in_flight, 64u);
   EXPECT_EQ(usual.push_limits.max_bytes_in_flight, 64u * 1024 * 1024);
   EXPECT_EQ(usual.push_limits.max_streams, 16u);
+  EXPECT_EQ(usual.push_limits.max_watchers, 16u);
   const DaemonOptions small =
       Parse({"--max-objects=1", "--max-endpoints-per-service=2", "--max-batch-bytes=4096",
-             "--max-batches-in-flight=3", "--max-bytes-in-flight=5000", "--max-streams=4"});
+             "--max-batches-in-flight=3", "--max-bytes-in-flight=5000", "--max-streams=4",
+             "--max-watchers=5"});
   EXPECT_EQ(small.state_limits.objects, 1u);
   EXPECT_EQ(small.state_limits.endpoints_per_service, 2u);
   EXPECT_EQ(small.push_limits.max_batch_bytes, 4096u);
   EXPECT_EQ(small.push_limits.max_batches_in_flight, 3u);
   EXPECT_EQ(small.push_limits.max_bytes_in_flight, 5000u);
   EXPECT_EQ(small.push_limits.max_streams, 4u);
+  EXPECT_EQ(small.push_limits.max_watchers, 5u);
 }
 
 TEST(DaemonOptionsTest, S250_S295_WhereHealthIsServed) {

@@ -1,0 +1,20 @@
+// svcmapctl watch
+#include <ostream>
+
+#include "api/cli/commands.h"
+#include "api/cli/message_text.h"
+#include "api/cli/watch_text.h"
+
+namespace svcmap::api {
+
+ExitCode RunWatch(const WatchOptions& options, Session& session) {
+  const absl::Status status = session.client.Watch([&](const v1::WatchEvent& event) {
+    const bool json = options.output == OutputFormat::kJson;
+    // Each at once, also into a pipe.
+    session.out << (json ? MessageJsonLine(event) : WatchText(event)) << std::flush;
+    return session.out.good();  // Nobody reads any more: stop.
+  });
+  return status.ok() ? ExitCode::kOk : session.CallFailed(status);
+}
+
+}  // namespace svcmap::api

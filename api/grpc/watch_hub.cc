@@ -1,0 +1,152 @@
+#include "api/grpc/watch_hub.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "api/grpc/status_report.h"
+#include "api/grpc/watch_events.h"
+
+namespace svcmap::api {
+namespace {
+
+constexpr std::chrono::milliseconds kRest{1};
+
+}  // namespace
+
+template <typename Fill>
+void WatchHub::Add(const Fill& fill) {
+  ++number_;
+  if (watchers_.empty()) return;
+  auto event = std::make_shared<v1::WatchEvent>();
+  event->set_number(number_);
+  SetTimestamp(*event->mutable_time(), std::chrono::system_clock::now());
+  fill(*event);
+  kept_.push_back(std::move(event));
+  if (kept_.size() > kKept) kept_.pop_front();
+  for (Joined& joined : watchers_) {
+    if (!std::exchange(joined.has_read_all, false)) continue;
+    joined.wake = true;
+    WakeThread();
+  }
+}
+
+void WatchHub::WakeThread() {
+  if (std::exchange(asleep_, false)) wake_.notify_one();
+}
+
+void WatchHub::TellSync(const proxy::SyncResult& result, uint64_t revision) {
+  using Outcome = proxy::SyncResult::Outcome;
+  const std::lock_guard lock(mutex_);
+  if (result.outcome == Outcome::kFailed) {
+    if (failures_++ == 0) failing_since_ = std::chrono::steady_clock::now();
+    Add([&](v1::WatchEvent& event) {
+      event.mutable_sync_failed()->set_error(std::string(result.error.message()));
+    });
+    return;
+  }
+  if (result.outcome == Outcome::kCommitted) {
+    Add([&](v1::WatchEvent& event) { FillCommit(result, revision, *event.mutable_commit()); });
+  }
+  if (!result.findings.empty()) {
+    Add([&](v1::WatchEvent& event) {
+      for (const auto& [sequence, finding] : result.findings) {
+        AddFinding(finding, *event.mutable_findings());
+      }
+    });
+  }
+  const uint64_t failures = std::exchange(failures_, 0);
+  if (failures == 0) return;
+  Add([&](v1::WatchEvent& event) {
+    FillRecovered(revision, std::chrono::steady_clock::now() - failing_since_, failures,
+                  *event.mutable_recovered());
+  });
+}
+
+void WatchHub::TellRepair(const proxy::Repaired& repaired) {
+  const std::lock_guard lock(mutex_);
+  Add([&](v1::WatchEvent& event) { FillRepair(repaired, *event.mutable_repair()); });
+}
+
+void WatchHub::TellFindings(const std::vector<proxy::Finding>& findings) {
+  if (findings.empty()) return;
+  const std::lock_guard lock(mutex_);
+  Add([&](v1::WatchEvent& event) {
+    for (const proxy::Finding& finding : findings) AddFinding(finding, *event.mutable_findings());
+  });
+}
+
+void WatchHub::TellController(const v1::WatchController& controller) {
+  const std::lock_guard lock(mutex_);
+  Add([&](v1::WatchEvent& event) { *event.mutable_controller() = controller; });
+}
+
+absl::StatusOr<uint64_t> WatchHub::Join(std::shared_ptr<Watcher> watcher, uint32_t limit) {
+  const std::lock_guard lock(mutex_);
+  if (ended_) return absl::UnavailableError(kWatchEnd);
+  if (watchers_.size() >= limit) {
+    return absl::ResourceExhaustedError("no more than --max-watchers " + std::to_string(limit) +
+                                        " watchers at a time; this one is refused");
+  }
+  watchers_.push_back({std::move(watcher)});
+  WakeThread();
+  return number_;
+}
+
+void WatchHub::Leave(const Watcher& watcher) {
+  std::shared_ptr<Watcher> last;  // It may be gone with it, and must not be under our lock.
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(watchers_.begin(), watchers_.end(), [&](const Joined& joined) {
+    return joined.watcher.get() == &watcher;
+  });
+  if (found == watchers_.end()) return;
+  last = std::move(found->watcher);
+  watchers_.erase(found);
+  if (watchers_.empty()) kept_.clear();
+}
+
+std::shared_ptr<const v1::WatchEvent> WatchHub::Next(const Watcher& watcher, uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  if (number < number_ && !kept_.empty()) {
+    const uint64_t first = kept_.front()->number();
+    return kept_[number < first ? 0 : number + 1 - first];
+  }
+  for (Joined& joined : watchers_) {
+    if (joined.watcher.get() == &watcher) joined.has_read_all = true;
+  }
+  return nullptr;
+}
+
+void WatchHub::End() {
+  std::vector<Joined> watchers;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(ended_, true)) return;
+    watchers.swap(watchers_);
+  }
+  wake_.notify_one();
+  thread_.join();
+  for (const Joined& joined : watchers) joined.watcher->End();
+}
+
+void WatchHub::Run() {
+  std::unique_lock lock(mutex_);
+  while (!ended_) {
+    std::vector<std::shared_ptr<Watcher>> awake;
+    for (Joined& joined : watchers_) {
+      if (std::exchange(joined.wake, false)) awake.push_back(joined.watcher);
+    }
+    if (awake.empty()) {
+      asleep_ = true;
+      wake_.wait(lock, [this] { return !asleep_ || ended_; });
+      continue;
+    }
+    lock.unlock();
+    for (const std::shared_ptr<Watcher>& watcher : awake) watcher->Wake();
+    awake.clear();
+    lock.lock();
+    wake_.wait_for(lock, kRest, [this] { return ended_; });
+  }
+}
+
+}  // namespace svcmap::api
