@@ -43,13 +43,19 @@ void Line(std::string_view name, const std::string& value, std::string& page) {
   absl::StrAppendFormat(&page, "  %-11s %s\n", name, OneLine(value));
 }
 
+// An agent that does not know of weights names none.
+uint32_t Slots(const v1::ExplainedEndpoint& endpoint) { return std::max(endpoint.slots(), 1u); }
+
 void Endpoints(const v1::Explanation& explanation, std::string& page) {
   std::ostringstream lines;
   Table table({"SHARE", "ENDPOINT", "NODE", "SOURCE", "IN IPTABLES MODE"}, lines);
   const int count = explanation.endpoints_size();
+  uint64_t slots = 0;
+  for (const v1::ExplainedEndpoint& endpoint : explanation.endpoints()) slots += Slots(endpoint);
   for (int i = 0; i < std::min(count, kEndpointsShown); ++i) {
     const v1::ExplainedEndpoint& endpoint = explanation.endpoints(i);
-    table.Row({absl::StrCat("1/", count), AddressAndPort(endpoint.address(), endpoint.port()),
+    table.Row({absl::StrCat(Slots(endpoint), "/", slots),
+               AddressAndPort(endpoint.address(), endpoint.port()),
                endpoint.local() ? "this node" : "another",
                endpoint.masquerade() ? "masqueraded" : "kept", endpoint.kube_chain()});
   }

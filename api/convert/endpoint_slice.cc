@@ -144,6 +144,17 @@ void CheckHints(const v1::EndpointHints& hints, int index, Report& report) {
   WithinLimit(field + "forNodes", hints.for_nodes_size(), kMaxHints, kRemedy, report);
 }
 
+// 0..1000, and 1 where it is absent.
+void CheckWeight(const v1::Endpoint& endpoint, int index, Report& report) {
+  if (endpoint.weight() <= proxy::kMaxWeight) return;
+  report.Refuse(absl::StrCat("endpoints[", index, "].weight"), absl::StrCat(endpoint.weight()),
+                absl::StrCat("is not in 0..", proxy::kMaxWeight));
+}
+
+uint16_t Weight(const v1::Endpoint& endpoint) {
+  return endpoint.has_weight() ? static_cast<uint16_t>(endpoint.weight()) : 1;
+}
+
 // Stores hints once, however many endpoints have them.
 class HintTable {
  public:
@@ -183,6 +194,7 @@ void ConvertEndpoints(const v1::EndpointSlice& message, const ConvertContext& co
     const v1::Endpoint& endpoint = message.endpoints(i);
     const auto address = FirstAddress(endpoint, i, slice.family, report);
     CheckHints(endpoint.hints(), i, report);
+    CheckWeight(endpoint, i, report);
     if (!address) continue;
     const auto [place, added] = places.try_emplace(*address, used.size());
     if (added) {
@@ -203,7 +215,8 @@ void ConvertEndpoints(const v1::EndpointSlice& message, const ConvertContext& co
   for (const auto& [address, index] : used) {
     const v1::Endpoint& endpoint = message.endpoints(index);
     slice.endpoints.push_back({address, Conditions(endpoint.conditions()),
-                               IsLocal(endpoint, context), hints.Add(Hints(endpoint.hints()))});
+                               IsLocal(endpoint, context), hints.Add(Hints(endpoint.hints())),
+                               Weight(endpoint)});
   }
 }
 

@@ -69,6 +69,7 @@ void Fill(const proxy::Explanation& from, v1::Explanation& to) {
     added->set_local(endpoint.local);
     added->set_masquerade(endpoint.masquerade);
     added->set_kube_chain(endpoint.kube_sep);
+    added->set_slots(endpoint.slots);
   }
   for (const std::string& chain : from.kube_chains) to.add_kube_chains(chain);
 }

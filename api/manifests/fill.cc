@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstdint>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "api/convert/quote.h"
@@ -37,10 +38,12 @@ const FieldDescriptor* FindField(const Message& message, const std::string& json
   return nullptr;
 }
 
-Problem ReadInt32(const TreeNode& node, int32_t& value) {
+template <typename T>  // int32_t or uint32_t
+Problem ReadInteger(const TreeNode& node, T& value) {
   if (node.type != Type::kNumber) return Bad(node, "is not an integer");
   const char* begin = node.text.data() + (node.text.starts_with('+') ? 1 : 0);
   const char* end = node.text.data() + node.text.size();
+  if (std::is_unsigned_v<T> && *begin == '-') return Bad(node, "is negative");
   const auto [stop, error] = std::from_chars(begin, end, value, 10);
   if (error == std::errc::result_out_of_range) return Bad(node, "does not fit into 32 bits");
   if (error != std::errc() || stop != end) return Bad(node, "is not an integer");
@@ -114,8 +117,14 @@ Problem FillField(const TreeNode& node, const FieldDescriptor& field, Message& m
       return std::nullopt;
     case FieldDescriptor::CPPTYPE_INT32: {
       int32_t value = 0;
-      if (Problem problem = ReadInt32(node, value)) return problem;
+      if (Problem problem = ReadInteger(node, value)) return problem;
       reflection.SetInt32(&message, &field, value);
+      return std::nullopt;
+    }
+    case FieldDescriptor::CPPTYPE_UINT32: {
+      uint32_t value = 0;
+      if (Problem problem = ReadInteger(node, value)) return problem;
+      reflection.SetUInt32(&message, &field, value);
       return std::nullopt;
     }
     default:

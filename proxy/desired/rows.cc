@@ -105,23 +105,27 @@ class OwnRowsBuilder {
   void AddSticky(const PortRows& port, const EndpointSet& set, const std::string& comment) {
     const Affinity& affinity = *port.affinity;
     const bool local = &set == &port.local;
+    std::vector<bool> added(affinity.endpoints.size());  // An endpoint may have several slots.
     for (uint32_t slot = 0; slot < set.slots.size(); ++slot) {
       const EndpointAddress& endpoint = set.slots[slot];
-      const uint32_t choice = Choice(affinity.port_number, NumberOf(affinity, endpoint));
+      const size_t place = PlaceOf(affinity, endpoint);
+      const uint32_t choice = Choice(affinity.port_number, affinity.endpoints[place].number);
       Add(port.family, kAffinitySlots,
           nft::FieldBytes().AppendU16Be(static_cast<uint16_t>(set.group)).AppendU32Host(slot))
           .data = ChoiceBytes(port.family, choice);
+      if (added[place]) continue;
+      added[place] = true;
       Add(port.family, local ? kAffinityLocalEndpoints : kAffinityEndpoints,
           nft::FieldBytes().AppendU32Be(choice), comment)
           .data = EndpointBytes(endpoint);
     }
   }
 
-  static uint16_t NumberOf(const Affinity& affinity, const EndpointAddress& endpoint) {
-    return std::lower_bound(
-               affinity.endpoints.begin(), affinity.endpoints.end(), endpoint,
-               [](const Affinity::Endpoint& a, const EndpointAddress& b) { return a.address < b; })
-        ->number;
+  static size_t PlaceOf(const Affinity& affinity, const EndpointAddress& endpoint) {
+    const auto place = std::lower_bound(
+        affinity.endpoints.begin(), affinity.endpoints.end(), endpoint,
+        [](const Affinity::Endpoint& a, const EndpointAddress& b) { return a.address < b; });
+    return static_cast<size_t>(place - affinity.endpoints.begin());
   }
 
   // In IPv6 with its complement behind it, so that writing it changes no checksum.

@@ -27,8 +27,8 @@ struct ReachedAt {
 };
 
 struct EndpointSet {
-  uint32_t group = 0;  // Its number in the kernel; 0: the set is empty.
-  std::vector<EndpointAddress> slots;
+  uint32_t group = 0;                  // Its number in the kernel; 0: the set is empty.
+  std::vector<EndpointAddress> slots;  // One each, or as many as its weight says.
 
   friend bool operator==(const EndpointSet&, const EndpointSet&) = default;
 };

@@ -5,6 +5,7 @@
 
 #include "proxy/desired/ranges.h"
 #include "proxy/desired/slots.h"
+#include "proxy/desired/weights.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -154,14 +155,15 @@ class Builder {
   void AddEndpoints(PortRows& rows, const ServicePort& port) {
     ResolvedEndpoints resolved = ResolveEndpoints(entry_, rows.family, port, context_.node.place);
     if (!resolved.any) return;
-    Shorten(port, resolved.cluster);
-    Shorten(port, resolved.local);
+    Shorten(port, resolved.cluster, resolved.cluster_weights);
+    Shorten(port, resolved.local, resolved.local_weights);
     const PortRows* before = FindPort(before_, rows.family, port);
     AddAffinity(rows, port, before, resolved);
-    rows.any = FillSet(rows, before, before != nullptr ? &before->cluster : nullptr,
-                       std::move(resolved.cluster), rows.cluster) &&
-               FillSet(rows, before, before != nullptr ? &before->local : nullptr,
-                       std::move(resolved.local), rows.local);
+    rows.any =
+        FillSet(rows, before, before != nullptr ? &before->cluster : nullptr,
+                Weighted(std::move(resolved.cluster), resolved.cluster_weights), rows.cluster) &&
+        FillSet(rows, before, before != nullptr ? &before->local : nullptr,
+                Weighted(std::move(resolved.local), resolved.local_weights), rows.local);
     if (!rows.any) {
       Warn(port, std::to_string(port.port), "found no free endpoint group; it is rejected");
       return;
@@ -169,11 +171,13 @@ class Builder {
     rows.hairpins = std::move(resolved.reachable_here);
   }
 
-  void Shorten(const ServicePort& port, std::vector<EndpointAddress>& endpoints) {
+  void Shorten(const ServicePort& port, std::vector<EndpointAddress>& endpoints,
+               std::vector<uint16_t>& weights) {
     if (endpoints.size() <= kMaxEndpoints) return;
     Warn(port, std::to_string(endpoints.size()) + " endpoints",
          "are more than " + std::to_string(kMaxEndpoints) + "; the first ones are used");
     endpoints.resize(kMaxEndpoints);
+    if (!weights.empty()) weights.resize(kMaxEndpoints);
   }
 
   void AddAffinity(PortRows& rows, const ServicePort& port, const PortRows* before,
@@ -210,7 +214,7 @@ class Builder {
     rows.affinity = std::move(affinity);
   }
 
-  // False: there is no group left for it.
+  // False: there is no group left for it. `wanted`: as for AssignSlots.
   bool FillSet(const PortRows& rows, const PortRows* before, const EndpointSet* set_before,
                std::vector<EndpointAddress> wanted, EndpointSet& set) {
     if (wanted.empty()) return true;

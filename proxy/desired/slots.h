@@ -1,4 +1,5 @@
-// Where each endpoint of a group lies. Slots 0..N-1 are taken, without holes.
+// Where each endpoint of a group lies. Slots 0..N-1 are taken, without holes. Who has more weight
+// than others has more slots.
 #pragma once
 
 #include <vector>
@@ -7,9 +8,9 @@
 
 namespace svcmap::proxy {
 
-// The slots for `wanted` (ascending, each once) that differ from `before` in as few places as can
-// be: who stays keeps its slot, a newcomer takes the slot of one that left, and when the group
-// shrinks the last ones move into the holes.
+// The slots for `wanted` (ascending, each as often as it has slots) that differ from `before` in
+// few places: who stays keeps its slots, a newcomer takes the slot of one that left, and when the
+// group shrinks the last ones move into the holes.
 std::vector<EndpointAddress> AssignSlots(const std::vector<EndpointAddress>& before,
                                          const std::vector<EndpointAddress>& wanted);
 

@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "proxy/desired/node_rows.h"
+#include "proxy/desired/weights.h"
 #include "proxy/explain/destination.h"
 #include "proxy/explain/sources.h"
 #include "proxy/names/kube_names.h"
@@ -144,6 +145,12 @@ class Walk {
 
   // False: the verdict has fallen.
   bool ChooseSet() {
+    if (const uint32_t drained = to_.resolved.drained; drained > 0) {
+      Say("endpoints",
+          absl::StrCat(drained, drained == 1 ? " endpoint is" : " endpoints are",
+                       " drained (weight 0): no new connections"),
+          "");
+    }
     return to_.role == Role::kClusterIp ? ChooseInternalSet() : ChooseExternalSet();
   }
 
@@ -213,6 +220,10 @@ class Walk {
   const std::vector<EndpointAddress>& Chosen() const {
     return result_.set == ChosenSet::kLocal ? to_.resolved.local : to_.resolved.cluster;
   }
+  const std::vector<uint16_t>& ChosenWeights() const {
+    return result_.set == ChosenSet::kLocal ? to_.resolved.local_weights
+                                            : to_.resolved.cluster_weights;
+  }
 
   void DescribeSet() {
     if (result_.set == ChosenSet::kLocal) {
@@ -246,8 +257,11 @@ class Walk {
     result_.kube_chains.push_back((result_.set == ChosenSet::kLocal ? "KUBE-SVL-" : "KUBE-SVC-") +
                                   Hash());
     const auto& here = to_.resolved.reachable_here;
-    for (const EndpointAddress& address : Chosen()) {
+    const std::vector<uint32_t> slots = SlotCounts(ChosenWeights());
+    for (size_t i = 0; i < Chosen().size(); ++i) {
+      const EndpointAddress& address = Chosen()[i];
       ExplainedEndpoint endpoint{address};
+      if (!slots.empty()) endpoint.slots = slots[i];
       endpoint.local = std::binary_search(here.begin(), here.end(), address);
       endpoint.masquerade = masquerade_ || (endpoint.local && from_.address == address.ip);
       endpoint.kube_sep =

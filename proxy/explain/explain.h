@@ -61,6 +61,7 @@ struct ExplainedEndpoint {
   bool local = false;       // On this node.
   bool masquerade = false;  // The endpoint sees the node's address instead of the client's.
   std::string kube_sep;     // "KUBE-SEP-..."
+  uint32_t slots = 1;
 };
 
 // One case. Where the question leaves open what decides (no source, or an interface that is not
@@ -71,7 +72,7 @@ struct Explanation {
   std::vector<Step> steps;
   Verdict verdict = Verdict::kUntouched;
   ChosenSet set = ChosenSet::kNone;
-  // kDnat: each gets an equal share of the new connections (S-38). Ascending.
+  // kDnat: one slot of all of them is drawn for each new connection (S-38). Ascending.
   std::vector<ExplainedEndpoint> endpoints;
   std::vector<std::string> kube_chains;  // In the order of the packet: "KUBE-EXT-..."
 };

@@ -10,8 +10,10 @@ struct Candidate {
   EndpointAddress address;
   EndpointConditions conditions;
   bool local;
+  uint16_t weight;
   const EndpointHints* hints;  // Null: none.
 
+  bool drained() const { return weight == 0; }
   bool ready() const { return conditions.ready; }
   bool serving_terminating() const { return conditions.serving && conditions.terminating; }
 };
@@ -21,8 +23,9 @@ struct Candidate {
 bool Before(const Candidate& a, const Candidate& b) {
   if (a.address != b.address) return a.address < b.address;
   const auto rank = [](const Candidate& c) {
-    return (c.conditions.terminating ? 16 : 0) + (c.conditions.ready ? 0 : 8) +
-           (c.conditions.serving ? 0 : 4) + (c.local ? 0 : 2) + (c.hints != nullptr ? 0 : 1);
+    return std::tuple((c.conditions.terminating ? 4 : 0) + (c.conditions.ready ? 0 : 2) +
+                          (c.conditions.serving ? 0 : 1),
+                      -int{c.weight}, (c.local ? 0 : 2) + (c.hints != nullptr ? 0 : 1));
   };
   if (rank(a) != rank(b)) return rank(a) < rank(b);
   return a.hints != nullptr && b.hints != nullptr &&
@@ -40,6 +43,7 @@ std::vector<Candidate> Merge(const ServiceEntry& entry, Family family, const std
         candidates.push_back({{endpoint.address, port.port},
                               endpoint.conditions,
                               endpoint.local,
+                              endpoint.weight,
                               endpoint.hints == 0 ? nullptr : &slice->hints[endpoint.hints - 1]});
       }
     }
@@ -78,11 +82,29 @@ TopologyMode ModeOf(const std::vector<Candidate>& candidates, const NodePlace& n
   return TopologyMode::kNone;
 }
 
+// One after the other; nothing is kept while all are the same.
+class WeightList {
+ public:
+  explicit WeightList(std::vector<uint16_t>& weights) : weights_(weights) {}
+
+  void Add(uint16_t weight) {
+    if (count_ == 0) first_ = weight;
+    if (weights_.empty() && weight != first_) weights_.assign(count_, first_);
+    if (!weights_.empty()) weights_.push_back(weight);
+    ++count_;
+  }
+
+ private:
+  std::vector<uint16_t>& weights_;
+  size_t count_ = 0;
+  uint16_t first_ = 0;
+};
+
 }  // namespace
 
 ResolvedEndpoints ResolveEndpoints(const ServiceEntry& entry, Family family,
                                    const ServicePort& port, const NodePlace& node) {
-  const std::vector<Candidate> candidates = Merge(entry, family, port.name, port.protocol);
+  std::vector<Candidate> candidates = Merge(entry, family, port.name, port.protocol);
   const Service& service = *entry.service;
   const bool external = ExternallyAccessible(service, family, port);
   const bool internal_local = service.internal_policy == TrafficPolicy::kLocal;
@@ -91,6 +113,11 @@ ResolvedEndpoints ResolveEndpoints(const ServiceEntry& entry, Family family,
   const bool use_local = internal_local || (external_local && external);  // S-31
 
   ResolvedEndpoints resolved;
+  std::erase_if(candidates, [&](const Candidate& c) {
+    if (c.drained() && (c.ready() || c.serving_terminating())) ++resolved.drained;
+    return c.drained();
+  });
+  WeightList cluster_weights(resolved.cluster_weights), local_weights(resolved.local_weights);
   for (const Candidate& c : candidates) {
     resolved.any_ready |= c.ready();
     resolved.any_ready_here |= c.ready() && c.local;
@@ -103,8 +130,14 @@ ResolvedEndpoints ResolveEndpoints(const ServiceEntry& entry, Family family,
                                            : c.serving_terminating());
     const bool in_local =
         use_local && c.local && (resolved.any_ready_here ? c.ready() : c.serving_terminating());
-    if (in_cluster) resolved.cluster.push_back(c.address);
-    if (in_local) resolved.local.push_back(c.address);
+    if (in_cluster) {
+      resolved.cluster.push_back(c.address);
+      cluster_weights.Add(c.weight);
+    }
+    if (in_local) {
+      resolved.local.push_back(c.address);
+      local_weights.Add(c.weight);
+    }
     if (c.local && (in_cluster || in_local)) resolved.reachable_here.push_back(c.address);
   }
   return resolved;
@@ -123,7 +156,7 @@ std::vector<IpAddress> ReadyAddressesHere(const ServiceEntry& entry, Family fami
   std::vector<IpAddress> addresses;
   for (const ServicePort& port : entry.service->ports) {
     for (const Candidate& c : Merge(entry, family, port.name, port.protocol)) {
-      if (c.ready() && c.local) addresses.push_back(c.address.ip);
+      if (c.ready() && c.local && !c.drained()) addresses.push_back(c.address.ip);
     }
   }
   std::sort(addresses.begin(), addresses.end());

@@ -82,9 +82,9 @@ bool ExternallyAccessible(const Service& service, Family family, const ServicePo
 
 // S-24: absent conditions are already replaced by their defaults.
 struct EndpointConditions {
-  bool ready = true;
-  bool serving = true;
-  bool terminating = false;
+  bool ready : 1 = true;
+  bool serving : 1 = true;
+  bool terminating : 1 = false;
 
   friend bool operator==(const EndpointConditions&, const EndpointConditions&) = default;
 };
@@ -97,12 +97,17 @@ struct EndpointHints {
   friend bool operator==(const EndpointHints&, const EndpointHints&) = default;
 };
 
+inline constexpr uint16_t kMaxWeight = 1000;
+
 struct Endpoint {
   IpAddress address;  // The first of addresses[] (S-22).
   EndpointConditions conditions;
   bool local = false;  // nodeName is this node (S-23).
   uint16_t hints = 0;  // Position in EndpointSlice::hints + 1; 0: none.
+  // Of new connections, relative to the others it competes with. 0: none, it is drained.
+  uint16_t weight = 1;
 };
+static_assert(sizeof(Endpoint) == 24);  // There are millions.
 
 struct EndpointPort {
   std::string name;

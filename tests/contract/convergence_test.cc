@@ -101,8 +101,7 @@ class MeaningOf {
       const auto choice = choices.find({e.data.begin(), e.data.begin() + 4});
       EXPECT_NE(choice, choices.end()) << "a slot leads nowhere";
       if (choice == choices.end()) continue;
-      auto& group = sticky_groups_[{e.key.begin(), e.key.begin() + 2}];
-      EXPECT_TRUE(group.insert(choice->second).second) << "two slots lead to " << choice->second;
+      sticky_groups_[{e.key.begin(), e.key.begin() + 2}].insert(choice->second);
     }
   }
 
@@ -123,7 +122,8 @@ class MeaningOf {
 
   nft::Kernel& kernel_;
   Family family_;
-  std::map<Bytes, std::set<std::string>> groups_, sticky_groups_;
+  // Each endpoint as often as it has slots.
+  std::map<Bytes, std::multiset<std::string>> groups_, sticky_groups_;
   std::map<Bytes, Bytes> local_sets_;
   Lines lines_;
 };

@@ -153,6 +153,7 @@ class RandomChanges {
                                                                 std::to_string(1 + n % 250)
                                                           : prefix + std::to_string(1 + n);
       slice.Endpoint(address, SomeConditions(), Chance(20));
+      if (Chance(10)) slice.Weight(static_cast<uint16_t>(Below(4)));
       if (hinted && Chance(95)) slice.Hinted(SomeHints());
     }
     return slice;

@@ -117,6 +117,7 @@ ModelEndpoint EndpointOf(const v1::Endpoint& endpoint, const TextAddress& ip, ui
   made.terminating = conditions.has_terminating() && conditions.terminating();  // S-24
   made.local = endpoint.has_node_name() && !endpoint.node_name().empty() &&     // S-23
                endpoint.node_name() == node_name;
+  made.drained = endpoint.has_weight() && endpoint.weight() == 0;
   for (const v1::ForZone& zone : endpoint.hints().for_zones()) made.zone_hints.insert(zone.name());
   for (const v1::ForNode& node : endpoint.hints().for_nodes()) made.node_hints.insert(node.name());
   return made;
@@ -150,7 +151,9 @@ ModelEndpoints EndpointsOf(const v1::Service& service, const ModelServicePort& p
     }
   }
   ModelEndpoints endpoints;
-  for (const auto& [text, endpoint] : by_text) endpoints.push_back(endpoint);
+  for (const auto& [text, endpoint] : by_text) {
+    if (!endpoint.drained) endpoints.push_back(endpoint);
+  }
   return endpoints;
 }
 

@@ -24,6 +24,7 @@ struct ModelEndpoint {
   bool serving = true;
   bool terminating = false;
   bool local = false;
+  bool drained = false;  // Takes no new connections.
   std::set<std::string> zone_hints;
   std::set<std::string> node_hints;
 

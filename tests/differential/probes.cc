@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/differential/judge.h"
+#include "tests/differential/random_cluster.h"
 #include "tests/support/client.h"
 
 namespace svcmap::testing {
@@ -132,7 +133,8 @@ class Session {
   void LookForTheMissing() {
     for (auto& [name, set] : sets_) {
       if (set.seen.size() == set.example.prediction.choices.size()) continue;
-      const double left_out = 1 - 1.0 / static_cast<double>(set.example.prediction.choices.size());
+      const size_t choices = set.example.prediction.choices.size();
+      const double left_out = 1 - 1.0 / static_cast<double>(kMaxRandomWeight * choices);
       const auto draws = static_cast<size_t>(std::log(kByChance) / std::log(left_out)) + 1;
       std::vector<TriedConnection> more(draws, set.example);
       Try(more);

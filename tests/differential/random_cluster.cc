@@ -118,6 +118,7 @@ void AddEndpoint(const RandomEndpoint& endpoint, bool v6, size_t slice_index,
   v1::Endpoint& added = *slice.add_endpoints();
   const std::string ip = host.ip.in(v6);
   added.add_addresses(endpoint.leading_zeros ? WithLeadingZeros(ip) : ip);
+  if (endpoint.weight) added.set_weight(*endpoint.weight);
   if (endpoint.second_address) added.add_addresses(kEndpointHosts[3].ip.in(v6));
   if (endpoint.node_name) added.set_node_name(host.node);
   const bool leaving_here =
@@ -439,6 +440,7 @@ RandomEndpoint RandomCluster::NewEndpoint(size_t host, Hints hints) {
   endpoint.node_name = !dice_.Chance(4);
   endpoint.second_address = dice_.Chance(3);
   endpoint.leading_zeros = dice_.Chance(5);
+  if (dice_.Chance(15)) endpoint.weight = dice_.Below(kMaxRandomWeight + 1);
   return endpoint;
 }
 

@@ -16,6 +16,8 @@
 
 namespace svcmap::testing {
 
+inline constexpr uint32_t kMaxRandomWeight = 2;
+
 // An endpoint as it is in all slices that name it.
 struct RandomEndpoint {
   enum class State {
@@ -40,6 +42,7 @@ struct RandomEndpoint {
   bool node_name = true;
   bool second_address = false;  // S-22
   bool leading_zeros = false;   // S-5
+  std::optional<uint32_t> weight;
 };
 
 class RandomCluster {

@@ -597,6 +597,19 @@ TEST(ReferenceModelTest, S26_DuplicatesAndS22_SeveralNumbers) {
   EXPECT_EQ(reach({"L1"}, {"L1"}, 8081), "L1 L1:8081");
 }
 
+TEST(ReferenceModelTest, ADrainedEndpointIsInNoSet) {
+  Objects slices = Slices({"L1", "R1"});
+  for (v1::Object& slice : slices) {
+    slice.mutable_endpoint_slice()->mutable_endpoints(0)->set_weight(0);
+    slice.mutable_endpoint_slice()->mutable_endpoints(1)->set_weight(5);
+  }
+  EXPECT_EQ(Model(Cluster(Objects{At("V").Port("", 80)} + slices))("P", "V"), "R1");
+  for (v1::Object& slice : slices) {
+    slice.mutable_endpoint_slice()->mutable_endpoints(1)->set_weight(0);
+  }
+  EXPECT_EQ(Model(Cluster(Objects{At("V").Port("", 80)} + slices))("P", "V"), "REJECT");
+}
+
 // ---- Section 2 ----
 
 TEST(ReferenceModelTest, S39_To_S47_Sets) {

@@ -166,6 +166,11 @@ ASlice& ASlice::Port(const std::string& name, int port, Protocol protocol) {
   return *this;
 }
 
+ASlice& ASlice::Weight(uint32_t weight) {
+  last().set_weight(weight);
+  return *this;
+}
+
 ASlice& ASlice::NotReady() {
   last().mutable_conditions()->set_ready(false);
   last().mutable_conditions()->set_serving(false);

@@ -59,11 +59,12 @@ class ASlice {
   ASlice& Endpoint(const std::string& ip, const std::string& node = "");
   ASlice& Port(const std::string& name, int port, Protocol protocol = Protocol::kTcp);
 
-  // Conditions of the endpoint added last.
+  // Of the endpoint added last.
   ASlice& NotReady();
   ASlice& Terminating(bool serving = true);   // Not ready, either.
   ASlice& ZoneHint(const std::string& zone);  // One more.
   ASlice& NodeHint(const std::string& node);  // One more.
+  ASlice& Weight(uint32_t weight);
 
   const v1::EndpointSlice& proto() const { return slice_; }
   operator v1::Object() const;  // NOLINT(google-explicit-constructor)

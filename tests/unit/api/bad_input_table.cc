@@ -343,6 +343,14 @@ std::vector<BadInput> BadInputs() {
            "endpoints: [{addresses: [10.1.0.1], hints: {forZones: [{name: a}, {name: b},\n"
            "  {name: c}, {name: d}, {name: e}, {name: f}, {name: g}, {name: h}, {name: i}]}}]"),
        R"(EndpointSlice shop/web-1 refused: endpoints[0].hints.forZones has 9 entries, more than 8 (the Kubernetes limit); name fewer; its last good state stays)"},
+      {kSlices, "a weight that is too large",
+       SliceWith("endpoints: [{addresses: [10.1.0.1]}, {addresses: [10.1.0.2], weight: 1001}]"),
+       R"(EndpointSlice shop/web-1 refused: endpoints[1].weight 1001 is not in 0..1000; its last good state stays)"},
+      {kSlices, "a weight that is negative, and one that is no number",
+       SliceWith("endpoints: [{addresses: [10.1.0.1], weight: -1}]\n---\n") +
+           SliceWith("endpoints: [{addresses: [10.1.0.1], weight: \"5\"}]"),
+       R"(input.yaml: document 1, line 9: EndpointSlice shop/web-1: endpoints[0].weight -1 is negative
+input.yaml: document 2, line 19: EndpointSlice shop/web-1: endpoints[0].weight "5" is not an integer)"},
       {kSlices, "10,000 endpoints", ManyEndpoints(10'000),
        R"(EndpointSlice shop/web-1 refused: endpoints has 10000 entries, more than 1000 (the Kubernetes limit); split it into more slices; its last good state stays)"},
       {kSlices, "101 ports", ManyPorts(101),

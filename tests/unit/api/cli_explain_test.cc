@@ -58,6 +58,15 @@ Kernel: agrees, revision 7
             "address: \"10.96.0.10\" port: 80 protocol: \"TCP\" from: \"10.1.0.5\"");
 }
 
+TEST(CliExplainTest, SharesAreThoseOfTheSlots) {
+  v1::ExplainResponse answer = Answer(kDnat);
+  answer.mutable_explanations(0)->mutable_endpoints(0)->set_slots(3);
+  answer.mutable_explanations(0)->mutable_endpoints(1)->set_slots(1);
+  const std::string page = Ctl(FakeAgent({.explain = answer}), {"explain", "10.96.0.10:80"}).out;
+  EXPECT_THAT(page, HasSubstr("    3/4     10.1.0.5:8080"));
+  EXPECT_THAT(page, HasSubstr("    1/4     10.1.1.7:8080"));
+}
+
 TEST(CliExplainTest, VerdictsWithoutEndpoints) {
   const FakeAgent agent({.explain = Answer(R"(
 address: "fd00::1" port: 53 protocol: "UDP"

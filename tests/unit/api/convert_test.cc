@@ -262,6 +262,26 @@ TEST(ConvertSliceTest, S24_AbsentConditionsHaveTheirDefaults) {
   }
 }
 
+TEST(ConvertSliceTest, WeightsAre1UnlessTheySaySo) {
+  const auto [slice, findings] = WebSlice(R"(
+addressType: IPv4
+endpoints:
+- {addresses: [10.1.0.1]}
+- {addresses: [10.1.0.2], weight: 0}
+- {addresses: [10.1.0.3], weight: 1000}
+)");
+  ASSERT_NE(slice, nullptr);
+  EXPECT_THAT(findings, IsEmpty());
+  EXPECT_EQ(slice->endpoints.at(0).weight, 1);
+  EXPECT_EQ(slice->endpoints.at(1).weight, 0);
+  EXPECT_EQ(slice->endpoints.at(2).weight, 1000);
+  // As it is kept, on disk too, and stood for by the state token.
+  const v1::EndpointSlice kept = ToProto(*slice).endpoint_slice();
+  EXPECT_FALSE(kept.endpoints(0).has_weight());
+  EXPECT_TRUE(kept.endpoints(1).has_weight());
+  EXPECT_EQ(kept.endpoints(2).weight(), 1000u);
+}
+
 TEST(ConvertSliceTest, S23_LocalIsTheExactNameOfTheNodeAndNotItsZone) {
   const auto [slice, findings] = WebSlice(R"(
 addressType: IPv4

@@ -113,6 +113,24 @@ TEST(EndpointDeltaTest, EndpointsGoAndComeBehindTheOthers) {
   }
 }
 
+TEST(EndpointDeltaTest, WeightsComeWithTheEndpoint) {
+  v1::EndpointSlice slice = HeldWith({"10.1.0.1", "10.1.0.2"});
+  slice.mutable_endpoints(0)->set_weight(5);
+  slice.mutable_endpoints(1)->set_weight(5);
+  auto delta = std::make_shared<v1::EndpointDelta>(Message({.put = {"10.1.0.1", "10.1.0.2"}}));
+  delta->mutable_upsert(0)->set_weight(0);
+  const std::string held = Serialize(slice);
+  const auto changed = ConvertDeltas("shop/web-1", &held, {delta}, test::kContext);
+  ASSERT_NE(changed.value, nullptr);
+  EXPECT_EQ(changed.value->endpoints.at(0).weight, 0);
+  EXPECT_EQ(changed.value->endpoints.at(1).weight, 1) << "replaced, all of it";
+  delta->mutable_upsert(0)->set_weight(1001);
+  const auto refused = ConvertDeltas("shop/web-1", &held, {delta}, test::kContext);
+  EXPECT_EQ(refused.value, nullptr);
+  EXPECT_THAT(test::Texts(refused.findings),
+              ElementsAre(HasSubstr("endpoints[0].weight 1001 is not in 0..1000")));
+}
+
 TEST(EndpointDeltaTest, S5_AddressesAreTheSameHoweverTheyAreWritten) {
   EXPECT_THAT(Addresses(Changed(HeldWith({"10.1.0.01", "10.1.0.2"}), {{.remove = {"10.01.0.1"}}})),
               ElementsAre("10.1.0.2"));

@@ -108,6 +108,25 @@ endpoints: [{conditions: {ready: false, serving: null}}, {nodeName: ""}]
   EXPECT_TRUE(slice.endpoints(1).has_node_name());
 }
 
+TEST(ManifestsTest, WeightsAreWrittenAsTheyWereRead) {
+  const Manifests manifests = Read(R"(
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1}
+endpoints: [{weight: 0}, {weight: 250}, {weight: null}]
+)");
+  EXPECT_THAT(Texts(manifests.errors), IsEmpty());
+  EXPECT_THAT(Texts(manifests.warnings), IsEmpty());
+  ASSERT_THAT(manifests.objects, SizeIs(1));
+  const v1::Object& object = manifests.objects[0].object;
+  const v1::EndpointSlice& slice = object.endpoint_slice();
+  EXPECT_TRUE(slice.endpoints(0).has_weight());
+  EXPECT_EQ(slice.endpoints(1).weight(), 250u);
+  EXPECT_FALSE(slice.endpoints(2).has_weight());
+  EXPECT_THAT(ManifestYaml({object}), HasSubstr("- weight: 0\n  - weight: 250\n"));
+  EXPECT_THAT(ManifestJson({object}), HasSubstr("\"weight\": 250"));
+}
+
 TEST(ManifestsTest, WhatAliasesStandForIsBoundedOverAllDocuments) {
   std::string list = "[x";
   for (int i = 1; i < 100; ++i) list += ", x";
@@ -273,6 +292,8 @@ void FillAll(google::protobuf::Message& message) {
       reflection.SetBool(&message, field, true);
     } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
       reflection.SetInt64(&message, field, 1'700'000'000);  // Of a Timestamp.
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_UINT32) {
+      reflection.SetUInt32(&message, field, 7);
     } else {
       reflection.SetInt32(&message, field, 7);
     }

@@ -51,6 +51,28 @@ TEST_F(AffinityRowsTest, S122SlotsLeadToChoicesAndChoicesToEndpoints) {
   EXPECT_THAT(Findings(), IsEmpty());
 }
 
+TEST_F(AffinityRowsTest, AnEndpointWithMoreWeightHasSeveralSlotsAndOneChoice) {
+  Apply({Sticky(), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2").Weight(2)});
+  Make();
+  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 195.0.0.1",
+                                      "affinity-slots 0x1 . 0 : 0.1.0.1",
+                                      "affinity-endpoints 0.1.0.1 : 10.0.0.1 . 8080",
+                                      "affinity-slots 0x1 . 1 : 0.1.0.2",
+                                      "affinity-endpoints 0.1.0.2 : 10.0.0.2 . 8080",
+                                      "affinity-slots 0x1 . 2 : 0.1.0.2"));
+}
+
+// As one that left: records hold a number that nobody has any more.
+TEST_F(AffinityRowsTest, S126ADrainedEndpointLosesItsNumberAndGetsAnotherOne) {
+  Apply({Sticky(), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2")});
+  Make();
+  Apply({WebSlice().Ready("10.0.0.1").Weight(0).Ready("10.0.0.2")});
+  Make();
+  EXPECT_THAT(EndpointNumbers(), ElementsAre("10.0.0.2 is 2"));
+  ApplyEndpoints({"10.0.0.1", "10.0.0.2"});
+  EXPECT_THAT(EndpointNumbers(), ElementsAre("10.0.0.1 is 3", "10.0.0.2 is 2"));
+}
+
 TEST_F(AffinityRowsTest, S122AllDestinationsAndBothSetsShareTheChoices) {
   Apply({Sticky().External("198.51.100.1").ExternalLocal(),
          WebSlice().Local("10.0.0.1").Ready("10.0.0.2")});

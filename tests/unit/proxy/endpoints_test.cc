@@ -500,6 +500,87 @@ TEST(EndpointsTest, S26_OfDuplicatesTheHintsOfOneCountWhateverTheOrder) {
   }
 }
 
+// Weight 0: as if it were not ready, for everything that is about new connections.
+TEST(WeightlessEndpointsTest, AreInNoSet) {
+  const AService service = Policies(kLocal, kLocal);
+  const auto resolve = [&](const ASlice& slice) {
+    return ResolveEndpoints(Entry(service, {slice}), Family::kIpv4, kWithNodePort, kPlace);
+  };
+  const ResolvedEndpoints some = resolve(Slice()
+                                             .Port(80)
+                                             .Local("10.0.0.1")
+                                             .Weight(0)
+                                             .Ready("10.0.0.2")
+                                             .Hinted({.zones = {"za"}})
+                                             .Ready("10.0.0.3")
+                                             .Weight(0));
+  EXPECT_THAT(AddressTexts(some.cluster), ElementsAre("10.0.0.2:80"));
+  EXPECT_EQ(some.topology, TopologyMode::kSameZone) << "the drained ones have no hints (S-32)";
+  EXPECT_THAT(some.local, IsEmpty());
+  EXPECT_THAT(some.reachable_here, IsEmpty());
+  EXPECT_TRUE(some.any) << "what has policy Local is dropped (S-76, S-80)";
+  EXPECT_FALSE(some.any_ready_here);
+  EXPECT_EQ(some.drained, 2u);
+
+  // Those that terminate and serve stand in for them (S-33, S-34), if they are not drained too.
+  const ResolvedEndpoints fallback = resolve(Slice()
+                                                 .Port(80)
+                                                 .Local("10.0.0.1")
+                                                 .Weight(0)
+                                                 .Endpoint("10.0.0.2", kServingTerminating, true)
+                                                 .Endpoint("10.0.0.3", kServingTerminating, true)
+                                                 .Weight(0));
+  EXPECT_THAT(AddressTexts(fallback.cluster), ElementsAre("10.0.0.2:80"));
+  EXPECT_THAT(AddressTexts(fallback.local), ElementsAre("10.0.0.2:80"));
+
+  const ResolvedEndpoints none =
+      resolve(Slice().Port(80).Local("10.0.0.1").Weight(0).Endpoint("10.0.0.2", kDown).Weight(0));
+  EXPECT_FALSE(none.any) << "S-77, S-81: rejected";
+  EXPECT_EQ(none.drained, 1u);
+}
+
+TEST(EndpointWeightsTest, StandBesideTheSetsWhereTheyDiffer) {
+  const AService service = Policies(kCluster, kLocal);
+  const auto resolve = [&](const ASlice& slice) {
+    return ResolveEndpoints(Entry(service, {slice}), Family::kIpv4, kWithNodePort, kPlace);
+  };
+  const ResolvedEndpoints different =
+      resolve(Slice().Port(80).Local("10.0.0.2").Ready("10.0.0.1").Weight(3).Local("10.0.0.3"));
+  EXPECT_THAT(different.cluster_weights, ElementsAre(3, 1, 1));
+  EXPECT_THAT(different.local_weights, IsEmpty()) << "both 1";
+  const ResolvedEndpoints equal =
+      resolve(Slice().Port(80).Local("10.0.0.1").Weight(7).Ready("10.0.0.2").Weight(7));
+  EXPECT_THAT(equal.cluster_weights, IsEmpty());
+  EXPECT_THAT(equal.local_weights, IsEmpty());
+}
+
+// In whatever order they come: what is said of conditions goes first (S-26), then the larger
+// weight.
+TEST(EndpointWeightsTest, OfDuplicatesTheLargerOneCounts) {
+  const AService service("ns/a");
+  const ASlice other = Slice("ns/a-3").Port(80).Ready("10.0.0.2");
+  const auto weights = [&](const ASlice& a, const ASlice& b) {
+    return ResolveEndpoints(Entry(service, {a, other, b}), Family::kIpv4, kPort, kPlace)
+        .cluster_weights;
+  };
+  const auto with = [](EndpointConditions conditions, uint16_t weight) {
+    return Slice("ns/a-" + std::to_string(weight))
+        .Port(80)
+        .Endpoint("10.0.0.1", conditions)
+        .Weight(weight);
+  };
+  EXPECT_THAT(weights(with(kReady, 2), with(kReady, 5)), ElementsAre(5, 1));
+  EXPECT_THAT(weights(with(kReady, 5), with(kReady, 0)), ElementsAre(5, 1));
+  EXPECT_THAT(weights(with(kReadyTerminating, 5), with(kReady, 2)), ElementsAre(2, 1));
+}
+
+TEST(ServingEndpointsTest, S238_DrainedOnesKeepTheirFlows) {
+  ServiceEntry entry;
+  entry.slices = {Slice().Port(80).Ready("10.0.0.1").Weight(0).Ready("10.0.0.2").Build()};
+  EXPECT_THAT(AddressTexts(ServingEndpoints(entry, Family::kIpv4, "", Protocol::kTcp)),
+              ElementsAre("10.0.0.1:80", "10.0.0.2:80"));
+}
+
 // Also without a Service: its flows outlive it for as long as its slices are there.
 TEST(ServingEndpointsTest, S238_AreThoseThatServeWhateverElseHolds) {
   ServiceEntry entry;

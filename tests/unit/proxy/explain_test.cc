@@ -499,6 +499,23 @@ TEST_F(ExplainTest, FamiliesAreExplainedByTheirOwnRules) {
   EXPECT_THAT(One("fd00:96::1", 80, "node").source, HasSubstr("2001:db8:5::10"));
 }
 
+TEST_F(ExplainTest, S38_EndpointsHaveTheSlotsOfTheirWeights) {
+  Web();
+  Slice([](ASlice& slice) {
+    slice.Local(kL1).Weight(30).Ready(kR1).Weight(10).Ready(kR2).Weight(0);
+  });
+  const Explanation explanation = One(kClusterIp, 80, kPod);
+  ASSERT_THAT(explanation.endpoints, SizeIs(2));
+  EXPECT_EQ(explanation.endpoints[0].slots, 3u);
+  EXPECT_EQ(explanation.endpoints[1].slots, 1u);
+  EXPECT_THAT(StepOf(explanation, "endpoints"), HasSubstr("1 endpoint is drained (weight 0)"));
+
+  Slice([](ASlice& slice) { slice.Local(kL1).Weight(0).Ready(kR1).Weight(0); });
+  EXPECT_EQ(Outcome(One(kClusterIp, 80, kPod)), "REJECT");
+  EXPECT_THAT(StepOf(One(kVip, 80, kOutside), "endpoints"),
+              HasSubstr("2 endpoints are drained (weight 0): no new connections"));
+}
+
 TEST_F(ExplainTest, EveryExplanationBeginsWithItsSourceAndEveryStepIsOneSentence) {
   Web(Ranges);
   LocalAndRemote();

@@ -64,6 +64,8 @@ TEST_F(HealthCheckTest, S13_NothingElseHasOne) {
 TEST_F(HealthCheckTest, S262_OnlyReadyEndpointsOnThisNodeCount) {
   EXPECT_EQ(Count({CheckedWeb(), HttpSlice()
                                      .Local("10.0.0.1")
+                                     .Local("10.0.0.6")
+                                     .Weight(0)
                                      .Ready("10.0.0.2")
                                      .Endpoint("10.0.0.3", kServingOnly, true)
                                      .Endpoint("10.0.0.4", kServingTerminating, true)

@@ -130,6 +130,11 @@ class ASlice {
     slice_.endpoints.back().hints = static_cast<uint16_t>(slice_.hints.size());
     return *this;
   }
+  ASlice& Weight(uint16_t weight) {  // Of the endpoint added last.
+    slice_.endpoints.back().weight = weight;
+    slice_.message += "w" + std::to_string(weight);
+    return *this;
+  }
   ASlice& Ready(std::string_view ip) { return Endpoint(ip, kReady); }
   ASlice& Local(std::string_view ip) { return Endpoint(ip, kReady, true); }
 

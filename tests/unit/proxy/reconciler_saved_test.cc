@@ -69,8 +69,9 @@ class SavedTest : public ::testing::Test {
   }
   void Note() { reconciler_->NoteGeneration(*kernel_.Generation()); }
   std::vector<Change> World() {
-    return {Web().Affinity(90), Slice("shop/web", 3), AService("shop/b").At("10.96.0.2").Port(80),
-            Slice("shop/b", 2, 2), AServiceCidr("c", {"10.96.0.0/16"})};
+    return {Web().Affinity(90), Slice("shop/web", 3).Weight(3),
+            AService("shop/b").At("10.96.0.2").Port(80), Slice("shop/b", 2, 2).Weight(3),
+            AServiceCidr("c", {"10.96.0.0/16"})};
   }
   void ExpectConverged() {
     EXPECT_FALSE(reconciler_->Pending());

@@ -98,6 +98,38 @@ TEST_F(DesiredServiceTest, WhoStaysKeepsGroupAndSlot) {
   EXPECT_THAT(desired_.old_numbers, IsEmpty());
 }
 
+TEST_F(DesiredServiceTest, WeightsAreSlotsAndWhoStaysKeepsItsOwn) {
+  const auto slots = [&] {
+    std::string digits;
+    for (const EndpointAddress& e : desired_.rows.ports[0].cluster.slots) {
+      digits += e.ip.ToString().back();
+    }
+    return digits;
+  };
+  Apply({Web(), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2").Weight(3)});
+  Make();
+  EXPECT_EQ(slots(), "1222");
+  EXPECT_THAT(OwnLines("service-ips"), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 4.0.0.1"));
+  Apply({WebSlice().Ready("10.0.0.1").Weight(2).Ready("10.0.0.2").Weight(3)});
+  Make();
+  EXPECT_EQ(slots(), "12221");
+  Apply({WebSlice().Ready("10.0.0.1").Weight(2).Ready("10.0.0.2").Weight(2)});
+  Make();
+  EXPECT_EQ(slots(), "12") << "equal weights";
+  Apply({WebSlice().Ready("10.0.0.1").Weight(0).Ready("10.0.0.2").Weight(2)});
+  Make();
+  EXPECT_EQ(slots(), "2");
+  EXPECT_THAT(desired_.old_numbers, IsEmpty());
+}
+
+TEST_F(DesiredServiceTest, S77_WithAllEndpointsDrainedThePortIsRejected) {
+  Apply({Web(), WebSlice().Ready("10.0.0.1").Weight(0).Local("10.0.0.2").Weight(0)});
+  Make();
+  EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80"));
+  EXPECT_THAT(SharedRows(desired_.rows), ::testing::SizeIs(1)) << "the clusterIP, no hairpin";
+  EXPECT_THAT(Findings(), IsEmpty());
+}
+
 // And with it the records of its clients (found by the random differential test).
 TEST_F(DesiredServiceTest, S122_APortWithAnotherNumberKeepsItsGroup) {
   Apply({AService("shop/web").At("10.96.0.1").Port(80, "a"),

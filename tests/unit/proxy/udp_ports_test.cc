@@ -74,6 +74,16 @@ TEST_F(UdpPortsTest, S238EndpointsAreAllThatServe) {
   EXPECT_EQ(ports[0].endpoints, Endpoints({"10.0.0.1:5353", "10.0.0.3:5353", "10.0.0.4:5353"}));
 }
 
+// Its destinations stay, too, where nobody takes new flows.
+TEST_F(UdpPortsTest, S238ADrainedEndpointKeepsItsFlows) {
+  Apply(Dns());
+  Apply(DnsSlice().Ready("10.0.0.1").Weight(0));
+  const UdpPorts ports = Ports("ns/dns");
+  ASSERT_THAT(ports, SizeIs(1));
+  EXPECT_THAT(Texts(ports[0].destinations), ElementsAre("10.96.0.10:53"));
+  EXPECT_EQ(ports[0].endpoints, Endpoints({"10.0.0.1:5353"}));
+}
+
 TEST_F(UdpPortsTest, S240AddressesOfAnOlderServiceAreNotOurs) {
   Apply(AService("ns/older")
             .At("10.96.0.11")

@@ -1,0 +1,158 @@
+// Weights of endpoints: their share of new connections, and 0, which takes none and cuts none.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "tests/netns/service_world.h"
+#include "tests/support/transfer.h"
+
+namespace svcmap::testing {
+namespace {
+
+constexpr int kDrawn = 2000;
+constexpr uint16_t kFlowPort = 5454;  // A UDP flow is told by its source port.
+
+// Slices of a Service, in both families, with these weights.
+Objects WeightedSlices(const std::string& service,
+                       const std::vector<std::pair<const Host*, uint32_t>>& endpoints) {
+  std::vector<const Host*> hosts;
+  for (const auto& [host, weight] : endpoints) hosts.push_back(host);
+  Objects slices = WebSlices(service, hosts);
+  for (v1::Object& slice : slices) {
+    for (size_t i = 0; i < endpoints.size(); ++i) {
+      slice.mutable_endpoint_slice()
+          ->mutable_endpoints(static_cast<int>(i))
+          ->set_weight(endpoints[i].second);
+    }
+  }
+  return slices;
+}
+
+// For a count that chance has a hand in: six standard deviations, so that a test that is right
+// fails once in 500 million runs.
+double Bound(double share) { return 6 * std::sqrt(kDrawn * share * (1 - share)); }
+
+class WeightsTest : public ServiceFamilyTest {
+ protected:
+  Request To(const Address& address, Protocol protocol = Protocol::kTcp) {
+    return {.protocol = protocol, .destination = address.in(v6()), .port = 80};
+  }
+  Answer AskFlow(const Host& from) {
+    Request request = To(kWeb, Protocol::kUdp);
+    request.source_port = kFlowPort;
+    request.timeout = kShort;
+    return Ask(from.netns(), request);
+  }
+  void ExpectShare(const Host& from, const Request& request, const std::string& server,
+                   double share) {
+    const Tally tally = AskMany(from.netns(), request, kDrawn);
+    EXPECT_EQ(tally.answered, kDrawn) << tally.ToString();
+    const auto count = tally.by_server.find(server);
+    ASSERT_NE(count, tally.by_server.end()) << tally.ToString();
+    EXPECT_NEAR(count->second, kDrawn * share, Bound(share)) << tally.ToString();
+  }
+  // Stale UDP flows have been looked for once more: one of another Service is gone.
+  void AfterACleanup(const std::function<void()>& change) {
+    ASSERT_OK(agent().Apply(Objects{Web("shop/other", ClusterIp(54))} +
+                            WebSlices("shop/other", {&pod_a()})));
+    Request other = To(ClusterIp(54), Protocol::kUdp);
+    other.source_port = kFlowPort;
+    other.timeout = kShort;
+    ASSERT_EQ(Ask(client().netns(), other).server, "pod-a");
+    change();
+    ASSERT_OK(agent().Apply(WebSlices("shop/other", {&remote_pod()})));
+    ASSERT_OK(Eventually("the other flow to move",
+                         [&] { return Ask(client().netns(), other).server == "remote-pod"; }));
+  }
+};
+INSTANTIATE_FAMILIES(WeightsTest);
+
+TEST_P(WeightsTest, S38_NewConnectionsAreSharedByWeight) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} +
+                          WeightedSlices("shop/web", {{&pod_a(), 1}, {&remote_pod(), 3}})));
+  for (const Protocol protocol : {Protocol::kTcp, Protocol::kUdp}) {
+    SCOPED_TRACE(ApiName(protocol));
+    ExpectShare(pod_b(), To(kWeb, protocol), "remote-pod", 3.0 / 4);
+  }
+  // Changed in place, and with no common divisor: 256 slots.
+  ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 701}, {&remote_pod(), 299}})));
+  ExpectShare(pod_b(), To(kWeb), "remote-pod", 299.0 / 1000);
+  // And back to equal ones.
+  ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 7}, {&remote_pod(), 7}})));
+  ExpectShare(pod_b(), To(kWeb), "remote-pod", 1.0 / 2);
+}
+
+TEST_P(WeightsTest, S37_TheLocalSetHasItsOwnShares) {
+  ASSERT_OK(agent().Apply(
+      Objects{ExternalWeb("shop/web", kWeb).ExternalPolicy("Local")} +
+      WeightedSlices("shop/web", {{&pod_a(), 1}, {&pod_b(), 3}, {&remote_pod(), 1000}})));
+  ExpectShare(client(), To(kExternalIp), "pod-b", 3.0 / 4);
+}
+
+// With 15 of 16 slots: fewer than 100 of 128 clients go there once in 100 million runs.
+TEST_P(WeightsTest, S123_ClientsWithAffinityAreSharedByWeightAndStay) {
+  constexpr int kClients = 128;
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb).ClientIpAffinity()} +
+                          WeightedSlices("shop/web", {{&pod_a(), 1}, {&remote_pod(), 15}})));
+  const auto place = [&] {
+    std::vector<std::string> servers;
+    for (int i = 0; i < kClients; ++i) {
+      Request request = To(kWeb);
+      request.source = ClientAddress(i).in(v6());
+      servers.push_back(Ask(client().netns(), request).server);
+    }
+    return servers;
+  };
+  const std::vector<std::string> servers = place();
+  EXPECT_GE(std::count(servers.begin(), servers.end(), "remote-pod"), 100);
+  EXPECT_EQ(place(), servers);
+}
+
+TEST_P(WeightsTest, ADrainedEndpointKeepsWhatItHasAndGetsNothingNew) {
+  ASSERT_OK(
+      agent().Apply(Objects{Web("shop/web", kWeb)} + WeightedSlices("shop/web", {{&pod_a(), 1}})));
+  ASSERT_OK_AND_ASSIGN(TcpFlow open, TcpFlow::Open(pod_b().netns(), To(kWeb)));
+  ASSERT_EQ(AskFlow(pod_b()).server, "pod-a");
+  AfterACleanup([&] {
+    ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 0}, {&remote_pod(), 5}})));
+  });
+  EXPECT_OK(open.Exchange(10'000));
+  EXPECT_EQ(AskFlow(pod_b()).server, "pod-a");
+  for (const Protocol protocol : {Protocol::kTcp, Protocol::kUdp}) {
+    const Tally tally = AskMany(pod_b().netns(), To(kWeb, protocol), 100);
+    EXPECT_EQ(tally.by_server, (std::map<std::string, int>{{"remote-pod", 100}}));
+  }
+}
+
+TEST_P(WeightsTest, S126_AClientWithAffinityLeavesADrainedEndpoint) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb).ClientIpAffinity()} +
+                          WeightedSlices("shop/web", {{&pod_a(), 1}})));
+  ASSERT_OK_AND_ASSIGN(TcpFlow open, TcpFlow::Open(client().netns(), To(kWeb)));
+  ASSERT_EQ(open.answer().server, "pod-a");
+  ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 0}, {&remote_pod(), 1}})));
+  EXPECT_EQ(Ask(client().netns(), To(kWeb)).server, "remote-pod");
+  EXPECT_OK(open.Exchange(10'000));
+  // It is back, and the client stays where it is now.
+  ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 1000}, {&remote_pod(), 1}})));
+  const Tally tally = AskMany(client().netns(), To(kWeb), 30);
+  EXPECT_EQ(tally.by_server, (std::map<std::string, int>{{"remote-pod", 30}}));
+}
+
+TEST_P(WeightsTest, S77_S81_WithAllDrainedNewConnectionsAreRejectedAndOthersLive) {
+  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} +
+                          WeightedSlices("shop/web", {{&pod_a(), 1}})));
+  ASSERT_OK_AND_ASSIGN(TcpFlow open, TcpFlow::Open(pod_b().netns(), To(kWeb)));
+  ASSERT_EQ(AskFlow(pod_b()).server, "pod-a");
+  AfterACleanup([&] { ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 0}}))); });
+  for (const Address& address : {kWeb, kExternalIp, kLoadBalancerIp}) {
+    EXPECT_EQ(Ask(client().netns(), To(address)).outcome, Outcome::kRejected);
+    EXPECT_EQ(Ask(client().netns(), To(address, Protocol::kUdp)).outcome, Outcome::kRejected);
+  }
+  EXPECT_OK(open.Exchange(10'000));
+  EXPECT_EQ(AskFlow(pod_b()).server, "pod-a");
+  ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 1}})));
+  EXPECT_EQ(Ask(client().netns(), To(kWeb)).server, "pod-a");
+}
+
+}  // namespace
+}  // namespace svcmap::testing
