@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
 AService Balanced() { return Web().LoadBalancer("203.0.113.1"); }
-const std::string kVip = " 203.0.113.1 . tcp . 80";
+const std::string kFirewalledVip = " 203.0.113.1 . tcp . 80";
 
 class FirewallRowsTest : public DesiredWorld {
  protected:
@@ -30,8 +30,9 @@ class FirewallRowsTest : public DesiredWorld {
 TEST_F(FirewallRowsTest, S116SourcesAreRangesOfEachVip) {
   EXPECT_THAT(Firewall(Balanced()), IsEmpty());
   EXPECT_THAT(Firewall(Balanced().SourceRange("198.51.100.0/24").SourceRange("10.0.0.0/8")),
-              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.0/8",
-                          "firewall-sources" + kVip + " . 198.51.100.0/24"));
+              ElementsAre("firewall-ips" + kFirewalledVip,
+                          "firewall-sources" + kFirewalledVip + " . 10.0.0.0/8",
+                          "firewall-sources" + kFirewalledVip + " . 198.51.100.0/24"));
 }
 
 TEST_F(FirewallRowsTest, S116EachPortAndVipHasItsOwn) {
@@ -51,14 +52,16 @@ TEST_F(FirewallRowsTest, S116EachPortAndVipHasItsOwn) {
 TEST_F(FirewallRowsTest, S117NodePortsExternalIpsAndClusterIpsAreOpen) {
   EXPECT_THAT(
       Firewall(Balanced().NodePort(30080).External("198.51.100.1").SourceRange("10.0.0.0/8")),
-      ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.0/8"));
+      ElementsAre("firewall-ips" + kFirewalledVip,
+                  "firewall-sources" + kFirewalledVip + " . 10.0.0.0/8"));
   EXPECT_THAT(Firewall(Web().External("198.51.100.1").SourceRange("10.0.0.0/8")), IsEmpty())
       << "no VIP";
 }
 
 TEST_F(FirewallRowsTest, S116AVipThatIsAnExternalIpTooIsGuarded) {
   EXPECT_THAT(Firewall(Balanced().External("203.0.113.1").SourceRange("10.0.0.0/8")),
-              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.0/8"));
+              ElementsAre("firewall-ips" + kFirewalledVip,
+                          "firewall-sources" + kFirewalledVip + " . 10.0.0.0/8"));
   EXPECT_THAT(Findings(), IsEmpty());
 }
 
@@ -77,18 +80,19 @@ TEST_F(FirewallRowsTest, S118WhereTheNodeIsAllowedSoAreItsVips) {
   const auto service = [] {
     return Balanced().LoadBalancer("203.0.113.9").SourceRange("192.0.2.0/24");
   };
-  EXPECT_THAT(
-      Firewall(service()),
-      UnorderedElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 192.0.2.0/24",
-                           "firewall-sources" + kVip + " . 203.0.113.1",
-                           "firewall-sources" + kVip + " . 203.0.113.9",
-                           "firewall-ips 203.0.113.9 . tcp . 80",
-                           "firewall-sources 203.0.113.9 . tcp . 80 . 192.0.2.0/24",
-                           "firewall-sources 203.0.113.9 . tcp . 80 . 203.0.113.1",
-                           "firewall-sources 203.0.113.9 . tcp . 80 . 203.0.113.9"));
+  EXPECT_THAT(Firewall(service()),
+              UnorderedElementsAre("firewall-ips" + kFirewalledVip,
+                                   "firewall-sources" + kFirewalledVip + " . 192.0.2.0/24",
+                                   "firewall-sources" + kFirewalledVip + " . 203.0.113.1",
+                                   "firewall-sources" + kFirewalledVip + " . 203.0.113.9",
+                                   "firewall-ips 203.0.113.9 . tcp . 80",
+                                   "firewall-sources 203.0.113.9 . tcp . 80 . 192.0.2.0/24",
+                                   "firewall-sources 203.0.113.9 . tcp . 80 . 203.0.113.1",
+                                   "firewall-sources 203.0.113.9 . tcp . 80 . 203.0.113.9"));
   node_.own_ip[0] = Ip("192.0.3.7");
   EXPECT_THAT(Firewall(service()),
-              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 192.0.2.0/24",
+              ElementsAre("firewall-ips" + kFirewalledVip,
+                          "firewall-sources" + kFirewalledVip + " . 192.0.2.0/24",
                           "firewall-ips 203.0.113.9 . tcp . 80",
                           "firewall-sources 203.0.113.9 . tcp . 80 . 192.0.2.0/24"));
 }
@@ -96,8 +100,9 @@ TEST_F(FirewallRowsTest, S118WhereTheNodeIsAllowedSoAreItsVips) {
 TEST_F(FirewallRowsTest, S118AnUnknownNodeIsLoopback) {
   node_.own_ip[0] = Ip("127.0.0.1");
   EXPECT_THAT(Firewall(Balanced().SourceRange("127.0.0.0/8")),
-              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 127.0.0.0/8",
-                          "firewall-sources" + kVip + " . 203.0.113.1"));
+              ElementsAre("firewall-ips" + kFirewalledVip,
+                          "firewall-sources" + kFirewalledVip + " . 127.0.0.0/8",
+                          "firewall-sources" + kFirewalledVip + " . 203.0.113.1"));
 }
 
 TEST_F(FirewallRowsTest, S118TheNodeOfOneFamilySaysNothingAboutTheOther) {
@@ -106,8 +111,9 @@ TEST_F(FirewallRowsTest, S118TheNodeOfOneFamilySaysNothingAboutTheOther) {
                            .LoadBalancer("2001:db8:9::1")
                            .SourceRange("192.0.2.0/24")
                            .SourceRange("fd00:5::/64")),
-              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 192.0.2.0/24",
-                          "firewall-sources" + kVip + " . 203.0.113.1",
+              ElementsAre("firewall-ips" + kFirewalledVip,
+                          "firewall-sources" + kFirewalledVip + " . 192.0.2.0/24",
+                          "firewall-sources" + kFirewalledVip + " . 203.0.113.1",
                           "firewall-ips 2001:db8:9::1 . tcp . 80",
                           "firewall-sources 2001:db8:9::1 . tcp . 80 . fd00:5::/64"));
 }
@@ -115,7 +121,8 @@ TEST_F(FirewallRowsTest, S118TheNodeOfOneFamilySaysNothingAboutTheOther) {
 TEST_F(FirewallRowsTest, S12AFamilyWithoutRangesIsOpen) {
   EXPECT_THAT(
       Firewall(Balanced().At("fd00:96::1").LoadBalancer("2001:db8:9::1").SourceRange("10.0.0.0/8")),
-      ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.0/8"));
+      ElementsAre("firewall-ips" + kFirewalledVip,
+                  "firewall-sources" + kFirewalledVip + " . 10.0.0.0/8"));
 }
 
 TEST_F(FirewallRowsTest, S116RangesThatDoNotFitLetNobodyIn) {
@@ -125,7 +132,7 @@ TEST_F(FirewallRowsTest, S116RangesThatDoNotFitLetNobodyIn) {
     service.SourceRange("10." + std::to_string(i / 256) + "." + std::to_string(i % 256) + ".0/25");
   }
   EXPECT_THAT(Firewall(service),
-              ElementsAre("firewall-ips" + kVip, "firewall-ips 2001:db8:9::1 . tcp . 80",
+              ElementsAre("firewall-ips" + kFirewalledVip, "firewall-ips 2001:db8:9::1 . tcp . 80",
                           "firewall-sources 2001:db8:9::1 . tcp . 80 . fd00:5::/64"));
   EXPECT_THAT(
       Findings(),
@@ -136,13 +143,15 @@ TEST_F(FirewallRowsTest, S116RangesThatDoNotFitLetNobodyIn) {
 
 TEST_F(FirewallRowsTest, S119AGuardedVipWithoutEndpointsIsBoth) {
   EXPECT_THAT(Firewall(Balanced().SourceRange("10.0.0.0/8")),
-              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.0/8"));
+              ElementsAre("firewall-ips" + kFirewalledVip,
+                          "firewall-sources" + kFirewalledVip + " . 10.0.0.0/8"));
   EXPECT_THAT(OwnLines("no-endpoint"), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
-                                                   "no-endpoint-services" + kVip));
+                                                   "no-endpoint-services" + kFirewalledVip));
   Apply({WebSlice().Ready("10.0.0.1")});
   Make();
   EXPECT_THAT(OwnLines("firewall-"),
-              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.0/8"));
+              ElementsAre("firewall-ips" + kFirewalledVip,
+                          "firewall-sources" + kFirewalledVip + " . 10.0.0.0/8"));
   EXPECT_THAT(OwnLines("no-endpoint"), IsEmpty());
 }
 
@@ -152,14 +161,16 @@ TEST_F(FirewallRowsTest, S120RangesAreMerged) {
                            .SourceRange("10.1.0.0/16")
                            .SourceRange("10.0.0.0/8")
                            .SourceRange("11.0.0.0/8")),
-              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.0/7"));
+              ElementsAre("firewall-ips" + kFirewalledVip,
+                          "firewall-sources" + kFirewalledVip + " . 10.0.0.0/7"));
   // S-118: the VIP lies in a range already.
   EXPECT_THAT(Firewall(Balanced().SourceRange("192.0.2.0/24").SourceRange("203.0.113.0/24")),
-              ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 192.0.2.0/24",
-                          "firewall-sources" + kVip + " . 203.0.113.0/24"));
-  EXPECT_THAT(
-      Firewall(Balanced().SourceRange("10.0.0.3/32").SourceRange("10.0.0.4/31")),
-      ElementsAre("firewall-ips" + kVip, "firewall-sources" + kVip + " . 10.0.0.3-10.0.0.5"));
+              ElementsAre("firewall-ips" + kFirewalledVip,
+                          "firewall-sources" + kFirewalledVip + " . 192.0.2.0/24",
+                          "firewall-sources" + kFirewalledVip + " . 203.0.113.0/24"));
+  EXPECT_THAT(Firewall(Balanced().SourceRange("10.0.0.3/32").SourceRange("10.0.0.4/31")),
+              ElementsAre("firewall-ips" + kFirewalledVip,
+                          "firewall-sources" + kFirewalledVip + " . 10.0.0.3-10.0.0.5"));
 }
 
 }  // namespace
