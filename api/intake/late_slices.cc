@@ -64,7 +64,7 @@ std::vector<LateChange> LateSlices::Take(const ConvertContext& context) {
     if (deltas.empty()) continue;
     late.push_back({.kind = Kind::kEndpointSlice,
                     .key = key,
-                    .make = [key, deltas = std::move(deltas), context](const proxy::Store& store) {
+                    .make = [key = key, deltas = std::move(deltas), context](const proxy::Store& store) {
                       return Make(key, store.FindMessage(Kind::kEndpointSlice, key), deltas,
                                   context);
                     }});

@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::unique_ptr<uint8_t[]> bytes(new uint8_t[size]);
   std::copy(data, data + size, bytes.get());
   svcmap::nft::ChangeReader& changes = svcmap::Changes();
-  svcmap::nft::TableReader table(std::string(svcmap::proxy::kTableName));
+  svcmap::nft::TableReader table{std::string(svcmap::proxy::kTableName)};
   for (const nlmsghdr* message : svcmap::nft::Messages({bytes.get(), size})) {
     svcmap::Read(table, message);
     if ((message->nlmsg_type & 0xff) != NFT_MSG_NEWGEN) {

@@ -1,0 +1,307 @@
+// svcmap-bench-push: what the push API costs, with svcmapd as it is shipped, in a namespace of its
+// own, over its Unix socket and over TCP with mutual TLS on loopback.
+#include <grpcpp/grpcpp.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "svcmap/v1/control.grpc.pb.h"
+#include "tests/bench/cluster.h"
+#include "tests/bench/process_figures.h"
+#include "tests/grpc/certificates.h"
+#include "tests/support/agent.h"
+#include "tests/support/temporary_folder.h"
+
+namespace svcmap::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kPerBatch = 500;  // Services of a snapshot's batch, with their slices.
+constexpr uint64_t kRoundTrips = 3000;
+
+double Milliseconds(Clock::duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+[[noreturn]] void Give(const std::string& up) {
+  std::fprintf(stderr, "svcmap-bench-push: %s\n", up.c_str());
+  std::exit(1);
+}
+
+// Of a controller. Errors end the program.
+class Push {
+ public:
+  explicit Push(const std::shared_ptr<grpc::Channel>& channel)
+      : stub_(v1::Control::NewStub(channel)), stream_(stub_->Push(&context_)) {}
+  ~Push() {
+    context_.TryCancel();
+    stream_->Finish();
+  }
+
+  v1::Opened Open(const std::string& token = "") {
+    v1::PushRequest request;
+    request.mutable_open()->set_name("svcmap-bench-push");
+    request.mutable_open()->set_protocol_version(1);
+    request.mutable_open()->set_state_token(token);
+    Write(request);
+    return Read().opened();
+  }
+  void Write(const v1::PushRequest& request) {
+    if (!stream_->Write(request)) Give("the stream broke");
+  }
+  v1::PushResponse Read() {
+    v1::PushResponse response;
+    if (!stream_->Read(&response)) Give("the stream broke");
+    if (response.ack().results_size() > 0) Give(response.ack().results(0).message());
+    return response;
+  }
+  v1::Ack Await(uint64_t number) {
+    for (;;) {
+      v1::PushResponse response = Read();
+      if (response.ack().number() >= number) return response.ack();
+    }
+  }
+  // Answers with that of its end. `bytes`: what was sent.
+  v1::Ack Snapshot(const ClusterShape& shape, uint64_t& number, size_t* bytes = nullptr) {
+    v1::PushRequest begin;
+    begin.mutable_snapshot_begin();
+    Write(begin);
+    std::thread reader([&, last = number + Batches(shape) + 1] { end_ = Await(last); });
+    for (int first = 0; first < shape.services; first += kPerBatch) {
+      v1::PushRequest request;
+      request.mutable_batch()->set_number(++number);
+      for (int i = first; i < std::min(first + kPerBatch, shape.services); ++i) {
+        *request.mutable_batch()->add_changes()->mutable_service() = MakeService(shape, i);
+        for (int s = 0; s < SliceCount(shape.endpoints); ++s) {
+          *request.mutable_batch()->add_changes()->mutable_endpoint_slice() =
+              MakeSlice(shape, i, s, shape.endpoints, 0);
+        }
+      }
+      if (bytes != nullptr) *bytes += request.ByteSizeLong();
+      Write(request);
+    }
+    v1::PushRequest end;
+    end.mutable_snapshot_end()->set_number(++number);
+    Write(end);
+    reader.join();
+    return end_;
+  }
+
+ private:
+  static uint64_t Batches(const ClusterShape& shape) {
+    return static_cast<uint64_t>((shape.services + kPerBatch - 1) / kPerBatch);
+  }
+
+  grpc::ClientContext context_;
+  std::unique_ptr<v1::Control::Stub> stub_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::PushRequest, v1::PushResponse>> stream_;
+  v1::Ack end_;
+};
+
+// One endpoint of one Service becomes another one.
+v1::PushRequest OneEndpoint(const ClusterShape& shape, uint64_t number) {
+  v1::PushRequest request;
+  request.mutable_batch()->set_number(number);
+  const auto service = static_cast<int>(number % static_cast<uint64_t>(shape.services));
+  const auto replaced = static_cast<uint32_t>(number / static_cast<uint64_t>(shape.services) + 1);
+  *request.mutable_batch()->add_changes()->mutable_endpoint_slice() =
+      MakeSlice(shape, service, 0, shape.endpoints, replaced);
+  return request;
+}
+
+class Bench {
+ public:
+  Bench() : netns_(*testing::NetNs::Create()), folder_(*testing::TemporaryFolder::Make()) {
+    // gRPC's threads are where the first of them was made.
+    if (!netns_.Enter().ok()) Give("cannot enter a network namespace");
+    const testing::KeyPair agent = ca_.Issue("agent", "IP:127.0.0.1");
+    Put("ca.pem", ca_.certificate());
+    Put("agent.pem", agent.certificate);
+    Put("agent.key", agent.key);
+    const testing::KeyPair client = ca_.Issue("bench", "URI:spiffe://bench/controller");
+    options_.pem_root_certs = ca_.certificate();
+    options_.pem_cert_chain = client.certificate;
+    options_.pem_private_key = client.key;
+  }
+
+  void Start() {
+    port_ = testing::FreeTcpPort();
+    auto agent = testing::Agent::Start(
+        netns_,
+        {"--state-dir", folder_.path() + "/state", "--listen",
+         absl::StrCat("tcp://127.0.0.1:", port_), "--tls-cert", folder_.path() + "/agent.pem",
+         "--tls-key", folder_.path() + "/agent.key", "--tls-client-ca", folder_.path() + "/ca.pem",
+         "--max-streams", "10000", "--max-watchers", "10000"});
+    if (!agent.ok()) Give(std::string(agent.status().message()));
+    agent_ = *std::move(agent);
+  }
+  testing::Agent& agent() { return *agent_; }
+
+  // A connection of its own.
+  std::shared_ptr<grpc::Channel> Connect(bool tls) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    const auto channel =
+        tls ? grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port_),
+                                        grpc::SslCredentials(options_), arguments)
+            : grpc::CreateCustomChannel("unix:" + agent_->socket().substr(7),
+                                        grpc::InsecureChannelCredentials(), arguments);
+    if (!channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10))) {
+      Give("cannot connect");
+    }
+    return channel;
+  }
+  uint64_t ElementsWritten() { return Status().elements_written(); }
+  int64_t Rss() { return MemoryOf(agent_->pid()).rss_kib; }
+  v1::GetStatusResponse Status() {
+    const auto status = agent_->GetStatus();
+    if (!status.ok()) Give(std::string(status.status().message()));
+    return *status;
+  }
+
+ private:
+  void Put(const std::string& name, const std::string& text) {
+    std::ofstream(folder_.path() + "/" + name) << text;
+  }
+
+  testing::NetNs netns_;
+  testing::TemporaryFolder folder_;
+  testing::CertificateAuthority ca_{"ca"};
+  grpc::SslCredentialsOptions options_;
+  uint16_t port_ = 0;
+  std::unique_ptr<testing::Agent> agent_;
+};
+
+const char* Name(bool tls) { return tls ? "TCP, mutual TLS" : "Unix socket"; }
+
+void Messages(Bench& bench, const ClusterShape& shape, uint64_t count) {
+  std::printf("\n%d x %d, batches of one changed endpoint:\n", shape.services, shape.endpoints);
+  std::printf(
+      "| transport | messages/s | commits/s | message to ack p50 | p99 |\n|---|---|---|---|---|\n");
+  for (const bool tls : {false, true}) {
+    Push push(bench.Connect(tls));
+    push.Open();
+    uint64_t number = 0;
+    const uint64_t first = push.Snapshot(shape, number).revision();
+    const auto start = Clock::now();
+    uint64_t last = 0;
+    std::thread reader([&] { last = push.Await(number + count).revision(); });
+    for (uint64_t i = 1; i <= count; ++i) push.Write(OneEndpoint(shape, number + i));
+    reader.join();
+    const double seconds = Milliseconds(Clock::now() - start) / 1000;
+    number += count;
+
+    std::vector<double> times;
+    for (uint64_t i = 0; i < kRoundTrips; ++i) {
+      const v1::PushRequest request = OneEndpoint(shape, ++number);
+      const auto sent = Clock::now();
+      push.Write(request);
+      push.Await(number);
+      times.push_back(Milliseconds(Clock::now() - sent));
+    }
+    std::sort(times.begin(), times.end());
+    std::printf("| %s | %.0f | %.0f | %.2f ms | %.2f ms |\n", Name(tls),
+                static_cast<double>(count) / seconds, static_cast<double>(last - first) / seconds,
+                times[times.size() / 2], times[times.size() * 99 / 100]);
+  }
+}
+
+void Idle(Bench& bench, int count) {
+  std::printf("\nMemory of the agent for each of %d that are idle:\n| what | KiB |\n|---|---|\n",
+              count);
+  const auto print = [&](const std::string& what, int64_t before) {
+    std::printf("| %s | %.1f |\n", what.c_str(),
+                static_cast<double>(bench.Rss() - before) / static_cast<double>(count));
+  };
+  for (const bool tls : {false, true}) {
+    std::vector<std::shared_ptr<grpc::Channel>> channels;
+    const int64_t before = bench.Rss();
+    for (int i = 0; i < count; ++i) channels.push_back(bench.Connect(tls));
+    print(absl::StrCat("connection, ", Name(tls)), before);
+  }
+  // In one connection. Those of watchers, as only the newest controller's stream lives.
+  const auto stub = v1::Control::NewStub(bench.Connect(false));
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::WatchEvent>>> watchers;
+  const int64_t before = bench.Rss();
+  for (int i = 0; i < count; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    watchers.push_back(stub->Watch(contexts.back().get(), {}));
+    v1::WatchEvent event;
+    if (!watchers.back()->Read(&event)) Give("cannot watch");
+  }
+  print("stream on a connection", before);
+  for (int i = 0; i < count; ++i) {
+    contexts[static_cast<size_t>(i)]->TryCancel();
+    watchers[static_cast<size_t>(i)]->Finish();
+  }
+}
+
+void Resume(Bench& bench, const ClusterShape& shape) {
+  std::printf("\nResuming %d x %d over TCP with mutual TLS:\n", shape.services, shape.endpoints);
+  std::printf("| what | time | bytes sent | elements written |\n|---|---|---|---|\n");
+  std::string token;
+  {
+    Push push(bench.Connect(true));
+    push.Open();
+    uint64_t number = 0;
+    token = push.Snapshot(shape, number).state_token();
+  }
+  if (!bench.agent().WaitUntilSaved().ok()) Give("the state is not saved");
+  uint64_t written = bench.ElementsWritten();
+  const auto print = [&](const char* what, Clock::time_point start, size_t bytes) {
+    const double time = Milliseconds(Clock::now() - start);
+    std::printf("| %s | %.1f ms | %zu | %llu |\n", what, time, bytes,
+                static_cast<unsigned long long>(bench.ElementsWritten() - written));
+  };
+  auto start = Clock::now();
+  {
+    Push push(bench.Connect(true));
+    if (push.Open(token).resume() != v1::CONTINUE) Give("not continued");
+    print("the controller was restarted, with its token", start, token.size());
+  }
+  start = Clock::now();
+  {
+    Push push(bench.Connect(true));
+    push.Open();
+    size_t bytes = 0;
+    uint64_t number = 0;
+    push.Snapshot(shape, number, &bytes);
+    print("the same without a token: a snapshot", start, bytes);
+  }
+  if (!bench.agent().Kill().ok()) Give("the agent cannot be killed");
+  start = Clock::now();
+  bench.Start();
+  written = 0;
+  Push push(bench.Connect(true));
+  if (push.Open(token).resume() != v1::CONTINUE) Give("not continued");
+  print("the agent was killed and started", start, token.size());
+}
+
+int Main(int argc, char** argv) {
+  ClusterShape shape{.services = 10000, .endpoints = 10};
+  uint64_t messages = 20000;
+  int idle = 200;
+  CLI::App app("svcmap-bench-push measures the push API.");
+  app.add_option("--services", shape.services)->capture_default_str();
+  app.add_option("--messages", messages)->capture_default_str();
+  app.add_option("--idle", idle)->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  Bench bench;
+  bench.Start();
+  Idle(bench, idle);
+  Messages(bench, shape, messages);
+  Resume(bench, shape);
+  return 0;
+}
+
+}  // namespace
+}  // namespace svcmap::bench
+
+int main(int argc, char** argv) { return svcmap::bench::Main(argc, argv); }
