@@ -18,7 +18,9 @@ namespace {
 constexpr int kMaxThreads = 32;
 constexpr int kKeepaliveMilliseconds = 30000;
 constexpr int kIdleMilliseconds = 300000;  // A client connects again when it has something to say.
-constexpr int kMaxCalls = 100;             // On one connection, besides streams.
+// Clients may look so often whether we are there; what gRPC allows by itself is 5 minutes.
+constexpr int kClientPingMilliseconds = 5000;
+constexpr int kMaxCalls = 100;  // On one connection, besides streams.
 // A client that holds an idle connection would keep us waiting.
 constexpr std::chrono::milliseconds kGrace{200};
 
@@ -177,6 +179,8 @@ absl::StatusOr<grpc::Server*> Server::StartOne(GuardedControl::Identify identify
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
   // Also those who never say a word: on connections that we accept, gRPC waits for one for ever.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kClientPingMilliseconds);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   LimitConnections(limits_, builder);
   builder.SetResourceQuota(*quota_);

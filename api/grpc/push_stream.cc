@@ -146,22 +146,24 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
                                             });
     if (!taken.ok()) return ToGrpc(taken);
     spdlog::info("controller {} opened a stream", name_);
-    intake_.NewSpeaker([self = shared_from_this(),
-                        offered = open.state_token()](std::optional<proxy::StateToken> held) {
-      self->AnswerOpen(offered, held);
-    });
+    const std::optional<proxy::StateToken> offered = TokenFromBytes(open.state_token());
+    intake_.NewSpeaker(offered,
+                       [self = shared_from_this(), offered](std::optional<proxy::StateToken> held) {
+                         self->AnswerOpen(offered, held);
+                       });
     return grpc::Status::OK;
   }
 
   // On the loop's thread.
-  void AnswerOpen(const std::string& offered, const std::optional<proxy::StateToken>& held) {
+  void AnswerOpen(const std::optional<proxy::StateToken>& offered,
+                  const std::optional<proxy::StateToken>& held) {
     v1::PushResponse response;
     v1::Opened& opened = *response.mutable_opened();
     opened = opened_;
     if (held) opened.set_state_token(ToBytes(*held));
-    const bool same = held && offered == opened.state_token();
+    const bool same = held && offered == held;
     opened.set_resume(same ? v1::CONTINUE : v1::SEND_SNAPSHOT);
-    if (!offered.empty()) {
+    if (offered) {
       spdlog::info("controller {} {}", name_,
                    same ? "goes on where it was" : "has to send a snapshot: its state is not ours");
     }

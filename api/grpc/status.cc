@@ -39,6 +39,16 @@ std::string ToBytes(const proxy::StateToken& token) {
   return bytes;
 }
 
+std::optional<proxy::StateToken> TokenFromBytes(const std::string& bytes) {
+  proxy::StateToken token = {};
+  if (bytes.size() != token.size() * sizeof(token[0])) return std::nullopt;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    uint64_t& part = token[i / sizeof(part)];
+    part = part << 8 | static_cast<uint8_t>(bytes[i]);
+  }
+  return token;
+}
+
 v1::Ack ToAck(uint64_t number, const proxy::BatchResult& result) {
   v1::Ack ack;
   ack.set_number(number);

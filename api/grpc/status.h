@@ -18,6 +18,7 @@ void SetDuration(google::protobuf::Duration& to, std::chrono::nanoseconds from);
 
 // As it stands in messages.
 std::string ToBytes(const proxy::StateToken& token);
+std::optional<proxy::StateToken> TokenFromBytes(const std::string& bytes);  // If they are one.
 
 v1::Ack ToAck(uint64_t number, const proxy::BatchResult& result);
 

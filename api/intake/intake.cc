@@ -78,6 +78,7 @@ absl::Status Intake::Submit(Mark mark, int size,
   Tell(*said);
   proxy::Batch batch = MakeBatch(*converted, context_);
   batch.mark = mark;
+  batch.aside = !gate;
   // The book follows the order in which the loop takes batches, from whatever thread they came.
   batch.taken = [this, mark, said,
                  converted = *std::move(converted)](const std::vector<proxy::Finding>& findings) {

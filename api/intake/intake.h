@@ -31,7 +31,7 @@ class Intake {
   // is not called then. `size` and `convert(i)` stand for a repeated field.
   //
   // The batch is handed over under the lock of `gate`, if there is one: kAborted, with nothing
-  // taken, if it comes unlocked.
+  // taken, if it comes unlocked. Without one it comes from aside (see proxy::Batch).
   using Gate = std::function<std::unique_lock<std::mutex>()>;
   absl::Status Submit(proxy::Batch::Mark mark, int size,
                       const std::function<absl::StatusOr<ConvertedChange>(int)>& convert, Done done,
@@ -43,8 +43,9 @@ class Intake {
       int size, const std::function<absl::StatusOr<ConvertedChange>(int)>& convert);
 
   // See proxy::Loop.
-  void NewSpeaker(std::function<void(std::optional<proxy::StateToken>)> answer) {
-    loop_.NewSpeaker(std::move(answer));
+  void NewSpeaker(std::optional<proxy::StateToken> offered,
+                  std::function<void(std::optional<proxy::StateToken>)> answer) {
+    loop_.NewSpeaker(offered, std::move(answer));
   }
 
   const ConvertContext& context() const { return context_; }

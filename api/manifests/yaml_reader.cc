@@ -8,6 +8,7 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <istream>
 #include <streambuf>
@@ -29,6 +30,25 @@ class ViewBuffer : public std::streambuf {
     setg(begin, begin, begin + text.size());
   }
 };
+
+// yaml-cpp 0.7 gives single bytes where it means the characters of these numbers: for the escapes \N
+// and \_, and in what it says of escapes that it does not know.
+std::string WithWholeCharacters(std::string_view text) {
+  std::string whole;
+  whole.reserve(text.size());
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    if (length > 0) {
+      whole += text.substr(0, length);
+    } else {
+      const auto byte = static_cast<uint8_t>(text[0]);
+      whole += static_cast<char>(0xc0 | byte >> 6);
+      whole += static_cast<char>(0x80 | (byte & 0x3f));
+    }
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return whole;
+}
 
 class Events : public YAML::EventHandler {
  public:
@@ -63,7 +83,7 @@ class Events : public YAML::EventHandler {
       case TreeNode::Type::kNumber:
         return Check(builder_.Number(Line(mark), value));
       default:
-        return Check(builder_.String(Line(mark), value));
+        return Check(builder_.String(Line(mark), WithWholeCharacters(value)));
     }
   }
 
@@ -201,7 +221,7 @@ ReadTree ReadYaml(const YamlPiece& piece, AliasBudget& aliases) {
   } catch (const Stop&) {
     return *events.error();
   } catch (const YAML::Exception& error) {
-    return SyntaxError{events.Line(error.mark), absl::StrCat("is not YAML: ", error.msg)};
+    return SyntaxError{events.Line(error.mark), absl::StrCat("is not YAML: ", WithWholeCharacters(error.msg))};
   } catch (const std::exception& error) {
     return SyntaxError{piece.line, absl::StrCat("is not YAML: ", error.what())};
   }

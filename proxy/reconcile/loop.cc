@@ -146,16 +146,15 @@ uint64_t Loop::Turn() {
   return turns_;
 }
 
-void Loop::NewSpeaker(std::function<void(std::optional<StateToken>)> answer) {
-  Post([this, answer = std::move(answer)] {
+void Loop::NewSpeaker(std::optional<StateToken> offered,
+                      std::function<void(std::optional<StateToken>)> answer) {
+  Post([this, offered, answer = std::move(answer)] {
     if (std::exchange(in_snapshot_, false)) reconciler_.store().AbandonSnapshot();
-    answer(Token());
+    std::optional<StateToken> held;
+    if (!hold_) held = reconciler_.store().token();
+    speaker_knows_ = offered && held == offered;
+    answer(held);
   });
-}
-
-std::optional<StateToken> Loop::Token() const {
-  if (hold_ || in_snapshot_) return std::nullopt;
-  return reconciler_.store().token();
 }
 
 // When there is something to do without being told; now is in the past.
@@ -275,8 +274,7 @@ void Loop::AuditOnce() {
   const auto rows = std::max<size_t>(reconciler_.applied_rows(), 1);
   const auto steps = static_cast<Clock::rep>(rows / Repairer::kRows + 1);
   const auto by_cycle = std::chrono::duration_cast<Clock::duration>(options_.audit_cycle) / steps;
-  const auto by_share =
-      std::chrono::duration_cast<Clock::duration>(spent / options_.audit_share);
+  const auto by_share = std::chrono::duration_cast<Clock::duration>(spent / options_.audit_share);
   audit_at_ = now + std::max(by_cycle, by_share);
   Tell(result);
 }
@@ -311,6 +309,7 @@ bool Loop::ApplyChanges(const Batch& batch) {
       return;
     }
     const bool changed = store.Apply(change, sequence_);
+    if (changed && batch.aside) speaker_knows_ = false;
     if (changed && change.triggered) triggers_.Add(sequence_, *change.triggered);
     taken = true;
   };
@@ -331,6 +330,7 @@ void Loop::Take(Batch batch, Clock::time_point submitted) {
   if (batch.mark == Batch::Mark::kSnapshotBegin) {
     reconciler_.store().BeginSnapshot();
     in_snapshot_ = true;
+    speaker_knows_ = true;  // In the end, unless somebody else changes something meanwhile.
   }
   const bool taken = ApplyChanges(batch);
   if (batch.mark == Batch::Mark::kSnapshotEnd) {
@@ -346,7 +346,9 @@ void Loop::Take(Batch batch, Clock::time_point submitted) {
   if (!batch.done) return;
   Waiting waiting{sequence_, submitted, std::move(batch.done), {}};
   waiting.result.outcome = BatchResult::Outcome::kUnchanged;
-  waiting.result.token = Token();
+  if (speaker_knows_ && !hold_ && !in_snapshot_) {
+    waiting.result.token = reconciler_.store().token();
+  }
   if (hold_) {
     waiting.result.outcome = BatchResult::Outcome::kHeld;
     waiting.result.revision = reconciler_.revision();

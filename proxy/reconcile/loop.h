@@ -46,8 +46,8 @@ struct BatchResult {
   std::chrono::nanoseconds queue_duration{0};   // From Submit to that commit's start.
   std::vector<Finding> findings;
   absl::Status error;
-  // Of what was held when the batch had been taken; absent while that is not all there is: inside a
-  // snapshot, or when the rules of a former life serve.
+  // Of what was held when the batch had been taken; absent unless whoever speaks knows all of that:
+  // from the end of a snapshot, or an offer that was right, to a change from aside.
   std::optional<StateToken> token;
 };
 
@@ -70,6 +70,7 @@ struct Batch {
   // Objects that were named but refused: a snapshot must not prune their last good state.
   std::vector<std::pair<Kind, std::string>> refused;
   std::vector<LateChange> late;  // After `changes`.
+  bool aside = false;            // Not from whoever speaks (see NewSpeaker).
   // Called once, on the loop's thread, when the changes are in the store, before `done`: with what
   // the late ones found, and what is over a limit. Must not block.
   std::function<void(const std::vector<Finding>&)> taken;
@@ -157,9 +158,11 @@ class Loop {
   // Somebody changed our tables.
   void Repair(nft::ForeignChange change);
 
-  // Somebody new speaks: a snapshot that another left open is abandoned, and `answer` gets what is
-  // held then (see BatchResult::token), on the loop's thread; never if the loop stops first.
-  void NewSpeaker(std::function<void(std::optional<StateToken>)> answer);
+  // Somebody new speaks, who knows what `offered` stands for: a snapshot that another left open is
+  // abandoned, and `answer` gets what is held then, or nothing while the rules of a former life
+  // serve; on the loop's thread, never if the loop stops first.
+  void NewSpeaker(std::optional<StateToken> offered,
+                  std::function<void(std::optional<StateToken>)> answer);
 
   // What a batch without a mark would change, and what there would be to say of its changes;
   // nothing of it stays. `taken` is called, `done` is not. Waits; nothing once stopped.
@@ -212,7 +215,8 @@ class Loop {
   TriggerTimes triggers_{std::chrono::system_clock::now()};
   bool hold_ = false;
   bool in_snapshot_ = false;
-  bool has_state_ = false;  // A snapshot has ended, or changes came outside of one.
+  bool speaker_knows_ = false;  // All that is held.
+  bool has_state_ = false;      // A snapshot has ended, or changes came outside of one.
   bool cut_allowed_ = true;
   bool has_health_checks_ = false;  // Now or before.
   int failures_in_row_ = 0;

@@ -17,7 +17,7 @@ void Merge(Services& services, Services changed) {
     found.erase(change);
   }
   for (auto& [key, rows] : changed) {
-    if (found.contains(key)) services.emplace_back(std::move(key), std::move(rows));
+    if (found.erase(key) > 0) services.emplace_back(std::move(key), std::move(rows));
   }
   std::erase_if(services, [](const auto& service) { return service.second.empty(); });
 }

@@ -19,13 +19,18 @@ class ResumeTest : public ServerTest {
     ServerTest::SetUp();
     Serve();
   }
+  // The token in the end.
+  static std::string Snapshot(Stream& stream, const std::vector<v1::Change>& changes) {
+    EXPECT_TRUE(stream.BeginSnapshot() && stream.Send(1, changes) && stream.EndSnapshot(2));
+    EXPECT_THAT(stream.ReadAck().state_token(), IsEmpty());
+    return stream.ReadAck().state_token();
+  }
   // Of a controller that sent shop/web, saw its Ack, and left.
   std::string TokenOfWeb() {
     Stream stream(*stub_);
     EXPECT_TRUE(stream.Open("a"));
     EXPECT_EQ(stream.opened.resume(), v1::SEND_SNAPSHOT);
-    EXPECT_TRUE(stream.Send(1, {Upsert(Web())}));
-    const std::string token = stream.ReadAck().state_token();
+    const std::string token = Snapshot(stream, {Upsert(Web())});
     EXPECT_THAT(token, SizeIs(16));
     return token;
   }
@@ -47,9 +52,8 @@ TEST_F(ResumeTest, WhatItDidNotSeeNeedsASnapshot) {
   {
     Stream stream(*stub_);
     ASSERT_TRUE(stream.Open("a"));
-    ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
-    token = stream.ReadAck().state_token();
-    ASSERT_TRUE(stream.Send(2, {Upsert(Web("shop/api", "10.96.0.11"))}));
+    token = Snapshot(stream, {Upsert(Web())});
+    ASSERT_TRUE(stream.Send(3, {Upsert(Web("shop/api", "10.96.0.11"))}));
     stream.ReadAck();
   }
   Stream stream(*stub_);
@@ -61,18 +65,17 @@ TEST_F(ResumeTest, ATokenStandsForTheObjectsHoweverTheyCame) {
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("a"));
   const std::string nothing = stream.opened.state_token();
-  ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
-  const std::string one = stream.ReadAck().state_token();
-  ASSERT_TRUE(stream.Send(2, {Upsert(Web("shop/api", "10.96.0.11"))}));
+  const std::string one = Snapshot(stream, {Upsert(Web())});
+  ASSERT_TRUE(stream.Send(3, {Upsert(Web("shop/api", "10.96.0.11"))}));
   const std::string both = stream.ReadAck().state_token();
-  ASSERT_TRUE(stream.Send(3, {svcmap::testing::Removal(ServiceRef("shop/web"))}));
+  ASSERT_TRUE(stream.Send(4, {svcmap::testing::Removal(ServiceRef("shop/web"))}));
   const std::string other = stream.ReadAck().state_token();
   EXPECT_NE(one, other);
   EXPECT_NE(one, nothing);
-  ASSERT_TRUE(stream.Send(4, {Upsert(Web())}));
+  ASSERT_TRUE(stream.Send(5, {Upsert(Web())}));
   EXPECT_EQ(stream.ReadAck().state_token(), both);
   // What is refused leaves the objects, and so the token, as they were.
-  ASSERT_TRUE(stream.Send(5, {Upsert(Web("shop/web", "10.96.0.999"))}));
+  ASSERT_TRUE(stream.Send(6, {Upsert(Web("shop/web", "10.96.0.999"))}));
   EXPECT_EQ(stream.ReadAck().state_token(), both);
 }
 
@@ -82,6 +85,33 @@ TEST_F(ResumeTest, ChangesOfOthersAreNotMissed) {
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("a", 0, token));
   EXPECT_EQ(stream.opened.resume(), v1::SEND_SNAPSHOT);
+}
+
+// A token is for who knows all that it stands for; otherwise a change of somebody else would be
+// carried on under it unseen.
+TEST_F(ResumeTest, AfterAChangeFromAsideThereIsNoTokenUntilTheNextSnapshot) {
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("a"));
+  ASSERT_TRUE(stream.Send(1, {}));
+  EXPECT_THAT(stream.ReadAck().state_token(), IsEmpty()) << "it was asked for a snapshot";
+  Stream known(*stub_);
+  ASSERT_TRUE(known.Open("a"));
+  const std::string token = Snapshot(known, {Upsert(Web())});
+  EXPECT_EQ(Apply({Web()}).outcome(), v1::UNCHANGED);
+  ASSERT_TRUE(known.Send(3, {}));
+  EXPECT_EQ(known.ReadAck().state_token(), token) << "nothing was changed";
+
+  Apply({Web("shop/web", "10.96.0.99")});
+  ASSERT_TRUE(known.Send(4, {Upsert(Web("shop/api", "10.96.0.11"))}));
+  EXPECT_THAT(known.ReadAck().state_token(), IsEmpty());
+  ASSERT_TRUE(known.BeginSnapshot() && known.Send(5, {Upsert(Web())}));
+  EXPECT_THAT(known.ReadAck().state_token(), IsEmpty());
+  Apply({Web("shop/web", "10.96.0.99")});
+  ASSERT_TRUE(known.EndSnapshot(6));
+  EXPECT_THAT(known.ReadAck().state_token(), IsEmpty()) << "changed while it was sent";
+  ASSERT_TRUE(known.BeginSnapshot() && known.Send(7, {Upsert(Web())}) && known.EndSnapshot(8));
+  known.ReadAck();
+  EXPECT_EQ(known.ReadAck().state_token(), token);
 }
 
 TEST_F(ResumeTest, InsideASnapshotThereIsNoToken) {

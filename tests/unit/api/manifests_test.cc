@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "api/convert/quote.h"
 #include "google/protobuf/util/message_differencer.h"
 
 namespace svcmap::api {
@@ -157,6 +158,26 @@ TEST(ManifestsTest, StringsOfEveryKindAreTheSameWhenWrittenAndReadAgain) {
           google::protobuf::util::MessageDifferencer::Equals(again.objects[0].object, object))
           << written;
     }
+  }
+}
+
+// By yaml-cpp as single bytes, which are no UTF-8.
+TEST(ManifestsTest, EscapesOfCharactersOverAsciiAreThoseCharacters) {
+  const Manifests manifests = Read(R"(
+apiVersion: v1
+kind: Node
+metadata: {name: n1, annotations: {note: "\_\N\xe9\u00fc\L"}}
+)");
+  ASSERT_THAT(Texts(manifests.errors), IsEmpty());
+  EXPECT_EQ(manifests.objects.at(0).object.node().metadata().annotations().at("note"),
+            "\u00a0\u0085\u00e9\u00fc\u2028");
+  const Manifests bad = Read("note: \"\\\u00f4\"");
+  ASSERT_EQ(bad.errors.size(), 1u);
+  EXPECT_THAT(bad.errors[0].reason, ::testing::HasSubstr("unknown escape character: "));
+  for (std::string_view rest = bad.errors[0].reason; !rest.empty();) {
+    const size_t length = Utf8Length(rest);
+    ASSERT_GT(length, 0u) << rest;
+    rest.remove_prefix(length);
   }
 }
 
