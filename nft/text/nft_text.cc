@@ -116,15 +116,14 @@ std::string TableLine(const TableSpec& table, const Transaction::TableCreation& 
 std::string RepairLines(const TableSpec& table, const ChainRepair& repair) {
   const std::string name = TableName(table);
   std::string text;
-  for (const std::string& chain : repair.rewrite) {
-    text += "# written anew: chain " + name + " " + chain + "\n";
-  }
-  for (const std::string& set : repair.remove_sets) {
-    text += "delete set " + name + " " + set + "\n";
-  }
-  for (const std::string& chain : repair.remove_chains) {
-    text += "delete chain " + name + " " + chain + "\n";
-  }
+  const auto add = [&](const char* what, const std::vector<std::string>& objects) {
+    for (const std::string& object : objects) {
+      text.append(what).append(" ").append(name).append(" ").append(object).append("\n");
+    }
+  };
+  add("# written anew: chain", repair.rewrite);
+  add("delete set", repair.remove_sets);
+  add("delete chain", repair.remove_chains);
   return text;
 }
 

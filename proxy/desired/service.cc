@@ -248,10 +248,10 @@ class Builder {
   DesiredService desired_;
 };
 
-// Those of `numbers` that are not in `others`.
-std::vector<Number> Without(const std::vector<Number>& numbers, const std::vector<Number>& others) {
+// Those of `all` that are not in `others`.
+std::vector<Number> Without(const std::vector<Number>& all, const std::vector<Number>& others) {
   std::vector<Number> result;
-  std::copy_if(numbers.begin(), numbers.end(), std::back_inserter(result), [&](const Number& n) {
+  std::copy_if(all.begin(), all.end(), std::back_inserter(result), [&](const Number& n) {
     return std::find(others.begin(), others.end(), n) == others.end();
   });
   return result;

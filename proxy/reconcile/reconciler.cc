@@ -288,7 +288,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
 void Reconciler::AddHealthCheck(const std::string& key, SyncResult& result) {
   std::optional<HealthCheck> check = HealthCheckOf(store_.Find(key), store_.claims());
   const bool had = check ? !health_checked_.insert(key).second : health_checked_.erase(key) > 0;
-  if (check || had) result.health_checks.emplace_back(key, std::move(check));
+  if (check || had) result.health_checks.emplace_back(key, check);
 }
 
 // OK if the kernel holds what was attempted. Where the marker cannot tell everything is written

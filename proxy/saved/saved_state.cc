@@ -7,7 +7,7 @@ namespace {
 
 using Services = std::vector<std::pair<std::string, ServiceRows>>;
 
-void Merge(Services& services, Services changed) {
+void Merge(Services& services, Services&& changed) {
   absl::flat_hash_map<std::string, ServiceRows*> found;
   for (auto& [key, rows] : changed) found.emplace(key, &rows);
   for (auto& [key, rows] : services) {

@@ -508,7 +508,8 @@ absl::Status RemoveSavedState(const std::string& folder, Files& files) {
                       name == LeaderFile::kName || name == LeaderFile::kNewName ||
                       name.starts_with(kDamaged);
     if (!ours) continue;
-    if (const absl::Status removed = files.Remove(folder + "/" + name); !removed.ok()) {
+    if (const absl::Status removed = files.Remove(std::string(folder).append("/").append(name));
+        !removed.ok()) {
       return removed;
     }
   }

@@ -107,13 +107,13 @@ class Store {
   struct Trial {
     std::vector<Change> undo;                         // The last one first.
     absl::flat_hash_map<std::string, Slices> slices;  // Of the Services whose slices were tried.
-    uint64_t node_version = 0;
-    StateToken token = {};
+    uint64_t node_version;
+    StateToken token;
     std::vector<std::pair<Kind, std::string>> touched;
     std::deque<Dirty> dirty;
     absl::flat_hash_set<std::string> dirty_keys;
-    bool released = false;
-    bool moved = false;
+    bool released;
+    bool moved;
     std::optional<absl::flat_hash_set<std::string>> mentioned;
   };
 
