@@ -42,8 +42,7 @@ class PushHolder {
   bool Admit(uint32_t limit);
 
   // Makes `id` the holder and ends the stream that was: its `end` is called with the reason.
-  // kFailedPrecondition, and nothing changes, for a controller that another one has deposed. `by`
-  // names the new one for people.
+  // kFailedPrecondition, and nothing changes, for a controller that another one has deposed.
   absl::Status Take(uint64_t id, Controller controller,
                     std::function<void(const std::string&)> end);
   // Owned while `id` is the holder, and it stays that for as long as it is.

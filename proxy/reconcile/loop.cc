@@ -297,21 +297,21 @@ void Loop::Tell(const RepairResult& result) {
   damaged_by_.clear();
 }
 
-// True if anything was taken. What is over a limit counts as named, as everything that is refused.
-bool Loop::ApplyChanges(const Batch& batch) {
+// Touches nothing but the store: dry runs come here, too.
+Loop::Taken Loop::ApplyChanges(const Batch& batch) {
   Store& store = reconciler_.store();
   std::vector<Finding> findings;
-  bool taken = false;
+  Taken taken;
   const auto apply = [&](const Change& change) {
     if (std::optional<Finding> over = OverLimit(store, change, options_.limits)) {
       store.Mention(change.kind, change.key);
       findings.push_back(*std::move(over));
       return;
     }
-    const bool changed = store.Apply(change, sequence_);
-    if (changed && batch.aside) speaker_knows_ = false;
-    if (changed && change.triggered) triggers_.Add(sequence_, *change.triggered);
-    taken = true;
+    taken.any = true;
+    if (!store.Apply(change, sequence_)) return;
+    taken.changed = true;
+    if (change.triggered) taken.triggered.push_back(*change.triggered);
   };
   for (const auto& [kind, key] : batch.refused) store.Mention(kind, key);
   for (const Change& change : batch.changes) apply(change);
@@ -332,13 +332,15 @@ void Loop::Take(Batch batch, Clock::time_point submitted) {
     in_snapshot_ = true;
     speaker_knows_ = true;  // In the end, unless somebody else changes something meanwhile.
   }
-  const bool taken = ApplyChanges(batch);
+  const Taken taken = ApplyChanges(batch);
+  if (taken.changed && batch.aside) speaker_knows_ = false;
+  for (const TriggerTimes::Time time : taken.triggered) triggers_.Add(sequence_, time);
   if (batch.mark == Batch::Mark::kSnapshotEnd) {
     reconciler_.store().EndSnapshot(sequence_);
     in_snapshot_ = false;
     has_state_ = true;
     hold_ = false;
-  } else if (!in_snapshot_ && taken) {
+  } else if (!in_snapshot_ && taken.any) {
     has_state_ = true;
     // What replaces something is not cut.
     cut_allowed_ = cut_allowed_ && reconciler_.applied().services().empty();

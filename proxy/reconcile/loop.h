@@ -190,7 +190,13 @@ class Loop {
   void Run();
   std::optional<StateToken> Token() const;
   void Take(Batch batch, std::chrono::steady_clock::time_point submitted);
-  bool ApplyChanges(const Batch& batch);
+  // What became of the changes of a batch.
+  struct Taken {
+    bool any = false;      // What is over a limit counts as named, as everything that is refused.
+    bool changed = false;  // Not all were held already.
+    std::vector<TriggerTimes::Time> triggered;  // Of those that changed something.
+  };
+  Taken ApplyChanges(const Batch& batch);
   void SyncOnce();
   std::optional<Clock::time_point> NextWork() const;
   void RepairOnce();
