@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/bench/agent_under_test.h"
-#include "tests/bench/cluster.h"
+#include "tests/bench/cluster/cluster.h"
 
 namespace svcmap::bench {
 namespace {
@@ -50,7 +50,7 @@ struct Figures {
 
 class Run {
  public:
-  Run(AgentUnderTest& agent, const ClusterShape& shape) : agent_(agent), shape_(shape) {}
+  Run(AgentUnderTest& agent, const ClusterShape& shape) : agent_(agent), cluster_(shape) {}
 
   absl::Status ColdSync(Figures& figures) {
     constexpr int kObjectsPerBatch = 1000;
@@ -64,12 +64,7 @@ class Run {
       }
       return *batch->add_changes();
     };
-    for (int i = 0; i < shape_.services; ++i) {
-      *add().mutable_service() = MakeService(shape_, i);
-      for (int s = 0; s < SliceCount(shape_.endpoints); ++s) {
-        *add().mutable_endpoint_slice() = MakeSlice(shape_, i, s, shape_.endpoints, 0);
-      }
-    }
+    for (v1::Change& change : AllMessages(cluster_)) add() = std::move(change);
     requests.emplace_back().mutable_snapshot_end()->set_number(++number_);
 
     // The messages are made before; sending and reading answers run side by side.
@@ -96,26 +91,19 @@ class Run {
 
   // One endpoint of a Service becomes another one.
   absl::Status Replace(std::vector<double>& total, std::vector<double>& kernel) {
-    v1::Change change;
-    *change.mutable_endpoint_slice() = MakeSlice(shape_, Next(), 0, shape_.endpoints, ++replaced_);
-    return Change(std::move(change), total, kernel);
+    return Change(cluster_.ReplaceEndpoint(Next()), total, kernel);
   }
 
   // A Service has one endpoint less, or again as many as at first.
   absl::Status ChangeN(bool less, std::vector<double>& total, std::vector<double>& kernel) {
     if (less) Next();
-    const int slice = SliceCount(shape_.endpoints) - 1;
-    v1::Change change;
-    *change.mutable_endpoint_slice() =
-        MakeSlice(shape_, service_, slice, shape_.endpoints - (less ? 1 : 0), 0);
-    return Change(std::move(change), total, kernel);
+    return Change(less ? cluster_.RemoveEndpoint(service_) : cluster_.AddEndpoint(service_), total,
+                  kernel);
   }
 
   // A Service may be used by other sources than before.
   absl::Status ChangeRanges(std::vector<double>& total, std::vector<double>& kernel) {
-    v1::Change change;
-    *change.mutable_service() = MakeService(shape_, Next() / 10 * 10, ++replaced_);
-    return Change(std::move(change), total, kernel);
+    return Change(cluster_.ChangeSourceRanges(Next() / 10 * 10), total, kernel);
   }
 
  private:
@@ -124,15 +112,16 @@ class Run {
            ack.commit_duration().nanos() / 1e6;
   }
 
-  int Next() {
-    service_ = (service_ + 7919) % shape_.services;
+  size_t Next() {
+    service_ = (service_ + 7919) % cluster_.ports().size();
     return service_;
   }
 
-  absl::Status Change(v1::Change change, std::vector<double>& total, std::vector<double>& kernel) {
+  absl::Status Change(ClusterChange change, std::vector<double>& total,
+                      std::vector<double>& kernel) {
     v1::PushRequest request;
     request.mutable_batch()->set_number(++number_);
-    *request.mutable_batch()->add_changes() = std::move(change);
+    *request.mutable_batch()->add_changes() = std::move(change.messages[0]);
     const auto start = Clock::now();
     if (const absl::Status sent = agent_.Send(request); !sent.ok()) return sent;
     const absl::StatusOr<v1::Ack> ack = agent_.Await(number_);
@@ -144,10 +133,9 @@ class Run {
   }
 
   AgentUnderTest& agent_;
-  const ClusterShape shape_;
+  Cluster cluster_;
   uint64_t number_ = 0;
-  int service_ = 0;
-  uint32_t replaced_ = 0;
+  size_t service_ = 0;
 };
 
 absl::StatusOr<Figures> Measure(const Options& options, const std::string& name,
@@ -165,7 +153,7 @@ absl::StatusOr<Figures> Measure(const Options& options, const std::string& name,
   for (int i = 0; i < options.changes && status.ok(); ++i) {
     status = run.ChangeN(i % 2 == 0, figures.n_ms, figures.n_kernel_ms);
   }
-  for (int i = 0; i < options.changes && shape.all_features && status.ok(); ++i) {
+  for (int i = 0; i < options.changes && shape.mix == Mix::kEverything && status.ok(); ++i) {
     status = run.ChangeRanges(figures.ranges_ms, figures.ranges_kernel_ms);
   }
   if (!status.ok()) return status;
@@ -232,13 +220,11 @@ int Main(const Options& options) {
   std::vector<Figures> all;
   PrintHeader();
   for (const std::string& name : options.shapes) {
-    ClusterShape shape{.family = options.ipv6 ? Family::kIpv6 : Family::kIpv4,
-                       .all_features = options.all_features};
-    if (std::sscanf(name.c_str(), "%dx%d", &shape.services, &shape.endpoints) != 2 ||
-        shape.services < 1 || shape.endpoints < 2) {
-      return Fail("\"" + name + "\" is not SERVICESxENDPOINTS, like 1000x10");
-    }
-    absl::StatusOr<Figures> figures = Measure(options, name, shape);
+    absl::StatusOr<ClusterShape> shape = ParseShape(name);
+    if (!shape.ok()) return Fail(std::string(shape.status().message()));
+    if (options.ipv6) shape->family = Family::kIpv6;
+    if (options.all_features) shape->mix = Mix::kEverything;
+    absl::StatusOr<Figures> figures = Measure(options, name, *shape);
     if (!figures.ok()) return Fail(name + ": " + std::string(figures.status().message()));
     Print(*figures);
     all.push_back(*std::move(figures));

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "svcmap/v1/control.grpc.pb.h"
-#include "tests/bench/cluster.h"
+#include "tests/bench/cluster/cluster.h"
 #include "tests/bench/process_figures.h"
 #include "tests/grpc/certificates.h"
 #include "tests/support/agent.h"
@@ -68,7 +68,8 @@ class Push {
     }
   }
   // Answers with that of its end. `bytes`: what was sent.
-  v1::Ack Snapshot(const ClusterShape& shape, uint64_t& number, size_t* bytes = nullptr) {
+  v1::Ack Snapshot(const Cluster& cluster, uint64_t& number, size_t* bytes = nullptr) {
+    const ClusterShape& shape = cluster.shape();
     v1::PushRequest begin;
     begin.mutable_snapshot_begin();
     Write(begin);
@@ -77,10 +78,10 @@ class Push {
       v1::PushRequest request;
       request.mutable_batch()->set_number(++number);
       for (int i = first; i < std::min(first + kPerBatch, shape.services); ++i) {
-        *request.mutable_batch()->add_changes()->mutable_service() = MakeService(shape, i);
-        for (int s = 0; s < SliceCount(shape.endpoints); ++s) {
-          *request.mutable_batch()->add_changes()->mutable_endpoint_slice() =
-              MakeSlice(shape, i, s, shape.endpoints, 0);
+        const ServicePort& port = cluster.ports()[static_cast<size_t>(i)];
+        *request.mutable_batch()->add_changes()->mutable_service() = ServiceMessage(port);
+        for (v1::EndpointSlice& slice : SliceMessages(port)) {
+          *request.mutable_batch()->add_changes()->mutable_endpoint_slice() = std::move(slice);
         }
       }
       if (bytes != nullptr) *bytes += request.ByteSizeLong();
@@ -105,13 +106,11 @@ class Push {
 };
 
 // One endpoint of one Service becomes another one.
-v1::PushRequest OneEndpoint(const ClusterShape& shape, uint64_t number) {
+v1::PushRequest OneEndpoint(Cluster& cluster, uint64_t number) {
   v1::PushRequest request;
   request.mutable_batch()->set_number(number);
-  const auto service = static_cast<int>(number % static_cast<uint64_t>(shape.services));
-  const auto replaced = static_cast<uint32_t>(number / static_cast<uint64_t>(shape.services) + 1);
-  *request.mutable_batch()->add_changes()->mutable_endpoint_slice() =
-      MakeSlice(shape, service, 0, shape.endpoints, replaced);
+  *request.mutable_batch()->add_changes() =
+      std::move(cluster.ReplaceEndpoint(number % cluster.ports().size()).messages[0]);
   return request;
 }
 
@@ -188,18 +187,19 @@ void Messages(Bench& bench, const ClusterShape& shape, uint64_t count) {
     Push push(bench.Connect(tls));
     push.Open();
     uint64_t number = 0;
-    const uint64_t first = push.Snapshot(shape, number).revision();
+    Cluster cluster(shape);
+    const uint64_t first = push.Snapshot(cluster, number).revision();
     const auto start = Clock::now();
     uint64_t last = 0;
     std::thread reader([&] { last = push.Await(number + count).revision(); });
-    for (uint64_t i = 1; i <= count; ++i) push.Write(OneEndpoint(shape, number + i));
+    for (uint64_t i = 1; i <= count; ++i) push.Write(OneEndpoint(cluster, number + i));
     reader.join();
     const double seconds = Milliseconds(Clock::now() - start) / 1000;
     number += count;
 
     std::vector<double> times;
     for (uint64_t i = 0; i < kRoundTrips; ++i) {
-      const v1::PushRequest request = OneEndpoint(shape, ++number);
+      const v1::PushRequest request = OneEndpoint(cluster, ++number);
       const auto sent = Clock::now();
       push.Write(request);
       push.Await(number);
@@ -246,12 +246,13 @@ void Idle(Bench& bench, int count) {
 void Resume(Bench& bench, const ClusterShape& shape) {
   std::printf("\nResuming %d x %d over TCP with mutual TLS:\n", shape.services, shape.endpoints);
   std::printf("| what | time | bytes sent | elements written |\n|---|---|---|---|\n");
+  const Cluster cluster(shape);
   std::string token;
   {
     Push push(bench.Connect(true));
     push.Open();
     uint64_t number = 0;
-    token = push.Snapshot(shape, number).state_token();
+    token = push.Snapshot(cluster, number).state_token();
   }
   if (!bench.agent().WaitUntilSaved().ok()) Give("the state is not saved");
   uint64_t written = bench.ElementsWritten();
@@ -272,7 +273,7 @@ void Resume(Bench& bench, const ClusterShape& shape) {
     push.Open();
     size_t bytes = 0;
     uint64_t number = 0;
-    push.Snapshot(shape, number, &bytes);
+    push.Snapshot(cluster, number, &bytes);
     print("the same without a token: a snapshot", start, bytes);
   }
   if (!bench.agent().Kill().ok()) Give("the agent cannot be killed");

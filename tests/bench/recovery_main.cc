@@ -52,15 +52,6 @@ struct Context {
   const ClusterShape& shape;
 };
 
-absl::StatusOr<ClusterShape> ParseShape(const std::string& name) {
-  ClusterShape shape;
-  if (std::sscanf(name.c_str(), "%dx%d", &shape.services, &shape.endpoints) != 2 ||
-      shape.services < 1 || shape.endpoints < 1) {
-    return absl::InvalidArgumentError("\"" + name + "\" is not SERVICESxENDPOINTS, like 1000x10");
-  }
-  return shape;
-}
-
 // ---- damage ----
 
 struct Recovery {
@@ -247,7 +238,7 @@ absl::Status MeasureMemory(const Context& context) {
       if (!opened.ok()) return opened.status();
       stream = *std::move(opened);
     }
-    const absl::StatusOr<v1::Ack> ack = stream->Batch({context.node.NextChange(context.shape)});
+    const absl::StatusOr<v1::Ack> ack = stream->Batch({context.node.NextChange()});
     const absl::Status status = ack.ok() ? testing::CheckAck(*ack) : ack.status();
     if (!status.ok()) return status;
     if (i % std::max(1, changes / kRows) == 0) PrintMemory(context, i);
@@ -268,7 +259,7 @@ absl::Status MeasureOneStorm(const Context& context, testing::ForeignStorm::Rule
   const Clock::time_point end = Clock::now() + std::chrono::seconds(context.options.seconds);
   while (Clock::now() < end) {
     const Clock::time_point sent = Clock::now();
-    const absl::StatusOr<v1::Ack> ack = (*stream)->Batch({context.node.NextChange(context.shape)});
+    const absl::StatusOr<v1::Ack> ack = (*stream)->Batch({context.node.NextChange()});
     const absl::Status status = ack.ok() ? testing::CheckAck(*ack) : ack.status();
     if (!status.ok()) return status;
     own.Add(Milliseconds(Clock::now() - sent));

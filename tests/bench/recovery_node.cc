@@ -89,10 +89,14 @@ absl::Status RecoveryNode::Load(const ClusterShape& shape) {
                                       std::tuple("other", testing::kOtherService, other_pod_)}) {
     for (v1::Object& object : ServiceOf(name, ip, *pod)) objects.push_back(std::move(object));
   }
-  for (int i = 1; i < shape.services; ++i) {  // The victim is one of them.
-    *objects.emplace_back().mutable_service() = MakeService(shape, kFirstService + i);
-    *objects.emplace_back().mutable_endpoint_slice() =
-        MakeSlice(shape, kFirstService + i, 0, shape.endpoints, 0);
+  // The victim is one of them.
+  cluster_.emplace(ClusterShape{.services = shape.services - 1, .endpoints = shape.endpoints},
+                   kFirstService);
+  for (const ServicePort& port : cluster_->ports()) {
+    *objects.emplace_back().mutable_service() = ServiceMessage(port);
+    for (v1::EndpointSlice& slice : SliceMessages(port)) {
+      *objects.emplace_back().mutable_endpoint_slice() = std::move(slice);
+    }
   }
   if (absl::Status status = agent_->Replace(objects); !status.ok()) return status;
   const absl::StatusOr<testing::Listing> listing = testing::ReadListing(netns());
@@ -101,11 +105,8 @@ absl::Status RecoveryNode::Load(const ClusterShape& shape) {
   return agent_->WaitUntilSaved();
 }
 
-v1::Change RecoveryNode::NextChange(const ClusterShape& shape) {
-  v1::Change change;
-  const int service = kFirstService + 1 + static_cast<int>(changes_) % (shape.services - 1);
-  *change.mutable_endpoint_slice() = MakeSlice(shape, service, 0, shape.endpoints, ++changes_);
-  return change;
+v1::Change RecoveryNode::NextChange() {
+  return std::move(cluster_->ReplaceEndpoint(changes_++ % cluster_->ports().size()).messages[0]);
 }
 
 absl::Status RecoveryNode::Reports(uint64_t repairs) {

@@ -3,13 +3,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nft/netlink/netlink_kernel.h"
-#include "tests/bench/cluster.h"
+#include "tests/bench/cluster/cluster.h"
 #include "tests/bench/recovery_probe.h"
 #include "tests/support/agent.h"
 #include "tests/support/echo_server.h"
@@ -34,7 +35,7 @@ class RecoveryNode {
   // of everything it knew; then waits until that is on disk.
   absl::Status Load(const ClusterShape& shape);
   // One Service of the cluster gets another endpoint instead of one of its own.
-  v1::Change NextChange(const ClusterShape& shape);
+  v1::Change NextChange();
 
   // OK if the agent serves, knows the kernel to be as wanted, and has repaired it `repairs` times
   // or more since it was started.
@@ -62,7 +63,8 @@ class RecoveryNode {
   std::vector<std::unique_ptr<testing::EchoServer>> servers_;
   std::unique_ptr<testing::Agent> agent_;
   std::string rules_;
-  uint32_t changes_ = 0;
+  std::optional<Cluster> cluster_;
+  size_t changes_ = 0;
 };
 
 // When nf_tables of a namespace changed: polls its generation id.

@@ -1,0 +1,209 @@
+#include "tests/bench/cluster/cluster.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+
+namespace svcmap::bench {
+namespace {
+
+constexpr uint32_t kServiceBase = 0x0a600001;       // 10.96.0.1
+constexpr uint32_t kEndpointBase = 0x0b000001;      // 11.0.0.1
+constexpr uint32_t kReplacedBase = 0x40000001;      // 64.0.0.1
+constexpr uint32_t kExternalBase = 0x50000001;      // 80.0.0.1
+constexpr uint32_t kLoadBalancerBase = 0x60000001;  // 96.0.0.1
+constexpr uint32_t kSourceBase = 0x70000001;        // 112.0.0.1
+constexpr uint16_t kFirstNodePort = 10000;
+constexpr int kNodePorts = 50000;
+constexpr int kPeriod = 10;  // Of ten Services one has this, one has that.
+constexpr int kNodes = 50;
+constexpr int kAffinitySeconds = 10800;  // The default of Kubernetes.
+constexpr uint16_t kServicePort = 80;
+constexpr uint16_t kEndpointPort = 8080;
+
+IpAddress Address(Family family, uint32_t number) {
+  const uint32_t big_endian = htonl(number);
+  if (family == Family::kIpv4) return IpAddress::V4({big_endian});
+  in6_addr address = {};
+  address.s6_addr[0] = 0xfd;
+  std::copy_n(reinterpret_cast<const uint8_t*>(&big_endian), 4, address.s6_addr + 12);
+  return IpAddress::V6(address);
+}
+
+IpPrefix HostRange(Family family, uint32_t number) {
+  return {Address(family, number), static_cast<uint8_t>(family == Family::kIpv4 ? 32 : 128)};
+}
+
+void AddExternal(Family family, int number, ServicePort& port) {
+  port.node_port = static_cast<uint16_t>(kFirstNodePort + number % kNodePorts);
+  port.load_balancer_ips = {Address(family, kLoadBalancerBase + static_cast<uint32_t>(number))};
+}
+
+void AddEverything(Family family, int number, ServicePort& port) {
+  AddExternal(family, number, port);
+  port.external_local = true;
+  port.health_check_node_port = kFirstNodePort - 1;
+  port.affinity_seconds = kAffinitySeconds;
+  port.external_ips = {Address(family, kExternalBase + static_cast<uint32_t>(number))};
+  if (number % kPeriod == 0) {
+    port.source_ranges = {HostRange(family, kSourceBase),
+                          HostRange(family, kSourceBase + 0x1000000)};
+  }
+}
+
+BenchEndpoint MakeEndpoint(Family family, uint32_t address, size_t index) {
+  return {.address = {Address(family, address), kEndpointPort},
+          .node = static_cast<int>(index % kNodes)};
+}
+
+ServicePort MakeServicePort(const ClusterShape& shape, int number, int endpoints) {
+  ServicePort port;
+  port.name_space = "namespace-" + std::to_string(number % 100);
+  port.service = "service-" + std::to_string(number);
+  port.port_name = "http";
+  port.protocol = shape.protocol;
+  port.cluster_ip = Address(shape.family, kServiceBase + static_cast<uint32_t>(number));
+  port.port = kServicePort;
+  const int stride = std::max({shape.endpoints, endpoints, 16});
+  for (int i = 0; i < endpoints; ++i) {
+    port.endpoints.push_back(
+        MakeEndpoint(shape.family, kEndpointBase + static_cast<uint32_t>(number * stride + i),
+                     static_cast<size_t>(i)));
+  }
+  return port;
+}
+
+void AddMix(const ClusterShape& shape, int number, ServicePort& port) {
+  if (shape.mix == Mix::kEverything) AddEverything(shape.family, number, port);
+  if (shape.mix != Mix::kMixed) return;
+  switch (number % kPeriod) {
+    case 1:
+      AddExternal(shape.family, number, port);
+      break;
+    case 2:
+      port.node_port = static_cast<uint16_t>(kFirstNodePort + number % kNodePorts);
+      break;
+    case 3:
+      port.affinity_seconds = kAffinitySeconds;
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ClusterShape> ParseShape(const std::string& text) {
+  ClusterShape shape;
+  char rest = 0;
+  if (std::sscanf(text.c_str(), "%dx%d%c", &shape.services, &shape.endpoints, &rest) != 2 ||
+      shape.services < 1 || shape.endpoints < 1) {
+    return absl::InvalidArgumentError("\"" + text + "\" is not SERVICESxENDPOINTS, like 1000x10");
+  }
+  return shape;
+}
+
+std::string ShapeText(const ClusterShape& shape) {
+  return absl::StrCat(shape.services, "x", shape.endpoints);
+}
+
+Cluster::Cluster(const ClusterShape& shape, int first) : shape_(shape), next_service_(first) {
+  ports_.reserve(static_cast<size_t>(shape.services));
+  for (; next_service_ < first + shape.services; ++next_service_) {
+    AddMix(shape, next_service_,
+           ports_.emplace_back(MakeServicePort(shape, next_service_, shape.endpoints)));
+  }
+}
+
+size_t Cluster::endpoint_count() const {
+  size_t count = 0;
+  for (const ServicePort& port : ports_) count += port.endpoints.size();
+  return count;
+}
+
+ClusterChange Cluster::ChangedSlice(size_t position, ServicePort before, int slice) {
+  ClusterChange change{.before = std::move(before), .after = ports_[position]};
+  *change.messages.emplace_back().mutable_endpoint_slice() = SliceMessage(*change.after, slice);
+  return change;
+}
+
+ClusterChange Cluster::ReplaceEndpoint(size_t position) {
+  ServicePort before = ports_[position];
+  ports_[position].endpoints.front() = MakeEndpoint(shape_.family, kReplacedBase + ++replaced_, 0);
+  return ChangedSlice(position, std::move(before), 0);
+}
+
+ClusterChange Cluster::AddEndpoint(size_t position) {
+  ServicePort before = ports_[position];
+  std::vector<BenchEndpoint>& endpoints = ports_[position].endpoints;
+  endpoints.push_back(MakeEndpoint(shape_.family, kReplacedBase + ++replaced_, endpoints.size()));
+  return ChangedSlice(position, std::move(before), SliceCount(ports_[position]) - 1);
+}
+
+ClusterChange Cluster::RemoveEndpoint(size_t position) {
+  ServicePort before = ports_[position];
+  const int last = SliceCount(before) - 1;
+  ports_[position].endpoints.pop_back();
+  ClusterChange change = ChangedSlice(position, std::move(before), last);
+  return change;
+}
+
+ClusterChange Cluster::ChangeSourceRanges(size_t position) {
+  ClusterChange change{.before = ports_[position]};
+  ports_[position].source_ranges = {HostRange(shape_.family, kSourceBase + ++replaced_)};
+  change.after = ports_[position];
+  *change.messages.emplace_back().mutable_service() = ServiceMessage(*change.after);
+  return change;
+}
+
+ClusterChange Cluster::AddService(int endpoints) {
+  ServicePort& port = ports_.emplace_back(MakeServicePort(shape_, next_service_++, 0));
+  for (int i = 0; i < endpoints; ++i) {
+    port.endpoints.push_back(
+        MakeEndpoint(shape_.family, kReplacedBase + ++replaced_, static_cast<size_t>(i)));
+  }
+  ClusterChange change{.after = port};
+  *change.messages.emplace_back().mutable_service() = ServiceMessage(port);
+  for (v1::EndpointSlice& slice : SliceMessages(port)) {
+    *change.messages.emplace_back().mutable_endpoint_slice() = std::move(slice);
+  }
+  return change;
+}
+
+ClusterChange Cluster::RemoveLastService() {
+  ClusterChange change{.before = std::move(ports_.back())};
+  ports_.pop_back();
+  const ServicePort& gone = *change.before;
+  const auto remove = [&](v1::Kind kind, std::string name) {
+    v1::ObjectRef& ref = *change.messages.emplace_back().mutable_remove();
+    ref.set_kind(kind);
+    ref.set_namespace_(gone.name_space);
+    ref.set_name(std::move(name));
+  };
+  for (int i = 0; i < SliceCount(gone); ++i) {
+    remove(v1::KIND_ENDPOINT_SLICE, gone.service + "-" + std::to_string(i));
+  }
+  remove(v1::KIND_SERVICE, gone.service);
+  return change;
+}
+
+std::vector<std::string> EndpointPrefixes(Family family) {
+  if (family == Family::kIpv6) return {"fd00::b00:0/104", "fd00::4000:0/104"};
+  return {"11.0.0.0/8", "64.0.0.0/8"};
+}
+
+std::vector<v1::Change> AllMessages(const Cluster& cluster) {
+  std::vector<v1::Change> messages;
+  for (const ServicePort& port : cluster.ports()) {
+    *messages.emplace_back().mutable_service() = ServiceMessage(port);
+    for (v1::EndpointSlice& slice : SliceMessages(port)) {
+      *messages.emplace_back().mutable_endpoint_slice() = std::move(slice);
+    }
+  }
+  return messages;
+}
+
+}  // namespace svcmap::bench

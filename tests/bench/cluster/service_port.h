@@ -1,0 +1,50 @@
+// One port of one Service with the endpoints behind it: all that a proxy is told of it, in whatever
+// words that proxy wants it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proxy/resolve/endpoints.h"
+#include "svcmap/v1/control.pb.h"
+
+namespace svcmap::bench {
+
+// The node the proxies run on; endpoints are spread over this one and 49 others.
+inline constexpr char kThisNode[] = "node-0";
+
+struct BenchEndpoint {
+  proxy::EndpointAddress address;
+  int node = 0;  // "node-N"; 0 is this one.
+};
+
+struct ServicePort {
+  std::string name_space;
+  std::string service;
+  std::string port_name;  // May be empty.
+  proxy::Protocol protocol = proxy::Protocol::kTcp;
+  IpAddress cluster_ip;
+  uint16_t port = 0;
+  uint16_t node_port = 0;               // 0: none.
+  uint16_t health_check_node_port = 0;  // 0: none.
+  std::vector<IpAddress> external_ips;
+  std::vector<IpAddress> load_balancer_ips;
+  std::vector<IpPrefix> source_ranges;   // Of the load balancer IPs; empty: everybody.
+  bool external_local = false;           // externalTrafficPolicy: Local
+  int affinity_seconds = 0;              // 0: no session affinity.
+  std::vector<BenchEndpoint> endpoints;  // All ready.
+
+  std::string Key() const { return name_space + "/" + service; }
+  // As kube-proxy prints it: "namespace/name:port", "namespace/name" without a port name.
+  std::string Text() const { return port_name.empty() ? Key() : Key() + ":" + port_name; }
+  Family family() const { return cluster_ip.family(); }
+};
+
+// A Service of that port only, and its slices of at most 1,000 endpoints.
+v1::Service ServiceMessage(const ServicePort& port);
+std::vector<v1::EndpointSlice> SliceMessages(const ServicePort& port);
+v1::EndpointSlice SliceMessage(const ServicePort& port, int index);
+int SliceCount(const ServicePort& port);  // At least 1.
+
+}  // namespace svcmap::bench
