@@ -117,6 +117,7 @@ class Run:
         self.over_limit: dict[tuple, set[int]] = {}
         self.limits: dict[tuple, float] = {}
         self.failed: dict[tuple, set[int]] = {}
+        self.not_tried: set[tuple] = set()
 
     def add(self, workload, shape, opponent, what, metric, number, value):
         name = (workload, shape, opponent, what)
@@ -130,6 +131,8 @@ class Run:
                 metrics.setdefault(headline, Figure()).add_over_limit(number, value)
         elif metric == "failed":
             self.failed.setdefault(name, set()).add(number)
+        elif metric == "not-tried":
+            self.not_tried.add(name)
         elif value >= 0:  # opponent.h: absent figures are negative.
             metrics.setdefault(metric, Figure()).add(number, value)
 
@@ -151,6 +154,8 @@ class Run:
                 return f"over {self.limits[name]:g} s"
             if name in self.failed:
                 return "failed"
+            if name in self.not_tried:
+                return "not tried"
         return ""
 
     def _distinct(self, index, order, **wanted):

@@ -62,4 +62,5 @@ def everything():
         add("repair", "10000x10", "svcmap", "FlushedRuleset", "repair_seconds", 0.2)
     rows.append(("sync", "10000x10", "iptables-nft", "load", "over-limit", 0, 120))
     rows.append(("sync", "5000x10", "iptables-nft", "load", "failed", 0, 0))
+    rows.append(("sync", "44000x1", "iptables-nft", "load", "not-tried", 0, 120))
     return rows

@@ -1,13 +1,14 @@
 """The figures of a run as SVG: small, the same bytes for the same figures, white behind, and with
 colours and marks that colour-blind people can tell apart (Okabe and Ito's)."""
 
+import math
 import os
 
 import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as pyplot  # noqa: E402  After the choice of a backend.
-from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: E402
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: E402
 
 import units  # noqa: E402
 from figures import FLOORS, HEADLINES, Run, parse_shape  # noqa: E402
@@ -43,9 +44,23 @@ def _style(opponent):
     return STYLES.get(opponent, OTHER_STYLE)
 
 
-def _label_axis(axis, metric, factor):
-    axis.set_major_formatter(FuncFormatter(lambda value, _: units.text(metric, value * factor)))
-    axis.set_minor_formatter(NullFormatter())
+def _y_axis(axes, metric, figures, logarithmic):
+    """Values with their unit; on a logarithmic scale enough of them to read others by."""
+    if logarithmic and figures:
+        # Sizes of memory are round in powers of two.
+        base = 2 if metric.endswith("_kib") else 10
+        low = min(figure.median for figure in figures)
+        high = max(max(figure.high, figure.median * (2.4 if figure.over_limit else 1))
+                   for figure in figures)
+        bottom = base ** math.floor(math.log(low * 0.95, base))
+        axes.set_yscale("log", base=base)
+        axes.set_ylim(bottom, high * 1.2)
+        close = base == 10 and high / bottom < 500
+        axes.yaxis.set_major_locator(LogLocator(base, subs=(1, 2, 5) if close else (1,)))
+    else:
+        axes.set_ylim(bottom=min([0, *(figure.low for figure in figures)]))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: units.text(metric, value)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _whiskers(figures):
@@ -75,20 +90,18 @@ def _lines(axes, title, metric, series, logarithmic=True):
     xs = sorted({x for points in series.values() for x, _ in points})
     axes.set_xticks(xs, [f"{x:,}" for x in xs], rotation=30, ha="right")
     axes.minorticks_off()
-    if logarithmic:
-        axes.set_yscale("log")
-    else:
-        axes.set_ylim(bottom=0)
-    _label_axis(axes.yaxis, metric, 1)
+    _y_axis(axes, metric, [figure for points in series.values() for _, figure in points],
+            logarithmic)
 
 
 def _bars(axes, title, metric, groups, series, logarithmic=True):
     """`series`: opponent -> {group: figure}."""
-    width = 0.84 / max(1, len(series))
+    width = min(0.84 / len(series), 0.25)
+    left = -width * len(series) / 2
     for index, (opponent, figures) in enumerate(series.items()):
         colour, _ = _style(opponent)
         there = [group for group in groups if group in figures]
-        xs = [groups.index(group) - 0.42 + (index + 0.5) * width for group in there]
+        xs = [groups.index(group) + left + (index + 0.5) * width for group in there]
         axes.bar(xs, [figures[group].median for group in there], width * 0.92, color=colour,
                  label=opponent, yerr=_whiskers([figures[group] for group in there]),
                  error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": "#444444"})
@@ -99,10 +112,10 @@ def _bars(axes, title, metric, groups, series, logarithmic=True):
     long_names = max(map(len, groups), default=0) > 9
     axes.set_xticks(range(len(groups)), groups, rotation=30 if long_names else 0,
                     ha="right" if long_names else "center")
+    axes.set_xlim(-0.6, len(groups) - 0.4)
     axes.grid(False, axis="x")
-    if logarithmic:
-        axes.set_yscale("log")
-    _label_axis(axes.yaxis, metric, 1)
+    _y_axis(axes, metric, [figure for figures in series.values() for figure in figures.values()],
+            logarithmic)
 
 
 class _Less:
@@ -135,7 +148,7 @@ class Plots:
         """`panels`: functions that draw into axes."""
         if not panels:
             return
-        figure, all_axes = pyplot.subplots(1, len(panels), figsize=(1.2 + 4.4 * len(panels), 3.9),
+        figure, all_axes = pyplot.subplots(1, len(panels), figsize=(max(8, 1.2 + 4.4 * len(panels)), 3.9),
                                            squeeze=False)
         shown = {}
         for axes, draw in zip(all_axes[0], panels):
@@ -224,10 +237,9 @@ class Plots:
         if shape is None:
             return
         panels = []
-        for title, metric, logarithmic in (
-                ("Share of one core", "cpu_share", True),
-                ("Time of a change, p50", "latency_p50_seconds", True),
-                ("Time of a change, p99", "latency_p99_seconds", True)):
+        for title, metric in (("Share of one core", "cpu_share"),
+                              ("Time of a change, p50", "latency_p50_seconds"),
+                              ("Time of a change, p99", "latency_p99_seconds")):
             series = {}
             for opponent in self._run.opponents(workload="churn", shape=shape):
                 points = []
@@ -239,10 +251,8 @@ class Plots:
                 if points:
                     series[opponent] = sorted(points, key=lambda point: point[0])
             if series:
-                panels.append(lambda axes, series=series, title=title, metric=metric,
-                              logarithmic=logarithmic: _lines(
-                                  axes, f"{title}, by changes a second", metric, series,
-                                  logarithmic))
+                panels.append(lambda axes, series=series, title=title, metric=metric: _lines(
+                    axes, f"{title}, by changes a second", metric, series))
         self._save("churn", "churn.svg", f"Changes at a fixed rate, {shape}", panels)
 
     def _latency(self):

@@ -42,7 +42,9 @@ def body(run: figures.Run, facts: dict, verdicts: list, pictures: dict, image_fo
         parts += [part for part in (tables.headline(run, workload), tables.others(run, workload))
                   if part]
     missing = tables.no_figures(run)
-    parts += [f"{mark} Over the limit, or failed\n", missing or "None.\n"]
+    parts += [f"{mark} Over the limit, failed, not tried\n"]
+    parts += ["Who exceeded its limit, or failed, with one cluster is not tried with bigger ones.\n",
+              missing] if missing else ["None.\n"]
     return "\n".join(parts)
 
 

@@ -155,6 +155,7 @@ class TablesTest(FolderTest):
                       "4.4 s (10x) | over 120 s (over 273x) |", text)
         self.assertIn("| sync | 5000x10 | load |  | 110 ms (0.5x) | 220 ms | 6.6 s (30x) | "
                       "2.2 s (10x) | failed |", text)
+        self.assertIn("| sync | 44000x1 | load |  |  | 800 ms |  |  | not tried |", text)
         self.assertIn("| restart | 10000x10 | unchanged |  |  | 200 ms | 6 s (30x) |", text)
 
     def test_headlines_have_spread_and_ratios(self):

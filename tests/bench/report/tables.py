@@ -150,13 +150,15 @@ def others(run: Run, workload: str) -> str:
 def no_figures(run: Run) -> str:
     """What ended over its limit, or not at all: none is dropped."""
     rows = []
-    for name in sorted({*run.over_limit, *run.failed}):
+    for name in sorted({*run.over_limit, *run.failed, *run.not_tried}):
         workload, shape, opponent, what = name
         if name in run.over_limit:
             rows.append([workload, shape, opponent, what, f"over {run.limits[name]:g} s",
                          str(len(run.over_limit[name]))])
         if name in run.failed:
             rows.append([workload, shape, opponent, what, "failed", str(len(run.failed[name]))])
+        if name in run.not_tried:
+            rows.append([workload, shape, opponent, what, "not tried", ""])
     return table(["Workload", "Cluster", "Opponent", "What", "Outcome", "Rounds"], rows, 5) \
         if rows else ""
 
