@@ -75,6 +75,18 @@ def _ratio(above: Figure, p_above, below: Figure, p_below) -> Optional[Ratio]:
     return Ratio(high / low, ">" if high_open else "<" if low_open else "")
 
 
+def _difference(figure: Figure, percentile, other: Figure, other_percentile) -> Optional[Ratio]:
+    value, is_open = _value(figure, percentile)
+    less, less_open = _value(other, other_percentile)
+    if is_open and less_open:
+        return None
+    if is_open or less_open:
+        return Ratio(value - less, ">" if is_open else "<")
+    if percentile is None and other_percentile is None:
+        return Ratio(figure.less(other).median, "")
+    return Ratio(value - less, "")
+
+
 def judge(run: Run, bound: dict) -> Verdict:
     figure, metric, percentile = _named(run, bound["figure"])
     limit = bound.get("at_most", bound.get("at_least"))
@@ -87,15 +99,11 @@ def judge(run: Run, bound: dict) -> Verdict:
     if figure is not None and (other is None or other_figure is not None):
         if "to" in bound:
             seen = _ratio(figure, percentile, other_figure, other_percentile)
+        elif "minus" in bound:
+            seen = _difference(figure, percentile, other_figure, other_percentile)
         else:
             value, is_open = _value(figure, percentile)
             seen = Ratio(value, ">" if is_open else "")
-            if other is not None:
-                less, less_open = _value(other_figure, other_percentile)
-                if is_open and less_open:
-                    seen = None
-                else:
-                    seen = Ratio(value - less, ">" if is_open else "<" if less_open else "")
     if seen is None:
         # What nobody measured is not known to be good.
         return Verdict(bound, False, _why(run, bound, other), wanted, False)

@@ -16,8 +16,8 @@ OPPONENTS = ["direct", "netlink", "svcmap", "nftables", "iptables-legacy", "ipta
              "kube-proxy"]
 WHATS = ["load", "replace", "add-endpoint", "remove-endpoint", "add-service", "remove-service",
          "rolling", "rate-10", "rate-100", "rate-1000", "tcp-first", "tcp-middle", "tcp-last",
-         "udp-first", "udp-middle", "udp-last", "tcp-beside-nothing", "tcp-during-sync",
-         "tcp-during-repair", "first", "middle", "last"]
+         "udp-first", "udp-middle", "udp-last", "tcp-quiet", "tcp-sync", "tcp-repair", "first",
+         "middle", "last"]
 
 # What a workload is about, by which opponents are compared: the first of these that is there.
 HEADLINES = {
@@ -92,21 +92,29 @@ class Figure:
         values = sorted(self.values)
         return values[max(0, math.ceil(percent / 100 * len(values)) - 1)]
 
+    def _beside(self, other: "Figure") -> dict[int, tuple[float, float]]:
+        """The medians of the rounds that both were in, so that both saw the same minutes of the
+        machine; as one round those of everything if there is none or one is over its limit."""
+        mine, theirs = self.medians, other.medians
+        shared = sorted(mine.keys() & theirs.keys())
+        if not shared or self.over_limit or other.over_limit:
+            return {0: (self.median, other.median)}
+        return {number: (mine[number], theirs[number]) for number in shared}
+
     def ratio_to(self, other: "Figure") -> Optional[Ratio]:
-        """The median of the ratios of each round, so that both saw the same minutes of the machine;
-        of the medians if they share no round or one is over its limit. None: nobody knows."""
-        if self.over_limit and other.over_limit:
+        """The median of those of the rounds. None: nobody knows."""
+        pairs = self._beside(other).values()
+        if (self.over_limit and other.over_limit) or any(below == 0 for _, below in pairs):
             return None
         bound = ">" if self.over_limit else "<" if other.over_limit else ""
-        mine, theirs = self.medians, other.medians
-        shared = [number for number in mine if number in theirs]
-        if bound or not shared:
-            pairs = [(self.median, other.median)]
-        else:
-            pairs = [(mine[number], theirs[number]) for number in shared]
-        if any(below == 0 for _, below in pairs):
-            return None
         return Ratio(statistics.median(above / below for above, below in pairs), bound)
+
+    def less(self, other: "Figure") -> "Figure":
+        """Their difference, round by round. Neither may be over its limit."""
+        difference = Figure()
+        for number, (mine, theirs) in self._beside(other).items():
+            difference.add(number, mine - theirs)
+        return difference
 
 
 class Run:

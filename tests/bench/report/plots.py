@@ -118,18 +118,6 @@ def _bars(axes, title, metric, groups, series, logarithmic=True):
             logarithmic)
 
 
-class _Less:
-    """A figure less another one: only for being drawn."""
-
-    def __init__(self, figure, less):
-        shared = [number for number in figure.medians if number in less.medians]
-        rounds = [figure.medians[number] - less.medians[number] for number in shared] or \
-                 [figure.median - less.median]
-        self.low, self.high = min(rounds), max(rounds)
-        self.median = min(max(figure.median - less.median, self.low), self.high)
-        self.over_limit = False
-
-
 class Plots:
     def __init__(self, run: Run, folder: str):
         self._run = run
@@ -267,7 +255,7 @@ class Plots:
                      for position in ("first", "middle", "last")}
             series = self._by_group("latency", names, metric)
             least = series.pop(floor, {})
-            less = {opponent: {group: _Less(figure, least[group])
+            less = {opponent: {group: figure.less(least[group])
                                for group, figure in figures.items() if group in least}
                     for opponent, figures in series.items()}
             less = {opponent: figures for opponent, figures in less.items() if figures}

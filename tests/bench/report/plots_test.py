@@ -61,6 +61,16 @@ class ReportTest(unittest.TestCase):
         self.assertIn("not measured", text)
         self.assertEqual(self.files("run"), {"samples.csv", "report.md", "sync.svg"})
 
+    def test_the_commands_of_the_run_replace_that_of_its_last_part(self):
+        os.makedirs(os.path.join(self.folder, "run"))
+        with open(os.path.join(self.folder, "run", "commands.txt"), "w", encoding="utf-8") as file:
+            file.write("svcmap-bench sync\nsvcmap-bench change\n")
+        self.report([], machine={"cores": 2, "command_line": ["svcmap-bench", "change"]})
+        text = self.read("run", "report.md")
+        self.assertIn("\n    svcmap-bench sync\n    svcmap-bench change\n", text)
+        self.assertIn("| cores | 2 |", text)
+        self.assertNotIn("command_line", text)
+
     def test_a_run_without_figures_has_a_report(self):
         rows = [("sync", "1000x10", "svcmap", "load", "failed", 0, 0),
                 ("latency", "1000x10", "svcmap", "load", "over-limit", 0, 9)]

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Writes report.md and SVG plots into the folder of a run, which has samples.csv and machine.json.
-With --into also into a page of the documentation, between its lines "<!-- run -->" and
-"<!-- end of run -->", with the plots in a folder of the page's name beside it."""
+"""Writes report.md and SVG plots into the folder of a run, which has samples.csv, machine.json and,
+if somebody wrote it, commands.txt: what was run. With --into also into a page of the documentation,
+between its lines "<!-- run -->" and "<!-- end of run -->", with the plots in a folder of the page's
+name beside it."""
 
 import argparse
 import os
@@ -16,12 +17,14 @@ BEGIN, END = "<!-- run -->", "<!-- end of run -->"
 TARGETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "targets.json")
 
 
-def body(run: figures.Run, facts: dict, verdicts: list, pictures: dict, image_folder: str,
-         level: int) -> str:
+def body(run: figures.Run, facts: dict, commands: str, verdicts: list, pictures: dict,
+         image_folder: str, level: int) -> str:
     """`pictures`: workload -> files and captions. `level`: of the headings."""
     mark = "#" * level
     parts = [f"{mark} Machine\n", tables.machine(facts) if facts else
              "There is no machine.json: nobody wrote down where this was measured.\n"]
+    if commands:
+        parts += ["What was run:\n", "".join(f"    {line}\n" for line in commands.splitlines())]
     if verdicts:
         parts += [f"{mark} Targets\n", tables.targets(verdicts)]
     parts += [f"{mark} At one glance\n",
@@ -67,6 +70,11 @@ def main(arguments=None) -> int:
         run = figures.read_run(options.folder)
         machine = os.path.join(options.folder, "machine.json")
         facts = figures.read_json(machine) if os.path.exists(machine) else {}
+        commands = ""
+        if os.path.exists(os.path.join(options.folder, "commands.txt")):
+            with open(os.path.join(options.folder, "commands.txt"), encoding="utf-8") as file:
+                commands = file.read()
+            facts.pop("command_line", None)  # Only of the last one.
         verdicts = [bounds.judge(run, bound) for bound in bounds.read_bounds(TARGETS)[1]]
         import plots  # Here: matplotlib takes a second to load, and a bad folder is told at once.
         drawn = plots.Plots(run, options.folder)
@@ -74,12 +82,13 @@ def main(arguments=None) -> int:
         report = os.path.join(options.folder, "report.md")
         with open(report, "w", encoding="utf-8") as file:
             file.write("# svcmap-bench\n\n" +
-                       body(run, facts, verdicts, drawn.written, "", level=2))
+                       body(run, facts, commands, verdicts, drawn.written, "", level=2))
         print(report)
         if options.into:
             name = os.path.splitext(os.path.basename(options.into))[0]
             folder = os.path.join(os.path.dirname(options.into), name)
-            put_into(options.into, body(run, facts, verdicts, drawn.written, name, level=3))
+            put_into(options.into,
+                     body(run, facts, commands, verdicts, drawn.written, name, level=3))
             os.makedirs(folder, exist_ok=True)
             for old in os.listdir(folder):
                 if old.endswith(".svg"):

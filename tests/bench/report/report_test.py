@@ -73,6 +73,12 @@ class FiguresTest(FolderTest):
         run = self.run_of(sync("svcmap", 0, 2), sync("nftables", 1, 8))
         self.assertEqual(self.figure(run, "nftables").ratio_to(self.figure(run)).value, 4)
 
+    def test_differences_are_those_of_the_rounds(self):
+        run = self.run_of(sync("svcmap", 0, 1), sync("nftables", 0, 2),
+                          sync("svcmap", 1, 8), sync("nftables", 1, 11))
+        less = self.figure(run, "nftables").less(self.figure(run))
+        self.assertEqual((less.median, less.low, less.high), (2, 1, 3))
+
     def test_nothing_is_divided_by_zero(self):
         run = self.run_of(sync("svcmap", 0, 0), sync("nftables", 0, 8))
         self.assertIsNone(self.figure(run, "nftables").ratio_to(self.figure(run)))

@@ -21,9 +21,10 @@ INTRODUCTIONS = {
     "churn": "Changes at a fixed rate: how long each took, and which share of one core the proxy "
              "needed.",
     "latency": "A connection's first round trip, by where the Service stands among all: `first`, "
-               "`middle` and `last` in the order in which a proxy lists them. `during-sync` and "
-               "`during-repair`: while everything is written once more, or put right; "
-               "`beside-nothing`: the same, left in peace.",
+               "`middle` and `last` in the order in which a proxy lists them. `tcp-sync` and "
+               "`tcp-repair`: connections at a fixed rate, from when each was due, while "
+               "everything is written once more, or put right; `tcp-quiet`: the same, left in "
+               "peace.",
     "connections": "TCP connections opened and closed, one after the other.",
     "restart": "The proxy starts again on what it left, and nothing has changed.",
     "repair": "Somebody else damages the tables: how long a Service is out of order, and how long "
@@ -119,7 +120,7 @@ def headline(run: Run, workload: str) -> str:
             row.append("" if opponent == floor or not least else _ratio(figure, least[1]))
         if differs:
             row.append("" if opponent == floor or not least
-                       else units.text(metric, figure.median - least[1].median))
+                       else units.text(metric, figure.less(least[1]).median))
         rows.append(row)
     return table(head, rows, 3)
 
