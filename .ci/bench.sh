@@ -30,16 +30,14 @@ rm -f "$out"/{samples.csv,machine.json,commands.txt,failed.txt}
 
 # Common options and a subcommand.
 bench() {
-  echo "svcmap-bench $*" | tee -a "$out/commands.txt"
+  echo "svcmap-bench $*" | tee -a "$out/commands.txt" >&2
   build/release/bin/svcmap-bench --out "$out" "$@" || echo "svcmap-bench $*" >>"$out/failed.txt"
 }
 
-# Another program of the benchmark, with what it prints as its figures.
+# Another program of the benchmark; what it prints are its figures.
 other() {
-  local name=$1
-  shift
-  echo "$name $*" | tee -a "$out/commands.txt"
-  "build/release/bin/$name" "$@" | tee "$out/$name.txt" || echo "$name $*" >>"$out/failed.txt"
+  echo "$1" | tee -a "$out/commands.txt" >&2
+  "build/release/bin/$1" | tee "$out/$1.txt" || echo "$1" >>"$out/failed.txt"
 }
 
 if [[ $kind == quick ]]; then

@@ -20,12 +20,13 @@ FIELDS = {"label", "figure", "to", "minus", "at_most", "at_least", "summary"}
 class Verdict(NamedTuple):
     bound: dict
     met: bool
-    seen: str      # "14x", "over 120 s"; "not measured" if a figure is missing.
+    seen: str      # "14x", "over 120 s", "not measured"
     wanted: str    # "at least 8x"
-    measured: bool
+    why: str = ""  # It was not measured: because of which figure.
 
     def line(self) -> str:
-        return f"{'met   ' if self.met else 'MISSED'} {self.bound['label']}: {self.seen}, " \
+        why = f" ({self.why})" if self.why else ""
+        return f"{'met   ' if self.met else 'MISSED'} {self.bound['label']}: {self.seen}{why}, " \
                f"wanted {self.wanted}"
 
 
@@ -106,14 +107,14 @@ def judge(run: Run, bound: dict) -> Verdict:
             seen = Ratio(value, ">" if is_open else "")
     if seen is None:
         # What nobody measured is not known to be good.
-        return Verdict(bound, False, _why(run, bound, other), wanted, False)
+        return Verdict(bound, False, "not measured", wanted, _why(run, bound, other))
     # What was over its limit counts as if it had ended there, where that cannot be in our favour.
     if "at_most" in bound:
         met = seen.value <= limit and seen.bound != ">"
     else:
         met = seen.value >= limit and seen.bound != "<"
     prefix = {">": "over ", "<": "under ", "": ""}[seen.bound]
-    return Verdict(bound, met, prefix + show(seen.value), wanted, True)
+    return Verdict(bound, met, prefix + show(seen.value), wanted)
 
 
 def _why(run: Run, bound: dict, other: Optional[str]) -> str:
@@ -121,8 +122,8 @@ def _why(run: Run, bound: dict, other: Optional[str]) -> str:
         workload, shape, opponent, what, _ = name.split("/")
         if _named(run, name)[0] is None:
             reason = run.why_not(workload, shape, opponent, what)
-            return f"not measured ({reason or 'no samples'}: {name})"
-    return "not known"
+            return f"{reason or 'no samples'}: {name}"
+    return "divided by zero, or both were over their limit"
 
 
 def summary(name: str, verdicts: list[Verdict]) -> str:
@@ -131,7 +132,8 @@ def summary(name: str, verdicts: list[Verdict]) -> str:
     line = f"svcmap-bench {name}: {len(met)} of {len(verdicts)} bounds met"
     if missed:
         return line + ", MISSED: " + "; ".join(
-            f"{verdict.bound['label']} {verdict.seen} (wanted {verdict.wanted})"
+            f"{verdict.bound['label']} {verdict.seen}" +
+            ("" if verdict.why else f" (wanted {verdict.wanted})")
             for verdict in missed)
     said = [verdict.bound["summary"].format(verdict.seen) for verdict in met
             if "summary" in verdict.bound]

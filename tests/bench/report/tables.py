@@ -165,7 +165,6 @@ def no_figures(run: Run) -> str:
 
 
 def targets(verdicts: list[bounds.Verdict]) -> str:
-    rows = [[verdict.bound["label"], verdict.wanted, verdict.seen if verdict.measured else "",
-             "yes" if verdict.met else "NO" if verdict.measured else "not measured"]
-            for verdict in verdicts]
+    rows = [[verdict.bound["label"], verdict.wanted, verdict.seen,
+             "yes" if verdict.met else "" if verdict.why else "NO"] for verdict in verdicts]
     return table(["Target", "Wanted", "Seen", "Met"], rows, 1)
