@@ -50,7 +50,9 @@ if [[ $kind == quick ]]; then
       latency --protocols tcp --flows 2000
   } >"$out/tables.md"
   echo "The tables are in $out/tables.md. Took $SECONDS s."
-  exec /usr/bin/python3 -B tests/bench/report/check.py "$out"
+  [[ ! -e $out/failed.txt ]] || echo "FAILED: $(paste -sd ';' "$out/failed.txt")"
+  /usr/bin/python3 -B tests/bench/report/check.py "$out" && [[ ! -e $out/failed.txt ]]
+  exit
 fi
 
 /usr/bin/python3 -B -m unittest discover -s tests/bench/report -p plots_test.py || exit

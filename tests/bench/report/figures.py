@@ -166,23 +166,24 @@ class Run:
                 return "not tried"
         return ""
 
-    def _distinct(self, index, order, **wanted):
-        fields = dict(zip(["workload", "shape", "opponent", "what"], range(4)))
-        found = {name[index] for name in self.figures
-                 if all(name[fields[field]] == value for field, value in wanted.items())}
+    def _distinct(self, field, order, **wanted):
+        """What stands in `field` of the names whose other fields are as `wanted`."""
+        fields = ["workload", "shape", "opponent", "what"]
+        found = {name[fields.index(field)] for name in self.figures
+                 if all(name[fields.index(other)] == wanted[other] for other in wanted)}
         return sorted(found, key=order)
 
     def workloads(self):
-        return self._distinct(0, lambda name: _rank(WORKLOADS, name))
+        return self._distinct("workload", lambda name: _rank(WORKLOADS, name))
 
     def shapes(self, **wanted):
-        return self._distinct(1, shape_order, **wanted)
+        return self._distinct("shape", shape_order, **wanted)
 
     def opponents(self, **wanted):
-        return self._distinct(2, lambda name: _rank(OPPONENTS, name), **wanted)
+        return self._distinct("opponent", lambda name: _rank(OPPONENTS, name), **wanted)
 
     def whats(self, **wanted):
-        return self._distinct(3, lambda name: _rank(WHATS, name), **wanted)
+        return self._distinct("what", lambda name: _rank(WHATS, name), **wanted)
 
     def rounds(self, workload) -> int:
         return max((len(figure.rounds) for name, metrics in self.figures.items()

@@ -191,14 +191,14 @@ class Plots:
         panels = []
         series = self._by_size("sync", "load", "seconds")
         if series:
-            panels.append(lambda axes: (
-                _lines(axes, "Sync time by Services of 10 endpoints", "seconds", series)))
+            panels.append(lambda axes: _lines(
+                axes, "Sync time by Services of 10 endpoints", "seconds", series))
         rest = {text: (text, "load") for text in self._run.shapes(workload="sync", what="load")
                 if not (shape := parse_shape(text)) or shape.endpoints != 10 or shape.mix}
         other = self._by_group("sync", rest, "seconds")
         if other:
-            panels.append(lambda axes: (
-                _bars(axes, "Sync time of other clusters", "seconds", list(rest), other)))
+            panels.append(lambda axes: _bars(
+                axes, "Sync time of other clusters", "seconds", list(rest), other))
         self._save("sync", "sync.svg", "Sync time by size of the cluster", panels)
 
     def _change(self):
