@@ -1,8 +1,8 @@
 #!/bin/bash
 # Runs the benchmark: `.ci/bench.sh full` all of it, with report and plots (hours), `.ci/bench.sh
 # quick` what tests/bench/report/bounds.json asks for (under three minutes; fails if a bound is
-# missed). Everything goes to build/bench/, or to the folder that is named as well. docs/benchmarks.md
-# tells what it means.
+# missed). Everything goes to build/bench/, or to the folder that is named as well.
+# docs/benchmarks.md tells what it means.
 #
 # KUBE_PROXY and KUBECONFIG in the environment: a real kube-proxy takes part in `full` as well.
 set -uo pipefail

@@ -136,8 +136,8 @@ class Plots:
         """`panels`: functions that draw into axes."""
         if not panels:
             return
-        figure, all_axes = pyplot.subplots(1, len(panels), figsize=(max(8, 1.2 + 4.4 * len(panels)), 3.9),
-                                           squeeze=False)
+        width = max(8, 1.2 + 4.4 * len(panels))
+        figure, all_axes = pyplot.subplots(1, len(panels), figsize=(width, 3.9), squeeze=False)
         shown = {}
         for axes, draw in zip(all_axes[0], panels):
             draw(axes)

@@ -1,4 +1,4 @@
-"""report.py as a whole, with its plots. Needs matplotlib: run by `make bench`, not by `make test`."""
+"""report.py as a whole, with its plots. Needs matplotlib: `make bench` runs it, `make test` not."""
 
 import contextlib
 import io

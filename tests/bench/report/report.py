@@ -46,8 +46,10 @@ def body(run: figures.Run, facts: dict, commands: str, verdicts: list, pictures:
                   if part]
     missing = tables.no_figures(run)
     parts += [f"{mark} Over the limit, failed, not tried\n"]
-    parts += ["Who exceeded its limit, or failed, with one cluster is not tried with bigger ones.\n",
-              missing] if missing else ["None.\n"]
+    if missing:
+        parts += ["Who exceeded its limit, or failed, is not tried with bigger clusters.\n", missing]
+    else:
+        parts.append("None.\n")
     return "\n".join(parts)
 
 

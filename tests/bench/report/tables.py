@@ -20,8 +20,8 @@ INTRODUCTIONS = {
               "endpoint of one Service, one after the other.",
     "churn": "Changes at a fixed rate: how long each took, and which share of one core the proxy "
              "needed.",
-    "latency": "The first round trip of a new flow, by where the Service stands among all: `first`, "
-               "`middle` and `last` in the order in which a proxy lists them. `tcp-sync` and "
+    "latency": "The first round trip of a new flow, by where the Service stands among all: "
+               "`first`, `middle` and `last` in the order in which a proxy lists them. `tcp-sync` and "
                "`tcp-repair`: connections at a fixed rate, from when each was due, while "
                "everything is written once more, or put right; `tcp-quiet`: the same, left in "
                "peace.",
