@@ -45,7 +45,7 @@ if [[ $kind == quick ]]; then
     --shapes '1000x10,5000x10')
   {
     bench "${programming[@]}" sync
-    bench "${programming[@]}" change
+    bench "${programming[@]}" change --samples 100 --budget 1
     bench --time-limit 20 --opponents 'direct,svcmap,nftables' --shapes 5000x10 \
       latency --protocols tcp --flows 2000
   } >"$out/tables.md"

@@ -14,8 +14,8 @@ COLUMNS = ["workload", "shape", "opponent", "what", "metric", "round", "value"]
 WORKLOADS = ["sync", "change", "churn", "latency", "connections", "restart", "repair"]
 OPPONENTS = ["direct", "netlink", "svcmap", "nftables", "iptables-legacy", "iptables-nft",
              "kube-proxy"]
-WHATS = ["load", "replace", "add-endpoint", "remove-endpoint", "add-service", "remove-service",
-         "rolling", "rate-10", "rate-100", "rate-1000", "tcp-first", "tcp-middle", "tcp-last",
+WHATS = ["load", "replace", "n-plus-1", "n-minus-1", "new-service", "deleted-service", "rolling",
+         "rate-10", "rate-100", "rate-1000", "tcp-first", "tcp-middle", "tcp-last",
          "udp-first", "udp-middle", "udp-last", "tcp-quiet", "tcp-sync", "tcp-repair", "first",
          "middle", "last"]
 

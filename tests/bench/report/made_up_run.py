@@ -33,9 +33,9 @@ def everything():
                 unit = factor * noise
                 add("sync", shape, opponent, "load", "seconds", services * 4e-5 * unit)
                 add("sync", shape, opponent, "load", "rss_kib", 20000 + services * factor)
-                add("sync", shape, opponent, "load", "kernel_kib", services * 4)
+                add("sync", shape, opponent, "load", "kernel_memory_kib", services * 4)
                 for change in range(20):
-                    for what in ("replace", "add-service"):
+                    for what in ("replace", "new-service"):
                         add("change", shape, opponent, what, "seconds",
                             (2e-4 + change * 1e-6) * unit)
             for rate in (10, 100, 1000):

@@ -291,7 +291,7 @@ class Plots:
         panels = []
         for title, metric in (("RSS of the process that stays", "rss_kib"),
                               ("Peak RSS while it loads", "peak_rss_kib"),
-                              ("Memory of the kernel", "kernel_kib")):
+                              ("Memory of the kernel", "kernel_memory_kib")):
             series = self._by_size("sync", "load", metric)
             if series:
                 panels.append(lambda axes, title=title, metric=metric, series=series: _lines(

@@ -47,7 +47,8 @@ def body(run: figures.Run, facts: dict, commands: str, verdicts: list, pictures:
     missing = tables.no_figures(run)
     parts += [f"{mark} Over the limit, failed, not tried\n"]
     if missing:
-        parts += ["Who exceeded its limit, or failed, is not tried with bigger clusters.\n", missing]
+        parts += ["Who exceeded its limit, or failed, is not tried with larger clusters.\n",
+                  missing]
     else:
         parts.append("None.\n")
     return "\n".join(parts)

@@ -137,6 +137,7 @@ class UnitsTest(unittest.TestCase):
                                     ("seconds", 1003, "1,003 s"),
                                     ("p50_us", 28.51, "28.5 us"),
                                     ("p50_us", -1.25, "-1.25 us"),
+                                    ("max_us", 20060, "20.1 ms"),
                                     ("rss_kib", 58368, "57 MiB"),
                                     ("kernel_kib", 310, "310 KiB"),
                                     ("cpu_share", 0.213, "21.3 %"),

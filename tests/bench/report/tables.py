@@ -16,13 +16,13 @@ TITLES = {
 
 INTRODUCTIONS = {
     "sync": "All Services loaded into a node that has none.",
-    "change": "One change, from what tells of it to the kernel having it. `rolling` replaces every "
-              "endpoint of one Service, one after the other.",
+    "change": "One change, from what tells of it to the kernel having it. `rolling` is one step "
+              "of the update of a Service with 1,000 endpoints: ten of them replaced.",
     "churn": "Changes at a fixed rate: how long each took, and which share of one core the proxy "
              "needed.",
     "latency": "The first round trip of a new flow, by where the Service stands among all: "
-               "`first`, `middle` and `last` in the order in which a proxy lists them. `tcp-sync` and "
-               "`tcp-repair`: connections at a fixed rate, from when each was due, while "
+               "`first`, `middle` and `last` in the order in which a proxy lists them. `tcp-sync` "
+               "and `tcp-repair`: connections at a fixed rate, from when each was due, while "
                "everything is written once more, or put right; `tcp-quiet`: the same, left in "
                "peace.",
     "connections": "TCP connections opened and closed, one after the other.",
@@ -72,7 +72,11 @@ def overview(run: Run) -> str:
     rows = []
     for workload in run.workloads():
         for shape in run.shapes(workload=workload):
-            for what in run.whats(workload=workload, shape=shape):
+            whats = run.whats(workload=workload, shape=shape)
+            # Who was not even loaded is told in the other lines.
+            told = [what for what in whats
+                    if any(run.headline(workload, shape, opponent, what) for opponent in opponents)]
+            for what in told or whats:
                 reference = run.headline(workload, shape, REFERENCE, what)
                 cells = []
                 for opponent in opponents:

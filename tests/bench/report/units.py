@@ -24,7 +24,7 @@ def text(metric: str, value: float) -> str:
     if metric == "seconds" or metric.endswith("_seconds"):
         return seconds(value)
     if metric.endswith("_us"):
-        return f"{digits(value)} us"
+        return seconds(value / 1e6)
     if metric.endswith("_kib"):
         return kib(value)
     if metric.endswith("share"):
