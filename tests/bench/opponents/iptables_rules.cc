@@ -1,7 +1,6 @@
 #include "tests/bench/opponents/iptables_rules.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "absl/strings/ascii.h"
