@@ -73,6 +73,9 @@ class Iptables : public Opponent {
     const Family family = cluster.shape().family;
     tool_ = {legacy_, family};
     rules_.emplace(family, OptionsFor(family));
+    if (family == Family::kIpv6) {
+      if (absl::Status status = Probe(tool_); !status.ok()) return status;
+    }
     // It makes nodePorts work on 127.0.0.1 (S-142).
     if (family == Family::kIpv4) {
       if (absl::Status status = netns_.WriteSysctl("net/ipv4/conf/all/route_localnet", "1");
@@ -141,9 +144,7 @@ class Iptables : public Opponent {
 
 absl::StatusOr<std::unique_ptr<Opponent>> MakeIptables(bool legacy, const testing::NetNs& netns,
                                                        const OpponentSettings& settings) {
-  for (const Family family : kFamilies) {
-    if (absl::Status status = Probe({legacy, family}); !status.ok()) return status;
-  }
+  if (absl::Status status = Probe({legacy, Family::kIpv4}); !status.ok()) return status;
   return std::make_unique<Iptables>(legacy, netns, settings.time_limit);
 }
 

@@ -15,7 +15,7 @@
 namespace svcmap::bench {
 
 // FailedPrecondition, with what the program said, if it is not there or the kernel cannot do what
-// kube-proxy's rules need.
+// kube-proxy's rules need. IPv6 is tried by Load, and only for clusters that have it.
 absl::StatusOr<std::unique_ptr<Opponent>> MakeIptables(bool legacy, const testing::NetNs& netns,
                                                        const OpponentSettings& settings);
 

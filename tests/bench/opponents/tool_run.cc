@@ -9,9 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -37,17 +39,25 @@ absl::Status WriteAll(int fd, const std::string& text) {
   return absl::OkStatus();
 }
 
-// What the child does between vfork and exec. Its memory is ours.
+// What the child tells before exec, by the memory that it shares with us until then. Atomic: g++
+// keeps volatile members of a local in registers.
+struct Launched {
+  std::atomic<bool> traced = false;
+  std::atomic<int> error = 0;
+};
+
+// What the child does between vfork and exec.
 [[noreturn]] void ExecTool(char* const* argv, int in, int out, int err, pid_t parent,
-                           volatile int& error) {
+                           Launched& launched) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent && ::dup2(in, 0) == 0 &&
       ::dup2(out, 1) == 1 && ::dup2(err, 2) == 2) {
+    launched.traced = ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0;
     ::execvp(argv[0], argv);
   }
-  error = errno;
+  launched.error = errno;
   ::_exit(127);
 }
 
@@ -85,30 +95,41 @@ class Deadline {
   std::thread thread_;
 };
 
-// Lets the process run to the point of its exit where its memory is still there. The rusage of a
-// child will not do: its ru_maxrss starts with what *we* had at the fork. Negative if it cannot be
-// traced.
-int64_t PeakAtExit(pid_t pid) {
-  if (::ptrace(PTRACE_SEIZE, pid, nullptr, PTRACE_O_TRACEEXIT) != 0) return -1;
+// Waits until a traced process stops, and tells why as ptrace(2) has it; nothing if it ended.
+std::optional<int> NextStop(pid_t pid) {
   for (;;) {
     siginfo_t info = {};
     if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WSTOPPED | WNOWAIT) != 0) {
       if (errno == EINTR) continue;
-      return -1;
+      return std::nullopt;
     }
-    if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) return -1;  // It ended already.
+    if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) return std::nullopt;
     // Takes note of the stop, but not of an end that came in between: that is for Deadline.
     info = {};
     ::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOHANG);
-    if (info.si_pid == 0) continue;
-    if (info.si_status == (SIGTRAP | (PTRACE_EVENT_EXIT << 8))) {
+    if (info.si_pid != 0) return info.si_status;
+  }
+}
+
+// A traced process stops at its exec: lets it go on, up to its exit.
+void LetGo(pid_t pid) {
+  if (!NextStop(pid)) return;
+  ::ptrace(PTRACE_SETOPTIONS, pid, nullptr, PTRACE_O_TRACEEXIT);
+  ::ptrace(PTRACE_CONT, pid, nullptr, nullptr);
+}
+
+// Of a traced process, at its exit, where its memory is still there. The rusage of a child will not
+// do: its ru_maxrss starts with what *we* had at the fork. Negative if it ends in another way.
+int64_t PeakAtExit(pid_t pid) {
+  while (const std::optional<int> stop = NextStop(pid)) {
+    if (*stop == (SIGTRAP | (PTRACE_EVENT_EXIT << 8))) {
       const int64_t peak = MemoryOf(pid).peak_kib;
       ::ptrace(PTRACE_DETACH, pid, nullptr, nullptr);
       return peak;
     }
-    // A signal on its way, like SIGCHLD: goes on. A stop as such has no signal to go on with.
-    ::ptrace(PTRACE_CONT, pid, nullptr, info.si_status >> 8 == 0 ? info.si_status : 0);
+    ::ptrace(PTRACE_CONT, pid, nullptr, *stop);  // A signal on its way, like SIGCHLD.
   }
+  return -1;
 }
 
 std::string FirstLines(int fd) {
@@ -130,26 +151,28 @@ absl::StatusOr<ToolRun> Run(const std::vector<std::string>& argv, int in,
   pointers.push_back(nullptr);
 
   ToolRun run;
-  volatile int error = 0;
+  Launched launched;
   const pid_t parent = ::getpid();
   const ToolClock::time_point start = ToolClock::now();
   // Not fork: copying the page tables of a large cluster is not the program's work.
   const pid_t pid = ::vfork();
-  if (pid == 0) ExecTool(pointers.data(), in, out.get(), err.get(), parent, error);
+  if (pid == 0) ExecTool(pointers.data(), in, out.get(), err.get(), parent, launched);
   if (pid < 0) return absl::ErrnoToStatus(errno, "start " + line);
+  if (launched.traced) LetGo(pid);
   int status = 0;
   rusage usage = {};
-  bool late = false;
+  bool killed = false;
   {
     Deadline deadline(pid, limit);
-    run.peak_rss_kib = PeakAtExit(pid);
-    late = deadline.Reap(pid, status, usage);
+    if (launched.traced) run.peak_rss_kib = PeakAtExit(pid);
+    killed = deadline.Reap(pid, status, usage);
   }
   run.seconds = std::chrono::duration<double>(ToolClock::now() - start).count();
-  if (error != 0) return absl::ErrnoToStatus(error, "start " + line);
-  if (late) {
+  if (launched.error != 0) return absl::ErrnoToStatus(launched.error, "start " + line);
+  // The kernel may have let it finish before it let Deadline run.
+  if (killed || run.seconds > static_cast<double>(limit.count())) {
     return absl::DeadlineExceededError(
-        absl::StrCat("'", line, "' was killed after ", limit.count(), " s"));
+        absl::StrCat("'", line, "' takes longer than ", limit.count(), " s"));
   }
   if (status != 0) {
     return absl::UnknownError(absl::StrCat("'", line, "': ",
