@@ -1,0 +1,178 @@
+#include "tests/bench/opponents/tool_run.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "nft/base/unique_fd.h"
+#include "tests/bench/process_figures.h"
+
+namespace svcmap::bench {
+namespace {
+
+using ToolClock = std::chrono::steady_clock;
+
+constexpr size_t kQuotedErrors = 600;  // Bytes: some lines.
+
+absl::Status WriteAll(int fd, const std::string& text) {
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t count =
+        ::pwrite(fd, text.data() + done, text.size() - done, static_cast<off_t>(done));
+    if (count < 0) return absl::ErrnoToStatus(errno, "write standard input of a program");
+    done += static_cast<size_t>(count);
+  }
+  return absl::OkStatus();
+}
+
+// What the child does between vfork and exec. Its memory is ours.
+[[noreturn]] void ExecTool(char* const* argv, int in, int out, int err, pid_t parent,
+                           volatile int& error) {
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent && ::dup2(in, 0) == 0 &&
+      ::dup2(out, 1) == 1 && ::dup2(err, 2) == 2) {
+    ::execvp(argv[0], argv);
+  }
+  error = errno;
+  ::_exit(127);
+}
+
+// Kills a process after a time, unless it is told that it ended.
+class Deadline {
+ public:
+  Deadline(pid_t pid, std::chrono::seconds limit)
+      : thread_([this, pid, limit] {
+          std::unique_lock lock(mutex_);
+          // Under the lock the process cannot have been reaped: its number is still its own.
+          if (changed_.wait_for(lock, limit, [this] { return reaped_; })) return;
+          passed_ = true;
+          ::kill(pid, SIGKILL);
+        }) {}
+  ~Deadline() { thread_.join(); }
+
+  // Reaps. True if the time was up before.
+  bool Reap(pid_t pid, int& status, rusage& usage) {
+    siginfo_t info = {};
+    while (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) != 0 &&
+           errno == EINTR) {
+    }
+    std::lock_guard lock(mutex_);
+    ::wait4(pid, &status, 0, &usage);
+    reaped_ = true;
+    changed_.notify_all();
+    return passed_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool reaped_ = false;
+  bool passed_ = false;
+  std::thread thread_;
+};
+
+// Lets the process run to the point of its exit where its memory is still there. The rusage of a
+// child will not do: its ru_maxrss starts with what *we* had at the fork. Negative if it cannot be
+// traced.
+int64_t PeakAtExit(pid_t pid) {
+  if (::ptrace(PTRACE_SEIZE, pid, nullptr, PTRACE_O_TRACEEXIT) != 0) return -1;
+  for (;;) {
+    siginfo_t info = {};
+    if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WSTOPPED | WNOWAIT) != 0) {
+      if (errno == EINTR) continue;
+      return -1;
+    }
+    if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) return -1;  // It ended already.
+    // Takes note of the stop, but not of an end that came in between: that is for Deadline.
+    info = {};
+    ::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOHANG);
+    if (info.si_pid == 0) continue;
+    if (info.si_status == (SIGTRAP | (PTRACE_EVENT_EXIT << 8))) {
+      const int64_t peak = MemoryOf(pid).peak_kib;
+      ::ptrace(PTRACE_DETACH, pid, nullptr, nullptr);
+      return peak;
+    }
+    // A signal on its way, like SIGCHLD: goes on. A stop as such has no signal to go on with.
+    ::ptrace(PTRACE_CONT, pid, nullptr, info.si_status >> 8 == 0 ? info.si_status : 0);
+  }
+}
+
+std::string FirstLines(int fd) {
+  std::string text(kQuotedErrors, '\0');
+  const ssize_t count = ::pread(fd, text.data(), text.size(), 0);
+  text.resize(count < 0 ? 0 : static_cast<size_t>(count));
+  return text;
+}
+
+// In a thread that is in the namespace already.
+absl::StatusOr<ToolRun> Run(const std::vector<std::string>& argv, int in,
+                            std::chrono::seconds limit) {
+  const std::string line = absl::StrJoin(argv, " ");
+  const UniqueFd out(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  const UniqueFd err(::memfd_create("stderr", MFD_CLOEXEC));
+  if (!out.ok() || !err.ok()) return absl::ErrnoToStatus(errno, "output of " + line);
+  std::vector<char*> pointers;
+  for (const std::string& word : argv) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+
+  ToolRun run;
+  volatile int error = 0;
+  const pid_t parent = ::getpid();
+  const ToolClock::time_point start = ToolClock::now();
+  // Not fork: copying the page tables of a large cluster is not the program's work.
+  const pid_t pid = ::vfork();
+  if (pid == 0) ExecTool(pointers.data(), in, out.get(), err.get(), parent, error);
+  if (pid < 0) return absl::ErrnoToStatus(errno, "start " + line);
+  int status = 0;
+  rusage usage = {};
+  bool late = false;
+  {
+    Deadline deadline(pid, limit);
+    run.peak_rss_kib = PeakAtExit(pid);
+    late = deadline.Reap(pid, status, usage);
+  }
+  run.seconds = std::chrono::duration<double>(ToolClock::now() - start).count();
+  if (error != 0) return absl::ErrnoToStatus(error, "start " + line);
+  if (late) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("'", line, "' was killed after ", limit.count(), " s"));
+  }
+  if (status != 0) {
+    return absl::UnknownError(absl::StrCat("'", line, "': ",
+                                           WIFSIGNALED(status)
+                                               ? absl::StrCat("signal ", WTERMSIG(status))
+                                               : absl::StrCat("exit ", WEXITSTATUS(status)),
+                                           ": ", FirstLines(err.get())));
+  }
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  run.cpu_seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  return run;
+}
+
+}  // namespace
+
+absl::StatusOr<ToolRun> RunTool(const std::vector<std::string>& argv, const std::string& stdin_text,
+                                const testing::NetNs& netns, std::chrono::seconds limit) {
+  const UniqueFd in(::memfd_create("stdin", MFD_CLOEXEC));
+  if (!in.ok()) return absl::ErrnoToStatus(errno, "memory file for standard input");
+  if (absl::Status status = WriteAll(in.get(), stdin_text); !status.ok()) return status;
+  return netns.Run([&] { return Run(argv, in.get(), limit); });
+}
+
+}  // namespace svcmap::bench
