@@ -21,7 +21,7 @@ namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-constexpr std::chrono::milliseconds kPollInterval{1};
+constexpr std::chrono::milliseconds kKubeProxyPoll{1};
 constexpr std::chrono::seconds kToolPatience{5};
 constexpr size_t kQuotedOfKubeProxy = 600;  // Bytes of its standard error: the last lines.
 
@@ -148,7 +148,7 @@ class KubeProxy : public Opponent {
         return absl::DeadlineExceededError(absl::StrCat("kube-proxy has not programmed it after ",
                                                         settings_.time_limit.count(), " s"));
       }
-      std::this_thread::sleep_for(kPollInterval);
+      std::this_thread::sleep_for(kKubeProxyPoll);
     }
     AwaitTools();
     return Cost{.seconds = std::chrono::duration<double>(done - start).count(),
@@ -160,7 +160,7 @@ class KubeProxy : public Opponent {
   void AwaitTools() const {
     const SteadyTime deadline = std::chrono::steady_clock::now() + kToolPatience;
     while (HasChildren(process_->pid()) && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(kPollInterval);
+      std::this_thread::sleep_for(kKubeProxyPoll);
     }
   }
 

@@ -14,7 +14,7 @@
 namespace svcmap::bench {
 namespace {
 
-constexpr char kMark[] = "mark set mark or 0x00004000";
+constexpr char kSetMark[] = "mark set mark or 0x00004000";
 
 struct NftWords {  // What differs between the families.
   const char* family;
@@ -237,14 +237,14 @@ class PortWriter {
     const std::string chain = StartChain("external-" + base_);
     const std::string cluster_set = " goto service-" + base_;
     if (!LocalPolicy()) {
-      rules_.Rule(chain, kMark, "masquerade");
+      rules_.Rule(chain, kSetMark, "masquerade");
       rules_.Rule(chain, "goto service-" + base_);
       return;
     }
     rules_.Rule(chain,
                 absl::StrCat(words_.family, " saddr ", node_.cluster_cidr.ToString(), cluster_set),
                 "short-circuit pod traffic");
-    rules_.Rule(chain, absl::StrCat("fib saddr type local ", kMark), "masquerade local traffic");
+    rules_.Rule(chain, absl::StrCat("fib saddr type local ", kSetMark), "masquerade local traffic");
     rules_.Rule(chain, "fib saddr type local" + cluster_set, "short-circuit local traffic");
     if (!here_.empty()) rules_.Rule(chain, "goto local-" + base_);
   }
@@ -365,7 +365,7 @@ void WriteBase(NftText& text, const NftablesNode& node, bool first) {
   add("map", "service-nodeports", "inet_proto . inet_service : verdict", "NodePort traffic");
   text.Rule("services",
             absl::StrCat(ip, " daddr @cluster-ips ", ip, " saddr != ", node.cluster_cidr.ToString(),
-                         " ", kMark),
+                         " ", kSetMark),
             "masquerade clusterIP traffic from outside cluster");
   text.Rule("services", address + "service-ips");
   text.Rule("services", node_port + "service-nodeports");
@@ -444,7 +444,7 @@ std::set<NftElement> HeldByOthers(const std::vector<ServicePort>& ports,
 
 // What is in `some` and not in `others`.
 template <typename T>
-std::vector<T> Without(const std::set<T>& some, const std::set<T>& others) {
+std::vector<T> ItemsWithout(const std::set<T>& some, const std::set<T>& others) {
   std::vector<T> rest;
   std::set_difference(some.begin(), some.end(), others.begin(), others.end(),
                       std::back_inserter(rest));
@@ -491,19 +491,19 @@ NftablesUpdate NftablesChange(const NftablesNode& node, const std::vector<Servic
   NftText head(node.ip.family());
   for (const std::string& chain : after.chains) head.Refill(chain);
   std::map<std::pair<std::string, std::string>, NftElement> gone;
-  for (const NftElement& element : Without(before.elements, after.elements)) {
+  for (const NftElement& element : ItemsWithout(before.elements, after.elements)) {
     gone.emplace(element.place(), element);
   }
-  for (const NftElement& element : Without(after.elements, before.elements)) {
+  for (const NftElement& element : ItemsWithout(after.elements, before.elements)) {
     if (gone.erase(element.place()) != 0) head.Delete(element);
     head.Add(element);
   }
   NftablesUpdate update;
   NftText tail(node.ip.family());
-  update.stale_chains = Without(before.chains, after.chains);
+  update.stale_chains = ItemsWithout(before.chains, after.chains);
   update.filled_chains = {after.chains.begin(), after.chains.end()};
   for (const std::string& chain : update.stale_chains) tail.Flush("chain", chain);
-  for (const std::string& set : Without(before.affinity_sets, after.affinity_sets)) {
+  for (const std::string& set : ItemsWithout(before.affinity_sets, after.affinity_sets)) {
     tail.Delete("set", set);
   }
   for (const auto& [unused, element] : gone) tail.Delete(element);

@@ -19,23 +19,24 @@ using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
-IpAddress Ip(const char* text) { return *IpAddress::Parse(text); }
-IpPrefix Prefix(const char* text) { return *IpPrefix::Parse(text); }
+IpAddress Address(const char* text) { return *IpAddress::Parse(text); }
+IpPrefix Range(const char* text) { return *IpPrefix::Parse(text); }
 
 const NftablesNode& NodeV4() {
-  static const NftablesNode node{Ip("192.0.2.10"), Prefix("10.64.0.0/14"), Prefix("10.96.0.0/16")};
+  static const NftablesNode node{Address("192.0.2.10"), Range("10.64.0.0/14"),
+                                 Range("10.96.0.0/16")};
   return node;
 }
 
 // testing/service:http, 10.96.3.1:80, an endpoint here and one elsewhere.
-ServicePort Service() {
+ServicePort WebService() {
   ServicePort port;
   port.name_space = "testing";
   port.service = "service";
   port.port_name = "http";
-  port.cluster_ip = Ip("10.96.3.1");
+  port.cluster_ip = Address("10.96.3.1");
   port.port = 80;
-  port.endpoints = {{{Ip("10.64.2.21"), 8080}, 1}, {{Ip("10.64.1.11"), 8080}, 0}};
+  port.endpoints = {{{Address("10.64.2.21"), 8080}, 1}, {{Address("10.64.1.11"), 8080}, 0}};
   return port;
 }
 
@@ -46,23 +47,23 @@ ServicePort WithoutEndpoints(ServicePort port) {
 
 // With nodePort 31001, external IP 198.51.100.40 and load balancer IP 198.51.100.20.
 ServicePort ExternalService() {
-  ServicePort port = Service();
+  ServicePort port = WebService();
   port.node_port = 31001;
-  port.external_ips = {Ip("198.51.100.40")};
-  port.load_balancer_ips = {Ip("198.51.100.20")};
+  port.external_ips = {Address("198.51.100.40")};
+  port.load_balancer_ips = {Address("198.51.100.20")};
   return port;
 }
 
-std::vector<std::string> Lines(const std::string& text) {
+std::vector<std::string> Commands(const std::string& text) {
   return absl::StrSplit(text, '\n', absl::SkipEmpty());
 }
 
 // Of those that name the objects of a Service port, and elements.
 std::vector<std::string> ServiceLines(const ServicePort& port) {
   const std::string base = NftablesFullSync(NodeV4(), {});
-  std::vector<std::string> lines = Lines(NftablesFullSync(NodeV4(), {port}));
+  std::vector<std::string> lines = Commands(NftablesFullSync(NodeV4(), {port}));
   EXPECT_TRUE(NftablesFullSync(NodeV4(), {port}).starts_with(base));
-  lines.erase(lines.begin(), lines.begin() + static_cast<int64_t>(Lines(base).size()));
+  lines.erase(lines.begin(), lines.begin() + static_cast<int64_t>(Commands(base).size()));
   return lines;
 }
 
@@ -80,14 +81,14 @@ NftablesUpdate ChangeOf(const ServicePort* before, const ServicePort* after,
 auto HasAll(const std::vector<std::string>& lines) { return ::testing::IsSupersetOf(lines); }
 
 // Commands that start so.
-int Count(const std::string& text, const std::string& start) {
+int CommandCount(const std::string& text, const std::string& start) {
   int count = 0;
-  for (const std::string& line : Lines(text)) count += line.starts_with(start) ? 1 : 0;
+  for (const std::string& line : Commands(text)) count += line.starts_with(start) ? 1 : 0;
   return count;
 }
 
 TEST(NftablesRulesTest, S129ToS136_BaseChains) {
-  const std::vector<std::string> lines = Lines(NftablesFullSync(NodeV4(), {}));
+  const std::vector<std::string> lines = Commands(NftablesFullSync(NodeV4(), {}));
   EXPECT_EQ(lines[0], "add table ip kube-proxy { comment \"rules for kube-proxy\" ; }");
   EXPECT_THAT(
       lines,
@@ -108,7 +109,7 @@ TEST(NftablesRulesTest, S129ToS136_BaseChains) {
 // As in the published listing of a 1.36.2 node.
 TEST(NftablesRulesTest, FixedRules) {
   EXPECT_THAT(
-      Lines(NftablesFullSync(NodeV4(), {})),
+      Commands(NftablesFullSync(NodeV4(), {})),
       HasAll({
           "add rule ip kube-proxy services ip daddr @cluster-ips ip saddr != 10.64.0.0/14 mark set "
           "mark or 0x00004000 comment \"masquerade clusterIP traffic from outside cluster\"",
@@ -126,7 +127,7 @@ TEST(NftablesRulesTest, FixedRules) {
 
 TEST(NftablesRulesTest, S140_S339_AServiceIsOneChainWithOneAnonymousMap) {
   const std::string chain = "ip kube-proxy service-P4ZYZVCF-testing/service/tcp/http";
-  EXPECT_THAT(ServiceLines(Service()),
+  EXPECT_THAT(ServiceLines(WebService()),
               ElementsAre("add chain " + chain, "flush chain " + chain,
                           "add element ip kube-proxy hairpin-connections { 10.64.1.11 . "
                           "10.64.1.11 . tcp . 8080 }",
@@ -139,12 +140,12 @@ TEST(NftablesRulesTest, S140_S339_AServiceIsOneChainWithOneAnonymousMap) {
 }
 
 TEST(NftablesRulesTest, Ipv6) {
-  ServicePort port = Service();
-  port.cluster_ip = Ip("fd00:96::1");
-  port.endpoints = {{{Ip("fd00:10::7"), 8080}, 0}};
-  const NftablesNode node{Ip("2001:db8:5::10"), Prefix("fd64::/64"), Prefix("fd00:96::/112")};
+  ServicePort port = WebService();
+  port.cluster_ip = Address("fd00:96::1");
+  port.endpoints = {{{Address("fd00:10::7"), 8080}, 0}};
+  const NftablesNode node{Address("2001:db8:5::10"), Range("fd64::/64"), Range("fd00:96::/112")};
   EXPECT_THAT(
-      Lines(NftablesFullSync(node, {port})),
+      Commands(NftablesFullSync(node, {port})),
       HasAll({
           "add set ip6 kube-proxy hairpin-connections { type ipv6_addr . ipv6_addr . inet_proto . "
           "inet_service ; comment \"service hairpin connections\" ; }",
@@ -218,7 +219,7 @@ TEST(NftablesRulesTest, S80_LocalPolicyWithoutLocalEndpointsDropsWhatNothingShor
 
 TEST(NftablesRulesTest, S116_S119_SourceRangesHoldWithoutEndpointsToo) {
   ServicePort port = WithoutEndpoints(ExternalService());
-  port.source_ranges = {Prefix("203.0.113.0/25"), Prefix("203.0.113.200/32")};
+  port.source_ranges = {Range("203.0.113.0/25"), Range("203.0.113.200/32")};
   EXPECT_THAT(ServiceLines(port),
               HasAll({
                   "add element ip kube-proxy firewall-ips { 198.51.100.20 . tcp . 80 : goto "
@@ -230,14 +231,14 @@ TEST(NftablesRulesTest, S116_S119_SourceRangesHoldWithoutEndpointsToo) {
 
 TEST(NftablesRulesTest, S118_RangesWithTheNodeAllowTheLoadBalancerIpItself) {
   ServicePort port = ExternalService();
-  port.source_ranges = {Prefix("192.0.2.0/24")};
+  port.source_ranges = {Range("192.0.2.0/24")};
   EXPECT_THAT(ServiceLines(port),
               Contains(HasSubstr("saddr != { 192.0.2.0/24 , 198.51.100.20 } drop")));
 }
 
 TEST(NftablesRulesTest, S140_AffinityMakesAChainAndASetOfEachEndpoint) {
-  ServicePort port = Service();
-  port.endpoints = {{{Ip("10.180.0.1"), 80}, 1}};
+  ServicePort port = WebService();
+  port.endpoints = {{{Address("10.180.0.1"), 80}, 1}};
   port.affinity_seconds = 10800;
   const std::string endpoint = "JO2XBXZR-testing/service/tcp/http__10.180.0.1/80";
   const std::string rule = "add rule ip kube-proxy ";
@@ -256,70 +257,72 @@ TEST(NftablesRulesTest, S337_AResyncRewritesAllChainsAndNoElement) {
   const std::string resync = NftablesResync(NodeV4(), {ExternalService()});
   EXPECT_THAT(resync, HasSubstr("flush chain ip kube-proxy services\n"));
   EXPECT_THAT(resync, HasSubstr("flush chain ip kube-proxy service-P4ZYZVCF-testing/"));
-  EXPECT_EQ(Count(resync, "add element"), 1) << "nodeport-ips only, which is flushed";
-  EXPECT_EQ(Count(resync, "delete"), 0);
+  EXPECT_EQ(CommandCount(resync, "add element"), 1) << "nodeport-ips only, which is flushed";
+  EXPECT_EQ(CommandCount(resync, "delete"), 0);
 }
 
 TEST(NftablesRulesTest, S339_ANewService) {
-  const ServicePort port = Service();
+  const ServicePort port = WebService();
   const std::string text = ChangeOf(nullptr, &port).transaction;
-  EXPECT_EQ(Count(text, "add element"), 3);
-  EXPECT_EQ(Count(text, "add chain") + Count(text, "flush chain") + Count(text, "add rule"), 3);
-  EXPECT_THAT(Lines(text), SizeIs(6));
+  EXPECT_EQ(CommandCount(text, "add element"), 3);
+  EXPECT_EQ(CommandCount(text, "add chain") + CommandCount(text, "flush chain") +
+                CommandCount(text, "add rule"),
+            3);
+  EXPECT_THAT(Commands(text), SizeIs(6));
 }
 
 TEST(NftablesRulesTest, S339_S341_ADeletedService) {
-  const ServicePort port = Service();
+  const ServicePort port = WebService();
   const NftablesUpdate update = ChangeOf(&port, nullptr);
-  EXPECT_EQ(Count(update.transaction, "delete element"), 3);
-  EXPECT_EQ(Count(update.transaction, "flush chain"), 1);
-  EXPECT_THAT(Lines(update.transaction), SizeIs(4));
+  EXPECT_EQ(CommandCount(update.transaction, "delete element"), 3);
+  EXPECT_EQ(CommandCount(update.transaction, "flush chain"), 1);
+  EXPECT_THAT(Commands(update.transaction), SizeIs(4));
   EXPECT_THAT(update.stale_chains, ElementsAre("service-P4ZYZVCF-testing/service/tcp/http"));
   EXPECT_EQ(NftablesDeleteChains(Family::kIpv4, update.stale_chains),
             "delete chain ip kube-proxy service-P4ZYZVCF-testing/service/tcp/http\n");
 }
 
 TEST(NftablesRulesTest, S339_EndpointsAppearAndGo) {
-  const ServicePort port = Service();
-  const ServicePort empty = WithoutEndpoints(Service());
-  EXPECT_THAT(Lines(ChangeOf(nullptr, &empty).transaction), SizeIs(2));
+  const ServicePort port = WebService();
+  const ServicePort empty = WithoutEndpoints(WebService());
+  EXPECT_THAT(Commands(ChangeOf(nullptr, &empty).transaction), SizeIs(2));
   const NftablesUpdate appear = ChangeOf(&empty, &port);
-  EXPECT_EQ(Count(appear.transaction, "add element"), 2);
-  EXPECT_EQ(Count(appear.transaction, "delete element"), 1);
-  EXPECT_THAT(Lines(appear.transaction), SizeIs(6));
+  EXPECT_EQ(CommandCount(appear.transaction, "add element"), 2);
+  EXPECT_EQ(CommandCount(appear.transaction, "delete element"), 1);
+  EXPECT_THAT(Commands(appear.transaction), SizeIs(6));
   const NftablesUpdate go = ChangeOf(&port, &empty);
-  EXPECT_EQ(Count(go.transaction, "add element"), 1);
-  EXPECT_EQ(Count(go.transaction, "delete element"), 2);
-  EXPECT_EQ(Count(go.transaction, "flush chain"), 1);
-  EXPECT_THAT(Lines(go.transaction), SizeIs(4));
+  EXPECT_EQ(CommandCount(go.transaction, "add element"), 1);
+  EXPECT_EQ(CommandCount(go.transaction, "delete element"), 2);
+  EXPECT_EQ(CommandCount(go.transaction, "flush chain"), 1);
+  EXPECT_THAT(Commands(go.transaction), SizeIs(4));
 }
 
 TEST(NftablesRulesTest, S339_ALocalEndpointReplacedOrAdded) {
-  const ServicePort port = Service();
-  ServicePort replaced = Service();
-  replaced.endpoints[1].address.ip = Ip("10.64.1.12");
+  const ServicePort port = WebService();
+  ServicePort replaced = WebService();
+  replaced.endpoints[1].address.ip = Address("10.64.1.12");
   const std::string text = ChangeOf(&port, &replaced).transaction;
-  EXPECT_EQ(Count(text, "add element"), 1);
-  EXPECT_EQ(Count(text, "delete element"), 1);
-  EXPECT_THAT(Lines(text), SizeIs(5));
-  ServicePort added = Service();
-  added.endpoints.push_back({{Ip("10.64.1.12"), 8080}, 0});
-  EXPECT_THAT(Lines(ChangeOf(&port, &added).transaction), SizeIs(4));
+  EXPECT_EQ(CommandCount(text, "add element"), 1);
+  EXPECT_EQ(CommandCount(text, "delete element"), 1);
+  EXPECT_THAT(Commands(text), SizeIs(5));
+  ServicePort added = WebService();
+  added.endpoints.push_back({{Address("10.64.1.12"), 8080}, 0});
+  EXPECT_THAT(Commands(ChangeOf(&port, &added).transaction), SizeIs(4));
 }
 
 TEST(NftablesRulesTest, S339_ARemoteEndpointTouchesTheChainOnly) {
-  const ServicePort port = Service();
-  ServicePort replaced = Service();
-  replaced.endpoints[0].address.ip = Ip("10.64.2.22");
-  EXPECT_THAT(Lines(ChangeOf(&port, &replaced).transaction), SizeIs(3));
+  const ServicePort port = WebService();
+  ServicePort replaced = WebService();
+  replaced.endpoints[0].address.ip = Address("10.64.2.22");
+  EXPECT_THAT(Commands(ChangeOf(&port, &replaced).transaction), SizeIs(3));
 }
 
 TEST(NftablesRulesTest, S334_ChangesOfOneServiceAreOne) {
-  const ServicePort port = Service();
-  ServicePort one = Service();
-  one.endpoints[1].address.ip = Ip("10.64.1.12");
-  ServicePort two = Service();
-  two.endpoints[1].address.ip = Ip("10.64.1.13");
+  const ServicePort port = WebService();
+  ServicePort one = WebService();
+  one.endpoints[1].address.ip = Address("10.64.1.12");
+  ServicePort two = WebService();
+  two.endpoints[1].address.ip = Address("10.64.1.13");
   const NftablesUpdate both = NftablesChange(NodeV4(), {two},
                                              {{.before = port, .after = one, .messages = {}},
                                               {.before = one, .after = two, .messages = {}}});
@@ -330,24 +333,24 @@ TEST(NftablesRulesTest, S334_ChangesOfOneServiceAreOne) {
 }
 
 TEST(NftablesRulesTest, WhatAnotherPortHasTooStays) {
-  const ServicePort port = Service();
-  ServicePort other = Service();
+  const ServicePort port = WebService();
+  ServicePort other = WebService();
   other.port_name = "admin";
   other.port = 8081;
   const std::string gone = ChangeOf(&port, nullptr, {other}).transaction;
   EXPECT_THAT(gone, Not(HasSubstr("cluster-ips")));
   EXPECT_THAT(gone, Not(HasSubstr("hairpin-connections")));
-  EXPECT_EQ(Count(gone, "delete element"), 1);
-  EXPECT_EQ(Count(ChangeOf(nullptr, &port, {other}).transaction, "add element"), 1);
+  EXPECT_EQ(CommandCount(gone, "delete element"), 1);
+  EXPECT_EQ(CommandCount(ChangeOf(nullptr, &port, {other}).transaction, "add element"), 1);
 }
 
 TEST(NftablesRulesTest, S126_AnEndpointThatLeavesLosesItsAffinitySetAtOnceAndItsChainLater) {
-  ServicePort port = Service();
+  ServicePort port = WebService();
   port.affinity_seconds = 60;
   ServicePort fewer = port;
   fewer.endpoints.pop_back();
   const NftablesUpdate update = ChangeOf(&port, &fewer);
-  EXPECT_EQ(Count(update.transaction, "delete set ip kube-proxy affinity-"), 1);
+  EXPECT_EQ(CommandCount(update.transaction, "delete set ip kube-proxy affinity-"), 1);
   ASSERT_THAT(update.stale_chains, SizeIs(1));
   EXPECT_THAT(update.stale_chains[0], HasSubstr("__10.64.1.11/8080"));
   EXPECT_THAT(update.transaction, HasSubstr("flush chain ip kube-proxy " + update.stale_chains[0]));
@@ -357,12 +360,12 @@ TEST(NftablesRulesTest, AVerdictThatChangesIsDeletedAndAdded) {
   ServicePort port = WithoutEndpoints(ExternalService());
   port.external_local = true;
   ServicePort remote = port;
-  remote.endpoints = {{{Ip("10.64.2.21"), 8080}, 1}};
+  remote.endpoints = {{{Address("10.64.2.21"), 8080}, 1}};
   const std::string text = ChangeOf(&port, &remote).transaction;
   EXPECT_THAT(text, HasSubstr("delete element ip kube-proxy no-endpoint-nodeports { tcp . 31001 }\n"
                               "add element ip kube-proxy no-endpoint-nodeports { tcp . 31001 "
                               "comment \"testing/service:http\" : drop }\n"));
-  EXPECT_EQ(Count(text, "delete element ip kube-proxy no-endpoint-nodeports"), 1);
+  EXPECT_EQ(CommandCount(text, "delete element ip kube-proxy no-endpoint-nodeports"), 1);
 }
 
 }  // namespace
