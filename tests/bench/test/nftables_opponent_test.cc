@@ -86,6 +86,30 @@ TEST_F(NftablesOpponentTest, AConnectionArrivesAtAnyEndpointOfItsService) {
   EXPECT_EQ(AskedMany(port.cluster_ip.ToString(), port.port), EndpointsOf(port));
 }
 
+TEST_F(NftablesOpponentTest, Ipv6AndUdp) {
+  for (const std::string& prefix : EndpointPrefixes(Family::kIpv6)) {
+    ASSERT_OK(topology_->AddPrefix(*pods_, prefix));
+  }
+  Cluster cluster({.services = 3,
+                   .endpoints = 1,
+                   .family = Family::kIpv6,
+                   .mix = Mix::kMixed,
+                   .protocol = proxy::Protocol::kUdp});
+  MakeOpponentOf(cluster);
+  const ServicePort& port = cluster.ports()[2];
+  const std::string endpoint = port.endpoints[0].address.ip.ToString();
+  ASSERT_OK(server_->Listen({.protocol = testing::Protocol::kUdp,
+                             .ip = endpoint,
+                             .port = port.endpoints[0].address.port,
+                             .name = "pod"}));
+  for (const auto& [ip, number] : {std::pair(port.cluster_ip.ToString(), port.port),
+                                   std::pair(std::string(testing::kNodeV6), port.node_port)}) {
+    const Answer answer = Ask(
+        client_->netns(), {.protocol = testing::Protocol::kUdp, .destination = ip, .port = number});
+    EXPECT_EQ(answer.server, "pod") << ip << ": " << answer;
+  }
+}
+
 TEST_F(NftablesOpponentTest, AReplacedEndpointAnswersInPlaceOfTheOldOne) {
   Cluster cluster({.services = 20, .endpoints = 3});
   MakeOpponentOf(cluster);
