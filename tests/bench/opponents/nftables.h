@@ -1,6 +1,7 @@
 // Opponent "nftables": the rules of kube-proxy 1.36's nftables mode (see nftables_rules.h), loaded
 // with `nft -f -` as kube-proxy does it: one process and one transaction per sync, and before it
-// another one that deletes chains which have been stale for a second (S-341).
+// another one that deletes chains which have been stale for a second (S-341). The nft is this
+// machine's; kube-proxy's image brings its own.
 #pragma once
 
 #include <memory>

@@ -98,15 +98,14 @@ class PortWriter {
         protocol_(LowerCase(proxy::ProtocolName(port.protocol))),
         base_(proxy::KubeChainName(port.Key(), port.port_name, port.protocol)),
         rules_(port.family()) {
+    std::vector<std::pair<std::string, const BenchEndpoint*>> by_text;  // S-27
     for (const BenchEndpoint& endpoint : port.endpoints) {
-      all_.push_back(endpoint.address);
-      if (endpoint.node == 0) here_.push_back(endpoint.address);
+      by_text.emplace_back(proxy::EndpointText(endpoint.address), &endpoint);
     }
-    // By their text (S-27).
-    for (std::vector<proxy::EndpointAddress>* set : {&all_, &here_}) {
-      std::sort(set->begin(), set->end(), [](const auto& a, const auto& b) {
-        return proxy::EndpointText(a) < proxy::EndpointText(b);
-      });
+    std::sort(by_text.begin(), by_text.end());
+    for (const auto& [unused, endpoint] : by_text) {
+      all_.push_back(endpoint->address);
+      if (endpoint->node == 0) here_.push_back(endpoint->address);
     }
   }
 
