@@ -10,76 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proxy/names/kube_names.h"
+#include "tests/bench/opponents/nftables_rules_base.h"
 
 namespace svcmap::bench {
 namespace {
-
-constexpr char kSetMark[] = "mark set mark or 0x00004000";
-
-struct NftWords {  // What differs between the families.
-  const char* family;
-  const char* address_type;
-};
-
-NftWords WordsOf(Family family) {
-  return family == Family::kIpv4 ? NftWords{"ip", "ipv4_addr"} : NftWords{"ip6", "ipv6_addr"};
-}
-
-// An element of a named set or map. Ordered by all of it; two with equal place() exclude each
-// other.
-struct NftElement {
-  std::string container, key;
-  std::string verdict = {};  // Empty: of a set.
-  std::string comment = {};
-
-  std::pair<std::string, std::string> place() const { return {container, key}; }
-  friend auto operator<=>(const NftElement&, const NftElement&) = default;
-};
-
-// Commands of one transaction.
-class NftText {
- public:
-  explicit NftText(Family family) : words_(WordsOf(family)) {}
-
-  void Add(const std::string& what, const std::string& name, const std::string& rest = "") {
-    Append("add", what, name, rest);
-  }
-  void Flush(const std::string& what, const std::string& name) { Append("flush", what, name, ""); }
-  void Delete(const std::string& what, const std::string& name, const std::string& rest = "") {
-    Append("delete", what, name, rest);
-  }
-
-  void Refill(const std::string& chain) {
-    Add("chain", chain);
-    Flush("chain", chain);
-  }
-  // `comment` may be empty.
-  void Rule(const std::string& chain, const std::string& rule, const std::string& comment = "") {
-    Add("rule", chain, comment.empty() ? rule : absl::StrCat(rule, " comment \"", comment, "\""));
-  }
-  void Add(const NftElement& element) {
-    Add("element", element.container,
-        absl::StrCat(
-            "{ ", element.key,
-            element.comment.empty() ? "" : absl::StrCat(" comment \"", element.comment, "\""),
-            element.verdict.empty() ? "" : " : ", element.verdict, " }"));
-  }
-  void Delete(const NftElement& element) {
-    Delete("element", element.container, absl::StrCat("{ ", element.key, " }"));
-  }
-
-  std::string Take() { return std::move(text_); }
-
- private:
-  void Append(const char* verb, const std::string& what, const std::string& name,
-              const std::string& rest) {
-    absl::StrAppend(&text_, verb, " ", what, " ", words_.family, " kube-proxy ", name,
-                    rest.empty() ? "" : " ", rest, "\n");
-  }
-
-  NftWords words_;
-  std::string text_;
-};
 
 // One Service port in the table.
 struct PortLayout {
@@ -94,7 +28,7 @@ class PortWriter {
   PortWriter(const NftablesNode& node, const ServicePort& port)
       : node_(node),
         port_(port),
-        words_(WordsOf(port.family())),
+        words_(NftWordsOf(port.family())),
         protocol_(LowerCase(proxy::ProtocolName(port.protocol))),
         base_(proxy::KubeChainName(port.Key(), port.port_name, port.protocol)),
         rules_(port.family()) {
@@ -236,14 +170,15 @@ class PortWriter {
     const std::string chain = StartChain("external-" + base_);
     const std::string cluster_set = " goto service-" + base_;
     if (!LocalPolicy()) {
-      rules_.Rule(chain, kSetMark, "masquerade");
+      rules_.Rule(chain, kNftSetMark, "masquerade");
       rules_.Rule(chain, "goto service-" + base_);
       return;
     }
     rules_.Rule(chain,
                 absl::StrCat(words_.family, " saddr ", node_.cluster_cidr.ToString(), cluster_set),
                 "short-circuit pod traffic");
-    rules_.Rule(chain, absl::StrCat("fib saddr type local ", kSetMark), "masquerade local traffic");
+    rules_.Rule(chain, absl::StrCat("fib saddr type local ", kNftSetMark),
+                "masquerade local traffic");
     rules_.Rule(chain, "fib saddr type local" + cluster_set, "short-circuit local traffic");
     if (!here_.empty()) rules_.Rule(chain, "goto local-" + base_);
   }
@@ -273,110 +208,13 @@ class PortWriter {
   NftText rules_;
 };
 
-void WriteBaseChains(NftText& text, bool first) {
-  const std::pair<const char*, const char*> chains[] = {
-      {"filter-prerouting-pre-dnat", "{ type filter hook prerouting priority -110 ; }"},
-      {"filter-output-pre-dnat", "{ type filter hook output priority -110 ; }"},
-      {"filter-input", "{ type filter hook input priority 0 ; }"},
-      {"filter-forward", "{ type filter hook forward priority 0 ; }"},
-      {"filter-output", "{ type filter hook output priority 0 ; }"},
-      {"nat-prerouting", "{ type nat hook prerouting priority -100 ; }"},
-      {"nat-output", "{ type nat hook output priority -100 ; }"},
-      {"nat-postrouting", "{ type nat hook postrouting priority 100 ; }"},
-  };
-  for (const auto& [name, unused] : chains) {
-    if (!first) break;
-    text.Add("chain", name);  // So that a chain with other properties may have been there.
-    text.Delete("chain", name);
-  }
-  for (const auto& [name, properties] : chains) {
-    text.Add("chain", name, properties);
-    text.Flush("chain", name);
-  }
-}
-
-void WriteJumps(NftText& text) {
-  const std::tuple<const char*, const char*, const char*> jumps[] = {
-      {"nodeport-endpoints-check", "filter-input", "ct state new jump "},
-      {"service-endpoints-check", "filter-input", "ct state new jump "},
-      {"service-endpoints-check", "filter-forward", "ct state new jump "},
-      {"service-endpoints-check", "filter-output", "ct state new jump "},
-      {"firewall-check", "filter-prerouting-pre-dnat", "ct state new jump "},
-      {"firewall-check", "filter-output-pre-dnat", "ct state new jump "},
-      {"services", "nat-output", "jump "},
-      {"services", "nat-prerouting", "jump "},
-      {"masquerading", "nat-postrouting", "jump "},
-      {"cluster-ips-check", "filter-forward", "ct state new jump "},
-      {"cluster-ips-check", "filter-output", "ct state new jump "},
-  };
-  std::set<std::string> made;
-  for (const auto& [target, from, how] : jumps) {
-    if (made.insert(target).second) text.Refill(target);
-    text.Rule(from, absl::StrCat(how, target));
-  }
-}
-
-// All that does not depend on Services.
-void WriteBase(NftText& text, const NftablesNode& node, bool first) {
-  const auto [ip, address_type] = WordsOf(node.ip.family());
-  const std::string address_key = absl::StrCat(address_type, " . inet_proto . inet_service");
-  const std::string address = absl::StrCat(ip, " daddr . meta l4proto . th dport vmap @");
-  const std::string node_port =
-      absl::StrCat(ip, " daddr @nodeport-ips meta l4proto . th dport vmap @");
-  const auto add = [&](const char* what, const char* name, const std::string& type,
-                       const char* comment) {
-    text.Add(what, name, absl::StrCat("{ type ", type, " ; comment \"", comment, "\" ; }"));
-  };
-  WriteBaseChains(text, first);
-  WriteJumps(text);
-
-  add("set", "hairpin-connections", absl::StrCat(address_type, " . ", address_key),
-      "service hairpin connections");
-  text.Rule("masquerading",
-            "mark and 0x00004000 != 0 mark set mark xor 0x00004000 masquerade fully-random");
-  text.Rule("masquerading", absl::StrCat("ct status dnat ", ip, " saddr . ", ip,
-                                         " daddr . meta l4proto . th dport @hairpin-connections "
-                                         "masquerade fully-random"));
-  add("set", "cluster-ips", address_type, "Active ClusterIPs");
-  text.Rule("cluster-ips-check", absl::StrCat(ip, " daddr @cluster-ips reject"),
-            "Reject traffic to invalid ports of ClusterIPs");
-  text.Rule("cluster-ips-check",
-            absl::StrCat(ip, " daddr { ", node.service_cidr.ToString(), " } drop"),
-            "Drop traffic to unallocated ClusterIPs");
-  add("set", "nodeport-ips", address_type, "IPs that accept NodePort traffic");
-  text.Flush("set", "nodeport-ips");
-  text.Add({.container = "nodeport-ips", .key = node.ip.ToString()});
-  add("map", "no-endpoint-services", address_key + " : verdict",
-      "vmap to drop or reject packets to services with no endpoints");
-  add("map", "no-endpoint-nodeports", "inet_proto . inet_service : verdict",
-      "vmap to drop or reject packets to service nodeports with no endpoints");
-  text.Add("chain", "reject-chain",
-           "{ comment \"helper for @no-endpoint-services / @no-endpoint-nodeports\" ; }");
-  text.Flush("chain", "reject-chain");
-  text.Rule("reject-chain", "reject");
-  text.Rule("service-endpoints-check", address + "no-endpoint-services");
-  text.Rule("nodeport-endpoints-check", node_port + "no-endpoint-nodeports");
-  add("map", "firewall-ips", address_key + " : verdict",
-      "destinations that are subject to LoadBalancerSourceRanges");
-  text.Rule("firewall-check", address + "firewall-ips");
-  add("map", "service-ips", address_key + " : verdict",
-      "ClusterIP, ExternalIP and LoadBalancer IP traffic");
-  add("map", "service-nodeports", "inet_proto . inet_service : verdict", "NodePort traffic");
-  text.Rule("services",
-            absl::StrCat(ip, " daddr @cluster-ips ", ip, " saddr != ", node.cluster_cidr.ToString(),
-                         " ", kSetMark),
-            "masquerade clusterIP traffic from outside cluster");
-  text.Rule("services", address + "service-ips");
-  text.Rule("services", node_port + "service-nodeports");
-}
-
 std::string WriteTable(const NftablesNode& node, const std::vector<ServicePort>& ports,
                        bool first) {
   const Family family = node.ip.family();
   NftText base(family);
-  WriteBase(base, node, first);
+  WriteNftablesBase(base, node, first);
   std::string all =
-      absl::StrCat("add table ", WordsOf(family).family,
+      absl::StrCat("add table ", NftWordsOf(family).family,
                    " kube-proxy { comment \"rules for kube-proxy\" ; }\n", base.Take());
   for (const ServicePort& port : ports) {
     const PortLayout layout = PortWriter(node, port).Write();
