@@ -77,7 +77,7 @@ TEST_F(LoopStagesTest, MergedBatchesShareATransactionAndWaitInTheQueueMeanwhile)
   Await(third);
   const auto waited = std::chrono::steady_clock::now() - came;
   EXPECT_EQ(Counted(before), (std::vector<uint64_t>{3, 3, 3, 2, 2, 2, 2, 3}));
-  EXPECT_LE(Stages().of(Stage::kQueue).longest, waited);
+  EXPECT_LE(Stages().of(Stage::kQueue).last, waited);
 }
 
 TEST_F(LoopStagesTest, ARefusedTransactionCounts) {
