@@ -156,6 +156,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   AddSync(app, common, run);
   AddChange(app, common, run);
+  AddChurn(app, common, run);
   CLI11_PARSE(app, argc, argv);
   return Main(options, common, run, {argv, argv + argc});
 }

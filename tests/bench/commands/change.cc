@@ -7,6 +7,7 @@
 
 #include "tests/bench/commands/command.h"
 #include "tests/bench/commands/entrants.h"
+#include "tests/bench/commands/loaded.h"
 #include "tests/bench/record/markdown.h"
 
 namespace svcmap::bench {
@@ -14,52 +15,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr char kLoad[] = "load";
 constexpr char kRolling[] = "rolling";
 constexpr int kMinSamples = 3;
 constexpr int kNewServiceEndpoints = 10;
 constexpr int kRollingEndpoints = 1000;
 constexpr int kRollingStep = 10;
-constexpr size_t kStride = 7919;  // Neighbours would share cache lines.
 
 struct ChangeOptions {
   int samples = 200;
   int budget = 10;
-};
-
-// An opponent with the cluster as it was told of it.
-class Loaded {
- public:
-  Loaded(std::string name, const ClusterShape& shape) : name_(std::move(name)), cluster_(shape) {}
-
-  absl::Status Load(const OpponentSettings& settings) {
-    absl::StatusOr<testing::NetNs> netns = testing::NetNs::Create();
-    if (!netns.ok()) return netns.status();
-    netns_ = *std::move(netns);
-    absl::StatusOr<std::unique_ptr<Opponent>> opponent = MakeOpponent(name_, *netns_, settings);
-    if (!opponent.ok()) return opponent.status();
-    opponent_ = *std::move(opponent);
-    return opponent_->Load(cluster_).status();
-  }
-
-  const std::string& name() const { return name_; }
-  Cluster& cluster() { return cluster_; }
-  // Somewhere else each time.
-  size_t NextPosition() {
-    return position_ = (position_ + kStride) % static_cast<size_t>(cluster_.shape().services);
-  }
-  size_t position() const { return position_; }
-
-  absl::StatusOr<Cost> Change(const ClusterChange& change) {
-    return opponent_->Change(cluster_, {change});
-  }
-
- private:
-  std::string name_;
-  Cluster cluster_;
-  size_t position_ = 0;
-  std::optional<testing::NetNs> netns_;
-  std::unique_ptr<Opponent> opponent_;  // Ends before its namespace.
 };
 
 // Two changes of which the second undoes the first, if there are two: the cluster stays as big as
@@ -100,16 +64,7 @@ class Changes {
   absl::Status Run() {
     for (const ClusterShape& shape : common_.shapes) {
       Recorder recorder(*common_.samples, "change", ShapeText(shape));
-      std::vector<std::unique_ptr<Loaded>> all;
-      for (const std::string& name : entrants_.For(shape, kLoad, recorder)) {
-        auto loaded = std::make_unique<Loaded>(name, shape);
-        const absl::Status status = loaded->Load(common_.settings);
-        if (status.ok()) {
-          all.push_back(std::move(loaded));
-        } else {
-          entrants_.Fail(name, shape, kLoad, 0, status, recorder);
-        }
-      }
+      std::vector<std::unique_ptr<Loaded>> all = LoadAll(common_, shape, entrants_, recorder);
       for (int round = 1; round <= common_.rounds; ++round) {
         std::erase_if(all,
                       [&](const auto& loaded) { return !Turn(*loaded, shape, round, recorder); });
