@@ -26,10 +26,10 @@ struct Options {
   int time_limit = 120;
   std::string out;
   bool pin = false;
+  bool packets = false;  // The subcommand is one that makes connections.
 };
 
-// Of the CPUs that this program may use; all programs that it starts get the last one and it keeps
-// the first.
+// Of the CPUs that this program may use it keeps the first; programs that stay get the last.
 int proxy_cpu = -1;
 
 void RunOn(int cpu) {
@@ -39,8 +39,8 @@ void RunOn(int cpu) {
   sched_setaffinity(0, sizeof(cpus), &cpus);
 }
 
-// What the load generator has no say in, the kernel's work for others included, stays where the
-// packets are. Says what was done.
+// Says what was done. Tools that run once are not forked but vforked, and stay on the CPU of the
+// load generator, which waits for them: like a proxy of its own they have a CPU for themselves.
 std::string Pin() {
   cpu_set_t cpus;
   if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0 || CPU_COUNT(&cpus) < 2) {
@@ -52,8 +52,8 @@ std::string Pin() {
   while (!CPU_ISSET(proxy_cpu, &cpus)) --proxy_cpu;
   pthread_atfork(nullptr, nullptr, [] { RunOn(proxy_cpu); });
   RunOn(first);
-  return "load generator on CPU " + std::to_string(first) + ", the programs it starts on CPU " +
-         std::to_string(proxy_cpu);
+  return "load generator, and tools that it waits for, on CPU " + std::to_string(first) +
+         "; proxies that stay on CPU " + std::to_string(proxy_cpu);
 }
 
 std::string BesideThisProgram(const std::string& name) {
@@ -97,7 +97,8 @@ void AddOptions(CLI::App& app, Options& options, CommonOptions& common) {
   app.add_option("--out", options.out,
                  "Folder for samples.csv, which grows with each run, and machine.json");
   app.add_flag("--pin", options.pin,
-               "Load generator on one CPU, the programs that it starts on another");
+               "In sync, change and churn: the load generator on one CPU, proxies on another (the "
+               "other subcommands place both ends of a connection themselves)");
 }
 
 int Fail(const std::string& what) {
@@ -123,7 +124,9 @@ int Main(const Options& options, CommonOptions& common, const RunCommand& run,
   if (const absl::Status status = Complete(options, common); !status.ok()) {
     return Fail(std::string(status.message()));
   }
-  const std::string pinning = options.pin ? Pin() : "none";
+  const std::string pinning = options.packets ? "both ends of connections, by the subcommand"
+                              : options.pin   ? Pin()
+                                              : "none";
   std::string csv;
   if (!options.out.empty()) {
     std::error_code error;
@@ -158,5 +161,7 @@ int main(int argc, char** argv) {
   AddChange(app, common, run);
   AddChurn(app, common, run);
   CLI11_PARSE(app, argc, argv);
+  options.packets =
+      !app.got_subcommand("sync") && !app.got_subcommand("change") && !app.got_subcommand("churn");
   return Main(options, common, run, {argv, argv + argc});
 }

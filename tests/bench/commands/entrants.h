@@ -11,6 +11,8 @@
 
 namespace svcmap::bench {
 
+inline constexpr char kLoad[] = "load";  // What is done first, and fails first.
+
 class Entrants {
  public:
   explicit Entrants(const CommonOptions& common) : common_(common) {}

@@ -10,8 +10,6 @@
 
 namespace svcmap::bench {
 
-inline constexpr char kLoad[] = "load";
-
 class Loaded {
  public:
   static absl::StatusOr<std::unique_ptr<Loaded>> Load(const std::string& name,

@@ -7,7 +7,6 @@
 
 #include "tests/bench/commands/command.h"
 #include "tests/bench/commands/entrants.h"
-#include "tests/bench/commands/loaded.h"
 #include "tests/bench/record/markdown.h"
 
 namespace svcmap::bench {
