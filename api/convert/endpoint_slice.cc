@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -23,9 +24,18 @@ constexpr int kMaxPorts = 100;
 constexpr int kMaxAddresses = 100;
 constexpr int kMaxHints = 8;  // Of each kind.
 
-bool WithinLimit(std::string field, int count, int limit, const char* remedy, Report& report) {
+// `field` is what names it, or makes the name: there are millions of endpoints, and few to complain
+// of.
+template <typename Field>
+bool WithinLimit(const Field& field, int count, int limit, const char* remedy, Report& report) {
   if (count <= limit) return true;
-  report.Refuse(std::move(field), "",
+  std::string name;
+  if constexpr (std::is_invocable_v<Field>) {
+    name = field();
+  } else {
+    name = field;
+  }
+  report.Refuse(std::move(name), "",
                 absl::StrCat("has ", count, " entries, more than ", limit,
                              " (the Kubernetes limit); ", remedy));
   return false;
@@ -81,9 +91,9 @@ void ConvertPorts(const v1::EndpointSlice& message, proxy::EndpointSlice& slice,
 // Every address is checked, only the first is used (S-22). Nothing: none, or refused.
 std::optional<IpAddress> FirstAddress(const v1::Endpoint& endpoint, int index, Family family,
                                       Report& report) {
-  const std::string field = absl::StrCat("endpoints[", index, "].addresses");
+  const auto field = [index] { return absl::StrCat("endpoints[", index, "].addresses"); };
   if (endpoint.addresses_size() == 0) {
-    report.Warn(field, "", "is empty; the endpoint is skipped");
+    report.Warn(field(), "", "is empty; the endpoint is skipped");
     return std::nullopt;
   }
   if (!WithinLimit(field, endpoint.addresses_size(), kMaxAddresses,
@@ -104,7 +114,7 @@ std::optional<IpAddress> FirstAddress(const v1::Endpoint& endpoint, int index, F
       reason = SpecialAddress(*address);
     }
     if (reason) {
-      report.Refuse(absl::StrCat(field, "[", i, "]"), Quote(text), *std::move(reason));
+      report.Refuse(absl::StrCat(field(), "[", i, "]"), Quote(text), *std::move(reason));
       return std::nullopt;
     }
     if (i == 0) first = address;
@@ -139,9 +149,11 @@ proxy::EndpointHints Hints(const v1::EndpointHints& message) {
 
 void CheckHints(const v1::EndpointHints& hints, int index, Report& report) {
   constexpr char kRemedy[] = "name fewer";
-  const std::string field = absl::StrCat("endpoints[", index, "].hints.");
-  WithinLimit(field + "forZones", hints.for_zones_size(), kMaxHints, kRemedy, report);
-  WithinLimit(field + "forNodes", hints.for_nodes_size(), kMaxHints, kRemedy, report);
+  const auto field = [index](const char* name) {
+    return [index, name] { return absl::StrCat("endpoints[", index, "].hints.", name); };
+  };
+  WithinLimit(field("forZones"), hints.for_zones_size(), kMaxHints, kRemedy, report);
+  WithinLimit(field("forNodes"), hints.for_nodes_size(), kMaxHints, kRemedy, report);
 }
 
 // 0..1000, and 1 where it is absent.
@@ -190,6 +202,8 @@ void ConvertEndpoints(const v1::EndpointSlice& message, const ConvertContext& co
   };
   std::vector<Used> used;
   absl::flat_hash_map<IpAddress, size_t> places;  // In `used`.
+  used.reserve(static_cast<size_t>(message.endpoints_size()));
+  places.reserve(static_cast<size_t>(message.endpoints_size()));
   for (int i = 0; i < message.endpoints_size() && !report.refused(); ++i) {
     const v1::Endpoint& endpoint = message.endpoints(i);
     const auto address = FirstAddress(endpoint, i, slice.family, report);

@@ -43,13 +43,11 @@ std::string_view Trim(std::string_view text) {
 }
 
 std::string Serialize(const google::protobuf::MessageLite& message) {
-  std::string bytes;
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    google::protobuf::io::CodedOutputStream out(&stream);
-    out.SetSerializationDeterministic(true);  // Maps have no order of their own.
-    message.SerializeToCodedStream(&out);
-  }
+  std::string bytes(message.ByteSizeLong(), '\0');  // As much as it takes: there are many.
+  google::protobuf::io::ArrayOutputStream stream(bytes.data(), static_cast<int>(bytes.size()));
+  google::protobuf::io::CodedOutputStream out(&stream);
+  out.SetSerializationDeterministic(true);  // Maps have no order of their own.
+  message.SerializeWithCachedSizes(&out);
   return bytes;
 }
 

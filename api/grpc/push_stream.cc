@@ -8,6 +8,7 @@
 #include "api/convert/quote.h"
 #include "api/grpc/open_deadline.h"
 #include "api/grpc/status.h"
+#include "google/protobuf/arena.h"
 
 namespace svcmap::api {
 namespace {
@@ -25,6 +26,14 @@ uint64_t NextStreamId() {
   return next++;
 }
 
+// The first block takes a batch of one change.
+google::protobuf::ArenaOptions MakeArenaOptions() {
+  google::protobuf::ArenaOptions options;
+  options.start_block_size = size_t{4} << 10;
+  options.max_block_size = size_t{64} << 10;
+  return options;
+}
+
 class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>,
                          public std::enable_shared_from_this<PushStream> {
  public:
@@ -34,7 +43,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   void Start() {
     self_ = shared_from_this();
     AwaitOpen();
-    StartRead(&request_);
+    StartRead(request_);
   }
 
   void OnReadDone(bool ok) override {
@@ -48,6 +57,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
       End(status);
       return;
     }
+    FreeRequest();
     const std::lock_guard lock(mutex_);
     reading_ = false;
     MaybeRead();
@@ -95,8 +105,13 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
     Finish(status);
   }
 
+  void FreeRequest() {
+    arena_.Reset();
+    request_ = google::protobuf::Arena::CreateMessage<v1::PushRequest>(&arena_);
+  }
+
   grpc::Status Handle() {
-    switch (request_.message_case()) {
+    switch (request_->message_case()) {
       case v1::PushRequest::kOpen:
         if (!open_deadline_.Meet()) return grpc::Status::OK;  // The stream ends already.
         return HandleOpen();
@@ -114,7 +129,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   }
 
   grpc::Status HandleOpen() {
-    const v1::Open& open = request_.open();
+    const v1::Open& open = request_->open();
     if (!name_.empty()) {
       return {grpc::INVALID_ARGUMENT, "open came twice; the stream is that of " + name_};
     }
@@ -175,27 +190,27 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   grpc::Status HandleState() {
     proxy::Batch::Mark mark = proxy::Batch::Mark::kNone;
     uint64_t number = 0;
-    if (request_.has_snapshot_begin()) {
+    if (request_->has_snapshot_begin()) {
       if (in_snapshot_) return {grpc::INVALID_ARGUMENT, "snapshot_begin inside a snapshot"};
       in_snapshot_ = true;
       holder_.SetInSnapshot(id_, true);
       return Submit(proxy::Batch::Mark::kSnapshotBegin, nullptr);
     }
-    if (request_.has_snapshot_end()) {
+    if (request_->has_snapshot_end()) {
       if (!in_snapshot_) return {grpc::INVALID_ARGUMENT, "snapshot_end outside a snapshot"};
       in_snapshot_ = false;
       holder_.SetInSnapshot(id_, false);
       mark = proxy::Batch::Mark::kSnapshotEnd;
-      number = request_.snapshot_end().number();
+      number = request_->snapshot_end().number();
     } else {
-      number = request_.batch().number();
+      number = request_->batch().number();
     }
     if (number <= last_number_) {
       return {grpc::INVALID_ARGUMENT, "batch number " + std::to_string(number) +
                                           " does not follow " + std::to_string(last_number_)};
     }
     last_number_ = number;
-    const size_t bytes = request_.ByteSizeLong();
+    const size_t bytes = request_->ByteSizeLong();
     {
       const std::lock_guard lock(mutex_);
       ++unanswered_;
@@ -207,7 +222,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   }
 
   grpc::Status Submit(proxy::Batch::Mark mark, Intake::Done done) {
-    const v1::Batch& batch = request_.batch();  // Empty if it is another message.
+    const v1::Batch& batch = request_->batch();  // Empty if it is another message.
     const absl::Status submitted = intake_.Submit(
         mark, batch.changes_size(),
         [&](int i) { return ConvertChange(batch.changes(i), intake_.context()); }, std::move(done),
@@ -235,7 +250,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
     if (unanswered_ + responses_.size() >= limits_.max_batches_in_flight) return;
     if (unanswered_bytes_ >= limits_.max_bytes_in_flight) return;
     reading_ = true;
-    StartRead(&request_);
+    StartRead(request_);
   }
 
   void MaybeWrite() {
@@ -259,7 +274,8 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   const uint64_t id_ = NextStreamId();
 
   // Only in OnReadDone, which gRPC calls one at a time.
-  v1::PushRequest request_;
+  google::protobuf::Arena arena_{MakeArenaOptions()};  // Of request_: thousands of small parts.
+  v1::PushRequest* request_ = google::protobuf::Arena::CreateMessage<v1::PushRequest>(&arena_);
   std::string name_;
   uint64_t last_number_ = 0;
   bool in_snapshot_ = false;

@@ -11,9 +11,6 @@
 namespace svcmap::proxy {
 namespace {
 
-// A sized map costs 8 bytes for each of its slots at once, so it starts small. It grows to at least
-// four times what is needed: each growth writes everything again.
-constexpr uint32_t kInitialSize = 1024;
 constexpr uint64_t kGrowth = 4;
 
 nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
@@ -191,11 +188,12 @@ SetCounts Reconciler::Expected(SetCounts counts) const {
   return counts;
 }
 
-std::vector<uint32_t> Reconciler::SizesFor(const std::array<int64_t, kSetCount>& counts) {
+std::vector<uint32_t> Reconciler::SizesFor(const std::array<int64_t, kSetCount>& counts) const {
   std::vector<uint32_t> sizes(kSetCount);
-  for (size_t set = 0; set < kSetCount; ++set) {
+  for (const auto& [set, first] : {std::pair(kServiceIps, options_.first_service_ips),
+                                   std::pair(kEndpoints, options_.first_endpoints)}) {
     const auto needed = static_cast<uint64_t>(counts[set]);
-    sizes[set] = std::max(kInitialSize, static_cast<uint32_t>(std::bit_ceil(needed * kGrowth)));
+    sizes[set] = std::max(first, static_cast<uint32_t>(std::bit_ceil(needed * kGrowth)));
   }
   return sizes;
 }
