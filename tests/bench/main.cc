@@ -1,7 +1,5 @@
 // svcmap-bench: what service proxies cost, svcmapd and the others side by side, in namespaces that
 // it makes and cleans up. Needs root. docs/benchmarks.md tells what is measured, and how.
-#include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "tests/bench/commands/command.h"
+#include "tests/bench/opponents/proxy_cpu.h"
 #include "tests/bench/record/machine.h"
 
 namespace svcmap::bench {
@@ -29,18 +28,8 @@ struct Options {
   bool packets = false;  // The subcommand is one that makes connections.
 };
 
-// Of the CPUs that this program may use it keeps the first; programs that stay get the last.
-int proxy_cpu = -1;
-
-void RunOn(int cpu) {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  CPU_SET(cpu, &cpus);
-  sched_setaffinity(0, sizeof(cpus), &cpus);
-}
-
-// Says what was done. Tools that run once are not forked but vforked, and stay on the CPU of the
-// load generator, which waits for them: like a proxy of its own they have a CPU for themselves.
+// Of the CPUs that this program may use it keeps the first, and what it measures gets the last.
+// Says what was done.
 std::string Pin() {
   cpu_set_t cpus;
   if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0 || CPU_COUNT(&cpus) < 2) {
@@ -48,12 +37,12 @@ std::string Pin() {
   }
   int first = 0;
   while (!CPU_ISSET(first, &cpus)) ++first;
-  proxy_cpu = CPU_SETSIZE - 1;
-  while (!CPU_ISSET(proxy_cpu, &cpus)) --proxy_cpu;
-  pthread_atfork(nullptr, nullptr, [] { RunOn(proxy_cpu); });
-  RunOn(first);
-  return "load generator, and tools that it waits for, on CPU " + std::to_string(first) +
-         "; proxies that stay on CPU " + std::to_string(proxy_cpu);
+  int last = CPU_SETSIZE - 1;
+  while (!CPU_ISSET(last, &cpus)) --last;
+  MoveToCpu(first);
+  SetProxyCpu(last);
+  return "load generator on CPU " + std::to_string(first) + "; programs that it starts on CPU " +
+         std::to_string(last);
 }
 
 std::string BesideThisProgram(const std::string& name) {

@@ -171,6 +171,8 @@ class Churn {
       recorder.Add(on.name(), What(rate), metric, round, value);
     };
     for (const double latency : figures->latencies) add("latency_seconds", latency);
+    add("latency_p50_seconds", Percentile(figures->latencies, 0.5));
+    add("latency_p99_seconds", Percentile(figures->latencies, 0.99));
     add("offered_per_second", rate);
     add("achieved_per_second", static_cast<double>(figures->latencies.size()) / figures->elapsed);
     add("cpu_share", figures->cpu_seconds / figures->elapsed);

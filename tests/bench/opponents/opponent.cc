@@ -1,13 +1,15 @@
 #include "tests/bench/opponents/opponent.h"
 
 #include "tests/bench/opponents/direct.h"
+#include "tests/bench/opponents/iptables.h"
 #include "tests/bench/opponents/netlink.h"
 #include "tests/bench/opponents/svcmap.h"
 
 namespace svcmap::bench {
 
 const std::vector<std::string>& OpponentNames() {
-  static const std::vector<std::string> kNames = {"direct", "netlink", "svcmap"};
+  static const std::vector<std::string> kNames = {"direct", "netlink", "svcmap", "iptables-legacy",
+                                                  "iptables-nft"};
   return kNames;
 }
 
@@ -17,6 +19,8 @@ absl::StatusOr<std::unique_ptr<Opponent>> MakeOpponent(const std::string& name,
   if (name == "direct") return MakeDirect();
   if (name == "netlink") return MakeNetlink(netns, settings);
   if (name == "svcmap") return Svcmap::Start(netns, settings);
+  if (name == "iptables-legacy") return MakeIptables(/*legacy=*/true, netns, settings);
+  if (name == "iptables-nft") return MakeIptables(/*legacy=*/false, netns, settings);
   return absl::NotFoundError("there is no opponent \"" + name + "\"");
 }
 
