@@ -217,6 +217,8 @@ void Reconciler::Undo(Draft& draft) {
 }
 
 SyncResult Reconciler::Sync(size_t element_limit) {
+  using Clock = std::chrono::steady_clock;
+  const auto began = Clock::now();
   SyncResult result;
   FollowNode();
   Draft draft = recreate_ ? MakeRecreation(element_limit) : MakeDraft(element_limit);
@@ -232,12 +234,16 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     ++marker.generation;
     draft.plan.AddMarker(draft.recreate ? nullptr : &applied_.marker(), marker);
 
+    const auto planned = Clock::now();
     LogAttempt(draft, marker);
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     const nft::ApplyResult applied = kernel_.Apply(draft.plan.transaction());
-    result.duration = std::chrono::steady_clock::now() - start;
+    const auto end = Clock::now();
     result.error = Settle(applied, marker);
     LogOutcome(result.error.ok());
+    result.plan_duration = planned - began;
+    result.duration = end - start;
+    result.save_duration = start - planned + (Clock::now() - end);
     if (!result.error.ok()) {
       HandleRejection(draft, applied);
       Undo(draft);

@@ -57,6 +57,9 @@ struct SyncResult {
   bool recreated = false;
   size_t elements = 0;
   std::chrono::nanoseconds duration{0};  // Of the commit.
+  // With it: Stage::kPlan and kSave.
+  std::chrono::nanoseconds plan_duration{0};
+  std::chrono::nanoseconds save_duration{0};
   // What is not programmed, with the sequence of the change that showed it.
   std::vector<std::pair<uint64_t, Finding>> findings;
   // Unless it failed: the UDP ports, as they are now, of all Services that were taken.

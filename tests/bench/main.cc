@@ -83,6 +83,9 @@ void AddOptions(CLI::App& app, Options& options, CommonOptions& common) {
       ->check(CLI::ExistingFile);
   app.add_option("--kubeconfig", common.settings.kubeconfig, "Of the API server that it asks")
       ->check(CLI::ExistingFile);
+  app.add_option("--kube-proxy-mode", common.settings.kube_proxy_mode, "What it runs as")
+      ->check(CLI::IsMember({"nftables", "iptables"}))
+      ->capture_default_str();
   app.add_option("--out", options.out,
                  "Folder for samples.csv, which grows with each run, and machine.json");
   app.add_flag("--pin", options.pin,

@@ -2,14 +2,16 @@
 
 #include "tests/bench/opponents/direct.h"
 #include "tests/bench/opponents/iptables.h"
+#include "tests/bench/opponents/kube_proxy.h"
 #include "tests/bench/opponents/netlink.h"
+#include "tests/bench/opponents/nftables.h"
 #include "tests/bench/opponents/svcmap.h"
 
 namespace svcmap::bench {
 
 const std::vector<std::string>& OpponentNames() {
-  static const std::vector<std::string> kNames = {"direct", "netlink", "svcmap", "iptables-legacy",
-                                                  "iptables-nft"};
+  static const std::vector<std::string> kNames = {
+      "direct", "netlink", "svcmap", "iptables-legacy", "iptables-nft", "nftables", "kube-proxy"};
   return kNames;
 }
 
@@ -21,6 +23,8 @@ absl::StatusOr<std::unique_ptr<Opponent>> MakeOpponent(const std::string& name,
   if (name == "svcmap") return Svcmap::Start(netns, settings);
   if (name == "iptables-legacy") return MakeIptables(/*legacy=*/true, netns, settings);
   if (name == "iptables-nft") return MakeIptables(/*legacy=*/false, netns, settings);
+  if (name == "nftables") return MakeNftables(netns, settings);
+  if (name == "kube-proxy") return MakeKubeProxy(netns, settings);
   return absl::NotFoundError("there is no opponent \"" + name + "\"");
 }
 
