@@ -1,11 +1,10 @@
 #include "tests/bench/process_figures.h"
 
-#include <unistd.h>
+#include <time.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 #include <string>
 
 namespace svcmap::bench {
@@ -32,15 +31,10 @@ ProcessMemory MemoryOf(pid_t pid) {
 }
 
 double CpuSecondsOf(pid_t pid) {
-  std::ifstream file(ProcPath(pid, "stat"));
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::istringstream fields(text.substr(text.rfind(')') + 1));
-  std::string skipped;
-  for (int i = 0; i < 11; ++i) fields >> skipped;  // Up to utime, the 14th field.
-  double user = 0;
-  double system = 0;
-  fields >> user >> system;
-  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  clockid_t clock;
+  timespec time = {};
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
 int64_t DescriptorsOf(pid_t pid) {
