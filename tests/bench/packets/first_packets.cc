@@ -79,9 +79,9 @@ Latencies MeasureSome(PacketWorld& world, const FlowTarget& target, int count, i
     const int64_t took = target.protocol == proxy::Protocol::kTcp ? TimeConnect(world, target)
                                                                   : TimeDatagram(world, target);
     if (took < 0) {
-      latencies.AddFailure();
+      ++latencies.failed;
     } else {
-      latencies.Add(static_cast<double>(took) / 1000);
+      latencies.microseconds.push_back(static_cast<double>(took) / 1000);
     }
   }
   return latencies;

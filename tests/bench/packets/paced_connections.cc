@@ -11,6 +11,8 @@
 namespace svcmap::bench {
 namespace {
 
+constexpr std::chrono::milliseconds kPollInterval{2};
+
 bool HasError(int fd) {
   int error = 0;
   socklen_t size = sizeof(error);
@@ -32,6 +34,15 @@ absl::StatusOr<std::unique_ptr<PacedConnections>> PacedConnections::Start(Packet
 }
 
 PacedConnections::~PacedConnections() { Stop(); }
+
+bool PacedConnections::AwaitConnected(Clock::time_point after, std::chrono::seconds limit) const {
+  const Clock::time_point deadline = Clock::now() + limit;
+  while (newest_connected_ <= after.time_since_epoch().count()) {
+    if (Clock::now() > deadline) return false;
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  return true;
+}
 
 void PacedConnections::Stop() {
   stop_ = true;
@@ -87,6 +98,8 @@ void PacedConnections::AwaitAnswers(Clock::time_point until) {
       Flow& flow = flows_[events[i].data.u64];
       if (!HasError(flow.fd.get())) {
         flow.microseconds = std::chrono::duration<double, std::micro>(now - flow.due).count();
+        newest_connected_ =
+            std::max<Clock::rep>(newest_connected_, flow.due.time_since_epoch().count());
       }
       flow.fd.Close();
     }
@@ -106,9 +119,9 @@ Latencies PacedConnections::Between(Clock::time_point from, Clock::time_point to
   for (const Flow& flow : flows_) {
     if (flow.due < from || flow.due >= to) continue;
     if (flow.microseconds < 0) {
-      latencies.AddFailure();
+      ++latencies.failed;
     } else {
-      latencies.Add(flow.microseconds);
+      latencies.microseconds.push_back(flow.microseconds);
     }
   }
   return latencies;

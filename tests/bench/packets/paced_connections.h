@@ -26,6 +26,9 @@ class PacedConnections {
                                                                  int per_second);
   ~PacedConnections();
 
+  // Waits until one that was due after `after` connected; false if that took longer than `limit`.
+  bool AwaitConnected(Clock::time_point after, std::chrono::seconds limit) const;
+
   // Waits for those that are open, for kFlowPatience at most.
   void Stop();
 
@@ -52,8 +55,9 @@ class PacedConnections {
   const FlowTarget target_;
   std::chrono::nanoseconds every_;
   UniqueFd epoll_;
-  std::vector<Flow> flows_;  // In the order in which they were due.
-  size_t oldest_ = 0;        // The first one that may be open.
+  std::vector<Flow> flows_;                      // In the order in which they were due.
+  size_t oldest_ = 0;                            // The first one that may be open.
+  std::atomic<Clock::rep> newest_connected_{0};  // When it was due.
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };
