@@ -88,9 +88,7 @@ class FloorRows {
     FieldBytes key;
     key.Append(address).AppendU8(Number(port)).AppendU16Be(number).PadToWord();
     FieldBytes data;
-    data.AppendU32Be(group)
-        .AppendU16Be(static_cast<uint16_t>(port.endpoints.size()))
-        .PadToWord();
+    data.AppendU32Be(group).AppendU16Be(static_cast<uint16_t>(port.endpoints.size())).PadToWord();
     Write(verb, kServices, key, data);
   }
 
@@ -219,8 +217,8 @@ class Netlink final : public Opponent {
 
 absl::StatusOr<std::unique_ptr<Opponent>> MakeNetlink(const testing::NetNs& netns,
                                                       const OpponentSettings& settings) {
-  absl::StatusOr<nft::Session> session = netns.Run(
-      [&] { return nft::Session::Open({.answer_timeout = settings.time_limit}); });
+  absl::StatusOr<nft::Session> session =
+      netns.Run([&] { return nft::Session::Open({.answer_timeout = settings.time_limit}); });
   if (!session.ok()) return session.status();
   return std::make_unique<Netlink>(*std::move(session), settings);
 }

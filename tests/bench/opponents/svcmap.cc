@@ -23,8 +23,7 @@ constexpr std::chrono::seconds kStartTimeout{10};
 constexpr int kObjectsPerBatch = 1000;
 
 double CommitSeconds(const v1::Ack& ack) {
-  return static_cast<double>(ack.commit_duration().seconds()) +
-         ack.commit_duration().nanos() / 1e9;
+  return static_cast<double>(ack.commit_duration().seconds()) + ack.commit_duration().nanos() / 1e9;
 }
 
 class Agent final : public Svcmap {
@@ -44,10 +43,10 @@ class Agent final : public Svcmap {
   }
 
   absl::Status Begin(const std::string& program, const testing::NetNs& netns) {
-    auto process = ChildProcess::Start(
-        {.argv = {program, "--listen", "unix://" + Socket(), "--node-name", kThisNode,
-                  "--state-dir", folder_.path() + "/state"},
-         .netns = &netns});
+    auto process =
+        ChildProcess::Start({.argv = {program, "--listen", "unix://" + Socket(), "--node-name",
+                                      kThisNode, "--state-dir", folder_.path() + "/state"},
+                             .netns = &netns});
     if (!process.ok()) return process.status();
     process_ = *std::move(process);
     channel_ = grpc::CreateChannel("unix:" + Socket(), grpc::InsecureChannelCredentials());
@@ -107,7 +106,8 @@ class Agent final : public Svcmap {
   }
 
   absl::Status Broken(const std::string& how) const {
-    if (limit_.expired()) return absl::DeadlineExceededError("svcmapd took too long");
+    if (limit_.expired())
+      return absl::DeadlineExceededError("svcmapd took too long: " + process_->err());
     return absl::UnavailableError("svcmapd " + how + ": " + process_->err());
   }
 

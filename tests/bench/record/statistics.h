@@ -18,8 +18,7 @@ inline double Percentile(std::vector<double> values, double share) {
   const double position = share * static_cast<double>(values.size() - 1);
   const size_t below = static_cast<size_t>(position);
   const size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] +
-         (position - static_cast<double>(below)) * (values[above] - values[below]);
+  return values[below] + (position - static_cast<double>(below)) * (values[above] - values[below]);
 }
 
 inline double Median(std::vector<double> values) { return Percentile(std::move(values), 0.5); }
