@@ -155,6 +155,8 @@ int main(int argc, char** argv) {
   AddOptions(app, options, common);
   app.require_subcommand(1);
   AddSync(app, common, run);
+  AddChange(app, common, run);
+  AddChurn(app, common, run);
   CLI11_PARSE(app, argc, argv);
   return Main(options, common, run, {argv, argv + argc});
 }

@@ -7,12 +7,12 @@
 
 #include "tests/bench/commands/command.h"
 #include "tests/bench/commands/entrants.h"
+#include "tests/bench/commands/loaded.h"
 #include "tests/bench/record/markdown.h"
 
 namespace svcmap::bench {
 namespace {
 
-constexpr char kLoad[] = "load";
 constexpr char kResync[] = "resync";
 constexpr int kMaxWarmUpServices = 1000;
 

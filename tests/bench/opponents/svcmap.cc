@@ -26,12 +26,12 @@ double CommitSeconds(const v1::Ack& ack) {
   return static_cast<double>(ack.commit_duration().seconds()) + ack.commit_duration().nanos() / 1e9;
 }
 
-class Agent final : public Svcmap {
+class SvcmapProcess final : public Svcmap {
  public:
-  Agent(testing::TemporaryFolder folder, std::chrono::seconds time_limit)
+  SvcmapProcess(testing::TemporaryFolder folder, std::chrono::seconds time_limit)
       : folder_(std::move(folder)), limit_(time_limit, [this] { context_.TryCancel(); }) {}
 
-  ~Agent() override {
+  ~SvcmapProcess() override {
     if (stream_) {
       context_.TryCancel();
       stream_->Finish();
@@ -190,7 +190,7 @@ absl::StatusOr<std::unique_ptr<Svcmap>> Svcmap::Start(const testing::NetNs& netn
   }
   absl::StatusOr<testing::TemporaryFolder> folder = testing::TemporaryFolder::Make();
   if (!folder.ok()) return folder.status();
-  auto agent = std::make_unique<Agent>(*std::move(folder), settings.time_limit);
+  auto agent = std::make_unique<SvcmapProcess>(*std::move(folder), settings.time_limit);
   if (const absl::Status begun = agent->Begin(settings.svcmapd, netns); !begun.ok()) return begun;
   return agent;
 }

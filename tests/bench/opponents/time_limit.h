@@ -15,7 +15,7 @@ class TimeLimit {
  public:
   using Clock = std::chrono::steady_clock;
 
-  TimeLimit(std::chrono::seconds limit, std::function<void()> expire)
+  TimeLimit(std::chrono::milliseconds limit, std::function<void()> expire)
       : limit_(limit), expire_(std::move(expire)), thread_([this] { Run(); }) {}
   ~TimeLimit() {
     {
@@ -51,7 +51,7 @@ class TimeLimit {
     if (expired_ && !ended_) expire_();
   }
 
-  const std::chrono::seconds limit_;
+  const std::chrono::milliseconds limit_;
   const std::function<void()> expire_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
