@@ -65,7 +65,7 @@ class Connections {
         const auto of = [&](const char* metric) -> const Rounds& {
           return recorder.Of(opponent, position.name, metric);
         };
-        const std::string trouble = recorder.Trouble(opponent, kLoad);
+        const std::string trouble = recorder.Trouble(opponent, kLoading);
         if (of(kPerSecond).empty() && trouble.empty()) continue;
         double failed = 0;
         for (const double value : AllOf(of("failures"))) failed += value;

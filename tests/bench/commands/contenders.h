@@ -19,8 +19,8 @@ struct Contender {
 };
 
 // Those of common.opponents that packets can pass: "netlink" has maps, and no rules. Who cannot be
-// made or loaded is recorded at kLoad, and missing.
-inline constexpr char kLoad[] = "load";
+// made or loaded is recorded at kLoading, and missing.
+inline constexpr char kLoading[] = "load";
 std::vector<Contender> LoadContenders(const CommonOptions& common, const Cluster& cluster,
                                       Entrants& entrants, Recorder& recorder);
 

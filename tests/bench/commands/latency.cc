@@ -161,7 +161,7 @@ class Latency {
     for (const std::string& what : whats) {
       for (const std::string& opponent : common_.opponents) {
         const auto of = [&](const char* metric) { return recorder.Of(opponent, what, metric); };
-        const std::string load = recorder.Trouble(opponent, kLoad);
+        const std::string load = recorder.Trouble(opponent, kLoading);
         const std::string trouble = load.empty() ? recorder.Trouble(opponent, what) : load;
         if (of("count").empty() && trouble.empty()) continue;
         PrintRow({recorder.shape(), what, opponent,

@@ -1,4 +1,4 @@
-#include "tests/bench/recovery_node.h"
+#include "tests/bench/recovery/node.h"
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/damage.h"
@@ -19,6 +19,8 @@ constexpr uint16_t kHealthPort = 10256;
 constexpr int kFirstService = 200;  // Of the cluster: those before have the victim's addresses.
 constexpr int kSources = 16;
 constexpr std::chrono::microseconds kWatchEvery{100};
+constexpr std::chrono::seconds kRepairDeadline{30};
+constexpr std::chrono::milliseconds kRepairPoll{1};
 
 Objects ServiceOf(const std::string& name, const std::string& ip, const Host& pod) {
   AService service("victims/" + name);
@@ -32,10 +34,10 @@ Objects ServiceOf(const std::string& name, const std::string& ip, const Host& po
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RecoveryNode>> RecoveryNode::Create() {
+absl::StatusOr<std::unique_ptr<RecoveryNode>> RecoveryNode::Create(const std::string& svcmapd) {
   absl::StatusOr<testing::TemporaryFolder> folder = testing::TemporaryFolder::Make();
   if (!folder.ok()) return folder.status();
-  std::unique_ptr<RecoveryNode> node(new RecoveryNode(*std::move(folder)));
+  std::unique_ptr<RecoveryNode> node(new RecoveryNode(*std::move(folder), svcmapd));
   if (absl::Status status = node->Build(); !status.ok()) return status;
   return node;
 }
@@ -68,7 +70,8 @@ absl::Status RecoveryNode::Build() {
 
 absl::Status RecoveryNode::Launch() {
   agent_.reset();
-  auto agent = testing::Agent::Launch(netns(), {"--state-dir", folder_.path() + "/state"});
+  auto agent =
+      testing::Agent::Launch(netns(), {"--state-dir", folder_.path() + "/state"}, svcmapd_);
   if (!agent.ok()) return agent.status();
   agent_ = *std::move(agent);
   return absl::OkStatus();
@@ -90,8 +93,9 @@ absl::Status RecoveryNode::Load(const ClusterShape& shape) {
     for (v1::Object& object : ServiceOf(name, ip, *pod)) objects.push_back(std::move(object));
   }
   // The victim is one of them.
-  cluster_.emplace(ClusterShape{.services = shape.services - 1, .endpoints = shape.endpoints},
-                   kFirstService);
+  ClusterShape others = shape;
+  --others.services;
+  cluster_.emplace(others, kFirstService);
   for (const ServicePort& port : cluster_->ports()) {
     *objects.emplace_back().mutable_service() = ServiceMessage(port);
     for (v1::EndpointSlice& slice : SliceMessages(port)) {
@@ -117,6 +121,19 @@ absl::Status RecoveryNode::Reports(uint64_t repairs) {
     return absl::OkStatus();
   }
   return absl::UnavailableError("the agent is not done: " + status->ShortDebugString());
+}
+
+absl::StatusOr<Clock::time_point> RecoveryNode::AwaitRepair(uint64_t repairs) {
+  const Clock::time_point deadline = Clock::now() + kRepairDeadline;
+  absl::Status status;
+  do {
+    status = Reports(repairs);
+    const Clock::time_point now = Clock::now();
+    if (status.ok()) status = CheckKernel();
+    if (status.ok()) return now;
+    std::this_thread::sleep_for(kRepairPoll);
+  } while (Clock::now() < deadline);
+  return status;
 }
 
 absl::Status RecoveryNode::CheckKernel() { return testing::CheckKernel(*agent_, netns(), rules_); }

@@ -1,4 +1,4 @@
-#include "tests/bench/recovery_probe.h"
+#include "tests/bench/recovery/probe.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
