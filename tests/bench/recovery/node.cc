@@ -14,10 +14,10 @@ using testing::Host;
 using testing::Objects;
 using testing::Protocol;
 
-constexpr uint16_t kPodPort = 8080;
+constexpr uint16_t kVictimPort = 8080;
 constexpr uint16_t kHealthPort = 10256;
 constexpr int kFirstService = 200;  // Of the cluster: those before have the victim's addresses.
-constexpr int kSources = 16;
+constexpr int kProbeSources = 16;
 constexpr std::chrono::microseconds kWatchEvery{100};
 constexpr std::chrono::seconds kRepairDeadline{30};
 constexpr std::chrono::milliseconds kRepairPoll{1};
@@ -27,8 +27,8 @@ Objects ServiceOf(const std::string& name, const std::string& ip, const Host& po
   service.ClusterIp(ip).Port("tcp", 80).Port("udp", 80, Protocol::kUdp);
   ASlice slice("victims/" + name);
   slice.Endpoint(pod.v4(), testing::kAgentNode)
-      .Port("tcp", kPodPort)
-      .Port("udp", kPodPort, Protocol::kUdp);
+      .Port("tcp", kVictimPort)
+      .Port("udp", kVictimPort, Protocol::kUdp);
   return {service, slice};
 }
 
@@ -54,11 +54,11 @@ absl::Status RecoveryNode::Build() {
   }
   for (const Host* pod : {pod_, other_pod_}) {
     auto server =
-        testing::EchoServer::StartAll(pod->netns(), pod->v4(), pod->v6(), kPodPort, pod->name());
+        testing::EchoServer::StartAll(pod->netns(), pod->v4(), pod->v6(), kVictimPort, pod->name());
     if (!server.ok()) return server.status();
     servers_.push_back(*std::move(server));
   }
-  for (int i = 0; i < kSources; ++i) {
+  for (int i = 0; i < kProbeSources; ++i) {
     client_addresses_.push_back(absl::StrCat("203.0.113.", 200 + i));
     if (absl::Status status = topology_->AddPrefix(*client_, client_addresses_.back() + "/32");
         !status.ok()) {
