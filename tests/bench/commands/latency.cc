@@ -17,8 +17,6 @@
 namespace svcmap::bench {
 namespace {
 
-using proxy::Protocol;
-
 constexpr char kQuiet[] = "tcp-quiet";
 
 struct LatencyOptions {
@@ -73,8 +71,8 @@ class Latency {
     const bool by_position = options_.during == "none";
     for (ClusterShape shape : common_.shapes) {
       for (const std::string& protocol : options_.protocols) {
-        shape.protocol = protocol == "udp" ? Protocol::kUdp : Protocol::kTcp;
-        if (!by_position && shape.protocol == Protocol::kUdp) continue;
+        shape.protocol = protocol == "udp" ? proxy::Protocol::kUdp : proxy::Protocol::kTcp;
+        if (!by_position && shape.protocol == proxy::Protocol::kUdp) continue;
         const Cluster cluster(shape);
         Recorder recorder(*common_.samples, "latency", ShapeText(shape));
         std::vector<Contender> contenders = LoadContenders(common_, cluster, entrants_, recorder);

@@ -12,7 +12,6 @@ using testing::AService;
 using testing::ASlice;
 using testing::Host;
 using testing::Objects;
-using testing::Protocol;
 
 constexpr uint16_t kVictimPort = 8080;
 constexpr uint16_t kHealthPort = 10256;
@@ -24,11 +23,11 @@ constexpr std::chrono::milliseconds kRepairPoll{1};
 
 Objects ServiceOf(const std::string& name, const std::string& ip, const Host& pod) {
   AService service("victims/" + name);
-  service.ClusterIp(ip).Port("tcp", 80).Port("udp", 80, Protocol::kUdp);
+  service.ClusterIp(ip).Port("tcp", 80).Port("udp", 80, testing::Protocol::kUdp);
   ASlice slice("victims/" + name);
   slice.Endpoint(pod.v4(), testing::kAgentNode)
       .Port("tcp", kVictimPort)
-      .Port("udp", kVictimPort, Protocol::kUdp);
+      .Port("udp", kVictimPort, testing::Protocol::kUdp);
   return {service, slice};
 }
 
