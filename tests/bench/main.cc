@@ -152,6 +152,10 @@ int main(int argc, char** argv) {
   AddSync(app, common, run);
   AddChange(app, common, run);
   AddChurn(app, common, run);
+  AddLatency(app, common, run);
+  AddConnections(app, common, run);
+  AddRestart(app, common, run);
+  AddRepair(app, common, run);
   CLI11_PARSE(app, argc, argv);
   options.packets =
       !app.got_subcommand("sync") && !app.got_subcommand("change") && !app.got_subcommand("churn");
