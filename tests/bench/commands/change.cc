@@ -157,7 +157,7 @@ class Changes {
         PrintRow({recorder.shape(), what, opponent,
                   trouble.empty() ? SecondsText(seconds) : trouble, SecondsText(seconds, 0.99),
                   SecondsText(seconds, 0), SecondsText(seconds, 1),
-                  std::to_string(AllOf(seconds).size()),
+                  std::to_string(AllRounds(seconds).size()),
                   RatioText(seconds, recorder.Of("svcmap", what, "seconds")),
                   RatioText(seconds, recorder.Of("netlink", what, "seconds")),
                   SecondsText(recorder.Of(opponent, what, "kernel_seconds")),

@@ -195,7 +195,7 @@ class Churn {
         if (trouble.empty() && latency.empty()) trouble = recorder.Trouble(opponent, kLoad);
         if (latency.empty() && trouble.empty()) continue;
         const auto median = [&](const char* metric) {
-          return Median(AllOf(recorder.Of(opponent, what, metric)));
+          return Median(AllRounds(recorder.Of(opponent, what, metric)));
         };
         PrintRow(
             {recorder.shape(), opponent, absl::StrCat(rate, "/s"),

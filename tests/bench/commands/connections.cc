@@ -68,7 +68,7 @@ class Connections {
         const std::string trouble = recorder.Trouble(opponent, kLoading);
         if (of(kPerSecond).empty() && trouble.empty()) continue;
         double failed = 0;
-        for (const double value : AllOf(of("failures"))) failed += value;
+        for (const double value : AllRounds(of("failures"))) failed += value;
         PrintRow({recorder.shape(), position.name, opponent,
                   trouble.empty() ? NumberText(of(kPerSecond)) : trouble,
                   RatioText(of(kPerSecond), recorder.Of("direct", position.name, kPerSecond)),

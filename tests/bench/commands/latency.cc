@@ -48,7 +48,7 @@ std::string MicrosecondsText(const std::vector<double>& values) {
 
 double Sum(const Rounds& rounds) {
   double sum = 0;
-  for (const double value : AllOf(rounds)) sum += value;
+  for (const double value : AllRounds(rounds)) sum += value;
   return sum;
 }
 
@@ -163,10 +163,10 @@ class Latency {
         const std::string trouble = load.empty() ? recorder.Trouble(opponent, what) : load;
         if (of("count").empty() && trouble.empty()) continue;
         PrintRow({recorder.shape(), what, opponent,
-                  trouble.empty() ? MicrosecondsText(AllOf(of("p50_us"))) : trouble,
+                  trouble.empty() ? MicrosecondsText(AllRounds(of("p50_us"))) : trouble,
                   MicrosecondsText(Over(of("p50_us"), reference(opponent, what))),
-                  MicrosecondsText(AllOf(of("p90_us"))), MicrosecondsText(AllOf(of("p99_us"))),
-                  MicrosecondsText(AllOf(of("max_us"))), absl::StrFormat("%.0f", Sum(of("count"))),
+                  MicrosecondsText(AllRounds(of("p90_us"))), MicrosecondsText(AllRounds(of("p99_us"))),
+                  MicrosecondsText(AllRounds(of("max_us"))), absl::StrFormat("%.0f", Sum(of("count"))),
                   absl::StrFormat("%.0f", Sum(of("failures")))});
       }
     }

@@ -30,20 +30,20 @@ std::string SecondsText(double seconds) {
 }
 
 std::string SecondsText(const Rounds& rounds, double share) {
-  return rounds.empty() ? kUnknown : SecondsText(Percentile(AllOf(rounds), share));
+  return rounds.empty() ? kUnknown : SecondsText(Percentile(AllRounds(rounds), share));
 }
 
 std::string SpreadText(const Rounds& rounds) {
   if (rounds.empty()) return kUnknown;
-  return absl::StrCat(SecondsText(rounds), " +- ", SecondsText(MedianDeviation(AllOf(rounds))));
+  return absl::StrCat(SecondsText(rounds), " +- ", SecondsText(MedianDeviation(AllRounds(rounds))));
 }
 
 std::string KibText(const Rounds& rounds) {
-  return rounds.empty() ? kUnknown : absl::StrFormat("%.1f MB", Median(AllOf(rounds)) / 1024);
+  return rounds.empty() ? kUnknown : absl::StrFormat("%.1f MB", Median(AllRounds(rounds)) / 1024);
 }
 
 std::string NumberText(const Rounds& rounds) {
-  return rounds.empty() ? kUnknown : absl::StrFormat("%.0f", Median(AllOf(rounds)));
+  return rounds.empty() ? kUnknown : absl::StrFormat("%.0f", Median(AllRounds(rounds)));
 }
 
 std::string RatioText(const Rounds& of, const Rounds& reference) {

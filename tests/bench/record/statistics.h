@@ -31,7 +31,7 @@ inline double MedianDeviation(const std::vector<double>& values) {
   return Median(std::move(distances));
 }
 
-inline std::vector<double> AllOf(const Rounds& rounds) {
+inline std::vector<double> AllRounds(const Rounds& rounds) {
   std::vector<double> all;
   for (const auto& [round, values] : rounds) all.insert(all.end(), values.begin(), values.end());
   return all;

@@ -13,8 +13,8 @@ TEST(RecorderTest, WhatACostDoesNotTellIsNoFigure) {
   ASSERT_OK_AND_ASSIGN(const auto samples, Samples::Open(""));
   Recorder recorder(*samples, "sync", "10x1");
   recorder.Add("iptables-nft", "load", 1, Cost{.seconds = 2, .peak_rss_kib = 0});
-  EXPECT_EQ(AllOf(recorder.Of("iptables-nft", "load", "seconds")), std::vector<double>{2});
-  EXPECT_EQ(AllOf(recorder.Of("iptables-nft", "load", "peak_rss_kib")), std::vector<double>{0});
+  EXPECT_EQ(AllRounds(recorder.Of("iptables-nft", "load", "seconds")), std::vector<double>{2});
+  EXPECT_EQ(AllRounds(recorder.Of("iptables-nft", "load", "peak_rss_kib")), std::vector<double>{0});
   EXPECT_TRUE(recorder.Of("iptables-nft", "load", "kernel_seconds").empty());
   EXPECT_TRUE(recorder.Of("nobody", "load", "seconds").empty());
 }
