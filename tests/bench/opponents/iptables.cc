@@ -38,7 +38,7 @@ struct IptablesTool {
 };
 
 IptablesOptions OptionsFor(Family family) {
-  return {.cluster_cidr = IpPrefix::Parse(EndpointPrefixes(family).front())};
+  return {.cluster_cidr = IpPrefix::Parse(ClusterCidr(family))};
 }
 
 // A cluster in which each kind of rule occurs.

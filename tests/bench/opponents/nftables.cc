@@ -79,7 +79,7 @@ class NftablesOpponent : public Opponent {
 NftablesNode TopologyNode(Family family) {
   const bool v4 = family == Family::kIpv4;
   return {.ip = *IpAddress::Parse(v4 ? testing::kNodeV4 : testing::kNodeV6),
-          .cluster_cidr = *IpPrefix::Parse(v4 ? testing::kClusterCidrV4 : testing::kClusterCidrV6),
+          .cluster_cidr = *IpPrefix::Parse(ClusterCidr(v4 ? Family::kIpv4 : Family::kIpv6)),
           .service_cidr = *IpPrefix::Parse(v4 ? testing::kServiceCidrV4 : testing::kServiceCidrV6)};
 }
 

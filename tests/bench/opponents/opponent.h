@@ -11,6 +11,7 @@
 #include "tests/bench/cluster/cluster.h"
 #include "tests/bench/process_figures.h"
 #include "tests/support/netns.h"
+#include "tests/support/topology.h"
 
 namespace svcmap::bench {
 
@@ -44,6 +45,11 @@ class Opponent {
   // Of the process that stays; zeros where none does.
   virtual ProcessMemory Memory() const = 0;
 };
+
+// --cluster-cidr of all of them: who asks from elsewhere is masqueraded. Topology's pods are there.
+inline const char* ClusterCidr(Family family) {
+  return family == Family::kIpv4 ? testing::kClusterCidrV4 : testing::kClusterCidrV6;
+}
 
 struct OpponentSettings {
   // A call that takes longer ends with DeadlineExceeded; the opponent is of no more use then.
