@@ -4,7 +4,7 @@ SOURCE_DIRS := nft proxy api tests third_party
 SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test test-long format format-check tidy bench bench-quick clean
+.PHONY: help deps build demo test test-long format format-check tidy bench bench-quick bench-alone clean
 
 help:           ## This list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -41,7 +41,7 @@ format-check:   ## Fail if `make format` would change something
 tidy: deps      ## clang-tidy over everything
 	@.ci/tidy.sh
 
-bench:          ## svcmapd beside the other proxies, with tables and plots; hours. docs/benchmarks.md
+bench:          ## svcmapd beside the other proxies, with tables and plots; an hour. docs/benchmarks.md
 	@.ci/deps.sh build test bench
 	cmake --preset release
 	cmake --build --preset bench
@@ -52,6 +52,12 @@ bench-quick:    ## The same in three minutes, held against stored bounds
 	cmake --preset release
 	cmake --build --preset bench
 	@.ci/bench.sh quick
+
+bench-alone:    ## svcmapd by itself: UDP cleanup, the state file, streams, memory, storms, idling
+	@.ci/deps.sh build test
+	cmake --preset release
+	cmake --build --preset bench
+	@.ci/bench.sh alone
 
 clean:          ## Remove build/
 	rm -rf build

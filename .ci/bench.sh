@@ -1,8 +1,9 @@
 #!/bin/bash
-# Runs the benchmark: `.ci/bench.sh full` all of it, with report and plots (hours), `.ci/bench.sh
-# quick` what tests/bench/report/bounds.json asks for (under three minutes; fails if a bound is
-# missed). Everything goes to build/bench/, or to the folder that is named as well.
-# docs/benchmarks.md tells what it means.
+# Runs the benchmark: `.ci/bench.sh full` svcmap and others side by side, with report and plots
+# (about an hour), `.ci/bench.sh quick` what tests/bench/report/bounds.json asks for (under three
+# minutes; fails if a bound is missed), `.ci/bench.sh alone` what concerns svcmapd only. Everything
+# goes to build/bench/, or to the folder that is named as well. docs/benchmarks.md tells what it
+# means.
 #
 # KUBE_PROXY and KUBECONFIG in the environment: a real kube-proxy takes part in `full` as well.
 set -uo pipefail
@@ -11,9 +12,9 @@ cd "$(dirname "$0")/.."
 kind=${1-}
 case $kind in
 full) out=${2-build/bench/$(date -u +%Y-%m-%dT%H%M%SZ)} ;;
-quick) out=${2-build/bench/quick} ;;
+quick | alone) out=${2-build/bench/$kind} ;;
 *)
-  echo "usage: .ci/bench.sh full|quick [FOLDER]" >&2
+  echo "usage: .ci/bench.sh full|quick|alone [FOLDER]" >&2
   exit 2
   ;;
 esac
@@ -40,6 +41,15 @@ other() {
   "build/release/bin/$1" | tee "$out/$1.txt" || echo "$1" >>"$out/failed.txt"
 }
 
+if [[ $kind == alone ]]; then
+  other svcmap-bench-conntrack
+  other svcmap-bench-saved
+  other svcmap-bench-push
+  other svcmap-bench-recovery
+  [[ ! -e $out/failed.txt ]]
+  exit
+fi
+
 if [[ $kind == quick ]]; then
   programming=(--pin --time-limit 20 --opponents 'netlink,svcmap,nftables,iptables-legacy'
     --shapes '1000x10,5000x10')
@@ -65,25 +75,19 @@ others=nftables,iptables-legacy,iptables-nft${KUBE_PROXY:+,kube-proxy}
 programming=(--pin --opponents "netlink,svcmap,$others" "${real[@]}")
 packets=(--opponents "direct,svcmap,$others" "${real[@]}")
 
-sizes=100x10,1000x10,5000x10,10000x10,30000x10,44000x1,5000x50,100000x10
-bench "${programming[@]}" --time-limit 300 --shapes $sizes sync
-bench "${programming[@]}" --time-limit 300 --shapes 10000x10 --mix mixed sync
-bench "${programming[@]}" --time-limit 300 --shapes 10000x10 --mix everything sync
-bench "${programming[@]}" --shapes 1000x10,10000x10,100000x10 change
-bench "${programming[@]}" --shapes 10000x10 --mix mixed change
-bench "${programming[@]}" --shapes 10000x10 --mix everything change
-bench "${programming[@]}" --shapes 10000x10 churn
-bench "${packets[@]}" --rounds 5 --shapes 1x10,1000x10,10000x10,100000x10 latency
-bench "${packets[@]}" --shapes 10000x10 latency --during sync
-bench "${packets[@]}" --shapes 10000x10 latency --during repair
-bench "${packets[@]}" --rounds 5 --shapes 1000x10,10000x10,100000x10 connections
-bench "${programming[@]}" --shapes 10000x10,100000x10 restart
-bench "${programming[@]}" --shapes 10000x10 repair
-
-other svcmap-bench-conntrack
-other svcmap-bench-saved
-other svcmap-bench-push
-other svcmap-bench-recovery
+sizes=100x10,1000x10,5000x10,5000x50,10000x10,44000x1,30000x10,100000x10
+bench "${programming[@]}" --time-limit 60 --shapes $sizes sync
+bench "${programming[@]}" --time-limit 60 --shapes 10000x10 --mix mixed sync
+bench "${programming[@]}" --time-limit 60 --shapes 10000x10 --mix everything sync
+bench "${programming[@]}" --time-limit 60 --shapes 1000x10,10000x10,100000x10 change --budget 2
+bench "${programming[@]}" --time-limit 60 --shapes 10000x10 --mix mixed change --budget 1
+bench "${programming[@]}" --time-limit 60 --shapes 10000x10 churn --seconds 5
+bench "${packets[@]}" --time-limit 60 --shapes 1000x10,10000x10,100000x10 latency
+bench "${packets[@]}" --time-limit 60 --shapes 10000x10 latency --during sync
+bench "${packets[@]}" --time-limit 60 --shapes 10000x10 latency --during repair
+bench "${packets[@]}" --time-limit 60 --shapes 1000x10,10000x10,100000x10 connections
+bench "${programming[@]}" --time-limit 60 --shapes 10000x10,100000x10 restart
+bench "${programming[@]}" --time-limit 60 --shapes 10000x10 repair
 
 /usr/bin/python3 -B tests/bench/report/report.py "$out" || exit
 /usr/bin/python3 -B tests/bench/report/check.py --bounds tests/bench/report/targets.json "$out"
