@@ -13,6 +13,11 @@ namespace {
 
 constexpr uint64_t kGrowth = 4;
 
+// At least `elements`, and all that their hash buckets take: three quarters of a power of 2.
+uint32_t FullSize(uint64_t elements) {
+  return static_cast<uint32_t>(3 * std::bit_ceil((elements + 2) / 3));
+}
+
 nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
 
 }  // namespace
@@ -193,7 +198,7 @@ std::vector<uint32_t> Reconciler::SizesFor(const std::array<int64_t, kSetCount>&
   for (const auto& [set, first] : {std::pair(kServiceIps, options_.first_service_ips),
                                    std::pair(kEndpoints, options_.first_endpoints)}) {
     const auto needed = static_cast<uint64_t>(counts[set]);
-    sizes[set] = std::max(first, static_cast<uint32_t>(std::bit_ceil(needed * kGrowth)));
+    sizes[set] = std::max(first, FullSize(needed * kGrowth));
   }
   return sizes;
 }

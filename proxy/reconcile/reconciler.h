@@ -39,11 +39,12 @@ struct ReconcilerOptions {
   std::string node_name;
   NodePortAddresses node_port_addresses;
   RulesetOptions ruleset;
-  // Of each family's `service-ips` and `endpoints` at first, in elements, powers of 2. The kernel
-  // takes 8 bytes for each at once, 1.1 MiB for a family; a map that becomes full is written anew
-  // with everything else, four times as large as is needed: clusters of the usual sizes shall not.
-  uint32_t first_service_ips = 1 << 14;
-  uint32_t first_endpoints = 1 << 17;
+  // Of each family's `service-ips` and `endpoints` at first, in elements. The kernel makes hash
+  // buckets of 8 bytes for a third more, rounded up to a power of 2, at once: 2.5 MiB for a family
+  // (nft_hash_buckets, Linux 4.12 to 6.18). A map that becomes full is written anew with everything
+  // else, for four times what is needed: clusters of the usual sizes shall not need that.
+  uint32_t first_service_ips = 3 << 14;
+  uint32_t first_endpoints = 3 << 16;
 };
 
 struct SyncResult {
