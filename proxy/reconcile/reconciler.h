@@ -48,10 +48,11 @@ struct SyncResult {
     kFailed,     // Not, or not known to be, in the kernel; what was taken is dirty again.
   };
   Outcome outcome = Outcome::kNothing;
-  absl::Status error;  // kFailed only.
-  bool recreated = false;
+  absl::Status error;      // kFailed only.
+  bool recreated = false;  // Tables were written whole, or that is what failed.
   size_t elements = 0;
   std::chrono::nanoseconds duration{0};  // Of the commit.
+  std::chrono::nanoseconds whole{0};     // With all that was computed; 0: there was nothing to try.
   // What is not programmed, with the sequence of the change that showed it.
   std::vector<std::pair<uint64_t, Finding>> findings;
   // Unless it failed: the UDP ports, as they are now, of all Services that were taken.
