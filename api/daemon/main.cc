@@ -12,7 +12,9 @@
 #include "api/daemon/options.h"
 #include "api/daemon/saved_objects.h"
 #include "api/daemon/server.h"
+#include "api/grpc/grpc_log.h"
 #include "api/health/server.h"
+#include "api/metrics/server.h"
 #include "api/preflight/preflight.h"
 #include "nft/conntrack/netlink_flow_table.h"
 #include "nft/netlink/address_monitor.h"
@@ -87,6 +89,51 @@ proxy::Health HealthOf(const proxy::LoopStatus& status, bool watching) {
                             .watching = watching,
                             .node_eligible = status.node_eligible},
                            now);
+}
+
+// What a scrape is told, on the metrics server's thread; nobody waits for anybody.
+struct MetricsSources {
+  const DaemonOptions& options;
+  const proxy::Loop& loop;
+  const proxy::Cleaner& cleaner;
+  const nft::WatchedKernel& kernel;
+  const proxy::StateLog* log;  // Null: no state is kept.
+  const Intake& intake;
+  ControlService& service;
+
+  MetricsFacts Read() const {
+    MetricsFacts facts;
+    facts.now = std::chrono::steady_clock::now();
+    facts.loop = loop.status();
+    facts.cleaner = cleaner.status();
+    facts.watching = kernel.WatcherAlive();
+    facts.health = HealthOf(facts.loop, facts.watching);
+    if (log != nullptr) facts.saved = log->status();
+    if (options.manifests.empty()) {
+      facts.controller.emplace();
+      if (const auto controller = service.controller()) facts.controller->since = controller->since;
+    }
+    facts.refused_objects = intake.findings().refused();
+    facts.refused_calls = service.refusals().count();
+    facts.failed_handshakes = FailedHandshakes();
+    facts.process = ReadProcessFigures();
+    return facts;
+  }
+};
+
+// Null if no metrics are to be served.
+absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const MetricsSources& sources,
+                                                            const nft::TableSpecs& tables,
+                                                            const Observations& observations) {
+  const DaemonOptions& options = sources.options;
+  if (!options.metrics_bind_address) return std::unique_ptr<MetricsServer>();
+  MetricsServerOptions server;
+  server.bind_address = *options.metrics_bind_address;
+  server.bind_hard_fail = options.bind_address_hard_fail;
+  server.facts = [sources] { return sources.Read(); };
+  server.constants = {SVCMAP_VERSION, tables, options.state_limits.objects,
+                      std::chrono::system_clock::now()};
+  return MetricsServer::Start(std::move(server), observations);
 }
 
 // Null if no state is to be kept.
@@ -199,7 +246,9 @@ int Run(const DaemonOptions& options) {
     health_checks->SetListenAddresses(std::move(addresses));
   };
   WatchHub watches;
+  Observations observations;
   loop_options.on_sync = [&](const proxy::SyncResult& result, const proxy::LoopStatus& status) {
+    observations.Synced(result);
     LogSync(result, status);
     watches.TellSync(result, status.revision);
   };
@@ -207,9 +256,15 @@ int Run(const DaemonOptions& options) {
     repairs.Add(repaired);
     watches.TellRepair(repaired);
   };
+  loop_options.on_programmed = [&](Family family, std::chrono::nanoseconds took) {
+    observations.Programmed(family, took);
+  };
   nft::NetlinkFlowTable flows;
   proxy::CleanerOptions cleaner_options;
-  cleaner_options.on_round = LogCleanup;
+  cleaner_options.on_round = [&](const proxy::Cleanup& cleanup) {
+    observations.Cleaned(cleanup);
+    LogCleanup(cleanup);
+  };
   proxy::Cleaner cleaner(flows, cleaner_options);
   cleaner.Start();
   loop_options.cleaner = &cleaner;
@@ -229,6 +284,9 @@ int Run(const DaemonOptions& options) {
   health_options.bind_address = options.healthz_bind_address;
   health_options.bind_hard_fail = options.bind_address_hard_fail;
   health_options.health = [&] { return HealthOf(loop.status(), (*kernel)->WatcherAlive()); };
+  health_options.on_answer = [&](const std::string& path, int code) {
+    observations.Answered(path, code);
+  };
   health_options.tick = watchdog.interval();
   health_options.on_tick = [&] { watchdog.Ping(); };
   const absl::StatusOr<std::unique_ptr<HealthServer>> health =
@@ -261,6 +319,13 @@ int Run(const DaemonOptions& options) {
           ManifestsSource::Start(options.manifests, intake);
       status = source.status();
       if (status.ok()) manifests = *std::move(source);
+    }
+    std::unique_ptr<MetricsServer> metrics;
+    if (status.ok()) {
+      absl::StatusOr<std::unique_ptr<MetricsServer>> serving = ServeMetrics(
+          {options, loop, cleaner, **kernel, log->get(), intake, service}, tables, observations);
+      status = serving.status();
+      if (status.ok()) metrics = *std::move(serving);
     }
     if (status.ok()) {
       spdlog::info("svcmapd {} on node {}", SVCMAP_VERSION, options.node_name);

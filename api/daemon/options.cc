@@ -14,6 +14,7 @@ namespace svcmap::api {
 namespace {
 
 constexpr uint16_t kHealthzPort = 10256;
+constexpr uint16_t kMetricsPort = 10249;
 
 constexpr char kClusterCidrMode[] = "ClusterCIDR";
 constexpr char kNodeCidrMode[] = "NodeCIDR";
@@ -143,7 +144,8 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   DetectLocalFlags detect_local;
   bool masquerade_all = false;
   std::string node_port_addresses = "primary";
-  std::string healthz = "0.0.0.0:10256";  // S-250
+  std::string healthz = "0.0.0.0:10256";    // S-250
+  std::string metrics = "127.0.0.1:10249";  // S-267
 
   CLI::App app("svcmapd programs this node's Kubernetes Services into nftables maps.", "svcmapd");
   app.set_version_flag("--version", std::string("svcmapd ") + SVCMAP_VERSION);
@@ -210,8 +212,11 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   app.add_option("--healthz-bind-address", healthz,
                  "Where /healthz and /livez are served, address:port; empty: nowhere")
       ->capture_default_str();
+  app.add_option("--metrics-bind-address", metrics,
+                 "Where /metrics is served for Prometheus, address:port; empty or 0: nowhere")
+      ->capture_default_str();
   app.add_flag("--bind-address-hard-fail", options.bind_address_hard_fail,
-               "Exit if that address cannot be had, instead of trying again every 5 s");
+               "Exit if one of these addresses cannot be had, instead of trying again every 5 s");
   AddLimits(app, options);
   app.add_flag("--cleanup", options.cleanup,
                "Remove our nftables tables and what is in --state-dir, nothing else, and exit");
@@ -238,13 +243,20 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
     options.ruleset.masquerade_all = masquerade_all;
     options.node_port_addresses = *addresses;
   }
-  if (!healthz.empty()) {
-    const absl::StatusOr<BindAddress> at = BindAddress::Parse(healthz, kHealthzPort);
+  const auto bind = [&](const char* flag, const std::string& text, uint16_t default_port,
+                        std::optional<BindAddress>& to) {
+    const absl::StatusOr<BindAddress> at = BindAddress::Parse(text, default_port);
     if (at.ok()) {
-      options.healthz_bind_address = *at;
+      to = *at;
     } else if (problem.ok()) {
-      problem = Annotate(at.status(), "--healthz-bind-address");
+      problem = Annotate(at.status(), flag);
     }
+  };
+  if (!healthz.empty()) {
+    bind("--healthz-bind-address", healthz, kHealthzPort, options.healthz_bind_address);
+  }
+  if (!metrics.empty() && metrics != "0") {
+    bind("--metrics-bind-address", metrics, kMetricsPort, options.metrics_bind_address);
   }
   if (problem.ok()) problem = CheckListeners(listeners);
   if (!problem.ok()) {

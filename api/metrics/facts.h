@@ -40,6 +40,7 @@ struct MetricsConstants {
   std::string version;
   nft::TableSpecs tables;
   size_t max_objects = 0;
+  std::chrono::system_clock::time_point started;
 };
 
 // The pages /metrics and /metrics/slis.

@@ -1,12 +1,15 @@
 #include "api/metrics/server.h"
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+
 #include "api/health/connections.h"
 #include "api/health/event_thread.h"
 
 namespace svcmap::api {
 namespace {
 
-// Without a charset Prometheus would have to guess.
 constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
 
 Answer Page(std::string content_type, std::string body) {
@@ -39,6 +42,7 @@ class MetricsServer::Impl {
 
  private:
   Answer AnswerTo(const std::string& path) const;
+  std::string Statusz() const;
 
   const MetricsServerOptions options_;
   const Observations& observations_;
@@ -56,8 +60,29 @@ Answer MetricsServer::Impl::AnswerTo(const std::string& path) const {
   if (path == "/metrics/slis") return Page(kMetricsType, SliText(options_.facts(), observations_));
   if (path == "/healthz") return TextPage("ok");
   if (path == "/proxyMode") return TextPage("nftables");
+  if (path == "/statusz") return TextPage(Statusz());
   const auto page = options_.pages.find(path);
   return page != options_.pages.end() ? page->second() : NotFoundAnswer();
+}
+
+// For people; as kube-proxy's, without what only a Go program has.
+std::string MetricsServer::Impl::Statusz() const {
+  const auto up = std::chrono::duration_cast<std::chrono::seconds>(
+                      std::chrono::system_clock::now() - options_.constants.started)
+                      .count();
+  std::string text = "svcmapd statusz\n\n";
+  absl::StrAppend(
+      &text, "Started: ",
+      absl::FormatTime("%a %b %e %H:%M:%S UTC %Y", absl::FromChrono(options_.constants.started),
+                       absl::UTCTimeZone()));
+  absl::StrAppendFormat(&text,
+                        "\nUp: %d hr %02d min %02d sec\nBinary version: %s\nPaths:", up / 3600,
+                        up / 60 % 60, up % 60, options_.constants.version);
+  for (const char* path : {"/healthz", "/metrics", "/metrics/slis", "/proxyMode", "/statusz"}) {
+    absl::StrAppend(&text, " ", path);
+  }
+  for (const auto& [path, page] : options_.pages) absl::StrAppend(&text, " ", path);
+  return text + "\n";
 }
 
 MetricsServer::MetricsServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
