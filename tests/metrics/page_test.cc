@@ -1,6 +1,9 @@
 // What /metrics and /metrics/slis say, to the letter, and how numbers get there.
+#include <unistd.h>
+
 #include "api/metrics/catalogue.h"
 #include "api/metrics/families.h"
+#include "nft/base/unique_fd.h"
 #include "tests/metrics/metrics_world.h"
 
 namespace svcmap::api::test {

@@ -87,7 +87,7 @@ Names NamesIn(std::string expression) {
   }
   expression = std::regex_replace(expression, std::regex(R"(\[[^\]]*\])"), "");  // Ranges.
   // A word, what it selects by, and whether it is called.
-  const std::regex word(R"(([a-zA-Z_:][\w:]*)\s*(\{[^}]*\})?(\s*\()?)");
+  const std::regex word(R"(\b([a-zA-Z_:][\w:]*)\s*(\{[^}]*\})?(\s*\()?)");
   const std::set<std::string> operators = {"and", "or", "unless", "bool", "offset"};
   for (std::sregex_iterator it(expression.begin(), expression.end(), word), end; it != end; ++it) {
     const std::smatch& match = *it;
