@@ -310,22 +310,23 @@ int Run(const DaemonOptions& options) {
        .save_leader = [&](const proxy::Leader& leader) { SaveLeader(options.state_dir, leader); }});
   absl::Status status;
   {
-    const absl::StatusOr<std::unique_ptr<Server>> server =
-        Server::Start(options.listeners, options.push_limits, service);
-    status = server.status();
+    // Before anybody is told that we are here: it may be what ends us.
+    const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = ServeMetrics(
+        {options, loop, cleaner, **kernel, log->get(), intake, service}, tables, observations);
+    status = metrics.status();
+    std::unique_ptr<Server> server;
+    if (status.ok()) {
+      absl::StatusOr<std::unique_ptr<Server>> started =
+          Server::Start(options.listeners, options.push_limits, service);
+      status = started.status();
+      if (status.ok()) server = *std::move(started);
+    }
     std::unique_ptr<ManifestsSource> manifests;
     if (status.ok() && !options.manifests.empty()) {
       absl::StatusOr<std::unique_ptr<ManifestsSource>> source =
           ManifestsSource::Start(options.manifests, intake);
       status = source.status();
       if (status.ok()) manifests = *std::move(source);
-    }
-    std::unique_ptr<MetricsServer> metrics;
-    if (status.ok()) {
-      absl::StatusOr<std::unique_ptr<MetricsServer>> serving = ServeMetrics(
-          {options, loop, cleaner, **kernel, log->get(), intake, service}, tables, observations);
-      status = serving.status();
-      if (status.ok()) metrics = *std::move(serving);
     }
     if (status.ok()) {
       spdlog::info("svcmapd {} on node {}", SVCMAP_VERSION, options.node_name);

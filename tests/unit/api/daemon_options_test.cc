@@ -137,6 +137,18 @@ TEST(DaemonOptionsTest, S250_S295_WhereHealthIsServed) {
   EXPECT_FALSE(Parse({"--healthz-bind-address="}).healthz_bind_address);
 }
 
+TEST(DaemonOptionsTest, S267_S296_WhereMetricsAreServed) {
+  const auto served_at = [](const std::vector<std::string>& arguments) {
+    const std::optional<BindAddress> at = Parse(arguments).metrics_bind_address;
+    return at ? at->ToString() : "nowhere";
+  };
+  EXPECT_EQ(served_at({}), "127.0.0.1:10249");
+  EXPECT_EQ(served_at({"--metrics-bind-address", "[::1]:10249"}), "[::1]:10249");
+  EXPECT_EQ(served_at({"--metrics-bind-address=0.0.0.0"}), "0.0.0.0:10249");
+  EXPECT_EQ(served_at({"--metrics-bind-address="}), "nowhere");
+  EXPECT_EQ(served_at({"--metrics-bind-address", "0"}), "nowhere");
+}
+
 TEST(DaemonOptionsTest, AnEmptyFolderKeepsNoState) {
   EXPECT_EQ(Parse({"--state-dir="}).state_dir, "");
   EXPECT_EQ(Parse({"--state-dir", ""}).state_dir, "");
