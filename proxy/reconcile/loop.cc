@@ -47,9 +47,7 @@ Family FamilyOf(const Store& store, const Change& change) {
 }  // namespace
 
 Loop::Loop(Reconciler& reconciler, LoopOptions options)
-    : reconciler_(reconciler),
-      options_(std::move(options)),
-      triggers_(SystemClock::now(), options_.on_programmed) {}
+    : reconciler_(reconciler), options_(std::move(options)) {}
 
 Loop::~Loop() { Stop(); }
 
@@ -491,7 +489,7 @@ void Loop::PublishStatus(const SyncResult& result) {
   LoopStatus status;
   const auto now = SystemClock::now();
   if (result.outcome != SyncResult::Outcome::kFailed) {
-    triggers_.Programmed(FirstUnprogrammed(), now);
+    triggers_.Programmed(FirstUnprogrammed(), now, options_.on_programmed);
   }
   {
     const std::lock_guard lock(mutex_);

@@ -115,11 +115,11 @@ struct LoopStatus {
   std::chrono::system_clock::time_point last_commit_time;
   uint64_t elements_written = 0;  // Added and deleted, by commits and repairs.
   ProgrammingLatency programming_latency;
+  std::string last_error;        // Empty when the last sync or look succeeded.
   ChangeCounts changes;          // That were told, also where they changed nothing.
   ChangeCounts pending_changes;  // Those of them that did and are not in the kernel.
   std::chrono::system_clock::time_point last_queued;  // When something was told last, or the start.
   NoLocalEndpoints no_local_endpoints;
-  std::string last_error;  // Empty when the last sync or look succeeded.
 };
 
 // One look at the kernel that found something, or could not be taken.
@@ -231,7 +231,7 @@ class Loop {
   // Only on the loop's thread.
   std::deque<Waiting> waiting_;
   uint64_t sequence_ = 0;
-  TriggerTimes triggers_;
+  TriggerTimes triggers_{std::chrono::system_clock::now()};
   bool hold_ = false;
   bool in_snapshot_ = false;
   bool speaker_knows_ = false;  // All that is held.

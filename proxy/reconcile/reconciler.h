@@ -52,7 +52,6 @@ struct SyncResult {
   bool recreated = false;  // Tables were written whole, or that is what failed.
   size_t elements = 0;
   std::chrono::nanoseconds duration{0};  // Of the commit.
-  std::chrono::nanoseconds whole{0};     // With all that was computed; 0: there was nothing to try.
   // What is not programmed, with the sequence of the change that showed it.
   std::vector<std::pair<uint64_t, Finding>> findings;
   // Unless it failed: the UDP ports, as they are now, of all Services that were taken.
@@ -60,6 +59,8 @@ struct SyncResult {
   // Unless it failed: of those that were taken and have a healthCheckNodePort, or had one.
   HealthCheckChanges health_checks;
   std::optional<std::vector<IpAddress>> health_check_addresses;  // If they changed (S-260).
+  // Of the attempt, with all that was computed; 0: there was nothing to try. The loop measures it.
+  std::chrono::nanoseconds whole{0};
 };
 
 // What a look at the kernel came to.

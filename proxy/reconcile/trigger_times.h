@@ -29,16 +29,15 @@ class TriggerTimes {
   using Observer = std::function<void(Family, std::chrono::nanoseconds)>;
 
   // What happened before `start` was not ours to program (S-346).
-  explicit TriggerTimes(Time start, Observer observer = nullptr)
-      : start_(start), observer_(std::move(observer)) {}
+  explicit TriggerTimes(Time start) : start_(start) {}
 
   // A change that came with `sequence`, which never decreases.
   void Add(uint64_t sequence, Time time, Family family) {
     if (time > start_ && waiting_.size() < kMost) waiting_.push_back({sequence, time, family});
   }
 
-  // What came before `end` is in the kernel `now`.
-  void Programmed(uint64_t end, Time now) {
+  // What came before `end` is in the kernel `now`. `observer` may be null.
+  void Programmed(uint64_t end, Time now, const Observer& observer = nullptr) {
     for (; !waiting_.empty() && waiting_.front().sequence < end; waiting_.pop_front()) {
       // Another machine's clock said when it was.
       const std::chrono::nanoseconds took =
@@ -47,7 +46,7 @@ class TriggerTimes {
       latency_.sum += took;
       latency_.last = took;
       latency_.longest = std::max(latency_.longest, took);
-      if (observer_) observer_(waiting_.front().family, took);
+      if (observer) observer(waiting_.front().family, took);
     }
   }
 
@@ -61,7 +60,6 @@ class TriggerTimes {
   };
 
   const Time start_;
-  const Observer observer_;
   std::deque<Waiting> waiting_;
   ProgrammingLatency latency_;
 };
