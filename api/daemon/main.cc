@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
+#include "api/daemon/heap_trim.h"
 #include "api/daemon/leader.h"
 #include "api/daemon/lock.h"
 #include "api/daemon/log.h"
@@ -247,9 +248,11 @@ int Run(const DaemonOptions& options) {
   };
   WatchHub watches;
   Observations observations;
+  HeapTrim heap_trim;
   loop_options.on_sync = [&](const proxy::SyncResult& result, const proxy::LoopStatus& status) {
     observations.Synced(result);
     LogSync(result, status);
+    heap_trim.AfterSync(result, status);
     watches.TellSync(result, status.revision);
   };
   loop_options.on_repair = [&](const proxy::Repaired& repaired) {

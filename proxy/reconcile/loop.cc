@@ -249,6 +249,7 @@ void Loop::EndTurn() {
   {
     const std::lock_guard lock(mutex_);
     status_.verified = verified;
+    status_.stages = stages_;
     if (verified) status_.last_verified = Clock::now();
     status_.complete |= idle && !hold_ && has_state_ && !in_snapshot_ && failures_in_row_ == 0;
     status_.audits = reconciler_.audits();
@@ -349,6 +350,9 @@ Loop::Taken Loop::ApplyChanges(const Batch& batch) {
 }
 
 void Loop::Take(Batch batch, Clock::time_point submitted) {
+  const auto start = Clock::now();
+  if (batch.received) stages_.Add(Stage::kConvert, submitted - *batch.received);
+  stages_.Add(Stage::kQueue, start - submitted);
   ++sequence_;
   if (batch.mark == Batch::Mark::kSnapshotBegin) {
     reconciler_.store().BeginSnapshot();
@@ -373,6 +377,7 @@ void Loop::Take(Batch batch, Clock::time_point submitted) {
     // What replaces something is not cut.
     cut_allowed_ = cut_allowed_ && reconciler_.applied().services().empty();
   }
+  stages_.Add(Stage::kIntake, Clock::now() - start);
   if (!batch.done) return;
   Waiting waiting{sequence_, submitted, std::move(batch.done), {}};
   waiting.result.outcome = BatchResult::Outcome::kUnchanged;
@@ -381,8 +386,7 @@ void Loop::Take(Batch batch, Clock::time_point submitted) {
   }
   if (hold_) {
     waiting.result.outcome = BatchResult::Outcome::kHeld;
-    waiting.result.revision = reconciler_.revision();
-    waiting.done(std::move(waiting.result));
+    Answer(std::move(waiting));
     return;
   }
   waiting_.push_back(std::move(waiting));
@@ -405,6 +409,7 @@ void Loop::SyncOnce() {
   if (result.outcome == SyncResult::Outcome::kFailed) {
     retry_at_ = Clock::now() + Backoff(failures_in_row_++);
     PublishStatus(result);
+    CountStages(result, started);
     if (failures_in_row_ >= options_.patience) {
       AnswerAll(BatchResult::Outcome::kFailed, result.error);
     }
@@ -420,7 +425,18 @@ void Loop::SyncOnce() {
   PublishStatus(result);
   TellCleaner(result);
   TellHealthChecks(result);
+  CountStages(result, started);
   Answer(result, started);
+}
+
+void Loop::CountStages(const SyncResult& result, Clock::time_point started) {
+  if (result.outcome == SyncResult::Outcome::kNothing) return;
+  const auto follow =
+      Clock::now() - started - result.plan_duration - result.save_duration - result.duration;
+  stages_.Add(Stage::kPlan, result.plan_duration);
+  stages_.Add(Stage::kSave, result.save_duration);
+  stages_.Add(Stage::kKernel, result.duration);
+  stages_.Add(Stage::kFollow, follow);
 }
 
 void Loop::TellHealthChecks(SyncResult& result) {
@@ -459,9 +475,15 @@ void Loop::Answer(const SyncResult& result, Clock::time_point started) {
   while (!waiting_.empty() && waiting_.front().sequence < end) {
     Waiting waiting = std::move(waiting_.front());
     waiting_.pop_front();
-    waiting.result.revision = reconciler_.revision();
-    waiting.done(std::move(waiting.result));
+    Answer(std::move(waiting));
   }
+}
+
+void Loop::Answer(Waiting waiting) {
+  const auto start = Clock::now();
+  waiting.result.revision = reconciler_.revision();
+  waiting.done(std::move(waiting.result));
+  stages_.Add(Stage::kAnswer, Clock::now() - start);
 }
 
 // The sequence of the first change that is not in the kernel.
@@ -474,8 +496,7 @@ void Loop::AnswerAll(BatchResult::Outcome outcome, const absl::Status& error) {
   for (Waiting& waiting : waiting_) {
     waiting.result.outcome = outcome;
     waiting.result.error = error;
-    waiting.result.revision = reconciler_.revision();
-    waiting.done(std::move(waiting.result));
+    Answer(std::move(waiting));
   }
   waiting_.clear();
 }
