@@ -6,6 +6,7 @@ namespace {
 constexpr auto kCounter = prometheus::MetricType::Counter;
 constexpr auto kGauge = prometheus::MetricType::Gauge;
 constexpr auto kHistogram = prometheus::MetricType::Histogram;
+constexpr auto kSummary = prometheus::MetricType::Summary;
 
 constexpr char kFamily[] = "ip_family";
 
@@ -94,6 +95,10 @@ const Catalogue& AllMetrics() {
        kHistogram,
        {},
        "How long the kernel took for each of them"},
+      {"svcmap_stage_duration_seconds",
+       kSummary,
+       {"stage"},
+       "Where the time from a message to its answer goes; see `stages` in control.proto"},
       {"svcmap_recreations_total", kCounter, {}, "Those of them that wrote the tables whole"},
       {"svcmap_elements_written_total",
        kCounter,

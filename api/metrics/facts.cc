@@ -65,6 +65,18 @@ void AddMaps(const MetricsFacts& facts, const MetricsConstants& constants, Famil
   }
 }
 
+// Sums and counts, without quantiles.
+void AddStages(const proxy::StageTimes& stages, Families& page) {
+  for (size_t i = 0; i < proxy::kStages; ++i) {
+    const auto stage = static_cast<proxy::Stage>(i);
+    prometheus::ClientMetric metric;
+    metric.summary.sample_count = stages.of(stage).count;
+    metric.summary.sample_sum = std::chrono::duration<double>(stages.of(stage).sum).count();
+    page.Add("svcmap_stage_duration_seconds", std::move(metric),
+             {std::string(proxy::StageName(stage))});
+  }
+}
+
 void AddKernel(const MetricsFacts& facts, const MetricsConstants& constants,
                const Observations& observations, Families& page) {
   using State = proxy::LoopStatus::State;
@@ -79,6 +91,7 @@ void AddKernel(const MetricsFacts& facts, const MetricsConstants& constants,
   page.Add("svcmap_revision", loop.revision);
   page.Add("svcmap_commits_total", loop.commits);
   page.Add("svcmap_commit_duration_seconds", observations.commits().Collect());
+  AddStages(loop.stages, page);
   page.Add("svcmap_recreations_total", loop.recreations);
   page.Add("svcmap_elements_written_total", loop.elements_written);
   AddMaps(facts, constants, page);

@@ -17,8 +17,8 @@ class Families {
 
   // One counter or gauge; `labels` are the values of the catalogue's labels, in their order.
   void Add(std::string_view name, double value, const std::vector<std::string>& labels = {});
-  // One histogram, as the library collects it.
-  void Add(std::string_view name, prometheus::ClientMetric histogram,
+  // One of any type; `metric` has no labels yet.
+  void Add(std::string_view name, prometheus::ClientMetric metric,
            const std::vector<std::string>& labels = {});
 
   // In the order of the catalogue, without those of which there is nothing.

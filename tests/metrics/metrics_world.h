@@ -57,6 +57,9 @@ inline MetricsFacts SomeFacts() {
   loop.pending_changes = {119, 120};
   loop.last_queued = SystemClock::time_point(milliseconds(1'700'000'000'250));
   loop.no_local_endpoints = {.internal = {121, 122}, .external = {123, 124}};
+  for (size_t stage = 0; stage < proxy::kStages; ++stage) {
+    loop.stages.Add(static_cast<proxy::Stage>(stage), milliseconds(500 + stage));
+  }
   facts.cleaner.deleted = {125, 126};
   facts.cleaner.failures = 127;
   facts.health.family[0] = facts.health.family[1] = {SystemClock::time_point(), true};

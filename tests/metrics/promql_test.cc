@@ -16,6 +16,8 @@
 namespace svcmap::api::test {
 namespace {
 
+using prometheus::MetricType;
+
 constexpr char kDashboard[] = "deploy/grafana/svcmap.json";
 constexpr char kRules[] = "deploy/prometheus/svcmap.rules.yaml";
 
@@ -50,11 +52,12 @@ std::map<std::string, std::set<std::string>> Series() {
   for (const Metric& metric : AllMetrics()) {
     std::set<std::string> labels(metric.labels.begin(), metric.labels.end());
     const std::string name(metric.name);
-    if (metric.type != prometheus::MetricType::Histogram) {
+    if (metric.type == MetricType::Counter || metric.type == MetricType::Gauge) {
       series[name] = labels;
       continue;
     }
     series[name + "_sum"] = series[name + "_count"] = labels;
+    if (metric.type != MetricType::Histogram) continue;
     labels.insert("le");
     series[name + "_bucket"] = labels;
   }
