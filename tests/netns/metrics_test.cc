@@ -19,7 +19,8 @@ constexpr char kScrapedAt[] = "127.0.0.1";
 using Samples = std::map<std::string, double>;
 
 absl::StatusOr<Samples> Scrape(const NetNs& netns) {
-  const absl::StatusOr<HttpAnswer> answer = HttpRequest(netns, kScrapedAt, kMetricsPort, "/metrics");
+  const absl::StatusOr<HttpAnswer> answer =
+      HttpRequest(netns, kScrapedAt, kMetricsPort, "/metrics");
   if (!answer.ok()) return answer.status();
   if (answer->code != 200) return absl::InternalError(answer->body);
   Samples samples;
