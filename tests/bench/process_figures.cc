@@ -1,5 +1,6 @@
 #include "tests/bench/process_figures.h"
 
+#include <time.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -24,16 +25,17 @@ int64_t ReadKib(const std::string& path, const std::string& name) {
   return 0;
 }
 
-// The first `count` of utime, stime, cutime and cstime.
-double SumOfTimes(pid_t pid, int count) {
+// Of the children that it waited for; in clock ticks.
+double ChildrenSecondsOf(pid_t pid) {
   std::ifstream file(ProcPath(pid, "stat"));
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   std::istringstream fields(text.substr(text.rfind(')') + 1));
   std::string skipped;
-  for (int i = 0; i < 11; ++i) fields >> skipped;  // Up to utime, the 14th field.
-  double sum = 0;
-  for (double time = 0; count > 0 && fields >> time; --count) sum += time;
-  return sum / static_cast<double>(sysconf(_SC_CLK_TCK));
+  for (int i = 0; i < 13; ++i) fields >> skipped;  // Up to cutime, the 16th field.
+  double user = 0;
+  double system = 0;
+  fields >> user >> system;
+  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 }  // namespace
@@ -43,8 +45,14 @@ ProcessMemory MemoryOf(pid_t pid) {
   return {ReadKib(status, "VmRSS"), ReadKib(status, "VmHWM")};
 }
 
-double CpuSecondsOf(pid_t pid) { return SumOfTimes(pid, 2); }
-double CpuSecondsWithChildrenOf(pid_t pid) { return SumOfTimes(pid, 4); }
+double CpuSecondsOf(pid_t pid) {
+  clockid_t clock;
+  timespec time = {};
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
+double CpuSecondsWithChildrenOf(pid_t pid) { return CpuSecondsOf(pid) + ChildrenSecondsOf(pid); }
 
 int64_t DescriptorsOf(pid_t pid) {
   std::error_code error;

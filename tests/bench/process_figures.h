@@ -13,7 +13,7 @@ struct ProcessMemory {
 };
 ProcessMemory MemoryOf(pid_t pid);
 
-double CpuSecondsOf(pid_t pid);  // User and system.
+double CpuSecondsOf(pid_t pid);  // User and system, to the nanosecond.
 // The same with those of all children that it waited for.
 double CpuSecondsWithChildrenOf(pid_t pid);
 int64_t DescriptorsOf(pid_t pid);  // Open ones.

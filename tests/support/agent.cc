@@ -125,7 +125,8 @@ Agent::Agent(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Agent::~Agent() = default;
 
 absl::StatusOr<std::unique_ptr<Agent>> Agent::Launch(const NetNs& netns,
-                                                     const std::vector<std::string>& flags) {
+                                                     const std::vector<std::string>& flags,
+                                                     const std::string& program) {
   absl::StatusOr<TemporaryFolder> folder = TemporaryFolder::Make();
   if (!folder.ok()) return folder.status();
   auto impl = std::make_unique<Impl>(*std::move(folder));
@@ -135,8 +136,10 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Launch(const NetNs& netns,
     all.insert(all.end(), {"--cluster-cidr", absl::StrCat(kClusterCidrV4, ",", kClusterCidrV6)});
   }
   all.insert(all.end(), flags.begin(), flags.end());
+  std::vector<std::string> argv = Argv(all, impl->folder.path() + "/state");
+  if (!program.empty()) argv[0] = program;
   absl::StatusOr<std::unique_ptr<ChildProcess>> child =
-      ChildProcess::Start({.argv = Argv(all, impl->folder.path() + "/state"), .netns = &netns});
+      ChildProcess::Start({.argv = std::move(argv), .netns = &netns});
   if (!child.ok()) return child.status();
   impl->child = *std::move(child);
   return std::unique_ptr<Agent>(new Agent(std::move(impl)));

@@ -59,8 +59,10 @@ class Agent {
   static absl::StatusOr<std::unique_ptr<Agent>> Start(const NetNs& netns,
                                                       const std::vector<std::string>& flags = {});
   // As Start, but returns once the program runs; to be called before any of the calls:
+  // `program`: its path; empty: the one of this build.
   static absl::StatusOr<std::unique_ptr<Agent>> Launch(const NetNs& netns,
-                                                       const std::vector<std::string>& flags = {});
+                                                       const std::vector<std::string>& flags = {},
+                                                       const std::string& program = "");
   absl::Status WaitUntilItAnswers();
   ~Agent();  // Kills it if it still runs; the rules stay.
 

@@ -107,7 +107,11 @@ absl::StatusOr<ClusterShape> ParseShape(const std::string& text) {
 }
 
 std::string ShapeText(const ClusterShape& shape) {
-  return absl::StrCat(shape.services, "x", shape.endpoints);
+  const char* mix = shape.mix == Mix::kMixed        ? "-mixed"
+                    : shape.mix == Mix::kEverything ? "-everything"
+                                                    : "";
+  return absl::StrCat(shape.services, "x", shape.endpoints, mix,
+                      shape.family == Family::kIpv6 ? "-ipv6" : "");
 }
 
 Cluster::Cluster(const ClusterShape& shape, int first) : shape_(shape), next_service_(first) {
@@ -124,31 +128,37 @@ size_t Cluster::endpoint_count() const {
   return count;
 }
 
-ClusterChange Cluster::ChangedSlice(size_t position, ServicePort before, int slice) {
+ClusterChange Cluster::ChangedSlices(size_t position, ServicePort before, int first, int last) {
   ClusterChange change{.before = std::move(before), .after = ports_[position]};
-  *change.messages.emplace_back().mutable_endpoint_slice() = SliceMessage(*change.after, slice);
+  for (int slice = first; slice <= last; ++slice) {
+    *change.messages.emplace_back().mutable_endpoint_slice() = SliceMessage(*change.after, slice);
+  }
   return change;
 }
 
-ClusterChange Cluster::ReplaceEndpoint(size_t position) {
+ClusterChange Cluster::ReplaceEndpoint(size_t position) { return ReplaceEndpoints(position, 0, 1); }
+
+ClusterChange Cluster::ReplaceEndpoints(size_t position, size_t first, size_t count) {
   ServicePort before = ports_[position];
-  ports_[position].endpoints.front() = MakeEndpoint(shape_.family, kReplacedBase + ++replaced_, 0);
-  return ChangedSlice(position, std::move(before), 0);
+  for (size_t i = first; i < first + count; ++i) {
+    ports_[position].endpoints[i] = MakeEndpoint(shape_.family, kReplacedBase + ++replaced_, i);
+  }
+  return ChangedSlices(position, std::move(before), SliceOf(first), SliceOf(first + count - 1));
 }
 
 ClusterChange Cluster::AddEndpoint(size_t position) {
   ServicePort before = ports_[position];
   std::vector<BenchEndpoint>& endpoints = ports_[position].endpoints;
   endpoints.push_back(MakeEndpoint(shape_.family, kReplacedBase + ++replaced_, endpoints.size()));
-  return ChangedSlice(position, std::move(before), SliceCount(ports_[position]) - 1);
+  const int slice = SliceOf(endpoints.size() - 1);
+  return ChangedSlices(position, std::move(before), slice, slice);
 }
 
 ClusterChange Cluster::RemoveEndpoint(size_t position) {
   ServicePort before = ports_[position];
-  const int last = SliceCount(before) - 1;
+  const int slice = SliceOf(before.endpoints.size() - 1);
   ports_[position].endpoints.pop_back();
-  ClusterChange change = ChangedSlice(position, std::move(before), last);
-  return change;
+  return ChangedSlices(position, std::move(before), slice, slice);
 }
 
 ClusterChange Cluster::ChangeSourceRanges(size_t position) {

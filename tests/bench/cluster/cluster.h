@@ -28,6 +28,7 @@ struct ClusterShape {
 
 // "10000x10"
 absl::StatusOr<ClusterShape> ParseShape(const std::string& text);
+// The same, with the mix and the family if they are not the plain ones: "10000x10-mixed-ipv6".
 std::string ShapeText(const ClusterShape& shape);
 
 // One thing that happened. `before` and `after`: what the proxies have to program; none: not there.
@@ -49,6 +50,8 @@ class Cluster {
   // `position` in ports(). The address that comes was never used before; the one that goes is the
   // first, or the last.
   ClusterChange ReplaceEndpoint(size_t position);
+  // So many from `first` on, all at once: a step of a rolling update.
+  ClusterChange ReplaceEndpoints(size_t position, size_t first, size_t count);
   ClusterChange AddEndpoint(size_t position);
   ClusterChange RemoveEndpoint(size_t position);  // It must have one.
   ClusterChange ChangeSourceRanges(size_t position);
@@ -57,7 +60,7 @@ class Cluster {
   ClusterChange RemoveLastService();
 
  private:
-  ClusterChange ChangedSlice(size_t position, ServicePort before, int slice);
+  ClusterChange ChangedSlices(size_t position, ServicePort before, int first, int last);
 
   ClusterShape shape_;
   std::vector<ServicePort> ports_;

@@ -44,6 +44,8 @@ int SliceCount(const ServicePort& port) {
   return std::max(1, (static_cast<int>(port.endpoints.size()) + kMaxSlice - 1) / kMaxSlice);
 }
 
+int SliceOf(size_t endpoint) { return static_cast<int>(endpoint) / kMaxSlice; }
+
 v1::EndpointSlice SliceMessage(const ServicePort& port, int index) {
   v1::EndpointSlice slice;
   slice.mutable_metadata()->set_name(port.service + "-" + std::to_string(index));

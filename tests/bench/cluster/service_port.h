@@ -46,5 +46,6 @@ v1::Service ServiceMessage(const ServicePort& port);
 std::vector<v1::EndpointSlice> SliceMessages(const ServicePort& port);
 v1::EndpointSlice SliceMessage(const ServicePort& port, int index);
 int SliceCount(const ServicePort& port);  // At least 1.
+int SliceOf(size_t endpoint);             // By its position.
 
 }  // namespace svcmap::bench

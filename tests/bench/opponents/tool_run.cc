@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nft/base/unique_fd.h"
+#include "tests/bench/opponents/proxy_cpu.h"
 #include "tests/bench/process_figures.h"
 
 namespace svcmap::bench {
@@ -49,6 +50,7 @@ struct Launched {
 // What the child does between vfork and exec.
 [[noreturn]] void ExecTool(char* const* argv, int in, int out, int err, pid_t parent,
                            Launched& launched) {
+  MoveToProxyCpu();
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -1,4 +1,4 @@
-#include "tests/bench/recovery_node.h"
+#include "tests/bench/recovery/node.h"
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/damage.h"
@@ -12,30 +12,31 @@ using testing::AService;
 using testing::ASlice;
 using testing::Host;
 using testing::Objects;
-using testing::Protocol;
 
-constexpr uint16_t kPodPort = 8080;
+constexpr uint16_t kVictimPort = 8080;
 constexpr uint16_t kHealthPort = 10256;
 constexpr int kFirstService = 200;  // Of the cluster: those before have the victim's addresses.
-constexpr int kSources = 16;
+constexpr int kProbeSources = 16;
 constexpr std::chrono::microseconds kWatchEvery{100};
+constexpr std::chrono::seconds kRepairDeadline{30};
+constexpr std::chrono::milliseconds kRepairPoll{1};
 
 Objects ServiceOf(const std::string& name, const std::string& ip, const Host& pod) {
   AService service("victims/" + name);
-  service.ClusterIp(ip).Port("tcp", 80).Port("udp", 80, Protocol::kUdp);
+  service.ClusterIp(ip).Port("tcp", 80).Port("udp", 80, testing::Protocol::kUdp);
   ASlice slice("victims/" + name);
   slice.Endpoint(pod.v4(), testing::kAgentNode)
-      .Port("tcp", kPodPort)
-      .Port("udp", kPodPort, Protocol::kUdp);
+      .Port("tcp", kVictimPort)
+      .Port("udp", kVictimPort, testing::Protocol::kUdp);
   return {service, slice};
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RecoveryNode>> RecoveryNode::Create() {
+absl::StatusOr<std::unique_ptr<RecoveryNode>> RecoveryNode::Create(const std::string& svcmapd) {
   absl::StatusOr<testing::TemporaryFolder> folder = testing::TemporaryFolder::Make();
   if (!folder.ok()) return folder.status();
-  std::unique_ptr<RecoveryNode> node(new RecoveryNode(*std::move(folder)));
+  std::unique_ptr<RecoveryNode> node(new RecoveryNode(*std::move(folder), svcmapd));
   if (absl::Status status = node->Build(); !status.ok()) return status;
   return node;
 }
@@ -52,11 +53,11 @@ absl::Status RecoveryNode::Build() {
   }
   for (const Host* pod : {pod_, other_pod_}) {
     auto server =
-        testing::EchoServer::StartAll(pod->netns(), pod->v4(), pod->v6(), kPodPort, pod->name());
+        testing::EchoServer::StartAll(pod->netns(), pod->v4(), pod->v6(), kVictimPort, pod->name());
     if (!server.ok()) return server.status();
     servers_.push_back(*std::move(server));
   }
-  for (int i = 0; i < kSources; ++i) {
+  for (int i = 0; i < kProbeSources; ++i) {
     client_addresses_.push_back(absl::StrCat("203.0.113.", 200 + i));
     if (absl::Status status = topology_->AddPrefix(*client_, client_addresses_.back() + "/32");
         !status.ok()) {
@@ -68,7 +69,8 @@ absl::Status RecoveryNode::Build() {
 
 absl::Status RecoveryNode::Launch() {
   agent_.reset();
-  auto agent = testing::Agent::Launch(netns(), {"--state-dir", folder_.path() + "/state"});
+  auto agent =
+      testing::Agent::Launch(netns(), {"--state-dir", folder_.path() + "/state"}, svcmapd_);
   if (!agent.ok()) return agent.status();
   agent_ = *std::move(agent);
   return absl::OkStatus();
@@ -90,8 +92,9 @@ absl::Status RecoveryNode::Load(const ClusterShape& shape) {
     for (v1::Object& object : ServiceOf(name, ip, *pod)) objects.push_back(std::move(object));
   }
   // The victim is one of them.
-  cluster_.emplace(ClusterShape{.services = shape.services - 1, .endpoints = shape.endpoints},
-                   kFirstService);
+  ClusterShape others = shape;
+  --others.services;
+  cluster_.emplace(others, kFirstService);
   for (const ServicePort& port : cluster_->ports()) {
     *objects.emplace_back().mutable_service() = ServiceMessage(port);
     for (v1::EndpointSlice& slice : SliceMessages(port)) {
@@ -117,6 +120,19 @@ absl::Status RecoveryNode::Reports(uint64_t repairs) {
     return absl::OkStatus();
   }
   return absl::UnavailableError("the agent is not done: " + status->ShortDebugString());
+}
+
+absl::StatusOr<Clock::time_point> RecoveryNode::AwaitRepair(uint64_t repairs) {
+  const Clock::time_point deadline = Clock::now() + kRepairDeadline;
+  absl::Status status;
+  do {
+    status = Reports(repairs);
+    const Clock::time_point now = Clock::now();
+    if (status.ok()) status = CheckKernel();
+    if (status.ok()) return now;
+    std::this_thread::sleep_for(kRepairPoll);
+  } while (Clock::now() < deadline);
+  return status;
 }
 
 absl::Status RecoveryNode::CheckKernel() { return testing::CheckKernel(*agent_, netns(), rules_); }

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "nft/netlink/netlink_kernel.h"
 #include "tests/bench/cluster/cluster.h"
-#include "tests/bench/recovery_probe.h"
+#include "tests/bench/recovery/probe.h"
 #include "tests/support/agent.h"
 #include "tests/support/echo_server.h"
 #include "tests/support/temporary_folder.h"
@@ -21,8 +21,8 @@ namespace svcmap::bench {
 
 class RecoveryNode {
  public:
-  // Empty, with no agent.
-  static absl::StatusOr<std::unique_ptr<RecoveryNode>> Create();
+  // Empty, with no agent. `svcmapd`: the path of the program; empty: the one of this build.
+  static absl::StatusOr<std::unique_ptr<RecoveryNode>> Create(const std::string& svcmapd = "");
 
   // An agent on the state folder, in place of the one that runs. Launch returns at once.
   absl::Status Launch();
@@ -40,6 +40,8 @@ class RecoveryNode {
   // OK if the agent serves, knows the kernel to be as wanted, and has repaired it `repairs` times
   // or more since it was started.
   absl::Status Reports(uint64_t repairs);
+  // When it Reports that, and the kernel is as wanted: polls for both, for 30 seconds.
+  absl::StatusOr<Clock::time_point> AwaitRepair(uint64_t repairs);
   // OK if the kernel is as wanted, by nft. `rules` as of the last Load.
   absl::Status CheckKernel();
   bool Healthy();  // By /healthz.
@@ -51,10 +53,12 @@ class RecoveryNode {
   const testing::NetNs& netns() const { return topology_->node().netns(); }
 
  private:
-  RecoveryNode(testing::TemporaryFolder folder) : folder_(std::move(folder)) {}
+  RecoveryNode(testing::TemporaryFolder folder, std::string svcmapd)
+      : folder_(std::move(folder)), svcmapd_(std::move(svcmapd)) {}
   absl::Status Build();
 
   testing::TemporaryFolder folder_;
+  const std::string svcmapd_;
   std::unique_ptr<testing::Topology> topology_;
   const testing::Host* pod_ = nullptr;
   const testing::Host* other_pod_ = nullptr;

@@ -1,4 +1,4 @@
-#include "tests/bench/recovery_probe.h"
+#include "tests/bench/recovery/probe.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -9,7 +9,6 @@
 namespace svcmap::bench {
 namespace {
 
-using testing::Protocol;
 using testing::SocketAddress;
 
 constexpr uint32_t kFirstPort = 2000;
@@ -64,7 +63,7 @@ void Probe::Ask() {
   const auto source =
       SocketAddress::Parse(options_.sources[number / kPorts % options_.sources.size()],
                            static_cast<uint16_t>(kFirstPort + number % kPorts));
-  const bool tcp = options_.protocol == Protocol::kTcp;
+  const bool tcp = options_.protocol == testing::Protocol::kTcp;
   UniqueFd fd(::socket(destination_.family(),
                        (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int on = 1;

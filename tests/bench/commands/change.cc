@@ -1,0 +1,193 @@
+// svcmap-bench change: how long single changes take to be in the kernel.
+//
+// Each opponent is loaded once per shape, in a namespace of its own; then they take turns, each
+// with some changes of each kind. The first change of a turn does not count: it finds the caches of
+// those that were before.
+#include <CLI/CLI.hpp>
+
+#include "tests/bench/commands/command.h"
+#include "tests/bench/commands/entrants.h"
+#include "tests/bench/commands/loaded.h"
+#include "tests/bench/record/markdown.h"
+
+namespace svcmap::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr char kRolling[] = "rolling";
+constexpr int kMinSamples = 3;
+constexpr int kNewServiceEndpoints = 10;
+constexpr int kRollingEndpoints = 1000;
+constexpr int kRollingStep = 10;
+
+struct ChangeOptions {
+  int samples = 200;
+  int budget = 10;
+};
+
+// Two changes of which the second undoes the first, if there are two: the cluster stays as big as
+// it is.
+struct Kind {
+  const char* what;
+  std::function<ClusterChange(Loaded&)> change;
+  const char* what_back = nullptr;
+  std::function<ClusterChange(Loaded&)> back = {};
+};
+
+const std::vector<Kind>& Kinds() {
+  static const std::vector<Kind> kKinds = {
+      {"replace", [](Loaded& on) { return on.cluster().ReplaceEndpoint(on.NextPosition()); }},
+      {"n-plus-1", [](Loaded& on) { return on.cluster().AddEndpoint(on.NextPosition()); },
+       "n-minus-1", [](Loaded& on) { return on.cluster().RemoveEndpoint(on.position()); }},
+      {"new-service", [](Loaded& on) { return on.cluster().AddService(kNewServiceEndpoints); },
+       "deleted-service", [](Loaded& on) { return on.cluster().RemoveLastService(); }},
+  };
+  return kKinds;
+}
+
+std::vector<std::string> AllWhats() {
+  std::vector<std::string> whats;
+  for (const Kind& kind : Kinds()) {
+    whats.emplace_back(kind.what);
+    if (kind.what_back != nullptr) whats.emplace_back(kind.what_back);
+  }
+  whats.emplace_back(kRolling);
+  return whats;
+}
+
+class Changes {
+ public:
+  Changes(const CommonOptions& common, const ChangeOptions& options)
+      : common_(common), options_(options), entrants_(common) {}
+
+  absl::Status Run() {
+    for (const ClusterShape& shape : common_.shapes) {
+      Recorder recorder(*common_.samples, "change", ShapeText(shape));
+      std::vector<std::unique_ptr<Loaded>> all = LoadAll(common_, shape, entrants_, recorder);
+      for (int round = 1; round <= common_.rounds; ++round) {
+        std::erase_if(all,
+                      [&](const auto& loaded) { return !Turn(*loaded, shape, round, recorder); });
+      }
+      Print(recorder);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // Counts the time that one kind takes in one turn.
+  class Budget {
+   public:
+    explicit Budget(const ChangeOptions& options) : options_(options) {}
+    bool Allows(int samples) const {
+      if (samples >= options_.samples) return false;
+      return samples < kMinSamples || Clock::now() < end_;
+    }
+
+   private:
+    const ChangeOptions& options_;
+    const Clock::time_point end_ = Clock::now() + std::chrono::seconds(options_.budget);
+  };
+
+  // False if the opponent is of no more use.
+  bool Turn(Loaded& on, const ClusterShape& shape, int round, Recorder& recorder) {
+    std::string what = "warm-up";
+    absl::Status status = on.Change(on.cluster().ReplaceEndpoint(on.NextPosition())).status();
+    for (const Kind& kind : Kinds()) {
+      const Budget budget(options_);
+      for (int i = 0; status.ok() && budget.Allows(i); ++i) {
+        status = One(on, what = kind.what, kind.change, round, recorder);
+        if (kind.back && status.ok()) {
+          status = One(on, what = kind.what_back, kind.back, round, recorder);
+        }
+      }
+    }
+    if (status.ok()) status = Roll(on, what = kRolling, round, recorder);
+    if (status.ok()) return true;
+    entrants_.Fail(on.name(), shape, what, round, status, recorder);
+    return false;
+  }
+
+  static absl::Status One(Loaded& on, const std::string& what,
+                          const std::function<ClusterChange(Loaded&)>& make, int round,
+                          Recorder& recorder) {
+    const absl::StatusOr<Cost> cost = on.Change(make(on));
+    if (!cost.ok()) return cost.status();
+    recorder.Add(on.name(), what, round, *cost);
+    return absl::OkStatus();
+  }
+
+  // A Service comes, gets other endpoints step by step, as a Deployment does, and goes.
+  absl::Status Roll(Loaded& on, const std::string& what, int round, Recorder& recorder) const {
+    absl::Status status = on.Change(on.cluster().AddService(kRollingEndpoints)).status();
+    const size_t position = on.cluster().ports().size() - 1;
+    const Budget budget(options_);
+    const auto start = Clock::now();
+    int steps = 0;
+    for (size_t first = 0; first < kRollingEndpoints && status.ok() && budget.Allows(steps);
+         first += kRollingStep, ++steps) {
+      status = One(
+          on, what,
+          [&](Loaded& loaded) {
+            return loaded.cluster().ReplaceEndpoints(position, first, kRollingStep);
+          },
+          round, recorder);
+    }
+    if (!status.ok()) return status;
+    // With what the controller needs to say it; only of updates that went to their end.
+    const std::chrono::duration<double> took = Clock::now() - start;
+    if (steps == kRollingEndpoints / kRollingStep) {
+      recorder.Add(on.name(), what, "all_steps_seconds", round, took.count());
+    }
+    return on.Change(on.cluster().RemoveLastService()).status();
+  }
+
+  void Print(const Recorder& recorder) const {
+    std::printf(
+        "\nSingle changes until they are in the kernel; rolling: 10 of 1,000 endpoints of one "
+        "Service.\n\n");
+    PrintHeader({"Services x endpoints", "change", "opponent", "p50", "p99", "min", "max",
+                 "samples", "to svcmap", "to the floor", "in the kernel p50", "CPU"});
+    for (const std::string& what : AllWhats()) {
+      for (const std::string& opponent : common_.opponents) {
+        const Rounds& seconds = recorder.Of(opponent, what, "seconds");
+        std::string trouble = recorder.Trouble(opponent, what);
+        if (trouble.empty() && seconds.empty()) trouble = recorder.Trouble(opponent, kLoad);
+        if (seconds.empty() && trouble.empty()) continue;
+        PrintRow({recorder.shape(), what, opponent,
+                  trouble.empty() ? SecondsText(seconds) : trouble, SecondsText(seconds, 0.99),
+                  SecondsText(seconds, 0), SecondsText(seconds, 1),
+                  std::to_string(AllRounds(seconds).size()),
+                  RatioText(seconds, recorder.Of("svcmap", what, "seconds")),
+                  RatioText(seconds, recorder.Of("netlink", what, "seconds")),
+                  SecondsText(recorder.Of(opponent, what, "kernel_seconds")),
+                  SecondsText(recorder.Of(opponent, what, "cpu_seconds"))});
+      }
+    }
+  }
+
+  const CommonOptions& common_;
+  const ChangeOptions& options_;
+  Entrants entrants_;
+};
+
+}  // namespace
+
+void AddChange(CLI::App& app, const CommonOptions& common, RunCommand& run) {
+  auto options = std::make_shared<ChangeOptions>();
+  CLI::App* command = app.add_subcommand("change", "Single changes with everything in place");
+  command->add_option("--samples", options->samples, "Changes of each kind in a turn")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command
+      ->add_option("--budget", options->budget,
+                   "Seconds that the changes of one kind may take in a turn; who is slower makes "
+                   "fewer, three at least")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
+  command->callback([&common, &run, options] {
+    run = [&common, options] { return Changes(common, *options).Run(); };
+  });
+}
+
+}  // namespace svcmap::bench

@@ -1,0 +1,239 @@
+// svcmap-bench churn: endpoint changes at a fixed rate, whether the proxy keeps up or not.
+//
+// A latency counts from when a change was due, not from when somebody had time for it: a proxy that
+// is busy makes everybody wait who comes meanwhile (else the slow would be asked less). svcmapd is
+// told of each change when it is due, on its stream. The others take all that is pending in one
+// update, as kube-proxy does; those that play kube-proxy wait in between for as long as its
+// minSyncPeriod, whose default is a second. What their changes come to is worked out before an
+// update, and its time counts as waiting, but not as CPU time.
+#include <sys/prctl.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tests/bench/commands/command.h"
+#include "tests/bench/commands/loaded.h"
+#include "tests/bench/commands/merge.h"
+#include "tests/bench/opponents/svcmap.h"
+#include "tests/bench/record/markdown.h"
+
+namespace svcmap::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+struct ChurnOptions {
+  std::vector<int> rates = {10, 100, 1000};
+  int seconds = 10;
+  double min_sync_period = 1;
+};
+
+// What happened in one turn at one rate.
+struct ChurnFigures {
+  std::vector<double> latencies;  // In seconds, one for each change.
+  double elapsed = 0;             // Until the last one was there, and no less than was planned.
+  double cpu_seconds = 0;
+  int updates = 0;  // That the changes came to.
+};
+
+// When each of the changes is due.
+class Schedule {
+ public:
+  Schedule(int rate, int seconds)
+      : interval_(1.0 / rate), count_(static_cast<size_t>(rate) * static_cast<size_t>(seconds)) {}
+
+  size_t count() const { return count_; }
+  void Start() { start_ = Clock::now(); }
+  Clock::time_point Due(size_t change) const {
+    return start_ + std::chrono::duration_cast<Clock::duration>(
+                        Seconds(interval_ * static_cast<double>(change)));
+  }
+  double Latency(size_t change, Clock::time_point done) const {
+    return Seconds(done - Due(change)).count();
+  }
+  // Until now, and at least as long as it was meant to last.
+  double Elapsed() const {
+    return std::max(interval_ * static_cast<double>(count_),
+                    Seconds(Clock::now() - start_).count());
+  }
+
+ private:
+  double interval_;
+  size_t count_;
+  Clock::time_point start_;
+};
+
+// Each change is sent when it is due; another thread reads the acknowledgements.
+absl::StatusOr<ChurnFigures> StreamChanges(Svcmap& svcmap, Loaded& on, Schedule schedule) {
+  std::vector<v1::PushRequest> requests;
+  const uint64_t first = svcmap.TakeNumber();
+  for (size_t i = 0; i < schedule.count(); ++i) {
+    const uint64_t number = i == 0 ? first : svcmap.TakeNumber();
+    requests.push_back(Svcmap::Message(number, {on.cluster().ReplaceEndpoint(on.NextPosition())}));
+  }
+  ChurnFigures figures;
+  figures.updates = static_cast<int>(requests.size());
+  figures.latencies.reserve(requests.size());
+  const double cpu = svcmap.CpuSeconds();
+  schedule.Start();
+  absl::Status sent;
+  std::thread sender([&] {
+    prctl(PR_SET_TIMERSLACK, 1);  // Sleeps of 100 us would last 150 us.
+    for (size_t i = 0; i < requests.size() && sent.ok(); ++i) {
+      std::this_thread::sleep_until(schedule.Due(i));
+      sent = svcmap.Send(requests[i]);
+    }
+  });
+  absl::Status answered;
+  for (size_t i = 0; i < requests.size() && answered.ok(); ++i) {
+    answered = svcmap.Await(first + i).status();
+    figures.latencies.push_back(schedule.Latency(i, Clock::now()));
+  }
+  figures.elapsed = schedule.Elapsed();
+  sender.join();
+  figures.cpu_seconds = svcmap.CpuSeconds() - cpu;
+  if (!answered.ok()) return answered;
+  if (!sent.ok()) return sent;
+  return figures;
+}
+
+// All that is due goes into one update, `pause` after the start of the last one at the earliest.
+absl::StatusOr<ChurnFigures> UpdatePending(Loaded& on, Schedule schedule, Seconds pause) {
+  ChurnFigures figures;
+  prctl(PR_SET_TIMERSLACK, 1);
+  schedule.Start();
+  Clock::time_point earliest = Clock::now();
+  for (size_t done = 0; done < schedule.count();) {
+    std::this_thread::sleep_until(std::max(schedule.Due(done), earliest));
+    const Clock::time_point start = Clock::now();
+    earliest = start + std::chrono::duration_cast<Clock::duration>(pause);
+    std::vector<ClusterChange> pending;
+    size_t next = done;
+    for (; next < schedule.count() && schedule.Due(next) <= start; ++next) {
+      pending.push_back(on.cluster().ReplaceEndpoint(on.NextPosition()));
+    }
+    const absl::StatusOr<Cost> cost =
+        on.opponent().Change(on.cluster(), MergeChanges(std::move(pending)));
+    if (!cost.ok()) return cost.status();
+    const Clock::time_point end = Clock::now();
+    for (; done < next; ++done) figures.latencies.push_back(schedule.Latency(done, end));
+    figures.cpu_seconds += std::max(0.0, cost->cpu_seconds);
+    ++figures.updates;
+  }
+  figures.elapsed = schedule.Elapsed();
+  return figures;
+}
+
+class Churn {
+ public:
+  Churn(const CommonOptions& common, const ChurnOptions& options)
+      : common_(common), options_(options), entrants_(common) {}
+
+  absl::Status Run() {
+    for (const ClusterShape& shape : common_.shapes) {
+      Recorder recorder(*common_.samples, "churn", ShapeText(shape));
+      std::vector<std::unique_ptr<Loaded>> all = LoadAll(common_, shape, entrants_, recorder);
+      for (const int rate : options_.rates) {
+        for (int round = 1; round <= common_.rounds; ++round) {
+          std::erase_if(all, [&](const auto& loaded) {
+            return !Turn(*loaded, shape, rate, round, recorder);
+          });
+        }
+      }
+      Print(recorder);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static std::string What(int rate) { return absl::StrCat("rate-", rate); }
+
+  // False if the opponent is of no more use.
+  bool Turn(Loaded& on, const ClusterShape& shape, int rate, int round, Recorder& recorder) {
+    const Schedule schedule(rate, options_.seconds);
+    auto* svcmap = dynamic_cast<Svcmap*>(&on.opponent());
+    // kube-proxy itself waits by itself, and the floor for nobody.
+    const bool waits = on.name() != "netlink" && on.name() != "kube-proxy";
+    const absl::StatusOr<ChurnFigures> figures =
+        svcmap != nullptr
+            ? StreamChanges(*svcmap, on, schedule)
+            : UpdatePending(on, schedule, Seconds(waits ? options_.min_sync_period : 0.0));
+    if (!figures.ok()) {
+      entrants_.Fail(on.name(), shape, What(rate), round, figures.status(), recorder);
+      return false;
+    }
+    const auto add = [&](const char* metric, double value) {
+      recorder.Add(on.name(), What(rate), metric, round, value);
+    };
+    for (const double latency : figures->latencies) add("latency_seconds", latency);
+    add("latency_p50_seconds", Percentile(figures->latencies, 0.5));
+    add("latency_p99_seconds", Percentile(figures->latencies, 0.99));
+    add("offered_per_second", rate);
+    add("achieved_per_second", static_cast<double>(figures->latencies.size()) / figures->elapsed);
+    add("cpu_share", figures->cpu_seconds / figures->elapsed);
+    add("updates", figures->updates);
+    return true;
+  }
+
+  void Print(const Recorder& recorder) const {
+    std::printf(
+        "\nEndpoint changes at fixed rates, for %d s each; latency from when a change was due. "
+        "Those that play kube-proxy update every %g s at most (its minSyncPeriod).\n\n",
+        options_.seconds, options_.min_sync_period);
+    PrintHeader({"Services x endpoints", "opponent", "offered", "achieved", "latency p50", "p99",
+                 "max", "to svcmap", "to the floor", "CPU", "updates"});
+    for (const int rate : options_.rates) {
+      const std::string what = What(rate);
+      for (const std::string& opponent : common_.opponents) {
+        const Rounds& latency = recorder.Of(opponent, what, "latency_seconds");
+        std::string trouble = recorder.Trouble(opponent, what);
+        if (trouble.empty() && latency.empty()) trouble = recorder.Trouble(opponent, kLoad);
+        if (latency.empty() && trouble.empty()) continue;
+        const auto median = [&](const char* metric) {
+          return Median(AllRounds(recorder.Of(opponent, what, metric)));
+        };
+        PrintRow(
+            {recorder.shape(), opponent, absl::StrCat(rate, "/s"),
+             trouble.empty() ? absl::StrFormat("%.1f/s", median("achieved_per_second")) : trouble,
+             SecondsText(latency), SecondsText(latency, 0.99), SecondsText(latency, 1),
+             RatioText(latency, recorder.Of("svcmap", what, "latency_seconds")),
+             RatioText(latency, recorder.Of("netlink", what, "latency_seconds")),
+             latency.empty() ? "-" : absl::StrFormat("%.1f %%", median("cpu_share") * 100),
+             NumberText(recorder.Of(opponent, what, "updates"))});
+      }
+    }
+  }
+
+  const CommonOptions& common_;
+  const ChurnOptions& options_;
+  Entrants entrants_;
+};
+
+}  // namespace
+
+void AddChurn(CLI::App& app, const CommonOptions& common, RunCommand& run) {
+  auto options = std::make_shared<ChurnOptions>();
+  CLI::App* command = app.add_subcommand("churn", "Endpoint changes at fixed rates");
+  command->add_option("--rates", options->rates, "Changes per second")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command->add_option("--seconds", options->seconds, "How long each rate lasts in a turn")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
+  command
+      ->add_option("--min-sync-period", options->min_sync_period,
+                   "Seconds between two updates of those that play kube-proxy")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+  command->callback([&common, &run, options] {
+    run = [&common, options] { return Churn(common, *options).Run(); };
+  });
+}
+
+}  // namespace svcmap::bench

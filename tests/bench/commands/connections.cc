@@ -1,0 +1,99 @@
+// svcmap-bench connections: how many new connections a single client can make in a second.
+//
+// The opponents stand side by side and take turns, as in latency.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "tests/bench/commands/contenders.h"
+#include "tests/bench/record/markdown.h"
+
+namespace svcmap::bench {
+namespace {
+
+constexpr char kPerSecond[] = "per_second";
+
+class Connections {
+ public:
+  Connections(const CommonOptions& common, double seconds)
+      : common_(common), seconds_(seconds), entrants_(common) {}
+
+  absl::Status Run() {
+    for (const ClusterShape& shape : common_.shapes) {
+      const Cluster cluster(shape);
+      Recorder recorder(*common_.samples, "connections", ShapeText(shape));
+      std::vector<Contender> contenders = LoadContenders(common_, cluster, entrants_, recorder);
+      for (const Position& position : Positions(cluster)) {
+        for (int round = 1; round <= common_.rounds; ++round) {
+          for (Contender& contender : contenders) {
+            const absl::Status status =
+                Turn(contender, cluster.ports()[position.index], position.name, round, recorder);
+            if (!status.ok()) return status;
+          }
+        }
+      }
+      Print(recorder, cluster);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Turn(Contender& contender, const ServicePort& port, const std::string& what,
+                    int round, Recorder& recorder) const {
+    const auto target = TargetOf(contender.name, port);
+    if (!target.ok()) return target.status();
+    const auto count =
+        CountConnections(*contender.world, *target, std::chrono::duration<double>(seconds_));
+    if (!count.ok()) return count.status();
+    const auto add = [&](const char* metric, double value) {
+      recorder.Add(contender.name, what, metric, round, value);
+    };
+    add("count", static_cast<double>(count->made));
+    add("failures", static_cast<double>(count->failed));
+    add(kPerSecond, count->per_second());
+    return absl::OkStatus();
+  }
+
+  void Print(const Recorder& recorder, const Cluster& cluster) const {
+    std::printf(
+        "\nConnections that one client makes in a second (socket, bind, connect, reset), by "
+        "the place of the Service in the list.\n\n");
+    PrintHeader({"Services x endpoints", "Service", "opponent", "per second", "to direct",
+                 "failed in all"});
+    for (const Position& position : Positions(cluster)) {
+      for (const std::string& opponent : common_.opponents) {
+        const auto of = [&](const char* metric) -> const Rounds& {
+          return recorder.Of(opponent, position.name, metric);
+        };
+        const std::string trouble = recorder.Trouble(opponent, kLoading);
+        if (of(kPerSecond).empty() && trouble.empty()) continue;
+        double failed = 0;
+        for (const double value : AllRounds(of("failures"))) failed += value;
+        PrintRow({recorder.shape(), position.name, opponent,
+                  trouble.empty() ? NumberText(of(kPerSecond)) : trouble,
+                  RatioText(of(kPerSecond), recorder.Of("direct", position.name, kPerSecond)),
+                  absl::StrCat(failed)});
+      }
+    }
+    std::fflush(stdout);
+  }
+
+  const CommonOptions& common_;
+  const double seconds_;
+  Entrants entrants_;
+};
+
+}  // namespace
+
+void AddConnections(CLI::App& app, const CommonOptions& common, RunCommand& run) {
+  auto seconds = std::make_shared<double>(2);
+  CLI::App* command = app.add_subcommand("connections", "New connections per second");
+  command->add_option("--seconds", *seconds, "Of each turn, at each position")
+      ->check(CLI::Range(0.1, 600.0))
+      ->capture_default_str();
+  command->callback([&common, &run, seconds] {
+    run = [&common, seconds] { return Connections(common, *seconds).Run(); };
+  });
+}
+
+}  // namespace svcmap::bench

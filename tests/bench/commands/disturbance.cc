@@ -1,0 +1,62 @@
+#include "tests/bench/commands/disturbance.h"
+
+#include <thread>
+
+#include "tests/bench/packets/paced_connections.h"
+#include "tests/support/process.h"
+
+namespace svcmap::bench {
+namespace {
+
+using Clock = PacedConnections::Clock;
+
+constexpr std::chrono::seconds kBetweenDamages{1};
+
+// Until the Service answers again, and a second at least.
+absl::Status DamageOnce(const Contender& contender, const PacedConnections& traffic,
+                        std::chrono::seconds time_limit) {
+  const Clock::time_point begin = Clock::now();
+  absl::Status damaged = testing::RunNft(contender.world->node(), "flush ruleset\n");
+  if (!damaged.ok()) return damaged;
+  if (!traffic.AwaitConnected(Clock::now(), time_limit)) {
+    return absl::DeadlineExceededError("the Service does not answer after a flushed ruleset");
+  }
+  std::this_thread::sleep_until(begin + kBetweenDamages);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Disturbed> MeasureDisturbed(Contender& contender, const Cluster& cluster,
+                                           Disturbance disturbance,
+                                           const DisturbanceOptions& options,
+                                           std::chrono::seconds time_limit) {
+  const auto target = TargetOf(contender.name, cluster.ports().back());
+  if (!target.ok()) return target.status();
+  auto traffic = PacedConnections::Start(*contender.world, *target, options.per_second);
+  if (!traffic.ok()) return traffic.status();
+  if (!(*traffic)->AwaitConnected(Clock::now(), time_limit)) {
+    return absl::UnavailableError("the Service does not answer");
+  }
+
+  const std::chrono::seconds duration(options.seconds);
+  const Clock::time_point from = Clock::now();
+  std::this_thread::sleep_for(duration);
+  const Clock::time_point middle = Clock::now();
+  const bool damages = disturbance == Disturbance::kRepair && contender.name == "svcmap";
+  Disturbed disturbed;
+  while (Clock::now() < middle + duration) {
+    const absl::Status status = damages ? DamageOnce(contender, **traffic, time_limit)
+                                        : contender.opponent->Resync(cluster).status();
+    if (absl::IsUnimplemented(status)) break;
+    if (!status.ok()) return status;
+    ++disturbed.times;
+  }
+  const Clock::time_point to = Clock::now();
+  (*traffic)->Stop();
+  disturbed.quiet = (*traffic)->Between(from, middle);
+  disturbed.during = (*traffic)->Between(middle, to);
+  return disturbed;
+}
+
+}  // namespace svcmap::bench

@@ -1,0 +1,212 @@
+// svcmap-bench latency: what a proxy adds to the first packet of a flow.
+//
+// Every opponent has the cluster in a packet world of its own, all at the same time. They take
+// turns, A B A B, at each position in the list of Services. "direct" asks an endpoint itself,
+// through a node without any rules: the difference to it is what a proxy costs, connection tracking
+// included.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tests/bench/commands/contenders.h"
+#include "tests/bench/commands/disturbance.h"
+#include "tests/bench/record/markdown.h"
+
+namespace svcmap::bench {
+namespace {
+
+constexpr char kQuiet[] = "tcp-quiet";
+
+struct LatencyOptions {
+  std::vector<std::string> protocols = {"tcp", "udp"};
+  int flows = 5000;
+  std::string during = "none";
+  DisturbanceOptions disturbance;
+};
+
+void RecordLatencies(const Latencies& latencies, const std::string& opponent,
+                     const std::string& what, int round, Recorder& recorder) {
+  const auto add = [&](const char* metric, double value) {
+    recorder.Add(opponent, what, metric, round, value);
+  };
+  add("count", static_cast<double>(latencies.count()));
+  add("failures", static_cast<double>(latencies.failed));
+  if (latencies.microseconds.empty()) return;  // 0 us would be a fine figure.
+  add("p50_us", Percentile(latencies.microseconds, 0.5));
+  add("p90_us", Percentile(latencies.microseconds, 0.9));
+  add("p99_us", Percentile(latencies.microseconds, 0.99));
+  add("max_us", Percentile(latencies.microseconds, 1));
+}
+
+// "28.4 +- 0.3": the median over the rounds.
+std::string MicrosecondsText(const std::vector<double>& values) {
+  if (values.empty()) return "-";
+  return absl::StrFormat("%.1f +- %.1f", Median(values), MedianDeviation(values));
+}
+
+double Sum(const Rounds& rounds) {
+  double sum = 0;
+  for (const double value : AllRounds(rounds)) sum += value;
+  return sum;
+}
+
+// Round by round: what slows a machine down for a while slows down both.
+std::vector<double> Over(const Rounds& of, const Rounds& reference) {
+  std::vector<double> differences;
+  for (const auto& [round, values] : of) {
+    const auto other = reference.find(round);
+    if (other != reference.end()) differences.push_back(Median(values) - Median(other->second));
+  }
+  return differences;
+}
+
+class Latency {
+ public:
+  Latency(const CommonOptions& common, const LatencyOptions& options)
+      : common_(common), options_(options), entrants_(common) {}
+
+  absl::Status Run() {
+    const bool by_position = options_.during == "none";
+    for (ClusterShape shape : common_.shapes) {
+      for (const std::string& protocol : options_.protocols) {
+        shape.protocol = protocol == "udp" ? proxy::Protocol::kUdp : proxy::Protocol::kTcp;
+        if (!by_position && shape.protocol == proxy::Protocol::kUdp) continue;
+        const Cluster cluster(shape);
+        Recorder recorder(*common_.samples, "latency", ShapeText(shape));
+        std::vector<Contender> contenders = LoadContenders(common_, cluster, entrants_, recorder);
+        const absl::Status status = by_position
+                                        ? ByPosition(contenders, cluster, protocol, recorder)
+                                        : Disturbed(contenders, cluster, recorder);
+        if (!status.ok()) return status;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status ByPosition(std::vector<Contender>& contenders, const Cluster& cluster,
+                          const std::string& protocol, Recorder& recorder) const {
+    std::vector<std::string> whats;
+    for (const Position& position : Positions(cluster)) {
+      whats.push_back(absl::StrCat(protocol, "-", position.name));
+      for (int round = 1; round <= common_.rounds; ++round) {
+        for (Contender& contender : contenders) {
+          const auto target = TargetOf(contender.name, cluster.ports()[position.index]);
+          if (!target.ok()) return target.status();
+          const absl::StatusOr<Latencies> latencies =
+              MeasureFirstPackets(*contender.world, *target, options_.flows);
+          if (!latencies.ok()) return latencies.status();
+          RecordLatencies(*latencies, contender.name, whats.back(), round, recorder);
+        }
+      }
+    }
+    std::printf(
+        "\nFirst packet of a flow, by the place of the Service in the list, in "
+        "microseconds.\n\n");
+    Print(recorder, whats, "over direct", [&](const std::string&, const std::string& what) {
+      return recorder.Of("direct", what, "p50_us");
+    });
+    return absl::OkStatus();
+  }
+
+  absl::Status Disturbed(std::vector<Contender>& contenders, const Cluster& cluster,
+                         Recorder& recorder) const {
+    const std::string what = "tcp-" + options_.during;
+    const auto disturbance =
+        options_.during == "repair" ? Disturbance::kRepair : Disturbance::kSync;
+    for (int round = 1; round <= common_.rounds; ++round) {
+      std::vector<Contender> still_there;
+      for (Contender& contender : contenders) {
+        const auto disturbed = MeasureDisturbed(contender, cluster, disturbance,
+                                                options_.disturbance, common_.settings.time_limit);
+        if (!disturbed.ok()) {
+          recorder.AddFailure(contender.name, what, round, disturbed.status(),
+                              common_.settings.time_limit);
+          continue;
+        }
+        RecordLatencies(disturbed->quiet, contender.name, kQuiet, round, recorder);
+        if (disturbed->times > 0) {
+          RecordLatencies(disturbed->during, contender.name, what, round, recorder);
+          recorder.Add(contender.name, what, "times", round, disturbed->times);
+        }
+        still_there.push_back(std::move(contender));
+      }
+      contenders = std::move(still_there);
+    }
+    std::printf(
+        "\nNew TCP connections to the last Service, %d per second, in microseconds from "
+        "when each was due; beside them %s.\n\n",
+        options_.disturbance.per_second,
+        options_.during == "sync"
+            ? "one full sync after the other"
+            : "svcmapd repairs a flushed ruleset, once a second; the others, which notice "
+              "no damage, do one full sync after the other");
+    Print(recorder, {kQuiet, what}, "over quiet",
+          [&](const std::string& opponent, const std::string&) {
+            return recorder.Of(opponent, kQuiet, "p50_us");
+          });
+    return absl::OkStatus();
+  }
+
+  // `reference`: what the p50 of an opponent at something is compared with.
+  void Print(const Recorder& recorder, const std::vector<std::string>& whats,
+             const std::string& over,
+             const std::function<Rounds(const std::string&, const std::string&)>& reference) const {
+    PrintHeader({"Services x endpoints", "flow", "opponent", "p50", over, "p90", "p99", "longest",
+                 "flows", "failed"});
+    for (const std::string& what : whats) {
+      for (const std::string& opponent : common_.opponents) {
+        const auto of = [&](const char* metric) { return recorder.Of(opponent, what, metric); };
+        const std::string load = recorder.Trouble(opponent, kLoading);
+        const std::string trouble = load.empty() ? recorder.Trouble(opponent, what) : load;
+        if (of("count").empty() && trouble.empty()) continue;
+        PrintRow({recorder.shape(), what, opponent,
+                  trouble.empty() ? MicrosecondsText(AllRounds(of("p50_us"))) : trouble,
+                  MicrosecondsText(Over(of("p50_us"), reference(opponent, what))),
+                  MicrosecondsText(AllRounds(of("p90_us"))), MicrosecondsText(AllRounds(of("p99_us"))),
+                  MicrosecondsText(AllRounds(of("max_us"))), absl::StrFormat("%.0f", Sum(of("count"))),
+                  absl::StrFormat("%.0f", Sum(of("failures")))});
+      }
+    }
+    std::fflush(stdout);
+  }
+
+  const CommonOptions& common_;
+  const LatencyOptions& options_;
+  Entrants entrants_;
+};
+
+}  // namespace
+
+void AddLatency(CLI::App& app, const CommonOptions& common, RunCommand& run) {
+  auto options = std::make_shared<LatencyOptions>();
+  CLI::App* command = app.add_subcommand("latency", "First packets of new flows");
+  const CLI::Range positive(1, 1000000);
+  command->add_option("--protocols", options->protocols, "Of: tcp, udp")
+      ->check(CLI::IsMember({"tcp", "udp"}))
+      ->capture_default_str();
+  command->add_option("--flows", options->flows, "At each position and turn")
+      ->check(positive)
+      ->capture_default_str();
+  command
+      ->add_option("--during", options->during,
+                   "Of new connections at a fixed rate instead, alone and while something goes "
+                   "on: sync, repair")
+      ->check(CLI::IsMember({"none", "sync", "repair"}))
+      ->capture_default_str();
+  command->add_option("--per-second", options->disturbance.per_second, "The rate, with --during")
+      ->check(CLI::Range(1, 5000))
+      ->capture_default_str();
+  command
+      ->add_option("--seconds", options->disturbance.seconds,
+                   "How long, with --during: alone, and again while something goes on")
+      ->check(CLI::Range(1, 600))
+      ->capture_default_str();
+  command->callback([&common, &run, options] {
+    run = [&common, options] { return Latency(common, *options).Run(); };
+  });
+}
+
+}  // namespace svcmap::bench

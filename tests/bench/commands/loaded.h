@@ -1,0 +1,45 @@
+// An opponent in a namespace of its own, with the cluster as it was told of it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/bench/commands/entrants.h"
+
+namespace svcmap::bench {
+
+class Loaded {
+ public:
+  static absl::StatusOr<std::unique_ptr<Loaded>> Load(const std::string& name,
+                                                      const ClusterShape& shape,
+                                                      const OpponentSettings& settings);
+
+  const std::string& name() const { return name_; }
+  Opponent& opponent() { return *opponent_; }
+  Cluster& cluster() { return cluster_; }
+
+  // Of a Service: another one each time, and no neighbour, which would share cache lines.
+  size_t NextPosition();
+  size_t position() const { return position_; }  // The last of them.
+
+  absl::StatusOr<Cost> Change(const ClusterChange& change) {
+    return opponent_->Change(cluster_, {change});
+  }
+
+ private:
+  Loaded(std::string name, const ClusterShape& shape) : name_(std::move(name)), cluster_(shape) {}
+
+  std::string name_;
+  Cluster cluster_;
+  size_t position_ = 0;
+  std::optional<testing::NetNs> netns_;
+  std::unique_ptr<Opponent> opponent_;  // Ends before its namespace.
+};
+
+// All that take part, side by side. Who cannot be loaded is recorded, and out.
+std::vector<std::unique_ptr<Loaded>> LoadAll(const CommonOptions& common, const ClusterShape& shape,
+                                             Entrants& entrants, Recorder& recorder);
+
+}  // namespace svcmap::bench

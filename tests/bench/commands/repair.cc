@@ -1,0 +1,163 @@
+// svcmap-bench repair: what others do to svcmapd's tables, while it runs and while it does not: how
+// long a Service is out of order, and how long until all is as it was.
+//
+// Of svcmap alone: kube-proxy looks at what others did at its next full sync, see restart.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "tests/bench/commands/command.h"
+#include "tests/bench/record/markdown.h"
+#include "tests/bench/record/recorder.h"
+#include "tests/bench/recovery/node.h"
+#include "tests/support/damage.h"
+#include "tests/support/process.h"
+
+namespace svcmap::bench {
+namespace {
+
+struct RepairOptions {
+  std::vector<std::string> kinds = {
+      "FlushedRuleset", "DeletedTable",  "DeletedBaseChain",    "DeletedRule",
+      "AddedDrop",      "AddedElements", "RedirectingElements", "DeletedThousandElements"};
+  int probe_us = 500;
+};
+
+struct RepairTimes {
+  double outage_seconds = 0;  // Until the victim answered again, the longer one of UDP and TCP.
+  double seconds = 0;         // Until the agent reported it; the kernel was as wanted.
+};
+
+// Times count from the damage, or from the start of the agent if it was not running.
+absl::StatusOr<RepairTimes> DamageAndRepair(RecoveryNode& node, const testing::Damage& damage,
+                                            bool stopped, std::chrono::microseconds probe_every) {
+  const absl::StatusOr<v1::GetStatusResponse> before = node.agent().GetStatus();
+  if (!before.ok()) return before.status();
+  const absl::StatusOr<std::string> script = damage.script(node.netns());
+  if (!script.ok()) return script.status();
+  std::vector<std::unique_ptr<Probe>> probes;
+  for (const testing::Protocol protocol : {testing::Protocol::kUdp, testing::Protocol::kTcp}) {
+    auto probe = node.StartProbe(protocol, probe_every);
+    if (!probe.ok()) return probe.status();
+    probes.push_back(*std::move(probe));
+  }
+  absl::Status status;
+  if (stopped) status = node.Stop();
+  auto watch = GenerationWatch::Start(node.netns());
+  if (status.ok()) status = watch.status();
+  if (status.ok()) status = testing::RunNft(node.netns(), *script);
+  Clock::time_point from;
+  if (stopped && status.ok()) {
+    from = Clock::now();
+    status = node.Start();
+  }
+  if (!status.ok()) return status;
+  // Writing what is saved into a kernel that has nothing is no repair.
+  const absl::StatusOr<Clock::time_point> repaired =
+      node.AwaitRepair(stopped ? 0 : before->repairs() + 1);
+  if (!repaired.ok()) return repaired.status();
+  if (!stopped) from = (*watch)->Stop().first;
+  RepairTimes times{.seconds = std::chrono::duration<double>(*repaired - from).count()};
+  for (const std::unique_ptr<Probe>& probe : probes) {
+    times.outage_seconds = std::max(
+        times.outage_seconds, std::chrono::duration<double>(probe->StopAndMeasure(from)).count());
+  }
+  return times;
+}
+
+class RepairCommand {
+ public:
+  RepairCommand(const CommonOptions& common, const RepairOptions& options)
+      : common_(common), options_(options) {}
+
+  absl::Status Run() const {
+    const auto& opponents = common_.opponents;
+    if (std::find(opponents.begin(), opponents.end(), kSvcmap) == opponents.end()) {
+      return absl::InvalidArgumentError("repair measures svcmap, which is not among the opponents");
+    }
+    for (const ClusterShape& shape : common_.shapes) {
+      Recorder recorder(*common_.samples, "repair", ShapeText(shape));
+      const auto node = RecoveryNode::Create(common_.settings.svcmapd);
+      absl::Status status = node.status();
+      if (status.ok()) status = (*node)->Start();
+      if (status.ok()) status = (*node)->Load(shape);
+      for (int round = 1; round <= common_.rounds && status.ok(); ++round) {
+        status = Turn(**node, shape, round, recorder);
+      }
+      if (!status.ok()) return status;
+      Print(recorder);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr char kSvcmap[] = "svcmap";
+
+  static std::string What(const std::string& kind, bool stopped) {
+    return kind + (stopped ? "-stopped" : "-running");
+  }
+
+  // What was not repaired is recorded, and the node set up again.
+  absl::Status Turn(RecoveryNode& node, const ClusterShape& shape, int round,
+                    Recorder& recorder) const {
+    for (const std::string& kind : options_.kinds) {
+      for (const bool stopped : {false, true}) {
+        const auto times = DamageAndRepair(node, *testing::FindDamage(kind), stopped,
+                                           std::chrono::microseconds(options_.probe_us));
+        if (times.ok()) {
+          recorder.Add(kSvcmap, What(kind, stopped), "outage_seconds", round,
+                       times->outage_seconds);
+          recorder.Add(kSvcmap, What(kind, stopped), "seconds", round, times->seconds);
+          continue;
+        }
+        recorder.AddFailure(
+            kSvcmap, What(kind, stopped), round,
+            absl::InternalError(absl::StrCat(times.status().ToString(), "\n", node.agent().log())),
+            common_.settings.time_limit);
+        if (absl::Status status = node.Load(shape); !status.ok()) return status;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void Print(const Recorder& recorder) const {
+    std::printf("\nRepair of damage by others.\n\n");
+    PrintHeader({"Services x endpoints", "damage", "svcmapd", "outage", "longest", "repaired after",
+                 "longest", "rounds that failed"});
+    for (const std::string& kind : options_.kinds) {
+      for (const bool stopped : {false, true}) {
+        const Rounds& outage = recorder.Of(kSvcmap, What(kind, stopped), "outage_seconds");
+        const Rounds& repair = recorder.Of(kSvcmap, What(kind, stopped), "seconds");
+        PrintRow({recorder.shape(), kind, stopped ? "started after it" : "running",
+                  SecondsText(outage), SecondsText(outage, 1), SecondsText(repair),
+                  SecondsText(repair, 1),
+                  std::to_string(static_cast<size_t>(common_.rounds) - repair.size())});
+      }
+    }
+    std::fflush(stdout);
+  }
+
+  const CommonOptions& common_;
+  const RepairOptions& options_;
+};
+
+}  // namespace
+
+void AddRepair(CLI::App& app, const CommonOptions& common, RunCommand& run) {
+  auto options = std::make_shared<RepairOptions>();
+  CLI::App* command = app.add_subcommand("repair", "Outage and repair after damage by others");
+  std::vector<std::string> kinds;
+  for (const testing::Damage& kind : testing::AllDamage()) kinds.push_back(kind.name);
+  command->add_option("--kinds", options->kinds, "Which kinds")
+      ->check(CLI::IsMember(kinds))
+      ->capture_default_str();
+  command->add_option("--probe-us", options->probe_us, "Microseconds between two questions")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command->callback([&common, &run, options] {
+    run = [&common, options] { return RepairCommand(common, *options).Run(); };
+  });
+}
+
+}  // namespace svcmap::bench

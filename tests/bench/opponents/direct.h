@@ -1,0 +1,10 @@
+// No proxy at all: the floor of the packet path.
+#pragma once
+
+#include "tests/bench/opponents/opponent.h"
+
+namespace svcmap::bench {
+
+std::unique_ptr<Opponent> MakeDirect();
+
+}  // namespace svcmap::bench

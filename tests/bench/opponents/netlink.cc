@@ -1,0 +1,226 @@
+#include "tests/bench/opponents/netlink.h"
+
+#include <time.h>
+
+#include <map>
+#include <utility>
+
+#include "nft/model/transaction.h"
+#include "nft/netlink/answer.h"
+#include "nft/netlink/batch.h"
+#include "nft/netlink/messages.h"
+#include "nft/netlink/session.h"
+
+namespace svcmap::bench {
+namespace {
+
+using nft::Field;
+using nft::FieldBytes;
+
+enum FloorSet : uint8_t { kServices, kEndpoints, kHairpins };
+
+nft::TableSpec FloorTable(Family family) {
+  const Field address = family == Family::kIpv4 ? Field::kIpv4Addr : Field::kIpv6Addr;
+  // The group is a number in the form of an IPv4 address, so that nft can list it.
+  return {.family = family,
+          .name = "floor",
+          .sets = {{.name = "services",
+                    .key = {address, Field::kInetProto, Field::kInetService},
+                    .data = {Field::kIpv4Addr, Field::kInetService},
+                    .sized = true},
+                   {.name = "endpoints",
+                    .key = {Field::kIpv4Addr, Field::kInetService},
+                    .data = {address, Field::kInetService},
+                    .sized = true},
+                   {.name = "hairpins",
+                    .key = {address, address, Field::kInetProto, Field::kInetService},
+                    .sized = true}}};
+}
+
+// The size of a map that holds so many elements at first.
+uint32_t WithRoom(size_t elements) { return static_cast<uint32_t>(elements + elements / 2 + 4096); }
+
+size_t AddressCount(const ServicePort& port) {
+  return 1 + port.external_ips.size() + port.load_balancer_ips.size() + (port.node_port != 0);
+}
+
+double ThreadCpuSeconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
+// Everything of one transaction that Service ports contribute.
+class FloorRows {
+ public:
+  FloorRows(Family family, nft::Transaction& transaction)
+      : family_(family), transaction_(transaction) {}
+
+  // One Service port as it was and as it is; null: not there. Only what differs, but for the
+  // Service's elements: those are written anew with each change, as its number of endpoints is in
+  // them.
+  void Change(uint32_t group, const ServicePort* before, const ServicePort* after) {
+    static const std::vector<BenchEndpoint> kNone;
+    const std::vector<BenchEndpoint>& old = before ? before->endpoints : kNone;
+    const std::vector<BenchEndpoint>& now = after ? after->endpoints : kNone;
+    if (before) Services(nft::Verb::kDelete, group, *before);
+    for (size_t slot = 0; slot < old.size(); ++slot) {
+      const bool stays = slot < now.size() && now[slot].address == old[slot].address;
+      if (!stays) Endpoint(nft::Verb::kDelete, group, slot, *before);
+    }
+    for (size_t slot = 0; slot < now.size(); ++slot) {
+      const bool stays = slot < old.size() && now[slot].address == old[slot].address;
+      if (!stays) Endpoint(nft::Verb::kAdd, group, slot, *after);
+    }
+    if (after) Services(nft::Verb::kAdd, group, *after);
+  }
+
+ private:
+  static uint8_t Number(const ServicePort& port) { return static_cast<uint8_t>(port.protocol); }
+
+  void Write(nft::Verb verb, FloorSet set, const FieldBytes& key, const FieldBytes& data = {}) {
+    const nft::ElementView element = {{family_, set}, key.bytes(), data.bytes(), {}};
+    verb == nft::Verb::kAdd ? transaction_.Add(element) : transaction_.Delete(element);
+  }
+
+  void Service(nft::Verb verb, uint32_t group, const ServicePort& port,
+               std::span<const uint8_t> address, uint16_t number) {
+    FieldBytes key;
+    key.Append(address).AppendU8(Number(port)).AppendU16Be(number).PadToWord();
+    FieldBytes data;
+    data.AppendU32Be(group).AppendU16Be(static_cast<uint16_t>(port.endpoints.size())).PadToWord();
+    Write(verb, kServices, key, data);
+  }
+
+  void Services(nft::Verb verb, uint32_t group, const ServicePort& port) {
+    Service(verb, group, port, port.cluster_ip.bytes(), port.port);
+    for (const auto* more : {&port.external_ips, &port.load_balancer_ips}) {
+      for (const IpAddress& ip : *more) Service(verb, group, port, ip.bytes(), port.port);
+    }
+    if (port.node_port == 0) return;
+    constexpr uint8_t kAnyNode[16] = {};
+    Service(verb, group, port, {kAnyNode, port.cluster_ip.size()}, port.node_port);
+  }
+
+  void Endpoint(nft::Verb verb, uint32_t group, size_t slot, const ServicePort& port) {
+    const BenchEndpoint& endpoint = port.endpoints[slot];
+    const std::span<const uint8_t> address = endpoint.address.ip.bytes();
+    FieldBytes key;
+    key.AppendU32Be(group).AppendU16Be(static_cast<uint16_t>(slot)).PadToWord();
+    FieldBytes data;
+    data.Append(address).AppendU16Be(endpoint.address.port).PadToWord();
+    Write(verb, kEndpoints, key, data);
+    if (endpoint.node != 0) return;
+    FieldBytes pair;
+    pair.Append(address).Append(address).AppendU8(Number(port));
+    pair.AppendU16Be(endpoint.address.port).PadToWord();
+    Write(verb, kHairpins, pair);
+  }
+
+  Family family_;
+  nft::Transaction& transaction_;
+};
+
+class Netlink final : public Opponent {
+ public:
+  Netlink(nft::Session session, const OpponentSettings& settings)
+      : session_(std::move(session)), settings_(settings) {}
+
+  absl::StatusOr<Cost> Load(const Cluster& cluster) override {
+    return Write(cluster, /*replace=*/false);
+  }
+
+  absl::StatusOr<Cost> Change(const Cluster& cluster,
+                              const std::vector<ClusterChange>& changes) override {
+    nft::Transaction transaction;
+    FloorRows rows(cluster.shape().family, transaction);
+    for (const ClusterChange& change : changes) {
+      const ServicePort* before = change.before ? &*change.before : nullptr;
+      const ServicePort* after = change.after ? &*change.after : nullptr;
+      const ServicePort& either = after ? *after : *before;
+      rows.Change(GroupOf(either), before, after);
+      if (!after) groups_.erase(either.Text());
+    }
+    return Send(transaction);
+  }
+
+  absl::StatusOr<Cost> Resync(const Cluster& cluster) override {
+    return Write(cluster, /*replace=*/true);
+  }
+
+  ProcessMemory Memory() const override { return {}; }
+
+ private:
+  uint32_t GroupOf(const ServicePort& port) {
+    const auto [entry, fresh] = groups_.try_emplace(port.Text(), next_group_);
+    if (fresh) ++next_group_;
+    return entry->second;
+  }
+
+  // The table with all its elements, in one batch.
+  absl::StatusOr<Cost> Write(const Cluster& cluster, bool replace) {
+    const Family family = cluster.shape().family;
+    nft::Transaction transaction;
+    if (replace) transaction.DropTable(family);
+    size_t addresses = 0;
+    for (const ServicePort& port : cluster.ports()) addresses += AddressCount(port);
+    const uint32_t endpoints = WithRoom(cluster.endpoint_count());
+    transaction.CreateTable({family, {WithRoom(addresses), endpoints, endpoints}, {}});
+    FloorRows rows(family, transaction);
+    for (const ServicePort& port : cluster.ports()) rows.Change(GroupOf(port), nullptr, &port);
+    return Send(transaction);
+  }
+
+  absl::StatusOr<Cost> Send(const nft::Transaction& transaction) {
+    nft::Batch batch(tables_, session_.sequence());
+    batch.Append(transaction);
+    batch.Finish();
+    session_.SkipTo(batch.next_sequence());
+
+    const double cpu = ThreadCpuSeconds();
+    const auto start = std::chrono::steady_clock::now();
+    absl::Status status = session_.Send(batch.bytes());
+    if (status.ok()) status = AwaitVerdict(batch);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    if (!status.ok()) return status;
+    if (took > settings_.time_limit) {
+      return absl::DeadlineExceededError("a batch took longer than the time limit");
+    }
+    return Cost{.seconds = took.count(),
+                .kernel_seconds = took.count(),
+                .longest_commit_seconds = took.count(),
+                .cpu_seconds = ThreadCpuSeconds() - cpu};
+  }
+
+  // Errors come before the acknowledgement of the last message.
+  absl::Status AwaitVerdict(const nft::Batch& batch) {
+    for (;;) {
+      const absl::StatusOr<std::span<const uint8_t>> datagram = session_.Receive();
+      if (!datagram.ok()) return datagram.status();
+      for (const nlmsghdr* message : nft::Messages(*datagram)) {
+        if (message->nlmsg_type != NLMSG_ERROR) continue;
+        const nft::Answer answer = nft::ReadAnswer(message);
+        if (answer.error != 0) return answer.ToStatus(batch.Describe(message->nlmsg_seq));
+        if (message->nlmsg_seq == batch.last_sequence()) return absl::OkStatus();
+      }
+    }
+  }
+
+  nft::Session session_;
+  const OpponentSettings settings_;
+  const nft::TableSpecs tables_ = {FloorTable(Family::kIpv4), FloorTable(Family::kIpv6)};
+  std::map<std::string, uint32_t> groups_;  // By ServicePort::Text().
+  uint32_t next_group_ = 1;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Opponent>> MakeNetlink(const testing::NetNs& netns,
+                                                      const OpponentSettings& settings) {
+  absl::StatusOr<nft::Session> session =
+      netns.Run([&] { return nft::Session::Open({.answer_timeout = settings.time_limit}); });
+  if (!session.ok()) return session.status();
+  return std::make_unique<Netlink>(*std::move(session), settings);
+}
+
+}  // namespace svcmap::bench

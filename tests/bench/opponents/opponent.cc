@@ -1,0 +1,31 @@
+#include "tests/bench/opponents/opponent.h"
+
+#include "tests/bench/opponents/direct.h"
+#include "tests/bench/opponents/iptables.h"
+#include "tests/bench/opponents/kube_proxy.h"
+#include "tests/bench/opponents/netlink.h"
+#include "tests/bench/opponents/nftables.h"
+#include "tests/bench/opponents/svcmap.h"
+
+namespace svcmap::bench {
+
+const std::vector<std::string>& OpponentNames() {
+  static const std::vector<std::string> kNames = {
+      "direct", "netlink", "svcmap", "iptables-legacy", "iptables-nft", "nftables", "kube-proxy"};
+  return kNames;
+}
+
+absl::StatusOr<std::unique_ptr<Opponent>> MakeOpponent(const std::string& name,
+                                                       const testing::NetNs& netns,
+                                                       const OpponentSettings& settings) {
+  if (name == "direct") return MakeDirect();
+  if (name == "netlink") return MakeNetlink(netns, settings);
+  if (name == "svcmap") return Svcmap::Start(netns, settings);
+  if (name == "iptables-legacy") return MakeIptables(/*legacy=*/true, netns, settings);
+  if (name == "iptables-nft") return MakeIptables(/*legacy=*/false, netns, settings);
+  if (name == "nftables") return MakeNftables(netns, settings);
+  if (name == "kube-proxy") return MakeKubeProxy(netns, settings);
+  return absl::NotFoundError("there is no opponent \"" + name + "\"");
+}
+
+}  // namespace svcmap::bench

@@ -1,0 +1,209 @@
+#include "tests/bench/opponents/svcmap.h"
+
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "nft/base/status.h"
+#include "svcmap/v1/control.grpc.pb.h"
+#include "tests/bench/opponents/time_limit.h"
+#include "tests/support/process.h"
+#include "tests/support/temporary_folder.h"
+
+namespace svcmap::bench {
+namespace {
+
+using testing::ChildProcess;
+
+constexpr std::chrono::seconds kStartTimeout{10};
+constexpr int kObjectsPerBatch = 1000;
+
+double CommitSeconds(const v1::Ack& ack) {
+  return static_cast<double>(ack.commit_duration().seconds()) + ack.commit_duration().nanos() / 1e9;
+}
+
+class SvcmapProcess final : public Svcmap {
+ public:
+  SvcmapProcess(testing::TemporaryFolder folder, std::chrono::seconds time_limit)
+      : folder_(std::move(folder)), limit_(time_limit, [this] { context_.TryCancel(); }) {}
+
+  ~SvcmapProcess() override {
+    if (stream_) {
+      context_.TryCancel();
+      stream_->Finish();
+    }
+    if (process_) {
+      static_cast<void>(process_->Signal(SIGTERM));
+      process_->Wait(std::chrono::seconds(10));
+    }
+  }
+
+  absl::Status Begin(const std::string& program, const testing::NetNs& netns) {
+    auto process =
+        ChildProcess::Start({.argv = {program, "--listen", "unix://" + Socket(), "--node-name",
+                                      kThisNode, "--state-dir", folder_.path() + "/state"},
+                             .netns = &netns});
+    if (!process.ok()) return process.status();
+    process_ = *std::move(process);
+    channel_ = grpc::CreateChannel("unix:" + Socket(), grpc::InsecureChannelCredentials());
+    if (!channel_->WaitForConnected(std::chrono::system_clock::now() + kStartTimeout)) {
+      return Broken("does not answer");
+    }
+    stub_ = v1::Control::NewStub(channel_);
+    stream_ = stub_->Push(&context_);
+    v1::PushRequest open;
+    open.mutable_open()->set_name("svcmap-bench");
+    open.mutable_open()->set_protocol_version(1);
+    v1::PushResponse opened;
+    if (!stream_->Write(open) || !stream_->Read(&opened) || !opened.has_opened()) {
+      return Broken("does not open a stream");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Cost> Load(const Cluster& cluster) override { return Snapshot(cluster); }
+  absl::StatusOr<Cost> Resync(const Cluster& cluster) override { return Snapshot(cluster); }
+
+  absl::StatusOr<Cost> Change(const Cluster&, const std::vector<ClusterChange>& changes) override {
+    const uint64_t number = TakeNumber();
+    return Measure({Message(number, changes)}, number);
+  }
+
+  uint64_t TakeNumber() override { return ++number_; }
+
+  absl::Status Send(const v1::PushRequest& request) override {
+    if (stream_->Write(request)) return absl::OkStatus();
+    return Broken("takes no message");
+  }
+
+  absl::StatusOr<v1::Ack> Await(uint64_t number) override {
+    limit_.Arm();
+    absl::StatusOr<v1::Ack> ack = Read(number);
+    limit_.Disarm();
+    return ack;
+  }
+
+  ProcessMemory Memory() const override { return MemoryOf(process_->pid()); }
+  double CpuSeconds() const override { return CpuSecondsOf(process_->pid()); }
+
+ private:
+  std::string Socket() const { return folder_.path() + "/svcmap.sock"; }
+
+  absl::StatusOr<v1::Ack> Read(uint64_t number) {
+    v1::PushResponse response;
+    while (stream_->Read(&response)) {
+      if (!response.has_ack()) continue;
+      const v1::Ack& ack = response.ack();
+      if (ack.outcome() == v1::FAILED) return absl::InternalError(ack.error());
+      if (ack.results_size() > 0) return absl::InternalError(ack.results(0).message());
+      if (ack.number() >= number) return ack;
+    }
+    return Broken("acknowledges nothing");
+  }
+
+  absl::Status Broken(const std::string& how) const {
+    if (limit_.expired())
+      return absl::DeadlineExceededError("svcmapd took too long: " + process_->err());
+    return absl::UnavailableError("svcmapd " + how + ": " + process_->err());
+  }
+
+  absl::StatusOr<Cost> Snapshot(const Cluster& cluster) {
+    std::vector<v1::PushRequest> requests(1);
+    requests.back().mutable_snapshot_begin();
+    const uint64_t first = number_ + 1;
+    v1::Batch* batch = nullptr;
+    for (v1::Change& change : AllMessages(cluster)) {
+      if (batch == nullptr || batch->changes_size() >= kObjectsPerBatch) {
+        batch = requests.emplace_back().mutable_batch();
+        batch->set_number(TakeNumber());
+      }
+      *batch->add_changes() = std::move(change);
+    }
+    requests.emplace_back().mutable_snapshot_end()->set_number(TakeNumber());
+    return Measure(requests, first);
+  }
+
+  // Sends them all and awaits the acknowledgements from `first` to the last number taken, side by
+  // side.
+  absl::StatusOr<Cost> Measure(const std::vector<v1::PushRequest>& requests, uint64_t first) {
+    const double cpu = CpuSeconds();
+    Cost cost{.kernel_seconds = 0, .longest_commit_seconds = 0};
+    limit_.Arm();
+    const auto start = std::chrono::steady_clock::now();
+    absl::Status sent;
+    std::thread sender;
+    const auto send = [&] {
+      for (const v1::PushRequest& request : requests) {
+        sent.Update(Send(request));
+        if (!sent.ok()) return;
+      }
+    };
+    // A thread for a single message would cost as much as the change.
+    if (requests.size() == 1) {
+      send();
+    } else {
+      sender = std::thread(send);
+    }
+    absl::Status answered;
+    uint64_t revision = 0;
+    for (uint64_t next = first; next <= number_; ++next) {
+      const absl::StatusOr<v1::Ack> ack = Read(next);
+      answered = ack.status();
+      if (!ack.ok()) break;
+      // Batches that were committed together tell of the same commit.
+      if (std::exchange(revision, ack->revision()) == ack->revision()) continue;
+      cost.kernel_seconds += CommitSeconds(*ack);
+      cost.longest_commit_seconds = std::max(cost.longest_commit_seconds, CommitSeconds(*ack));
+    }
+    cost.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    limit_.Disarm();
+    if (!answered.ok()) context_.TryCancel();  // Else the sender may wait for ever.
+    if (sender.joinable()) sender.join();
+    if (!answered.ok()) return answered;
+    if (!sent.ok()) return sent;
+    cost.cpu_seconds = CpuSeconds() - cpu;
+    cost.peak_rss_kib = Memory().peak_kib;
+    return cost;
+  }
+
+  testing::TemporaryFolder folder_;
+  std::unique_ptr<ChildProcess> process_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Control::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::PushRequest, v1::PushResponse>> stream_;
+  uint64_t number_ = 0;
+  TimeLimit limit_;  // Last: it ends before what it cancels.
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Svcmap>> Svcmap::Start(const testing::NetNs& netns,
+                                                      const OpponentSettings& settings) {
+  if (::access(settings.svcmapd.c_str(), X_OK) != 0) {
+    return absl::FailedPreconditionError("\"" + settings.svcmapd +
+                                         "\" is no program: give the path with --svcmapd");
+  }
+  absl::StatusOr<testing::TemporaryFolder> folder = testing::TemporaryFolder::Make();
+  if (!folder.ok()) return folder.status();
+  auto agent = std::make_unique<SvcmapProcess>(*std::move(folder), settings.time_limit);
+  if (const absl::Status begun = agent->Begin(settings.svcmapd, netns); !begun.ok()) return begun;
+  return agent;
+}
+
+v1::PushRequest Svcmap::Message(uint64_t number, const std::vector<ClusterChange>& changes) {
+  v1::PushRequest request;
+  request.mutable_batch()->set_number(number);
+  for (const ClusterChange& change : changes) {
+    for (const v1::Change& message : change.messages) {
+      *request.mutable_batch()->add_changes() = message;
+    }
+  }
+  return request;
+}
+
+}  // namespace svcmap::bench

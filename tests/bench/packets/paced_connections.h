@@ -1,0 +1,65 @@
+// New TCP connections at a fixed rate, whatever becomes of those before: what clients see while
+// something else goes on.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nft/base/unique_fd.h"
+#include "tests/bench/packets/first_packets.h"
+#include "tests/bench/packets/latencies.h"
+#include "tests/bench/packets/packet_world.h"
+
+namespace svcmap::bench {
+
+class PacedConnections {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `world` must outlive it.
+  static absl::StatusOr<std::unique_ptr<PacedConnections>> Start(PacketWorld& world,
+                                                                 const FlowTarget& target,
+                                                                 int per_second);
+  ~PacedConnections();
+
+  // Waits until one that was due after `after` connected; false if that took longer than `limit`.
+  bool AwaitConnected(Clock::time_point after, std::chrono::seconds limit) const;
+
+  // Waits for those that are open, for kFlowPatience at most.
+  void Stop();
+
+  // Of those that were due in [from, to), from when they were due; once stopped.
+  Latencies Between(Clock::time_point from, Clock::time_point to) const;
+
+ private:
+  struct Flow {
+    Clock::time_point due;
+    double microseconds = -1;  // Not connected.
+    UniqueFd fd;
+  };
+
+  PacedConnections(PacketWorld& world, FlowTarget target, int per_second)
+      : world_(world), target_(std::move(target)), every_(std::chrono::seconds(1)) {
+    every_ /= per_second;
+  }
+  void Run();
+  void Connect(Clock::time_point due);
+  void AwaitAnswers(Clock::time_point until);
+  void GiveUp(Clock::time_point due_before);
+
+  PacketWorld& world_;
+  const FlowTarget target_;
+  std::chrono::nanoseconds every_;
+  UniqueFd epoll_;
+  std::vector<Flow> flows_;                      // In the order in which they were due.
+  size_t oldest_ = 0;                            // The first one that may be open.
+  std::atomic<Clock::rep> newest_connected_{0};  // When it was due.
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace svcmap::bench

@@ -1,0 +1,105 @@
+#include "tests/bench/packets/packet_world.h"
+
+#include <libmnl/libmnl.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
+#include <sys/resource.h>
+
+#include "absl/strings/str_cat.h"
+#include "nft/base/status.h"
+#include "nft/netlink/messages.h"
+#include "nft/netlink/socket.h"
+#include "tests/bench/cluster/cluster.h"
+
+namespace svcmap::bench {
+namespace {
+
+constexpr uint32_t kFirstSourcePort = 10000;
+constexpr uint32_t kSourcePorts = 50000;
+constexpr int kSources = 100;
+constexpr std::chrono::milliseconds kNetlinkTimeout{10000};
+
+void RaiseFileLimit() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Of the calling thread's namespace.
+absl::Status FlushConntrack() {
+  absl::StatusOr<nft::Socket> socket = nft::Socket::Open(NETLINK_NETFILTER);
+  if (!socket.ok()) return socket.status();
+  alignas(nlmsghdr) uint8_t buffer[64];
+  nlmsghdr* header = mnl_nlmsg_put_header(buffer);
+  header->nlmsg_type = NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_DELETE;
+  header->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+  header->nlmsg_seq = 1;
+  auto* extra = static_cast<nfgenmsg*>(mnl_nlmsg_put_extra_header(header, sizeof(nfgenmsg)));
+  extra->nfgen_family = AF_UNSPEC;
+  if (absl::Status sent = socket->Send({buffer, header->nlmsg_len}); !sent.ok()) return sent;
+  const auto answer = socket->Receive(kNetlinkTimeout);
+  if (!answer.ok()) return answer.status();
+  for (const nlmsghdr* message : nft::Messages(*answer)) {
+    if (message->nlmsg_type != NLMSG_ERROR) continue;
+    const int error = -static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(message))->error;
+    return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "flush tracked flows");
+  }
+  return ErrnoStatus(ETIMEDOUT, "flush tracked flows");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PacketWorld>> PacketWorld::Create(Family family) {
+  RaiseFileLimit();
+  std::unique_ptr<PacketWorld> world(new PacketWorld);
+  if (absl::Status status = world->Build(family); !status.ok()) return status;
+  return world;
+}
+
+absl::Status PacketWorld::Build(Family family) {
+  auto topology = testing::Topology::Create();
+  if (!topology.ok()) return topology.status();
+  topology_ = *std::move(topology);
+  const auto pods = topology_->AddLocalPod("pods");
+  if (!pods.ok()) return pods.status();
+  const auto client = topology_->AddLocalPod("client");
+  if (!client.ok()) return client.status();
+  client_ = *client;
+
+  for (const std::string& prefix : EndpointPrefixes(family)) {
+    if (absl::Status status = topology_->AddPrefix(**pods, prefix); !status.ok()) return status;
+  }
+  const bool v6 = family == Family::kIpv6;
+  absl::Status status =
+      topology_->AddPrefix(*client_, v6 ? "fd00:10:244:1:1::/80" : "10.244.1.128/25");
+  if (!status.ok()) return status;
+  for (int i = 1; i <= kSources; ++i) {
+    const auto source = testing::SocketAddress::Parse(
+        v6 ? absl::StrCat("fd00:10:244:1:1::", i) : absl::StrCat("10.244.1.", 128 + i), 0);
+    if (!source.ok()) return source.status();
+    sources_.push_back(*source);
+  }
+
+  status = (*pods)->netns().WriteSysctl("net/core/somaxconn", "65535");
+  if (!status.ok()) return status;
+  auto server = PodServer::Start((*pods)->netns(), kPodPort, cpus_.server);
+  if (!server.ok()) return server.status();
+  pods_ = *std::move(server);
+  return absl::OkStatus();
+}
+
+const testing::SocketAddress& PacketWorld::NextSource() {
+  testing::SocketAddress& source = sources_[next_source_ / kSourcePorts % sources_.size()];
+  const auto port = static_cast<uint16_t>(kFirstSourcePort + next_source_++ % kSourcePorts);
+  // The port is where IPv6 addresses have it, too.
+  reinterpret_cast<sockaddr_in*>(source.out())->sin_port = htons(port);
+  return source;
+}
+
+absl::Status PacketWorld::ForgetFlows() {
+  return node().Run([] { return FlushConntrack(); });
+}
+
+}  // namespace svcmap::bench

@@ -1,0 +1,68 @@
+// A network for the packets of one opponent: client - node - all pods of the cluster, each a
+// namespace. The opponent's rules go into the node; the others have none, and track nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nft/types/family.h"
+#include "tests/bench/packets/cpu.h"
+#include "tests/bench/packets/pod_server.h"
+#include "tests/support/netns.h"
+#include "tests/support/socket_address.h"
+#include "tests/support/topology.h"
+
+namespace svcmap::bench {
+
+// What a thousand endpoints answer at; cluster.h gives all of them this port.
+inline constexpr uint16_t kPodPort = 8080;
+
+class PacketWorld {
+ public:
+  // Every address of EndpointPrefixes() answers at kPodPort, TCP and UDP. Clients are pods of the
+  // node (addresses of kPodCidrV4): no mode masquerades what they ask of cluster IPs.
+  static absl::StatusOr<std::unique_ptr<PacketWorld>> Create(Family family);
+
+  const testing::NetNs& node() const { return topology_->node().netns(); }
+  const testing::NetNs& client() const { return client_->netns(); }
+  PodServer& pods() { return *pods_; }
+  CpuPair cpus() const { return cpus_; }
+
+  // The next source address and port. None comes again before millions of others have: a tracked
+  // flow of old is never met. For one thread at a time.
+  const testing::SocketAddress& NextSource();
+
+  // Forgets all tracked flows of the node, so that its table does not fill up.
+  absl::Status ForgetFlows();
+
+ private:
+  PacketWorld() = default;
+  absl::Status Build(Family family);
+
+  CpuPair cpus_ = ChooseCpus();
+  std::unique_ptr<testing::Topology> topology_;
+  const testing::Host* client_ = nullptr;
+  std::unique_ptr<PodServer> pods_;
+  std::vector<testing::SocketAddress> sources_;
+  uint32_t next_source_ = 0;
+};
+
+// While it lives, the pods' thread spins, if both ends have a CPU of their own.
+class SpinningPods {
+ public:
+  explicit SpinningPods(PacketWorld& world) : world_(world) {
+    world_.pods().set_spinning(world_.cpus().client >= 0);
+  }
+  ~SpinningPods() { world_.pods().set_spinning(false); }
+  SpinningPods(const SpinningPods&) = delete;
+  SpinningPods& operator=(const SpinningPods&) = delete;
+
+ private:
+  PacketWorld& world_;
+};
+
+}  // namespace svcmap::bench

@@ -1,0 +1,45 @@
+// All pods of a cluster in one thread: takes TCP connections and gives datagrams back, at every
+// address of its namespace.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nft/base/unique_fd.h"
+#include "tests/support/netns.h"
+
+namespace svcmap::bench {
+
+class PodServer {
+ public:
+  // IPv4 and IPv6. On the CPU `cpu`, if that is not negative.
+  static absl::StatusOr<std::unique_ptr<PodServer>> Start(const testing::NetNs& netns,
+                                                          uint16_t port, int cpu);
+  ~PodServer();
+
+  // While it spins it never sleeps: nobody has to wake it, which costs more than most rulesets.
+  void set_spinning(bool spinning);
+
+ private:
+  PodServer() = default;
+  absl::Status Open(uint16_t port);
+  absl::Status Watch(int fd);
+  void Run(int cpu);
+  void TakeConnections();
+  void GiveBack();
+
+  UniqueFd epoll_, wake_, tcp_, udp_;
+  // A connection is the client's to end. It lies here until it has long done so.
+  std::array<UniqueFd, 256> taken_;
+  size_t next_taken_ = 0;
+  std::atomic<bool> spinning_{false};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace svcmap::bench

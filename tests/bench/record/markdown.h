@@ -1,0 +1,22 @@
+// Tables for people: Markdown on standard output. "-" stands for what nobody knows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/bench/record/statistics.h"
+
+namespace svcmap::bench {
+
+void PrintHeader(const std::vector<std::string>& columns);
+void PrintRow(const std::vector<std::string>& cells);
+
+std::string SecondsText(double seconds);  // "0.052 ms", "17.3 ms", "1.20 s"
+std::string SecondsText(const Rounds& rounds, double share = 0.5);
+// The median, and around it the median deviation: "17.3 ms +- 0.2 ms".
+std::string SpreadText(const Rounds& rounds);
+std::string KibText(const Rounds& rounds);  // In MB.
+std::string NumberText(const Rounds& rounds);
+std::string RatioText(const Rounds& of, const Rounds& reference);  // "12.3x"
+
+}  // namespace svcmap::bench

@@ -1,0 +1,53 @@
+// What stands for many figures in a table. Pure; of no figures everything is 0.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <vector>
+
+namespace svcmap::bench {
+
+// Figures by round.
+using Rounds = std::map<int, std::vector<double>>;
+
+// `share` from 0 to 1; between two figures in proportion, as numpy has it.
+inline double Percentile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const double position = share * static_cast<double>(values.size() - 1);
+  const size_t below = static_cast<size_t>(position);
+  const size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] + (position - static_cast<double>(below)) * (values[above] - values[below]);
+}
+
+inline double Median(std::vector<double> values) { return Percentile(std::move(values), 0.5); }
+
+// The median distance from the median: what a single outlier does not move.
+inline double MedianDeviation(const std::vector<double>& values) {
+  const double median = Median(values);
+  std::vector<double> distances;
+  for (const double value : values) distances.push_back(std::abs(value - median));
+  return Median(std::move(distances));
+}
+
+inline std::vector<double> AllRounds(const Rounds& rounds) {
+  std::vector<double> all;
+  for (const auto& [round, values] : rounds) all.insert(all.end(), values.begin(), values.end());
+  return all;
+}
+
+// How many times `of` is `reference`: the median over the rounds that both were in, so that what
+// slows a machine down for a while slows down both. 0 if there is none.
+inline double Ratio(const Rounds& of, const Rounds& reference) {
+  std::vector<double> ratios;
+  for (const auto& [round, values] : of) {
+    const auto other = reference.find(round);
+    if (other == reference.end()) continue;
+    const double base = Median(other->second);
+    if (base > 0) ratios.push_back(Median(values) / base);
+  }
+  return Median(std::move(ratios));
+}
+
+}  // namespace svcmap::bench
