@@ -19,9 +19,6 @@ using Duration = KubeProxyConfiguration::Duration;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-constexpr uint16_t kHealthzPort = 10256;
-constexpr uint16_t kMetricsPort = 10249;
-
 void Default(std::string& value, const std::string& other) {
   if (value.empty()) value = other;
 }

@@ -20,13 +20,16 @@ std::string Show(const AnyScalar& value) { return Quote(value.text); }
 std::string Show(const Unread& value) { return value.set ? "a value" : "null"; }
 std::string Show(const std::vector<std::string>& value) {
   std::string text;
-  for (const std::string& item : value)
+  for (const std::string& item : value) {
+    if (text.size() > kMaxQuotedBytes) return "[" + text + ", ...]";
     absl::StrAppend(&text, text.empty() ? "" : ", ", Quote(item));
+  }
   return "[" + text + "]";
 }
 std::string Show(const std::map<std::string, bool>& value) {
   std::string text;
   for (const auto& [name, on] : value) {
+    if (text.size() > kMaxQuotedBytes) return "{" + text + ", ...}";
     absl::StrAppend(&text, text.empty() ? "" : ", ", Escape(name), ": ", Show(on));
   }
   return "{" + text + "}";

@@ -13,6 +13,9 @@
 
 namespace svcmap::api {
 
+inline constexpr uint16_t kHealthzPort = 10256;  // S-295
+inline constexpr uint16_t kMetricsPort = 10249;  // S-296
+
 // A scalar of any type, as it was written.
 struct AnyScalar {
   std::string text;

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "api/config/detect_local.h"
+
 namespace svcmap::api {
 namespace {
 
