@@ -29,7 +29,9 @@ void ConfigWatch::Look() {
   const absl::StatusOr<ConfigurationFile> file = ReadConfigurationFile(path_);
   if (!file.ok()) {
     spdlog::error("{}; what was read before goes on", std::string(file.status().message()));
-  } else if (file->text != text_ && !changed_.exchange(true)) {
+  } else if (file->text == text_) {
+    spdlog::debug("{} is what it was", path_);
+  } else if (!changed_.exchange(true)) {
     kill(getpid(), SIGTERM);
   }
 }

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/config/go_duration.h"
-#include "tests/unit/api/kubeadm_config.h"
+#include "tests/support/kubeadm_config.h"
 
 namespace svcmap::api {
 namespace {
@@ -170,9 +170,10 @@ INSTANTIATE_TEST_SUITE_P(
                  "clientConnection.burst: -1 is not allowed; wanted 0 or more"},
         BadField{"S294_BindAddress", "bindAddress: node",
                  "bindAddress: \"node\" is not allowed; wanted an IP address"},
-        BadField{"S295_Port", "healthzBindAddress: 0.0.0.0:0",
-                 "healthzBindAddress: \"0.0.0.0:0\" is not allowed; wanted an address and a port in "
-                 "1..65535, like \"0.0.0.0:10256\""},
+        BadField{
+            "S295_Port", "healthzBindAddress: 0.0.0.0:0",
+            "healthzBindAddress: \"0.0.0.0:0\" is not allowed; wanted an address and a port in "
+            "1..65535, like \"0.0.0.0:10256\""},
         BadField{"S295_Address", "healthzBindAddress: localhost:10256",
                  "healthzBindAddress: \"localhost:10256\" is not allowed; wanted an address and a "
                  "port in 1..65535, like \"0.0.0.0:10256\""},
@@ -186,9 +187,10 @@ INSTANTIATE_TEST_SUITE_P(
                  "like \"1.35\""},
         BadField{"S300_Bit", "nftables: {masqueradeBit: 32}",
                  "nftables.masqueradeBit: 32 is not allowed; wanted 0..31"},
-        BadField{"S300_NoNumber", "nftables: {masqueradeBit: high}",
-                 "nftables.masqueradeBit (line 4): \"high\" is not allowed; wanted a whole number of "
-                 "at most 32 bits"},
+        BadField{
+            "S300_NoNumber", "nftables: {masqueradeBit: high}",
+            "nftables.masqueradeBit (line 4): \"high\" is not allowed; wanted a whole number of "
+            "at most 32 bits"},
         BadField{"S302_SyncPeriod", "nftables: {syncPeriod: -1s, minSyncPeriod: 0s}",
                  "nftables.syncPeriod: -1s is not allowed; wanted more than 0s"},
         BadField{"S303_TooLong", "nftables: {syncPeriod: 10s, minSyncPeriod: 1m}",
@@ -207,23 +209,26 @@ INSTANTIATE_TEST_SUITE_P(
                  "clusterCIDR \"pods\" is not an address block"},
         BadField{"S306_TwoOfOneFamily", "clusterCIDR: 10.0.0.0/16,10.1.0.0/16",
                  "clusterCIDR \"10.1.0.0/16\" is the second block of IPv4"},
-        BadField{"S307_Mixed", "nodePortAddresses: [primary, 10.0.0.0/8]",
-                 "nodePortAddresses: \"primary\" is not allowed; wanted it alone, or address blocks "
-                 "without it"},
+        BadField{
+            "S307_Mixed", "nodePortAddresses: [primary, 10.0.0.0/8]",
+            "nodePortAddresses: \"primary\" is not allowed; wanted it alone, or address blocks "
+            "without it"},
         BadField{"S307_NoBlock", "nodePortAddresses: [10.0.0.1]",
                  "nodePortAddresses: \"10.0.0.1\" is not allowed; wanted \"primary\" alone, or "
                  "address blocks like \"192.0.2.0/24\""},
-        BadField{"S307_NoList", "nodePortAddresses: primary",
-                 "nodePortAddresses (line 4): \"primary\" is not allowed; wanted a list of strings"},
+        BadField{
+            "S307_NoList", "nodePortAddresses: primary",
+            "nodePortAddresses (line 4): \"primary\" is not allowed; wanted a list of strings"},
         BadField{"S308_Low", "oomScoreAdj: -1001",
                  "oomScoreAdj: -1001 is not allowed; wanted -1000..1000"},
         BadField{"S308_High", "oomScoreAdj: 1001",
                  "oomScoreAdj: 1001 is not allowed; wanted -1000..1000"},
         BadField{"S309_MaxPerCore", "conntrack: {maxPerCore: -1}",
                  "conntrack.maxPerCore: -1 is not allowed; wanted 0 or more"},
-        BadField{"S309_TooLarge", "conntrack: {maxPerCore: 2147483648}",
-                 "conntrack.maxPerCore (line 4): 2147483648 is not allowed; wanted a whole number of "
-                 "at most 32 bits"},
+        BadField{
+            "S309_TooLarge", "conntrack: {maxPerCore: 2147483648}",
+            "conntrack.maxPerCore (line 4): 2147483648 is not allowed; wanted a whole number of "
+            "at most 32 bits"},
         BadField{"S310_Min", "conntrack: {min: -1}",
                  "conntrack.min: -1 is not allowed; wanted 0 or more"},
         BadField{"S311_Negative", "conntrack: {tcpEstablishedTimeout: -1h}",
@@ -353,8 +358,7 @@ INSTANTIATE_TEST_SUITE_P(Kubeadm, KubeadmConfigTest,
                          [](const auto& info) { return absl::StrCat("S319_v1_", info.param); });
 
 TEST_P(KubeadmConfigTest, IsAcceptedAsItIs) {
-  const ReadConfiguration read =
-      ReadKubeProxyConfiguration(testing::KubeadmConfig(GetParam()));
+  const ReadConfiguration read = ReadKubeProxyConfiguration(testing::KubeadmConfig(GetParam()));
   EXPECT_THAT(read.errors, IsEmpty());
   // Its mode is kube-proxy's default, iptables.
   EXPECT_THAT(read.findings, ElementsAre(HasSubstr("nodePortAddresses is not set")));
