@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "api/convert/quote.h"
 #include "nft/types/ip_address.h"
 
 namespace svcmap::api {
@@ -16,8 +17,8 @@ absl::Status CheckInterface(const std::string& setting, const std::string& name)
   const auto odd = [](unsigned char c) { return c <= ' ' || c == '/' || c == '*' || c == '"'; };
   if (name.empty()) return absl::InvalidArgumentError(setting + " is needed in this mode");
   if (name.size() >= IFNAMSIZ || std::any_of(name.begin(), name.end(), odd)) {
-    return absl::InvalidArgumentError(setting + " \"" + name +
-                                      "\" is no interface name (at most 15 characters, no blanks, "
+    return absl::InvalidArgumentError(setting + " " + Quote(name) +
+                                      " is no interface name (at most 15 characters, no blanks, "
                                       "'/', '*' or quotes)");
   }
   return absl::OkStatus();
@@ -33,11 +34,11 @@ absl::StatusOr<proxy::RulesetOptions> ParseClusterCidr(const std::string& text,
     rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
     const std::optional<IpPrefix> prefix = IpPrefix::Parse(item);
     if (!prefix) {
-      return absl::InvalidArgumentError(setting + " \"" + item + "\" is not an address block");
+      return absl::InvalidArgumentError(setting + " " + Quote(item) + " is not an address block");
     }
     auto& slot = options.cluster_cidr[Index(prefix->family())];
     if (slot) {
-      return absl::InvalidArgumentError(setting + " \"" + item + "\" is the second block of " +
+      return absl::InvalidArgumentError(setting + " " + Quote(item) + " is the second block of " +
                                         std::string(FamilyName(prefix->family())));
     }
     slot = *prefix;

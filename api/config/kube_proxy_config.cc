@@ -1,6 +1,9 @@
 #include "api/config/kube_proxy_config.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "api/config/checks.h"
 #include "api/config/fields.h"
 #include "api/config/go_duration.h"
@@ -102,6 +105,26 @@ ReadConfiguration ReadKubeProxyConfiguration(std::string_view text) {
   Limit(result.findings);
   Limit(result.errors);
   return result;
+}
+
+std::string WriteDefaultConfiguration() {
+  std::string text =
+      absl::StrCat("apiVersion: ", kConfigurationApiVersion, "\nkind: ", kConfigurationKind, "\n");
+  std::vector<std::string> open;  // Sections; fields of one stand together.
+  for (const auto& [path, value] : ConfigurationDefaults()) {
+    std::vector<std::string> sections = absl::StrSplit(path, '.');
+    const std::string name = std::move(sections.back());
+    sections.pop_back();
+    const auto [same, other] =
+        std::mismatch(open.begin(), open.end(), sections.begin(), sections.end());
+    for (auto section = other; section != sections.end(); ++section) {
+      const auto depth = static_cast<size_t>(section - sections.begin());
+      absl::StrAppend(&text, std::string(2 * depth, ' '), *section, ":\n");
+    }
+    absl::StrAppend(&text, std::string(2 * sections.size(), ' '), name, ": ", value, "\n");
+    open = std::move(sections);
+  }
+  return text;
 }
 
 std::vector<std::pair<std::string, std::string>> ConfigurationDefaults() {

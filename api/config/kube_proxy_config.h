@@ -13,6 +13,8 @@
 
 namespace svcmap::api {
 
+inline constexpr char kConfigurationApiVersion[] = "kubeproxy.config.k8s.io/v1alpha1";
+inline constexpr char kConfigurationKind[] = "KubeProxyConfiguration";
 inline constexpr uint16_t kHealthzPort = 10256;  // S-295
 inline constexpr uint16_t kMetricsPort = 10249;  // S-296
 
@@ -124,6 +126,9 @@ inline constexpr size_t kMaxConfigurationLines = 100;
 // YAML or JSON. Strict first; what is wrong with unknown and repeated fields alone is read
 // nevertheless (S-319). Of several YAML documents the first counts.
 ReadConfiguration ReadKubeProxyConfiguration(std::string_view text);
+
+// A file that says every default, as YAML.
+std::string WriteDefaultConfiguration();
 
 // Every field by its path in the file, "conntrack.min", with its default as the file would say it;
 // in the order of the documentation.

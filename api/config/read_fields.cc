@@ -18,9 +18,6 @@ namespace {
 using Type = TreeNode::Type;
 using Duration = KubeProxyConfiguration::Duration;
 
-constexpr std::string_view kApiVersion = "kubeproxy.config.k8s.io/v1alpha1";
-constexpr std::string_view kKind = "KubeProxyConfiguration";
-
 // Each reads a value that is not null, or says what it should have been.
 using Wanted = std::optional<std::string>;
 
@@ -104,7 +101,9 @@ class FieldReader {
 
   void Root(const TreeNode& root) {
     if (root.type != Type::kMap) return Error(root, "the file", "a map of fields");
-    if (CheckHead(root, "apiVersion", kApiVersion) & CheckHead(root, "kind", kKind)) Map(root, "");
+    if (CheckHead(root, "apiVersion", kConfigurationApiVersion) &
+        CheckHead(root, "kind", kConfigurationKind))
+      Map(root, "");
   }
 
  private:

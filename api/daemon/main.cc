@@ -126,6 +126,14 @@ absl::Status ApplyToKernel(const KubeProxyConfiguration& config) {
   return absl::OkStatus();
 }
 
+// What is looked at, and set, before anything is programmed.
+absl::Status Prepare(const DaemonOptions& options, const nft::TableSpecs& tables) {
+  const absl::StatusOr<std::vector<Warning>> warnings = Preflight(tables);
+  if (!warnings.ok()) return warnings.status();
+  for (const Warning& warning : *warnings) spdlog::warn("{}", warning.ToString());
+  return options.config ? ApplyToKernel(options.config->config) : absl::OkStatus();
+}
+
 // Signals are waited for, so no other thread may take them.
 sigset_t BlockSignals() {
   sigset_t signals;
@@ -174,19 +182,15 @@ int Run(const DaemonOptions& options) {
   const sigset_t signals = BlockSignals();
   const nft::TableSpecs tables = {proxy::MakeTable(Family::kIpv4, options.ruleset),
                                   proxy::MakeTable(Family::kIpv6, options.ruleset)};
+  if (options.init_only) {
+    const absl::Status prepared = Prepare(options, tables);
+    return prepared.ok() ? 0 : Fail(prepared);
+  }
   const absl::StatusOr<UniqueFd> lock = LockNetworkNamespace();
   if (!lock.ok()) return Fail(lock.status());
   if (options.cleanup) return CleanUp(tables, options.state_dir);
 
-  const absl::StatusOr<std::vector<Warning>> warnings = Preflight(tables);
-  if (!warnings.ok()) return Fail(warnings.status());
-  for (const Warning& warning : *warnings) spdlog::warn("{}", warning.ToString());
-  if (options.config) {
-    if (const absl::Status applied = ApplyToKernel(options.config->config); !applied.ok()) {
-      return Fail(applied);
-    }
-  }
-  if (options.init_only) return 0;
+  if (const absl::Status prepared = Prepare(options, tables); !prepared.ok()) return Fail(prepared);
 
   // The kernel tells of foreign changes before there is a loop to mend them.
   ChangeRelay changes;

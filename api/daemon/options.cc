@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <climits>
+#include <fstream>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -97,6 +98,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   int masquerade_bit = 14;  // S-300
   std::string node_port_addresses = "primary";
   std::string config_path;
+  std::string write_config_to;
   std::string healthz = "0.0.0.0:10256";  // S-250
 
   CLI::App app("svcmapd programs this node's Kubernetes Services into nftables maps.", "svcmapd");
@@ -175,6 +177,8 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   AddLimits(app, options);
   app.add_flag("--cleanup", options.cleanup,
                "Remove our nftables tables and what is in --state-dir, nothing else, and exit");
+  app.add_option("--write-config-to", write_config_to,
+                 "Write a configuration file that says every default, and exit");
   app.add_flag("--init-only", options.init_only,
                "Write the sysctls that --config asks for, check what the kernel can do, and exit: "
                "for an init container that may do more than svcmapd");
@@ -183,6 +187,14 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
     app.parse(Arguments(argc, argv));
   } catch (const CLI::ParseError& error) {
     parsed.exit = app.exit(error) == 0 ? 0 : 2;
+    return parsed;
+  }
+  if (!write_config_to.empty()) {
+    std::ofstream file(write_config_to);
+    parsed.exit = (file << WriteDefaultConfiguration()).flush() ? 0 : 1;
+    if (parsed.exit != 0) {
+      std::fprintf(stderr, "svcmapd: cannot write %s\n", write_config_to.c_str());
+    }
     return parsed;
   }
   if (listeners.listen.empty()) listeners.listen = {kDefaultListen};

@@ -272,6 +272,13 @@ TEST_F(ConfigFileTest, S319_WhatCannotBeUsedIsSaidAtOnceAndLineByLine) {
   EXPECT_EQ(ExitOf({"--config", folder_->path()}), 2);
 }
 
+TEST_F(ConfigFileTest, S321_TheDefaultsAreWrittenToAFile) {
+  const std::string path = folder_->path() + "/defaults.yaml";
+  EXPECT_EQ(ExitOf({"--write-config-to", path}), 0);
+  EXPECT_EQ(Parse({"--config", path}).healthz_bind_address->ToString(), "0.0.0.0:10256");
+  EXPECT_EQ(ExitOf({"--write-config-to", "/nowhere/defaults.yaml"}), 1);
+}
+
 TEST(DaemonOptionsTest, S318_PositionalArgumentsAreBadUsage) {
   EXPECT_EQ(ExitOf({"config.conf"}), 2);
 }

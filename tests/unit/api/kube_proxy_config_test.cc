@@ -352,6 +352,15 @@ TEST(KubeProxyConfigTest, ManyLinesAreCounted) {
   EXPECT_EQ(read.findings.back(), "and 51 more");
 }
 
+TEST(KubeProxyConfigTest, S321_TheDefaultsCanBeWrittenAndAreTheDefaults) {
+  const std::string text = WriteDefaultConfiguration();
+  EXPECT_THAT(text, HasSubstr("\nconntrack:\n  maxPerCore: 32768\n  min: 131072\n"));
+  EXPECT_THAT(text, HasSubstr("\n  options:\n    text:\n      splitStream: false\n"));
+  const ReadConfiguration read = ReadKubeProxyConfiguration(text);
+  EXPECT_THAT(read.errors, IsEmpty()) << text;
+  EXPECT_EQ(read.findings, ReadKubeProxyConfiguration(kHead).findings) << text;
+}
+
 class KubeadmConfigTest : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Kubeadm, KubeadmConfigTest,
                          ::testing::Range(testing::kFirstKubeadm, testing::kLastKubeadm + 1),
