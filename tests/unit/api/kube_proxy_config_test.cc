@@ -23,36 +23,36 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr char kHead[] =
+constexpr char kConfigHead[] =
     "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
 // `fields` behind the head, in mode nftables.
-ReadConfiguration Read(const std::string& fields) {
-  return ReadKubeProxyConfiguration(absl::StrCat(kHead, "mode: nftables\n", fields));
+ReadConfiguration ReadFields(const std::string& fields) {
+  return ReadKubeProxyConfiguration(absl::StrCat(kConfigHead, "mode: nftables\n", fields));
 }
 
-KubeProxyConfiguration Good(const std::string& fields) {
-  const ReadConfiguration read = Read(fields);
+KubeProxyConfiguration GoodFields(const std::string& fields) {
+  const ReadConfiguration read = ReadFields(fields);
   EXPECT_THAT(read.errors, IsEmpty()) << fields;
   EXPECT_THAT(read.findings, IsEmpty()) << fields;
   return read.config;
 }
 
 std::string OneError(const std::string& fields) {
-  const ReadConfiguration read = Read(fields);
+  const ReadConfiguration read = ReadFields(fields);
   EXPECT_THAT(read.errors, SizeIs(1)) << fields;
   return read.errors.empty() ? "" : read.errors[0];
 }
 
 std::string OneFinding(const std::string& fields) {
-  const ReadConfiguration read = Read(fields);
+  const ReadConfiguration read = ReadFields(fields);
   EXPECT_THAT(read.errors, IsEmpty()) << fields;
   EXPECT_THAT(read.findings, SizeIs(1)) << fields;
   return read.findings.empty() ? "" : read.findings[0];
 }
 
 TEST(KubeProxyConfigTest, S289ToS317_Defaults) {
-  const KubeProxyConfiguration c = Good("");
+  const KubeProxyConfiguration c = GoodFields("");
   EXPECT_EQ(c.mode, "nftables");
   EXPECT_EQ(c.client_connection.kubeconfig, "");
   EXPECT_EQ(c.client_connection.content_type, "application/vnd.kubernetes.protobuf");
@@ -81,14 +81,14 @@ TEST(KubeProxyConfigTest, S289ToS317_Defaults) {
 
 TEST(KubeProxyConfigTest, S302_S303_S315_ZeroIsTheDefaultWhereItMeansNothing) {
   const KubeProxyConfiguration c =
-      Good("nftables: {syncPeriod: 0s, minSyncPeriod: 0s}\nconfigSyncPeriod: \"0\"\n");
+      GoodFields("nftables: {syncPeriod: 0s, minSyncPeriod: 0s}\nconfigSyncPeriod: \"0\"\n");
   EXPECT_EQ(c.nftables.sync_period, seconds(30));
   EXPECT_EQ(c.nftables.min_sync_period, seconds(1));
   EXPECT_EQ(c.config_sync_period, minutes(15));
 }
 
 TEST(KubeProxyConfigTest, S309_S311_S312_ZeroIsKeptWhereItMeansLeaveAlone) {
-  const KubeProxyConfiguration c = Good(
+  const KubeProxyConfiguration c = GoodFields(
       "conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}\n");
   EXPECT_EQ(c.conntrack.max_per_core, 0);
   EXPECT_EQ(c.conntrack.min, 0);
@@ -97,17 +97,17 @@ TEST(KubeProxyConfigTest, S309_S311_S312_ZeroIsKeptWhereItMeansLeaveAlone) {
 }
 
 TEST(KubeProxyConfigTest, S295_S296_ListenersFollowTheFamilyOfTheBindAddress) {
-  KubeProxyConfiguration c = Good("bindAddress: '::'\n");
+  KubeProxyConfiguration c = GoodFields("bindAddress: '::'\n");
   EXPECT_EQ(c.healthz_bind_address, "[::]:10256");
   EXPECT_EQ(c.metrics_bind_address, "[::1]:10249");
-  c = Good("healthzBindAddress: 192.0.2.1\nmetricsBindAddress: 2001:db8::1\n");
+  c = GoodFields("healthzBindAddress: 192.0.2.1\nmetricsBindAddress: 2001:db8::1\n");
   EXPECT_EQ(c.healthz_bind_address, "192.0.2.1:10256");
   EXPECT_EQ(c.metrics_bind_address, "[2001:db8::1]:10249");
-  EXPECT_EQ(Good("healthzBindAddress: '[::1]:99'\n").healthz_bind_address, "[::1]:99");
+  EXPECT_EQ(GoodFields("healthzBindAddress: '[::1]:99'\n").healthz_bind_address, "[::1]:99");
 }
 
 TEST(KubeProxyConfigTest, EverythingThatCountsIsRead) {
-  const KubeProxyConfiguration c = Good(R"(
+  const KubeProxyConfiguration c = GoodFields(R"(
 hostnameOverride: node-7
 bindAddressHardFail: true
 nftables: {masqueradeBit: 15, masqueradeAll: true, syncPeriod: 1m30s}
@@ -254,13 +254,13 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 TEST(KubeProxyConfigTest, S289_ModesOfOtherSystemsAreErrors) {
-  EXPECT_THAT(ReadKubeProxyConfiguration(absl::StrCat(kHead, "mode: kernelspace\n")).errors,
+  EXPECT_THAT(ReadKubeProxyConfiguration(absl::StrCat(kConfigHead, "mode: kernelspace\n")).errors,
               ElementsAre("mode: \"kernelspace\" is not allowed; wanted one of \"\", "
                           "\"iptables\", \"ipvs\", \"nftables\", \"userspace\""));
 }
 
 TEST(KubeProxyConfigTest, S319_AllErrorsAtOnce) {
-  const ReadConfiguration read = Read(
+  const ReadConfiguration read = ReadFields(
       "oomScoreAdj: 5000\nconntrack: {min: many, maxPerCore: -1}\nhealthzBindAddress: nowhere\n");
   EXPECT_THAT(read.errors,
               ElementsAre(HasSubstr("conntrack.min (line 5): \"many\""),
@@ -278,7 +278,7 @@ TEST(KubeProxyConfigTest, S319_UnknownFieldsAreFindings) {
 }
 
 TEST(KubeProxyConfigTest, S319_OfRepeatedFieldsTheLastCounts) {
-  const ReadConfiguration read = Read(
+  const ReadConfiguration read = ReadFields(
       "oomScoreAdj: bad\nconntrack: {min: 1}\noomScoreAdj: 5\nconntrack: {maxPerCore: 2, "
       "maxPerCore: 3}\n");
   EXPECT_THAT(read.errors, IsEmpty());
@@ -308,7 +308,7 @@ TEST(KubeProxyConfigTest, S319_OtherKindsAreErrors) {
 
 TEST(KubeProxyConfigTest, OnlyTheFirstDocumentIsRead) {
   const ReadConfiguration read = ReadKubeProxyConfiguration(
-      absl::StrCat("# made by hand\n---\n", kHead, "mode: nftables\n---\nkind: Other\n"));
+      absl::StrCat("# made by hand\n---\n", kConfigHead, "mode: nftables\n---\nkind: Other\n"));
   EXPECT_THAT(read.errors, IsEmpty());
   EXPECT_THAT(read.findings,
               ElementsAre("the file holds more than one document; only the first is read"));
@@ -330,7 +330,7 @@ TEST(KubeProxyConfigTest, S289_S317_WhatHasNoEffectIsFoundWhereItIsNotTheDefault
             "nftables.minSyncPeriod: 10s has no effect here: changes are programmed as they come");
   for (const char* mode : {"iptables", "ipvs", "userspace"}) {
     const ReadConfiguration read = ReadKubeProxyConfiguration(
-        absl::StrCat(kHead, "nodePortAddresses: [primary]\nmode: ", mode, "\n"));
+        absl::StrCat(kConfigHead, "nodePortAddresses: [primary]\nmode: ", mode, "\n"));
     EXPECT_THAT(read.errors, IsEmpty());
     EXPECT_THAT(read.findings,
                 ElementsAre(absl::StrCat("mode: \"", mode,
@@ -340,14 +340,14 @@ TEST(KubeProxyConfigTest, S289_S317_WhatHasNoEffectIsFoundWhereItIsNotTheDefault
 }
 
 TEST(KubeProxyConfigTest, S325_UnsetNodePortAddressesAreNamedWhereTheModeMakesADifference) {
-  EXPECT_THAT(ReadKubeProxyConfiguration(kHead).findings,
+  EXPECT_THAT(ReadKubeProxyConfiguration(kConfigHead).findings,
               ElementsAre(HasSubstr("nodePortAddresses is not set")));
 }
 
 TEST(KubeProxyConfigTest, ManyLinesAreCounted) {
   std::string fields;
   for (int i = 0; i < 150; ++i) absl::StrAppend(&fields, "x", i, ": 1\n");
-  const ReadConfiguration read = Read(fields);
+  const ReadConfiguration read = ReadFields(fields);
   ASSERT_THAT(read.findings, SizeIs(kMaxConfigurationLines));
   EXPECT_EQ(read.findings.back(), "and 51 more");
 }
@@ -358,7 +358,7 @@ TEST(KubeProxyConfigTest, S321_TheDefaultsCanBeWrittenAndAreTheDefaults) {
   EXPECT_THAT(text, HasSubstr("\n  options:\n    text:\n      splitStream: false\n"));
   const ReadConfiguration read = ReadKubeProxyConfiguration(text);
   EXPECT_THAT(read.errors, IsEmpty()) << text;
-  EXPECT_EQ(read.findings, ReadKubeProxyConfiguration(kHead).findings) << text;
+  EXPECT_EQ(read.findings, ReadKubeProxyConfiguration(kConfigHead).findings) << text;
 }
 
 class KubeadmConfigTest : public ::testing::TestWithParam<int> {};

@@ -16,10 +16,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr char kMax[] = "net.netfilter.nf_conntrack_max";
+constexpr char kConnectionLimit[] = "net.netfilter.nf_conntrack_max";
 
 // With all that is written by default turned off.
-KubeProxyConfiguration Nothing() {
+KubeProxyConfiguration NoSysctls() {
   KubeProxyConfiguration config;
   config.conntrack = {.max_per_core = 0,
                       .min = 131072,
@@ -29,12 +29,12 @@ KubeProxyConfiguration Nothing() {
 }
 
 int64_t MaxOf(int32_t max_per_core, int32_t min, int cpus) {
-  KubeProxyConfiguration config = Nothing();
+  KubeProxyConfiguration config = NoSysctls();
   config.conntrack.max_per_core = max_per_core;
   config.conntrack.min = min;
   const std::vector<Sysctl> wanted = WantedSysctls(config, cpus);
   EXPECT_EQ(wanted.size(), 1u);
-  EXPECT_EQ(wanted.at(0).name, kMax);
+  EXPECT_EQ(wanted.at(0).name, kConnectionLimit);
   return wanted.at(0).value;
 }
 
@@ -48,11 +48,11 @@ TEST(SysctlsTest, S309_S310_S327_ConnectionsForEachCpu) {
 }
 
 TEST(SysctlsTest, S309_S311_S312_S314_ZeroLeavesThemAlone) {
-  EXPECT_THAT(WantedSysctls(Nothing(), 8), IsEmpty());
+  EXPECT_THAT(WantedSysctls(NoSysctls(), 8), IsEmpty());
 }
 
 TEST(SysctlsTest, S311ToS314_S328_TimeoutsAreWholeSeconds) {
-  KubeProxyConfiguration config = Nothing();
+  KubeProxyConfiguration config = NoSysctls();
   config.conntrack.tcp_established_timeout = std::chrono::milliseconds(5999);
   config.conntrack.tcp_close_wait_timeout = std::chrono::hours(1);
   config.conntrack.udp_timeout = std::chrono::milliseconds(999);
@@ -95,11 +95,11 @@ class WriteSysctlsTest : public ::testing::Test {
 TEST_F(WriteSysctlsTest, S327_TheHashTableGrowsWithTheLimit) {
   Set(Path("max"), "65536\n");
   Set(paths().hash_size, "16384\n");
-  EXPECT_THAT(*WriteSysctls({{kMax, 131072}}, paths()), IsEmpty());
+  EXPECT_THAT(*WriteSysctls({{kConnectionLimit, 131072}}, paths()), IsEmpty());
   EXPECT_EQ(Get(Path("max")), "131072");
   EXPECT_EQ(Get(paths().hash_size), "32768");
   Set(paths().hash_size, "50000");
-  EXPECT_THAT(*WriteSysctls({{kMax, 131072}}, paths()), IsEmpty());
+  EXPECT_THAT(*WriteSysctls({{kConnectionLimit, 131072}}, paths()), IsEmpty());
   EXPECT_EQ(Get(paths().hash_size), "50000");
 }
 
@@ -113,8 +113,8 @@ TEST_F(WriteSysctlsTest, S328_WhatIsRightIsNotWritten) {
 
 TEST_F(WriteSysctlsTest, S327_S328_WhatIsNotThereIsAWarningWithTheWantedValue) {
   Set(Path("udp_timeout"), "60");
-  const auto warnings =
-      WriteSysctls({{kMax, 131072}, {"net.netfilter.nf_conntrack_udp_timeout", 30}}, paths());
+  const auto warnings = WriteSysctls(
+      {{kConnectionLimit, 131072}, {"net.netfilter.nf_conntrack_udp_timeout", 30}}, paths());
   ASSERT_TRUE(warnings.ok());
   EXPECT_THAT(*warnings,
               ElementsAre(HasSubstr("net.netfilter.nf_conntrack_max should be 131072 and cannot be "
