@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "api/access/listeners.h"
+#include "api/config/file.h"
 #include "api/grpc/push_limits.h"
 #include "api/health/bind_address.h"
 #include "proxy/node/nodeport_addresses.h"
@@ -34,6 +35,9 @@ struct DaemonOptions {
   proxy::StateLimits state_limits;
   bool cleanup = false;
   int verbosity = 0;
+  // What --config names. Where fields above have a place there, they are from it.
+  std::optional<ConfigurationFile> config;
+  bool init_only = false;
 };
 
 // Reads the command line. Where the program shall end at once (--help, --version, bad usage) `exit`
@@ -43,19 +47,5 @@ struct ParsedOptions {
   std::optional<int> exit;
 };
 ParsedOptions ParseDaemonOptions(int argc, char** argv);
-
-// How pods are told from other sources, as kube-proxy's flags of the same names say it
-// (S-64..S-68). Only the flag that belongs to `mode` is
-// read.
-struct DetectLocalFlags {
-  std::string mode = "ClusterCIDR";  // NodeCIDR, BridgeInterface, InterfaceNamePrefix
-  std::string cluster_cidr;
-  std::string bridge_interface;
-  std::string interface_name_prefix;
-};
-absl::StatusOr<proxy::RulesetOptions> ParseDetectLocal(const DetectLocalFlags& flags);
-
-// "10.244.0.0/16" or "10.244.0.0/16,fd00:10:244::/56": at most one block of each family (S-69).
-absl::StatusOr<proxy::RulesetOptions> ParseClusterCidr(const std::string& text);
 
 }  // namespace svcmap::api

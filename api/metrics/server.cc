@@ -23,6 +23,8 @@ Answer Page(std::string content_type, std::string body) {
 
 Answer TextPage(std::string body) { return Page("text/plain; charset=utf-8", std::move(body)); }
 
+Answer JsonPage(std::string body) { return Page("application/json", std::move(body)); }
+
 class MetricsServer::Impl {
  public:
   Impl(MetricsServerOptions options, const Observations& observations)

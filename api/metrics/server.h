@@ -45,7 +45,7 @@ class MetricsServer {
   std::unique_ptr<Impl> impl_;
 };
 
-// A page for people, or for programs that read no JSON.
 Answer TextPage(std::string body);
+Answer JsonPage(std::string body);
 
 }  // namespace svcmap::api

@@ -60,7 +60,7 @@ class MetricsServerTest : public ::testing::Test {
 };
 
 TEST_F(MetricsServerTest, S267_EachPathHasItsPageAndType) {
-  ASSERT_OK(Start({.pages = {{"/configz", [] { return TextPage("{}"); }}}}));
+  ASSERT_OK(Start({.pages = {{"/configz", [] { return JsonPage("{}"); }}}}));
   const struct {
     const char* path;
     const char* type;
@@ -74,7 +74,7 @@ TEST_F(MetricsServerTest, S267_EachPathHasItsPageAndType) {
        SliText(SomeFacts(), observations_)},
       {"/healthz", "text/plain; charset=utf-8", "ok"},
       {"/proxyMode", "text/plain; charset=utf-8", "nftables"},
-      {"/configz", "text/plain; charset=utf-8", "{}"},
+      {"/configz", "application/json", "{}"},
   };
   for (const auto& page : pages) {
     ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask(page.path));
@@ -87,7 +87,7 @@ TEST_F(MetricsServerTest, S267_EachPathHasItsPageAndType) {
 }
 
 TEST_F(MetricsServerTest, S267_StatuszSaysWhatRunsAndWhatThereIs) {
-  ASSERT_OK(Start({.pages = {{"/configz", [] { return TextPage("{}"); }}}}));
+  ASSERT_OK(Start({.pages = {{"/configz", [] { return JsonPage("{}"); }}}}));
   ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/statusz"));
   EXPECT_THAT(answer.body, HasSubstr("svcmapd statusz\n\nStarted: Thu Jan  1 00:00:00 UTC 1970\n"));
   EXPECT_THAT(
