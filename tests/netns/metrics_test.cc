@@ -1,5 +1,6 @@
 // What svcmapd itself says on port 10249, and that the numbers follow what happens.
 #include <atomic>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -8,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 #include "tests/support/raw_http.h"
+#include "tests/support/temporary_folder.h"
 
 namespace svcmap::testing {
 namespace {
@@ -270,6 +272,20 @@ TEST_F(MetricsAddressTest, S268_WithHardFailItEndsInstead) {
   EXPECT_NE(agent.status().message().find("listen on 0.0.0.0:10256: Address already in use"),
             std::string::npos)
       << agent.status();
+}
+
+TEST_F(MetricsAddressTest, S267_S296_TheConfigurationSaysWhereAndIsToldAtConfigz) {
+  ASSERT_OK_AND_ASSIGN(const TemporaryFolder folder, TemporaryFolder::Make());
+  const std::string path = folder.path() + "/config.conf";
+  std::ofstream(path) << "apiVersion: kubeproxy.config.k8s.io/v1alpha1\n"
+                         "kind: KubeProxyConfiguration\n"
+                         "metricsBindAddress: 127.0.0.1:10251\n";
+  ASSERT_OK_AND_ASSIGN(const auto agent, Agent::Start(*netns_, {"--config", path}));
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer,
+                       HttpRequest(*netns_, kScrapedAt, 10251, "/configz"));
+  EXPECT_EQ(answer.code, 200);
+  EXPECT_TRUE(answer.body.starts_with(R"({"kubeproxy.config.k8s.io":{)")) << answer.body;
+  EXPECT_NE(answer.body.find(R"("metricsBindAddress":"127.0.0.1:10251")"), std::string::npos);
 }
 
 TEST_F(MetricsAddressTest, WithManifestsThereIsNoControllerToMiss) {
