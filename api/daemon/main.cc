@@ -4,6 +4,8 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
+#include "api/config/configz.h"
+#include "api/daemon/config_watch.h"
 #include "api/daemon/heap_trim.h"
 #include "api/daemon/leader.h"
 #include "api/daemon/lock.h"
@@ -13,7 +15,10 @@
 #include "api/daemon/options.h"
 #include "api/daemon/saved_objects.h"
 #include "api/daemon/server.h"
+#include "api/daemon/sysctls.h"
+#include "api/grpc/grpc_log.h"
 #include "api/health/server.h"
+#include "api/metrics/server.h"
 #include "api/preflight/preflight.h"
 #include "nft/conntrack/netlink_flow_table.h"
 #include "nft/netlink/address_monitor.h"
@@ -77,7 +82,8 @@ class ChangeRelay {
 // A foreign change is looked at within milliseconds: a load balancer is not told of that.
 constexpr std::chrono::seconds kUnverifiedFor{2};
 
-proxy::Health HealthOf(const proxy::LoopStatus& status, bool watching) {
+proxy::Health HealthOf(const proxy::LoopStatus& status, bool watching,
+                       std::chrono::nanoseconds sync_period) {
   const auto now = std::chrono::steady_clock::now();
   const bool verified =
       status.verified || (status.last_verified && now - *status.last_verified < kUnverifiedFor);
@@ -87,7 +93,61 @@ proxy::Health HealthOf(const proxy::LoopStatus& status, bool watching) {
                             .verified = verified,
                             .watching = watching,
                             .node_eligible = status.node_eligible},
-                           now);
+                           now, sync_period);
+}
+
+std::chrono::nanoseconds SyncPeriod(const DaemonOptions& options) {
+  return options.config ? options.config->config.nftables.sync_period : proxy::kSyncPeriod;
+}
+
+// What a scrape is told, on the metrics server's thread; nobody waits for anybody.
+struct MetricsSources {
+  const DaemonOptions& options;
+  const proxy::Loop& loop;
+  const proxy::Cleaner& cleaner;
+  const nft::WatchedKernel& kernel;
+  const proxy::StateLog* log;  // Null: no state is kept.
+  const Intake& intake;
+  ControlService& service;
+
+  MetricsFacts Read() const {
+    MetricsFacts facts;
+    facts.now = std::chrono::steady_clock::now();
+    facts.loop = loop.status();
+    facts.cleaner = cleaner.status();
+    facts.watching = kernel.WatcherAlive();
+    facts.health = HealthOf(facts.loop, facts.watching, SyncPeriod(options));
+    if (log != nullptr) facts.saved = log->status();
+    if (options.manifests.empty()) {
+      facts.controller.emplace();
+      if (const auto controller = service.controller()) facts.controller->since = controller->since;
+    }
+    facts.refused_objects = intake.findings().refused();
+    facts.refused_calls = service.refusals().count();
+    facts.failed_handshakes = FailedHandshakes();
+    facts.process = ReadProcessFigures();
+    return facts;
+  }
+};
+
+// Null if no metrics are to be served.
+absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const MetricsSources& sources,
+                                                            const nft::TableSpecs& tables,
+                                                            const Observations& observations) {
+  const DaemonOptions& options = sources.options;
+  if (!options.metrics_bind_address) return std::unique_ptr<MetricsServer>();
+  MetricsServerOptions server;
+  server.bind_address = *options.metrics_bind_address;
+  server.bind_hard_fail = options.bind_address_hard_fail;
+  server.facts = [sources] { return sources.Read(); };
+  server.constants = {SVCMAP_VERSION, tables, options.state_limits.objects,
+                      std::chrono::system_clock::now()};
+  if (options.config) {
+    server.pages["/configz"] = [&config = options.config->config] {
+      return JsonPage(ConfigzText(config));
+    };
+  }
+  return MetricsServer::Start(std::move(server), observations);
 }
 
 // Null if no state is to be kept.
@@ -112,6 +172,26 @@ void WarnOfTablesOfOthers(nft::Kernel& kernel, const nft::TableSpecs& tables) {
   }
 }
 
+// What --config asks of the kernel at the start.
+absl::Status ApplyToKernel(const KubeProxyConfiguration& config) {
+  const int cpus = static_cast<int>(std::thread::hardware_concurrency());
+  const absl::StatusOr<std::vector<std::string>> warnings =
+      WriteSysctls(WantedSysctls(config, cpus));
+  if (!warnings.ok()) return warnings.status();
+  for (const std::string& warning : *warnings) spdlog::warn("{}", warning);
+  const absl::Status scored = WriteOomScoreAdj(config.oom_score_adj);
+  if (!scored.ok()) spdlog::warn("oomScoreAdj: {}", std::string(scored.message()));
+  return absl::OkStatus();
+}
+
+// What is looked at, and set, before anything is programmed.
+absl::Status Prepare(const DaemonOptions& options, const nft::TableSpecs& tables) {
+  const absl::StatusOr<std::vector<Warning>> warnings = Preflight(tables);
+  if (!warnings.ok()) return warnings.status();
+  for (const Warning& warning : *warnings) spdlog::warn("{}", warning.ToString());
+  return options.config ? ApplyToKernel(options.config->config) : absl::OkStatus();
+}
+
 // Signals are waited for, so no other thread may take them.
 sigset_t BlockSignals() {
   sigset_t signals;
@@ -132,15 +212,21 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Until we are told to leave. SIGHUP: everything in the kernel is looked at now.
-void AwaitEnd(const sigset_t& signals, proxy::Loop& loop) {
+// Until we are told to leave. SIGHUP: everything in the kernel is looked at now. An error if we
+// have to be started again, as `config` has changed; it may be null.
+absl::Status AwaitEnd(const sigset_t& signals, proxy::Loop& loop, const ConfigWatch* config) {
   for (;;) {
     int signal = 0;
     sigwait(&signals, &signal);
+    if (signal != SIGHUP && config != nullptr && config->changed()) {
+      NotifyStopping("the configuration has changed, the rules stay");
+      return absl::AbortedError(
+          "the configuration has changed: leaving, to be started again with it; the rules stay");
+    }
     if (signal != SIGHUP) {
       spdlog::info("{}: leaving, the rules stay", strsignal(signal));
       NotifyStopping("leaving, the rules stay");
-      return;
+      return absl::OkStatus();
     }
     spdlog::info("SIGHUP: comparing everything in the kernel with what should be there");
     NotifyReloading("comparing the kernel with what should be there");
@@ -154,13 +240,15 @@ int Run(const DaemonOptions& options) {
   const sigset_t signals = BlockSignals();
   const nft::TableSpecs tables = {proxy::MakeTable(Family::kIpv4, options.ruleset),
                                   proxy::MakeTable(Family::kIpv6, options.ruleset)};
+  if (options.init_only) {
+    const absl::Status prepared = Prepare(options, tables);
+    return prepared.ok() ? 0 : Fail(prepared);
+  }
   const absl::StatusOr<UniqueFd> lock = LockNetworkNamespace();
   if (!lock.ok()) return Fail(lock.status());
   if (options.cleanup) return CleanUp(tables, options.state_dir);
 
-  const absl::StatusOr<std::vector<Warning>> warnings = Preflight(tables);
-  if (!warnings.ok()) return Fail(warnings.status());
-  for (const Warning& warning : *warnings) spdlog::warn("{}", warning.ToString());
+  if (const absl::Status prepared = Prepare(options, tables); !prepared.ok()) return Fail(prepared);
 
   // The kernel tells of foreign changes before there is a loop to mend them.
   ChangeRelay changes;
@@ -200,8 +288,10 @@ int Run(const DaemonOptions& options) {
     health_checks->SetListenAddresses(std::move(addresses));
   };
   WatchHub watches;
+  Observations observations;
   HeapTrim heap_trim;
   loop_options.on_sync = [&](const proxy::SyncResult& result, const proxy::LoopStatus& status) {
+    observations.Synced(result);
     LogSync(result, status);
     heap_trim.AfterSync(result, status);
     watches.TellSync(result, status.revision);
@@ -210,9 +300,15 @@ int Run(const DaemonOptions& options) {
     repairs.Add(repaired);
     watches.TellRepair(repaired);
   };
+  loop_options.on_programmed = [&](Family family, std::chrono::nanoseconds took) {
+    observations.Programmed(family, took);
+  };
   nft::NetlinkFlowTable flows;
   proxy::CleanerOptions cleaner_options;
-  cleaner_options.on_round = LogCleanup;
+  cleaner_options.on_round = [&](const proxy::Cleanup& cleanup) {
+    observations.Cleaned(cleanup);
+    LogCleanup(cleanup);
+  };
   proxy::Cleaner cleaner(flows, cleaner_options);
   cleaner.Start();
   loop_options.cleaner = &cleaner;
@@ -231,7 +327,13 @@ int Run(const DaemonOptions& options) {
   HealthServerOptions health_options;
   health_options.bind_address = options.healthz_bind_address;
   health_options.bind_hard_fail = options.bind_address_hard_fail;
-  health_options.health = [&] { return HealthOf(loop.status(), (*kernel)->WatcherAlive()); };
+  const std::chrono::nanoseconds sync_period = SyncPeriod(options);
+  health_options.health = [&, sync_period] {
+    return HealthOf(loop.status(), (*kernel)->WatcherAlive(), sync_period);
+  };
+  health_options.on_answer = [&](const std::string& path, int code) {
+    observations.Answered(path, code);
+  };
   health_options.tick = watchdog.interval();
   health_options.on_tick = [&] { watchdog.Ping(); };
   const absl::StatusOr<std::unique_ptr<HealthServer>> health =
@@ -255,9 +357,17 @@ int Run(const DaemonOptions& options) {
        .save_leader = [&](const proxy::Leader& leader) { SaveLeader(options.state_dir, leader); }});
   absl::Status status;
   {
-    const absl::StatusOr<std::unique_ptr<Server>> server =
-        Server::Start(options.listeners, options.push_limits, service);
-    status = server.status();
+    // Before anybody is told that we are here: it may be what ends us.
+    const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = ServeMetrics(
+        {options, loop, cleaner, **kernel, log->get(), intake, service}, tables, observations);
+    status = metrics.status();
+    std::unique_ptr<Server> server;
+    if (status.ok()) {
+      absl::StatusOr<std::unique_ptr<Server>> started =
+          Server::Start(options.listeners, options.push_limits, service);
+      status = started.status();
+      if (status.ok()) server = *std::move(started);
+    }
     std::unique_ptr<ManifestsSource> manifests;
     if (status.ok() && !options.manifests.empty()) {
       absl::StatusOr<std::unique_ptr<ManifestsSource>> source =
@@ -265,10 +375,16 @@ int Run(const DaemonOptions& options) {
       status = source.status();
       if (status.ok()) manifests = *std::move(source);
     }
+    std::unique_ptr<ConfigWatch> config;
+    if (status.ok() && options.config) {
+      absl::StatusOr<std::unique_ptr<ConfigWatch>> watch = ConfigWatch::Start(*options.config);
+      status = watch.status();
+      if (status.ok()) config = *std::move(watch);
+    }
     if (status.ok()) {
       spdlog::info("svcmapd {} on node {}", SVCMAP_VERSION, options.node_name);
       NotifyReady("programming Services");
-      AwaitEnd(signals, loop);
+      status = AwaitEnd(signals, loop, config.get());
     }
     changes.GoTo(nullptr);
     loop.Stop();  // Answers what waits, so that the server can end its streams.
@@ -287,5 +403,10 @@ int main(int argc, char** argv) {
   const svcmap::api::ParsedOptions parsed = svcmap::api::ParseDaemonOptions(argc, argv);
   if (parsed.exit) return *parsed.exit;
   svcmap::api::SetUpLog(parsed.options.verbosity);
+  if (parsed.options.config) {
+    for (const std::string& finding : parsed.options.config->findings) {
+      spdlog::info("{}: {}", parsed.options.config->path, finding);
+    }
+  }
   return svcmap::api::Run(parsed.options);
 }

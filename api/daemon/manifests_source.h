@@ -5,11 +5,10 @@
 
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "absl/status/statusor.h"
+#include "api/daemon/file_watch.h"
 #include "api/intake/intake.h"
-#include "nft/base/unique_fd.h"
 
 namespace svcmap::api {
 
@@ -17,22 +16,14 @@ class ManifestsSource {
  public:
   // Sends the first snapshot before it returns. NOT_FOUND and the like when `path` cannot be read.
   static absl::StatusOr<std::unique_ptr<ManifestsSource>> Start(std::string path, Intake& intake);
-  ~ManifestsSource();
 
  private:
-  ManifestsSource(std::string path, Intake& intake, UniqueFd events, UniqueFd stop);
-  absl::Status Watch();
-  bool ReadEvents();
+  ManifestsSource(std::string path, Intake& intake, std::unique_ptr<FileWatch> watch);
   absl::Status Load();
-  void Run();
 
   const std::string path_;
   Intake& intake_;
-  UniqueFd events_;
-  UniqueFd stop_;
-  int parent_watch_ = -1;
-  int folder_watch_ = -1;
-  std::thread thread_;
+  std::unique_ptr<FileWatch> watch_;  // Last: calls into us until it ends.
 };
 
 }  // namespace svcmap::api

@@ -1,24 +1,20 @@
 #include "api/daemon/options.h"
 
-#include <net/if.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <climits>
+#include <fstream>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "api/config/detect_local.h"
 #include "nft/base/status.h"
 
 namespace svcmap::api {
 namespace {
-
-constexpr uint16_t kHealthzPort = 10256;
-
-constexpr char kClusterCidrMode[] = "ClusterCIDR";
-constexpr char kNodeCidrMode[] = "NodeCIDR";
-constexpr char kBridgeMode[] = "BridgeInterface";
-constexpr char kPrefixMode[] = "InterfaceNamePrefix";
 
 // Trimmed and lower case (S-29).
 std::string NodeName(std::string name) {
@@ -35,16 +31,15 @@ std::string NodeName(std::string name) {
   return name;
 }
 
-// What the kernel takes as a name, or the first part of one.
-absl::Status CheckInterface(const std::string& flag, const std::string& name) {
-  const auto odd = [](unsigned char c) { return c <= ' ' || c == '/' || c == '*' || c == '"'; };
-  if (name.empty()) return absl::InvalidArgumentError(flag + " is needed in this mode");
-  if (name.size() >= IFNAMSIZ || std::any_of(name.begin(), name.end(), odd)) {
-    return absl::InvalidArgumentError(flag + " \"" + name +
-                                      "\" is no interface name (at most 15 characters, no blanks, "
-                                      "'/', '*' or quotes)");
-  }
-  return absl::OkStatus();
+// Which kube-proxy ignores as well where there is a file (S-318).
+constexpr const char* kFlagsOfTheFile[] = {
+    "--detect-local-mode",         "--cluster-cidr",           "--pod-bridge-interface",
+    "--pod-interface-name-prefix", "--masquerade-all",         "--nodeport-addresses",
+    "--healthz-bind-address",      "--bind-address-hard-fail", "--metrics-bind-address"};
+
+// Kubernetes' programs say what an operator wants at 0 to 3, and what a developer wants from 4.
+int VerbosityOf(int klog_verbosity) {
+  return klog_verbosity >= 6 ? 2 : klog_verbosity >= 4 ? 1 : 0;
 }
 
 // What is over a limit is refused and says which; see Limits in control.proto.
@@ -78,48 +73,6 @@ void AddLimits(CLI::App& app, DaemonOptions& options) {
       ->capture_default_str();
 }
 
-}  // namespace
-
-absl::StatusOr<proxy::RulesetOptions> ParseDetectLocal(const DetectLocalFlags& flags) {
-  if (flags.mode == kClusterCidrMode) return ParseClusterCidr(flags.cluster_cidr);
-  proxy::RulesetOptions options;
-  if (flags.mode == kNodeCidrMode) {
-    options.detect_local = proxy::DetectLocal::kNodeCidr;
-    return options;
-  }
-  const bool bridge = flags.mode == kBridgeMode;
-  const std::string& name = bridge ? flags.bridge_interface : flags.interface_name_prefix;
-  const absl::Status status =
-      CheckInterface(bridge ? "--pod-bridge-interface" : "--pod-interface-name-prefix", name);
-  if (!status.ok()) return status;
-  options.detect_local = proxy::DetectLocal::kInterface;
-  options.interface = bridge ? name : name + "*";
-  return options;
-}
-
-absl::StatusOr<proxy::RulesetOptions> ParseClusterCidr(const std::string& text) {
-  proxy::RulesetOptions options;
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const size_t comma = rest.find(',');
-    const std::string item(rest.substr(0, comma));
-    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
-    const std::optional<IpPrefix> prefix = IpPrefix::Parse(item);
-    if (!prefix) {
-      return absl::InvalidArgumentError("--cluster-cidr \"" + item + "\" is not an address block");
-    }
-    auto& slot = options.cluster_cidr[Index(prefix->family())];
-    if (slot) {
-      return absl::InvalidArgumentError("--cluster-cidr \"" + item + "\" is the second block of " +
-                                        std::string(FamilyName(prefix->family())));
-    }
-    slot = *prefix;
-  }
-  return options;
-}
-
-namespace {
-
 // CLI11 takes "--option=" for an option without a value: of two arguments the second may be empty.
 // In reverse, as it wants them.
 std::vector<std::string> Arguments(int argc, char** argv) {
@@ -142,8 +95,12 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   DaemonOptions& options = parsed.options;
   DetectLocalFlags detect_local;
   bool masquerade_all = false;
+  int masquerade_bit = 14;  // S-300
   std::string node_port_addresses = "primary";
-  std::string healthz = "0.0.0.0:10256";  // S-250
+  std::string config_path;
+  std::string write_config_to;
+  std::string healthz = "0.0.0.0:10256";    // S-250
+  std::string metrics = "127.0.0.1:10249";  // S-267
 
   CLI::App app("svcmapd programs this node's Kubernetes Services into nftables maps.", "svcmapd");
   app.set_version_flag("--version", std::string("svcmapd ") + SVCMAP_VERSION);
@@ -185,7 +142,13 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   app.add_option("--manifests", options.manifests,
                  "Take the state from this file or folder of Kubernetes manifests, and follow it, "
                  "instead of a controller");
-  app.add_option("--node-name", options.node_name, "Name of this node (default: the host name)");
+  app.add_option(
+      "--config", config_path,
+      "kube-proxy's configuration file, a KubeProxyConfiguration, as YAML or JSON; what it "
+      "says counts instead of the flags that kube-proxy has, too, but for --node-name "
+      "and -v (docs/configuration.md). A change of the file ends svcmapd, to be started again");
+  app.add_option("--node-name,--hostname-override", options.node_name,
+                 "Name of this node (default: the host name)");
   app.add_option("--detect-local-mode", detect_local.mode,
                  "How pods are told from other sources; clusterIP traffic of others is masqueraded")
       ->check(CLI::IsMember({kClusterCidrMode, kNodeCidrMode, kBridgeMode, kPrefixMode}))
@@ -210,11 +173,19 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   app.add_option("--healthz-bind-address", healthz,
                  "Where /healthz and /livez are served, address:port; empty: nowhere")
       ->capture_default_str();
+  app.add_option("--metrics-bind-address", metrics,
+                 "Where /metrics is served for Prometheus, address:port; empty or 0: nowhere")
+      ->capture_default_str();
   app.add_flag("--bind-address-hard-fail", options.bind_address_hard_fail,
-               "Exit if that address cannot be had, instead of trying again every 5 s");
+               "Exit if one of these addresses cannot be had, instead of trying again every 5 s");
   AddLimits(app, options);
   app.add_flag("--cleanup", options.cleanup,
                "Remove our nftables tables and what is in --state-dir, nothing else, and exit");
+  app.add_option("--write-config-to", write_config_to,
+                 "Write a configuration file that says every default, and exit");
+  app.add_flag("--init-only", options.init_only,
+               "Write the sysctls that --config asks for, check what the kernel can do, and exit: "
+               "for an init container that may do more than svcmapd");
   app.add_flag("-v", options.verbosity, "More log lines; -vv for all");
   try {
     app.parse(Arguments(argc, argv));
@@ -222,33 +193,77 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
     parsed.exit = app.exit(error) == 0 ? 0 : 2;
     return parsed;
   }
+  if (!write_config_to.empty()) {
+    std::ofstream file(write_config_to);
+    parsed.exit = (file << WriteDefaultConfiguration()).flush() ? 0 : 1;
+    if (parsed.exit != 0) {
+      std::fprintf(stderr, "svcmapd: cannot write %s\n", write_config_to.c_str());
+    }
+    return parsed;
+  }
   if (listeners.listen.empty()) listeners.listen = {kDefaultListen};
-  options.node_name = NodeName(options.node_name);
-
   absl::Status problem;
+  if (!config_path.empty()) {
+    absl::StatusOr<ConfigurationFile> file = ReadConfigurationFile(config_path);
+    if (file.ok()) {
+      const KubeProxyConfiguration& c = file->config;
+      detect_local = {c.detect_local_mode, c.cluster_cidr, c.detect_local.bridge_interface,
+                      c.detect_local.interface_name_prefix};
+      masquerade_all = c.nftables.masquerade_all;
+      masquerade_bit = c.nftables.masquerade_bit;
+      node_port_addresses = absl::StrJoin(c.node_port_addresses, ",");
+      healthz = c.healthz_bind_address;
+      metrics = c.metrics_bind_address;
+      options.bind_address_hard_fail = c.bind_address_hard_fail;
+      if (options.node_name.empty()) options.node_name = c.hostname_override;
+      if (app.count("-v") == 0) options.verbosity = VerbosityOf(c.logging.verbosity);
+      for (const char* flag : kFlagsOfTheFile) {
+        if (app.get_option_no_throw(flag) == nullptr || app.count(flag) == 0) continue;
+        file->findings.push_back(std::string(flag) + " is ignored: with --config that file counts");
+      }
+      options.config = *std::move(file);
+    } else {
+      problem = file.status();
+    }
+  }
+  options.node_name = NodeName(options.node_name);
+  if (problem.ok() && options.node_name.empty()) {
+    problem = absl::InvalidArgumentError("the name of this node is blank; give it by --node-name");
+  }
+
   const absl::StatusOr<proxy::RulesetOptions> ruleset = ParseDetectLocal(detect_local);
   const absl::StatusOr<proxy::NodePortAddresses> addresses =
       proxy::NodePortAddresses::Parse(node_port_addresses);
-  if (!ruleset.ok()) {
+  if (problem.ok() && !ruleset.ok()) {
     problem = ruleset.status();
-  } else if (!addresses.ok()) {
+  } else if (problem.ok() && !addresses.ok()) {
     problem = Annotate(addresses.status(), "--nodeport-addresses");
-  } else {
+  } else if (problem.ok()) {
     options.ruleset = *ruleset;
     options.ruleset.masquerade_all = masquerade_all;
+    options.ruleset.masquerade_mark = uint32_t{1} << masquerade_bit;
     options.node_port_addresses = *addresses;
   }
-  if (!healthz.empty()) {
-    const absl::StatusOr<BindAddress> at = BindAddress::Parse(healthz, kHealthzPort);
+  const auto bind = [&](const char* flag, const std::string& text, uint16_t default_port,
+                        std::optional<BindAddress>& to) {
+    const absl::StatusOr<BindAddress> at = BindAddress::Parse(text, default_port);
     if (at.ok()) {
-      options.healthz_bind_address = *at;
+      to = *at;
     } else if (problem.ok()) {
-      problem = Annotate(at.status(), "--healthz-bind-address");
+      problem = Annotate(at.status(), flag);
     }
+  };
+  if (!healthz.empty()) {
+    bind("--healthz-bind-address", healthz, kHealthzPort, options.healthz_bind_address);
+  }
+  if (!metrics.empty() && metrics != "0") {
+    bind("--metrics-bind-address", metrics, kMetricsPort, options.metrics_bind_address);
   }
   if (problem.ok()) problem = CheckListeners(listeners);
   if (!problem.ok()) {
-    std::fprintf(stderr, "svcmapd: %s\n", std::string(problem.message()).c_str());
+    for (const auto& line : absl::StrSplit(std::string(problem.message()), '\n')) {
+      std::fprintf(stderr, "svcmapd: %s\n", std::string(line).c_str());
+    }
     parsed.exit = 2;
   }
   return parsed;

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "api/access/listeners.h"
+#include "api/config/file.h"
 #include "api/grpc/push_limits.h"
 #include "api/health/bind_address.h"
 #include "proxy/node/nodeport_addresses.h"
@@ -28,11 +29,15 @@ struct DaemonOptions {
   bool external_ips = true;                  // spec.externalIPs of Services is programmed (S-6).
   std::string state_dir = kDefaultStateDir;  // Empty: no state is kept on disk.
   std::optional<BindAddress> healthz_bind_address;  // Nothing: /healthz is not served.
+  std::optional<BindAddress> metrics_bind_address;  // Nothing: metrics are not served.
   bool bind_address_hard_fail = false;
   PushLimits push_limits;
   proxy::StateLimits state_limits;
   bool cleanup = false;
   int verbosity = 0;
+  // What --config names. Where fields above have a place there, they are from it.
+  std::optional<ConfigurationFile> config;
+  bool init_only = false;
 };
 
 // Reads the command line. Where the program shall end at once (--help, --version, bad usage) `exit`
@@ -42,19 +47,5 @@ struct ParsedOptions {
   std::optional<int> exit;
 };
 ParsedOptions ParseDaemonOptions(int argc, char** argv);
-
-// How pods are told from other sources, as kube-proxy's flags of the same names say it
-// (S-64..S-68). Only the flag that belongs to `mode` is
-// read.
-struct DetectLocalFlags {
-  std::string mode = "ClusterCIDR";  // NodeCIDR, BridgeInterface, InterfaceNamePrefix
-  std::string cluster_cidr;
-  std::string bridge_interface;
-  std::string interface_name_prefix;
-};
-absl::StatusOr<proxy::RulesetOptions> ParseDetectLocal(const DetectLocalFlags& flags);
-
-// "10.244.0.0/16" or "10.244.0.0/16,fd00:10:244::/56": at most one block of each family (S-69).
-absl::StatusOr<proxy::RulesetOptions> ParseClusterCidr(const std::string& text);
 
 }  // namespace svcmap::api

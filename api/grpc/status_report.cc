@@ -119,12 +119,10 @@ void FillController(const std::optional<PushHolder::Controller>& controller,
 
 void FillFindings(const FindingsBook& findings, v1::GetStatusResponse& response) {
   const std::vector<proxy::Finding> all = findings.All();
-  uint64_t refused = 0;
   for (size_t i = 0; i < all.size(); ++i) {
-    refused += all[i].refused() ? 1 : 0;
     if (i + kMaxFindings >= all.size()) *response.add_findings() = ToProto(all[i]);
   }
-  response.set_refused_objects(refused);
+  response.set_refused_objects(findings.refused());
 }
 
 }  // namespace svcmap::api

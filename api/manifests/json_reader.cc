@@ -13,7 +13,8 @@ namespace {
 // Recursive descent; TreeBuilder refuses to go deeper than kMaxManifestDepth.
 class JsonParser {
  public:
-  JsonParser(std::string_view text, int line) : rest_(text), line_(line) {}
+  JsonParser(std::string_view text, int line, Repeats repeats)
+      : rest_(text), line_(line), builder_(no_aliases_, repeats) {}
 
   bool Value() {
     SkipBlanks();
@@ -198,14 +199,14 @@ class JsonParser {
   std::string_view rest_;
   int line_;
   AliasBudget no_aliases_;
-  TreeBuilder builder_{no_aliases_};
+  TreeBuilder builder_;
   SyntaxError error_;
 };
 
 }  // namespace
 
-ReadTree ReadJson(std::string_view& text, int& line) {
-  JsonParser parser(text, line);
+ReadTree ReadJson(std::string_view& text, int& line, Repeats repeats) {
+  JsonParser parser(text, line, repeats);
   const bool good = parser.Value();
   if (good) parser.SkipBlanks();
   text = parser.rest();

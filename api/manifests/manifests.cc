@@ -187,31 +187,31 @@ std::string ManifestError::ToString() const {
   return text;
 }
 
-Manifests ReadManifests(std::string_view text, std::string_view source) {
-  Manifests manifests;
-  Reader reader(source, manifests);
+void ReadDocuments(std::string_view text, Repeats repeats,
+                   const std::function<void(const ReadTree&)>& document) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // A byte order mark.
   if (const int line = FindBadUtf8(text); line > 0) {
-    manifests.errors.push_back({.source = std::string(source),
-                                .document = 1,
-                                .line = line,
-                                .reason = "is not UTF-8 text"});
-    return manifests;
+    return document(SyntaxError{line, "is not UTF-8 text"});
   }
   const size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return manifests;
+  if (first == std::string_view::npos) return;
   if (text[first] != '{') {
     AliasBudget aliases = {kMaxAliasValues, kMaxAliasBytes};
-    for (const YamlPiece& piece : SplitYaml(text)) reader.Document(ReadYaml(piece, aliases));
-    reader.End();
-    return manifests;
+    for (const YamlPiece& piece : SplitYaml(text)) document(ReadYaml(piece, aliases, repeats));
+    return;
   }
   int line = 1;
   while (!text.empty()) {
-    const ReadTree read = ReadJson(text, line);
-    reader.Document(read);
-    if (std::holds_alternative<SyntaxError>(read)) break;  // No telling where the next one begins.
+    const ReadTree read = ReadJson(text, line, repeats);
+    document(read);
+    if (std::holds_alternative<SyntaxError>(read)) return;  // No telling where the next one begins.
   }
+}
+
+Manifests ReadManifests(std::string_view text, std::string_view source) {
+  Manifests manifests;
+  Reader reader(source, manifests);
+  ReadDocuments(text, Repeats::kRefused, [&](const ReadTree& read) { reader.Document(read); });
   reader.End();
   return manifests;
 }

@@ -56,6 +56,9 @@ Manifests ReadManifests(std::string_view text, std::string_view source);
 // directory that cannot be read, or is over kMaxManifestBytes, is one of the `errors`.
 absl::StatusOr<Manifests> ReadManifestPath(const std::string& path);
 
+// A regular file; an error that names the path also when it is over kMaxManifestBytes.
+absl::StatusOr<std::string> ReadTextFile(const std::string& path);
+
 inline constexpr size_t kMaxManifestBytes = size_t{1} << 30;  // Of one file.
 inline constexpr size_t kMaxManifestErrors = 100;
 inline constexpr int kMaxManifestDepth = 64;        // Nested maps and lists.

@@ -16,21 +16,6 @@ absl::Status PathError(const std::string& path, std::string_view problem) {
   return absl::NotFoundError(absl::StrCat(path, ": ", std::string(problem)));
 }
 
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::error_code error;
-  const auto size = fs::file_size(path, error);  // Fails for what is no regular file.
-  if (error) return PathError(path, error.message());
-  if (size > kMaxManifestBytes) {
-    return PathError(path, absl::StrCat("is larger than ", kMaxManifestBytes, " bytes"));
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::string text(size, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(size));
-  if (!file && !file.eof()) return PathError(path, "cannot be read");
-  text.resize(static_cast<size_t>(file.gcount()));
-  return text;
-}
-
 bool IsManifestName(const fs::path& path) {
   return path.extension() == ".yaml" || path.extension() == ".yml" || path.extension() == ".json";
 }
@@ -59,10 +44,25 @@ void MoveAppend(std::vector<T>& from, std::vector<T>& to) {
 
 }  // namespace
 
+absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);  // Fails for what is no regular file.
+  if (error) return PathError(path, error.message());
+  if (size > kMaxManifestBytes) {
+    return PathError(path, absl::StrCat("is larger than ", kMaxManifestBytes, " bytes"));
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string text(size, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(size));
+  if (!file && !file.eof()) return PathError(path, "cannot be read");
+  text.resize(static_cast<size_t>(file.gcount()));
+  return text;
+}
+
 absl::StatusOr<Manifests> ReadManifestPath(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    const absl::StatusOr<std::string> text = ReadFile(path);
+    const absl::StatusOr<std::string> text = ReadTextFile(path);
     if (!text.ok()) return text.status();
     return ReadManifests(*text, path);
   }
@@ -70,7 +70,7 @@ absl::StatusOr<Manifests> ReadManifestPath(const std::string& path) {
   if (!files.ok()) return files.status();
   Manifests all;
   for (const std::string& file : *files) {
-    const absl::StatusOr<std::string> text = ReadFile(file);
+    const absl::StatusOr<std::string> text = ReadTextFile(file);
     if (!text.ok()) {
       const std::string message(text.status().message());
       all.errors.push_back({.source = file, .reason = message.substr(file.size() + 2)});

@@ -2,6 +2,7 @@
 // Pure functions.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,11 +27,18 @@ std::vector<YamlPiece> SplitYaml(std::string_view text);
 
 // Reads one document with YAML's core schema: quoted scalars are strings; plain ones may be null,
 // booleans or numbers.
-ReadTree ReadYaml(const YamlPiece& piece, AliasBudget& aliases);
+ReadTree ReadYaml(const YamlPiece& piece, AliasBudget& aliases,
+                  Repeats repeats = Repeats::kRefused);
 
 // Reads one JSON value (RFC 8259) from the front of `text`, removes it and the blanks around it,
 // and adds the lines passed to `line`.
-ReadTree ReadJson(std::string_view& text, int& line);
+ReadTree ReadJson(std::string_view& text, int& line, Repeats repeats = Repeats::kRefused);
+
+// Calls `document` for each document of a text, which is JSON if it begins with "{", else YAML; up
+// to the first one whose end is not known. A byte order mark is taken, and what is not UTF-8 is an
+// error.
+void ReadDocuments(std::string_view text, Repeats repeats,
+                   const std::function<void(const ReadTree&)>& document);
 
 // What a plain YAML scalar means in the core schema: kNull, kBool, kNumber or kString.
 TreeNode::Type PlainScalarType(std::string_view text);

@@ -77,7 +77,8 @@ bool TreeBuilder::Add(TreeNode node) {
 bool TreeBuilder::End() {
   const Open done = std::move(open_.back());
   open_.pop_back();
-  if (const auto* field = FindRepeated(*done.node)) {
+  const auto* field = repeats_ == Repeats::kRefused ? FindRepeated(*done.node) : nullptr;
+  if (field != nullptr) {
     return Fail(field->second->line, absl::StrCat("has the field ", Quote(field->first), " twice"));
   }
   if (done.anchor != 0) anchors_[done.anchor] = {done.node, done.size};

@@ -21,9 +21,9 @@ struct TreeNode {
   int line = 0;      // Counted from 1.
   std::string text;  // kNumber: as written; kBool: "true" or "false"; kString: the string.
   std::vector<const TreeNode*> items;                           // kList.
-  std::vector<std::pair<std::string, const TreeNode*>> fields;  // kMap, in order, no key twice.
+  std::vector<std::pair<std::string, const TreeNode*>> fields;  // kMap, in order.
 
-  // The value of `key`, or null.
+  // The first value of `key`, or null.
   const TreeNode* Find(std::string_view key) const;
 };
 
@@ -43,12 +43,16 @@ struct AliasBudget {
   size_t bytes = 0;
 };
 
+// A key that stands twice in a map.
+enum class Repeats : uint8_t { kRefused, kKept };
+
 // Takes the events of a parser and builds the tree. Every event says false when the document cannot
 // be read any further; error() then says why, and no more events may follow.
 class TreeBuilder {
  public:
   // `aliases` is what is left of it for this document and those behind it; outlives the builder.
-  explicit TreeBuilder(AliasBudget& aliases) : aliases_(aliases) {}
+  explicit TreeBuilder(AliasBudget& aliases, Repeats repeats = Repeats::kRefused)
+      : aliases_(aliases), repeats_(repeats) {}
 
   bool Null(int line);
   bool Bool(int line, bool value);
@@ -89,6 +93,7 @@ class TreeBuilder {
   std::map<uint64_t, std::pair<const TreeNode*, Size>> anchors_;
   uint64_t next_anchor_ = 0;
   AliasBudget& aliases_;
+  Repeats repeats_;
   std::optional<SyntaxError> error_;
 };
 

@@ -31,8 +31,8 @@ class ViewBuffer : public std::streambuf {
   }
 };
 
-// yaml-cpp 0.7 gives single bytes where it means the characters of these numbers: for the escapes \N
-// and \_, and in what it says of escapes that it does not know.
+// yaml-cpp 0.7 gives single bytes where it means the characters of these numbers: for the escapes
+// \N and \_, and in what it says of escapes that it does not know.
 std::string WithWholeCharacters(std::string_view text) {
   std::string whole;
   whole.reserve(text.size());
@@ -209,8 +209,8 @@ std::vector<YamlPiece> SplitYaml(std::string_view text) {
   return pieces;
 }
 
-ReadTree ReadYaml(const YamlPiece& piece, AliasBudget& aliases) {
-  TreeBuilder builder(aliases);
+ReadTree ReadYaml(const YamlPiece& piece, AliasBudget& aliases, Repeats repeats) {
+  TreeBuilder builder(aliases, repeats);
   Events events(builder, piece.line);
   try {
     ViewBuffer buffer(piece.text);
@@ -221,7 +221,8 @@ ReadTree ReadYaml(const YamlPiece& piece, AliasBudget& aliases) {
   } catch (const Stop&) {
     return *events.error();
   } catch (const YAML::Exception& error) {
-    return SyntaxError{events.Line(error.mark), absl::StrCat("is not YAML: ", WithWholeCharacters(error.msg))};
+    return SyntaxError{events.Line(error.mark),
+                       absl::StrCat("is not YAML: ", WithWholeCharacters(error.msg))};
   } catch (const std::exception& error) {
     return SyntaxError{piece.line, absl::StrCat("is not YAML: ", error.what())};
   }

@@ -27,6 +27,23 @@ std::chrono::nanoseconds CpuTimeOfThread() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
+ChangeCounts& operator+=(ChangeCounts& to, const ChangeCounts& more) {
+  to.services += more.services;
+  to.slices += more.slices;
+  return to;
+}
+
+void Count(const Change& change, ChangeCounts& counts) {
+  if (change.kind == Kind::kService) ++counts.services;
+  if (change.kind == Kind::kEndpointSlice) ++counts.slices;
+}
+
+// IPv4 for what has none.
+Family FamilyOf(const Store& store, const Change& change) {
+  const auto slice = change.slice ? change.slice : store.Held(change.kind, change.key).slice;
+  return slice ? slice->family : Family::kIpv4;
+}
+
 }  // namespace
 
 Loop::Loop(Reconciler& reconciler, LoopOptions options)
@@ -43,7 +60,7 @@ void Loop::Start(bool hold, bool complete) {
     const std::lock_guard lock(mutex_);
     stopped_ = false;
     status_.revision = reconciler_.revision();
-    status_.last_sync = SystemClock::now();
+    status_.last_sync = status_.last_queued = SystemClock::now();
   }
   thread_ = std::thread([this] { Run(); });
 }
@@ -73,6 +90,7 @@ void Loop::Submit(Batch batch) {
     const std::lock_guard lock(mutex_);
     if (!stopped_ && !stopping_) {
       clock_.Told(now);
+      status_.last_queued = SystemClock::now();
       tasks_.push_back([this, shared, now] { Take(std::move(*shared), now); });
       shared = nullptr;
     }
@@ -237,6 +255,7 @@ void Loop::EndTurn() {
     status_.audits = reconciler_.audits();
     status_.refused_services = reconciler_.refused_services();
     if (idle) clock_.Synced();
+    if (idle && !hold_) status_.pending_changes = {};
     if (!tasks_.empty()) return;
   }
   if (verified && generation) reconciler_.NoteGeneration(*generation);
@@ -310,9 +329,13 @@ Loop::Taken Loop::ApplyChanges(const Batch& batch) {
       return;
     }
     taken.any = true;
+    // Of a slice that goes, the family is known before.
+    const Family family = change.triggered ? FamilyOf(store, change) : Family::kIpv4;
+    Count(change, taken.seen);
     if (!store.Apply(change, sequence_)) return;
     taken.changed = true;
-    if (change.triggered) taken.triggered.push_back(*change.triggered);
+    Count(change, taken.net);
+    if (change.triggered) taken.triggered.emplace_back(*change.triggered, family);
   };
   for (const auto& [kind, key] : batch.refused) store.Mention(kind, key);
   for (const Change& change : batch.changes) apply(change);
@@ -338,7 +361,12 @@ void Loop::Take(Batch batch, Clock::time_point submitted) {
   }
   const Taken taken = ApplyChanges(batch);
   if (taken.changed && batch.aside) speaker_knows_ = false;
-  for (const TriggerTimes::Time time : taken.triggered) triggers_.Add(sequence_, time);
+  for (const auto& [time, family] : taken.triggered) triggers_.Add(sequence_, time, family);
+  {
+    const std::lock_guard lock(mutex_);
+    status_.changes += taken.seen;
+    status_.pending_changes += taken.net;
+  }
   if (batch.mark == Batch::Mark::kSnapshotEnd) {
     reconciler_.store().EndSnapshot(sequence_);
     in_snapshot_ = false;
@@ -377,6 +405,7 @@ void Loop::SyncOnce() {
   const auto started = Clock::now();
   const size_t limit = cut_allowed_ ? options_.max_elements : std::numeric_limits<size_t>::max();
   SyncResult result = reconciler_.Sync(limit);
+  result.whole = Clock::now() - started;
   if (result.outcome == SyncResult::Outcome::kFailed) {
     retry_at_ = Clock::now() + Backoff(failures_in_row_++);
     PublishStatus(result);
@@ -479,6 +508,10 @@ LoopStatus::State Loop::State() const {
 
 void Loop::PublishStatus(const SyncResult& result) {
   LoopStatus status;
+  const auto now = SystemClock::now();
+  if (result.outcome != SyncResult::Outcome::kFailed) {
+    triggers_.Programmed(FirstUnprogrammed(), now, options_.on_programmed);
+  }
   {
     const std::lock_guard lock(mutex_);
     const Store& store = reconciler_.store();
@@ -492,13 +525,14 @@ void Loop::PublishStatus(const SyncResult& result) {
     if (const Node* node = reconciler_.ThisNode()) status_.node_eligible = node->eligible;
     status_.service_ports = reconciler_.applied().service_ports();
     status_.elements = reconciler_.applied().counts();
+    status_.no_local_endpoints = reconciler_.applied().no_local_endpoints();
     status_.last_error = result.error.ok() ? "" : std::string(result.error.message());
     if (result.outcome == SyncResult::Outcome::kFailed) {
       ++status_.failures;
     } else {
-      status_.last_sync = SystemClock::now();
-      triggers_.Programmed(FirstUnprogrammed(), status_.last_sync);
+      status_.last_sync = now;
       status_.programming_latency = triggers_.latency();
+      if (status_.pending_services == 0) status_.pending_changes = {};
     }
     if (result.outcome == SyncResult::Outcome::kCommitted) {
       ++status_.commits;
@@ -506,7 +540,7 @@ void Loop::PublishStatus(const SyncResult& result) {
       status_.recreations += result.recreated ? 1 : 0;
       status_.last_commit_duration = result.duration;
       status_.last_commit_elements = result.elements;
-      status_.last_commit_time = std::chrono::system_clock::now();
+      status_.last_commit_time = now;
     }
     status = status_;
   }

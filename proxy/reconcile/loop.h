@@ -80,6 +80,12 @@ struct Batch {
   std::function<void(BatchResult)> done;  // Called once, on the loop's thread; must not block.
 };
 
+// By what was changed; other kinds are rare.
+struct ChangeCounts {
+  uint64_t services = 0;
+  uint64_t slices = 0;
+};
+
 struct LoopStatus {
   enum class State : uint8_t {
     kWaitingForState,  // Nobody has told us yet what to serve.
@@ -112,8 +118,12 @@ struct LoopStatus {
   std::chrono::system_clock::time_point last_commit_time;
   uint64_t elements_written = 0;  // Added and deleted, by commits and repairs.
   ProgrammingLatency programming_latency;
-  StageTimes stages;       // Of all turns that have ended.
-  std::string last_error;  // Empty when the last sync or look succeeded.
+  StageTimes stages;             // Of all turns that have ended.
+  std::string last_error;        // Empty when the last sync or look succeeded.
+  ChangeCounts changes;          // That were told, also where they changed nothing.
+  ChangeCounts pending_changes;  // Those of them that did and are not in the kernel.
+  std::chrono::system_clock::time_point last_queued;  // When something was told last, or the start.
+  NoLocalEndpoints no_local_endpoints;
 };
 
 // One look at the kernel that found something, or could not be taken.
@@ -133,6 +143,7 @@ struct LoopOptions {
   // Called after each sync that did or tried something, on the loop's thread.
   std::function<void(const SyncResult&, const LoopStatus&)> on_sync;
   std::function<void(const Repaired&)> on_repair;  // Likewise.
+  TriggerTimes::Observer on_programmed;
   // What changed about healthCheckNodePorts, after each sync that did not fail while there are any.
   std::function<void(HealthCheckChanges)> on_health_checks;
   std::function<void(std::vector<IpAddress>)> on_health_check_addresses;  // Whenever they change.
@@ -198,7 +209,9 @@ class Loop {
   struct Taken {
     bool any = false;      // What is over a limit counts as named, as everything that is refused.
     bool changed = false;  // Not all were held already.
-    std::vector<TriggerTimes::Time> triggered;  // Of those that changed something.
+    // Of those that changed something.
+    std::vector<std::pair<TriggerTimes::Time, Family>> triggered;
+    ChangeCounts seen, net;
   };
   Taken ApplyChanges(const Batch& batch);
   void SyncOnce();

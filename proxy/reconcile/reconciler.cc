@@ -233,6 +233,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   }
   const uint64_t node_version = store_.node_version();
   const bool empty = draft.plan.transaction().empty();
+  result.recreated = draft.recreate;
   Marker marker = applied_.marker();
   if (!empty) {
     marker.digest = (draft.recreate ? 0 : marker.digest) + draft.plan.digest_change();
@@ -257,7 +258,6 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     }
     result.outcome = SyncResult::Outcome::kCommitted;
     result.elements = draft.plan.transaction().element_count();
-    result.recreated = draft.recreate;
     rejections_ = 0;
   }
   if (draft.recreate) {

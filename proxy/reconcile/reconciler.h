@@ -54,8 +54,8 @@ struct SyncResult {
     kFailed,     // Not, or not known to be, in the kernel; what was taken is dirty again.
   };
   Outcome outcome = Outcome::kNothing;
-  absl::Status error;  // kFailed only.
-  bool recreated = false;
+  absl::Status error;      // kFailed only.
+  bool recreated = false;  // Tables were written whole, or that is what failed.
   size_t elements = 0;
   std::chrono::nanoseconds duration{0};  // Of the commit.
   // With it: Stage::kPlan and kSave.
@@ -68,6 +68,8 @@ struct SyncResult {
   // Unless it failed: of those that were taken and have a healthCheckNodePort, or had one.
   HealthCheckChanges health_checks;
   std::optional<std::vector<IpAddress>> health_check_addresses;  // If they changed (S-260).
+  // Of the attempt, with all that was computed; 0: there was nothing to try. The loop measures it.
+  std::chrono::nanoseconds whole{0};
 };
 
 // What a look at the kernel came to.

@@ -134,11 +134,11 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
                 .DestinationIn(DescriptorPrefix(family, DispatchKind::kSticky))
                 .Goto("stick"));
   rules.Add(rules.In("pick").Drop());
-  rules.Add(rules.In("mark-masq").MarkOr(kMasqueradeMark));
+  rules.Add(rules.In("mark-masq").MarkOr(options.masquerade_mark));
 
   rules.Add(rules.In("nat-postrouting")
-                .MarkHas(kMasqueradeMark)
-                .MarkXor(kMasqueradeMark)
+                .MarkHas(options.masquerade_mark)
+                .MarkXor(options.masquerade_mark)
                 .MasqueradeFullyRandom());
   rules.Add(rules.In("nat-postrouting")
                 .ConntrackDnat()

@@ -60,6 +60,7 @@ struct RulesetOptions {
   std::optional<IpPrefix> cluster_cidr[2];
   std::string interface;        // "cni0", or "veth*" for all that begin like that.
   bool masquerade_all = false;  // S-90
+  uint32_t masquerade_mark = kMasqueradeMark;  // One bit (S-300).
 };
 
 // `timers`: the affinity timeouts in seconds, at most kMaxTimers, by Descriptor::Sticky::timer.

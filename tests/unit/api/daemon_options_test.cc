@@ -1,21 +1,39 @@
 #include "api/daemon/options.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
+
+#include "api/config/detect_local.h"
+#include "tests/support/temporary_folder.h"
 
 namespace svcmap::api {
 namespace {
 
-DaemonOptions Parse(std::vector<std::string> arguments) {
+using ::testing::AnyOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+ParsedOptions TryParse(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "svcmapd");
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
-  const ParsedOptions parsed =
-      ParseDaemonOptions(static_cast<int>(pointers.size()), pointers.data());
+  return ParseDaemonOptions(static_cast<int>(pointers.size()), pointers.data());
+}
+
+DaemonOptions Parse(const std::vector<std::string>& arguments) {
+  const ParsedOptions parsed = TryParse(arguments);
   EXPECT_FALSE(parsed.exit.has_value());
   return parsed.options;
+}
+
+std::optional<int> ExitOf(const std::vector<std::string>& arguments) {
+  return TryParse(arguments).exit;
 }
 
 TEST(DaemonOptionsTest, S29_TheNameOfThisNodeIsTrimmedAndLowerCase) {
@@ -137,6 +155,18 @@ TEST(DaemonOptionsTest, S250_S295_WhereHealthIsServed) {
   EXPECT_FALSE(Parse({"--healthz-bind-address="}).healthz_bind_address);
 }
 
+TEST(DaemonOptionsTest, S267_S296_WhereMetricsAreServed) {
+  const auto served_at = [](const std::vector<std::string>& arguments) {
+    const std::optional<BindAddress> at = Parse(arguments).metrics_bind_address;
+    return at ? at->ToString() : "nowhere";
+  };
+  EXPECT_EQ(served_at({}), "127.0.0.1:10249");
+  EXPECT_EQ(served_at({"--metrics-bind-address", "[::1]:10249"}), "[::1]:10249");
+  EXPECT_EQ(served_at({"--metrics-bind-address=0.0.0.0"}), "0.0.0.0:10249");
+  EXPECT_EQ(served_at({"--metrics-bind-address="}), "nowhere");
+  EXPECT_EQ(served_at({"--metrics-bind-address", "0"}), "nowhere");
+}
+
 TEST(DaemonOptionsTest, AnEmptyFolderKeepsNoState) {
   EXPECT_EQ(Parse({"--state-dir="}).state_dir, "");
   EXPECT_EQ(Parse({"--state-dir", ""}).state_dir, "");
@@ -149,10 +179,136 @@ TEST(DaemonOptionsTest, S258_S297_WhetherABindFailureIsFatal) {
 }
 
 TEST(DaemonOptionsTest, S295_ABadHealthAddressIsBadUsage) {
-  std::vector<std::string> arguments = {"svcmapd", "--healthz-bind-address", "localhost:10256"};
-  std::vector<char*> pointers;
-  for (std::string& argument : arguments) pointers.push_back(argument.data());
-  EXPECT_EQ(ParseDaemonOptions(static_cast<int>(pointers.size()), pointers.data()).exit, 2);
+  EXPECT_EQ(ExitOf({"--healthz-bind-address", "localhost:10256"}), 2);
+}
+
+// A file that holds `fields` behind the head.
+class ConfigFileTest : public ::testing::Test {
+ protected:
+  std::string File(const std::string& fields) {
+    const std::string path = folder_->path() + "/config.conf";
+    std::ofstream(path) << "apiVersion: kubeproxy.config.k8s.io/v1alpha1\n"
+                        << "kind: KubeProxyConfiguration\nmode: nftables\n"
+                        << fields;
+    return path;
+  }
+  absl::StatusOr<testing::TemporaryFolder> folder_ = testing::TemporaryFolder::Make();
+};
+
+TEST_F(ConfigFileTest, S293ToS307_TheFileSaysWhatTheFlagsSay) {
+  const DaemonOptions options = Parse({"--config", File(R"(
+hostnameOverride: Node-7
+healthzBindAddress: 127.0.0.1:99
+bindAddressHardFail: true
+nftables: {masqueradeAll: true, masqueradeBit: 3}
+clusterCIDR: 10.244.0.0/16
+nodePortAddresses: [192.0.2.0/24]
+logging: {verbosity: 5}
+)")});
+  EXPECT_EQ(options.node_name, "node-7");
+  EXPECT_EQ(options.healthz_bind_address->ToString(), "127.0.0.1:99");
+  EXPECT_TRUE(options.bind_address_hard_fail);
+  EXPECT_TRUE(options.ruleset.masquerade_all);
+  EXPECT_EQ(options.ruleset.masquerade_mark, 8u);
+  EXPECT_EQ(options.ruleset.cluster_cidr[0]->ToString(), "10.244.0.0/16");
+  ASSERT_EQ(options.node_port_addresses.prefixes.size(), 1u);
+  EXPECT_EQ(options.node_port_addresses.prefixes[0].ToString(), "192.0.2.0/24");
+  EXPECT_EQ(options.verbosity, 1);
+  EXPECT_THAT(options.config->findings, IsEmpty());
+}
+
+TEST_F(ConfigFileTest, S305_TheFileNamesTheDevicesOfPods) {
+  const DaemonOptions options = Parse(
+      {"--config",
+       File("detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: veth}\n")});
+  EXPECT_EQ(options.ruleset.detect_local, proxy::DetectLocal::kInterface);
+  EXPECT_EQ(options.ruleset.interface, "veth*");
+}
+
+TEST_F(ConfigFileTest, S307_AnEmptyListIsThePrimaryAddress) {
+  EXPECT_EQ(Parse({"--config", File("")}).node_port_addresses.mode,
+            proxy::NodePortAddresses::Mode::kPrimary);
+  EXPECT_EQ(Parse({"--config", File("nodePortAddresses: [primary]\n")}).node_port_addresses.mode,
+            proxy::NodePortAddresses::Mode::kPrimary);
+}
+
+TEST_F(ConfigFileTest, S318_FlagsOfTheSameMeaningAreIgnoredAndNamed) {
+  const DaemonOptions options =
+      Parse({"--config", File("clusterCIDR: 10.244.0.0/16\n"), "--cluster-cidr", "10.0.0.0/8",
+             "--masquerade-all", "--nodeport-addresses", "192.0.2.0/24",
+             "--healthz-bind-address=", "--bind-address-hard-fail", "--detect-local-mode",
+             "NodeCIDR", "--pod-bridge-interface", "a", "--pod-interface-name-prefix", "b"});
+  EXPECT_EQ(options.ruleset.cluster_cidr[0]->ToString(), "10.244.0.0/16");
+  EXPECT_FALSE(options.ruleset.masquerade_all);
+  EXPECT_FALSE(options.bind_address_hard_fail);
+  EXPECT_EQ(options.healthz_bind_address->ToString(), "0.0.0.0:10256");
+  EXPECT_EQ(options.config->findings.size(), 8u);
+  EXPECT_THAT(options.config->findings,
+              Contains("--cluster-cidr is ignored: with --config that file counts"));
+}
+
+TEST_F(ConfigFileTest, S293_S316_S318_SomeFlagsCountBeforeTheFile) {
+  const std::string file = File("hostnameOverride: of-the-file\nlogging: {verbosity: 9}\n");
+  EXPECT_EQ(Parse({"--config", file}).verbosity, 2);
+  for (const char* flag : {"--hostname-override", "--node-name"}) {
+    const DaemonOptions options = Parse({"--config", file, flag, "of-the-flag", "-v"});
+    EXPECT_EQ(options.node_name, "of-the-flag");
+    EXPECT_EQ(options.verbosity, 1);
+    EXPECT_THAT(options.config->findings, IsEmpty());
+  }
+}
+
+TEST_F(ConfigFileTest, S318_OurOwnFlagsCountAlways) {
+  const DaemonOptions options = Parse({"--config", File(""), "--state-dir", "/s", "--listen",
+                                       "unix:///l", "--init-only", "--no-external-ips"});
+  EXPECT_EQ(options.state_dir, "/s");
+  EXPECT_EQ(options.listeners.listen, std::vector<std::string>{"unix:///l"});
+  EXPECT_TRUE(options.init_only);
+  EXPECT_FALSE(options.external_ips);
+  EXPECT_THAT(options.config->findings, IsEmpty());
+}
+
+TEST_F(ConfigFileTest, S293_ABlankNameIsBadUsage) {
+  EXPECT_EQ(ExitOf({"--node-name", " "}), 2);
+  EXPECT_EQ(ExitOf({"--config", File("hostnameOverride: \" \"\n")}), 2);
+}
+
+TEST_F(ConfigFileTest, S319_WhatCannotBeUsedIsSaidAtOnceAndLineByLine) {
+  const std::string file = File("oomScoreAdj: 5000\nconntrack: {min: -1}\n");
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(ExitOf({"--config", file}), 2);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "svcmapd: " + file + ": oomScoreAdj: 5000 is not allowed; wanted -1000..1000\n" +
+                "svcmapd: " + file + ": conntrack.min: -1 is not allowed; wanted 0 or more\n");
+  EXPECT_EQ(ExitOf({"--config", "/nowhere/config.conf"}), 2);
+  EXPECT_EQ(ExitOf({"--config", folder_->path()}), 2);
+}
+
+TEST_F(ConfigFileTest, S321_TheDefaultsAreWrittenToAFile) {
+  const std::string path = folder_->path() + "/defaults.yaml";
+  EXPECT_EQ(ExitOf({"--write-config-to", path}), 0);
+  EXPECT_EQ(Parse({"--config", path}).healthz_bind_address->ToString(), "0.0.0.0:10256");
+  EXPECT_EQ(ExitOf({"--write-config-to", "/nowhere/defaults.yaml"}), 1);
+}
+
+TEST(DaemonOptionsTest, S318_PositionalArgumentsAreBadUsage) {
+  EXPECT_EQ(ExitOf({"config.conf"}), 2);
+}
+
+// docs/configuration.md names every flag.
+TEST(DaemonOptionsTest, TheDocumentationHasEveryFlag) {
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(ExitOf({"--help"}), 0);
+  const std::string help = ::testing::internal::GetCapturedStdout();
+  std::ifstream file(SVCMAP_SOURCE_DIR "/docs/configuration.md");
+  const std::string docs{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  int flags = 0;
+  for (size_t at = help.find("\n  -"); at != std::string::npos; at = help.find("\n  -", at + 1)) {
+    const std::string flag = help.substr(at + 3, help.find_first_of(" ,={", at + 4) - at - 3);
+    EXPECT_THAT(docs, AnyOf(HasSubstr("`" + flag), HasSubstr(", " + flag)));
+    ++flags;
+  }
+  EXPECT_GT(flags, 20);
 }
 
 TEST(DaemonOptionsTest, S6_ExternalIpsAreProgrammedUnlessToldOtherwise) {

@@ -1,0 +1,71 @@
+#include "api/config/detect_local.h"
+
+#include <net/if.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "api/convert/quote.h"
+#include "nft/types/ip_address.h"
+
+namespace svcmap::api {
+namespace {
+
+// What the kernel takes as a name, or the first part of one.
+absl::Status CheckInterface(const std::string& setting, const std::string& name) {
+  const auto odd = [](unsigned char c) { return c <= ' ' || c == '/' || c == '*' || c == '"'; };
+  if (name.empty()) return absl::InvalidArgumentError(setting + " is needed in this mode");
+  if (name.size() >= IFNAMSIZ || std::any_of(name.begin(), name.end(), odd)) {
+    return absl::InvalidArgumentError(setting + " " + Quote(name) +
+                                      " is no interface name (at most 15 characters, no blanks, "
+                                      "'/', '*' or quotes)");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<proxy::RulesetOptions> ParseClusterCidr(const std::string& text,
+                                                       const std::string& setting) {
+  proxy::RulesetOptions options;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const size_t comma = rest.find(',');
+    const std::string item(rest.substr(0, comma));
+    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+    const std::optional<IpPrefix> prefix = IpPrefix::Parse(item);
+    if (!prefix) {
+      return absl::InvalidArgumentError(setting + " " + Quote(item) + " is not an address block");
+    }
+    auto& slot = options.cluster_cidr[Index(prefix->family())];
+    if (slot) {
+      return absl::InvalidArgumentError(setting + " " + Quote(item) + " is the second block of " +
+                                        std::string(FamilyName(prefix->family())));
+    }
+    slot = *prefix;
+  }
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<proxy::RulesetOptions> ParseDetectLocal(const DetectLocalFlags& flags,
+                                                       const DetectLocalNames& names) {
+  if (flags.mode == kClusterCidrMode) {
+    return ParseClusterCidr(flags.cluster_cidr, names.cluster_cidr);
+  }
+  proxy::RulesetOptions options;
+  if (flags.mode == kNodeCidrMode) {
+    options.detect_local = proxy::DetectLocal::kNodeCidr;
+    return options;
+  }
+  const bool bridge = flags.mode == kBridgeMode;
+  const std::string& name = bridge ? flags.bridge_interface : flags.interface_name_prefix;
+  const absl::Status status =
+      CheckInterface(bridge ? names.bridge_interface : names.interface_name_prefix, name);
+  if (!status.ok()) return status;
+  options.detect_local = proxy::DetectLocal::kInterface;
+  options.interface = bridge ? name : name + "*";
+  return options;
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,107 @@
+#include "api/daemon/sysctls.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "nft/base/status.h"
+#include "nft/base/unique_fd.h"
+
+namespace svcmap::api {
+namespace {
+
+constexpr char kConntrackMax[] = "net.netfilter.nf_conntrack_max";
+constexpr int64_t kMostConnections = 1048576;
+
+// Connections for each slot of conntrack's hash table (S-327).
+constexpr int64_t kConnectionsPerSlot = 4;
+
+// An errno.
+int ReadNumber(const std::string& path, int64_t& value) {
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char text[32];
+  const ssize_t size = file.ok() ? read(file.get(), text, sizeof(text)) : -1;
+  if (size < 0) return errno;
+  const std::string number(text, static_cast<size_t>(size));
+  return absl::SimpleAtoi(absl::StripAsciiWhitespace(number), &value) ? 0 : EINVAL;
+}
+
+// An errno. The kernel takes a number that is written whole.
+int WriteNumber(const std::string& path, int64_t value) {
+  const UniqueFd file(open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
+  const std::string text = absl::StrCat(value);
+  return file.ok() && write(file.get(), text.data(), text.size()) >= 0 ? 0 : errno;
+}
+
+// Not for us to change, or not there.
+bool IsForbidden(int error) {
+  return error == EROFS || error == EACCES || error == EPERM || error == ENOENT ||
+         error == EOPNOTSUPP;
+}
+
+}  // namespace
+
+std::vector<Sysctl> WantedSysctls(const KubeProxyConfiguration& config, int cpus) {
+  const auto& c = config.conntrack;
+  std::vector<Sysctl> wanted;
+  if (c.max_per_core > 0) {
+    int64_t max = int64_t{c.max_per_core} * cpus;
+    max = max > kMostConnections ? kMostConnections : std::max<int64_t>(max, c.min);
+    wanted.push_back({kConntrackMax, max});
+  }
+  for (const auto& [name, timeout] :
+       {std::pair("tcp_timeout_established", c.tcp_established_timeout),
+        {"tcp_timeout_close_wait", c.tcp_close_wait_timeout},
+        {"udp_timeout", c.udp_timeout},
+        {"udp_timeout_stream", c.udp_stream_timeout}}) {
+    const int64_t seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout).count();
+    if (seconds > 0) wanted.push_back({absl::StrCat("net.netfilter.nf_conntrack_", name), seconds});
+  }
+  if (c.tcp_be_liberal) wanted.push_back({"net.netfilter.nf_conntrack_tcp_be_liberal", 1});
+  return wanted;
+}
+
+absl::StatusOr<std::vector<std::string>> WriteSysctls(const std::vector<Sysctl>& wanted,
+                                                      const SysctlPaths& paths) {
+  std::vector<std::string> warnings;
+  const auto warn = [&](const std::string& name, int64_t value, int error) {
+    warnings.push_back(absl::StrCat(name, " should be ", value, " and cannot be written: ",
+                                    std::string(ErrnoStatus(error, "").message())));
+  };
+  for (const Sysctl& sysctl : wanted) {
+    const std::string path =
+        absl::StrCat(paths.sysctls, "/", absl::StrReplaceAll(sysctl.name, {{".", "/"}}));
+    int64_t now = 0;
+    int error = ReadNumber(path, now);
+    if (error == 0 && now != sysctl.value) error = WriteNumber(path, sysctl.value);
+    if (error != 0 && !IsForbidden(error)) {
+      return ErrnoStatus(error,
+                         absl::StrCat("write ", sysctl.value, " to the sysctl ", sysctl.name));
+    }
+    if (error != 0) warn(sysctl.name, sysctl.value, error);
+    if (error != 0 || sysctl.name != kConntrackMax) continue;
+    int64_t slots = 0;
+    error = ReadNumber(paths.hash_size, slots);
+    const int64_t enough = sysctl.value / kConnectionsPerSlot;
+    if (error == 0 && slots < enough) error = WriteNumber(paths.hash_size, enough);
+    if (error != 0) warn(paths.hash_size, enough, error);
+  }
+  return warnings;
+}
+
+absl::Status WriteOomScoreAdj(int score, const std::string& path) {
+  int64_t now = 0;
+  int error = ReadNumber(path, now);
+  if (error == 0 && now != score) error = WriteNumber(path, score);
+  if (error == 0) return absl::OkStatus();
+  return ErrnoStatus(error, absl::StrCat("write ", score, " to ", path));
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,213 @@
+// svcmapd with kube-proxy's configuration file: that it takes effect, and what a change of it does.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tests/netns/service_world.h"
+#include "tests/support/kubeadm_config.h"
+#include "tests/support/temporary_folder.h"
+
+namespace svcmap::testing {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+// The file of kubeadm 1.36, which says more where `edits` replace what it says. It leaves alone
+// what the whole machine shares.
+std::string Config(const std::vector<std::pair<std::string, std::string>>& edits = {}) {
+  std::string text = KubeadmConfig(kLastKubeadm, absl::StrCat(kClusterCidrV4, ",", kClusterCidrV6));
+  text = absl::StrReplaceAll(text, {{"maxPerCore: null", "maxPerCore: 0"},
+                                    {"oomScoreAdj: null", "oomScoreAdj: 0"},
+                                    {"mode: \"\"", "mode: nftables"}});
+  for (const auto& [from, to] : edits) {
+    EXPECT_THAT(text, HasSubstr(from));
+    text = absl::StrReplaceAll(text, {{from, to}});
+  }
+  return text;
+}
+
+void WriteText(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+std::string ReadSysctl(const NetNs& netns, const std::string& name) {
+  return netns.Run([&] {
+    std::string value;
+    std::ifstream("/proc/sys/net/netfilter/" + name) >> value;
+    return value;
+  });
+}
+
+class ConfigTest : public ServiceFamilyTest {
+ protected:
+  absl::StatusOr<TemporaryFolder> folder_ = TemporaryFolder::Make();
+  std::string path_ = folder_->path() + "/config.conf";
+};
+INSTANTIATE_FAMILIES(ConfigTest);
+
+TEST_P(ConfigTest, S300_S301_S307_S318_TheFileTakesEffect) {
+  WriteText(
+      path_,
+      Config({{"nodePortAddresses: null", "nodePortAddresses: [198.18.7.0/24, \"fd00:78::/64\"]"},
+              {"nftables:\n  masqueradeAll: false\n  masqueradeBit: null",
+               "nftables:\n  masqueradeAll: true\n  masqueradeBit: 15"}}));
+  // Agent says --cluster-cidr and --node-name itself: the one is ignored, the other counts.
+  ASSERT_OK(world()->RestartAgent({"--config", path_}));
+  ASSERT_OK(agent().Replace(Basics() + Objects{ExternalWeb("shop/web", kWeb)} +
+                            WebSlices("shop/web", {&pod_a()})));
+  const auto ask = [&](const Host& from, const Address& address, uint16_t port) {
+    return Ask(from.netns(), {.destination = address.in(v6()), .port = port, .timeout = kShort});
+  };
+  EXPECT_ANSWERED_BY(ask(client(), kNodeSecond, kNodePort), "pod-a", node().address(v6()));
+  EXPECT_EQ(ask(client(), kNode, kNodePort).server, "");
+  EXPECT_ANSWERED_BY(ask(pod_b(), kWeb, 80), "pod-a", node().address(v6()));
+  const auto rules =
+      RunOk({.argv = {"nft", "list", "chain", v6() ? "ip6" : "ip", "svcmap", "mark-masq"},
+             .netns = &node().netns()});
+  ASSERT_OK(rules);
+  EXPECT_THAT(*rules, HasSubstr("0x00008000"));
+  EXPECT_THAT(agent().log(), HasSubstr("--cluster-cidr is ignored"));
+  ASSERT_OK(world()->RestartAgent({}));
+}
+
+// svcmapd in a namespace of its own, which nobody talks to.
+class ConfigFileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK(netns_);
+    ASSERT_OK(folder_);
+  }
+
+  std::string path(const std::string& name) const { return folder_->path() + "/" + name; }
+
+  absl::StatusOr<std::unique_ptr<ChildProcess>> Start(std::vector<std::string> flags = {}) {
+    std::vector<std::string> argv = {SVCMAP_BIN_DIR "/svcmapd",
+                                     "--listen",
+                                     "unix://" + path("agent.sock"),
+                                     "--state-dir=",
+                                     "--config",
+                                     path("config.conf")};
+    argv.insert(argv.end(), flags.begin(), flags.end());
+    return ChildProcess::Start({.argv = std::move(argv), .netns = &*netns_});
+  }
+
+  // As ConfigMaps are mounted: "config.conf" leads to "..data/config.conf", and "..data" to the
+  // folder of one version.
+  void Mount(const std::string& version, const std::string& text) {
+    namespace fs = std::filesystem;
+    fs::create_directory(path(version));
+    WriteText(path(version) + "/config.conf", text);
+    fs::create_symlink(version, path("..data_tmp"));
+    fs::rename(path("..data_tmp"), path("..data"));
+    if (!fs::exists(path("config.conf"))) {
+      fs::create_symlink("..data/config.conf", path("config.conf"));
+    }
+  }
+
+  static void ExpectItEndsForTheChange(ChildProcess& agent) {
+    const std::optional<ExitStatus> exit = agent.Wait(seconds(20));
+    ASSERT_TRUE(exit) << agent.err();
+    EXPECT_EQ(exit->code, 1) << agent.err();
+    EXPECT_THAT(agent.err(), HasSubstr("the configuration has changed"));
+  }
+
+  absl::StatusOr<NetNs> netns_ = NetNs::Create();
+  absl::StatusOr<TemporaryFolder> folder_ = TemporaryFolder::Make();
+};
+
+TEST_F(ConfigFileTest, S320_OtherContentEndsItAndTheRulesStay) {
+  const std::string verbose = Config({{"verbosity: 0", "verbosity: 4"}});
+  WriteText(path("config.conf"), verbose);
+  ASSERT_OK_AND_ASSIGN(const auto agent, Start());
+  ASSERT_TRUE(agent->WaitForOutput("on node", seconds(20))) << agent->err();
+  // The same once more, then something that cannot be used.
+  WriteText(path("config.conf"), verbose);
+  EXPECT_TRUE(agent->WaitForOutput("config.conf is what it was", seconds(20))) << agent->err();
+  WriteText(path("config.conf"), Config({{"oomScoreAdj: 0", "oomScoreAdj: 5000"}}));
+  EXPECT_TRUE(
+      agent->WaitForOutput("oomScoreAdj: 5000 is not allowed; wanted -1000..1000; what was "
+                           "read before goes on",
+                           seconds(20)))
+      << agent->err();
+  WriteText(path("config.conf"), Config());
+  ExpectItEndsForTheChange(*agent);
+  EXPECT_OK(RunOk({.argv = {"nft", "list", "table", "ip", "svcmap"}, .netns = &*netns_}).status());
+}
+
+TEST_F(ConfigFileTest, S320_AFileInItsPlaceEndsIt) {
+  WriteText(path("config.conf"), Config());
+  ASSERT_OK_AND_ASSIGN(const auto agent, Start());
+  ASSERT_TRUE(agent->WaitForOutput("on node", seconds(20))) << agent->err();
+  WriteText(path("new"), Config({{"masqueradeAll: false", "masqueradeAll: true"}}));
+  std::filesystem::rename(path("new"), path("config.conf"));
+  ExpectItEndsForTheChange(*agent);
+}
+
+TEST_F(ConfigFileTest, S320_AMountedConfigMapThatChangesEndsIt) {
+  const std::string verbose = Config({{"verbosity: 0", "verbosity: 4"}});
+  Mount("..1", verbose);
+  ASSERT_OK_AND_ASSIGN(const auto agent, Start());
+  ASSERT_TRUE(agent->WaitForOutput("on node", seconds(20))) << agent->err();
+  Mount("..2", verbose);
+  EXPECT_TRUE(agent->WaitForOutput("config.conf is what it was", seconds(20))) << agent->err();
+  Mount("..3", Config({{"masqueradeAll: false", "masqueradeAll: true"}}));
+  ExpectItEndsForTheChange(*agent);
+}
+
+TEST_F(ConfigFileTest, S319_ABadFileEndsItBeforeItDoesAnything) {
+  WriteText(path("config.conf"), Config({{"oomScoreAdj: 0", "oomScoreAdj: 5000"}}));
+  ASSERT_OK_AND_ASSIGN(const auto agent, Start());
+  const std::optional<ExitStatus> exit = agent->Wait(seconds(20));
+  ASSERT_TRUE(exit);
+  EXPECT_EQ(exit->code, 2);
+  EXPECT_THAT(agent->err(), HasSubstr("config.conf: oomScoreAdj: 5000 is not allowed"));
+  ASSERT_OK_AND_ASSIGN(const std::string rules,
+                       RunOk({.argv = {"nft", "list", "ruleset"}, .netns = &*netns_}));
+  EXPECT_EQ(rules, "");
+}
+
+TEST_F(ConfigFileTest, S321_S328_InitOnlyWritesSysctlsAndProgramsNothing) {
+  WriteText(path("config.conf"),
+            Config({{"tcpEstablishedTimeout: null", "tcpEstablishedTimeout: 3h"},
+                    {"tcpBeLiberal: false", "tcpBeLiberal: true"},
+                    {"udpStreamTimeout: 0s", "udpStreamTimeout: 1m17s"}}));
+  ASSERT_OK_AND_ASSIGN(const auto agent, Start({"--init-only"}));
+  const std::optional<ExitStatus> exit = agent->Wait(seconds(20));
+  ASSERT_TRUE(exit);
+  EXPECT_TRUE(exit->ok()) << agent->err();
+  EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_tcp_timeout_established"), "10800");
+  EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_tcp_timeout_close_wait"), "3600");  // The default.
+  EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_udp_timeout_stream"), "77");
+  EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_tcp_be_liberal"), "1");
+  ASSERT_OK_AND_ASSIGN(const std::string rules,
+                       RunOk({.argv = {"nft", "list", "ruleset"}, .netns = &*netns_}));
+  EXPECT_EQ(rules, "");
+}
+
+// Of the whole machine: the kernel shows it in a namespace, and does not let it be written there.
+TEST_F(ConfigFileTest, S327_WhatMayNotBeWrittenIsAWarningWithTheWantedValue) {
+  const int now = std::stoi("0" + ReadSysctl(*netns_, "nf_conntrack_max"));
+  const int wanted = now == 1000000 ? 1000001 : 1000000;
+  WriteText(path("config.conf"), Config({{"maxPerCore: 0", "maxPerCore: 1"},
+                                         {"  min: null", absl::StrCat("  min: ", wanted)}}));
+  ASSERT_OK_AND_ASSIGN(const auto agent, Start());
+  EXPECT_TRUE(agent->WaitForOutput("on node", seconds(20))) << agent->err();
+  EXPECT_THAT(agent->err(), HasSubstr(absl::StrCat("net.netfilter.nf_conntrack_max should be ",
+                                                   wanted, " and cannot be written")));
+  EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_max"), absl::StrCat(now));
+}
+
+TEST_F(ConfigFileTest, S328_AValueThatTheKernelRefusesEndsIt) {
+  WriteText(path("config.conf"),
+            Config({{"tcpEstablishedTimeout: null", "tcpEstablishedTimeout: 2000000h"}}));
+  ASSERT_OK_AND_ASSIGN(const auto agent, Start());
+  const std::optional<ExitStatus> exit = agent->Wait(seconds(20));
+  ASSERT_TRUE(exit);
+  EXPECT_EQ(exit->code, 1);
+  EXPECT_THAT(agent->err(), HasSubstr("nf_conntrack_tcp_timeout_established"));
+}
+
+}  // namespace
+}  // namespace svcmap::testing
