@@ -4,7 +4,7 @@ SOURCE_DIRS := nft proxy api tests third_party
 SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test test-long format format-check tidy bench clean
+.PHONY: help deps build demo test test-long format format-check tidy bench bench-quick clean
 
 help:           ## This list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -41,14 +41,17 @@ format-check:   ## Fail if `make format` would change something
 tidy: deps      ## clang-tidy over everything
 	@.ci/tidy.sh
 
-bench:          ## Time and memory of syncs at three sizes; see docs/
+bench:          ## svcmapd beside the other proxies, with tables and plots; hours. docs/benchmarks.md
+	@.ci/deps.sh build test bench
+	cmake --preset release
+	cmake --build --preset bench
+	@.ci/bench.sh full
+
+bench-quick:    ## The same in three minutes, held against stored bounds
 	@.ci/deps.sh build test
 	cmake --preset release
 	cmake --build --preset bench
-	build/release/bin/svcmap-bench
-	build/release/bin/svcmap-bench-conntrack
-	build/release/bin/svcmap-bench-saved
-	build/release/bin/svcmap-bench-recovery
+	@.ci/bench.sh quick
 
 clean:          ## Remove build/
 	rm -rf build

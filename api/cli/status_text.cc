@@ -77,6 +77,21 @@ void Maps(const v1::GetStatusResponse& status, std::string& page) {
   }
 }
 
+void Stages(const v1::GetStatusResponse& status, std::string& page) {
+  std::string_view name = "Stages";
+  for (const v1::StageTime& stage : status.stages()) {
+    if (stage.count() == 0) continue;
+    const double micros = static_cast<double>(stage.sum().seconds()) * 1e6 +
+                          static_cast<double>(stage.sum().nanos()) / 1e3;
+    Line(
+        name,
+        absl::StrFormat("%-8s %9d, on average %.1f us, longest %s", stage.name(), stage.count(),
+                        micros / static_cast<double>(stage.count()), DurationText(stage.longest())),
+        page);
+    name = "";
+  }
+}
+
 void Findings(const v1::GetStatusResponse& status, std::string& page) {
   std::string_view name = "Findings";
   for (const v1::ObjectResult& finding : status.findings()) {
@@ -154,6 +169,7 @@ std::string StatusText(const v1::GetStatusResponse& status) {
   Line("Kernel", KernelText(status), page);
   if (status.repairs() > 0) Line("Repairs", RepairsText(status), page);
   Line("Saved state", SavedStateText(status), page);
+  Stages(status, page);
   Maps(status, page);
   Findings(status, page);
   return page;

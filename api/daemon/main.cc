@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "api/daemon/config_watch.h"
+#include "api/daemon/heap_trim.h"
 #include "api/daemon/leader.h"
 #include "api/daemon/lock.h"
 #include "api/daemon/log.h"
@@ -14,7 +15,9 @@
 #include "api/daemon/saved_objects.h"
 #include "api/daemon/server.h"
 #include "api/daemon/sysctls.h"
+#include "api/grpc/grpc_log.h"
 #include "api/health/server.h"
+#include "api/metrics/server.h"
 #include "api/preflight/preflight.h"
 #include "nft/conntrack/netlink_flow_table.h"
 #include "nft/netlink/address_monitor.h"
@@ -78,6 +81,10 @@ class ChangeRelay {
 // A foreign change is looked at within milliseconds: a load balancer is not told of that.
 constexpr std::chrono::seconds kUnverifiedFor{2};
 
+std::chrono::nanoseconds SyncPeriod(const DaemonOptions& options) {
+  return options.config ? options.config->config.nftables.sync_period : proxy::kSyncPeriod;
+}
+
 proxy::Health HealthOf(const proxy::LoopStatus& status, bool watching,
                        std::chrono::nanoseconds sync_period) {
   const auto now = std::chrono::steady_clock::now();
@@ -90,6 +97,51 @@ proxy::Health HealthOf(const proxy::LoopStatus& status, bool watching,
                             .watching = watching,
                             .node_eligible = status.node_eligible},
                            now, sync_period);
+}
+
+// What a scrape is told, on the metrics server's thread; nobody waits for anybody.
+struct MetricsSources {
+  const DaemonOptions& options;
+  const proxy::Loop& loop;
+  const proxy::Cleaner& cleaner;
+  const nft::WatchedKernel& kernel;
+  const proxy::StateLog* log;  // Null: no state is kept.
+  const Intake& intake;
+  ControlService& service;
+
+  MetricsFacts Read() const {
+    MetricsFacts facts;
+    facts.now = std::chrono::steady_clock::now();
+    facts.loop = loop.status();
+    facts.cleaner = cleaner.status();
+    facts.watching = kernel.WatcherAlive();
+    facts.health = HealthOf(facts.loop, facts.watching, SyncPeriod(options));
+    if (log != nullptr) facts.saved = log->status();
+    if (options.manifests.empty()) {
+      facts.controller.emplace();
+      if (const auto controller = service.controller()) facts.controller->since = controller->since;
+    }
+    facts.refused_objects = intake.findings().refused();
+    facts.refused_calls = service.refusals().count();
+    facts.failed_handshakes = FailedHandshakes();
+    facts.process = ReadProcessFigures();
+    return facts;
+  }
+};
+
+// Null if no metrics are to be served.
+absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const MetricsSources& sources,
+                                                            const nft::TableSpecs& tables,
+                                                            const Observations& observations) {
+  const DaemonOptions& options = sources.options;
+  if (!options.metrics_bind_address) return std::unique_ptr<MetricsServer>();
+  MetricsServerOptions server;
+  server.bind_address = *options.metrics_bind_address;
+  server.bind_hard_fail = options.bind_address_hard_fail;
+  server.facts = [sources] { return sources.Read(); };
+  server.constants = {SVCMAP_VERSION, tables, options.state_limits.objects,
+                      std::chrono::system_clock::now()};
+  return MetricsServer::Start(std::move(server), observations);
 }
 
 // Null if no state is to be kept.
@@ -230,17 +282,27 @@ int Run(const DaemonOptions& options) {
     health_checks->SetListenAddresses(std::move(addresses));
   };
   WatchHub watches;
+  Observations observations;
+  HeapTrim heap_trim;
   loop_options.on_sync = [&](const proxy::SyncResult& result, const proxy::LoopStatus& status) {
+    observations.Synced(result);
     LogSync(result, status);
+    heap_trim.AfterSync(result, status);
     watches.TellSync(result, status.revision);
   };
   loop_options.on_repair = [&](const proxy::Repaired& repaired) {
     repairs.Add(repaired);
     watches.TellRepair(repaired);
   };
+  loop_options.on_programmed = [&](Family family, std::chrono::nanoseconds took) {
+    observations.Programmed(family, took);
+  };
   nft::NetlinkFlowTable flows;
   proxy::CleanerOptions cleaner_options;
-  cleaner_options.on_round = LogCleanup;
+  cleaner_options.on_round = [&](const proxy::Cleanup& cleanup) {
+    observations.Cleaned(cleanup);
+    LogCleanup(cleanup);
+  };
   proxy::Cleaner cleaner(flows, cleaner_options);
   cleaner.Start();
   loop_options.cleaner = &cleaner;
@@ -259,10 +321,11 @@ int Run(const DaemonOptions& options) {
   HealthServerOptions health_options;
   health_options.bind_address = options.healthz_bind_address;
   health_options.bind_hard_fail = options.bind_address_hard_fail;
-  const std::chrono::nanoseconds sync_period =
-      options.config ? options.config->config.nftables.sync_period : proxy::kSyncPeriod;
-  health_options.health = [&, sync_period] {
-    return HealthOf(loop.status(), (*kernel)->WatcherAlive(), sync_period);
+  health_options.health = [&] {
+    return HealthOf(loop.status(), (*kernel)->WatcherAlive(), SyncPeriod(options));
+  };
+  health_options.on_answer = [&](const std::string& path, int code) {
+    observations.Answered(path, code);
   };
   health_options.tick = watchdog.interval();
   health_options.on_tick = [&] { watchdog.Ping(); };
@@ -287,9 +350,17 @@ int Run(const DaemonOptions& options) {
        .save_leader = [&](const proxy::Leader& leader) { SaveLeader(options.state_dir, leader); }});
   absl::Status status;
   {
-    const absl::StatusOr<std::unique_ptr<Server>> server =
-        Server::Start(options.listeners, options.push_limits, service);
-    status = server.status();
+    // Before anybody is told that we are here: it may be what ends us.
+    const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = ServeMetrics(
+        {options, loop, cleaner, **kernel, log->get(), intake, service}, tables, observations);
+    status = metrics.status();
+    std::unique_ptr<Server> server;
+    if (status.ok()) {
+      absl::StatusOr<std::unique_ptr<Server>> started =
+          Server::Start(options.listeners, options.push_limits, service);
+      status = started.status();
+      if (status.ok()) server = *std::move(started);
+    }
     std::unique_ptr<ManifestsSource> manifests;
     if (status.ok() && !options.manifests.empty()) {
       absl::StatusOr<std::unique_ptr<ManifestsSource>> source =

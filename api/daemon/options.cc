@@ -99,7 +99,8 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   std::string node_port_addresses = "primary";
   std::string config_path;
   std::string write_config_to;
-  std::string healthz = "0.0.0.0:10256";  // S-250
+  std::string healthz = "0.0.0.0:10256";    // S-250
+  std::string metrics = "127.0.0.1:10249";  // S-267
 
   CLI::App app("svcmapd programs this node's Kubernetes Services into nftables maps.", "svcmapd");
   app.set_version_flag("--version", std::string("svcmapd ") + SVCMAP_VERSION);
@@ -172,8 +173,11 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   app.add_option("--healthz-bind-address", healthz,
                  "Where /healthz and /livez are served, address:port; empty: nowhere")
       ->capture_default_str();
+  app.add_option("--metrics-bind-address", metrics,
+                 "Where /metrics is served for Prometheus, address:port; empty or 0: nowhere")
+      ->capture_default_str();
   app.add_flag("--bind-address-hard-fail", options.bind_address_hard_fail,
-               "Exit if that address cannot be had, instead of trying again every 5 s");
+               "Exit if one of these addresses cannot be had, instead of trying again every 5 s");
   AddLimits(app, options);
   app.add_flag("--cleanup", options.cleanup,
                "Remove our nftables tables and what is in --state-dir, nothing else, and exit");
@@ -209,6 +213,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       masquerade_bit = c.nftables.masquerade_bit;
       node_port_addresses = absl::StrJoin(c.node_port_addresses, ",");
       healthz = c.healthz_bind_address;
+      metrics = c.metrics_bind_address;
       options.bind_address_hard_fail = c.bind_address_hard_fail;
       if (options.node_name.empty()) options.node_name = c.hostname_override;
       if (app.count("-v") == 0) options.verbosity = VerbosityOf(c.logging.verbosity);
@@ -239,13 +244,20 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
     options.ruleset.masquerade_mark = uint32_t{1} << masquerade_bit;
     options.node_port_addresses = *addresses;
   }
-  if (!healthz.empty()) {
-    const absl::StatusOr<BindAddress> at = BindAddress::Parse(healthz, kHealthzPort);
+  const auto bind = [&](const char* flag, const std::string& text, uint16_t default_port,
+                        std::optional<BindAddress>& to) {
+    const absl::StatusOr<BindAddress> at = BindAddress::Parse(text, default_port);
     if (at.ok()) {
-      options.healthz_bind_address = *at;
+      to = *at;
     } else if (problem.ok()) {
-      problem = Annotate(at.status(), "--healthz-bind-address");
+      problem = Annotate(at.status(), flag);
     }
+  };
+  if (!healthz.empty()) {
+    bind("--healthz-bind-address", healthz, kHealthzPort, options.healthz_bind_address);
+  }
+  if (!metrics.empty() && metrics != "0") {
+    bind("--metrics-bind-address", metrics, kMetricsPort, options.metrics_bind_address);
   }
   if (problem.ok()) problem = CheckListeners(listeners);
   if (!problem.ok()) {

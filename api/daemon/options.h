@@ -29,6 +29,7 @@ struct DaemonOptions {
   bool external_ips = true;                  // spec.externalIPs of Services is programmed (S-6).
   std::string state_dir = kDefaultStateDir;  // Empty: no state is kept on disk.
   std::optional<BindAddress> healthz_bind_address;  // Nothing: /healthz is not served.
+  std::optional<BindAddress> metrics_bind_address;  // Nothing: metrics are not served.
   bool bind_address_hard_fail = false;
   PushLimits push_limits;
   proxy::StateLimits state_limits;

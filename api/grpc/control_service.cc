@@ -211,6 +211,11 @@ void ControlService::FillStatus(v1::GetStatusResponse& response) {
   response.set_node_name(options_.node_name);
   response.set_manifests_path(options_.manifests_path);
   SetTimestamp(*response.mutable_started(), started_);
+  // First, so that the status is that of a turn that has ended: whoever has an ack finds its batch.
+  loop_.Call([&](proxy::Reconciler& reconciler) {
+    const absl::StatusOr<uint32_t> generation = reconciler.KernelGeneration();
+    if (generation.ok()) response.set_kernel_generation(*generation);
+  });
   FillLoopStatus(loop_.status(), tables_, response);
   if (options_.watching) response.set_watching(options_.watching());
   if (options_.log != nullptr) {
@@ -220,10 +225,6 @@ void ControlService::FillStatus(v1::GetStatusResponse& response) {
   response.set_failed_handshakes(FailedHandshakes());
   FillController(holder_.current(), response);
   FillFindings(intake_.findings(), response);
-  loop_.Call([&](proxy::Reconciler& reconciler) {
-    const absl::StatusOr<uint32_t> generation = reconciler.KernelGeneration();
-    if (generation.ok()) response.set_kernel_generation(*generation);
-  });
 }
 
 grpc::Status ControlService::Dump(grpc::ServerContext*, const v1::DumpRequest* request,

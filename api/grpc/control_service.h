@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "api/grpc/push_stream.h"
@@ -55,6 +56,8 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<
 
   // Of whoever stands before this service and lets calls in; GetStatus tells of them.
   Refusals& refusals() { return refusals_; }
+  // Who pushes, if somebody does.
+  std::optional<PushHolder::Controller> controller() const { return holder_.current(); }
 
  private:
   grpc::Status RefusedByManifests() const;

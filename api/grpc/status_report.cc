@@ -78,6 +78,17 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
     SetDuration(*shown->mutable_last(), latency.last);
     SetDuration(*shown->mutable_longest(), latency.longest);
   }
+  for (size_t i = 0; i < proxy::kStages; ++i) {
+    const auto stage = static_cast<proxy::Stage>(i);
+    const proxy::StageTime& time = status.stages.of(stage);
+    v1::StageTime* shown = response.add_stages();
+    shown->set_name(std::string(proxy::StageName(stage)));
+    shown->set_count(time.count);
+    SetDuration(*shown->mutable_sum(), time.sum);
+    if (time.count == 0) continue;
+    SetDuration(*shown->mutable_longest(), time.longest);
+    SetDuration(*shown->mutable_last(), time.last);
+  }
   if (status.commits == 0) return;
   v1::CommitStatus* commit = response.mutable_last_commit();
   SetTimestamp(*commit->mutable_time(), status.last_commit_time);
@@ -108,12 +119,10 @@ void FillController(const std::optional<PushHolder::Controller>& controller,
 
 void FillFindings(const FindingsBook& findings, v1::GetStatusResponse& response) {
   const std::vector<proxy::Finding> all = findings.All();
-  uint64_t refused = 0;
   for (size_t i = 0; i < all.size(); ++i) {
-    refused += all[i].refused() ? 1 : 0;
     if (i + kMaxFindings >= all.size()) *response.add_findings() = ToProto(all[i]);
   }
-  response.set_refused_objects(refused);
+  response.set_refused_objects(findings.refused());
 }
 
 }  // namespace svcmap::api

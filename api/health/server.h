@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,6 +28,9 @@ struct HealthServerOptions {
   std::function<proxy::Health()>
       health;  // For each answer, on the server's thread; must not block.
   std::chrono::milliseconds retry{5000};  // After an address could not be had.
+  // After each answer to /healthz and /livez, and to whatever else is asked there, with its code;
+  // on the server's thread, must not block.
+  std::function<void(const std::string& path, int code)> on_answer;
 
   // Called on the server's thread about this often; zero: never.
   std::chrono::microseconds tick{0};

@@ -48,4 +48,14 @@ std::vector<proxy::Finding> FindingsBook::All() const {
   return all;
 }
 
+uint64_t FindingsBook::refused() const {
+  const std::lock_guard lock(mutex_);
+  uint64_t refused = 0;
+  for (const auto& [key, said] : said_) {
+    refused += std::count_if(said.findings.begin(), said.findings.end(),
+                             [](const proxy::Finding& finding) { return finding.refused(); });
+  }
+  return refused;
+}
+
 }  // namespace svcmap::api

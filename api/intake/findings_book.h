@@ -26,6 +26,7 @@ class FindingsBook {
   void Add(const std::vector<proxy::Finding>& findings);
 
   std::vector<proxy::Finding> All() const;
+  uint64_t refused() const;  // How many of them are refusals.
 
  private:
   using Key = std::pair<proxy::Kind, std::string>;

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -66,6 +67,7 @@ void Intake::Tell(const std::vector<proxy::Finding>& findings) const {
 absl::Status Intake::Submit(Mark mark, int size,
                             const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
                             Done done, const Gate& gate) {
+  const auto received = std::chrono::steady_clock::now();
   absl::StatusOr<std::vector<ConvertedChange>> converted = ConvertAll(size, convert);
   if (!converted.ok()) return converted.status();
   std::unique_lock<std::mutex> entered;
@@ -79,6 +81,7 @@ absl::Status Intake::Submit(Mark mark, int size,
   proxy::Batch batch = MakeBatch(*converted, context_);
   batch.mark = mark;
   batch.aside = !gate;
+  batch.received = received;
   // The book follows the order in which the loop takes batches, from whatever thread they came.
   batch.taken = [this, mark, said,
                  converted = *std::move(converted)](const std::vector<proxy::Finding>& findings) {

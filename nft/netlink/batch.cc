@@ -172,9 +172,13 @@ void Batch::AddElements(const Transaction& transaction) {
       const TableSpec& table = tables_[Index(element.set.family)];
       const SetSpec& set = table.sets[element.set.set];
       const bool add = verb == Verb::kAdd;
-      header = Begin(add ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM, table.family,
-                     add ? NLM_F_CREATE : 0, kMaxElementBytes + 2 * kMaxElementSize,
-                     (add ? "add to " : "delete from ") + set.name);
+      // Room for what is left of a small transaction, not for a full message: it is zeroed, and
+      // most messages carry a few elements.
+      const size_t left = (transaction.element_count() - index) * kMaxElementSize;
+      header =
+          Begin(add ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM, table.family, add ? NLM_F_CREATE : 0,
+                std::min(left, kMaxElementBytes + kMaxElementSize) + kMaxElementSize,
+                (add ? "add to " : "delete from ") + set.name);
       mnl_attr_put_strz(header, NFTA_SET_ELEM_LIST_TABLE, table.name.c_str());
       mnl_attr_put_strz(header, NFTA_SET_ELEM_LIST_SET, set.name.c_str());
       writer = ElementWriter(static_cast<uint8_t*>(mnl_nlmsg_get_payload_tail(header)));

@@ -2,6 +2,7 @@
 
 #include <openssl/sha.h>
 
+#include <algorithm>
 #include <array>
 
 #include "absl/strings/ascii.h"
@@ -24,11 +25,26 @@ std::string Hash(const std::string& text) {
   return hash;
 }
 
+std::string LowerName(Protocol protocol) {
+  const std::string_view name = ProtocolName(protocol);
+  return absl::AsciiStrToLower({name.data(), name.size()});
+}
+
 std::string PortText(const std::string& service_key, const std::string& port_name,
                      Protocol protocol) {
-  const std::string_view name = ProtocolName(protocol);
-  return service_key + (port_name.empty() ? "" : ":" + port_name) +
-         absl::AsciiStrToLower({name.data(), name.size()});
+  return service_key + (port_name.empty() ? "" : ":" + port_name) + LowerName(protocol);
+}
+
+std::string PortPath(const std::string& service_key, const std::string& port_name,
+                     Protocol protocol) {
+  return service_key + "/" + LowerName(protocol) + "/" + port_name;
+}
+
+std::string HashedAndCut(const std::string& path) {
+  constexpr size_t kLongest = 240;
+  std::string name = Hash(path).substr(0, 8) + "-" + path;
+  if (name.size() > kLongest) name = name.substr(0, kLongest - 3) + "...";
+  return name;
 }
 
 }  // namespace
@@ -47,6 +63,19 @@ std::string KubeServiceHash(const std::string& service_key, const std::string& p
 std::string KubeEndpointHash(const std::string& service_key, const std::string& port_name,
                              Protocol protocol, const EndpointAddress& endpoint) {
   return Hash(PortText(service_key, port_name, protocol) + EndpointText(endpoint));
+}
+
+std::string KubeChainName(const std::string& service_key, const std::string& port_name,
+                          Protocol protocol) {
+  return HashedAndCut(PortPath(service_key, port_name, protocol));
+}
+
+std::string KubeEndpointChainName(const std::string& service_key, const std::string& port_name,
+                                  Protocol protocol, const EndpointAddress& endpoint) {
+  std::string ip = endpoint.ip.ToString();
+  std::replace(ip.begin(), ip.end(), ':', '.');
+  return HashedAndCut(PortPath(service_key, port_name, protocol) + "__" + ip + "/" +
+                      std::to_string(endpoint.port));
 }
 
 }  // namespace svcmap::proxy

@@ -12,12 +12,29 @@ size_t ServicePorts(const ServiceRows& service) {
   return std::max(count[0], count[1]);
 }
 
+bool ReachedFromOutside(const PortRows& port, DispatchKind kind) {
+  return std::any_of(port.addresses.begin(), port.addresses.end(),
+                     [kind](const ReachedAt& at) { return at.kind == kind; });
+}
+
 }  // namespace
+
+void Applied::CountPorts(const ServiceRows& service, int change) {
+  service_ports_ += change * static_cast<int64_t>(ServicePorts(service));
+  for (const PortRows& port : service.ports) {
+    if (!port.any || port.local.group != 0) continue;
+    const size_t family = Index(port.family);
+    if (port.internal_local) no_local_endpoints_.internal[family] += change;
+    if (ReachedFromOutside(port, DispatchKind::kExternalLocal)) {
+      no_local_endpoints_.external[family] += change;
+    }
+  }
+}
 
 void Applied::Put(std::string key, ServiceRows rows) {
   const auto held = services_.find(key);
   if (held != services_.end()) {
-    service_ports_ -= ServicePorts(held->second);
+    CountPorts(held->second, -1);
     owners_.Remove(held->first, held->second);
     if (rows.empty()) {
       services_.erase(held);
@@ -28,7 +45,7 @@ void Applied::Put(std::string key, ServiceRows rows) {
   if (held == services_.end() && rows.empty()) return;
   const auto entry =
       held != services_.end() ? held : services_.emplace(std::move(key), std::move(rows)).first;
-  service_ports_ += ServicePorts(entry->second);
+  CountPorts(entry->second, 1);
   owners_.Add(entry->first, entry->second);
 }
 

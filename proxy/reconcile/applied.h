@@ -13,6 +13,13 @@
 
 namespace svcmap::proxy {
 
+// Service ports that have an endpoint somewhere, none on this node, and a policy Local: whom it
+// holds for finds nobody (S-279). By Index(Family).
+struct NoLocalEndpoints {
+  int64_t internal[2] = {};
+  int64_t external[2] = {};
+};
+
 class Applied {
  public:
   // In order, so that a walk can be left and gone on with; entries stay where they are.
@@ -29,6 +36,7 @@ class Applied {
   size_t service_ports() const { return service_ports_; }
   const SharedCounts& shared() const { return shared_; }
   const SetCounts& counts() const { return counts_; }
+  const NoLocalEndpoints& no_local_endpoints() const { return no_local_endpoints_; }
   const std::vector<Row>& node_rows() const { return node_rows_; }
   const Marker& marker() const { return marker_; }
 
@@ -41,12 +49,14 @@ class Applied {
 
  private:
   void Put(std::string key, ServiceRows rows);
+  void CountPorts(const ServiceRows& service, int change);
 
   Services services_;
   RowOwners owners_;
   size_t service_ports_ = 0;
   SharedCounts shared_;
   SetCounts counts_ = {};
+  NoLocalEndpoints no_local_endpoints_;
   std::vector<Row> node_rows_;
   Marker marker_;
 };

@@ -27,6 +27,23 @@ std::chrono::nanoseconds CpuTimeOfThread() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
+ChangeCounts& operator+=(ChangeCounts& to, const ChangeCounts& more) {
+  to.services += more.services;
+  to.slices += more.slices;
+  return to;
+}
+
+void Count(const Change& change, ChangeCounts& counts) {
+  if (change.kind == Kind::kService) ++counts.services;
+  if (change.kind == Kind::kEndpointSlice) ++counts.slices;
+}
+
+// IPv4 for what has none.
+Family FamilyOf(const Store& store, const Change& change) {
+  const auto slice = change.slice ? change.slice : store.Held(change.kind, change.key).slice;
+  return slice ? slice->family : Family::kIpv4;
+}
+
 }  // namespace
 
 Loop::Loop(Reconciler& reconciler, LoopOptions options)
@@ -43,7 +60,7 @@ void Loop::Start(bool hold, bool complete) {
     const std::lock_guard lock(mutex_);
     stopped_ = false;
     status_.revision = reconciler_.revision();
-    status_.last_sync = SystemClock::now();
+    status_.last_sync = status_.last_queued = SystemClock::now();
   }
   thread_ = std::thread([this] { Run(); });
 }
@@ -73,6 +90,7 @@ void Loop::Submit(Batch batch) {
     const std::lock_guard lock(mutex_);
     if (!stopped_ && !stopping_) {
       clock_.Told(now);
+      status_.last_queued = SystemClock::now();
       tasks_.push_back([this, shared, now] { Take(std::move(*shared), now); });
       shared = nullptr;
     }
@@ -231,11 +249,13 @@ void Loop::EndTurn() {
   {
     const std::lock_guard lock(mutex_);
     status_.verified = verified;
+    status_.stages = stages_;
     if (verified) status_.last_verified = Clock::now();
     status_.complete |= idle && !hold_ && has_state_ && !in_snapshot_ && failures_in_row_ == 0;
     status_.audits = reconciler_.audits();
     status_.refused_services = reconciler_.refused_services();
     if (idle) clock_.Synced();
+    if (idle && !hold_) status_.pending_changes = {};
     if (!tasks_.empty()) return;
   }
   if (verified && generation) reconciler_.NoteGeneration(*generation);
@@ -309,9 +329,13 @@ Loop::Taken Loop::ApplyChanges(const Batch& batch) {
       return;
     }
     taken.any = true;
+    // Of a slice that goes, the family is known before.
+    const Family family = change.triggered ? FamilyOf(store, change) : Family::kIpv4;
+    Count(change, taken.seen);
     if (!store.Apply(change, sequence_)) return;
     taken.changed = true;
-    if (change.triggered) taken.triggered.push_back(*change.triggered);
+    Count(change, taken.net);
+    if (change.triggered) taken.triggered.emplace_back(*change.triggered, family);
   };
   for (const auto& [kind, key] : batch.refused) store.Mention(kind, key);
   for (const Change& change : batch.changes) apply(change);
@@ -326,6 +350,9 @@ Loop::Taken Loop::ApplyChanges(const Batch& batch) {
 }
 
 void Loop::Take(Batch batch, Clock::time_point submitted) {
+  const auto start = Clock::now();
+  if (batch.received) stages_.Add(Stage::kConvert, submitted - *batch.received);
+  stages_.Add(Stage::kQueue, start - submitted);
   ++sequence_;
   if (batch.mark == Batch::Mark::kSnapshotBegin) {
     reconciler_.store().BeginSnapshot();
@@ -334,7 +361,12 @@ void Loop::Take(Batch batch, Clock::time_point submitted) {
   }
   const Taken taken = ApplyChanges(batch);
   if (taken.changed && batch.aside) speaker_knows_ = false;
-  for (const TriggerTimes::Time time : taken.triggered) triggers_.Add(sequence_, time);
+  for (const auto& [time, family] : taken.triggered) triggers_.Add(sequence_, time, family);
+  {
+    const std::lock_guard lock(mutex_);
+    status_.changes += taken.seen;
+    status_.pending_changes += taken.net;
+  }
   if (batch.mark == Batch::Mark::kSnapshotEnd) {
     reconciler_.store().EndSnapshot(sequence_);
     in_snapshot_ = false;
@@ -345,6 +377,7 @@ void Loop::Take(Batch batch, Clock::time_point submitted) {
     // What replaces something is not cut.
     cut_allowed_ = cut_allowed_ && reconciler_.applied().services().empty();
   }
+  stages_.Add(Stage::kIntake, Clock::now() - start);
   if (!batch.done) return;
   Waiting waiting{sequence_, submitted, std::move(batch.done), {}};
   waiting.result.outcome = BatchResult::Outcome::kUnchanged;
@@ -353,8 +386,7 @@ void Loop::Take(Batch batch, Clock::time_point submitted) {
   }
   if (hold_) {
     waiting.result.outcome = BatchResult::Outcome::kHeld;
-    waiting.result.revision = reconciler_.revision();
-    waiting.done(std::move(waiting.result));
+    Answer(std::move(waiting));
     return;
   }
   waiting_.push_back(std::move(waiting));
@@ -373,9 +405,11 @@ void Loop::SyncOnce() {
   const auto started = Clock::now();
   const size_t limit = cut_allowed_ ? options_.max_elements : std::numeric_limits<size_t>::max();
   SyncResult result = reconciler_.Sync(limit);
+  result.whole = Clock::now() - started;
   if (result.outcome == SyncResult::Outcome::kFailed) {
     retry_at_ = Clock::now() + Backoff(failures_in_row_++);
     PublishStatus(result);
+    CountStages(result, started);
     if (failures_in_row_ >= options_.patience) {
       AnswerAll(BatchResult::Outcome::kFailed, result.error);
     }
@@ -391,7 +425,18 @@ void Loop::SyncOnce() {
   PublishStatus(result);
   TellCleaner(result);
   TellHealthChecks(result);
+  CountStages(result, started);
   Answer(result, started);
+}
+
+void Loop::CountStages(const SyncResult& result, Clock::time_point started) {
+  if (result.outcome == SyncResult::Outcome::kNothing) return;
+  const auto follow =
+      Clock::now() - started - result.plan_duration - result.save_duration - result.duration;
+  stages_.Add(Stage::kPlan, result.plan_duration);
+  stages_.Add(Stage::kSave, result.save_duration);
+  stages_.Add(Stage::kKernel, result.duration);
+  stages_.Add(Stage::kFollow, follow);
 }
 
 void Loop::TellHealthChecks(SyncResult& result) {
@@ -430,9 +475,15 @@ void Loop::Answer(const SyncResult& result, Clock::time_point started) {
   while (!waiting_.empty() && waiting_.front().sequence < end) {
     Waiting waiting = std::move(waiting_.front());
     waiting_.pop_front();
-    waiting.result.revision = reconciler_.revision();
-    waiting.done(std::move(waiting.result));
+    Answer(std::move(waiting));
   }
+}
+
+void Loop::Answer(Waiting waiting) {
+  const auto start = Clock::now();
+  waiting.result.revision = reconciler_.revision();
+  waiting.done(std::move(waiting.result));
+  stages_.Add(Stage::kAnswer, Clock::now() - start);
 }
 
 // The sequence of the first change that is not in the kernel.
@@ -445,8 +496,7 @@ void Loop::AnswerAll(BatchResult::Outcome outcome, const absl::Status& error) {
   for (Waiting& waiting : waiting_) {
     waiting.result.outcome = outcome;
     waiting.result.error = error;
-    waiting.result.revision = reconciler_.revision();
-    waiting.done(std::move(waiting.result));
+    Answer(std::move(waiting));
   }
   waiting_.clear();
 }
@@ -458,6 +508,10 @@ LoopStatus::State Loop::State() const {
 
 void Loop::PublishStatus(const SyncResult& result) {
   LoopStatus status;
+  const auto now = SystemClock::now();
+  if (result.outcome != SyncResult::Outcome::kFailed) {
+    triggers_.Programmed(FirstUnprogrammed(), now, options_.on_programmed);
+  }
   {
     const std::lock_guard lock(mutex_);
     const Store& store = reconciler_.store();
@@ -471,13 +525,14 @@ void Loop::PublishStatus(const SyncResult& result) {
     if (const Node* node = reconciler_.ThisNode()) status_.node_eligible = node->eligible;
     status_.service_ports = reconciler_.applied().service_ports();
     status_.elements = reconciler_.applied().counts();
+    status_.no_local_endpoints = reconciler_.applied().no_local_endpoints();
     status_.last_error = result.error.ok() ? "" : std::string(result.error.message());
     if (result.outcome == SyncResult::Outcome::kFailed) {
       ++status_.failures;
     } else {
-      status_.last_sync = SystemClock::now();
-      triggers_.Programmed(FirstUnprogrammed(), status_.last_sync);
+      status_.last_sync = now;
       status_.programming_latency = triggers_.latency();
+      if (status_.pending_services == 0) status_.pending_changes = {};
     }
     if (result.outcome == SyncResult::Outcome::kCommitted) {
       ++status_.commits;
@@ -485,7 +540,7 @@ void Loop::PublishStatus(const SyncResult& result) {
       status_.recreations += result.recreated ? 1 : 0;
       status_.last_commit_duration = result.duration;
       status_.last_commit_elements = result.elements;
-      status_.last_commit_time = std::chrono::system_clock::now();
+      status_.last_commit_time = now;
     }
     status = status_;
   }

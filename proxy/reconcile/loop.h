@@ -28,6 +28,7 @@
 #include "proxy/conntrack/cleaner.h"
 #include "proxy/health/sync_clock.h"
 #include "proxy/reconcile/reconciler.h"
+#include "proxy/reconcile/stages.h"
 #include "proxy/reconcile/trigger_times.h"
 #include "proxy/state/limits.h"
 
@@ -71,10 +72,18 @@ struct Batch {
   std::vector<std::pair<Kind, std::string>> refused;
   std::vector<LateChange> late;  // After `changes`.
   bool aside = false;            // Not from whoever speaks (see NewSpeaker).
+  // When it came in, before anything was made of it; Stage::kConvert is not counted without.
+  std::optional<std::chrono::steady_clock::time_point> received;
   // Called once, on the loop's thread, when the changes are in the store, before `done`: with what
   // the late ones found, and what is over a limit. Must not block.
   std::function<void(const std::vector<Finding>&)> taken;
   std::function<void(BatchResult)> done;  // Called once, on the loop's thread; must not block.
+};
+
+// By what was changed; other kinds are rare.
+struct ChangeCounts {
+  uint64_t services = 0;
+  uint64_t slices = 0;
 };
 
 struct LoopStatus {
@@ -109,7 +118,12 @@ struct LoopStatus {
   std::chrono::system_clock::time_point last_commit_time;
   uint64_t elements_written = 0;  // Added and deleted, by commits and repairs.
   ProgrammingLatency programming_latency;
-  std::string last_error;  // Empty when the last sync or look succeeded.
+  StageTimes stages;             // Of all turns that have ended.
+  std::string last_error;        // Empty when the last sync or look succeeded.
+  ChangeCounts changes;          // That were told, also where they changed nothing.
+  ChangeCounts pending_changes;  // Those of them that did and are not in the kernel.
+  std::chrono::system_clock::time_point last_queued;  // When something was told last, or the start.
+  NoLocalEndpoints no_local_endpoints;
 };
 
 // One look at the kernel that found something, or could not be taken.
@@ -129,6 +143,7 @@ struct LoopOptions {
   // Called after each sync that did or tried something, on the loop's thread.
   std::function<void(const SyncResult&, const LoopStatus&)> on_sync;
   std::function<void(const Repaired&)> on_repair;  // Likewise.
+  TriggerTimes::Observer on_programmed;
   // What changed about healthCheckNodePorts, after each sync that did not fail while there are any.
   std::function<void(HealthCheckChanges)> on_health_checks;
   std::function<void(std::vector<IpAddress>)> on_health_check_addresses;  // Whenever they change.
@@ -194,7 +209,9 @@ class Loop {
   struct Taken {
     bool any = false;      // What is over a limit counts as named, as everything that is refused.
     bool changed = false;  // Not all were held already.
-    std::vector<TriggerTimes::Time> triggered;  // Of those that changed something.
+    // Of those that changed something.
+    std::vector<std::pair<TriggerTimes::Time, Family>> triggered;
+    ChangeCounts seen, net;
   };
   Taken ApplyChanges(const Batch& batch);
   void SyncOnce();
@@ -204,7 +221,9 @@ class Loop {
   void Tell(const RepairResult& result);
   void EndTurn();
   Clock::duration Backoff(int failures);
+  void CountStages(const SyncResult& result, Clock::time_point started);
   void Answer(const SyncResult& result, std::chrono::steady_clock::time_point started);
+  void Answer(Waiting waiting);
   void TellCleaner(SyncResult& result);
   void TellHealthChecks(SyncResult& result);
   uint64_t FirstUnprogrammed() const;
@@ -219,6 +238,7 @@ class Loop {
   std::deque<Waiting> waiting_;
   uint64_t sequence_ = 0;
   TriggerTimes triggers_{std::chrono::system_clock::now()};
+  StageTimes stages_;
   bool hold_ = false;
   bool in_snapshot_ = false;
   bool speaker_knows_ = false;  // All that is held.

@@ -11,9 +11,6 @@
 namespace svcmap::proxy {
 namespace {
 
-// A sized map costs 8 bytes for each of its slots at once, so it starts small. It grows to at least
-// four times what is needed: each growth writes everything again.
-constexpr uint32_t kInitialSize = 1024;
 constexpr uint64_t kGrowth = 4;
 
 nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
@@ -191,11 +188,12 @@ SetCounts Reconciler::Expected(SetCounts counts) const {
   return counts;
 }
 
-std::vector<uint32_t> Reconciler::SizesFor(const std::array<int64_t, kSetCount>& counts) {
+std::vector<uint32_t> Reconciler::SizesFor(const std::array<int64_t, kSetCount>& counts) const {
   std::vector<uint32_t> sizes(kSetCount);
-  for (size_t set = 0; set < kSetCount; ++set) {
+  for (const auto& [set, first] : {std::pair(kServiceIps, options_.first_service_ips),
+                                   std::pair(kEndpoints, options_.first_endpoints)}) {
     const auto needed = static_cast<uint64_t>(counts[set]);
-    sizes[set] = std::max(kInitialSize, static_cast<uint32_t>(std::bit_ceil(needed * kGrowth)));
+    sizes[set] = std::max(first, static_cast<uint32_t>(std::bit_ceil(needed * kGrowth)));
   }
   return sizes;
 }
@@ -219,6 +217,8 @@ void Reconciler::Undo(Draft& draft) {
 }
 
 SyncResult Reconciler::Sync(size_t element_limit) {
+  using Clock = std::chrono::steady_clock;
+  const auto began = Clock::now();
   SyncResult result;
   FollowNode();
   Draft draft = recreate_ ? MakeRecreation(element_limit) : MakeDraft(element_limit);
@@ -228,18 +228,23 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   }
   const uint64_t node_version = store_.node_version();
   const bool empty = draft.plan.transaction().empty();
+  result.recreated = draft.recreate;
   Marker marker = applied_.marker();
   if (!empty) {
     marker.digest = (draft.recreate ? 0 : marker.digest) + draft.plan.digest_change();
     ++marker.generation;
     draft.plan.AddMarker(draft.recreate ? nullptr : &applied_.marker(), marker);
 
+    const auto planned = Clock::now();
     LogAttempt(draft, marker);
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     const nft::ApplyResult applied = kernel_.Apply(draft.plan.transaction());
-    result.duration = std::chrono::steady_clock::now() - start;
+    const auto end = Clock::now();
     result.error = Settle(applied, marker);
     LogOutcome(result.error.ok());
+    result.plan_duration = planned - began;
+    result.duration = end - start;
+    result.save_duration = start - planned + (Clock::now() - end);
     if (!result.error.ok()) {
       HandleRejection(draft, applied);
       Undo(draft);
@@ -248,7 +253,6 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     }
     result.outcome = SyncResult::Outcome::kCommitted;
     result.elements = draft.plan.transaction().element_count();
-    result.recreated = draft.recreate;
     rejections_ = 0;
   }
   if (draft.recreate) {

@@ -39,6 +39,11 @@ struct ReconcilerOptions {
   std::string node_name;
   NodePortAddresses node_port_addresses;
   RulesetOptions ruleset;
+  // Of each family's `service-ips` and `endpoints` at first, in elements, powers of 2. The kernel
+  // takes 8 bytes for each at once, 1.1 MiB for a family; a map that becomes full is written anew
+  // with everything else, four times as large as is needed: clusters of the usual sizes shall not.
+  uint32_t first_service_ips = 1 << 14;
+  uint32_t first_endpoints = 1 << 17;
 };
 
 struct SyncResult {
@@ -48,10 +53,13 @@ struct SyncResult {
     kFailed,     // Not, or not known to be, in the kernel; what was taken is dirty again.
   };
   Outcome outcome = Outcome::kNothing;
-  absl::Status error;  // kFailed only.
-  bool recreated = false;
+  absl::Status error;      // kFailed only.
+  bool recreated = false;  // Tables were written whole, or that is what failed.
   size_t elements = 0;
   std::chrono::nanoseconds duration{0};  // Of the commit.
+  // With it: Stage::kPlan and kSave.
+  std::chrono::nanoseconds plan_duration{0};
+  std::chrono::nanoseconds save_duration{0};
   // What is not programmed, with the sequence of the change that showed it.
   std::vector<std::pair<uint64_t, Finding>> findings;
   // Unless it failed: the UDP ports, as they are now, of all Services that were taken.
@@ -59,6 +67,8 @@ struct SyncResult {
   // Unless it failed: of those that were taken and have a healthCheckNodePort, or had one.
   HealthCheckChanges health_checks;
   std::optional<std::vector<IpAddress>> health_check_addresses;  // If they changed (S-260).
+  // Of the attempt, with all that was computed; 0: there was nothing to try. The loop measures it.
+  std::chrono::nanoseconds whole{0};
 };
 
 // What a look at the kernel came to.
@@ -206,7 +216,7 @@ class Reconciler {
   void AddDirty(Draft& draft, size_t element_limit);
   bool Fits(const SetCounts& more, size_t source_rows_removed) const;
   SetCounts Expected(SetCounts counts) const;
-  static std::vector<uint32_t> SizesFor(const std::array<int64_t, kSetCount>& counts);
+  std::vector<uint32_t> SizesFor(const std::array<int64_t, kSetCount>& counts) const;
   bool NodeChanged() const { return node_changed_ || node_version_ != store_.node_version(); }
   NodeFacts FactsNow() const;
   void FollowNode();

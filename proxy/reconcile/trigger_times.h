@@ -9,7 +9,9 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <utility>
+#include <functional>
+
+#include "nft/types/ip_address.h"
 
 namespace svcmap::proxy {
 
@@ -23,32 +25,42 @@ class TriggerTimes {
   using Time = std::chrono::system_clock::time_point;
   static constexpr size_t kMost = 65536;  // While the kernel takes nothing; others are not counted.
 
+  // How long it took, for each change that told when. On the loop's thread; must not block.
+  using Observer = std::function<void(Family, std::chrono::nanoseconds)>;
+
   // What happened before `start` was not ours to program (S-346).
   explicit TriggerTimes(Time start) : start_(start) {}
 
   // A change that came with `sequence`, which never decreases.
-  void Add(uint64_t sequence, Time time) {
-    if (time > start_ && waiting_.size() < kMost) waiting_.emplace_back(sequence, time);
+  void Add(uint64_t sequence, Time time, Family family) {
+    if (time > start_ && waiting_.size() < kMost) waiting_.push_back({sequence, time, family});
   }
 
-  // What came before `end` is in the kernel `now`.
-  void Programmed(uint64_t end, Time now) {
-    for (; !waiting_.empty() && waiting_.front().first < end; waiting_.pop_front()) {
+  // What came before `end` is in the kernel `now`. `observer` may be null.
+  void Programmed(uint64_t end, Time now, const Observer& observer = nullptr) {
+    for (; !waiting_.empty() && waiting_.front().sequence < end; waiting_.pop_front()) {
       // Another machine's clock said when it was.
       const std::chrono::nanoseconds took =
-          std::max<std::chrono::nanoseconds>(now - waiting_.front().second, {});
+          std::max<std::chrono::nanoseconds>(now - waiting_.front().time, {});
       ++latency_.count;
       latency_.sum += took;
       latency_.last = took;
       latency_.longest = std::max(latency_.longest, took);
+      if (observer) observer(waiting_.front().family, took);
     }
   }
 
   const ProgrammingLatency& latency() const { return latency_; }
 
  private:
+  struct Waiting {
+    uint64_t sequence;
+    Time time;
+    Family family;
+  };
+
   const Time start_;
-  std::deque<std::pair<uint64_t, Time>> waiting_;
+  std::deque<Waiting> waiting_;
   ProgrammingLatency latency_;
 };
 

@@ -24,6 +24,18 @@ int64_t ReadKib(const std::string& path, const std::string& name) {
   return 0;
 }
 
+// The first `count` of utime, stime, cutime and cstime.
+double SumOfTimes(pid_t pid, int count) {
+  std::ifstream file(ProcPath(pid, "stat"));
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::istringstream fields(text.substr(text.rfind(')') + 1));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;  // Up to utime, the 14th field.
+  double sum = 0;
+  for (double time = 0; count > 0 && fields >> time; --count) sum += time;
+  return sum / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
 }  // namespace
 
 ProcessMemory MemoryOf(pid_t pid) {
@@ -31,17 +43,8 @@ ProcessMemory MemoryOf(pid_t pid) {
   return {ReadKib(status, "VmRSS"), ReadKib(status, "VmHWM")};
 }
 
-double CpuSecondsOf(pid_t pid) {
-  std::ifstream file(ProcPath(pid, "stat"));
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::istringstream fields(text.substr(text.rfind(')') + 1));
-  std::string skipped;
-  for (int i = 0; i < 11; ++i) fields >> skipped;  // Up to utime, the 14th field.
-  double user = 0;
-  double system = 0;
-  fields >> user >> system;
-  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
+double CpuSecondsOf(pid_t pid) { return SumOfTimes(pid, 2); }
+double CpuSecondsWithChildrenOf(pid_t pid) { return SumOfTimes(pid, 4); }
 
 int64_t DescriptorsOf(pid_t pid) {
   std::error_code error;

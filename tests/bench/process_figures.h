@@ -13,7 +13,9 @@ struct ProcessMemory {
 };
 ProcessMemory MemoryOf(pid_t pid);
 
-double CpuSecondsOf(pid_t pid);    // User and system.
+double CpuSecondsOf(pid_t pid);  // User and system.
+// The same with those of all children that it waited for.
+double CpuSecondsWithChildrenOf(pid_t pid);
 int64_t DescriptorsOf(pid_t pid);  // Open ones.
 
 // Slab, vmalloc and per-CPU memory of the whole kernel; differences tell what our tables take.

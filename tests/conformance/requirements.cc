@@ -4,7 +4,6 @@ namespace svcmap::conformance {
 namespace {
 
 constexpr std::string_view kNoChains = "the ruleset is constant: there are no chains per Service";
-constexpr std::string_view kMetrics = "metrics";
 
 std::vector<Requirement> Inputs() {
   return {
@@ -341,8 +340,38 @@ std::vector<Requirement> Health() {
       {264, "healthCheckNodePort: headers"},
       {265, "healthCheckNodePort: body"},
       {266, "healthCheckNodePort: example"},
-      {267, "the metrics server's pages", "", kMetrics},
-      {268, "the metrics server cannot listen", "", kMetrics},
+      {267, "the metrics server's pages",
+       "/metrics/slis says what port 10256 checks; there is no profiling"},
+      {268, "the metrics server cannot listen",
+       "with --bind-address-hard-fail it ends with a message; there are no events"},
+  };
+}
+
+std::vector<Requirement> Metrics() {
+  constexpr std::string_view kBoth =
+      "one transaction, or pass, is for both families, and counts for each";
+  return {
+      {269, "how long syncs take", kBoth},
+      {270, "how long full syncs take", "full is what writes the tables whole"},
+      {271, "how long partial syncs take"},
+      {272, "when the last sync succeeded"},
+      {273, "when something was told last"},
+      {274, "changes of slices that wait"},
+      {275, "changes of slices that were told"},
+      {276, "changes of Services that wait"},
+      {277, "changes of Services that were told", "each counts once, not once for each family"},
+      {278, "network programming latency"},
+      {279, "Service ports with policy Local and no endpoint here"},
+      {280, "failed transactions", kBoth},
+      {281, "failed deletions of stale chains", "always 0: there are no such chains"},
+      {282, "how long conntrack clean-ups take", kBoth},
+      {283, "tracked flows that were deleted"},
+      {284, "answers of /healthz"},
+      {285, "answers of /livez"},
+      {286, "metrics of other modes are not exposed"},
+      {287, "examples: no endpoint here"},
+      {288, "metrics of shared libraries",
+       "those of the process; Kubernetes' own libraries are not used"},
   };
 }
 
@@ -354,7 +383,8 @@ std::vector<Section> Sections() {
           {"3. Data plane", DataPlane()},
           {"4. What iptables mode's chains stand for", IptablesMode()},
           {"5. Conntrack cleanup", Conntrack()},
-          {"6. Health", Health()}};
+          {"6. Health", Health()},
+          {"7. Metrics", Metrics()}};
 }
 
 }  // namespace svcmap::conformance

@@ -51,6 +51,7 @@ struct OpponentSettings {
   std::string svcmapd;     // Path of the program.
   std::string kube_proxy;  // The same; empty: not there.
   std::string kubeconfig;
+  std::string kube_proxy_mode = "nftables";  // Or "iptables".
 };
 
 // "direct" (no proxy: Load and Change do nothing), "netlink" (the floor: raw batches into constant

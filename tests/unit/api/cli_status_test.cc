@@ -13,6 +13,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "api/cli/run.h"
@@ -51,6 +52,13 @@ v1::GetStatusResponse ExampleStatus() {
   status.mutable_programming_latency()->set_count(2);
   status.mutable_programming_latency()->mutable_last()->set_nanos(3'200'000);
   status.mutable_programming_latency()->mutable_longest()->set_seconds(2);
+  for (const auto& [name, count, micros] : {std::tuple("queue", 4, 50), {"plan", 0, 0}}) {
+    auto* stage = status.add_stages();
+    stage->set_name(name);
+    stage->set_count(static_cast<uint64_t>(count));
+    stage->mutable_sum()->set_nanos(micros * 1000);
+    stage->mutable_longest()->set_nanos(412'000);
+  }
   status.set_pending_changes(3);
   status.set_last_error("ENOSPC\nagain");
   status.set_refused_objects(1);
@@ -95,6 +103,7 @@ TEST(CliStatusTest, Text) {
       "Kernel       as committed, changes by others are noticed, 4 audits, 17 elements written\n"
       "Repairs      2, of 3 elements and 1 chain that others had changed\n"
       "Saved state  /var/lib/svcmap, 4096 bytes, on disk since 2023-11-14T22:13:21Z\n"
+      "Stages       queue            4, on average 12.5 us, longest 0.41 ms\n"
       "Maps         service-ips                  IPv4          7\n"
       "Findings     Service shop/web refused: ...\n"
       "             Service shop/api refused: ...\n");

@@ -155,6 +155,18 @@ TEST(DaemonOptionsTest, S250_S295_WhereHealthIsServed) {
   EXPECT_FALSE(Parse({"--healthz-bind-address="}).healthz_bind_address);
 }
 
+TEST(DaemonOptionsTest, S267_S296_WhereMetricsAreServed) {
+  const auto served_at = [](const std::vector<std::string>& arguments) {
+    const std::optional<BindAddress> at = Parse(arguments).metrics_bind_address;
+    return at ? at->ToString() : "nowhere";
+  };
+  EXPECT_EQ(served_at({}), "127.0.0.1:10249");
+  EXPECT_EQ(served_at({"--metrics-bind-address", "[::1]:10249"}), "[::1]:10249");
+  EXPECT_EQ(served_at({"--metrics-bind-address=0.0.0.0"}), "0.0.0.0:10249");
+  EXPECT_EQ(served_at({"--metrics-bind-address="}), "nowhere");
+  EXPECT_EQ(served_at({"--metrics-bind-address", "0"}), "nowhere");
+}
+
 TEST(DaemonOptionsTest, AnEmptyFolderKeepsNoState) {
   EXPECT_EQ(Parse({"--state-dir="}).state_dir, "");
   EXPECT_EQ(Parse({"--state-dir", ""}).state_dir, "");
@@ -187,6 +199,7 @@ TEST_F(ConfigFileTest, S293ToS307_TheFileSaysWhatTheFlagsSay) {
   const DaemonOptions options = Parse({"--config", File(R"(
 hostnameOverride: Node-7
 healthzBindAddress: 127.0.0.1:99
+metricsBindAddress: 0.0.0.0
 bindAddressHardFail: true
 nftables: {masqueradeAll: true, masqueradeBit: 3}
 clusterCIDR: 10.244.0.0/16
@@ -195,6 +208,7 @@ logging: {verbosity: 5}
 )")});
   EXPECT_EQ(options.node_name, "node-7");
   EXPECT_EQ(options.healthz_bind_address->ToString(), "127.0.0.1:99");
+  EXPECT_EQ(options.metrics_bind_address->ToString(), "0.0.0.0:10249");
   EXPECT_TRUE(options.bind_address_hard_fail);
   EXPECT_TRUE(options.ruleset.masquerade_all);
   EXPECT_EQ(options.ruleset.masquerade_mark, 8u);

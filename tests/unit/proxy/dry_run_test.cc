@@ -99,7 +99,9 @@ struct Life {
 
   nft::FakeKernel kernel{Tables()};
   Reconciler reconciler{kernel,
-                        {.node_name = "n0", .ruleset = {.detect_local = DetectLocal::kNodeCidr}}};
+                        {.node_name = "n0",
+                         .ruleset = {.detect_local = DetectLocal::kNodeCidr},
+                         .first_endpoints = 1024}};
   Lines sent;
   nft::FakeKernel::Fault fault = nft::FakeKernel::Fault::kNone;
   uint64_t sequence = 0;

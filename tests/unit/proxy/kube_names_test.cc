@@ -53,5 +53,25 @@ TEST(KubeNamesTest, S203OnlyIpv6EndpointsAreBracketed) {
   EXPECT_EQ(EndpointText({Ip("fd00::1"), 80}), "[fd00::1]:80");
 }
 
+TEST(KubeNamesTest, S140_NftablesNames) {
+  EXPECT_EQ(KubeChainName("testing/service", "http", Protocol::kTcp),
+            "P4ZYZVCF-testing/service/tcp/http");
+  EXPECT_EQ(KubeChainName("shop/web", "", Protocol::kTcp), "452DNVGS-shop/web/tcp/");
+  // Seen on a node of 1.36.2.
+  EXPECT_EQ(KubeChainName("default/kubernetes", "https", Protocol::kTcp),
+            "2QRHZV4L-default/kubernetes/tcp/https");
+  EXPECT_EQ(
+      KubeEndpointChainName("testing/service", "http", Protocol::kTcp, {Ip("10.180.0.1"), 80}),
+      "JO2XBXZR-testing/service/tcp/http__10.180.0.1/80");
+  EXPECT_EQ(KubeEndpointChainName("shop/web", "http", Protocol::kTcp, {Ip("fd00:db8::7"), 8080}),
+            "N2KAW5BL-shop/web/tcp/http__fd00.db8..7/8080");
+}
+
+TEST(KubeNamesTest, S140_LongNftablesNamesAreCut) {
+  const std::string name = KubeChainName("ns/" + std::string(240, 'x'), "http", Protocol::kTcp);
+  EXPECT_EQ(name.size(), 240U);
+  EXPECT_TRUE(name.ends_with("x...")) << name;
+}
+
 }  // namespace
 }  // namespace svcmap::proxy

@@ -83,7 +83,9 @@ class ReconcilerTest : public ::testing::Test {
   }
 
   nft::FakeKernel kernel_{Tables()};
-  Reconciler reconciler_{kernel_, {.node_name = "n1"}};
+  // Maps that become full with a thousand elements.
+  Reconciler reconciler_{kernel_,
+                         {.node_name = "n1", .first_service_ips = 1024, .first_endpoints = 1024}};
   std::vector<nft::Transaction> sent_;
   Fault fault_ = Fault::kNone;
   uint64_t sequence_ = 0;

@@ -17,9 +17,9 @@ class TriggerTimesTest : public ::testing::Test {
 };
 
 TEST_F(TriggerTimesTest, S346AChangeCountsOnceItIsInTheKernel) {
-  times_.Add(1, kStart + seconds(1));
-  times_.Add(1, kStart + seconds(2));
-  times_.Add(2, kStart + seconds(3));
+  times_.Add(1, kStart + seconds(1), Family::kIpv4);
+  times_.Add(1, kStart + seconds(2), Family::kIpv4);
+  times_.Add(2, kStart + seconds(3), Family::kIpv4);
   times_.Programmed(1, kStart + seconds(5));
   EXPECT_EQ(times_.latency().count, 0u);
   times_.Programmed(2, kStart + seconds(5));
@@ -33,20 +33,21 @@ TEST_F(TriggerTimesTest, S346AChangeCountsOnceItIsInTheKernel) {
 }
 
 TEST_F(TriggerTimesTest, S346WhatWasBeforeTheStartDoesNotCount) {
-  times_.Add(1, kStart);
+  times_.Add(1, kStart, Family::kIpv4);
   times_.Programmed(2, kStart + seconds(1));
   EXPECT_EQ(times_.latency().count, 0u);
 }
 
 TEST_F(TriggerTimesTest, AClockThatIsAheadGivesNoNegativeTime) {
-  times_.Add(1, kStart + seconds(9));
+  times_.Add(1, kStart + seconds(9), Family::kIpv4);
   times_.Programmed(2, kStart + seconds(1));
   EXPECT_EQ(times_.latency().count, 1u);
   EXPECT_EQ(times_.latency().sum, seconds(0));
 }
 
 TEST_F(TriggerTimesTest, ThereAreNoMoreThanSoMany) {
-  for (size_t i = 0; i < TriggerTimes::kMost + 5; ++i) times_.Add(1, kStart + seconds(1));
+  for (size_t i = 0; i < TriggerTimes::kMost + 5; ++i)
+    times_.Add(1, kStart + seconds(1), Family::kIpv4);
   times_.Programmed(2, kStart + seconds(2));
   EXPECT_EQ(times_.latency().count, TriggerTimes::kMost);
 }

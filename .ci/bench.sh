@@ -1,0 +1,94 @@
+#!/bin/bash
+# Runs the benchmark: `.ci/bench.sh full` all of it, with report and plots (hours), `.ci/bench.sh
+# quick` what tests/bench/report/bounds.json asks for (under three minutes; fails if a bound is
+# missed). Everything goes to build/bench/, or to the folder that is named as well.
+# docs/benchmarks.md tells what it means.
+#
+# KUBE_PROXY and KUBECONFIG in the environment: a real kube-proxy takes part in `full` as well.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+kind=${1-}
+case $kind in
+full) out=${2-build/bench/$(date -u +%Y-%m-%dT%H%M%SZ)} ;;
+quick) out=${2-build/bench/quick} ;;
+*)
+  echo "usage: .ci/bench.sh full|quick [FOLDER]" >&2
+  exit 2
+  ;;
+esac
+if ! message=$(unshare --net true 2>&1); then
+  echo "The benchmark needs network namespaces: run this as root. ($message)" >&2
+  exit 1
+fi
+if [[ -e $out/samples.csv && $kind == full ]]; then
+  echo "$out has samples already; name another folder." >&2
+  exit 1
+fi
+mkdir -p "$out"
+rm -f "$out"/{samples.csv,machine.json,commands.txt,failed.txt}
+
+# Common options and a subcommand.
+bench() {
+  echo "svcmap-bench $*" | tee -a "$out/commands.txt" >&2
+  build/release/bin/svcmap-bench --out "$out" "$@" || echo "svcmap-bench $*" >>"$out/failed.txt"
+}
+
+# Another program of the benchmark; what it prints are its figures.
+other() {
+  echo "$1" | tee -a "$out/commands.txt" >&2
+  "build/release/bin/$1" | tee "$out/$1.txt" || echo "$1" >>"$out/failed.txt"
+}
+
+if [[ $kind == quick ]]; then
+  programming=(--pin --time-limit 20 --opponents 'netlink,svcmap,nftables,iptables-legacy'
+    --shapes '1000x10,5000x10')
+  {
+    bench "${programming[@]}" sync
+    bench "${programming[@]}" change --samples 100 --budget 1
+    bench --time-limit 20 --opponents 'direct,svcmap,nftables' --shapes 5000x10 \
+      latency --protocols tcp --flows 2000
+  } >"$out/tables.md"
+  echo "The tables are in $out/tables.md. Took $SECONDS s."
+  [[ ! -e $out/failed.txt ]] || echo "FAILED: $(paste -sd ';' "$out/failed.txt")"
+  /usr/bin/python3 -B tests/bench/report/check.py "$out" && [[ ! -e $out/failed.txt ]]
+  exit
+fi
+
+/usr/bin/python3 -B -m unittest discover -s tests/bench/report -p plots_test.py || exit
+
+real=()
+if [[ -n ${KUBE_PROXY-} ]]; then
+  real=(--kube-proxy "$KUBE_PROXY" --kubeconfig "${KUBECONFIG-}")
+fi
+others=nftables,iptables-legacy,iptables-nft${KUBE_PROXY:+,kube-proxy}
+programming=(--pin --opponents "netlink,svcmap,$others" "${real[@]}")
+packets=(--opponents "direct,svcmap,$others" "${real[@]}")
+
+sizes=100x10,1000x10,5000x10,10000x10,30000x10,44000x1,5000x50,100000x10
+bench "${programming[@]}" --time-limit 300 --shapes $sizes sync
+bench "${programming[@]}" --time-limit 300 --shapes 10000x10 --mix mixed sync
+bench "${programming[@]}" --time-limit 300 --shapes 10000x10 --mix everything sync
+bench "${programming[@]}" --shapes 1000x10,10000x10,100000x10 change
+bench "${programming[@]}" --shapes 10000x10 --mix mixed change
+bench "${programming[@]}" --shapes 10000x10 --mix everything change
+bench "${programming[@]}" --shapes 10000x10 churn
+bench "${packets[@]}" --rounds 5 --shapes 1x10,1000x10,10000x10,100000x10 latency
+bench "${packets[@]}" --shapes 10000x10 latency --during sync
+bench "${packets[@]}" --shapes 10000x10 latency --during repair
+bench "${packets[@]}" --rounds 5 --shapes 1000x10,10000x10,100000x10 connections
+bench "${programming[@]}" --shapes 10000x10,100000x10 restart
+bench "${programming[@]}" --shapes 10000x10 repair
+
+other svcmap-bench-conntrack
+other svcmap-bench-saved
+other svcmap-bench-push
+other svcmap-bench-recovery
+
+/usr/bin/python3 -B tests/bench/report/report.py "$out" || exit
+/usr/bin/python3 -B tests/bench/report/check.py --bounds tests/bench/report/targets.json "$out"
+echo "The report is $out/report.md. Took $((SECONDS / 60)) min."
+if [[ -e $out/failed.txt ]]; then
+  echo "svcmap-bench: FAILED: $(paste -sd ';' "$out/failed.txt")"
+  exit 1
+fi

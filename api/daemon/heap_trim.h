@@ -1,0 +1,27 @@
+// Gives memory back to the system when much of it has become free: what a big sync needed in
+// passing lies between what stays, and malloc keeps it otherwise. Not thread-safe.
+#pragma once
+
+#include <malloc.h>
+
+#include "proxy/reconcile/loop.h"
+
+namespace svcmap::api {
+
+class HeapTrim {
+ public:
+  // After a sync. Looks through the free parts of the heap, some milliseconds at a million
+  // endpoints: not after small syncs, and not before the last of big ones.
+  void AfterSync(const proxy::SyncResult& result, const proxy::LoopStatus& status) {
+    if (result.elements >= kBigSync) due_ = true;
+    if (!due_ || status.oldest_unsynced) return;
+    due_ = false;
+    malloc_trim(0);
+  }
+
+ private:
+  static constexpr size_t kBigSync = 5000;  // Elements.
+  bool due_ = false;
+};
+
+}  // namespace svcmap::api

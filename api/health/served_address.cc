@@ -1,0 +1,29 @@
+#include "api/health/served_address.h"
+
+#include <spdlog/spdlog.h>
+
+namespace svcmap::api {
+
+ServedAddress::ServedAddress(event_base* base, Connections& connections, HttpPoint::Handler handler,
+                             ServedAddressOptions options)
+    : options_(std::move(options)),
+      point_(base, connections, std::move(handler)),
+      retry_(base, [this] { Open().IgnoreError(); }) {}
+
+absl::Status ServedAddress::Open() {
+  absl::Status status = point_.Open(options_.at, Stack::kBoth);
+  if (status.ok()) {
+    spdlog::info("{} served on {}", options_.what, options_.at.ToString());
+  } else if (!options_.hard_fail) {
+    if (status != failure_) {
+      spdlog::warn("{} not served: {}; trying again every {} s", options_.what,
+                   std::string(status.message()),
+                   std::chrono::duration<double>(options_.retry).count());
+    }
+    retry_.After(options_.retry);
+  }
+  failure_ = std::move(status);
+  return options_.hard_fail ? failure_ : absl::OkStatus();
+}
+
+}  // namespace svcmap::api

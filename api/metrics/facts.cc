@@ -1,0 +1,185 @@
+#include "api/metrics/facts.h"
+
+#include "api/health/answers.h"
+#include "api/metrics/families.h"
+#include "api/metrics/unix_time.h"
+#include "proxy/ruleset/table.h"
+
+namespace svcmap::api {
+namespace {
+
+using Outcome = proxy::SyncResult::Outcome;
+
+std::string Name(Family family) { return std::string(FamilyName(family)); }
+
+double Flag(bool value) { return value ? 1 : 0; }
+
+void AddKubeProxy(const MetricsFacts& facts, const Observations& observations, Families& page) {
+  const proxy::LoopStatus& loop = facts.loop;
+  for (const Family family : kFamilies) {
+    const size_t index = Index(family);
+    const std::vector<std::string> labels = {Name(family)};
+    page.Add("kubeproxy_sync_proxy_rules_duration_seconds", observations.syncs().Collect(), labels);
+    page.Add("kubeproxy_sync_full_proxy_rules_duration_seconds",
+             observations.full_syncs().Collect(), labels);
+    page.Add("kubeproxy_sync_partial_proxy_rules_duration_seconds",
+             observations.partial_syncs().Collect(), labels);
+    page.Add("kubeproxy_sync_proxy_rules_last_timestamp_seconds", observations.last_sync(), labels);
+    page.Add("kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds", UnixTime(loop.last_queued),
+             labels);
+    page.Add("kubeproxy_network_programming_duration_seconds",
+             observations.programming(family).Collect(), labels);
+    const char* no_local = "kubeproxy_sync_proxy_rules_no_local_endpoints_total";
+    page.Add(no_local, loop.no_local_endpoints.internal[index], {Name(family), "internal"});
+    page.Add(no_local, loop.no_local_endpoints.external[index], {Name(family), "external"});
+    page.Add("kubeproxy_sync_proxy_rules_nftables_sync_failures_total", loop.failures, labels);
+    page.Add("kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total", 0, labels);
+    page.Add("kubeproxy_conntrack_reconciler_sync_duration_seconds",
+             observations.cleanups().Collect(), labels);
+    page.Add("kubeproxy_conntrack_reconciler_deleted_entries_total", facts.cleaner.deleted[index],
+             labels);
+  }
+  page.Add("kubeproxy_sync_proxy_rules_endpoint_changes_pending", loop.pending_changes.slices);
+  page.Add("kubeproxy_sync_proxy_rules_endpoint_changes_total", loop.changes.slices);
+  page.Add("kubeproxy_sync_proxy_rules_service_changes_pending", loop.pending_changes.services);
+  page.Add("kubeproxy_sync_proxy_rules_service_changes_total", loop.changes.services);
+  for (const auto& [name, answers] :
+       {std::pair{"kubeproxy_proxy_healthz_total", &observations.healthz()},
+        std::pair{"kubeproxy_proxy_livez_total", &observations.livez()}}) {
+    page.Add(name, answers->ok, {"200"});
+    page.Add(name, answers->unavailable, {"503"});
+  }
+}
+
+void AddMaps(const MetricsFacts& facts, const MetricsConstants& constants, Families& page) {
+  for (const Family family : kFamilies) {
+    const auto name = [&](size_t set) { return constants.tables[Index(family)].sets[set].name; };
+    for (size_t set = 0; set < proxy::kSetCount; ++set) {
+      // Rules write the affinity records; the marker is one element for ever.
+      if (set == proxy::kMarker || set == proxy::kAffinity) continue;
+      page.Add("svcmap_map_elements", static_cast<double>(facts.loop.elements[Index(family)][set]),
+               {name(set), Name(family)});
+    }
+    page.Add("svcmap_map_elements_limit", proxy::kMaxSourceRows,
+             {name(proxy::kFirewallSources), Name(family)});
+  }
+}
+
+// Sums and counts, without quantiles.
+void AddStages(const proxy::StageTimes& stages, Families& page) {
+  for (size_t i = 0; i < proxy::kStages; ++i) {
+    const auto stage = static_cast<proxy::Stage>(i);
+    prometheus::ClientMetric metric;
+    metric.summary.sample_count = stages.of(stage).count;
+    metric.summary.sample_sum = std::chrono::duration<double>(stages.of(stage).sum).count();
+    page.Add("svcmap_stage_duration_seconds", std::move(metric),
+             {std::string(proxy::StageName(stage))});
+  }
+}
+
+void AddKernel(const MetricsFacts& facts, const MetricsConstants& constants,
+               const Observations& observations, Families& page) {
+  using State = proxy::LoopStatus::State;
+  const proxy::LoopStatus& loop = facts.loop;
+  page.Add("svcmap_build_info", 1, {constants.version});
+  for (const auto& [state, name] :
+       {std::pair{State::kWaitingForState, "waiting_for_state"},
+        std::pair{State::kServing, "serving"}, std::pair{State::kRetrying, "retrying"}}) {
+    page.Add("svcmap_state", Flag(loop.state == state), {name});
+  }
+  page.Add("svcmap_state_complete", Flag(loop.complete));
+  page.Add("svcmap_revision", loop.revision);
+  page.Add("svcmap_commits_total", loop.commits);
+  page.Add("svcmap_commit_duration_seconds", observations.commits().Collect());
+  AddStages(loop.stages, page);
+  page.Add("svcmap_recreations_total", loop.recreations);
+  page.Add("svcmap_elements_written_total", loop.elements_written);
+  AddMaps(facts, constants, page);
+  page.Add("svcmap_service_ports", loop.service_ports);
+}
+
+void AddState(const MetricsFacts& facts, const MetricsConstants& constants, Families& page) {
+  const proxy::LoopStatus& loop = facts.loop;
+  for (const auto& [kind, count] :
+       {std::pair{"Service", loop.services}, std::pair{"EndpointSlice", loop.slices},
+        std::pair{"Node", loop.nodes}, std::pair{"ServiceCIDR", loop.service_cidrs}}) {
+    page.Add("svcmap_objects", count, {kind});
+  }
+  page.Add("svcmap_objects_limit", constants.max_objects);
+  page.Add("svcmap_pending_services", loop.pending_services);
+  page.Add("svcmap_pending_age_seconds",
+           loop.oldest_unsynced
+               ? std::chrono::duration<double>(facts.now - *loop.oldest_unsynced).count()
+               : 0);
+  page.Add("svcmap_refused_objects", facts.refused_objects);
+  page.Add("svcmap_kernel_refused_services", loop.refused_services);
+  page.Add("svcmap_node_eligible", Flag(loop.node_eligible));
+  if (facts.controller) {
+    page.Add("svcmap_controller_connected", Flag(facts.controller->since.has_value()));
+    if (facts.controller->since) {
+      page.Add("svcmap_controller_since_timestamp_seconds", UnixTime(*facts.controller->since));
+    }
+  }
+  page.Add("svcmap_refused_calls_total", facts.refused_calls);
+  page.Add("svcmap_failed_handshakes_total", facts.failed_handshakes);
+}
+
+void AddTruth(const MetricsFacts& facts, Families& page) {
+  const proxy::LoopStatus& loop = facts.loop;
+  page.Add("svcmap_verified", Flag(loop.verified));
+  page.Add("svcmap_watching", Flag(facts.watching));
+  page.Add("svcmap_repairs_total", loop.repairs);
+  page.Add("svcmap_repaired_elements_total", loop.repaired_elements);
+  page.Add("svcmap_repaired_chains_total", loop.repaired_chains);
+  page.Add("svcmap_audits_total", loop.audits);
+  page.Add("svcmap_conntrack_cleanup_failures_total", facts.cleaner.failures);
+}
+
+void AddSavedState(const proxy::StateLogStatus& saved, Families& page) {
+  page.Add("svcmap_saved_state_bytes", saved.bytes);
+  page.Add("svcmap_saved_state_failing", Flag(!saved.error.empty()));
+  page.Add("svcmap_saved_state_failures_total", saved.failures);
+  page.Add("svcmap_saved_state_synced_timestamp_seconds", UnixTime(saved.synced));
+}
+
+void AddProcess(const ProcessFigures& process, Families& page) {
+  page.Add("process_cpu_seconds_total", process.cpu_seconds);
+  page.Add("process_resident_memory_bytes", process.resident_bytes);
+  page.Add("process_virtual_memory_bytes", process.virtual_bytes);
+  page.Add("process_virtual_memory_max_bytes", process.max_virtual_bytes);
+  page.Add("process_open_fds", process.open_fds);
+  page.Add("process_max_fds", process.max_fds);
+  page.Add("process_start_time_seconds", process.start_time);
+}
+
+}  // namespace
+
+std::string MetricsText(const MetricsFacts& facts, const MetricsConstants& constants,
+                        const Observations& observations) {
+  Families page(AllMetrics());
+  AddKubeProxy(facts, observations, page);
+  AddKernel(facts, constants, observations, page);
+  AddState(facts, constants, page);
+  AddTruth(facts, page);
+  if (facts.saved) AddSavedState(*facts.saved, page);
+  AddProcess(facts.process, page);
+  return ToText(std::move(page).Take());
+}
+
+std::string SliText(const MetricsFacts& facts, const Observations& observations) {
+  const SystemTime now;  // Only the code of the answers counts.
+  Families page(SliMetrics());
+  const std::string name = "proxy";
+  page.Add("kubernetes_healthcheck", Flag(HealthzAnswer(facts.health, now).code == 200),
+           {name, "healthz"});
+  page.Add("kubernetes_healthcheck", Flag(LivezAnswer(facts.health, now).code == 200),
+           {name, "livez"});
+  for (const auto& [type, answers] :
+       {std::pair{"healthz", &observations.healthz()}, std::pair{"livez", &observations.livez()}}) {
+    page.Add("kubernetes_healthchecks_total", answers->ok, {name, "success", type});
+    page.Add("kubernetes_healthchecks_total", answers->unavailable, {name, "error", type});
+  }
+  return ToText(std::move(page).Take());
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,68 @@
+#include "api/metrics/observations.h"
+
+#include "api/metrics/unix_time.h"
+
+namespace svcmap::api {
+namespace {
+
+using Buckets = prometheus::Histogram::BucketBoundaries;
+
+// From 1 ms to 16 s, each twice the one before ("H15" in semantics.md, section 7).
+Buckets Latency() {
+  Buckets buckets;
+  for (int k = 0; k < 15; ++k) buckets.push_back(0.001 * (1 << k));
+  return buckets;
+}
+
+// S-278
+Buckets Programming() {
+  Buckets buckets = {0.25, 0.5};
+  for (int seconds = 1; seconds < 60; ++seconds) buckets.push_back(seconds);
+  for (int seconds = 60; seconds < 120; seconds += 5) buckets.push_back(seconds);
+  for (int seconds = 120; seconds <= 300; seconds += 30) buckets.push_back(seconds);
+  return buckets;
+}
+
+double Seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+}  // namespace
+
+Observations::Observations()
+    : syncs_(Latency()),
+      full_syncs_(Latency()),
+      partial_syncs_(Latency()),
+      commits_(Latency()),
+      cleanups_(Latency()),
+      programming_v4_(Programming()),
+      programming_v6_(Programming()) {}
+
+void Observations::Synced(const proxy::SyncResult& result) {
+  if (result.whole.count() == 0) return;
+  const double took = Seconds(result.whole);
+  syncs_.Observe(took);
+  (result.recreated ? full_syncs_ : partial_syncs_).Observe(took);
+  if (result.outcome == proxy::SyncResult::Outcome::kFailed) return;
+  last_sync_.Set(UnixTime(std::chrono::system_clock::now()));
+  if (result.outcome == proxy::SyncResult::Outcome::kCommitted) {
+    commits_.Observe(Seconds(result.duration));
+  }
+}
+
+void Observations::Programmed(Family family, std::chrono::nanoseconds took) {
+  (family == Family::kIpv4 ? programming_v4_ : programming_v6_).Observe(Seconds(took));
+}
+
+// One that got no list is no pass (S-282).
+void Observations::Cleaned(const proxy::Cleanup& cleanup) {
+  if (cleanup.error.ok()) cleanups_.Observe(Seconds(cleanup.duration));
+}
+
+void Observations::Answered(const std::string& path, int code) {
+  if (path != "/healthz" && path != "/livez") return;
+  Answers& answers = path == "/healthz" ? healthz_ : livez_;
+  ++(code == 200 ? answers.ok : answers.unavailable);
+}
+
+}  // namespace svcmap::api

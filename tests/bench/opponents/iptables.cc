@@ -1,0 +1,151 @@
+#include "tests/bench/opponents/iptables.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tests/bench/opponents/iptables_rules.h"
+#include "tests/bench/opponents/tool_run.h"
+
+namespace svcmap::bench {
+namespace {
+
+using CleanUpClock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kSyncPeriod(30);  // Kube-proxy's default.
+constexpr std::chrono::seconds kProbeLimit(20);
+
+// One flavour for one family.
+struct IptablesTool {
+  bool legacy;
+  Family family;
+
+  std::string Name(const char* what) const {
+    return absl::StrCat(family == Family::kIpv4 ? "iptables" : "ip6tables",
+                        legacy ? "-legacy-" : "-nft-", what);
+  }
+  // With the options that kube-proxy gives, for tables that keep everybody else's chains.
+  absl::StatusOr<ToolRun> Restore(const std::string& text, const testing::NetNs& netns,
+                                  std::chrono::seconds limit) const {
+    return RunTool({Name("restore"), "-w", "5", "-W", "100000", "--noflush", "--counters"}, text,
+                   netns, limit);
+  }
+  absl::StatusOr<ToolRun> Save(const testing::NetNs& netns, std::chrono::seconds limit) const {
+    return RunTool({Name("save"), "-t", "nat"}, "", netns, limit);
+  }
+};
+
+IptablesOptions OptionsFor(Family family) {
+  return {.cluster_cidr = IpPrefix::Parse(EndpointPrefixes(family).front())};
+}
+
+// A cluster in which each kind of rule occurs.
+std::vector<ServicePort> ProbePorts(Family family) {
+  Cluster cluster({.services = 11, .endpoints = 2, .family = family, .mix = Mix::kEverything});
+  std::vector<ServicePort> ports = cluster.ports();
+  ports.front().endpoints.clear();
+  return ports;
+}
+
+// In a namespace of its own: the node must not keep anything of it.
+absl::Status Probe(const IptablesTool& tool) {
+  absl::StatusOr<testing::NetNs> netns = testing::NetNs::Create();
+  if (!netns.ok()) return netns.status();
+  IptablesRules rules(tool.family, OptionsFor(tool.family));
+  for (const std::string& text :
+       {rules.SetUp(), rules.FullSync(ProbePorts(tool.family), /*clean_up=*/false)}) {
+    if (absl::StatusOr<ToolRun> run = tool.Restore(text, *netns, kProbeLimit); !run.ok()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("rules of kube-proxy cannot be loaded here: ", run.status().ToString()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+class Iptables : public Opponent {
+ public:
+  Iptables(bool legacy, const testing::NetNs& netns, std::chrono::seconds time_limit)
+      : legacy_(legacy), netns_(netns), time_limit_(time_limit) {}
+
+  absl::StatusOr<Cost> Load(const Cluster& cluster) override {
+    const Family family = cluster.shape().family;
+    tool_ = {legacy_, family};
+    rules_.emplace(family, OptionsFor(family));
+    if (family == Family::kIpv6) {
+      if (absl::Status status = Probe(tool_); !status.ok()) return status;
+    }
+    // It makes nodePorts work on 127.0.0.1 (S-142).
+    if (family == Family::kIpv4) {
+      if (absl::Status status = netns_.WriteSysctl("net/ipv4/conf/all/route_localnet", "1");
+          !status.ok()) {
+        return status;
+      }
+    }
+    if (absl::StatusOr<ToolRun> run = tool_.Restore(rules_->SetUp(), netns_, time_limit_);
+        !run.ok()) {
+      return run.status();
+    }
+    return Resync(cluster);
+  }
+
+  absl::StatusOr<Cost> Change(const Cluster& cluster,
+                              const std::vector<ClusterChange>& changes) override {
+    const bool clean_up = CleanUpIsDue(cluster);
+    return Sync(rules_->PartialSync(cluster.ports(), changes, clean_up), clean_up);
+  }
+
+  absl::StatusOr<Cost> Resync(const Cluster& cluster) override {
+    const bool clean_up = CleanUpIsDue(cluster);
+    return Sync(rules_->FullSync(cluster.ports(), clean_up), clean_up);
+  }
+
+  ProcessMemory Memory() const override { return {}; }
+
+ private:
+  bool CleanUpIsDue(const Cluster& cluster) const {
+    return !IsLargeForIptables(cluster.ports()) || !cleaned_up_ ||
+           CleanUpClock::now() - *cleaned_up_ > kSyncPeriod;
+  }
+
+  absl::StatusOr<Cost> Sync(const std::string& text, bool clean_up) {
+    Cost cost{.seconds = 0, .cpu_seconds = 0};
+    const auto add = [&cost](const ToolRun& run) {
+      cost.seconds += run.seconds;
+      cost.cpu_seconds += run.cpu_seconds;
+      cost.peak_rss_kib = std::max(cost.peak_rss_kib, run.peak_rss_kib);
+    };
+    std::chrono::seconds limit = time_limit_;
+    if (clean_up) {
+      absl::StatusOr<ToolRun> save = tool_.Save(netns_, limit);
+      if (!save.ok()) return save.status();
+      add(*save);
+      cleaned_up_ = CleanUpClock::now();
+      limit -= std::chrono::duration_cast<std::chrono::seconds>(
+          std::chrono::duration<double>(save->seconds));
+    }
+    absl::StatusOr<ToolRun> restore = tool_.Restore(text, netns_, limit);
+    if (!restore.ok()) return restore.status();
+    add(*restore);
+    return cost;
+  }
+
+  const bool legacy_;
+  const testing::NetNs& netns_;
+  const std::chrono::seconds time_limit_;
+  // From Load on.
+  IptablesTool tool_ = {};
+  std::optional<IptablesRules> rules_;
+  std::optional<CleanUpClock::time_point> cleaned_up_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Opponent>> MakeIptables(bool legacy, const testing::NetNs& netns,
+                                                       const OpponentSettings& settings) {
+  if (absl::Status status = Probe({legacy, Family::kIpv4}); !status.ok()) return status;
+  return std::make_unique<Iptables>(legacy, netns, settings.time_limit);
+}
+
+}  // namespace svcmap::bench

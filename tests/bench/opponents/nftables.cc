@@ -1,0 +1,97 @@
+#include "tests/bench/opponents/nftables.h"
+
+#include <algorithm>
+#include <map>
+
+#include "tests/bench/opponents/tool_run.h"
+#include "tests/support/topology.h"
+
+namespace svcmap::bench {
+namespace {
+
+using NftablesClock = std::chrono::steady_clock;
+
+class NftablesOpponent : public Opponent {
+ public:
+  NftablesOpponent(const testing::NetNs& netns, std::chrono::seconds limit)
+      : netns_(netns), limit_(limit) {}
+
+  absl::StatusOr<Cost> Load(const Cluster& cluster) override {
+    return Run({NftablesFullSync(NodeOf(cluster), cluster.ports())});
+  }
+
+  absl::StatusOr<Cost> Resync(const Cluster& cluster) override {
+    return Run({TakeStaleChains(cluster.shape().family),
+                NftablesResync(NodeOf(cluster), cluster.ports())});
+  }
+
+  absl::StatusOr<Cost> Change(const Cluster& cluster,
+                              const std::vector<ClusterChange>& changes) override {
+    const std::string deletion = TakeStaleChains(cluster.shape().family);
+    const NftablesUpdate update = NftablesChange(NodeOf(cluster), cluster.ports(), changes);
+    absl::StatusOr<Cost> cost = Run({deletion, update.transaction});
+    if (!cost.ok()) return cost;
+    for (const std::string& chain : update.filled_chains) stale_.erase(chain);
+    for (const std::string& chain : update.stale_chains) stale_[chain] = NftablesClock::now();
+    return cost;
+  }
+
+  ProcessMemory Memory() const override { return {}; }
+
+ private:
+  static NftablesNode NodeOf(const Cluster& cluster) {
+    return TopologyNode(cluster.shape().family);
+  }
+
+  // The transaction that deletes them; empty if there are none.
+  std::string TakeStaleChains(Family family) {
+    const NftablesClock::time_point now = NftablesClock::now();
+    std::vector<std::string> chains;
+    for (auto chain = stale_.begin(); chain != stale_.end();) {
+      const bool old = now - chain->second > std::chrono::seconds(1);
+      if (old) chains.push_back(chain->first);
+      chain = old ? stale_.erase(chain) : std::next(chain);
+    }
+    return NftablesDeleteChains(family, chains);
+  }
+
+  // One after the other; empty ones are left out.
+  absl::StatusOr<Cost> Run(const std::vector<std::string>& transactions) {
+    Cost cost{.seconds = 0, .cpu_seconds = 0};
+    for (const std::string& transaction : transactions) {
+      if (transaction.empty()) continue;
+      const absl::StatusOr<ToolRun> run = RunTool({"nft", "-f", "-"}, transaction, netns_, limit_);
+      if (!run.ok()) return run.status();
+      cost.seconds += run->seconds;
+      cost.cpu_seconds += run->cpu_seconds;
+      cost.peak_rss_kib = std::max(cost.peak_rss_kib, run->peak_rss_kib);
+    }
+    return cost;
+  }
+
+  const testing::NetNs& netns_;
+  const std::chrono::seconds limit_;
+  std::map<std::string, NftablesClock::time_point> stale_;  // Chains, and since when.
+};
+
+}  // namespace
+
+NftablesNode TopologyNode(Family family) {
+  const bool v4 = family == Family::kIpv4;
+  return {.ip = *IpAddress::Parse(v4 ? testing::kNodeV4 : testing::kNodeV6),
+          .cluster_cidr = *IpPrefix::Parse(v4 ? testing::kClusterCidrV4 : testing::kClusterCidrV6),
+          .service_cidr = *IpPrefix::Parse(v4 ? testing::kServiceCidrV4 : testing::kServiceCidrV6)};
+}
+
+absl::StatusOr<std::unique_ptr<Opponent>> MakeNftables(const testing::NetNs& netns,
+                                                       const OpponentSettings& settings) {
+  const absl::StatusOr<ToolRun> works =
+      RunTool({"nft", "list", "tables"}, "", netns, settings.time_limit);
+  if (!works.ok()) {
+    return absl::FailedPreconditionError("nft does not run: " +
+                                         std::string(works.status().message()));
+  }
+  return std::make_unique<NftablesOpponent>(netns, settings.time_limit);
+}
+
+}  // namespace svcmap::bench

@@ -1,0 +1,357 @@
+#include "tests/bench/opponents/nftables_rules.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proxy/names/kube_names.h"
+#include "tests/bench/opponents/nftables_rules_base.h"
+
+namespace svcmap::bench {
+namespace {
+
+// One Service port in the table.
+struct PortLayout {
+  std::vector<std::string> chains;
+  std::vector<std::string> affinity_sets;
+  std::vector<NftElement> elements;
+  std::string rules;  // Commands that fill the chains and declare the affinity sets.
+};
+
+class PortWriter {
+ public:
+  PortWriter(const NftablesNode& node, const ServicePort& port)
+      : node_(node),
+        port_(port),
+        words_(NftWordsOf(port.family())),
+        protocol_(LowerCase(proxy::ProtocolName(port.protocol))),
+        base_(proxy::KubeChainName(port.Key(), port.port_name, port.protocol)),
+        rules_(port.family()) {
+    std::vector<std::pair<std::string, const BenchEndpoint*>> by_text;  // S-27
+    for (const BenchEndpoint& endpoint : port.endpoints) {
+      by_text.emplace_back(proxy::EndpointText(endpoint.address), &endpoint);
+    }
+    std::sort(by_text.begin(), by_text.end());
+    for (const auto& [unused, endpoint] : by_text) {
+      all_.push_back(endpoint->address);
+      if (endpoint->node == 0) here_.push_back(endpoint->address);
+    }
+  }
+
+  PortLayout Write() && {
+    AddElements();
+    if (Affinity()) {
+      for (const proxy::EndpointAddress& endpoint : all_) WriteEndpoint(endpoint);
+    }
+    if (!all_.empty()) WriteSet("service-", all_);
+    if (LocalPolicy() && !here_.empty()) WriteSet("local-", here_);
+    if (!all_.empty() && External()) WriteExternal();
+    if (Restricted()) WriteFirewall();
+    layout_.rules = rules_.Take();
+    return std::move(layout_);
+  }
+
+  // Of those below, which several Service ports may share.
+  static NftElement ClusterIp(const ServicePort& port) {
+    return {.container = "cluster-ips", .key = port.cluster_ip.ToString()};
+  }
+  static NftElement Hairpin(const ServicePort& port, const proxy::EndpointAddress& endpoint) {
+    const std::string ip = endpoint.ip.ToString();
+    return {.container = "hairpin-connections",
+            .key = absl::StrCat(ip, " . ", ip, " . ", LowerCase(proxy::ProtocolName(port.protocol)),
+                                " . ", endpoint.port)};
+  }
+
+ private:
+  static std::string LowerCase(std::string_view text) {
+    return absl::AsciiStrToLower({text.data(), text.size()});
+  }
+
+  bool Affinity() const { return port_.affinity_seconds != 0; }
+  bool External() const {
+    return port_.node_port != 0 || !port_.external_ips.empty() || !port_.load_balancer_ips.empty();
+  }
+  bool LocalPolicy() const { return port_.external_local && External(); }
+  bool Restricted() const {
+    return !port_.load_balancer_ips.empty() && !port_.source_ranges.empty();
+  }
+  std::string EndpointName(const proxy::EndpointAddress& endpoint) const {
+    return proxy::KubeEndpointChainName(port_.Key(), port_.port_name, port_.protocol, endpoint);
+  }
+
+  void AddElements() {
+    for (const proxy::EndpointAddress& endpoint : here_) {
+      layout_.elements.push_back(Hairpin(port_, endpoint));
+    }
+    layout_.elements.push_back(ClusterIp(port_));
+    AddDestination("service-ips", "no-endpoint-services", AddressKey(port_.cluster_ip), "service-",
+                   all_);
+    const std::vector<proxy::EndpointAddress>& external = LocalPolicy() ? here_ : all_;
+    for (const std::vector<IpAddress>* ips : {&port_.external_ips, &port_.load_balancer_ips}) {
+      for (const IpAddress& ip : *ips) {
+        AddDestination("service-ips", "no-endpoint-services", AddressKey(ip), "external-",
+                       external);
+      }
+    }
+    if (port_.node_port != 0) {
+      AddDestination("service-nodeports", "no-endpoint-nodeports",
+                     absl::StrCat(protocol_, " . ", port_.node_port), "external-", external);
+    }
+    if (!Restricted()) return;
+    for (const IpAddress& ip : port_.load_balancer_ips) {
+      layout_.elements.push_back({.container = "firewall-ips",
+                                  .key = AddressKey(ip),
+                                  .verdict = "goto firewall-" + base_});
+    }
+  }
+
+  std::string AddressKey(const IpAddress& ip) const {
+    return absl::StrCat(ip.ToString(), " . ", protocol_, " . ", port_.port);
+  }
+
+  // In the one map if there are endpoints, in the other if none of them is in `endpoints`; that can
+  // be both: pods and the node itself reach endpoints elsewhere, others are dropped (S-80).
+  void AddDestination(const std::string& map, const std::string& no_endpoint_map,
+                      const std::string& key, const std::string& chain,
+                      const std::vector<proxy::EndpointAddress>& endpoints) {
+    if (!all_.empty()) {
+      layout_.elements.push_back(
+          {.container = map, .key = key, .verdict = absl::StrCat("goto ", chain, base_)});
+    }
+    if (endpoints.empty()) {
+      layout_.elements.push_back({.container = no_endpoint_map,
+                                  .key = key,
+                                  .verdict = all_.empty() ? "goto reject-chain" : "drop",
+                                  .comment = port_.Text()});
+    }
+  }
+
+  std::string StartChain(const std::string& name) { return layout_.chains.emplace_back(name); }
+
+  void WriteEndpoint(const proxy::EndpointAddress& endpoint) {
+    const std::string name = EndpointName(endpoint);
+    const std::string chain = StartChain("endpoint-" + name);
+    const std::string set = layout_.affinity_sets.emplace_back("affinity-" + name);
+    rules_.Add("set", set,
+               absl::StrCat("{ type ", words_.address_type, " ; flags dynamic,timeout ; timeout ",
+                            port_.affinity_seconds, "s ; }"));
+    rules_.Rule(chain, absl::StrCat("update @", set, " { ", words_.family, " saddr }"));
+    rules_.Rule(chain, absl::StrCat("meta l4proto ", protocol_, " dnat to ",
+                                    proxy::EndpointText(endpoint)));
+  }
+
+  void WriteSet(const std::string& prefix, const std::vector<proxy::EndpointAddress>& endpoints) {
+    const std::string chain = StartChain(prefix + base_);
+    std::string targets;
+    for (size_t i = 0; i < endpoints.size(); ++i) {
+      absl::StrAppend(&targets, i == 0 ? "" : " , ", i, " : ");
+      if (Affinity()) {
+        const std::string name = EndpointName(endpoints[i]);
+        rules_.Rule(
+            chain, absl::StrCat(words_.family, " saddr @affinity-", name, " goto endpoint-", name));
+        absl::StrAppend(&targets, "goto endpoint-", name);
+      } else {
+        absl::StrAppend(&targets, endpoints[i].ip.ToString(), " . ", endpoints[i].port);
+      }
+    }
+    const std::string pick = absl::StrCat("numgen random mod ", endpoints.size());
+    rules_.Rule(chain, Affinity()
+                           ? absl::StrCat(pick, " vmap { ", targets, " }")
+                           : absl::StrCat("meta l4proto ", protocol_, " dnat ", words_.family,
+                                          " addr . port to ", pick, " map { ", targets, " }"));
+  }
+
+  void WriteExternal() {
+    const std::string chain = StartChain("external-" + base_);
+    const std::string cluster_set = " goto service-" + base_;
+    if (!LocalPolicy()) {
+      rules_.Rule(chain, kNftSetMark, "masquerade");
+      rules_.Rule(chain, "goto service-" + base_);
+      return;
+    }
+    rules_.Rule(chain,
+                absl::StrCat(words_.family, " saddr ", node_.cluster_cidr.ToString(), cluster_set),
+                "short-circuit pod traffic");
+    rules_.Rule(chain, absl::StrCat("fib saddr type local ", kNftSetMark),
+                "masquerade local traffic");
+    rules_.Rule(chain, "fib saddr type local" + cluster_set, "short-circuit local traffic");
+    if (!here_.empty()) rules_.Rule(chain, "goto local-" + base_);
+  }
+
+  void WriteFirewall() {
+    const std::string chain = StartChain("firewall-" + base_);
+    std::vector<std::string> sources;
+    bool node_allowed = false;
+    for (const IpPrefix& range : port_.source_ranges) {
+      sources.push_back(range.ToString());
+      node_allowed |= range.Contains(node_.ip);
+    }
+    if (node_allowed) {  // S-118
+      for (const IpAddress& ip : port_.load_balancer_ips) sources.push_back(ip.ToString());
+    }
+    rules_.Rule(chain, absl::StrCat(words_.family, " saddr != { ", absl::StrJoin(sources, " , "),
+                                    " } drop"));
+  }
+
+  const NftablesNode& node_;
+  const ServicePort& port_;
+  const NftWords words_;
+  const std::string protocol_;
+  const std::string base_;
+  std::vector<proxy::EndpointAddress> all_, here_;  // The cluster and the local set.
+  PortLayout layout_;
+  NftText rules_;
+};
+
+std::string WriteTable(const NftablesNode& node, const std::vector<ServicePort>& ports,
+                       bool first) {
+  const Family family = node.ip.family();
+  NftText base(family);
+  WriteNftablesBase(base, node, first);
+  std::string all =
+      absl::StrCat("add table ", NftWordsOf(family).family,
+                   " kube-proxy { comment \"rules for kube-proxy\" ; }\n", base.Take());
+  for (const ServicePort& port : ports) {
+    const PortLayout layout = PortWriter(node, port).Write();
+    NftText text(family);
+    for (const std::string& chain : layout.chains) text.Refill(chain);
+    if (first) {
+      for (const NftElement& element : layout.elements) text.Add(element);
+    }
+    absl::StrAppend(&all, text.Take(), layout.rules);
+  }
+  return all;
+}
+
+using PortIdentity = std::tuple<std::string, std::string, std::string, proxy::Protocol>;
+
+PortIdentity IdentityOf(const ServicePort& port) {
+  return {port.name_space, port.service, port.port_name, port.protocol};
+}
+
+struct NetChange {
+  const ServicePort* before = nullptr;
+  const ServicePort* after = nullptr;
+};
+
+// Several changes of one Service port are one: from before the first to after the last (S-334).
+std::map<PortIdentity, NetChange> Collapse(const std::vector<ClusterChange>& changes) {
+  std::map<PortIdentity, NetChange> collapsed;
+  for (const ClusterChange& change : changes) {
+    const auto [net, fresh] =
+        collapsed.try_emplace(IdentityOf(change.after ? *change.after : *change.before));
+    if (fresh && change.before) net->second.before = &*change.before;
+    net->second.after = change.after ? &*change.after : nullptr;
+  }
+  return collapsed;
+}
+
+// Elements that changed Services have in common with others: those are neither added nor deleted.
+std::set<NftElement> HeldByOthers(const std::vector<ServicePort>& ports,
+                                  const std::map<PortIdentity, NetChange>& changes) {
+  std::set<IpAddress> cluster_ips;
+  std::set<proxy::EndpointAddress> endpoints;
+  for (const auto& [unused, change] : changes) {
+    for (const ServicePort* port : {change.before, change.after}) {
+      if (port == nullptr) continue;
+      cluster_ips.insert(port->cluster_ip);
+      for (const BenchEndpoint& endpoint : port->endpoints) {
+        if (endpoint.node == 0) endpoints.insert(endpoint.address);
+      }
+    }
+  }
+  std::set<NftElement> held;
+  const auto hold = [&](NftElement element, const ServicePort& port) {
+    if (!changes.contains(IdentityOf(port))) held.insert(std::move(element));
+  };
+  for (const ServicePort& port : ports) {
+    if (cluster_ips.contains(port.cluster_ip)) hold(PortWriter::ClusterIp(port), port);
+    for (const BenchEndpoint& endpoint : port.endpoints) {
+      if (endpoint.node != 0 || !endpoints.contains(endpoint.address)) continue;
+      hold(PortWriter::Hairpin(port, endpoint.address), port);
+    }
+  }
+  return held;
+}
+
+// What is in `some` and not in `others`.
+template <typename T>
+std::vector<T> ItemsWithout(const std::set<T>& some, const std::set<T>& others) {
+  std::vector<T> rest;
+  std::set_difference(some.begin(), some.end(), others.begin(), others.end(),
+                      std::back_inserter(rest));
+  return rest;
+}
+
+struct WantedObjects {
+  std::set<std::string> chains, affinity_sets;
+  std::set<NftElement> elements;
+
+  void Insert(const PortLayout& layout) {
+    chains.insert(layout.chains.begin(), layout.chains.end());
+    affinity_sets.insert(layout.affinity_sets.begin(), layout.affinity_sets.end());
+    elements.insert(layout.elements.begin(), layout.elements.end());
+  }
+};
+
+}  // namespace
+
+std::string NftablesFullSync(const NftablesNode& node, const std::vector<ServicePort>& ports) {
+  return WriteTable(node, ports, /*first=*/true);
+}
+
+std::string NftablesResync(const NftablesNode& node, const std::vector<ServicePort>& ports) {
+  return WriteTable(node, ports, /*first=*/false);
+}
+
+NftablesUpdate NftablesChange(const NftablesNode& node, const std::vector<ServicePort>& ports,
+                              const std::vector<ClusterChange>& changes) {
+  const std::map<PortIdentity, NetChange> collapsed = Collapse(changes);
+  WantedObjects before, after;
+  std::string rules;
+  for (const auto& [unused, change] : collapsed) {
+    if (change.before != nullptr) before.Insert(PortWriter(node, *change.before).Write());
+    if (change.after == nullptr) continue;
+    const PortLayout layout = PortWriter(node, *change.after).Write();
+    after.Insert(layout);
+    rules += layout.rules;
+  }
+  const std::set<NftElement> held = HeldByOthers(ports, collapsed);
+  before.elements.insert(held.begin(), held.end());
+  after.elements.insert(held.begin(), held.end());
+
+  NftText head(node.ip.family());
+  for (const std::string& chain : after.chains) head.Refill(chain);
+  std::map<std::pair<std::string, std::string>, NftElement> gone;
+  for (const NftElement& element : ItemsWithout(before.elements, after.elements)) {
+    gone.emplace(element.place(), element);
+  }
+  for (const NftElement& element : ItemsWithout(after.elements, before.elements)) {
+    if (gone.erase(element.place()) != 0) head.Delete(element);
+    head.Add(element);
+  }
+  NftablesUpdate update;
+  NftText tail(node.ip.family());
+  update.stale_chains = ItemsWithout(before.chains, after.chains);
+  update.filled_chains = {after.chains.begin(), after.chains.end()};
+  for (const std::string& chain : update.stale_chains) tail.Flush("chain", chain);
+  for (const std::string& set : ItemsWithout(before.affinity_sets, after.affinity_sets)) {
+    tail.Delete("set", set);
+  }
+  for (const auto& [unused, element] : gone) tail.Delete(element);
+  update.transaction = absl::StrCat(head.Take(), rules, tail.Take());
+  return update;
+}
+
+std::string NftablesDeleteChains(Family family, const std::vector<std::string>& chains) {
+  NftText text(family);
+  for (const std::string& chain : chains) text.Delete("chain", chain);
+  return text.Take();
+}
+
+}  // namespace svcmap::bench

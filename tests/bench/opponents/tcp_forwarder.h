@@ -1,0 +1,44 @@
+// Lets programs in a network namespace reach a TCP server that only the namespace of this process
+// reaches.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nft/base/unique_fd.h"
+#include "tests/support/netns.h"
+
+namespace svcmap::bench {
+
+class TcpForwarder {
+ public:
+  // Listens on 127.0.0.1 of `netns`, on a port of its own; each connection goes on to `host`, a
+  // name or an address, and `port`.
+  static absl::StatusOr<std::unique_ptr<TcpForwarder>> Start(const testing::NetNs& netns,
+                                                             const std::string& host,
+                                                             const std::string& port);
+  ~TcpForwarder();  // Closes all.
+
+  uint16_t port() const { return port_; }
+
+ private:
+  struct Connection {
+    UniqueFd client, server;
+    std::thread up, down;
+  };
+
+  TcpForwarder(UniqueFd listener, uint16_t port, std::string host, std::string server_port);
+  void Accept();
+  UniqueFd Connect() const;  // None if nobody answers.
+
+  const UniqueFd listener_;
+  const uint16_t port_;
+  const std::string host_, server_port_;
+  std::vector<std::unique_ptr<Connection>> connections_;  // Of the thread, while it runs.
+  std::thread thread_;
+};
+
+}  // namespace svcmap::bench

@@ -1,0 +1,247 @@
+"""What a run measured: samples.csv (tests/bench/record/samples.h), by name."""
+
+import csv
+import json
+import math
+import os
+import re
+import statistics
+from typing import NamedTuple, Optional
+
+COLUMNS = ["workload", "shape", "opponent", "what", "metric", "round", "value"]
+
+# In the order in which they are shown; others follow in alphabetical order.
+WORKLOADS = ["sync", "change", "churn", "latency", "connections", "restart", "repair"]
+OPPONENTS = ["direct", "netlink", "svcmap", "nftables", "iptables-legacy", "iptables-nft",
+             "kube-proxy"]
+WHATS = ["load", "replace", "n-plus-1", "n-minus-1", "new-service", "deleted-service", "rolling",
+         "rate-10", "rate-100", "rate-1000", "tcp-first", "tcp-middle", "tcp-last",
+         "udp-first", "udp-middle", "udp-last", "tcp-quiet", "tcp-sync", "tcp-repair", "first",
+         "middle", "last"]
+
+# What a workload is about, by which opponents are compared: the first of these that is there.
+HEADLINES = {
+    "sync": ["seconds"],
+    "change": ["seconds"],
+    "churn": ["latency_p50_seconds"],
+    "latency": ["p50_us"],
+    "connections": ["per_second"],
+    "restart": ["healthy_seconds", "seconds"],
+    "repair": ["outage_seconds", "repair_seconds"],
+}
+
+# The opponent that does the least that has to be done.
+FLOORS = {"sync": "netlink", "change": "netlink", "churn": "netlink", "latency": "direct",
+          "connections": "direct"}
+
+REFERENCE = "svcmap"
+
+
+class BadInput(Exception):
+    """A file of the run that cannot be read: which one, where and why."""
+
+
+class Ratio(NamedTuple):
+    """`bound` is ">" where the true one is higher, as what is divided was over its limit, "<" where
+    it is lower, and "" where it is this."""
+    value: float
+    bound: str
+
+
+class Figure:
+    """Everything measured under one name. Each round counts once, however many values it has."""
+
+    def __init__(self):
+        self.rounds: dict[int, list[float]] = {}
+        self.limit: Optional[float] = None  # The lowest that was exceeded; among the values too.
+
+    def add(self, number: int, value: float):
+        self.rounds.setdefault(number, []).append(value)
+
+    def add_over_limit(self, number: int, limit: float):
+        self.add(number, limit)
+        self.limit = limit if self.limit is None else min(limit, self.limit)
+
+    @property
+    def values(self) -> list[float]:
+        return [value for number in sorted(self.rounds) for value in self.rounds[number]]
+
+    @property
+    def medians(self) -> dict[int, float]:
+        return {number: statistics.median(values) for number, values in self.rounds.items()}
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.medians.values())
+
+    @property
+    def low(self) -> float:
+        return min(self.medians.values())
+
+    @property
+    def high(self) -> float:
+        return max(self.medians.values())
+
+    @property
+    def over_limit(self) -> bool:
+        """The median is only known to be higher than what it says."""
+        return self.limit is not None and self.median >= self.limit
+
+    def percentile(self, percent: float) -> float:
+        """Of all values of all rounds: the lowest that so many percent do not exceed."""
+        values = sorted(self.values)
+        return values[max(0, math.ceil(percent / 100 * len(values)) - 1)]
+
+    def _beside(self, other: "Figure") -> dict[int, tuple[float, float]]:
+        """The medians of the rounds that both were in, so that both saw the same minutes of the
+        machine; as one round those of everything if there is none or one is over its limit."""
+        mine, theirs = self.medians, other.medians
+        shared = sorted(mine.keys() & theirs.keys())
+        if not shared or self.over_limit or other.over_limit:
+            return {0: (self.median, other.median)}
+        return {number: (mine[number], theirs[number]) for number in shared}
+
+    def ratio_to(self, other: "Figure") -> Optional[Ratio]:
+        """The median of those of the rounds. None: nobody knows."""
+        pairs = self._beside(other).values()
+        if (self.over_limit and other.over_limit) or any(below == 0 for _, below in pairs):
+            return None
+        bound = ">" if self.over_limit else "<" if other.over_limit else ""
+        return Ratio(statistics.median(above / below for above, below in pairs), bound)
+
+    def less(self, other: "Figure") -> "Figure":
+        """Their difference, round by round. Neither may be over its limit."""
+        difference = Figure()
+        for number, (mine, theirs) in self._beside(other).items():
+            difference.add(number, mine - theirs)
+        return difference
+
+
+class Run:
+    def __init__(self):
+        # (workload, shape, opponent, what) -> metric -> figure
+        self.figures: dict[tuple, dict[str, Figure]] = {}
+        # The same -> rounds
+        self.over_limit: dict[tuple, set[int]] = {}
+        self.limits: dict[tuple, float] = {}
+        self.failed: dict[tuple, set[int]] = {}
+        self.not_tried: set[tuple] = set()
+
+    def add(self, workload, shape, opponent, what, metric, number, value):
+        name = (workload, shape, opponent, what)
+        metrics = self.figures.setdefault(name, {})
+        if metric == "over-limit":
+            self.over_limit.setdefault(name, set()).add(number)
+            self.limits[name] = value
+            # Only of times is it known that they are at least so long.
+            headline = HEADLINES.get(workload, ["seconds"])[0]
+            if headline == "seconds":
+                metrics.setdefault(headline, Figure()).add_over_limit(number, value)
+        elif metric == "failed":
+            self.failed.setdefault(name, set()).add(number)
+        elif metric == "not-tried":
+            self.not_tried.add(name)
+        elif value >= 0:  # opponent.h: absent figures are negative.
+            metrics.setdefault(metric, Figure()).add(number, value)
+
+    def figure(self, workload, shape, opponent, what, metric) -> Optional[Figure]:
+        return self.figures.get((workload, shape, opponent, what), {}).get(metric)
+
+    def headline(self, workload, shape, opponent, what) -> Optional[tuple[str, Figure]]:
+        """The metric and its figure."""
+        for metric in HEADLINES.get(workload, ["seconds"]):
+            figure = self.figure(workload, shape, opponent, what, metric)
+            if figure is not None:
+                return metric, figure
+        return None
+
+    def why_not(self, workload, shape, opponent, what) -> str:
+        """Why there is no figure; empty: it was not tried."""
+        for name in ((workload, shape, opponent, what), (workload, shape, opponent, "load")):
+            if name in self.over_limit:
+                return f"over {self.limits[name]:g} s"
+            if name in self.failed:
+                return "failed"
+            if name in self.not_tried:
+                return "not tried"
+        return ""
+
+    def _distinct(self, field, order, **wanted):
+        """What stands in `field` of the names whose other fields are as `wanted`."""
+        fields = ["workload", "shape", "opponent", "what"]
+        found = {name[fields.index(field)] for name in self.figures
+                 if all(name[fields.index(other)] == wanted[other] for other in wanted)}
+        return sorted(found, key=order)
+
+    def workloads(self):
+        return self._distinct("workload", lambda name: _rank(WORKLOADS, name))
+
+    def shapes(self, **wanted):
+        return self._distinct("shape", shape_order, **wanted)
+
+    def opponents(self, **wanted):
+        return self._distinct("opponent", lambda name: _rank(OPPONENTS, name), **wanted)
+
+    def whats(self, **wanted):
+        return self._distinct("what", lambda name: _rank(WHATS, name), **wanted)
+
+    def rounds(self, workload) -> int:
+        return max((len(figure.rounds) for name, metrics in self.figures.items()
+                    if name[0] == workload for figure in metrics.values()), default=0)
+
+
+def _rank(order, name):
+    return (order.index(name) if name in order else len(order), name)
+
+
+class Shape(NamedTuple):
+    services: int
+    endpoints: int
+    mix: str  # Empty: the plain one.
+
+
+def parse_shape(text: str) -> Optional[Shape]:
+    """ "10000x10", "10000x10-mixed"; None for anything else."""
+    match = re.fullmatch(r"(\d+)x(\d+)(?:-(.+))?", text)
+    return Shape(int(match[1]), int(match[2]), match[3] or "") if match else None
+
+
+def shape_order(text: str):
+    shape = parse_shape(text)
+    if shape is None:
+        return (1, 0, 0, text)
+    return (0, shape.services * shape.endpoints, shape.services, shape.mix)
+
+
+def read_run(folder: str) -> Run:
+    path = os.path.join(folder, "samples.csv")
+    run = Run()
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            lines = csv.reader(file)
+            if next(lines, None) != COLUMNS:
+                raise BadInput(f"{path}:1: the first line is not {','.join(COLUMNS)}")
+            for line in lines:
+                where = f"{path}:{lines.line_num}"
+                if len(line) != len(COLUMNS):
+                    raise BadInput(f"{where}: {len(line)} fields instead of {len(COLUMNS)}")
+                try:
+                    number, value = int(line[5]), float(line[6])
+                except ValueError as error:
+                    raise BadInput(f"{where}: {error}") from error
+                if not math.isfinite(value):
+                    raise BadInput(f"{where}: value {line[6]} is no figure")
+                run.add(*line[:5], number, value)
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from error
+    return run
+
+
+def read_json(path: str):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise BadInput(f"{path}: {error}") from error

@@ -1,0 +1,111 @@
+#!/usr/bin/python3
+"""Writes report.md and SVG plots into the folder of a run, which has samples.csv, machine.json and,
+if somebody wrote it, commands.txt: what was run. With --into also into a page of the documentation,
+between its lines "<!-- run -->" and "<!-- end of run -->", with the plots in a folder of the page's
+name beside it."""
+
+import argparse
+import os
+import shutil
+import sys
+
+import bounds
+import figures
+import tables
+
+BEGIN, END = "<!-- run -->", "<!-- end of run -->"
+TARGETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "targets.json")
+
+
+def body(run: figures.Run, facts: dict, commands: str, verdicts: list, pictures: dict,
+         image_folder: str, level: int) -> str:
+    """`pictures`: workload -> files and captions. `level`: of the headings."""
+    mark = "#" * level
+    parts = [f"{mark} Machine\n", tables.machine(facts) if facts else
+             "There is no machine.json: nobody wrote down where this was measured.\n"]
+    if commands:
+        parts += ["What was run:\n", "".join(f"    {line}\n" for line in commands.splitlines())]
+    if verdicts:
+        parts += [f"{mark} Targets\n", tables.targets(verdicts)]
+    parts += [f"{mark} At one glance\n",
+              "Medians; in brackets the ratio to svcmap in the same rounds.\n",
+              tables.overview(run)]
+    there = run.workloads()
+    for workload in figures.WORKLOADS + [name for name in there if name not in figures.WORKLOADS]:
+        parts.append(f"{mark} {tables.TITLES.get(workload, workload)}\n")
+        if workload not in there:
+            parts.append(f"The workload `{workload}` was not a part of this run.\n")
+            continue
+        rounds = run.rounds(workload)
+        said = f"`{workload}`, {rounds} round{'s' if rounds != 1 else ''} of each opponent. " + \
+            tables.INTRODUCTIONS.get(workload, "")
+        parts.append(said.strip() + "\n")
+        for name, caption in pictures.get(workload, []):
+            parts.append(f"![{caption}]({os.path.join(image_folder, name)})\n")
+        parts += [part for part in (tables.headline(run, workload), tables.others(run, workload))
+                  if part]
+    missing = tables.no_figures(run)
+    parts += [f"{mark} Over the limit, failed, not tried\n"]
+    if missing:
+        parts += ["Who exceeded its limit, or failed, is not tried with larger clusters.\n",
+                  missing]
+    else:
+        parts.append("None.\n")
+    return "\n".join(parts)
+
+
+def put_into(page: str, text: str):
+    with open(page, encoding="utf-8") as file:
+        old = file.read()
+    if old.count(BEGIN) != 1 or old.count(END) != 1 or old.index(BEGIN) > old.index(END):
+        raise figures.BadInput(f"{page}: needs one line '{BEGIN}' and after it one '{END}'")
+    head, tail = old[:old.index(BEGIN)], old[old.index(END):]
+    with open(page, "w", encoding="utf-8") as file:
+        file.write(f"{head}{BEGIN}\n\n{text}\n{tail}")
+
+
+def main(arguments=None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", help="of a run")
+    parser.add_argument("--into", metavar="PAGE", help="a page with the two marks")
+    options = parser.parse_args(arguments)
+    try:
+        run = figures.read_run(options.folder)
+        machine = os.path.join(options.folder, "machine.json")
+        facts = figures.read_json(machine) if os.path.exists(machine) else {}
+        commands = ""
+        if os.path.exists(os.path.join(options.folder, "commands.txt")):
+            with open(os.path.join(options.folder, "commands.txt"), encoding="utf-8") as file:
+                commands = file.read()
+            facts.pop("command_line", None)  # Only of the last one.
+        verdicts = [bounds.judge(run, bound) for bound in bounds.read_bounds(TARGETS)[1]]
+        import plots  # Here: matplotlib takes a second to load, and a bad folder is told at once.
+        drawn = plots.Plots(run, options.folder)
+        drawn.write()
+        report = os.path.join(options.folder, "report.md")
+        with open(report, "w", encoding="utf-8") as file:
+            file.write("# svcmap-bench\n\n" +
+                       body(run, facts, commands, verdicts, drawn.written, "", level=2))
+        print(report)
+        if options.into:
+            name = os.path.splitext(os.path.basename(options.into))[0]
+            folder = os.path.join(os.path.dirname(options.into), name)
+            put_into(options.into,
+                     body(run, facts, commands, verdicts, drawn.written, name, level=3))
+            os.makedirs(folder, exist_ok=True)
+            for old in os.listdir(folder):
+                if old.endswith(".svg"):
+                    os.remove(os.path.join(folder, old))
+            for pictures in drawn.written.values():
+                for picture, _ in pictures:
+                    shutil.copyfile(os.path.join(options.folder, picture),
+                                    os.path.join(folder, picture))
+            print(options.into)
+    except figures.BadInput as error:
+        print(f"report.py: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

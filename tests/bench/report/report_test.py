@@ -1,0 +1,265 @@
+"""What samples become: medians, ratios, tables and verdicts. Needs nothing but Python."""
+
+import contextlib
+import io
+import json
+import os
+import tempfile
+import unittest
+
+import bounds
+import check
+import figures
+import made_up_run
+import tables
+import units
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def sync(opponent, number, value, metric="seconds", shape="1000x10"):
+    return ("sync", shape, opponent, "load", metric, number, value)
+
+
+class FolderTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def run_of(self, *rows) -> figures.Run:
+        made_up_run.write(self.folder, rows)
+        return figures.read_run(self.folder)
+
+    def written(self, name, text) -> str:
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def check(self, *stored) -> tuple[int, list[str]]:
+        path = self.written("bounds.json", json.dumps({"name": "test", "bounds": stored}))
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+            status = check.main([self.folder, "--bounds", path])
+        return status, output.getvalue().splitlines()
+
+
+class FiguresTest(FolderTest):
+    def figure(self, run, opponent="svcmap", metric="seconds"):
+        return run.figure("sync", "1000x10", opponent, "load", metric)
+
+    def test_a_round_counts_once_however_many_values_it_has(self):
+        rows = [sync("svcmap", 0, 1)] * 100 + [sync("svcmap", 1, 5), sync("svcmap", 2, 6)]
+        figure = self.figure(self.run_of(*rows))
+        self.assertEqual((figure.median, figure.low, figure.high), (5, 1, 6))
+
+    def test_percentiles_are_of_all_values(self):
+        figure = self.figure(self.run_of(*[sync("svcmap", value % 2, value)
+                                           for value in range(1, 101)]))
+        self.assertEqual(figure.percentile(99), 99)
+        self.assertEqual(figure.percentile(50), 50)
+        self.assertEqual(figure.percentile(100), 100)
+
+    def test_a_ratio_is_the_median_of_those_of_the_rounds(self):
+        # The machine was busy in the second round: both were slow.
+        run = self.run_of(sync("svcmap", 0, 1), sync("nftables", 0, 10),
+                          sync("svcmap", 1, 8), sync("nftables", 1, 80),
+                          sync("svcmap", 2, 2), sync("nftables", 2, 26))
+        ratio = self.figure(run, "nftables").ratio_to(self.figure(run))
+        self.assertEqual(ratio, figures.Ratio(10, ""))
+
+    def test_a_ratio_without_a_shared_round_is_that_of_the_medians(self):
+        run = self.run_of(sync("svcmap", 0, 2), sync("nftables", 1, 8))
+        self.assertEqual(self.figure(run, "nftables").ratio_to(self.figure(run)).value, 4)
+
+    def test_differences_are_those_of_the_rounds(self):
+        run = self.run_of(sync("svcmap", 0, 1), sync("nftables", 0, 2),
+                          sync("svcmap", 1, 8), sync("nftables", 1, 11))
+        less = self.figure(run, "nftables").less(self.figure(run))
+        self.assertEqual((less.median, less.low, less.high), (2, 1, 3))
+
+    def test_nothing_is_divided_by_zero(self):
+        run = self.run_of(sync("svcmap", 0, 0), sync("nftables", 0, 8))
+        self.assertIsNone(self.figure(run, "nftables").ratio_to(self.figure(run)))
+
+    def test_over_limit_is_a_lower_bound(self):
+        run = self.run_of(sync("svcmap", 0, 2), sync("nftables", 0, 120, "over-limit"))
+        slow = self.figure(run, "nftables")
+        self.assertTrue(slow.over_limit)
+        self.assertEqual(slow.ratio_to(self.figure(run)), figures.Ratio(60, ">"))
+        self.assertEqual(self.figure(run).ratio_to(slow).bound, "<")
+        self.assertIsNone(slow.ratio_to(slow))
+
+    def test_one_round_of_three_over_the_limit_leaves_the_median_known(self):
+        run = self.run_of(sync("nftables", 0, 90), sync("nftables", 1, 120, "over-limit"),
+                          sync("nftables", 2, 100))
+        figure = self.figure(run, "nftables")
+        self.assertFalse(figure.over_limit)
+        self.assertEqual(figure.median, 100)
+        self.assertIn("over 120 s", tables.no_figures(run))
+
+    def test_absent_figures_are_left_out(self):
+        run = self.run_of(sync("svcmap", 0, -1, "cpu_seconds"), sync("svcmap", 0, 1))
+        self.assertIsNone(self.figure(run, metric="cpu_seconds"))
+
+    def test_shapes_are_ordered_by_size(self):
+        run = self.run_of(*[sync("svcmap", 0, 1, shape=shape) for shape in
+                            ("10000x10", "odd", "1000x10-mixed", "5000x50", "1000x10", "44000x1")])
+        self.assertEqual(run.shapes(), ["1000x10", "1000x10-mixed", "44000x1", "10000x10",
+                                        "5000x50", "odd"])
+
+    def test_a_bad_file_is_refused_with_its_line(self):
+        head = ",".join(figures.COLUMNS) + "\n"
+        for text, complaint in (("", ":1: the first line"),
+                                ("a,b\n", ":1: the first line"),
+                                (head + "sync,1x1,svcmap,load,seconds,0\n", ":2: 6 fields"),
+                                (head + "sync,1x1,svcmap,load,seconds,0,fast\n", ":2: .*fast"),
+                                (head + "sync,1x1,svcmap,load,seconds,0,nan\n", ":2: value nan"),
+                                (head + "sync,1x1,svcmap,load,seconds,x,1\n", ":2: .*x")):
+            with self.subTest(text=text):
+                self.written("samples.csv", text)
+                with self.assertRaisesRegex(figures.BadInput, "samples.csv" + complaint):
+                    figures.read_run(self.folder)
+
+    def test_a_missing_file_is_named(self):
+        with self.assertRaisesRegex(figures.BadInput, "samples.csv: No such file"):
+            figures.read_run(self.folder)
+
+
+class UnitsTest(unittest.TestCase):
+    def test_values_have_three_digits_and_a_unit(self):
+        for metric, value, text in (("seconds", 12.345, "12.3 s"),
+                                    ("seconds", 0.99996, "1 s"),
+                                    ("kernel_seconds", 0.0543, "54.3 ms"),
+                                    ("seconds", 0.00019, "190 us"),
+                                    ("seconds", 0, "0 us"),
+                                    ("seconds", 1003, "1,003 s"),
+                                    ("p50_us", 28.51, "28.5 us"),
+                                    ("p50_us", -1.25, "-1.25 us"),
+                                    ("max_us", 20060, "20.1 ms"),
+                                    ("rss_kib", 58368, "57 MiB"),
+                                    ("kernel_kib", 310, "310 KiB"),
+                                    ("cpu_share", 0.213, "21.3 %"),
+                                    ("achieved_per_second", 998.74, "998.7/s"),
+                                    ("per_second", 21345.6, "21,346/s"),
+                                    ("kernel_bytes_per_endpoint", 171.31, "171.3 B"),
+                                    ("failures", 0, "0")):
+            with self.subTest(metric=metric, value=value):
+                self.assertEqual(units.text(metric, value), text)
+
+    def test_ratios(self):
+        self.assertEqual([units.ratio(value) for value in (0.0123, 1, 1.26, 14.4, 144.4, 1444)],
+                         ["0.0123x", "1x", "1.26x", "14x", "144x", "1,444x"])
+
+
+class TablesTest(FolderTest):
+    def test_everything_stands_in_the_overview(self):
+        text = tables.overview(self.run_of(*made_up_run.everything()))
+        self.assertIn("| Workload | Cluster | What | direct | netlink | svcmap | nftables | "
+                      "iptables-legacy | iptables-nft |", text)
+        self.assertIn("| sync | 10000x10 | load |  | 220 ms (0.5x) | 440 ms | 13.2 s (30x) | "
+                      "4.4 s (10x) | over 120 s (over 273x) |", text)
+        self.assertIn("| sync | 5000x10 | load |  | 110 ms (0.5x) | 220 ms | 6.6 s (30x) | "
+                      "2.2 s (10x) | failed |", text)
+        self.assertIn("| sync | 44000x1 | load |  |  | 800 ms |  |  | not tried |", text)
+        self.assertIn("| restart | 10000x10 | unchanged |  |  | 200 ms | 6 s (30x) |", text)
+
+    def test_headlines_have_spread_and_ratios(self):
+        run = self.run_of(*made_up_run.everything())
+        self.assertIn("| 1000x10 | load | nftables | 1.32 s | 1.2 s | 1.44 s | 30x | 60x |",
+                      tables.headline(run, "sync"))
+        self.assertIn("| 10000x10 | tcp-last | svcmap | 30 us | 29 us | 31 us |  | 1.15x | 4 us |",
+                      tables.headline(run, "latency"))
+
+    def test_many_values_in_a_round_have_a_p99(self):
+        run = self.run_of(*made_up_run.everything())
+        self.assertIn("| p99 |", tables.headline(run, "change"))
+        self.assertNotIn("| p99 |", tables.headline(run, "sync"))
+
+    def test_what_nobody_foresaw_is_shown_too(self):
+        run = self.run_of(("sync", "1000x10", "svcmap", "dance", "steps", 0, 7),
+                          ("sleep", "bed", "svcmap", "dream", "sheep", 0, 12))
+        self.assertIn("| 1000x10 | dance | svcmap | 7 |", tables.others(run, "sync"))
+        self.assertIn("| bed | dream | svcmap | 12 |", tables.others(run, "sleep"))
+
+    def test_machine_facts_are_flattened(self):
+        text = tables.machine({"kernel": "6.1|x", "cpu": {"count": 2, "names": ["a", "b"]}})
+        self.assertIn("| kernel | 6.1\\|x |\n| cpu count | 2 |\n| cpu names | a, b |", text)
+
+
+class BoundsTest(FolderTest):
+    FASTER = {"label": "sync", "figure": "sync/1000x10/nftables/load/seconds",
+              "to": "sync/1000x10/svcmap/load/seconds", "at_least": 10,
+              "summary": "sync {} faster"}
+
+    def test_a_bound_that_is_met(self):
+        self.run_of(sync("svcmap", 0, 1), sync("nftables", 0, 14))
+        self.assertEqual(self.check(self.FASTER), (
+            0, ["met    sync: 14x, wanted at least 10x",
+                "svcmap-bench test: 1 of 1 bounds met: sync 14x faster"]))
+
+    def test_a_missed_bound_gives_1_and_is_named_last(self):
+        self.run_of(sync("svcmap", 0, 1), sync("nftables", 0, 9))
+        status, lines = self.check(self.FASTER)
+        self.assertEqual(status, 1)
+        self.assertEqual(lines[-1], "svcmap-bench test: 0 of 1 bounds met, MISSED: sync 9x "
+                                    "(wanted at least 10x)")
+
+    def test_a_missing_figure_is_a_miss(self):
+        self.run_of(sync("svcmap", 0, 1))
+        status, lines = self.check(self.FASTER)
+        self.assertEqual(status, 1)
+        self.assertEqual(lines, [
+            "MISSED sync: not measured (no samples: sync/1000x10/nftables/load/seconds), "
+            "wanted at least 10x",
+            "svcmap-bench test: 0 of 1 bounds met, MISSED: sync not measured"])
+
+    def test_a_failed_one_is_a_miss_and_says_so(self):
+        self.run_of(sync("svcmap", 0, 1), sync("nftables", 0, 0, "failed"))
+        status, lines = self.check(self.FASTER)
+        self.assertEqual(status, 1)
+        self.assertIn("not measured (failed: ", lines[0])
+
+    def test_an_opponent_over_its_limit_is_at_least_so_slow(self):
+        self.run_of(sync("svcmap", 0, 1), sync("nftables", 0, 120, "over-limit"))
+        self.assertEqual(self.check(self.FASTER)[0], 0)
+        self.run_of(sync("svcmap", 0, 20), sync("nftables", 0, 120, "over-limit"))
+        self.assertEqual(self.check(self.FASTER)[0], 1)  # Perhaps it is 10 times: nobody knows.
+
+    def test_svcmap_over_the_limit_never_meets_a_bound(self):
+        over = [sync("svcmap", 0, 2, "over-limit"), sync("nftables", 0, 100)]
+        at_most = {"label": "sync", "figure": "sync/1000x10/svcmap/load/seconds", "at_most": 5}
+        self.run_of(*over)
+        self.assertEqual(self.check(self.FASTER)[0], 1)
+        self.assertEqual(self.check(at_most)[0], 1)
+
+    def test_differences_percentiles_and_absolute_figures(self):
+        self.run_of(*made_up_run.everything())
+        latency = {"label": "last", "figure": "latency/10000x10/svcmap/tcp-last/p50_us",
+                   "minus": "latency/10000x10/direct/tcp-last/p50_us"}
+        self.assertEqual(self.check({**latency, "at_most": 4})[0], 0)
+        self.assertEqual(self.check({**latency, "at_most": 3.9})[0], 1)
+        tail = {"label": "tail", "figure": "change/1000x10/svcmap/replace/seconds@p99"}
+        self.assertEqual(self.check({**tail, "at_most": 0.000263})[0], 0)
+        self.assertEqual(self.check({**tail, "at_most": 0.000260})[0], 1)
+
+    def test_bounds_that_mean_nothing_are_refused(self):
+        self.run_of()
+        for change, complaint in (({"at_most": 1}, "one of at_most and at_least"),
+                                  ({"minus": "a/b/c/d/e"}, "to and minus"),
+                                  ({"figure": "sync"}, "'sync' is not workload/"),
+                                  ({"atleast": 1}, "unknown field atleast")):
+            with self.subTest(change=change):
+                status, lines = self.check({**self.FASTER, **change})
+                self.assertEqual(status, 2)
+                self.assertIn(complaint, lines[-1])
+
+    def test_the_stored_ones_can_be_read(self):
+        for name in ("bounds.json", "targets.json"):
+            with self.subTest(name=name):
+                self.assertTrue(bounds.read_bounds(os.path.join(HERE, name))[1])
+
+
+if __name__ == "__main__":
+    unittest.main()

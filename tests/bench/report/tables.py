@@ -1,0 +1,174 @@
+"""The figures of a run as Markdown."""
+
+import bounds
+import units
+from figures import FLOORS, HEADLINES, REFERENCE, Run
+
+TITLES = {
+    "sync": "Sync",
+    "change": "Change",
+    "churn": "Churn",
+    "latency": "First packet",
+    "connections": "New connections",
+    "restart": "Restart",
+    "repair": "Repair",
+}
+
+INTRODUCTIONS = {
+    "sync": "All Services loaded into a node that has none.",
+    "change": "One change, from what tells of it to the kernel having it. `rolling` is one step "
+              "of the update of a Service with 1,000 endpoints: ten of them replaced.",
+    "churn": "Changes at a fixed rate: how long each took, and which share of one core the proxy "
+             "needed.",
+    "latency": "The first round trip of a new flow, by where the Service stands among all: "
+               "`first`, `middle` and `last` in the order in which a proxy lists them. `tcp-sync` "
+               "and `tcp-repair`: connections at a fixed rate, from when each was due, while "
+               "everything is written once more, or put right; `tcp-quiet`: the same, left in "
+               "peace.",
+    "connections": "TCP connections opened and closed, one after the other.",
+    "restart": "The proxy starts again on what it left, and nothing has changed.",
+    "repair": "Somebody else damages the tables: how long a Service is out of order, and how long "
+              "until all is as it was.",
+}
+
+
+def table(head: list[str], rows: list[list[str]], numbers_from: int) -> str:
+    """Columns from `numbers_from` on are aligned to the right."""
+    rule = ["---" if column < numbers_from else "---:" for column in range(len(head))]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+                     for row in [head, rule, *rows]) + "\n"
+
+
+def machine(facts: dict) -> str:
+    rows = []
+
+    def add(prefix: str, value):
+        if isinstance(value, dict):
+            for key in value:
+                add(f"{prefix} {key}".strip(), value[key])
+        elif isinstance(value, list):
+            rows.append([prefix, ", ".join(str(item) for item in value)])
+        else:
+            rows.append([prefix, str(value).replace("\n", " ")])
+
+    add("", facts)
+    return table(["Fact", "Value"], rows, 2)
+
+
+def _median(metric, figure) -> str:
+    return ("over " if figure.over_limit else "") + units.text(metric, figure.median)
+
+
+def _ratio(figure, other) -> str:
+    found = figure.ratio_to(other) if other is not None else None
+    if found is None:
+        return ""
+    return {">": "over ", "<": "under ", "": ""}[found.bound] + units.ratio(found.value)
+
+
+def overview(run: Run) -> str:
+    """Everything at one glance: a line for what was done, a column for who did it."""
+    opponents = run.opponents()
+    rows = []
+    for workload in run.workloads():
+        for shape in run.shapes(workload=workload):
+            whats = run.whats(workload=workload, shape=shape)
+            # Who was not even loaded is told in the other lines.
+            told = [what for what in whats
+                    if any(run.headline(workload, shape, opponent, what) for opponent in opponents)]
+            for what in told or whats:
+                reference = run.headline(workload, shape, REFERENCE, what)
+                cells = []
+                for opponent in opponents:
+                    found = run.headline(workload, shape, opponent, what)
+                    if found is None:
+                        cells.append(run.why_not(workload, shape, opponent, what))
+                        continue
+                    cell = _median(*found)
+                    if opponent != REFERENCE and reference is not None:
+                        ratio = _ratio(found[1], reference[1])
+                        cell += f" ({ratio})" if ratio else ""
+                    cells.append(cell)
+                if any(cells):
+                    rows.append([workload, shape, what, *cells])
+    return table(["Workload", "Cluster", "What", *opponents], rows, 3)
+
+
+def headline(run: Run, workload: str) -> str:
+    """What the workload is about, with its spread."""
+    floor = FLOORS.get(workload)
+    found = [(shape, what, opponent, *entry)
+             for shape in run.shapes(workload=workload)
+             for what in run.whats(workload=workload, shape=shape)
+             for opponent in run.opponents(workload=workload, shape=shape, what=what)
+             if (entry := run.headline(workload, shape, opponent, what)) is not None]
+    if not found:
+        return ""
+    many = any(len(figure.values) >= 10 * len(figure.rounds) for *_, figure in found)
+    differs = workload == "latency"
+    head = ["Cluster", "What", "Opponent", "Median", "Rounds from", "to"]
+    head += ["p99"] if many else []
+    head += [f"/ {REFERENCE}"] + ([f"/ {floor}"] if floor else [])
+    head += [f"over {floor}"] if differs else []
+    rows = []
+    for shape, what, opponent, metric, figure in found:
+        reference = run.headline(workload, shape, REFERENCE, what)
+        least = run.headline(workload, shape, floor, what) if floor else None
+        row = [shape, what, opponent, _median(metric, figure), units.text(metric, figure.low),
+               units.text(metric, figure.high)]
+        if many:
+            row.append(units.text(metric, figure.percentile(99)))
+        row.append("" if opponent == REFERENCE or not reference
+                   else _ratio(figure, reference[1]))
+        if floor:
+            row.append("" if opponent == floor or not least else _ratio(figure, least[1]))
+        if differs:
+            row.append("" if opponent == floor or not least
+                       else units.text(metric, figure.less(least[1]).median))
+        rows.append(row)
+    return table(head, rows, 3)
+
+
+def others(run: Run, workload: str) -> str:
+    """The medians of all other metrics, whatever they are called."""
+    names = [name for name in run.figures if name[0] == workload]
+    first = HEADLINES.get(workload, ["seconds"])
+    shown = {name: (run.headline(*name) or ("",))[0] for name in names}
+    metrics = sorted({metric for name in names for metric in run.figures[name]
+                      if metric != shown[name]},
+                     key=lambda metric: (metric not in first, metric))
+    if not metrics:
+        return ""
+    rows = []
+    for shape in run.shapes(workload=workload):
+        for what in run.whats(workload=workload, shape=shape):
+            for opponent in run.opponents(workload=workload, shape=shape, what=what):
+                found = run.figures.get((workload, shape, opponent, what), {})
+                hidden = shown.get((workload, shape, opponent, what))
+                cells = [units.text(metric, found[metric].median)
+                         if metric in found and metric != hidden else "" for metric in metrics]
+                if any(cells):
+                    rows.append([shape, what, opponent, *cells])
+    return table(["Cluster", "What", "Opponent", *map(units.name, metrics)], rows, 3)
+
+
+def no_figures(run: Run) -> str:
+    """What ended over its limit, or not at all: none is dropped."""
+    rows = []
+    for name in sorted({*run.over_limit, *run.failed, *run.not_tried}):
+        workload, shape, opponent, what = name
+        if name in run.over_limit:
+            rows.append([workload, shape, opponent, what, f"over {run.limits[name]:g} s",
+                         str(len(run.over_limit[name]))])
+        if name in run.failed:
+            rows.append([workload, shape, opponent, what, "failed", str(len(run.failed[name]))])
+        if name in run.not_tried:
+            rows.append([workload, shape, opponent, what, "not tried", ""])
+    return table(["Workload", "Cluster", "Opponent", "What", "Outcome", "Rounds"], rows, 5) \
+        if rows else ""
+
+
+def targets(verdicts: list[bounds.Verdict]) -> str:
+    rows = [[verdict.bound["label"], verdict.wanted, verdict.seen,
+             "yes" if verdict.met else "" if verdict.why else "NO"] for verdict in verdicts]
+    return table(["Target", "Wanted", "Seen", "Met"], rows, 1)

@@ -1,0 +1,50 @@
+"""Figures as people read them: three digits, and the unit that the name of the metric tells."""
+
+
+def digits(value: float, count: int = 3) -> str:
+    """ "0.0123", "1.23", "123", "12,345"; zeros at the end of a fraction stay away."""
+    rounded = float(f"{value:.{count}g}")
+    if abs(rounded) >= 10 ** (count - 1):
+        return f"{value:,.0f}"
+    return f"{rounded:.9f}".rstrip("0").rstrip(".")
+
+
+def seconds(value: float) -> str:
+    for unit, factor in (("s", 1), ("ms", 1e3), ("us", 1e6)):
+        if abs(value) * factor >= (0.9995 if unit != "us" else 0):
+            return f"{digits(value * factor)} {unit}"
+    raise AssertionError("unreachable")
+
+
+def kib(value: float) -> str:
+    return f"{digits(value / 1024)} MiB" if value >= 1024 else f"{digits(value)} KiB"
+
+
+def text(metric: str, value: float) -> str:
+    if metric == "seconds" or metric.endswith("_seconds"):
+        return seconds(value)
+    if metric.endswith("_us"):
+        return seconds(value / 1e6)
+    if metric.endswith("_kib"):
+        return kib(value)
+    if metric.endswith("share"):
+        return f"{digits(value * 100)} %"
+    if metric.startswith("per_second") or metric.endswith("_per_second"):
+        return f"{digits(value, 4)}/s"
+    if "bytes" in metric:
+        return f"{digits(value, 4)} B"
+    return f"{digits(value, 6)}"
+
+
+def ratio(value: float) -> str:
+    """ "14x", "1.26x", "0.712x"."""
+    return f"{digits(value, 2 if abs(value) >= 10 else 3)}x"
+
+
+def name(metric: str) -> str:
+    """A heading: without the unit, which stands beside each value."""
+    if metric in ("per_second", "seconds"):
+        return {"per_second": "rate", "seconds": "time"}[metric]
+    for unit in ("_seconds", "_us", "_kib"):
+        metric = metric.removesuffix(unit)
+    return metric.replace("_", " ")

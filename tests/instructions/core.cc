@@ -1,0 +1,78 @@
+#include "tests/instructions/core.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+
+namespace svcmap::instructions {
+namespace {
+
+using Mark = proxy::Batch::Mark;
+
+constexpr int kServicesAtOnce = 500;
+constexpr std::chrono::hours kNever{10000};
+
+[[noreturn]] void Die(const std::string& why) {
+  std::fprintf(stderr, "%s\n", why.c_str());
+  std::exit(1);
+}
+
+std::unique_ptr<proxy::StateLog> OpenLog(SinkFiles& files) {
+  proxy::SavedState nothing;
+  // What its thread does follows the size of the file, and no change waits for it.
+  auto log = proxy::StateLog::Open("sink", files, &nothing, {.own_thread = false});
+  if (!log.ok()) Die(log.status().ToString());
+  return *std::move(log);
+}
+
+proxy::LoopOptions Options() {
+  proxy::LoopOptions options;
+  options.first_audit = kNever;
+  return options;
+}
+
+}  // namespace
+
+Core::Core(const bench::Cluster& cluster)
+    : log_(OpenLog(files_)),
+      reconciler_(kernel_, {.node_name = bench::kThisNode}, log_.get()),
+      loop_(reconciler_, Options()),
+      intake_(loop_, {.node_name = bench::kThisNode}) {
+  loop_.Start(/*hold=*/false);
+  Submit(Mark::kSnapshotBegin, {});
+  v1::Batch batch;
+  for (const bench::ServicePort& port : cluster.ports()) {
+    *batch.add_changes()->mutable_service() = ServiceMessage(port);
+    for (v1::EndpointSlice& slice : SliceMessages(port)) {
+      *batch.add_changes()->mutable_endpoint_slice() = std::move(slice);
+    }
+    if (batch.changes_size() < 2 * kServicesAtOnce && &port != &cluster.ports().back()) continue;
+    Submit(Mark::kNone, batch);
+    batch.Clear();
+  }
+  Submit(Mark::kSnapshotEnd, {});
+}
+
+void Core::Submit(Mark mark, const v1::Batch& batch) {
+  std::promise<proxy::BatchResult> answer;
+  const absl::Status status = intake_.Submit(
+      mark, batch.changes_size(),
+      [&](int i) { return api::ConvertChange(batch.changes(i), intake_.context()); },
+      [&answer](proxy::BatchResult result) { answer.set_value(std::move(result)); },
+      [this] { return std::unique_lock(speaker_); });
+  if (!status.ok()) Die(status.ToString());
+  const proxy::BatchResult result = answer.get_future().get();
+  if (!result.findings.empty()) Die(result.findings.front().ToString());
+  if (mark == Mark::kNone && result.outcome != proxy::BatchResult::Outcome::kCommitted) {
+    Die("nothing was committed for: " + batch.ShortDebugString());
+  }
+}
+
+void Core::Push(const std::string& request) {
+  v1::PushRequest parsed;
+  if (!parsed.ParseFromString(request)) Die("not a PushRequest: " + request);
+  Submit(Mark::kNone, parsed.batch());
+}
+
+}  // namespace svcmap::instructions

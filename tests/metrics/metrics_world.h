@@ -1,0 +1,111 @@
+// What the tests of metrics share: facts of which every number is another one, and files.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "api/metrics/facts.h"
+#include "proxy/ruleset/table.h"
+
+namespace svcmap::api::test {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+inline MetricsConstants SomeConstants() {
+  return {.version = "1.2.3",
+          .tables = {proxy::MakeTable(Family::kIpv4, {}), proxy::MakeTable(Family::kIpv6, {})},
+          .max_objects = 500'000,
+          .started = {}};
+}
+
+inline MetricsFacts SomeFacts() {
+  using SystemClock = std::chrono::system_clock;
+  MetricsFacts facts;
+  facts.now = std::chrono::steady_clock::time_point(seconds(1000));
+  proxy::LoopStatus& loop = facts.loop;
+  loop.state = proxy::LoopStatus::State::kServing;
+  loop.revision = 101;
+  loop.services = 102;
+  loop.slices = 103;
+  loop.nodes = 104;
+  loop.service_cidrs = 105;
+  loop.pending_services = 106;
+  loop.service_ports = 107;
+  for (size_t set = 0; set < proxy::kSetCount; ++set) {
+    loop.elements[0][set] = static_cast<int64_t>(200 + set);
+    loop.elements[1][set] = static_cast<int64_t>(300 + set);
+  }
+  loop.commits = 108;
+  loop.recreations = 109;
+  loop.failures = 110;
+  loop.repairs = 111;
+  loop.repaired_elements = 112;
+  loop.repaired_chains = 113;
+  loop.audits = 114;
+  loop.refused_services = 115;
+  loop.complete = true;
+  loop.oldest_unsynced = facts.now - milliseconds(1500);
+  loop.node_eligible = true;
+  loop.elements_written = 116;
+  loop.changes = {117, 118};
+  loop.pending_changes = {119, 120};
+  loop.last_queued = SystemClock::time_point(milliseconds(1'700'000'000'250));
+  loop.no_local_endpoints = {.internal = {121, 122}, .external = {123, 124}};
+  for (size_t stage = 0; stage < proxy::kStages; ++stage) {
+    loop.stages.Add(static_cast<proxy::Stage>(stage), milliseconds(500 + stage));
+  }
+  facts.cleaner.deleted = {125, 126};
+  facts.cleaner.failures = 127;
+  facts.health.family[0] = facts.health.family[1] = {SystemClock::time_point(), true};
+  facts.saved.emplace();
+  facts.saved->bytes = 128;
+  facts.saved->failures = 129;
+  facts.saved->error = "no space";
+  facts.saved->synced = SystemClock::time_point(seconds(1'700'000'001));
+  facts.controller.emplace();
+  facts.controller->since = SystemClock::time_point(seconds(1'700'000'002));
+  facts.watching = true;
+  facts.refused_objects = 130;
+  facts.refused_calls = 131;
+  facts.failed_handshakes = 132;
+  facts.process = {.cpu_seconds = 1.5,
+                   .resident_bytes = 133,
+                   .virtual_bytes = 134,
+                   .max_virtual_bytes = ~uint64_t{0},
+                   .open_fds = 135,
+                   .max_fds = 136,
+                   .start_time = 1'700'000'000.5};
+  return facts;
+}
+
+// Of things that took these.
+inline proxy::SyncResult ASync(milliseconds whole, milliseconds commit,
+                               proxy::SyncResult::Outcome outcome, bool recreated = false) {
+  proxy::SyncResult result;
+  result.outcome = outcome;
+  result.recreated = recreated;
+  result.whole = whole;
+  result.duration = commit;
+  return result;
+}
+
+inline std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// That a file of this repository says `wanted`; SVCMAP_UPDATE_DOCS=1 makes it say so.
+inline void ExpectFile(const std::string& path, const std::string& wanted) {
+  const std::string whole = SVCMAP_SOURCE_DIR "/" + path;
+  if (std::getenv("SVCMAP_UPDATE_DOCS") != nullptr) std::ofstream(whole) << wanted;
+  EXPECT_TRUE(ReadFile(whole) == wanted)
+      << path << " is stale: run this test with SVCMAP_UPDATE_DOCS=1";
+}
+
+}  // namespace svcmap::api::test

@@ -1,0 +1,162 @@
+// The dashboard and the alerts ask for nothing that we do not expose.
+#include <yaml-cpp/yaml.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "api/metrics/catalogue.h"
+#include "tests/metrics/metrics_world.h"
+#include "tests/support/process.h"
+#include "tests/support/status_matchers.h"
+
+namespace svcmap::api::test {
+namespace {
+
+using prometheus::MetricType;
+
+constexpr char kDashboard[] = "deploy/grafana/svcmap.json";
+constexpr char kRules[] = "deploy/prometheus/svcmap.rules.yaml";
+
+// An expression and what it belongs to.
+using Expression = std::pair<std::string, std::string>;
+
+std::vector<Expression> DashboardExpressions() {
+  const auto dashboard =
+      nlohmann::json::parse(ReadFile(SVCMAP_SOURCE_DIR "/" + std::string(kDashboard)));
+  std::vector<Expression> found;
+  for (const auto& panel : dashboard["panels"]) {
+    if (!panel.contains("targets")) continue;
+    for (const auto& target : panel["targets"]) found.emplace_back(panel["title"], target["expr"]);
+  }
+  return found;
+}
+
+std::vector<Expression> RuleExpressions() {
+  std::vector<Expression> found;
+  const YAML::Node file = YAML::LoadFile(SVCMAP_SOURCE_DIR "/" + std::string(kRules));
+  for (const YAML::Node& group : file["groups"]) {
+    for (const YAML::Node& rule : group["rules"]) {
+      found.emplace_back(rule["alert"].as<std::string>(), rule["expr"].as<std::string>());
+    }
+  }
+  return found;
+}
+
+// Every name that can be asked for, with the labels that it has.
+std::map<std::string, std::set<std::string>> Series() {
+  std::map<std::string, std::set<std::string>> series = {{"up", {}}};  // Prometheus' own.
+  for (const Metric& metric : AllMetrics()) {
+    std::set<std::string> labels(metric.labels.begin(), metric.labels.end());
+    const std::string name(metric.name);
+    if (metric.type == MetricType::Counter || metric.type == MetricType::Gauge) {
+      series[name] = labels;
+      continue;
+    }
+    series[name + "_sum"] = series[name + "_count"] = labels;
+    if (metric.type != MetricType::Histogram) continue;
+    labels.insert("le");
+    series[name + "_bucket"] = labels;
+  }
+  for (auto& [name, labels] : series) labels.insert({"job", "instance"});
+  return series;
+}
+
+// What an expression names: metrics with the labels that it selects by, and labels that it groups
+// by.
+struct Names {
+  std::vector<std::pair<std::string, std::set<std::string>>> metrics;
+  std::set<std::string> grouped_by;
+};
+
+std::set<std::string> All(const std::string& text, const std::string& pattern) {
+  std::set<std::string> found;
+  const std::regex regex(pattern);
+  for (std::sregex_iterator it(text.begin(), text.end(), regex), end; it != end; ++it) {
+    found.insert((*it)[1]);
+  }
+  return found;
+}
+
+Names NamesIn(std::string expression) {
+  Names names;
+  const std::regex grouping(R"(\b(by|without|on|ignoring)\s*\(([^)]*)\))");
+  for (std::smatch match; std::regex_search(expression, match, grouping);) {
+    names.grouped_by.merge(All(match[2], "([a-zA-Z_]\\w*)"));
+    expression = std::string(match.prefix()) + std::string(match.suffix());
+  }
+  expression = std::regex_replace(expression, std::regex(R"(\[[^\]]*\])"), "");  // Ranges.
+  // A word, what it selects by, and whether it is called.
+  const std::regex word(R"(\b([a-zA-Z_:][\w:]*)\s*(\{[^}]*\})?(\s*\()?)");
+  const std::set<std::string> operators = {"and", "or", "unless", "bool", "offset"};
+  for (std::sregex_iterator it(expression.begin(), expression.end(), word), end; it != end; ++it) {
+    const std::smatch& match = *it;
+    if (match[3].matched || operators.contains(match[1])) continue;
+    names.metrics.emplace_back(match[1], All(match[2], R"(([a-zA-Z_]\w*)\s*(?:=|!=|=~|!~)\s*")"));
+  }
+  return names;
+}
+
+TEST(NamesInTest, FunctionsRangesAndStringsAreNoMetrics) {
+  const Names names = NamesIn(
+      R"(histogram_quantile(0.99, sum by (instance, le) (rate(a_bucket{job="svc",code=~"2.."}[$__x]))) > 1 or b_total offset 5m)");
+  ASSERT_EQ(names.metrics.size(), 2u);
+  EXPECT_EQ(names.metrics[0].first, "a_bucket");
+  EXPECT_EQ(names.metrics[0].second, (std::set<std::string>{"job", "code"}));
+  EXPECT_EQ(names.metrics[1].first, "b_total");
+  EXPECT_EQ(names.grouped_by, (std::set<std::string>{"instance", "le"}));
+}
+
+void CheckExpressions(const std::vector<Expression>& expressions) {
+  const auto series = Series();
+  ASSERT_GT(expressions.size(), 10u);
+  for (const auto& [where, expression] : expressions) {
+    SCOPED_TRACE(where + ": " + expression);
+    const Names names = NamesIn(expression);
+    EXPECT_FALSE(names.metrics.empty());
+    for (const auto& [name, labels] : names.metrics) {
+      const auto known = series.find(name);
+      if (known == series.end()) {
+        ADD_FAILURE() << name << " is not exposed";
+        continue;
+      }
+      for (const std::string& label : labels) {
+        EXPECT_TRUE(known->second.contains(label)) << name << " has no label " << label;
+      }
+      for (const std::string& label : names.grouped_by) {
+        EXPECT_TRUE(known->second.contains(label)) << name << " has no label " << label;
+      }
+    }
+  }
+}
+
+TEST(DashboardTest, ItAsksForWhatIsExposed) { CheckExpressions(DashboardExpressions()); }
+
+TEST(AlertRulesTest, TheyAskForWhatIsExposed) { CheckExpressions(RuleExpressions()); }
+
+TEST(AlertRulesTest, EachHasANameASeverityAndASummary) {
+  const YAML::Node file = YAML::LoadFile(SVCMAP_SOURCE_DIR "/" + std::string(kRules));
+  std::set<std::string> names;
+  for (const YAML::Node& rule : file["groups"][0]["rules"]) {
+    const auto name = rule["alert"].as<std::string>();
+    EXPECT_TRUE(names.insert(name).second) << name;
+    const auto severity = rule["labels"]["severity"].as<std::string>();
+    EXPECT_TRUE(severity == "critical" || severity == "warning") << name;
+    EXPECT_FALSE(rule["annotations"]["summary"].as<std::string>().empty()) << name;
+  }
+}
+
+// Its package is large, so it is no dependency: checked where it is.
+TEST(AlertRulesTest, PromtoolAcceptsThem) {
+  if (!testing::RunOk({.argv = {"sh", "-c", "command -v promtool"}}).ok()) {
+    GTEST_SKIP() << "promtool (Debian package prometheus) is not installed";
+  }
+  EXPECT_OK(testing::RunOk(
+      {.argv = {"promtool", "check", "rules", SVCMAP_SOURCE_DIR "/" + std::string(kRules)}}));
+}
+
+}  // namespace
+}  // namespace svcmap::api::test

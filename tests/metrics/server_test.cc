@@ -1,0 +1,186 @@
+// The metrics server over real sockets (semantics.md 6.3).
+#include "api/metrics/server.h"
+
+#include <atomic>
+#include <thread>
+
+#include "tests/contract/private_netns.h"
+#include "tests/metrics/metrics_world.h"
+#include "tests/support/raw_http.h"
+#include "tests/support/status_matchers.h"
+
+namespace svcmap::api::test {
+namespace {
+
+using ::svcmap::testing::HttpAnswer;
+using ::svcmap::testing::HttpRequest;
+using ::svcmap::testing::RawConnection;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Pair;
+
+constexpr uint16_t kMetricsPort = 10249;
+constexpr char kLocalV4[] = "127.0.0.1";
+
+class MetricsServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override { svcmap::testing::MakePrivateNetNs(netns_); }
+
+  absl::Status Start(MetricsServerOptions options = {}, const std::string& at = "127.0.0.1") {
+    options.bind_address = *BindAddress::Parse(at, kMetricsPort);
+    options.facts = [this] {
+      ++scrapes_;
+      return SomeFacts();
+    };
+    options.constants = SomeConstants();
+    auto server =
+        netns_->Run([&] { return MetricsServer::Start(std::move(options), observations_); });
+    if (!server.ok()) return server.status();
+    server_ = *std::move(server);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<HttpAnswer> Ask(const std::string& path, const std::string& method = "GET",
+                                 const std::string& ip = kLocalV4) {
+    return HttpRequest(*netns_, ip, kMetricsPort, path, method);
+  }
+  // Somebody else who has the port, until he is told to let go.
+  UniqueFd Squatter() {
+    return netns_->Run([] {
+      absl::StatusOr<UniqueFd> fd =
+          Listen({*IpAddress::Parse(kLocalV4), kMetricsPort}, Stack::kOne);
+      EXPECT_OK(fd);
+      return fd.ok() ? *std::move(fd) : UniqueFd();
+    });
+  }
+
+  std::optional<svcmap::testing::NetNs> netns_;
+  Observations observations_;
+  std::atomic<int> scrapes_ = 0;
+  std::unique_ptr<MetricsServer> server_;
+};
+
+TEST_F(MetricsServerTest, S267_EachPathHasItsPageAndType) {
+  ASSERT_OK(Start({.pages = {{"/configz", [] { return TextPage("{}"); }}}}));
+  const struct {
+    const char* path;
+    const char* type;
+    std::string body;
+  } pages[] = {
+      {"/metrics", "text/plain; version=0.0.4; charset=utf-8",
+       MetricsText(SomeFacts(), SomeConstants(), observations_)},
+      {"/metrics?name[]=x", "text/plain; version=0.0.4; charset=utf-8",
+       MetricsText(SomeFacts(), SomeConstants(), observations_)},
+      {"/metrics/slis", "text/plain; version=0.0.4; charset=utf-8",
+       SliText(SomeFacts(), observations_)},
+      {"/healthz", "text/plain; charset=utf-8", "ok"},
+      {"/proxyMode", "text/plain; charset=utf-8", "nftables"},
+      {"/configz", "text/plain; charset=utf-8", "{}"},
+  };
+  for (const auto& page : pages) {
+    ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask(page.path));
+    EXPECT_EQ(answer.code, 200) << page.path;
+    EXPECT_THAT(answer.headers, IsSupersetOf({Pair("Content-Type", page.type),
+                                              Pair("X-Content-Type-Options", "nosniff")}))
+        << page.path;
+    EXPECT_EQ(answer.body, page.body) << page.path;
+  }
+}
+
+TEST_F(MetricsServerTest, S267_StatuszSaysWhatRunsAndWhatThereIs) {
+  ASSERT_OK(Start({.pages = {{"/configz", [] { return TextPage("{}"); }}}}));
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/statusz"));
+  EXPECT_THAT(answer.body, HasSubstr("svcmapd statusz\n\nStarted: Thu Jan  1 00:00:00 UTC 1970\n"));
+  EXPECT_THAT(
+      answer.body,
+      HasSubstr("\nBinary version: 1.2.3\nPaths: /healthz /metrics /metrics/slis /proxyMode "
+                "/statusz /configz\n"));
+}
+
+TEST_F(MetricsServerTest, S267_OtherPathsAreNotFoundAndProfilingIsOne) {
+  ASSERT_OK(Start());
+  for (const char* path : {"/", "/livez", "/metrics/", "/configz", "/debug/pprof/",
+                           "/debug/pprof/profile", "/debug/flags/v"}) {
+    ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask(path));
+    EXPECT_EQ(answer.code, 404) << path;
+  }
+  EXPECT_EQ(scrapes_, 0);
+}
+
+TEST_F(MetricsServerTest, S267_EveryMethodIsAnswered) {
+  ASSERT_OK(Start());
+  for (const char* method : {"GET", "HEAD", "POST", "PUT", "OPTIONS"}) {
+    for (const char* path : {"/metrics", "/healthz"}) {
+      ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask(path, method));
+      EXPECT_EQ(answer.code, 200) << method << " " << path;
+    }
+  }
+}
+
+TEST_F(MetricsServerTest, S267_ItListensWhereItIsTold) {
+  ASSERT_OK(Start({}, "[::1]"));
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz", "GET", "::1"));
+  EXPECT_EQ(answer.body, "ok");
+  EXPECT_TRUE(absl::IsUnavailable(RawConnection::Open(*netns_, kLocalV4, kMetricsPort).status()));
+}
+
+TEST_F(MetricsServerTest, S268_AnAddressThatIsTakenIsTriedAgain) {
+  UniqueFd squatter = Squatter();
+  ASSERT_OK(Start({.retry = milliseconds(20)}));
+  squatter.Close();
+  const auto deadline = std::chrono::steady_clock::now() + seconds(10);
+  while (!RawConnection::Open(*netns_, kLocalV4, kMetricsPort).ok()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz"));
+  EXPECT_EQ(answer.body, "ok");
+}
+
+TEST_F(MetricsServerTest, S268_WithHardFailAnAddressThatIsTakenIsAnError) {
+  const UniqueFd squatter = Squatter();
+  const absl::Status status = Start({.bind_hard_fail = true});
+  EXPECT_EQ(status.message(), "listen on 127.0.0.1:10249: Address already in use (EADDRINUSE)");
+}
+
+// Each number of a page is from one moment, and what is observed meanwhile is not held up.
+TEST_F(MetricsServerTest, ScrapesAndObservationsDoNotDisturbEachOther) {
+  ASSERT_OK(Start());
+  std::atomic<bool> done = false;
+  std::thread observer([&] {
+    while (!done) {
+      observations_.Synced(
+          ASync(milliseconds(3), milliseconds(2), proxy::SyncResult::Outcome::kCommitted));
+      observations_.Programmed(Family::kIpv4, seconds(1));
+    }
+  });
+  for (int i = 0; i < 20; ++i) {
+    const absl::StatusOr<HttpAnswer> answer = Ask("/metrics");
+    EXPECT_OK(answer);
+    if (!answer.ok()) break;
+    const auto value = [&](const std::string& sample) {
+      const size_t at = answer->body.find(sample + " ");
+      return std::stod(answer->body.substr(at + sample.size() + 1));
+    };
+    const std::string name = "kubeproxy_network_programming_duration_seconds";
+    EXPECT_EQ(value(name + "_count{ip_family=\"IPv4\"}"),
+              value(name + "_bucket{ip_family=\"IPv4\",le=\"1\"}"));
+  }
+  done = true;
+  observer.join();
+}
+
+TEST_F(MetricsServerTest, OfTooManyConnectionsTheOnesSilentForLongestAreClosed) {
+  ASSERT_OK(Start({.max_connections = 4}));
+  std::vector<RawConnection> silent;
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_OK_AND_ASSIGN(RawConnection connection,
+                         RawConnection::Open(*netns_, kLocalV4, kMetricsPort));
+    silent.push_back(std::move(connection));
+  }
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz"));
+  EXPECT_EQ(answer.body, "ok");
+  EXPECT_OK(silent.front().WaitForEnd());
+}
+
+}  // namespace
+}  // namespace svcmap::api::test

@@ -1,0 +1,282 @@
+// What svcmapd itself says on port 10249, and that the numbers follow what happens.
+#include <atomic>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "tests/netns/service_world.h"
+#include "tests/support/raw_http.h"
+
+namespace svcmap::testing {
+namespace {
+
+constexpr uint16_t kMetricsPort = 10249;
+constexpr char kScrapedAt[] = "127.0.0.1";
+
+// The values of a page by name and labels, as they stand there.
+using Samples = std::map<std::string, double>;
+
+absl::StatusOr<Samples> Scrape(const NetNs& netns) {
+  const absl::StatusOr<HttpAnswer> answer = HttpRequest(netns, kScrapedAt, kMetricsPort, "/metrics");
+  if (!answer.ok()) return answer.status();
+  if (answer->code != 200) return absl::InternalError(answer->body);
+  Samples samples;
+  std::istringstream lines(answer->body);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t blank = line.rfind(' ');
+    if (!line.starts_with('#')) samples[line.substr(0, blank)] = std::stod(line.substr(blank + 1));
+  }
+  return samples;
+}
+
+std::string Of(const std::string& name, const std::string& labels) {
+  return absl::StrCat(name, "{", labels, "}");
+}
+const std::string kV4Label = R"(ip_family="IPv4")";
+const std::string kV6Label = R"(ip_family="IPv6")";
+
+class MetricsTest : public ServiceTest {
+ protected:
+  const NetNs& netns() { return node().netns(); }
+  double Value(const std::string& sample) {
+    const absl::StatusOr<Samples> samples = Scrape(netns());
+    EXPECT_OK(samples);
+    const bool there = samples.ok() && samples->contains(sample);
+    EXPECT_TRUE(there) << sample;
+    return there ? samples->at(sample) : -1;
+  }
+  // What `step` adds to each of these.
+  void ExpectAdded(const std::map<std::string, double>& wanted, const std::function<void()>& step) {
+    ASSERT_OK_AND_ASSIGN(const Samples before, Scrape(netns()));
+    step();
+    ASSERT_OK_AND_ASSIGN(Samples after, Scrape(netns()));
+    for (const auto& [sample, added] : wanted) {
+      ASSERT_TRUE(before.contains(sample)) << sample;
+      EXPECT_EQ(after[sample] - before.at(sample), added) << sample;
+    }
+  }
+};
+
+TEST_F(MetricsTest, S269_S271_S275_S277_ABatchMovesTheNumbers) {
+  const std::string syncs = "kubeproxy_sync_proxy_rules_duration_seconds_count";
+  const std::string full = "kubeproxy_sync_full_proxy_rules_duration_seconds_count";
+  const std::string partial = "kubeproxy_sync_partial_proxy_rules_duration_seconds_count";
+  ExpectAdded({{Of(syncs, kV4Label), 1},
+               {Of(syncs, kV6Label), 1},
+               {Of(full, kV4Label), 0},
+               {Of(partial, kV4Label), 1},
+               {"svcmap_commits_total", 1},
+               {"svcmap_commit_duration_seconds_count", 1},
+               {"svcmap_revision", 1},
+               {"kubeproxy_sync_proxy_rules_service_changes_total", 1},
+               {"kubeproxy_sync_proxy_rules_endpoint_changes_total", 2},
+               {"svcmap_objects{kind=\"Service\"}", 1},
+               {"svcmap_objects{kind=\"EndpointSlice\"}", 2},
+               {"svcmap_service_ports", 3},
+               {Of("svcmap_map_elements", R"(map="cluster-ips",ip_family="IPv4")"), 1},
+               {Of("svcmap_map_elements", R"(map="endpoints",ip_family="IPv6")"), 6}},
+              [&] {
+                ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} +
+                                        WebSlices("shop/web", {&pod_a(), &remote_pod()})));
+              });
+  EXPECT_EQ(Value("kubeproxy_sync_proxy_rules_endpoint_changes_pending"), 0);
+  EXPECT_EQ(Value("kubeproxy_sync_proxy_rules_service_changes_pending"), 0);
+}
+
+TEST_F(MetricsTest, TheySayWhatStatusSays) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
+  ASSERT_OK_AND_ASSIGN(Samples samples, Scrape(netns()));
+  EXPECT_EQ(samples["svcmap_revision"], status.revision());
+  EXPECT_EQ(samples["svcmap_service_ports"], status.service_ports());
+  EXPECT_EQ(samples["svcmap_elements_written_total"], status.elements_written());
+  EXPECT_EQ(samples["svcmap_verified"], status.verified());
+  EXPECT_EQ(samples["svcmap_watching"], status.watching());
+  for (const v1::MapCount& map : status.maps()) {
+    if (map.name() == "affinity") continue;  // Its records are the kernel's.
+    const std::string labels =
+        absl::StrCat("map=\"", map.name(), "\",ip_family=\"", map.family(), "\"");
+    EXPECT_EQ(samples[Of("svcmap_map_elements", labels)], map.elements()) << labels;
+  }
+}
+
+TEST_F(MetricsTest, S272_S273_TimesOfTheLastSyncAndOfTheLastRequest) {
+  const auto now = [] {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  };
+  const double before = now();
+  ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
+  for (const std::string& family : {kV4Label, kV6Label}) {
+    for (const char* name : {"kubeproxy_sync_proxy_rules_last_timestamp_seconds",
+                             "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds"}) {
+      const double value = Value(Of(name, family));
+      EXPECT_GE(value, before - 0.001) << name;
+      EXPECT_LE(value, now()) << name;
+    }
+  }
+}
+
+TEST_F(MetricsTest, S278_S346_WhenEndpointsChangedIsMeasuredForTheirFamily) {
+  const std::string count = "kubeproxy_network_programming_duration_seconds_count";
+  ExpectAdded({{Of(count, kV4Label), 1}, {Of(count, kV6Label), 0}}, [&] {
+    v1::Object slice = ASlice("shop/web").Endpoint(pod_a().v4(), kAgentNode).Port("tcp", kPodPort);
+    auto& annotations = *slice.mutable_endpoint_slice()->mutable_metadata()->mutable_annotations();
+    annotations["endpoints.kubernetes.io/last-change-trigger-time"] = "2999-01-01T00:00:00Z";
+    ASSERT_OK(agent().Apply({Web("shop/web", kWeb), slice}));
+  });
+}
+
+TEST_F(MetricsTest, S279_S287_NoEndpointHereIsCountedByPolicyAndFamily) {
+  const std::string name = "kubeproxy_sync_proxy_rules_no_local_endpoints_total";
+  const auto added = [&](double internal, double external) {
+    return std::map<std::string, double>{
+        {Of(name, kV4Label + R"(,traffic_policy="internal")"), internal},
+        {Of(name, kV6Label + R"(,traffic_policy="internal")"), internal},
+        {Of(name, kV4Label + R"(,traffic_policy="external")"), external},
+        {Of(name, kV6Label + R"(,traffic_policy="external")"), external}};
+  };
+  AService service = ExternalWeb("shop/web", kWeb).Type("LoadBalancer").ExternalPolicy("Local");
+  ExpectAdded(added(0, 3), [&] {  // Three ports.
+    ASSERT_OK(agent().Apply(Objects{service} + WebSlices("shop/web", {&remote_pod()})));
+  });
+  ExpectAdded(added(3, 0), [&] { ASSERT_OK(agent().Apply({service.InternalPolicy("Local")})); });
+  ExpectAdded(added(-3, -3), [&] {
+    ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod(), &pod_a()})));
+  });
+}
+
+TEST_F(MetricsTest, S284_S285_AnswersOfThePortForHealthAreCounted) {
+  ExpectAdded({{"kubeproxy_proxy_healthz_total{code=\"200\"}", 1},
+               {"kubeproxy_proxy_healthz_total{code=\"503\"}", 0},
+               {"kubeproxy_proxy_livez_total{code=\"200\"}", 2}},
+              [&] {
+                for (const char* path : {"/healthz", "/livez", "/livez", "/"}) {
+                  ASSERT_OK(HttpRequest(netns(), kScrapedAt, 10256, path));
+                }
+              });
+}
+
+TEST_F(MetricsTest, RepairsAreCounted) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  const double repairs = Value("svcmap_repairs_total");
+  const double elements = Value("svcmap_repaired_elements_total");
+  ASSERT_OK(RunNft(netns(), "flush map ip svcmap service-ips"));
+  EXPECT_OK(Eventually("it is put right", [&] { return Value("svcmap_repairs_total") > repairs; }));
+  EXPECT_EQ(Value("svcmap_repaired_elements_total") - elements, 3);
+  EXPECT_EQ(Value("svcmap_verified"), 1);
+}
+
+TEST_F(MetricsTest, AControllerIsSeenComingAndGoing) {
+  EXPECT_OK(
+      Eventually("nobody is connected", [&] { return Value("svcmap_controller_connected") == 0; }));
+  {
+    ASSERT_OK_AND_ASSIGN(const auto stream, agent().Push());
+    EXPECT_EQ(Value("svcmap_controller_connected"), 1);
+    EXPECT_GT(Value("svcmap_controller_since_timestamp_seconds"), 1.7e9);
+  }
+  EXPECT_OK(
+      Eventually("nobody is connected", [&] { return Value("svcmap_controller_connected") == 0; }));
+}
+
+TEST_F(MetricsTest, RefusedObjectsAreCounted) {
+  ExpectAdded({{"svcmap_refused_objects", 1}}, [&] {
+    ASSERT_OK(agent().TryApply({AService("shop/odd").ClusterIp("nonsense").Port("tcp", 80)}));
+  });
+}
+
+// Batch after batch, and scrapes as fast as they are answered: both go on, and counters only grow.
+TEST_F(MetricsTest, ScrapesUnderLoadAreAnsweredAndDelayNobody) {
+  ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
+  std::atomic<bool> done = false;
+  std::optional<absl::Status> failed;
+  int scrapes = 0;
+  std::thread scraper([&] {
+    for (Samples last; !done; ++scrapes) {
+      absl::StatusOr<Samples> samples = Scrape(netns());
+      if (samples.ok() && (*samples)["svcmap_commits_total"] < last["svcmap_commits_total"]) {
+        samples = absl::InternalError("a counter went back");
+      }
+      if (!samples.ok()) {
+        failed = samples.status();
+        return;
+      }
+      last = *std::move(samples);
+    }
+  });
+  const double before = Value("svcmap_commits_total");
+  absl::Status applied;
+  for (int i = 0; i < 200 && applied.ok(); ++i) {
+    applied = agent().Apply(WebSlices("shop/web", {i % 2 == 0 ? &pod_a() : &pod_b()}));
+  }
+  done = true;
+  scraper.join();
+  EXPECT_OK(applied);
+  EXPECT_FALSE(failed) << *failed;
+  EXPECT_GT(scrapes, 2);
+  EXPECT_EQ(Value("svcmap_commits_total") - before, 200);
+}
+
+TEST_F(MetricsTest, S267_TheOtherPages) {
+  for (const auto& [path, body] :
+       {std::pair{"/healthz", "ok"}, std::pair{"/proxyMode", "nftables"}}) {
+    ASSERT_OK_AND_ASSIGN(const HttpAnswer answer,
+                         HttpRequest(netns(), kScrapedAt, kMetricsPort, path));
+    EXPECT_EQ(answer.body, body);
+  }
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer slis,
+                       HttpRequest(netns(), kScrapedAt, kMetricsPort, "/metrics/slis"));
+  EXPECT_NE(slis.body.find("kubernetes_healthcheck{name=\"proxy\",type=\"livez\"} 1\n"),
+            std::string::npos)
+      << slis.body;
+}
+
+// Agents of their own.
+class MetricsAddressTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_OK_AND_ASSIGN(netns_, NetNs::Create()); }
+
+  bool Closed() {
+    return absl::IsUnavailable(RawConnection::Open(*netns_, kScrapedAt, kMetricsPort).status());
+  }
+
+  std::optional<NetNs> netns_;
+};
+
+TEST_F(MetricsAddressTest, S267_EmptyAndZeroAreNowhere) {
+  for (const char* nowhere : {"", "0"}) {
+    ASSERT_OK_AND_ASSIGN(const auto agent,
+                         Agent::Start(*netns_, {"--metrics-bind-address", nowhere}));
+    EXPECT_TRUE(Closed()) << "\"" << nowhere << "\"";
+  }
+}
+
+TEST_F(MetricsAddressTest, S268_AnAddressThatIsTakenStopsNobody) {
+  ASSERT_OK_AND_ASSIGN(const auto agent,
+                       Agent::Start(*netns_, {"--metrics-bind-address", "0.0.0.0:10256"}));
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, HttpRequest(*netns_, kScrapedAt, 10256, "/livez"));
+  EXPECT_EQ(answer.code, 200);
+  EXPECT_NE(agent->log().find("/metrics is not served: listen on 0.0.0.0:10256"), std::string::npos)
+      << agent->log();
+}
+
+TEST_F(MetricsAddressTest, S268_WithHardFailItEndsInstead) {
+  const auto agent = Agent::Start(
+      *netns_, {"--metrics-bind-address", "0.0.0.0:10256", "--bind-address-hard-fail"});
+  ASSERT_FALSE(agent.ok());
+  EXPECT_NE(agent.status().message().find("listen on 0.0.0.0:10256: Address already in use"),
+            std::string::npos)
+      << agent.status();
+}
+
+TEST_F(MetricsAddressTest, WithManifestsThereIsNoControllerToMiss) {
+  ASSERT_OK_AND_ASSIGN(const auto agent, Agent::Start(*netns_, {"--manifests", SVCMAP_SOURCE_DIR
+                                                                "/deploy/examples/demo.yaml"}));
+  ASSERT_OK_AND_ASSIGN(const Samples samples, Scrape(*netns_));
+  EXPECT_FALSE(samples.contains("svcmap_controller_connected"));
+}
+
+}  // namespace
+}  // namespace svcmap::testing
