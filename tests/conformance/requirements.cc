@@ -375,6 +375,61 @@ std::vector<Requirement> Metrics() {
   };
 }
 
+std::vector<Requirement> Configuration() {
+  constexpr std::string_view kBridge = "for svcmap-kube: svcmapd speaks with no API server";
+  constexpr std::string_view kSysctls =
+      "a warning with the wanted value where the process may not write it";
+  return {
+      {289, "mode", "works as in mode nftables, whatever it says; other modes are logged"},
+      {290, "clientConnection.kubeconfig", kBridge},
+      {291, "clientConnection.acceptContentTypes and contentType", kBridge},
+      {292, "clientConnection.qps and burst", kBridge},
+      {293, "hostnameOverride"},
+      {294, "bindAddress",
+       "decides the default listen addresses alone; the node's addresses are those of its Node "
+       "object"},
+      {295, "healthzBindAddress"},
+      {296, "metricsBindAddress", "an empty --metrics-bind-address serves no metrics"},
+      {297, "bindAddressHardFail"},
+      {298, "enableProfiling", "there is no profiling"},
+      {299, "showHiddenMetricsForVersion", "no metrics are hidden; any minor version is accepted"},
+      {300, "nftables.masqueradeBit"},
+      {301, "nftables.masqueradeAll"},
+      {302, "nftables.syncPeriod", "failed commits are tried again sooner"},
+      {303, "nftables.minSyncPeriod", "changes are programmed as they come"},
+      {304, "detectLocalMode"},
+      {305, "detectLocal.bridgeInterface and interfaceNamePrefix"},
+      {306, "clusterCIDR"},
+      {307, "nodePortAddresses"},
+      {308, "oomScoreAdj"},
+      {309, "conntrack.maxPerCore"},
+      {310, "conntrack.min"},
+      {311, "conntrack.tcpEstablishedTimeout"},
+      {312, "conntrack.tcpCloseWaitTimeout"},
+      {313, "conntrack.tcpBeLiberal"},
+      {314, "conntrack.udpTimeout and udpStreamTimeout"},
+      {315, "configSyncPeriod", kBridge},
+      {316, "featureGates and logging", "of these the verbosity alone has an effect"},
+      {317, "fields of other modes"},
+      {318, "flags beside a file", "those that are ignored are logged"},
+      {319, "strict, then lenient decoding"},
+      {320, "a change of the file ends the process",
+       "also a ConfigMap's moved link; neither the same content again nor one that cannot be used"},
+      {321, "--write-config-to and --init-only"},
+      {322, "what the start waits for",
+       "nothing: the Node object and podCIDRs are used when they come"},
+      {323, "changes of podCIDRs", "are followed", "",
+       "ReconcilerNodeTest.S65TheNodesPodCidrIsFollowed"},
+      {324, "which families are served", "both, always"},
+      {325, "what is wrong with the families of the settings",
+       "nothing is fatal: a setting holds for the families that it names"},
+      {326, "the event Starting", kBridge},
+      {327, "nf_conntrack_max and the hash table", kSysctls},
+      {328, "the other sysctls of conntrack", kSysctls},
+      {329, "sysctls that are not written"},
+  };
+}
+
 }  // namespace
 
 std::vector<Section> Sections() {
@@ -384,7 +439,8 @@ std::vector<Section> Sections() {
           {"4. What iptables mode's chains stand for", IptablesMode()},
           {"5. Conntrack cleanup", Conntrack()},
           {"6. Health", Health()},
-          {"7. Metrics", Metrics()}};
+          {"7. Metrics", Metrics()},
+          {"8. Configuration", Configuration()}};
 }
 
 }  // namespace svcmap::conformance

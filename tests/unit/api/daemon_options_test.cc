@@ -199,6 +199,7 @@ TEST_F(ConfigFileTest, S293ToS307_TheFileSaysWhatTheFlagsSay) {
   const DaemonOptions options = Parse({"--config", File(R"(
 hostnameOverride: Node-7
 healthzBindAddress: 127.0.0.1:99
+metricsBindAddress: 0.0.0.0
 bindAddressHardFail: true
 nftables: {masqueradeAll: true, masqueradeBit: 3}
 clusterCIDR: 10.244.0.0/16
@@ -207,6 +208,7 @@ logging: {verbosity: 5}
 )")});
   EXPECT_EQ(options.node_name, "node-7");
   EXPECT_EQ(options.healthz_bind_address->ToString(), "127.0.0.1:99");
+  EXPECT_EQ(options.metrics_bind_address->ToString(), "0.0.0.0:10249");
   EXPECT_TRUE(options.bind_address_hard_fail);
   EXPECT_TRUE(options.ruleset.masquerade_all);
   EXPECT_EQ(options.ruleset.masquerade_mark, 8u);
