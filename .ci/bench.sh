@@ -72,11 +72,13 @@ if [[ -n ${KUBE_PROXY-} ]]; then
   real=(--kube-proxy "$KUBE_PROXY" --kubeconfig "${KUBECONFIG-}")
 fi
 others=nftables,iptables-legacy,iptables-nft${KUBE_PROXY:+,kube-proxy}
-programming=(--pin --opponents "netlink,svcmap,$others" "${real[@]}")
+programming=(--opponents "netlink,svcmap,$others" "${real[@]}")
 packets=(--opponents "direct,svcmap,$others" "${real[@]}")
 
-sizes=100x10,1000x10,5000x10,5000x50,10000x10,44000x1,30000x10,100000x10
+sizes=100x10,1000x10,5000x10,5000x50,10000x10,30000x10,100000x10
 bench "${programming[@]}" --time-limit 60 --shapes $sizes sync
+bench --opponents "netlink,svcmap,$others,nftables-single" "${real[@]}" --time-limit 60 \
+  --shapes 1000x1,44000x1 sync
 bench "${programming[@]}" --time-limit 60 --shapes 10000x10 --mix mixed sync
 bench "${programming[@]}" --time-limit 60 --shapes 10000x10 --mix everything sync
 bench "${programming[@]}" --time-limit 60 --shapes 1000x10,10000x10,100000x10 change --budget 2

@@ -54,6 +54,7 @@ std::string BesideThisProgram(const std::string& name) {
 std::vector<std::string> DefaultOpponents(const OpponentSettings& settings) {
   std::vector<std::string> names = OpponentNames();
   if (settings.kube_proxy.empty()) std::erase(names, "kube-proxy");
+  std::erase(names, "nftables-single");  // Differs from nftables for single endpoints only.
   return names;
 }
 
@@ -67,7 +68,7 @@ void AddOptions(CLI::App& app, Options& options, CommonOptions& common) {
       ->option_text("plain|mixed|everything (default plain)");
   app.add_flag("--ipv6", options.ipv6, "IPv6 instead of IPv4");
   app.add_option("--opponents", common.opponents,
-                 "Who takes part, in the order of turns (default: all that there are)")
+                 "Who takes part, in the order of turns (default: all but nftables-single)")
       ->delimiter(',')
       ->check(CLI::IsMember(OpponentNames()));
   app.add_option("--rounds", common.rounds, "Turns of each opponent")

@@ -43,7 +43,7 @@ bool Entrants::IsOut(const std::string& opponent, const ClusterShape& shape) con
 
 int64_t SettledKernelMemoryKib() {
   constexpr int64_t kNoise = 256;
-  constexpr int kQuiet = 5;  // Looks.
+  constexpr int kQuiet = 12;  // Looks.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   int64_t lowest = KernelMemoryKib();
   for (int quiet = 0; quiet < kQuiet && std::chrono::steady_clock::now() < deadline; ++quiet) {

@@ -28,7 +28,7 @@ class Sync {
   absl::Status Run() {
     for (const ClusterShape& shape : common_.shapes) {
       Recorder recorder(*common_.samples, "sync", ShapeText(shape));
-      const std::vector<std::string> entrants = entrants_.For(shape, kLoad, recorder);
+      std::vector<std::string> entrants = entrants_.For(shape, kLoad, recorder);
       if (!options_.no_warm_up) WarmUp(entrants, shape, recorder);
       const Cluster cluster(shape);
       for (int round = 1; round <= common_.rounds; ++round) {
@@ -36,6 +36,10 @@ class Sync {
           if (entrants_.IsOut(opponent, shape)) continue;
           const absl::Status status = Turn(opponent, cluster, round, &recorder);
           if (!status.ok()) entrants_.Fail(opponent, shape, kLoad, round, status, recorder);
+        }
+        // Nobody always comes after the same one.
+        if (!entrants.empty()) {
+          std::rotate(entrants.begin(), entrants.begin() + 1, entrants.end());
         }
       }
       Print(recorder, kLoad);

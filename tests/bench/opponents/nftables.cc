@@ -13,8 +13,8 @@ using NftablesClock = std::chrono::steady_clock;
 
 class NftablesOpponent : public Opponent {
  public:
-  NftablesOpponent(const testing::NetNs& netns, std::chrono::seconds limit)
-      : netns_(netns), limit_(limit) {}
+  NftablesOpponent(bool plain_single, const testing::NetNs& netns, std::chrono::seconds limit)
+      : plain_single_(plain_single), netns_(netns), limit_(limit) {}
 
   absl::StatusOr<Cost> Load(const Cluster& cluster) override {
     return Run({NftablesFullSync(NodeOf(cluster), cluster.ports())});
@@ -39,8 +39,10 @@ class NftablesOpponent : public Opponent {
   ProcessMemory Memory() const override { return {}; }
 
  private:
-  static NftablesNode NodeOf(const Cluster& cluster) {
-    return TopologyNode(cluster.shape().family);
+  NftablesNode NodeOf(const Cluster& cluster) const {
+    NftablesNode node = TopologyNode(cluster.shape().family);
+    node.plain_single = plain_single_;
+    return node;
   }
 
   // The transaction that deletes them; empty if there are none.
@@ -69,6 +71,7 @@ class NftablesOpponent : public Opponent {
     return cost;
   }
 
+  const bool plain_single_;
   const testing::NetNs& netns_;
   const std::chrono::seconds limit_;
   std::map<std::string, NftablesClock::time_point> stale_;  // Chains, and since when.
@@ -83,7 +86,8 @@ NftablesNode TopologyNode(Family family) {
           .service_cidr = *IpPrefix::Parse(v4 ? testing::kServiceCidrV4 : testing::kServiceCidrV6)};
 }
 
-absl::StatusOr<std::unique_ptr<Opponent>> MakeNftables(const testing::NetNs& netns,
+absl::StatusOr<std::unique_ptr<Opponent>> MakeNftables(bool plain_single,
+                                                       const testing::NetNs& netns,
                                                        const OpponentSettings& settings) {
   const absl::StatusOr<ToolRun> works =
       RunTool({"nft", "list", "tables"}, "", netns, settings.time_limit);
@@ -91,7 +95,7 @@ absl::StatusOr<std::unique_ptr<Opponent>> MakeNftables(const testing::NetNs& net
     return absl::FailedPreconditionError("nft does not run: " +
                                          std::string(works.status().message()));
   }
-  return std::make_unique<NftablesOpponent>(netns, settings.time_limit);
+  return std::make_unique<NftablesOpponent>(plain_single, netns, settings.time_limit);
 }
 
 }  // namespace svcmap::bench

@@ -147,6 +147,11 @@ class PortWriter {
 
   void WriteSet(const std::string& prefix, const std::vector<proxy::EndpointAddress>& endpoints) {
     const std::string chain = StartChain(prefix + base_);
+    if (node_.plain_single && endpoints.size() == 1 && !Affinity()) {
+      rules_.Rule(chain, absl::StrCat("meta l4proto ", protocol_, " dnat to ",
+                                      proxy::EndpointText(endpoints[0])));
+      return;
+    }
     std::string targets;
     for (size_t i = 0; i < endpoints.size(); ++i) {
       absl::StrAppend(&targets, i == 0 ? "" : " , ", i, " : ");

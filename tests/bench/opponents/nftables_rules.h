@@ -34,6 +34,10 @@ struct NftablesNode {
   IpAddress ip;           // Accepts nodePorts (S-108).
   IpPrefix cluster_cidr;  // Sources in it are pods (S-64).
   IpPrefix service_cidr;  // S-105.
+  // A Service with one endpoint gets a plain "dnat to IP:PORT" (kubernetes#140723, of July 2026)
+  // instead of a map of one element, whose cost in the kernel grows with all others
+  // (kubernetes#139513).
+  bool plain_single = false;
 };
 
 struct NftablesUpdate {

@@ -62,7 +62,8 @@ struct OpponentSettings {
 
 // "direct" (no proxy: Load and Change do nothing), "netlink" (the floor: raw batches into constant
 // maps), "svcmap", "iptables-legacy", "iptables-nft", "nftables" (kube-proxy 1.36's layout, by
-// nft), and, with a program, "kube-proxy". In this order.
+// nft), "nftables-single" (the same, but without a map where there is one endpoint; nftables.h),
+// and, with a program, "kube-proxy". In this order.
 const std::vector<std::string>& OpponentNames();
 
 // On the node `netns`, which must outlive it. NotFound for other names, FailedPrecondition with the

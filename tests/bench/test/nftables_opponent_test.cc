@@ -40,7 +40,8 @@ class NftablesOpponentTest : public testing::PacketTest {
   }
 
   void MakeOpponentOf(Cluster& cluster) {
-    ASSERT_OK_AND_ASSIGN(opponent_, MakeNftables(node(), OpponentSettings()));
+    ASSERT_OK_AND_ASSIGN(opponent_,
+                         MakeNftables(/*plain_single=*/false, node(), OpponentSettings()));
     ASSERT_OK(opponent_->Load(cluster));
   }
 
@@ -274,7 +275,7 @@ TEST_F(NftablesOpponentTest, S341_StaleChainsAreDeletedByALaterChange) {
 
 TEST_F(NftablesOpponentTest, WhatNftRefusesIsReportedInItsWords) {
   Cluster cluster({.services = 5, .endpoints = 1});
-  ASSERT_OK_AND_ASSIGN(opponent_, MakeNftables(node(), OpponentSettings()));
+  ASSERT_OK_AND_ASSIGN(opponent_, MakeNftables(/*plain_single=*/false, node(), OpponentSettings()));
   const absl::Status status = opponent_->Change(cluster, {cluster.ReplaceEndpoint(0)}).status();
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("No such file"));

@@ -139,6 +139,18 @@ TEST(NftablesRulesTest, S140_S339_AServiceIsOneChainWithOneAnonymousMap) {
                               "0 : 10.64.1.11 . 8080 , 1 : 10.64.2.21 . 8080 }"));
 }
 
+// kubernetes#140723.
+TEST(NftablesRulesTest, ASingleEndpointNeedsNoMapInTheNewerLayout) {
+  ServicePort port = WebService();
+  NftablesNode node = NodeV4();
+  node.plain_single = true;
+  EXPECT_EQ(NftablesFullSync(node, {port}), NftablesFullSync(NodeV4(), {port}));
+  port.endpoints.resize(1);
+  EXPECT_THAT(Commands(NftablesFullSync(node, {port})),
+              HasAll({"add rule ip kube-proxy service-P4ZYZVCF-testing/service/tcp/http meta "
+                      "l4proto tcp dnat to 10.64.1.11:8080"}));
+}
+
 TEST(NftablesRulesTest, Ipv6) {
   ServicePort port = WebService();
   port.cluster_ip = Address("fd00:96::1");
