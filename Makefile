@@ -28,6 +28,7 @@ test:           ## Everything: release, address and undefined behaviour sanitize
 	@.ci/test.sh
 
 test-long: deps ## test, clang-tidy, repeated tests and fuzzers; more than an hour
+	@.ci/deps.sh long
 	@.ci/test-long.sh
 
 format:         ## Lay out the sources

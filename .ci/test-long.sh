@@ -1,8 +1,8 @@
 #!/bin/bash
-# What takes too long for every change, after `make test`: layout and clang-tidy over everything,
-# the tests of label `long`, SCENARIOS (3000) random scenarios with a seed of the day, CRASHES (1000)
-# kills under traffic, ten seconds of a storm of foreign changes, the threaded and the kernel tests
-# again and again, and the fuzzers for FUZZ_SECONDS (600) each.
+# What takes too long for every change, after `make test`: layout and clang-tidy over everything, the
+# alert rules by promtool, the tests of label `long`, SCENARIOS (3000) random scenarios with a seed of
+# the day, CRASHES (1000) kills under traffic, ten seconds of a storm of foreign changes, the threaded
+# and the kernel tests again and again, and the fuzzers for FUZZ_SECONDS (600) each.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,6 +17,7 @@ part() {
 part 'tests' .ci/test.sh
 part 'layout' make --no-print-directory format-check
 part 'clang-tidy' .ci/tidy.sh
+part 'alert rules' promtool check rules deploy/prometheus/svcmap.rules.yaml
 part 'long tests' ctest --preset long -L '^long$' --no-tests=ignore
 part "random scenarios, ${SCENARIOS:-3000}" \
   env SVCMAP_SEED="$(date +%s)" SVCMAP_SCENARIOS="${SCENARIOS:-3000}" \

@@ -188,7 +188,7 @@ TEST_F(DryRunTest, TheListIsBoundedAndTheCountsAreTrue) {
   EXPECT_EQ(ack.dry_run().elements_size(), 10'000);
   EXPECT_EQ(ack.dry_run().deleted(), 1u);
   EXPECT_EQ(ack.dry_run().added(), 12'001u);
-  EXPECT_TRUE(ack.dry_run().rewrites_tables());  // 1,024 endpoints have room.
+  EXPECT_FALSE(ack.dry_run().rewrites_tables());  // 196,608 endpoints have room.
   EXPECT_LT(ack.ByteSizeLong(), 2'000'000u);
 }
 
