@@ -10,11 +10,12 @@ namespace svcmap::api {
 
 class HeapTrim {
  public:
-  // After a sync. Looks through the free parts of the heap, some milliseconds at a million
-  // endpoints: not after small syncs, and not before the last of big ones.
-  void AfterSync(const proxy::SyncResult& result, const proxy::LoopStatus& status) {
+  // After a sync; `done`: nothing is left to program. Looks through the free parts of the heap,
+  // some ten milliseconds at a million endpoints: not after small syncs, and not before the last of
+  // big ones.
+  void AfterSync(const proxy::SyncResult& result, bool done) {
     if (result.elements >= kBigSync) due_ = true;
-    if (!due_ || status.oldest_unsynced) return;
+    if (!due_ || !done) return;
     due_ = false;
     malloc_trim(0);
   }

@@ -293,8 +293,10 @@ int Run(const DaemonOptions& options) {
   loop_options.on_sync = [&](const proxy::SyncResult& result, const proxy::LoopStatus& status) {
     observations.Synced(result);
     LogSync(result, status);
-    heap_trim.AfterSync(result, status);
     watches.TellSync(result, status.revision);
+  };
+  loop_options.on_answered = [&](const proxy::SyncResult& result, bool done) {
+    heap_trim.AfterSync(result, done);
   };
   loop_options.on_repair = [&](const proxy::Repaired& repaired) {
     repairs.Add(repaired);

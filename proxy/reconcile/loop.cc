@@ -427,6 +427,9 @@ void Loop::SyncOnce() {
   TellHealthChecks(result);
   CountStages(result, started);
   Answer(result, started);
+  if (options_.on_answered) {
+    options_.on_answered(result, reconciler_.store().dirty_count() == 0);
+  }
 }
 
 void Loop::CountStages(const SyncResult& result, Clock::time_point started) {

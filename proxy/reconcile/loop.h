@@ -142,7 +142,10 @@ struct LoopOptions {
   std::chrono::milliseconds last_retry{2000};
   // Called after each sync that did or tried something, on the loop's thread.
   std::function<void(const SyncResult&, const LoopStatus&)> on_sync;
-  std::function<void(const Repaired&)> on_repair;  // Likewise.
+  // The same for syncs that did not fail, once their batches are answered: for what may take time.
+  // `done`: nothing is left to program.
+  std::function<void(const SyncResult&, bool done)> on_answered;
+  std::function<void(const Repaired&)> on_repair;  // As on_sync.
   TriggerTimes::Observer on_programmed;
   // What changed about healthCheckNodePorts, after each sync that did not fail while there are any.
   std::function<void(HealthCheckChanges)> on_health_checks;
