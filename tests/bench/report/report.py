@@ -28,8 +28,8 @@ def body(run: figures.Run, facts: dict, commands: str, verdicts: list, pictures:
     if verdicts:
         parts += [f"{mark} Targets\n", tables.targets(verdicts)]
     parts += [f"{mark} At one glance\n",
-              "Medians; in brackets the ratio to svcmap in the same rounds. Generated opponents are "
-              "without all of kube-proxy's own work.\n",
+              "Medians; in brackets the ratio to svcmap in the same rounds. Generated opponents "
+              "are without all of kube-proxy's own work.\n",
               tables.overview(run)]
     there = run.workloads()
     for workload in figures.WORKLOADS + [name for name in there if name not in figures.WORKLOADS]:
