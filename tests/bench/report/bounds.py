@@ -7,14 +7,16 @@ A bound is an object with
   "minus"     less this one, or neither: the figure itself
   "at_most", "at_least"   one of them
   "summary"   for the last line, optional: "sync {} faster than nftables"
+  "scope"     what is to be known of the figures, optional
 """
 
 from typing import NamedTuple, Optional
 
 import units
-from figures import BadInput, Figure, Ratio, Run, read_json
+from figures import (MIN_P99_SAMPLES, NOT_TOLD_APART, BadInput, Figure, Ratio, Run,
+                     read_json)
 
-FIELDS = {"label", "figure", "to", "minus", "at_most", "at_least", "summary"}
+FIELDS = {"label", "figure", "to", "minus", "at_most", "at_least", "summary", "scope"}
 
 
 class Verdict(NamedTuple):
@@ -52,10 +54,13 @@ def read_bounds(path: str) -> tuple[str, list[dict]]:
 
 
 def _named(run: Run, name: str) -> tuple[Optional[Figure], str, Optional[float]]:
-    """The figure, its metric, and a percentile if one is asked for."""
+    """The figure, its metric, and a percentile if one is asked for: then of enough samples."""
     *where, metric = name.split("/")
     metric, _, percentile = metric.partition("@p")
-    return run.figure(*where, metric), metric, float(percentile) if percentile else None
+    figure = run.figure(*where, metric)
+    if percentile and figure is not None and len(figure.values) < MIN_P99_SAMPLES:
+        figure = None
+    return figure, metric, float(percentile) if percentile else None
 
 
 def _value(figure: Figure, percentile: Optional[float]) -> tuple[float, bool]:
@@ -119,9 +124,12 @@ def judge(run: Run, bound: dict) -> Verdict:
 
 def _why(run: Run, bound: dict, other: Optional[str]) -> str:
     for name in filter(None, (bound["figure"], other)):
-        workload, shape, opponent, what, _ = name.split("/")
+        *where, metric = name.split("/")
+        if (*where, metric) in run.not_told_apart:
+            return f"{NOT_TOLD_APART}: {name}"
         if _named(run, name)[0] is None:
-            reason = run.why_not(workload, shape, opponent, what)
+            few = run.figure(*where, metric.partition("@")[0]) is not None
+            reason = f"fewer than {MIN_P99_SAMPLES} samples" if few else run.why_not(*where)
             return f"{reason or 'no samples'}: {name}"
     return "divided by zero, or both were over their limit"
 

@@ -12,27 +12,39 @@ COLUMNS = ["workload", "shape", "opponent", "what", "metric", "round", "value"]
 
 # In the order in which they are shown; others follow in alphabetical order.
 WORKLOADS = ["sync", "change", "churn", "latency", "connections", "restart", "repair"]
-OPPONENTS = ["direct", "netlink", "svcmap", "nftables", "iptables-legacy", "iptables-nft",
-             "kube-proxy"]
+OPPONENTS = ["direct", "netlink", "svcmap", "nftables", "nftables-single", "iptables-legacy",
+             "iptables-nft", "kube-proxy"]
 WHATS = ["load", "replace", "n-plus-1", "n-minus-1", "new-service", "deleted-service", "rolling",
          "rate-10", "rate-100", "rate-1000", "tcp-first", "tcp-middle", "tcp-last",
          "udp-first", "udp-middle", "udp-last", "tcp-quiet", "tcp-sync", "tcp-repair", "first",
-         "middle", "last"]
+         "middle", "last", "sigterm", "sigkill", "full-sync"]
 
 # What a workload is about, by which opponents are compared: the first of these that is there.
 HEADLINES = {
     "sync": ["seconds"],
     "change": ["seconds"],
-    "churn": ["latency_p50_seconds"],
+    "churn": ["latency_seconds"],
     "latency": ["p50_us"],
     "connections": ["per_second"],
     "restart": ["healthy_seconds", "seconds"],
-    "repair": ["outage_seconds", "repair_seconds"],
+    "repair": ["outage_seconds"],
 }
 
+# Before all else, but for `sync`, which is about it: whose load fails has no figures.
+LOAD = "load"
+
+# Differences of two looks, and so negative where the machine's own noise is larger.
+DIFFERENCES = {"kernel_memory_kib", "kernel_bytes_per_endpoint", "bytes_per_endpoint"}
+NOT_TOLD_APART = "not told apart"
+
+MIN_P99_SAMPLES = 100
+
 # The opponent that does the least that has to be done.
-FLOORS = {"sync": "netlink", "change": "netlink", "churn": "netlink", "latency": "direct",
-          "connections": "direct"}
+FLOORS = {"sync": "netlink", "change": "netlink", "latency": "direct", "connections": "direct"}
+
+# Latencies of churn are those of waiting for kube-proxy's minSyncPeriod: by its default of a second
+# the ratio would be made of that.
+WITHOUT_RATIOS = {"churn"}
 
 REFERENCE = "svcmap"
 
@@ -88,9 +100,13 @@ class Figure:
         return self.limit is not None and self.median >= self.limit
 
     def percentile(self, percent: float) -> float:
-        """Of all values of all rounds: the lowest that so many percent do not exceed."""
+        """Of all values of all rounds; between two of them in proportion, as svcmap-bench itself
+        (tests/bench/record/statistics.h) and numpy have it."""
         values = sorted(self.values)
-        return values[max(0, math.ceil(percent / 100 * len(values)) - 1)]
+        position = percent / 100 * (len(values) - 1)
+        below = int(position)
+        above = min(below + 1, len(values) - 1)
+        return values[below] + (position - below) * (values[above] - values[below])
 
     def _beside(self, other: "Figure") -> dict[int, tuple[float, float]]:
         """The medians of the rounds that both were in, so that both saw the same minutes of the
@@ -123,6 +139,9 @@ class Run:
         self.figures: dict[tuple, dict[str, Figure]] = {}
         # The same -> rounds
         self.over_limit: dict[tuple, set[int]] = {}
+        self.never_loaded: set[tuple] = set()  # workload, shape, opponent; of over_limit or failed.
+        # The same with the metric: no figure, though there are values.
+        self.not_told_apart: set[tuple] = set()
         self.limits: dict[tuple, float] = {}
         self.failed: dict[tuple, set[int]] = {}
         self.not_tried: set[tuple] = set()
@@ -133,19 +152,33 @@ class Run:
         if metric == "over-limit":
             self.over_limit.setdefault(name, set()).add(number)
             self.limits[name] = value
-            # Only of times is it known that they are at least so long.
-            headline = HEADLINES.get(workload, ["seconds"])[0]
-            if headline == "seconds":
-                metrics.setdefault(headline, Figure()).add_over_limit(number, value)
+            if self._is_of_load(name, number):
+                self.never_loaded.add(name[:3])
+            elif workload in ("sync", "change") or what == "full-sync":
+                # Only of times is it known that they are at least so long.
+                metrics.setdefault("seconds", Figure()).add_over_limit(number, value)
         elif metric == "failed":
             self.failed.setdefault(name, set()).add(number)
+            if self._is_of_load(name, number):
+                self.never_loaded.add(name[:3])
         elif metric == "not-tried":
             self.not_tried.add(name)
-        elif value >= 0:  # opponent.h: absent figures are negative.
+        elif value >= 0:
             metrics.setdefault(metric, Figure()).add(number, value)
+        elif metric in DIFFERENCES:
+            # Without it the median of the other rounds would be too high.
+            self.not_told_apart.add((*name, metric))
+
+    @staticmethod
+    def _is_of_load(name, number) -> bool:
+        """`restart` names all after what it measures; the load is before its first round."""
+        return name[0] != "sync" and (name[3] == LOAD or name[0] == "restart" and number == 0)
 
     def figure(self, workload, shape, opponent, what, metric) -> Optional[Figure]:
-        return self.figures.get((workload, shape, opponent, what), {}).get(metric)
+        name = (workload, shape, opponent, what)
+        if (*name, metric) in self.not_told_apart:
+            return None
+        return self.figures.get(name, {}).get(metric)
 
     def headline(self, workload, shape, opponent, what) -> Optional[tuple[str, Figure]]:
         """The metric and its figure."""
@@ -156,15 +189,26 @@ class Run:
         return None
 
     def why_not(self, workload, shape, opponent, what) -> str:
-        """Why there is no figure; empty: it was not tried."""
-        for name in ((workload, shape, opponent, what), (workload, shape, opponent, "load")):
+        """Why there is no figure; empty: nobody knows."""
+        mine = (workload, shape, opponent, what)
+        there = [name for name in sorted({*self.over_limit, *self.failed, *self.not_tried})
+                 if name[:3] == mine[:3]]
+        if mine[:3] in self.never_loaded:
+            return next(self.outcome(name) for name in there if self.outcome(name))
+        if mine in there:
+            return self.outcome(mine)
+        # Who exceeded its limit or failed at one thing is out, and does no other.
+        return "not tried" if there else ""
+
+    def outcome(self, name) -> str:
+        """Of what has no figure, or not in all rounds."""
+        if name[:3] in self.never_loaded:
             if name in self.over_limit:
-                return f"over {self.limits[name]:g} s"
-            if name in self.failed:
-                return "failed"
-            if name in self.not_tried:
-                return "not tried"
-        return ""
+                return f"not loaded in {self.limits[name]:g} s"
+            return "not loaded" if name in self.failed else ""
+        if name in self.over_limit:
+            return f"over {self.limits[name]:g} s"
+        return "failed" if name in self.failed else "not tried"
 
     def _distinct(self, field, order, **wanted):
         """What stands in `field` of the names whose other fields are as `wanted`."""
@@ -184,6 +228,25 @@ class Run:
 
     def whats(self, **wanted):
         return self._distinct("what", lambda name: _rank(WHATS, name), **wanted)
+
+    def samples(self, workload, shape, opponent, what, metric) -> int:
+        """How many things that were done, in all rounds, stand behind the figure."""
+        counts = self.figure(workload, shape, opponent, what, "count")
+        each = HEADLINES["churn"][0] if workload == "churn" else metric
+        figure = counts or self.figure(workload, shape, opponent, what, each)
+        return 0 if figure is None else round(sum(counts.values)) if counts else len(figure.values)
+
+    def p99(self, workload, shape, opponent, what, metric) -> Optional[float]:
+        """Of all rounds; the median of theirs where they have told only that. None: that was not
+        done often enough."""
+        name = (workload, shape, opponent, what)
+        if self.samples(*name, metric) < MIN_P99_SAMPLES:
+            return None
+        told = self.figure(*name, "p99_us")
+        if told is not None:
+            return told.median
+        figure = self.figure(*name, metric)
+        return figure.percentile(99) if figure and len(figure.values) >= MIN_P99_SAMPLES else None
 
     def rounds(self, workload) -> int:
         return max((len(figure.rounds) for name, metrics in self.figures.items()

@@ -18,11 +18,12 @@ STYLES = {  # Colour and mark.
     "netlink": ("#000000", "+"),
     "svcmap": ("#0072B2", "o"),
     "nftables": ("#D55E00", "s"),
+    "nftables-single": ("#56B4E9", "P"),
     "iptables-legacy": ("#009E73", "^"),
     "iptables-nft": ("#E69F00", "v"),
     "kube-proxy": ("#CC79A7", "D"),
 }
-OTHER_STYLE = ("#56B4E9", "*")
+OTHER_STYLE = ("#F0E442", "*")
 
 matplotlib.rcParams.update({
     "svg.fonttype": "none",
@@ -228,20 +229,24 @@ class Plots:
         for title, metric in (("Share of one core", "cpu_share"),
                               ("Time of a change, p50", "latency_p50_seconds"),
                               ("Time of a change, p99", "latency_p99_seconds")):
+            p99 = metric == "latency_p99_seconds"
             series = {}
             for opponent in self._run.opponents(workload="churn", shape=shape):
                 points = []
                 for what in self._run.whats(workload="churn", shape=shape, opponent=opponent):
                     rate = what.removeprefix("rate-")
                     figure = self._run.figure("churn", shape, opponent, what, metric)
-                    if rate.isdigit() and figure and figure.median > 0:
+                    enough = not p99 or self._run.p99("churn", shape, opponent, what,
+                                                      HEADLINES["churn"][0]) is not None
+                    if rate.isdigit() and figure and figure.median > 0 and enough:
                         points.append((int(rate), figure))
                 if points:
                     series[opponent] = sorted(points, key=lambda point: point[0])
             if series:
                 panels.append(lambda axes, series=series, title=title, metric=metric: _lines(
                     axes, f"{title}, by changes a second", metric, series))
-        self._save("churn", "churn.svg", f"Changes at a fixed rate, {shape}", panels)
+        self._save("churn", "churn.svg", f"Changes at a fixed rate, {shape}; the time of those "
+                   "that play kube-proxy is mostly its minSyncPeriod of 1 s", panels)
 
     def _latency(self):
         shape = self._fullest_shape("latency")
@@ -290,10 +295,11 @@ class Plots:
     def _memory(self):
         panels = []
         for title, metric in (("RSS of the process that stays", "rss_kib"),
-                              ("Peak RSS while it loads", "peak_rss_kib"),
+                              ("Peak RSS while it loads*", "peak_rss_kib"),
                               ("Memory of the kernel", "kernel_memory_kib")):
             series = self._by_size("sync", "load", metric)
             if series:
                 panels.append(lambda axes, title=title, metric=metric, series=series: _lines(
                     axes, f"{title}, by Services of 10", metric, series))
-        self._save("sync", "memory.svg", "Memory by size of the cluster", panels)
+        self._save("sync", "memory.svg", "Memory by size of the cluster; * of nft or "
+                   "iptables-restore: kube-proxy's own process is absent", panels)

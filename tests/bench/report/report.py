@@ -28,7 +28,8 @@ def body(run: figures.Run, facts: dict, commands: str, verdicts: list, pictures:
     if verdicts:
         parts += [f"{mark} Targets\n", tables.targets(verdicts)]
     parts += [f"{mark} At one glance\n",
-              "Medians; in brackets the ratio to svcmap in the same rounds.\n",
+              "Medians; in brackets the ratio to svcmap in the same rounds. Generated opponents "
+              "are without all of kube-proxy's own work.\n",
               tables.overview(run)]
     there = run.workloads()
     for workload in figures.WORKLOADS + [name for name in there if name not in figures.WORKLOADS]:
@@ -47,7 +48,8 @@ def body(run: figures.Run, facts: dict, commands: str, verdicts: list, pictures:
     missing = tables.no_figures(run)
     parts += [f"{mark} Over the limit, failed, not tried\n"]
     if missing:
-        parts += ["Who exceeded its limit, or failed, is not tried with larger clusters.\n",
+        parts += ["Who exceeded its limit, or failed, is out: it is not tried with what comes "
+                  "after that, nor with larger clusters.\n",
                   missing]
     else:
         parts.append("None.\n")

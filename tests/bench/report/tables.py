@@ -2,7 +2,7 @@
 
 import bounds
 import units
-from figures import FLOORS, HEADLINES, REFERENCE, Run
+from figures import FLOORS, HEADLINES, NOT_TOLD_APART, REFERENCE, Run, WITHOUT_RATIOS
 
 TITLES = {
     "sync": "Sync",
@@ -10,7 +10,7 @@ TITLES = {
     "churn": "Churn",
     "latency": "First packet",
     "connections": "New connections",
-    "restart": "Restart",
+    "restart": "Restart, and full sync",
     "repair": "Repair",
 }
 
@@ -18,17 +18,24 @@ INTRODUCTIONS = {
     "sync": "All Services loaded into a node that has none.",
     "change": "One change, from what tells of it to the kernel having it. `rolling` is one step "
               "of the update of a Service with 1,000 endpoints: ten of them replaced.",
-    "churn": "Changes at a fixed rate: how long each took, and which share of one core the proxy "
-             "needed.",
+    "churn": "Changes at a fixed rate: how long each took from when it was due, which share of one "
+             "core the proxy needed, and in how many updates the changes of a round went into the "
+             "kernel. The latency of those that play kube-proxy is mostly the wait for its "
+             "minSyncPeriod, 1 s by default: so no ratio of latencies is shown.",
     "latency": "The first round trip of a new flow, by where the Service stands among all: "
-               "`first`, `middle` and `last` in the order in which a proxy lists them. `tcp-sync` "
-               "and `tcp-repair`: connections at a fixed rate, from when each was due, while "
-               "everything is written once more, or put right; `tcp-quiet`: the same, left in "
-               "peace.",
+               "`first`, `middle` and `last` in the list that the rules were written from. "
+               "`tcp-sync` and `tcp-repair`: connections at a fixed rate, from when each was due, "
+               "while everything is written once more, or put right after somebody flushed it "
+               "(svcmapd alone does that by itself); `tcp-quiet`: the same, left in peace. For "
+               "`tcp-sync` svcmapd is given two clusters in turn, so that it writes all. `n` is "
+               "the number of flows, p99 the median of the p99 of the rounds.",
     "connections": "TCP connections opened and closed, one after the other.",
-    "restart": "The proxy starts again on what it left, and nothing has changed.",
-    "repair": "Somebody else damages the tables: how long a Service is out of order, and how long "
-              "until all is as it was.",
+    "restart": "svcmapd starts again on what it left, after `sigterm` or `sigkill`, and nothing "
+               "has changed: the time is until it is healthy. The others do a bare `full-sync` "
+               "over what is there, without the start of a process and without a list from an API "
+               "server.",
+    "repair": "svcmapd alone: somebody else damages its tables while it is running or stopped; how "
+              "long a Service is out of order, and how long until all is as it was (`time`).",
 }
 
 
@@ -85,7 +92,8 @@ def overview(run: Run) -> str:
                         cells.append(run.why_not(workload, shape, opponent, what))
                         continue
                     cell = _median(*found)
-                    if opponent != REFERENCE and reference is not None:
+                    if opponent != REFERENCE and reference is not None and \
+                            workload not in WITHOUT_RATIOS:
                         ratio = _ratio(found[1], reference[1])
                         cell += f" ({ratio})" if ratio else ""
                     cells.append(cell)
@@ -104,11 +112,15 @@ def headline(run: Run, workload: str) -> str:
              if (entry := run.headline(workload, shape, opponent, what)) is not None]
     if not found:
         return ""
-    many = any(len(figure.values) >= 10 * len(figure.rounds) for *_, figure in found)
+    many = any(run.p99(workload, shape, opponent, what, metric) is not None
+               for shape, what, opponent, metric, _ in found)
     differs = workload == "latency"
+    compared = workload not in WITHOUT_RATIOS
     head = ["Cluster", "What", "Opponent", "Median", "Rounds from", "to"]
     head += ["p99"] if many else []
-    head += [f"/ {REFERENCE}"] + ([f"/ {floor}"] if floor else [])
+    head += ["n"]
+    head += [f"/ {REFERENCE}"] if compared else []
+    head += [f"/ {floor}"] if floor else []
     head += [f"over {floor}"] if differs else []
     rows = []
     for shape, what, opponent, metric, figure in found:
@@ -117,9 +129,12 @@ def headline(run: Run, workload: str) -> str:
         row = [shape, what, opponent, _median(metric, figure), units.text(metric, figure.low),
                units.text(metric, figure.high)]
         if many:
-            row.append(units.text(metric, figure.percentile(99)))
-        row.append("" if opponent == REFERENCE or not reference
-                   else _ratio(figure, reference[1]))
+            p99 = run.p99(workload, shape, opponent, what, metric)
+            row.append("" if p99 is None else units.text(metric, p99))
+        row.append(f"{run.samples(workload, shape, opponent, what, metric):,}")
+        if compared:
+            row.append("" if opponent == REFERENCE or not reference
+                       else _ratio(figure, reference[1]))
         if floor:
             row.append("" if opponent == floor or not least else _ratio(figure, least[1]))
         if differs:
@@ -129,13 +144,18 @@ def headline(run: Run, workload: str) -> str:
     return table(head, rows, 3)
 
 
+_P99 = ("p99_us", "p99_seconds")
+
+
 def others(run: Run, workload: str) -> str:
-    """The medians of all other metrics, whatever they are called."""
+    """The medians of all other metrics, whatever they are called; p99 stands beside n."""
     names = [name for name in run.figures if name[0] == workload]
     first = HEADLINES.get(workload, ["seconds"])
     shown = {name: (run.headline(*name) or ("",))[0] for name in names}
-    metrics = sorted({metric for name in names for metric in run.figures[name]
-                      if metric != shown[name]},
+    there = {(*name, metric) for name in names for metric in run.figures[name]
+             if metric != shown[name]} | \
+        {place for place in run.not_told_apart if place[0] == workload}
+    metrics = sorted({metric for *_, metric in there if not metric.endswith(_P99)},
                      key=lambda metric: (metric not in first, metric))
     if not metrics:
         return ""
@@ -145,7 +165,9 @@ def others(run: Run, workload: str) -> str:
             for opponent in run.opponents(workload=workload, shape=shape, what=what):
                 found = run.figures.get((workload, shape, opponent, what), {})
                 hidden = shown.get((workload, shape, opponent, what))
-                cells = [units.text(metric, found[metric].median)
+                cells = [NOT_TOLD_APART
+                         if (workload, shape, opponent, what, metric) in run.not_told_apart else
+                         units.text(metric, found[metric].median)
                          if metric in found and metric != hidden else "" for metric in metrics]
                 if any(cells):
                     rows.append([shape, what, opponent, *cells])
@@ -157,6 +179,10 @@ def no_figures(run: Run) -> str:
     rows = []
     for name in sorted({*run.over_limit, *run.failed, *run.not_tried}):
         workload, shape, opponent, what = name
+        if name[:3] in run.never_loaded:
+            if run.outcome(name):
+                rows.append([workload, shape, opponent, "load", run.outcome(name), ""])
+            continue
         if name in run.over_limit:
             rows.append([workload, shape, opponent, what, f"over {run.limits[name]:g} s",
                          str(len(run.over_limit[name]))])
@@ -169,6 +195,10 @@ def no_figures(run: Run) -> str:
 
 
 def targets(verdicts: list[bounds.Verdict]) -> str:
-    rows = [[verdict.bound["label"], verdict.wanted, verdict.seen,
-             "yes" if verdict.met else "" if verdict.why else "NO"] for verdict in verdicts]
+    rows = []
+    for verdict in verdicts:
+        label, scope = verdict.bound["label"], verdict.bound.get("scope")
+        rows.append([f"{label} ({scope})" if scope else label, verdict.wanted,
+                     verdict.why or verdict.seen,
+                     verdict.seen if verdict.why else "yes" if verdict.met else "NO"])
     return table(["Target", "Wanted", "Seen", "Met"], rows, 1)

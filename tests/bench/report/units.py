@@ -43,8 +43,10 @@ def ratio(value: float) -> str:
 
 def name(metric: str) -> str:
     """A heading: without the unit, which stands beside each value."""
-    if metric in ("per_second", "seconds"):
-        return {"per_second": "rate", "seconds": "time"}[metric]
+    special = {"per_second": "rate", "seconds": "time",
+               "peak_rss_kib": "peak RSS (nft, iptables-restore: without kube-proxy itself)"}
+    if metric in special:
+        return special[metric]
     for unit in ("_seconds", "_us", "_kib"):
         metric = metric.removesuffix(unit)
     return metric.replace("_", " ")
