@@ -193,8 +193,11 @@ class Churn {
     std::printf(
         "\nEndpoint changes at fixed rates, for %d s each; latency from when a change was due. "
         "Those that play kube-proxy wait for its minSyncPeriod between two updates: %g s here, 1 s "
-        "by default. Their latency is mostly that delay, of which no ratio is made.\n\n",
-        options_.seconds, options_.min_sync_period);
+        "by default.%s\n\n",
+        options_.seconds, options_.min_sync_period,
+        options_.min_sync_period > 0
+            ? " Their latency is mostly that delay, of which no ratio is made."
+            : "");
     PrintHeader({"Services x endpoints", "opponent", "offered", "achieved", "latency p50", "p99",
                  "max", "to svcmap", "to the floor", "CPU", "updates"});
     for (const int rate : options_.rates) {

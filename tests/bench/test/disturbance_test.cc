@@ -13,7 +13,7 @@ namespace {
 
 using testing::PacketTest;
 
-std::set<std::string> EndpointsOf(const Cluster& cluster) {
+std::set<std::string> AllAddressesOf(const Cluster& cluster) {
   std::set<std::string> all;
   for (const ServicePort& port : cluster.ports()) {
     for (const BenchEndpoint& endpoint : port.endpoints) all.insert(endpoint.address.ip.ToString());
@@ -24,8 +24,8 @@ std::set<std::string> EndpointsOf(const Cluster& cluster) {
 TEST(DisturbanceTest, NoEndpointIsInBothClusters) {
   const Cluster cluster({.services = 20, .endpoints = 3});
   const Cluster other = WithOtherEndpoints(cluster);
-  std::set<std::string> both = EndpointsOf(cluster);
-  both.merge(EndpointsOf(other));
+  std::set<std::string> both = AllAddressesOf(cluster);
+  both.merge(AllAddressesOf(other));
   EXPECT_EQ(both.size(), 120u);
   EXPECT_EQ(other.ports().back().cluster_ip, cluster.ports().back().cluster_ip);
 }
