@@ -27,10 +27,24 @@ absl::Status DamageOnce(const Contender& contender, const PacedConnections& traf
 
 }  // namespace
 
+Cluster WithOtherEndpoints(Cluster cluster) {
+  for (size_t position = 0; position < cluster.ports().size(); ++position) {
+    const size_t count = cluster.ports()[position].endpoints.size();
+    if (count > 0) cluster.ReplaceEndpoints(position, 0, count);
+  }
+  return cluster;
+}
+
 absl::StatusOr<Disturbed> MeasureDisturbed(Contender& contender, const Cluster& cluster,
                                            Disturbance disturbance,
                                            const DisturbanceOptions& options,
                                            std::chrono::seconds time_limit) {
+  const bool is_svcmap = contender.name == "svcmap";
+  const bool repairs = disturbance == Disturbance::kRepair;
+  if (repairs && !is_svcmap && contender.name != "direct") {
+    return absl::UnimplementedError(contender.name + " does not notice a flushed ruleset");
+  }
+  const Cluster other = !repairs && is_svcmap ? WithOtherEndpoints(cluster) : cluster;
   const auto target = TargetOf(contender.name, cluster.ports().back());
   if (!target.ok()) return target.status();
   auto traffic = PacedConnections::Start(*contender.world, *target, options.per_second);
@@ -43,11 +57,12 @@ absl::StatusOr<Disturbed> MeasureDisturbed(Contender& contender, const Cluster& 
   const Clock::time_point from = Clock::now();
   std::this_thread::sleep_for(duration);
   const Clock::time_point middle = Clock::now();
-  const bool damages = disturbance == Disturbance::kRepair && contender.name == "svcmap";
   Disturbed disturbed;
-  while (Clock::now() < middle + duration) {
-    const absl::Status status = damages ? DamageOnce(contender, **traffic, time_limit)
-                                        : contender.opponent->Resync(cluster).status();
+  const auto is_back = [&] { return repairs || !is_svcmap || disturbed.times % 2 == 0; };
+  while (Clock::now() < middle + duration || !is_back()) {
+    const absl::Status status =
+        repairs && is_svcmap ? DamageOnce(contender, **traffic, time_limit)
+                             : contender.opponent->Resync(is_back() ? other : cluster).status();
     if (absl::IsUnimplemented(status)) break;
     if (!status.ok()) return status;
     ++disturbed.times;

@@ -10,9 +10,10 @@
 namespace svcmap::bench {
 
 enum class Disturbance {
-  kSync,    // One full sync after the other.
-  kRepair,  // svcmapd: its ruleset is flushed once a second. The others would notice that at their
-            // next full sync: they do one after the other, over rules that are intact.
+  kSync,    // One full sync after the other. svcmapd writes only what is different: it is told of
+            // the cluster with other endpoints and of itself in turns.
+  kRepair,  // The ruleset is flushed once a second. Of svcmap only; the others would notice that
+            // up to an hour later, at their next full sync (S-149). "direct" has nothing to flush.
 };
 
 struct DisturbanceOptions {
@@ -25,6 +26,10 @@ struct Disturbed {
   int times = 0;  // How often there was one; 0 if this opponent has none.
 };
 
+// The same Services, and none of the endpoints.
+Cluster WithOtherEndpoints(Cluster cluster);
+
+// Ends with `cluster` loaded, as it began.
 absl::StatusOr<Disturbed> MeasureDisturbed(Contender& contender, const Cluster& cluster,
                                            Disturbance disturbance,
                                            const DisturbanceOptions& options,

@@ -31,7 +31,7 @@ std::vector<std::string> Entrants::For(const ClusterShape& shape, const std::str
 void Entrants::Fail(const std::string& opponent, const ClusterShape& shape, const std::string& what,
                     int round, const absl::Status& why, Recorder& recorder) {
   recorder.AddFailure(opponent, what, round, why, common_.settings.time_limit);
-  failed_[opponent].push_back(shape);
+  if (!absl::IsUnimplemented(why)) failed_[opponent].push_back(shape);
 }
 
 bool Entrants::IsOut(const std::string& opponent, const ClusterShape& shape) const {

@@ -21,7 +21,8 @@ class Entrants {
   std::vector<std::string> For(const ClusterShape& shape, const std::string& what,
                                Recorder& recorder) const;
 
-  // Records why. It is out from this shape on.
+  // Records why. It is out from this shape on, except when it is Unimplemented: nothing was too big
+  // for it.
   void Fail(const std::string& opponent, const ClusterShape& shape, const std::string& what,
             int round, const absl::Status& why, Recorder& recorder);
   bool IsOut(const std::string& opponent, const ClusterShape& shape) const;

@@ -38,7 +38,7 @@ class Loaded {
   std::unique_ptr<Opponent> opponent_;  // Ends before its namespace.
 };
 
-// All that take part, side by side. Who cannot be loaded is recorded, and out.
+// All that take part, side by side. Who cannot be loaded is recorded, and missing.
 std::vector<std::unique_ptr<Loaded>> LoadAll(const CommonOptions& common, const ClusterShape& shape,
                                              Entrants& entrants, Recorder& recorder);
 

@@ -129,7 +129,7 @@ class RestartCommand {
     for (const bool kill : {false, true}) {
       const auto comeback = RestartOnce(*one.svcmap, kill, common_.settings.time_limit);
       if (!comeback.ok()) return comeback.status();
-      for (const auto& [metric, value] : {std::pair("seconds", comeback->healthy_seconds),
+      for (const auto& [metric, value] : {std::pair("healthy_seconds", comeback->healthy_seconds),
                                           std::pair("serving_seconds", comeback->serving_seconds),
                                           std::pair("elements_written", comeback->elements_written),
                                           std::pair("commits", comeback->commits)}) {
@@ -151,9 +151,9 @@ class RestartCommand {
           return recorder.Of(opponent, what, metric);
         };
         const std::string trouble = recorder.Trouble(opponent, what);
-        if (of("seconds").empty() && trouble.empty()) continue;
-        PrintRow({recorder.shape(), opponent, what,
-                  trouble.empty() ? SpreadText(of("seconds")) : trouble,
+        const Rounds& time = of(what == std::string(kFullSync) ? "seconds" : "healthy_seconds");
+        if (time.empty() && trouble.empty()) continue;
+        PrintRow({recorder.shape(), opponent, what, trouble.empty() ? SpreadText(time) : trouble,
                   SecondsText(of("serving_seconds")), NumberText(of("elements_written")),
                   NumberText(of("commits"))});
       }

@@ -20,8 +20,11 @@ struct Cost {
   double seconds = -1;         // From all that is needed being in memory to the kernel having it.
   double kernel_seconds = -1;  // Of it the kernel's transactions, where they can be told apart.
   double longest_commit_seconds = -1;
-  double cpu_seconds = -1;    // Of the process or processes that did it.
-  int64_t peak_rss_kib = -1;  // The same.
+  // Of the process or processes that did it, until they ended. Of svcmapd, which stays: in Load
+  // with what it still does after its last acknowledgement, until its CPU time stands still; in
+  // Change and Resync only up to the acknowledgement, so that one can follow the other at once.
+  double cpu_seconds = -1;
+  int64_t peak_rss_kib = -1;  // Of the same.
 };
 
 class Opponent {

@@ -22,6 +22,10 @@ using testing::ChildProcess;
 
 constexpr std::chrono::seconds kStartTimeout{10};
 constexpr int kObjectsPerBatch = 1000;
+constexpr std::chrono::milliseconds kCpuPoll{5};
+constexpr std::chrono::milliseconds kCpuQuiet{50};
+constexpr std::chrono::seconds kCpuSettles{2};
+constexpr double kCpuNoise = 0.0005;  // Seconds: timers of a process that idles.
 
 double CommitSeconds(const v1::Ack& ack) {
   return static_cast<double>(ack.commit_duration().seconds()) + ack.commit_duration().nanos() / 1e9;
@@ -67,7 +71,12 @@ class SvcmapProcess final : public Svcmap {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Cost> Load(const Cluster& cluster) override { return Snapshot(cluster); }
+  absl::StatusOr<Cost> Load(const Cluster& cluster) override {
+    const double cpu = CpuSeconds();
+    absl::StatusOr<Cost> cost = Snapshot(cluster);
+    if (cost.ok()) cost->cpu_seconds = SettledCpuSeconds() - cpu;
+    return cost;
+  }
   absl::StatusOr<Cost> Resync(const Cluster& cluster) override { return Snapshot(cluster); }
 
   absl::StatusOr<Cost> Change(const Cluster&, const std::vector<ClusterChange>& changes) override {
@@ -94,6 +103,23 @@ class SvcmapProcess final : public Svcmap {
 
  private:
   std::string Socket() const { return folder_.path() + "/svcmap.sock"; }
+
+  // Once it stood still for kCpuQuiet: the state file, and memory that is given back, come after
+  // the acknowledgement. Waits for that for kCpuSettles at most.
+  double SettledCpuSeconds() const {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point deadline = Clock::now() + kCpuSettles;
+    double settled = CpuSeconds();
+    for (Clock::time_point since = Clock::now();
+         Clock::now() < std::min(since + kCpuQuiet, deadline);) {
+      std::this_thread::sleep_for(kCpuPoll);
+      const double now = CpuSeconds();
+      if (now <= settled + kCpuNoise) continue;
+      settled = now;
+      since = Clock::now();
+    }
+    return CpuSeconds();
+  }
 
   absl::StatusOr<v1::Ack> Read(uint64_t number) {
     v1::PushResponse response;

@@ -17,8 +17,6 @@ struct FlowTarget {
   testing::SocketAddress destination;
 };
 
-// A flow that takes longer has failed. A SYN that was lost is sent again after a second.
-inline constexpr std::chrono::milliseconds kFlowPatience{2000};
 // A series that takes longer ends with what it has: no broken path keeps a run for hours.
 inline constexpr std::chrono::seconds kSeriesLimit{30};
 

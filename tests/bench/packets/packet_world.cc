@@ -64,6 +64,7 @@ absl::Status PacketWorld::Build(Family family) {
   topology_ = *std::move(topology);
   const auto pods = topology_->AddLocalPod("pods");
   if (!pods.ok()) return pods.status();
+  pod_host_ = *pods;
   const auto client = topology_->AddLocalPod("client");
   if (!client.ok()) return client.status();
   client_ = *client;

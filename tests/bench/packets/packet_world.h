@@ -29,6 +29,7 @@ class PacketWorld {
 
   const testing::NetNs& node() const { return topology_->node().netns(); }
   const testing::NetNs& client() const { return client_->netns(); }
+  const testing::NetNs& pod_netns() const { return pod_host_->netns(); }
   PodServer& pods() { return *pods_; }
   CpuPair cpus() const { return cpus_; }
 
@@ -46,6 +47,7 @@ class PacketWorld {
   CpuPair cpus_ = ChooseCpus();
   std::unique_ptr<testing::Topology> topology_;
   const testing::Host* client_ = nullptr;
+  const testing::Host* pod_host_ = nullptr;  // Has the addresses of all pods.
   std::unique_ptr<PodServer> pods_;
   std::vector<testing::SocketAddress> sources_;
   uint32_t next_source_ = 0;

@@ -76,6 +76,10 @@ std::string MachineJson(const MachineContext& context) {
   facts["command_line"] = context.command_line;
   Put(facts, "commit", SVCMAP_COMMIT);
   Put(facts, "svcmapd", VersionOf({context.svcmapd, "--version"}));
+  if (!context.kube_proxy.empty()) {
+    Put(facts, "kube_proxy", VersionOf({context.kube_proxy, "--version"}));
+    Put(facts, "kube_proxy_mode", context.kube_proxy_mode);
+  }
   Put(facts, "nft", VersionOf({"nft", "--version"}));
   Put(facts, "iptables_legacy", VersionOf({"iptables-legacy", "--version"}));
   Put(facts, "iptables_nft", VersionOf({"iptables-nft", "--version"}));

@@ -11,8 +11,10 @@ namespace svcmap::bench {
 
 struct MachineContext {
   std::vector<std::string> command_line;
-  std::string svcmapd;  // Path of the program, which is asked for its version.
-  std::string pinning;  // "proxies on CPU 1, load generator on CPU 0" or "none".
+  std::string svcmapd;     // Path of the program, which is asked for its version.
+  std::string pinning;     // "proxies on CPU 1, load generator on CPU 0" or "none".
+  std::string kube_proxy;  // The same as svcmapd; empty: it takes no part.
+  std::string kube_proxy_mode;
 };
 
 // Facts that this machine does not tell are left out.

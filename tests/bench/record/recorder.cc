@@ -23,6 +23,7 @@ void Recorder::Add(const std::string& opponent, const std::string& what, int rou
 
 void Recorder::AddFailure(const std::string& opponent, const std::string& what, int round,
                           const absl::Status& why, std::chrono::seconds limit) {
+  if (absl::IsUnimplemented(why)) return;
   const Sample sample{workload_, shape_, opponent, what, "", round, 0};
   if (absl::IsDeadlineExceeded(why)) {
     samples_.AddOverLimit(sample, static_cast<double>(limit.count()));

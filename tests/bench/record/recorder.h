@@ -25,7 +25,8 @@ class Recorder {
   // What the cost tells; all in seconds and KiB.
   void Add(const std::string& opponent, const std::string& what, int round, const Cost& cost);
 
-  // Why there is no figure. DeadlineExceeded means that `limit` was too short for it.
+  // Why there is no figure. DeadlineExceeded means that `limit` was too short for it; Unimplemented
+  // that there is no such thing to measure, which is no trouble and leaves no sample.
   void AddFailure(const std::string& opponent, const std::string& what, int round,
                   const absl::Status& why, std::chrono::seconds limit);
   // It was not tried, because it exceeded `limit` with less: metric "not-tried".

@@ -60,6 +60,7 @@ TEST_F(PacketWorldTest, WhatIsRefusedCountsAsFailed) {
                          MeasureFirstPackets(*world_, Target(protocol, "11.0.0.1", 9), 50));
     EXPECT_EQ(latencies.count(), 50);
     EXPECT_EQ(latencies.failed, 50);
+    EXPECT_EQ(Median(latencies.WithFailures()), 2'000'000) << "refused at once";
   }
   ASSERT_OK_AND_ASSIGN(
       const ConnectionCount connections,

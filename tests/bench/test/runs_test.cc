@@ -86,6 +86,43 @@ INSTANTIATE_TEST_SUITE_P(
                               {"rate-20", "rate-200"}}),
     [](const auto& info) { return info.param.name; });
 
+TEST(RunTest, LatencyDuringRepairIsOfSvcmapAlone) {
+  ASSERT_OK_AND_ASSIGN(const TemporaryFolder folder, TemporaryFolder::Make());
+  ASSERT_OK_AND_ASSIGN(
+      const std::string out,
+      RunOk({.argv = {SVCMAP_BIN_DIR "/svcmap-bench", "--shapes=20x2", "--rounds=1",
+                      "--opponents=direct,svcmap,nftables", "--svcmapd=" SVCMAP_BIN_DIR "/svcmapd",
+                      "--out=" + folder.path(), "latency", "--during=repair", "--seconds=1",
+                      "--per-second=200"}},
+            std::chrono::seconds(60)));
+  std::set<std::string> seen;
+  for (const Figure& figure : ReadFigures(folder.path() + "/samples.csv")) {
+    seen.insert(figure.opponent + " " + figure.what);
+  }
+  EXPECT_EQ(seen,
+            (std::set<std::string>{"direct tcp-quiet", "svcmap tcp-quiet", "svcmap tcp-repair"}));
+  EXPECT_NE(out.find("S-149"), std::string::npos) << out;
+}
+
+TEST(RunTest, ChurnMakesNoRatioOfTheMinSyncPeriod) {
+  ASSERT_OK_AND_ASSIGN(
+      const std::string out,
+      RunOk({.argv = {SVCMAP_BIN_DIR "/svcmap-bench", "--shapes=20x2", "--rounds=1",
+                      "--opponents=svcmap,nftables", "--svcmapd=" SVCMAP_BIN_DIR "/svcmapd",
+                      "churn", "--rates=20", "--seconds=1"}},
+            std::chrono::seconds(60)));
+  std::istringstream lines(out);
+  std::vector<std::string> cells;  // Of nftables.
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("| nftables |") == std::string::npos) continue;
+    std::istringstream row(line);
+    for (std::string cell; std::getline(row, cell, '|');) cells.push_back(cell);
+  }
+  ASSERT_GT(cells.size(), 8u) << out;
+  EXPECT_EQ(cells[8], " - ") << out;
+  EXPECT_NE(out.find("minSyncPeriod"), std::string::npos) << out;
+}
+
 TEST(RunTest, WhoFailsIsReportedAndNotTriedWithMore) {
   ASSERT_OK_AND_ASSIGN(const TemporaryFolder folder, TemporaryFolder::Make());
   ASSERT_OK(RunOk({.argv = {SVCMAP_BIN_DIR "/svcmap-bench", "--shapes=10x1,20x1", "--rounds=1",

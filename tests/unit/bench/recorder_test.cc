@@ -29,6 +29,13 @@ TEST(RecorderTest, TroubleIsToldInPlaceOfAFigure) {
   EXPECT_EQ(recorder.Trouble("b", "load"), "failed");
 }
 
+TEST(RecorderTest, WhatIsUnimplementedIsNoTrouble) {
+  ASSERT_OK_AND_ASSIGN(const auto samples, Samples::Open(""));
+  Recorder recorder(*samples, "sync", "10x1");
+  recorder.AddFailure("a", "load", 1, absl::UnimplementedError("why"), std::chrono::seconds(9));
+  EXPECT_EQ(recorder.Trouble("a", "load"), "");
+}
+
 TEST(MarkdownTest, FiguresHaveTheirUnits) {
   EXPECT_EQ(SecondsText(0.0000521), "0.052 ms");
   EXPECT_EQ(SecondsText(0.0173), "17.3 ms");
@@ -38,6 +45,14 @@ TEST(MarkdownTest, FiguresHaveTheirUnits) {
   EXPECT_EQ(RatioText({{1, {300}}}, {{1, {2}}}), "150x");
   EXPECT_EQ(SecondsText(Rounds{}), "-");
   EXPECT_EQ(RatioText({}, {}), "-");
+}
+
+TEST(MachineTest, TellsOfKubeProxyIfThereIsOne) {
+  // Any program with --version will do.
+  const std::string with = MachineJson({.kube_proxy = "nft", .kube_proxy_mode = "iptables"});
+  EXPECT_NE(with.find("\"kube_proxy\": \"nftables v"), std::string::npos) << with;
+  EXPECT_NE(with.find("\"kube_proxy_mode\": \"iptables\""), std::string::npos) << with;
+  EXPECT_EQ(MachineJson({.kube_proxy_mode = "iptables"}).find("kube_proxy"), std::string::npos);
 }
 
 TEST(MachineTest, ValuesAreFoundByTheWholeName) {
