@@ -148,7 +148,7 @@ TEST(NftablesRulesTest, ASingleEndpointNeedsNoMapInTheNewerLayout) {
   port.endpoints.resize(1);
   EXPECT_THAT(Commands(NftablesFullSync(node, {port})),
               HasAll({"add rule ip kube-proxy service-P4ZYZVCF-testing/service/tcp/http meta "
-                      "l4proto tcp dnat to 10.64.1.11:8080"}));
+                      "l4proto tcp dnat to 10.64.2.21:8080"}));
 }
 
 TEST(NftablesRulesTest, Ipv6) {
