@@ -81,15 +81,15 @@ bench --opponents "netlink,svcmap,$others,nftables-single" "${real[@]}" --time-l
   --shapes 1000x1,44000x1 sync
 bench "${programming[@]}" --time-limit 60 --shapes 10000x10 --mix mixed sync
 bench "${programming[@]}" --time-limit 60 --shapes 10000x10 --mix everything sync
-bench "${programming[@]}" --time-limit 60 --shapes 1000x10,10000x10,100000x10 change --budget 2
-bench "${programming[@]}" --time-limit 60 --shapes 10000x10 --mix mixed change --budget 1
-bench "${programming[@]}" --time-limit 60 --shapes 10000x10 churn --seconds 5
-bench "${packets[@]}" --time-limit 60 --shapes 1000x10,10000x10,100000x10 latency
-bench "${packets[@]}" --time-limit 60 --shapes 10000x10 latency --during sync
-bench "${packets[@]}" --time-limit 60 --shapes 10000x10 latency --during repair
-bench "${packets[@]}" --time-limit 60 --shapes 1000x10,10000x10,100000x10 connections
-bench "${programming[@]}" --time-limit 60 --shapes 10000x10,100000x10 restart
-bench "${programming[@]}" --time-limit 60 --shapes 10000x10 repair
+bench "${programming[@]}" --time-limit 30 --shapes 1000x10,10000x10,100000x10 change --budget 2
+bench "${programming[@]}" --time-limit 30 --shapes 10000x10 --mix mixed change --budget 1
+bench "${programming[@]}" --time-limit 30 --shapes 10000x10 churn --seconds 5
+bench "${packets[@]}" --time-limit 30 --shapes 1000x10,10000x10,100000x10 latency
+bench "${packets[@]}" --time-limit 30 --shapes 10000x10 latency --during sync
+bench "${packets[@]}" --time-limit 30 --shapes 10000x10 latency --during repair
+bench "${packets[@]}" --time-limit 30 --shapes 1000x10,10000x10,100000x10 connections
+bench "${programming[@]}" --time-limit 30 --shapes 10000x10,100000x10 restart
+bench "${programming[@]}" --time-limit 30 --shapes 10000x10 repair
 
 /usr/bin/python3 -B tests/bench/report/report.py "$out" || exit
 /usr/bin/python3 -B tests/bench/report/check.py --bounds tests/bench/report/targets.json "$out"
