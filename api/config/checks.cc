@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <optional>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "api/config/detect_local.h"
 #include "api/config/go_duration.h"
@@ -41,12 +42,15 @@ class Checker {
   explicit Checker(ReadConfiguration& result) : c_(result.config), errors_(result.errors) {}
 
   void All() {
-    OneOf("mode", c_.mode, {"", "iptables", "ipvs", "nftables", "userspace"});
+    OneOf("mode", c_.mode, {"", "iptables", "ipvs", "nftables"});
     NotNegative("clientConnection.burst", c_.client_connection.burst);
     OneOf("logging.format", c_.logging.format, {"text", "json"});
     NotNegative("logging.verbosity", c_.logging.verbosity);
     if (!IpAddress::Parse(c_.bind_address)) {
       Error("bindAddress", Quote(c_.bind_address), "an IP address");
+    }
+    if (!c_.hostname_override.empty() && absl::StripAsciiWhitespace(c_.hostname_override).empty()) {
+      Error("hostnameOverride", Quote(c_.hostname_override), "the name of this node, or \"\"");
     }
     Listener("healthzBindAddress", c_.healthz_bind_address);
     Listener("metricsBindAddress", c_.metrics_bind_address);

@@ -15,6 +15,8 @@
 namespace svcmap::api {
 namespace {
 
+constexpr char kUnknown[] = "is not a field of KubeProxyConfiguration; it is not read";
+
 using Type = TreeNode::Type;
 using Duration = KubeProxyConfiguration::Duration;
 
@@ -131,7 +133,13 @@ class FieldReader {
     }
     for (size_t i = 0; i < map.fields.size(); ++i) {
       const auto& [name, value] = map.fields[i];
-      if (last[name] == i) Field(prefix + name, *value);
+      if (last[name] != i) continue;
+      // "conntrack.min" as one name is not the field of that path.
+      if (std::string_view(name).find('.') == std::string_view::npos) {
+        Field(prefix + name, *value);
+      } else {
+        Find(*value, Escape(prefix + name), kUnknown);
+      }
     }
   }
 
@@ -144,7 +152,7 @@ class FieldReader {
       if (value.type == Type::kMap) return Map(value, path + ".");
       if (value.type != Type::kNull) Error(value, path, "a map of fields");
     } else {
-      Find(value, Escape(path), "is not a field of KubeProxyConfiguration; it is not read");
+      Find(value, Escape(path), kUnknown);
     }
   }
 

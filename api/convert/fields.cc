@@ -48,6 +48,7 @@ std::string Serialize(const google::protobuf::MessageLite& message) {
   google::protobuf::io::CodedOutputStream out(&stream);
   out.SetSerializationDeterministic(true);  // Maps have no order of their own.
   message.SerializeWithCachedSizes(&out);
+  out.Trim();  // What it still holds goes into `bytes`.
   return bytes;
 }
 

@@ -4,6 +4,8 @@
 
 #include <malloc.h>
 
+#include <chrono>
+
 #include "proxy/reconcile/loop.h"
 
 namespace svcmap::api {
@@ -15,14 +17,18 @@ class HeapTrim {
   // big ones.
   void AfterSync(const proxy::SyncResult& result, bool done) {
     if (result.elements >= kBigSync) due_ = true;
-    if (!due_ || !done) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (!due_ || !done || now < next_) return;
     due_ = false;
+    next_ = now + kRest;
     malloc_trim(0);
   }
 
  private:
-  static constexpr size_t kBigSync = 5000;  // Elements.
+  static constexpr size_t kBigSync = 5000;          // Elements.
+  static constexpr std::chrono::seconds kRest{10};  // Also of those that come one after the other.
   bool due_ = false;
+  std::chrono::steady_clock::time_point next_;
 };
 
 }  // namespace svcmap::api

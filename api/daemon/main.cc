@@ -112,8 +112,8 @@ struct MetricsSources {
 
   MetricsFacts Read() const {
     MetricsFacts facts;
-    facts.now = std::chrono::steady_clock::now();
     facts.loop = loop.status();
+    facts.now = std::chrono::steady_clock::now();  // After it: ages are not negative.
     facts.cleaner = cleaner.status();
     facts.watching = kernel.WatcherAlive();
     facts.health = HealthOf(facts.loop, facts.watching, SyncPeriod(options));
@@ -342,8 +342,6 @@ int Run(const DaemonOptions& options) {
       HealthServer::Start(std::move(health_options));
   if (!health.ok()) return Fail(health.status());
   health_checks = health->get();
-  loop.Start(hold, complete);
-  changes.GoTo(&loop);
 
   Intake intake(loop, convert, [&](const auto& findings) { watches.TellFindings(findings); });
   ControlService service(
@@ -359,12 +357,15 @@ int Run(const DaemonOptions& options) {
        .save_leader = [&](const proxy::Leader& leader) { SaveLeader(options.state_dir, leader); }});
   absl::Status status;
   {
-    // Before anybody is told that we are here: it may be what ends us.
+    // Before anything is programmed, and before anybody is told that we are here: it may be what
+    // ends us.
     const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = ServeMetrics(
         {options, loop, cleaner, **kernel, log->get(), intake, service}, tables, observations);
     status = metrics.status();
     std::unique_ptr<Server> server;
     if (status.ok()) {
+      loop.Start(hold, complete);
+      changes.GoTo(&loop);
       absl::StatusOr<std::unique_ptr<Server>> started =
           Server::Start(options.listeners, options.push_limits, service);
       status = started.status();

@@ -21,7 +21,8 @@ EventThread::EventThread(std::function<void()> on_wake)
       woken_(base_.get(), wake_.get(), EV_READ | EV_PERSIST, [this] { OnWake(); }) {}
 
 void EventThread::Start() {
-  event_set_log_callback(LogLibevent);
+  static std::once_flag once;  // It is one for the process.
+  std::call_once(once, [] { event_set_log_callback(LogLibevent); });
   woken_.Wait();
   thread_ = std::thread([this] { Run(); });
 }

@@ -50,12 +50,11 @@ std::vector<proxy::Finding> FindingsBook::All() const {
 
 uint64_t FindingsBook::refused() const {
   const std::lock_guard lock(mutex_);
-  uint64_t refused = 0;
-  for (const auto& [key, said] : said_) {
-    refused += std::count_if(said.findings.begin(), said.findings.end(),
-                             [](const proxy::Finding& finding) { return finding.refused(); });
-  }
-  return refused;
+  return static_cast<uint64_t>(std::count_if(said_.begin(), said_.end(), [](const auto& entry) {
+    const std::vector<proxy::Finding>& findings = entry.second.findings;
+    return std::any_of(findings.begin(), findings.end(),
+                       [](const proxy::Finding& finding) { return finding.refused(); });
+  }));
 }
 
 }  // namespace svcmap::api

@@ -14,7 +14,7 @@ namespace svcmap::api {
 
 class FindingsBook {
  public:
-  static constexpr size_t kMaxObjects = 1000;  // Of more, only the number is kept.
+  static constexpr size_t kMaxObjects = 1000;  // Of more, nothing is kept.
 
   // Replaces what was said about an object when it came in.
   void Set(proxy::Kind kind, const std::string& key, const std::vector<proxy::Finding>& findings);
@@ -26,7 +26,7 @@ class FindingsBook {
   void Add(const std::vector<proxy::Finding>& findings);
 
   std::vector<proxy::Finding> All() const;
-  uint64_t refused() const;  // How many of them are refusals.
+  uint64_t refused() const;  // Objects of which something was refused.
 
  private:
   using Key = std::pair<proxy::Kind, std::string>;

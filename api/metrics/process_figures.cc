@@ -31,9 +31,11 @@ double CpuSeconds() {
 // Without the descriptor that looks.
 uint64_t OpenDescriptors() {
   std::error_code error;
-  const std::filesystem::directory_iterator folder("/proc/self/fd", error);
-  if (error) return 0;
-  const auto count = static_cast<uint64_t>(std::distance(begin(folder), end(folder)));
+  uint64_t count = 0;
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", error);
+       !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    ++count;
+  }
   return count > 0 ? count - 1 : 0;
 }
 

@@ -13,7 +13,7 @@ bool Live(const Health& health) {
 Health MakeHealth(const LoopFacts& facts, std::chrono::steady_clock::time_point now,
                   std::chrono::nanoseconds sync_period) {
   Health health;
-  const bool stuck = facts.oldest_unsynced && now - *facts.oldest_unsynced >= 2 * sync_period;
+  const bool stuck = facts.oldest_unsynced && (now - *facts.oldest_unsynced) / 2 >= sync_period;
   for (auto& family : health.family) family = {facts.last_synced, !stuck};
   health.node_eligible = facts.node_eligible;
   if (!facts.state_complete) {

@@ -58,8 +58,8 @@ struct RulesetOptions {
   // By Index(Family). Absent in kClusterCidr mode: nobody is told apart and no clusterIP traffic is
   // masqueraded (S-71).
   std::optional<IpPrefix> cluster_cidr[2];
-  std::string interface;        // "cni0", or "veth*" for all that begin like that.
-  bool masquerade_all = false;  // S-90
+  std::string interface;                       // "cni0", or "veth*" for all that begin like that.
+  bool masquerade_all = false;                 // S-90
   uint32_t masquerade_mark = kMasqueradeMark;  // One bit (S-300).
 };
 

@@ -18,6 +18,7 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -249,6 +250,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "logging.format: \"xml\" is not allowed; wanted one of \"text\", \"json\""},
         BadField{"S317_IptablesBit", "iptables: {masqueradeBit: -1}",
                  "iptables.masqueradeBit: -1 is not allowed; wanted 0..31"},
+        BadField{"S293_BlankName", "hostnameOverride: ' '",
+                 "hostnameOverride: \" \" is not allowed; wanted the name of this node, or \"\""},
         BadField{"S319_NoSection", "conntrack: none",
                  "conntrack (line 4): \"none\" is not allowed; wanted a map of fields"}),
     [](const auto& info) { return info.param.name; });
@@ -256,7 +259,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(KubeProxyConfigTest, S289_ModesOfOtherSystemsAreErrors) {
   EXPECT_THAT(ReadKubeProxyConfiguration(absl::StrCat(kConfigHead, "mode: kernelspace\n")).errors,
               ElementsAre("mode: \"kernelspace\" is not allowed; wanted one of \"\", "
-                          "\"iptables\", \"ipvs\", \"nftables\", \"userspace\""));
+                          "\"iptables\", \"ipvs\", \"nftables\""));
 }
 
 TEST(KubeProxyConfigTest, S319_AllErrorsAtOnce) {
@@ -266,6 +269,14 @@ TEST(KubeProxyConfigTest, S319_AllErrorsAtOnce) {
               ElementsAre(HasSubstr("conntrack.min (line 5): \"many\""),
                           HasSubstr("healthzBindAddress: \"nowhere\""),
                           HasSubstr("oomScoreAdj: 5000"), HasSubstr("conntrack.maxPerCore: -1")));
+}
+
+TEST(KubeProxyConfigTest, S319_ANameWithADotIsNotTheFieldOfThatPath) {
+  const ReadConfiguration read =
+      ReadKubeProxyConfiguration(absl::StrCat(kConfigHead, "conntrack.min: 1\n"));
+  EXPECT_THAT(read.errors, IsEmpty());
+  EXPECT_NE(read.config.conntrack.min, 1);
+  EXPECT_THAT(read.findings, Contains(HasSubstr("conntrack.min (line 4) is not a field")));
 }
 
 TEST(KubeProxyConfigTest, S319_UnknownFieldsAreFindings) {
@@ -328,7 +339,7 @@ TEST(KubeProxyConfigTest, S289_S317_WhatHasNoEffectIsFoundWhereItIsNotTheDefault
             "Node object");
   EXPECT_EQ(OneFinding("nftables: {minSyncPeriod: 10s}\n"),
             "nftables.minSyncPeriod: 10s has no effect here: changes are programmed as they come");
-  for (const char* mode : {"iptables", "ipvs", "userspace"}) {
+  for (const char* mode : {"iptables", "ipvs"}) {
     const ReadConfiguration read = ReadKubeProxyConfiguration(
         absl::StrCat(kConfigHead, "nodePortAddresses: [primary]\nmode: ", mode, "\n"));
     EXPECT_THAT(read.errors, IsEmpty());
