@@ -42,7 +42,7 @@ format-check:   ## Fail if `make format` would change something
 tidy: deps      ## clang-tidy over everything
 	@.ci/tidy.sh
 
-bench:          ## svcmapd beside the other proxies, with tables and plots; an hour. docs/benchmarks.md
+bench:          ## svcmapd beside the other proxies, with tables and plots; 45 min. docs/benchmarks.md
 	@.ci/deps.sh build test bench
 	cmake --preset release
 	cmake --build --preset bench
