@@ -102,6 +102,11 @@ RuleBuilder& RuleBuilder::DestinationIn(const IpPrefix& prefix) {
   return *this;
 }
 
+RuleBuilder& RuleBuilder::SourceNotIn(const IpPrefix& prefix) {
+  MatchPrefix("saddr", Layout(family_).source, false, prefix);
+  return *this;
+}
+
 void RuleBuilder::LoadMaskedDestination(const IpAddress& mask) {
   const HeaderLayout layout = Layout(family_);
   Add(PayloadLoad{Header::kNetwork, layout.destination, layout.address_size, 0});

@@ -33,6 +33,7 @@ class RuleBuilder {
   RuleBuilder(Family family, std::string_view chain);
 
   RuleBuilder& DestinationIn(const IpPrefix& prefix);                         // D PREFIX
+  RuleBuilder& SourceNotIn(const IpPrefix& prefix);                           // S != PREFIX
   RuleBuilder& DestinationIs(const IpAddress& mask, const IpAddress& value);  // D & MASK == VALUE
   RuleBuilder& SourceIsLocal();                       // fib saddr type local
   RuleBuilder& InputIs(std::string_view pattern);     // iifname "cni0" or "veth*"

@@ -90,11 +90,16 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
 
   const bool by_interface = options.detect_local == DetectLocal::kInterface;
   RuleBuilder masquerade = rules.In("services");
-  masquerade.In({KeyPart::kDestination}, Named(kClusterIps));
-  if (!by_interface) {
-    masquerade.In({KeyPart::kSource}, Named(kMasqueradeSources));
-  } else if (!options.masquerade_all) {
-    masquerade.InputIsNot(options.interface);  // True for the node's own packets, too (S-70).
+  if (const auto pods = ConstantPods(options, family)) {
+    // First: it spares pods the look-up.
+    masquerade.SourceNotIn(*pods).In({KeyPart::kDestination}, Named(kClusterIps));
+  } else {
+    masquerade.In({KeyPart::kDestination}, Named(kClusterIps));
+    if (!by_interface) {
+      masquerade.In({KeyPart::kSource}, Named(kMasqueradeSources));
+    } else if (!options.masquerade_all) {
+      masquerade.InputIsNot(options.interface);  // True for the node's own packets, too (S-70).
+    }
   }
   rules.Add(masquerade.Jump("mark-masq"));
   rules.Add(
@@ -176,6 +181,13 @@ void AddFilterRules(RuleList& rules) {
 }
 
 }  // namespace
+
+std::optional<IpPrefix> ConstantPods(const RulesetOptions& options, Family family) {
+  if (options.detect_local != DetectLocal::kClusterCidr || options.masquerade_all) {
+    return std::nullopt;
+  }
+  return options.cluster_cidr[Index(family)];
+}
 
 nft::TableSpec MakeTable(Family family, const RulesetOptions& options,
                          std::span<const uint32_t> timers) {

@@ -63,6 +63,10 @@ struct RulesetOptions {
   uint32_t masquerade_mark = kMasqueradeMark;  // One bit (S-300).
 };
 
+// The block of all pods where only it decides whose traffic to clusterIPs is masqueraded: it stands
+// in the rule then, which costs a packet 0.2 us less than a look-up in `masquerade-sources`.
+std::optional<IpPrefix> ConstantPods(const RulesetOptions& options, Family family);
+
 // `timers`: the affinity timeouts in seconds, at most kMaxTimers, by Descriptor::Sticky::timer.
 nft::TableSpec MakeTable(Family family, const RulesetOptions& options,
                          std::span<const uint32_t> timers = {&kDefaultAffinitySeconds, 1});

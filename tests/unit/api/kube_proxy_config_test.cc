@@ -276,7 +276,7 @@ TEST(KubeProxyConfigTest, S319_ANameWithADotIsNotTheFieldOfThatPath) {
       ReadKubeProxyConfiguration(absl::StrCat(kConfigHead, "conntrack.min: 1\n"));
   EXPECT_THAT(read.errors, IsEmpty());
   EXPECT_NE(read.config.conntrack.min, 1);
-  EXPECT_THAT(read.findings, Contains(HasSubstr("conntrack.min (line 4) is not a field")));
+  EXPECT_THAT(read.findings, Contains(HasSubstr("conntrack.min (line 3) is not a field")));
 }
 
 TEST(KubeProxyConfigTest, S319_UnknownFieldsAreFindings) {
