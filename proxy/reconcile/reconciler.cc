@@ -11,6 +11,7 @@
 namespace svcmap::proxy {
 namespace {
 
+constexpr uint32_t kUnusedSize = 1024;
 constexpr uint64_t kGrowth = 4;
 
 // At least `elements`, and all that their hash buckets take: three quarters of a power of 2.
@@ -169,7 +170,7 @@ Reconciler::Draft Reconciler::MakeRecreation(size_t element_limit) {
   for (const Family family : kFamilies) {
     if (!in_place_) transaction.DropTable(family);
     transaction.CreateTable(
-        {family, SizesFor(counts[Index(family)]),
+        {family, SizesFor(family, counts[Index(family)]),
          std::make_shared<nft::TableSpec>(MakeTable(family, options_.ruleset, timers_.seconds())),
          in_place_});
   }
@@ -193,8 +194,10 @@ SetCounts Reconciler::Expected(SetCounts counts) const {
   return counts;
 }
 
-std::vector<uint32_t> Reconciler::SizesFor(const std::array<int64_t, kSetCount>& counts) const {
-  std::vector<uint32_t> sizes(kSetCount);
+std::vector<uint32_t> Reconciler::SizesFor(Family family,
+                                           const std::array<int64_t, kSetCount>& counts) const {
+  std::vector<uint32_t> sizes(kSetCount, kUnusedSize);
+  if (family == Family::kIpv6 && counts[kServiceIps] == 0) return sizes;
   for (const auto& [set, first] : {std::pair(kServiceIps, options_.first_service_ips),
                                    std::pair(kEndpoints, options_.first_endpoints)}) {
     const auto needed = static_cast<uint64_t>(counts[set]);

@@ -39,10 +39,12 @@ struct ReconcilerOptions {
   std::string node_name;
   NodePortAddresses node_port_addresses;
   RulesetOptions ruleset;
-  // Of each family's `service-ips` and `endpoints` at first, in elements. The kernel makes hash
-  // buckets of 8 bytes for a third more, rounded up to a power of 2, at once: 2.5 MiB for a family
-  // (nft_hash_buckets, Linux 4.12 to 6.18). A map that becomes full is written anew with everything
-  // else, for four times what is needed: clusters of the usual sizes shall not need that.
+  // Of a family's `service-ips` and `endpoints` at first, in elements. The kernel takes 16 bytes
+  // for a third more of them, rounded up to a power of 2, at once: 5 MiB for a family
+  // (nft_hash_buckets and kvmalloc, Linux 6.18). A map that becomes full is written anew with
+  // everything else, for four times what is needed: clusters of the usual sizes shall not need
+  // that. IPv6 gets them with the first Services that do not fit into 1,024 elements, as few
+  // clusters use it.
   uint32_t first_service_ips = 3 << 14;
   uint32_t first_endpoints = 3 << 16;
 };
@@ -217,7 +219,7 @@ class Reconciler {
   void AddDirty(Draft& draft, size_t element_limit);
   bool Fits(const SetCounts& more, size_t source_rows_removed) const;
   SetCounts Expected(SetCounts counts) const;
-  std::vector<uint32_t> SizesFor(const std::array<int64_t, kSetCount>& counts) const;
+  std::vector<uint32_t> SizesFor(Family family, const std::array<int64_t, kSetCount>& counts) const;
   bool NodeChanged() const { return node_changed_ || node_version_ != store_.node_version(); }
   NodeFacts FactsNow() const;
   void FollowNode();
