@@ -11,7 +11,7 @@
 namespace svcmap::proxy {
 namespace {
 
-constexpr uint32_t kUnusedSize = 1024;
+constexpr uint32_t kSmallSize = 1024;
 constexpr uint64_t kGrowth = 4;
 
 // At least `elements`, and all that their hash buckets take: three quarters of a power of 2.
@@ -196,8 +196,9 @@ SetCounts Reconciler::Expected(SetCounts counts) const {
 
 std::vector<uint32_t> Reconciler::SizesFor(Family family,
                                            const std::array<int64_t, kSetCount>& counts) const {
-  std::vector<uint32_t> sizes(kSetCount, kUnusedSize);
-  if (family == Family::kIpv6 && counts[kServiceIps] == 0) return sizes;
+  std::vector<uint32_t> sizes(kSetCount, kSmallSize);
+  const bool fits = counts[kServiceIps] <= kSmallSize && counts[kEndpoints] <= kSmallSize;
+  if (family == Family::kIpv6 && fits) return sizes;
   for (const auto& [set, first] : {std::pair(kServiceIps, options_.first_service_ips),
                                    std::pair(kEndpoints, options_.first_endpoints)}) {
     const auto needed = static_cast<uint64_t>(counts[set]);

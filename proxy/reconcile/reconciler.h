@@ -43,8 +43,7 @@ struct ReconcilerOptions {
   // for a third more of them, rounded up to a power of 2, at once: 5 MiB for a family
   // (nft_hash_buckets and kvmalloc, Linux 6.18). A map that becomes full is written anew with
   // everything else, for four times what is needed: clusters of the usual sizes shall not need
-  // that. IPv6 gets them with the first Services that do not fit into 1,024 elements, as few
-  // clusters use it.
+  // that. IPv6 has 1,024 elements until they do not suffice, as few clusters use it.
   uint32_t first_service_ips = 3 << 14;
   uint32_t first_endpoints = 3 << 16;
 };

@@ -17,6 +17,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 TEST_F(ReconcilerTest, TheFirstSyncMakesTheTables) {
   EXPECT_TRUE(reconciler_.Pending());
@@ -155,6 +156,28 @@ TEST_F(ReconcilerTest, AMapIsMadeForWhatIsStillToCome) {
   EXPECT_TRUE(Sync(10).recreated);
   while (reconciler_.Pending()) ASSERT_FALSE(Sync(10).recreated);
   ExpectConverged();
+}
+
+TEST_F(ReconcilerTest, IPv6GetsItsMapsWhenItOutgrowsSmallOnes) {
+  Reconciler reconciler(kernel_, {.node_name = "n1"});
+  const auto sizes = [&](const std::vector<Change>& changes) {
+    for (const Change& change : changes) reconciler.store().Apply(change, ++sequence_);
+    reconciler.Invalidate();
+    EXPECT_TRUE(reconciler.Sync(SIZE_MAX).recreated);
+    const auto& creations = sent_.back().creations();
+    return std::pair(creations[0].sizes[kEndpoints], creations[1].sizes[kEndpoints]);
+  };
+  const ReconcilerOptions defaults;
+  EXPECT_THAT(sizes({}), Pair(defaults.first_endpoints, 1024u));
+  ASlice few("shop/web-1", "shop/web", Family::kIpv6);
+  few.Port(8080).Ready("fd00::1");
+  EXPECT_THAT(sizes({AService("shop/web").At("fd00:96::1").Port(80), few}),
+              Pair(defaults.first_endpoints, 1024u))
+      << "a repair changes no sizes";
+  ASlice many("shop/web-1", "shop/web", Family::kIpv6);
+  many.Port(8080);
+  for (int i = 0; i < 1025; ++i) many.Ready("fd00::1:" + std::to_string(i));
+  EXPECT_THAT(sizes({many}), Pair(defaults.first_endpoints, defaults.first_endpoints));
 }
 
 TEST_F(ReconcilerTest, AdoptGoesOnWithTheRevisionOfAFormerLife) {
