@@ -133,15 +133,22 @@ bool Mirror::complete() const {
 
 Mirror::Wake Mirror::Wait(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  const bool woken = changed_.wait_until(
-      lock, deadline, [this] { return ended_ || (!waiting_.empty() && Complete()); });
+  const bool woken = changed_.wait_until(lock, deadline, [this] {
+    return ended_ || interrupted_ || (!waiting_.empty() && Complete());
+  });
   if (ended_) return Wake::kEnded;
-  return woken ? Wake::kChanges : Wake::kTimeout;
+  return std::exchange(interrupted_, false) || !woken ? Wake::kTimeout : Wake::kChanges;
 }
 
 void Mirror::End() {
   const std::lock_guard lock(mutex_);
   ended_ = true;
+  changed_.notify_all();
+}
+
+void Mirror::Interrupt() {
+  const std::lock_guard lock(mutex_);
+  interrupted_ = true;
   changed_.notify_all();
 }
 

@@ -42,7 +42,8 @@ class Mirror {
   enum class Wake : uint8_t { kChanges, kTimeout, kEnded };
   // Until the mirror is complete and there are changes, `deadline`, or End.
   Wake Wait(std::chrono::steady_clock::time_point deadline);
-  void End();  // Wait returns kEnded from now on.
+  void End();        // Wait returns kEnded from now on.
+  void Interrupt();  // Wait returns kTimeout at once, now or the next time it is called.
 
   // Takes the changes since the last Take..., the oldest first, as serialized v1::Change messages
   // of together at most `max_bytes` (one at least): what was changed and then removed is one
@@ -84,6 +85,7 @@ class Mirror {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool ended_ = false;
+  bool interrupted_ = false;
   std::array<Objects, kResources.size()> objects_;
   std::array<uint32_t, kResources.size()> lists_{};  // How many there were.
   // The oldest first. Objects stay where they are in their map.

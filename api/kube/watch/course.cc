@@ -131,7 +131,6 @@ void Course::ListAgain(From from) {
 void Course::Page(ListPage page, Clock::time_point now) {
   // All pages are of the version of the first; were they not, the first would be the safe one.
   if (continue_token_.empty()) list_version_ = std::move(page.resource_version);
-  if (list_version_.empty()) return Fail("the answer has no resourceVersion", now);
   items_.insert(items_.end(), std::make_move_iterator(page.items.begin()),
                 std::make_move_iterator(page.items.end()));
   continue_token_ = std::move(page.continue_token);
