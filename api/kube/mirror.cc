@@ -21,7 +21,7 @@ constexpr std::array kSnapshotOrder = {Resource::kNode, Resource::kEndpointSlice
                                        Resource::kServices, Resource::kServiceCidrs};
 static_assert(kSnapshotOrder.size() == kResources.size());
 
-v1::Kind KindOf(Resource resource) {
+v1::Kind ProtoKind(Resource resource) {
   switch (resource) {
     case Resource::kServices:
       return v1::KIND_SERVICE;
@@ -38,7 +38,7 @@ v1::Kind KindOf(Resource resource) {
 std::string Removal(Resource resource, const std::string& key) {
   v1::Change change;
   v1::ObjectRef& ref = *change.mutable_remove();
-  ref.set_kind(KindOf(resource));
+  ref.set_kind(ProtoKind(resource));
   const size_t slash = key.find('/');
   if (slash == std::string::npos) {
     ref.set_name(key);

@@ -1,11 +1,15 @@
 #include "api/kube/watch/list_watch.h"
 
+#include <malloc.h>
 #include <spdlog/spdlog.h>
 
 #include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <random>
+#include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +23,9 @@ namespace {
 
 // Of an answer that is no success.
 constexpr size_t kMaxStatusBytes = 64 * 1024;
+
+// A list that takes several times as much in passing, which malloc would keep.
+constexpr size_t kBigBody = 4 * 1024 * 1024;
 
 absl::Status ForeignContent(const HttpResponse& response) {
   return absl::InternalError("the answer is neither protobuf nor JSON but \"" +
@@ -90,8 +97,11 @@ class ListWatch::Worker {
     if (!type) return course_.Failed(ForeignContent(*response), now);
     absl::StatusOr<ListPage> page = DecodeList(resource_, *type, body);
     if (!page.ok()) return course_.Unreadable(page.status(), *type, Clock::now());
-    std::string().swap(body);  // There may be hundreds of megabytes of it.
+    const bool big = body.size() >= kBigBody;
+    std::string().swap(body);
     course_.Page(*std::move(page), Clock::now());
+    page = ListPage();
+    if (big) malloc_trim(0);
   }
 
   void Watch(const HttpRequest& request) {

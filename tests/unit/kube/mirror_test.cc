@@ -21,59 +21,60 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-constexpr size_t kNoLimit = size_t{1} << 30;
-constexpr std::chrono::seconds kDeadline{20};
-
-Item AService(const std::string& name, const std::string& ip) {
-  Item item = {.key = "shop/" + name, .resource_version = "1", .object = {}};
-  v1::Service& service = *item.object.mutable_service();
-  service.mutable_metadata()->set_namespace_("shop");
-  service.mutable_metadata()->set_name(name);
-  service.mutable_spec()->set_cluster_ip(ip);
-  return item;
-}
-
-Item ASlice(const std::string& name, const std::string& address) {
-  Item item = {.key = "shop/" + name, .resource_version = "1", .object = {}};
-  v1::EndpointSlice& slice = *item.object.mutable_endpoint_slice();
-  slice.mutable_metadata()->set_namespace_("shop");
-  slice.mutable_metadata()->set_name(name);
-  (*slice.mutable_metadata()->mutable_labels())["kubernetes.io/service-name"] = "web";
-  slice.add_endpoints()->add_addresses(address);
-  return item;
-}
-
-Item ANode(const std::string& name) {
-  Item item = {.key = name, .resource_version = "1", .object = {}};
-  item.object.mutable_node()->mutable_metadata()->set_name(name);
-  return item;
-}
-
-// "+web 10.96.0.1", "+slice web-1 10.1.0.1", "+node n1", "-KIND_SERVICE shop/web"
-std::string Text(const std::string& bytes) {
-  v1::Change change;
-  if (!change.ParseFromString(bytes)) return "no change";
-  switch (change.change_case()) {
-    case v1::Change::kService:
-      return "+" + change.service().metadata().name() + " " + change.service().spec().cluster_ip();
-    case v1::Change::kEndpointSlice:
-      return "+slice " + change.endpoint_slice().metadata().name() + " " +
-             change.endpoint_slice().endpoints(0).addresses(0);
-    case v1::Change::kNode:
-      return "+node " + change.node().metadata().name();
-    case v1::Change::kServiceCidr:
-      return "+cidr " + change.service_cidr().metadata().name();
-    case v1::Change::kRemove: {
-      const v1::ObjectRef& ref = change.remove();
-      return "-" + v1::Kind_Name(ref.kind()) + " " + ref.namespace_() + "/" + ref.name();
-    }
-    default:
-      return "something else";
-  }
-}
-
 class MirrorTest : public ::testing::Test {
  protected:
+  static constexpr size_t kNoLimit = size_t{1} << 30;
+  static constexpr std::chrono::seconds kDeadline{20};
+
+  static Item AService(const std::string& name, const std::string& ip) {
+    Item item = {.key = "shop/" + name, .resource_version = "1", .object = {}};
+    v1::Service& service = *item.object.mutable_service();
+    service.mutable_metadata()->set_namespace_("shop");
+    service.mutable_metadata()->set_name(name);
+    service.mutable_spec()->set_cluster_ip(ip);
+    return item;
+  }
+
+  static Item ASlice(const std::string& name, const std::string& address) {
+    Item item = {.key = "shop/" + name, .resource_version = "1", .object = {}};
+    v1::EndpointSlice& slice = *item.object.mutable_endpoint_slice();
+    slice.mutable_metadata()->set_namespace_("shop");
+    slice.mutable_metadata()->set_name(name);
+    (*slice.mutable_metadata()->mutable_labels())["kubernetes.io/service-name"] = "web";
+    slice.add_endpoints()->add_addresses(address);
+    return item;
+  }
+
+  static Item ANode(const std::string& name) {
+    Item item = {.key = name, .resource_version = "1", .object = {}};
+    item.object.mutable_node()->mutable_metadata()->set_name(name);
+    return item;
+  }
+
+  // "+web 10.96.0.1", "+slice web-1 10.1.0.1", "+node n1", "-KIND_SERVICE shop/web"
+  static std::string Text(const std::string& bytes) {
+    v1::Change change;
+    if (!change.ParseFromString(bytes)) return "no change";
+    switch (change.change_case()) {
+      case v1::Change::kService:
+        return "+" + change.service().metadata().name() + " " +
+               change.service().spec().cluster_ip();
+      case v1::Change::kEndpointSlice:
+        return "+slice " + change.endpoint_slice().metadata().name() + " " +
+               change.endpoint_slice().endpoints(0).addresses(0);
+      case v1::Change::kNode:
+        return "+node " + change.node().metadata().name();
+      case v1::Change::kServiceCidr:
+        return "+cidr " + change.service_cidr().metadata().name();
+      case v1::Change::kRemove: {
+        const v1::ObjectRef& ref = change.remove();
+        return "-" + v1::Kind_Name(ref.kind()) + " " + ref.namespace_() + "/" + ref.name();
+      }
+      default:
+        return "something else";
+    }
+  }
+
   std::vector<std::string> Take(size_t max_bytes = kNoLimit) {
     std::vector<std::string> texts;
     for (const std::string& change : mirror_.TakeChanges(max_bytes)) texts.push_back(Text(change));
