@@ -1,0 +1,59 @@
+// Keeps the mirror equal to one resource of the API server: list, then watch, then list again where
+// the server says so. What is asked when, and why, is in course.h.
+//
+// There is no limit of requests a second: four at a time are all there are, each after the last one
+// has ended, and what fails waits.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "api/kube/http/http_client.h"
+#include "api/kube/mirror.h"
+#include "api/kube/resource.h"
+
+namespace svcmap::kube {
+
+struct ListWatchOptions {
+  Selection selection;
+  // What is asked for first; after an answer that is neither protobuf nor usable (406, or DATA_LOSS
+  // once), JSON alone.
+  std::string accept = "application/vnd.kubernetes.protobuf,application/json";
+  std::chrono::milliseconds first_retry{800};  // Doubles up to last_retry, with jitter.
+  std::chrono::milliseconds last_retry{30000};
+  std::chrono::seconds watch_timeout_min{300};  // timeoutSeconds is random in [min, 2 * min].
+  int64_t page_size = 500;                      // Only where the server pages.
+};
+
+// What a watch has been doing, for metrics and /healthz. All since the start.
+struct ListWatchFacts {
+  uint64_t lists = 0;    // Complete ones.
+  uint64_t watches = 0;  // Asked for.
+  uint64_t events = 0;   // Bookmarks and errors among them.
+  uint64_t failures = 0;
+  uint64_t expired = 0;                                // 410: listed again. No failure.
+  bool listed = false;                                 // At least once, completely.
+  std::string last_error;                              // Empty once things go well again.
+  std::chrono::steady_clock::time_point last_contact;  // Bytes of an answer that is a success.
+};
+
+// A thread of its own. ServiceCIDRs that the server does not know (404: Kubernetes before 1.31 or
+// the API is off) count as an empty list, and are asked for again every five minutes.
+class ListWatch {
+ public:
+  static std::unique_ptr<ListWatch> Start(Resource resource, std::unique_ptr<HttpClient> client,
+                                          ListWatchOptions options, Mirror& mirror);
+  ~ListWatch();  // Ends the request that runs, and the thread.
+
+  ListWatchFacts facts() const;  // Any thread.
+
+ private:
+  class Worker;
+  explicit ListWatch(std::unique_ptr<Worker> worker);
+  const std::unique_ptr<Worker> worker_;
+};
+
+}  // namespace svcmap::kube

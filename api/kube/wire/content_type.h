@@ -1,0 +1,15 @@
+// The two encodings of the Kubernetes API.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace svcmap::kube {
+
+enum class ContentType : uint8_t { kProtobuf, kJson };
+
+// Of a Content-Type header, with or without parameters; nothing if it is neither.
+std::optional<ContentType> ParseContentType(std::string_view header);
+
+}  // namespace svcmap::kube
