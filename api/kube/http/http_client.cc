@@ -21,6 +21,13 @@
 #include "nft/base/status.h"
 
 namespace svcmap::kube {
+
+struct CurlCleanUp {
+  void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+using Headers = std::unique_ptr<curl_slist, CurlCleanUp>;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -39,12 +46,6 @@ int NoticeDeadPeer(void*, curl_socket_t fd, curlsocktype) {
              sizeof(kUnansweredMilliseconds));
   return CURL_SOCKOPT_OK;
 }
-
-struct CleanUp {
-  void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-using Headers = std::unique_ptr<curl_slist, CleanUp>;
 
 void Append(Headers& headers, const std::string& line) {
   headers.reset(curl_slist_append(headers.release(), line.c_str()));
@@ -127,7 +128,7 @@ struct HttpClient::Impl {
 
   std::atomic<bool> stopped = false;
   CURLM* multi = nullptr;
-  std::unique_ptr<CURL, CleanUp> easy;
+  std::unique_ptr<CURL, CurlCleanUp> easy;
   Headers connect_to;
   Headers headers;
   bool fresh_connection = false;  // What stands was made with other certificates.
