@@ -8,11 +8,11 @@
 namespace svcmap::kube {
 namespace {
 
-std::string Text(const std::string& name_space, const std::string& name) {
+std::string FullName(const std::string& name_space, const std::string& name) {
   return name_space.empty() ? name : name_space + "/" + name;
 }
 
-const char* KindName(v1::Kind kind) {
+const char* KindText(v1::Kind kind) {
   switch (kind) {
     case v1::KIND_SERVICE:
       return "Service";
@@ -74,7 +74,7 @@ std::vector<std::string> Findings::LeaveOut(const std::string& change, size_t by
   const auto& [kind, name_space, name] = key;
   Said said;
   said.refused = true;
-  said.texts.push_back(absl::StrCat(KindName(kind), " ", Text(name_space, name), " not sent: ",
+  said.texts.push_back(absl::StrCat(KindText(kind), " ", FullName(name_space, name), " not sent: ",
                                     bytes, " bytes are more than --max-batch-bytes ", max_bytes,
                                     " of the agent"));
   return Keep({{key, std::move(said)}});

@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr char kName[] = "svcmap-kube";
+constexpr char kControllerName[] = "svcmap-kube";
 
 // Of changes in a batch; some 1,000 objects.
 constexpr size_t kBatchBytes = 1 << 20;
@@ -265,7 +265,7 @@ Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const api::Tls
   // An Open of ours that was lost on the way can arrive after the one that followed it.
   const bool by_ourselves =
       status.error_code() == grpc::StatusCode::ABORTED &&
-      status.error_message() == absl::StrCat("replaced by ", kName, " (", options_.instance, ")");
+      status.error_message() == absl::StrCat("replaced by ", kControllerName, " (", options_.instance, ")");
   const bool again = std::exchange(replaced_by_ourselves_, by_ourselves);
   if (!problem_.empty()) return {problem_, false};
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !opened_) {
@@ -282,7 +282,7 @@ Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const api::Tls
 bool Push::Worker::Talk(PushStream& stream, const std::string& token) {
   v1::PushRequest request;
   v1::Open& open = *request.mutable_open();
-  open.set_name(kName);
+  open.set_name(kControllerName);
   open.set_instance(options_.instance);
   open.set_protocol_version(1);
   open.set_state_token(token);
