@@ -192,7 +192,7 @@ void Course::Refused(int http_status, std::chrono::seconds retry_after, const Ap
   retry_after = std::max(retry_after, std::chrono::seconds(status.retry_after_seconds));
   const std::string why =
       absl::StrCat("the API server says ", http_status, status.reason.empty() ? "" : " ",
-                   status.reason, ": ", status.message);
+                   status.reason, status.message.empty() ? "" : ": ", status.message);
   switch (http_status) {
     case 401:
       return Fail(
