@@ -4,9 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdio>
+#include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "api/kube/mirror.h"
 #include "api/kube/watch/list_watch.h"
@@ -17,7 +18,6 @@
 namespace svcmap::kube::test {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class ListWatchThreadTest : public ::testing::Test {
@@ -74,6 +74,15 @@ class ListWatchThreadTest : public ::testing::Test {
                                : "+" + change.service().metadata().name();
   }
 
+  template <typename Condition>
+  static void Await(Condition condition) {
+    const auto deadline = Clock::now() + kSoon;
+    while (!condition()) {
+      ASSERT_LT(Clock::now(), deadline);
+      std::this_thread::yield();
+    }
+  }
+
   const testing::CertificateAuthority ca_{"list-watch"};
   ListWatchOptions options_;
   Mirror mirror_;
@@ -122,7 +131,7 @@ TEST_F(ListWatchThreadTest, FollowsTheServerThroughWhatGoesWrong) {
   for (const char* change : {"+web", "+new", "+last", "-web", "-new"}) {
     EXPECT_EQ(NextChange(), change);
   }
-  while (watch->facts().events < 3) std::this_thread::yield();  // Told after the mirror.
+  Await([&] { return watch->facts().events == 3; });  // Told after the mirror.
   const ListWatchFacts facts = watch->facts();
   EXPECT_EQ(facts.lists, 2u);
   EXPECT_EQ(facts.watches, 3u);
@@ -143,7 +152,7 @@ TEST_F(ListWatchThreadTest, EndsWhileItWaitsToTryAgain) {
   options_.first_retry = options_.last_retry = std::chrono::hours(1);
   std::unique_ptr<ListWatch> watch =
       Start("https://127.0.0.1:" + std::to_string(testing::FreeTcpPort()));
-  while (watch->facts().failures == 0) std::this_thread::yield();
+  Await([&] { return watch->facts().failures > 0; });
   EXPECT_THAT(watch->facts().last_error, HasSubstr("list of services failed: https://127.0.0.1"));
   EXPECT_FALSE(watch->facts().listed);
   const auto ended = Clock::now();
