@@ -437,7 +437,8 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
   facts_.revision = ack.revision();
   const bool failed = ack.outcome() == v1::FAILED;
   if (failed && failed_ != ack.error()) {
-    spdlog::error("the node's kernel did not take a change, svcmapd keeps trying: {}", ack.error());
+    spdlog::error("a change is not in the node's kernel yet, svcmapd keeps trying: {}",
+                  ack.error());
   }
   failed_ = failed ? ack.error() : "";
   while (!in_flight_.empty() && in_flight_.front().number <= ack.number()) {
