@@ -42,7 +42,8 @@ std::string BatchMessage(uint64_t number, const std::vector<std::string>& change
   std::string message(FieldSize(kBatch, batch), '\0');
   auto* at = reinterpret_cast<uint8_t*>(message.data());
   at = PutBytes(head_bytes, PutHead(kBatch, batch, at));
-  for (const std::string& change : changes) at = PutBytes(change, PutHead(kChange, change.size(), at));
+  for (const std::string& change : changes)
+    at = PutBytes(change, PutHead(kChange, change.size(), at));
   return message;
 }
 

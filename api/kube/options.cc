@@ -33,9 +33,10 @@ std::string Accept(const std::string& accept_content_types, const std::string& c
 // A label's value, or empty.
 absl::Status CheckServiceProxyName(const std::string& name) {
   const bool good =
-      name.size() <= 63 && std::all_of(name.begin(), name.end(), [](char c) {
-        return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
-      }) &&
+      name.size() <= 63 &&
+      std::all_of(
+          name.begin(), name.end(),
+          [](char c) { return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.'; }) &&
       (name.empty() || (absl::ascii_isalnum(name.front()) && absl::ascii_isalnum(name.back())));
   if (good) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -88,8 +89,7 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
                  "What to speak with the API server; where it is not JSON, JSON is the second "
                  "choice. With --config that file says it")
       ->capture_default_str();
-  app.add_option("--agent", options.agent,
-                 "Where svcmapd listens: unix:///path or tcp://host:port")
+  app.add_option("--agent", options.agent, "Where svcmapd listens: unix:///path or tcp://host:port")
       ->capture_default_str();
   app.add_option("--tls-ca", options.tls.ca,
                  "For tcp://: PEM file of the CAs that sign svcmapd's certificate. This and the "
