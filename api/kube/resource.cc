@@ -11,20 +11,6 @@ bool IsPlainInQuery(char c) {
          c == '.' || c == '_' || c == '~';
 }
 
-std::string EncodedSelector(std::string_view text) {
-  constexpr char kDigits[] = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : text) {
-    if (IsPlainInQuery(c)) {
-      out += c;
-    } else {
-      const auto byte = static_cast<unsigned char>(c);
-      out += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
-  }
-  return out;
-}
-
 std::string ProxyNameSelector(const std::string& name) {
   constexpr char kLabel[] = "service.kubernetes.io/service-proxy-name";
   return name.empty() ? absl::StrCat("!", kLabel) : absl::StrCat(kLabel, "=", name);
@@ -50,18 +36,32 @@ std::string CollectionPath(Resource resource, const Selection& selection) {
   switch (resource) {
     case Resource::kServices:
       return absl::StrCat("/api/v1/services?labelSelector=",
-                          EncodedSelector(ProxyNameSelector(selection.service_proxy_name)),
-                          "&fieldSelector=", EncodedSelector("spec.clusterIP!=None"));
+                          PercentEncoded(ProxyNameSelector(selection.service_proxy_name)),
+                          "&fieldSelector=", PercentEncoded("spec.clusterIP!=None"));
     case Resource::kEndpointSlices:
       return absl::StrCat("/apis/discovery.k8s.io/v1/endpointslices?labelSelector=",
-                          EncodedSelector("!service.kubernetes.io/headless"));
+                          PercentEncoded("!service.kubernetes.io/headless"));
     case Resource::kNode:
       return absl::StrCat("/api/v1/nodes?fieldSelector=",
-                          EncodedSelector("metadata.name=" + selection.node_name));
+                          PercentEncoded("metadata.name=" + selection.node_name));
     case Resource::kServiceCidrs:
       return "/apis/networking.k8s.io/v1/servicecidrs?labelSelector=";  // All of them.
   }
   return "";
+}
+
+std::string PercentEncoded(std::string_view text) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : text) {
+    if (IsPlainInQuery(c)) {
+      out += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      out += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return out;
 }
 
 }  // namespace svcmap::kube

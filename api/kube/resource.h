@@ -28,4 +28,6 @@ struct Selection {
 // single request adds: "/api/v1/services?labelSelector=...". Each has a query.
 std::string CollectionPath(Resource resource, const Selection& selection);
 
+std::string PercentEncoded(std::string_view text);  // As a value in a query.
+
 }  // namespace svcmap::kube

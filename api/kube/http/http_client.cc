@@ -40,16 +40,6 @@ int NoticeDeadPeer(void*, curl_socket_t fd, curlsocktype) {
   return CURL_SOCKOPT_OK;
 }
 
-struct CleanUp {
-  void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-using Headers = std::unique_ptr<curl_slist, CleanUp>;
-
-void Append(Headers& headers, const std::string& line) {
-  headers.reset(curl_slist_append(headers.release(), line.c_str()));
-}
-
 void SetBlob(CURL* easy, CURLoption option, const std::string& pem) {
   curl_blob blob = {const_cast<char*>(pem.data()), pem.size(), CURL_BLOB_COPY};
   curl_easy_setopt(easy, option, pem.empty() ? nullptr : &blob);
@@ -68,13 +58,22 @@ CURLcode WatchAlerts(CURL*, void* context, void* alert) {
   return CURLE_OK;
 }
 
-std::string Seconds(milliseconds time) {
+std::string ShowSeconds(milliseconds time) {
   return absl::StrFormat("%g s", static_cast<double>(time.count()) / 1000);
 }
 
 }  // namespace
 
 struct HttpClient::Impl {
+  struct FreeCurl {
+    void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
+    void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+  };
+  using CurlList = std::unique_ptr<curl_slist, FreeCurl>;
+  static void AppendTo(CurlList& list, const std::string& line) {
+    list.reset(curl_slist_append(list.release(), line.c_str()));
+  }
+
   Impl(ApiServer its_server, ServerUrl its_url)
       : server(std::move(its_server)),
         url(std::move(its_url)),
@@ -105,7 +104,7 @@ struct HttpClient::Impl {
     bool CountHeader(size_t bytes);
     bool Deliver(std::string_view bytes);
     void Answer();
-    absl::Status CheckTime(const HttpRequest& request) const;
+    absl::Status Timeout(const HttpRequest& request) const;
     milliseconds TimeLeft(const HttpRequest& request) const;
   };
 
@@ -127,9 +126,9 @@ struct HttpClient::Impl {
 
   std::atomic<bool> stopped = false;
   CURLM* multi = nullptr;
-  std::unique_ptr<CURL, CleanUp> easy;
-  Headers connect_to;
-  Headers headers;
+  std::unique_ptr<CURL, FreeCurl> easy;
+  CurlList connect_to;
+  CurlList headers;
   bool fresh_connection = false;  // What stands was made with other certificates.
   char error_text[CURL_ERROR_SIZE] = {};
   int alert = -1;  // The fatal one that the server sent.
@@ -181,11 +180,10 @@ milliseconds HttpClient::Impl::Exchange::TimeLeft(const HttpRequest& request) co
   return std::chrono::ceil<milliseconds>(last + timeout - Clock::now());
 }
 
-absl::Status HttpClient::Impl::Exchange::CheckTime(const HttpRequest& request) const {
-  if (TimeLeft(request).count() > 0) return absl::OkStatus();
+absl::Status HttpClient::Impl::Exchange::Timeout(const HttpRequest& request) const {
   return absl::DeadlineExceededError(
-      heard ? absl::StrCat("silent for ", Seconds(request.silence_timeout))
-            : absl::StrCat("no answer within ", Seconds(request.first_byte_timeout)));
+      heard ? absl::StrCat("silent for ", ShowSeconds(request.silence_timeout))
+            : absl::StrCat("no answer within ", ShowSeconds(request.first_byte_timeout)));
 }
 
 absl::Status HttpClient::Impl::SetUp(const std::string& user_agent) {
@@ -246,7 +244,7 @@ absl::Status HttpClient::Impl::SetUp(const std::string& user_agent) {
     const absl::StatusOr<ServerUrl> parsed = ParseServerUrl(named.ToString());
     if (!parsed.ok()) return Annotate(parsed.status(), "tls-server-name");
     base_url = parsed->ToString();
-    Append(connect_to, absl::StrCat("::", url.host, ":", url.port));
+    AppendTo(connect_to, absl::StrCat("::", url.host, ":", url.port));
     curl_easy_setopt(e, CURLOPT_CONNECT_TO, connect_to.get());
   }
   return absl::OkStatus();
@@ -286,12 +284,12 @@ absl::Status HttpClient::Impl::Prepare(const HttpRequest& request) {
 
   CURL* e = easy.get();
   headers.reset();
-  Append(headers, "Accept: " + request.accept);
+  AppendTo(headers, "Accept: " + request.accept);
   if (!server.tls_server_name.empty()) {
-    Append(headers, absl::StrCat("Host: ", url.host, ":", url.port));
+    AppendTo(headers, absl::StrCat("Host: ", url.host, ":", url.port));
   }
   if (const std::string authorization = Authorization(); !authorization.empty()) {
-    Append(headers, "Authorization: " + authorization);
+    AppendTo(headers, "Authorization: " + authorization);
   }
   curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers.get());
   curl_easy_setopt(e, CURLOPT_URL, (base_url + request.path).c_str());
@@ -308,12 +306,16 @@ absl::Status HttpClient::Impl::Run(const HttpRequest& request, Exchange& exchang
     curl_multi_perform(multi, &running);
     int left = 0;
     while (const CURLMsg* message = curl_multi_info_read(multi, &left)) {
-      if (message->msg == CURLMSG_DONE) return Explain(message->data.result, exchange);
+      if (message->msg != CURLMSG_DONE) continue;
+      const CURLcode code = message->data.result;
+      // Its own clock is for connecting.
+      return code == CURLE_OPERATION_TIMEDOUT ? exchange.Timeout(request) : Explain(code, exchange);
     }
     if (stopped) return absl::CancelledError("stopped");
-    if (const absl::Status status = exchange.CheckTime(request); !status.ok()) return status;
-    const auto wait = std::clamp<int64_t>(exchange.TimeLeft(request).count(), 0, 60'000);
-    curl_multi_poll(multi, nullptr, 0, static_cast<int>(wait), nullptr);
+    const int64_t left_ms = exchange.TimeLeft(request).count();
+    if (left_ms <= 0) return exchange.Timeout(request);
+    curl_multi_poll(multi, nullptr, 0, static_cast<int>(std::min<int64_t>(left_ms, 60'000)),
+                    nullptr);
   }
 }
 
@@ -343,9 +345,10 @@ absl::Status HttpClient::Impl::Transfer(const HttpRequest& request, Exchange& ex
     return absl::InternalError("libcurl refuses the request");
   }
   const absl::Status status = Run(request, exchange);
-  // The old connection goes when the new one is kept.
-  if (exchange.heard) fresh_connection = false;
-  if (status.ok()) exchange.Answer();
+  if (status.ok()) {
+    fresh_connection = false;  // The new one is kept, and the old one gone.
+    exchange.Answer();
+  }
   curl_multi_remove_handle(multi, e);
   return status;
 }

@@ -13,7 +13,7 @@ namespace {
 constexpr char kHostVariable[] = "KUBERNETES_SERVICE_HOST";
 constexpr char kPortVariable[] = "KUBERNETES_SERVICE_PORT";
 
-std::string Environment(const char* name) {
+std::string FromEnvironment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
@@ -21,8 +21,8 @@ std::string Environment(const char* name) {
 }  // namespace
 
 absl::StatusOr<ApiServer> InCluster(const std::string& folder) {
-  const std::string host = Environment(kHostVariable);
-  const std::string port = Environment(kPortVariable);
+  const std::string host = FromEnvironment(kHostVariable);
+  const std::string port = FromEnvironment(kPortVariable);
   if (host.empty() || port.empty()) {
     return absl::NotFoundError(absl::StrCat("no kubeconfig was given and this is no pod: ",
                                             kHostVariable, " and ", kPortVariable, " are not set"));

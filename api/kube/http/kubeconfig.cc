@@ -18,31 +18,30 @@ namespace svcmap::kube {
 namespace {
 
 using api::TreeNode;
-using Type = TreeNode::Type;
 
 constexpr char kInstead[] =
     "svcmap-kube starts no programs. Give it a tokenFile, or a client-certificate with its "
     "client-key; in a pod it needs no kubeconfig and uses the pod's service account";
 
 // The fields of one map. What is absent or null is empty; the first error stays.
-class Fields {
+class KubeconfigFields {
  public:
   // `place`: "users \"kubelet\"", or empty for the file itself.
-  Fields(const TreeNode* map, std::string place) : map_(map), place_(std::move(place)) {}
+  KubeconfigFields(const TreeNode* map, std::string place) : map_(map), place_(std::move(place)) {}
 
   const std::string& place() const { return place_; }
   const absl::Status& status() const { return status_; }
 
   const TreeNode* Find(const char* name) const {
     const TreeNode* value = map_->Find(name);
-    return value == nullptr || value->type == Type::kNull ? nullptr : value;
+    return value == nullptr || value->type == TreeNode::Type::kNull ? nullptr : value;
   }
 
   std::string Text(const char* name) {
     const TreeNode* value = Find(name);
     if (value == nullptr) return "";
-    if (value->type != Type::kString) {
-      Fail(name, value->type == Type::kList || value->type == Type::kMap
+    if (value->type != TreeNode::Type::kString) {
+      Fail(name, value->type == TreeNode::Type::kList || value->type == TreeNode::Type::kMap
                      ? "is not a string"
                      : "is not a string: it needs quotes");
       return "";
@@ -66,7 +65,8 @@ class Fields {
 
   bool Flag(const char* name) {
     const TreeNode* value = Find(name);
-    if (value != nullptr && value->type != Type::kBool) Fail(name, "is neither true nor false");
+    if (value != nullptr && value->type != TreeNode::Type::kBool)
+      Fail(name, "is neither true nor false");
     return value != nullptr && value->text == "true";
   }
 
@@ -86,8 +86,8 @@ class Fields {
  private:
   bool Given(const char* name) const {
     const TreeNode* value = Find(name);
-    return value != nullptr && !(value->type == Type::kString && value->text.empty()) &&
-           !(value->type == Type::kBool && value->text == "false");
+    return value != nullptr && !(value->type == TreeNode::Type::kString && value->text.empty()) &&
+           !(value->type == TreeNode::Type::kBool && value->text == "false");
   }
 
   const TreeNode* map_;
@@ -95,15 +95,15 @@ class Fields {
   absl::Status status_;
 };
 
-absl::Status Refuse(const std::string& what) { return absl::InvalidArgumentError(what); }
+absl::Status BadKubeconfig(const std::string& what) { return absl::InvalidArgumentError(what); }
 
 // "a", "b"; for a message.
-std::string NamesIn(const TreeNode* list) {
+std::string NamesInList(const TreeNode* list) {
   std::string names;
   int count = 0;
   for (const TreeNode* item : list->items) {
     const TreeNode* name = item->Find("name");
-    if (name == nullptr || name->type != Type::kString) continue;
+    if (name == nullptr || name->type != TreeNode::Type::kString) continue;
     if (++count > 5) return names + ", ...";
     absl::StrAppend(&names, names.empty() ? "" : ", ", api::Quote(name->text));
   }
@@ -111,33 +111,36 @@ std::string NamesIn(const TreeNode* list) {
 }
 
 // What stands under `inner` in the entry called `name` of the list `list`.
-absl::StatusOr<Fields> Named(const Fields& file, const char* list, const char* inner,
-                             const std::string& name) {
+absl::StatusOr<KubeconfigFields> FindNamed(const KubeconfigFields& file, const char* list,
+                                           const char* inner, const std::string& name) {
   const std::string place = absl::StrCat(list, " ", api::Quote(name));
   const TreeNode* entries = file.Find(list);
-  if (entries == nullptr) return Refuse(absl::StrCat(place, " is missing: there is no ", list));
-  if (entries->type != Type::kList) return Refuse(absl::StrCat(list, " is not a list"));
+  if (entries == nullptr)
+    return BadKubeconfig(absl::StrCat(place, " is missing: there is no ", list));
+  if (entries->type != TreeNode::Type::kList)
+    return BadKubeconfig(absl::StrCat(list, " is not a list"));
   const TreeNode* found = nullptr;
   for (const TreeNode* entry : entries->items) {
     const TreeNode* its_name = entry->Find("name");
-    if (its_name == nullptr || its_name->type != Type::kString || its_name->text != name) continue;
-    if (found != nullptr) return Refuse(absl::StrCat(place, " is there twice"));
+    if (its_name == nullptr || its_name->type != TreeNode::Type::kString || its_name->text != name)
+      continue;
+    if (found != nullptr) return BadKubeconfig(absl::StrCat(place, " is there twice"));
     found = entry;
   }
   if (found == nullptr) {
-    return Refuse(absl::StrCat(place, " is missing; ", list, " has ", NamesIn(entries)));
+    return BadKubeconfig(absl::StrCat(place, " is missing; ", list, " has ", NamesInList(entries)));
   }
   const TreeNode* value = found->Find(inner);
-  if (value == nullptr || value->type != Type::kMap) {
-    return Refuse(absl::StrCat(place, ": ", inner, " is not a map of fields"));
+  if (value == nullptr || value->type != TreeNode::Type::kMap) {
+    return BadKubeconfig(absl::StrCat(place, ": ", inner, " is not a map of fields"));
   }
-  return Fields(value, place);
+  return KubeconfigFields(value, place);
 }
 
-absl::Status ReadCluster(Fields& cluster, const std::string& folder, ApiServer& server) {
+absl::Status ReadCluster(KubeconfigFields& cluster, const std::string& folder, ApiServer& server) {
   const std::string url = cluster.Text("server");
   if (!cluster.status().ok()) return cluster.status();
-  if (url.empty()) return Refuse(absl::StrCat(cluster.place(), ": server is missing"));
+  if (url.empty()) return BadKubeconfig(absl::StrCat(cluster.place(), ": server is missing"));
   const absl::StatusOr<ServerUrl> parsed = ParseServerUrl(url);
   if (!parsed.ok()) return Annotate(parsed.status(), absl::StrCat(cluster.place(), ": server"));
   server.url = parsed->ToString();
@@ -157,7 +160,7 @@ absl::Status ReadCluster(Fields& cluster, const std::string& folder, ApiServer& 
   return cluster.status();
 }
 
-absl::Status ReadUser(Fields& user, const std::string& folder, ApiServer& server) {
+absl::Status ReadUser(KubeconfigFields& user, const std::string& folder, ApiServer& server) {
   for (const char* name : {"exec", "auth-provider"}) {
     if (user.Find(name) != nullptr) user.Fail(name, absl::StrCat("is not supported: ", kInstead));
   }
@@ -196,34 +199,36 @@ absl::Status ReadUser(Fields& user, const std::string& folder, ApiServer& server
   return user.status();
 }
 
-absl::StatusOr<ApiServer> ReadFile(const TreeNode& root, const std::string& folder) {
-  if (root.type != Type::kMap) return Refuse("is not a kubeconfig: wanted a map of fields");
-  Fields file(&root, "");
+absl::StatusOr<ApiServer> ReadRoot(const TreeNode& root, const std::string& folder) {
+  if (root.type != TreeNode::Type::kMap)
+    return BadKubeconfig("is not a kubeconfig: wanted a map of fields");
+  KubeconfigFields file(&root, "");
   const std::string version = file.Text("apiVersion");
   const std::string kind = file.Text("kind");
   const std::string current = file.Text("current-context");
   if (!file.status().ok()) return file.status();
   if ((!version.empty() && version != "v1") || (!kind.empty() && kind != "Config")) {
-    return Refuse("is not a kubeconfig: wanted apiVersion v1 and kind Config");
+    return BadKubeconfig("is not a kubeconfig: wanted apiVersion v1 and kind Config");
   }
   if (current.empty()) {
-    return Refuse("current-context is missing: it says which of the contexts counts");
+    return BadKubeconfig("current-context is missing: it says which of the contexts counts");
   }
-  absl::StatusOr<Fields> context = Named(file, "contexts", "context", current);
+  absl::StatusOr<KubeconfigFields> context = FindNamed(file, "contexts", "context", current);
   if (!context.ok()) return Annotate(context.status(), "current-context");
   const std::string cluster_name = context->Text("cluster");
   const std::string user_name = context->Text("user");
   if (!context->status().ok()) return context->status();
-  if (cluster_name.empty()) return Refuse(absl::StrCat(context->place(), ": cluster is missing"));
+  if (cluster_name.empty())
+    return BadKubeconfig(absl::StrCat(context->place(), ": cluster is missing"));
 
   ApiServer server;
-  absl::StatusOr<Fields> cluster = Named(file, "clusters", "cluster", cluster_name);
+  absl::StatusOr<KubeconfigFields> cluster = FindNamed(file, "clusters", "cluster", cluster_name);
   if (!cluster.ok()) return Annotate(cluster.status(), context->place());
   if (const absl::Status status = ReadCluster(*cluster, folder, server); !status.ok()) {
     return status;
   }
   if (user_name.empty()) return server;  // Such as `kubectl proxy`: nobody asks.
-  absl::StatusOr<Fields> user = Named(file, "users", "user", user_name);
+  absl::StatusOr<KubeconfigFields> user = FindNamed(file, "users", "user", user_name);
   if (!user.ok()) return Annotate(user.status(), context->place());
   if (const absl::Status status = ReadUser(*user, folder, server); !status.ok()) return status;
   return server;
@@ -232,21 +237,21 @@ absl::StatusOr<ApiServer> ReadFile(const TreeNode& root, const std::string& fold
 }  // namespace
 
 absl::StatusOr<ApiServer> ParseKubeconfig(std::string_view text, const std::string& folder) {
-  absl::StatusOr<ApiServer> server = Refuse("is empty; wanted a kubeconfig");
+  absl::StatusOr<ApiServer> server = BadKubeconfig("is empty; wanted a kubeconfig");
   int documents = 0;
   api::ReadDocuments(text, api::Repeats::kRefused, [&](const api::ReadTree& read) {
     const auto* error = std::get_if<api::SyntaxError>(&read);
     if (error == nullptr && std::get<api::Tree>(read).root == nullptr) return;  // Comments.
     if (++documents > 1) return;
     if (error == nullptr) {
-      server = ReadFile(*std::get<api::Tree>(read).root, folder);
+      server = ReadRoot(*std::get<api::Tree>(read).root, folder);
     } else {  // The parsers' reason may quote a secret.
-      server = Refuse(absl::StrCat("line ", error->line,
-                                   " cannot be read as YAML or JSON; `kubectl config view "
-                                   "--kubeconfig` may say more of it than a log should"));
+      server = BadKubeconfig(absl::StrCat("line ", error->line,
+                                          " cannot be read as YAML or JSON; `kubectl config view "
+                                          "--kubeconfig` may say more of it than a log should"));
     }
   });
-  if (documents > 1 && server.ok()) return Refuse("has more than one document");
+  if (documents > 1 && server.ok()) return BadKubeconfig("has more than one document");
   return server;
 }
 

@@ -21,7 +21,7 @@ struct FreeUrl {
 using UrlParts = std::unique_ptr<CURLU, FreeUrl>;
 
 // Null if it is no URL.
-UrlParts Split(const std::string& url) {
+UrlParts SplitUrl(const std::string& url) {
   UrlParts parts(curl_url());
   if (curl_url_set(parts.get(), CURLUPART_URL, url.c_str(), CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK)
     return nullptr;
@@ -29,7 +29,7 @@ UrlParts Split(const std::string& url) {
 }
 
 // Empty if it is not there.
-std::string Part(const UrlParts& parts, CURLUPart part, unsigned flags = 0) {
+std::string PartOf(const UrlParts& parts, CURLUPart part, unsigned flags = 0) {
   char* text = nullptr;
   if (curl_url_get(parts.get(), part, &text, flags) != CURLUE_OK) return "";
   std::string result = text;
@@ -52,19 +52,19 @@ absl::StatusOr<ServerUrl> ParseServerUrl(const std::string& url) {
     return absl::InvalidArgumentError(
         absl::StrCat(secret ? "what stands there" : api::Quote(url), " ", why));
   };
-  const UrlParts parts = Split(url);
+  const UrlParts parts = SplitUrl(url);
   if (parts == nullptr) return refuse(absl::StrCat("is not a URL; ", kWantedServer));
-  ServerUrl server = {.scheme = Part(parts, CURLUPART_SCHEME),
-                      .host = Part(parts, CURLUPART_HOST),
-                      .port = Part(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT),
-                      .path = Part(parts, CURLUPART_PATH)};
+  ServerUrl server = {.scheme = PartOf(parts, CURLUPART_SCHEME),
+                      .host = PartOf(parts, CURLUPART_HOST),
+                      .port = PartOf(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT),
+                      .path = PartOf(parts, CURLUPART_PATH)};
   if (server.scheme != "https" && server.scheme != "http") {
     return refuse(absl::StrCat("has neither the scheme https nor http; ", kWantedServer));
   }
-  if (!Part(parts, CURLUPART_USER).empty() || !Part(parts, CURLUPART_PASSWORD).empty()) {
+  if (!PartOf(parts, CURLUPART_USER).empty() || !PartOf(parts, CURLUPART_PASSWORD).empty()) {
     return refuse("has a user name or password; give them in the fields username and password");
   }
-  if (!Part(parts, CURLUPART_QUERY).empty() || !Part(parts, CURLUPART_FRAGMENT).empty()) {
+  if (!PartOf(parts, CURLUPART_QUERY).empty() || !PartOf(parts, CURLUPART_FRAGMENT).empty()) {
     return refuse(absl::StrCat("has a query or fragment; ", kWantedServer));
   }
   if (server.scheme == "http" && !IsThisMachine(server.host)) {
@@ -77,13 +77,13 @@ absl::StatusOr<ServerUrl> ParseServerUrl(const std::string& url) {
 }
 
 absl::StatusOr<std::string> ParseProxyUrl(const std::string& url) {
-  const UrlParts parts = Split(url);
-  const std::string scheme = parts == nullptr ? "" : Part(parts, CURLUPART_SCHEME);
+  const UrlParts parts = SplitUrl(url);
+  const std::string scheme = parts == nullptr ? "" : PartOf(parts, CURLUPART_SCHEME);
   if (scheme != "http" && scheme != "https" && scheme != "socks5" && scheme != "socks5h") {
     return absl::InvalidArgumentError(absl::StrCat("is not the URL of a proxy; ", kWantedProxy));
   }
-  const std::string port = Part(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT);
-  return absl::StrCat(scheme, "://", Part(parts, CURLUPART_HOST), port.empty() ? "" : ":", port);
+  const std::string port = PartOf(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+  return absl::StrCat(scheme, "://", PartOf(parts, CURLUPART_HOST), port.empty() ? "" : ":", port);
 }
 
 }  // namespace svcmap::kube

@@ -5,7 +5,7 @@
 namespace svcmap::kube {
 namespace {
 
-std::string Name(const std::string& field, const std::string& pem, const std::string& file) {
+std::string FieldName(const std::string& field, const std::string& pem, const std::string& file) {
   if (!pem.empty()) return field + "-data";
   return file.empty() ? "" : field + " " + file;
 }
@@ -17,9 +17,9 @@ TlsSource::TlsSource(const ApiServer& server)
       paths_{text_.certificate.empty() ? server.client_certificate_file : "",
              text_.key.empty() ? server.client_key_file : "",
              text_.ca.empty() ? server.ca_file : ""},
-      names_{Name("client-certificate", text_.certificate, paths_.certificate),
-             Name("client-key", text_.key, paths_.key),
-             Name("certificate-authority", text_.ca, paths_.ca)} {}
+      names_{FieldName("client-certificate", text_.certificate, paths_.certificate),
+             FieldName("client-key", text_.key, paths_.key),
+             FieldName("certificate-authority", text_.ca, paths_.ca)} {}
 
 absl::StatusOr<bool> TlsSource::Refresh() {
   absl::StatusOr<api::TlsMaterial> read = api::ReadTlsFiles(paths_);

@@ -12,7 +12,7 @@ namespace svcmap::kube {
 namespace {
 
 // libcurl's words may hold the server's.
-std::string Printable(std::string text) {
+std::string PrintableDetail(std::string text) {
   for (char& c : text) {
     if (c < 0x20 || c > 0x7e) c = '?';
   }
@@ -56,7 +56,8 @@ absl::Status AlertError(const TransferFailure& failure) {
 
 absl::Status TransferError(const TransferFailure& failure) {
   if (failure.alert >= 0) return AlertError(failure);
-  const std::string detail = failure.detail.empty() ? "no details" : Printable(failure.detail);
+  const std::string detail =
+      failure.detail.empty() ? "no details" : PrintableDetail(failure.detail);
   long error = 0;
   switch (failure.code) {
     case CURLE_PEER_FAILED_VERIFICATION:
@@ -64,8 +65,6 @@ absl::Status TransferError(const TransferFailure& failure) {
     case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_CACERT_BADFILE:
       return absl::UnauthenticatedError(absl::StrCat("certificates cannot be used (", detail, ")"));
-    case CURLE_OPERATION_TIMEDOUT:
-      return absl::DeadlineExceededError(absl::StrCat("no answer in time (", detail, ")"));
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
       return absl::UnavailableError(absl::StrCat("the name has no address (", detail, ")"));

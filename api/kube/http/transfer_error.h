@@ -19,7 +19,8 @@ struct TransferFailure {
   const api::TlsFiles& names;  // Of certificates and keys, for the message.
 };
 
-// With the code that HttpClient::Get promises. The message begins behind the server's name.
+// With the code that HttpClient::Get promises; not for timeouts. The message begins behind the
+// server's name.
 absl::Status TransferError(const TransferFailure& failure);
 
 }  // namespace svcmap::kube

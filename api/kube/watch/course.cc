@@ -32,20 +32,6 @@ constexpr std::chrono::minutes kSayAgain{5};  // The same failure.
 constexpr std::chrono::minutes kLongestRetryAfter{
     2};  // Whatever it says, we are not gone for hours.
 
-std::string Escaped(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                       c == '-' || c == '_' || c == '.' || c == '~';
-    if (plain) {
-      escaped += c;
-    } else {
-      absl::StrAppendFormat(&escaped, "%%%02X", static_cast<unsigned char>(c));
-    }
-  }
-  return escaped;
-}
-
 // "endpointslices.discovery.k8s.io": as in RBAC and kubectl.
 std::string NameWithGroup(Resource resource) {
   std::string name(ResourceName(resource));
@@ -92,9 +78,8 @@ Course::Ask Course::Next(Clock::time_point now) {
   // Not all watches of all nodes at the same time.
   const std::chrono::seconds min = options_.watch_timeout_min;
   const auto timeout = std::chrono::duration_cast<std::chrono::seconds>(min + backoff_.Part(min));
-  ask.request.path =
-      absl::StrCat(path_, "&watch=1&allowWatchBookmarks=true&resourceVersion=", Escaped(version_),
-                   "&timeoutSeconds=", timeout.count());
+  ask.request.path = absl::StrCat(path_, "&watch=1&allowWatchBookmarks=true&resourceVersion=",
+                                  PercentEncoded(version_), "&timeoutSeconds=", timeout.count());
   ask.request.silence_timeout = timeout + kWatchSlack;
   return ask;
 }
@@ -103,7 +88,7 @@ std::string Course::ListPath() const {
   const std::string limit = absl::StrCat("&limit=", options_.page_size);
   // The token stands for the version, too: both together are refused.
   if (!continue_token_.empty()) {
-    return absl::StrCat(path_, limit, "&continue=", Escaped(continue_token_));
+    return absl::StrCat(path_, limit, "&continue=", PercentEncoded(continue_token_));
   }
   switch (from_) {
     case From::kCache:
@@ -111,7 +96,7 @@ std::string Course::ListPath() const {
       return absl::StrCat(path_, limit, "&resourceVersion=0");
     case From::kNotOlder:
       // Without a limit: with one this would mean exactly that version.
-      return absl::StrCat(path_, "&resourceVersion=", Escaped(version_));
+      return absl::StrCat(path_, "&resourceVersion=", PercentEncoded(version_));
     case From::kNewest:
       return absl::StrCat(path_, limit);
     case From::kNewestWhole:
@@ -207,7 +192,7 @@ void Course::Refused(int http_status, std::chrono::seconds retry_after, const Ap
   retry_after = std::max(retry_after, std::chrono::seconds(status.retry_after_seconds));
   const std::string why =
       absl::StrCat("the API server says ", http_status, status.reason.empty() ? "" : " ",
-                   status.reason, ": ", status.message);
+                   status.reason, status.message.empty() ? "" : ": ", status.message);
   switch (http_status) {
     case 401:
       return Fail(

@@ -1,5 +1,7 @@
 #include "api/kube/wire/item.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "api/convert/quote.h"
 

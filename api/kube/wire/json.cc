@@ -1,6 +1,7 @@
 // Lists are read item by item: a tree of all of them would take many times their bytes.
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -61,7 +62,9 @@ std::optional<ObjectError> ReadJsonItem(Resource resource, const TreeNode& node,
   item.resource_version = JsonText(JsonField(metadata, "resourceVersion"));
   if (whole) {
     const auto error = FillMessage(node, MutableMessage(KindOf(resource), item.object));
-    if (error) return ObjectError{error->field, absl::StrCat(error->value, " ", error->reason)};
+    if (error)
+      return ObjectError{
+          error->field, absl::StrCat(error->value, error->value.empty() ? "" : " ", error->reason)};
     KeepJsonMetadata(resource, MetadataOf(resource, item.object));
   } else {
     v1::ObjectMeta& kept = MetadataOf(resource, item.object);

@@ -32,9 +32,9 @@ std::string Kubeconfig(const std::string& cluster, const std::string& user) {
          indent(cluster) + "users:\n- name: u\n  user:\n" + indent(user);
 }
 
-constexpr char kServer[] = "server: https://10.0.0.1:6443";
+constexpr char kServerField[] = "server: https://10.0.0.1:6443";
 
-std::string ErrorOf(const std::string& text) {
+std::string KubeconfigError(const std::string& text) {
   const std::string message(ParseKubeconfig(text, "/etc/kube").status().message());
   EXPECT_THAT(message, Not(HasSubstr("secret")));
   return message;
@@ -127,7 +127,7 @@ TEST(KubeconfigTest, S290_EveryFieldArrives) {
 
 TEST(KubeconfigTest, S290_TheTokenFileCountsBeforeTheToken) {
   const auto server =
-      ParseKubeconfig(Kubeconfig(kServer, "token: old\ntokenFile: token"), "/etc/kube");
+      ParseKubeconfig(Kubeconfig(kServerField, "token: old\ntokenFile: token"), "/etc/kube");
   ASSERT_OK(server);
   EXPECT_EQ(server->token, "");
   EXPECT_EQ(server->token_file, "/etc/kube/token");
@@ -139,12 +139,12 @@ TEST(KubeconfigTest, S290_WhatCannotBeUsedIsNamed) {
     std::string text;
     std::string error;
   } cases[] = {
-      {"exec", Kubeconfig(kServer, "exec: {command: aws, args: [secret]}"),
+      {"exec", Kubeconfig(kServerField, "exec: {command: aws, args: [secret]}"),
        "users \"u\": exec (line 14) is not supported: svcmap-kube starts no programs. Give it a "
        "tokenFile"},
-      {"auth-provider", Kubeconfig(kServer, "auth-provider: {name: gcp}"),
+      {"auth-provider", Kubeconfig(kServerField, "auth-provider: {name: gcp}"),
        "users \"u\": auth-provider (line 14) is not supported: svcmap-kube starts no programs."},
-      {"as", Kubeconfig(kServer, "as: admin"), "users \"u\": as (line 14) is not supported"},
+      {"as", Kubeconfig(kServerField, "as: admin"), "users \"u\": as (line 14) is not supported"},
       {"no server", Kubeconfig("tls-server-name: a", "token: a"),
        "clusters \"c\": server is missing"},
       {"no scheme", Kubeconfig("server: 10.0.0.1:6443", "token: a"),
@@ -153,28 +153,29 @@ TEST(KubeconfigTest, S290_WhatCannotBeUsedIsNamed) {
        "clusters \"c\": server: \"http://10.0.0.1:6443\" would send credentials in the clear"},
       {"password in the URL", Kubeconfig("server: https://me:secret@10.0.0.1", "token: a"),
        "clusters \"c\": server: what stands there has a user name or password"},
-      {"proxy", Kubeconfig(kServer + std::string("\nproxy-url: me:secret@proxy"), "token: a"),
+      {"proxy", Kubeconfig(kServerField + std::string("\nproxy-url: me:secret@proxy"), "token: a"),
        "clusters \"c\": proxy-url (line 11) is not the URL of a proxy"},
-      {"base64", Kubeconfig(kServer, "client-key-data: \"secret!\""),
+      {"base64", Kubeconfig(kServerField, "client-key-data: \"secret!\""),
        "users \"u\": client-key-data (line 14) is not base64"},
-      {"key alone", Kubeconfig(kServer, "client-key: a"),
+      {"key alone", Kubeconfig(kServerField, "client-key: a"),
        "users \"u\": client-certificate is missing; client-key is there"},
-      {"certificate alone", Kubeconfig(kServer, "client-certificate: a"),
+      {"certificate alone", Kubeconfig(kServerField, "client-certificate: a"),
        "users \"u\": client-key is missing; client-certificate is there"},
-      {"two ways", Kubeconfig(kServer, "token: secret\nusername: me"),
+      {"two ways", Kubeconfig(kServerField, "token: secret\nusername: me"),
        "users \"u\": token (line 14) and username are both given"},
       {"two authorities",
-       Kubeconfig(kServer + std::string("\ncertificate-authority: a\n"
-                                        "certificate-authority-data: YQ=="),
+       Kubeconfig(kServerField + std::string("\ncertificate-authority: a\n"
+                                             "certificate-authority-data: YQ=="),
                   "token: a"),
        "clusters \"c\": certificate-authority (line 11) and certificate-authority-data are both"},
       {"insecure with an authority",
-       Kubeconfig(kServer + std::string("\ninsecure-skip-tls-verify: true\n"
-                                        "certificate-authority: a"),
+       Kubeconfig(kServerField + std::string("\ninsecure-skip-tls-verify: true\n"
+                                             "certificate-authority: a"),
                   "token: a"),
        "clusters \"c\": insecure-skip-tls-verify (line 11) and certificate-authority are both"},
-      {"number", Kubeconfig(kServer, "password: 5407"), "users \"u\": password (line 14) is not a"},
-      {"header", Kubeconfig(kServer, "token: \"secret\\nX-Other: secret\""),
+      {"number", Kubeconfig(kServerField, "password: 5407"),
+       "users \"u\": password (line 14) is not a"},
+      {"header", Kubeconfig(kServerField, "token: \"secret\\nX-Other: secret\""),
        "users \"u\": token (line 14) is no token"},
       {"no current context", "contexts: []", "current-context is missing"},
       {"unknown context", "current-context: x\ncontexts: [{name: a}, {name: b}]",
@@ -184,16 +185,16 @@ TEST(KubeconfigTest, S290_WhatCannotBeUsedIsNamed) {
        "contexts \"x\": clusters \"y\" is missing; clusters has nothing"},
       {"other file", "apiVersion: v1\nkind: ConfigMap\n", "is not a kubeconfig"},
       {"nothing", "# a comment\n", "is empty"},
-      {"two documents", "---\n" + Kubeconfig(kServer, "token: a") + "---\na: b\n",
+      {"two documents", "---\n" + Kubeconfig(kServerField, "token: a") + "---\na: b\n",
        "has more than one document"},
       {"alias", "users:\n- user:\n    password: *secret\n",
        "line 3 cannot be read as YAML or JSON"},
       {"JSON", "{\"token\": secret}", "line 1 cannot be read as YAML or JSON"},
       {"bytes", "token: \xff\xfe secret", "line 1 cannot be read as YAML or JSON"},
-      {"twice", Kubeconfig(kServer, "token: secret\ntoken: secret"), "line 1"},
+      {"twice", Kubeconfig(kServerField, "token: secret\ntoken: secret"), "line 1"},
   };
   for (const auto& [name, text, error] : cases) {
-    EXPECT_THAT(ErrorOf(text), StartsWith(error)) << name;
+    EXPECT_THAT(KubeconfigError(text), StartsWith(error)) << name;
   }
 }
 
@@ -202,7 +203,7 @@ TEST(KubeconfigTest, S290_PathsAreOfTheFilesFolder) {
   const std::string path = folder.path() + "/kubeconfig";
   EXPECT_EQ(ReadKubeconfig(path).status().message(),
             "kubeconfig: " + path + ": No such file or directory");
-  std::ofstream(path) << Kubeconfig(kServer, "tokenFile: token");
+  std::ofstream(path) << Kubeconfig(kServerField, "tokenFile: token");
   const auto server = ReadKubeconfig(path);
   ASSERT_OK(server);
   EXPECT_EQ(server->token_file, folder.path() + "/token");

@@ -361,6 +361,8 @@ TEST(WireListTest, WhatIsNoListIsRefusedAndTheErrorSaysWhereItEnds) {
       {"wrong type", ContentType::kJson,
        R"({"items":[{"metadata":{"name":"a","namespace":"b"},"spec":{"ports":[{"port":"x"}]}}]})",
        "services: items[0].spec.ports[0].port \"x\" is not an integer"},
+      {"no map", ContentType::kJson, R"({"items":[{"spec":[]}]})",
+       "services: items[0].spec is not a map"},
       {"JSON item of another kind", ContentType::kJson, R"({"items":[{"kind":"Pod"}]})",
        "services: items[0] is of kind Pod"},
       {"no namespace", ContentType::kJson, R"({"items":[{"metadata":{"name":"a"}}]})",

@@ -1,0 +1,49 @@
+// ParseKubeconfig on arbitrary text: what it accepts can be connected to, and what it says is short
+// and printable.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "api/convert/quote.h"
+#include "api/kube/http/bearer_token.h"
+#include "api/kube/http/kubeconfig.h"
+#include "api/kube/http/server_url.h"
+
+namespace svcmap::kube {
+namespace {
+
+void RequireThis(bool holds) {
+  if (!holds) __builtin_trap();
+}
+
+void CheckRefusal(std::string_view message) {
+  RequireThis(!message.empty() && message.size() < 2000);
+  while (!message.empty()) {
+    const size_t length = api::Utf8Length(message);
+    RequireThis(length > 0 && static_cast<uint8_t>(message[0]) >= 0x20);
+    message.remove_prefix(length);
+  }
+}
+
+void CheckServer(const ApiServer& server) {
+  const auto url = ParseServerUrl(server.url);
+  RequireThis(url.ok() && url->ToString() == server.url);
+  RequireThis(server.proxy_url.empty() || ParseProxyUrl(server.proxy_url).ok());
+  RequireThis(server.token.empty() || (CheckToken(server.token).ok() && server.token_file.empty()));
+}
+
+}  // namespace
+}  // namespace svcmap::kube
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace svcmap::kube;
+  if (size > 1 << 18) return 0;
+  const auto server = ParseKubeconfig({reinterpret_cast<const char*>(data), size}, "/etc/kube");
+  if (server.ok()) {
+    CheckServer(*server);
+  } else {
+    CheckRefusal({server.status().message().data(), server.status().message().size()});
+  }
+  return 0;
+}

@@ -1,0 +1,164 @@
+// The thread around a Course, with the real client and decoders, against a server whose answers are
+// written here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "api/kube/mirror.h"
+#include "api/kube/watch/list_watch.h"
+#include "svcmap/v1/control.pb.h"
+#include "tests/support/status_matchers.h"
+#include "tests/unit/kube/tls_server.h"
+
+namespace svcmap::kube::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ListWatchThreadTest : public ::testing::Test {
+ protected:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kSoon{20};
+
+  ListWatchThreadTest() {
+    options_.selection.node_name = "n1";
+    options_.first_retry = std::chrono::milliseconds(2);
+    for (const Resource resource : kResources) mirror_.Replace(resource, {});
+  }
+
+  std::unique_ptr<ListWatch> Start(const std::string& url) {
+    ApiServer server;
+    server.url = url;
+    server.ca_pem = ca_.certificate();
+    auto client = HttpClient::Create(server, "svcmap-kube/test");
+    EXPECT_OK(client);
+    return ListWatch::Start(Resource::kServices, *std::move(client), options_, mirror_);
+  }
+
+  static std::string Service(const std::string& name, const std::string& version) {
+    return R"({"kind":"Service","apiVersion":"v1","metadata":{"namespace":"shop","name":")" + name +
+           R"(","resourceVersion":")" + version + R"("},"spec":{"clusterIP":"10.96.0.1"}})";
+  }
+  static std::string List(const std::string& items, const std::string& version) {
+    return R"({"kind":"ServiceList","apiVersion":"v1","metadata":{"resourceVersion":")" + version +
+           R"("},"items":[)" + items + "]}";
+  }
+  static std::string Event(const std::string& type, const std::string& object) {
+    return R"({"type":")" + type + R"(","object":)" + object + "}\n";
+  }
+  static void AnswerJson(TlsConnection& connection, const std::string& body) {
+    connection.Answer("200 OK", body, "Content-Type: application/json\r\n");
+  }
+  static void BeginWatch(TlsConnection& connection) {
+    connection.Write(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n");
+  }
+  static void Chunk(TlsConnection& connection, const std::string& bytes) {
+    char size[16];
+    std::snprintf(size, sizeof(size), "%zx\r\n", bytes.size());
+    connection.Write(size + bytes + "\r\n");
+  }
+
+  // The next change that the push would be told: "+web", "-web".
+  std::string NextChange() {
+    if (mirror_.Wait(Clock::now() + kSoon) != Mirror::Wake::kChanges) return "none came";
+    v1::Change change;
+    EXPECT_TRUE(change.ParseFromString(mirror_.TakeChanges(1).at(0)));
+    return change.has_remove() ? "-" + change.remove().name()
+                               : "+" + change.service().metadata().name();
+  }
+
+  template <typename Condition>
+  static void Await(Condition condition) {
+    const auto deadline = Clock::now() + kSoon;
+    while (!condition()) {
+      ASSERT_LT(Clock::now(), deadline);
+      std::this_thread::yield();
+    }
+  }
+
+  const testing::CertificateAuthority ca_{"list-watch"};
+  ListWatchOptions options_;
+  Mirror mirror_;
+};
+
+TEST_F(ListWatchThreadTest, FollowsTheServerThroughWhatGoesWrong) {
+  TlsServer server(ca_.Issue("server", "IP:127.0.0.1"), "", [](TlsConnection& connection) {
+    while (true) {
+      const std::string request = connection.ReadRequest();
+      if (request.empty()) return;
+      const bool watch = request.find("&watch=1") != std::string::npos;
+      const auto from = [&](const std::string& version) {
+        return request.find("resourceVersion=" + version + "&") != std::string::npos ||
+               request.find("resourceVersion=" + version + " ") != std::string::npos;
+      };
+      if (request.find("protobuf") != std::string::npos) {
+        connection.Answer("200 OK", "that is none",
+                          "Content-Type: application/vnd.kubernetes.protobuf\r\n");
+      } else if (!watch && from("0")) {
+        AnswerJson(connection, List(Service("web", "3"), "5"));
+      } else if (watch && from("5")) {
+        const std::string event = Event("ADDED", Service("new", "6"));
+        BeginWatch(connection);
+        Chunk(connection, event.substr(0, 50));
+        Chunk(connection, event.substr(50));
+        return;  // Not the end of a stream: the connection breaks.
+      } else if (watch && from("6")) {
+        BeginWatch(connection);
+        Chunk(connection, Event("ERROR", R"({"kind":"Status","apiVersion":"v1","status":"Failure",)"
+                                         R"("reason":"Expired","message":"too old","code":410})"));
+        connection.ReadRequest();  // It hangs up.
+        return;
+      } else if (!watch && from("6")) {
+        AnswerJson(connection, List(Service("new", "6") + "," + Service("last", "8"), "9"));
+      } else if (watch && from("9")) {
+        BeginWatch(connection);
+        Chunk(connection, Event("DELETED", Service("new", "10")));
+        connection.ReadRequest();  // Until it hangs up.
+        return;
+      } else {
+        connection.Answer("500 Internal Server Error", "not expected");
+      }
+    }
+  });
+  std::unique_ptr<ListWatch> watch = Start(server.url());
+  for (const char* change : {"+web", "+new", "+last", "-web", "-new"}) {
+    EXPECT_EQ(NextChange(), change);
+  }
+  Await([&] { return watch->facts().events == 3; });  // Told after the mirror.
+  const ListWatchFacts facts = watch->facts();
+  EXPECT_EQ(facts.lists, 2u);
+  EXPECT_EQ(facts.watches, 3u);
+  EXPECT_EQ(facts.expired, 1u);
+  EXPECT_EQ(facts.failures, 2u);  // The protobuf that is none, the connection.
+  EXPECT_TRUE(facts.listed);
+  EXPECT_EQ(facts.last_error, "");
+  EXPECT_GT(facts.last_contact, Clock::now() - kSoon);
+
+  // It ends while a watch runs that says nothing.
+  const auto ended = Clock::now();
+  watch.reset();
+  EXPECT_LT(Clock::now() - ended, kSoon);
+  EXPECT_EQ(server.requests().size(), 6u);
+}
+
+TEST_F(ListWatchThreadTest, EndsWhileItWaitsToTryAgain) {
+  options_.first_retry = options_.last_retry = std::chrono::hours(1);
+  std::unique_ptr<ListWatch> watch =
+      Start("https://127.0.0.1:" + std::to_string(testing::FreeTcpPort()));
+  Await([&] { return watch->facts().failures > 0; });
+  EXPECT_THAT(watch->facts().last_error, HasSubstr("list of services failed: https://127.0.0.1"));
+  EXPECT_FALSE(watch->facts().listed);
+  const auto ended = Clock::now();
+  watch.reset();
+  EXPECT_LT(Clock::now() - ended, kSoon);
+}
+
+}  // namespace
+}  // namespace svcmap::kube::test
