@@ -45,6 +45,7 @@ if [[ $kind == alone ]]; then
   other svcmap-bench-conntrack
   other svcmap-bench-saved
   other svcmap-bench-push
+  other svcmap-bench-kube
   other svcmap-bench-recovery
   [[ ! -e $out/failed.txt ]]
   exit

@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include <set>
+
 #include "absl/strings/str_cat.h"
 #include "tests/support/status_matchers.h"
 
@@ -9,6 +11,29 @@ namespace svcmap::testing {
 namespace {
 
 constexpr std::chrono::seconds kPatience{20};
+
+// S-1, S-17, and the Node of the agent alone.
+bool IsForUs(const v1::Object& object) {
+  const auto& labels = MetadataOf(object).labels();
+  if (object.has_service()) {
+    return labels.count("service.kubernetes.io/service-proxy-name") == 0 &&
+           object.service().spec().cluster_ip() != "None";
+  }
+  if (object.has_endpoint_slice()) return labels.count("service.kubernetes.io/headless") == 0;
+  return !object.has_node() || object.node().metadata().name() == kAgentNode;
+}
+
+// "EndpointSlice shop/web-v4", sorted.
+std::set<std::string> NamesIn(const Objects& objects) {
+  std::set<std::string> names;
+  for (const v1::Object& object : objects) {
+    if (!IsForUs(object)) continue;
+    const v1::ObjectMeta& meta = MetadataOf(object);
+    names.insert(
+        absl::StrCat(NamesOf(CollectionOf(object)).kind, " ", meta.namespace_(), "/", meta.name()));
+  }
+  return names;
+}
 
 }  // namespace
 
@@ -100,6 +125,17 @@ absl::Status BridgeTest::Until(const Address& address, const std::string& server
   return absl::DeadlineExceededError(absl::StrCat(std::string(status.message()), ", but \"",
                                                   Answering(address), "\"; svcmap-kube says:\n",
                                                   BridgeLog()));
+}
+
+absl::Status BridgeTest::UntilTheAgentHasAll() {
+  const std::set<std::string> wanted = NamesIn(server().objects());
+  return Eventually(
+      absl::StrCat(wanted.size(), " objects in svcmapd"),
+      [&] {
+        const absl::StatusOr<Objects> held = agent().List();
+        return held.ok() && NamesIn(*held) == wanted && held->size() == wanted.size();
+      },
+      kPatience);
 }
 
 absl::StatusOr<std::unique_ptr<SteadyTraffic>> BridgeTest::StartTraffic(const Address& address,

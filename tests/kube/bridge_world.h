@@ -47,6 +47,10 @@ class BridgeTest : public ServiceTest {
   // Until it is `server`; "": nobody. An error has the log of the bridge.
   absl::Status Until(const Address& address, const std::string& server);
 
+  // Until the agent holds an object for each that the server has and that is for us (S-1, S-17),
+  // and no other one.
+  absl::Status UntilTheAgentHasAll();
+
   // Connections, messages and questions to `address`, all to be answered by `server`.
   absl::StatusOr<std::unique_ptr<SteadyTraffic>> StartTraffic(const Address& address,
                                                               const std::string& server);

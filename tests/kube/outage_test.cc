@@ -17,6 +17,8 @@ struct Outage {
   std::function<void(ApiServerDouble&)> end = [](ApiServerDouble& server) { server.Heal(); };
 };
 
+void PrintTo(const Outage& outage, std::ostream* out) { *out << outage.name; }
+
 // `fault`, and no watch goes on as if nothing were.
 std::function<void(ApiServerDouble&)> Failing(const Fault& fault) {
   return [fault](ApiServerDouble& server) {
@@ -62,11 +64,6 @@ const Outage kOutages[] = {
     {"SomethingElseAnswers", FailingLists({.what = What::kWrongContent})},
     {"ListsHang", FailingLists({.what = What::kHang, .where = Where::kLists})},
     {"WatchesHang", Failing({.what = What::kHang, .where = Where::kWatches})},
-    {"ServiceCidrsAreNotThere",
-     [](ApiServerDouble& server) {
-       server.WithoutServiceCidrs();
-       server.EndWatches();
-     }},
 };
 
 class OutageTest : public BridgeTest, public ::testing::WithParamInterface<Outage> {};
@@ -96,7 +93,16 @@ TEST_P(OutageTest, TrafficGoesOnAndChangesArriveAfterwards) {
   ASSERT_OK(traffic->Go(50));
   EXPECT_OK(traffic->Stop().Check());
   EXPECT_EQ(Answering(kExternalIp), "pod-a");
+  ASSERT_OK(UntilTheAgentHasAll());
   ExpectAppliedIsInTheKernel(agent(), node().netns());
+}
+
+TEST_F(BridgeTest, S83_ClustersBefore131HaveNoServiceCidrs) {
+  server().WithoutServiceCidrs();
+  server().Put(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()}));
+  ASSERT_OK(StartBridge());
+  EXPECT_OK(Until(kWeb, "pod-a"));
+  EXPECT_EQ(Answering(kUnallocated), "outside");
 }
 
 TEST_F(BridgeTest, WhatIsGoneIsRemovedWithTheLastPageOfTheNewListAndNotBefore) {

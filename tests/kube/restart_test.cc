@@ -14,6 +14,8 @@ struct Order {
   std::vector<Step> steps;
 };
 
+void PrintTo(const Order& order, std::ostream* out) { *out << order.name; }
+
 const Order kOrders[] = {
     {"TheBridgeAlone", {Step::kKillBridge, Step::kStartBridge}},
     {"TheAgentAlone", {Step::kKillAgent, Step::kStartAgent}},
@@ -77,6 +79,7 @@ TEST_P(OrderTest, S342_NothingIsPrunedThatStillExists) {
   EXPECT_OK(Until(kThird, "pod-a"));
   ASSERT_OK(traffic->Go(50));
   EXPECT_OK(traffic->Stop().Check());
+  ASSERT_OK(UntilTheAgentHasAll());
   ExpectAppliedIsInTheKernel(agent(), node().netns());
 }
 

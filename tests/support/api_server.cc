@@ -630,6 +630,16 @@ void ApiServerDouble::Remove(const std::vector<v1::ObjectRef>& refs) {
   }
 }
 
+Objects ApiServerDouble::objects() const {
+  Objects objects;
+  for (const Collection collection : kCollections) {
+    for (const StoredObjectPtr& object : impl_->store.List(collection).objects) {
+      objects.push_back(object->object());
+    }
+  }
+  return objects;
+}
+
 uint64_t ApiServerDouble::version() const { return impl_->store.version(); }
 void ApiServerDouble::ForgetEvents() { impl_->store.ForgetEvents(); }
 void ApiServerDouble::KeepEvents(size_t count) { impl_->store.KeepEvents(count); }

@@ -76,6 +76,7 @@ class ApiServerDouble {
   // Labels, annotations and so on are those of the objects' metadata.
   void Put(const Objects& objects);
   void Remove(const std::vector<v1::ObjectRef>& refs);  // All must be there.
+  Objects objects() const;                              // All there are.
   uint64_t version() const;                             // resourceVersion of the last change.
 
   // Who has an older version than now has to list again, as after a compaction: 410, which a watch

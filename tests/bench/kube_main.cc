@@ -1,0 +1,170 @@
+// svcmap-bench-kube: from an API server to the kernel. How long it takes from the start of
+// svcmap-kube until svcmapd has committed all Services and endpoints of a cluster, with both
+// programs as they are shipped and the API server double of the tests, in a namespace of its own.
+#include <httplib.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/bench/cluster/cluster.h"
+#include "tests/bench/process_figures.h"
+#include "tests/support/agent.h"
+#include "tests/support/api_server.h"
+#include "tests/support/process.h"
+#include "tests/support/temporary_folder.h"
+
+namespace svcmap::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::minutes kPatience{2};
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+[[noreturn]] void Give(const std::string& up) {
+  std::fprintf(stderr, "svcmap-bench-kube: %s\n", up.c_str());
+  std::exit(1);
+}
+
+template <typename T>
+T Need(absl::StatusOr<T> result) {
+  if (!result.ok()) Give(result.status().ToString());
+  return *std::move(result);
+}
+
+void Need(const absl::Status& status) {
+  if (!status.ok()) Give(status.ToString());
+}
+
+struct Round {
+  double programmed = 0;  // Seconds.
+  double bridge_cpu = 0, agent_cpu = 0;
+  int64_t bridge_peak_kib = 0;
+};
+
+class Bench {
+ public:
+  explicit Bench(const ClusterShape& shape)
+      : netns_(Need(testing::NetNs::Create())), folder_(Need(testing::TemporaryFolder::Make())) {
+    server_ = Need(testing::ApiServerDouble::Start(&netns_));
+    const Cluster cluster(shape);
+    endpoints_ = cluster.endpoint_count();
+    testing::Objects objects = {testing::ANode(testing::kAgentNode),
+                                testing::AServiceCidr("kubernetes", {"10.96.0.0/12"})};
+    for (const ServicePort& port : cluster.ports()) {
+      *objects.emplace_back().mutable_service() = ServiceMessage(port);
+      for (v1::EndpointSlice& slice : SliceMessages(port)) {
+        *objects.emplace_back().mutable_endpoint_slice() = std::move(slice);
+      }
+    }
+    server_->Put(objects);
+    Need(server_->WriteKubeconfig(kubeconfig()));
+  }
+
+  // What the server itself takes to give a list to whoever asks.
+  void PrintList(const std::string& path, const std::string& type) {
+    netns_.Run([&] {
+      httplib::SSLClient client("127.0.0.1", server_->port());
+      client.enable_server_certificate_verification(false);
+      for (int i = 0; i < 2; ++i) {  // What it makes once for all lists is no part of it.
+        const auto start = Clock::now();
+        const httplib::Result result =
+            client.Get(path, {{"Accept", type}, {"Authorization", "Bearer anybody"}});
+        if (!result || result->status != 200) Give("no list of " + path);
+        if (i == 0) continue;
+        std::printf("%s as %s: %.1f MB in %.3f s\n", path.c_str(), type.c_str(),
+                    static_cast<double>(result->body.size()) / 1e6, SecondsSince(start));
+      }
+    });
+  }
+
+  Round Run(const std::string& content_type) {
+    Need(testing::Agent::CleanUp(netns_));
+    const std::unique_ptr<testing::Agent> agent = Need(testing::Agent::Start(netns_));
+    const double agent_cpu = CpuSecondsOf(agent->pid());
+    const auto start = Clock::now();
+    const auto bridge = Need(testing::ChildProcess::Start(
+        {.argv = {SVCMAP_BIN_DIR "/svcmap-kube", "--kubeconfig", kubeconfig(), "--agent",
+                  agent->socket(), "--node-name", testing::kAgentNode, "--kube-api-content-type",
+                  content_type},
+         .netns = &netns_}));
+    for (;;) {
+      const v1::GetStatusResponse status = Need(agent->GetStatus());
+      if (status.state() == v1::SERVING && status.pending_changes() == 0 &&
+          status.endpoints() == endpoints_) {
+        break;
+      }
+      if (Clock::now() - start > kPatience) Give("svcmap-kube says:\n" + bridge->err());
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    Round round{.programmed = SecondsSince(start),
+                .bridge_cpu = CpuSecondsOf(bridge->pid()),
+                .agent_cpu = CpuSecondsOf(agent->pid()) - agent_cpu,
+                .bridge_peak_kib = MemoryOf(bridge->pid()).peak_kib};
+    return round;
+  }
+
+ private:
+  std::string kubeconfig() const { return folder_.path() + "/kubeconfig"; }
+
+  testing::NetNs netns_;
+  testing::TemporaryFolder folder_;
+  std::unique_ptr<testing::ApiServerDouble> server_;
+  uint64_t endpoints_ = 0;
+};
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+int Main(int argc, char** argv) {
+  ClusterShape shape{.services = 10000, .endpoints = 10};
+  int rounds = 5;
+  CLI::App app("svcmap-bench-kube measures the way from an API server to the kernel.");
+  app.add_option("--services", shape.services)->capture_default_str();
+  app.add_option("--endpoints", shape.endpoints)->capture_default_str();
+  app.add_option("--rounds", rounds)->capture_default_str()->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  Bench bench(shape);
+  const std::string types[] = {"application/vnd.kubernetes.protobuf", "application/json"};
+  std::printf("%d Services with %d endpoints each. The API server alone:\n", shape.services,
+              shape.endpoints);
+  for (const std::string& type : types) {
+    for (const char* path : {"/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices"}) {
+      bench.PrintList(path, type);
+    }
+  }
+  std::printf(
+      "\nFrom the start of svcmap-kube to the commit, %d rounds:\n"
+      "| content type | median | fastest | slowest | CPU of svcmap-kube | of svcmapd | memory of "
+      "svcmap-kube |\n|---|---|---|---|---|---|---|\n",
+      rounds);
+  for (const std::string& type : types) {
+    std::vector<double> programmed, bridge_cpu, agent_cpu, memory;
+    for (int i = 0; i < rounds; ++i) {
+      const Round round = bench.Run(type);
+      programmed.push_back(round.programmed);
+      bridge_cpu.push_back(round.bridge_cpu);
+      agent_cpu.push_back(round.agent_cpu);
+      memory.push_back(static_cast<double>(round.bridge_peak_kib) / 1024);
+    }
+    std::printf("| %s | %.2f s | %.2f s | %.2f s | %.2f s | %.2f s | %.0f MiB |\n", type.c_str(),
+                Median(programmed), *std::min_element(programmed.begin(), programmed.end()),
+                *std::max_element(programmed.begin(), programmed.end()), Median(bridge_cpu),
+                Median(agent_cpu), Median(memory));
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace svcmap::bench
+
+int main(int argc, char** argv) { return svcmap::bench::Main(argc, argv); }
