@@ -22,7 +22,9 @@ ALL = (*AGENTS, "cleanup")
 
 
 def run(*argv):
-    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    ended = subprocess.run(argv, capture_output=True, text=True)
+    assert ended.returncode == 0, f"{' '.join(argv)}: {ended.stderr}"
+    return ended.stdout
 
 
 @functools.cache
