@@ -1,4 +1,4 @@
-// The agent, one call at a time. Only client.cc knows gRPC.
+// The agent, one call at a time. Only client.cc and channel.h know gRPC.
 //
 // Errors of every call, by code:
 //   kUnavailable        no connection: the agent got nothing

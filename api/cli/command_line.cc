@@ -290,20 +290,6 @@ std::string ParseProblem(const CLI::App& app, const CLI::ParseError& error) {
                       "; commands are ", commands);
 }
 
-absl::Status CheckTlsWords(const TlsFiles& tls, const std::string& address) {
-  const bool any = !tls.ca.empty() || !tls.certificate.empty() || !tls.key.empty();
-  if (!any) return absl::OkStatus();
-  if (!address.starts_with("tcp://")) {
-    return Usage(absl::StrCat(
-        "--tls-ca, --tls-cert and --tls-key are for tcp:// addresses, not for ", Quote(address)));
-  }
-  if (tls.certificate.empty() != tls.key.empty()) {
-    return Usage(tls.key.empty() ? "--tls-cert needs --tls-key" : "--tls-key needs --tls-cert");
-  }
-  if (tls.ca.empty()) return Usage("--tls-cert and --tls-key need --tls-ca");
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Options> MakeOptions(const Words& words, const std::string& address_from_env,
                                     Maker maker) {
   Options options;
@@ -316,7 +302,7 @@ absl::StatusOr<Options> MakeOptions(const Words& words, const std::string& addre
                               std::string(target.status().message())));
   }
   options.target = *target;
-  if (const absl::Status tls = CheckTlsWords(words.tls, options.address); !tls.ok()) return tls;
+  if (const absl::Status tls = CheckTlsFlags(words.tls, options.address); !tls.ok()) return tls;
   options.tls = words.tls;
   const auto timeout = ParseTimeout(words.timeout);
   if (!timeout.ok()) return timeout.status();

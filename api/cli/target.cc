@@ -63,4 +63,19 @@ absl::StatusOr<std::string> ParseTarget(std::string_view address) {
   return Bad(address, "is neither unix:///path/to/socket nor tcp://host:port");
 }
 
+absl::Status CheckTlsFlags(const TlsFiles& tls, std::string_view address) {
+  const bool any = !tls.ca.empty() || !tls.certificate.empty() || !tls.key.empty();
+  if (!any) return absl::OkStatus();
+  if (!address.starts_with(kTcp)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--tls-ca, --tls-cert and --tls-key are for tcp:// addresses, not for ", Quote(address)));
+  }
+  if (tls.certificate.empty() != tls.key.empty()) {
+    return absl::InvalidArgumentError(tls.key.empty() ? "--tls-cert needs --tls-key"
+                                                      : "--tls-key needs --tls-cert");
+  }
+  if (tls.ca.empty()) return absl::InvalidArgumentError("--tls-cert and --tls-key need --tls-ca");
+  return absl::OkStatus();
+}
+
 }  // namespace svcmap::api

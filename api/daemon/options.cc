@@ -1,46 +1,22 @@
 #include "api/daemon/options.h"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cctype>
-#include <climits>
 #include <fstream>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "api/config/detect_local.h"
+#include "api/config/program_options.h"
 #include "nft/base/status.h"
 
 namespace svcmap::api {
 namespace {
-
-// Trimmed and lower case (S-29).
-std::string NodeName(std::string name) {
-  if (name.empty()) {
-    char host[HOST_NAME_MAX + 1] = {};
-    gethostname(host, HOST_NAME_MAX);
-    name = host;
-  }
-  const auto blank = [](unsigned char c) { return std::isspace(c) != 0; };
-  name.erase(name.begin(), std::find_if_not(name.begin(), name.end(), blank));
-  name.erase(std::find_if_not(name.rbegin(), name.rend(), blank).base(), name.end());
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return name;
-}
 
 // Which kube-proxy ignores as well where there is a file (S-318).
 constexpr const char* kFlagsOfTheFile[] = {
     "--detect-local-mode",         "--cluster-cidr",           "--pod-bridge-interface",
     "--pod-interface-name-prefix", "--masquerade-all",         "--nodeport-addresses",
     "--healthz-bind-address",      "--bind-address-hard-fail", "--metrics-bind-address"};
-
-// Kubernetes' programs say what an operator wants at 0 to 3, and what a developer wants from 4.
-int VerbosityOf(int klog_verbosity) {
-  return klog_verbosity >= 6 ? 2 : klog_verbosity >= 4 ? 1 : 0;
-}
 
 // What is over a limit is refused and says which; see Limits in control.proto.
 void AddLimits(CLI::App& app, DaemonOptions& options) {
@@ -71,21 +47,6 @@ void AddLimits(CLI::App& app, DaemonOptions& options) {
   app.add_option("--max-watchers", push.max_watchers, "How many may watch at a time")
       ->check(CLI::Range(uint32_t{0}, uint32_t{10'000}))
       ->capture_default_str();
-}
-
-// CLI11 takes "--option=" for an option without a value: of two arguments the second may be empty.
-// In reverse, as it wants them.
-std::vector<std::string> Arguments(int argc, char** argv) {
-  std::vector<std::string> arguments;
-  for (int i = argc - 1; i > 0; --i) {
-    std::string argument = argv[i];
-    if (argument.starts_with("--") && argument.find('=') == argument.size() - 1) {
-      argument.pop_back();
-      arguments.emplace_back();
-    }
-    arguments.push_back(std::move(argument));
-  }
-  return arguments;
 }
 
 }  // namespace
@@ -188,7 +149,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
                "for an init container that may do more than svcmapd");
   app.add_flag("-v", options.verbosity, "More log lines; -vv for all");
   try {
-    app.parse(Arguments(argc, argv));
+    app.parse(ReversedArguments(argc, argv));
   } catch (const CLI::ParseError& error) {
     parsed.exit = app.exit(error) == 0 ? 0 : 2;
     return parsed;

@@ -25,6 +25,8 @@ Answer TextPage(std::string body) { return Page("text/plain; charset=utf-8", std
 
 Answer JsonPage(std::string body) { return Page("application/json", std::move(body)); }
 
+Answer MetricsPage(std::string body) { return Page(kMetricsType, std::move(body)); }
+
 class MetricsServer::Impl {
  public:
   Impl(MetricsServerOptions options, const Observations& observations)
@@ -57,9 +59,9 @@ class MetricsServer::Impl {
 
 Answer MetricsServer::Impl::AnswerTo(const std::string& path) const {
   if (path == "/metrics") {
-    return Page(kMetricsType, MetricsText(options_.facts(), options_.constants, observations_));
+    return MetricsPage(MetricsText(options_.facts(), options_.constants, observations_));
   }
-  if (path == "/metrics/slis") return Page(kMetricsType, SliText(options_.facts(), observations_));
+  if (path == "/metrics/slis") return MetricsPage(SliText(options_.facts(), observations_));
   if (path == "/healthz") return TextPage("ok");
   if (path == "/proxyMode") return TextPage("nftables");
   if (path == "/statusz") return TextPage(Statusz());

@@ -47,5 +47,6 @@ class MetricsServer {
 
 Answer TextPage(std::string body);
 Answer JsonPage(std::string body);
+Answer MetricsPage(std::string body);  // In Prometheus' text format.
 
 }  // namespace svcmap::api

@@ -13,8 +13,8 @@
 #include "svcmap/v1/control.grpc.pb.h"
 #include "tests/bench/cluster/cluster.h"
 #include "tests/bench/process_figures.h"
-#include "tests/grpc/certificates.h"
 #include "tests/support/agent.h"
+#include "tests/support/certificates.h"
 #include "tests/support/temporary_folder.h"
 
 namespace svcmap::bench {

@@ -11,8 +11,8 @@
 
 #include "nft/base/unique_fd.h"
 #include "tests/grpc/any_call.h"
-#include "tests/grpc/certificates.h"
 #include "tests/grpc/server_fixture.h"
+#include "tests/support/certificates.h"
 
 namespace svcmap::api {
 namespace {

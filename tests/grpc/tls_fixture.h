@@ -11,8 +11,8 @@
 #include <sstream>
 #include <string>
 
-#include "tests/grpc/certificates.h"
 #include "tests/grpc/server_fixture.h"
+#include "tests/support/certificates.h"
 #include "tests/support/temporary_folder.h"
 
 namespace svcmap::api {

@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/contract/private_netns.h"
-#include "tests/grpc/certificates.h"
 #include "tests/protocol/session.h"
 #include "tests/protocol/sinful_agent.h"
 #include "tests/support/agent.h"
+#include "tests/support/certificates.h"
 #include "tests/support/process.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temporary_folder.h"

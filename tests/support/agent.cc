@@ -209,6 +209,20 @@ absl::StatusOr<std::string> Agent::Dump(v1::DumpRequest::What what) {
   return text;
 }
 
+absl::StatusOr<Objects> Agent::List() {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kStreamTimeout);
+  const auto reader = impl_->stub->List(&context, v1::ListRequest());
+  Objects objects;
+  v1::ListResponse part;
+  while (reader->Read(&part)) {
+    objects.insert(objects.end(), part.objects().begin(), part.objects().end());
+  }
+  absl::Status status = impl_->WithLog(FromGrpc(reader->Finish(), "List"));
+  if (!status.ok()) return status;
+  return objects;
+}
+
 absl::Status Agent::CheckServing() {
   const absl::StatusOr<v1::GetStatusResponse> status = GetStatus();
   if (!status.ok()) return status.status();

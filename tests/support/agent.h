@@ -78,6 +78,7 @@ class Agent {
   absl::StatusOr<v1::Ack> TryRemove(const std::vector<v1::ObjectRef>& objects);
   absl::StatusOr<v1::GetStatusResponse> GetStatus();
   absl::StatusOr<std::string> Dump(v1::DumpRequest::What what);
+  absl::StatusOr<Objects> List();  // All it holds.
 
   // A new stream replaces the last one.
   absl::StatusOr<std::unique_ptr<PushStream>> Push(const std::string& controller = "test");

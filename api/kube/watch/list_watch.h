@@ -1,10 +1,12 @@
 // Keeps the mirror equal to one resource of the API server: list, then watch, then list again where
-// the server says so.
+// the server says so. What is asked when, and why, is in course.h.
+//
+// There is no limit of requests a second: four at a time are all there are, each after the last one
+// has ended, and what fails waits.
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <functional>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -28,7 +30,11 @@ struct ListWatchOptions {
 
 // What a watch has been doing, for metrics and /healthz. All since the start.
 struct ListWatchFacts {
-  uint64_t lists = 0, watches = 0, events = 0, failures = 0, expired = 0;
+  uint64_t lists = 0;    // Complete ones.
+  uint64_t watches = 0;  // Asked for.
+  uint64_t events = 0;   // Bookmarks and errors among them.
+  uint64_t failures = 0;
+  uint64_t expired = 0;                                // 410: listed again. No failure.
   bool listed = false;                                 // At least once, completely.
   std::string last_error;                              // Empty once things go well again.
   std::chrono::steady_clock::time_point last_contact;  // Bytes of an answer that is a success.

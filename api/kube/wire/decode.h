@@ -47,12 +47,12 @@ struct WatchEvent {
   ApiStatus status;  // kError.
 };
 
-// One page. An object that cannot be decoded refuses the page: DATA_LOSS, naming resource and
-// offset or path.
+// One page. An object that cannot be decoded or has no name refuses the page, as does a list
+// without resourceVersion: DATA_LOSS, naming resource and offset or path.
 absl::StatusOr<ListPage> DecodeList(Resource resource, ContentType type, std::string_view body);
 
-// The body of an answer that is no success. Whatever it is: an unreadable one becomes the message,
-// shortened and printable.
+// The body of an answer that is no success. Whatever it is: an unreadable one becomes the message.
+// Texts are one line, shortened and printable.
 ApiStatus DecodeStatus(ContentType type, std::string_view body);
 
 // The events of one watch, as its bytes arrive in pieces of any size.
@@ -65,9 +65,18 @@ class WatchDecoder {
   absl::Status Feed(std::string_view bytes, std::vector<WatchEvent>& events);
 
  private:
+  // Takes the next event from the front of `rest`; false: it is not complete.
+  absl::StatusOr<bool> CutProtobuf(std::string_view& rest, std::string_view& frame);
+  absl::StatusOr<bool> CutJson(std::string_view& rest, std::string_view& frame);
+
   const Resource resource_;
   const ContentType type_;
   std::string pending_;  // The beginning of an event.
+  // Of JSON, how much of it was looked at, and what is open there.
+  size_t scanned_ = 0;
+  size_t depth_ = 0;
+  bool in_string_ = false;
+  bool escaped_ = false;
 };
 
 }  // namespace svcmap::kube

@@ -1,4 +1,4 @@
-#include "tests/grpc/certificates.h"
+#include "tests/support/certificates.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

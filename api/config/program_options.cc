@@ -1,0 +1,42 @@
+#include "api/config/program_options.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <climits>
+
+namespace svcmap::api {
+
+std::vector<std::string> ReversedArguments(int argc, char** argv) {
+  std::vector<std::string> arguments;
+  for (int i = argc - 1; i > 0; --i) {
+    std::string argument = argv[i];
+    if (argument.starts_with("--") && argument.find('=') == argument.size() - 1) {
+      argument.pop_back();
+      arguments.emplace_back();
+    }
+    arguments.push_back(std::move(argument));
+  }
+  return arguments;
+}
+
+std::string NodeName(std::string name) {
+  if (name.empty()) {
+    char host[HOST_NAME_MAX + 1] = {};
+    gethostname(host, HOST_NAME_MAX);
+    name = host;
+  }
+  const auto blank = [](unsigned char c) { return std::isspace(c) != 0; };
+  name.erase(name.begin(), std::find_if_not(name.begin(), name.end(), blank));
+  name.erase(std::find_if_not(name.rbegin(), name.rend(), blank).base(), name.end());
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return name;
+}
+
+int VerbosityOf(int klog_verbosity) {
+  return klog_verbosity >= 6 ? 2 : klog_verbosity >= 4 ? 1 : 0;
+}
+
+}  // namespace svcmap::api

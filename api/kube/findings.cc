@@ -1,0 +1,121 @@
+#include "api/kube/findings.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace svcmap::kube {
+namespace {
+
+std::string Text(const std::string& name_space, const std::string& name) {
+  return name_space.empty() ? name : name_space + "/" + name;
+}
+
+const char* KindName(v1::Kind kind) {
+  switch (kind) {
+    case v1::KIND_SERVICE:
+      return "Service";
+    case v1::KIND_ENDPOINT_SLICE:
+      return "EndpointSlice";
+    case v1::KIND_NODE:
+      return "Node";
+    case v1::KIND_SERVICE_CIDR:
+      return "ServiceCIDR";
+    default:
+      return "object";
+  }
+}
+
+}  // namespace
+
+Findings::Key Findings::KeyOf(const v1::Change& change) {
+  const auto key = [](v1::Kind kind, const auto& object) {
+    return Key(kind, object.metadata().namespace_(), object.metadata().name());
+  };
+  switch (change.change_case()) {
+    case v1::Change::kService:
+      return key(v1::KIND_SERVICE, change.service());
+    case v1::Change::kEndpointSlice:
+      return key(v1::KIND_ENDPOINT_SLICE, change.endpoint_slice());
+    case v1::Change::kNode:
+      return key(v1::KIND_NODE, change.node());
+    case v1::Change::kServiceCidr:
+      return key(v1::KIND_SERVICE_CIDR, change.service_cidr());
+    default:
+      return {change.remove().kind(), change.remove().namespace_(), change.remove().name()};
+  }
+}
+
+std::vector<std::string> Findings::Take(const v1::Ack& ack,
+                                        const std::vector<std::string>& changes) {
+  std::map<Key, Said> now;
+  for (const v1::ObjectResult& result : ack.results()) {
+    Said& said = now[{result.kind(), result.namespace_(), result.name()}];
+    if (said.texts.size() < kMaxTexts) said.texts.push_back(result.message());
+    said.refused = said.refused || result.severity() == v1::REFUSED;
+  }
+  if (!said_.empty()) {
+    for (const std::string& bytes : changes) {
+      v1::Change change;
+      if (!change.ParseFromString(bytes)) continue;
+      const Key key = KeyOf(change);
+      if (!now.contains(key)) said_.erase(key);
+    }
+  }
+  return Keep(std::move(now));
+}
+
+std::vector<std::string> Findings::LeaveOut(const std::string& change, size_t bytes,
+                                            size_t max_bytes) {
+  v1::Change parsed;
+  parsed.ParseFromString(change);
+  const Key key = KeyOf(parsed);
+  const auto& [kind, name_space, name] = key;
+  Said said;
+  said.refused = true;
+  said.texts.push_back(absl::StrCat(KindName(kind), " ", Text(name_space, name), " not sent: ",
+                                    bytes, " bytes are more than --max-batch-bytes ", max_bytes,
+                                    " of the agent"));
+  return Keep({{key, std::move(said)}});
+}
+
+std::vector<std::string> Findings::Keep(std::map<Key, Said> said) {
+  std::vector<std::string> lines;
+  for (auto& [key, now] : said) {
+    const auto before = said_.find(key);
+    if (before == said_.end() && said_.size() >= kMaxObjects) {
+      if (!std::exchange(unkept_, true)) {
+        lines.push_back(absl::StrCat("there is something to say about more than ", kMaxObjects,
+                                     " objects; the others are not named here"));
+      }
+      continue;
+    }
+    for (const std::string& text : now.texts) {
+      const bool known =
+          before != said_.end() && std::count(before->second.texts.begin(),
+                                              before->second.texts.end(), text) > 0;
+      if (!known) lines.push_back(text);
+    }
+    now.snapshot = snapshot_;
+    said_[key] = std::move(now);
+  }
+  return lines;
+}
+
+void Findings::BeginSnapshot() {
+  ++snapshot_;
+  unkept_ = false;
+}
+
+void Findings::EndSnapshot() {
+  std::erase_if(said_, [this](const auto& item) { return item.second.snapshot != snapshot_; });
+}
+
+size_t Findings::refused() const {
+  return static_cast<size_t>(std::count_if(said_.begin(), said_.end(), [](const auto& item) {
+    return item.second.refused;
+  }));
+}
+
+}  // namespace svcmap::kube

@@ -1,0 +1,262 @@
+#include "api/kube/http/kubeconfig.h"
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "api/convert/quote.h"
+#include "api/kube/http/bearer_token.h"
+#include "api/kube/http/server_url.h"
+#include "api/manifests/manifests.h"
+#include "api/manifests/readers.h"
+#include "nft/base/status.h"
+
+namespace svcmap::kube {
+namespace {
+
+using api::TreeNode;
+using Type = TreeNode::Type;
+
+constexpr char kInstead[] =
+    "svcmap-kube starts no programs. Give it a tokenFile, or a client-certificate with its "
+    "client-key; in a pod it needs no kubeconfig and uses the pod's service account";
+
+// The fields of one map. What is absent or null is empty; the first error stays.
+class Fields {
+ public:
+  // `place`: "users \"kubelet\"", or empty for the file itself.
+  Fields(const TreeNode* map, std::string place) : map_(map), place_(std::move(place)) {}
+
+  const std::string& place() const { return place_; }
+  const absl::Status& status() const { return status_; }
+
+  const TreeNode* Find(const char* name) const {
+    const TreeNode* value = map_->Find(name);
+    return value == nullptr || value->type == Type::kNull ? nullptr : value;
+  }
+
+  std::string Text(const char* name) {
+    const TreeNode* value = Find(name);
+    if (value == nullptr) return "";
+    if (value->type != Type::kString) {
+      Fail(name, value->type == Type::kList || value->type == Type::kMap
+                     ? "is not a string"
+                     : "is not a string: it needs quotes");
+      return "";
+    }
+    if (value->text.find('\0') != std::string::npos) Fail(name, "has a NUL character");
+    return value->text;
+  }
+
+  std::string Path(const char* name, const std::string& folder) {
+    const std::string path = Text(name);
+    return path.empty() ? "" : (std::filesystem::path(folder) / path).string();
+  }
+
+  std::string Data(const char* name) {
+    const std::string text = Text(name);
+    std::string data;
+    if (!absl::Base64Unescape(text, &data)) Fail(name, "is not base64");
+    if (!text.empty() && data.empty()) Fail(name, "is empty");
+    return data;
+  }
+
+  bool Flag(const char* name) {
+    const TreeNode* value = Find(name);
+    if (value != nullptr && value->type != Type::kBool) Fail(name, "is neither true nor false");
+    return value != nullptr && value->text == "true";
+  }
+
+  // Of fields that exclude one another.
+  void NotBoth(const char* one, const char* other) {
+    if (Given(one) && Given(other)) Fail(one, absl::StrCat("and ", other, " are both given"));
+  }
+
+  void Fail(const char* name, std::string_view what) {
+    if (!status_.ok()) return;
+    const TreeNode* value = map_->Find(name);
+    const std::string line = value == nullptr ? "" : absl::StrCat(" (line ", value->line, ")");
+    status_ = absl::InvalidArgumentError(
+        absl::StrCat(place_, place_.empty() ? "" : ": ", name, line, " ", std::string(what)));
+  }
+
+ private:
+  bool Given(const char* name) const {
+    const TreeNode* value = Find(name);
+    return value != nullptr && !(value->type == Type::kString && value->text.empty()) &&
+           !(value->type == Type::kBool && value->text == "false");
+  }
+
+  const TreeNode* map_;
+  std::string place_;
+  absl::Status status_;
+};
+
+absl::Status Refuse(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+// "a", "b"; for a message.
+std::string NamesIn(const TreeNode* list) {
+  std::string names;
+  int count = 0;
+  for (const TreeNode* item : list->items) {
+    const TreeNode* name = item->Find("name");
+    if (name == nullptr || name->type != Type::kString) continue;
+    if (++count > 5) return names + ", ...";
+    absl::StrAppend(&names, names.empty() ? "" : ", ", api::Quote(name->text));
+  }
+  return names.empty() ? "nothing" : names;
+}
+
+// What stands under `inner` in the entry called `name` of the list `list`.
+absl::StatusOr<Fields> Named(const Fields& file, const char* list, const char* inner,
+                             const std::string& name) {
+  const std::string place = absl::StrCat(list, " ", api::Quote(name));
+  const TreeNode* entries = file.Find(list);
+  if (entries == nullptr) return Refuse(absl::StrCat(place, " is missing: there is no ", list));
+  if (entries->type != Type::kList) return Refuse(absl::StrCat(list, " is not a list"));
+  const TreeNode* found = nullptr;
+  for (const TreeNode* entry : entries->items) {
+    const TreeNode* its_name = entry->Find("name");
+    if (its_name == nullptr || its_name->type != Type::kString || its_name->text != name) continue;
+    if (found != nullptr) return Refuse(absl::StrCat(place, " is there twice"));
+    found = entry;
+  }
+  if (found == nullptr) {
+    return Refuse(absl::StrCat(place, " is missing; ", list, " has ", NamesIn(entries)));
+  }
+  const TreeNode* value = found->Find(inner);
+  if (value == nullptr || value->type != Type::kMap) {
+    return Refuse(absl::StrCat(place, ": ", inner, " is not a map of fields"));
+  }
+  return Fields(value, place);
+}
+
+absl::Status ReadCluster(Fields& cluster, const std::string& folder, ApiServer& server) {
+  const std::string url = cluster.Text("server");
+  if (!cluster.status().ok()) return cluster.status();
+  if (url.empty()) return Refuse(absl::StrCat(cluster.place(), ": server is missing"));
+  const absl::StatusOr<ServerUrl> parsed = ParseServerUrl(url);
+  if (!parsed.ok()) return Annotate(parsed.status(), absl::StrCat(cluster.place(), ": server"));
+  server.url = parsed->ToString();
+
+  server.proxy_url = cluster.Text("proxy-url");
+  if (!server.proxy_url.empty()) {
+    const absl::Status proxy = ParseProxyUrl(server.proxy_url).status();
+    if (!proxy.ok()) cluster.Fail("proxy-url", std::string(proxy.message()));
+  }
+  server.ca_file = cluster.Path("certificate-authority", folder);
+  server.ca_pem = cluster.Data("certificate-authority-data");
+  server.insecure_skip_tls_verify = cluster.Flag("insecure-skip-tls-verify");
+  server.tls_server_name = cluster.Text("tls-server-name");
+  cluster.NotBoth("certificate-authority", "certificate-authority-data");
+  cluster.NotBoth("insecure-skip-tls-verify", "certificate-authority");
+  cluster.NotBoth("insecure-skip-tls-verify", "certificate-authority-data");
+  return cluster.status();
+}
+
+absl::Status ReadUser(Fields& user, const std::string& folder, ApiServer& server) {
+  for (const char* name : {"exec", "auth-provider"}) {
+    if (user.Find(name) != nullptr) user.Fail(name, absl::StrCat("is not supported: ", kInstead));
+  }
+  for (const char* name : {"as", "as-uid", "as-groups", "as-user-extra"}) {
+    if (user.Find(name) != nullptr) {
+      user.Fail(name, "is not supported: give the credentials of the user itself");
+    }
+  }
+  server.client_certificate_file = user.Path("client-certificate", folder);
+  server.client_certificate_pem = user.Data("client-certificate-data");
+  server.client_key_file = user.Path("client-key", folder);
+  server.client_key_pem = user.Data("client-key-data");
+  server.token_file = user.Path("tokenFile", folder);
+  server.token = user.Text("token");
+  server.username = user.Text("username");
+  server.password = user.Text("password");
+  user.NotBoth("client-certificate", "client-certificate-data");
+  user.NotBoth("client-key", "client-key-data");
+  user.NotBoth("token", "username");
+  user.NotBoth("tokenFile", "username");
+
+  const bool certificate =
+      !server.client_certificate_file.empty() || !server.client_certificate_pem.empty();
+  const bool key = !server.client_key_file.empty() || !server.client_key_pem.empty();
+  if (certificate && !key) user.Fail("client-key", "is missing; client-certificate is there");
+  if (key && !certificate) user.Fail("client-certificate", "is missing; client-key is there");
+  if (!server.password.empty() && server.username.empty()) {
+    user.Fail("username", "is missing; password is there");
+  }
+  if (!server.token.empty()) {
+    const absl::Status token = CheckToken(server.token);
+    if (!token.ok()) user.Fail("token", std::string(token.message()));
+  }
+  // Of both, the file counts, as in kubectl: the other may be what it was when this was written.
+  if (!server.token_file.empty()) server.token.clear();
+  return user.status();
+}
+
+absl::StatusOr<ApiServer> ReadFile(const TreeNode& root, const std::string& folder) {
+  if (root.type != Type::kMap) return Refuse("is not a kubeconfig: wanted a map of fields");
+  Fields file(&root, "");
+  const std::string version = file.Text("apiVersion");
+  const std::string kind = file.Text("kind");
+  const std::string current = file.Text("current-context");
+  if (!file.status().ok()) return file.status();
+  if ((!version.empty() && version != "v1") || (!kind.empty() && kind != "Config")) {
+    return Refuse("is not a kubeconfig: wanted apiVersion v1 and kind Config");
+  }
+  if (current.empty()) {
+    return Refuse("current-context is missing: it says which of the contexts counts");
+  }
+  absl::StatusOr<Fields> context = Named(file, "contexts", "context", current);
+  if (!context.ok()) return Annotate(context.status(), "current-context");
+  const std::string cluster_name = context->Text("cluster");
+  const std::string user_name = context->Text("user");
+  if (!context->status().ok()) return context->status();
+  if (cluster_name.empty()) return Refuse(absl::StrCat(context->place(), ": cluster is missing"));
+
+  ApiServer server;
+  absl::StatusOr<Fields> cluster = Named(file, "clusters", "cluster", cluster_name);
+  if (!cluster.ok()) return Annotate(cluster.status(), context->place());
+  if (const absl::Status status = ReadCluster(*cluster, folder, server); !status.ok()) {
+    return status;
+  }
+  if (user_name.empty()) return server;  // Such as `kubectl proxy`: nobody asks.
+  absl::StatusOr<Fields> user = Named(file, "users", "user", user_name);
+  if (!user.ok()) return Annotate(user.status(), context->place());
+  if (const absl::Status status = ReadUser(*user, folder, server); !status.ok()) return status;
+  return server;
+}
+
+}  // namespace
+
+absl::StatusOr<ApiServer> ParseKubeconfig(std::string_view text, const std::string& folder) {
+  absl::StatusOr<ApiServer> server = Refuse("is empty; wanted a kubeconfig");
+  int documents = 0;
+  api::ReadDocuments(text, api::Repeats::kRefused, [&](const api::ReadTree& read) {
+    const auto* error = std::get_if<api::SyntaxError>(&read);
+    if (error == nullptr && std::get<api::Tree>(read).root == nullptr) return;  // Comments.
+    if (++documents > 1) return;
+    if (error == nullptr) {
+      server = ReadFile(*std::get<api::Tree>(read).root, folder);
+    } else {  // The parsers' reason may quote a secret.
+      server = Refuse(absl::StrCat("line ", error->line,
+                                   " cannot be read as YAML or JSON; `kubectl config view "
+                                   "--kubeconfig` may say more of it than a log should"));
+    }
+  });
+  if (documents > 1 && server.ok()) return Refuse("has more than one document");
+  return server;
+}
+
+absl::StatusOr<ApiServer> ReadKubeconfig(const std::string& path) {
+  const absl::StatusOr<std::string> text = api::ReadTextFile(path);
+  if (!text.ok()) return Annotate(text.status(), "kubeconfig");
+  absl::StatusOr<ApiServer> server =
+      ParseKubeconfig(*text, std::filesystem::path(path).parent_path().string());
+  if (!server.ok()) return Annotate(server.status(), absl::StrCat("kubeconfig ", path));
+  return server;
+}
+
+}  // namespace svcmap::kube

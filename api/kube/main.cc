@@ -1,0 +1,133 @@
+// svcmap-kube: the API server's watches at one end, the stream to svcmapd at the other.
+#include <grpc/support/log.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+
+#include "api/daemon/config_watch.h"
+#include "api/daemon/log.h"
+#include "api/daemon/notify.h"
+#include "api/kube/options.h"
+#include "api/kube/push.h"
+#include "api/kube/status_server.h"
+#include "api/kube/watch/list_watch.h"
+
+namespace svcmap::kube {
+namespace {
+
+int Fail(const absl::Status& status) {
+  spdlog::critical("{}", std::string(status.message()));
+  return 1;
+}
+
+// Signals are waited for, so no other thread may take them.
+sigset_t BlockSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
+// Until we are told to leave. An error if we have to be started again, as `config` has changed; it
+// may be null.
+absl::Status AwaitEnd(const sigset_t& signals, const api::ConfigWatch* config) {
+  int signal = 0;
+  sigwait(&signals, &signal);
+  if (config != nullptr && config->changed()) {
+    api::NotifyStopping("the configuration has changed, the rules stay");
+    return absl::AbortedError(
+        "the configuration has changed: leaving, to be started again with it; the rules stay");
+  }
+  spdlog::info("{}: leaving, the rules stay", strsignal(signal));
+  api::NotifyStopping("leaving, the rules stay");
+  return absl::OkStatus();
+}
+
+using Watches = std::array<std::unique_ptr<ListWatch>, kResources.size()>;
+
+absl::StatusOr<Watches> StartWatches(const ApiServer& server, const KubeOptions& options,
+                                     Mirror& mirror) {
+  // All of them, before any of them runs.
+  std::array<std::unique_ptr<HttpClient>, kResources.size()> clients;
+  for (std::unique_ptr<HttpClient>& client : clients) {
+    absl::StatusOr<std::unique_ptr<HttpClient>> created =
+        HttpClient::Create(server, std::string("svcmap-kube/") + SVCMAP_VERSION);
+    if (!created.ok()) return created.status();
+    client = *std::move(created);
+  }
+  ListWatchOptions watch;
+  watch.selection = options.selection;
+  watch.accept = options.accept;
+  Watches watches;
+  for (size_t i = 0; i < kResources.size(); ++i) {
+    watches[i] = ListWatch::Start(kResources[i], std::move(clients[i]), watch, mirror);
+  }
+  return watches;
+}
+
+PushOptions PushOptionsOf(const KubeOptions& options) {
+  PushOptions push;
+  push.target = options.target;
+  push.tls = options.tls;
+  push.instance = options.instance;
+  // A socket that is not there costs nothing to try.
+  if (options.target.starts_with("unix:")) push.last_retry = std::chrono::seconds(1);
+  push.on_synced = [] { api::NotifyReady("svcmapd has all objects"); };
+  return push;
+}
+
+int Run(const KubeOptions& options) {
+  const sigset_t signals = BlockSignals();
+  const absl::StatusOr<ApiServer> server = FindApiServer(options.kubeconfig, options.master);
+  if (!server.ok()) return Fail(server.status());
+  spdlog::info("svcmap-kube {}: node {}, API server {}, svcmapd at {}", SVCMAP_VERSION,
+               options.selection.node_name, server->url, options.agent);
+
+  const auto started = std::chrono::steady_clock::now();
+  Mirror mirror;
+  const absl::StatusOr<Watches> watches = StartWatches(*server, options, mirror);
+  if (!watches.ok()) return Fail(watches.status());
+  const std::unique_ptr<Push> push = Push::Start(PushOptionsOf(options), mirror);
+
+  std::unique_ptr<StatusServer> status;
+  if (options.healthz_bind_address) {
+    absl::StatusOr<std::unique_ptr<StatusServer>> serving =
+        StatusServer::Start(*options.healthz_bind_address, [&] {
+          BridgeFacts facts;
+          for (size_t i = 0; i < kResources.size(); ++i) {
+            facts.watches[i] = (*watches)[i]->facts();
+          }
+          facts.mirror = mirror.counts();
+          facts.push = push->facts();
+          facts.started = started;
+          facts.now = std::chrono::steady_clock::now();  // Last: ages are not negative.
+          return facts;
+        });
+    if (!serving.ok()) return Fail(serving.status());
+    status = *std::move(serving);
+  }
+  std::unique_ptr<api::ConfigWatch> config;
+  if (options.config) {
+    absl::StatusOr<std::unique_ptr<api::ConfigWatch>> watch =
+        api::ConfigWatch::Start(*options.config);
+    if (!watch.ok()) return Fail(watch.status());
+    config = *std::move(watch);
+  }
+  const absl::Status end = AwaitEnd(signals, config.get());
+  return end.ok() ? 0 : Fail(end);
+}
+
+}  // namespace
+}  // namespace svcmap::kube
+
+int main(int argc, char** argv) {
+  const svcmap::kube::ParsedKubeOptions parsed = svcmap::kube::ParseKubeOptions(argc, argv);
+  if (parsed.exit) return *parsed.exit;
+  svcmap::api::SetUpLog(parsed.options.verbosity);
+  // What matters of it we say ourselves.
+  gpr_set_log_function([](gpr_log_func_args* line) { spdlog::debug("gRPC: {}", line->message); });
+  for (const std::string& finding : parsed.options.findings) spdlog::info("{}", finding);
+  return svcmap::kube::Run(parsed.options);
+}

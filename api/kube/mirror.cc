@@ -1,0 +1,201 @@
+#include "api/kube/mirror.h"
+
+#include <algorithm>
+
+#include "api/convert/fields.h"
+#include "svcmap/v1/control.pb.h"
+
+namespace svcmap::kube {
+namespace {
+
+// An object's bytes are those of the change that upserts it.
+constexpr bool Same(int object_field, int change_field) { return object_field == change_field; }
+static_assert(Same(v1::Object::kServiceFieldNumber, v1::Change::kServiceFieldNumber));
+static_assert(Same(v1::Object::kEndpointSliceFieldNumber, v1::Change::kEndpointSliceFieldNumber));
+static_assert(Same(v1::Object::kNodeFieldNumber, v1::Change::kNodeFieldNumber));
+static_assert(Same(v1::Object::kServiceCidrFieldNumber, v1::Change::kServiceCidrFieldNumber));
+
+// Slices before Services, and the blocks whose unused addresses are dropped when the used ones are
+// known.
+constexpr std::array kSnapshotOrder = {Resource::kNode, Resource::kEndpointSlices,
+                                       Resource::kServices, Resource::kServiceCidrs};
+static_assert(kSnapshotOrder.size() == kResources.size());
+
+v1::Kind ProtoKind(Resource resource) {
+  switch (resource) {
+    case Resource::kServices:
+      return v1::KIND_SERVICE;
+    case Resource::kEndpointSlices:
+      return v1::KIND_ENDPOINT_SLICE;
+    case Resource::kNode:
+      return v1::KIND_NODE;
+    case Resource::kServiceCidrs:
+      return v1::KIND_SERVICE_CIDR;
+  }
+  return v1::KIND_UNSPECIFIED;
+}
+
+std::string Removal(Resource resource, const std::string& key) {
+  v1::Change change;
+  v1::ObjectRef& ref = *change.mutable_remove();
+  ref.set_kind(ProtoKind(resource));
+  const size_t slash = key.find('/');
+  if (slash == std::string::npos) {
+    ref.set_name(key);
+  } else {
+    ref.set_namespace_(key.substr(0, slash));
+    ref.set_name(key.substr(slash + 1));
+  }
+  return api::Serialize(change);
+}
+
+}  // namespace
+
+void Mirror::Replace(Resource resource, std::vector<Item> items) {
+  std::vector<std::pair<std::string, std::string>> named;
+  named.reserve(items.size());
+  for (Item& item : items) {
+    named.emplace_back(std::move(item.key), api::Serialize(item.object));
+    item.object.Clear();  // There are many, and nobody wants both.
+  }
+
+  const std::lock_guard lock(mutex_);
+  const uint32_t list = ++lists_[static_cast<size_t>(resource)];
+  // What is new before what goes: where endpoints moved to another slice there are some all the
+  // time.
+  for (auto& [key, bytes] : named) Put(resource, key, std::move(bytes));
+  for (auto object = objects(resource).begin(); object != objects(resource).end();) {
+    const auto next = std::next(object);
+    if (object->second.list != list) TakeOut(resource, object);
+    object = next;
+  }
+  WakeUp();
+}
+
+void Mirror::Upsert(Resource resource, const Item& item) {
+  std::string bytes = api::Serialize(item.object);
+  const std::lock_guard lock(mutex_);
+  Put(resource, item.key, std::move(bytes));
+  WakeUp();
+}
+
+void Mirror::Remove(Resource resource, const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  const auto object = objects(resource).find(key);
+  if (object == objects(resource).end()) return;
+  TakeOut(resource, object);
+  WakeUp();
+}
+
+void Mirror::Put(Resource resource, const std::string& key, std::string bytes) {
+  const auto object = objects(resource).try_emplace(key).first;
+  Held& held = object->second;
+  held.list = lists_[static_cast<size_t>(resource)];
+  if (held.bytes == bytes) return;
+  if (held.bytes.empty()) ++counts_.objects;
+  counts_.bytes += bytes.size() - held.bytes.size();
+  held.bytes = std::move(bytes);
+  Line(resource, *object);
+}
+
+void Mirror::TakeOut(Resource resource, Objects::iterator object) {
+  Held& held = object->second;
+  if (held.bytes.empty()) return;  // Gone already.
+  --counts_.objects;
+  counts_.bytes -= held.bytes.size();
+  if (held.told) {
+    held.bytes = std::string();
+    Line(resource, *object);
+  } else {
+    waiting_.erase(held.turn);
+    objects(resource).erase(object);
+  }
+}
+
+void Mirror::Line(Resource resource, Objects::value_type& object) {
+  if (object.second.turn != 0) return;
+  object.second.turn = ++last_turn_;
+  waiting_.emplace_hint(waiting_.end(), last_turn_, std::pair(resource, &object));
+}
+
+bool Mirror::Complete() const {
+  return std::find(lists_.begin(), lists_.end(), 0u) == lists_.end();
+}
+
+void Mirror::WakeUp() {
+  if (!waiting_.empty() && Complete()) changed_.notify_all();
+}
+
+bool Mirror::complete() const {
+  const std::lock_guard lock(mutex_);
+  return Complete();
+}
+
+Mirror::Wake Mirror::Wait(std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  const bool woken = changed_.wait_until(lock, deadline, [this] {
+    return ended_ || interrupted_ || (!waiting_.empty() && Complete());
+  });
+  if (ended_) return Wake::kEnded;
+  return std::exchange(interrupted_, false) || !woken ? Wake::kTimeout : Wake::kChanges;
+}
+
+void Mirror::End() {
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+void Mirror::Interrupt() {
+  const std::lock_guard lock(mutex_);
+  interrupted_ = true;
+  changed_.notify_all();
+}
+
+std::vector<std::string> Mirror::TakeChanges(size_t max_bytes) {
+  std::vector<std::string> changes;
+  const std::lock_guard lock(mutex_);
+  size_t bytes = 0;
+  while (!waiting_.empty()) {
+    const auto [resource, object] = waiting_.begin()->second;
+    Held& held = object->second;
+    const bool gone = held.bytes.empty();
+    std::string change = gone ? Removal(resource, object->first) : held.bytes;
+    bytes += change.size();
+    if (bytes > max_bytes && !changes.empty()) break;
+    changes.push_back(std::move(change));
+    waiting_.erase(waiting_.begin());
+    held.turn = 0;
+    held.told = true;
+    if (gone) objects(resource).erase(objects(resource).find(object->first));
+  }
+  return changes;
+}
+
+void Mirror::StartSnapshot() {
+  const std::lock_guard lock(mutex_);
+  waiting_.clear();
+  for (const Resource resource : kSnapshotOrder) {
+    std::erase_if(objects(resource),
+                  [](const auto& object) { return object.second.bytes.empty(); });
+    for (Objects::value_type& object : objects(resource)) {
+      object.second.told = false;
+      object.second.turn = 0;
+      Line(resource, object);
+    }
+  }
+}
+
+bool Mirror::AllTaken() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_.empty();
+}
+
+Mirror::Counts Mirror::counts() const {
+  const std::lock_guard lock(mutex_);
+  Counts counts = counts_;
+  counts.waiting = waiting_.size();
+  return counts;
+}
+
+}  // namespace svcmap::kube

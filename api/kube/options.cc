@@ -1,0 +1,177 @@
+#include "api/kube/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "api/cli/target.h"
+#include "api/config/program_options.h"
+#include "api/convert/quote.h"
+#include "nft/base/status.h"
+
+namespace svcmap::kube {
+namespace {
+
+using api::Quote;
+
+constexpr char kProtobufType[] = "application/vnd.kubernetes.protobuf";
+constexpr char kJsonType[] = "application/json";
+
+// Which kube-proxy ignores as well where there is a file (S-318).
+constexpr const char* kFlagsOfTheFile[] = {"--kubeconfig", "--kube-api-content-type"};
+
+// JSON is what every server speaks.
+std::string Accept(const std::string& accept_content_types, const std::string& content_type) {
+  if (!accept_content_types.empty()) return accept_content_types;
+  return content_type == kJsonType ? content_type : content_type + "," + kJsonType;
+}
+
+// A label's value, or empty.
+absl::Status CheckServiceProxyName(const std::string& name) {
+  const bool good =
+      name.size() <= 63 && std::all_of(name.begin(), name.end(), [](char c) {
+        return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
+      }) &&
+      (name.empty() || (absl::ascii_isalnum(name.front()) && absl::ascii_isalnum(name.back())));
+  if (good) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--service-proxy-name ", Quote(name),
+                   " is no value of a label: at most 63 letters, digits, -, _ and ., with a letter "
+                   "or digit at both ends"));
+}
+
+absl::Status CheckMaster(const std::string& url) {
+  if (url.empty() || url.starts_with("https://") || url.starts_with("http://")) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--master ", Quote(url), " is neither https://host:port nor http://host:port"));
+}
+
+absl::StatusOr<api::BindAddress> ParseBindAddress(const std::string& text) {
+  const absl::StatusOr<api::BindAddress> at = api::BindAddress::Parse(text, /*default_port=*/0);
+  if (at.ok() && at->port == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(Quote(text), " has no port"));
+  }
+  return at;
+}
+
+std::string Instance() {
+  const char* pod = std::getenv("POD_NAME");
+  return pod != nullptr && *pod != '\0' ? pod : api::NodeName("");
+}
+
+}  // namespace
+
+ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
+  ParsedKubeOptions parsed;
+  KubeOptions& options = parsed.options;
+  std::string config_path;
+  std::string content_type = kProtobufType;
+  std::string accept_content_types;
+  std::string healthz;
+  options.agent = api::kDefaultAddress;
+
+  CLI::App app("svcmap-kube feeds svcmapd from the Kubernetes API.", "svcmap-kube");
+  app.set_version_flag("--version", std::string("svcmap-kube ") + SVCMAP_VERSION);
+  app.add_option("--config", config_path,
+                 "kube-proxy's configuration file, a KubeProxyConfiguration: clientConnection and "
+                 "hostnameOverride are read of it. A change of the file ends svcmap-kube, to be "
+                 "started again");
+  app.add_option("--kubeconfig", options.kubeconfig,
+                 "How to reach the API server; empty: as the pod's service account. With --config "
+                 "that file says it");
+  app.add_option("--master", options.master,
+                 "URL of the API server, instead of the one in the kubeconfig");
+  app.add_option("--node-name,--hostname-override", options.selection.node_name,
+                 "Name of this node (default: hostnameOverride of --config, or the host name)");
+  app.add_option("--service-proxy-name", options.selection.service_proxy_name,
+                 "Only Services whose label service.kubernetes.io/service-proxy-name is this one; "
+                 "empty: those without the label, which kube-proxy takes, too");
+  app.add_option("--kube-api-content-type", content_type,
+                 "What to speak with the API server; where it is not JSON, JSON is the second "
+                 "choice. With --config that file says it")
+      ->capture_default_str();
+  app.add_option("--agent", options.agent,
+                 "Where svcmapd listens: unix:///path or tcp://host:port")
+      ->capture_default_str();
+  app.add_option("--tls-ca", options.tls.ca,
+                 "For tcp://: PEM file of the CAs that sign svcmapd's certificate. This and the "
+                 "next two are read anew for each connection");
+  app.add_option("--tls-cert", options.tls.certificate,
+                 "For tcp://: PEM file of the certificate to show to svcmapd");
+  app.add_option("--tls-key", options.tls.key, "For tcp://: PEM file of the certificate's key");
+  app.add_option("--healthz-bind-address", healthz,
+                 "Where /healthz, /livez and /metrics are served, address:port; empty: nowhere");
+  app.add_flag("-v", options.verbosity, "More log lines; -vv for all");
+  try {
+    app.parse(api::ReversedArguments(argc, argv));
+  } catch (const CLI::ParseError& error) {
+    parsed.exit = app.exit(error) == 0 ? 0 : 2;
+    return parsed;
+  }
+
+  absl::Status problem;
+  if (!config_path.empty()) {
+    absl::StatusOr<api::ConfigurationFile> file = api::ReadConfigurationFile(config_path);
+    if (file.ok()) {
+      const api::KubeProxyConfiguration& c = file->config;
+      options.kubeconfig = c.client_connection.kubeconfig;
+      accept_content_types = c.client_connection.accept_content_types;
+      content_type = c.client_connection.content_type;
+      if (options.selection.node_name.empty()) options.selection.node_name = c.hostname_override;
+      if (app.count("-v") == 0) options.verbosity = api::VerbosityOf(c.logging.verbosity);
+      for (const char* flag : kFlagsOfTheFile) {
+        if (app.count(flag) == 0) continue;
+        options.findings.push_back(std::string(flag) +
+                                   " is ignored: with --config that file counts");
+      }
+      options.config = *std::move(file);
+    } else {
+      problem = file.status();
+    }
+  }
+  options.accept = Accept(accept_content_types, content_type);
+  options.selection.node_name = api::NodeName(options.selection.node_name);
+  options.instance = Instance();
+  const absl::StatusOr<std::string> target = api::ParseTarget(options.agent);
+  if (target.ok()) options.target = *target;
+  if (problem.ok() && options.selection.node_name.empty()) {
+    problem = absl::InvalidArgumentError("the name of this node is blank; give it by --node-name");
+  }
+  if (problem.ok()) problem = CheckServiceProxyName(options.selection.service_proxy_name);
+  if (problem.ok()) problem = CheckMaster(options.master);
+  if (problem.ok()) problem = Annotate(target.status(), "--agent");
+  if (problem.ok()) problem = api::CheckTlsFlags(options.tls, options.agent);
+  if (problem.ok() && !healthz.empty()) {
+    const absl::StatusOr<api::BindAddress> at = ParseBindAddress(healthz);
+    problem = Annotate(at.status(), "--healthz-bind-address");
+    if (at.ok()) options.healthz_bind_address = *at;
+  }
+  if (!problem.ok()) {
+    for (const auto& line : absl::StrSplit(std::string(problem.message()), '\n')) {
+      std::fprintf(stderr, "svcmap-kube: %s\n", std::string(line).c_str());
+    }
+    parsed.exit = 2;
+  }
+  return parsed;
+}
+
+absl::StatusOr<ApiServer> FindApiServer(const std::string& kubeconfig, const std::string& master) {
+  absl::StatusOr<ApiServer> server = ApiServer();
+  if (!kubeconfig.empty()) {
+    server = ReadKubeconfig(kubeconfig);
+  } else if (master.empty()) {
+    server = InCluster();
+  }
+  if (server.ok() && !master.empty()) {
+    server->url = master;
+    while (server->url.ends_with('/')) server->url.pop_back();
+  }
+  return server;
+}
+
+}  // namespace svcmap::kube

@@ -1,0 +1,465 @@
+#include "api/kube/push.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "api/cli/channel.h"
+#include "api/kube/batch_message.h"
+#include "api/kube/findings.h"
+#include "api/kube/push_stream.h"
+
+namespace svcmap::kube {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr char kName[] = "svcmap-kube";
+
+// Of changes in a batch; some 1,000 objects.
+constexpr size_t kBatchBytes = 1 << 20;
+
+// Batches without an ack. While one is committed the next ones wait at the agent, which commits
+// them together: more of them would make nothing faster, and leave less to coalesce.
+constexpr size_t kWindow = 8;
+
+constexpr milliseconds kLook{200};  // At a mirror that is not complete.
+
+std::string CodeName(grpc::StatusCode code) {
+  return absl::StatusCodeToString(
+      static_cast<absl::StatusCode>(code));  // The numbers are the same.
+}
+
+// Whether the same will be said until somebody changes something.
+bool IsLasting(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::ABORTED:  // Somebody else pushes: do not chase each other.
+    case grpc::StatusCode::FAILED_PRECONDITION:
+    case grpc::StatusCode::PERMISSION_DENIED:
+    case grpc::StatusCode::UNAUTHENTICATED:
+    case grpc::StatusCode::INVALID_ARGUMENT:
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string Hint(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::ABORTED:
+      return "; two controllers push to this agent, it may have one";
+    case grpc::StatusCode::PERMISSION_DENIED:
+    case grpc::StatusCode::UNAUTHENTICATED:
+      return "; see svcmapd's --allow-write and --allow-write-uid";
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return "; see svcmapd's --max-batch-bytes and --max-streams";
+    case grpc::StatusCode::INVALID_ARGUMENT:
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return "; svcmapd and svcmap-kube are of versions that do not go together";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+class Push::Worker {
+ public:
+  Worker(PushOptions options, Mirror& mirror)
+      : options_(std::move(options)), mirror_(mirror), thread_([this] { Run(); }) {}
+
+  ~Worker() {
+    mirror_.End();
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+      changed_.notify_all();
+    }
+    {
+      const std::lock_guard lock(stream_mutex_);
+      if (stream_ != nullptr) stream_->Cancel();
+    }
+    thread_.join();
+  }
+
+  PushFacts facts() const {
+    const std::lock_guard lock(mutex_);
+    PushFacts facts = facts_;
+    facts.in_flight = in_flight_.size();
+    facts.refused = findings_.refused();
+    return facts;
+  }
+
+ private:
+  struct Sent {
+    uint64_t number = 0;
+    std::vector<std::string> changes;  // None: a SnapshotEnd.
+    size_t bytes = 0;                  // Of the message.
+  };
+
+  // How a stream ended, in our words.
+  struct End {
+    std::string text;
+    bool lasting = false;
+  };
+
+  void Run();
+  bool AwaitMirror();
+  End OneStream();
+  void SetStream(PushStream* stream);
+  bool IsBroken() const;
+  bool IsEnding() const;
+  End EndOf(const grpc::Status& status, const api::TlsMaterial& tls);
+  std::shared_ptr<grpc::Channel> Connect(const api::TlsMaterial& tls) const;
+
+  // On the stream: false as soon as it is over.
+  bool Talk(PushStream& stream, const std::string& token);
+  bool SendSnapshot(PushStream& stream);
+  bool Follow(PushStream& stream);
+  bool AwaitRoom();
+  bool SendBatch(PushStream& stream);
+  bool Send(PushStream& stream, Sent sent, const std::string& message);
+  bool Write(PushStream& stream, const v1::PushRequest& request);
+  bool Fail(std::string problem);
+
+  void Take(const v1::PushResponse& answer);
+  void TakeAck(const v1::Ack& ack);
+
+  const PushOptions options_;
+  Mirror& mirror_;
+  std::minstd_rand random_{std::random_device()()};
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  bool ending_ = false;
+  bool broken_ = false;  // The stream is.
+  std::string problem_;  // Why we ended it ourselves.
+  std::optional<v1::Opened> opened_;
+  uint64_t last_number_ = 0;
+  uint64_t snapshot_end_ = 0;  // Number of the SnapshotEnd on its way.
+  // What was taken from the mirror and not acked; over the end of a stream, too.
+  std::deque<Sent> in_flight_;
+  size_t in_flight_bytes_ = 0;
+  Clock::time_point progress_;  // The last ack, or when something was sent after all was acked.
+  bool acked_ = false;          // Something, on this stream.
+  std::string token_;           // Of the last ack. Stands for the mirror if nothing is in flight.
+  Findings findings_;
+  std::string failed_;          // What the kernel did not take, as it was logged.
+  bool told_synced_ = false;
+  bool replaced_by_ourselves_ = false;  // So the last stream ended.
+  PushFacts facts_;
+
+  std::mutex stream_mutex_;       // No callback takes it.
+  PushStream* stream_ = nullptr;  // While there is one. Guarded by stream_mutex_.
+
+  std::thread thread_;  // Last: uses all of the above.
+};
+
+void Push::Worker::Run() {
+  milliseconds retry = options_.first_retry;
+  while (AwaitMirror()) {
+    const End end = OneStream();
+    std::unique_lock lock(mutex_);
+    if (ending_) return;
+    if (acked_) retry = options_.first_retry;
+    milliseconds wait = end.lasting ? options_.slow_retry : retry;
+    retry = std::min(2 * retry, options_.last_retry);
+    wait = wait * std::uniform_int_distribution<int>(50, 100)(random_) / 100;
+    ++facts_.failures;
+    if (facts_.last_error != end.text) {
+      spdlog::warn("{}; trying again, the rules stay", end.text);
+      facts_.last_error = end.text;
+    } else {
+      spdlog::debug("{}; trying again in {} ms", end.text, wait.count());
+    }
+    changed_.wait_for(lock, wait, [this] { return ending_; });
+  }
+}
+
+// Until it is complete; false if it has ended.
+bool Push::Worker::AwaitMirror() {
+  while (!mirror_.complete()) {
+    // A mirror that is complete and empty has no changes to wake us by.
+    if (mirror_.Wait(Clock::now() + kLook) == Mirror::Wake::kEnded) return false;
+  }
+  return !IsEnding();
+}
+
+std::shared_ptr<grpc::Channel> Push::Worker::Connect(const api::TlsMaterial& tls) const {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // So long it may take to connect.
+  if (!absl::StartsWith(options_.target, "unix:")) {
+    // A peer that went without a word is noticed after 30 s.
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
+    arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  }
+  return api::NewChannel(options_.target, tls, arguments);
+}
+
+Push::Worker::End Push::Worker::OneStream() {
+  const absl::StatusOr<api::TlsMaterial> tls = api::ReadTlsFiles(options_.tls);
+  const absl::Status sound = tls.ok() ? api::CheckTlsMaterial(*tls, options_.tls) : tls.status();
+  if (!sound.ok()) return {std::string(sound.message()), false};
+
+  std::string token;
+  {
+    const std::lock_guard lock(mutex_);
+    broken_ = acked_ = false;
+    problem_.clear();
+    opened_.reset();
+    last_number_ = snapshot_end_ = 0;
+    // What the agent refused is sent again with a snapshot: it may take it now.
+    if (in_flight_.empty() && !findings_.any_refused()) token = token_;
+    progress_ = Clock::now();
+  }
+  PushStream stream(Connect(*tls), {.on_answer = [this](const auto& answer) { Take(answer); },
+                                    .on_broken =
+                                        [this] {
+                                          const std::lock_guard lock(mutex_);
+                                          broken_ = true;
+                                          changed_.notify_all();
+                                          mirror_.Interrupt();
+                                        }});
+  SetStream(&stream);
+  Talk(stream, token);
+  SetStream(nullptr);
+  if (!IsBroken()) stream.Cancel();
+  const grpc::Status status = stream.Finish();
+  const std::lock_guard lock(mutex_);
+  facts_.connected = facts_.synced = false;
+  return EndOf(status, *tls);
+}
+
+// The destructor cancels it, also if that has come first.
+void Push::Worker::SetStream(PushStream* stream) {
+  const std::lock_guard lock(stream_mutex_);
+  stream_ = stream;
+  if (stream != nullptr && IsEnding()) stream->Cancel();
+}
+
+bool Push::Worker::IsBroken() const {
+  const std::lock_guard lock(mutex_);
+  return broken_;
+}
+
+bool Push::Worker::IsEnding() const {
+  const std::lock_guard lock(mutex_);
+  return ending_;
+}
+
+// With mutex_ held.
+Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const api::TlsMaterial& tls) {
+  // An Open of ours that was lost on the way can arrive after the one that followed it.
+  const bool by_ourselves =
+      status.error_code() == grpc::StatusCode::ABORTED &&
+      status.error_message() == absl::StrCat("replaced by ", kName, " (", options_.instance, ")");
+  const bool again = std::exchange(replaced_by_ourselves_, by_ourselves);
+  if (!problem_.empty()) return {problem_, false};
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !opened_) {
+    return {"cannot reach svcmapd at " + options_.target + ": " +
+                api::ConnectAdvice(status.error_message(), options_.target, tls),
+            false};
+  }
+  if (status.ok()) return {"svcmapd ended the stream without a reason", false};
+  return {"svcmapd ended the stream: " + CodeName(status.error_code()) + ": " +
+              status.error_message() + Hint(status.error_code()),
+          IsLasting(status.error_code()) && (!by_ourselves || again)};
+}
+
+bool Push::Worker::Talk(PushStream& stream, const std::string& token) {
+  v1::PushRequest request;
+  v1::Open& open = *request.mutable_open();
+  open.set_name(kName);
+  open.set_instance(options_.instance);
+  open.set_protocol_version(1);
+  open.set_state_token(token);
+  if (!Write(stream, request)) return false;
+  {
+    std::unique_lock lock(mutex_);
+    const bool answered = changed_.wait_for(lock, options_.opened_timeout,
+                                            [this] { return opened_ || broken_ || ending_; });
+    if (!answered) return Fail("svcmapd has not answered Open");
+    if (broken_ || ending_) return false;
+    const bool resume = !token.empty() && opened_->resume() == v1::CONTINUE;
+    facts_.connected = true;
+    facts_.synced = resume;
+    facts_.last_error.clear();
+    facts_.revision = opened_->revision();
+    spdlog::info("svcmapd {} of node {}: {}", opened_->agent_version(), opened_->node_name(),
+                 resume ? "going on" : "sending all objects");
+    if (resume) {
+      ++facts_.resumed;
+      lock.unlock();
+      return Follow(stream);
+    }
+  }
+  return SendSnapshot(stream) && Follow(stream);
+}
+
+bool Push::Worker::SendSnapshot(PushStream& stream) {
+  {
+    // What was in flight is in the mirror, and so in the snapshot.
+    const std::lock_guard lock(mutex_);
+    in_flight_.clear();
+    in_flight_bytes_ = 0;
+    token_.clear();
+    findings_.BeginSnapshot();
+    ++facts_.snapshots;
+  }
+  mirror_.StartSnapshot();
+  v1::PushRequest request;
+  request.mutable_snapshot_begin();
+  if (!Write(stream, request)) return false;
+  while (!mirror_.AllTaken()) {
+    if (!AwaitRoom() || !SendBatch(stream)) return false;
+  }
+  if (!AwaitRoom()) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    snapshot_end_ = ++last_number_;
+    request.mutable_snapshot_end()->set_number(snapshot_end_);
+  }
+  return Send(stream, {.number = request.snapshot_end().number()}, request.SerializeAsString());
+}
+
+bool Push::Worker::Follow(PushStream& stream) {
+  for (;;) {
+    Clock::time_point deadline;
+    {
+      const std::lock_guard lock(mutex_);
+      if (broken_ || ending_) return false;
+      const Clock::time_point now = Clock::now();
+      deadline = in_flight_.empty() ? now + options_.ack_timeout : progress_ + options_.ack_timeout;
+      if (deadline <= now) return Fail("svcmapd does not ack what it was sent");
+    }
+    if (mirror_.Wait(deadline) != Mirror::Wake::kChanges) continue;
+    if (!AwaitRoom() || !SendBatch(stream)) return false;
+  }
+}
+
+// Until another batch may be sent. Changes coalesce in the mirror meanwhile.
+bool Push::Worker::AwaitRoom() {
+  std::unique_lock lock(mutex_);
+  const auto room = [this] {
+    const v1::Limits& limits = opened_->limits();
+    return in_flight_.empty() ||
+           (in_flight_.size() < kWindow && in_flight_.size() < limits.max_batches_in_flight() &&
+            in_flight_bytes_ + kBatchBytes <= limits.max_bytes_in_flight());
+  };
+  while (!broken_ && !ending_ && !room()) {
+    const Clock::time_point deadline = progress_ + options_.ack_timeout;
+    if (deadline <= Clock::now()) return Fail("svcmapd does not ack what it was sent");
+    changed_.wait_until(lock, deadline);
+  }
+  return !broken_ && !ending_;
+}
+
+bool Push::Worker::SendBatch(PushStream& stream) {
+  Sent sent;
+  size_t max_bytes = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    sent.number = ++last_number_;
+    max_bytes = opened_->limits().max_batch_bytes();
+  }
+  // Half of what there may be: the frame around each change takes a few bytes.
+  sent.changes = mirror_.TakeChanges(std::min(kBatchBytes, max_bytes / 2));
+  if (sent.changes.empty()) return true;  // What there was went before we came.
+  const std::string message = BatchMessage(sent.number, sent.changes);
+  if (message.size() > max_bytes) {  // It is a single one.
+    const std::lock_guard lock(mutex_);
+    for (const std::string& line :
+         findings_.LeaveOut(sent.changes.front(), message.size(), max_bytes)) {
+      spdlog::error("{}", line);
+    }
+    return true;
+  }
+  return Send(stream, std::move(sent), message);
+}
+
+// Counts as in flight even if it cannot be written.
+bool Push::Worker::Send(PushStream& stream, Sent sent, const std::string& message) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (in_flight_.empty()) progress_ = Clock::now();
+    sent.bytes = message.size();
+    in_flight_bytes_ += sent.bytes;
+    in_flight_.push_back(std::move(sent));
+    ++facts_.batches;
+  }
+  if (stream.Write(message, Clock::now() + options_.ack_timeout)) return true;
+  const std::lock_guard lock(mutex_);
+  return Fail("svcmapd does not read what it is sent");
+}
+
+bool Push::Worker::Write(PushStream& stream, const v1::PushRequest& request) {
+  if (stream.Write(request.SerializeAsString(), Clock::now() + options_.opened_timeout)) return true;
+  const std::lock_guard lock(mutex_);
+  return Fail("svcmapd does not read what it is sent");
+}
+
+// With mutex_ held; false. A stream that is broken tells by itself why.
+bool Push::Worker::Fail(std::string problem) {
+  if (!broken_ && !ending_) problem_ = std::move(problem);
+  return false;
+}
+
+void Push::Worker::Take(const v1::PushResponse& answer) {
+  std::unique_lock lock(mutex_);
+  if (answer.has_opened()) opened_ = answer.opened();
+  if (answer.has_ack()) TakeAck(answer.ack());
+  changed_.notify_all();
+  const bool first = facts_.synced && !told_synced_;
+  told_synced_ = told_synced_ || first;
+  lock.unlock();
+  if (first && options_.on_synced) options_.on_synced();
+}
+
+// With mutex_ held.
+void Push::Worker::TakeAck(const v1::Ack& ack) {
+  acked_ = true;
+  token_ = ack.state_token();
+  progress_ = Clock::now();
+  facts_.revision = ack.revision();
+  const bool failed = ack.outcome() == v1::FAILED;
+  if (failed && failed_ != ack.error()) {
+    spdlog::error("the node's kernel did not take a change, svcmapd keeps trying: {}", ack.error());
+  }
+  failed_ = failed ? ack.error() : "";
+  while (!in_flight_.empty() && in_flight_.front().number <= ack.number()) {
+    const Sent& sent = in_flight_.front();
+    for (const std::string& line : findings_.Take(ack, sent.changes)) spdlog::warn("{}", line);
+    in_flight_bytes_ -= sent.bytes;
+    in_flight_.pop_front();
+  }
+  spdlog::debug("batch {}: {}, revision {}", ack.number(), v1::Outcome_Name(ack.outcome()),
+                ack.revision());
+  if (ack.number() != snapshot_end_) return;
+  findings_.EndSnapshot();
+  facts_.synced = true;
+  spdlog::info("svcmapd has all objects, revision {}", ack.revision());
+}
+
+Push::Push(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}
+Push::~Push() = default;
+
+std::unique_ptr<Push> Push::Start(PushOptions options, Mirror& mirror) {
+  return std::unique_ptr<Push>(new Push(std::make_unique<Worker>(std::move(options), mirror)));
+}
+
+PushFacts Push::facts() const { return worker_->facts(); }
+
+}  // namespace svcmap::kube

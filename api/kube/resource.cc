@@ -1,0 +1,67 @@
+#include "api/kube/resource.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace svcmap::kube {
+namespace {
+
+// RFC 3986: what stands for itself.
+bool IsPlainInQuery(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '.' || c == '_' || c == '~';
+}
+
+std::string EncodedSelector(std::string_view text) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : text) {
+    if (IsPlainInQuery(c)) {
+      out += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      out += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return out;
+}
+
+std::string ProxyNameSelector(const std::string& name) {
+  constexpr char kLabel[] = "service.kubernetes.io/service-proxy-name";
+  return name.empty() ? absl::StrCat("!", kLabel) : absl::StrCat(kLabel, "=", name);
+}
+
+}  // namespace
+
+std::string_view ResourceName(Resource resource) {
+  switch (resource) {
+    case Resource::kServices:
+      return "services";
+    case Resource::kEndpointSlices:
+      return "endpointslices";
+    case Resource::kNode:
+      return "nodes";
+    case Resource::kServiceCidrs:
+      return "servicecidrs";
+  }
+  return "";
+}
+
+std::string CollectionPath(Resource resource, const Selection& selection) {
+  switch (resource) {
+    case Resource::kServices:
+      return absl::StrCat("/api/v1/services?labelSelector=",
+                          EncodedSelector(ProxyNameSelector(selection.service_proxy_name)),
+                          "&fieldSelector=", EncodedSelector("spec.clusterIP!=None"));
+    case Resource::kEndpointSlices:
+      return absl::StrCat("/apis/discovery.k8s.io/v1/endpointslices?labelSelector=",
+                          EncodedSelector("!service.kubernetes.io/headless"));
+    case Resource::kNode:
+      return absl::StrCat("/api/v1/nodes?fieldSelector=",
+                          EncodedSelector("metadata.name=" + selection.node_name));
+    case Resource::kServiceCidrs:
+      return "/apis/networking.k8s.io/v1/servicecidrs?labelSelector=";  // All of them.
+  }
+  return "";
+}
+
+}  // namespace svcmap::kube

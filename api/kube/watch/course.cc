@@ -1,0 +1,322 @@
+#include "api/kube/watch/course.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace svcmap::kube {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr char kJson[] = "application/json";
+
+// The API server gives up a list after as long (its --request-timeout).
+constexpr std::chrono::seconds kListPatience{60};
+
+// A quiet watch says nothing: bookmarks come about every minute, but nobody promises them. So what
+// is waited for is the end that the server gives it, and a bit; connections that are dead are found
+// by TCP's keepalive.
+constexpr std::chrono::seconds kWatchSlack{30};
+
+// A watch that ends sooner, and without an object, is no watch, and would be asked for as fast as
+// the network allows.
+constexpr std::chrono::seconds kShortWatch{1};
+
+constexpr std::chrono::minutes kMissingRest{5};
+constexpr std::chrono::minutes kSayAgain{5};  // The same failure.
+constexpr std::chrono::minutes kLongestRetryAfter{
+    2};  // Whatever it says, we are not gone for hours.
+
+std::string Escaped(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                       c == '-' || c == '_' || c == '.' || c == '~';
+    if (plain) {
+      escaped += c;
+    } else {
+      absl::StrAppendFormat(&escaped, "%%%02X", static_cast<unsigned char>(c));
+    }
+  }
+  return escaped;
+}
+
+// "endpointslices.discovery.k8s.io": as in RBAC and kubectl.
+std::string NameWithGroup(Resource resource) {
+  std::string name(ResourceName(resource));
+  if (resource == Resource::kEndpointSlices) return name + ".discovery.k8s.io";
+  if (resource == Resource::kServiceCidrs) return name + ".networking.k8s.io";
+  return name;
+}
+
+std::string SecondsText(Course::Clock::duration time) {
+  return absl::StrFormat("%.1f s", std::chrono::duration<double>(time).count());
+}
+std::string MillisecondsText(Course::Clock::duration time) {
+  return absl::StrCat(std::chrono::duration_cast<milliseconds>(time).count(), " ms");
+}
+
+// The API server's cache has not seen yet what we have. 504 has other reasons, too.
+bool LagsBehind(const ApiStatus& status) {
+  return status.message.find("Too large resource version") != std::string::npos;
+}
+
+}  // namespace
+
+Course::Course(Resource resource, ListWatchOptions options, Mirror& mirror, Random random)
+    : resource_(resource),
+      options_(std::move(options)),
+      path_(CollectionPath(resource, options_.selection)),
+      mirror_(mirror),
+      backoff_(options_.first_retry, options_.last_retry, std::move(random)),
+      accept_(options_.accept) {}
+
+Course::Ask Course::Next(Clock::time_point now) {
+  asked_ = now;
+  Ask ask;
+  ask.watch = watching_;
+  ask.request.accept = accept_;
+  if (!watching_) {
+    if (continue_token_.empty()) list_asked_ = now;
+    ask.request.path = ListPath();
+    ask.request.first_byte_timeout = kListPatience;
+    return ask;
+  }
+  ++facts_.watches;
+  brought_object_ = false;
+  // Not all watches of all nodes at the same time.
+  const std::chrono::seconds min = options_.watch_timeout_min;
+  const auto timeout = std::chrono::duration_cast<std::chrono::seconds>(min + backoff_.Part(min));
+  ask.request.path =
+      absl::StrCat(path_, "&watch=1&allowWatchBookmarks=true&resourceVersion=", Escaped(version_),
+                   "&timeoutSeconds=", timeout.count());
+  ask.request.silence_timeout = timeout + kWatchSlack;
+  return ask;
+}
+
+std::string Course::ListPath() const {
+  const std::string limit = absl::StrCat("&limit=", options_.page_size);
+  // The token stands for the version, too: both together are refused.
+  if (!continue_token_.empty()) {
+    return absl::StrCat(path_, limit, "&continue=", Escaped(continue_token_));
+  }
+  switch (from_) {
+    case From::kCache:
+      // Not paged, but for a server that has no cache.
+      return absl::StrCat(path_, limit, "&resourceVersion=0");
+    case From::kNotOlder:
+      // Without a limit: with one this would mean exactly that version.
+      return absl::StrCat(path_, "&resourceVersion=", Escaped(version_));
+    case From::kNewest:
+      return absl::StrCat(path_, limit);
+    case From::kNewestWhole:
+      break;
+  }
+  return path_;
+}
+
+void Course::ListAgain(From from) {
+  watching_ = false;
+  from_ = from;
+  items_.clear();
+  list_version_.clear();
+  continue_token_.clear();
+}
+
+void Course::Page(ListPage page, Clock::time_point now) {
+  // All pages are of the version of the first; were they not, the first would be the safe one.
+  if (continue_token_.empty()) list_version_ = std::move(page.resource_version);
+  items_.insert(items_.end(), std::make_move_iterator(page.items.begin()),
+                std::make_move_iterator(page.items.end()));
+  continue_token_ = std::move(page.continue_token);
+  not_before_ = now;
+  if (continue_token_.empty()) Listed(now);
+}
+
+void Course::Listed(Clock::time_point now) {
+  lines_.push_back({.text = absl::StrFormat("%s: %d listed in %s, at version %s",
+                                            std::string(ResourceName(resource_)), items_.size(),
+                                            MillisecondsText(now - list_asked_), list_version_)});
+  mirror_.Replace(resource_, std::exchange(items_, {}));
+  version_ = std::exchange(list_version_, {});
+  watching_ = true;
+  ++facts_.lists;
+  facts_.listed = true;
+  failures_in_a_row_ = 0;  // The line above says it.
+  said_missing_ = false;
+  GoesWell(now);
+}
+
+void Course::Missing(Clock::time_point now) {
+  mirror_.Replace(resource_, {});
+  ListAgain(From::kCache);
+  version_.clear();
+  ++facts_.lists;
+  facts_.listed = true;
+  failures_in_a_row_ = 0;  // Said below.
+  Contact(now);
+  GoesWell(now);
+  not_before_ = now + kMissingRest;
+  if (std::exchange(said_missing_, true)) return;
+  lines_.push_back(
+      {.text = absl::StrCat("the API server has no ", NameWithGroup(resource_),
+                            " (Kubernetes before 1.33): packets to service addresses that nobody "
+                            "uses are not dropped; asking again every 5 minutes")});
+}
+
+bool Course::Event(const WatchEvent& event, Clock::time_point now) {
+  ++facts_.events;
+  switch (event.type) {
+    case WatchEvent::Type::kError:
+      Refused(event.status.code, {}, event.status, now);
+      return false;
+    case WatchEvent::Type::kAdded:
+    case WatchEvent::Type::kModified:
+      mirror_.Upsert(resource_, event.item);
+      brought_object_ = true;
+      break;
+    case WatchEvent::Type::kDeleted:  // Or it left the selection.
+      mirror_.Remove(resource_, event.item.key);
+      brought_object_ = true;
+      break;
+    case WatchEvent::Type::kBookmark:
+      break;
+  }
+  if (!event.item.resource_version.empty()) version_ = event.item.resource_version;
+  GoesWell(now);
+  return true;
+}
+
+void Course::WatchEnded(Clock::time_point now) {
+  if (now - asked_ < kShortWatch && !brought_object_) {
+    return Fail(absl::StrCat("it ended after ", MillisecondsText(now - asked_), " with nothing"),
+                now);
+  }
+  Contact(now);
+  GoesWell(now);
+  not_before_ = now;
+}
+
+void Course::Refused(int http_status, std::chrono::seconds retry_after, const ApiStatus& status,
+                     Clock::time_point now) {
+  retry_after = std::max(retry_after, std::chrono::seconds(status.retry_after_seconds));
+  const std::string why =
+      absl::StrCat("the API server says ", http_status, status.reason.empty() ? "" : " ",
+                   status.reason, ": ", status.message);
+  switch (http_status) {
+    case 401:
+      return Fail(
+          absl::StrCat("the API server does not accept our credentials (401): ", status.message),
+          now, retry_after);
+    case 403:
+      // Nothing but the DROP of unused addresses depends on them, and kube-proxy's own role has not
+      // always had them; the Services do not wait for that (S-333).
+      if (resource_ == Resource::kServiceCidrs && !facts_.listed) mirror_.Replace(resource_, {});
+      return Fail(absl::StrCat("svcmap-kube may not ", watching_ ? "watch " : "list ",
+                               NameWithGroup(resource_), ": ", status.message),
+                  now, retry_after);
+    case 404:
+      // networking.k8s.io/v1beta1, of 1.31 and 1.32, is not asked for: it is off there unless
+      // somebody turned it on.
+      if (resource_ == Resource::kServiceCidrs && !watching_) return Missing(now);
+      break;
+    case 406:
+      if (accept_ != kJson) return ToJson(why, now);
+      break;
+    case 410:
+      if (watching_) return Expired(why, From::kNotOlder, now);
+      if (!continue_token_.empty()) return Expired(why, From::kNewestWhole, now);
+      if (from_ == From::kCache || from_ == From::kNotOlder) {
+        return Expired(why, From::kNewest, now);
+      }
+      break;
+    case 429:
+    case 502:
+    case 503:
+      // Says nothing about what was asked: the same again.
+      return Fail(why, now, retry_after);
+    case 504:
+      Fail(why, now, retry_after);
+      if (LagsBehind(status)) ListAgain(watching_ ? From::kNotOlder : From::kNewest);
+      return;
+    default:
+      break;
+  }
+  Fail(why, now, retry_after);
+  // Not one of those that pass by themselves: perhaps it is our version or our place in the list
+  // that the server cannot do with.
+  ListAgain(watching_ ? From::kNotOlder : from_);
+}
+
+void Course::Expired(const std::string& why, From next, Clock::time_point now) {
+  ++facts_.expired;
+  lines_.push_back({.text = absl::StrCat(Subject(), ": ", why, "; listing again")});
+  ListAgain(next);
+  // All nodes' watches may have expired together; and not in a loop.
+  not_before_ = now + backoff_.Failure(now);
+}
+
+void Course::Failed(const absl::Status& error, Clock::time_point now) {
+  Fail(std::string(error.message()), now);
+}
+
+void Course::Unreadable(const absl::Status& error, ContentType type, Clock::time_point now) {
+  const std::string why =
+      absl::StrCat("what the API server sent cannot be read: ", std::string(error.message()));
+  if (type == ContentType::kProtobuf && accept_ != kJson) return ToJson(why, now);
+  Fail(why, now);
+  // The same event would come again.
+  if (watching_) ListAgain(From::kNotOlder);
+}
+
+void Course::ToJson(const std::string& why, Clock::time_point now) {
+  ++facts_.failures;
+  lines_.push_back({.warning = true,
+                    .text = absl::StrCat(Subject(), ": ", why, "; asking for JSON from now on")});
+  accept_ = kJson;
+  not_before_ = now;
+}
+
+void Course::Fail(const std::string& why, Clock::time_point now, std::chrono::seconds retry_after) {
+  ++facts_.failures;
+  if (failures_in_a_row_++ == 0) failing_since_ = now;
+  // What the server asks for, a bit apart from all others whom it told the same.
+  milliseconds wait = backoff_.Failure(now);
+  if (retry_after.count() > 0) {
+    wait = std::min<milliseconds>(retry_after, kLongestRetryAfter) +
+           backoff_.Part(options_.first_retry);
+  }
+  not_before_ = now + wait;
+
+  facts_.last_error = absl::StrCat(Subject(), watching_ ? " lost: " : " failed: ", why);
+  if (facts_.last_error == said_ && now - said_at_ < kSayAgain) return;
+  said_ = facts_.last_error;
+  said_at_ = now;
+  lines_.push_back(
+      {.warning = true, .text = absl::StrCat(said_, "; trying again in ", SecondsText(wait))});
+}
+
+void Course::GoesWell(Clock::time_point now) {
+  backoff_.Success(now);
+  facts_.last_error.clear();
+  said_.clear();
+  if (failures_in_a_row_ == 0) return;
+  lines_.push_back(
+      {.text = absl::StrFormat("%s: the watch goes on, after %d failures in %s",
+                               std::string(ResourceName(resource_)), failures_in_a_row_,
+                               SecondsText(now - failing_since_))});
+  failures_in_a_row_ = 0;
+}
+
+std::string Course::Subject() const {
+  return absl::StrCat(watching_ ? "watch of " : "list of ", std::string(ResourceName(resource_)));
+}
+
+std::vector<Course::Line> Course::TakeLines() { return std::exchange(lines_, {}); }
+
+}  // namespace svcmap::kube

@@ -1,0 +1,121 @@
+// What to ask the API server next about one resource, given what it answered so far. Keeps the
+// mirror, and asks nothing itself: no clock, no thread, no connection.
+//
+//     [list] --all pages--> [watch] --clean end, connection lost, 429, 503 ...--> [watch], from the
+//       ^                      |                                                  last version
+//       +------ version too old (410), an error that is none of these ------------+
+//
+// Versions. The first list takes what the API server has in its cache (resourceVersion=0): cheap,
+// and nobody has told us more yet. A later one must not go back in time, which another API server's
+// cache, or one just filled, could make it do: it names the last version we know, and gets that or
+// something newer. Where that cannot be had (410; or a server that lags behind, "too large resource
+// version"), and where the pages of a list expired before the last one was read, what is asked for
+// is the newest state of all, from etcd (no resourceVersion). client-go does it in this order.
+// Versions are opaque: they are never compared.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "api/kube/http/http_client.h"
+#include "api/kube/mirror.h"
+#include "api/kube/resource.h"
+#include "api/kube/watch/backoff.h"
+#include "api/kube/watch/list_watch.h"
+#include "api/kube/wire/decode.h"
+
+namespace svcmap::kube {
+
+// Not thread-safe.
+class Course {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Ask {
+    bool watch = false;  // Or list.
+    HttpRequest request;
+  };
+  struct Line {  // For the log: something is not as it was.
+    bool warning = false;
+    std::string text;
+  };
+
+  Course(Resource resource, ListWatchOptions options, Mirror& mirror, Random random);
+
+  // ---- What to ask, and not before when ----
+
+  Clock::time_point not_before() const { return not_before_; }
+  Ask Next(Clock::time_point now);
+
+  // ---- What came. A list ends with one of Page, Refused, Failed, Unreadable; a watch is any
+  // number of Events, and then WatchEnded, Refused, Failed or Unreadable ----
+
+  void Contact(Clock::time_point now) { facts_.last_contact = now; }  // Bytes of a success.
+  void Page(ListPage page, Clock::time_point now);
+  // False: the watch is over, nothing else of it is wanted, not even its end.
+  bool Event(const WatchEvent& event, Clock::time_point now);
+  void WatchEnded(Clock::time_point now);  // By the server, as it should be.
+  // An answer that is no success.
+  void Refused(int http_status, std::chrono::seconds retry_after, const ApiStatus& status,
+               Clock::time_point now);
+  // No answer, or not all of it.
+  void Failed(const absl::Status& error, Clock::time_point now);
+  // An answer of this type that is none.
+  void Unreadable(const absl::Status& error, ContentType type, Clock::time_point now);
+
+  const ListWatchFacts& facts() const { return facts_; }
+  std::vector<Line> TakeLines();
+
+ private:
+  // What a list has to be.
+  enum class From : uint8_t {
+    kCache,       // Anything.
+    kNotOlder,    // Than version_.
+    kNewest,      // In pages.
+    kNewestWhole  // Without pages: those have just expired.
+  };
+
+  std::string ListPath() const;
+  void ListAgain(From from);
+  void Listed(Clock::time_point now);
+  void Missing(Clock::time_point now);  // The server does not know ServiceCIDRs.
+  void Expired(const std::string& why, From next, Clock::time_point now);
+  void ToJson(const std::string& why, Clock::time_point now);
+  // Counts, says and waits.
+  void Fail(const std::string& why, Clock::time_point now, std::chrono::seconds retry_after = {});
+  void GoesWell(Clock::time_point now);
+  std::string Subject() const;  // "watch of services"
+
+  const Resource resource_;
+  const ListWatchOptions options_;
+  const std::string path_;
+  Mirror& mirror_;
+  Backoff backoff_;
+
+  bool watching_ = false;
+  From from_ = From::kCache;
+  std::string version_;  // The last one we know: of a list, an event or a bookmark.
+  std::string accept_;
+  Clock::time_point not_before_;
+  Clock::time_point asked_;      // The request that runs.
+  bool brought_object_ = false;  // The watch that runs.
+
+  // A list that is not complete yet.
+  std::vector<Item> items_;
+  std::string list_version_;
+  std::string continue_token_;
+  Clock::time_point list_asked_;
+
+  ListWatchFacts facts_;
+  std::vector<Line> lines_;
+  uint64_t failures_in_a_row_ = 0;
+  Clock::time_point failing_since_;
+  std::string said_;  // The last failure in the log, and when.
+  Clock::time_point said_at_;
+  bool said_missing_ = false;
+};
+
+}  // namespace svcmap::kube

@@ -1,0 +1,26 @@
+#include "api/kube/wire/decode.h"
+
+#include "api/kube/wire/encodings.h"
+#include "api/kube/wire/item.h"
+
+namespace svcmap::kube {
+
+absl::StatusOr<ListPage> DecodeList(Resource resource, ContentType type, std::string_view body) {
+  absl::StatusOr<ListPage> page = type == ContentType::kProtobuf ? ReadProtobufList(resource, body)
+                                                                 : ReadJsonList(resource, body);
+  // What says nothing must not pass for a list of nothing: everything held would be removed.
+  if (page.ok() && page->resource_version.empty()) {
+    return WireError(resource, "metadata.resourceVersion", "is absent");
+  }
+  return page;
+}
+
+ApiStatus DecodeStatus(ContentType type, std::string_view body) {
+  ApiStatus status;
+  const bool readable = type == ContentType::kProtobuf ? ReadProtobufStatus(body, status)
+                                                       : ReadJsonStatus(body, status);
+  if (!readable) status.message = OneLine(body);
+  return status;
+}
+
+}  // namespace svcmap::kube

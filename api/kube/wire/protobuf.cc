@@ -1,0 +1,192 @@
+// Every body is the bytes "k8s\0" and a runtime.Unknown that says the kind and holds the message of
+// that kind; so is the object of every event. The event around it is bare.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "api/kube/wire/encodings.h"
+#include "api/kube/wire/fields.h"
+#include "api/kube/wire/from_wire.h"
+#include "api/kube/wire/item.h"
+
+namespace svcmap::kube {
+namespace {
+
+constexpr std::string_view kMagic("k8s\0", 4);
+
+template <typename Message>
+bool ParseWire(std::string_view bytes, Message& message) {
+  return bytes.size() <= kMaxObjectBytes &&
+         message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+struct OpenedEnvelope {
+  wire::TypeMeta type;
+  std::string_view raw;
+};
+
+std::optional<OpenedEnvelope> OpenEnvelope(std::string_view bytes) {
+  if (!bytes.starts_with(kMagic)) return std::nullopt;
+  FieldReader fields(bytes.substr(kMagic.size()));
+  OpenedEnvelope envelope;
+  bool understood = true;
+  while (fields.Next()) {
+    if (fields.number() == wire::Unknown::kTypeMetaFieldNumber) {
+      understood = understood && ParseWire(fields.value(), envelope.type);
+    } else if (fields.number() == wire::Unknown::kRawFieldNumber) {
+      envelope.raw = fields.value();
+    } else if (fields.number() == wire::Unknown::kContentEncodingFieldNumber) {
+      understood = understood && fields.value().empty();
+    }
+  }
+  if (!understood || !fields.good()) return std::nullopt;
+  return envelope;
+}
+
+// An envelope around what `resource` has: "" for an object, "List" for a list.
+absl::StatusOr<std::string_view> OpenWireBody(Resource resource, std::string_view where,
+                                              std::string_view bytes, std::string_view suffix) {
+  const std::optional<OpenedEnvelope> envelope = OpenEnvelope(bytes);
+  if (!envelope) return WireError(resource, where, "is not Kubernetes' protobuf");
+  if (!IsKind(envelope->type.kind(), envelope->type.api_version(), resource, suffix)) {
+    return WireError(resource, where,
+                     absl::StrCat("is of kind ", OneLine(envelope->type.kind()), " of apiVersion ",
+                                  OneLine(envelope->type.api_version())));
+  }
+  return envelope->raw;
+}
+
+// Reads objects one after another into messages that it keeps: their memory serves all objects of a
+// list, and what they hold that is not in kubernetes.proto goes nowhere.
+class WireObjectReader {
+ public:
+  explicit WireObjectReader(Resource resource) : resource_(resource) {}
+
+  std::optional<ObjectError> Read(std::string_view bytes, Item& item) {
+    switch (resource_) {
+      case Resource::kServices:
+        return Read(bytes, service_, *item.object.mutable_service(), item);
+      case Resource::kEndpointSlices:
+        return Read(bytes, slice_, *item.object.mutable_endpoint_slice(), item);
+      case Resource::kNode:
+        return Read(bytes, node_, *item.object.mutable_node(), item);
+      case Resource::kServiceCidrs:
+        break;
+    }
+    return Read(bytes, cidr_, *item.object.mutable_service_cidr(), item);
+  }
+
+ private:
+  template <typename Wire, typename Object>
+  std::optional<ObjectError> Read(std::string_view bytes, Wire& wire, Object& object, Item& item) {
+    if (!ParseWire(bytes, wire)) return ObjectError{"", "cannot be decoded"};
+    item.resource_version = std::move(*wire.mutable_metadata()->mutable_resource_version());
+    MoveObject(wire, object);
+    return SetKey(resource_, item);
+  }
+
+  const Resource resource_;
+  wire::Service service_;
+  wire::EndpointSlice slice_;
+  wire::Node node_;
+  wire::ServiceCIDR cidr_;
+};
+
+// The metadata of an object of any kind, which is always its field 1.
+bool ReadWireMetadata(std::string_view object, wire::ObjectMeta& metadata) {
+  FieldReader fields(object);
+  bool understood = true;
+  while (fields.Next()) {
+    if (fields.number() != wire::Service::kMetadataFieldNumber) continue;
+    understood = understood && ParseWire(fields.value(), metadata);
+  }
+  return understood && fields.good();
+}
+
+void TakeWireStatus(const wire::Status& wire, ApiStatus& status) {
+  status.code = wire.code();
+  status.reason = OneLine(wire.reason());
+  status.message = OneLine(wire.message());
+  status.retry_after_seconds = std::max(wire.details().retry_after_seconds(), 0);
+}
+
+// The object of an event that is not an error.
+std::optional<ObjectError> ReadEventObject(Resource resource, std::string_view raw,
+                                           WatchEvent& event) {
+  Item& item = event.item;
+  if (event.type == WatchEvent::Type::kAdded || event.type == WatchEvent::Type::kModified) {
+    return WireObjectReader(resource).Read(raw, item);
+  }
+  wire::ObjectMeta metadata;
+  if (!ReadWireMetadata(raw, metadata)) return ObjectError{"", "cannot be decoded"};
+  item.resource_version = std::move(*metadata.mutable_resource_version());
+  if (event.type == WatchEvent::Type::kBookmark) return std::nullopt;
+  v1::ObjectMeta& kept = MetadataOf(resource, item.object);
+  kept.set_name(std::move(*metadata.mutable_name()));
+  kept.set_namespace_(std::move(*metadata.mutable_namespace_()));
+  return SetKey(resource, item);
+}
+
+}  // namespace
+
+absl::StatusOr<ListPage> ReadProtobufList(Resource resource, std::string_view body) {
+  const absl::StatusOr<std::string_view> raw = OpenWireBody(resource, "the list", body, "List");
+  if (!raw.ok()) return raw.status();
+  ListPage page;
+  WireObjectReader reader(resource);
+  FieldReader fields(*raw);
+  while (fields.Next()) {
+    if (fields.number() == wire::List::kMetadataFieldNumber) {
+      wire::ListMeta metadata;
+      if (!ParseWire(fields.value(), metadata)) {
+        return WireError(resource, "metadata", "cannot be decoded");
+      }
+      page.resource_version = metadata.resource_version();
+      page.continue_token = metadata.continue_();
+    } else if (fields.number() == wire::List::kItemsFieldNumber) {
+      const auto error = reader.Read(fields.value(), page.items.emplace_back());
+      if (error) {
+        return WireError(resource,
+                         absl::StrCat("at byte ", fields.value().data() - body.data(), ": items[",
+                                      page.items.size() - 1, "]"),
+                         *error);
+      }
+    }
+  }
+  if (!fields.good()) return WireError(resource, "the list", "ends in the middle of a field");
+  return page;
+}
+
+absl::StatusOr<WatchEvent> ReadProtobufEvent(Resource resource, std::string_view frame) {
+  wire::WatchEvent wire;
+  if (!ParseWire(frame, wire)) return WireError(resource, "event", "cannot be decoded");
+  const std::optional<WatchEvent::Type> type = ParseEventType(wire.type());
+  if (!type) return WireError(resource, "event", "has the type " + OneLine(wire.type()));
+  WatchEvent event;
+  event.type = *type;
+  const std::string_view object = wire.object().raw();
+  if (*type == WatchEvent::Type::kError) {
+    if (!ReadProtobufStatus(object, event.status)) event.status.message = "no Status was sent";
+    return event;
+  }
+  const absl::StatusOr<std::string_view> raw = OpenWireBody(resource, "event", object, "");
+  if (!raw.ok()) return raw.status();
+  if (const auto error = ReadEventObject(resource, *raw, event)) {
+    return WireError(resource, "event: object", *error);
+  }
+  return event;
+}
+
+bool ReadProtobufStatus(std::string_view body, ApiStatus& status) {
+  const std::optional<OpenedEnvelope> envelope = OpenEnvelope(body);
+  wire::Status wire;
+  if (!envelope || envelope->type.kind() != "Status" || !ParseWire(envelope->raw, wire)) {
+    return false;
+  }
+  TakeWireStatus(wire, status);
+  return true;
+}
+
+}  // namespace svcmap::kube

@@ -1,0 +1,123 @@
+// Lists, statuses and watches of the Kubernetes API from arbitrary bytes. The first byte chooses:
+// what is read (bits 0-1), of which resource (bits 2-3), in which encoding (bit 4).
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/convert/quote.h"
+#include "api/kube/wire/decode.h"
+
+namespace svcmap::kube {
+namespace {
+
+constexpr size_t kMaxWireLine = 2000;
+
+void RequireWire(bool holds) {
+  if (!holds) __builtin_trap();
+}
+
+void CheckUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t length = api::Utf8Length(text);
+    RequireWire(length > 0);
+    text.remove_prefix(length);
+  }
+}
+
+void CheckLine(std::string_view text) {
+  RequireWire(text.size() <= kMaxWireLine && text.find('\n') == std::string_view::npos);
+  CheckUtf8(text);
+}
+
+void CheckError(const absl::Status& status) {
+  RequireWire(status.code() == absl::StatusCode::kDataLoss ||
+              status.code() == absl::StatusCode::kResourceExhausted);
+  CheckLine(std::string(status.message()));
+}
+
+// The push refuses to send, and the agent to read, text that is not UTF-8.
+void CheckItem(const Item& item) {
+  RequireWire(!item.key.empty() && item.object.object_case() != v1::Object::OBJECT_NOT_SET);
+  v1::Object again;
+  RequireWire(again.ParseFromString(item.object.SerializeAsString()));
+}
+
+std::string Shown(const WatchEvent& event) {
+  return std::to_string(static_cast<int>(event.type)) + " " + event.item.key + " " +
+         event.item.resource_version + " " + event.item.object.DebugString() + " " +
+         event.status.message;
+}
+
+struct Watched {
+  std::string events;
+  std::string error;
+};
+
+Watched WatchInPieces(Resource resource, ContentType type, std::string_view bytes, size_t piece) {
+  WatchDecoder decoder(resource, type);
+  Watched watched;
+  while (!bytes.empty() && watched.error.empty()) {
+    std::vector<WatchEvent> events;
+    const absl::Status status = decoder.Feed(bytes.substr(0, piece), events);
+    bytes.remove_prefix(std::min(piece, bytes.size()));
+    for (const WatchEvent& event : events) {
+      watched.events += Shown(event);
+      CheckLine(event.status.message);
+      const bool named = event.type < WatchEvent::Type::kBookmark;
+      if (named) CheckItem(event.item);
+      RequireWire(named || event.item.key.empty());
+      RequireWire(event.type == WatchEvent::Type::kError || !event.item.resource_version.empty());
+    }
+    if (status.ok()) continue;
+    CheckError(status);
+    watched.error = std::string(status.message());
+  }
+  return watched;
+}
+
+void CheckWatch(Resource resource, ContentType type, std::string_view bytes) {
+  const Watched whole = WatchInPieces(resource, type, bytes, bytes.size());
+  for (const size_t piece : {size_t{1}, size_t{7}}) {
+    const Watched pieces = WatchInPieces(resource, type, bytes, piece);
+    RequireWire(pieces.events == whole.events && pieces.error.empty() == whole.error.empty());
+  }
+}
+
+void CheckList(Resource resource, ContentType type, std::string_view bytes) {
+  const absl::StatusOr<ListPage> page = DecodeList(resource, type, bytes);
+  if (!page.ok()) return CheckError(page.status());
+  RequireWire(!page->resource_version.empty());
+  for (const Item& item : page->items) CheckItem(item);
+}
+
+void CheckStatus(ContentType type, std::string_view bytes) {
+  const ApiStatus status = DecodeStatus(type, bytes);
+  CheckLine(status.message);
+  CheckLine(status.reason);
+  RequireWire(status.retry_after_seconds >= 0);
+}
+
+}  // namespace
+}  // namespace svcmap::kube
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace svcmap::kube;
+  if (size == 0 || size > 1 << 18) return 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const Resource resource = kResources[data[0] >> 2 & 3];
+  const ContentType type = (data[0] & 16) != 0 ? ContentType::kJson : ContentType::kProtobuf;
+  switch (data[0] & 3) {
+    case 0:
+      CheckStatus(type, bytes);
+      break;
+    case 1:
+      CheckWatch(resource, type, bytes);
+      break;
+    default:
+      CheckList(resource, type, bytes);
+  }
+  return 0;
+}

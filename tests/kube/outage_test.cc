@@ -1,0 +1,147 @@
+// Whatever the API server does, traffic does not notice, nothing is pruned that was not deleted,
+// and what changed meanwhile arrives.
+#include <functional>
+
+#include "tests/kube/bridge_world.h"
+#include "tests/netns/listing.h"
+
+namespace svcmap::testing {
+namespace {
+
+using What = Fault::What;
+using Where = Fault::Where;
+
+struct Outage {
+  const char* name;
+  std::function<void(ApiServerDouble&)> begin;
+  std::function<void(ApiServerDouble&)> end = [](ApiServerDouble& server) { server.Heal(); };
+};
+
+// `fault`, and no watch goes on as if nothing were.
+std::function<void(ApiServerDouble&)> Failing(const Fault& fault) {
+  return [fault](ApiServerDouble& server) {
+    server.Fail(fault);
+    server.EndWatches();
+  };
+}
+
+// The same with a list, which is needed because events are forgotten.
+std::function<void(ApiServerDouble&)> FailingLists(const Fault& fault) {
+  return [fault](ApiServerDouble& server) {
+    server.Fail(fault);
+    server.Put({AServiceCidr("more", {"10.97.0.0/16"}), AService("away/unseen").ClusterIp("None")});
+    server.ForgetEvents();
+    server.EndWatches();
+  };
+}
+
+const Outage kOutages[] = {
+    {"ConnectionsAreRefused", [](ApiServerDouble& server) { EXPECT_OK(server.Stop()); },
+     [](ApiServerDouble& server) { EXPECT_OK(server.StartAgain()); }},
+    {"ItComesBackWithoutItsEvents", [](ApiServerDouble& server) { EXPECT_OK(server.Stop()); },
+     [](ApiServerDouble& server) {
+       server.ForgetEvents();
+       EXPECT_OK(server.StartAgain());
+     }},
+    {"WatchesEnd", [](ApiServerDouble& server) { server.EndWatches(); }},
+    {"WatchesAreGone", Failing({.where = Where::kWatches, .code = 410, .times = 4})},
+    {"WatchesSayGone", Failing({.what = What::kErrorEvent, .code = 410, .times = 4})},
+    {"PagesExpire",
+     [](ApiServerDouble& server) {
+       server.AlwaysPage(1);
+       FailingLists({.where = Where::kLaterPages, .code = 410, .times = 3})(server);
+     }},
+    {"TooManyRequests", Failing({.code = 429, .retry_after = 1})},
+    {"Unavailable", FailingLists({.code = 503})},
+    {"Unauthorized", Failing({.code = 401})},
+    {"Forbidden", FailingLists({.code = 403})},
+    {"NoProtobufAnyMore", FailingLists({.what = What::kNoProtobuf}), [](ApiServerDouble&) {}},
+    {"ListsAreTruncated", FailingLists({.what = What::kTruncate, .where = Where::kLists})},
+    {"EventsAreTruncated", [](ApiServerDouble& server) { server.Fail({.what = What::kTruncate}); }},
+    {"EventsAreCut", [](ApiServerDouble& server) { server.Fail({.what = What::kCutFrame}); }},
+    {"SomethingElseAnswers", FailingLists({.what = What::kWrongContent})},
+    {"ListsHang", FailingLists({.what = What::kHang, .where = Where::kLists})},
+    {"WatchesHang", Failing({.what = What::kHang, .where = Where::kWatches})},
+    {"ServiceCidrsAreNotThere",
+     [](ApiServerDouble& server) {
+       server.WithoutServiceCidrs();
+       server.EndWatches();
+     }},
+};
+
+class OutageTest : public BridgeTest, public ::testing::WithParamInterface<Outage> {};
+INSTANTIATE_TEST_SUITE_P(, OutageTest, ::testing::ValuesIn(kOutages),
+                         [](const ::testing::TestParamInfo<Outage>& info) {
+                           return info.param.name;
+                         });
+
+TEST_P(OutageTest, TrafficGoesOnAndChangesArriveAfterwards) {
+  server().Put(Objects{ExternalWeb("shop/web", kWeb), Web("shop/other", kOther)} +
+               WebSlices("shop/web", {&pod_a()}) + WebSlices("shop/other", {&pod_b()}));
+  ASSERT_OK(StartBridge());
+  ASSERT_OK(Until(kOther, "pod-b"));
+  ASSERT_OK(Eventually("four watches", [&] { return server().open_watches() == 4; }));
+  ASSERT_OK_AND_ASSIGN(auto traffic, StartTraffic(kWeb, "pod-a"));
+
+  GetParam().begin(server());
+  server().Put(Objects{Web("shop/third", kThird)} + WebSlices("shop/third", {&pod_b()}) +
+               WebSlices("shop/other", {&pod_a()}));
+  ASSERT_OK(traffic->Go(300));
+  GetParam().end(server());
+
+  EXPECT_OK(Until(kThird, "pod-b"));
+  EXPECT_OK(Until(kOther, "pod-a"));
+  server().Remove({ServiceRef("shop/third")});  // It is well again.
+  EXPECT_OK(Until(kThird, ""));
+  ASSERT_OK(traffic->Go(50));
+  EXPECT_OK(traffic->Stop().Check());
+  EXPECT_EQ(Answering(kExternalIp), "pod-a");
+  ExpectAppliedIsInTheKernel(agent(), node().netns());
+}
+
+TEST_F(BridgeTest, WhatIsGoneIsRemovedWithTheLastPageOfTheNewListAndNotBefore) {
+  server().Put(Objects{Web("shop/gone", kOther), Web("shop/third", kThird), Web("shop/web", kWeb)} +
+               WebSlices("shop/web", {&pod_a()}) + WebSlices("shop/gone", {&pod_b()}) +
+               WebSlices("shop/third", {&pod_b()}));
+  ASSERT_OK(StartBridge());
+  ASSERT_OK(Until(kWeb, "pod-a"));
+  ASSERT_OK_AND_ASSIGN(auto traffic, StartTraffic(kWeb, "pod-a"));
+
+  ASSERT_OK(server().Stop());
+  server().Remove({ServiceRef("shop/gone")});
+  server().ForgetEvents();
+  server().AlwaysPage(1);
+  server().Fail({.what = What::kHang, .where = Where::kLaterPages, .collection = "services"});
+  const int lists = server().lists("services");
+  ASSERT_OK(server().StartAgain());
+  ASSERT_OK(Eventually("a first page", [&] { return server().lists("services") >= lists + 2; }));
+  ASSERT_OK(traffic->Go(100));
+  EXPECT_EQ(Answering(kOther), "pod-b");  // The first page does not have it, but nobody knows yet.
+  EXPECT_EQ(Answering(kThird), "pod-b");
+  server().Heal();
+  EXPECT_OK(Until(kOther, ""));
+  EXPECT_EQ(Answering(kThird), "pod-b");
+  EXPECT_OK(traffic->Stop().Check());
+}
+
+// The first lists fail one by one: nothing is said to svcmapd before all are complete, so what an
+// earlier bridge gave it stays.
+TEST_F(BridgeTest, ANewBridgePrunesNothingBeforeAllListsAreComplete) {
+  server().Put(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()}));
+  ASSERT_OK(StartBridge());
+  ASSERT_OK(Until(kWeb, "pod-a"));
+  ASSERT_OK_AND_ASSIGN(auto traffic, StartTraffic(kWeb, "pod-a"));
+  ASSERT_OK(KillBridge());
+  server().Fail({.collection = "endpointslices", .code = 503});
+  const int lists = server().lists("endpointslices");
+  server().Put(Objects{Web("shop/other", kOther)} + WebSlices("shop/other", {&pod_b()}));
+  ASSERT_OK(StartBridge());
+  ASSERT_OK(Eventually("two lists", [&] { return server().lists("endpointslices") >= lists + 2; }));
+  EXPECT_EQ(Answering(kOther), "");
+  server().Heal();
+  EXPECT_OK(Until(kOther, "pod-b"));
+  EXPECT_OK(traffic->Stop().Check());
+}
+
+}  // namespace
+}  // namespace svcmap::testing

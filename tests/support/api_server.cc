@@ -1,0 +1,767 @@
+#include "tests/support/api_server.h"
+
+#include <httplib.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/support/kube_discovery.h"
+#include "tests/support/kube_store.h"
+
+namespace svcmap::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr char kAddress[] = "127.0.0.1";
+constexpr size_t kThreads = 64;  // One for each connection.
+constexpr size_t kSeenKept = 10000;
+constexpr milliseconds kTick{50};  // How soon a watch sees that its client left.
+constexpr milliseconds kBookmarkEvery{60000};
+constexpr int kWatchSeconds = 1800;  // Without timeoutSeconds.
+
+// The connections that are open, so that all of them can be ended at once.
+class Connections {
+ public:
+  void Follow(SSL_CTX* context) {
+    SSL_CTX_set_app_data(context, this);
+    SSL_CTX_set_info_callback(context, [](const SSL* ssl, int where, int /*value*/) {
+      if ((where & SSL_CB_HANDSHAKE_DONE) == 0) return;
+      auto* self = static_cast<Connections*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+      {
+        const std::lock_guard lock(self->mutex_);
+        self->sockets_[ssl] = SSL_get_fd(ssl);
+      }
+      SSL_set_ex_data(const_cast<SSL*>(ssl), Index(), self);
+    });
+  }
+  void EndAll() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [ssl, socket] : sockets_) ::shutdown(socket, SHUT_RDWR);
+  }
+
+ private:
+  // Its data goes when the SSL does, which is before its socket is closed.
+  static int Index() {
+    static const int index = SSL_get_ex_new_index(
+        0, nullptr, nullptr, nullptr, [](void* ssl, void* self, CRYPTO_EX_DATA*, int, long, void*) {
+          if (self == nullptr) return;
+          auto* connections = static_cast<Connections*>(self);
+          const std::lock_guard lock(connections->mutex_);
+          connections->sockets_.erase(ssl);
+        });
+    return index;
+  }
+
+  std::mutex mutex_;
+  std::map<const void*, int> sockets_;
+};
+
+// Takes a PEM certificate and its key.
+bool UsePair(SSL_CTX* context, const KeyPair& pair, const std::string& client_ca) {
+  const auto read = [](const std::string& pem) {
+    return BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
+  };
+  BIO* bio = read(pair.certificate);
+  X509* certificate = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
+  BIO_free(bio);
+  bio = read(pair.key);
+  EVP_PKEY* key = PEM_read_bio_PrivateKey(bio, nullptr, nullptr, nullptr);
+  BIO_free(bio);
+  bio = read(client_ca);
+  X509* ca = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
+  BIO_free(bio);
+  const bool used = SSL_CTX_use_certificate(context, certificate) == 1 &&
+                    SSL_CTX_use_PrivateKey(context, key) == 1 &&
+                    X509_STORE_add_cert(SSL_CTX_get_cert_store(context), ca) == 1;
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);  // A client may show none.
+  const unsigned char session[] =
+      "svcmap";  // Sessions that are resumed need it with SSL_VERIFY_PEER.
+  SSL_CTX_set_session_id_context(context, session, sizeof(session) - 1);
+  X509_free(certificate);
+  EVP_PKEY_free(key);
+  X509_free(ca);
+  return used;
+}
+
+std::string ClientName(const SSL* ssl) {
+  X509* certificate = ssl == nullptr ? nullptr : SSL_get1_peer_certificate(ssl);
+  if (certificate == nullptr) return "";
+  char name[64] = {};
+  X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, name, sizeof(name));
+  X509_free(certificate);
+  return name;
+}
+
+// The first of the client's content types that the server speaks.
+std::optional<Encoding> Accepted(const std::string& accept) {
+  if (accept.empty()) return Encoding::kJson;
+  for (const auto part : absl::StrSplit(accept, ',')) {
+    const std::string type(absl::StripAsciiWhitespace(part));
+    if (type.find("as=") != std::string::npos) continue;  // Tables and the like.
+    if (type.rfind("application/vnd.kubernetes.protobuf", 0) == 0) return Encoding::kProtobuf;
+    if (type.rfind("application/json", 0) == 0 || type == "*/*") return Encoding::kJson;
+  }
+  return std::nullopt;
+}
+
+const char* ReasonOf(int code) {
+  switch (code) {
+    case 400:
+      return "BadRequest";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "NotFound";
+    case 406:
+      return "NotAcceptable";
+    case 410:
+      return "Expired";
+    case 429:
+      return "TooManyRequests";
+    case 503:
+      return "ServiceUnavailable";
+    case 504:
+      return "Timeout";
+    default:
+      return "InternalError";
+  }
+}
+
+std::string ContentTypeOf(Encoding encoding, bool watch) {
+  if (encoding == Encoding::kJson) return "application/json";
+  return watch ? "application/vnd.kubernetes.protobuf;stream=watch"
+               : "application/vnd.kubernetes.protobuf";
+}
+
+void Respond(httplib::Response& response, Encoding encoding, int code, const std::string& body) {
+  response.status = code;
+  response.set_content(body, ContentTypeOf(encoding, false));
+}
+
+void Refuse(httplib::Response& response, Encoding encoding, int code, const std::string& message,
+            int retry_after = 0) {
+  if (retry_after > 0) response.set_header("Retry-After", absl::StrCat(retry_after));
+  Respond(response, encoding, code,
+          EncodeStatus(encoding, code, ReasonOf(code), message, retry_after));
+}
+
+// What a path asks for.
+struct Target {
+  Collection collection = Collection::kServices;
+  std::string name_space, name;  // Empty: of all, all.
+};
+
+std::optional<Target> ParseTarget(const std::string& path) {
+  for (const Collection collection : kCollections) {
+    const CollectionNames& names = NamesOf(collection);
+    const std::string version = names.api_version;
+    std::string rest =
+        absl::StrCat(version.find('/') == std::string::npos ? "/api/" : "/apis/", version, "/");
+    if (path.rfind(rest, 0) != 0) continue;
+    std::vector<std::string> parts = absl::StrSplit(path.substr(rest.size()), '/');
+    Target target{.collection = collection};
+    if (names.namespaced && parts.size() >= 3 && parts[0] == "namespaces") {
+      target.name_space = parts[1];
+      parts.erase(parts.begin(), parts.begin() + 2);
+    }
+    if (parts[0] != names.plural || parts.size() > 2) continue;
+    if (parts.size() == 2) target.name = parts[1];
+    return target;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+struct ApiServerDouble::Impl {
+  const NetNs* netns = nullptr;
+  CertificateAuthority authority{"kube-ca"};
+  const KeyPair pair = authority.Issue("kube-apiserver", absl::StrCat("IP:", kAddress));
+  int port = 0;
+  KubeStore store;
+  Connections connections;
+  std::unique_ptr<httplib::SSLServer> server;
+  std::thread listener;
+
+  mutable std::mutex mutex;
+  // Guarded by mutex:
+  std::vector<Fault> faults;
+  std::deque<SeenRequest> seen;
+  uint64_t first_seen = 0;  // Number of the first of `seen`.
+  std::string token;
+  bool certificate_required = false;
+  bool service_cidrs = true;
+  milliseconds bookmark_every = kBookmarkEvery;
+  int64_t always_page = 0;
+  uint64_t next_page = 0;
+  std::map<uint64_t, std::shared_ptr<const KubeStore::Snapshot>> pages;  // Lists that go on.
+
+  std::atomic<bool> stopping = false;
+  std::atomic<uint64_t> healed = 0;
+  std::atomic<uint64_t> ended = 0;  // By EndWatches.
+  std::atomic<int> open_watches = 0;
+
+  // ---- The listener ----
+
+  absl::Status Listen() {
+    stopping = false;
+    server = std::make_unique<httplib::SSLServer>([&](SSL_CTX& context) {
+      connections.Follow(&context);
+      return UsePair(&context, pair, authority.certificate());
+    });
+    server->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+    server->set_keep_alive_max_count(1 << 30);
+    server->set_keep_alive_timeout(600);
+    server->set_tcp_nodelay(true);
+    server->Get(".*", [&](const httplib::Request& request, httplib::Response& response) {
+      Handle(request, response);
+    });
+    const bool bound = InNamespace([&] {
+      if (port > 0) return server->bind_to_port(kAddress, port);
+      port = server->bind_to_any_port(kAddress);
+      return port > 0;
+    });
+    if (!bound) return absl::UnavailableError(absl::StrCat("cannot listen on port ", port));
+    listener = std::thread([&] { server->listen_after_bind(); });
+    while (!server->is_running()) std::this_thread::yield();
+    return absl::OkStatus();
+  }
+
+  bool InNamespace(const std::function<bool()>& act) const {
+    return netns == nullptr ? act() : netns->Run(act);
+  }
+
+  void End() {
+    if (!listener.joinable()) return;
+    stopping = true;
+    server->stop();
+    // Those that are being made now show up later.
+    std::atomic<bool> done = false;
+    std::thread closer([&] {
+      while (!done) {
+        connections.EndAll();
+        store.Wake();
+        std::this_thread::sleep_for(milliseconds(1));
+      }
+    });
+    listener.join();
+    done = true;
+    closer.join();
+    server.reset();
+  }
+
+  // ---- Faults ----
+
+  // The fault that strikes, one of its times used up.
+  std::optional<Fault> Strike(Collection collection, bool watch, bool later_page,
+                              const std::set<Fault::What>& kinds) {
+    const std::lock_guard lock(mutex);
+    for (Fault& fault : faults) {
+      if (fault.times == 0 || kinds.count(fault.what) == 0) continue;
+      if (!fault.collection.empty() && fault.collection != NamesOf(collection).plural) continue;
+      if (fault.where == Fault::Where::kLists && watch) continue;
+      if (fault.where == Fault::Where::kWatches && !watch) continue;
+      if (fault.where == Fault::Where::kFirstPages && (watch || later_page)) continue;
+      if (fault.where == Fault::Where::kLaterPages && !later_page) continue;
+      if (fault.times > 0) --fault.times;
+      return fault;
+    }
+    return std::nullopt;
+  }
+
+  // Until Heal(), the end of the server, or of the client.
+  void Hang(const std::function<bool()>& client_is_there) const {
+    const uint64_t at = healed;
+    uint64_t seen_number = 0;
+    while (!stopping && healed == at && client_is_there()) {
+      seen_number = store.WaitForMore(seen_number, kTick);
+    }
+  }
+
+  // ---- Requests ----
+
+  uint64_t Remember(const httplib::Request& request) {
+    SeenRequest entry{.path = request.path, .client_certificate = ClientName(request.ssl)};
+    for (const auto& [name, value] : request.params) entry.query[name] = value;
+    for (const auto& [name, value] : request.headers) {
+      std::string lower = name;
+      std::transform(lower.begin(), lower.end(), lower.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      entry.headers[lower] = value;
+    }
+    const std::lock_guard lock(mutex);
+    seen.push_back(std::move(entry));
+    if (seen.size() > kSeenKept) {
+      seen.pop_front();
+      ++first_seen;
+    }
+    return first_seen + seen.size() - 1;
+  }
+  void SetAnswered(uint64_t number, int status) {
+    const std::lock_guard lock(mutex);
+    if (number >= first_seen) seen[number - first_seen].answered = status;
+  }
+
+  bool LetIn(const httplib::Request& request) const {
+    const std::lock_guard lock(mutex);
+    if (token.empty() && !certificate_required) return true;
+    if (certificate_required && !ClientName(request.ssl).empty()) return true;
+    return !token.empty() && request.get_header_value("Authorization") == "Bearer " + token;
+  }
+
+  void Handle(const httplib::Request& request, httplib::Response& response) {
+    // Watches would wait in a compressor's buffer. The request is no constant, only this view of
+    // it.
+    const_cast<httplib::Request&>(request).headers.erase("Accept-Encoding");
+    if (const auto target = ParseTarget(request.path)) {
+      const uint64_t number = Remember(request);
+      HandleObjects(request, response, *target);
+      SetAnswered(number, response.status);
+      return;
+    }
+    if (!LetIn(request)) return Refuse(response, Encoding::kJson, 401, "Unauthorized");
+    if (const std::string body = KubeDiscovery(request.path); !body.empty()) {
+      return Respond(response, Encoding::kJson, 200, body);
+    }
+    Refuse(response, Encoding::kJson, 404, "the server could not find the requested resource");
+  }
+
+  void HandleObjects(const httplib::Request& request, httplib::Response& response,
+                     const Target& target) {
+    const std::string watch_value = request.get_param_value("watch");
+    const bool watch = watch_value == "1" || watch_value == "true";
+    const bool later_page = request.has_param("continue");
+    const std::string accept = request.get_header_value("Accept");
+    const std::optional<Encoding> encoding = Accepted(accept);
+    const auto strike = [&](const std::set<Fault::What>& kinds) {
+      return Strike(target.collection, watch, later_page, kinds);
+    };
+    const Encoding speaks = encoding.value_or(Encoding::kJson);
+    if (!watch && strike({Fault::What::kHang})) {
+      Hang([&] {
+        char byte;
+        return ::recv(SSL_get_fd(request.ssl), &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
+      });
+      return Refuse(response, speaks, 504, "Timeout: request did not complete");
+    }
+    if (const auto fault = strike({Fault::What::kStatus})) {
+      return Refuse(response, speaks, fault->code, "it was made to fail", fault->retry_after);
+    }
+    if (accept.find("protobuf") != std::string::npos && strike({Fault::What::kNoProtobuf})) {
+      return Refuse(response, Encoding::kJson, 406,
+                    "only the following media types are accepted: application/json");
+    }
+    if (strike({Fault::What::kWrongContent})) {
+      response.status = 200;
+      return response.set_content("<html>a captive portal</html>", "text/html");
+    }
+    if (!LetIn(request)) return Refuse(response, speaks, 401, "Unauthorized");
+    if (!encoding) {
+      return Refuse(response, speaks, 406,
+                    "only the following media types are accepted: "
+                    "application/json, application/vnd.kubernetes.protobuf");
+    }
+    if (target.collection == Collection::kServiceCidrs) {
+      const std::lock_guard lock(mutex);
+      if (!service_cidrs) {
+        response.status = 404;  // As of a path nobody serves: not even a Status.
+        return response.set_content("404 page not found\n", "text/plain; charset=utf-8");
+      }
+    }
+    if (!target.name.empty()) return HandleGet(response, *encoding, target);
+    std::string fields = request.get_param_value("fieldSelector");
+    if (!target.name_space.empty()) {
+      absl::StrAppend(&fields, ",metadata.namespace=", target.name_space);
+    }
+    const auto selector =
+        KubeSelector::Parse(target.collection, request.get_param_value("labelSelector"), fields);
+    if (!selector.ok()) {
+      return Refuse(response, *encoding, 400, std::string(selector.status().message()));
+    }
+    if (watch) return HandleWatch(request, response, *encoding, target.collection, *selector);
+    HandleList(request, response, *encoding, target.collection, *selector);
+  }
+
+  void HandleGet(httplib::Response& response, Encoding encoding, const Target& target) {
+    const StoredObjectPtr object =
+        store.Get(target.collection, target.name_space.empty()
+                                         ? target.name
+                                         : absl::StrCat(target.name_space, "/", target.name));
+    if (object == nullptr) {
+      return Refuse(
+          response, encoding, 404,
+          absl::StrCat(NamesOf(target.collection).plural, " \"", target.name, "\" not found"));
+    }
+    Respond(response, encoding, 200,
+            EncodeObject(encoding, target.collection, object->Item(encoding)));
+  }
+
+  // The objects of a list that begins, or goes on: "NUMBER:POSITION" is its continue token.
+  void HandleList(const httplib::Request& request, httplib::Response& response, Encoding encoding,
+                  Collection collection, const KubeSelector& selector) {
+    const std::string version = request.get_param_value("resourceVersion");
+    int64_t limit = 0;
+    (void)absl::SimpleAtoi(request.get_param_value("limit"), &limit);
+    std::shared_ptr<const KubeStore::Snapshot> snapshot;
+    uint64_t number = 0;
+    size_t position = 0;
+    if (const std::string token_text = request.get_param_value("continue"); !token_text.empty()) {
+      const std::vector<std::string> parts = absl::StrSplit(token_text, ':');
+      const std::lock_guard lock(mutex);
+      if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &number) ||
+          !absl::SimpleAtoi(parts[1], &position)) {
+        return Refuse(response, encoding, 400, "continue key is not valid");
+      }
+      const auto found = pages.find(number);
+      if (found == pages.end()) {
+        return Refuse(response, encoding, 410,
+                      "The provided continue parameter is too old to display a consistent list "
+                      "result.");
+      }
+      snapshot = found->second;
+      if (always_page > 0) limit = limit > 0 ? std::min(limit, always_page) : always_page;
+    } else {
+      uint64_t at_least = 0;
+      if (!version.empty() && !absl::SimpleAtoi(version, &at_least)) {
+        return Refuse(response, encoding, 400, "Invalid value: \"" + version + "\"");
+      }
+      if (at_least > store.version()) {
+        return Refuse(response, encoding, 504, "Timeout: Too large resource version", 1);
+      }
+      KubeStore::Snapshot all = store.List(collection);
+      auto selected = std::make_shared<KubeStore::Snapshot>();
+      selected->version = all.version;
+      for (StoredObjectPtr& object : all.objects) {
+        if (selector.Matches(object->object())) selected->objects.push_back(std::move(object));
+      }
+      snapshot = std::move(selected);
+      const std::lock_guard lock(mutex);
+      if (version == "0") limit = 0;  // Out of the server's cache, which gives all at once.
+      if (always_page > 0) limit = limit > 0 ? std::min(limit, always_page) : always_page;
+      number = ++next_page;
+      if (limit > 0) pages[number] = snapshot;
+    }
+    const size_t end =
+        limit > 0 ? std::min(snapshot->objects.size(), position + static_cast<size_t>(limit))
+                  : snapshot->objects.size();
+    std::vector<const std::string*> items;
+    for (size_t i = position; i < end; ++i) items.push_back(&snapshot->objects[i]->Item(encoding));
+    const size_t left = snapshot->objects.size() - end;
+    std::string body =
+        EncodeList(encoding, collection, items, snapshot->version,
+                   left > 0 ? absl::StrCat(number, ":", end) : "", static_cast<int64_t>(left));
+    if (Strike(collection, false, position > 0, {Fault::What::kTruncate})) {
+      body.resize(body.size() / 2);
+    }
+    Respond(response, encoding, 200, body);
+  }
+
+  // ---- Watches ----
+
+  struct Watch {
+    Encoding encoding;
+    Collection collection;
+    KubeSelector selector;
+    uint64_t version = 0;  // What the client knows.
+    bool bookmarks = false;
+    Clock::time_point end, next_bookmark;
+    uint64_t ended = 0;
+    uint64_t seen = 0;
+  };
+
+  void HandleWatch(const httplib::Request& request, httplib::Response& response, Encoding encoding,
+                   Collection collection, const KubeSelector& selector) {
+    int seconds = 0;
+    if (!absl::SimpleAtoi(request.get_param_value("timeoutSeconds"), &seconds) || seconds <= 0) {
+      seconds = kWatchSeconds;
+    }
+    auto watch = std::make_shared<Watch>(Watch{.encoding = encoding,
+                                               .collection = collection,
+                                               .selector = selector,
+                                               .end = Clock::now() + std::chrono::seconds(seconds),
+                                               .ended = ended});
+    const std::string bookmarks = request.get_param_value("allowWatchBookmarks");
+    watch->bookmarks = bookmarks == "1" || bookmarks == "true";
+    {
+      const std::lock_guard lock(mutex);
+      watch->next_bookmark = Clock::now() + bookmark_every;
+    }
+    // Without a version, or with 0: all that there is comes first.
+    auto first = std::make_shared<std::string>();
+    (void)absl::SimpleAtoi(request.get_param_value("resourceVersion"), &watch->version);
+    if (watch->version == 0) {
+      const KubeStore::Snapshot all = store.List(collection);
+      watch->version = all.version;
+      for (const StoredObjectPtr& object : all.objects) {
+        if (selector.Matches(object->object())) *first += Frame(*watch, "ADDED", *object);
+      }
+    }
+    response.status = 200;
+    ++open_watches;
+    response.set_chunked_content_provider(
+        ContentTypeOf(encoding, true),
+        [this, watch, first](size_t, httplib::DataSink& sink) {
+          if (!first->empty()) {
+            const bool written = sink.write(first->data(), first->size());
+            first->clear();
+            if (!written) return false;
+          }
+          return GoOn(*watch, sink);
+        },
+        [this](bool) { --open_watches; });
+  }
+
+  static std::string Frame(const Watch& watch, const char* type, const StoredObject& object) {
+    return EncodeEvent(watch.encoding, type,
+                       EncodeObject(watch.encoding, watch.collection, object.Item(watch.encoding)));
+  }
+
+  // What this event is for the watch: an object that comes to match is added, one that ceases to is
+  // deleted. Empty: nothing.
+  static std::string FrameOf(const Watch& watch, const KubeStore::Event& event) {
+    const bool before = event.before != nullptr && watch.selector.Matches(event.before->object());
+    const bool after = event.after != nullptr && watch.selector.Matches(event.after->object());
+    if (after) return Frame(watch, before ? "MODIFIED" : "ADDED", *event.after);
+    return before ? Frame(watch, "DELETED", *event.before) : "";
+  }
+
+  static std::string ErrorFrame(const Watch& watch, int code, const std::string& message) {
+    return EncodeEvent(watch.encoding, "ERROR",
+                       EncodeStatus(watch.encoding, code, ReasonOf(code), message, 0));
+  }
+
+  // Sends what there is, and waits once. False: the connection ends, without the end of the body.
+  bool GoOn(Watch& watch, httplib::DataSink& sink) {
+    const auto send = [&](const std::string& frame) {
+      return sink.write(frame.data(), frame.size());
+    };
+    if (stopping || !sink.is_writable()) return false;
+    if (Strike(watch.collection, true, false, {Fault::What::kHang})) {
+      Hang([&] { return sink.is_writable(); });
+      return false;
+    }
+    if (const auto fault = Strike(watch.collection, true, false, {Fault::What::kErrorEvent})) {
+      if (!send(ErrorFrame(watch, fault->code, "it was made to fail"))) return false;
+      sink.done();
+      return true;
+    }
+    const auto broken =
+        Strike(watch.collection, true, false, {Fault::What::kCutFrame, Fault::What::kTruncate});
+
+    // Taken first, so that nothing that happens from here on is overslept.
+    const uint64_t seen_number = store.WaitForMore(watch.seen, milliseconds(0));
+    const uint64_t version = store.version();
+    const auto events = store.EventsAfter(watch.collection, watch.version);
+    if (!events.ok()) {
+      if (!send(ErrorFrame(watch, 410, std::string(events.status().message())))) return false;
+      sink.done();
+      return true;
+    }
+    std::string frames;
+    for (const KubeStore::Event& event : *events) {
+      frames += FrameOf(watch, event);
+      watch.version = event.version;
+    }
+    watch.version = std::max(watch.version, version);  // Nothing else happened up to there.
+    const Clock::time_point now = Clock::now();
+    const bool over = now >= watch.end || ended != watch.ended;
+    if (watch.bookmarks && (over || now >= watch.next_bookmark || (broken && frames.empty()))) {
+      frames += EncodeEvent(watch.encoding, "BOOKMARK",
+                            EncodeBookmark(watch.encoding, watch.collection, watch.version));
+      const std::lock_guard lock(mutex);
+      watch.next_bookmark = now + bookmark_every;
+    }
+    if (broken) {
+      if (!send(frames.substr(0, frames.size() / 2))) return false;
+      if (broken->what == Fault::What::kCutFrame) return false;
+      sink.done();
+      return true;
+    }
+    if (!frames.empty() && !send(frames)) return false;
+    if (over) {
+      sink.done();
+      return true;
+    }
+    watch.seen = store.WaitForMore(seen_number, kTick);
+    return true;
+  }
+};
+
+ApiServerDouble::ApiServerDouble(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+ApiServerDouble::~ApiServerDouble() { impl_->End(); }
+
+absl::StatusOr<std::unique_ptr<ApiServerDouble>> ApiServerDouble::Start(const NetNs* netns) {
+  auto impl = std::make_unique<Impl>();
+  impl->netns = netns;
+  if (absl::Status status = impl->Listen(); !status.ok()) return status;
+  return std::unique_ptr<ApiServerDouble>(new ApiServerDouble(std::move(impl)));
+}
+
+void ApiServerDouble::Put(const Objects& objects) {
+  for (const v1::Object& object : objects) impl_->store.Put(object);
+}
+
+void ApiServerDouble::Remove(const std::vector<v1::ObjectRef>& refs) {
+  for (const v1::ObjectRef& ref : refs) {
+    const auto collection = static_cast<Collection>(ref.kind() - v1::KIND_SERVICE);
+    const std::string key =
+        ref.namespace_().empty() ? ref.name() : absl::StrCat(ref.namespace_(), "/", ref.name());
+    if (!impl_->store.Remove(collection, key)) std::abort();
+  }
+}
+
+uint64_t ApiServerDouble::version() const { return impl_->store.version(); }
+void ApiServerDouble::ForgetEvents() { impl_->store.ForgetEvents(); }
+void ApiServerDouble::KeepEvents(size_t count) { impl_->store.KeepEvents(count); }
+
+void ApiServerDouble::BookmarkEvery(std::chrono::milliseconds period) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->bookmark_every = period;
+}
+
+void ApiServerDouble::AlwaysPage(int64_t objects) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->always_page = objects;
+}
+
+void ApiServerDouble::ForgetPages() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->pages.clear();
+}
+
+void ApiServerDouble::WithoutServiceCidrs() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->service_cidrs = false;
+}
+
+void ApiServerDouble::RequireToken(const std::string& token) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->token = token;
+}
+
+void ApiServerDouble::RequireClientCertificate() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->certificate_required = true;
+}
+
+std::string ApiServerDouble::ca() const { return impl_->authority.certificate(); }
+
+KeyPair ApiServerDouble::IssueClient(const std::string& common_name) const {
+  return impl_->authority.Issue(common_name, "");
+}
+
+absl::Status ApiServerDouble::WriteKubeconfig(const std::string& path) const {
+  return WriteKubeconfig(path, {.token = "anybody"});  // Without any, kubectl asks for a name.
+}
+
+absl::Status ApiServerDouble::WriteKubeconfig(const std::string& path,
+                                              const Credentials& credentials) const {
+  const auto data = [](const std::string& pem) {
+    std::string text;
+    absl::Base64Escape(pem, &text);
+    return text;
+  };
+  nlohmann::ordered_json user = nlohmann::ordered_json::object();
+  if (!credentials.token.empty()) user["token"] = credentials.token;
+  if (!credentials.token_file.empty()) user["tokenFile"] = credentials.token_file;
+  if (!credentials.client.certificate.empty()) {
+    user["client-certificate-data"] = data(credentials.client.certificate);
+    user["client-key-data"] = data(credentials.client.key);
+  }
+  const nlohmann::ordered_json config = {
+      {"apiVersion", "v1"},
+      {"kind", "Config"},
+      {"clusters",
+       {{{"name", "double"},
+         {"cluster", {{"server", url()}, {"certificate-authority-data", data(ca())}}}}}},
+      {"users", {{{"name", "someone"}, {"user", user}}}},
+      {"contexts", {{{"name", "it"}, {"context", {{"cluster", "double"}, {"user", "someone"}}}}}},
+      {"current-context", "it"}};
+  std::ofstream file(path, std::ios::trunc);
+  file << config.dump(2) << "\n";
+  file.close();
+  if (!file) return absl::UnavailableError("cannot write " + path);
+  return absl::OkStatus();
+}
+
+uint16_t ApiServerDouble::port() const { return static_cast<uint16_t>(impl_->port); }
+std::string ApiServerDouble::url() const {
+  return absl::StrCat("https://", kAddress, ":", impl_->port);
+}
+
+absl::Status ApiServerDouble::Stop() {
+  impl_->End();
+  return absl::OkStatus();
+}
+
+absl::Status ApiServerDouble::StartAgain() { return impl_->Listen(); }
+
+void ApiServerDouble::Fail(Fault fault) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->faults.push_back(std::move(fault));
+  }
+  impl_->store.Wake();
+}
+
+void ApiServerDouble::Heal() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->faults.clear();
+  }
+  ++impl_->healed;
+  impl_->store.Wake();
+}
+
+void ApiServerDouble::EndWatches() {
+  ++impl_->ended;
+  impl_->store.Wake();
+}
+
+std::vector<SeenRequest> ApiServerDouble::requests() const {
+  const std::lock_guard lock(impl_->mutex);
+  return {impl_->seen.begin(), impl_->seen.end()};
+}
+
+namespace {
+
+int CountRequests(const std::vector<SeenRequest>& requests, const std::string& collection,
+                  bool watch) {
+  return static_cast<int>(
+      std::count_if(requests.begin(), requests.end(), [&](const SeenRequest& request) {
+        return request.watch() == watch &&
+               request.path.substr(request.path.rfind('/') + 1) == collection;
+      }));
+}
+
+}  // namespace
+
+int ApiServerDouble::lists(const std::string& collection) const {
+  return CountRequests(requests(), collection, false);
+}
+int ApiServerDouble::watches(const std::string& collection) const {
+  return CountRequests(requests(), collection, true);
+}
+int ApiServerDouble::open_watches() const { return impl_->open_watches; }
+
+}  // namespace svcmap::testing

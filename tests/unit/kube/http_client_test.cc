@@ -1,0 +1,383 @@
+#include "api/kube/http/http_client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <optional>
+
+#include "api/kube/http/bearer_token.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/kube/tls_server.h"
+
+namespace svcmap::kube::test {
+namespace {
+
+using ::testing::AllOf;
+using testing::CertificateAuthority;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::KeyPair;
+using ::testing::Not;
+using ::testing::StartsWith;
+using testing::TemporaryFolder;
+using namespace std::chrono_literals;
+
+constexpr char kOldToken[] = "old-token-that-is-secret";
+constexpr char kNewToken[] = "new-token-that-is-secret";
+constexpr char kPassword[] = "password-that-is-secret";
+
+void WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream(path + ".new") << text;
+  std::filesystem::rename(path + ".new", path);
+}
+
+struct Answered {
+  absl::Status status;
+  HttpResponse response;
+  std::string body;
+};
+
+Answered Get(HttpClient& client, HttpRequest request = {}) {
+  if (request.path.empty()) request.path = "/version";
+  Answered answered;
+  const auto response = client.Get(request, [&](const HttpResponse& its, std::string_view piece) {
+    EXPECT_GT(its.status, 0);
+    answered.body += piece;
+    return absl::OkStatus();
+  });
+  answered.status = response.status();
+  if (response.ok()) answered.response = *response;
+  const std::string message(answered.status.message());
+  EXPECT_THAT(message, Not(HasSubstr("that-is-secret")));
+  EXPECT_THAT(message, Not(HasSubstr("PRIVATE KEY")));
+  return answered;
+}
+
+void AnswerEach(TlsConnection& connection, const std::string& body = "ok") {
+  while (!connection.ReadRequest().empty()) connection.Answer("200 OK", body);
+}
+void AnswerAll(TlsConnection& connection) { AnswerEach(connection); }
+
+class HttpClientTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto made = TemporaryFolder::Make();
+    ASSERT_OK(made);
+    folder_.emplace(*std::move(made));
+  }
+
+  std::string File(const std::string& name) const { return folder_->path() + "/" + name; }
+
+  void Serve(TlsServer::Serve serve, const std::string& client_ca = "",
+             const std::string& names = "IP:127.0.0.1") {
+    server_.emplace(ca_.Issue("server", names), client_ca, std::move(serve));
+    api_.url = server_->url();
+    if (api_.ca_file.empty()) api_.ca_pem = ca_.certificate();
+  }
+
+  std::unique_ptr<HttpClient> Client() {
+    auto client = HttpClient::Create(api_, "svcmap-kube/test");
+    EXPECT_OK(client);
+    return client.ok() ? *std::move(client) : nullptr;
+  }
+
+  void ShowClientCertificate(const std::string& name) {
+    const KeyPair pair = ca_.Issue(name, "");
+    api_.client_certificate_file = File("client.crt");
+    api_.client_key_file = File("client.key");
+    WriteFile(api_.client_certificate_file, pair.certificate);
+    WriteFile(api_.client_key_file, pair.key);
+  }
+
+  CertificateAuthority ca_{"cluster"};
+  std::optional<TemporaryFolder> folder_;
+  ApiServer api_;
+  std::optional<TlsServer> server_;
+};
+
+TEST_F(HttpClientTest, OneConnectionServesManyRequests) {
+  Serve([](TlsConnection& connection) {
+    connection.ReadRequest();
+    connection.Answer("429 Too Many Requests", "{}",
+                      "Content-Type: application/json\r\nRetry-After: 7\r\n");
+    AnswerAll(connection);
+  });
+  api_.username = "svcmap";
+  api_.password = kPassword;
+  const auto client = Client();
+  const Answered limited = Get(*client, {.path = "/api/v1/services?watch=1", .accept = "a/b, c/d"});
+  EXPECT_OK(limited.status);
+  EXPECT_EQ(limited.response.status, 429);
+  EXPECT_EQ(limited.response.content_type, "application/json");
+  EXPECT_EQ(limited.response.retry_after, 7s);
+  EXPECT_EQ(limited.body, "{}");
+  EXPECT_EQ(Get(*client).body, "ok");
+  EXPECT_EQ(server_->clients().size(), 1u);
+  const std::string first = server_->requests().at(0);
+  EXPECT_THAT(first, StartsWith("GET /api/v1/services?watch=1 HTTP/1.1\r\n"));
+  EXPECT_THAT(first, HasSubstr("\r\nAccept: a/b, c/d\r\n"));
+  EXPECT_THAT(first, HasSubstr("\r\nUser-Agent: svcmap-kube/test\r\n"));
+  EXPECT_THAT(first, HasSubstr("\r\nAuthorization: Basic c3ZjbWFwOnBhc3N3b3JkLXRoYXQtaXMtc2Vjc"));
+}
+
+TEST_F(HttpClientTest, TheBodyArrivesInPiecesBeforeItEnds) {
+  std::promise<void> seen;
+  Serve([&](TlsConnection& connection) {
+    connection.ReadRequest();
+    connection.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n");
+    seen.get_future().wait();
+    connection.Write("6\r\nsecond\r\n0\r\n\r\n");
+  });
+  std::vector<std::string> pieces;
+  const auto response = Client()->Get({.path = "/"}, [&](const HttpResponse& its, auto piece) {
+    EXPECT_EQ(its.status, 200);
+    if (pieces.empty()) seen.set_value();
+    pieces.emplace_back(piece);
+    return absl::OkStatus();
+  });
+  EXPECT_OK(response);
+  EXPECT_THAT(pieces, ElementsAre("first", "second"));
+}
+
+TEST_F(HttpClientTest, AnErrorOfTheReaderEndsTheRequestAndIsReturned) {
+  Serve(AnswerAll);
+  const auto client = Client();
+  const auto response = client->Get({.path = "/"}, [](const HttpResponse&, std::string_view) {
+    return absl::DataLossError("not protobuf");
+  });
+  EXPECT_EQ(response.status(), absl::DataLossError("not protobuf"));
+  EXPECT_EQ(Get(*client).body, "ok");
+}
+
+TEST_F(HttpClientTest, AServerOfAnotherAuthorityIsNotTrusted) {
+  Serve(AnswerAll);
+  api_.ca_pem.clear();
+  api_.ca_file = File("ca.crt");
+  WriteFile(api_.ca_file, CertificateAuthority("other").certificate());
+  const auto client = Client();
+  const absl::Status status = Get(*client).status;
+  EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
+  EXPECT_THAT(
+      std::string(status.message()),
+      StartsWith(server_->url() + ": its certificate is not signed by certificate-authority " +
+                 api_.ca_file + ": unable to get local issuer certificate"));
+  WriteFile(api_.ca_file, ca_.certificate());
+  EXPECT_EQ(Get(*client).body, "ok");
+
+  api_.ca_file = File("absent.crt");
+  EXPECT_THAT(std::string(Get(*Client()).status.message()),
+              AllOf(HasSubstr("absent.crt"), HasSubstr("No such file")));
+  api_.ca_file.clear();
+  api_.insecure_skip_tls_verify = true;
+  EXPECT_EQ(Get(*Client()).body, "ok");
+}
+
+TEST_F(HttpClientTest, TheNameInTheCertificateIsTheHostOrTlsServerName) {
+  Serve(AnswerAll, "", "DNS:kubernetes.default");
+  const absl::Status status = Get(*Client()).status;
+  EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("its certificate is not made out to 127.0.0.1"));
+  api_.tls_server_name = "kubernetes.default";
+  EXPECT_EQ(Get(*Client()).body, "ok");
+  EXPECT_THAT(server_->called(), ElementsAre("kubernetes.default"));
+  EXPECT_THAT(server_->requests().at(0),
+              HasSubstr("\r\nHost: " + server_->url().substr(8) + "\r\n"));
+}
+
+TEST_F(HttpClientTest, RotatedClientCertificatesAreForTheNextRequest) {
+  Serve(AnswerAll, ca_.certificate());
+  ShowClientCertificate("first");
+  const auto client = Client();
+  EXPECT_EQ(Get(*client).body, "ok");
+
+  // Half of it: what was read before is still right.
+  const KeyPair second = ca_.Issue("second", "");
+  WriteFile(api_.client_key_file, second.key);
+  EXPECT_EQ(Get(*client).body, "ok");
+  EXPECT_THAT(server_->clients(), ElementsAre("first"));
+
+  WriteFile(api_.client_certificate_file, second.certificate);
+  EXPECT_EQ(Get(*client).body, "ok");
+  EXPECT_EQ(Get(*client).body, "ok");
+  EXPECT_THAT(server_->clients(), ElementsAre("first", "second"));
+}
+
+TEST_F(HttpClientTest, AServerThatDoesNotTrustUsSaysSo) {
+  Serve(AnswerAll, CertificateAuthority("clients").certificate());
+  absl::Status status = Get(*Client()).status;
+  EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(StartsWith(server_->url()), HasSubstr("we have no client certificate")));
+  ShowClientCertificate("first");
+  status = Get(*Client()).status;
+  EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("unknown CA"), HasSubstr(api_.client_certificate_file)));
+}
+
+TEST_F(HttpClientTest, ATokenThatIsRefusedIsReadAgainOnce) {
+  api_.token_file = File("token");
+  Serve([&](TlsConnection& connection) {
+    while (!connection.ReadRequest().empty()) {
+      const size_t count = server_->requests().size();
+      if (count == 2) WriteFile(api_.token_file, std::string(kNewToken) + "\n");
+      if (count <= 2) {
+        connection.Answer("401 Unauthorized", "no");
+      } else {
+        connection.Answer("200 OK", "ok");
+      }
+    }
+  });
+  const auto client = Client();
+  absl::Status status = Get(*client).status;
+  EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(api_.token_file));
+
+  WriteFile(api_.token_file, kOldToken);
+  const Answered same = Get(*client);
+  EXPECT_EQ(same.response.status, 401);
+  EXPECT_EQ(same.body, "no");
+  const Answered renewed = Get(*client);
+  EXPECT_EQ(renewed.response.status, 200);
+  EXPECT_EQ(renewed.body, "ok");
+  EXPECT_THAT(server_->requests(),
+              ElementsAre(HasSubstr(kOldToken), HasSubstr(kOldToken), HasSubstr(kNewToken)));
+}
+
+TEST_F(HttpClientTest, ATokenIsReadAgainWhenItIsAMinuteOld) {
+  const std::string path = File("token");
+  BearerToken token("", path);
+  const BearerToken::Time start{};
+  EXPECT_FALSE(token.Refresh(start).ok());
+  WriteFile(path, kOldToken);
+  EXPECT_OK(token.Refresh(start));
+  WriteFile(path, kNewToken);
+  EXPECT_OK(token.Refresh(start + 59s));
+  EXPECT_EQ(token.text(), kOldToken);
+  EXPECT_OK(token.Refresh(start + 60s));
+  EXPECT_EQ(token.text(), kNewToken);
+  WriteFile(path, "two words");
+  EXPECT_OK(token.Refresh(start + 120s)) << "the old one may still be good";
+  EXPECT_EQ(token.text(), kNewToken);
+}
+
+TEST_F(HttpClientTest, StopEndsARequestThatHangs) {
+  std::promise<void> asked;
+  Serve([&](TlsConnection& connection) {
+    connection.ReadRequest();
+    connection.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    asked.set_value();
+    connection.ReadRequest();
+  });
+  const auto client = Client();
+  std::thread stopper([&] {
+    asked.get_future().wait();
+    client->Stop();
+  });
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(absl::IsCancelled(Get(*client).status));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s) << "not the timeout";
+  stopper.join();
+  EXPECT_TRUE(absl::IsCancelled(Get(*client).status)) << "and all later ones";
+}
+
+TEST_F(HttpClientTest, SilenceEndsARequest) {
+  Serve([&](TlsConnection& connection) {
+    const bool talks = connection.ReadRequest().starts_with("GET /talk");
+    if (talks) connection.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n");
+    connection.ReadRequest();
+  });
+  const auto client = Client();
+  Answered silent = Get(*client, {.path = "/", .first_byte_timeout = 50ms});
+  EXPECT_EQ(silent.status,
+            absl::DeadlineExceededError(server_->url() + ": no answer within 0.05 s"));
+  silent = Get(*client, {.path = "/talk", .silence_timeout = 50ms});
+  EXPECT_EQ(silent.status, absl::DeadlineExceededError(server_->url() + ": silent for 0.05 s"));
+  EXPECT_EQ(silent.body, "hi");
+}
+
+TEST_F(HttpClientTest, BrokenConnectionsAreUnavailable) {
+  Serve([&](TlsConnection& connection) {
+    const std::string request = connection.ReadRequest();
+    if (request.starts_with("GET /cut")) {
+      connection.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhal");
+    } else if (request.starts_with("GET /long")) {
+      connection.Write("HTTP/1.1 200 OK\r\n");
+      for (int i = 0; i < 20; ++i) connection.Write("X: " + std::string(4000, 'x') + "\r\n");
+      connection.ReadRequest();
+    }
+  });
+  const auto client = Client();
+  const Answered cut = Get(*client, {.path = "/cut"});
+  EXPECT_TRUE(absl::IsUnavailable(cut.status)) << cut.status;
+  EXPECT_EQ(cut.body, "hal");
+  EXPECT_TRUE(absl::IsUnavailable(Get(*client, {.path = "/nothing"}).status));
+  const absl::Status status = Get(*client, {.path = "/long"}).status;
+  EXPECT_EQ(status, absl::UnavailableError(server_->url() +
+                                           ": its answer has more than 65536 bytes of headers"));
+
+  api_.url = "https://127.0.0.1:" + std::to_string(testing::FreeTcpPort());
+  const absl::Status refused = Get(*Client()).status;
+  EXPECT_EQ(refused, absl::UnavailableError(api_.url + ": no connection: Connection refused"));
+}
+
+TEST_F(HttpClientTest, AConnectionThatTheServerClosedIsMadeAgain) {
+  Serve([](TlsConnection& connection) {
+    connection.ReadRequest();
+    connection.Answer("200 OK", "ok");
+  });
+  const auto client = Client();
+  EXPECT_EQ(Get(*client).body, "ok");
+  EXPECT_EQ(Get(*client).body, "ok");
+  EXPECT_EQ(server_->clients().size(), 2u);
+}
+
+TEST_F(HttpClientTest, RedirectsAreNotFollowed) {
+  Serve([](TlsConnection& connection) {
+    connection.ReadRequest();
+    connection.Answer("302 Found", "there", "Location: /elsewhere\r\n");
+    AnswerAll(connection);
+  });
+  api_.token = kOldToken;
+  const Answered answered = Get(*Client());
+  EXPECT_EQ(answered.response.status, 302);
+  EXPECT_EQ(answered.body, "there");
+}
+
+TEST_F(HttpClientTest, OnlyTheProxyOfTheConfigurationIsUsed) {
+  Serve(AnswerAll);
+  setenv("HTTPS_PROXY", "http://127.0.0.1:1", 1);
+  setenv("https_proxy", "http://127.0.0.1:1", 1);
+  setenv("NO_PROXY", "*", 1);
+  EXPECT_EQ(Get(*Client()).body, "ok");
+  const uint16_t port = testing::FreeTcpPort();
+  api_.proxy_url = "http://me:password-that-is-secret@127.0.0.1:" + std::to_string(port);
+  const absl::Status status = Get(*Client()).status;
+  EXPECT_EQ(status, absl::UnavailableError(server_->url() +
+                                           " (through http://127.0.0.1:" + std::to_string(port) +
+                                           "): no connection: Connection refused"));
+  for (const char* name : {"HTTPS_PROXY", "https_proxy", "NO_PROXY"}) unsetenv(name);
+}
+
+TEST_F(HttpClientTest, HttpWithoutTlsIsForThisMachine) {
+  api_.token = kOldToken;
+  for (const char* url : {"http://10.0.0.1:8080", "127.0.0.1:8080", "https://me:x@10.0.0.1",
+                          "ftp://10.0.0.1", "https://10.0.0.1/?a=b", ""}) {
+    api_.url = url;
+    EXPECT_TRUE(absl::IsInvalidArgument(HttpClient::Create(api_, "test").status())) << url;
+  }
+  for (const char* url : {"http://127.0.0.1:8080", "http://[::1]:8080/", "http://localhost",
+                          "https://[fd00::1]:6443", "https://rancher.example/k8s/clusters/c-1"}) {
+    api_.url = url;
+    EXPECT_OK(HttpClient::Create(api_, "test")) << url;
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::kube::test

@@ -1,0 +1,239 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "api/kube/http/api_server.h"
+#include "api/kube/http/kubeconfig.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temporary_folder.h"
+
+namespace svcmap::kube::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// With the fields of one cluster and one user, each a line of its own.
+std::string Kubeconfig(const std::string& cluster, const std::string& user) {
+  const auto indent = [](std::string lines) {
+    for (size_t at = 0; (at = lines.find('\n', at)) != std::string::npos; at += 5) {
+      lines.replace(at, 1, "\n    ");
+    }
+    return "    " + lines + "\n";
+  };
+  return "apiVersion: v1\nkind: Config\ncurrent-context: here\n"
+         "contexts:\n- name: here\n  context: {cluster: c, user: u, namespace: shop}\n"
+         "clusters:\n- name: c\n  cluster:\n" +
+         indent(cluster) + "users:\n- name: u\n  user:\n" + indent(user);
+}
+
+constexpr char kServer[] = "server: https://10.0.0.1:6443";
+
+std::string ErrorOf(const std::string& text) {
+  const std::string message(ParseKubeconfig(text, "/etc/kube").status().message());
+  EXPECT_THAT(message, Not(HasSubstr("secret")));
+  return message;
+}
+
+TEST(KubeconfigTest, S290_ThatOfKubeadmsConfigMapIsRead) {
+  const auto server = ParseKubeconfig(R"(apiVersion: v1
+kind: Config
+clusters:
+- cluster:
+    certificate-authority: /var/run/secrets/kubernetes.io/serviceaccount/ca.crt
+    server: https://kubeadm.example:6443
+  name: default
+contexts:
+- context:
+    cluster: default
+    namespace: default
+    user: default
+  name: default
+current-context: default
+users:
+- name: default
+  user:
+    tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+)",
+                                      "/var/lib/kube-proxy");
+  ASSERT_OK(server);
+  EXPECT_EQ(server->url, "https://kubeadm.example:6443");
+  EXPECT_EQ(server->ca_file, "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt");
+  EXPECT_EQ(server->token_file, "/var/run/secrets/kubernetes.io/serviceaccount/token");
+  EXPECT_EQ(server->token, "");
+}
+
+TEST(KubeconfigTest, S290_ThatOfAKubeletIsRead) {
+  const auto server = ParseKubeconfig(R"(apiVersion: v1
+clusters:
+- cluster:
+    certificate-authority-data: Q0EK
+    server: https://[fd00::1]:6443/
+  name: kubernetes
+contexts:
+- context:
+    cluster: kubernetes
+    user: system:node:node-1
+  name: system:node:node-1@kubernetes
+current-context: system:node:node-1@kubernetes
+kind: Config
+preferences: {}
+users:
+- name: system:node:node-1
+  user:
+    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem
+    client-key: /var/lib/kubelet/pki/kubelet-client-current.pem
+)",
+                                      "/etc/kubernetes");
+  ASSERT_OK(server);
+  EXPECT_EQ(server->url, "https://[fd00::1]:6443");
+  EXPECT_EQ(server->ca_pem, "CA\n");
+  EXPECT_EQ(server->client_certificate_file, "/var/lib/kubelet/pki/kubelet-client-current.pem");
+  EXPECT_EQ(server->client_key_file, server->client_certificate_file);
+}
+
+TEST(KubeconfigTest, S290_EveryFieldArrives) {
+  const auto server = ParseKubeconfig(
+      Kubeconfig("server: https://10.0.0.1\ncertificate-authority: pki/ca.crt\n"
+                 "tls-server-name: kubernetes\nproxy-url: socks5://proxy:1080\n"
+                 "extensions: [{name: x}]",
+                 "client-certificate-data: Y2VydA==\nclient-key-data: a2V5\nusername: me\n"
+                 "password: \"1234\""),
+      "/etc/kube");
+  ASSERT_OK(server);
+  EXPECT_EQ(server->url, "https://10.0.0.1:443");
+  EXPECT_EQ(server->ca_file, "/etc/kube/pki/ca.crt");
+  EXPECT_EQ(server->tls_server_name, "kubernetes");
+  EXPECT_EQ(server->proxy_url, "socks5://proxy:1080");
+  EXPECT_EQ(server->client_certificate_pem, "cert");
+  EXPECT_EQ(server->client_key_pem, "key");
+  EXPECT_EQ(server->username, "me");
+  EXPECT_EQ(server->password, "1234");
+
+  const auto json = ParseKubeconfig(R"({"current-context": "a", "contexts": [
+    {"name": "b", "context": {"cluster": "x"}}, {"name": "a", "context": {"cluster": "k"}}],
+    "clusters": [{"name": "k", "cluster":
+      {"server": "https://k:1", "insecure-skip-tls-verify": true}}]})",
+                                    "");
+  ASSERT_OK(json);
+  EXPECT_EQ(json->url, "https://k:1");
+  EXPECT_TRUE(json->insecure_skip_tls_verify);
+}
+
+TEST(KubeconfigTest, S290_TheTokenFileCountsBeforeTheToken) {
+  const auto server =
+      ParseKubeconfig(Kubeconfig(kServer, "token: old\ntokenFile: token"), "/etc/kube");
+  ASSERT_OK(server);
+  EXPECT_EQ(server->token, "");
+  EXPECT_EQ(server->token_file, "/etc/kube/token");
+}
+
+TEST(KubeconfigTest, S290_WhatCannotBeUsedIsNamed) {
+  const struct {
+    const char* name;
+    std::string text;
+    std::string error;
+  } cases[] = {
+      {"exec", Kubeconfig(kServer, "exec: {command: aws, args: [secret]}"),
+       "users \"u\": exec (line 14) is not supported: svcmap-kube starts no programs. Give it a "
+       "tokenFile"},
+      {"auth-provider", Kubeconfig(kServer, "auth-provider: {name: gcp}"),
+       "users \"u\": auth-provider (line 14) is not supported: svcmap-kube starts no programs."},
+      {"as", Kubeconfig(kServer, "as: admin"), "users \"u\": as (line 14) is not supported"},
+      {"no server", Kubeconfig("tls-server-name: a", "token: a"),
+       "clusters \"c\": server is missing"},
+      {"no scheme", Kubeconfig("server: 10.0.0.1:6443", "token: a"),
+       "clusters \"c\": server: \"10.0.0.1:6443\""},
+      {"clear text", Kubeconfig("server: http://10.0.0.1:6443", "token: a"),
+       "clusters \"c\": server: \"http://10.0.0.1:6443\" would send credentials in the clear"},
+      {"password in the URL", Kubeconfig("server: https://me:secret@10.0.0.1", "token: a"),
+       "clusters \"c\": server: what stands there has a user name or password"},
+      {"proxy", Kubeconfig(kServer + std::string("\nproxy-url: me:secret@proxy"), "token: a"),
+       "clusters \"c\": proxy-url (line 11) is not the URL of a proxy"},
+      {"base64", Kubeconfig(kServer, "client-key-data: \"secret!\""),
+       "users \"u\": client-key-data (line 14) is not base64"},
+      {"key alone", Kubeconfig(kServer, "client-key: a"),
+       "users \"u\": client-certificate is missing; client-key is there"},
+      {"certificate alone", Kubeconfig(kServer, "client-certificate: a"),
+       "users \"u\": client-key is missing; client-certificate is there"},
+      {"two ways", Kubeconfig(kServer, "token: secret\nusername: me"),
+       "users \"u\": token (line 14) and username are both given"},
+      {"two authorities",
+       Kubeconfig(kServer + std::string("\ncertificate-authority: a\n"
+                                        "certificate-authority-data: YQ=="),
+                  "token: a"),
+       "clusters \"c\": certificate-authority (line 11) and certificate-authority-data are both"},
+      {"insecure with an authority",
+       Kubeconfig(kServer + std::string("\ninsecure-skip-tls-verify: true\n"
+                                        "certificate-authority: a"),
+                  "token: a"),
+       "clusters \"c\": insecure-skip-tls-verify (line 11) and certificate-authority are both"},
+      {"number", Kubeconfig(kServer, "password: 5407"), "users \"u\": password (line 14) is not a"},
+      {"header", Kubeconfig(kServer, "token: \"secret\\nX-Other: secret\""),
+       "users \"u\": token (line 14) is no token"},
+      {"no current context", "contexts: []", "current-context is missing"},
+      {"unknown context", "current-context: x\ncontexts: [{name: a}, {name: b}]",
+       "current-context: contexts \"x\" is missing; contexts has \"a\", \"b\""},
+      {"unknown cluster",
+       "current-context: x\ncontexts: [{name: x, context: {cluster: y}}]\nclusters: []",
+       "contexts \"x\": clusters \"y\" is missing; clusters has nothing"},
+      {"other file", "apiVersion: v1\nkind: ConfigMap\n", "is not a kubeconfig"},
+      {"nothing", "# a comment\n", "is empty"},
+      {"two documents", "---\n" + Kubeconfig(kServer, "token: a") + "---\na: b\n",
+       "has more than one document"},
+      {"alias", "users:\n- user:\n    password: *secret\n",
+       "line 3 cannot be read as YAML or JSON"},
+      {"JSON", "{\"token\": secret}", "line 1 cannot be read as YAML or JSON"},
+      {"bytes", "token: \xff\xfe secret", "line 1 cannot be read as YAML or JSON"},
+      {"twice", Kubeconfig(kServer, "token: secret\ntoken: secret"), "line 1"},
+  };
+  for (const auto& [name, text, error] : cases) {
+    EXPECT_THAT(ErrorOf(text), StartsWith(error)) << name;
+  }
+}
+
+TEST(KubeconfigTest, S290_PathsAreOfTheFilesFolder) {
+  ASSERT_OK_AND_ASSIGN(const auto folder, testing::TemporaryFolder::Make());
+  const std::string path = folder.path() + "/kubeconfig";
+  EXPECT_EQ(ReadKubeconfig(path).status().message(),
+            "kubeconfig: " + path + ": No such file or directory");
+  std::ofstream(path) << Kubeconfig(kServer, "tokenFile: token");
+  const auto server = ReadKubeconfig(path);
+  ASSERT_OK(server);
+  EXPECT_EQ(server->token_file, folder.path() + "/token");
+  std::ofstream(path) << "kind: Pod\n";
+  EXPECT_THAT(std::string(ReadKubeconfig(path).status().message()),
+              StartsWith("kubeconfig " + path + ": is not a kubeconfig"));
+}
+
+TEST(InClusterTest, S290_APodUsesItsServiceAccount) {
+  ASSERT_OK_AND_ASSIGN(const auto folder, testing::TemporaryFolder::Make());
+  unsetenv("KUBERNETES_SERVICE_HOST");
+  EXPECT_THAT(std::string(InCluster(folder.path()).status().message()),
+              HasSubstr("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set"));
+  setenv("KUBERNETES_SERVICE_HOST", "fd00::1", 1);
+  setenv("KUBERNETES_SERVICE_PORT", "443", 1);
+  EXPECT_THAT(std::string(InCluster(folder.path()).status().message()),
+              AllOf(HasSubstr("automountServiceAccountToken"), HasSubstr("/ca.crt: No such")));
+  std::ofstream(folder.path() + "/ca.crt") << "a";
+  std::ofstream(folder.path() + "/token") << "b";
+  auto server = InCluster(folder.path());
+  ASSERT_OK(server);
+  EXPECT_EQ(server->url, "https://[fd00::1]:443");
+  EXPECT_EQ(server->ca_file, folder.path() + "/ca.crt");
+  EXPECT_EQ(server->token_file, folder.path() + "/token");
+  setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1", 1);
+  server = InCluster(folder.path());
+  ASSERT_OK(server);
+  EXPECT_EQ(server->url, "https://10.96.0.1:443");
+  unsetenv("KUBERNETES_SERVICE_HOST");
+  unsetenv("KUBERNETES_SERVICE_PORT");
+}
+
+}  // namespace
+}  // namespace svcmap::kube::test

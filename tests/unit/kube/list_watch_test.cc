@@ -1,0 +1,496 @@
+// What is asked of the API server after each of its answers. No HTTP, no clock.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "api/kube/mirror.h"
+#include "api/kube/watch/course.h"
+#include "svcmap/v1/control.pb.h"
+
+namespace svcmap::kube::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class CourseTest : public ::testing::Test {
+ protected:
+  static Item Named(const std::string& name, const std::string& version) {
+    Item item = {.key = "shop/" + name, .resource_version = version, .object = {}};
+    item.object.mutable_service()->mutable_metadata()->set_name(name);
+    item.object.mutable_service()->mutable_metadata()->set_namespace_("shop");
+    return item;
+  }
+
+  static WatchEvent Change(WatchEvent::Type type, const std::string& name,
+                           const std::string& version) {
+    WatchEvent event = {.type = type, .item = Named(name, version), .status = {}};
+    if (type == WatchEvent::Type::kDeleted) event.item.object.Clear();
+    return event;
+  }
+  static WatchEvent Bookmark(const std::string& version) {
+    return {.type = WatchEvent::Type::kBookmark, .item = {"", version, {}}, .status = {}};
+  }
+  static WatchEvent Error(ApiStatus status) {
+    return {.type = WatchEvent::Type::kError, .item = {}, .status = std::move(status)};
+  }
+
+  static inline const ApiStatus kExpired = {
+      .code = 410, .reason = "Expired", .message = "too old: 5 (9)"};
+  static inline const ApiStatus kLagging = {
+      .code = 504,
+      .reason = "Timeout",
+      .message = "Timeout: Too large resource version: 9, current: 5",
+      .retry_after_seconds = 1};
+
+  using Type = WatchEvent::Type;
+
+  void Use(Resource resource, ListWatchOptions options = {}) {
+    options.selection.node_name = "n1";
+    base_ = CollectionPath(resource, options.selection);
+    course_.emplace(resource, options, mirror_, [this] { return random_; });
+  }
+  CourseTest() { Use(Resource::kServices); }
+
+  // When it wants to ask, it asks; what comes after the path of the collection, "list" or "watch"
+  // in front.
+  std::string Next() {
+    waited_ = std::max(course_->not_before() - now_, Course::Clock::duration::zero());
+    now_ += waited_;
+    ask_ = course_->Next(now_);
+    EXPECT_THAT(ask_.request.path, StartsWith(base_));
+    return (ask_.watch ? "watch " : "list ") + ask_.request.path.substr(base_.size());
+  }
+  milliseconds waited() const { return std::chrono::duration_cast<milliseconds>(waited_); }
+
+  void Page(std::vector<Item> items, const std::string& version, const std::string& more = "") {
+    course_->Page({.resource_version = version, .continue_token = more, .items = std::move(items)},
+                  now_);
+  }
+  bool Event(const WatchEvent& event) { return course_->Event(event, now_); }
+  void Refuse(const ApiStatus& status, seconds retry_after = seconds(0)) {
+    course_->Refused(status.code, retry_after, status, now_);
+  }
+  void Break(const std::string& why = "connection refused") {
+    course_->Failed(absl::UnavailableError(why), now_);
+  }
+  // Has listed "web" at version 5 and watches.
+  void StartWatching() {
+    Next();
+    Page({Named("web", "3")}, "5");
+    ASSERT_THAT(Next(), StartsWith("watch "));
+    Lines();
+  }
+  std::vector<std::string> Lines() {
+    std::vector<std::string> lines;
+    for (Course::Line& line : course_->TakeLines()) {
+      lines.push_back((line.warning ? "W " : "I ") + line.text);
+    }
+    return lines;
+  }
+  // Names of the Services that the mirror has.
+  std::vector<std::string> Held() {
+    std::vector<std::string> names;
+    mirror_.StartSnapshot();
+    for (const std::string& bytes : mirror_.TakeChanges(1 << 20)) {
+      v1::Change change;
+      EXPECT_TRUE(change.ParseFromString(bytes));
+      names.push_back(change.service().metadata().name());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Mirror mirror_;
+  double random_ = 0;
+  std::string base_;
+  std::optional<Course> course_;
+  Course::Clock::time_point now_{std::chrono::hours(1)};
+  Course::Clock::duration waited_{};
+  Course::Ask ask_;
+};
+
+// ---- Lists ----
+
+TEST_F(CourseTest, TheFirstListIsFromTheCacheAndTheWatchGoesOnFromIt) {
+  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+  EXPECT_EQ(ask_.request.accept, "application/vnd.kubernetes.protobuf,application/json");
+  now_ += milliseconds(20);
+  Page({Named("a", "3"), Named("b", "4")}, "5");
+  EXPECT_THAT(Held(), ElementsAre("a", "b"));
+  EXPECT_THAT(Lines(), ElementsAre("I services: 2 listed in 20 ms, at version 5"));
+  EXPECT_TRUE(course_->facts().listed);
+
+  EXPECT_EQ(Next(), "watch &watch=1&allowWatchBookmarks=true&resourceVersion=5&timeoutSeconds=300");
+  EXPECT_EQ(waited().count(), 0);
+  EXPECT_EQ(ask_.request.silence_timeout, seconds(330));
+  random_ = 0.5;
+  now_ += minutes(5);
+  course_->WatchEnded(now_);
+  EXPECT_THAT(Next(), EndsWith("timeoutSeconds=450"));
+  EXPECT_EQ(ask_.request.silence_timeout, seconds(480));
+}
+
+TEST_F(CourseTest, NothingOfAListReachesTheMirrorBeforeItsLastPage) {
+  Next();
+  Page({Named("a", "3")}, "5", "t/1=");
+  EXPECT_EQ(Next(), "list &limit=500&continue=t%2F1%3D");
+  Break();  // The token is good for minutes: the same page again.
+  EXPECT_EQ(Next(), "list &limit=500&continue=t%2F1%3D");
+  Page({Named("b", "4")}, "5", "t2");
+  EXPECT_EQ(waited().count(), 400);
+  EXPECT_FALSE(course_->facts().listed);
+  EXPECT_THAT(Held(), IsEmpty());
+  EXPECT_EQ(Next(), "list &limit=500&continue=t2");
+  Page({Named("c", "2")}, "5");
+  EXPECT_THAT(Held(), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(Next(), HasSubstr("resourceVersion=5&"));
+  EXPECT_EQ(course_->facts().lists, 1u);
+}
+
+TEST_F(CourseTest, PagesThatExpireAreAskedForAnewWithoutPages) {
+  Next();
+  Page({Named("a", "3")}, "5", "t1");
+  Next();
+  Refuse(kExpired);
+  EXPECT_EQ(Next(), "list ");  // The newest state, whole.
+  EXPECT_EQ(course_->facts().expired, 1u);
+  Page({Named("b", "8")}, "9");
+  EXPECT_THAT(Held(), ElementsAre("b"));
+}
+
+TEST_F(CourseTest, APlaceInTheListThatTheServerCannotDoWithBeginsItAnew) {
+  Next();
+  Page({Named("a", "3")}, "5", "t1");
+  Next();
+  Refuse({.code = 400, .reason = "BadRequest", .message = "continue key is not valid"});
+  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+}
+
+// ---- Events ----
+
+TEST_F(CourseTest, EventsMoveTheMirrorAndTheVersion) {
+  StartWatching();
+  EXPECT_TRUE(Event(Change(Type::kAdded, "new", "6")));
+  EXPECT_TRUE(Event(Change(Type::kModified, "web", "7")));
+  EXPECT_THAT(Held(), ElementsAre("new", "web"));
+  EXPECT_TRUE(Event(Change(Type::kDeleted, "web", "8")));
+  EXPECT_THAT(Held(), ElementsAre("new"));
+  Break();
+  EXPECT_THAT(Next(), HasSubstr("resourceVersion=8&"));
+  EXPECT_TRUE(Event(Bookmark("20")));
+  Break();
+  EXPECT_THAT(Next(), HasSubstr("resourceVersion=20&"));
+  EXPECT_EQ(course_->facts().events, 4u);
+}
+
+// To the server it is a DELETED: the label came on a live Service, or went.
+TEST_F(CourseTest, AnObjectThatLeavesTheSelectionGoesAndComesBack_S1) {
+  StartWatching();
+  Event(Change(Type::kDeleted, "web", "6"));
+  EXPECT_THAT(Held(), IsEmpty());
+  Event(Change(Type::kAdded, "web", "7"));
+  EXPECT_THAT(Held(), ElementsAre("web"));
+}
+
+TEST_F(CourseTest, EachResourceIsAskedForWithItsSelectors_S1_S17) {
+  for (const Resource resource : kResources) {
+    Use(resource);
+    EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+    Page({}, "5");
+    EXPECT_THAT(Next(), StartsWith("watch &watch=1"));
+  }
+}
+
+// ---- The end of a watch ----
+
+TEST_F(CourseTest, AWatchThatEndsIsResumedAtOnce) {
+  StartWatching();
+  Event(Bookmark("7"));
+  now_ += minutes(5);
+  course_->WatchEnded(now_);
+  EXPECT_THAT(Next(), HasSubstr("resourceVersion=7&"));
+  EXPECT_EQ(waited().count(), 0);
+  EXPECT_THAT(Lines(), IsEmpty());
+  EXPECT_EQ(course_->facts().failures, 0u);
+}
+
+TEST_F(CourseTest, AWatchThatEndsAtOnceWithoutAnObjectIsAFailure) {
+  StartWatching();
+  Event(Bookmark("7"));
+  now_ += milliseconds(5);
+  course_->WatchEnded(now_);
+  EXPECT_THAT(Lines(), ElementsAre("W watch of services lost: it ended after 5 ms with nothing; "
+                                   "trying again in 0.4 s"));
+  EXPECT_THAT(Next(), HasSubstr("resourceVersion=7&"));
+  EXPECT_EQ(waited().count(), 400);
+  Event(Change(Type::kModified, "web", "8"));
+  course_->WatchEnded(now_);
+  Next();
+  EXPECT_EQ(waited().count(), 0);
+}
+
+TEST_F(CourseTest, AConnectionLostResumesTheWatch) {
+  StartWatching();
+  Event(Change(Type::kModified, "web", "6"));
+  Break("https://10.96.0.1:443: connection reset");
+  EXPECT_THAT(Lines(), ElementsAre("W watch of services lost: https://10.96.0.1:443: connection "
+                                   "reset; trying again in 0.4 s"));
+  EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
+  Break("https://10.96.0.1:443: connection refused");
+  EXPECT_THAT(Lines(), ElementsAre(EndsWith("connection refused; trying again in 0.8 s")));
+  EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
+  Break("https://10.96.0.1:443: connection refused");
+  EXPECT_THAT(Lines(), IsEmpty());  // Said already.
+  EXPECT_THAT(course_->facts().last_error, HasSubstr("connection refused"));
+  EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
+  Event(Bookmark("9"));
+  EXPECT_THAT(Lines(), ElementsAre("I services: the watch goes on, after 3 failures in 2.8 s"));
+  EXPECT_EQ(course_->facts().last_error, "");
+  EXPECT_THAT(Held(), ElementsAre("web"));
+}
+
+// ---- 410, and not going back in time ----
+
+TEST_F(CourseTest, AVersionThatIsTooOldIsListedAgainWithoutLosingAnything) {
+  StartWatching();
+  Event(Bookmark("7"));
+  EXPECT_FALSE(Event(Error(kExpired)));
+  EXPECT_THAT(Held(), ElementsAre("web"));
+  EXPECT_EQ(Next(), "list &resourceVersion=7");  // Not older than what we know.
+  EXPECT_EQ(waited().count(), 400);
+  EXPECT_THAT(Lines(), ElementsAre("I watch of services: the API server says 410 Expired: too old: "
+                                   "5 (9); listing again"));
+  EXPECT_THAT(Held(), ElementsAre("web"));
+  Page({Named("other", "8")}, "9");
+  EXPECT_THAT(Held(), ElementsAre("other"));
+  EXPECT_EQ(course_->facts().expired, 1u);
+  EXPECT_EQ(course_->facts().failures, 0u);
+
+  // The same as an answer of its own, and twice: not in a loop.
+  EXPECT_THAT(Next(), HasSubstr("watch "));
+  Refuse(kExpired);
+  EXPECT_EQ(Next(), "list &resourceVersion=9");
+  EXPECT_EQ(waited().count(), 800);
+}
+
+TEST_F(CourseTest, AListThatExpiresAsksForTheNewestState) {
+  StartWatching();
+  Event(Error(kExpired));
+  EXPECT_EQ(Next(), "list &resourceVersion=5");
+  Refuse(kExpired);
+  EXPECT_EQ(Next(), "list &limit=500");
+  Refuse(kExpired);  // Nothing older than the newest: this is a failure.
+  EXPECT_EQ(Next(), "list &limit=500");
+  EXPECT_EQ(course_->facts().failures, 1u);
+  EXPECT_THAT(Held(), ElementsAre("web"));
+}
+
+TEST_F(CourseTest, AServerThatLagsBehindIsAskedForTheNewestState) {
+  StartWatching();
+  EXPECT_FALSE(Event(Error(kLagging)));
+  EXPECT_EQ(Next(), "list &resourceVersion=5");
+  EXPECT_EQ(waited().count(), 1000);
+  Refuse(kLagging);
+  EXPECT_EQ(Next(), "list &limit=500");
+  Page({Named("web", "3")}, "9");
+  EXPECT_THAT(Next(), HasSubstr("resourceVersion=9&"));
+}
+
+// ---- Other answers ----
+
+TEST_F(CourseTest, WhatPassesByItselfIsAskedAgainTheSame) {
+  StartWatching();
+  for (const int code : {401, 403, 429, 502, 503, 504}) {
+    Refuse({.code = code, .message = "no"});
+    EXPECT_THAT(Next(), HasSubstr("&resourceVersion=5&")) << code;
+  }
+  EXPECT_FALSE(Event(Error({.code = 503, .message = "no"})));
+  EXPECT_THAT(Next(), HasSubstr("&resourceVersion=5&"));
+}
+
+TEST_F(CourseTest, WhatDoesNotIsListedAgain) {
+  for (const int code : {400, 404, 500}) {
+    Use(Resource::kServices);
+    StartWatching();
+    Refuse({.code = code, .message = "no"});
+    EXPECT_EQ(Next(), "list &resourceVersion=5") << code;
+    EXPECT_EQ(waited().count(), 400) << code;
+  }
+}
+
+TEST_F(CourseTest, RetryAfterIsKept) {
+  StartWatching();
+  Refuse({.code = 429, .reason = "TooManyRequests", .message = "later"}, seconds(7));
+  Next();
+  EXPECT_EQ(waited().count(), 7000);
+  random_ = 0.5;
+  Refuse({.code = 503, .message = "later", .retry_after_seconds = 5});
+  Next();
+  EXPECT_EQ(waited().count(), 5400);  // Not all at the same moment.
+  Refuse({.code = 503, .message = "later"}, std::chrono::hours(5));
+  Next();
+  EXPECT_EQ(waited(), minutes(2) + milliseconds(400));
+}
+
+TEST_F(CourseTest, PermissionsThatAreMissingAreNamed) {
+  const ApiStatus forbidden = {.code = 403, .reason = "Forbidden", .message = "as the server says"};
+  Use(Resource::kEndpointSlices);
+  Next();
+  Refuse(forbidden);
+  EXPECT_THAT(Lines(),
+              ElementsAre("W list of endpointslices failed: svcmap-kube may not list "
+                          "endpointslices.discovery.k8s.io: as the server says; trying again in "
+                          "0.4 s"));
+  Use(Resource::kNode);
+  StartWatching();
+  Refuse(forbidden);
+  EXPECT_THAT(Lines(), ElementsAre(HasSubstr("svcmap-kube may not watch nodes: as the")));
+  Next();
+  Refuse({.code = 401, .reason = "Unauthorized", .message = "Unauthorized"});
+  EXPECT_THAT(Lines(), ElementsAre(HasSubstr("does not accept our credentials (401): Unauth")));
+}
+
+TEST_F(CourseTest, TheSameFailureIsSaidAgainEveryFiveMinutes) {
+  Next();
+  size_t said = 0;
+  const auto start = now_;
+  while (now_ - start < minutes(16)) {
+    Break();
+    said += Lines().size();
+    Next();
+  }
+  EXPECT_EQ(said, 4u);
+}
+
+// ---- Backoff ----
+
+TEST_F(CourseTest, TheWaitDoublesUpToItsEndAndHalfOfItIsRandom) {
+  Next();
+  for (const int wait : {400, 800, 1600, 3200, 6400, 12800, 15000, 15000}) {
+    Break();
+    Next();
+    EXPECT_EQ(waited().count(), wait);
+  }
+  random_ = 0.9;
+  Break();
+  Next();
+  EXPECT_EQ(waited().count(), 28500);
+}
+
+TEST_F(CourseTest, TheWaitBeginsAnewAfterAGoodMinute) {
+  StartWatching();
+  for (const int wait : {400, 800}) {
+    Break();
+    Next();
+    EXPECT_EQ(waited().count(), wait);
+    Event(Bookmark("6"));
+    now_ += seconds(59);
+    Event(Bookmark("7"));
+  }
+  now_ += seconds(1);
+  Break();
+  Next();
+  EXPECT_EQ(waited().count(), 400);
+}
+
+// ---- Protobuf and JSON ----
+
+TEST_F(CourseTest, AServerWithoutProtobufIsAskedForJson) {
+  Next();
+  Refuse({.code = 406, .reason = "NotAcceptable", .message = "only JSON"});
+  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+  EXPECT_EQ(waited().count(), 0);
+  EXPECT_EQ(ask_.request.accept, "application/json");
+  EXPECT_THAT(Lines(),
+              ElementsAre("W list of services: the API server says 406 NotAcceptable: only "
+                          "JSON; asking for JSON from now on"));
+  Refuse({.code = 406, .message = "not even that"});  // A failure like any other.
+  Next();
+  EXPECT_EQ(waited().count(), 400);
+}
+
+TEST_F(CourseTest, ProtobufThatCannotBeReadIsAskedForAsJson) {
+  StartWatching();
+  Event(Bookmark("6"));
+  course_->Unreadable(absl::DataLossError("offset 7"), ContentType::kProtobuf, now_);
+  EXPECT_THAT(Next(), HasSubstr("watch &watch=1&allowWatchBookmarks=true&resourceVersion=6&"));
+  EXPECT_EQ(waited().count(), 0);
+  EXPECT_EQ(ask_.request.accept, "application/json");
+  // The event that cannot be read would come again and again: the list does without it.
+  course_->Unreadable(absl::DataLossError("offset 7"), ContentType::kJson, now_);
+  EXPECT_EQ(Next(), "list &resourceVersion=6");
+  EXPECT_EQ(waited().count(), 400);
+  EXPECT_EQ(ask_.request.accept, "application/json");
+}
+
+// ---- ServiceCIDRs ----
+
+TEST_F(CourseTest, ServiceCidrsThatTheServerDoesNotKnowAreAnEmptyList_S105) {
+  Use(Resource::kServiceCidrs);
+  mirror_.Upsert(Resource::kServiceCidrs, Named("old", "1"));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+    EXPECT_EQ(waited(), i == 0 ? minutes(0) : minutes(5));
+    Refuse({.code = 404, .reason = "NotFound", .message = "page not found"});
+    EXPECT_EQ(Lines().size(), i == 0 ? 1u : 0u);
+    EXPECT_TRUE(course_->facts().listed);
+    EXPECT_THAT(Held(), IsEmpty());
+  }
+  EXPECT_EQ(course_->facts().failures, 0u);
+  // The cluster was upgraded, and back.
+  Next();
+  Page({Named("kubernetes", "3")}, "5");
+  EXPECT_THAT(Next(), StartsWith("watch "));
+  Refuse({.code = 404, .message = "page not found"});
+  EXPECT_EQ(Next(), "list &resourceVersion=5");
+  EXPECT_EQ(Held().size(), 1u);
+  Refuse({.code = 404, .message = "page not found"});
+  EXPECT_THAT(Held(), IsEmpty());
+  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+}
+
+// They are not waited for; but what was listed once stays.
+TEST_F(CourseTest, ServiceCidrsThatMayNotBeListedHoldNobodyUp_S333) {
+  for (const Resource resource :
+       {Resource::kServices, Resource::kEndpointSlices, Resource::kNode}) {
+    mirror_.Replace(resource, {});
+  }
+  Use(Resource::kServiceCidrs);
+  Next();
+  EXPECT_FALSE(mirror_.complete());
+  Refuse({.code = 403, .message = "no"});
+  EXPECT_TRUE(mirror_.complete());
+  EXPECT_FALSE(course_->facts().listed);
+  Next();
+  EXPECT_EQ(waited().count(), 400);
+  Page({Named("kubernetes", "3")}, "5");
+  Next();
+  Refuse({.code = 403, .message = "no"});
+  EXPECT_EQ(Held().size(), 1u);
+}
+
+TEST_F(CourseTest, OtherResourcesThatAreNotThereAreAFailure) {
+  Next();
+  Refuse({.code = 404, .reason = "NotFound", .message = "page not found"});
+  EXPECT_FALSE(course_->facts().listed);
+  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+  EXPECT_EQ(waited().count(), 400);
+}
+
+}  // namespace
+}  // namespace svcmap::kube::test

@@ -1,0 +1,332 @@
+#include "api/kube/mirror.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "svcmap/v1/control.pb.h"
+
+namespace svcmap::kube::test {
+namespace {
+
+using std::chrono::steady_clock;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+class MirrorTest : public ::testing::Test {
+ protected:
+  static constexpr size_t kNoLimit = size_t{1} << 30;
+  static constexpr std::chrono::seconds kDeadline{20};
+
+  static Item AService(const std::string& name, const std::string& ip) {
+    Item item = {.key = "shop/" + name, .resource_version = "1", .object = {}};
+    v1::Service& service = *item.object.mutable_service();
+    service.mutable_metadata()->set_namespace_("shop");
+    service.mutable_metadata()->set_name(name);
+    service.mutable_spec()->set_cluster_ip(ip);
+    return item;
+  }
+
+  static Item ASlice(const std::string& name, const std::string& address) {
+    Item item = {.key = "shop/" + name, .resource_version = "1", .object = {}};
+    v1::EndpointSlice& slice = *item.object.mutable_endpoint_slice();
+    slice.mutable_metadata()->set_namespace_("shop");
+    slice.mutable_metadata()->set_name(name);
+    (*slice.mutable_metadata()->mutable_labels())["kubernetes.io/service-name"] = "web";
+    slice.add_endpoints()->add_addresses(address);
+    return item;
+  }
+
+  static Item ANode(const std::string& name) {
+    Item item = {.key = name, .resource_version = "1", .object = {}};
+    item.object.mutable_node()->mutable_metadata()->set_name(name);
+    return item;
+  }
+
+  // "+web 10.96.0.1", "+slice web-1 10.1.0.1", "+node n1", "-KIND_SERVICE shop/web"
+  static std::string Text(const std::string& bytes) {
+    v1::Change change;
+    if (!change.ParseFromString(bytes)) return "no change";
+    switch (change.change_case()) {
+      case v1::Change::kService:
+        return "+" + change.service().metadata().name() + " " +
+               change.service().spec().cluster_ip();
+      case v1::Change::kEndpointSlice:
+        return "+slice " + change.endpoint_slice().metadata().name() + " " +
+               change.endpoint_slice().endpoints(0).addresses(0);
+      case v1::Change::kNode:
+        return "+node " + change.node().metadata().name();
+      case v1::Change::kServiceCidr:
+        return "+cidr " + change.service_cidr().metadata().name();
+      case v1::Change::kRemove: {
+        const v1::ObjectRef& ref = change.remove();
+        return "-" + v1::Kind_Name(ref.kind()) + " " + ref.namespace_() + "/" + ref.name();
+      }
+      default:
+        return "something else";
+    }
+  }
+
+  std::vector<std::string> Take(size_t max_bytes = kNoLimit) {
+    std::vector<std::string> texts;
+    for (const std::string& change : mirror_.TakeChanges(max_bytes)) texts.push_back(Text(change));
+    return texts;
+  }
+  void ListEverything(std::vector<Item> services = {}) {
+    mirror_.Replace(Resource::kServices, std::move(services));
+    mirror_.Replace(Resource::kEndpointSlices, {});
+    mirror_.Replace(Resource::kNode, {});
+    mirror_.Replace(Resource::kServiceCidrs, {});
+  }
+  void Upsert(const Item& service) { mirror_.Upsert(Resource::kServices, service); }
+  void Remove(const std::string& service) { mirror_.Remove(Resource::kServices, service); }
+
+  Mirror mirror_;
+};
+
+TEST_F(MirrorTest, CompleteOnceEachResourceWasListed_S333) {
+  mirror_.Upsert(Resource::kNode, ANode("n1"));
+  for (const Resource resource : kResources) {
+    EXPECT_FALSE(mirror_.complete());
+    mirror_.Replace(resource, {});
+  }
+  EXPECT_TRUE(mirror_.complete());
+}
+
+TEST_F(MirrorTest, ChangesComeInTheirOrderAndOnce) {
+  ListEverything();
+  Upsert(AService("b", "10.96.0.2"));
+  mirror_.Upsert(Resource::kNode, ANode("n1"));
+  Upsert(AService("a", "10.96.0.1"));
+  Upsert(AService("b", "10.96.0.3"));
+  EXPECT_EQ(mirror_.counts().waiting, 3u);
+  EXPECT_THAT(Take(), ElementsAre("+b 10.96.0.3", "+node n1", "+a 10.96.0.1"));
+  EXPECT_TRUE(mirror_.AllTaken());
+  EXPECT_THAT(Take(), IsEmpty());
+}
+
+TEST_F(MirrorTest, WhatIsEqualIsNoChange) {
+  ListEverything();
+  Item service = AService("web", "10.96.0.1");
+  auto& labels = *service.object.mutable_service()->mutable_metadata()->mutable_labels();
+  for (int i = 0; i < 50; ++i) labels["label-" + std::to_string(i)] = "x";
+  Upsert(service);
+  EXPECT_EQ(Take().size(), 1u);
+  // The same labels put in the other way round: a map has no order, its bytes have.
+  Item again = AService("web", "10.96.0.1");
+  auto& same = *again.object.mutable_service()->mutable_metadata()->mutable_labels();
+  for (int i = 49; i >= 0; --i) same["label-" + std::to_string(i)] = "x";
+  again.resource_version = "2";
+  Upsert(again);
+  mirror_.Replace(Resource::kServices, {again});
+  EXPECT_TRUE(mirror_.AllTaken());
+}
+
+TEST_F(MirrorTest, ARemovalIsToldToWhomeverWasToldTheObject) {
+  ListEverything({AService("web", "10.96.0.1")});
+  EXPECT_EQ(Take().size(), 1u);
+  Upsert(AService("web", "10.96.0.2"));
+  Upsert(AService("new", "10.96.0.3"));
+  Remove("shop/web");
+  Remove("shop/web");
+  Remove("shop/new");    // Nobody has heard of it.
+  Remove("shop/never");  // Nobody has heard of it either.
+  EXPECT_EQ(mirror_.counts().objects, 0u);
+  EXPECT_EQ(mirror_.counts().bytes, 0u);
+  EXPECT_THAT(Take(), ElementsAre("-KIND_SERVICE shop/web"));
+  EXPECT_THAT(Take(), IsEmpty());
+
+  Upsert(AService("web", "10.96.0.1"));
+  Take();
+  Remove("shop/web");
+  Upsert(AService("web", "10.96.0.1"));
+  EXPECT_THAT(Take(), ElementsAre("+web 10.96.0.1"));
+}
+
+TEST_F(MirrorTest, ARemovalNamesItsKind) {
+  ListEverything();
+  const std::map<Resource, std::pair<std::string, std::string>> expected = {
+      {Resource::kServices, {"a/b", "-KIND_SERVICE a/b"}},
+      {Resource::kEndpointSlices, {"a/b", "-KIND_ENDPOINT_SLICE a/b"}},
+      {Resource::kNode, {"n1", "-KIND_NODE /n1"}},
+      {Resource::kServiceCidrs, {"c", "-KIND_SERVICE_CIDR /c"}}};
+  for (const auto& [resource, removal] : expected) {
+    Item item = ANode("n1");
+    item.key = removal.first;
+    mirror_.Upsert(resource, item);
+    Take();
+    mirror_.Remove(resource, removal.first);
+    EXPECT_THAT(Take(), ElementsAre(removal.second));
+  }
+}
+
+// Endpoints that moved to another slice are there all the time.
+TEST_F(MirrorTest, AListSaysWhatIsNewBeforeWhatIsGone) {
+  ListEverything();
+  mirror_.Replace(Resource::kEndpointSlices,
+                  {ASlice("web-1", "10.1.0.1"), ASlice("web-2", "10.1.0.2")});
+  Upsert(AService("web", "10.96.0.1"));
+  Take();
+  mirror_.Replace(Resource::kEndpointSlices,
+                  {ASlice("web-2", "10.1.0.2"), ASlice("web-3", "10.1.0.1")});
+  EXPECT_THAT(Take(), ElementsAre("+slice web-3 10.1.0.1", "-KIND_ENDPOINT_SLICE shop/web-1"));
+  // What came with an event is not older than the next list.
+  mirror_.Upsert(Resource::kEndpointSlices, ASlice("web-4", "10.1.0.4"));
+  Take();
+  mirror_.Replace(Resource::kEndpointSlices, {ASlice("web-4", "10.1.0.4")});
+  EXPECT_THAT(Take(), UnorderedElementsAre("-KIND_ENDPOINT_SLICE shop/web-2",
+                                           "-KIND_ENDPOINT_SLICE shop/web-3"));
+}
+
+TEST_F(MirrorTest, BatchesKeepToTheirSize) {
+  ListEverything();
+  for (char c = 'a'; c <= 'e'; ++c) Upsert(AService(std::string(1, c), "10.96.0.1"));
+  const size_t one = mirror_.counts().bytes / 5;
+  EXPECT_EQ(Take(2 * one).size(), 2u);
+  EXPECT_EQ(Take(3 * one - 1).size(), 2u);
+  EXPECT_FALSE(mirror_.AllTaken());
+  EXPECT_THAT(Take(1), ElementsAre("+e 10.96.0.1"));  // One at least.
+}
+
+// ---- Snapshots ----
+
+TEST_F(MirrorTest, ASnapshotIsEverythingSlicesBeforeServices) {
+  ListEverything({AService("web", "10.96.0.1")});
+  mirror_.Upsert(Resource::kServiceCidrs, [] {
+    Item item = {.key = "kubernetes", .resource_version = "1", .object = {}};
+    item.object.mutable_service_cidr()->mutable_metadata()->set_name("kubernetes");
+    return item;
+  }());
+  mirror_.Upsert(Resource::kEndpointSlices, ASlice("web-1", "10.1.0.1"));
+  mirror_.Upsert(Resource::kNode, ANode("n1"));
+  for (int i = 0; i < 2; ++i) {
+    mirror_.StartSnapshot();
+    EXPECT_EQ(mirror_.counts().waiting, 4u);
+    EXPECT_THAT(Take(), ElementsAre("+node n1", "+slice web-1 10.1.0.1", "+web 10.96.0.1",
+                                    "+cidr kubernetes"));
+    EXPECT_TRUE(mirror_.AllTaken());
+  }
+}
+
+TEST_F(MirrorTest, ASnapshotDropsRemovalsThatWait) {
+  ListEverything({AService("a", "10.96.0.1"), AService("b", "10.96.0.2")});
+  Take();
+  Remove("shop/a");
+  mirror_.StartSnapshot();
+  EXPECT_THAT(Take(), ElementsAre("+b 10.96.0.2"));
+  EXPECT_EQ(mirror_.counts().objects, 1u);
+}
+
+TEST_F(MirrorTest, WhatGoesInsideASnapshotIsRemovedOnlyIfItWasTaken) {
+  ListEverything({AService("a", "10.96.0.1"), AService("b", "10.96.0.2")});
+  Take();  // The agent has both from an earlier stream.
+  mirror_.StartSnapshot();
+  const std::string first = Take(1).at(0).substr(1, 1);
+  const std::string second = first == "a" ? "b" : "a";
+  Remove("shop/" + first);   // Named already: must be taken back.
+  Remove("shop/" + second);  // Not named: the end of the snapshot prunes it.
+  EXPECT_THAT(Take(), ElementsAre("-KIND_SERVICE shop/" + first));
+}
+
+TEST_F(MirrorTest, WhatChangesInsideASnapshotIsInIt) {
+  ListEverything({AService("a", "10.96.0.1"), AService("b", "10.96.0.2")});
+  mirror_.StartSnapshot();
+  const std::string first = Take(1).at(0).substr(1, 1);
+  const std::string second = first == "a" ? "b" : "a";
+  Upsert(AService(first, "10.96.1.1"));   // Taken: once more, behind all others.
+  Upsert(AService(second, "10.96.1.2"));  // Not taken: where it stands.
+  Upsert(AService("c", "10.96.1.3"));
+  EXPECT_THAT(Take(),
+              ElementsAre("+" + second + " 10.96.1.2", "+" + first + " 10.96.1.1", "+c 10.96.1.3"));
+  Remove("shop/c");
+  EXPECT_THAT(Take(), ElementsAre("-KIND_SERVICE shop/c"));
+}
+
+// ---- Waiting ----
+
+TEST_F(MirrorTest, WaitEndsAtTheDeadlineOrTheEnd) {
+  ListEverything();
+  EXPECT_EQ(mirror_.Wait(steady_clock::now()), Mirror::Wake::kTimeout);
+  Upsert(AService("web", "10.96.0.1"));
+  EXPECT_EQ(mirror_.Wait(steady_clock::now()), Mirror::Wake::kChanges);
+  mirror_.End();
+  EXPECT_EQ(mirror_.Wait(steady_clock::now() + kDeadline), Mirror::Wake::kEnded);
+}
+
+TEST_F(MirrorTest, WaitIsWokenByTheLastList) {
+  mirror_.Replace(Resource::kServices, {AService("web", "10.96.0.1")});
+  mirror_.Replace(Resource::kEndpointSlices, {});
+  mirror_.Replace(Resource::kNode, {});
+  EXPECT_EQ(mirror_.Wait(steady_clock::now()), Mirror::Wake::kTimeout);
+  std::thread lister([this] { mirror_.Replace(Resource::kServiceCidrs, {}); });
+  EXPECT_EQ(mirror_.Wait(steady_clock::now() + kDeadline), Mirror::Wake::kChanges);
+  lister.join();
+}
+
+// Whatever the interleaving, who applies changes, and prunes at the end of a snapshot, has in the
+// end what the mirror has.
+TEST_F(MirrorTest, WritersAndAPushWithSnapshotsAgreeInTheEnd) {
+  constexpr int kWriters = 3;
+  constexpr int kRounds = 400;
+  ListEverything();
+  std::vector<std::thread> writers;
+  for (int w = 0; w < kWriters; ++w) {
+    writers.emplace_back([this, w] {
+      for (int i = 0; i < kRounds; ++i) {
+        const std::string name = "s" + std::to_string(w) + "-" + std::to_string(i * 7 % 20);
+        if (i % 3 == 2) {
+          Remove("shop/" + name);
+        } else {
+          Upsert(AService(name, "10.96." + std::to_string(w) + "." + std::to_string(i % 250)));
+        }
+      }
+    });
+  }
+
+  std::map<std::string, std::string> agent = {{"stale", "10.96.255.1"}};
+  std::optional<std::map<std::string, std::string>> named;  // Inside a snapshot.
+  const auto apply = [&] {
+    for (const std::string& bytes : mirror_.TakeChanges(100)) {
+      v1::Change change;
+      ASSERT_TRUE(change.ParseFromString(bytes));
+      if (change.has_remove()) {
+        agent.erase(change.remove().name());
+        if (named) named->erase(change.remove().name());
+      } else {
+        const v1::Service& service = change.service();
+        agent[service.metadata().name()] = service.spec().cluster_ip();
+        if (named) (*named)[service.metadata().name()] = service.spec().cluster_ip();
+      }
+    }
+  };
+  for (int snapshot = 0; snapshot < 20; ++snapshot) {
+    mirror_.StartSnapshot();
+    named.emplace();
+    while (!mirror_.AllTaken()) apply();
+    agent = *std::exchange(named, std::nullopt);
+    for (int i = 0; i < 20; ++i) apply();
+  }
+  for (std::thread& writer : writers) writer.join();
+  while (!mirror_.AllTaken()) apply();
+
+  std::map<std::string, std::string> wanted;
+  mirror_.StartSnapshot();
+  for (const std::string& bytes : mirror_.TakeChanges(kNoLimit)) {
+    v1::Change change;
+    ASSERT_TRUE(change.ParseFromString(bytes));
+    wanted[change.service().metadata().name()] = change.service().spec().cluster_ip();
+  }
+  EXPECT_EQ(agent, wanted);
+  EXPECT_EQ(mirror_.counts().objects, wanted.size());
+}
+
+}  // namespace
+}  // namespace svcmap::kube::test

@@ -1,0 +1,298 @@
+#include "api/kube/push.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <sstream>
+#include <thread>
+
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/kube/fake_agent.h"
+
+namespace svcmap::kube::test {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Le;
+using ::testing::SizeIs;
+
+Item AService(const std::string& name, const std::string& ip) {
+  Item item;
+  item.key = "shop/" + name;
+  v1::Service& service = *item.object.mutable_service();
+  service.mutable_metadata()->set_namespace_("shop");
+  service.mutable_metadata()->set_name(name);
+  service.mutable_spec()->set_cluster_ip(ip);
+  return item;
+}
+
+bool Eventually(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+// What is logged while it lives.
+class LogCapture {
+ public:
+  LogCapture() : before_(spdlog::default_logger()) {
+    auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(text_);
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", std::move(sink)));
+  }
+  ~LogCapture() { spdlog::set_default_logger(before_); }
+
+  int Count(const std::string& line) const {
+    const std::string text = text_.str();
+    int count = 0;
+    for (size_t at = 0; (at = text.find(line, at)) != std::string::npos; ++at) ++count;
+    return count;
+  }
+
+ private:
+  std::shared_ptr<spdlog::logger> before_;
+  std::ostringstream text_;
+};
+
+class PushTest : public ::testing::Test {
+ protected:
+  void MakeAgent(uint64_t max_batch_bytes = 1 << 24) {
+    agent_ = std::make_unique<FakeAgent>(folder_.path() + "/agent.sock", max_batch_bytes);
+  }
+
+  void Complete(std::vector<Item> services) {
+    for (const Resource resource : kResources) {
+      mirror_.Replace(resource, resource == Resource::kServices ? services : std::vector<Item>());
+    }
+  }
+  void Upsert(const std::string& name, const std::string& ip) {
+    mirror_.Upsert(Resource::kServices, AService(name, ip));
+  }
+  void Remove(const std::string& name) { mirror_.Remove(Resource::kServices, "shop/" + name); }
+
+  void StartPush() {
+    PushOptions options;
+    options.target = "unix:" + folder_.path() + "/agent.sock";
+    options.instance = "node-1";
+    options.first_retry = std::chrono::milliseconds(5);
+    options.last_retry = std::chrono::milliseconds(20);
+    options.slow_retry = std::chrono::hours(1);
+    push_ = Push::Start(options, mirror_);
+  }
+  // All that was sent is acked.
+  bool Settled() {
+    return Eventually([this] {
+      const PushFacts facts = push_->facts();
+      return facts.synced && facts.in_flight == 0 && mirror_.AllTaken();
+    });
+  }
+
+  testing::TemporaryFolder folder_ = *testing::TemporaryFolder::Make();
+  std::unique_ptr<FakeAgent> agent_;
+  Mirror mirror_;
+  std::unique_ptr<Push> push_;
+};
+
+TEST_F(PushTest, SendsEverythingAndThenWhatChanges) {
+  MakeAgent();
+  StartPush();
+  Complete({AService("a", "1"), AService("b", "2")});
+  ASSERT_TRUE(agent_->AwaitHeld({"a=1", "b=2"}));
+  ASSERT_TRUE(Settled());
+  const v1::Open open = agent_->seen().opens.at(0);
+  EXPECT_EQ(open.name() + "/" + open.instance(), "svcmap-kube/node-1");
+  EXPECT_EQ(open.protocol_version(), 1u);
+  EXPECT_EQ(agent_->seen().snapshots_ended, 1);
+
+  Upsert("a", "3");
+  Remove("b");
+  Upsert("c", "4");
+  EXPECT_TRUE(agent_->AwaitHeld({"a=3", "c=4"}));
+  EXPECT_EQ(agent_->seen().snapshots_begun, 1);
+}
+
+TEST_F(PushTest, S333_SaysNothingBeforeEverythingWasListedOnce) {
+  MakeAgent();
+  StartPush();
+  Upsert("a", "1");  // One of four resources.
+  mirror_.Replace(Resource::kServices, {AService("a", "1")});
+  mirror_.Replace(Resource::kNode, {});
+  mirror_.Replace(Resource::kServiceCidrs, {});
+  EXPECT_FALSE(mirror_.complete());
+  EXPECT_THAT(agent_->seen().opens, SizeIs(0));
+  mirror_.Replace(Resource::kEndpointSlices, {});
+  EXPECT_TRUE(agent_->AwaitHeld({"a=1"}));
+}
+
+TEST_F(PushTest, AnEmptyClusterIsTold) {
+  MakeAgent();
+  StartPush();
+  Complete({});
+  EXPECT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended == 1; }));
+}
+
+TEST_F(PushTest, GoesOnWhereItWas) {
+  MakeAgent();
+  Complete({AService("a", "1")});
+  StartPush();
+  ASSERT_TRUE(Settled());
+  agent_->Stop();
+  ASSERT_TRUE(Eventually([this] { return !push_->facts().connected; }));
+  Upsert("b", "2");
+  Remove("a");
+  agent_->Start();
+  EXPECT_TRUE(agent_->AwaitHeld({"b=2"}));
+  EXPECT_EQ(agent_->seen().resumed, 1);
+  EXPECT_EQ(agent_->seen().snapshots_begun, 1);
+  EXPECT_EQ(push_->facts().last_error, "");
+}
+
+TEST_F(PushTest, AfterWhatWasNotAckedComesASnapshot) {
+  MakeAgent();
+  Complete({AService("a", "1"), AService("b", "2")});
+  StartPush();
+  ASSERT_TRUE(Settled());
+  agent_->HoldAcks();
+  Upsert("a", "3");
+  ASSERT_TRUE(agent_->AwaitHeld({"a=3", "b=2"}));
+  agent_->BreakStream();
+  Remove("b");
+  agent_->ReleaseAcks();
+  EXPECT_TRUE(agent_->Await([](const auto& seen) {
+    return seen.snapshots_ended == 2 && seen.held == std::set<std::string>{"a=3"};
+  }));
+  EXPECT_EQ(agent_->seen().opens.at(1).state_token(), "");
+}
+
+TEST_F(PushTest, AnAgentThatForgotIsToldEverything) {
+  MakeAgent();
+  Complete({AService("a", "1")});
+  StartPush();
+  ASSERT_TRUE(Settled());
+  agent_->Stop();
+  agent_->Forget();
+  ASSERT_TRUE(Eventually([this] { return !push_->facts().last_error.empty(); }));
+  EXPECT_THAT(push_->facts().last_error, HasSubstr("svcmapd"));
+  Upsert("b", "2");
+  agent_->Start();
+  EXPECT_TRUE(agent_->AwaitHeld({"a=1", "b=2"}));
+  EXPECT_NE(agent_->seen().opens.at(1).state_token(), "");
+}
+
+TEST_F(PushTest, WhatChangesWithinASnapshotIsNotLost) {
+  MakeAgent(4096);
+  std::vector<Item> services;
+  for (int i = 0; i < 1000; ++i) services.push_back(AService("s" + std::to_string(i), "1"));
+  Complete(services);
+  agent_->HoldAcks();
+  StartPush();
+  // As many as may be without an ack: the first ones were taken, the last ones were not.
+  ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.batches.size() == 8; }));
+  std::set<std::string> held;
+  for (int i = 0; i < 1000; ++i) {
+    if (i % 2 == 0) Remove("s" + std::to_string(i));
+    if (i % 2 == 1) held.insert("s" + std::to_string(i) + "=1");
+  }
+  Upsert("new", "2");
+  held.insert("new=2");
+  agent_->ReleaseAcks();
+  EXPECT_TRUE(agent_->AwaitHeld(held));
+  EXPECT_EQ(agent_->seen().snapshots_begun, 1);
+  EXPECT_THAT(agent_->seen().batches, Each(Le(4096u)));
+}
+
+TEST_F(PushTest, ChangesOfOneObjectBecomeOneWhileTheAgentIsBehind) {
+  MakeAgent();
+  Complete({AService("a", "0")});
+  StartPush();
+  ASSERT_TRUE(Settled());
+  agent_->HoldAcks();
+  for (int i = 1; i <= 1000; ++i) Upsert("a", std::to_string(i));
+  ASSERT_TRUE(Eventually([this] { return push_->facts().in_flight >= 1; }));
+  EXPECT_LE(push_->facts().in_flight, 8u);
+  agent_->ReleaseAcks();
+  EXPECT_TRUE(agent_->AwaitHeld({"a=1000"}));
+  EXPECT_LE(agent_->seen().batches.size(), 1 + 8 + 8u);
+}
+
+TEST_F(PushTest, WhatIsLargerThanAMessageMayBeIsLeftOut) {
+  LogCapture log;
+  MakeAgent(4096);
+  Complete({AService("a", "1"), AService("large", std::string(5000, 'x'))});
+  StartPush();
+  ASSERT_TRUE(agent_->AwaitHeld({"a=1"}));
+  ASSERT_TRUE(Settled());
+  EXPECT_EQ(push_->facts().refused, 1u);
+  EXPECT_EQ(log.Count("Service shop/large not sent: "), 1);
+  Upsert("large", "2");
+  EXPECT_TRUE(agent_->AwaitHeld({"a=1", "large=2"}));
+  ASSERT_TRUE(Settled());
+  EXPECT_EQ(push_->facts().refused, 0u);
+}
+
+TEST_F(PushTest, ARefusalIsLoggedOnceWhileItPersists) {
+  LogCapture log;
+  MakeAgent();
+  agent_->Refuse("bad", "Service shop/bad refused: why");
+  Complete({AService("a", "1"), AService("bad", "2")});
+  StartPush();
+  ASSERT_TRUE(Settled());
+  agent_->BreakStream();
+  // It is sent again: the agent may take it now.
+  ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended == 2; }));
+  ASSERT_TRUE(Settled());
+  Upsert("bad", "3");
+  ASSERT_TRUE(Settled());
+  EXPECT_EQ(push_->facts().refused, 1u);
+  EXPECT_EQ(log.Count("Service shop/bad refused: why"), 1);
+
+  agent_->Refuse("bad", "");
+  Upsert("bad", "4");
+  ASSERT_TRUE(agent_->AwaitHeld({"a=1", "bad=4"}));
+  ASSERT_TRUE(Settled());
+  EXPECT_EQ(push_->facts().refused, 0u);
+  agent_->Refuse("bad", "Service shop/bad refused: why");
+  Upsert("bad", "5");
+  ASSERT_TRUE(Eventually([this] { return push_->facts().refused == 1; }));
+  EXPECT_EQ(log.Count("Service shop/bad refused: why"), 2);
+}
+
+TEST_F(PushTest, WhoWasReplacedDoesNotChaseTheOther) {
+  MakeAgent();
+  Complete({AService("a", "1")});
+  StartPush();
+  ASSERT_TRUE(Settled());
+  // A lost Open of our own that arrived late: once more, at once.
+  agent_->EndWithNext({grpc::StatusCode::ABORTED, "replaced by svcmap-kube (node-1)"});
+  Upsert("a", "2");
+  ASSERT_TRUE(agent_->AwaitHeld({"a=2"}));
+  agent_->EndWithNext({grpc::StatusCode::ABORTED, "replaced by other (node-2)"});
+  Upsert("a", "3");
+  ASSERT_TRUE(Eventually([this] { return push_->facts().failures == 2; }));
+  EXPECT_THAT(push_->facts().last_error, HasSubstr("replaced by other (node-2); two controllers"));
+  EXPECT_FALSE(push_->facts().connected);
+  push_.reset();  // Does not wait for the next try.
+  EXPECT_THAT(agent_->seen().opens, SizeIs(2));
+}
+
+TEST_F(PushTest, ComesBeforeTheAgentAndLeavesAtOnce) {
+  StartPush();
+  Complete({AService("a", "1")});
+  ASSERT_TRUE(Eventually([this] { return push_->facts().failures >= 2; }));
+  EXPECT_THAT(push_->facts().last_error, HasSubstr("No such file or directory"));
+  MakeAgent();
+  ASSERT_TRUE(agent_->AwaitHeld({"a=1"}));
+  agent_->HoldAcks();
+  Upsert("a", "2");
+  ASSERT_TRUE(agent_->AwaitHeld({"a=2"}));
+  push_.reset();
+  EXPECT_EQ(agent_->seen().held, std::set<std::string>{"a=2"});
+}
+
+}  // namespace
+}  // namespace svcmap::kube::test

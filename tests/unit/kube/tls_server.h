@@ -1,0 +1,196 @@
+// A TLS server on 127.0.0.1 whose answers a test writes byte by byte. A thread for each connection;
+// all end with the server.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/support/certificates.h"
+
+namespace svcmap::kube::test {
+
+// What one connection is for the test's handler: its own thread, blocking calls.
+class TlsConnection {
+ public:
+  TlsConnection(SSL* ssl, std::function<void(const std::string&)> on_request)
+      : ssl_(ssl), on_request_(std::move(on_request)) {}
+
+  // Up to the empty line; empty when the client is gone.
+  std::string ReadRequest() {
+    std::string text;
+    char byte;
+    while (!text.ends_with("\r\n\r\n")) {
+      if (SSL_read(ssl_, &byte, 1) != 1) return "";
+      text += byte;
+    }
+    on_request_(text);
+    return text;
+  }
+
+  void Write(std::string_view text) { SSL_write(ssl_, text.data(), static_cast<int>(text.size())); }
+  // A whole answer; `headers` end with "\r\n" each.
+  void Answer(const std::string& status, const std::string& body, const std::string& headers = "") {
+    Write("HTTP/1.1 " + status + "\r\n" + headers +
+          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  }
+
+  std::string server_name() const {
+    const char* name = SSL_get_servername(ssl_, TLSEXT_NAMETYPE_host_name);
+    return name == nullptr ? "" : name;
+  }
+  // The common name of the client's certificate; empty if it showed none.
+  std::string client_name() const {
+    X509* certificate = SSL_get1_peer_certificate(ssl_);
+    if (certificate == nullptr) return "";
+    char name[64] = {};
+    X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, name,
+                              sizeof(name));
+    X509_free(certificate);
+    return name;
+  }
+
+ private:
+  SSL* ssl_;
+  std::function<void(const std::string&)> on_request_;
+};
+
+class TlsServer {
+ public:
+  using Serve = std::function<void(TlsConnection&)>;
+
+  // `client_ca`: clients have to show a certificate that it signed; empty: they are not asked.
+  TlsServer(const testing::KeyPair& identity, const std::string& client_ca, Serve serve)
+      : serve_(std::move(serve)), context_(SSL_CTX_new(TLS_server_method())) {
+    UseIdentity(identity);
+    if (!client_ca.empty()) RequireClients(client_ca);
+    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address = {.sin_family = AF_INET};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+    listen(listener_, 8);
+    socklen_t size = sizeof(address);
+    getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+    acceptor_ = std::thread([this] { Accept(); });
+  }
+
+  ~TlsServer() {
+    shutdown(listener_, SHUT_RDWR);
+    acceptor_.join();
+    {
+      const std::lock_guard lock(mutex_);
+      for (const int fd : open_) shutdown(fd, SHUT_RDWR);
+    }
+    for (std::thread& thread : threads_) thread.join();
+    close(listener_);
+    SSL_CTX_free(context_);
+  }
+
+  std::string url() const { return "https://127.0.0.1:" + std::to_string(port_); }
+  uint16_t port() const { return port_; }
+
+  // Of each connection on which TLS was agreed on, the client's name; and what clients called us.
+  std::vector<std::string> clients() const { return Locked(clients_); }
+  std::vector<std::string> called() const { return Locked(called_); }
+  // Of all connections, as they came.
+  std::vector<std::string> requests() const { return Locked(requests_); }
+
+ private:
+  std::vector<std::string> Locked(const std::vector<std::string>& list) const {
+    const std::lock_guard lock(mutex_);
+    return list;
+  }
+
+  void UseIdentity(const testing::KeyPair& identity) {
+    BIO* bio = BIO_new_mem_buf(identity.certificate.data(), -1);
+    X509* certificate = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
+    BIO_free(bio);
+    bio = BIO_new_mem_buf(identity.key.data(), -1);
+    EVP_PKEY* key = PEM_read_bio_PrivateKey(bio, nullptr, nullptr, nullptr);
+    BIO_free(bio);
+    SSL_CTX_use_certificate(context_, certificate);
+    SSL_CTX_use_PrivateKey(context_, key);
+    X509_free(certificate);
+    EVP_PKEY_free(key);
+  }
+
+  void RequireClients(const std::string& client_ca) {
+    BIO* bio = BIO_new_mem_buf(client_ca.data(), -1);
+    X509* certificate = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
+    BIO_free(bio);
+    X509_STORE_add_cert(SSL_CTX_get_cert_store(context_), certificate);
+    X509_free(certificate);
+    SSL_CTX_set_verify(context_, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    SSL_CTX_set_session_id_context(context_, reinterpret_cast<const unsigned char*>("test"), 4);
+  }
+
+  void Accept() {
+    while (true) {
+      const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (fd < 0) return;
+      const std::lock_guard lock(mutex_);
+      open_.push_back(fd);
+      threads_.emplace_back([this, fd] { Handle(fd); });
+    }
+  }
+
+  void Handle(int fd) {
+    // OpenSSL writes to clients that are gone; the client under test has to do without this.
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+
+    SSL* ssl = SSL_new(context_);
+    SSL_set_fd(ssl, fd);
+    if (SSL_accept(ssl) == 1) {
+      TlsConnection connection(ssl, [this](const std::string& request) {
+        const std::lock_guard lock(mutex_);
+        requests_.push_back(request);
+      });
+      {
+        const std::lock_guard lock(mutex_);
+        clients_.push_back(connection.client_name());
+        called_.push_back(connection.server_name());
+      }
+      serve_(connection);
+    } else {
+      // To close with something unread would take the alert away from the client.
+      shutdown(fd, SHUT_WR);
+      for (char bytes[512]; read(fd, bytes, sizeof(bytes)) > 0;) {
+      }
+    }
+    SSL_free(ssl);
+    const std::lock_guard lock(mutex_);
+    std::erase(open_, fd);
+    close(fd);
+  }
+
+  const Serve serve_;
+  SSL_CTX* const context_;
+  int listener_ = -1;
+  uint16_t port_ = 0;
+  mutable std::mutex mutex_;
+  std::vector<int> open_;
+  std::vector<std::string> clients_;
+  std::vector<std::string> called_;
+  std::vector<std::string> requests_;
+  std::vector<std::thread> threads_;
+  std::thread acceptor_;  // Last: it uses the others.
+};
+
+}  // namespace svcmap::kube::test

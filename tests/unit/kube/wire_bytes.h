@@ -1,0 +1,76 @@
+// Bytes as a Kubernetes API server sends them, made from the field numbers of the public
+// generated.proto files and from nothing of ours. As that server does, everything that is no
+// pointer in its Go types is written, also where it is empty.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace svcmap::kube::test::pb {
+
+inline std::string Varint(uint64_t value) {
+  std::string out;
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
+  return out + static_cast<char>(value);
+}
+
+// A field that is a string, bytes or a message.
+inline std::string Bytes(uint32_t number, std::string_view bytes) {
+  return Varint(number << 3 | 2) + Varint(bytes.size()) + std::string(bytes);
+}
+
+// A field that is an integer or a boolean.
+inline std::string Int(uint32_t number, int64_t value) {
+  return Varint(number << 3) + Varint(static_cast<uint64_t>(value));
+}
+
+inline std::string MapEntry(uint32_t number, std::string_view key, std::string_view value) {
+  return Bytes(number, Bytes(1, key) + Bytes(2, value));
+}
+
+// runtime.Unknown behind its magic number: typeMeta = 1 {apiVersion = 1, kind = 2}, raw = 2,
+// contentEncoding = 3, contentType = 4.
+inline std::string Envelope(std::string_view api_version, std::string_view kind,
+                            std::string_view raw) {
+  return std::string("k8s\0", 4) + Bytes(1, Bytes(1, api_version) + Bytes(2, kind)) +
+         Bytes(2, raw) + Bytes(3, "") + Bytes(4, "");
+}
+
+// metav1.ListMeta: selfLink = 1, resourceVersion = 2, continue = 3, remainingItemCount = 4.
+inline std::string ListMeta(std::string_view resource_version, std::string_view next) {
+  return Bytes(1, "") + Bytes(2, resource_version) + Bytes(3, next) + Int(4, 7);
+}
+
+// Every list: metadata = 1, items = 2.
+inline std::string ListOf(std::string_view item, std::string_view resource_version = "500",
+                          std::string_view next = "") {
+  return Bytes(1, ListMeta(resource_version, next)) + Bytes(2, item);
+}
+
+// metav1.ObjectMeta; `more` has labels = 11 and annotations = 12. The creation is a metav1.Time
+// {seconds = 1, nanos = 2}.
+inline std::string ObjectMeta(std::string_view name, std::string_view name_space,
+                              std::string_view resource_version, std::string_view more = "") {
+  return Bytes(1, name) +                                     // name
+         Bytes(2, "") +                                       // generateName
+         Bytes(3, name_space) +                               // namespace
+         Bytes(4, "") +                                       // selfLink
+         Bytes(5, "8f2a") +                                   // uid
+         Bytes(6, resource_version) +                         // resourceVersion
+         Int(7, 0) +                                          // generation
+         Bytes(8, Int(1, 1767225600) + Int(2, 0)) +           // creationTimestamp, 2026-01-01
+         std::string(more) +                                  //
+         Bytes(17, Bytes(1, "kubectl") + Bytes(2, "Apply") +  // managedFields
+                       Bytes(7, Bytes(1, R"({"f:spec":{}})")));
+}
+
+// metav1.WatchEvent {type = 1, object = 2 {raw = 1}} behind its length.
+inline std::string Frame(std::string_view type, std::string_view enveloped) {
+  const std::string event = Bytes(1, type) + Bytes(2, Bytes(1, enveloped));
+  std::string out;
+  for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(event.size() >> shift);
+  return out + event;
+}
+
+}  // namespace svcmap::kube::test::pb

@@ -1,0 +1,457 @@
+// GoldenObject objects: Kubernetes' bytes, Kubernetes' JSON, and what both have to become.
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "api/kube/wire/decode.h"
+#include "tests/support/status_matchers.h"
+#include "tests/unit/kube/wire_bytes.h"
+
+namespace svcmap::kube::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct GoldenObject {
+  const char* name;
+  Resource resource;
+  const char* api_version;
+  const char* kind;
+  std::string bytes;
+  const char* json;
+  const char* key;
+  const char* object;  // v1::Object as text.
+};
+
+// corev1.Service: metadata = 1, spec = 2, status = 3. ServiceSpec: ports = 1, selector = 2,
+// clusterIP = 3, type = 4, externalIPs = 5, sessionAffinity = 7, loadBalancerIP = 8,
+// loadBalancerSourceRanges = 9, externalName = 10, externalTrafficPolicy = 11,
+// healthCheckNodePort = 12, publishNotReadyAddresses = 13, sessionAffinityConfig = 14,
+// ipFamilyPolicy = 17, clusterIPs = 18, ipFamilies = 19, allocateLoadBalancerNodePorts = 20,
+// loadBalancerClass = 21, internalTrafficPolicy = 22. ServicePort: name = 1, protocol = 2,
+// port = 3, targetPort = 4 {type = 1, intVal = 2, strVal = 3}, nodePort = 5, appProtocol = 6.
+GoldenObject GoldenService() {
+  const std::string target_port = pb::Int(1, 0) + pb::Int(2, 8080) + pb::Bytes(3, "");
+  const std::string port = pb::Bytes(1, "") + pb::Bytes(2, "TCP") + pb::Int(3, 80) +
+                           pb::Bytes(4, target_port) + pb::Int(5, 0);
+  const std::string spec =
+      pb::Bytes(1, port) + pb::MapEntry(2, "app", "web") + pb::Bytes(3, "10.96.0.10") +
+      pb::Bytes(4, "ClusterIP") + pb::Bytes(7, "None") + pb::Bytes(8, "") + pb::Bytes(10, "") +
+      pb::Bytes(11, "") + pb::Int(12, 0) + pb::Int(13, 0) + pb::Bytes(17, "SingleStack") +
+      pb::Bytes(18, "10.96.0.10") + pb::Bytes(19, "IPv4") + pb::Bytes(22, "Cluster");
+  return {"Service",
+          Resource::kServices,
+          "v1",
+          "Service",
+          pb::Bytes(1, pb::ObjectMeta("web", "shop", "41", pb::MapEntry(11, "app", "web"))) +
+              pb::Bytes(2, spec) + pb::Bytes(3, pb::Bytes(1, "")),
+          R"({"metadata":{"name":"web","namespace":"shop","uid":"8f2a","resourceVersion":"41",
+           "creationTimestamp":"2026-01-01T00:00:00Z","labels":{"app":"web"},
+           "managedFields":[{"manager":"kubectl","fieldsV1":{"f:spec":{}}}]},
+          "spec":{"ports":[{"protocol":"TCP","port":80,"targetPort":8080}],
+           "selector":{"app":"web"},"clusterIP":"10.96.0.10","clusterIPs":["10.96.0.10"],
+           "type":"ClusterIP","sessionAffinity":"None","ipFamilies":["IPv4"],
+           "ipFamilyPolicy":"SingleStack","internalTrafficPolicy":"Cluster"},
+          "status":{"loadBalancer":{}}})",
+          "shop/web",
+          R"(service {
+           metadata { name: "web" namespace: "shop" creation_timestamp { seconds: 1767225600 } }
+           spec {
+             ports { protocol: "TCP" port: 80 } type: "ClusterIP" cluster_ip: "10.96.0.10"
+             cluster_ips: "10.96.0.10" ip_families: "IPv4" session_affinity: "None"
+             internal_traffic_policy: "Cluster"
+           }
+           status { load_balancer {} }
+         })"};
+}
+
+// ServiceStatus: loadBalancer = 1 {ingress = 1 {ip = 1, hostname = 2, ipMode = 3, ports = 4}}.
+// SessionAffinityConfig: clientIP = 1 {timeoutSeconds = 1}. The label of S-1 has done its work in
+// the selector.
+GoldenObject GoldenLoadBalancer() {
+  const std::string ports =
+      pb::Bytes(1, pb::Bytes(1, "dns") + pb::Bytes(2, "UDP") + pb::Int(3, 53) + pb::Int(5, 30053)) +
+      pb::Bytes(1, pb::Bytes(1, "web") + pb::Bytes(2, "TCP") + pb::Int(3, 443) + pb::Int(5, 30443) +
+                       pb::Bytes(6, "h2c"));
+  const std::string spec =
+      ports + pb::Bytes(3, "10.96.0.20") + pb::Bytes(4, "LoadBalancer") +
+      pb::Bytes(5, "192.0.2.1") + pb::Bytes(5, "2001:db8::1") + pb::Bytes(7, "ClientIP") +
+      pb::Bytes(8, "") + pb::Bytes(9, "192.0.2.0/24") + pb::Bytes(9, "2001:db8::/64") +
+      pb::Bytes(10, "") + pb::Bytes(11, "Local") + pb::Int(12, 32000) + pb::Int(13, 0) +
+      pb::Bytes(14, pb::Bytes(1, pb::Int(1, 600))) + pb::Bytes(17, "RequireDualStack") +
+      pb::Bytes(18, "10.96.0.20") + pb::Bytes(18, "fd00::20") + pb::Bytes(19, "IPv4") +
+      pb::Bytes(19, "IPv6") + pb::Int(20, 1) + pb::Bytes(22, "Local");
+  const std::string status = pb::Bytes(
+      1, pb::Bytes(1, pb::Bytes(1, "198.51.100.7") + pb::Bytes(2, "") + pb::Bytes(3, "VIP")) +
+             pb::Bytes(
+                 1, pb::Bytes(1, "") + pb::Bytes(2, "lb.example") + pb::Bytes(4, pb::Int(1, 443))));
+  const std::string metadata =
+      pb::ObjectMeta("front", "shop", "42",
+                     pb::MapEntry(11, "service.kubernetes.io/service-proxy-name", "svcmap") +
+                         pb::MapEntry(12, "note", "\xff"));
+  return {"load balancer",
+          Resource::kServices,
+          "v1",
+          "Service",
+          pb::Bytes(1, metadata) + pb::Bytes(2, spec) + pb::Bytes(3, status),
+          R"({"metadata":{"name":"front","namespace":"shop","resourceVersion":"42",
+           "creationTimestamp":"2026-01-01T00:00:00Z",
+           "labels":{"service.kubernetes.io/service-proxy-name":"svcmap"},
+           "annotations":{"note":"\ufffd"}},
+          "spec":{"ports":[{"name":"dns","protocol":"UDP","port":53,"nodePort":30053},
+            {"name":"web","protocol":"TCP","port":443,"nodePort":30443,"appProtocol":"h2c"}],
+           "clusterIP":"10.96.0.20","clusterIPs":["10.96.0.20","fd00::20"],"type":"LoadBalancer",
+           "externalIPs":["192.0.2.1","2001:db8::1"],"sessionAffinity":"ClientIP",
+           "loadBalancerSourceRanges":["192.0.2.0/24","2001:db8::/64"],
+           "externalTrafficPolicy":"Local","healthCheckNodePort":32000,
+           "sessionAffinityConfig":{"clientIP":{"timeoutSeconds":600}},
+           "ipFamilies":["IPv4","IPv6"],"ipFamilyPolicy":"RequireDualStack",
+           "allocateLoadBalancerNodePorts":true,"internalTrafficPolicy":"Local"},
+          "status":{"loadBalancer":{"ingress":[{"ip":"198.51.100.7","ipMode":"VIP"},
+            {"hostname":"lb.example","ports":[{"port":443}]}]}}})",
+          "shop/front",
+          R"(service {
+           metadata { name: "front" namespace: "shop" creation_timestamp { seconds: 1767225600 } }
+           spec {
+             ports { name: "dns" protocol: "UDP" port: 53 node_port: 30053 }
+             ports { name: "web" protocol: "TCP" port: 443 node_port: 30443 }
+             type: "LoadBalancer" cluster_ip: "10.96.0.20"
+             cluster_ips: "10.96.0.20" cluster_ips: "fd00::20"
+             ip_families: "IPv4" ip_families: "IPv6"
+             external_ips: "192.0.2.1" external_ips: "2001:db8::1"
+             load_balancer_source_ranges: "192.0.2.0/24"
+             load_balancer_source_ranges: "2001:db8::/64"
+             external_traffic_policy: "Local" internal_traffic_policy: "Local"
+             session_affinity: "ClientIP"
+             session_affinity_config { client_ip { timeout_seconds: 600 } }
+             health_check_node_port: 32000
+           }
+           status { load_balancer {
+             ingress { ip: "198.51.100.7" ip_mode: "VIP" } ingress { hostname: "lb.example" }
+           } }
+         })"};
+}
+
+// discoveryv1.EndpointSlice: metadata = 1, endpoints = 2, ports = 3, addressType = 4. Endpoint:
+// addresses = 1, conditions = 2 {ready = 1, serving = 2, terminating = 3}, hostname = 3,
+// targetRef = 4, deprecatedTopology = 5, nodeName = 6, zone = 7, hints = 8 {forZones = 1 {name =
+// 1}, forNodes = 2 {name = 1}}. EndpointPort: name = 1, protocol = 2, port = 3, appProtocol = 4.
+GoldenObject GoldenSlice() {
+  const std::string ready =
+      pb::Bytes(1, "10.244.1.5") + pb::Bytes(2, pb::Int(1, 1) + pb::Int(2, 1) + pb::Int(3, 0)) +
+      pb::Bytes(3, "web-0") +
+      pb::Bytes(4, pb::Bytes(1, "Pod") + pb::Bytes(2, "shop") + pb::Bytes(3, "web-0")) +
+      pb::Bytes(6, "node-1") + pb::Bytes(7, "zone-a") +
+      pb::Bytes(8, pb::Bytes(1, pb::Bytes(1, "zone-a")) + pb::Bytes(1, pb::Bytes(1, "")) +
+                       pb::Bytes(2, pb::Bytes(1, "node-1")));
+  const std::string bare =
+      pb::Bytes(1, "10.244.1.6") + pb::Bytes(1, "10.244.1.7") + pb::Bytes(2, "");
+  const std::string ports =
+      pb::Bytes(3, pb::Bytes(1, "") + pb::Bytes(2, "TCP") + pb::Int(3, 8080)) +
+      pb::Bytes(3, pb::Bytes(1, "no-port"));
+  const std::string metadata = pb::ObjectMeta(
+      "web-x7k2p", "shop", "43",
+      pb::MapEntry(11, "kubernetes.io/service-name", "web") + pb::MapEntry(11, "app", "web") +
+          pb::MapEntry(12, "endpoints.kubernetes.io/last-change-trigger-time",
+                       "2026-01-01T00:00:01Z"));
+  return {"slice",
+          Resource::kEndpointSlices,
+          "discovery.k8s.io/v1",
+          "EndpointSlice",
+          pb::Bytes(1, metadata) + pb::Bytes(2, ready) + pb::Bytes(2, bare) + ports +
+              pb::Bytes(4, "IPv4"),
+          R"({"metadata":{"name":"web-x7k2p","namespace":"shop","resourceVersion":"43",
+           "creationTimestamp":"2026-01-01T00:00:00Z",
+           "labels":{"kubernetes.io/service-name":"web","app":"web"},
+           "annotations":{"endpoints.kubernetes.io/last-change-trigger-time":
+                          "2026-01-01T00:00:01Z"}},
+          "addressType":"IPv4",
+          "endpoints":[{"addresses":["10.244.1.5"],
+             "conditions":{"ready":true,"serving":true,"terminating":false},"hostname":"web-0",
+             "targetRef":{"kind":"Pod","namespace":"shop","name":"web-0"},"nodeName":"node-1",
+             "zone":"zone-a","hints":{"forZones":[{"name":"zone-a"},{"name":""}],
+             "forNodes":[{"name":"node-1"}]}},
+            {"addresses":["10.244.1.6","10.244.1.7"],"conditions":{}}],
+          "ports":[{"name":"","protocol":"TCP","port":8080},{"name":"no-port"}]})",
+          "shop/web-x7k2p",
+          R"(endpoint_slice {
+           metadata {
+             name: "web-x7k2p" namespace: "shop" creation_timestamp { seconds: 1767225600 }
+             labels { key: "kubernetes.io/service-name" value: "web" }
+             annotations {
+               key: "endpoints.kubernetes.io/last-change-trigger-time" value: "2026-01-01T00:00:01Z"
+             }
+           }
+           address_type: "IPv4"
+           endpoints {
+             addresses: "10.244.1.5" conditions { ready: true serving: true terminating: false }
+             node_name: "node-1" zone: "zone-a"
+             hints { for_zones { name: "zone-a" } for_zones {} for_nodes { name: "node-1" } }
+           }
+           endpoints { addresses: "10.244.1.6" addresses: "10.244.1.7" conditions {} }
+           ports { name: "" protocol: "TCP" port: 8080 }
+           ports { name: "no-port" }
+         })"};
+}
+
+// corev1.Node: metadata = 1, spec = 2, status = 3. NodeSpec: podCIDR = 1, providerID = 3,
+// unschedulable = 4, taints = 5 {key = 1, value = 2, effect = 3, timeAdded = 4}, podCIDRs = 7.
+// NodeStatus: capacity = 1, conditions = 4, addresses = 5 {type = 1, address = 2}, images = 8.
+// ObjectMeta: deletionTimestamp = 9, the empty Time of a creation that is unknown.
+GoldenObject GoldenNode() {
+  const std::string metadata = pb::Bytes(1, "node-1") + pb::Bytes(3, "") + pb::Bytes(6, "44") +
+                               pb::Bytes(8, "") + pb::Bytes(9, pb::Int(1, 60)) +
+                               pb::MapEntry(11, "topology.kubernetes.io/zone", "zone-a") +
+                               pb::MapEntry(11, "kubernetes.io/os", "linux");
+  const std::string spec = pb::Bytes(1, "10.244.1.0/24") + pb::Bytes(3, "kind://node-1") +
+                           pb::Int(4, 0) +
+                           pb::Bytes(5, pb::Bytes(1, "ToBeDeletedByClusterAutoscaler") +
+                                            pb::Bytes(2, "9") + pb::Bytes(3, "NoSchedule")) +
+                           pb::Bytes(7, "10.244.1.0/24") + pb::Bytes(7, "fd00:1::/64");
+  const std::string status = pb::MapEntry(1, "cpu", "4") +
+                             pb::Bytes(5, pb::Bytes(1, "InternalIP") + pb::Bytes(2, "192.0.2.11")) +
+                             pb::Bytes(5, pb::Bytes(1, "Hostname") + pb::Bytes(2, "node-1")) +
+                             pb::Bytes(8, pb::Bytes(1, "registry.example/image") + pb::Int(2, 1));
+  return {"Node",
+          Resource::kNode,
+          "v1",
+          "Node",
+          pb::Bytes(1, metadata) + pb::Bytes(2, spec) + pb::Bytes(3, status),
+          R"({"metadata":{"name":"node-1","resourceVersion":"44","creationTimestamp":null,
+           "deletionTimestamp":"1970-01-01T00:01:00Z",
+           "labels":{"topology.kubernetes.io/zone":"zone-a","kubernetes.io/os":"linux"}},
+          "spec":{"podCIDR":"10.244.1.0/24","podCIDRs":["10.244.1.0/24","fd00:1::/64"],
+           "providerID":"kind://node-1","taints":[{"key":"ToBeDeletedByClusterAutoscaler",
+             "value":"9","effect":"NoSchedule"}]},
+          "status":{"capacity":{"cpu":"4"},"addresses":[
+            {"type":"InternalIP","address":"192.0.2.11"},{"type":"Hostname","address":"node-1"}],
+           "images":[{"names":["registry.example/image"],"sizeBytes":1}]}})",
+          "node-1",
+          R"(node {
+           metadata {
+             name: "node-1" deletion_timestamp { seconds: 60 }
+             labels { key: "topology.kubernetes.io/zone" value: "zone-a" }
+           }
+           spec {
+             pod_cidrs: "10.244.1.0/24" pod_cidrs: "fd00:1::/64"
+             taints { key: "ToBeDeletedByClusterAutoscaler" value: "9" effect: "NoSchedule" }
+           }
+           status {
+             addresses { type: "InternalIP" address: "192.0.2.11" }
+             addresses { type: "Hostname" address: "node-1" }
+           }
+         })"};
+}
+
+// networkingv1.ServiceCIDR: metadata = 1, spec = 2 {cidrs = 1}, status = 3 {conditions = 1}.
+GoldenObject GoldenCidr() {
+  return {"ServiceCIDR",
+          Resource::kServiceCidrs,
+          "networking.k8s.io/v1",
+          "ServiceCIDR",
+          pb::Bytes(1, pb::ObjectMeta("kubernetes", "", "45")) +
+              pb::Bytes(2, pb::Bytes(1, "10.96.0.0/12") + pb::Bytes(1, "fd00::/108")) +
+              pb::Bytes(3, pb::Bytes(1, pb::Bytes(1, "Ready") + pb::Bytes(2, "True"))),
+          R"({"metadata":{"name":"kubernetes","resourceVersion":"45",
+               "creationTimestamp":"2026-01-01T00:00:00Z"},
+              "spec":{"cidrs":["10.96.0.0/12","fd00::/108"]},
+              "status":{"conditions":[{"type":"Ready","status":"True"}]}})",
+          "kubernetes",
+          R"(service_cidr {
+               metadata { name: "kubernetes" creation_timestamp { seconds: 1767225600 } }
+               spec { cidrs: "10.96.0.0/12" cidrs: "fd00::/108" }
+             })"};
+}
+
+void ExpectGolden(const GoldenObject& golden, const absl::StatusOr<ListPage>& page) {
+  ASSERT_OK(page);
+  EXPECT_EQ(page->resource_version, "500");
+  EXPECT_EQ(page->continue_token, "next");
+  ASSERT_EQ(page->items.size(), 1u);
+  const Item& item = page->items[0];
+  EXPECT_EQ(item.key, golden.key);
+  EXPECT_THAT(item.resource_version, ::testing::StartsWith("4"));
+  v1::Object wanted;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(golden.object, &wanted));
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(item.object, wanted))
+      << item.object.DebugString();
+}
+
+TEST(WireListTest, GoldenObjectsOfBothEncodingsBecomeTheSameMessages) {
+  for (const GoldenObject& golden :
+       {GoldenService(), GoldenLoadBalancer(), GoldenSlice(), GoldenNode(), GoldenCidr()}) {
+    SCOPED_TRACE(golden.name);
+    const std::string kind = absl::StrCat(golden.kind, "List");
+    const std::string bytes =
+        pb::Envelope(golden.api_version, kind, pb::ListOf(golden.bytes, "500", "next"));
+    ExpectGolden(golden, DecodeList(golden.resource, ContentType::kProtobuf, bytes));
+    const std::string json = absl::StrCat(
+        R"({"kind":")", kind, R"(","apiVersion":")", golden.api_version,
+        R"(","metadata":{"resourceVersion":"500","continue":"next","remainingItemCount":7},)",
+        R"("items":[)", golden.json, "]}\n");
+    ExpectGolden(golden, DecodeList(golden.resource, ContentType::kJson, json));
+  }
+}
+
+TEST(WireListTest, AnEmptyListIsAListAndTheLastPageHasNoToken) {
+  for (const std::string body :
+       {R"({"items":[],"metadata":{"resourceVersion":"7"}})",
+        R"( { "metadata" : {"resourceVersion":"7"} , "items" : null } )",
+        R"({"kind":"ServiceList","apiVersion":"v1","metadata":{"resourceVersion":"7"}})"}) {
+    const auto page = DecodeList(Resource::kServices, ContentType::kJson, body);
+    ASSERT_OK(page);
+    EXPECT_EQ(page->resource_version, "7");
+    EXPECT_EQ(page->continue_token, "");
+    EXPECT_TRUE(page->items.empty());
+  }
+  const auto page =
+      DecodeList(Resource::kServices, ContentType::kProtobuf,
+                 pb::Envelope("v1", "ServiceList", pb::Bytes(1, pb::ListMeta("7", ""))));
+  ASSERT_OK(page);
+  EXPECT_EQ(page->resource_version, "7");
+}
+
+TEST(WireListTest, WhatIsNoListIsRefusedAndTheErrorSaysWhereItEnds) {
+  const std::string good = GoldenService().bytes;
+  const std::string no_name = pb::Bytes(1, pb::Bytes(3, "shop"));
+  const std::string not_utf8 =
+      pb::Bytes(1, pb::ObjectMeta("web", "shop", "1")) + pb::Bytes(2, pb::Bytes(3, "\xff"));
+  const std::string endless = pb::Bytes(1, pb::ObjectMeta("web", "shop", "1")) + "\x12\x7f";
+  const struct {
+    const char* name;
+    ContentType type;
+    std::string body;
+    const char* error;
+  } cases[] = {
+      {"empty", ContentType::kProtobuf, "", "services: the list is not Kubernetes' protobuf"},
+      {"no magic", ContentType::kProtobuf, pb::ListOf(good), "is not Kubernetes' protobuf"},
+      {"other kind", ContentType::kProtobuf, pb::Envelope("v1", "PodList", pb::ListOf(good)),
+       "is of kind PodList of apiVersion v1"},
+      {"other version", ContentType::kProtobuf, pb::Envelope("v2", "ServiceList", pb::ListOf(good)),
+       "is of kind ServiceList of apiVersion v2"},
+      {"nothing in it", ContentType::kProtobuf, pb::Envelope("v1", "ServiceList", ""),
+       "services: metadata.resourceVersion is absent"},
+      {"encoded", ContentType::kProtobuf,
+       pb::Envelope("", "", pb::ListOf(good)) + pb::Bytes(3, "gzip"),
+       "is not Kubernetes' protobuf"},
+      {"no name", ContentType::kProtobuf, pb::Envelope("v1", "ServiceList", pb::ListOf(no_name)),
+       "services: at byte 40: items[0].metadata.name is absent"},
+      {"not UTF-8", ContentType::kProtobuf, pb::Envelope("v1", "ServiceList", pb::ListOf(not_utf8)),
+       "at byte 40: items[0] cannot be decoded"},
+      {"endless field", ContentType::kProtobuf,
+       pb::Envelope("v1", "ServiceList", pb::ListOf(endless)),
+       "at byte 40: items[0] cannot be decoded"},
+      {"cut off", ContentType::kProtobuf,
+       pb::Envelope("v1", "ServiceList", pb::ListOf(good) + "\x12\x7f"),
+       "services: the list ends in the middle of a field"},
+      {"a group", ContentType::kProtobuf,
+       pb::Envelope("v1", "ServiceList", pb::ListOf(good) + "\x1b"),
+       "services: the list ends in the middle of a field"},
+      {"empty JSON", ContentType::kJson, "", "services: the list is not JSON"},
+      {"JSON without anything", ContentType::kJson, "{}", "metadata.resourceVersion is absent"},
+      {"other JSON kind", ContentType::kJson, R"({"kind":"Status","metadata":{}})",
+       "services: the list is of kind Status"},
+      {"items of no list", ContentType::kJson, R"({"items":{}})", "services: items is not a list"},
+      {"JSON cut off", ContentType::kJson, R"({"items":[{"metadata":{"na)",
+       "services: items[0] has a string without an end"},
+      {"wrong type", ContentType::kJson,
+       R"({"items":[{"metadata":{"name":"a","namespace":"b"},"spec":{"ports":[{"port":"x"}]}}]})",
+       "services: items[0].spec.ports[0].port \"x\" is not an integer"},
+      {"JSON item of another kind", ContentType::kJson, R"({"items":[{"kind":"Pod"}]})",
+       "services: items[0] is of kind Pod"},
+      {"no namespace", ContentType::kJson, R"({"items":[{"metadata":{"name":"a"}}]})",
+       "services: items[0].metadata.namespace is absent"},
+      {"JSON behind it", ContentType::kJson, R"({"metadata":{"resourceVersion":"7"}}{})",
+       "services: the list goes on"},
+      {"JSON not UTF-8", ContentType::kJson, "{\"kind\":\"\xff\"}", "is not UTF-8 text"},
+      {"deep JSON", ContentType::kJson, "{\"items\":[" + std::string(1000, '['),
+       "services: items[0] is nested deeper than 64 levels"},
+  };
+  for (const auto& test : cases) {
+    const auto page = DecodeList(Resource::kServices, test.type, test.body);
+    EXPECT_EQ(page.status().code(), absl::StatusCode::kDataLoss) << test.name;
+    EXPECT_THAT(std::string(page.status().message()), HasSubstr(test.error)) << test.name;
+  }
+}
+
+TEST(WireListTest, EveryTruncatedListIsRefused) {
+  const std::string body =
+      pb::Envelope("discovery.k8s.io/v1", "EndpointSliceList", pb::ListOf(GoldenSlice().bytes));
+  const size_t encoding_and_type = 4;  // Two empty fields behind the list itself.
+  for (size_t size = 0; size < body.size() - encoding_and_type; ++size) {
+    EXPECT_FALSE(DecodeList(Resource::kEndpointSlices, ContentType::kProtobuf,
+                            std::string_view(body).substr(0, size))
+                     .ok())
+        << size;
+  }
+}
+
+// metav1.Status: metadata = 1, status = 2, message = 3, reason = 4, details = 5
+// {retryAfterSeconds = 5}, code = 6.
+TEST(WireStatusTest, GoldenStatusesOfBothEncodingsSayTheSame) {
+  const std::string bytes = pb::Envelope(
+      "v1", "Status",
+      pb::Bytes(1, "") + pb::Bytes(2, "Failure") +
+          pb::Bytes(3, "too old resource version: 1 (5)\n\x1b[31m") + pb::Bytes(4, "Expired") +
+          pb::Bytes(5, pb::Bytes(1, "") + pb::Int(5, 3)) + pb::Int(6, 410));
+  const std::string json =
+      R"({"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",
+          "message":"too old resource version: 1 (5)\n\u001b[31m","reason":"Expired",
+          "details":{"retryAfterSeconds":3},"code":410})";
+  for (const ApiStatus& status :
+       {DecodeStatus(ContentType::kProtobuf, bytes), DecodeStatus(ContentType::kJson, json)}) {
+    EXPECT_EQ(status.code, 410);
+    EXPECT_EQ(status.reason, "Expired");
+    EXPECT_EQ(status.message, "too old resource version: 1 (5) \\u001b[31m");
+    EXPECT_EQ(status.retry_after_seconds, 3);
+  }
+}
+
+TEST(WireStatusTest, WhatIsNoStatusIsShownShortenedAndPrintable) {
+  const ApiStatus html = DecodeStatus(
+      ContentType::kJson, "<h1>502 \"Bad\" Gateway</h1>\n\x01\xff" + std::string(10'000, 'x'));
+  EXPECT_EQ(html.code, 0);
+  EXPECT_THAT(html.message, ::testing::StartsWith("<h1>502 \"Bad\" Gateway</h1> \\u0001\\xffxxx"));
+  EXPECT_LT(html.message.size(), 600u);
+  EXPECT_EQ(DecodeStatus(ContentType::kProtobuf, "404 page not found").message,
+            "404 page not found");
+  EXPECT_EQ(DecodeStatus(ContentType::kJson, "{}").message, "{}");
+}
+
+TEST(WireContentTypeTest, ParametersAndCaseDoNotCount) {
+  EXPECT_EQ(ParseContentType("application/json"), ContentType::kJson);
+  EXPECT_EQ(ParseContentType(" Application/JSON ; charset=utf-8"), ContentType::kJson);
+  EXPECT_EQ(ParseContentType("application/vnd.kubernetes.protobuf;stream=watch"),
+            ContentType::kProtobuf);
+  EXPECT_EQ(ParseContentType("text/plain"), std::nullopt);
+  EXPECT_EQ(ParseContentType(""), std::nullopt);
+}
+
+TEST(WireSelectorTest, S1ServicesOfOthersAndHeadlessOnesAreNotAskedFor) {
+  EXPECT_EQ(CollectionPath(Resource::kServices, {"node-1", ""}),
+            "/api/v1/services?labelSelector=%21service.kubernetes.io%2Fservice-proxy-name"
+            "&fieldSelector=spec.clusterIP%21%3DNone");
+  EXPECT_EQ(CollectionPath(Resource::kServices, {"node-1", "svc map"}),
+            "/api/v1/services?labelSelector=service.kubernetes.io%2Fservice-proxy-name%3Dsvc%20map"
+            "&fieldSelector=spec.clusterIP%21%3DNone");
+}
+
+TEST(WireSelectorTest, S17HeadlessSlicesAreNotAskedForWhateverTheProxyName) {
+  EXPECT_EQ(CollectionPath(Resource::kEndpointSlices, {"node-1", "svcmap"}),
+            "/apis/discovery.k8s.io/v1/endpointslices?labelSelector="
+            "%21service.kubernetes.io%2Fheadless");
+}
+
+TEST(WireSelectorTest, OneNodeAndAllServiceCidrs) {
+  EXPECT_EQ(CollectionPath(Resource::kNode, {"node-1.example", ""}),
+            "/api/v1/nodes?fieldSelector=metadata.name%3Dnode-1.example");
+  EXPECT_EQ(CollectionPath(Resource::kServiceCidrs, {"node-1", ""}),
+            "/apis/networking.k8s.io/v1/servicecidrs?labelSelector=");
+}
+
+}  // namespace
+}  // namespace svcmap::kube::test
