@@ -21,8 +21,8 @@ AGENTS = (*WITH_BRIDGE, "push")
 ALL = (*AGENTS, "cleanup")
 
 
-def run(*argv):
-    ended = subprocess.run(argv, capture_output=True, text=True)
+def run(*argv, stdin=None):
+    ended = subprocess.run(argv, input=stdin, capture_output=True, text=True)
     assert ended.returncode == 0, f"{' '.join(argv)}: {ended.stderr}"
     return ended.stdout
 
@@ -66,6 +66,15 @@ def port_of(address):
     return int(address.rsplit(":", 1)[1])
 
 
+def lost(before, after, path=""):
+    """Paths of what `before` has and `after` has not."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return [p for k, v in before.items() for p in lost(v, after.get(k), f"{path}.{k}")]
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        return [p for i, v in enumerate(before) for p in lost(v, after[i], f"{path}[{i}]")]
+    return [] if before == after else [path]
+
+
 def each(overlays):
     """A test that is run with each of them."""
     def decorate(test):
@@ -85,6 +94,15 @@ class Cluster(unittest.TestCase):
         for file in KUBERNETES.glob("*/*"):
             text = (file.parent / "kustomization.yaml").read_text()
             self.assertTrue(file.name == "kustomization.yaml" or file.name in text, file)
+
+    @each(ALL)
+    def test_kubernetes_knows_every_field(self, overlay):
+        daemon_set = built(overlay)["DaemonSet"]
+        # kubectl reads it into its own types to change it, and drops what those do not have.
+        changed = run("kubectl", "set", "env", "--local", "-f", "-", "-o", "yaml", "ADDED=1",
+                      stdin=yaml.safe_dump(daemon_set))
+        self.assertIn("ADDED", changed)
+        self.assertEqual(lost(daemon_set, yaml.safe_load(changed)), [])
 
     @each(ALL)
     def test_all_is_in_kube_system_and_chosen_by_its_label(self, overlay):
