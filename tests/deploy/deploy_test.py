@@ -70,7 +70,7 @@ def lost(before, after, path=""):
     """Paths of what `before` has and `after` has not."""
     if isinstance(before, dict) and isinstance(after, dict):
         return [p for k, v in before.items() for p in lost(v, after.get(k), f"{path}.{k}")]
-    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+    if isinstance(before, list) and isinstance(after, list) and len(before) <= len(after):
         return [p for i, v in enumerate(before) for p in lost(v, after[i], f"{path}[{i}]")]
     return [] if before == after else [path]
 
