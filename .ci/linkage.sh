@@ -1,6 +1,6 @@
 #!/bin/bash
 # Which libraries the release programs load is a question of licences (third_party/README.md):
-# none may need libnftables (GPL-2.0-only), svcmapctl neither libnftnl nor libmnl.
+# none may need libnftables (GPL-2.0-only), svcmapctl and svcmap-kube neither libnftnl nor libmnl.
 set -uo pipefail
 cd "$(dirname "$0")/../build/release/bin"
 
@@ -22,4 +22,5 @@ must_not_need() {
 }
 must_not_need svcmapd libnftables
 must_not_need svcmapctl libnftables libnftnl libmnl
+must_not_need svcmap-kube libnftables libnftnl libmnl
 exit "$status"

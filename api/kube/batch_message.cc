@@ -20,12 +20,12 @@ size_t FieldSize(uint32_t tag, size_t bytes) {
          CodedOutputStream::VarintSize32(static_cast<uint32_t>(bytes)) + bytes;
 }
 
-uint8_t* Begin(uint32_t tag, size_t bytes, uint8_t* at) {
+uint8_t* PutHead(uint32_t tag, size_t bytes, uint8_t* at) {
   at = CodedOutputStream::WriteVarint32ToArray(tag, at);
   return CodedOutputStream::WriteVarint32ToArray(static_cast<uint32_t>(bytes), at);
 }
 
-uint8_t* Put(const std::string& bytes, uint8_t* at) {
+uint8_t* PutBytes(const std::string& bytes, uint8_t* at) {
   std::memcpy(at, bytes.data(), bytes.size());
   return at + bytes.size();
 }
@@ -41,8 +41,9 @@ std::string BatchMessage(uint64_t number, const std::vector<std::string>& change
 
   std::string message(FieldSize(kBatch, batch), '\0');
   auto* at = reinterpret_cast<uint8_t*>(message.data());
-  at = Put(head_bytes, Begin(kBatch, batch, at));
-  for (const std::string& change : changes) at = Put(change, Begin(kChange, change.size(), at));
+  at = PutBytes(head_bytes, PutHead(kBatch, batch, at));
+  for (const std::string& change : changes)
+    at = PutBytes(change, PutHead(kChange, change.size(), at));
   return message;
 }
 

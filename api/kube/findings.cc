@@ -8,11 +8,11 @@
 namespace svcmap::kube {
 namespace {
 
-std::string Text(const std::string& name_space, const std::string& name) {
+std::string FullName(const std::string& name_space, const std::string& name) {
   return name_space.empty() ? name : name_space + "/" + name;
 }
 
-const char* KindName(v1::Kind kind) {
+const char* KindText(v1::Kind kind) {
   switch (kind) {
     case v1::KIND_SERVICE:
       return "Service";
@@ -74,9 +74,9 @@ std::vector<std::string> Findings::LeaveOut(const std::string& change, size_t by
   const auto& [kind, name_space, name] = key;
   Said said;
   said.refused = true;
-  said.texts.push_back(absl::StrCat(KindName(kind), " ", Text(name_space, name), " not sent: ",
-                                    bytes, " bytes are more than --max-batch-bytes ", max_bytes,
-                                    " of the agent"));
+  said.texts.push_back(absl::StrCat(KindText(kind), " ", FullName(name_space, name),
+                                    " not sent: ", bytes, " bytes are more than --max-batch-bytes ",
+                                    max_bytes, " of the agent"));
   return Keep({{key, std::move(said)}});
 }
 
@@ -92,9 +92,8 @@ std::vector<std::string> Findings::Keep(std::map<Key, Said> said) {
       continue;
     }
     for (const std::string& text : now.texts) {
-      const bool known =
-          before != said_.end() && std::count(before->second.texts.begin(),
-                                              before->second.texts.end(), text) > 0;
+      const bool known = before != said_.end() && std::count(before->second.texts.begin(),
+                                                             before->second.texts.end(), text) > 0;
       if (!known) lines.push_back(text);
     }
     now.snapshot = snapshot_;
@@ -113,9 +112,8 @@ void Findings::EndSnapshot() {
 }
 
 size_t Findings::refused() const {
-  return static_cast<size_t>(std::count_if(said_.begin(), said_.end(), [](const auto& item) {
-    return item.second.refused;
-  }));
+  return static_cast<size_t>(std::count_if(said_.begin(), said_.end(),
+                                           [](const auto& item) { return item.second.refused; }));
 }
 
 }  // namespace svcmap::kube

@@ -10,6 +10,7 @@
 #include "api/cli/target.h"
 #include "api/config/program_options.h"
 #include "api/convert/quote.h"
+#include "api/kube/http/server_url.h"
 #include "nft/base/status.h"
 
 namespace svcmap::kube {
@@ -32,23 +33,16 @@ std::string Accept(const std::string& accept_content_types, const std::string& c
 // A label's value, or empty.
 absl::Status CheckServiceProxyName(const std::string& name) {
   const bool good =
-      name.size() <= 63 && std::all_of(name.begin(), name.end(), [](char c) {
-        return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
-      }) &&
+      name.size() <= 63 &&
+      std::all_of(
+          name.begin(), name.end(),
+          [](char c) { return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.'; }) &&
       (name.empty() || (absl::ascii_isalnum(name.front()) && absl::ascii_isalnum(name.back())));
   if (good) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--service-proxy-name ", Quote(name),
                    " is no value of a label: at most 63 letters, digits, -, _ and ., with a letter "
                    "or digit at both ends"));
-}
-
-absl::Status CheckMaster(const std::string& url) {
-  if (url.empty() || url.starts_with("https://") || url.starts_with("http://")) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--master ", Quote(url), " is neither https://host:port nor http://host:port"));
 }
 
 absl::StatusOr<api::BindAddress> ParseBindAddress(const std::string& text) {
@@ -95,8 +89,7 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
                  "What to speak with the API server; where it is not JSON, JSON is the second "
                  "choice. With --config that file says it")
       ->capture_default_str();
-  app.add_option("--agent", options.agent,
-                 "Where svcmapd listens: unix:///path or tcp://host:port")
+  app.add_option("--agent", options.agent, "Where svcmapd listens: unix:///path or tcp://host:port")
       ->capture_default_str();
   app.add_option("--tls-ca", options.tls.ca,
                  "For tcp://: PEM file of the CAs that sign svcmapd's certificate. This and the "
@@ -143,7 +136,11 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
     problem = absl::InvalidArgumentError("the name of this node is blank; give it by --node-name");
   }
   if (problem.ok()) problem = CheckServiceProxyName(options.selection.service_proxy_name);
-  if (problem.ok()) problem = CheckMaster(options.master);
+  if (problem.ok() && !options.master.empty()) {
+    const absl::StatusOr<ServerUrl> master = ParseServerUrl(options.master);
+    problem = Annotate(master.status(), "--master");
+    if (master.ok()) options.master = master->ToString();
+  }
   if (problem.ok()) problem = Annotate(target.status(), "--agent");
   if (problem.ok()) problem = api::CheckTlsFlags(options.tls, options.agent);
   if (problem.ok() && !healthz.empty()) {
@@ -167,10 +164,7 @@ absl::StatusOr<ApiServer> FindApiServer(const std::string& kubeconfig, const std
   } else if (master.empty()) {
     server = InCluster();
   }
-  if (server.ok() && !master.empty()) {
-    server->url = master;
-    while (server->url.ends_with('/')) server->url.pop_back();
-  }
+  if (server.ok() && !master.empty()) server->url = master;
   return server;
 }
 

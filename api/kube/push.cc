@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr char kName[] = "svcmap-kube";
+constexpr char kControllerName[] = "svcmap-kube";
 
 // Of changes in a batch; some 1,000 objects.
 constexpr size_t kBatchBytes = 1 << 20;
@@ -156,7 +156,7 @@ class Push::Worker {
   bool acked_ = false;          // Something, on this stream.
   std::string token_;           // Of the last ack. Stands for the mirror if nothing is in flight.
   Findings findings_;
-  std::string failed_;          // What the kernel did not take, as it was logged.
+  std::string failed_;  // What the kernel did not take, as it was logged.
   bool told_synced_ = false;
   bool replaced_by_ourselves_ = false;  // So the last stream ended.
   PushFacts facts_;
@@ -263,9 +263,9 @@ bool Push::Worker::IsEnding() const {
 // With mutex_ held.
 Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const api::TlsMaterial& tls) {
   // An Open of ours that was lost on the way can arrive after the one that followed it.
-  const bool by_ourselves =
-      status.error_code() == grpc::StatusCode::ABORTED &&
-      status.error_message() == absl::StrCat("replaced by ", kName, " (", options_.instance, ")");
+  const bool by_ourselves = status.error_code() == grpc::StatusCode::ABORTED &&
+                            status.error_message() == absl::StrCat("replaced by ", kControllerName,
+                                                                   " (", options_.instance, ")");
   const bool again = std::exchange(replaced_by_ourselves_, by_ourselves);
   if (!problem_.empty()) return {problem_, false};
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !opened_) {
@@ -282,7 +282,7 @@ Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const api::Tls
 bool Push::Worker::Talk(PushStream& stream, const std::string& token) {
   v1::PushRequest request;
   v1::Open& open = *request.mutable_open();
-  open.set_name(kName);
+  open.set_name(kControllerName);
   open.set_instance(options_.instance);
   open.set_protocol_version(1);
   open.set_state_token(token);
@@ -406,7 +406,8 @@ bool Push::Worker::Send(PushStream& stream, Sent sent, const std::string& messag
 }
 
 bool Push::Worker::Write(PushStream& stream, const v1::PushRequest& request) {
-  if (stream.Write(request.SerializeAsString(), Clock::now() + options_.opened_timeout)) return true;
+  if (stream.Write(request.SerializeAsString(), Clock::now() + options_.opened_timeout))
+    return true;
   const std::lock_guard lock(mutex_);
   return Fail("svcmapd does not read what it is sent");
 }
@@ -436,7 +437,8 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
   facts_.revision = ack.revision();
   const bool failed = ack.outcome() == v1::FAILED;
   if (failed && failed_ != ack.error()) {
-    spdlog::error("the node's kernel did not take a change, svcmapd keeps trying: {}", ack.error());
+    spdlog::error("a change is not in the node's kernel yet, svcmapd keeps trying: {}",
+                  ack.error());
   }
   failed_ = failed ? ack.error() : "";
   while (!in_flight_.empty() && in_flight_.front().number <= ack.number()) {

@@ -3,8 +3,8 @@
 // A change goes out at once while few batches are unacked; beyond that changes wait in the mirror,
 // where those of one object become one. A broken stream is opened again for as long as we live. A
 // new one goes on from where the old one was if all that was taken from the mirror is acked and the
-// agent says that it holds exactly that; otherwise it begins with a snapshot. Nothing is sent before
-// the mirror is complete.
+// agent says that it holds exactly that; otherwise it begins with a snapshot. Nothing is sent
+// before the mirror is complete.
 #pragma once
 
 #include <chrono>

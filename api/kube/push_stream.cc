@@ -21,8 +21,7 @@ PushStream::~PushStream() {
   Finish();
 }
 
-bool PushStream::Write(const std::string& message,
-                       std::chrono::steady_clock::time_point deadline) {
+bool PushStream::Write(const std::string& message, std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   if (!changed_.wait_until(lock, deadline, [this] { return !writing_ || broken_; })) return false;
   if (broken_) return false;

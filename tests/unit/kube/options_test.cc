@@ -1,0 +1,153 @@
+#include "api/kube/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "api/kube/status_pages.h"
+#include "tests/support/temporary_folder.h"
+
+namespace svcmap::kube::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+ParsedKubeOptions TryParseKube(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "svcmap-kube");
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  return ParseKubeOptions(static_cast<int>(pointers.size()), pointers.data());
+}
+
+KubeOptions ParseKube(const std::vector<std::string>& arguments) {
+  const ParsedKubeOptions parsed = TryParseKube(arguments);
+  EXPECT_FALSE(parsed.exit.has_value());
+  return parsed.options;
+}
+
+// What is said of arguments that cannot be used.
+std::string Complaint(const std::vector<std::string>& arguments) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(TryParseKube(arguments).exit, 2);
+  return ::testing::internal::GetCapturedStderr();
+}
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(KubeOptionsTest, Defaults) {
+  const KubeOptions options = ParseKube({"--node-name", " Node-1\n"});
+  EXPECT_EQ(options.selection.node_name, "node-1");  // S-29
+  EXPECT_EQ(options.selection.service_proxy_name, "");
+  EXPECT_EQ(options.target, "unix:/run/svcmap/svcmap.sock");
+  EXPECT_EQ(options.accept, "application/vnd.kubernetes.protobuf,application/json");  // S-291
+  EXPECT_EQ(options.kubeconfig + options.master, "");
+  EXPECT_FALSE(options.healthz_bind_address.has_value());
+  EXPECT_FALSE(options.instance.empty());
+}
+
+TEST(KubeOptionsTest, S290_S291_S293_TheFileCountsButForTheNameOfTheNodeAndTheMaster) {
+  const auto folder = testing::TemporaryFolder::Make();
+  const std::string path = folder->path() + "/config.conf";
+  std::ofstream(path) << "apiVersion: kubeproxy.config.k8s.io/v1alpha1\n"
+                         "kind: KubeProxyConfiguration\n"
+                         "hostnameOverride: From-File\n"
+                         "clientConnection: {kubeconfig: /file, contentType: application/json}\n"
+                         "healthzBindAddress: 0.0.0.0:10256\n"
+                         "logging: {verbosity: 4}\n";
+  const KubeOptions file = ParseKube({"--config", path});
+  EXPECT_EQ(file.kubeconfig, "/file");
+  EXPECT_EQ(file.selection.node_name, "from-file");
+  EXPECT_EQ(file.accept, "application/json");
+  EXPECT_EQ(file.verbosity, 1);
+  EXPECT_FALSE(file.healthz_bind_address.has_value()) << "that is svcmapd's";
+  EXPECT_THAT(file.findings, IsEmpty());
+
+  const KubeOptions flags = ParseKube({"--config", path, "--hostname-override", "flag",
+                                       "--kubeconfig=/flag", "--master=https://10.0.0.1:6443/"});
+  EXPECT_EQ(flags.kubeconfig, "/file");
+  EXPECT_EQ(flags.selection.node_name, "flag");
+  EXPECT_EQ(flags.master, "https://10.0.0.1:6443");
+  EXPECT_THAT(flags.findings,
+              ElementsAre("--kubeconfig is ignored: with --config that file counts"));
+
+  std::ofstream(path) << "kind: Other\n";
+  EXPECT_THAT(Complaint({"--config", path}), HasSubstr(path));
+}
+
+TEST(KubeOptionsTest, S290_TheMasterIsInsteadOfTheServerOfTheKubeconfig) {
+  const auto folder = testing::TemporaryFolder::Make();
+  const std::string path = folder->path() + "/kubeconfig";
+  std::ofstream(path) << "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
+                         "clusters: [{name: c, cluster: {server: 'https://old:6443'}}]\n"
+                         "users: [{name: u, user: {token: t}}]\n"
+                         "contexts: [{name: c, context: {cluster: c, user: u}}]\n";
+  EXPECT_EQ(FindApiServer(path, "")->url, "https://old:6443");
+  const auto both = FindApiServer(path, "https://new:6443");
+  EXPECT_EQ(both->url, "https://new:6443");
+  EXPECT_EQ(both->token, "t");
+  EXPECT_EQ(FindApiServer("", "http://127.0.0.1:8001")->url, "http://127.0.0.1:8001");
+}
+
+TEST(KubeOptionsTest, WhatCannotBeUsedIsSaid) {
+  EXPECT_THAT(Complaint({"--node-name", " "}), HasSubstr("the name of this node is blank"));
+  EXPECT_THAT(Complaint({"--agent", "/run/x.sock"}), HasSubstr("--agent: \"/run/x.sock\" is "));
+  EXPECT_THAT(Complaint({"--tls-ca", "/ca"}), HasSubstr("are for tcp:// addresses"));
+  EXPECT_THAT(Complaint({"--agent", "tcp://a:1", "--tls-cert", "c"}),
+              HasSubstr("--tls-cert needs --tls-key"));
+  EXPECT_THAT(Complaint({"--master", "10.0.0.1:6443"}), HasSubstr("--master: "));
+  EXPECT_THAT(Complaint({"--service-proxy-name", "-a"}), HasSubstr("\"-a\" is no value"));
+  EXPECT_THAT(Complaint({"--healthz-bind-address", "127.0.0.1"}), HasSubstr("has no port"));
+}
+
+BridgeFacts WellFacts() {
+  BridgeFacts facts;
+  for (ListWatchFacts& watch : facts.watches) watch.listed = true;
+  facts.push.connected = facts.push.synced = true;
+  return facts;
+}
+
+TEST(KubeStatusTest, HealthSaysWhatIsMissing) {
+  BridgeFacts facts = WellFacts();
+  EXPECT_EQ(KubeHealthzAnswer(facts).code, 200);
+  facts.watches[1].last_error = "503";  // The API server is gone: what was listed goes on.
+  EXPECT_EQ(KubeHealthzAnswer(facts).code, 200);
+  facts.watches[1].listed = false;
+  facts.push.synced = false;
+  EXPECT_EQ(KubeHealthzAnswer(facts).code, 503);
+  EXPECT_EQ(KubeHealthzAnswer(facts).body,
+            "endpointslices are not listed yet: 503\nsvcmapd does not have everything\n");
+}
+
+TEST(KubeStatusTest, EveryMetricIsExposedAndDocumented) {
+  const std::string text = KubeMetricsText(WellFacts(), "1.2");
+  const std::string docs = ReadAll(SVCMAP_SOURCE_DIR "/docs/svcmap-kube.md");
+  for (const api::Metric& metric : KubeMetrics()) {
+    EXPECT_THAT(text, HasSubstr("\n" + std::string(metric.name)));
+    EXPECT_THAT(docs, HasSubstr("`" + std::string(metric.name) + "`"));
+  }
+  EXPECT_THAT(text, HasSubstr("svcmap_kube_listed{resource=\"services\"} 1"));
+}
+
+TEST(KubeOptionsTest, EveryFlagIsDocumented) {
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(TryParseKube({"--help"}).exit, 0);
+  const std::string help = ::testing::internal::GetCapturedStdout();
+  const std::string docs = ReadAll(SVCMAP_SOURCE_DIR "/docs/svcmap-kube.md");
+  for (size_t at = 0; (at = help.find("--", at)) != std::string::npos;) {
+    const size_t end = help.find_first_not_of("abcdefghijklmnopqrstuvwxyz-", at);
+    const std::string flag = help.substr(at, end - at);
+    EXPECT_THAT(docs, HasSubstr("`" + flag)) << "docs/svcmap-kube.md has no " << flag;
+    at = end;
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::kube::test
