@@ -13,7 +13,7 @@
 #   netns     packets in network namespaces; needs root
 #   demo      what `make demo` shows
 #   fuzz      fuzz targets, fed with their corpus
-#   docs      what docs/ says about the tests, against all of them
+#   docs      what docs/ says about the tests, against all of them; what deploy/ has, against the programs
 #   threads   also run under tsan, in addition to its other label
 #   long      only in `make test-long`
 # Test code is not optimised, what it tests is: most of a clean build is compiling tests, which takes
