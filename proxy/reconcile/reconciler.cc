@@ -169,10 +169,13 @@ Reconciler::Draft Reconciler::MakeRecreation(size_t element_limit) {
   const SetCounts counts = Expected(draft.plan.counts());
   for (const Family family : kFamilies) {
     if (!in_place_) transaction.DropTable(family);
-    transaction.CreateTable(
-        {family, SizesFor(family, counts[Index(family)]),
-         std::make_shared<nft::TableSpec>(MakeTable(family, options_.ruleset, timers_.seconds())),
-         in_place_});
+    const auto spec =
+        std::make_shared<nft::TableSpec>(MakeTable(family, options_.ruleset, timers_.seconds()));
+    transaction.CreateTable({family, SizesFor(family, counts[Index(family)]), spec, in_place_});
+    const std::vector<std::string>& leftovers = leftovers_[Index(family)];
+    if (in_place_ && !leftovers.empty()) {
+      transaction.RepairChains({.family = family, .spec = spec, .remove_sets = leftovers});
+    }
   }
   return draft;
 }
@@ -230,6 +233,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   const auto began = Clock::now();
   SyncResult result;
   FollowNode();
+  if (recreate_ && in_place_) FindLeftovers();
   Draft draft = recreate_ ? MakeRecreation(element_limit) : MakeDraft(element_limit);
   if (!draft.recreate && !Fits(draft.plan.counts(), draft.plan.source_rows_removed())) {
     Undo(draft);
@@ -272,6 +276,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     }
     recreate_ = false;
     in_place_ = true;
+    for (std::vector<std::string>& sets : leftovers_) sets.clear();
     timers_created_ = timers_.seconds().size();
     repairer_.TablesWritten(std::move(specs));
   }
