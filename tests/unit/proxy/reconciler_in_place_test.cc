@@ -194,6 +194,18 @@ class ReconcilerRestartTest : public ReconcilerInPlaceTest {
   Lines before_;
 };
 
+// As after --service-counters: the rules no longer have a set that is there.
+TEST_F(ReconcilerRestartTest, S342SetsThatTheRulesNoLongerHaveGo) {
+  ASSERT_TRUE(kernel_.ForeignAddSet(Family::kIpv6, "of-a-former-life"));
+  Reconciler next(kernel_, {.node_name = "n1"});
+  ASSERT_EQ(next.Adopt().value(), Beginning::kUnknown);
+  Tell(next, State());
+  SyncAll(next, SIZE_MAX);
+  EXPECT_TRUE(HasRecord());
+  EXPECT_FALSE(kernel_.ReadTable(Family::kIpv6).value()->sets.contains("of-a-former-life"));
+  EXPECT_TRUE(next.Verified());
+}
+
 TEST_F(ReconcilerRestartTest, S126RecordsAndNumbersStay) {
   Reconciler next(kernel_, {.node_name = "n1"});
   ASSERT_EQ(next.Adopt().value(), Beginning::kUnknown);
