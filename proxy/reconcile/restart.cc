@@ -182,17 +182,10 @@ uint64_t Reconciler::RulesetDigest() const {
 }
 
 // What cannot be read now is found when everything is compared.
-void Reconciler::FindLeftovers() {
+void Reconciler::ReadFormerTables() {
   for (const Family family : kFamilies) {
-    std::vector<std::string>& leftovers = leftovers_[Index(family)];
-    leftovers.clear();
-    const auto found = kernel_.ReadTable(family);
-    if (!found.ok() || !*found) continue;
-    const std::vector<nft::SetSpec> ours = MakeTable(family, options_.ruleset).sets;
-    for (const auto& [name, digest] : (*found)->sets) {
-      const auto same = [&](const nft::SetSpec& set) { return set.name == name; };
-      if (std::none_of(ours.begin(), ours.end(), same)) leftovers.push_back(name);
-    }
+    auto content = kernel_.ReadTable(family);
+    former_tables_[Index(family)] = content.ok() ? *std::move(content) : std::nullopt;
   }
 }
 
