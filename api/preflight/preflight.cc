@@ -18,4 +18,9 @@ absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables) {
   return Judge(ReadFacts());
 }
 
+absl::Status ProbeTables(const nft::TableSpecs& tables) {
+  const absl::StatusOr<std::vector<nft::Lack>> lacks = nft::FindLacks(tables);
+  return lacks.ok() ? LackStatus(*lacks) : lacks.status();
+}
+
 }  // namespace svcmap::api

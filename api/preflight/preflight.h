@@ -64,4 +64,7 @@ Facts ReadFacts();
 // The whole preflight for `tables`. A status other than OK is fatal and says what to do.
 absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables);
 
+// OK if the kernel takes `tables`; otherwise what it refuses. For what we can do without.
+absl::Status ProbeTables(const nft::TableSpecs& tables);
+
 }  // namespace svcmap::api
