@@ -11,7 +11,7 @@ namespace svcmap::nft {
 namespace {
 
 constexpr size_t kRequestSize = 512;  // More than any of ours.
-constexpr int kMaxAttempts = 5;
+constexpr int kMaxReads = 5;
 
 // Sorts by key. A hash table that grew while it was dumped gives some elements twice, and leaves
 // others out.
@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<CounterReader>> CounterReader::Open(TableSpecs ta
 absl::StatusOr<std::vector<ElementCount>> CounterReader::Read(SetRef set) {
   std::vector<ElementCount> counts;
   absl::Status status;
-  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kMaxReads; ++attempt) {
     counts.clear();
     status = ReadOnce(set, counts);
     if (absl::IsNotFound(status)) return std::vector<ElementCount>();
