@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<Family>> KubeProxyTables(nft::NetlinkKernel& kernel) 
 }
 
 absl::StatusOr<std::unique_ptr<nft::NetlinkKernel>> OpenKubeProxyTables() {
-  nft::TableSpecs specs;
+  nft::TableSpecs specs(kFamilies.size());
   for (const Family family : kFamilies) {
     specs[Index(family)].family = family;
     specs[Index(family)].name = kKubeProxyTable;
