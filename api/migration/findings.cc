@@ -41,8 +41,10 @@ bool IsInet(const nft::ForeignChain& chain) {
   return chain.family == "ip" || chain.family == "ip6" || chain.family == "inet";
 }
 
-std::string Count(size_t count, const char* noun) {
-  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
+std::string PlacesText(const ServedPlaces& places) {
+  const size_t addresses = places.addresses.size(), ports = places.node_ports.size();
+  return absl::StrCat(addresses, addresses == 1 ? " address" : " addresses", " and ", ports,
+                      ports == 1 ? " nodePort" : " nodePorts");
 }
 
 class MigrationJudge {

@@ -213,8 +213,20 @@ class MigrateTest : public PacketTest {
     }
     return absl::OkStatus();
   }
-  void GoOn(int64_t count = 60) {
-    for (const auto& traffic : traffic_) EXPECT_OK(traffic->Go(count));
+  // And new connections from outside are masqueraded, those from pods are not (S-74, S-75).
+  void GoOn() {
+    for (const auto& traffic : traffic_) EXPECT_OK(traffic->Go(60));
+    for (const char* ip : {"10.96.0.10", "fd00:96::10"}) {
+      const bool v6 = absl::StrContains(ip, ":");
+      EXPECT_NE(SourceOf(*client_, ip), client_->address(v6));
+      EXPECT_EQ(SourceOf(*caller_, ip), caller_->address(v6));
+    }
+  }
+  // As the pod sees it; empty if it does not.
+  static std::string SourceOf(const Host& caller, const std::string& ip) {
+    const Answer answer = Ask(caller.netns(), {.destination = ip, .port = 80});
+    EXPECT_EQ(answer.outcome, Outcome::kAnswered) << answer;
+    return answer.seen_ip;
   }
   void EndTraffic() {
     for (const auto& traffic : traffic_) {
@@ -324,7 +336,8 @@ TEST_F(MigrateTest, WhileAKubeProxyRunsNothingIsRemoved) {
   ASSERT_OK_AND_ASSIGN(auto kube_proxy,
                        ChildProcess::Start({.argv = {program, "100"}, .netns = &node()}));
   const std::string sign = absl::StrCat("process ", kube_proxy->pid(), " is kube-proxy");
-  EXPECT_THAT(MigrateCheck().out, AllOf(HasSubstr("NOTE       " + sign), HasSubstr("Nothing is in the way, 2 notes.")));
+  EXPECT_THAT(MigrateCheck().out,
+              AllOf(HasSubstr("NOTE       " + sign), HasSubstr("Nothing is in the way, 2 notes.")));
 
   ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(node(), {"--remove-kube-proxy"}));
   ASSERT_OK(agent->Replace(ObjectsOf({})));
