@@ -47,6 +47,12 @@ absl::StatusOr<std::unique_ptr<nft::NetlinkKernel>> OpenKubeProxyTables() {
   return nft::NetlinkKernel::Open(specs);
 }
 
+// Empty if everything was looked at.
+std::string UnreadText(const IptablesRead& iptables) {
+  if (iptables.unread.empty()) return "";
+  return absl::StrCat("some may be left, not looked at are ", absl::StrJoin(iptables.unread, "; "));
+}
+
 // Reads nothing of nf_tables' part of iptables where there is nothing of kube-proxy in it.
 absl::StatusOr<IptablesRead> ReadKubeProxyChains() {
   const absl::StatusOr<std::vector<nft::ForeignChain>> chains = nft::ReadChains();
@@ -142,9 +148,7 @@ bool KubeProxyRemover::LookAndRemove() {
   const bool nothing =
       tables->empty() && std::all_of(iptables->found.begin(), iptables->found.end(), plan_is_empty);
   if (nothing) {
-    Say(iptables->unread.empty() ? ""
-                                 : absl::StrCat("some may be left, not looked at are ",
-                                                absl::StrJoin(iptables->unread, "; ")));
+    Say(UnreadText(*iptables));
     return true;
   }
   if (removed_) {
@@ -172,8 +176,10 @@ bool KubeProxyRemover::LookAndRemove() {
     return false;
   }
   removed_ = true;
-  Say("");
-  spdlog::info("kube-proxy's rules are removed, ours serve alone");
+  Say(UnreadText(*iptables));
+  if (iptables->unread.empty()) {
+    spdlog::info("kube-proxy's rules are removed, ours serve alone");
+  }
   return true;
 }
 

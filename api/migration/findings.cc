@@ -137,9 +137,8 @@ class MigrationJudge {
       chains.push_back(absl::StrCat("table ", table.table, ": ", ChainsText(table.chains)));
     }
     if (!chains.empty()) {
-      Rules(absl::StrCat(
-          "rules of kube-proxy in ", flavour, ", for ", Count(places.addresses.size(), "address"),
-          " and ", Count(places.node_ports.size(), "nodePort"), "; ", absl::StrJoin(chains, "; ")));
+      Rules(absl::StrCat("rules of kube-proxy in ", flavour, ", for ", PlacesText(places), "; ",
+                         absl::StrJoin(chains, "; ")));
     }
     for (const std::string& kept : removal.kept) {
       Attention(absl::StrCat(flavour, ": ", kept),
