@@ -7,6 +7,7 @@
 #include "api/config/configz.h"
 #include "api/daemon/config_watch.h"
 #include "api/daemon/heap_trim.h"
+#include "api/daemon/kube_proxy_remover.h"
 #include "api/daemon/leader.h"
 #include "api/daemon/lock.h"
 #include "api/daemon/log.h"
@@ -20,6 +21,7 @@
 #include "api/health/server.h"
 #include "api/metrics/server.h"
 #include "api/preflight/preflight.h"
+#include "api/preflight/report.h"
 #include "nft/conntrack/netlink_flow_table.h"
 #include "nft/netlink/address_monitor.h"
 #include "nft/netlink/watched_kernel.h"
@@ -240,6 +242,10 @@ int Run(const DaemonOptions& options) {
   const sigset_t signals = BlockSignals();
   const nft::TableSpecs tables = {proxy::MakeTable(Family::kIpv4, options.ruleset),
                                   proxy::MakeTable(Family::kIpv6, options.ruleset)};
+  if (options.preflight) {
+    const std::string report = NodeReportJson(ReportNode(tables));
+    return std::fputs(report.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? 0 : 1;
+  }
   if (options.init_only) {
     const absl::Status prepared = Prepare(options, tables);
     return prepared.ok() ? 0 : Fail(prepared);
@@ -384,6 +390,8 @@ int Run(const DaemonOptions& options) {
       status = watch.status();
       if (status.ok()) config = *std::move(watch);
     }
+    std::optional<KubeProxyRemover> remover;
+    if (status.ok() && options.remove_kube_proxy) remover.emplace([&] { return loop.status(); });
     if (status.ok()) {
       spdlog::info("svcmapd {} on node {}", SVCMAP_VERSION, options.node_name);
       NotifyReady("programming Services");

@@ -142,6 +142,13 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   AddLimits(app, options);
   app.add_flag("--cleanup", options.cleanup,
                "Remove our nftables tables and what is in --state-dir, nothing else, and exit");
+  app.add_flag(
+      "--remove-kube-proxy", options.remove_kube_proxy,
+      "Once our tables serve everything and no kube-proxy runs here, remove the rules that "
+      "it left: its nftables tables, and its chains in iptables of either flavour "
+      "(docs/migration.md)");
+  app.add_flag("--preflight", options.preflight,
+               "Print what is found on this node, as JSON for svcmapctl migrate check, and exit");
   app.add_option("--write-config-to", write_config_to,
                  "Write a configuration file that says every default, and exit");
   app.add_flag("--init-only", options.init_only,
