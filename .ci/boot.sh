@@ -6,14 +6,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# crun knows cgroups of version 2: it gets them in a mount namespace of its own.
-if [[ $(stat -fc %T /sys/fs/cgroup) != cgroup2fs ]]; then
-  exec unshare --mount bash -c '
-    umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec "$0"' "$PWD/.ci/boot.sh"
-fi
+source .ci/cgroups.sh
 
 bin=${SVCMAP_BIN:-build/release/bin}
-image=localhost/svcmap-systemd:bookworm
+packages=$(.ci/deps.sh --print runtime | paste -sd,)
+image=localhost/svcmap-systemd:$(sha256sum <<<"$packages" | cut -c 1-12)
 work=$(mktemp -d)
 container=
 clean_up() {
@@ -42,7 +39,6 @@ is() { [[ $(property "$1") == "$2" ]]; }
 restarted() { is NRestarts "$1" && is ActiveState active; }
 
 if ! podman image exists "$image"; then
-  packages=$(.ci/deps.sh --print runtime | paste -sd,)
   mmdebstrap --quiet --variant=apt --include="systemd-sysv,nftables,$packages" bookworm - |
     podman import --quiet - "$image"
 fi
@@ -69,7 +65,7 @@ container=$(podman run --detach --systemd=always --privileged --network=none --p
   --volume="$PWD/deploy/examples/demo.yaml:/demo.yaml:ro" \
   --volume="$work/default:/etc/default/svcmap:ro" --volume="$work/etc:/etc/svcmap" \
   "$image" /sbin/init)
-until_true 30 "systemd runs" inside systemctl is-system-running
+until_true 30 "systemd runs" inside systemctl is-active multi-user.target
 
 inside systemd-sysusers
 inside systemctl start svcmapd || fail "it does not start"
