@@ -1,18 +1,16 @@
 #!/bin/bash
-# Boots systemd in a container and lets it run svcmapd.service of the release build: it starts with all
-# its restrictions, programs, is started again when its configuration changes, when it is killed and
-# when it hangs, and leaves the rules behind. As root; a minute, and some more the first time.
+# Boots systemd in a container and lets it run the units in deploy/systemd with the release build, with
+# all their restrictions. svcmapd programs, is started again when its configuration changes, when it is
+# killed and when it hangs, and leaves the rules behind; svcmap-kube gets as far as it does without an
+# API server. As root; a minute, and some more the first time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# crun knows cgroups of version 2: it gets them in a mount namespace of its own.
-if [[ $(stat -fc %T /sys/fs/cgroup) != cgroup2fs ]]; then
-  exec unshare --mount bash -c '
-    umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec "$0"' "$PWD/.ci/boot.sh"
-fi
+source .ci/cgroups.sh
 
 bin=${SVCMAP_BIN:-build/release/bin}
-image=localhost/svcmap-systemd:bookworm
+packages=$(.ci/deps.sh --print runtime | paste -sd,)
+image=localhost/svcmap-systemd:$(sha256sum <<<"$packages" | cut -c 1-12)
 work=$(mktemp -d)
 container=
 clean_up() {
@@ -41,7 +39,6 @@ is() { [[ $(property "$1") == "$2" ]]; }
 restarted() { is NRestarts "$1" && is ActiveState active; }
 
 if ! podman image exists "$image"; then
-  packages=$(.ci/deps.sh --print runtime | paste -sd,)
   mmdebstrap --quiet --variant=apt --include="systemd-sysv,nftables,$packages" bookworm - |
     podman import --quiet - "$image"
 fi
@@ -51,15 +48,24 @@ mkdir "$work/etc"
 sed 's/tcpCloseWaitTimeout: 0s/tcpCloseWaitTimeout: 1m/; s/oomScoreAdj:.*/oomScoreAdj: 1000/' \
   deploy/kubernetes/push/config.conf >"$work/etc/config.conf"
 echo 'SVCMAPD_FLAGS="--config=/etc/svcmap/config.conf"' >"$work/default"
+sed 's/certificate-authority: .*/insecure-skip-tls-verify: true/; s/tokenFile: .*/token: anybody/
+  s#server: .*#server: https://127.0.0.1:1#' deploy/kubernetes/base/kubeconfig.conf >"$work/etc/kubeconfig.conf"
+echo 'SVCMAP_KUBE_FLAGS="--kubeconfig=/etc/svcmap/kubeconfig.conf"' >>"$work/default"
+mounts=()
+for program in svcmapd svcmapctl svcmap-kube; do
+  mounts+=("--volume=$PWD/$bin/$program:/usr/bin/$program:ro")
+done
+for unit in svcmapd.service svcmap-kube.service; do
+  mounts+=("--volume=$PWD/deploy/systemd/$unit:/etc/systemd/system/$unit:ro")
+done
 container=$(podman run --detach --systemd=always --privileged --network=none --pids-limit=-1 \
   --ulimit nofile=4096:4096 --ulimit nproc=4096:4096 \
-  --volume="$PWD/$bin/svcmapd:/usr/bin/svcmapd:ro" --volume="$PWD/$bin/svcmapctl:/usr/bin/svcmapctl:ro" \
-  --volume="$PWD/deploy/systemd/svcmapd.service:/etc/systemd/system/svcmapd.service:ro" \
+  "${mounts[@]}" \
   --volume="$PWD/deploy/systemd/svcmap.sysusers.conf:/usr/lib/sysusers.d/svcmap.conf:ro" \
   --volume="$PWD/deploy/examples/demo.yaml:/demo.yaml:ro" \
   --volume="$work/default:/etc/default/svcmap:ro" --volume="$work/etc:/etc/svcmap" \
   "$image" /sbin/init)
-until_true 30 "systemd runs" inside systemctl is-system-running
+until_true 30 "systemd runs" inside systemctl is-active multi-user.target
 
 inside systemd-sysusers
 inside systemctl start svcmapd || fail "it does not start"
@@ -74,6 +80,10 @@ inside svcmapctl apply --prune -f /demo.yaml >/dev/null || fail "root cannot fee
 inside nft list map ip svcmap service-ips | grep -q 10.96.0.10 || fail "nothing is programmed"
 echo "  it programs"
 
+inside systemctl start svcmap-kube || fail "svcmap-kube does not start"
+until_true 20 "svcmap-kube looks for its API server" \
+  inside journalctl --unit svcmap-kube --grep "list of services failed: .*Connection refused" --quiet
+
 inside systemctl reload svcmapd || fail "it cannot be reloaded"
 inside kill -KILL "$main"
 until_true 20 "killed: it is started again" restarted 1
@@ -85,6 +95,6 @@ until_true 90 "it hangs: systemd notices and starts it again" restarted 3
 inside systemctl stop svcmapd
 inside nft list map ip svcmap service-ips | grep -q 10.96.0.10 || fail "the rules are gone"
 echo "  stopped: the rules are still there"
-! inside journalctl --unit svcmapd --grep 'Failed at step|denied|not permitted' --quiet --no-pager |
+! inside journalctl --unit svcmapd --unit svcmap-kube --grep 'Failed at step|denied|not permitted' --quiet --no-pager |
   grep . || fail "something was not allowed"
-echo "boot: svcmapd.service works under $(inside systemctl --version | head -n 1)"
+echo "boot: the units work under $(inside systemctl --version | head -n 1)"

@@ -8,11 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# crun knows cgroups of version 2: it gets them in a mount namespace of its own.
-if [[ $(stat -fc %T /sys/fs/cgroup) != cgroup2fs ]]; then
-  exec unshare --mount bash -c '
-    umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec "$0"' "$PWD/.ci/image.sh"
-fi
+source .ci/cgroups.sh
 
 version=$(sed -n 's/^project(svcmap VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 image=${IMAGE:-localhost/svcmap:$version}

@@ -16,7 +16,8 @@ KUBERNETES = TOP / "deploy/kubernetes"
 SYSTEMD = TOP / "deploy/systemd"
 BIN = pathlib.Path(os.environ.get("SVCMAP_BIN", TOP / "build/release/bin"))
 
-WITH_BRIDGE = ("base", "kubeadm", "kubeadm-sysctls", "side-by-side")
+OF_KUBEADM = ("kubeadm", "kubeadm-sysctls", "take-over")
+WITH_BRIDGE = ("base", "side-by-side", *OF_KUBEADM)
 AGENTS = (*WITH_BRIDGE, "push")
 ALL = (*AGENTS, "cleanup")
 
@@ -126,6 +127,8 @@ class Cluster(unittest.TestCase):
     def test_net_admin_is_the_only_right_on_the_node(self, overlay):
         self.assertEqual(pod(overlay)["securityContext"],
                          {"seccompProfile": {"type": "RuntimeDefault"}})
+        # Chains of iptables-legacy are removed by a raw socket.
+        capabilities = ["NET_ADMIN"] + ["NET_RAW"] * (overlay == "take-over")
         for c in containers(overlay):
             context = c["securityContext"]
             self.assertTrue(context["readOnlyRootFilesystem"])
@@ -136,7 +139,7 @@ class Cluster(unittest.TestCase):
             self.assertNotIn("seccompProfile", context)
             self.assertEqual(context["capabilities"]["drop"], ["ALL"])
             self.assertEqual(context["capabilities"].get("add", []),
-                             ["NET_ADMIN"] if c["name"] == "svcmapd" else [])
+                             capabilities if c["name"] == "svcmapd" else [])
             self.assertEqual(context.get("runAsNonRoot", False), c["name"] != "svcmapd")
 
     @each(ALL)
@@ -221,11 +224,16 @@ class Cluster(unittest.TestCase):
         self.assertEqual(flag_values(bridge)["--service-proxy-name"], "svcmap")
         self.assertNotIn("--service-proxy-name", flag_values(container("base", "svcmap-kube")))
 
-    @each(("kubeadm", "kubeadm-sysctls"))
+    @each(OF_KUBEADM)
     def test_kubeadms_config_map_is_taken_and_none_is_made(self, overlay):
         self.assertNotIn("ConfigMap", built(overlay))
         config = next(v for v in pod(overlay)["volumes"] if v["name"] == "config")
         self.assertEqual(config["configMap"], {"name": "kube-proxy"})
+
+    def test_take_over_is_for_nodes_that_were_chosen(self):
+        self.assertIn("--remove-kube-proxy", container("take-over", "svcmapd")["args"])
+        self.assertIn("nodeAffinity", pod("take-over")["affinity"])
+        self.assertNotIn("affinity", pod("kubeadm"))
 
     @each(("base", "side-by-side"))
     def test_the_kubeconfig_names_a_server_and_files_that_are_mounted(self, overlay):

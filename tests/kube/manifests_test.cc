@@ -19,7 +19,7 @@ using ::testing::Pair;
 
 // Values are checked by the server, of which the double knows nothing.
 constexpr char kApplyAll[] = R"(
-for overlay in base kubeadm kubeadm-sysctls side-by-side push cleanup; do
+for overlay in base kubeadm kubeadm-sysctls side-by-side take-over push cleanup; do
   kubectl kustomize "$0/$overlay" && echo ---
 done | kubectl --kubeconfig="$1/kubeconfig" --cache-dir="$1/cache" apply --dry-run=client \
   --validate=false -f -)";
@@ -37,12 +37,12 @@ TEST(ManifestsTest, KubectlAppliesEveryOverlay) {
   }
   EXPECT_THAT(
       created,
-      ElementsAre(Pair("clusterrole.rbac.authorization.k8s.io/svcmap created (dry run)", 4),
-                  Pair("clusterrolebinding.rbac.authorization.k8s.io/svcmap created (dry run)", 4),
+      ElementsAre(Pair("clusterrole.rbac.authorization.k8s.io/svcmap created (dry run)", 5),
+                  Pair("clusterrolebinding.rbac.authorization.k8s.io/svcmap created (dry run)", 5),
                   Pair("configmap/svcmap created (dry run)", 3),
-                  Pair("daemonset.apps/svcmap created (dry run)", 5),
+                  Pair("daemonset.apps/svcmap created (dry run)", 6),
                   Pair("daemonset.apps/svcmap-cleanup created (dry run)", 1),
-                  Pair("serviceaccount/svcmap created (dry run)", 4)));
+                  Pair("serviceaccount/svcmap created (dry run)", 5)));
 }
 
 }  // namespace
