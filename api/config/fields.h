@@ -23,8 +23,8 @@ void VisitConfigurationFields(Config& c, Visit&& visit) {
   visit("clientConnection.acceptContentTypes", c.client_connection.accept_content_types,
         Use::kBridge);
   visit("clientConnection.contentType", c.client_connection.content_type, Use::kBridge);
-  visit("clientConnection.qps", c.client_connection.qps, Use::kBridge);
-  visit("clientConnection.burst", c.client_connection.burst, Use::kBridge);
+  visit("clientConnection.qps", c.client_connection.qps, Use::kUnused);
+  visit("clientConnection.burst", c.client_connection.burst, Use::kUnused);
   visit("logging.format", c.logging.format, Use::kUnused);
   visit("logging.flushFrequency", c.logging.flush_frequency, Use::kUnused);
   visit("logging.verbosity", c.logging.verbosity, Use::kUsed);
@@ -76,7 +76,7 @@ void VisitConfigurationFields(Config& c, Visit&& visit) {
   visit("conntrack.tcpBeLiberal", c.conntrack.tcp_be_liberal, Use::kUsed);
   visit("conntrack.udpTimeout", c.conntrack.udp_timeout, Use::kUsed);
   visit("conntrack.udpStreamTimeout", c.conntrack.udp_stream_timeout, Use::kUsed);
-  visit("configSyncPeriod", c.config_sync_period, Use::kBridge);
+  visit("configSyncPeriod", c.config_sync_period, Use::kUnused);
   visit("portRange", c.port_range, Use::kUnused);
   visit("windowsRunAsService", c.windows_run_as_service, Use::kUnused);
 }

@@ -376,14 +376,14 @@ std::vector<Requirement> Metrics() {
 }
 
 std::vector<Requirement> Configuration() {
-  constexpr std::string_view kBridge = "for svcmap-kube: svcmapd speaks with no API server";
   constexpr std::string_view kSysctls =
       "a warning with the wanted value where the process may not write it";
   return {
       {289, "mode", "works as in mode nftables, whatever it says; other modes are logged"},
-      {290, "clientConnection.kubeconfig", kBridge},
-      {291, "clientConnection.acceptContentTypes and contentType", kBridge},
-      {292, "clientConnection.qps and burst", kBridge},
+      {290, "clientConnection.kubeconfig"},
+      {291, "clientConnection.acceptContentTypes and contentType"},
+      {292, "clientConnection.qps and burst",
+       "no effect: svcmap-kube has four requests, which go on"},
       {293, "hostnameOverride"},
       {294, "bindAddress",
        "decides the default listen addresses alone; the node's addresses are those of its Node "
@@ -408,7 +408,7 @@ std::vector<Requirement> Configuration() {
       {312, "conntrack.tcpCloseWaitTimeout"},
       {313, "conntrack.tcpBeLiberal"},
       {314, "conntrack.udpTimeout and udpStreamTimeout"},
-      {315, "configSyncPeriod", kBridge},
+      {315, "configSyncPeriod", "no effect: what svcmap-kube has listed needs no repetition"},
       {316, "featureGates and logging", "of these the verbosity alone has an effect"},
       {317, "fields of other modes"},
       {318, "flags beside a file", "those that are ignored are logged"},
@@ -423,7 +423,7 @@ std::vector<Requirement> Configuration() {
       {324, "which families are served", "both, always"},
       {325, "what is wrong with the families of the settings",
        "nothing is fatal: a setting holds for the families that it names"},
-      {326, "the event Starting", kBridge},
+      {326, "the event Starting", "none: svcmap-kube writes nothing to the API server"},
       {327, "nf_conntrack_max and the hash table", kSysctls},
       {328, "the other sysctls of conntrack", kSysctls},
       {329, "sysctls that are not written"},

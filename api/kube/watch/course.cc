@@ -265,7 +265,8 @@ void Course::Unreadable(const absl::Status& error, ContentType type, Clock::time
 
 // S-1. False: that is not what it minds.
 bool Course::WithoutFieldSelector(const std::string& why, Clock::time_point now) {
-  if (resource_ != Resource::kServices || watching_ || selection_.headless_services) return false;
+  if (resource_ != Resource::kServices || watching_ || !continue_token_.empty()) return false;
+  if (selection_.headless_services) return false;
   selection_.headless_services = true;
   path_ = CollectionPath(resource_, selection_);
   ++facts_.failures;
