@@ -31,7 +31,7 @@ class KubeProxyRemover {
   const std::function<proxy::LoopStatus()> status_;
   std::string said_;
   bool removed_ = false;  // Something.
-  std::jthread thread_;  // Last: it uses the others, and ends before them.
+  std::jthread thread_;   // Last: it uses the others, and ends before them.
 };
 
 }  // namespace svcmap::api

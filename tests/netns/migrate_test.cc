@@ -135,7 +135,8 @@ class MigrateTest : public PacketTest {
   absl::Status LoadForeign(Mode mode) const {
     if (mode == Mode::kNftables) {
       return RunNft(node(),
-                    "table ip mine { chain c { type nat hook prerouting priority -90; }; }");
+                    "table ip mine { chain c { type nat hook prerouting priority -90; "
+                    "ip daddr 192.0.2.1 tcp dport 80 dnat to 192.0.2.2; }; }");
     }
     for (const Family family : kFamilies) {
       const std::string text =
@@ -154,6 +155,11 @@ class MigrateTest : public PacketTest {
   // counters and times.
   std::string Rules(Mode mode) const {
     std::string all;
+    if (mode == Mode::kNftables) {
+      const auto mine =
+          RunCommand({.argv = {"nft", "list", "table", "ip", "mine"}, .netns = &node()});
+      if (mine.ok()) all = mine->out;  // Nothing where a test has none.
+    }
     for (const Family family : kFamilies) {
       std::vector<std::string> argv = {Program(mode, family, "-save")};
       if (mode == Mode::kNftables) {
@@ -286,7 +292,14 @@ TEST_P(TakeOverTest, S331_NothingFailsOnTheWayInAndOnTheWayBack) {
   ASSERT_NE(loaded, WithoutKubeProxy(loaded));
   ASSERT_OK(StartTraffic());
   GoOn();
-  EXPECT_EQ(MigrateCheck().exit.code, 8);
+  CommandResult check = MigrateCheck();
+  EXPECT_EQ(check.exit.code, 8);
+  EXPECT_THAT(check.out,
+              HasSubstr(mode == Mode::kNftables
+                            ? "ATTENTION  rules of kube-proxy, mode nftables: table ip kube-proxy "
+                              "and table ip6 kube-proxy"
+                            : absl::StrCat("ATTENTION  rules of kube-proxy in iptables-",
+                                           ModeName(mode), ", for 3 addresses and 1 nodePort;")));
 
   // Beside it, as while kube-proxy still runs.
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<Agent> agent, Agent::Start(node()));
@@ -305,7 +318,7 @@ TEST_P(TakeOverTest, S331_NothingFailsOnTheWayInAndOnTheWayBack) {
   GoOn();
   ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_b_))));
   for (const char* ip : {"10.96.0.12", "fd00:96::12"}) EXPECT_EQ(AnswererOf(ip), "pod-b");
-  const CommandResult check = MigrateCheck();
+  check = MigrateCheck();
   EXPECT_EQ(check.exit.code, 0) << check.out;
   GoOn();
 

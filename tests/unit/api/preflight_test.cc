@@ -191,7 +191,8 @@ std::vector<Case> Cases() {
         "addresses beside svcmap; remedy: when kube-proxy does not run here any more, start "
         "svcmapd with --remove-kube-proxy or run kube-proxy --cleanup",
         "table ip6 nat has a chain KUBE-SERVICES: kube-proxy, or what it left behind, translates "
-        "Service addresses beside svcmap; remedy: when kube-proxy does not run here any more, start "
+        "Service addresses beside svcmap; remedy: when kube-proxy does not run here any more, "
+        "start "
         "svcmapd with --remove-kube-proxy or run kube-proxy --cleanup"}},
       {"Unread",
        [](Facts& f) { f.unread = {"read the chains of nf_tables: no"}; },
