@@ -91,8 +91,8 @@ bool UsePair(SSL_CTX* context, const KeyPair& pair, const std::string& client_ca
                     SSL_CTX_use_PrivateKey(context, key) == 1 &&
                     X509_STORE_add_cert(SSL_CTX_get_cert_store(context), ca) == 1;
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);  // A client may show none.
-  const unsigned char session[] =
-      "svcmap";  // Sessions that are resumed need it with SSL_VERIFY_PEER.
+  // Without this, sessions cannot be resumed where certificates are looked at.
+  const unsigned char session[] = "svcmap";
   SSL_CTX_set_session_id_context(context, session, sizeof(session) - 1);
   X509_free(certificate);
   EVP_PKEY_free(key);
@@ -719,10 +719,7 @@ std::string ApiServerDouble::url() const {
   return absl::StrCat("https://", kAddress, ":", impl_->port);
 }
 
-absl::Status ApiServerDouble::Stop() {
-  impl_->End();
-  return absl::OkStatus();
-}
+void ApiServerDouble::Stop() { impl_->End(); }
 
 absl::Status ApiServerDouble::StartAgain() { return impl_->Listen(); }
 

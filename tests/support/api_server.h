@@ -117,7 +117,7 @@ class ApiServerDouble {
   // ---- Faults ----
 
   // Ends all connections at once, and refuses new ones.
-  absl::Status Stop();
+  void Stop();
   // At the same port, with the objects, versions and events it had. OK if it runs.
   absl::Status StartAgain();
   // One more thing that goes wrong. Watches that run are struck, too, by what is for watches.
