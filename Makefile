@@ -4,7 +4,8 @@ SOURCE_DIRS := nft proxy api tests third_party
 SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test test-long format format-check tidy bench bench-quick bench-alone clean
+.PHONY: help deps build demo image boot test test-long format format-check tidy bench bench-quick \
+        bench-alone clean
 
 help:           ## This list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -22,6 +23,18 @@ demo:           ## Real connections through real rules, in network namespaces; u
 	cmake --preset release
 	cmake --build --preset demo
 	build/release/bin/svcmap-demo
+
+image:          ## The container image, by podman, and the demo with it. docs/install.md
+	@.ci/deps.sh build test image
+	cmake --preset release
+	cmake --build --preset demo
+	@.ci/image.sh
+
+boot:           ## svcmapd.service under a systemd of its own, in a container
+	@.ci/deps.sh build test image
+	cmake --preset release
+	cmake --build --preset programs
+	@.ci/boot.sh
 
 test:           ## Everything: release, address and undefined behaviour sanitizers, thread sanitizer
 	@.ci/deps.sh build test

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Installs the Debian packages of the given groups of third_party/packages.txt, all groups if none
-# is given. Does nothing, quickly, if they are there. `--print` only prints the packages.
+# is given. Does nothing, quickly, if they are there. Of "one|other" each will do, and the first one is
+# installed if none is there. `--print` only prints the packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +19,7 @@ if ((${#packages[@]} == 0)); then
   exit 2
 fi
 if ((print)); then
-  printf '%s\n' "${packages[@]}"
+  printf '%s\n' "${packages[@]%%|*}"
   exit
 fi
 
@@ -26,10 +27,11 @@ if ! command -v dpkg-query >/dev/null; then
   echo "This is no Debian system: install what third_party/README.md lists by hand." >&2
   exit 1
 fi
-installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${packages[@]}" 2>/dev/null || true)
+mapfile -d '|' -t names < <(printf '%s|' "${packages[@]}")
+installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${names[@]}" 2>/dev/null || true)
 missing=()
 for package in "${packages[@]}"; do
-  grep -qxF "$package installed" <<<"$installed" || missing+=("$package")
+  grep -qxE "(${package//[+.]/\\&}) installed" <<<"$installed" || missing+=("${package%%|*}")
 done
 ((${#missing[@]})) || exit 0
 

@@ -29,8 +29,8 @@ struct Words {
   std::string address, timeout = "10s";
   TlsFiles tls;
   std::vector<std::string> apply_files, delete_files, delete_names;
-  std::string kind, name, name_space, output, what, to, from, in_interface, wait_for = "serving",
-                                                                            wait_timeout = "30s";
+  std::string kind, name, name_space, output, what, migrate, to, from, in_interface,
+      wait_for = "serving", wait_timeout = "30s";
   bool strict = false, prune = false, dry_run = false;
 };
 
@@ -109,6 +109,11 @@ absl::StatusOr<OutputFormat> PageFormat(const Words& words) {
                                {"yaml", OutputFormat::kYaml}});
 }
 
+absl::StatusOr<OutputFormat> TextOrJson(const Words& words) {
+  return Choose<OutputFormat>("--output", words.output.empty() ? "text" : words.output,
+                              {{"text", OutputFormat::kTable}, {"json", OutputFormat::kJson}});
+}
+
 absl::StatusOr<Command> MakeStatus(const Words& words) {
   const auto output = PageFormat(words);
   if (!output.ok()) return output.status();
@@ -169,11 +174,18 @@ absl::StatusOr<Command> MakeWait(const Words& words) {
 }
 
 absl::StatusOr<Command> MakeWatch(const Words& words) {
-  const auto output =
-      Choose<OutputFormat>("--output", words.output.empty() ? "text" : words.output,
-                           {{"text", OutputFormat::kTable}, {"json", OutputFormat::kJson}});
+  const auto output = TextOrJson(words);
   if (!output.ok()) return output.status();
   return WatchOptions{*output};
+}
+
+absl::StatusOr<Command> MakeMigrate(const Words& words) {
+  if (words.migrate != "check") {
+    return Usage(absl::StrCat("migrate ", Quote(words.migrate), " is not check"));
+  }
+  const auto output = TextOrJson(words);
+  if (!output.ok()) return output.status();
+  return MigrateCheckOptions{*output};
 }
 
 using Maker = absl::StatusOr<Command> (*)(const Words&);
@@ -271,6 +283,12 @@ std::map<const CLI::App*, Maker> Describe(CLI::App& app, Words& words) {
                             kWatchFooter, MakeWatch);
   watch->add_option("-o,--output", words.output, "text or json. Default: text")
       ->type_name("FORMAT");
+
+  CLI::App* migrate = command("migrate", "Say what stands between this node and svcmap",
+                              kMigrateFooter, MakeMigrate);
+  migrate->add_option("-o,--output", words.output, "text or json. Default: text")
+      ->type_name("FORMAT");
+  migrate->add_option("WHAT", words.migrate, "check")->required()->type_name("");
   return makers;
 }
 

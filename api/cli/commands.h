@@ -14,5 +14,6 @@ ExitCode RunDump(const DumpOptions& options, Session& session);
 ExitCode RunExplain(const ExplainOptions& options, Session& session);
 ExitCode RunWait(const WaitOptions& options, Session& session);
 ExitCode RunWatch(const WatchOptions& options, Session& session);
+ExitCode RunMigrateCheck(const MigrateCheckOptions& options, Session& session);
 
 }  // namespace svcmap::api

@@ -14,6 +14,7 @@ enum class ExitCode : int {
   kWaitTimeout = 5,    // What `wait` waits for did not come.
   kKernelFailed = 6,   // The agent holds the change, the kernel did not take it.
   kKernelDiffers = 7,  // The kernel is not, or is not known to be, as the agent wants it.
+  kAttention = 8,      // Something on the node needs attention.
 };
 
 // What a command ends with that met both.

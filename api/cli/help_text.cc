@@ -13,6 +13,7 @@ const char kProgramFooter[] = R"(Examples:
   svcmapctl explain 10.96.0.10:80            what happens to a packet, and why
   svcmapctl wait --for serving               until traffic is served
   svcmapctl watch                            what happens at the agent, as it happens
+  svcmapctl migrate check                    what kube-proxy left here, what is in the way
   svcmapctl COMMAND --help                   more about one command
 
 Exit codes:
@@ -23,7 +24,8 @@ Exit codes:
   4  the agent refused the call as a whole
   5  wait: not so within the timeout
   6  the kernel did not take the change; the agent holds it and keeps trying
-  7  explain: the kernel is not as the agent wants it, or could not be read)";
+  7  explain: the kernel is not as the agent wants it, or could not be read
+  8  migrate check: something on this node needs attention)";
 
 const char kApplyFooter[] =
     R"(Reads Service, EndpointSlice, Node, ServiceCIDR and List manifests, also several in one file.
@@ -96,5 +98,15 @@ or with 3 when the agent goes away. JSON is one object per line, as control.prot
 Examples:
   svcmapctl watch
   svcmapctl watch -o json | jq -c 'select(.repair)')";
+
+const char kMigrateFooter[] =
+    R"(check  looks at this node, as root, and says what stands between it and svcmap: rules of kube-proxy
+       in nf_tables and in both flavours of iptables, other owners of Service addresses, a kernel
+       that lacks something, firewalls that drop forwarded packets by default. Changes nothing.
+It asks no agent, but svcmapd, found beside svcmapctl or in PATH, and iptables-...-save.
+
+Examples:
+  svcmapctl migrate check
+  svcmapctl migrate check -o json | jq -r '.findings[] | select(.level == "attention").what')";
 
 }  // namespace svcmap::api

@@ -13,5 +13,6 @@ extern const char kDumpFooter[];
 extern const char kExplainFooter[];
 extern const char kWaitFooter[];
 extern const char kWatchFooter[];
+extern const char kMigrateFooter[];
 
 }  // namespace svcmap::api

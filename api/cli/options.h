@@ -58,8 +58,12 @@ struct WatchOptions {
   OutputFormat output = OutputFormat::kTable;  // Text or kJson.
 };
 
+struct MigrateCheckOptions {
+  OutputFormat output = OutputFormat::kTable;  // Text or kJson.
+};
+
 using Command = std::variant<ApplyOptions, DeleteOptions, GetOptions, StatusOptions, DumpOptions,
-                             ExplainOptions, WaitOptions, WatchOptions>;
+                             ExplainOptions, WaitOptions, WatchOptions, MigrateCheckOptions>;
 
 struct Options {
   std::string address;                                           // As given.

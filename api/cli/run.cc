@@ -20,6 +20,9 @@ struct RunCommand {
   ExitCode operator()(const ExplainOptions& options) const { return RunExplain(options, session); }
   ExitCode operator()(const WaitOptions& options) const { return RunWait(options, session); }
   ExitCode operator()(const WatchOptions& options) const { return RunWatch(options, session); }
+  ExitCode operator()(const MigrateCheckOptions& options) const {
+    return RunMigrateCheck(options, session);
+  }
 };
 
 }  // namespace

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "api/convert/convert.h"
 #include "api/convert/fields.h"
@@ -24,18 +24,11 @@ constexpr int kMaxPorts = 100;
 constexpr int kMaxAddresses = 100;
 constexpr int kMaxHints = 8;  // Of each kind.
 
-// `field` is what names it, or makes the name: there are millions of endpoints, and few to complain
-// of.
-template <typename Field>
-bool WithinLimit(const Field& field, int count, int limit, const char* remedy, Report& report) {
+// `field` makes the name: there are millions of endpoints, and few to complain of.
+bool WithinLimit(absl::FunctionRef<std::string()> field, int count, int limit, const char* remedy,
+                 Report& report) {
   if (count <= limit) return true;
-  std::string name;
-  if constexpr (std::is_invocable_v<Field>) {
-    name = field();
-  } else {
-    name = field;
-  }
-  report.Refuse(std::move(name), "",
+  report.Refuse(field(), "",
                 absl::StrCat("has ", count, " entries, more than ", limit,
                              " (the Kubernetes limit); ", remedy));
   return false;
@@ -58,7 +51,8 @@ std::string ServiceKey(const v1::ObjectMeta& metadata, Report& report) {
 
 // S-20: a port without name or number is skipped. Names are unique, as in Kubernetes.
 void ConvertPorts(const v1::EndpointSlice& message, proxy::EndpointSlice& slice, Report& report) {
-  if (!WithinLimit("ports", message.ports_size(), kMaxPorts, "split it into more slices", report)) {
+  if (!WithinLimit([] { return "ports"; }, message.ports_size(), kMaxPorts,
+                   "split it into more slices", report)) {
     return;
   }
   absl::flat_hash_map<std::string, int> names;
@@ -192,7 +186,7 @@ class HintTable {
 // (S-26), the first one otherwise.
 void ConvertEndpoints(const v1::EndpointSlice& message, const ConvertContext& context,
                       proxy::EndpointSlice& slice, Report& report) {
-  if (!WithinLimit("endpoints", message.endpoints_size(), kMaxEndpoints,
+  if (!WithinLimit([] { return "endpoints"; }, message.endpoints_size(), kMaxEndpoints,
                    "split it into more slices", report)) {
     return;
   }

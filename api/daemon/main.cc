@@ -7,6 +7,7 @@
 #include "api/config/configz.h"
 #include "api/daemon/config_watch.h"
 #include "api/daemon/heap_trim.h"
+#include "api/daemon/kube_proxy_remover.h"
 #include "api/daemon/leader.h"
 #include "api/daemon/lock.h"
 #include "api/daemon/log.h"
@@ -20,9 +21,12 @@
 #include "api/health/server.h"
 #include "api/metrics/server.h"
 #include "api/preflight/preflight.h"
+#include "api/preflight/report.h"
 #include "nft/conntrack/netlink_flow_table.h"
 #include "nft/netlink/address_monitor.h"
+#include "nft/netlink/counter_reader.h"
 #include "nft/netlink/watched_kernel.h"
+#include "proxy/connections/service_connections.h"
 #include "proxy/reconcile/loop.h"
 
 namespace svcmap::api {
@@ -100,15 +104,56 @@ std::chrono::nanoseconds SyncPeriod(const DaemonOptions& options) {
   return options.config ? options.config->config.nftables.sync_period : proxy::kSyncPeriod;
 }
 
-// What a scrape is told, on the metrics server's thread; nobody waits for anybody.
+nft::TableSpecs MakeTables(const proxy::RulesetOptions& ruleset) {
+  return {proxy::MakeTable(Family::kIpv4, ruleset), proxy::MakeTable(Family::kIpv6, ruleset)};
+}
+
+// Counters are no reason not to start.
+void DropCountersIfRefused(proxy::RulesetOptions& ruleset) {
+  if (!ruleset.count_connections) return;
+  const absl::Status probed = ProbeTables(MakeTables(ruleset));
+  if (probed.ok()) return;
+  ruleset.count_connections = false;
+  spdlog::warn("--service-counters: connections are not counted: {}",
+               std::string(probed.message()));
+}
+
+// Null if connections are not counted.
+absl::StatusOr<std::unique_ptr<proxy::ConnectionReader>> OpenConnectionReader(
+    const proxy::RulesetOptions& ruleset) {
+  if (!ruleset.count_connections) return std::unique_ptr<proxy::ConnectionReader>();
+  absl::StatusOr<std::unique_ptr<nft::CounterReader>> opened =
+      nft::CounterReader::Open(MakeTables(ruleset));
+  if (!opened.ok()) return opened.status();
+  proxy::ConnectionReaderOptions options;
+  options.read = [reader = std::shared_ptr(*std::move(opened))](
+                     Family family) -> absl::StatusOr<proxy::PacketCounts> {
+    const auto read = reader->Read({family, proxy::kServiceConnections});
+    if (!read.ok()) return read.status();
+    proxy::PacketCounts counts;
+    for (const nft::ElementCount& count : *read) {
+      counts[std::string(count.key.begin(), count.key.end())] = count.packets;
+    }
+    return counts;
+  };
+  options.on_problem = [](const absl::Status& problem) {
+    spdlog::warn("connections to Services are told as they were: {}",
+                 std::string(problem.message()));
+  };
+  return std::make_unique<proxy::ConnectionReader>(std::move(options));
+}
+
+// What a scrape is told, on the metrics server's thread; nobody waits for anybody, but for
+// connections, which are read between two commits.
 struct MetricsSources {
   const DaemonOptions& options;
-  const proxy::Loop& loop;
+  proxy::Loop& loop;
   const proxy::Cleaner& cleaner;
   const nft::WatchedKernel& kernel;
   const proxy::StateLog* log;  // Null: no state is kept.
   const Intake& intake;
   ControlService& service;
+  proxy::ConnectionReader* connections;  // Null: they are not counted.
 
   MetricsFacts Read() const {
     MetricsFacts facts;
@@ -125,6 +170,7 @@ struct MetricsSources {
     facts.refused_objects = intake.findings().refused();
     facts.refused_calls = service.refusals().count();
     facts.failed_handshakes = FailedHandshakes();
+    if (connections != nullptr) facts.connections = &connections->Read(loop);
     facts.process = ReadProcessFigures();
     return facts;
   }
@@ -235,11 +281,15 @@ absl::Status AwaitEnd(const sigset_t& signals, proxy::Loop& loop, const ConfigWa
   }
 }
 
-int Run(const DaemonOptions& options) {
+int Run(DaemonOptions options) {
   RaiseDescriptorLimit();
   const sigset_t signals = BlockSignals();
-  const nft::TableSpecs tables = {proxy::MakeTable(Family::kIpv4, options.ruleset),
-                                  proxy::MakeTable(Family::kIpv6, options.ruleset)};
+  DropCountersIfRefused(options.ruleset);
+  const nft::TableSpecs tables = MakeTables(options.ruleset);
+  if (options.preflight) {
+    const std::string report = NodeReportJson(ReportNode(tables));
+    return std::fputs(report.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? 0 : 1;
+  }
   if (options.init_only) {
     const absl::Status prepared = Prepare(options, tables);
     return prepared.ok() ? 0 : Fail(prepared);
@@ -355,12 +405,16 @@ int Run(const DaemonOptions& options) {
        .state_dir = options.state_dir,
        .leader = LoadLeader(options.state_dir),
        .save_leader = [&](const proxy::Leader& leader) { SaveLeader(options.state_dir, leader); }});
+  const absl::StatusOr<std::unique_ptr<proxy::ConnectionReader>> connections =
+      OpenConnectionReader(options.ruleset);
+  if (!connections.ok()) return Fail(connections.status());
   absl::Status status;
   {
     // Before anything is programmed, and before anybody is told that we are here: it may be what
     // ends us.
     const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = ServeMetrics(
-        {options, loop, cleaner, **kernel, log->get(), intake, service}, tables, observations);
+        {options, loop, cleaner, **kernel, log->get(), intake, service, connections->get()}, tables,
+        observations);
     status = metrics.status();
     std::unique_ptr<Server> server;
     if (status.ok()) {
@@ -384,6 +438,8 @@ int Run(const DaemonOptions& options) {
       status = watch.status();
       if (status.ok()) config = *std::move(watch);
     }
+    std::optional<KubeProxyRemover> remover;
+    if (status.ok() && options.remove_kube_proxy) remover.emplace([&] { return loop.status(); });
     if (status.ok()) {
       spdlog::info("svcmapd {} on node {}", SVCMAP_VERSION, options.node_name);
       NotifyReady("programming Services");

@@ -56,6 +56,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   DaemonOptions& options = parsed.options;
   DetectLocalFlags detect_local;
   bool masquerade_all = false;
+  bool service_counters = false;
   int masquerade_bit = 14;  // S-300
   std::string node_port_addresses = "primary";
   std::string config_path;
@@ -139,9 +140,19 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--bind-address-hard-fail", options.bind_address_hard_fail,
                "Exit if one of these addresses cannot be had, instead of trying again every 5 s");
+  app.add_flag("--service-counters", service_counters,
+               "Count the new connections to each Service and tell them at /metrics: one series for "
+               "each address and port of each Service port");
   AddLimits(app, options);
   app.add_flag("--cleanup", options.cleanup,
                "Remove our nftables tables and what is in --state-dir, nothing else, and exit");
+  app.add_flag(
+      "--remove-kube-proxy", options.remove_kube_proxy,
+      "Once our tables serve everything and no kube-proxy runs here, remove the rules that "
+      "it left: its nftables tables, and its chains in iptables of either flavour "
+      "(docs/migration.md)");
+  app.add_flag("--preflight", options.preflight,
+               "Print what is found on this node, as JSON for svcmapctl migrate check, and exit");
   app.add_option("--write-config-to", write_config_to,
                  "Write a configuration file that says every default, and exit");
   app.add_flag("--init-only", options.init_only,
@@ -203,6 +214,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
     options.ruleset = *ruleset;
     options.ruleset.masquerade_all = masquerade_all;
     options.ruleset.masquerade_mark = uint32_t{1} << masquerade_bit;
+    options.ruleset.count_connections = service_counters;
     options.node_port_addresses = *addresses;
   }
   const auto bind = [&](const char* flag, const std::string& text, uint16_t default_port,

@@ -34,6 +34,8 @@ struct DaemonOptions {
   PushLimits push_limits;
   proxy::StateLimits state_limits;
   bool cleanup = false;
+  bool remove_kube_proxy = false;  // Once our tables serve.
+  bool preflight = false;          // Only look, and print what is found.
   int verbosity = 0;
   // What --config names. Where fields above have a place there, they are from it.
   std::optional<ConfigurationFile> config;

@@ -34,10 +34,15 @@ std::string_view ResourceName(Resource resource) {
 
 std::string CollectionPath(Resource resource, const Selection& selection) {
   switch (resource) {
-    case Resource::kServices:
-      return absl::StrCat("/api/v1/services?labelSelector=",
-                          PercentEncoded(ProxyNameSelector(selection.service_proxy_name)),
-                          "&fieldSelector=", PercentEncoded("spec.clusterIP!=None"));
+    case Resource::kServices: {
+      std::string path =
+          absl::StrCat("/api/v1/services?labelSelector=",
+                       PercentEncoded(ProxyNameSelector(selection.service_proxy_name)));
+      if (!selection.headless_services) {
+        absl::StrAppend(&path, "&fieldSelector=", PercentEncoded("spec.clusterIP!=None"));
+      }
+      return path;
+    }
     case Resource::kEndpointSlices:
       return absl::StrCat("/apis/discovery.k8s.io/v1/endpointslices?labelSelector=",
                           PercentEncoded("!service.kubernetes.io/headless"));

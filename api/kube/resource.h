@@ -22,6 +22,10 @@ struct Selection {
   // Services whose label service.kubernetes.io/service-proxy-name is this; empty: those without the
   // label (S-1).
   std::string service_proxy_name;
+
+  // Services without a clusterIP, too, which svcmapd leaves alone (S-2): API servers before
+  // Kubernetes 1.31 know no field selector that leaves them out.
+  bool headless_services = false;
 };
 
 // Path and query of the collection with its selectors (S-1, S-17), percent-encoded, without what a

@@ -174,6 +174,12 @@ const Catalogue& AllMetrics() {
        kGauge,
        {},
        "Unix time up to which all that was written is on disk; 0: not yet"},
+      // With --service-counters.
+      {"svcmap_service_connections_total",
+       kCounter,
+       {"namespace", "name", "port", "protocol", "destination"},
+       "New connections to a Service port by the address and port they were sent to; only with "
+       "--service-counters"},
       // As the Go client has them.
       {"process_cpu_seconds_total", kCounter, {}, "CPU time of user and system"},
       {"process_resident_memory_bytes", kGauge, {}, "Resident memory"},

@@ -1,5 +1,6 @@
 #include "api/metrics/facts.h"
 
+#include "absl/strings/str_cat.h"
 #include "api/health/answers.h"
 #include "api/metrics/families.h"
 #include "api/metrics/unix_time.h"
@@ -142,6 +143,21 @@ void AddSavedState(const proxy::StateLogStatus& saved, Families& page) {
   page.Add("svcmap_saved_state_synced_timestamp_seconds", UnixTime(saved.synced));
 }
 
+// "10.96.0.1:80", "[fd00::1]:80"
+std::string Destination(const proxy::ServiceConnections& at) {
+  const bool v4 = at.address.family() == Family::kIpv4;
+  return absl::StrCat(v4 ? "" : "[", at.address.ToString(), v4 ? ":" : "]:", at.reached_at);
+}
+
+void AddConnections(const std::vector<proxy::ServiceConnections>& connections, Families& page) {
+  for (const proxy::ServiceConnections& at : connections) {
+    const size_t slash = at.service.find('/');
+    page.Add("svcmap_service_connections_total", static_cast<double>(at.connections),
+             {at.service.substr(0, slash), at.service.substr(slash + 1), std::to_string(at.port),
+              std::string(proxy::ProtocolName(at.protocol)), Destination(at)});
+  }
+}
+
 void AddProcess(const ProcessFigures& process, Families& page) {
   page.Add("process_cpu_seconds_total", process.cpu_seconds);
   page.Add("process_resident_memory_bytes", process.resident_bytes);
@@ -162,6 +178,7 @@ std::string MetricsText(const MetricsFacts& facts, const MetricsConstants& const
   AddState(facts, constants, page);
   AddTruth(facts, page);
   if (facts.saved) AddSavedState(*facts.saved, page);
+  if (facts.connections != nullptr) AddConnections(*facts.connections, page);
   AddProcess(facts.process, page);
   return ToText(std::move(page).Take());
 }

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "api/metrics/observations.h"
 #include "api/metrics/process_figures.h"
 #include "nft/netlink/batch.h"
+#include "proxy/connections/service_connections.h"
 #include "proxy/conntrack/cleaner.h"
 #include "proxy/health/health.h"
 #include "proxy/reconcile/loop.h"
@@ -31,6 +33,8 @@ struct MetricsFacts {
   uint64_t refused_objects = 0;
   uint64_t refused_calls = 0;
   uint64_t failed_handshakes = 0;
+  // Null: they are not counted. Stays whose it is.
+  const std::vector<proxy::ServiceConnections>* connections = nullptr;
   ProcessFigures process;
   std::chrono::steady_clock::time_point now;
 };

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "api/convert/quote.h"
+#include "api/migration/node_report.h"
 #include "api/preflight/preflight.h"
 #include "proxy/ruleset/table.h"
 
@@ -112,7 +113,8 @@ void JudgeForwardChains(const Facts& facts, Warnings& warnings) {
         {absl::StrCat("chain ", name, " of table ", table,
                       " drops by default what is forwarded: connections to Services get through "
                       "only if a rule in it accepts them"),
-         absl::StrCat("nft insert rule ", table, " ", name, " ct status dnat accept")});
+         absl::StrCat("nft insert rule ", table, " ", name, " ct status dnat accept"),
+         absl::StrCat(table, " ", name)});
   }
 }
 
@@ -123,7 +125,8 @@ void JudgeLegacy(bool filter_in_use, const std::string& program, Warnings& warni
                     " is in use, and the policy of its FORWARD chain cannot be read here: if it "
                     "is DROP, connections to Services get through only if a rule accepts them"),
        absl::StrCat("look with ", program, " -S FORWARD; allow with ", program,
-                    " -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT")});
+                    " -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT"),
+       NodeReport::kLegacyFilter});
 }
 
 void JudgeOtherProxies(const Facts& facts, Warnings& warnings) {
@@ -140,7 +143,9 @@ void JudgeOtherProxies(const Facts& facts, Warnings& warnings) {
     warnings.push_back({absl::StrCat(sign,
                                      ": kube-proxy, or what it left behind, translates "
                                      "Service addresses beside svcmap"),
-                        "stop kube-proxy on this node and run kube-proxy --cleanup"});
+                        "when kube-proxy does not run here any more, start svcmapd with "
+                        "--remove-kube-proxy or run kube-proxy --cleanup",
+                        NodeReport::kOtherProxy});
   }
 }
 

@@ -4,8 +4,7 @@
 
 namespace svcmap::api {
 
-absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables) {
-  // First, because it makes the kernel load the modules that some of the facts come from.
+absl::Status CheckKernel(const nft::TableSpecs& tables) {
   const absl::StatusOr<std::vector<nft::Lack>> lacks = nft::FindLacks(tables);
   if (absl::IsPermissionDenied(lacks.status())) {
     return absl::PermissionDeniedError(
@@ -13,9 +12,18 @@ absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables) {
                      "; remedy: run as root, or with that capability (systemd: AmbientCapabilities="
                      "CAP_NET_ADMIN, a pod: securityContext.capabilities.add NET_ADMIN)"));
   }
-  if (!lacks.ok()) return lacks.status();
-  if (const absl::Status status = LackStatus(*lacks); !status.ok()) return status;
+  return lacks.ok() ? LackStatus(*lacks) : lacks.status();
+}
+
+absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables) {
+  // First, because it makes the kernel load the modules that some of the facts come from.
+  if (const absl::Status status = CheckKernel(tables); !status.ok()) return status;
   return Judge(ReadFacts());
+}
+
+absl::Status ProbeTables(const nft::TableSpecs& tables) {
+  const absl::StatusOr<std::vector<nft::Lack>> lacks = nft::FindLacks(tables);
+  return lacks.ok() ? LackStatus(*lacks) : lacks.status();
 }
 
 }  // namespace svcmap::api

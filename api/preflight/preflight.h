@@ -22,6 +22,8 @@ namespace svcmap::api {
 struct Warning {
   std::string what;
   std::string remedy;
+  // What svcmapctl migrate check looks at more closely: NodeReport::Warning::about.
+  std::string about = "";
 
   std::string ToString() const { return what + "; remedy: " + remedy; }
 };
@@ -61,7 +63,13 @@ Facts ReadProc(const ProcPaths& paths);
 // All facts.
 Facts ReadFacts();
 
+// OK if the kernel can do what `tables` need and lets us; else what is lacking, and what to do.
+absl::Status CheckKernel(const nft::TableSpecs& tables);
+
 // The whole preflight for `tables`. A status other than OK is fatal and says what to do.
 absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables);
+
+// OK if the kernel takes `tables`; otherwise what it refuses. For what we can do without.
+absl::Status ProbeTables(const nft::TableSpecs& tables);
 
 }  // namespace svcmap::api

@@ -87,17 +87,18 @@ struct Lookup {
   bool invert = false;  // Goes on after a miss; kNothing only.
 };
 
-// Writes to a dynamic map from the packet path. Where it cannot, the rule ends.
+// Writes to a dynamic set or map from the packet path. Where it cannot, the rule ends.
 struct DynamicElement {
   enum class Op : uint8_t {
     kUpdate,  // Adds key and data; if the key is there, its data stays and its time starts anew.
+    kCount,   // The same in a set, with a counter of the packets that do this; no data.
     kDelete,
   };
   Op op = Op::kUpdate;
   uint32_t set = 0;
   uint32_t key_reg = 0;
   uint32_t data_reg = 0;
-  uint32_t timeout_seconds = 0;  // kUpdate only.
+  uint32_t timeout_seconds = 0;  // Not for kDelete.
 };
 
 struct RandomNumber {  // 0..modulus-1, host order

@@ -273,6 +273,14 @@ RuleBuilder& RuleBuilder::RewriteDestination(const Key& key, NamedSet map) {
               std::string(map.name));
 }
 
+RuleBuilder& RuleBuilder::Count(const Key& key, NamedSet set, uint32_t seconds) {
+  LoadKey(key);
+  Add(DynamicElement{
+      .op = DynamicElement::Op::kCount, .set = set.index, .timeout_seconds = seconds});
+  return Text("update @" + std::string(set.name) + " { " + KeyText(key) + " timeout " +
+              DurationText(seconds) + " counter }");
+}
+
 RuleBuilder& RuleBuilder::GotoByDestinationByte(
     uint32_t byte, const std::vector<std::pair<uint8_t, std::string>>& chains) {
   const uint32_t offset = Layout(family_).destination + byte;

@@ -47,6 +47,9 @@ class RuleBuilder {
   // D set KEY map @map. On a miss the packet stays as it is and the rule ends.
   RuleBuilder& RewriteDestination(const Key& key, NamedSet map);
 
+  // update @set { KEY timeout N counter }. Changes nothing about the packet.
+  RuleBuilder& Count(const Key& key, NamedSet set, uint32_t seconds);
+
   RuleBuilder& MarkOr(uint32_t bits);   // meta mark set meta mark | BITS
   RuleBuilder& MarkXor(uint32_t bits);  // meta mark set meta mark ^ BITS
 

@@ -100,7 +100,6 @@ void Batch::Append(const Transaction& transaction) {
     AddTable(table, /*drop=*/false);
     if (creation.in_place) EmptyTable(table);
     for (uint32_t i = 0; i < table.sets.size(); ++i) {
-      if (creation.in_place && table.sets[i].dynamic_size != 0) continue;
       AddSet(table, i, i < creation.sizes.size() ? creation.sizes[i] : 0);
     }
     for (const ChainSpec& chain : table.chains) AddChain(table, chain);

@@ -5,6 +5,7 @@
 #include <linux/netfilter/nfnetlink.h>
 
 #include <cstring>
+#include <optional>
 
 #include "nft/netlink/attributes.h"
 
@@ -59,14 +60,64 @@ Element ReadElement(const nlattr* nest) {
   return element;
 }
 
-}  // namespace
+// NFTA_EXPR_DATA of a counter.
+std::optional<uint64_t> ReadPackets(const nlattr* nest) {
+  for (const nlattr* attribute : Attributes(nest)) {
+    if (mnl_attr_get_type(attribute) != NFTA_COUNTER_PACKETS ||
+        mnl_attr_get_payload_len(attribute) != sizeof(uint64_t)) {
+      continue;
+    }
+    return be64toh(mnl_attr_get_u64(attribute));
+  }
+  return std::nullopt;
+}
 
-void ReadElements(const nlmsghdr* message, std::vector<Element>& elements) {
+// The one expression of an element.
+std::optional<uint64_t> ReadCounter(const nlattr* nest) {
+  bool counter = false;
+  for (const nlattr* attribute : Attributes(nest)) {
+    const uint16_t type = mnl_attr_get_type(attribute);
+    if (type == NFTA_EXPR_NAME) counter = AttributeText(attribute) == "counter";
+    if (type == NFTA_EXPR_DATA && counter) return ReadPackets(attribute);
+  }
+  return std::nullopt;
+}
+
+std::optional<ElementCount> ReadCount(const nlattr* nest) {
+  ElementCount count;
+  bool counted = false;
+  for (const nlattr* attribute : Attributes(nest)) {
+    const uint16_t type = mnl_attr_get_type(attribute);
+    if (type == NFTA_SET_ELEM_KEY) count.key = ReadValue(attribute);
+    if (type != NFTA_SET_ELEM_EXPR) continue;
+    const std::optional<uint64_t> packets = ReadCounter(attribute);
+    counted = packets.has_value();
+    count.packets = packets.value_or(0);
+  }
+  return counted ? std::optional(std::move(count)) : std::nullopt;
+}
+
+// Calls `fn` for each element of a message.
+template <typename Fn>
+void ForEachElement(const nlmsghdr* message, Fn&& fn) {
   if (mnl_nlmsg_get_payload_len(message) < sizeof(nfgenmsg)) return;
   for (const nlattr* list : Attributes(message, sizeof(nfgenmsg))) {
     if (mnl_attr_get_type(list) != NFTA_SET_ELEM_LIST_ELEMENTS) continue;
-    for (const nlattr* element : Attributes(list)) elements.push_back(ReadElement(element));
+    for (const nlattr* element : Attributes(list)) fn(element);
   }
+}
+
+}  // namespace
+
+void ReadElements(const nlmsghdr* message, std::vector<Element>& elements) {
+  ForEachElement(message,
+                 [&](const nlattr* element) { elements.push_back(ReadElement(element)); });
+}
+
+void ReadCounts(const nlmsghdr* message, std::vector<ElementCount>& counts) {
+  ForEachElement(message, [&](const nlattr* element) {
+    if (std::optional<ElementCount> count = ReadCount(element)) counts.push_back(*std::move(count));
+  });
 }
 
 }  // namespace svcmap::nft

@@ -97,14 +97,18 @@ struct ExprWriter {
   }
 
   void operator()(const DynamicElement& element) const {
-    const bool update = element.op == DynamicElement::Op::kUpdate;
+    using Op = DynamicElement::Op;
     const SetHandle set = set_of({.set = element.set});
     nftnl_expr* expr = New("dynset");
     nftnl_expr_set_u32(expr, NFTNL_EXPR_DYNSET_OP,
-                       update ? NFT_DYNSET_OP_UPDATE : NFT_DYNSET_OP_DELETE);
+                       element.op == Op::kDelete ? NFT_DYNSET_OP_DELETE : NFT_DYNSET_OP_UPDATE);
     nftnl_expr_set_u32(expr, NFTNL_EXPR_DYNSET_SREG_KEY, Register(element.key_reg));
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_DYNSET_SREG_DATA, Register(element.data_reg));
-    if (update) {
+    if (element.op == Op::kCount) {
+      nftnl_expr_add_expr(expr, NFTNL_EXPR_DYNSET_EXPRESSIONS, nftnl_expr_alloc("counter"));
+    } else {
+      nftnl_expr_set_u32(expr, NFTNL_EXPR_DYNSET_SREG_DATA, Register(element.data_reg));
+    }
+    if (element.op != Op::kDelete) {
       nftnl_expr_set_u64(expr, NFTNL_EXPR_DYNSET_TIMEOUT,
                          uint64_t{element.timeout_seconds} * kMillisecondsPerSecond);
     }

@@ -215,7 +215,8 @@ class Pieces {
   }
 
   void AddSet(const SetSpec& set) {
-    const char* kind = set.dynamic_size != 0 ? "maps that rules write to"
+    const char* kind = set.dynamic_size != 0 ? (set.data.empty() ? "sets that rules write to"
+                                                                : "maps that rules write to")
                        : set.has_ranges()    ? "interval sets of concatenated keys"
                        : set.interval        ? "interval sets"
                        : !set.data.empty()   ? "maps"

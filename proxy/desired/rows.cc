@@ -65,7 +65,7 @@ class OwnRowsBuilder {
   }
 
   void AddAddress(const PortRows& port, const ReachedAt& at, const std::string& comment) {
-    const nft::FieldBytes key = ProtocolAndPort(Address(at.address), port.protocol, at.port);
+    const nft::FieldBytes key = ServiceIpKey(at.address, port.protocol, at.port);
     if (at.firewalled) AddFirewall(port.family, key, comment);
     if (!port.any) {
       Add(port.family, kNoEndpointServices, key, comment);
@@ -141,6 +141,10 @@ class OwnRowsBuilder {
 };
 
 }  // namespace
+
+nft::FieldBytes ServiceIpKey(const IpAddress& address, Protocol protocol, uint16_t port) {
+  return ProtocolAndPort(Address(address), protocol, port);
+}
 
 std::string ServiceComment(const std::string& service_key, const std::string& port_name) {
   std::string comment = service_key + ":" + port_name;

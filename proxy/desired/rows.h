@@ -98,6 +98,9 @@ struct Row {
   }
 };
 
+// What a Service port is found by at one of its addresses.
+nft::FieldBytes ServiceIpKey(const IpAddress& address, Protocol protocol, uint16_t port);
+
 // "namespace/name:port" as the comment of an element: where it is longer than 127 bytes, its start
 // and a hash of the whole.
 std::string ServiceComment(const std::string& service_key, const std::string& port_name);

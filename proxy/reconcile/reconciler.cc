@@ -19,6 +19,27 @@ uint32_t FullSize(uint64_t elements) {
   return static_cast<uint32_t>(3 * std::bit_ceil((elements + 2) / 3));
 }
 
+// The names that `specs` do not have.
+template <typename Spec>
+std::vector<std::string> NotAmong(const std::vector<Spec>& specs,
+                                  const std::map<std::string, uint64_t>& names) {
+  std::vector<std::string> others;
+  for (const auto& [name, digest] : names) {
+    const auto same = [&name = name](const Spec& spec) { return spec.name == name; };
+    if (std::none_of(specs.begin(), specs.end(), same)) others.push_back(name);
+  }
+  return others;
+}
+
+// What has to go from a table that is written in place.
+nft::ChainRepair Leftovers(const nft::TableContent& former,
+                           std::shared_ptr<const nft::TableSpec> spec) {
+  return {.family = spec->family,
+          .spec = spec,
+          .remove_chains = NotAmong(spec->chains, former.chains),
+          .remove_sets = NotAmong(spec->sets, former.sets)};
+}
+
 nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
 
 }  // namespace
@@ -169,10 +190,13 @@ Reconciler::Draft Reconciler::MakeRecreation(size_t element_limit) {
   const SetCounts counts = Expected(draft.plan.counts());
   for (const Family family : kFamilies) {
     if (!in_place_) transaction.DropTable(family);
-    transaction.CreateTable(
-        {family, SizesFor(family, counts[Index(family)]),
-         std::make_shared<nft::TableSpec>(MakeTable(family, options_.ruleset, timers_.seconds())),
-         in_place_});
+    const auto spec =
+        std::make_shared<nft::TableSpec>(MakeTable(family, options_.ruleset, timers_.seconds()));
+    transaction.CreateTable({family, SizesFor(family, counts[Index(family)]), spec, in_place_});
+    if (!in_place_ || !former_tables_[Index(family)]) continue;
+    nft::ChainRepair leftovers = Leftovers(*former_tables_[Index(family)], spec);
+    if (leftovers.remove_chains.empty() && leftovers.remove_sets.empty()) continue;
+    transaction.RepairChains(std::move(leftovers));
   }
   return draft;
 }
@@ -230,6 +254,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   const auto began = Clock::now();
   SyncResult result;
   FollowNode();
+  if (recreate_ && in_place_) ReadFormerTables();
   Draft draft = recreate_ ? MakeRecreation(element_limit) : MakeDraft(element_limit);
   if (!draft.recreate && !Fits(draft.plan.counts(), draft.plan.source_rows_removed())) {
     Undo(draft);
@@ -272,6 +297,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     }
     recreate_ = false;
     in_place_ = true;
+    for (std::optional<nft::TableContent>& former : former_tables_) former.reset();
     timers_created_ = timers_.seconds().size();
     repairer_.TablesWritten(std::move(specs));
   }

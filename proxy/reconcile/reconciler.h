@@ -215,6 +215,7 @@ class Reconciler {
   absl::StatusOr<Beginning> Verify(std::optional<uint32_t> saved_generation,
                                    uint64_t saved_ruleset);
   uint64_t RulesetDigest() const;
+  void ReadFormerTables();
   void AddDirty(Draft& draft, size_t element_limit);
   bool Fits(const SetCounts& more, size_t source_rows_removed) const;
   SetCounts Expected(SetCounts counts) const;
@@ -261,6 +262,9 @@ class Reconciler {
   bool health_check_addresses_changed_ = false;
   bool node_changed_ = true;
   uint64_t node_version_ = 0;
+  // What is there before tables of ours that are not known to be as we make them are written in
+  // place: sets and chains of it that the new ones do not have go.
+  std::optional<nft::TableContent> former_tables_[2];
 };
 
 }  // namespace svcmap::proxy

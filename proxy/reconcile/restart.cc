@@ -181,6 +181,14 @@ uint64_t Reconciler::RulesetDigest() const {
   return digest;
 }
 
+// What cannot be read now is found when everything is compared.
+void Reconciler::ReadFormerTables() {
+  for (const Family family : kFamilies) {
+    auto content = kernel_.ReadTable(family);
+    former_tables_[Index(family)] = content.ok() ? *std::move(content) : std::nullopt;
+  }
+}
+
 void Reconciler::SaveObjects() {
   if (log_ == nullptr) return;
   PutObjects();

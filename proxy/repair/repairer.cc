@@ -10,7 +10,7 @@ namespace svcmap::proxy {
 namespace {
 
 // Clients' records, which rules write: nobody knows what is right.
-bool WrittenByRules(uint8_t set) { return set == kAffinity; }
+bool WrittenByRules(uint8_t set) { return set == kAffinity; }  // And sets behind kSetCount.
 
 bool HasRanges(uint8_t set) {
   return set == kPodSources || set == kMasqueradeSources || set == kServiceCidrs ||

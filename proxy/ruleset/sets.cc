@@ -10,7 +10,7 @@ namespace {
 
 using nft::Field;
 
-constexpr std::string_view kSetNames[kSetCount] = {
+constexpr std::string_view kSetNames[] = {
     "affinity",
     "marker",
     "pod-sources",
@@ -27,6 +27,7 @@ constexpr std::string_view kSetNames[kSetCount] = {
     "affinity-slots",
     "affinity-endpoints",
     "affinity-local-endpoints",
+    "service-connections",
 };
 
 // What nft stores with "type mark : ipv6_addr". Without it nft would take the key's bytes for
@@ -77,7 +78,7 @@ void SetEndpointTypes(Family family, std::vector<nft::SetSpec>& sets) {
 
 }  // namespace
 
-std::vector<nft::SetSpec> MakeSets(Family family) {
+std::vector<nft::SetSpec> MakeSets(Family family, bool count_connections) {
   const Field address = family == Family::kIpv4 ? Field::kIpv4Addr : Field::kIpv6Addr;
   const std::vector<Field> service = {address, Field::kInetProto, Field::kInetService};
 
@@ -104,6 +105,11 @@ std::vector<nft::SetSpec> MakeSets(Family family) {
   sets[kFirewallSources].interval = true;
   sets[kAffinity].dynamic_size = kAffinityRecords;
   SetEndpointTypes(family, sets);
+  if (count_connections) {
+    sets.push_back({.name = std::string(kSetNames[kServiceConnections]),
+                    .key = service,
+                    .dynamic_size = kCountedDestinations});
+  }
   return sets;
 }
 

@@ -9,7 +9,7 @@
 
 namespace svcmap::proxy {
 
-std::vector<nft::SetSpec> MakeSets(Family family);  // By SetIndex.
+std::vector<nft::SetSpec> MakeSets(Family family, bool count_connections);  // By SetIndex.
 
 // As rules refer to one.
 nft::NamedSet Named(SetIndex set);

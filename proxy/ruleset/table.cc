@@ -105,6 +105,11 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
   rules.Add(
       rules.In("services").RewriteDestination(kServiceKey, Named(kServiceIps)).Goto("dispatch"));
 
+  if (options.count_connections) {
+    rules.Add(rules.In("dispatch").Count(
+        {KeyPart::kOriginalDestination, KeyPart::kProtocol, KeyPart::kDestinationPort},
+        Named(kServiceConnections), kCountedSeconds));
+  }
   Verdicts internal;
   AddPickVerdicts(DispatchKind::kInternal, internal);
   rules.Add(rules.In("dispatch").GotoByDestinationByte(0, internal));
@@ -199,7 +204,7 @@ nft::TableSpec MakeTable(Family family, const RulesetOptions& options,
   AddAffinityChains(timers, chains);
   return {.family = family,
           .name = std::string(kTableName),
-          .sets = MakeSets(family),
+          .sets = MakeSets(family, options.count_connections),
           .chains = std::move(chains),
           .rules = rules.Take()};
 }

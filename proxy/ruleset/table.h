@@ -16,6 +16,10 @@ namespace svcmap::proxy {
 inline constexpr std::string_view kTableName = "svcmap";
 inline constexpr uint32_t kMasqueradeMark = 0x4000;   // S-99
 inline constexpr uint32_t kAffinityRecords = 131072;  // Of all Services of a family together.
+// Addresses and ports of a family whose connections are counted. What is over that is not. They are
+// forgotten after a day without a new connection.
+inline constexpr uint32_t kCountedDestinations = 262144;
+inline constexpr uint32_t kCountedSeconds = 86400;
 // Source ranges of all Services of a family together, each counted for every load balancer IP and
 // port it holds for. The kernel's set of ranges needs time that grows with the square of it, with
 // one CPU held: 12 ms to load 1,000 ranges, 0.24 s for 5,000, 3.7 s for 20,000 (Linux 6.18).
@@ -44,6 +48,9 @@ enum SetIndex : uint8_t {
   kAffinityEndpoints,       // choice : address . port, in the cluster set
   kAffinityLocalEndpoints,  // the same for the local set
   kSetCount,
+  // Only with RulesetOptions::count_connections. Rules write it, nobody has rows in it, and so it
+  // is not counted among the others.
+  kServiceConnections = kSetCount,  // address . protocol . port, with a counter
 };
 
 // How pods are told from other sources (S-64..S-68).
@@ -60,6 +67,7 @@ struct RulesetOptions {
   std::optional<IpPrefix> cluster_cidr[2];
   std::string interface;                       // "cni0", or "veth*" for all that begin like that.
   bool masquerade_all = false;                 // S-90
+  bool count_connections = false;              // By what they are sent to (docs/decisions/0009).
   uint32_t masquerade_mark = kMasqueradeMark;  // One bit (S-300).
 };
 

@@ -42,6 +42,7 @@ std::vector<Variant> Variants() {
        {.detect_local = proxy::DetectLocal::kInterface,
         .interface = "cni0",
         .masquerade_all = true}},
+      {"connections are counted", {.count_connections = true}},
       {"timeouts of all forms", {}, {10800, 1, 59, 60, 90, 3600, 3661, 5400, 86399, 86400}},
   };
   Variant full{"as many timeouts as there can be", {}};

@@ -19,7 +19,7 @@ std::string Sorted(const std::string& listing) {
 
 // What packets write, and what differs with every commit.
 std::string WithoutState(std::string listing) {
-  for (const std::string map : {"map marker {", "map affinity {"}) {
+  for (const std::string map : {"map marker {", "map affinity {", "set service-connections {"}) {
     size_t at = 0;
     while ((at = listing.find(map, at)) != std::string::npos) {
       listing.erase(at, listing.find("\n\t}", at) - at);

@@ -132,6 +132,22 @@ TEST_F(PreflightTest, OurOwnTablesAndHarmlessOnesAreNoProblem) {
   EXPECT_EQ(Listing(), before);
 }
 
+// Connections are counted where the kernel can; where it cannot the start goes on without.
+TEST_F(PreflightTest, CountersAreProbed) {
+  nft::TableSpecs tables;
+  for (const Family family : kFamilies) {
+    tables.push_back(proxy::MakeTable(family, {.count_connections = true}));
+  }
+  const std::string before = Listing();
+  EXPECT_OK(netns_->Run([&] { return ProbeTables(tables); }));
+  // No rule can write to such a set.
+  tables[1].sets[proxy::kServiceConnections].dynamic_size = 0;
+  const absl::Status refused = netns_->Run([&] { return ProbeTables(tables); });
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("IPv6"), HasSubstr("update @service-connections")));
+  EXPECT_EQ(Listing(), before);
+}
+
 TEST_F(PreflightTest, Forwarding) {
   ASSERT_OK(netns_->WriteSysctl("net/ipv4/ip_forward", "0"));
   ASSERT_OK(netns_->WriteSysctl("net/ipv6/conf/all/forwarding", "0"));

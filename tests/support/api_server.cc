@@ -24,26 +24,14 @@
 #include "tests/support/kube_store.h"
 
 namespace svcmap::testing {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
-
-constexpr char kAddress[] = "127.0.0.1";
-constexpr size_t kThreads = 64;  // One for each connection.
-constexpr size_t kSeenKept = 10000;
-constexpr milliseconds kTick{50};  // How soon a watch sees that its client left.
-constexpr milliseconds kBookmarkEvery{60000};
-constexpr int kWatchSeconds = 1800;  // Without timeoutSeconds.
-
 // The connections that are open, so that all of them can be ended at once.
-class Connections {
+class OpenConnections {
  public:
   void Follow(SSL_CTX* context) {
     SSL_CTX_set_app_data(context, this);
     SSL_CTX_set_info_callback(context, [](const SSL* ssl, int where, int /*value*/) {
       if ((where & SSL_CB_HANDSHAKE_DONE) == 0) return;
-      auto* self = static_cast<Connections*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+      auto* self = static_cast<OpenConnections*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
       {
         const std::lock_guard lock(self->mutex_);
         self->sockets_[ssl] = SSL_get_fd(ssl);
@@ -62,7 +50,7 @@ class Connections {
     static const int index = SSL_get_ex_new_index(
         0, nullptr, nullptr, nullptr, [](void* ssl, void* self, CRYPTO_EX_DATA*, int, long, void*) {
           if (self == nullptr) return;
-          auto* connections = static_cast<Connections*>(self);
+          auto* connections = static_cast<OpenConnections*>(self);
           const std::lock_guard lock(connections->mutex_);
           connections->sockets_.erase(ssl);
         });
@@ -72,6 +60,18 @@ class Connections {
   std::mutex mutex_;
   std::map<const void*, int> sockets_;
 };
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr char kAddress[] = "127.0.0.1";
+constexpr size_t kThreads = 64;  // One for each connection.
+constexpr size_t kSeenKept = 10000;
+constexpr milliseconds kTick{50};  // How soon a watch sees that its client left.
+constexpr milliseconds kBookmarkEvery{60000};
+constexpr int kWatchSeconds = 1800;  // Without timeoutSeconds.
 
 // Takes a PEM certificate and its key.
 bool UsePair(SSL_CTX* context, const KeyPair& pair, const std::string& client_ca) {
@@ -198,7 +198,7 @@ struct ApiServerDouble::Impl {
   const KeyPair pair = authority.Issue("kube-apiserver", absl::StrCat("IP:", kAddress));
   int port = 0;
   KubeStore store;
-  Connections connections;
+  OpenConnections connections;
   std::unique_ptr<httplib::SSLServer> server;
   std::thread listener;
 

@@ -11,12 +11,12 @@
 namespace svcmap::testing {
 namespace {
 
-struct Field {
+struct CounterField {
   const char* key;  // As in snmp6; for snmp, the line's name and the column's run together.
   int64_t ErrorCounters::*member;
 };
 
-constexpr Field kFields[] = {
+constexpr CounterField kFields[] = {
     {"TcpInErrs", &ErrorCounters::tcp_in_errors},
     {"TcpInCsumErrors", &ErrorCounters::tcp_bad_checksums},
     {"UdpInErrors", &ErrorCounters::udp_in_errors},
@@ -62,7 +62,7 @@ void ReadSnmp6(Values& values) {
 
 std::string ErrorCounters::ToString() const {
   std::string text;
-  for (const Field& field : kFields) {
+  for (const CounterField& field : kFields) {
     if (this->*field.member != 0) absl::StrAppend(&text, field.key, "=", this->*field.member, " ");
   }
   return text.empty() ? "no errors" : text;
@@ -70,7 +70,7 @@ std::string ErrorCounters::ToString() const {
 
 ErrorCounters operator-(const ErrorCounters& after, const ErrorCounters& before) {
   ErrorCounters difference;
-  for (const Field& field : kFields)
+  for (const CounterField& field : kFields)
     difference.*field.member = after.*field.member - before.*field.member;
   return difference;
 }
@@ -87,7 +87,7 @@ absl::StatusOr<ErrorCounters> ReadErrorCounters(const NetNs& netns) {
     return read;
   });
   ErrorCounters counters;
-  for (const Field& field : kFields) {
+  for (const CounterField& field : kFields) {
     const auto found = values.find(field.key);
     if (found == values.end()) return absl::NotFoundError(absl::StrCat("no counter ", field.key));
     counters.*field.member = found->second;

@@ -35,7 +35,7 @@ std::vector<std::string> SplitElements(std::string_view text) {
 
 bool Compared(const std::string& set) {
   return set.find(" svcmap ") != std::string::npos && !set.ends_with(" marker") &&
-         !set.ends_with(" affinity");
+         !set.ends_with(" affinity") && !set.ends_with(" service-connections");
 }
 
 // Adds what only `one` has to `differences`.

@@ -13,9 +13,11 @@
 #   netns     packets in network namespaces; needs root
 #   demo      what `make demo` shows
 #   fuzz      fuzz targets, fed with their corpus
-#   docs      what docs/ says about the tests, against all of them
+#   docs      what docs/ says about the tests, against all of them; what deploy/ has, against the programs
 #   threads   also run under tsan, in addition to its other label
 #   long      only in `make test-long`
+# Test code is not optimised, what it tests is: most of a clean build is compiling tests, which takes
+# half the time so.
 # Under the sanitizers tests are checked for memory errors only: what is undefined in them hurts
 # nobody, and looking for it doubles the time they take to compile.
 # SHARDS: so many processes with a part of the tests each, which may run side by side.
@@ -63,7 +65,9 @@ function(svcmap_add_test)
   add_executable(${arg_NAME} ${arg_SOURCES})
   set_target_properties(${arg_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  if(SVCMAP_SANITIZE MATCHES undefined)
+  if(NOT SVCMAP_SANITIZE)
+    target_compile_options(${arg_NAME} PRIVATE -O0 -U_FORTIFY_SOURCE)
+  elseif(SVCMAP_SANITIZE MATCHES undefined)
     target_compile_options(${arg_NAME} PRIVATE -fno-sanitize=undefined)
   endif()
   if(arg_NO_MAIN)

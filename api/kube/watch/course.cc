@@ -57,7 +57,8 @@ bool LagsBehind(const ApiStatus& status) {
 Course::Course(Resource resource, ListWatchOptions options, Mirror& mirror, Random random)
     : resource_(resource),
       options_(std::move(options)),
-      path_(CollectionPath(resource, options_.selection)),
+      selection_(options_.selection),
+      path_(CollectionPath(resource, selection_)),
       mirror_(mirror),
       backoff_(options_.first_retry, options_.last_retry, std::move(random)),
       accept_(options_.accept) {}
@@ -194,6 +195,9 @@ void Course::Refused(int http_status, std::chrono::seconds retry_after, const Ap
       absl::StrCat("the API server says ", http_status, status.reason.empty() ? "" : " ",
                    status.reason, status.message.empty() ? "" : ": ", status.message);
   switch (http_status) {
+    case 400:
+      if (WithoutFieldSelector(why, now)) return;
+      break;
     case 401:
       return Fail(
           absl::StrCat("the API server does not accept our credentials (401): ", status.message),
@@ -257,6 +261,20 @@ void Course::Unreadable(const absl::Status& error, ContentType type, Clock::time
   Fail(why, now);
   // The same event would come again.
   if (watching_) ListAgain(From::kNotOlder);
+}
+
+// S-1. False: that is not what it minds.
+bool Course::WithoutFieldSelector(const std::string& why, Clock::time_point now) {
+  if (resource_ != Resource::kServices || watching_ || selection_.headless_services) return false;
+  selection_.headless_services = true;
+  path_ = CollectionPath(resource_, selection_);
+  ++facts_.failures;
+  lines_.push_back({.text = absl::StrCat(Subject(), ": ", why,
+                                         "; asking for headless Services, too, as before "
+                                         "Kubernetes 1.31")});
+  ListAgain(from_);
+  not_before_ = now;
+  return true;
 }
 
 void Course::ToJson(const std::string& why, Clock::time_point now) {

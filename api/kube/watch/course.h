@@ -83,6 +83,7 @@ class Course {
   void Listed(Clock::time_point now);
   void Missing(Clock::time_point now);  // The server does not know ServiceCIDRs.
   void Expired(const std::string& why, From next, Clock::time_point now);
+  bool WithoutFieldSelector(const std::string& why, Clock::time_point now);
   void ToJson(const std::string& why, Clock::time_point now);
   // Counts, says and waits.
   void Fail(const std::string& why, Clock::time_point now, std::chrono::seconds retry_after = {});
@@ -91,7 +92,8 @@ class Course {
 
   const Resource resource_;
   const ListWatchOptions options_;
-  const std::string path_;
+  Selection selection_;
+  std::string path_;
   Mirror& mirror_;
   Backoff backoff_;
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/bench/commands/command.h"
+#include "tests/bench/commit_watch.h"
 #include "tests/bench/record/markdown.h"
 #include "tests/bench/record/recorder.h"
 #include "tests/bench/recovery/node.h"
@@ -44,7 +45,7 @@ absl::StatusOr<RepairTimes> DamageAndRepair(RecoveryNode& node, const testing::D
   }
   absl::Status status;
   if (stopped) status = node.Stop();
-  auto watch = GenerationWatch::Start(node.netns());
+  auto watch = CommitWatch::Start(node.netns());
   if (status.ok()) status = watch.status();
   if (status.ok()) status = testing::RunNft(node.netns(), *script);
   Clock::time_point from;
@@ -57,7 +58,7 @@ absl::StatusOr<RepairTimes> DamageAndRepair(RecoveryNode& node, const testing::D
   const absl::StatusOr<Clock::time_point> repaired =
       node.AwaitRepair(stopped ? 0 : before->repairs() + 1);
   if (!repaired.ok()) return repaired.status();
-  if (!stopped) from = (*watch)->Stop().first;
+  if (!stopped) from = (*watch)->Seen().first;
   RepairTimes times{.seconds = std::chrono::duration<double>(*repaired - from).count()};
   for (const std::unique_ptr<Probe>& probe : probes) {
     times.outage_seconds = std::max(

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/bench/commands/entrants.h"
+#include "tests/bench/commit_watch.h"
 #include "tests/bench/record/markdown.h"
 #include "tests/bench/recovery/node.h"
 
@@ -28,7 +29,7 @@ absl::StatusOr<Comeback> RestartOnce(RecoveryNode& node, bool kill,
                                      std::chrono::seconds time_limit) {
   absl::Status status = kill ? node.Kill() : node.Stop();
   if (!status.ok()) return status;
-  auto watch = GenerationWatch::Start(node.netns());
+  auto watch = CommitWatch::Start(node.netns());
   if (!watch.ok()) return watch.status();
   const Clock::time_point start = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
@@ -55,7 +56,7 @@ absl::StatusOr<Comeback> RestartOnce(RecoveryNode& node, bool kill,
   said = node.agent().GetStatus();
   if (!said.ok()) return said.status();
   comeback.elements_written = static_cast<double>(said->elements_written());
-  comeback.commits = (*watch)->Stop().changes;
+  comeback.commits = (*watch)->Seen().count;
   return comeback;
 }
 

@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "tests/bench/commit_watch.h"
 #include "tests/bench/opponents/api_server.h"
-#include "tests/bench/opponents/commit_watch.h"
 #include "tests/bench/opponents/kube_proxy_rules.h"
 #include "tests/support/process.h"
 #include "tests/support/topology.h"
@@ -56,7 +56,7 @@ class KubeProxy : public Opponent {
     const absl::StatusOr<std::string> kubeconfig = server_->Expose(netns_);
     if (!kubeconfig.ok()) return kubeconfig.status();
 
-    const uint32_t generation = commits_->Last().generation;
+    const uint32_t generation = commits_->Seen().generation;
     const SteadyTime start = std::chrono::steady_clock::now();
     auto process = testing::ChildProcess::Start({.argv = Arguments(*kubeconfig), .netns = &netns_});
     if (!process.ok()) return process.status();
@@ -87,7 +87,7 @@ class KubeProxy : public Opponent {
         checks.push_back(Gone(*port.last->before));
       }
     }
-    const uint32_t generation = commits_->Last().generation;
+    const uint32_t generation = commits_->Seen().generation;
     const double cpu_before = CpuSecondsWithChildrenOf(process_->pid());
     if (absl::Status status = server_->Tell(changes); !status.ok()) return status;
     return Await(std::chrono::steady_clock::now(), cpu_before, generation, checks);
@@ -132,17 +132,17 @@ class KubeProxy : public Opponent {
     SteadyTime done = start;
     for (auto check = checks.begin(); check != checks.end();) {
       // Read before the rules are: a commit that comes meanwhile leads to another look.
-      const CommitWatch::Commit commit = commits_->Last();
+      const CommitWatch::Commits commits = commits_->Seen();
       const SteadyTime now = std::chrono::steady_clock::now();
-      if (!by_commits || commit.generation != generation) {
+      if (!by_commits || commits.generation != generation) {
         const absl::StatusOr<bool> held = (*check)();
         if (!held.ok()) return held.status();
         if (*held) {
-          done = std::max(done, by_commits ? commit.seen : now);
+          done = std::max(done, by_commits ? commits.last : now);
           ++check;
           continue;
         }
-        generation = commit.generation;
+        generation = commits.generation;
       }
       if (absl::Status status = StillRuns(); !status.ok()) return status;
       if (now > deadline) {

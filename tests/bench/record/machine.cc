@@ -13,11 +13,6 @@
 #include "absl/time/time.h"
 #include "tests/support/process.h"
 
-// Of the sources, as known when the program was configured.
-#ifndef SVCMAP_COMMIT
-#define SVCMAP_COMMIT ""
-#endif
-
 namespace svcmap::bench {
 namespace {
 
@@ -74,7 +69,8 @@ std::string MachineJson(const MachineContext& context) {
   nlohmann::ordered_json facts;
   facts["date"] = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone());
   facts["command_line"] = context.command_line;
-  Put(facts, "commit", SVCMAP_COMMIT);
+  Put(facts, "commit",
+      VersionOf({"git", "-C", SVCMAP_SOURCE_DIR, "describe", "--always", "--dirty"}));
   Put(facts, "svcmapd", VersionOf({context.svcmapd, "--version"}));
   if (!context.kube_proxy.empty()) {
     Put(facts, "kube_proxy", VersionOf({context.kube_proxy, "--version"}));

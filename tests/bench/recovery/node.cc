@@ -17,7 +17,6 @@ constexpr uint16_t kVictimPort = 8080;
 constexpr uint16_t kHealthPort = 10256;
 constexpr int kFirstService = 200;  // Of the cluster: those before have the victim's addresses.
 constexpr int kProbeSources = 16;
-constexpr std::chrono::microseconds kWatchEvery{100};
 constexpr std::chrono::seconds kRepairDeadline{30};
 constexpr std::chrono::milliseconds kRepairPoll{1};
 
@@ -151,40 +150,6 @@ absl::StatusOr<std::unique_ptr<Probe>> RecoveryNode::StartProbe(testing::Protoco
                                          .server = pod_->name(),
                                          .sources = client_addresses_,
                                          .every = every});
-}
-
-absl::StatusOr<std::unique_ptr<GenerationWatch>> GenerationWatch::Start(
-    const testing::NetNs& netns) {
-  auto kernel = netns.Run([] { return nft::NetlinkKernel::Open({}); });
-  if (!kernel.ok()) return kernel.status();
-  const absl::StatusOr<uint32_t> generation = (*kernel)->Generation();
-  if (!generation.ok()) return generation.status();
-  std::unique_ptr<GenerationWatch> watch(new GenerationWatch(*std::move(kernel), *generation));
-  watch->times_.first = watch->times_.last = Clock::now();
-  watch->thread_ = std::thread([raw = watch.get()] { raw->Run(); });
-  return watch;
-}
-
-GenerationWatch::~GenerationWatch() { Stop(); }
-
-GenerationWatch::Times GenerationWatch::Stop() {
-  stop_ = true;
-  if (thread_.joinable()) thread_.join();
-  return times_;
-}
-
-void GenerationWatch::Run() {
-  while (!stop_) {
-    const absl::StatusOr<uint32_t> generation = kernel_->Generation();
-    const Clock::time_point now = Clock::now();
-    if (generation.ok() && *generation != generation_) {
-      if (times_.changes == 0) times_.first = now;
-      times_.last = now;
-      times_.changes += *generation - generation_;
-      generation_ = *generation;
-    }
-    std::this_thread::sleep_until(now + kWatchEvery);
-  }
 }
 
 }  // namespace svcmap::bench

@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "nft/netlink/netlink_kernel.h"
 #include "tests/bench/cluster/cluster.h"
 #include "tests/bench/recovery/probe.h"
 #include "tests/support/agent.h"
@@ -69,32 +68,6 @@ class RecoveryNode {
   std::string rules_;
   std::optional<Cluster> cluster_;
   size_t changes_ = 0;
-};
-
-// When nf_tables of a namespace changed: polls its generation id.
-class GenerationWatch {
- public:
-  static absl::StatusOr<std::unique_ptr<GenerationWatch>> Start(const testing::NetNs& netns);
-  ~GenerationWatch();
-
-  // When the first change since Start was seen, and when the last one. Both are the start if there
-  // was none.
-  struct Times {
-    Clock::time_point first, last;
-    uint32_t changes = 0;
-  };
-  Times Stop();
-
- private:
-  explicit GenerationWatch(std::unique_ptr<nft::NetlinkKernel> kernel, uint32_t generation)
-      : kernel_(std::move(kernel)), generation_(generation) {}
-  void Run();
-
-  std::unique_ptr<nft::NetlinkKernel> kernel_;
-  uint32_t generation_;
-  Times times_;
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
 };
 
 }  // namespace svcmap::bench

@@ -209,6 +209,8 @@ TEST(CommandLineTest, WrongOnesAreNamed) {
       {{"wait", "--for", "x"}, "--for \"x\" is not serving, controller or revision=NUMBER"},
       {{"wait", "--for", "revision=-1"}, "--for \"revision=-1\" is not"},
       {{"watch", "-o", "yaml"}, "--output \"yaml\" is not text or json"},
+      {{"migrate", "chekc"}, "migrate \"chekc\" is not check"},
+      {{"migrate", "check", "-o", "yaml"}, "--output \"yaml\" is not text or json"},
       {{"wait", "--timeout", "5"}, "--timeout \"5\" is not a duration"},
       {{"status", "--timeout", "0s"}, "--timeout \"0s\" is not a duration"},
   };
@@ -221,7 +223,7 @@ TEST(CommandLineTest, HelpHasExamplesAndExitCodes) {
   EXPECT_THAT(Help({"--help"}), HasSubstr("Exit codes:\n  0  done\n"));
   EXPECT_THAT(Help({"--help"}), HasSubstr("svcmapctl apply -f"));
   for (const char* command :
-       {"apply", "delete", "get", "status", "dump", "explain", "wait", "watch"}) {
+       {"apply", "delete", "get", "status", "dump", "explain", "wait", "watch", "migrate"}) {
     EXPECT_THAT(Help({command, "--help"}), HasSubstr("Examples:\n")) << command;
   }
   EXPECT_TRUE(Help({"--version"}).starts_with("svcmapctl "));
@@ -240,7 +242,7 @@ TEST(CommandLineTest, TheManualListsTheSameExitCodes) {
     EXPECT_THAT(manual, HasSubstr("| " + line.substr(2, 1) + " | " + line.substr(5) + " |"));
     ++count;
   }
-  EXPECT_EQ(count, 8);
+  EXPECT_EQ(count, 9);
 }
 
 }  // namespace

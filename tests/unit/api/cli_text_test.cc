@@ -128,7 +128,7 @@ TEST(PartsTest, AnItemThatIsTooLargeEndsIt) {
   EXPECT_EQ(result.sent, 1u);
 }
 
-v1::GetStatusResponse ExampleStatus() {
+v1::GetStatusResponse SmallStatus() {
   v1::GetStatusResponse status;
   status.set_version("0.1.0");
   status.set_node_name("n\"1");
@@ -142,7 +142,7 @@ v1::GetStatusResponse ExampleStatus() {
 }
 
 TEST(MessageTextTest, JsonHasEveryFieldAndNumbersAsNumbers) {
-  const std::string json = MessageJson(ExampleStatus());
+  const std::string json = MessageJson(SmallStatus());
   EXPECT_THAT(json, HasSubstr("\"nodeName\": \"n\\\"1\",\n  \"state\": \"SERVING\",\n"));
   EXPECT_THAT(json, HasSubstr("\"revision\": 1099511627776,\n"));
   EXPECT_THAT(json, HasSubstr("\"objects\": [\n    {\n      \"kind\": \"KIND_SERVICE\",\n"
@@ -154,7 +154,7 @@ TEST(MessageTextTest, JsonHasEveryFieldAndNumbersAsNumbers) {
 }
 
 TEST(MessageTextTest, YamlOfTheSame) {
-  const std::string yaml = MessageYaml(ExampleStatus());
+  const std::string yaml = MessageYaml(SmallStatus());
   EXPECT_THAT(yaml, HasSubstr("state: \"SERVING\"\nrevision: 1099511627776\n"));
   EXPECT_THAT(yaml, HasSubstr("objects:\n- kind: \"KIND_SERVICE\"\n  count: 2\n"));
   EXPECT_THAT(yaml, HasSubstr("lastCommit:\n  duration: \"0.000412s\"\n  elements: 0\n"));

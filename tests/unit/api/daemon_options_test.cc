@@ -313,6 +313,11 @@ TEST(DaemonOptionsTest, TheDocumentationHasEveryFlag) {
   EXPECT_GT(flags, 20);
 }
 
+TEST(DaemonOptionsTest, ConnectionsAreCountedOnRequestOnly) {
+  EXPECT_FALSE(Parse({}).ruleset.count_connections);
+  EXPECT_TRUE(Parse({"--service-counters"}).ruleset.count_connections);
+}
+
 TEST(DaemonOptionsTest, S6_ExternalIpsAreProgrammedUnlessToldOtherwise) {
   EXPECT_TRUE(Parse({}).external_ips);
   EXPECT_FALSE(Parse({"--no-external-ips"}).external_ips);

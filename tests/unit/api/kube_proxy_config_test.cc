@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "api/config/file.h"
 #include "api/config/go_duration.h"
 #include "tests/support/kubeadm_config.h"
 
@@ -421,6 +422,16 @@ TEST(KubeProxyConfigTest, TheDocumentationHasEveryField) {
   const std::string docs{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   for (const auto& [path, value] : ConfigurationDefaults()) {
     EXPECT_THAT(docs, HasSubstr(absl::StrCat("\n| `", path, "` | `", value, "` | ")));
+  }
+}
+
+// deploy/kubernetes ships them.
+TEST(KubeProxyConfigTest, TheFilesInDeployAreReadWithoutAWord) {
+  for (const char* overlay : {"base", "push", "side-by-side"}) {
+    const absl::StatusOr<ConfigurationFile> file = ReadConfigurationFile(
+        absl::StrCat(SVCMAP_SOURCE_DIR "/deploy/kubernetes/", overlay, "/config.conf"));
+    ASSERT_TRUE(file.ok()) << overlay << ": " << file.status();
+    EXPECT_THAT(file->findings, IsEmpty()) << overlay;
   }
 }
 

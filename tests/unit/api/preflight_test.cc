@@ -188,11 +188,11 @@ std::vector<Case> Cases() {
          f.chains.push_back({"ip6", "nat", "KUBE-SERVICES", {}});
        },
        {"table ip kube-proxy is there: kube-proxy, or what it left behind, translates Service "
-        "addresses beside svcmap; remedy: stop kube-proxy on this node and run kube-proxy "
-        "--cleanup",
+        "addresses beside svcmap; remedy: when kube-proxy does not run here any more, start "
+        "svcmapd with --remove-kube-proxy or run kube-proxy --cleanup",
         "table ip6 nat has a chain KUBE-SERVICES: kube-proxy, or what it left behind, translates "
-        "Service addresses beside svcmap; remedy: stop kube-proxy on this node and run kube-proxy "
-        "--cleanup"}},
+        "Service addresses beside svcmap; remedy: when kube-proxy does not run here any more, start "
+        "svcmapd with --remove-kube-proxy or run kube-proxy --cleanup"}},
       {"Unread",
        [](Facts& f) { f.unread = {"read the chains of nf_tables: no"}; },
        {"a part of the node was not looked at: read the chains of nf_tables: no; remedy: none "

@@ -20,6 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -217,6 +218,25 @@ TEST_F(CourseTest, EachResourceIsAskedForWithItsSelectors_S1_S17) {
 }
 
 // ---- The end of a watch ----
+
+TEST_F(CourseTest, WithoutTheFieldSelectorWhereTheServerDoesNotKnowIt_S1) {
+  Next();
+  Refuse({.code = 400, .reason = "BadRequest", .message = "field label not supported"});
+  Selection all;
+  all.node_name = "n1";
+  all.headless_services = true;
+  base_ = CollectionPath(Resource::kServices, all);
+  EXPECT_THAT(base_, Not(HasSubstr("fieldSelector")));
+  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+  EXPECT_EQ(waited(), milliseconds(0));
+  Page({Named("web", "3")}, "5");
+  EXPECT_THAT(Next(), StartsWith("watch "));
+  EXPECT_THAT(Lines(), Contains(HasSubstr("before Kubernetes 1.31")));
+  // Once: what else it minds is a failure.
+  Refuse({.code = 400, .reason = "BadRequest", .message = "no"});
+  Next();
+  EXPECT_GT(waited(), milliseconds(0));
+}
 
 TEST_F(CourseTest, AWatchThatEndsIsResumedAtOnce) {
   StartWatching();

@@ -84,6 +84,45 @@ TEST(ElementReaderTest, KeyDataAndCommentAreRead) {
   EXPECT_THAT(message.Read(), ElementsAre(Element{{1, 2, 3, 4}, {5, 6}, "ab", false}));
 }
 
+// An element with an expression of this name and these attributes.
+void PutExpression(nlmsghdr* header, uint8_t key, const char* name,
+                   const std::function<void(nlmsghdr*)>& data) {
+  nlattr* element = mnl_attr_nest_start(header, NFTA_LIST_ELEM);
+  PutValue(header, NFTA_SET_ELEM_KEY, {key});
+  nlattr* expression = mnl_attr_nest_start(header, NFTA_SET_ELEM_EXPR);
+  mnl_attr_put_strz(header, NFTA_EXPR_NAME, name);
+  nlattr* nest = mnl_attr_nest_start(header, NFTA_EXPR_DATA);
+  data(header);
+  mnl_attr_nest_end(header, nest);
+  mnl_attr_nest_end(header, expression);
+  mnl_attr_nest_end(header, element);
+}
+
+TEST(ElementReaderTest, CountersAreReadWhereThereAreAny) {
+  const auto packets = [](uint64_t count) {
+    return [count](nlmsghdr* header) {
+      mnl_attr_put_u64(header, NFTA_COUNTER_BYTES, htobe64(99));
+      mnl_attr_put_u64(header, NFTA_COUNTER_PACKETS, htobe64(count));
+    };
+  };
+  Message message = List([&](nlmsghdr* header) {
+    PutExpression(header, 1, "counter", packets(uint64_t{1} << 40));
+    PutExpression(header, 2, "quota", packets(5));
+    PutExpression(header, 3, "counter", [](nlmsghdr*) {});
+    PutExpression(header, 4, "counter", [](nlmsghdr* h) {
+      mnl_attr_put_u32(h, NFTA_COUNTER_PACKETS, 7);
+    });
+    PutExpression(header, 5, "counter", packets(0));
+    nlattr* bare = mnl_attr_nest_start(header, NFTA_LIST_ELEM);
+    PutValue(header, NFTA_SET_ELEM_KEY, {6});
+    mnl_attr_nest_end(header, bare);
+  });
+  std::vector<ElementCount> counts;
+  ReadCounts(message.header(), counts);
+  EXPECT_THAT(counts, ElementsAre(ElementCount{{1}, uint64_t{1} << 40}, ElementCount{{5}, 0}));
+  EXPECT_EQ(message.Read().size(), 6u);  // As elements they all are.
+}
+
 TEST(ElementReaderTest, ElementsAreAppendedInOrder) {
   Message message = List([](nlmsghdr* header) {
     for (const uint8_t key : {3, 1, 2}) {

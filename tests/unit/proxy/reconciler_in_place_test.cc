@@ -194,6 +194,20 @@ class ReconcilerRestartTest : public ReconcilerInPlaceTest {
   Lines before_;
 };
 
+// As after --service-counters: there is what our rules do not have.
+TEST_F(ReconcilerRestartTest, S342WhatTheRulesNoLongerHaveGoes) {
+  ASSERT_TRUE(kernel_.ForeignAddSet(Family::kIpv6, "of-a-former-life"));
+  ASSERT_TRUE(kernel_.ForeignAddChain(Family::kIpv4, "of-a-former-life"));
+  Reconciler next(kernel_, {.node_name = "n1"});
+  ASSERT_EQ(next.Adopt().value(), Beginning::kUnknown);
+  Tell(next, State());
+  SyncAll(next, SIZE_MAX);
+  EXPECT_TRUE(HasRecord());
+  EXPECT_FALSE(kernel_.ReadTable(Family::kIpv6).value()->sets.contains("of-a-former-life"));
+  EXPECT_FALSE(kernel_.ReadTable(Family::kIpv4).value()->chains.contains("of-a-former-life"));
+  EXPECT_TRUE(next.Verified());
+}
+
 TEST_F(ReconcilerRestartTest, S126RecordsAndNumbersStay) {
   Reconciler next(kernel_, {.node_name = "n1"});
   ASSERT_EQ(next.Adopt().value(), Beginning::kUnknown);

@@ -1,5 +1,5 @@
-// When nf_tables of a namespace was last changed: polls its generation id, which costs
-// microseconds, where nft takes longer the more there is in the tables.
+// When nf_tables of a namespace changed: polls its generation id, which costs microseconds, where
+// nft takes longer the more there is in the tables.
 #pragma once
 
 #include <atomic>
@@ -16,18 +16,19 @@ namespace svcmap::bench {
 
 class CommitWatch {
  public:
-  static constexpr std::chrono::microseconds kEvery{500};
+  static constexpr std::chrono::microseconds kEvery{200};
 
-  struct Commit {
-    uint32_t generation = 0;
-    std::chrono::steady_clock::time_point seen;  // At most kEvery late.
+  // Times are at most kEvery late; both are the start if nothing has changed since then.
+  struct Commits {
+    uint32_t generation = 0;  // After the last one.
+    uint32_t count = 0;       // Since the start.
+    std::chrono::steady_clock::time_point first, last;
   };
 
   static absl::StatusOr<std::unique_ptr<CommitWatch>> Start(const testing::NetNs& netns);
   ~CommitWatch();
 
-  // The last one, or the state at the start.
-  Commit Last() const;
+  Commits Seen() const;
 
  private:
   explicit CommitWatch(std::unique_ptr<nft::NetlinkKernel> kernel) : kernel_(std::move(kernel)) {}
@@ -35,7 +36,7 @@ class CommitWatch {
 
   std::unique_ptr<nft::NetlinkKernel> kernel_;
   mutable std::mutex mutex_;
-  Commit last_;  // Guarded by mutex_.
+  Commits seen_;  // Guarded by mutex_.
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

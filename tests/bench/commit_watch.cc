@@ -1,4 +1,4 @@
-#include "tests/bench/opponents/commit_watch.h"
+#include "tests/bench/commit_watch.h"
 
 namespace svcmap::bench {
 
@@ -8,7 +8,8 @@ absl::StatusOr<std::unique_ptr<CommitWatch>> CommitWatch::Start(const testing::N
   const absl::StatusOr<uint32_t> generation = (*kernel)->Generation();
   if (!generation.ok()) return generation.status();
   std::unique_ptr<CommitWatch> watch(new CommitWatch(*std::move(kernel)));
-  watch->last_ = {*generation, std::chrono::steady_clock::now()};
+  const auto now = std::chrono::steady_clock::now();
+  watch->seen_ = {.generation = *generation, .first = now, .last = now};
   watch->thread_ = std::thread([raw = watch.get()] { raw->Run(); });
   return watch;
 }
@@ -18,9 +19,9 @@ CommitWatch::~CommitWatch() {
   if (thread_.joinable()) thread_.join();
 }
 
-CommitWatch::Commit CommitWatch::Last() const {
+CommitWatch::Commits CommitWatch::Seen() const {
   std::lock_guard lock(mutex_);
-  return last_;
+  return seen_;
 }
 
 void CommitWatch::Run() {
@@ -29,7 +30,12 @@ void CommitWatch::Run() {
     const auto now = std::chrono::steady_clock::now();
     if (generation.ok()) {
       std::lock_guard lock(mutex_);
-      if (*generation != last_.generation) last_ = {*generation, now};
+      if (*generation != seen_.generation) {
+        if (seen_.count == 0) seen_.first = now;
+        seen_.last = now;
+        seen_.count += *generation - seen_.generation;
+        seen_.generation = *generation;
+      }
     }
     std::this_thread::sleep_until(now + kEvery);
   }

@@ -1,0 +1,100 @@
+#!/bin/bash
+# Boots systemd in a container and lets it run the units in deploy/systemd with the release build, with
+# all their restrictions. svcmapd programs, is started again when its configuration changes, when it is
+# killed and when it hangs, and leaves the rules behind; svcmap-kube gets as far as it does without an
+# API server. As root; a minute, and some more the first time.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+source .ci/cgroups.sh
+
+bin=${SVCMAP_BIN:-build/release/bin}
+packages=$(.ci/deps.sh --print runtime | paste -sd,)
+image=localhost/svcmap-systemd:$(sha256sum <<<"$packages" | cut -c 1-12)
+work=$(mktemp -d)
+container=
+clean_up() {
+  [[ -z $container ]] || podman rm --force --time 1 "$container" >/dev/null 2>&1
+  rm -rf "$work"
+}
+trap clean_up EXIT
+
+fail() {
+  echo "boot: $*" >&2
+  [[ -z $container ]] || inside journalctl --no-pager --lines 40 --unit svcmapd >&2
+  exit 1
+}
+inside() { podman exec "$container" "$@"; }
+# until_true SECONDS WHAT COMMAND...
+until_true() {
+  local deadline=$((SECONDS + $1))
+  until "${@:3}" >/dev/null 2>&1; do
+    ((SECONDS < deadline)) || fail "not within $1 s: $2"
+    sleep 0.2
+  done
+  echo "  $2"
+}
+property() { inside systemctl show --property "$1" --value svcmapd; }
+is() { [[ $(property "$1") == "$2" ]]; }
+restarted() { is NRestarts "$1" && is ActiveState active; }
+
+if ! podman image exists "$image"; then
+  mmdebstrap --quiet --variant=apt --include="systemd-sysv,nftables,$packages" bookworm - |
+    podman import --quiet - "$image"
+fi
+
+# With a sysctl to write, and a score that needs no right to be had.
+mkdir "$work/etc"
+sed 's/tcpCloseWaitTimeout: 0s/tcpCloseWaitTimeout: 1m/; s/oomScoreAdj:.*/oomScoreAdj: 1000/' \
+  deploy/kubernetes/push/config.conf >"$work/etc/config.conf"
+echo 'SVCMAPD_FLAGS="--config=/etc/svcmap/config.conf"' >"$work/default"
+sed 's/certificate-authority: .*/insecure-skip-tls-verify: true/; s/tokenFile: .*/token: anybody/
+  s#server: .*#server: https://127.0.0.1:1#' deploy/kubernetes/base/kubeconfig.conf >"$work/etc/kubeconfig.conf"
+echo 'SVCMAP_KUBE_FLAGS="--kubeconfig=/etc/svcmap/kubeconfig.conf"' >>"$work/default"
+mounts=()
+for program in svcmapd svcmapctl svcmap-kube; do
+  mounts+=("--volume=$PWD/$bin/$program:/usr/bin/$program:ro")
+done
+for unit in svcmapd.service svcmap-kube.service; do
+  mounts+=("--volume=$PWD/deploy/systemd/$unit:/etc/systemd/system/$unit:ro")
+done
+container=$(podman run --detach --systemd=always --privileged --network=none --pids-limit=-1 \
+  --ulimit nofile=4096:4096 --ulimit nproc=4096:4096 \
+  "${mounts[@]}" \
+  --volume="$PWD/deploy/systemd/svcmap.sysusers.conf:/usr/lib/sysusers.d/svcmap.conf:ro" \
+  --volume="$PWD/deploy/examples/demo.yaml:/demo.yaml:ro" \
+  --volume="$work/default:/etc/default/svcmap:ro" --volume="$work/etc:/etc/svcmap" \
+  "$image" /sbin/init)
+until_true 30 "systemd runs" inside systemctl is-active multi-user.target
+
+inside systemd-sysusers
+inside systemctl start svcmapd || fail "it does not start"
+is ActiveState active || fail "it is not active"
+echo "  it starts as $(property User), and says it is ready"
+main=$(property MainPID)
+inside grep -E '^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):' "/proc/$main/status"
+[[ $(inside cat /proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait) == 60 ]] ||
+  fail "ExecStartPre did not write the sysctl"
+echo "  the sysctl is written, by what runs before it"
+inside svcmapctl apply --prune -f /demo.yaml >/dev/null || fail "root cannot feed it"
+inside nft list map ip svcmap service-ips | grep -q 10.96.0.10 || fail "nothing is programmed"
+echo "  it programs"
+
+inside systemctl start svcmap-kube || fail "svcmap-kube does not start"
+until_true 20 "svcmap-kube looks for its API server" \
+  inside journalctl --unit svcmap-kube --grep "list of services failed: .*Connection refused" --quiet
+
+inside systemctl reload svcmapd || fail "it cannot be reloaded"
+inside kill -KILL "$main"
+until_true 20 "killed: it is started again" restarted 1
+sed -i 's/^metricsBindAddress:.*/metricsBindAddress: 127.0.0.1:10250/' "$work/etc/config.conf"
+until_true 20 "another configuration: it is started again" restarted 2
+inside kill -STOP "$(property MainPID)"
+until_true 90 "it hangs: systemd notices and starts it again" restarted 3
+
+inside systemctl stop svcmapd
+inside nft list map ip svcmap service-ips | grep -q 10.96.0.10 || fail "the rules are gone"
+echo "  stopped: the rules are still there"
+! inside journalctl --unit svcmapd --unit svcmap-kube --grep 'Failed at step|denied|not permitted' --quiet --no-pager |
+  grep . || fail "something was not allowed"
+echo "boot: the units work under $(inside systemctl --version | head -n 1)"

@@ -1,0 +1,58 @@
+#!/usr/bin/python3
+"""How a container of a pod in deploy/kubernetes would be run by podman.
+
+pod_as_podman.py OVERLAY CONTAINER FOLDER options: the options of `podman run`, one a line. Volumes are
+folders in FOLDER, which are made, and filled where they are a ConfigMap of the overlay.
+pod_as_podman.py OVERLAY CONTAINER FOLDER command: what it runs.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import yaml
+
+NODE_NAME = "node-1"
+
+overlay, name, folder, what = sys.argv[1:]
+top = pathlib.Path(__file__).resolve().parents[1]
+built = subprocess.run(["kubectl", "kustomize", top / "deploy/kubernetes" / overlay],
+                       capture_output=True, text=True)
+if built.returncode != 0:
+    sys.exit(built.stderr)
+objects = {o["kind"]: o for o in yaml.safe_load_all(built.stdout)}
+pod = objects["DaemonSet"]["spec"]["template"]["spec"]
+container = next(c for c in pod["containers"] if c["name"] == name)
+
+if what == "command":
+    for word in container["command"] + container["args"]:
+        print(word.replace("$(NODE_NAME)", NODE_NAME))
+    sys.exit()
+
+# podman's own profile is the default of its family of runtimes.
+assert pod["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
+context = container["securityContext"]
+print(f"--user={context['runAsUser']}:{context['runAsGroup']}")
+if context["readOnlyRootFilesystem"]:
+    print("--read-only")
+    print("--read-only-tmpfs=false")
+if not context["allowPrivilegeEscalation"]:
+    print("--security-opt=no-new-privileges")
+for capability in context["capabilities"]["drop"]:
+    print(f"--cap-drop={capability}")
+for capability in context["capabilities"].get("add", []):
+    print(f"--cap-add={capability}")
+
+volumes = {v["name"]: v for v in pod["volumes"]}
+for mount in container["volumeMounts"]:
+    path = pathlib.Path(folder, mount["name"])
+    path.mkdir(parents=True, exist_ok=True)
+    volume = volumes[mount["name"]]
+    if "emptyDir" in volume:
+        os.chmod(path, 0o777)  # As the kubelet makes them.
+    if "configMap" in volume:
+        assert volume["configMap"]["name"] == objects["ConfigMap"]["metadata"]["name"]
+        for key, value in objects["ConfigMap"]["data"].items():
+            (path / key).write_text(value)
+    print(f"--volume={path}:{mount['mountPath']}{':ro' if mount.get('readOnly') else ''}")

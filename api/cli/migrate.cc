@@ -1,0 +1,60 @@
+// svcmapctl migrate check. Asks no agent: it looks at the node that it runs on, through svcmapd and
+// the programs of iptables.
+#include <algorithm>
+#include <filesystem>
+#include <ostream>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "api/cli/commands.h"
+#include "api/cli/migrate_text.h"
+#include "api/migration/kube_proxy_process.h"
+#include "api/migration/program.h"
+
+namespace svcmap::api {
+namespace {
+
+// The one beside us, else one in $PATH.
+absl::StatusOr<NodeReport> AskSvcmapd() {
+  std::error_code error;
+  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::optional<std::string> program = (own.parent_path() / "svcmapd").string();
+  if (error || !std::filesystem::exists(*program, error)) program = FindProgram("svcmapd");
+  if (!program) {
+    return absl::NotFoundError("there is no svcmapd beside svcmapctl or in PATH to look with");
+  }
+  const absl::StatusOr<std::string> json = RunProgram({*program, "--preflight"});
+  if (!json.ok()) return json.status();
+  return ParseNodeReport(*json);
+}
+
+MigrationFacts ReadMigrationFacts() {
+  MigrationFacts facts;
+  facts.kube_proxy = FindKubeProxy();
+  facts.ipvs = FindIpvs();
+  facts.interfaces = InterfaceNames();
+  if (absl::StatusOr<NodeReport> report = AskSvcmapd(); report.ok()) {
+    facts.report = *std::move(report);
+  } else {
+    facts.unread.push_back(
+        absl::StrCat("the kernel and its nf_tables: ", std::string(report.status().message())));
+  }
+  // Without a report nobody knows whether iptables-nft has tables, and it is not asked.
+  facts.iptables =
+      ReadIptables(facts.report ? facts.report->chains : std::vector<nft::ForeignChain>(),
+                   [](const nft::ForeignChain&) { return true; });
+  return facts;
+}
+
+}  // namespace
+
+ExitCode RunMigrateCheck(const MigrateCheckOptions& options, Session& session) {
+  const std::vector<Finding> findings = JudgeMigration(ReadMigrationFacts());
+  session.out << (options.output == OutputFormat::kJson ? FindingsJson(findings)
+                                                        : FindingsText(findings));
+  const bool attention = std::any_of(findings.begin(), findings.end(),
+                                     [](const Finding& finding) { return finding.attention; });
+  return attention ? ExitCode::kAttention : ExitCode::kOk;
+}
+
+}  // namespace svcmap::api

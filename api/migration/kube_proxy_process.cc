@@ -1,0 +1,128 @@
+#include "api/migration/kube_proxy_process.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace svcmap::api {
+namespace {
+
+namespace fs = std::filesystem;
+
+// /healthz and /metrics (S-250, S-267).
+constexpr std::array<uint16_t, 2> kPorts = {10256, 10249};
+constexpr char kListening[] = "0A";
+
+// Where the link leads; empty if that cannot be read.
+std::string LinkOf(const fs::path& path) {
+  std::error_code error;
+  return fs::read_symlink(path, error).string();
+}
+
+std::string FirstWord(const fs::path& path) {
+  std::ifstream file(path);
+  std::string word;
+  file >> word;
+  return word;
+}
+
+std::vector<fs::path> EntriesOf(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code error;  // Processes may end meanwhile.
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    entries.push_back(entry->path());
+  }
+  return entries;
+}
+
+std::vector<fs::path> Processes() {
+  std::vector<fs::path> processes = EntriesOf("/proc");
+  std::erase_if(processes, [](const fs::path& path) {
+    return std::isdigit(static_cast<unsigned char>(path.filename().string()[0])) == 0;
+  });
+  return processes;
+}
+
+// The listening sockets with one of the ports: "socket:[4711]" and the port. A line of tcp or tcp6:
+// number, local ADDRESS:PORT in hexadecimal, remote, state, and the inode as the tenth word.
+std::map<std::string, uint16_t> Listeners() {
+  std::map<std::string, uint16_t> listeners;
+  for (const char* path : {"/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"}) {
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) {
+      std::istringstream words(line);
+      std::string number, local, remote, state, skipped, inode;
+      words >> number >> local >> remote >> state;
+      if (state != kListening) continue;
+      for (int i = 0; i < 5; ++i) words >> skipped;
+      words >> inode;
+      const size_t colon = local.find(':');
+      uint16_t port = 0;
+      if (colon == std::string::npos) continue;
+      std::from_chars(local.data() + colon + 1, local.data() + local.size(), port, 16);
+      if (std::find(kPorts.begin(), kPorts.end(), port) != kPorts.end()) {
+        listeners[absl::StrCat("socket:[", inode, "]")] = port;
+      }
+    }
+  }
+  return listeners;
+}
+
+}  // namespace
+
+std::string FindKubeProxy() {
+  std::map<std::string, uint16_t> listeners = Listeners();
+  const std::string ours = LinkOf("/proc/thread-self/ns/net");
+  for (const fs::path& process : Processes()) {
+    const std::string comm = FirstWord(process / "comm");
+    if (comm == "kube-proxy") {
+      const std::string theirs = LinkOf(process / "ns/net");
+      // Not those of other nodes on this machine (kind).
+      if (theirs.empty() || theirs == ours) {
+        return absl::StrCat("process ", process.filename().string(), " is kube-proxy");
+      }
+    }
+    if (listeners.empty() || !comm.starts_with("svcmap")) continue;
+    for (const fs::path& fd : EntriesOf(process / "fd")) listeners.erase(LinkOf(fd));
+  }
+  if (listeners.empty()) return "";
+  return absl::StrCat("port ", listeners.begin()->second,
+                      " is taken by somebody, as kube-proxy does");
+}
+
+std::string FindIpvs() {
+  std::ifstream servers("/proc/thread-self/net/ip_vs");
+  int lines = 0;
+  for (std::string line; std::getline(servers, line);) ++lines;
+  constexpr int kHeading = 3;
+  if (lines > kHeading) return "there are virtual servers of ipvs";
+  const std::vector<std::string> interfaces = InterfaceNames();
+  return std::find(interfaces.begin(), interfaces.end(), "kube-ipvs0") == interfaces.end()
+             ? ""
+             : "there is an interface kube-ipvs0";
+}
+
+// Lines of net/dev: "  eth0: 1 2 3".
+std::vector<std::string> InterfaceNames() {
+  std::ifstream file("/proc/thread-self/net/dev");
+  std::vector<std::string> names;
+  for (std::string line; std::getline(file, line);) {
+    const size_t start = line.find_first_not_of(' ');
+    const size_t colon = line.find(':');
+    if (colon != std::string::npos) names.push_back(line.substr(start, colon - start));
+  }
+  return names;
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,206 @@
+#include "api/migration/kube_proxy_rules.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "nft/types/ip_address.h"
+
+namespace svcmap::api {
+namespace {
+
+constexpr std::array<std::string_view, 8> kNames = {
+    "KUBE-SERVICES", "KUBE-EXTERNAL-SERVICES", "KUBE-NODEPORTS",      "KUBE-POSTROUTING",
+    "KUBE-FORWARD",  "KUBE-MARK-MASQ",         "KUBE-PROXY-FIREWALL", "KUBE-PROXY-CANARY"};
+// Before a hash. KUBE-XLB- is from before 1.24.
+constexpr std::array<std::string_view, 6> kPrefixes = {"KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-",
+                                                       "KUBE-FW-",  "KUBE-SEP-", "KUBE-XLB-"};
+
+// The prefix of a name with a hash; empty if it has none.
+std::string_view PrefixOf(std::string_view name) {
+  for (const std::string_view prefix : kPrefixes) {
+    if (name.starts_with(prefix)) return prefix;
+  }
+  return "";
+}
+
+bool IsBuiltIn(const IptablesTable& table, std::string_view name) {
+  return std::any_of(table.chains.begin(), table.chains.end(), [&](const IptablesChain& chain) {
+    return chain.name == name && chain.built_in();
+  });
+}
+
+bool HasRules(const IptablesTable& table, std::string_view chain) {
+  return std::any_of(table.rules.begin(), table.rules.end(),
+                     [&](const IptablesRule& rule) { return rule.chain() == chain; });
+}
+
+class TablePlan {
+ public:
+  TablePlan(const IptablesTable& table, std::vector<std::string>& kept)
+      : table_(table), kept_(kept) {}
+
+  RemovalOfTable Plan() && {
+    KeepWhatOthersUse();
+    if (table_.name == "filter") {
+      KeepWhereDropped("KUBE-FORWARD", "FORWARD", "Service traffic");
+      KeepWhereDropped("KUBE-NODEPORTS", "INPUT", "load balancers' health checks");
+    }
+    KeepWhatTheyUse();
+    RemovalOfTable removal{.table = table_.name, .jumps = {}, .chains = {}};
+    for (const IptablesChain& chain : table_.chains) {
+      if (IsKubeProxyChain(chain.name) && !stays_.contains(chain.name)) {
+        removal.chains.push_back(chain.name);
+      }
+    }
+    for (const IptablesRule& rule : table_.rules) {
+      if (IsBuiltIn(table_, rule.chain()) && IsKubeProxyChain(rule.target()) &&
+          !stays_.contains(rule.target())) {
+        removal.jumps.push_back(rule.text);
+      }
+    }
+    return removal;
+  }
+
+ private:
+  void KeepWhatOthersUse() {
+    for (const IptablesRule& rule : table_.rules) {
+      if (!IsKubeProxyChain(rule.target()) || IsKubeProxyChain(rule.chain()) ||
+          IsBuiltIn(table_, rule.chain()) || !stays_.insert(rule.target()).second) {
+        continue;
+      }
+      kept_.push_back(absl::StrCat(rule.target(), " of table ", table_.name, ", as chain ",
+                                   rule.chain(), " uses it"));
+    }
+  }
+
+  void KeepWhereDropped(const char* chain, const char* from, const char* what) {
+    if (!HasRules(table_, chain) || !DropsByDefault(table_, from)) return;
+    stays_.insert(chain);
+    kept_.push_back(absl::StrCat(chain, " of table ", table_.name, ", as ", from,
+                                 " drops by default and this chain lets ", what, " through"));
+  }
+
+  void KeepWhatTheyUse() {
+    for (size_t before = 0; before != stays_.size();) {
+      before = stays_.size();
+      for (const IptablesRule& rule : table_.rules) {
+        if (stays_.contains(rule.chain()) && IsKubeProxyChain(rule.target())) {
+          stays_.insert(rule.target());
+        }
+      }
+    }
+  }
+
+  const IptablesTable& table_;
+  std::vector<std::string>& kept_;
+  std::set<std::string> stays_;
+};
+
+// `values` without doubles, in order.
+std::vector<std::string> Once(const std::vector<std::string>& values) {
+  std::set<std::string> seen;
+  std::vector<std::string> once;
+  for (const std::string& value : values) {
+    if (seen.insert(value).second) once.push_back(value);
+  }
+  return once;
+}
+
+const IptablesTable* Nat(const IptablesSave& save) {
+  for (const IptablesTable& table : save.tables) {
+    if (table.name == "nat") return &table;
+  }
+  return nullptr;
+}
+
+bool Covers(const std::string& prefix, const std::vector<std::string>& addresses) {
+  const std::optional<IpPrefix> covers = IpPrefix::Parse(prefix);
+  if (!covers) return false;
+  return std::any_of(addresses.begin(), addresses.end(), [&](const std::string& address) {
+    const std::optional<IpPrefix> one = IpPrefix::Parse(address);
+    return one && one->address().family() == covers->address().family() &&
+           covers->Contains(one->address());
+  });
+}
+
+}  // namespace
+
+bool IsKubeProxyChain(std::string_view name) {
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() || !PrefixOf(name).empty();
+}
+
+std::string Removal::RestoreText() const {
+  std::string text;
+  for (const RemovalOfTable& table : tables) {
+    absl::StrAppend(&text, "*", table.table, "\n");
+    for (const std::string& chain : table.chains) absl::StrAppend(&text, ":", chain, " - [0:0]\n");
+    for (const std::string& jump : table.jumps) absl::StrAppend(&text, "-D", jump.substr(2), "\n");
+    for (const std::string& chain : table.chains) absl::StrAppend(&text, "-X ", chain, "\n");
+    text += "COMMIT\n";
+  }
+  return text;
+}
+
+Removal PlanRemoval(const IptablesSave& save) {
+  Removal removal;
+  for (const IptablesTable& table : save.tables) {
+    RemovalOfTable plan = TablePlan(table, removal.kept).Plan();
+    if (!plan.chains.empty() || !plan.jumps.empty()) removal.tables.push_back(std::move(plan));
+  }
+  return removal;
+}
+
+std::string ChainsText(const std::vector<std::string>& chains) {
+  std::vector<std::string> parts;
+  std::map<std::string_view, int> counts;
+  for (const std::string& chain : chains) {
+    if (const std::string_view prefix = PrefixOf(chain); !prefix.empty()) {
+      ++counts[prefix];
+    } else {
+      parts.push_back(chain);
+    }
+  }
+  for (const std::string_view prefix : kPrefixes) {
+    if (counts.contains(prefix)) {
+      parts.push_back(absl::StrCat(counts[prefix], " ", std::string(prefix), "*"));
+    }
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+ServedPlaces PlacesServed(const IptablesSave& save) {
+  ServedPlaces places;
+  const IptablesTable* nat = Nat(save);
+  if (nat == nullptr) return places;
+  for (const IptablesRule& rule : nat->rules) {
+    if (rule.chain() == "KUBE-SERVICES" && !rule.value("-d").empty()) {
+      places.addresses.push_back(rule.value("-d"));
+    } else if (rule.chain() == "KUBE-NODEPORTS" && !rule.value("--dport").empty()) {
+      places.node_ports.push_back(rule.value("--dport"));
+    }
+  }
+  return {Once(places.addresses), Once(places.node_ports)};
+}
+
+std::vector<std::string> ForeignTranslations(const IptablesSave& save, const ServedPlaces& places) {
+  std::vector<std::string> rules;
+  const IptablesTable* nat = Nat(save);
+  if (nat == nullptr) return rules;
+  for (const IptablesRule& rule : nat->rules) {
+    const std::string& target = rule.target();
+    if (IsKubeProxyChain(rule.chain()) || (target != "DNAT" && target != "REDIRECT")) continue;
+    const std::string& to = rule.value("-d");
+    const std::vector<std::string>& ports = places.node_ports;
+    const bool at_node_port =
+        std::find(ports.begin(), ports.end(), rule.value("--dport")) != ports.end();
+    if (to.empty() ? at_node_port : Covers(to, places.addresses)) rules.push_back(rule.text);
+  }
+  return rules;
+}
+
+}  // namespace svcmap::api

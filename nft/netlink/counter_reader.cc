@@ -1,0 +1,63 @@
+#include "nft/netlink/counter_reader.h"
+
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+
+#include <algorithm>
+
+#include "nft/base/status.h"
+
+namespace svcmap::nft {
+namespace {
+
+constexpr size_t kRequestSize = 512;  // More than any of ours.
+constexpr int kMaxReads = 5;
+
+// Sorts by key. A hash table that grew while it was dumped gives some elements twice, and leaves
+// others out.
+bool SortAndFindRepeated(std::vector<ElementCount>& counts) {
+  std::sort(counts.begin(), counts.end(),
+            [](const ElementCount& a, const ElementCount& b) { return a.key < b.key; });
+  return std::adjacent_find(counts.begin(), counts.end(),
+                            [](const ElementCount& a, const ElementCount& b) {
+                              return a.key == b.key;
+                            }) != counts.end();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CounterReader>> CounterReader::Open(TableSpecs tables) {
+  absl::StatusOr<Session> session = Session::Open({});
+  if (!session.ok()) return session.status();
+  return std::unique_ptr<CounterReader>(new CounterReader(std::move(tables), *std::move(session)));
+}
+
+absl::StatusOr<std::vector<ElementCount>> CounterReader::Read(SetRef set) {
+  std::vector<ElementCount> counts;
+  absl::Status status;
+  for (int attempt = 0; attempt < kMaxReads; ++attempt) {
+    counts.clear();
+    status = ReadOnce(set, counts);
+    if (absl::IsNotFound(status)) return std::vector<ElementCount>();
+    if (status.ok() && !SortAndFindRepeated(counts)) return counts;
+    if (status.ok()) {
+      status = absl::UnavailableError("a growing hash table disturbed the dump");
+    } else if (!absl::IsUnavailable(status)) {
+      break;
+    }
+  }
+  return Annotate(status, "read the counters of " + tables_[Index(set.family)].sets[set.set].name);
+}
+
+absl::Status CounterReader::ReadOnce(SetRef set, std::vector<ElementCount>& counts) {
+  const TableSpec& table = tables_[Index(set.family)];
+  alignas(nlmsghdr) uint8_t buffer[kRequestSize];
+  nlmsghdr* request =
+      session_.Prepare(buffer, NFT_MSG_GETSETELEM,
+                       set.family == Family::kIpv4 ? NFPROTO_IPV4 : NFPROTO_IPV6, NLM_F_DUMP);
+  mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table.name.c_str());
+  mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, table.sets[set.set].name.c_str());
+  return session_.Ask(request, [&](const nlmsghdr* message) { ReadCounts(message, counts); });
+}
+
+}  // namespace svcmap::nft

@@ -1,0 +1,119 @@
+// Tables whose rules count connections: like the others to whoever commits to them, compares them or
+// writes them anew.
+#include "nft/netlink/counter_reader.h"
+#include "tests/contract/kernel_contract.h"
+#include "tests/support/process.h"
+
+namespace svcmap::nft {
+namespace {
+
+using ::svcmap::testing::Address;
+using ::svcmap::testing::NetNs;
+using ::svcmap::testing::RunNft;
+using ::svcmap::testing::ServiceRow;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr proxy::RulesetOptions kCounting{.count_connections = true};
+
+TableSpecs CountingTables() {
+  return {proxy::MakeTable(Family::kIpv4, kCounting), proxy::MakeTable(Family::kIpv6, kCounting)};
+}
+
+class CountersContract : public KernelContract {
+ protected:
+  void SetUp() override {
+    KernelContract::SetUp();
+    if (HasFatalFailure()) return;
+    if (netns_) {
+      ASSERT_OK_AND_ASSIGN(kernel_,
+                           netns_->Run([] { return NetlinkKernel::Open(CountingTables()); }));
+    } else {
+      kernel_ = std::make_unique<FakeKernel>(CountingTables());
+    }
+  }
+
+  Row CountedRow(uint32_t number) const {
+    Row row = ServiceRow(family(), number);
+    row.set.set = proxy::kServiceConnections;
+    row.data = {};
+    return row;
+  }
+  Transaction InPlace() const {
+    Transaction transaction;
+    transaction.CreateTable({.family = family(), .sizes = {}, .spec = {}, .in_place = true});
+    return transaction;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, CountersContract, EveryKernel(), KernelCaseName);
+
+TEST_P(CountersContract, ATableIsAsItsReferenceWhateverWasCounted) {
+  CreateTable();
+  Add({ServiceRow(family(), 1), CountedRow(1), CountedRow(2)});
+  ASSERT_OK_AND_ASSIGN(const auto content, kernel_->ReadTable(family()));
+  ASSERT_OK_AND_ASSIGN(const TableContent reference,
+                       kernel_->ReferenceContent(proxy::MakeTable(family(), kCounting)));
+  EXPECT_EQ(content->chains, reference.chains);
+  EXPECT_EQ(content->sets, reference.sets);
+  EXPECT_EQ(content->elements.at("service-connections"), 2u);
+}
+
+TEST_P(CountersContract, WrittenInPlaceItKeepsWhatWasCounted) {
+  CreateTable();
+  Add({ServiceRow(family(), 1), CountedRow(1)});
+  Commit(InPlace());
+  EXPECT_THAT(Read(proxy::kServiceConnections), ElementsAre(CountedRow(1).Read()));
+  EXPECT_THAT(Read(proxy::kServiceIps), IsEmpty());
+}
+
+// Between a life that counts and one that does not.
+class RealCounters : public CountersContract {
+ protected:
+  std::string Table() const { return family() == Family::kIpv4 ? "ip svcmap" : "ip6 svcmap"; }
+  std::vector<ElementCount> Counts(const NetNs& netns) {
+    const auto reader = netns.Run([] { return CounterReader::Open(CountingTables()); });
+    EXPECT_OK(reader);
+    auto counts = (*reader)->Read(Set(proxy::kServiceConnections));
+    EXPECT_OK(counts);
+    return counts.value_or(std::vector<ElementCount>());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, RealCounters,
+                         ::testing::Combine(::testing::Values(KernelKind::kReal),
+                                            ::testing::ValuesIn(kFamilies)),
+                         KernelCaseName);
+
+TEST_P(RealCounters, CountsAreReadWithTheirKeys) {
+  EXPECT_THAT(Counts(*netns_), IsEmpty());  // There is no table.
+  CreateTable();
+  EXPECT_THAT(Counts(*netns_), IsEmpty());
+  for (const auto& [number, packets] : {std::pair(2, "7"), std::pair(1, "4294967297")}) {
+    ASSERT_OK(RunNft(*netns_, "add element " + Table() + " service-connections { " +
+                                  Address(family(), number).ToString() +
+                                  " . tcp . 80 counter packets " + packets + " bytes 0 }\n"));
+  }
+  EXPECT_THAT(Counts(*netns_), ElementsAre(ElementCount{CountedRow(1).Read().key, 4294967297},
+                                           ElementCount{CountedRow(2).Read().key, 7}));
+  // The first row that a batch or a look sees of them has no counter.
+  EXPECT_THAT(ReadOne(CountedRow(2)), CountedRow(2).Read());
+}
+
+TEST_P(RealCounters, CountingBeginsAndEndsInPlace) {
+  ASSERT_OK_AND_ASSIGN(const auto without, netns_->Run([] {
+    return NetlinkKernel::Open(
+        {proxy::MakeTable(Family::kIpv4, {}), proxy::MakeTable(Family::kIpv6, {})});
+  }));
+  ASSERT_OK(without->Apply(Creation()).error);
+  ASSERT_OK_AND_ASSIGN(const auto before, without->ReadTable(family()));
+  Commit(InPlace());
+  Add({ServiceRow(family(), 1), CountedRow(1)});
+
+  Transaction back = InPlace();
+  back.RepairChains({.family = family(), .remove_sets = {"service-connections"}});
+  ASSERT_OK(without->Apply(back).error);
+  ASSERT_OK_AND_ASSIGN(const auto after, without->ReadTable(family()));
+  EXPECT_EQ(after, before);
+}
+
+}  // namespace
+}  // namespace svcmap::nft

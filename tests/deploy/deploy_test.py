@@ -1,0 +1,294 @@
+"""What deploy/ has for clusters and systemd: that it builds, asks for no right that it does not need,
+and fits the programs. SVCMAP_BIN is the folder of the programs."""
+
+import functools
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+import yaml
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+KUBERNETES = TOP / "deploy/kubernetes"
+SYSTEMD = TOP / "deploy/systemd"
+BIN = pathlib.Path(os.environ.get("SVCMAP_BIN", TOP / "build/release/bin"))
+
+OF_KUBEADM = ("kubeadm", "kubeadm-sysctls", "take-over")
+WITH_BRIDGE = ("base", "side-by-side", *OF_KUBEADM)
+AGENTS = (*WITH_BRIDGE, "push")
+ALL = (*AGENTS, "cleanup")
+
+
+def run(*argv, stdin=None):
+    ended = subprocess.run(argv, input=stdin, capture_output=True, text=True)
+    assert ended.returncode == 0, f"{' '.join(argv)}: {ended.stderr}"
+    return ended.stdout
+
+
+@functools.cache
+def built(overlay):
+    """Its objects, by kind."""
+    text = run("kubectl", "kustomize", str(KUBERNETES / overlay))
+    objects = [o for o in yaml.safe_load_all(text) if o]
+    by_kind = {o["kind"]: o for o in objects}
+    assert len(by_kind) == len(objects), f"{overlay}: two objects of a kind"
+    return by_kind
+
+
+def pod(overlay):
+    return built(overlay)["DaemonSet"]["spec"]["template"]["spec"]
+
+
+def container(overlay, name):
+    return next((c for c in pod(overlay)["containers"] if c["name"] == name), None)
+
+
+def containers(overlay):
+    return pod(overlay)["containers"] + pod(overlay).get("initContainers", [])
+
+
+@functools.cache
+def flags_of(program):
+    return set(re.findall(r"--[a-z][a-z-]*", run(str(BIN / program), "--help")))
+
+
+def flag_values(container):
+    return dict(argument.split("=", 1) for argument in container["args"] if "=" in argument)
+
+
+def config_of(overlay):
+    return yaml.safe_load(built(overlay)["ConfigMap"]["data"]["config.conf"])
+
+
+def port_of(address):
+    return int(address.rsplit(":", 1)[1])
+
+
+def lost(before, after, path=""):
+    """Paths of what `before` has and `after` has not."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return [p for k, v in before.items() for p in lost(v, after.get(k), f"{path}.{k}")]
+    if isinstance(before, list) and isinstance(after, list) and len(before) <= len(after):
+        return [p for i, v in enumerate(before) for p in lost(v, after[i], f"{path}[{i}]")]
+    return [] if before == after else [path]
+
+
+def each(overlays):
+    """A test that is run with each of them."""
+    def decorate(test):
+        @functools.wraps(test)
+        def all_of_them(self):
+            for overlay in overlays:
+                with self.subTest(overlay):
+                    test(self, overlay)
+        return all_of_them
+    return decorate
+
+
+class Cluster(unittest.TestCase):
+    def test_every_folder_is_known_here_and_every_file_is_used(self):
+        folders = {f.parent.name for f in KUBERNETES.glob("*/kustomization.yaml")}
+        self.assertEqual(folders, {*ALL, "agent", "bridge"})
+        for file in KUBERNETES.glob("*/*"):
+            text = (file.parent / "kustomization.yaml").read_text()
+            self.assertTrue(file.name == "kustomization.yaml" or file.name in text, file)
+
+    @each(ALL)
+    def test_kubernetes_knows_every_field(self, overlay):
+        daemon_set = built(overlay)["DaemonSet"]
+        # kubectl reads it into its own types to change it, and drops what those do not have.
+        changed = run("kubectl", "set", "env", "--local", "-f", "-", "-o", "yaml", "ADDED=1",
+                      stdin=yaml.safe_dump(daemon_set))
+        self.assertIn("ADDED", changed)
+        self.assertEqual(lost(daemon_set, yaml.safe_load(changed)), [])
+
+    @each(ALL)
+    def test_all_is_in_kube_system_and_chosen_by_its_label(self, overlay):
+        for kind, o in built(overlay).items():
+            if not kind.startswith("Cluster"):
+                self.assertEqual(o["metadata"]["namespace"], "kube-system")
+        spec = built(overlay)["DaemonSet"]["spec"]
+        self.assertEqual(spec["selector"]["matchLabels"], spec["template"]["metadata"]["labels"])
+
+    @each(ALL)
+    def test_pods_run_on_every_node_before_all_others(self, overlay):
+        spec = pod(overlay)
+        self.assertEqual(spec["priorityClassName"], "system-node-critical")
+        self.assertEqual(spec["tolerations"], [{"operator": "Exists"}])
+        self.assertEqual(spec["nodeSelector"], {"kubernetes.io/os": "linux"})
+        self.assertTrue(spec["hostNetwork"])
+        self.assertNotIn("hostPID", spec)
+        self.assertNotIn("hostIPC", spec)
+
+    @each(ALL)
+    def test_net_admin_is_the_only_right_on_the_node(self, overlay):
+        self.assertEqual(pod(overlay)["securityContext"],
+                         {"seccompProfile": {"type": "RuntimeDefault"}})
+        # Chains of iptables-legacy are removed by a raw socket.
+        capabilities = ["NET_ADMIN"] + ["NET_RAW"] * (overlay == "take-over")
+        for c in containers(overlay):
+            context = c["securityContext"]
+            self.assertTrue(context["readOnlyRootFilesystem"])
+            if c["name"] == "sysctls":
+                continue
+            self.assertFalse(context["allowPrivilegeEscalation"])
+            self.assertNotIn("privileged", context)
+            self.assertNotIn("seccompProfile", context)
+            self.assertEqual(context["capabilities"]["drop"], ["ALL"])
+            self.assertEqual(context["capabilities"].get("add", []),
+                             capabilities if c["name"] == "svcmapd" else [])
+            self.assertEqual(context.get("runAsNonRoot", False), c["name"] != "svcmapd")
+
+    @each(ALL)
+    def test_only_who_writes_sysctls_is_privileged(self, overlay):
+        privileged = [c["name"] for c in containers(overlay)
+                      if c["securityContext"].get("privileged")]
+        self.assertEqual(privileged, ["sysctls"] if overlay == "kubeadm-sysctls" else [])
+
+    def test_sysctls_are_written_and_that_is_all(self):
+        init = pod("kubeadm-sysctls")["initContainers"]
+        self.assertEqual([c["name"] for c in init], ["sysctls"])
+        self.assertIn("--init-only", init[0]["args"])
+
+    @each(WITH_BRIDGE)
+    def test_the_api_server_is_only_read(self, overlay):
+        resources = {"nodes", "services", "endpointslices", "servicecidrs"}
+        rules = built(overlay)["ClusterRole"]["rules"]
+        self.assertEqual({r for rule in rules for r in rule["resources"]}, resources)
+        self.assertEqual({v for rule in rules for v in rule["verbs"]}, {"list", "watch"})
+        self.assertNotIn("Role", built(overlay))
+
+    @each(ALL)
+    def test_the_token_is_for_the_bridge_alone(self, overlay):
+        self.assertFalse(pod(overlay)["automountServiceAccountToken"])
+        readers = [c["name"] for c in containers(overlay)
+                   for m in c.get("volumeMounts", []) if m["name"] == "token"]
+        self.assertEqual(readers, ["svcmap-kube"] if overlay in WITH_BRIDGE else [])
+        # Mixed users and no fsGroup: the kubelet lets all users in the pod read it.
+        self.assertNotIn("fsGroup", pod(overlay)["securityContext"])
+
+    @each(("push", "cleanup"))
+    def test_without_a_bridge_there_are_no_rights_at_all(self, overlay):
+        self.assertLessEqual(set(built(overlay)), {"DaemonSet", "ConfigMap"})
+        self.assertNotIn("serviceAccountName", pod(overlay))
+
+    @each(WITH_BRIDGE)
+    def test_the_bridge_may_write_to_the_agent(self, overlay):
+        agent, bridge = container(overlay, "svcmapd"), container(overlay, "svcmap-kube")
+        self.assertEqual(flag_values(agent)["--allow-write-uid"],
+                         str(bridge["securityContext"]["runAsUser"]))
+        paths = [next(m["mountPath"] for m in c["volumeMounts"] if m["name"] == "run")
+                 for c in (agent, bridge)]
+        self.assertEqual(paths, ["/run/svcmap"] * 2)
+        self.assertEqual(flag_values(bridge)["--agent"], "unix:///run/svcmap/svcmap.sock")
+
+    @each(ALL)
+    def test_every_flag_is_one_of_the_program(self, overlay):
+        for c in containers(overlay):
+            if c["name"] == "done":
+                continue
+            for argument in c["args"]:
+                self.assertIn(argument.split("=")[0], flags_of(c["command"][0]))
+
+    @each(ALL)
+    def test_every_mount_has_a_volume_and_every_volume_a_mount(self, overlay):
+        mounted = {m["name"] for c in containers(overlay) for m in c.get("volumeMounts", [])}
+        self.assertEqual(mounted, {v["name"] for v in pod(overlay)["volumes"]})
+        for volume in pod(overlay)["volumes"]:
+            self.assertEqual(len(volume), 2, f"{volume} is of two kinds")
+
+    @each(AGENTS)
+    def test_probes_ask_where_the_configuration_says(self, overlay):
+        # kubeadm's ConfigMap says nothing, which is this port (S-295).
+        port = 10256
+        if "ConfigMap" in built(overlay):
+            port = port_of(config_of(overlay)["healthzBindAddress"])
+        agent = container(overlay, "svcmapd")
+        for probe, path in (("livenessProbe", "/livez"), ("readinessProbe", "/healthz")):
+            self.assertEqual(agent[probe]["httpGet"], {"path": path, "port": port})
+        if overlay not in WITH_BRIDGE:
+            return
+        bridge = container(overlay, "svcmap-kube")
+        get = bridge["livenessProbe"]["httpGet"]
+        self.assertEqual(flag_values(bridge)["--healthz-bind-address"],
+                         f"{get['host']}:{get['port']}")
+
+    def test_side_by_side_shares_no_port_with_kube_proxy(self):
+        config = config_of("side-by-side")
+        for field in ("healthzBindAddress", "metricsBindAddress"):
+            self.assertNotIn(port_of(config[field]), (10249, 10256))
+        bridge = container("side-by-side", "svcmap-kube")
+        self.assertEqual(flag_values(bridge)["--service-proxy-name"], "svcmap")
+        self.assertNotIn("--service-proxy-name", flag_values(container("base", "svcmap-kube")))
+
+    @each(OF_KUBEADM)
+    def test_kubeadms_config_map_is_taken_and_none_is_made(self, overlay):
+        self.assertNotIn("ConfigMap", built(overlay))
+        config = next(v for v in pod(overlay)["volumes"] if v["name"] == "config")
+        self.assertEqual(config["configMap"], {"name": "kube-proxy"})
+
+    def test_take_over_is_for_nodes_that_were_chosen(self):
+        self.assertIn("--remove-kube-proxy", container("take-over", "svcmapd")["args"])
+        self.assertIn("nodeAffinity", pod("take-over")["affinity"])
+        self.assertNotIn("affinity", pod("kubeadm"))
+
+    @each(("base", "side-by-side"))
+    def test_the_kubeconfig_names_a_server_and_files_that_are_mounted(self, overlay):
+        config = yaml.safe_load(built(overlay)["ConfigMap"]["data"]["kubeconfig.conf"])
+        token = next(m["mountPath"] for m in container(overlay, "svcmap-kube")["volumeMounts"]
+                     if m["name"] == "token")
+        self.assertEqual(config["users"][0]["user"], {"tokenFile": token + "/token"})
+        cluster = config["clusters"][0]["cluster"]
+        self.assertEqual(cluster["certificate-authority"], token + "/ca.crt")
+        self.assertEqual(config_of(overlay)["clientConnection"]["kubeconfig"],
+                         "/var/lib/kube-proxy/kubeconfig.conf")
+
+    @each(ALL)
+    def test_images_are_of_this_version_and_from_no_registry_that_is_not_ours(self, overlay):
+        version = re.search(r"project\(svcmap VERSION ([0-9.]+)", (TOP / "CMakeLists.txt").read_text())
+        images = {c["image"] for c in containers(overlay) if c["name"] != "done"}
+        self.assertEqual(images, {f"localhost/svcmap:{version[1]}"})
+
+    @each(ALL)
+    def test_requests_and_no_limits(self, overlay):
+        for c in containers(overlay):
+            self.assertEqual(set(c["resources"]), {"requests"})
+            self.assertEqual(set(c["resources"]["requests"]), {"cpu", "memory"})
+
+
+class Systemd(unittest.TestCase):
+    # Each unit says what is left, and why.
+    WORST = {"svcmapd.service": 15, "svcmap-kube.service": 11}
+
+    def test_units_are_understood(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for unit in self.WORST:
+                text = (SYSTEMD / unit).read_text().replace("/usr/bin/svcmap", f"{BIN}/svcmap")
+                pathlib.Path(folder, unit).write_text(text)
+            found = subprocess.run(["systemd-analyze", "verify", "--man=no",
+                                    *(f"{folder}/{unit}" for unit in self.WORST)],
+                                   capture_output=True, text=True)
+            self.assertEqual((found.returncode, found.stderr), (0, ""))
+
+    def test_units_may_do_no_more_than_they_say(self):
+        for unit, worst in self.WORST.items():
+            with self.subTest(unit):
+                found = subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager",
+                                        f"--threshold={worst}", SYSTEMD / unit],
+                                       capture_output=True, text=True)
+                self.assertEqual(found.returncode, 0, found.stdout)
+
+    def test_flags_are_those_of_the_programs(self):
+        for unit in self.WORST:
+            lines = [l for l in (SYSTEMD / unit).read_text().splitlines() if l.startswith("ExecStart")]
+            for line in lines:
+                program = re.search(r"/usr/bin/([a-z-]+)", line)[1]
+                for flag in re.findall(r"(?<= )--[a-z-]+", line):
+                    self.assertIn(flag, flags_of(program))
+
+
+if __name__ == "__main__":
+    unittest.main()

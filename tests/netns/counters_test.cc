@@ -1,0 +1,194 @@
+// --service-counters: N connections are N at /metrics, for the Service that they were sent to.
+#include <signal.h>
+
+#include <map>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "tests/netns/listing.h"
+#include "tests/netns/service_world.h"
+#include "tests/support/raw_http.h"
+
+namespace svcmap::testing {
+namespace {
+
+// What /metrics says of connections, by "NAMESPACE/NAME PROTOCOL DESTINATION"; all ports are 80.
+using Connections = std::map<std::string, int>;
+
+constexpr char kMetric[] = "svcmap_service_connections_total{";
+
+std::string Label(const std::string& line, const std::string& name) {
+  const std::string before = absl::StrCat(name, "=\"");
+  const size_t begin = line.find(before) + before.size();
+  return line.substr(begin, line.find('"', begin) - begin);
+}
+
+std::string At(const std::string& service, Protocol protocol, const std::string& ip, int port) {
+  const bool v6 = ip.find(':') != std::string::npos;
+  return absl::StrCat(service, " ", protocol == Protocol::kTcp ? "TCP" : "UDP", " ",
+                      v6 ? "[" : "", ip, v6 ? "]:" : ":", port);
+}
+
+class CountersTest : public ServiceTest {
+ protected:
+  void SetUp() override {
+    ServiceTest::SetUp();
+    if (HasFatalFailure()) return;
+    ASSERT_OK(world()->RestartAgent({"--service-counters"}));
+  }
+  // What was counted goes with the set.
+  void TearDown() override {
+    if (world() == nullptr) return;
+    ServiceTest::TearDown();
+    EXPECT_OK(world()->RestartAgent({}));
+  }
+
+  std::string Page() {
+    const auto answer = HttpRequest(node().netns(), "127.0.0.1", 10249, "/metrics");
+    EXPECT_OK(answer);
+    return answer.ok() ? answer->body : "";
+  }
+  Connections Read() {
+    Connections connections;
+    std::istringstream lines(Page());
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with(kMetric)) continue;
+      EXPECT_EQ(Label(line, "port"), "80") << line;
+      if (Label(line, "protocol") == "SCTP") continue;
+      connections[absl::StrCat(Label(line, "namespace"), "/", Label(line, "name"), " ",
+                               Label(line, "protocol"), " ", Label(line, "destination"))] =
+          std::stoi(line.substr(line.rfind(' ')));
+    }
+    return connections;
+  }
+  // What is read is a second old at most.
+  void Expect(const Connections& wanted) {
+    Connections read;
+    const auto equal = [&] { return (read = Read()) == wanted; };
+    if (Eventually("the connections are counted", equal, std::chrono::seconds(5)).ok()) return;
+    EXPECT_EQ(read, wanted);
+  }
+
+  // Of a Service as Web makes it, all with 0.
+  static Connections Zeros(const std::string& service, const Address& cluster_ip) {
+    Connections zeros;
+    for (const Protocol protocol : {Protocol::kTcp, Protocol::kUdp}) {
+      for (const bool v6 : {false, true}) zeros[At(service, protocol, cluster_ip.in(v6), 80)] = 0;
+    }
+    return zeros;
+  }
+  static Connections ExternalZeros(const std::string& service, const Address& cluster_ip) {
+    Connections zeros = Zeros(service, cluster_ip);
+    for (const Address& address : {kExternalIp, kLoadBalancerIp}) {
+      zeros.merge(Zeros(service, address));
+    }
+    for (const Protocol protocol : {Protocol::kTcp, Protocol::kUdp}) {
+      for (const bool v6 : {false, true}) {
+        zeros[At(service, protocol, kNode.in(v6), kNodePort)] = 0;
+      }
+    }
+    return zeros;
+  }
+
+  // All of them are answered; what they add is added to `wanted`.
+  void Connect(const Host& from, const std::string& service, const Address& address, int port,
+               int count, Connections& wanted) {
+    for (const Protocol protocol : {Protocol::kTcp, Protocol::kUdp}) {
+      for (const bool v6 : {false, true}) {
+        const int n = count + (v6 ? 1 : 0) + (protocol == Protocol::kUdp ? 2 : 0);
+        const Tally tally = AskMany(from.netns(),
+                                    {.protocol = protocol,
+                                     .destination = address.in(v6),
+                                     .port = static_cast<uint16_t>(port)},
+                                    n);
+        EXPECT_EQ(tally.answered, n) << tally.ToString();
+        wanted[At(service, protocol, address.in(v6), port)] += n;
+      }
+    }
+  }
+
+};
+
+TEST_F(CountersTest, NConnectionsAreNWhereTheyWereSentTo) {
+  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb), Web("shop/other", ClusterIp(11))} +
+                          WebSlices("shop/web", {&pod_a(), &remote_pod()}) +
+                          WebSlices("shop/other", {&pod_b()})));
+  Connections wanted = ExternalZeros("shop/web", kWeb);
+  wanted.merge(Zeros("shop/other", ClusterIp(11)));
+  Expect(wanted);
+  Connect(client(), "shop/web", kWeb, 80, 3, wanted);
+  Connect(client(), "shop/web", kNode, kNodePort, 10, wanted);
+  Connect(client(), "shop/web", kExternalIp, 80, 20, wanted);
+  Connect(client(), "shop/web", kLoadBalancerIp, 80, 30, wanted);
+  Connect(pod_b(), "shop/web", kWeb, 80, 5, wanted);   // Another hook
+  Connect(node(), "shop/web", kWeb, 80, 7, wanted);    // and another.
+  Expect(wanted);
+  Connect(node(), "shop/other", ClusterIp(11), 80, 1, wanted);
+  Expect(wanted);
+}
+
+// It counts for the address, not for what the address leads to.
+TEST_F(CountersTest, ItGoesOnWhenEndpointsChangeAndWhenMapsAreWrittenAnew) {
+  ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
+  Connections wanted = Zeros("shop/web", kWeb);
+  for (const std::vector<const Host*>& hosts :
+       {std::vector<const Host*>{&pod_a()}, {&pod_a(), &pod_b()}, {&remote_pod()}, {}}) {
+    ASSERT_OK(agent().Apply(WebSlices("shop/web", hosts)));
+    if (!hosts.empty()) {
+      Connect(client(), "shop/web", kWeb, 80, 4, wanted);
+    } else {  // They are rejected.
+      EXPECT_EQ(AskMany(client().netns(), {.destination = kWeb.v4, .port = 80}, 3).rejected, 3);
+    }
+  }
+  // A timeout that the tables have no chains for: they are written anew, with all maps.
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb).ClientIpAffinity(77)} +
+                          WebSlices("shop/web", {&pod_a(), &pod_b()})));
+  Connect(client(), "shop/web", kWeb, 80, 6, wanted);
+  Expect(wanted);
+  // An agent that is started again goes on, too.
+  ASSERT_OK(world()->RestartAgent(
+      {"--service-counters"}, Basics() + Objects{Web("shop/web", kWeb)} +
+                                  WebSlices("shop/web", {&pod_a()})));
+  Connect(client(), "shop/web", kWeb, 80, 1, wanted);
+  Expect(wanted);
+}
+
+TEST_F(CountersTest, S345_WhatWasCountedIsNoDamageAndTheListingLoadsAgain) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  Connections wanted = Zeros("shop/web", kWeb);
+  Connect(client(), "shop/web", kWeb, 80, 5, wanted);
+  const auto audits = [this] { return agent().GetStatus().value().audits(); };
+  ASSERT_EQ(kill(agent().pid(), SIGHUP), 0);
+  EXPECT_OK(Eventually("everything is compared", [&] { return audits() > 0; }));
+  EXPECT_OK(Eventually("and right", [&] { return agent().GetStatus().value().verified(); }));
+  EXPECT_EQ(agent().GetStatus().value().repairs(), 0u) << agent().log();
+  ExpectAppliedIsInTheKernel(agent(), node().netns());
+
+  ASSERT_OK_AND_ASSIGN(const std::string listing, Nft(node().netns(), "list ruleset"));
+  const std::string element = absl::StrCat(kWeb.v4, " . tcp . 80 counter packets 5 bytes ");
+  EXPECT_NE(listing.find(element), std::string::npos) << listing;
+  ASSERT_OK_AND_ASSIGN(const std::string loaded, SortedRulesetOf(listing));
+  ASSERT_OK_AND_ASSIGN(const std::string ruleset, SortedRuleset(node().netns()));
+  EXPECT_EQ(loaded, ruleset);
+}
+
+TEST_F(CountersTest, WithoutTheFlagNothingIsLeftOfIt) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  Connections wanted = Zeros("shop/web", kWeb);
+  Connect(client(), "shop/web", kWeb, 80, 5, wanted);
+  ASSERT_OK(world()->RestartAgent({}));
+  EXPECT_EQ(Page().find(kMetric), std::string::npos);
+  ASSERT_OK_AND_ASSIGN(const Listing listing, ReadListing(node().netns()));
+  EXPECT_EQ(listing.rules.find("service-connections"), std::string::npos);
+  EXPECT_EQ(listing.rules.find("counter"), std::string::npos);
+  EXPECT_EQ(agent().GetStatus().value().repairs(), 0u) << agent().log();
+  // The rules of an agent that never counted.
+  ASSERT_OK_AND_ASSIGN(const NetNs empty, NetNs::Create());
+  ASSERT_OK_AND_ASSIGN(const auto fresh, Agent::Start(empty));
+  ASSERT_OK(fresh->Replace(Basics()));
+  ASSERT_OK_AND_ASSIGN(const Listing never, ReadListing(empty));
+  EXPECT_EQ(listing.rules, never.rules);
+}
+
+}  // namespace
+}  // namespace svcmap::testing

@@ -1,0 +1,376 @@
+// From kube-proxy to svcmapd on one node and back, under traffic: its rules are those that
+// svcmap-bench writes, in each place where a kube-proxy keeps them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <regex>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/bench/opponents/iptables_rules.h"
+#include "tests/bench/opponents/nftables_rules.h"
+#include "tests/support/agent.h"
+#include "tests/support/client.h"
+#include "tests/support/echo_server.h"
+#include "tests/support/packet_test.h"
+#include "tests/support/process.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/steady_traffic.h"
+#include "tests/support/temporary_folder.h"
+
+namespace svcmap::testing {
+namespace {
+
+using bench::ServicePort;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr uint16_t kPodPort = 8080;
+constexpr uint16_t kNodePort = 30080;
+constexpr std::chrono::seconds kPatience{10};
+
+enum class Mode { kIptablesLegacy, kIptablesNft, kNftables };
+
+std::string ModeName(Mode mode) {
+  return mode == Mode::kIptablesLegacy ? "legacy" : mode == Mode::kIptablesNft ? "nft" : "nftables";
+}
+
+class MigrateTest : public PacketTest {
+ protected:
+  void SetUp() override {
+    PacketTest::SetUp();
+    if (topology_ == nullptr) return;
+    for (auto [host, made] : {std::pair(&pod_a_, topology_->AddLocalPod("pod-a")),
+                              std::pair(&pod_b_, topology_->AddLocalPod("pod-b")),
+                              std::pair(&caller_, topology_->AddLocalPod("caller")),
+                              std::pair(&client_, topology_->AddClient("client"))}) {
+      ASSERT_OK(made);
+      *host = *made;
+    }
+    for (const Host* pod : {pod_a_, pod_b_}) {
+      ASSERT_OK_AND_ASSIGN(auto server, EchoServer::StartAll(pod->netns(), pod->v4(), pod->v6(),
+                                                             kPodPort, pod->name()));
+      servers_.push_back(std::move(server));
+    }
+  }
+
+  const NetNs& node() const { return topology_->node().netns(); }
+
+  ServicePort Port(const std::string& name, const std::string& cluster_ip, proxy::Protocol protocol,
+                   const Host& endpoint) const {
+    ServicePort port;
+    port.name_space = "shop";
+    port.service = name;
+    port.protocol = protocol;
+    port.cluster_ip = *IpAddress::Parse(cluster_ip);
+    port.port = 80;
+    const bool v6 = port.family() == Family::kIpv6;
+    port.endpoints = {{.address = {*IpAddress::Parse(endpoint.address(v6)), kPodPort}, .node = 0}};
+    return port;
+  }
+
+  // "web" and "dns" stay as they are, "moving" goes from pod to pod.
+  std::vector<ServicePort> Ports(const Host& moving) const {
+    const auto tcp = proxy::Protocol::kTcp;
+    const auto udp = proxy::Protocol::kUdp;
+    std::vector<ServicePort> ports = {
+        Port("web4", "10.96.0.10", tcp, *pod_a_),   Port("web6", "fd00:96::10", tcp, *pod_a_),
+        Port("dns4", "10.96.0.11", udp, *pod_a_),   Port("dns6", "fd00:96::11", udp, *pod_a_),
+        Port("moving4", "10.96.0.12", tcp, moving), Port("moving6", "fd00:96::12", tcp, moving)};
+    ports[0].node_port = kNodePort;
+    return ports;
+  }
+
+  static Objects ObjectsOf(const std::vector<ServicePort>& ports) {
+    Objects objects = {ANode(kAgentNode).InternalIp(kNodeV4).InternalIp(kNodeV6),
+                       AServiceCidr("kubernetes", {kServiceCidrV4, kServiceCidrV6})};
+    for (const ServicePort& port : ports) {
+      *objects.emplace_back().mutable_service() = bench::ServiceMessage(port);
+      *objects.emplace_back().mutable_endpoint_slice() = bench::SliceMessage(port, 0);
+    }
+    return objects;
+  }
+
+  static std::string Program(Mode mode, Family family, const char* what) {
+    return absl::StrCat(family == Family::kIpv4 ? "iptables-" : "ip6tables-", ModeName(mode), what);
+  }
+  absl::Status Restore(Mode mode, Family family, const std::string& text) const {
+    return RunOk({.argv = {Program(mode, family, "-restore"), "-w", "5", "--noflush"},
+                  .netns = &node(),
+                  .stdin_text = text})
+        .status();
+  }
+
+  // As kube-proxy programs it when it starts.
+  absl::Status LoadKubeProxy(Mode mode, const std::vector<ServicePort>& all) const {
+    for (const Family family : kFamilies) {
+      const bool v4 = family == Family::kIpv4;
+      std::vector<ServicePort> ports;
+      for (const ServicePort& port : all) {
+        if (port.family() == family) ports.push_back(port);
+      }
+      const IpPrefix pods = *IpPrefix::Parse(v4 ? kClusterCidrV4 : kClusterCidrV6);
+      if (mode == Mode::kNftables) {
+        const bench::NftablesNode kube_node = {
+            .ip = *IpAddress::Parse(v4 ? kNodeV4 : kNodeV6),
+            .cluster_cidr = pods,
+            .service_cidr = *IpPrefix::Parse(v4 ? kServiceCidrV4 : kServiceCidrV6)};
+        if (absl::Status s = RunNft(node(), bench::NftablesFullSync(kube_node, ports)); !s.ok()) {
+          return s;
+        }
+        continue;
+      }
+      bench::IptablesRules rules(family, {.cluster_cidr = pods, .node_ip = {}});
+      for (const std::string& text : {rules.SetUp(), rules.FullSync(ports, /*clean_up=*/false)}) {
+        if (absl::Status status = Restore(mode, family, text); !status.ok()) return status;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // What others have in the same tables.
+  absl::Status LoadForeign(Mode mode) const {
+    if (mode == Mode::kNftables) {
+      return RunNft(node(),
+                    "table ip mine { chain c { type nat hook prerouting priority -90; }; }");
+    }
+    for (const Family family : kFamilies) {
+      const std::string text =
+          "*nat\n:MINE - [0:0]\n-A PREROUTING -p tcp --dport 81 -j MINE\n"
+          "-A MINE -m comment --comment \"not -j KUBE-SERVICES\" -j RETURN\nCOMMIT\n"
+          "*mangle\n:KUBE-KUBELET-CANARY - [0:0]\nCOMMIT\n"
+          "*filter\n:KUBE-FIREWALL - [0:0]\n:KUBE-SOMETHING - [0:0]\n"
+          "-A INPUT -j KUBE-FIREWALL\n-A FORWARD -j KUBE-SOMETHING\n"
+          "-A KUBE-FIREWALL -m mark --mark 0x8000/0x8000 -j DROP\nCOMMIT\n";
+      if (absl::Status status = Restore(mode, family, text); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  // Everything in iptables of this flavour, or in nf_tables but for our own tables; without
+  // counters and times.
+  std::string Rules(Mode mode) const {
+    std::string all;
+    for (const Family family : kFamilies) {
+      std::vector<std::string> argv = {Program(mode, family, "-save")};
+      if (mode == Mode::kNftables) {
+        argv = {"nft", "-s", "list", "tables", family == Family::kIpv4 ? "ip" : "ip6"};
+      }
+      const auto text = RunOk({.argv = argv, .netns = &node()});
+      EXPECT_OK(text);
+      if (!text.ok()) return "";
+      for (const auto& line : absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
+        if (line[0] == '#' || absl::StrContains(line, "svcmap")) continue;
+        absl::StrAppend(&all, std::regex_replace(std::string(line), std::regex("\\[.*\\]$"), ""),
+                        "\n");
+      }
+    }
+    return all;
+  }
+
+  // The lines that name nothing of kube-proxy's.
+  static std::string WithoutKubeProxy(const std::string& rules) {
+    static const std::regex kOfKubeProxy(
+        "KUBE-(SERVICES( |$)|EXTERNAL-SERVICES|NODEPORTS|POSTROUTING|FORWARD|MARK-MASQ|PROXY-|SVC-|"
+        "SVL-|EXT-|FW-|SEP-)|kube-proxy");
+    static const std::regex kQuoted("not -j KUBE-SERVICES");
+    std::string rest;
+    for (const auto& part : absl::StrSplit(rules, '\n', absl::SkipEmpty())) {
+      const std::string line(part);
+      if (!std::regex_search(line, kOfKubeProxy) || std::regex_search(line, kQuoted)) {
+        rest += line + "\n";
+      }
+    }
+    return rest;
+  }
+
+  // Old and new connections from outside, which are masqueraded, and from a pod, which are not.
+  absl::Status StartTraffic() {
+    const auto target = [&](Protocol protocol, const std::string& to, uint16_t port,
+                            uint16_t source_port) {
+      return TrafficTarget{.request = {.protocol = protocol,
+                                       .destination = to,
+                                       .port = port,
+                                       .source_port = source_port},
+                           .servers = {pod_a_->name()}};
+    };
+    // UDP from one port each is one flow of connection tracking that never ends, and one that does.
+    const std::vector<TrafficTarget> cluster_ips = {
+        target(Protocol::kTcp, "10.96.0.10", 80, 0), target(Protocol::kTcp, "fd00:96::10", 80, 0),
+        target(Protocol::kUdp, "10.96.0.11", 80, 0), target(Protocol::kUdp, "10.96.0.11", 80, 5353),
+        target(Protocol::kUdp, "fd00:96::11", 80, 5353)};
+    std::vector<TrafficTarget> from_outside = cluster_ips;
+    from_outside.push_back(target(Protocol::kTcp, kNodeV4, kNodePort, 0));
+    for (const auto& [host, targets] :
+         {std::pair(client_, from_outside), std::pair(caller_, cluster_ips)}) {
+      auto started = SteadyTraffic::Start(
+          host->netns(), {.targets = targets, .connect_every = std::chrono::milliseconds(2)});
+      if (!started.ok()) return started.status();
+      traffic_.push_back(*std::move(started));
+    }
+    return absl::OkStatus();
+  }
+  // And new connections from outside are masqueraded, those from pods are not (S-74, S-75).
+  void GoOn() {
+    for (const auto& traffic : traffic_) EXPECT_OK(traffic->Go(60));
+    for (const char* ip : {"10.96.0.10", "fd00:96::10"}) {
+      const bool v6 = absl::StrContains(ip, ":");
+      EXPECT_NE(SourceOf(*client_, ip), client_->address(v6));
+      EXPECT_EQ(SourceOf(*caller_, ip), caller_->address(v6));
+    }
+  }
+  // As the pod sees it; empty if it does not.
+  static std::string SourceOf(const Host& caller, const std::string& ip) {
+    const Answer answer = Ask(caller.netns(), {.destination = ip, .port = 80});
+    EXPECT_EQ(answer.outcome, Outcome::kAnswered) << answer;
+    return answer.seen_ip;
+  }
+  void EndTraffic() {
+    for (const auto& traffic : traffic_) {
+      const TrafficReport report = traffic->Stop();
+      EXPECT_OK(report.Check());
+      GTEST_LOG_(INFO) << report.ToString();
+    }
+  }
+
+  std::string AnswererOf(const std::string& ip) const {
+    const Answer answer = Ask(client_->netns(), {.destination = ip, .port = 80});
+    return answer.outcome == Outcome::kAnswered ? answer.server : answer.ToString();
+  }
+
+  CommandResult MigrateCheck(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> argv = {SVCMAP_BIN_DIR "/svcmapctl", "migrate", "check"};
+    argv.insert(argv.end(), more.begin(), more.end());
+    const auto result = RunCommand({.argv = argv, .netns = &node()});
+    EXPECT_OK(result);
+    return result.ok() ? *result : CommandResult{};
+  }
+
+  static absl::Status Await(const std::string& what, const std::function<bool()>& condition) {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > end) return absl::DeadlineExceededError(what);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return absl::OkStatus();
+  }
+  static absl::Status AwaitLog(const Agent& agent, const std::string& text) {
+    const absl::Status status = Await(text, [&] { return absl::StrContains(agent.log(), text); });
+    return status.ok() ? status : absl::DeadlineExceededError(text + " in vain in\n" + agent.log());
+  }
+
+  const Host* pod_a_ = nullptr;
+  const Host* pod_b_ = nullptr;
+  const Host* caller_ = nullptr;
+  const Host* client_ = nullptr;
+  std::vector<std::unique_ptr<EchoServer>> servers_;
+  std::vector<std::unique_ptr<SteadyTraffic>> traffic_;
+};
+
+constexpr char kRemoved[] = "kube-proxy's rules are removed, ours serve alone";
+
+class TakeOverTest : public MigrateTest, public ::testing::WithParamInterface<Mode> {};
+INSTANTIATE_TEST_SUITE_P(, TakeOverTest,
+                         ::testing::Values(Mode::kIptablesLegacy, Mode::kIptablesNft,
+                                           Mode::kNftables),
+                         [](const auto& info) { return ModeName(info.param); });
+
+TEST_P(TakeOverTest, S331_NothingFailsOnTheWayInAndOnTheWayBack) {
+  const Mode mode = GetParam();
+  ASSERT_OK(LoadForeign(mode));
+  ASSERT_OK(LoadKubeProxy(mode, Ports(*pod_a_)));
+  const std::string loaded = Rules(mode);
+  ASSERT_NE(loaded, WithoutKubeProxy(loaded));
+  ASSERT_OK(StartTraffic());
+  GoOn();
+  EXPECT_EQ(MigrateCheck().exit.code, 8);
+
+  // Beside it, as while kube-proxy still runs.
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<Agent> agent, Agent::Start(node()));
+  GoOn();
+  ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
+  GoOn();
+  EXPECT_EQ(Rules(mode), loaded);
+  ASSERT_OK(agent->Stop());
+
+  // Alone.
+  ASSERT_OK_AND_ASSIGN(agent, Agent::Start(node(), {"--remove-kube-proxy"}));
+  EXPECT_EQ(Rules(mode), loaded) << "removed before we serve";
+  ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
+  ASSERT_OK(AwaitLog(*agent, kRemoved));
+  EXPECT_EQ(Rules(mode), WithoutKubeProxy(loaded));
+  GoOn();
+  ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_b_))));
+  for (const char* ip : {"10.96.0.12", "fd00:96::12"}) EXPECT_EQ(AnswererOf(ip), "pod-b");
+  const CommandResult check = MigrateCheck();
+  EXPECT_EQ(check.exit.code, 0) << check.out;
+  GoOn();
+
+  // And back.
+  ASSERT_OK(LoadKubeProxy(mode, Ports(*pod_b_)));
+  GoOn();
+  ASSERT_OK(agent->Stop());
+  ASSERT_OK(Agent::CleanUp(node()));
+  GoOn();
+  for (const char* ip : {"10.96.0.12", "fd00:96::12"}) EXPECT_EQ(AnswererOf(ip), "pod-b");
+  EndTraffic();
+}
+
+TEST_F(MigrateTest, ACleanNodeHasNothingInTheWay) {
+  const CommandResult check = MigrateCheck();
+  EXPECT_EQ(check.out, "Nothing is in the way.\n");
+  EXPECT_EQ(check.exit.code, 0);
+  EXPECT_EQ(MigrateCheck({"-o", "json"}).out,
+            "{\n  \"attention\": false,\n  \"findings\": []\n}\n");
+  EXPECT_EQ(Rules(Mode::kNftables), "");
+}
+
+TEST_F(MigrateTest, WhileAKubeProxyRunsNothingIsRemoved) {
+  ASSERT_OK(LoadKubeProxy(Mode::kNftables, Ports(*pod_a_)));
+  ASSERT_OK_AND_ASSIGN(const TemporaryFolder folder, TemporaryFolder::Make());
+  const std::string program = folder.path() + "/kube-proxy";
+  std::filesystem::copy_file("/bin/sleep", program);
+  ASSERT_OK_AND_ASSIGN(auto kube_proxy,
+                       ChildProcess::Start({.argv = {program, "100"}, .netns = &node()}));
+  const std::string sign = absl::StrCat("process ", kube_proxy->pid(), " is kube-proxy");
+  EXPECT_THAT(MigrateCheck().out,
+              AllOf(HasSubstr("NOTE       " + sign), HasSubstr("Nothing is in the way, 2 notes.")));
+
+  ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(node(), {"--remove-kube-proxy"}));
+  ASSERT_OK(agent->Replace(ObjectsOf({})));
+  ASSERT_OK(AwaitLog(*agent, "they stay: the state that we were told is complete and has no"));
+  ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
+  ASSERT_OK(AwaitLog(*agent, "they stay: " + sign));
+  EXPECT_EQ(Rules(Mode::kNftables), "table ip kube-proxy\ntable ip6 kube-proxy\n");
+  ASSERT_OK(kube_proxy->Signal(SIGKILL));
+  ASSERT_TRUE(kube_proxy->Wait(kPatience));
+  ASSERT_OK(AwaitLog(*agent, kRemoved));
+  EXPECT_EQ(Rules(Mode::kNftables), "");
+}
+
+// What a node needs of kube-proxy's chains besides Services is not taken from it.
+TEST_F(MigrateTest, S146_WhereForwardDropsByDefaultItsChainStays) {
+  const Mode mode = Mode::kIptablesLegacy;
+  ASSERT_OK(LoadKubeProxy(mode, Ports(*pod_a_)));
+  ASSERT_OK(Restore(mode, Family::kIpv4,
+                    "*filter\n:FORWARD DROP [0:0]\nCOMMIT\n"
+                    "*nat\n:CNI-SETMARK - [0:0]\n-A CNI-SETMARK -j KUBE-MARK-MASQ\nCOMMIT\n"));
+  ASSERT_EQ(AnswererOf("10.96.0.10"), "pod-a");
+  const std::string check = MigrateCheck().out;
+  EXPECT_THAT(check, HasSubstr("ATTENTION  iptables-legacy: KUBE-FORWARD of table filter, as "
+                               "FORWARD drops by default"));
+  EXPECT_THAT(check, HasSubstr("KUBE-MARK-MASQ of table nat, as chain CNI-SETMARK uses it"));
+
+  ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(node(), {"--remove-kube-proxy"}));
+  ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
+  ASSERT_OK(AwaitLog(*agent, kRemoved));
+  EXPECT_THAT(Rules(mode), AllOf(HasSubstr("-j KUBE-FORWARD\n"), HasSubstr("-A KUBE-MARK-MASQ "),
+                                 Not(HasSubstr("KUBE-SERVICES")), Not(HasSubstr("KUBE-SVC"))));
+  EXPECT_EQ(AnswererOf("10.96.0.10"), "pod-a");
+}
+
+}  // namespace
+}  // namespace svcmap::testing
