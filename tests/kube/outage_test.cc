@@ -97,9 +97,10 @@ TEST_P(OutageTest, TrafficGoesOnAndChangesArriveAfterwards) {
   ExpectAppliedIsInTheKernel(agent(), node().netns());
 }
 
-TEST_F(BridgeTest, S83_ClustersBefore131HaveNoServiceCidrs) {
-  server().WithoutServiceCidrs();
-  server().Put(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()}));
+TEST_F(BridgeTest, S1_S83_ClustersBefore131KnowNoServiceCidrsAndSelectNoHeadlessServices) {
+  server().BeBefore131();
+  server().Put(Objects{Web("shop/web", kWeb), AService("shop/none").ClusterIp("None")} +
+               WebSlices("shop/web", {&pod_a()}));
   ASSERT_OK(StartBridge());
   EXPECT_OK(Until(kWeb, "pod-a"));
   EXPECT_EQ(Answering(kUnallocated), "outside");
