@@ -91,8 +91,8 @@ bool UsePair(SSL_CTX* context, const KeyPair& pair, const std::string& client_ca
                     SSL_CTX_use_PrivateKey(context, key) == 1 &&
                     X509_STORE_add_cert(SSL_CTX_get_cert_store(context), ca) == 1;
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);  // A client may show none.
-  const unsigned char session[] =
-      "svcmap";  // Sessions that are resumed need it with SSL_VERIFY_PEER.
+  // Without this, sessions cannot be resumed where certificates are looked at.
+  const unsigned char session[] = "svcmap";
   SSL_CTX_set_session_id_context(context, session, sizeof(session) - 1);
   X509_free(certificate);
   EVP_PKEY_free(key);
@@ -209,7 +209,7 @@ struct ApiServerDouble::Impl {
   uint64_t first_seen = 0;  // Number of the first of `seen`.
   std::string token;
   bool certificate_required = false;
-  bool service_cidrs = true;
+  bool before_131 = false;
   milliseconds bookmark_every = kBookmarkEvery;
   int64_t always_page = 0;
   uint64_t next_page = 0;
@@ -382,13 +382,17 @@ struct ApiServerDouble::Impl {
     }
     if (target.collection == Collection::kServiceCidrs) {
       const std::lock_guard lock(mutex);
-      if (!service_cidrs) {
+      if (before_131) {
         response.status = 404;  // As of a path nobody serves: not even a Status.
         return response.set_content("404 page not found\n", "text/plain; charset=utf-8");
       }
     }
     if (!target.name.empty()) return HandleGet(response, *encoding, target);
     std::string fields = request.get_param_value("fieldSelector");
+    if (fields.find("spec.") != std::string::npos) {
+      const std::lock_guard lock(mutex);
+      if (before_131) return Refuse(response, *encoding, 400, "field label not supported");
+    }
     if (!target.name_space.empty()) {
       absl::StrAppend(&fields, ",metadata.namespace=", target.name_space);
     }
@@ -659,9 +663,9 @@ void ApiServerDouble::ForgetPages() {
   impl_->pages.clear();
 }
 
-void ApiServerDouble::WithoutServiceCidrs() {
+void ApiServerDouble::BeBefore131() {
   const std::lock_guard lock(impl_->mutex);
-  impl_->service_cidrs = false;
+  impl_->before_131 = true;
 }
 
 void ApiServerDouble::RequireToken(const std::string& token) {
@@ -719,10 +723,7 @@ std::string ApiServerDouble::url() const {
   return absl::StrCat("https://", kAddress, ":", impl_->port);
 }
 
-absl::Status ApiServerDouble::Stop() {
-  impl_->End();
-  return absl::OkStatus();
-}
+void ApiServerDouble::Stop() { impl_->End(); }
 
 absl::Status ApiServerDouble::StartAgain() { return impl_->Listen(); }
 

@@ -91,8 +91,9 @@ class ApiServerDouble {
   void AlwaysPage(int64_t objects);
   // Lists in pages that have begun cannot go on: 410.
   void ForgetPages();
-  // Clusters before 1.31: 404.
-  void WithoutServiceCidrs();
+  // As before Kubernetes 1.31: ServiceCIDRs are unknown (404), and so are the fields of Services
+  // that they can be selected by (400).
+  void BeBefore131();
 
   // ---- Credentials: everybody is let in until one of these is called ----
 
@@ -117,7 +118,7 @@ class ApiServerDouble {
   // ---- Faults ----
 
   // Ends all connections at once, and refuses new ones.
-  absl::Status Stop();
+  void Stop();
   // At the same port, with the objects, versions and events it had. OK if it runs.
   absl::Status StartAgain();
   // One more thing that goes wrong. Watches that run are struck, too, by what is for watches.
