@@ -140,9 +140,10 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--bind-address-hard-fail", options.bind_address_hard_fail,
                "Exit if one of these addresses cannot be had, instead of trying again every 5 s");
-  app.add_flag("--service-counters", service_counters,
-               "Count the new connections to each Service and tell them at /metrics: one series for "
-               "each address and port of each Service port");
+  app.add_flag(
+      "--service-counters", service_counters,
+      "Count the new connections to each Service and tell them at /metrics: one series for "
+      "each address and port of each Service port");
   AddLimits(app, options);
   app.add_flag("--cleanup", options.cleanup,
                "Remove our nftables tables and what is in --state-dir, nothing else, and exit");

@@ -10,8 +10,8 @@
 namespace svcmap::nft {
 namespace {
 
-constexpr size_t kRequestSize = 512;  // More than any of ours.
-constexpr int kMaxReads = 5;
+constexpr size_t kCounterRequestSize = 512;  // More than any of ours.
+constexpr int kMaxCounterReads = 5;
 
 // Sorts by key. A hash table that grew while it was dumped gives some elements twice, and leaves
 // others out.
@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<CounterReader>> CounterReader::Open(TableSpecs ta
 absl::StatusOr<std::vector<ElementCount>> CounterReader::Read(SetRef set) {
   std::vector<ElementCount> counts;
   absl::Status status;
-  for (int attempt = 0; attempt < kMaxReads; ++attempt) {
+  for (int attempt = 0; attempt < kMaxCounterReads; ++attempt) {
     counts.clear();
     status = ReadOnce(set, counts);
     if (absl::IsNotFound(status)) return std::vector<ElementCount>();
@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<ElementCount>> CounterReader::Read(SetRef set) {
 
 absl::Status CounterReader::ReadOnce(SetRef set, std::vector<ElementCount>& counts) {
   const TableSpec& table = tables_[Index(set.family)];
-  alignas(nlmsghdr) uint8_t buffer[kRequestSize];
+  alignas(nlmsghdr) uint8_t buffer[kCounterRequestSize];
   nlmsghdr* request =
       session_.Prepare(buffer, NFT_MSG_GETSETELEM,
                        set.family == Family::kIpv4 ? NFPROTO_IPV4 : NFPROTO_IPV6, NLM_F_DUMP);

@@ -110,8 +110,7 @@ void ForEachElement(const nlmsghdr* message, Fn&& fn) {
 }  // namespace
 
 void ReadElements(const nlmsghdr* message, std::vector<Element>& elements) {
-  ForEachElement(message,
-                 [&](const nlattr* element) { elements.push_back(ReadElement(element)); });
+  ForEachElement(message, [&](const nlattr* element) { elements.push_back(ReadElement(element)); });
 }
 
 void ReadCounts(const nlmsghdr* message, std::vector<ElementCount>& counts) {

@@ -216,7 +216,7 @@ class Pieces {
 
   void AddSet(const SetSpec& set) {
     const char* kind = set.dynamic_size != 0 ? (set.data.empty() ? "sets that rules write to"
-                                                                : "maps that rules write to")
+                                                                 : "maps that rules write to")
                        : set.has_ranges()    ? "interval sets of concatenated keys"
                        : set.interval        ? "interval sets"
                        : !set.data.empty()   ? "maps"

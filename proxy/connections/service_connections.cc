@@ -8,7 +8,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kServicesAtOnce = 256;  // 0.1 ms.
+constexpr size_t kServicesAtOnce = 1024;
 
 // As an element of `service-connections` has it.
 std::string KeyOf(const ServiceConnections& at) {

@@ -20,8 +20,8 @@ namespace svcmap::proxy {
 struct ServiceConnections {
   std::string service;  // "namespace/name"
   Protocol protocol = Protocol::kTcp;
-  uint16_t port = 0;      // Of the Service.
-  IpAddress address;      // Its own, or the node's.
+  uint16_t port = 0;        // Of the Service.
+  IpAddress address;        // Its own, or the node's.
   uint16_t reached_at = 0;  // That port, or the nodePort.
   uint64_t connections = 0;
 

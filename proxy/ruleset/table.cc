@@ -106,9 +106,10 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
       rules.In("services").RewriteDestination(kServiceKey, Named(kServiceIps)).Goto("dispatch"));
 
   if (options.count_connections) {
-    rules.Add(rules.In("dispatch").Count(
-        {KeyPart::kOriginalDestination, KeyPart::kProtocol, KeyPart::kDestinationPort},
-        Named(kServiceConnections), kCountedSeconds));
+    rules.Add(
+        rules.In("dispatch")
+            .Count({KeyPart::kOriginalDestination, KeyPart::kProtocol, KeyPart::kDestinationPort},
+                   Named(kServiceConnections), kCountedSeconds));
   }
   Verdicts internal;
   AddPickVerdicts(DispatchKind::kInternal, internal);

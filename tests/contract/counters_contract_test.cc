@@ -1,5 +1,5 @@
-// Tables whose rules count connections: like the others to whoever commits to them, compares them or
-// writes them anew.
+// Tables whose rules count connections: like the others to whoever commits to them, compares them
+// or writes them anew.
 #include "nft/netlink/counter_reader.h"
 #include "tests/contract/kernel_contract.h"
 #include "tests/support/process.h"

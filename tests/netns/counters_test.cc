@@ -25,8 +25,8 @@ std::string Label(const std::string& line, const std::string& name) {
 
 std::string At(const std::string& service, Protocol protocol, const std::string& ip, int port) {
   const bool v6 = ip.find(':') != std::string::npos;
-  return absl::StrCat(service, " ", protocol == Protocol::kTcp ? "TCP" : "UDP", " ",
-                      v6 ? "[" : "", ip, v6 ? "]:" : ":", port);
+  return absl::StrCat(service, " ", protocol == Protocol::kTcp ? "TCP" : "UDP", " ", v6 ? "[" : "",
+                      ip, v6 ? "]:" : ":", port);
 }
 
 class CountersTest : public ServiceTest {
@@ -106,7 +106,6 @@ class CountersTest : public ServiceTest {
       }
     }
   }
-
 };
 
 TEST_F(CountersTest, NConnectionsAreNWhereTheyWereSentTo) {
@@ -120,8 +119,8 @@ TEST_F(CountersTest, NConnectionsAreNWhereTheyWereSentTo) {
   Connect(client(), "shop/web", kNode, kNodePort, 10, wanted);
   Connect(client(), "shop/web", kExternalIp, 80, 20, wanted);
   Connect(client(), "shop/web", kLoadBalancerIp, 80, 30, wanted);
-  Connect(pod_b(), "shop/web", kWeb, 80, 5, wanted);   // Another hook
-  Connect(node(), "shop/web", kWeb, 80, 7, wanted);    // and another.
+  Connect(pod_b(), "shop/web", kWeb, 80, 5, wanted);  // Another hook
+  Connect(node(), "shop/web", kWeb, 80, 7, wanted);   // and another.
   Expect(wanted);
   Connect(node(), "shop/other", ClusterIp(11), 80, 1, wanted);
   Expect(wanted);
@@ -147,8 +146,8 @@ TEST_F(CountersTest, ItGoesOnWhenEndpointsChangeAndWhenMapsAreWrittenAnew) {
   Expect(wanted);
   // An agent that is started again goes on, too.
   ASSERT_OK(world()->RestartAgent(
-      {"--service-counters"}, Basics() + Objects{Web("shop/web", kWeb)} +
-                                  WebSlices("shop/web", {&pod_a()})));
+      {"--service-counters"},
+      Basics() + Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
   Connect(client(), "shop/web", kWeb, 80, 1, wanted);
   Expect(wanted);
 }

@@ -109,9 +109,8 @@ TEST(ElementReaderTest, CountersAreReadWhereThereAreAny) {
     PutExpression(header, 1, "counter", packets(uint64_t{1} << 40));
     PutExpression(header, 2, "quota", packets(5));
     PutExpression(header, 3, "counter", [](nlmsghdr*) {});
-    PutExpression(header, 4, "counter", [](nlmsghdr* h) {
-      mnl_attr_put_u32(h, NFTA_COUNTER_PACKETS, 7);
-    });
+    PutExpression(header, 4, "counter",
+                  [](nlmsghdr* h) { mnl_attr_put_u32(h, NFTA_COUNTER_PACKETS, 7); });
     PutExpression(header, 5, "counter", packets(0));
     nlattr* bare = mnl_attr_nest_start(header, NFTA_LIST_ELEM);
     PutValue(header, NFTA_SET_ELEM_KEY, {6});

@@ -68,10 +68,10 @@ TEST_F(ConnectionReaderTest, EveryAddressIsToldAlsoThoseNobodyConnectsTo) {
 
 TEST_F(ConnectionReaderTest, MoreServicesThanAreAskedForAtOnceAreAllTold) {
   std::vector<Change> changes;
-  for (int i = 0; i < 600; ++i) changes.push_back(Numbered(i, 0)[0]);
+  for (int i = 0; i < 1100; ++i) changes.push_back(Numbered(i, 0)[0]);
   Program(changes);
   ConnectionReader reader = Reader();
-  EXPECT_THAT(Lines(reader), SizeIs(603));
+  EXPECT_THAT(Lines(reader), SizeIs(1103));
 }
 
 // The kernel forgets an address after a day, and a dump may miss one: no counter falls for that.
