@@ -4,29 +4,27 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
-#include "api/config/configz.h"
+#include "api/daemon/agent_health.h"
 #include "api/daemon/config_watch.h"
+#include "api/daemon/connection_counters.h"
 #include "api/daemon/heap_trim.h"
 #include "api/daemon/kube_proxy_remover.h"
 #include "api/daemon/leader.h"
 #include "api/daemon/lock.h"
 #include "api/daemon/log.h"
 #include "api/daemon/manifests_source.h"
+#include "api/daemon/metrics_source.h"
 #include "api/daemon/notify.h"
 #include "api/daemon/options.h"
 #include "api/daemon/saved_objects.h"
 #include "api/daemon/server.h"
 #include "api/daemon/sysctls.h"
-#include "api/grpc/grpc_log.h"
 #include "api/health/server.h"
-#include "api/metrics/server.h"
 #include "api/preflight/preflight.h"
 #include "api/preflight/report.h"
 #include "nft/conntrack/netlink_flow_table.h"
 #include "nft/netlink/address_monitor.h"
-#include "nft/netlink/counter_reader.h"
 #include "nft/netlink/watched_kernel.h"
-#include "proxy/connections/service_connections.h"
 #include "proxy/reconcile/loop.h"
 
 namespace svcmap::api {
@@ -82,119 +80,6 @@ class ChangeRelay {
   proxy::Loop* loop_ = nullptr;
   std::vector<nft::ForeignChange> early_;
 };
-
-// A foreign change is looked at within milliseconds: a load balancer is not told of that.
-constexpr std::chrono::seconds kUnverifiedFor{2};
-
-proxy::Health HealthOf(const proxy::LoopStatus& status, bool watching,
-                       std::chrono::nanoseconds sync_period) {
-  const auto now = std::chrono::steady_clock::now();
-  const bool verified =
-      status.verified || (status.last_verified && now - *status.last_verified < kUnverifiedFor);
-  return proxy::MakeHealth({.oldest_unsynced = status.oldest_unsynced,
-                            .last_synced = status.last_sync,
-                            .state_complete = status.complete,
-                            .verified = verified,
-                            .watching = watching,
-                            .node_eligible = status.node_eligible},
-                           now, sync_period);
-}
-
-std::chrono::nanoseconds SyncPeriod(const DaemonOptions& options) {
-  return options.config ? options.config->config.nftables.sync_period : proxy::kSyncPeriod;
-}
-
-nft::TableSpecs MakeTables(const proxy::RulesetOptions& ruleset) {
-  return {proxy::MakeTable(Family::kIpv4, ruleset), proxy::MakeTable(Family::kIpv6, ruleset)};
-}
-
-// Counters are no reason not to start.
-void DropCountersIfRefused(proxy::RulesetOptions& ruleset) {
-  if (!ruleset.count_connections) return;
-  const absl::Status probed = ProbeTables(MakeTables(ruleset));
-  if (probed.ok()) return;
-  ruleset.count_connections = false;
-  spdlog::warn("--service-counters: connections are not counted: {}",
-               std::string(probed.message()));
-}
-
-// Null if connections are not counted.
-absl::StatusOr<std::unique_ptr<proxy::ConnectionReader>> OpenConnectionReader(
-    const proxy::RulesetOptions& ruleset) {
-  if (!ruleset.count_connections) return std::unique_ptr<proxy::ConnectionReader>();
-  absl::StatusOr<std::unique_ptr<nft::CounterReader>> opened =
-      nft::CounterReader::Open(MakeTables(ruleset));
-  if (!opened.ok()) return opened.status();
-  proxy::ConnectionReaderOptions options;
-  options.read = [reader = std::shared_ptr(*std::move(opened))](
-                     Family family) -> absl::StatusOr<proxy::PacketCounts> {
-    const auto read = reader->Read({family, proxy::kServiceConnections});
-    if (!read.ok()) return read.status();
-    proxy::PacketCounts counts;
-    for (const nft::ElementCount& count : *read) {
-      counts[std::string(count.key.begin(), count.key.end())] = count.packets;
-    }
-    return counts;
-  };
-  options.on_problem = [](const absl::Status& problem) {
-    spdlog::warn("connections to Services are told as they were: {}",
-                 std::string(problem.message()));
-  };
-  return std::make_unique<proxy::ConnectionReader>(std::move(options));
-}
-
-// What a scrape is told, on the metrics server's thread; nobody waits for anybody, but for
-// connections, which are read between two commits.
-struct MetricsSources {
-  const DaemonOptions& options;
-  proxy::Loop& loop;
-  const proxy::Cleaner& cleaner;
-  const nft::WatchedKernel& kernel;
-  const proxy::StateLog* log;  // Null: no state is kept.
-  const Intake& intake;
-  ControlService& service;
-  proxy::ConnectionReader* connections;  // Null: they are not counted.
-
-  MetricsFacts Read() const {
-    MetricsFacts facts;
-    facts.loop = loop.status();
-    facts.now = std::chrono::steady_clock::now();  // After it: ages are not negative.
-    facts.cleaner = cleaner.status();
-    facts.watching = kernel.WatcherAlive();
-    facts.health = HealthOf(facts.loop, facts.watching, SyncPeriod(options));
-    if (log != nullptr) facts.saved = log->status();
-    if (options.manifests.empty()) {
-      facts.controller.emplace();
-      if (const auto controller = service.controller()) facts.controller->since = controller->since;
-    }
-    facts.refused_objects = intake.findings().refused();
-    facts.refused_calls = service.refusals().count();
-    facts.failed_handshakes = FailedHandshakes();
-    if (connections != nullptr) facts.connections = &connections->Read(loop);
-    facts.process = ReadProcessFigures();
-    return facts;
-  }
-};
-
-// Null if no metrics are to be served.
-absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const MetricsSources& sources,
-                                                            const nft::TableSpecs& tables,
-                                                            const Observations& observations) {
-  const DaemonOptions& options = sources.options;
-  if (!options.metrics_bind_address) return std::unique_ptr<MetricsServer>();
-  MetricsServerOptions server;
-  server.bind_address = *options.metrics_bind_address;
-  server.bind_hard_fail = options.bind_address_hard_fail;
-  server.facts = [sources] { return sources.Read(); };
-  server.constants = {SVCMAP_VERSION, tables, options.state_limits.objects,
-                      std::chrono::system_clock::now()};
-  if (options.config) {
-    server.pages["/configz"] = [&config = options.config->config] {
-      return JsonPage(ConfigzText(config));
-    };
-  }
-  return MetricsServer::Start(std::move(server), observations);
-}
 
 // Null if no state is to be kept.
 absl::StatusOr<std::unique_ptr<proxy::StateLog>> OpenStateLog(const DaemonOptions& options,
@@ -285,7 +170,7 @@ int Run(DaemonOptions options) {
   RaiseDescriptorLimit();
   const sigset_t signals = BlockSignals();
   DropCountersIfRefused(options.ruleset);
-  const nft::TableSpecs tables = MakeTables(options.ruleset);
+  const nft::TableSpecs tables = proxy::MakeTables(options.ruleset);
   if (options.preflight) {
     const std::string report = NodeReportJson(ReportNode(tables));
     return std::fputs(report.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? 0 : 1;

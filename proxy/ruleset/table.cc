@@ -210,4 +210,8 @@ nft::TableSpec MakeTable(Family family, const RulesetOptions& options,
           .rules = rules.Take()};
 }
 
+nft::TableSpecs MakeTables(const RulesetOptions& options) {
+  return {MakeTable(Family::kIpv4, options), MakeTable(Family::kIpv6, options)};
+}
+
 }  // namespace svcmap::proxy

@@ -79,4 +79,7 @@ std::optional<IpPrefix> ConstantPods(const RulesetOptions& options, Family famil
 nft::TableSpec MakeTable(Family family, const RulesetOptions& options,
                          std::span<const uint32_t> timers = {&kDefaultAffinitySeconds, 1});
 
+// Of both families, without timers.
+nft::TableSpecs MakeTables(const RulesetOptions& options);
+
 }  // namespace svcmap::proxy

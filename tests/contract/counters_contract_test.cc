@@ -16,9 +16,7 @@ using ::testing::IsEmpty;
 
 constexpr proxy::RulesetOptions kCounting{.count_connections = true};
 
-TableSpecs CountingTables() {
-  return {proxy::MakeTable(Family::kIpv4, kCounting), proxy::MakeTable(Family::kIpv6, kCounting)};
-}
+TableSpecs CountingTables() { return proxy::MakeTables(kCounting); }
 
 class CountersContract : public KernelContract {
  protected:
@@ -99,10 +97,8 @@ TEST_P(RealCounters, CountsAreReadWithTheirKeys) {
 }
 
 TEST_P(RealCounters, CountingBeginsAndEndsInPlace) {
-  ASSERT_OK_AND_ASSIGN(const auto without, netns_->Run([] {
-    return NetlinkKernel::Open(
-        {proxy::MakeTable(Family::kIpv4, {}), proxy::MakeTable(Family::kIpv6, {})});
-  }));
+  ASSERT_OK_AND_ASSIGN(const auto without,
+                       netns_->Run([] { return NetlinkKernel::Open(proxy::MakeTables({})); }));
   ASSERT_OK(without->Apply(Creation()).error);
   ASSERT_OK_AND_ASSIGN(const auto before, without->ReadTable(family()));
   Commit(InPlace());

@@ -18,8 +18,7 @@ namespace svcmap {
 namespace {
 
 nft::ChangeReader& Changes() {
-  static nft::ChangeReader changes(
-      {proxy::MakeTable(Family::kIpv4, {}), proxy::MakeTable(Family::kIpv6, {})});
+  static nft::ChangeReader changes(proxy::MakeTables({}));
   changes.Forget();
   return changes;
 }

@@ -30,8 +30,7 @@ class Core {
  private:
   void Submit(proxy::Batch::Mark mark, const v1::Batch& batch);
 
-  const nft::TableSpecs tables_{proxy::MakeTable(Family::kIpv4, {}),
-                                proxy::MakeTable(Family::kIpv6, {})};
+  const nft::TableSpecs tables_ = proxy::MakeTables({});
   SinkKernel kernel_{tables_};
   SinkFiles files_;
   const std::unique_ptr<proxy::StateLog> log_;

@@ -18,10 +18,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 inline MetricsConstants SomeConstants() {
-  return {.version = "1.2.3",
-          .tables = {proxy::MakeTable(Family::kIpv4, {}), proxy::MakeTable(Family::kIpv6, {})},
-          .max_objects = 500'000,
-          .started = {}};
+  return {
+      .version = "1.2.3", .tables = proxy::MakeTables({}), .max_objects = 500'000, .started = {}};
 }
 
 inline MetricsFacts SomeFacts() {

@@ -19,8 +19,7 @@ using Fault = FakeKernel::Fault;
 
 class FakeKernelTest : public ::testing::Test {
  protected:
-  FakeKernelTest()
-      : kernel_({proxy::MakeTable(Family::kIpv4, {}), proxy::MakeTable(Family::kIpv6, {})}) {
+  FakeKernelTest() : kernel_(proxy::MakeTables({})) {
     Transaction creation;
     creation.CreateTable({Family::kIpv4, {}});
     EXPECT_EQ(kernel_.Apply(creation).outcome, ApplyOutcome::kCommitted);

@@ -23,8 +23,7 @@ using ::svcmap::testing::ServiceRow;
 using ::svcmap::testing::SourceRow;
 
 const TableSpecs& Tables() {
-  static const TableSpecs tables = {proxy::MakeTable(Family::kIpv4, {}),
-                                    proxy::MakeTable(Family::kIpv6, {})};
+  static const TableSpecs tables = proxy::MakeTables({});
   return tables;
 }
 

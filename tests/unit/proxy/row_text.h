@@ -21,8 +21,7 @@ namespace svcmap::proxy::test {
 using Lines = std::vector<std::string>;
 
 inline const nft::TableSpecs& Tables() {
-  static const nft::TableSpecs tables = {MakeTable(Family::kIpv4, {}),
-                                         MakeTable(Family::kIpv6, {})};
+  static const nft::TableSpecs tables = MakeTables({});
   return tables;
 }
 

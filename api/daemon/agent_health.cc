@@ -1,0 +1,29 @@
+#include "api/daemon/agent_health.h"
+
+namespace svcmap::api {
+namespace {
+
+// A foreign change is looked at within milliseconds: a load balancer is not told of that.
+constexpr std::chrono::seconds kUnverifiedFor{2};
+
+}  // namespace
+
+proxy::Health HealthOf(const proxy::LoopStatus& status, bool watching,
+                       std::chrono::nanoseconds sync_period) {
+  const auto now = std::chrono::steady_clock::now();
+  const bool verified =
+      status.verified || (status.last_verified && now - *status.last_verified < kUnverifiedFor);
+  return proxy::MakeHealth({.oldest_unsynced = status.oldest_unsynced,
+                            .last_synced = status.last_sync,
+                            .state_complete = status.complete,
+                            .verified = verified,
+                            .watching = watching,
+                            .node_eligible = status.node_eligible},
+                           now, sync_period);
+}
+
+std::chrono::nanoseconds SyncPeriod(const DaemonOptions& options) {
+  return options.config ? options.config->config.nftables.sync_period : proxy::kSyncPeriod;
+}
+
+}  // namespace svcmap::api

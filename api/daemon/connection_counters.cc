@@ -1,0 +1,46 @@
+#include "api/daemon/connection_counters.h"
+
+#include <spdlog/spdlog.h>
+
+#include <string>
+#include <utility>
+
+#include "api/preflight/preflight.h"
+#include "nft/netlink/counter_reader.h"
+
+namespace svcmap::api {
+
+void DropCountersIfRefused(proxy::RulesetOptions& ruleset) {
+  if (!ruleset.count_connections) return;
+  const absl::Status probed = ProbeTables(proxy::MakeTables(ruleset));
+  if (probed.ok()) return;
+  ruleset.count_connections = false;
+  spdlog::warn("--service-counters: connections are not counted: {}",
+               std::string(probed.message()));
+}
+
+absl::StatusOr<std::unique_ptr<proxy::ConnectionReader>> OpenConnectionReader(
+    const proxy::RulesetOptions& ruleset) {
+  if (!ruleset.count_connections) return std::unique_ptr<proxy::ConnectionReader>();
+  absl::StatusOr<std::unique_ptr<nft::CounterReader>> opened =
+      nft::CounterReader::Open(proxy::MakeTables(ruleset));
+  if (!opened.ok()) return opened.status();
+  proxy::ConnectionReaderOptions options;
+  options.read = [reader = std::shared_ptr(*std::move(opened))](
+                     Family family) -> absl::StatusOr<proxy::PacketCounts> {
+    const auto read = reader->Read({family, proxy::kServiceConnections});
+    if (!read.ok()) return read.status();
+    proxy::PacketCounts counts;
+    for (const nft::ElementCount& count : *read) {
+      counts[std::string(count.key.begin(), count.key.end())] = count.packets;
+    }
+    return counts;
+  };
+  options.on_problem = [](const absl::Status& problem) {
+    spdlog::warn("connections to Services are told as they were: {}",
+                 std::string(problem.message()));
+  };
+  return std::make_unique<proxy::ConnectionReader>(std::move(options));
+}
+
+}  // namespace svcmap::api

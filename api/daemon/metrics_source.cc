@@ -1,0 +1,54 @@
+#include "api/daemon/metrics_source.h"
+
+#include "api/config/configz.h"
+#include "api/daemon/agent_health.h"
+#include "api/grpc/control_service.h"
+#include "api/grpc/grpc_log.h"
+#include "api/intake/intake.h"
+#include "nft/netlink/watched_kernel.h"
+#include "proxy/connections/service_connections.h"
+#include "proxy/conntrack/cleaner.h"
+#include "proxy/reconcile/loop.h"
+
+namespace svcmap::api {
+
+MetricsFacts MetricsSources::Read() const {
+  MetricsFacts facts;
+  facts.loop = loop.status();
+  facts.now = std::chrono::steady_clock::now();  // After it: ages are not negative.
+  facts.cleaner = cleaner.status();
+  facts.watching = kernel.WatcherAlive();
+  facts.health = HealthOf(facts.loop, facts.watching, SyncPeriod(options));
+  if (log != nullptr) facts.saved = log->status();
+  if (options.manifests.empty()) {
+    facts.controller.emplace();
+    if (const auto controller = service.controller()) facts.controller->since = controller->since;
+  }
+  facts.refused_objects = intake.findings().refused();
+  facts.refused_calls = service.refusals().count();
+  facts.failed_handshakes = FailedHandshakes();
+  if (connections != nullptr) facts.connections = &connections->Read(loop);
+  facts.process = ReadProcessFigures();
+  return facts;
+}
+
+absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const MetricsSources& sources,
+                                                            const nft::TableSpecs& tables,
+                                                            const Observations& observations) {
+  const DaemonOptions& options = sources.options;
+  if (!options.metrics_bind_address) return std::unique_ptr<MetricsServer>();
+  MetricsServerOptions server;
+  server.bind_address = *options.metrics_bind_address;
+  server.bind_hard_fail = options.bind_address_hard_fail;
+  server.facts = [sources] { return sources.Read(); };
+  server.constants = {SVCMAP_VERSION, tables, options.state_limits.objects,
+                      std::chrono::system_clock::now()};
+  if (options.config) {
+    server.pages["/configz"] = [&config = options.config->config] {
+      return JsonPage(ConfigzText(config));
+    };
+  }
+  return MetricsServer::Start(std::move(server), observations);
+}
+
+}  // namespace svcmap::api
