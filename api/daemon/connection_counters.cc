@@ -20,7 +20,7 @@ void DropCountersIfRefused(proxy::RulesetOptions& ruleset) {
 }
 
 absl::StatusOr<std::unique_ptr<proxy::ConnectionReader>> OpenConnectionReader(
-    const proxy::RulesetOptions& ruleset) {
+    const proxy::RulesetOptions& ruleset, proxy::Loop& loop) {
   if (!ruleset.count_connections) return std::unique_ptr<proxy::ConnectionReader>();
   absl::StatusOr<std::unique_ptr<nft::CounterReader>> opened =
       nft::CounterReader::Open(proxy::MakeTables(ruleset));
@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<proxy::ConnectionReader>> OpenConnectionReader(
     spdlog::warn("connections to Services are told as they were: {}",
                  std::string(problem.message()));
   };
-  return std::make_unique<proxy::ConnectionReader>(std::move(options));
+  return std::make_unique<proxy::ConnectionReader>(loop, std::move(options));
 }
 
 }  // namespace svcmap::api

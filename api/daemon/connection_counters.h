@@ -15,6 +15,6 @@ void DropCountersIfRefused(proxy::RulesetOptions& ruleset);
 
 // Null if connections are not counted.
 absl::StatusOr<std::unique_ptr<proxy::ConnectionReader>> OpenConnectionReader(
-    const proxy::RulesetOptions& ruleset);
+    const proxy::RulesetOptions& ruleset, proxy::Loop& loop);
 
 }  // namespace svcmap::api

@@ -291,7 +291,7 @@ int Run(DaemonOptions options) {
        .leader = LoadLeader(options.state_dir),
        .save_leader = [&](const proxy::Leader& leader) { SaveLeader(options.state_dir, leader); }});
   const absl::StatusOr<std::unique_ptr<proxy::ConnectionReader>> connections =
-      OpenConnectionReader(options.ruleset);
+      OpenConnectionReader(options.ruleset, loop);
   if (!connections.ok()) return Fail(connections.status());
   absl::Status status;
   {

@@ -27,7 +27,7 @@ MetricsFacts MetricsSources::Read() const {
   facts.refused_objects = intake.findings().refused();
   facts.refused_calls = service.refusals().count();
   facts.failed_handshakes = FailedHandshakes();
-  if (connections != nullptr) facts.connections = &connections->Read(loop);
+  if (connections != nullptr) facts.connections = connections->Read();
   facts.process = ReadProcessFigures();
   return facts;
 }

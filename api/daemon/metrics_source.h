@@ -23,8 +23,8 @@ namespace svcmap::api {
 class ControlService;
 class Intake;
 
-// What a scrape is told, on the metrics server's thread; nobody waits for anybody, but for
-// connections, which are read between two commits.
+// What a scrape is told, on the metrics server's thread. Nobody waits for anybody, but for
+// connections, and for those not long.
 struct MetricsSources {
   const DaemonOptions& options;
   proxy::Loop& loop;

@@ -34,7 +34,7 @@ struct MetricsFacts {
   uint64_t refused_calls = 0;
   uint64_t failed_handshakes = 0;
   // Null: they are not counted. Stays whose it is.
-  const std::vector<proxy::ServiceConnections>* connections = nullptr;
+  std::shared_ptr<const std::vector<proxy::ServiceConnections>> connections;
   ProcessFigures process;
   std::chrono::steady_clock::time_point now;
 };

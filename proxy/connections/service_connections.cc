@@ -49,11 +49,45 @@ bool ReadDestinations(Loop& loop, std::vector<ServiceConnections>& to) {
 
 }  // namespace
 
-const std::vector<ServiceConnections>& ConnectionReader::Read(Loop& loop) {
+ConnectionReader::ConnectionReader(Loop& loop, ConnectionReaderOptions options)
+    : loop_(loop),
+      options_(std::move(options)),
+      connections_(std::make_shared<const std::vector<ServiceConnections>>()),
+      thread_([this] { Run(); }) {}
+
+ConnectionReader::~ConnectionReader() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+std::shared_ptr<const std::vector<ServiceConnections>> ConnectionReader::Read() {
+  std::unique_lock lock(mutex_);
+  if (Clock::now() >= next_ && !std::exchange(wanted_, true)) changed_.notify_all();
+  changed_.wait_for(lock, options_.patience, [this] { return !wanted_; });
+  return connections_;
+}
+
+void ConnectionReader::Run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return wanted_ || ending_; });
+    if (ending_) return;
+    lock.unlock();
+    ReadAnew();
+    lock.lock();
+    wanted_ = false;
+    changed_.notify_all();
+  }
+}
+
+void ConnectionReader::ReadAnew() {
   const Clock::time_point began = Clock::now();
-  if (began < next_) return connections_;
   std::vector<ServiceConnections> connections;
-  if (!ReadDestinations(loop, connections)) return connections_;
+  if (!ReadDestinations(loop_, connections)) return;
 
   PacketCounts counts[2];
   absl::Status problem;
@@ -72,12 +106,12 @@ const std::vector<ServiceConnections>& ConnectionReader::Read(Loop& loop) {
     at.connections = found->second;
     seen_[family].insert(*found);
   }
-  connections_ = std::move(connections);
   if (!std::exchange(failing_, !problem.ok()) && failing_) options_.on_problem(problem);
 
   const Clock::time_point now = Clock::now();
+  const std::lock_guard lock(mutex_);
+  connections_ = std::make_shared<const std::vector<ServiceConnections>>(std::move(connections));
   next_ = now + std::max<Clock::duration>(options_.lifetime, options_.rest * (now - began));
-  return connections_;
 }
 
 }  // namespace svcmap::proxy

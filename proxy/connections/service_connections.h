@@ -1,13 +1,17 @@
 // How many new connections each Service had: what the elements of `service-connections` have
 // counted, told by the Services that have their addresses now (docs/decisions/0009).
 //
-// One thread at a time; the loop is asked for a part of its Services at a time, so that no commit
-// waits for more than that.
+// They are read on a thread of their own, so that nobody who asks waits for a commit; the loop is
+// asked for a part of its Services at a time, so that no commit waits for more than that.
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -38,22 +42,38 @@ struct ConnectionReaderOptions {
   // kernel, and whoever asks must not make it cost more.
   std::chrono::milliseconds lifetime{1000};
   int rest = 20;
+  std::chrono::milliseconds patience{500};  // How long who asks waits for what is read anew.
 };
 
 class ConnectionReader {
  public:
-  explicit ConnectionReader(ConnectionReaderOptions options) : options_(std::move(options)) {}
+  // `loop` outlives it, or stops before.
+  ConnectionReader(Loop& loop, ConnectionReaderOptions options);
+  ~ConnectionReader();  // Waits for what is being read.
 
   // Of every address of every Service that is programmed, in the order of the Services' keys. What
-  // an address was seen to have counted is not forgotten as long as it is there.
-  const std::vector<ServiceConnections>& Read(Loop& loop);
+  // an address was seen to have counted is not forgotten as long as it is there. Where that cannot
+  // be read in time it is what was read last, at first nothing; never null. Any thread.
+  std::shared_ptr<const std::vector<ServiceConnections>> Read();
 
  private:
-  ConnectionReaderOptions options_;
-  std::vector<ServiceConnections> connections_;
-  PacketCounts seen_[2];  // By Index(Family); of `connections_`.
+  void Run();
+  void ReadAnew();
+
+  Loop& loop_;
+  const ConnectionReaderOptions options_;
+  PacketCounts seen_[2];  // By Index(Family); of `connections_`. The thread's own.
+  bool failing_ = false;  // Likewise.
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  std::shared_ptr<const std::vector<ServiceConnections>> connections_;
   std::chrono::steady_clock::time_point next_;
-  bool failing_ = false;
+  bool wanted_ = false;  // Or being read.
+  bool ending_ = false;
+
+  std::thread thread_;  // Last: uses all of the above.
 };
 
 }  // namespace svcmap::proxy

@@ -72,10 +72,10 @@ inline MetricsFacts SomeFacts() {
   facts.refused_objects = 130;
   facts.refused_calls = 131;
   facts.failed_handshakes = 132;
-  static const std::vector<proxy::ServiceConnections> connections = {
+  const std::vector<proxy::ServiceConnections> connections = {
       {"shop/web", proxy::Protocol::kTcp, 80, *IpAddress::Parse("10.96.0.1"), 80, 137},
       {"shop/web", proxy::Protocol::kTcp, 80, *IpAddress::Parse("fd00::1"), 30080, 0}};
-  facts.connections = &connections;
+  facts.connections = std::make_shared<const std::vector<proxy::ServiceConnections>>(connections);
   facts.process = {.cpu_seconds = 1.5,
                    .resident_bytes = 133,
                    .virtual_bytes = 134,

@@ -29,20 +29,25 @@ class ConnectionReaderTest : public LoopTest {
     const nft::FieldBytes key = ServiceIpKey(ip, Protocol::kTcp, 80);
     counts_[Index(ip.family())][{key.bytes().begin(), key.bytes().end()}] = connections;
   }
-  ConnectionReader Reader(std::chrono::milliseconds lifetime = {}, int rest = 0) {
-    return ConnectionReader({.read = [this](Family family) -> absl::StatusOr<PacketCounts> {
-                               ++reads_;
-                               if (!error_.ok()) return error_;
-                               return counts_[Index(family)];
-                             },
-                             .on_problem = [this](const absl::Status&) { ++problems_; },
-                             .lifetime = lifetime,
-                             .rest = rest});
+  std::unique_ptr<ConnectionReader> Reader(std::chrono::milliseconds lifetime = {},
+                                           std::chrono::milliseconds patience = kDeadline) {
+    return std::make_unique<ConnectionReader>(
+        *loop_,
+        ConnectionReaderOptions{.read = [this](Family family) -> absl::StatusOr<PacketCounts> {
+                                  ++reads_;
+                                  if (!error_.ok()) return error_;
+                                  return counts_[Index(family)];
+                                },
+                                .on_problem = [this](const absl::Status&) { ++problems_; },
+                                .lifetime = lifetime,
+                                .rest = 0,
+                                .patience = patience});
   }
   // "shop/web 10.96.0.1 3"
-  std::vector<std::string> Lines(ConnectionReader& reader) {
+  std::vector<std::string> Lines(const std::unique_ptr<ConnectionReader>& reader) {
     std::vector<std::string> lines;
-    for (const ServiceConnections& at : reader.Read(*loop_)) {
+    const auto connections = reader->Read();
+    for (const ServiceConnections& at : *connections) {
       EXPECT_EQ(at.port, 80);
       EXPECT_EQ(at.reached_at, 80);
       EXPECT_EQ(at.protocol, Protocol::kTcp);
@@ -61,7 +66,7 @@ class ConnectionReaderTest : public LoopTest {
 TEST_F(ConnectionReaderTest, EveryAddressIsToldAlsoThoseNobodyConnectsTo) {
   Count("10.96.0.1", 3);
   Count("10.96.0.77", 9);  // No Service has it.
-  ConnectionReader reader = Reader();
+  const auto reader = Reader();
   EXPECT_THAT(Lines(reader), ElementsAre("shop/first 10.96.255.1 0", "shop/web 10.96.0.1 3",
                                          "shop/web fd00:96::1 0"));
 }
@@ -70,14 +75,14 @@ TEST_F(ConnectionReaderTest, MoreServicesThanAreAskedForAtOnceAreAllTold) {
   std::vector<Change> changes;
   for (int i = 0; i < 1100; ++i) changes.push_back(Numbered(i, 0)[0]);
   Program(changes);
-  ConnectionReader reader = Reader();
+  const auto reader = Reader();
   EXPECT_THAT(Lines(reader), SizeIs(1103));
 }
 
 // The kernel forgets an address after a day, and a dump may miss one: no counter falls for that.
 TEST_F(ConnectionReaderTest, WhatIsMissingKeepsItsCountAsLongAsTheServiceHasTheAddress) {
   Count("10.96.0.1", 3);
-  ConnectionReader reader = Reader();
+  const auto reader = Reader();
   Lines(reader);
   counts_[0].clear();
   EXPECT_THAT(Lines(reader), ElementsAre("shop/first 10.96.255.1 0", "shop/web 10.96.0.1 3",
@@ -92,7 +97,7 @@ TEST_F(ConnectionReaderTest, WhatIsMissingKeepsItsCountAsLongAsTheServiceHasTheA
 }
 
 TEST_F(ConnectionReaderTest, WhatWasReadStaysForAWhile) {
-  ConnectionReader reader = Reader(std::chrono::hours(1));
+  const auto reader = Reader(std::chrono::hours(1));
   Lines(reader);
   Count("10.96.0.1", 3);
   EXPECT_THAT(Lines(reader)[1], "shop/web 10.96.0.1 0");
@@ -101,7 +106,7 @@ TEST_F(ConnectionReaderTest, WhatWasReadStaysForAWhile) {
 
 TEST_F(ConnectionReaderTest, AFailureIsToldOnceAndTheCountsStay) {
   Count("10.96.0.1", 3);
-  ConnectionReader reader = Reader();
+  const auto reader = Reader();
   Lines(reader);
   error_ = absl::InternalError("no");
   for (int i = 0; i < 3; ++i) EXPECT_THAT(Lines(reader)[1], "shop/web 10.96.0.1 3");
@@ -113,13 +118,27 @@ TEST_F(ConnectionReaderTest, AFailureIsToldOnceAndTheCountsStay) {
   EXPECT_EQ(problems_, 2);
 }
 
+TEST_F(ConnectionReaderTest, WhoAsksDoesNotWaitForACommitThatHangs) {
+  Count("10.96.0.1", 3);
+  const auto reader = Reader();
+  const std::vector<std::string> before = Lines(reader);
+  const auto impatient = Reader({}, std::chrono::milliseconds(0));
+  gate_.Close();
+  Answer answer = Submit({AService("shop/more").At("10.96.0.2").Port(80)});
+  gate_.AwaitSomebody();
+  EXPECT_THAT(Lines(impatient), IsEmpty());
+  gate_.Open();
+  Await(answer);
+  EXPECT_THAT(Lines(reader), SizeIs(before.size() + 1));
+}
+
 TEST_F(ConnectionReaderTest, WhenTheLoopHasStoppedTheLastCountsAreTold) {
   Count("10.96.0.1", 3);
-  ConnectionReader reader = Reader();
+  const auto reader = Reader();
   const std::vector<std::string> before = Lines(reader);
   loop_->Stop();
   EXPECT_EQ(Lines(reader), before);
-  ConnectionReader late = Reader();
+  const auto late = Reader();
   EXPECT_THAT(Lines(late), IsEmpty());
 }
 
