@@ -120,8 +120,11 @@ class Cluster(unittest.TestCase):
         self.assertEqual(spec["tolerations"], [{"operator": "Exists"}])
         self.assertEqual(spec["nodeSelector"], {"kubernetes.io/os": "linux"})
         self.assertTrue(spec["hostNetwork"])
-        self.assertNotIn("hostPID", spec)
         self.assertNotIn("hostIPC", spec)
+
+    @each(ALL)
+    def test_only_who_removes_rules_of_kube_proxy_sees_the_nodes_processes(self, overlay):
+        self.assertEqual(pod(overlay).get("hostPID", False), overlay == "take-over")
 
     @each(ALL)
     def test_net_admin_is_the_only_right_on_the_node(self, overlay):
@@ -147,6 +150,16 @@ class Cluster(unittest.TestCase):
         privileged = [c["name"] for c in containers(overlay)
                       if c["securityContext"].get("privileged")]
         self.assertEqual(privileged, ["sysctls"] if overlay == "kubeadm-sysctls" else [])
+
+    @each(ALL)
+    def test_rights_are_given_to_root_who_alone_has_them(self, overlay):
+        # Another user's program has none of its container's capabilities after exec. The image has a
+        # user of its own, so it does not do to leave the user out.
+        for c in containers(overlay):
+            context = c["securityContext"]
+            if context.get("privileged") or context.get("capabilities", {}).get("add"):
+                with self.subTest(c["name"]):
+                    self.assertEqual((context.get("runAsUser"), context.get("runAsGroup")), (0, 0))
 
     def test_sysctls_are_written_and_that_is_all(self):
         init = pod("kubeadm-sysctls")["initContainers"]
