@@ -24,7 +24,7 @@ ALL = (*AGENTS, "cleanup")
 
 def run(*argv, stdin=None):
     ended = subprocess.run(argv, input=stdin, capture_output=True, text=True)
-    assert ended.returncode == 0, f"{' '.join(argv)}: {ended.stderr}"
+    assert ended.returncode == 0, f"{' '.join(map(str, argv))}: {ended.stderr}"
     return ended.stdout
 
 
@@ -270,6 +270,32 @@ class Cluster(unittest.TestCase):
         for c in containers(overlay):
             self.assertEqual(set(c["resources"]), {"requests"})
             self.assertEqual(set(c["resources"]["requests"]), {"cpu", "memory"})
+
+
+class AsPodman(unittest.TestCase):
+    """.ci/pod_as_podman.py, which says how .ci/image.sh tries the pods."""
+
+    def options(self, overlay, name):
+        return run(TOP / ".ci/pod_as_podman.py", overlay, name, self.folder, "options").splitlines()
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_files_of_the_node_are_files(self):
+        options = self.options("take-over", "svcmapd")
+        self.assertIn("--pid=host", options)
+        self.assertIn("--cap-add=NET_RAW", options)
+        self.assertIn(f"--volume={self.folder}/xtables-lock:/run/xtables.lock", options)
+        self.assertTrue((self.folder / "xtables-lock").is_file())
+        self.assertTrue((self.folder / "state").is_dir())
+
+    def test_what_starts_first_is_a_container_too(self):
+        options = self.options("kubeadm-sysctls", "sysctls")
+        self.assertIn("--privileged", options)
+        self.assertIn("--user=0:0", options)
+        self.assertNotIn("--pid=host", options)
 
 
 class Systemd(unittest.TestCase):
