@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """How a container of a pod in deploy/kubernetes would be run by podman.
 
-pod_as_podman.py OVERLAY CONTAINER FOLDER options: the options of `podman run`, one a line. Volumes are
-folders in FOLDER, which are made, and filled where they are a ConfigMap of the overlay.
+pod_as_podman.py OVERLAY CONTAINER FOLDER options: the options of `podman run`, one a line, but for the
+network. Volumes are folders and files in FOLDER, which are made, and filled where they are a ConfigMap
+of the overlay.
 pod_as_podman.py OVERLAY CONTAINER FOLDER command: what it runs.
 """
 
@@ -23,7 +24,7 @@ if built.returncode != 0:
     sys.exit(built.stderr)
 objects = {o["kind"]: o for o in yaml.safe_load_all(built.stdout)}
 pod = objects["DaemonSet"]["spec"]["template"]["spec"]
-container = next(c for c in pod["containers"] if c["name"] == name)
+container = next(c for c in pod.get("initContainers", []) + pod["containers"] if c["name"] == name)
 
 if what == "command":
     for word in container["command"] + container["args"]:
@@ -32,26 +33,36 @@ if what == "command":
 
 # podman's own profile is the default of its family of runtimes.
 assert pod["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
+if pod.get("hostPID"):
+    print("--pid=host")
 context = container["securityContext"]
-print(f"--user={context['runAsUser']}:{context['runAsGroup']}")
+if "runAsUser" in context:
+    print(f"--user={context['runAsUser']}:{context['runAsGroup']}")
+if context.get("privileged"):
+    print("--privileged")
 if context["readOnlyRootFilesystem"]:
     print("--read-only")
     print("--read-only-tmpfs=false")
-if not context["allowPrivilegeEscalation"]:
+if not context.get("allowPrivilegeEscalation", True):
     print("--security-opt=no-new-privileges")
-for capability in context["capabilities"]["drop"]:
+capabilities = context.get("capabilities", {})
+for capability in capabilities.get("drop", []):
     print(f"--cap-drop={capability}")
-for capability in context["capabilities"].get("add", []):
+for capability in capabilities.get("add", []):
     print(f"--cap-add={capability}")
 
 volumes = {v["name"]: v for v in pod["volumes"]}
 for mount in container["volumeMounts"]:
     path = pathlib.Path(folder, mount["name"])
-    path.mkdir(parents=True, exist_ok=True)
     volume = volumes[mount["name"]]
+    if volume.get("hostPath", {}).get("type") == "FileOrCreate":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    else:
+        path.mkdir(parents=True, exist_ok=True)
     if "emptyDir" in volume:
         os.chmod(path, 0o777)  # As the kubelet makes them.
-    if "configMap" in volume:
+    if "configMap" in volume and "ConfigMap" in objects:
         assert volume["configMap"]["name"] == objects["ConfigMap"]["metadata"]["name"]
         for key, value in objects["ConfigMap"]["data"].items():
             (path / key).write_text(value)

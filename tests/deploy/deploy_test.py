@@ -24,7 +24,7 @@ ALL = (*AGENTS, "cleanup")
 
 def run(*argv, stdin=None):
     ended = subprocess.run(argv, input=stdin, capture_output=True, text=True)
-    assert ended.returncode == 0, f"{' '.join(argv)}: {ended.stderr}"
+    assert ended.returncode == 0, f"{' '.join(map(str, argv))}: {ended.stderr}"
     return ended.stdout
 
 
@@ -120,8 +120,11 @@ class Cluster(unittest.TestCase):
         self.assertEqual(spec["tolerations"], [{"operator": "Exists"}])
         self.assertEqual(spec["nodeSelector"], {"kubernetes.io/os": "linux"})
         self.assertTrue(spec["hostNetwork"])
-        self.assertNotIn("hostPID", spec)
         self.assertNotIn("hostIPC", spec)
+
+    @each(ALL)
+    def test_only_who_removes_rules_of_kube_proxy_sees_the_nodes_processes(self, overlay):
+        self.assertEqual(pod(overlay).get("hostPID", False), overlay == "take-over")
 
     @each(ALL)
     def test_net_admin_is_the_only_right_on_the_node(self, overlay):
@@ -147,6 +150,16 @@ class Cluster(unittest.TestCase):
         privileged = [c["name"] for c in containers(overlay)
                       if c["securityContext"].get("privileged")]
         self.assertEqual(privileged, ["sysctls"] if overlay == "kubeadm-sysctls" else [])
+
+    @each(ALL)
+    def test_rights_are_given_to_root_who_alone_has_them(self, overlay):
+        # Another user's program has none of its container's capabilities after exec. The image has a
+        # user of its own, so it does not do to leave the user out.
+        for c in containers(overlay):
+            context = c["securityContext"]
+            if context.get("privileged") or context.get("capabilities", {}).get("add"):
+                with self.subTest(c["name"]):
+                    self.assertEqual((context.get("runAsUser"), context.get("runAsGroup")), (0, 0))
 
     def test_sysctls_are_written_and_that_is_all(self):
         init = pod("kubeadm-sysctls")["initContainers"]
@@ -257,6 +270,32 @@ class Cluster(unittest.TestCase):
         for c in containers(overlay):
             self.assertEqual(set(c["resources"]), {"requests"})
             self.assertEqual(set(c["resources"]["requests"]), {"cpu", "memory"})
+
+
+class AsPodman(unittest.TestCase):
+    """.ci/pod_as_podman.py, which says how .ci/image.sh tries the pods."""
+
+    def options(self, overlay, name):
+        return run(TOP / ".ci/pod_as_podman.py", overlay, name, self.folder, "options").splitlines()
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_files_of_the_node_are_files(self):
+        options = self.options("take-over", "svcmapd")
+        self.assertIn("--pid=host", options)
+        self.assertIn("--cap-add=NET_RAW", options)
+        self.assertIn(f"--volume={self.folder}/xtables-lock:/run/xtables.lock", options)
+        self.assertTrue((self.folder / "xtables-lock").is_file())
+        self.assertTrue((self.folder / "state").is_dir())
+
+    def test_what_starts_first_is_a_container_too(self):
+        options = self.options("kubeadm-sysctls", "sysctls")
+        self.assertIn("--privileged", options)
+        self.assertIn("--user=0:0", options)
+        self.assertNotIn("--pid=host", options)
 
 
 class Systemd(unittest.TestCase):
