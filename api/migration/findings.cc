@@ -162,21 +162,34 @@ class MigrationJudge {
     }
   }
 
+  // Without kube-proxy's chain that lets Service traffic through. That of iptables-nft which drops
+  // by policy is among the warnings of the report.
+  void Forward(const IptablesRead::Found& found, const IptablesTable& table,
+               const std::string& command) {
+    const std::string drops = DropsText(table, "FORWARD");
+    if (drops.empty()) return;
+    const std::string what = absl::StrCat("FORWARD of ", found.flavour.ToString(), " ", drops);
+    const std::string remedy =
+        absl::StrCat(command, " -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT");
+    if (!DropsByDefault(table, "FORWARD")) {
+      Note(what, "connections to Services that such a rule fits get lost (S-146)", remedy);
+    } else if (found.flavour.legacy) {
+      Attention(what,
+                "connections to Services get through only if a rule in it accepts them (S-146)",
+                remedy);
+    }
+  }
+
   void Filter(const IptablesRead::Found& found, const IptablesTable& table,
               const std::string& command, bool kept) {
     const std::string flavour = found.flavour.ToString();
-    if (found.flavour.legacy && !kept && DropsByDefault(table, "FORWARD") &&
-        !AcceptsTranslated(table, "FORWARD")) {
-      Attention(absl::StrCat("FORWARD of ", flavour, " drops by default"),
-                "connections to Services get through only if a rule in it accepts them (S-146)",
-                absl::StrCat(command, " -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT"));
-    }
+    if (!kept && !AcceptsTranslated(table, "FORWARD")) Forward(found, table, command);
     if (!found.flavour.legacy && AcceptsTranslated(table, "FORWARD")) {
       accepting_.insert(
           absl::StrCat(found.flavour.family == Family::kIpv4 ? "ip" : "ip6", " filter FORWARD"));
     }
-    if (DropsByDefault(table, "INPUT")) {
-      Note(absl::StrCat("INPUT of ", flavour, " drops by default"),
+    if (const std::string drops = DropsText(table, "INPUT"); !drops.empty()) {
+      Note(absl::StrCat("INPUT of ", flavour, " ", drops),
            "load balancers reach healthCheckNodePorts, and port 10256, only if a rule in it "
            "accepts them (S-147)",
            absl::StrCat(command, " -I INPUT -p tcp --dport PORT -j ACCEPT for each"));
