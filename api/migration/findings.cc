@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "api/convert/quote.h"
+#include "api/migration/kube_proxy_process.h"
 #include "api/migration/kube_proxy_rules.h"
 #include "proxy/ruleset/table.h"
 
@@ -74,6 +75,10 @@ class MigrationJudge {
     findings_.push_back({false, std::move(what), std::move(effect), std::move(remedy)});
   }
   bool Runs() const { return !facts_.kube_proxy.empty(); }
+  bool HasInterface(const char* name) const {
+    const std::vector<std::string>& names = facts_.interfaces;
+    return std::find(names.begin(), names.end(), name) != names.end();
+  }
 
   void Kernel() {
     if (!facts_.report || facts_.report->fatal.empty()) return;
@@ -96,12 +101,22 @@ class MigrationJudge {
   }
 
   void Ipvs() {
-    if (facts_.ipvs.empty()) return;
+    if (!HasInterface(kIpvsInterface)) {
+      if (!facts_.virtual_servers) return;
+      Note(
+          "there are virtual servers of ipvs, and no interface kube-ipvs0: they are not "
+          "kube-proxy's",
+          "svcmap leaves them alone, and so does --remove-kube-proxy",
+          "do not run kube-proxy --cleanup here: it removes all that there is of ipvs");
+      return;
+    }
     Attention(
-        facts_.ipvs + ": kube-proxy works, or worked, in mode ipvs",
+        absl::StrCat("there is an interface ", kIpvsInterface,
+                     ": kube-proxy works, or worked, in mode ipvs"),
         "the node answers at every Service address it was given; --remove-kube-proxy removes "
         "nothing while that is so",
-        "once svcmapd serves and kube-proxy is gone from this node, run kube-proxy --cleanup");
+        "once svcmapd serves and kube-proxy is gone from this node, run kube-proxy --cleanup; it "
+        "removes all that there is of ipvs, the virtual servers of others (keepalived) as well");
   }
 
   // Rules of kube-proxy, whatever they are in.
@@ -198,8 +213,7 @@ class MigrationJudge {
 
   void Owners() {
     for (const KnownOwner& owner : kOwners) {
-      const auto& names = facts_.interfaces;
-      if (std::find(names.begin(), names.end(), owner.interface) == names.end()) continue;
+      if (!HasInterface(owner.interface)) continue;
       Attention(absl::StrCat("interface ", owner.interface, ": ", owner.name, " is here"),
                 "where it serves Services, it does so before any rule of svcmap sees a packet",
                 owner.remedy);

@@ -316,8 +316,8 @@ TEST(FindingsTest, RulesAreFineWhileAKubeProxyKeepsThem) {
 
 TEST(FindingsTest, OtherOwnersOfTheAddresses) {
   MigrationFacts facts = CleanNode();
-  facts.ipvs = "there is an interface kube-ipvs0";
-  facts.interfaces = {"lo", "cilium_host", "cni0"};
+  facts.virtual_servers = true;
+  facts.interfaces = {"lo", "cilium_host", "kube-ipvs0", "cni0"};
   facts.report->chains = {{"inet", "fw", "early", {{"nat", "prerouting", -101}}},
                           {"inet", "fw", "late", {{"nat", "output", -100}}},
                           {"inet", "fw", "snat", {{"nat", "postrouting", 0}}},
@@ -328,6 +328,13 @@ TEST(FindingsTest, OtherOwnersOfTheAddresses) {
                           "! interface cilium_host: Cilium is here",
                           HasSubstr("! chain early of table inet fw"),
                           HasSubstr("- chain late of table inet fw")));
+}
+
+TEST(FindingsTest, VirtualServersOfOthersAreNoKubeProxy) {
+  MigrationFacts facts = CleanNode();
+  facts.virtual_servers = true;
+  EXPECT_THAT(Said(facts),
+              ElementsAre("- there are virtual servers of ipvs, and no interface kube-ipv"));
 }
 
 TEST(FindingsTest, WhatThePreflightSaysAndWhatIsKnownBetter) {
