@@ -31,7 +31,7 @@ absl::StatusOr<NodeReport> AskSvcmapd() {
 MigrationFacts ReadMigrationFacts() {
   MigrationFacts facts;
   facts.kube_proxy = FindKubeProxy();
-  facts.ipvs = FindIpvs();
+  facts.virtual_servers = HasVirtualServers();
   facts.interfaces = InterfaceNames();
   if (absl::StatusOr<NodeReport> report = AskSvcmapd(); report.ok()) {
     facts.report = *std::move(report);

@@ -4,6 +4,9 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
+#include <cstdlib>
+
+#include "absl/strings/numbers.h"
 #include "api/daemon/agent_health.h"
 #include "api/daemon/config_watch.h"
 #include "api/daemon/connection_counters.h"
@@ -166,6 +169,14 @@ absl::Status AwaitEnd(const sigset_t& signals, proxy::Loop& loop, const ConfigWa
   }
 }
 
+// Tests cannot wait for half a minute; nobody else should set this.
+std::chrono::milliseconds AbsenceOfKubeProxy() {
+  const char* text = std::getenv("SVCMAP_TEST_KUBE_PROXY_ABSENCE_MS");
+  int64_t milliseconds = 0;
+  if (text == nullptr || !absl::SimpleAtoi(text, &milliseconds)) return KubeProxyRemover::kAbsence;
+  return std::chrono::milliseconds(milliseconds);
+}
+
 int Run(DaemonOptions options) {
   RaiseDescriptorLimit();
   const sigset_t signals = BlockSignals();
@@ -324,7 +335,9 @@ int Run(DaemonOptions options) {
       if (status.ok()) config = *std::move(watch);
     }
     std::optional<KubeProxyRemover> remover;
-    if (status.ok() && options.remove_kube_proxy) remover.emplace([&] { return loop.status(); });
+    if (status.ok() && options.remove_kube_proxy) {
+      remover.emplace([&] { return loop.status(); }, AbsenceOfKubeProxy());
+    }
     if (status.ok()) {
       spdlog::info("svcmapd {} on node {}", SVCMAP_VERSION, options.node_name);
       NotifyReady("programming Services");

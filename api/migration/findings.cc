@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "api/convert/quote.h"
+#include "api/migration/kube_proxy_process.h"
 #include "api/migration/kube_proxy_rules.h"
 #include "proxy/ruleset/table.h"
 
@@ -74,6 +75,10 @@ class MigrationJudge {
     findings_.push_back({false, std::move(what), std::move(effect), std::move(remedy)});
   }
   bool Runs() const { return !facts_.kube_proxy.empty(); }
+  bool HasInterface(const char* name) const {
+    const std::vector<std::string>& names = facts_.interfaces;
+    return std::find(names.begin(), names.end(), name) != names.end();
+  }
 
   void Kernel() {
     if (!facts_.report || facts_.report->fatal.empty()) return;
@@ -96,12 +101,22 @@ class MigrationJudge {
   }
 
   void Ipvs() {
-    if (facts_.ipvs.empty()) return;
+    if (!HasInterface(kIpvsInterface)) {
+      if (!facts_.virtual_servers) return;
+      Note(
+          "there are virtual servers of ipvs, and no interface kube-ipvs0: they are not "
+          "kube-proxy's",
+          "svcmap leaves them alone, and so does --remove-kube-proxy",
+          "do not run kube-proxy --cleanup here: it removes all that there is of ipvs");
+      return;
+    }
     Attention(
-        facts_.ipvs + ": kube-proxy works, or worked, in mode ipvs",
+        absl::StrCat("there is an interface ", kIpvsInterface,
+                     ": kube-proxy works, or worked, in mode ipvs"),
         "the node answers at every Service address it was given; --remove-kube-proxy removes "
         "nothing while that is so",
-        "once svcmapd serves and kube-proxy is gone from this node, run kube-proxy --cleanup");
+        "once svcmapd serves and kube-proxy is gone from this node, run kube-proxy --cleanup; it "
+        "removes all that there is of ipvs, the virtual servers of others (keepalived) as well");
   }
 
   // Rules of kube-proxy, whatever they are in.
@@ -162,21 +177,34 @@ class MigrationJudge {
     }
   }
 
+  // Without kube-proxy's chain that lets Service traffic through. That of iptables-nft which drops
+  // by policy is among the warnings of the report.
+  void Forward(const IptablesRead::Found& found, const IptablesTable& table,
+               const std::string& command) {
+    const std::string drops = DropsText(table, "FORWARD");
+    if (drops.empty()) return;
+    const std::string what = absl::StrCat("FORWARD of ", found.flavour.ToString(), " ", drops);
+    const std::string remedy =
+        absl::StrCat(command, " -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT");
+    if (!DropsByDefault(table, "FORWARD")) {
+      Note(what, "connections to Services that such a rule fits get lost (S-146)", remedy);
+    } else if (found.flavour.legacy) {
+      Attention(what,
+                "connections to Services get through only if a rule in it accepts them (S-146)",
+                remedy);
+    }
+  }
+
   void Filter(const IptablesRead::Found& found, const IptablesTable& table,
               const std::string& command, bool kept) {
     const std::string flavour = found.flavour.ToString();
-    if (found.flavour.legacy && !kept && DropsByDefault(table, "FORWARD") &&
-        !AcceptsTranslated(table, "FORWARD")) {
-      Attention(absl::StrCat("FORWARD of ", flavour, " drops by default"),
-                "connections to Services get through only if a rule in it accepts them (S-146)",
-                absl::StrCat(command, " -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT"));
-    }
+    if (!kept && !AcceptsTranslated(table, "FORWARD")) Forward(found, table, command);
     if (!found.flavour.legacy && AcceptsTranslated(table, "FORWARD")) {
       accepting_.insert(
           absl::StrCat(found.flavour.family == Family::kIpv4 ? "ip" : "ip6", " filter FORWARD"));
     }
-    if (DropsByDefault(table, "INPUT")) {
-      Note(absl::StrCat("INPUT of ", flavour, " drops by default"),
+    if (const std::string drops = DropsText(table, "INPUT"); !drops.empty()) {
+      Note(absl::StrCat("INPUT of ", flavour, " ", drops),
            "load balancers reach healthCheckNodePorts, and port 10256, only if a rule in it "
            "accepts them (S-147)",
            absl::StrCat(command, " -I INPUT -p tcp --dport PORT -j ACCEPT for each"));
@@ -185,8 +213,7 @@ class MigrationJudge {
 
   void Owners() {
     for (const KnownOwner& owner : kOwners) {
-      const auto& names = facts_.interfaces;
-      if (std::find(names.begin(), names.end(), owner.interface) == names.end()) continue;
+      if (!HasInterface(owner.interface)) continue;
       Attention(absl::StrCat("interface ", owner.interface, ": ", owner.name, " is here"),
                 "where it serves Services, it does so before any rule of svcmap sees a packet",
                 owner.remedy);

@@ -14,8 +14,8 @@ namespace svcmap::api {
 struct MigrationFacts {
   std::optional<NodeReport> report;  // Nothing: svcmapd could not be asked; `unread` says why.
   IptablesRead iptables;
-  std::string kube_proxy;  // As FindKubeProxy has it.
-  std::string ipvs;        // As FindIpvs has it.
+  std::string kube_proxy;        // As FindKubeProxy has it.
+  bool virtual_servers = false;  // Of ipvs.
   std::vector<std::string> interfaces;
   std::vector<std::string> unread;
 };

@@ -1,6 +1,7 @@
 #include "api/migration/iptables.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <optional>
 
@@ -12,10 +13,14 @@
 namespace svcmap::api {
 namespace {
 
-// Those that kube-proxy uses, of the legacy tables that there are: others are not of interest.
-std::vector<std::string> LegacyTables(Family family) {
-  std::ifstream file(absl::StrCat("/proc/thread-self/net/", family == Family::kIpv4 ? "ip" : "ip6",
-                                  "_tables_names"));
+// Those that kube-proxy uses, of the legacy tables that there are: others are not of interest. An
+// error where only root may look, whatever the capabilities.
+absl::StatusOr<std::vector<std::string>> LegacyTables(Family family) {
+  const std::string path = absl::StrCat("/proc/thread-self/net/",
+                                        family == Family::kIpv4 ? "ip" : "ip6", "_tables_names");
+  errno = 0;
+  std::ifstream file(path);
+  if (!file.is_open() && errno != ENOENT) return ErrnoStatus(errno, path);
   std::vector<std::string> tables;
   for (std::string name; file >> name;) {
     if (name == "filter" || name == "nat" || name == "mangle") tables.push_back(name);
@@ -23,8 +28,8 @@ std::vector<std::string> LegacyTables(Family family) {
   return tables;
 }
 
-absl::StatusOr<IptablesSave> Save(const std::string& program) {
-  const absl::StatusOr<std::string> text = RunProgram({program});
+absl::StatusOr<IptablesSave> Save(const std::string& program, const std::stop_token& stop) {
+  const absl::StatusOr<std::string> text = RunProgram({program}, "", stop);
   if (!text.ok()) return text.status();
   absl::StatusOr<IptablesSave> save = ParseIptablesSave(*text);
   return save.ok() ? std::move(save) : Annotate(save.status(), program);
@@ -43,14 +48,21 @@ bool IsOfIptables(const nft::ForeignChain& chain) {
 }
 
 IptablesRead ReadIptables(const std::vector<nft::ForeignChain>& chains,
-                          const std::function<bool(const nft::ForeignChain&)>& wanted) {
+                          const std::function<bool(const nft::ForeignChain&)>& wanted,
+                          const std::stop_token& stop) {
   IptablesRead read;
   for (const IptablesFlavour& flavour : kIptablesFlavours) {
     std::string where = "table filter, nat or mangle of nf_tables has such rules";
     if (flavour.legacy) {
-      const std::vector<std::string> tables = LegacyTables(flavour.family);
-      if (tables.empty()) continue;
-      where = "the kernel has its tables " + absl::StrJoin(tables, ", ");
+      const absl::StatusOr<std::vector<std::string>> tables = LegacyTables(flavour.family);
+      if (!tables.ok()) {
+        read.unread.push_back(absl::StrCat("rules of ", flavour.ToString(), ": ",
+                                           std::string(tables.status().message()),
+                                           "; only root may look"));
+        continue;
+      }
+      if (tables->empty()) continue;
+      where = "the kernel has its tables " + absl::StrJoin(*tables, ", ");
     } else {
       const std::string family = flavour.family == Family::kIpv4 ? "ip" : "ip6";
       const auto counts = [&](const nft::ForeignChain& chain) {
@@ -65,7 +77,7 @@ IptablesRead ReadIptables(const std::vector<nft::ForeignChain>& chains,
           absl::StrCat("rules of ", flavour.ToString(), ": ", where, ", and there is no ", name));
       continue;
     }
-    absl::StatusOr<IptablesSave> save = Save(*program);
+    absl::StatusOr<IptablesSave> save = Save(*program, stop);
     if (!save.ok()) {
       read.unread.push_back(absl::StrCat("rules of ", flavour.ToString(), ": ",
                                          std::string(save.status().message())));
@@ -80,11 +92,12 @@ IptablesRead ReadIptables(const std::vector<nft::ForeignChain>& chains,
   return read;
 }
 
-absl::Status RestoreIptables(const IptablesFlavour& flavour, const std::string& text) {
+absl::Status RestoreIptables(const IptablesFlavour& flavour, const std::string& text,
+                             const std::stop_token& stop) {
   const std::string name = flavour.ToString() + "-restore";
   const std::optional<std::string> program = FindProgram(name);
   if (!program) return absl::NotFoundError(absl::StrCat("there is no ", name));
-  return RunProgram({*program, "-w", "5", "--noflush"}, text).status();
+  return RunProgram({*program, "-w", "5", "--noflush"}, text, stop).status();
 }
 
 }  // namespace svcmap::api

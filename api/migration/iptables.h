@@ -4,6 +4,7 @@
 
 #include <array>
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -33,14 +34,17 @@ struct IptablesRead {
 };
 
 // Looks at each flavour that is in use: the legacy ones if the kernel has such tables, the others
-// if `wanted` says so of one of `chains`, which are those of nf_tables. Makes no tables.
+// if `wanted` says so of one of `chains`, which are those of nf_tables. Makes no tables. What was
+// stopped is unread.
 IptablesRead ReadIptables(const std::vector<nft::ForeignChain>& chains,
-                          const std::function<bool(const nft::ForeignChain&)>& wanted);
+                          const std::function<bool(const nft::ForeignChain&)>& wanted,
+                          const std::stop_token& stop = {});
 
 // A chain in a table that iptables-nft may have made.
 bool IsOfIptables(const nft::ForeignChain& chain);
 
 // By iptables-restore --noflush; of one flavour. Waits for others that change the rules (-w).
-absl::Status RestoreIptables(const IptablesFlavour& flavour, const std::string& text);
+absl::Status RestoreIptables(const IptablesFlavour& flavour, const std::string& text,
+                             const std::stop_token& stop);
 
 }  // namespace svcmap::api

@@ -100,13 +100,20 @@ absl::StatusOr<IptablesSave> ParseIptablesSave(std::string_view text) {
   return save;
 }
 
+bool IptablesRule::drops() const {
+  const std::string& does = target();
+  return does == "DROP" || does == "REJECT";
+}
+
 bool DropsByDefault(const IptablesTable& table, std::string_view chain) {
   const auto drops = [&](const IptablesChain& c) { return c.name == chain && c.policy == "DROP"; };
   if (std::any_of(table.chains.begin(), table.chains.end(), drops)) return true;
   // "-A FORWARD -j REJECT --reject-with icmp-host-prohibited": without any condition.
   return std::any_of(table.rules.begin(), table.rules.end(), [&](const IptablesRule& rule) {
-    return rule.chain() == chain && rule.words.size() > 3 && rule.words[2] == "-j" &&
-           (rule.words[3] == "DROP" || rule.words[3] == "REJECT");
+    if (rule.chain() != chain || !rule.drops()) return false;
+    const bool comment = rule.words[2] == "-m" && rule.words[3] == "comment";
+    const size_t after = comment ? 6 : 2;  // -m comment --comment TEXT
+    return rule.words.size() > after && rule.words[after] == "-j";
   });
 }
 

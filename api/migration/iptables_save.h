@@ -23,6 +23,7 @@ struct IptablesRule {
   const std::string& chain() const { return words[1]; }
   // Where it jumps or goes to, or what it does: "KUBE-SERVICES", "ACCEPT"; empty if nothing.
   const std::string& target() const;
+  bool drops() const;  // Its target is DROP or REJECT.
   // What follows `option`; empty if it is not there or negated ("! -d 10.0.0.0/8").
   const std::string& value(std::string_view option) const;
 };

@@ -101,16 +101,17 @@ std::string FindKubeProxy() {
                       " is taken by somebody, as kube-proxy does");
 }
 
-std::string FindIpvs() {
+bool HasIpvsInterface() {
+  const std::vector<std::string> interfaces = InterfaceNames();
+  return std::find(interfaces.begin(), interfaces.end(), kIpvsInterface) != interfaces.end();
+}
+
+bool HasVirtualServers() {
   std::ifstream servers("/proc/thread-self/net/ip_vs");
   int lines = 0;
   for (std::string line; std::getline(servers, line);) ++lines;
   constexpr int kHeading = 3;
-  if (lines > kHeading) return "there are virtual servers of ipvs";
-  const std::vector<std::string> interfaces = InterfaceNames();
-  return std::find(interfaces.begin(), interfaces.end(), "kube-ipvs0") == interfaces.end()
-             ? ""
-             : "there is an interface kube-ipvs0";
+  return lines > kHeading;
 }
 
 // Lines of net/dev: "  eth0: 1 2 3".

@@ -13,7 +13,11 @@ std::string FindKubeProxy();
 
 std::vector<std::string> InterfaceNames();
 
-// A phrase if kube-proxy's mode ipvs left its interface or virtual servers; empty otherwise.
-std::string FindIpvs();
+// Kube-proxy's mode ipvs makes this interface, and nobody else does.
+inline constexpr char kIpvsInterface[] = "kube-ipvs0";
+bool HasIpvsInterface();
+
+// Of ipvs, whoever made them: kube-proxy, keepalived.
+bool HasVirtualServers();
 
 }  // namespace svcmap::api

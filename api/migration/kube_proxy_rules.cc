@@ -19,19 +19,49 @@ constexpr std::array<std::string_view, 8> kNames = {
 // Before a hash. KUBE-XLB- is from before 1.24.
 constexpr std::array<std::string_view, 6> kPrefixes = {"KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-",
                                                        "KUBE-FW-",  "KUBE-SEP-", "KUBE-XLB-"};
+constexpr char kKubeletFirewall[] = "KUBE-FIREWALL";  // Drops nothing that a Service needs.
+
+// The first 16 letters of a SHA-256 in base 32.
+bool IsHash(std::string_view text) {
+  return text.size() == 16 && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= 'A' && c <= 'Z') || (c >= '2' && c <= '7');
+         });
+}
 
 // The prefix of a name with a hash; empty if it has none.
 std::string_view PrefixOf(std::string_view name) {
   for (const std::string_view prefix : kPrefixes) {
-    if (name.starts_with(prefix)) return prefix;
+    if (name.starts_with(prefix) && IsHash(name.substr(prefix.size()))) return prefix;
   }
   return "";
 }
 
-bool IsBuiltIn(const IptablesTable& table, std::string_view name) {
-  return std::any_of(table.chains.begin(), table.chains.end(), [&](const IptablesChain& chain) {
-    return chain.name == name && chain.built_in();
-  });
+std::set<std::string_view> BuiltInChains(const IptablesTable& table) {
+  std::set<std::string_view> names;
+  for (const IptablesChain& chain : table.chains) {
+    if (chain.built_in()) names.insert(chain.name);
+  }
+  return names;
+}
+
+// `from` and the chains that packets reach from there, but for kube-proxy's and kubelet's own.
+std::set<std::string_view> ReachedChains(const IptablesTable& table, std::string_view from) {
+  std::map<std::string_view, std::vector<std::string_view>> targets;
+  for (const IptablesRule& rule : table.rules) {
+    if (!IsKubeProxyChain(rule.chain())) targets[rule.chain()].push_back(rule.target());
+  }
+  std::set<std::string_view> reached = {from};
+  for (std::vector<std::string_view> next = {from}; !next.empty();) {
+    const std::string_view chain = next.back();
+    next.pop_back();
+    for (const std::string_view target : targets[chain]) {
+      if (target != kKubeletFirewall && !IsKubeProxyChain(target) &&
+          reached.insert(target).second) {
+        next.push_back(target);
+      }
+    }
+  }
+  return reached;
 }
 
 bool HasRules(const IptablesTable& table, std::string_view chain) {
@@ -42,7 +72,7 @@ bool HasRules(const IptablesTable& table, std::string_view chain) {
 class TablePlan {
  public:
   TablePlan(const IptablesTable& table, std::vector<std::string>& kept)
-      : table_(table), kept_(kept) {}
+      : table_(table), kept_(kept), built_in_(BuiltInChains(table)) {}
 
   RemovalOfTable Plan() && {
     KeepWhatOthersUse();
@@ -58,7 +88,7 @@ class TablePlan {
       }
     }
     for (const IptablesRule& rule : table_.rules) {
-      if (IsBuiltIn(table_, rule.chain()) && IsKubeProxyChain(rule.target()) &&
+      if (built_in_.contains(rule.chain()) && IsKubeProxyChain(rule.target()) &&
           !stays_.contains(rule.target())) {
         removal.jumps.push_back(rule.text);
       }
@@ -70,7 +100,7 @@ class TablePlan {
   void KeepWhatOthersUse() {
     for (const IptablesRule& rule : table_.rules) {
       if (!IsKubeProxyChain(rule.target()) || IsKubeProxyChain(rule.chain()) ||
-          IsBuiltIn(table_, rule.chain()) || !stays_.insert(rule.target()).second) {
+          built_in_.contains(rule.chain()) || !stays_.insert(rule.target()).second) {
         continue;
       }
       kept_.push_back(absl::StrCat(rule.target(), " of table ", table_.name, ", as chain ",
@@ -79,10 +109,12 @@ class TablePlan {
   }
 
   void KeepWhereDropped(const char* chain, const char* from, const char* what) {
-    if (!HasRules(table_, chain) || !DropsByDefault(table_, from)) return;
+    if (!HasRules(table_, chain)) return;
+    const std::string drops = DropsText(table_, from);
+    if (drops.empty()) return;
     stays_.insert(chain);
-    kept_.push_back(absl::StrCat(chain, " of table ", table_.name, ", as ", from,
-                                 " drops by default and this chain lets ", what, " through"));
+    kept_.push_back(absl::StrCat(chain, " of table ", table_.name, ", as ", from, " ", drops,
+                                 " and this chain lets ", what, " through"));
   }
 
   void KeepWhatTheyUse() {
@@ -98,6 +130,7 @@ class TablePlan {
 
   const IptablesTable& table_;
   std::vector<std::string>& kept_;
+  const std::set<std::string_view> built_in_;
   std::set<std::string> stays_;
 };
 
@@ -132,6 +165,17 @@ bool Covers(const std::string& prefix, const std::vector<std::string>& addresses
 
 bool IsKubeProxyChain(std::string_view name) {
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() || !PrefixOf(name).empty();
+}
+
+std::string DropsText(const IptablesTable& table, std::string_view chain) {
+  if (DropsByDefault(table, chain)) return "drops by default";
+  const std::set<std::string_view> reached = ReachedChains(table, chain);
+  for (const IptablesRule& rule : table.rules) {
+    if (rule.drops() && reached.contains(rule.chain())) {
+      return absl::StrCat("may drop packets (", rule.text, ")");
+    }
+  }
+  return "";
 }
 
 std::string Removal::RestoreText() const {

@@ -35,9 +35,15 @@ struct Removal {
   std::string RestoreText() const;
 };
 
-// Stays: what a chain of somebody else jumps to; KUBE-FORWARD where FORWARD drops by default, as
-// its rules let marked packets through (S-146), ours as well; and likewise KUBE-NODEPORTS of INPUT
-// with its ports of health checks (S-147).
+// How packets may get lost in this built-in chain of the table filter and in what it jumps to: a
+// phrase, "drops by default" or "may drop packets (-A MINE -j DROP)"; empty if nothing there drops.
+// kube-proxy's own chains and kubelet's KUBE-FIREWALL do not count.
+std::string DropsText(const IptablesTable& table, std::string_view chain);
+
+// Stays: what a chain of somebody else jumps to; KUBE-FORWARD where anything in FORWARD drops, as
+// its rules let marked packets through (S-146), ours as well, and nobody can tell here which
+// packets the rule that drops would fit; and likewise KUBE-NODEPORTS of INPUT with its ports of
+// health checks (S-147).
 Removal PlanRemoval(const IptablesSave& save);
 
 // "KUBE-SERVICES, KUBE-POSTROUTING, 12 KUBE-SVC-*, 40 KUBE-SEP-*"

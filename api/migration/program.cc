@@ -3,12 +3,15 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +22,8 @@
 
 namespace svcmap::api {
 namespace {
+
+constexpr std::chrono::seconds kLimit{60};
 
 // Not a pipe: neither side waits for the other, whatever the size.
 absl::StatusOr<UniqueFd> MemoryFile(std::string_view content) {
@@ -42,6 +47,18 @@ std::string ContentOf(const UniqueFd& fd) {
     content.append(buffer, static_cast<size_t>(size));
     at += size;
   }
+}
+
+// False if it runs for too long or we are to stop.
+bool AwaitProgram(pid_t pid, const std::stop_token& stop) {
+  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  const UniqueFd stopped(eventfd(0, EFD_CLOEXEC));
+  if (!process.ok() || !stopped.ok()) return false;
+  const std::stop_callback tell(stop, [&stopped] { eventfd_write(stopped.get(), 1); });
+  std::array<pollfd, 2> fds = {{{.fd = process.get(), .events = POLLIN, .revents = 0},
+                                {.fd = stopped.get(), .events = POLLIN, .revents = 0}}};
+  const int limit = static_cast<int>(std::chrono::milliseconds(kLimit).count());
+  return TEMP_FAILURE_RETRY(poll(fds.data(), fds.size(), limit)) > 0 && fds[0].revents != 0;
 }
 
 // The last line with something in it.
@@ -96,7 +113,7 @@ std::optional<std::string> FindProgram(const std::string& name) {
 }
 
 absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& argv, std::string_view input,
-                                       std::chrono::milliseconds limit) {
+                                       const std::stop_token& stop) {
   const absl::StatusOr<UniqueFd> in = MemoryFile(input);
   if (!in.ok()) return in.status();
   const absl::StatusOr<UniqueFd> out = MemoryFile("");
@@ -106,16 +123,15 @@ absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& argv, std
   const absl::StatusOr<pid_t> pid = Spawn(argv, in->get(), out->get(), err->get());
   if (!pid.ok()) return pid.status();
 
-  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
-  pollfd ended = {.fd = process.get(), .events = POLLIN, .revents = 0};
-  const bool in_time =
-      process.ok() && TEMP_FAILURE_RETRY(poll(&ended, 1, static_cast<int>(limit.count()))) == 1;
-  if (!in_time) kill(*pid, SIGKILL);
+  const bool ended = AwaitProgram(*pid, stop);
+  if (!ended) kill(*pid, SIGKILL);
   int status = 0;
   TEMP_FAILURE_RETRY(waitpid(*pid, &status, 0));
-  if (!in_time) {
-    return absl::DeadlineExceededError(
-        absl::StrCat(argv[0], " did not end within ", limit.count() / 1000, " s and was killed"));
+  if (!ended) {
+    return stop.stop_requested()
+               ? absl::CancelledError(absl::StrCat(argv[0], " was killed, as we are leaving"))
+               : absl::DeadlineExceededError(absl::StrCat(argv[0], " did not end within ",
+                                                          kLimit.count(), " s and was killed"));
   }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     const std::string said = LastLine(ContentOf(*err));

@@ -118,8 +118,18 @@ void JudgeForwardChains(const Facts& facts, Warnings& warnings) {
   }
 }
 
-void JudgeLegacy(bool filter_in_use, const std::string& program, Warnings& warnings) {
-  if (!filter_in_use) return;
+void JudgeLegacy(std::optional<bool> filter_in_use, const std::string& program,
+                 Warnings& warnings) {
+  if (!filter_in_use) {
+    warnings.push_back(
+        {absl::StrCat("whether table filter of ", program,
+                      " is in use was not looked at, as only root may: if the policy of its "
+                      "FORWARD chain is DROP, connections to Services get through only if a rule "
+                      "accepts them"),
+         absl::StrCat("look as root with ", program, " -S FORWARD"), NodeReport::kLegacyFilter});
+    return;
+  }
+  if (!*filter_in_use) return;
   warnings.push_back(
       {absl::StrCat("table filter of ", program,
                     " is in use, and the policy of its FORWARD chain cannot be read here: if it "

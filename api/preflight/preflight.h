@@ -38,8 +38,9 @@ struct Facts {
   std::map<std::string, int> rp_filter;  // net.ipv4.conf.NAME.rp_filter, with "all" and "default"
   // An interface has an IPv6 address that is more than link-local; else IPv6 is not asked about.
   bool ipv6_in_use = false;
-  bool legacy_iptables_filter = false;   // The table filter of iptables-legacy is in use.
-  bool legacy_ip6tables_filter = false;  // And of ip6tables-legacy.
+  // The table filter of iptables-legacy is in use; absent: only root may read that.
+  std::optional<bool> legacy_iptables_filter = false;
+  std::optional<bool> legacy_ip6tables_filter = false;  // And of ip6tables-legacy.
   std::vector<nft::Bridge> bridges;
   std::vector<nft::ForeignChain> chains;  // Our own among them.
   std::vector<std::string> unread;        // Why something could not be read at all.

@@ -1,3 +1,4 @@
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -15,8 +16,11 @@ std::optional<int> ReadNumber(const std::string& path) {
   return number;
 }
 
-bool HasWord(const std::string& path, const std::string& wanted) {
+// Nothing if the file is there and may not be read.
+std::optional<bool> HasWord(const std::string& path, const std::string& wanted) {
+  errno = 0;
   std::ifstream file(path);
+  if (!file.is_open() && errno != ENOENT) return std::nullopt;
   for (std::string word; file >> word;) {
     if (word == wanted) return true;
   }

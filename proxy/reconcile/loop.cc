@@ -171,6 +171,7 @@ void Loop::NewSpeaker(std::optional<StateToken> offered,
     std::optional<StateToken> held;
     if (!hold_) held = reconciler_.store().token();
     speaker_knows_ = offered && held == offered;
+    told_ = told_ || speaker_knows_;
     answer(held);
   });
 }
@@ -252,6 +253,7 @@ void Loop::EndTurn() {
     status_.stages = stages_;
     if (verified) status_.last_verified = Clock::now();
     status_.complete |= idle && !hold_ && has_state_ && !in_snapshot_ && failures_in_row_ == 0;
+    status_.confirmed |= status_.complete && idle && told_ && failures_in_row_ == 0;
     status_.audits = reconciler_.audits();
     status_.refused_services = reconciler_.refused_services();
     if (idle) clock_.Synced();
@@ -371,6 +373,7 @@ void Loop::Take(Batch batch, Clock::time_point submitted) {
     reconciler_.store().EndSnapshot(sequence_);
     in_snapshot_ = false;
     has_state_ = true;
+    told_ = true;
     hold_ = false;
   } else if (!in_snapshot_ && taken.any) {
     has_state_ = true;

@@ -105,6 +105,9 @@ struct LoopStatus {
   size_t refused_services = 0;  // That the kernel does not take.
   // We were told everything there is to serve, and it was in the kernel once.
   bool complete = false;
+  // As `complete`, and told in this life: by a snapshot, or by a speaker whose offer was right.
+  // What a former life left on disk does not count, nor single changes.
+  bool confirmed = false;
   // Nobody is known to have changed our tables, or they have been looked at since.
   bool verified = false;
   std::optional<std::chrono::steady_clock::time_point> last_verified;  // When that held last.
@@ -246,6 +249,7 @@ class Loop {
   bool in_snapshot_ = false;
   bool speaker_knows_ = false;  // All that is held.
   bool has_state_ = false;      // A snapshot has ended, or changes came outside of one.
+  bool told_ = false;           // All there is, in this life (LoopStatus::confirmed).
   bool cut_allowed_ = true;
   bool has_health_checks_ = false;  // Now or before.
   int failures_in_row_ = 0;

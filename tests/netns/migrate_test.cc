@@ -1,14 +1,19 @@
 // From kube-proxy to svcmapd on one node and back, under traffic: its rules are those that
 // svcmap-bench writes, in each place where a kube-proxy keeps them.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
+#include <sys/file.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <regex>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "nft/base/unique_fd.h"
 #include "tests/bench/opponents/iptables_rules.h"
 #include "tests/bench/opponents/nftables_rules.h"
 #include "tests/support/agent.h"
@@ -31,6 +36,8 @@ using ::testing::Not;
 constexpr uint16_t kPodPort = 8080;
 constexpr uint16_t kNodePort = 30080;
 constexpr std::chrono::seconds kPatience{10};
+// In milliseconds; svcmapd waits for half a minute.
+constexpr char kAbsence[] = "SVCMAP_TEST_KUBE_PROXY_ABSENCE_MS";
 
 enum class Mode { kIptablesLegacy, kIptablesNft, kNftables };
 
@@ -42,6 +49,7 @@ class MigrateTest : public PacketTest {
  protected:
   void SetUp() override {
     PacketTest::SetUp();
+    setenv(kAbsence, "200", 1);
     if (topology_ == nullptr) return;
     for (auto [host, made] : {std::pair(&pod_a_, topology_->AddLocalPod("pod-a")),
                               std::pair(&pod_b_, topology_->AddLocalPod("pod-b")),
@@ -263,8 +271,14 @@ class MigrateTest : public PacketTest {
     }
     return absl::OkStatus();
   }
-  static absl::Status AwaitLog(const Agent& agent, const std::string& text) {
-    const absl::Status status = Await(text, [&] { return absl::StrContains(agent.log(), text); });
+  static absl::Status AwaitLog(const Agent& agent, const std::string& text, size_t times = 1) {
+    const auto said = [&] {
+      const std::string log = agent.log();
+      size_t count = 0;
+      for (size_t at = 0; (at = log.find(text, at)) != std::string::npos; ++at) ++count;
+      return count >= times;
+    };
+    const absl::Status status = Await(text, said);
     return status.ok() ? status : absl::DeadlineExceededError(text + " in vain in\n" + agent.log());
   }
 
@@ -341,27 +355,153 @@ TEST_F(MigrateTest, ACleanNodeHasNothingInTheWay) {
   EXPECT_EQ(Rules(Mode::kNftables), "");
 }
 
-TEST_F(MigrateTest, WhileAKubeProxyRunsNothingIsRemoved) {
+// Something that looks like kube-proxy, and does nothing.
+class FakeKubeProxy {
+ public:
+  absl::Status Start(const NetNs& netns) {
+    auto folder = TemporaryFolder::Make();
+    if (!folder.ok()) return folder.status();
+    folder_.emplace(*std::move(folder));
+    const std::string program = folder_->path() + "/kube-proxy";
+    std::filesystem::copy_file("/bin/sleep", program);
+    auto started = ChildProcess::Start({.argv = {program, "100"}, .netns = &netns});
+    if (!started.ok()) return started.status();
+    process_ = *std::move(started);
+    return absl::OkStatus();
+  }
+  void End() { process_ = nullptr; }
+  std::string sign() const { return absl::StrCat("process ", process_->pid(), " is kube-proxy"); }
+
+ private:
+  std::optional<TemporaryFolder> folder_;
+  std::unique_ptr<ChildProcess> process_;
+};
+
+constexpr char kNoService[] = "they stay: the state that we were told is complete and has no Ser";
+
+TEST_F(MigrateTest, S330_WhileAKubeProxyRunsOrWeServeNothingNothingIsRemoved) {
   ASSERT_OK(LoadKubeProxy(Mode::kNftables, Ports(*pod_a_)));
-  ASSERT_OK_AND_ASSIGN(const TemporaryFolder folder, TemporaryFolder::Make());
-  const std::string program = folder.path() + "/kube-proxy";
-  std::filesystem::copy_file("/bin/sleep", program);
-  ASSERT_OK_AND_ASSIGN(auto kube_proxy,
-                       ChildProcess::Start({.argv = {program, "100"}, .netns = &node()}));
-  const std::string sign = absl::StrCat("process ", kube_proxy->pid(), " is kube-proxy");
-  EXPECT_THAT(MigrateCheck().out,
-              AllOf(HasSubstr("NOTE       " + sign), HasSubstr("Nothing is in the way, 2 notes.")));
+  const std::string loaded = Rules(Mode::kNftables);
+  FakeKubeProxy kube_proxy;
+  ASSERT_OK(kube_proxy.Start(node()));
+  EXPECT_THAT(MigrateCheck().out, AllOf(HasSubstr("NOTE       " + kube_proxy.sign()),
+                                        HasSubstr("Nothing is in the way, 2 notes.")));
 
   ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(node(), {"--remove-kube-proxy"}));
-  ASSERT_OK(agent->Replace(ObjectsOf({})));
-  ASSERT_OK(AwaitLog(*agent, "they stay: the state that we were told is complete and has no"));
   ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
-  ASSERT_OK(AwaitLog(*agent, "they stay: " + sign));
-  EXPECT_EQ(Rules(Mode::kNftables), "table ip kube-proxy\ntable ip6 kube-proxy\n");
-  ASSERT_OK(kube_proxy->Signal(SIGKILL));
-  ASSERT_TRUE(kube_proxy->Wait(kPatience));
+  ASSERT_OK(AwaitLog(*agent, "they stay: " + kube_proxy.sign()));
+  // What was served while it ran does not count when it has ended.
+  ASSERT_OK(agent->Replace(ObjectsOf({})));
+  kube_proxy.End();
+  ASSERT_OK(AwaitLog(*agent, kNoService));
+  EXPECT_EQ(Rules(Mode::kNftables), loaded);
+  ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
   ASSERT_OK(AwaitLog(*agent, kRemoved));
   EXPECT_EQ(Rules(Mode::kNftables), "");
+
+  // One that is seen again and ends for good leaves something to remove again.
+  ASSERT_OK(kube_proxy.Start(node()));
+  ASSERT_OK(AwaitLog(*agent, "they stay: " + kube_proxy.sign()));
+  ASSERT_OK(LoadKubeProxy(Mode::kNftables, Ports(*pod_a_)));
+  kube_proxy.End();
+  ASSERT_OK(AwaitLog(*agent, kRemoved, 2));
+  EXPECT_EQ(Rules(Mode::kNftables), "");
+}
+
+// And no program of iptables is run while there is one: that takes seconds on a large node.
+TEST_F(MigrateTest, S330_AKubeProxyThatStartsAgainKeepsItsRules) {
+  const Mode mode = Mode::kIptablesNft;
+  ASSERT_OK(LoadKubeProxy(mode, Ports(*pod_a_)));
+  const std::string loaded = Rules(mode);
+  ASSERT_OK_AND_ASSIGN(const TemporaryFolder folder, TemporaryFolder::Make());
+  const std::string ran = folder.path() + "/ran";
+  for (const char* name : {"iptables-nft-save", "ip6tables-nft-save"}) {
+    const std::string program = absl::StrCat(folder.path(), "/", name);
+    std::ofstream(program) << "#!/bin/sh\ntouch " << ran << "\n";
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  }
+  const std::string path = getenv("PATH");
+  setenv("PATH", (folder.path() + ":" + path).c_str(), 1);
+  setenv(kAbsence, "60000", 1);
+  FakeKubeProxy kube_proxy;
+  ASSERT_OK(kube_proxy.Start(node()));
+  auto agent = Agent::Start(node(), {"--remove-kube-proxy"});
+  setenv("PATH", path.c_str(), 1);
+  ASSERT_OK(agent);
+  ASSERT_OK((*agent)->Replace(ObjectsOf(Ports(*pod_a_))));
+  ASSERT_OK(AwaitLog(**agent, "they stay: " + kube_proxy.sign()));
+  kube_proxy.End();
+  ASSERT_OK(AwaitLog(**agent, "no kube-proxy is seen"));
+  ASSERT_OK(kube_proxy.Start(node()));
+  ASSERT_OK(AwaitLog(**agent, "they stay: " + kube_proxy.sign()));
+  EXPECT_EQ(Rules(mode), loaded);
+  EXPECT_FALSE(std::filesystem::exists(ran));
+}
+
+TEST_F(MigrateTest, S330_WhatAFormerLifeWasToldRemovesNothing) {
+  ASSERT_OK_AND_ASSIGN(const TemporaryFolder folder, TemporaryFolder::Make());
+  const std::string state = "--state-dir=" + folder.path();
+  ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(node(), {state}));
+  ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
+  ASSERT_OK(agent->WaitUntilSaved());
+  ASSERT_OK(agent->Stop());
+  ASSERT_OK(LoadKubeProxy(Mode::kNftables, Ports(*pod_a_)));
+  const std::string loaded = Rules(Mode::kNftables);
+  ASSERT_OK_AND_ASSIGN(agent, Agent::Start(node(), {state, "--remove-kube-proxy"}));
+  ASSERT_OK(
+      AwaitLog(*agent, "they stay, if there are any: since our start nobody has told us all"));
+  EXPECT_EQ(Rules(Mode::kNftables), loaded);
+  ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
+  ASSERT_OK(AwaitLog(*agent, kRemoved));
+}
+
+// The names of the programs that `process` has started.
+std::string ChildrenOf(pid_t process) {
+  std::string names;
+  for (const auto& task :
+       std::filesystem::directory_iterator(absl::StrCat("/proc/", process, "/task"))) {
+    std::ifstream children(task.path() / "children");
+    for (std::string pid; children >> pid;) {
+      std::ifstream command("/proc/" + pid + "/cmdline");
+      std::string name;
+      std::getline(command, name, '\0');
+      absl::StrAppend(&names, name, " ");
+    }
+  }
+  return names;
+}
+
+TEST_F(MigrateTest, WhoeverHoldsTheLockOfIptablesDoesNotKeepUsFromLeaving) {
+  ASSERT_OK(LoadKubeProxy(Mode::kIptablesLegacy, Ports(*pod_a_)));
+  const std::string loaded = Rules(Mode::kIptablesLegacy);
+  ASSERT_OK_AND_ASSIGN(const TemporaryFolder folder, TemporaryFolder::Make());
+  const std::string path = folder.path() + "/xtables.lock";
+  const UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(flock(lock.get(), LOCK_EX), 0);
+  setenv("XTABLES_LOCKFILE", path.c_str(), 1);
+  auto agent = Agent::Start(node(), {"--remove-kube-proxy"});
+  unsetenv("XTABLES_LOCKFILE");
+  ASSERT_OK(agent);
+  ASSERT_OK((*agent)->Replace(ObjectsOf(Ports(*pod_a_))));
+  ASSERT_OK(Await("iptables-restore", [&] {
+    return absl::StrContains(ChildrenOf((*agent)->pid()), "legacy-restore");
+  }));
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_OK((*agent)->Stop());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4)) << "of -w 5";
+  EXPECT_EQ(Rules(Mode::kIptablesLegacy), loaded);
+}
+
+// The kernel shows which tables of iptables-legacy there are to root alone, whatever the rights.
+TEST_F(MigrateTest, WhatOnlyRootMayReadIsSaidToBeUnread) {
+  ASSERT_OK_AND_ASSIGN(
+      const CommandResult check,
+      RunCommand({.argv = {"setpriv", "--reuid=65532", "--regid=65532", "--clear-groups",
+                           "--inh-caps=+net_admin", "--ambient-caps=+net_admin",
+                           SVCMAP_BIN_DIR "/svcmapctl", "migrate", "check"},
+                  .netns = &node()}));
+  EXPECT_THAT(check.out, HasSubstr("ATTENTION  not looked at: rules of iptables-legacy: "
+                                   "/proc/thread-self/net/ip_tables_names: Permission denied"));
 }
 
 // What a node needs of kube-proxy's chains besides Services is not taken from it.

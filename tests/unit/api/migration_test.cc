@@ -115,6 +115,10 @@ TEST(IptablesSaveTest, DropByDefault) {
   EXPECT_FALSE(DropsByDefault(filter("DROP", ""), "INPUT"));
   EXPECT_TRUE(DropsByDefault(
       filter("ACCEPT", "-A FORWARD -j REJECT --reject-with icmp-host-prohibited\n"), "FORWARD"));
+  EXPECT_TRUE(DropsByDefault(
+      filter("ACCEPT", "-A FORWARD -m comment --comment \"default deny\" -j DROP\n"), "FORWARD"));
+  EXPECT_FALSE(
+      DropsByDefault(filter("ACCEPT", "-A FORWARD -m comment --comment \"-j DROP\"\n"), "FORWARD"));
   EXPECT_TRUE(AcceptsTranslated(
       filter("DROP", "-A FORWARD -m conntrack --ctstate DNAT -j ACCEPT\n"), "FORWARD"));
 }
@@ -129,7 +133,9 @@ TEST(KubeProxyRulesTest, S216_OnlyItsOwnNames) {
   }
   for (const char* name :
        {"KUBE-FIREWALL", "KUBE-KUBELET-CANARY", "KUBE-MARK-DROP", "KUBE-IPTABLES-HINT",
-        "KUBE-NWPLCY-DEFAULT", "KUBE-ROUTER-INPUT", "INPUT", "cali-FORWARD", "KUBE-SERVICES-X"}) {
+        "KUBE-NWPLCY-DEFAULT", "KUBE-FW-ALLOWLIST", "KUBE-FW-xpgd46qrk7wjzt7o",
+        "KUBE-SVC-XPGD46QRK7WJZT7O2", "KUBE-SEP-SXIVWICOYRO3J4N1", "KUBE-ROUTER-INPUT", "INPUT",
+        "cali-FORWARD", "KUBE-SERVICES-X"}) {
     EXPECT_FALSE(IsKubeProxyChain(name)) << name;
   }
 }
@@ -200,6 +206,53 @@ TEST(KubeProxyRulesTest, S146_S147_WhatAFirewallNeedsStays) {
   EXPECT_EQ(removal.tables[1].jumps.size(), 1U);
 }
 
+// Whatever drops keeps the chains: which packets it fits, nobody can tell here.
+TEST(KubeProxyRulesTest, S146_S147_WhatAnyRuleThatDropsMayNeedStays) {
+  constexpr char kForward[] = "KUBE-FORWARD of table filter, as FORWARD ";
+  for (const auto& [rules, reason] : {
+           std::pair("-A FORWARD -m comment --comment \"default deny\" -j DROP\n",
+                     "drops by default"),
+           std::pair("-A FORWARD -i eth0 -j REJECT\n", "may drop packets (-A FORWARD -i eth0 "),
+           std::pair(":MYFW - [0:0]\n:MORE - [0:0]\n-A FORWARD -j MYFW\n-A MYFW -g MORE\n"
+                     "-A MORE -j MYFW\n-A MORE -j DROP\n",
+                     "may drop packets (-A MORE -j DROP)"),
+       }) {
+    const Removal removal = PlanRemoval(Saved(After(kNode, "-j KUBE-FIREWALL\n", rules)));
+    EXPECT_THAT(removal.kept, ElementsAre(HasSubstr(absl::StrCat(kForward, reason)))) << rules;
+  }
+  for (const char* rules :
+       {":MYFW - [0:0]\n-A MYFW -j DROP\n", "-A OUTPUT -j DROP\n", "-A FORWARD -j KUBE-FIREWALL\n",
+        "-A KUBE-SERVICES -d 10.96.0.99/32 -j REJECT\n-A KUBE-FORWARD -j DROP\n"}) {
+    EXPECT_THAT(PlanRemoval(Saved(After(kNode, "-j KUBE-FIREWALL\n", rules))).kept, IsEmpty())
+        << rules;
+  }
+  const std::string text = After(kNode, "-j KUBE-FIREWALL\n",
+                                 "-A INPUT -s 192.0.2.1/32 -j DROP\n"
+                                 "-A KUBE-NODEPORTS -p tcp --dport 31000 -j ACCEPT\n");
+  EXPECT_THAT(PlanRemoval(Saved(text)).kept,
+              ElementsAre("KUBE-NODEPORTS of table filter, as INPUT may drop packets (-A INPUT -s "
+                          "192.0.2.1/32 -j DROP) and this chain lets load balancers' health checks "
+                          "through"));
+}
+
+// As large as a node with 10,000 Services has it: must not take minutes.
+TEST(KubeProxyRulesTest, S330_ALargeNode) {
+  IptablesTable nat = Saved(kNode).tables[2];
+  for (int i = 0; i < 20000; ++i) {
+    std::string name = "KUBE-SVC-AAAAAAAAAAAAAAAA";
+    for (int rest = i, at = 0; rest > 0; rest /= 26, ++at) name[name.size() - 1 - at] += rest % 26;
+    nat.chains.push_back({name, "-"});
+    for (const char* jump : {"-m comment --comment a -j KUBE-MARK-MASQ",
+                             "-m comment --comment b -j KUBE-SEP-SXIVWICOYRO3J4NJ"}) {
+      nat.rules.push_back(Saved(absl::StrCat("*nat\n-A ", name, " ", jump)).tables[0].rules[0]);
+    }
+    nat.rules.push_back(
+        Saved(absl::StrCat("*nat\n-A KUBE-SERVICES -d 10.0.0.1/32 -j ", name)).tables[0].rules[0]);
+  }
+  const Removal removal = PlanRemoval({.tables = {nat}, .incompatible = {}});
+  EXPECT_EQ(removal.tables[0].chains.size(), 20006U);
+}
+
 TEST(KubeProxyRulesTest, PlacesAndWhoElseTranslatesThem) {
   const IptablesSave save = Saved(kNode);
   const ServedPlaces places = PlacesServed(save);
@@ -263,8 +316,8 @@ TEST(FindingsTest, RulesAreFineWhileAKubeProxyKeepsThem) {
 
 TEST(FindingsTest, OtherOwnersOfTheAddresses) {
   MigrationFacts facts = CleanNode();
-  facts.ipvs = "there is an interface kube-ipvs0";
-  facts.interfaces = {"lo", "cilium_host", "cni0"};
+  facts.virtual_servers = true;
+  facts.interfaces = {"lo", "cilium_host", "kube-ipvs0", "cni0"};
   facts.report->chains = {{"inet", "fw", "early", {{"nat", "prerouting", -101}}},
                           {"inet", "fw", "late", {{"nat", "output", -100}}},
                           {"inet", "fw", "snat", {{"nat", "postrouting", 0}}},
@@ -275,6 +328,13 @@ TEST(FindingsTest, OtherOwnersOfTheAddresses) {
                           "! interface cilium_host: Cilium is here",
                           HasSubstr("! chain early of table inet fw"),
                           HasSubstr("- chain late of table inet fw")));
+}
+
+TEST(FindingsTest, VirtualServersOfOthersAreNoKubeProxy) {
+  MigrationFacts facts = CleanNode();
+  facts.virtual_servers = true;
+  EXPECT_THAT(Said(facts),
+              ElementsAre("- there are virtual servers of ipvs, and no interface kube-ipv"));
 }
 
 TEST(FindingsTest, WhatThePreflightSaysAndWhatIsKnownBetter) {
@@ -301,6 +361,11 @@ TEST(FindingsTest, S146_S147_FirewallsThatDrop) {
       {{Family::kIpv4, true}, Saved("*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\nCOMMIT\n")}};
   EXPECT_THAT(Said(facts), ElementsAre("! FORWARD of iptables-legacy drops by default",
                                        "- INPUT of iptables-legacy drops by default"));
+  facts.iptables.found = {
+      {{Family::kIpv4, false},
+       Saved("*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -i eth0 -j DROP\nCOMMIT\n")}};
+  EXPECT_THAT(Said(facts),
+              ElementsAre("- FORWARD of iptables-nft may drop packets (-A FORWARD -i eth0"));
 }
 
 TEST(FindingsTest, WhatWasNotLookedAtIsSaid) {

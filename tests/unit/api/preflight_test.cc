@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -12,6 +13,8 @@
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "api/migration/node_report.h"
 
 namespace svcmap::api {
 namespace {
@@ -277,8 +280,8 @@ TEST_F(ReadProcTest, NothingThere) {
   EXPECT_EQ(facts.conntrack_max, std::nullopt);
   EXPECT_THAT(facts.rp_filter, IsEmpty());
   EXPECT_FALSE(facts.ipv6_in_use);
-  EXPECT_FALSE(facts.legacy_iptables_filter);
-  EXPECT_FALSE(facts.legacy_ip6tables_filter);
+  EXPECT_EQ(facts.legacy_iptables_filter, false);
+  EXPECT_EQ(facts.legacy_ip6tables_filter, false);
 }
 
 TEST_F(ReadProcTest, EverythingThere) {
@@ -304,8 +307,22 @@ TEST_F(ReadProcTest, EverythingThere) {
   EXPECT_EQ(facts.conntrack_max, 262144);
   EXPECT_THAT(facts.rp_filter, ElementsAre(Pair("all", 2), Pair("eth0.7", 1)));
   EXPECT_TRUE(facts.ipv6_in_use);
-  EXPECT_TRUE(facts.legacy_iptables_filter);
-  EXPECT_FALSE(facts.legacy_ip6tables_filter);
+  EXPECT_EQ(facts.legacy_iptables_filter, true);
+  EXPECT_EQ(facts.legacy_ip6tables_filter, false);
+}
+
+// As any error but that there is no such file: root may read everything, also in tests.
+TEST_F(ReadProcTest, WhatMayNotBeReadIsNotTakenForNothing) {
+  std::filesystem::create_directories(root_ / "net");
+  std::filesystem::create_symlink("ip_tables_names", root_ / "net/ip_tables_names");
+  const Facts facts = Read();
+  EXPECT_EQ(facts.legacy_iptables_filter, std::nullopt);
+  EXPECT_EQ(facts.legacy_ip6tables_filter, false);
+  const std::vector<Warning> warnings = Judge(facts);
+  EXPECT_TRUE(std::any_of(warnings.begin(), warnings.end(), [](const Warning& warning) {
+    return warning.about == NodeReport::kLegacyFilter &&
+           warning.what.starts_with("whether table filter of iptables-legacy is in use was not");
+  }));
 }
 
 TEST_F(ReadProcTest, LinkLocalAndLoopbackAddressesAreNoUseOfIpv6) {

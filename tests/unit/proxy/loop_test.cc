@@ -181,6 +181,34 @@ TEST_F(LoopTest, AShortFailureIsNotToldToTheController) {
   ExpectConverged();
 }
 
+// The second call is in the turn after that of the first, whose end sets the status.
+LoopStatus StatusAfterTurn(Loop& loop) {
+  for (int i = 0; i < 2; ++i) loop.Call([](Reconciler&) {});
+  return loop.status();
+}
+
+TEST_F(LoopTest, AStateIsConfirmedByASpeakerWhoHoldsTheSameAndNotByChanges) {
+  StartServing();
+  LoopStatus status = StatusAfterTurn(*loop_);
+  EXPECT_TRUE(status.complete);
+  EXPECT_FALSE(status.confirmed);
+  std::promise<std::optional<StateToken>> held;
+  loop_->NewSpeaker(std::nullopt, [&](auto token) { held.set_value(token); });
+  const std::optional<StateToken> token = held.get_future().get();
+  EXPECT_FALSE(StatusAfterTurn(*loop_).confirmed);
+  loop_->NewSpeaker(token, [](auto) {});
+  EXPECT_TRUE(StatusAfterTurn(*loop_).confirmed);
+}
+
+TEST_F(LoopTest, AStateIsConfirmedByASnapshotThatEnded) {
+  StartServing();
+  Await(Submit({}, Batch::Mark::kSnapshotBegin));
+  Await(Submit({Web()}));
+  EXPECT_FALSE(StatusAfterTurn(*loop_).confirmed);
+  Await(Submit({}, Batch::Mark::kSnapshotEnd));
+  EXPECT_TRUE(StatusAfterTurn(*loop_).confirmed);
+}
+
 TEST_F(LoopTest, StopFinishesTheCommitInFlightAndAnswersEverything) {
   StartServing();
   gate_.Close();
