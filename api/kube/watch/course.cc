@@ -20,8 +20,10 @@ constexpr std::chrono::seconds kListPatience{60};
 
 // A quiet watch says nothing: bookmarks come about every minute, but nobody promises them. So what
 // is waited for is the end that the server gives it, and a bit; connections that are dead are found
-// by TCP's keepalive.
+// by TCP's keepalive, unless somebody in between keeps our half of them. Where bookmarks have come,
+// their absence says enough.
 constexpr std::chrono::seconds kWatchSlack{30};
+constexpr std::chrono::minutes kWithoutBookmark{3};
 
 // A watch that ends sooner, and without an object, is no watch, and would be asked for as fast as
 // the network allows.
@@ -82,6 +84,10 @@ Course::Ask Course::Next(Clock::time_point now) {
   ask.request.path = absl::StrCat(path_, "&watch=1&allowWatchBookmarks=true&resourceVersion=",
                                   PercentEncoded(version_), "&timeoutSeconds=", timeout.count());
   ask.request.silence_timeout = timeout + kWatchSlack;
+  if (bookmarks_come_) {
+    ask.request.silence_timeout =
+        std::min<milliseconds>(ask.request.silence_timeout, kWithoutBookmark);
+  }
   return ask;
 }
 
@@ -171,6 +177,7 @@ bool Course::Event(const WatchEvent& event, Clock::time_point now) {
       brought_object_ = true;
       break;
     case WatchEvent::Type::kBookmark:
+      bookmarks_come_ = true;
       break;
   }
   if (!event.item.resource_version.empty()) version_ = event.item.resource_version;
@@ -251,6 +258,8 @@ void Course::Expired(const std::string& why, From next, Clock::time_point now) {
 }
 
 void Course::Failed(const absl::Status& error, Clock::time_point now) {
+  // Perhaps it is another server by now, which sends none.
+  if (absl::IsDeadlineExceeded(error)) bookmarks_come_ = false;
   Fail(std::string(error.message()), now);
 }
 

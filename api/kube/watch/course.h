@@ -104,6 +104,7 @@ class Course {
   Clock::time_point not_before_;
   Clock::time_point asked_;      // The request that runs.
   bool brought_object_ = false;  // The watch that runs.
+  bool bookmarks_come_ = false;  // From this server, as far as we know.
 
   // A list that is not complete yet.
   std::vector<Item> items_;

@@ -249,6 +249,19 @@ TEST_F(CourseTest, AWatchThatEndsIsResumedAtOnce) {
   EXPECT_EQ(course_->facts().failures, 0u);
 }
 
+TEST_F(CourseTest, WhereBookmarksComeSilenceIsNotWaitedOutToTheEndOfTheWatch) {
+  StartWatching();
+  EXPECT_EQ(ask_.request.silence_timeout, seconds(330));
+  Event(Bookmark("7"));
+  Break();
+  Next();
+  EXPECT_EQ(ask_.request.silence_timeout, minutes(3));
+  // The next one may be with a server that sends none.
+  course_->Failed(absl::DeadlineExceededError("silent for 180 s"), now_);
+  Next();
+  EXPECT_EQ(ask_.request.silence_timeout, seconds(330));
+}
+
 TEST_F(CourseTest, AWatchThatEndsAtOnceWithoutAnObjectIsAFailure) {
   StartWatching();
   Event(Bookmark("7"));
