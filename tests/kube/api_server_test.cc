@@ -124,6 +124,16 @@ TEST_F(ApiServerTest, PagesAreOfOneVersionAndCanExpire) {
   EXPECT_EQ(Get(rest)->status, 410);
 }
 
+TEST_F(ApiServerTest, ACacheThatIsFrozenServesWhoDoesNotAskForMore) {
+  server_->FreezeCache();
+  server_->Put({AService("shop/web").ClusterIp("10.96.0.10").Port("http", 80)});
+  EXPECT_THAT(Names(GetJson("/api/v1/services?limit=500&resourceVersion=0")), ElementsAre());
+  EXPECT_EQ(Get("/api/v1/services?resourceVersion=" + Version())->status, 504);
+  EXPECT_THAT(Names(GetJson("/api/v1/services?limit=500")), ElementsAre("web"));
+  server_->Heal();
+  EXPECT_THAT(Names(GetJson("/api/v1/services?resourceVersion=0")), ElementsAre("web"));
+}
+
 TEST_F(ApiServerTest, AWatchTellsWhatHappenedSinceItsVersion) {
   const std::string label = "service.kubernetes.io/service-proxy-name";
   server_->Put({AService("shop/old").ClusterIp("10.96.0.10").Port("http", 80)});

@@ -98,9 +98,6 @@ std::string Course::ListPath() const {
     return absl::StrCat(path_, limit, "&continue=", PercentEncoded(continue_token_));
   }
   switch (from_) {
-    case From::kCache:
-      // Not paged, but for a server that has no cache.
-      return absl::StrCat(path_, limit, "&resourceVersion=0");
     case From::kNotOlder:
       // Without a limit: with one this would mean exactly that version.
       return absl::StrCat(path_, "&resourceVersion=", PercentEncoded(version_));
@@ -146,7 +143,7 @@ void Course::Listed(Clock::time_point now) {
 
 void Course::Missing(Clock::time_point now) {
   mirror_.Replace(resource_, {});
-  ListAgain(From::kCache);
+  ListAgain(From::kNewest);
   version_.clear();
   ++facts_.lists;
   facts_.listed = true;
@@ -227,9 +224,7 @@ void Course::Refused(int http_status, std::chrono::seconds retry_after, const Ap
     case 410:
       if (watching_) return Expired(why, From::kNotOlder, now);
       if (!continue_token_.empty()) return Expired(why, From::kNewestWhole, now);
-      if (from_ == From::kCache || from_ == From::kNotOlder) {
-        return Expired(why, From::kNewest, now);
-      }
+      if (from_ == From::kNotOlder) return Expired(why, From::kNewest, now);
       break;
     case 429:
     case 502:

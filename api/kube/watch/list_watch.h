@@ -25,7 +25,7 @@ struct ListWatchOptions {
   std::chrono::milliseconds first_retry{800};  // Doubles up to last_retry, with jitter.
   std::chrono::milliseconds last_retry{30000};
   std::chrono::seconds watch_timeout_min{300};  // timeoutSeconds is random in [min, 2 * min].
-  int64_t page_size = 500;                      // Only where the server pages.
+  int64_t page_size = 500;                      // Of lists of the newest state.
 };
 
 // What a watch has been doing, for metrics and /healthz. All since the start.

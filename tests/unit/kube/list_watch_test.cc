@@ -127,8 +127,8 @@ class CourseTest : public ::testing::Test {
 
 // ---- Lists ----
 
-TEST_F(CourseTest, TheFirstListIsFromTheCacheAndTheWatchGoesOnFromIt) {
-  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+TEST_F(CourseTest, TheFirstListIsOfTheNewestStateAndTheWatchGoesOnFromIt) {
+  EXPECT_EQ(Next(), "list &limit=500");
   EXPECT_EQ(ask_.request.accept, "application/vnd.kubernetes.protobuf,application/json");
   now_ += milliseconds(20);
   Page({Named("a", "3"), Named("b", "4")}, "5");
@@ -179,7 +179,7 @@ TEST_F(CourseTest, APlaceInTheListThatTheServerCannotDoWithBeginsItAnew) {
   Page({Named("a", "3")}, "5", "t1");
   Next();
   Refuse({.code = 400, .reason = "BadRequest", .message = "continue key is not valid"});
-  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+  EXPECT_EQ(Next(), "list &limit=500");
 }
 
 // ---- Events ----
@@ -211,7 +211,7 @@ TEST_F(CourseTest, AnObjectThatLeavesTheSelectionGoesAndComesBack_S1) {
 TEST_F(CourseTest, EachResourceIsAskedForWithItsSelectors_S1_S17) {
   for (const Resource resource : kResources) {
     Use(resource);
-    EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+    EXPECT_EQ(Next(), "list &limit=500");
     Page({}, "5");
     EXPECT_THAT(Next(), StartsWith("watch &watch=1"));
   }
@@ -227,7 +227,7 @@ TEST_F(CourseTest, WithoutTheFieldSelectorWhereTheServerDoesNotKnowIt_S1) {
   all.headless_services = true;
   base_ = CollectionPath(Resource::kServices, all);
   EXPECT_THAT(base_, Not(HasSubstr("fieldSelector")));
-  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+  EXPECT_EQ(Next(), "list &limit=500");
   EXPECT_EQ(waited(), milliseconds(0));
   Page({Named("web", "3")}, "5");
   EXPECT_THAT(Next(), StartsWith("watch "));
@@ -446,7 +446,7 @@ TEST_F(CourseTest, TheWaitBeginsAnewAfterAGoodMinute) {
 TEST_F(CourseTest, AServerWithoutProtobufIsAskedForJson) {
   Next();
   Refuse({.code = 406, .reason = "NotAcceptable", .message = "only JSON"});
-  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+  EXPECT_EQ(Next(), "list &limit=500");
   EXPECT_EQ(waited().count(), 0);
   EXPECT_EQ(ask_.request.accept, "application/json");
   EXPECT_THAT(Lines(),
@@ -477,7 +477,7 @@ TEST_F(CourseTest, ServiceCidrsThatTheServerDoesNotKnowAreAnEmptyList_S105) {
   Use(Resource::kServiceCidrs);
   mirror_.Upsert(Resource::kServiceCidrs, Named("old", "1"));
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+    EXPECT_EQ(Next(), "list &limit=500");
     EXPECT_EQ(waited(), i == 0 ? minutes(0) : minutes(5));
     Refuse({.code = 404, .reason = "NotFound", .message = "page not found"});
     EXPECT_EQ(Lines().size(), i == 0 ? 1u : 0u);
@@ -494,7 +494,7 @@ TEST_F(CourseTest, ServiceCidrsThatTheServerDoesNotKnowAreAnEmptyList_S105) {
   EXPECT_EQ(Held().size(), 1u);
   Refuse({.code = 404, .message = "page not found"});
   EXPECT_THAT(Held(), IsEmpty());
-  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+  EXPECT_EQ(Next(), "list &limit=500");
 }
 
 // They are not waited for; but what was listed once stays.
@@ -521,7 +521,7 @@ TEST_F(CourseTest, OtherResourcesThatAreNotThereAreAFailure) {
   Next();
   Refuse({.code = 404, .reason = "NotFound", .message = "page not found"});
   EXPECT_FALSE(course_->facts().listed);
-  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+  EXPECT_EQ(Next(), "list &limit=500");
   EXPECT_EQ(waited().count(), 400);
 }
 
