@@ -29,6 +29,13 @@ constexpr std::chrono::minutes kWithoutBookmark{3};
 // the network allows.
 constexpr std::chrono::seconds kShortWatch{1};
 
+// How many lists in a row have to be refused before that counts as an empty one (S-333): an API
+// server that starts says 403 to everybody until it has read the roles, so that takes some ten
+// seconds. It says 503, not 404, while it does not know its own paths: a 404 is only to be no
+// accident, unless it knew them before.
+constexpr int kRefusals = 5;
+constexpr int kUnknownFromTheStart = 3;
+
 constexpr std::chrono::minutes kMissingRest{5};
 constexpr std::chrono::minutes kSayAgain{5};  // The same failure.
 constexpr std::chrono::minutes kLongestRetryAfter{
@@ -118,6 +125,7 @@ void Course::ListAgain(From from) {
 }
 
 void Course::Page(ListPage page, Clock::time_point now) {
+  refusals_ = 0;
   // All pages are of the version of the first; were they not, the first would be the safe one.
   if (continue_token_.empty()) list_version_ = std::move(page.resource_version);
   items_.insert(items_.end(), std::make_move_iterator(page.items.begin()),
@@ -195,6 +203,8 @@ void Course::WatchEnded(Clock::time_point now) {
 void Course::Refused(int http_status, std::chrono::seconds retry_after, const ApiStatus& status,
                      Clock::time_point now) {
   retry_after = std::max(retry_after, std::chrono::seconds(status.retry_after_seconds));
+  const bool refused_list = !watching_ && (http_status == 403 || http_status == 404);
+  refusals_ = refused_list ? refusals_ + 1 : 0;
   const std::string why =
       absl::StrCat("the API server says ", http_status, status.reason.empty() ? "" : " ",
                    status.reason, status.message.empty() ? "" : ": ", status.message);
@@ -209,14 +219,19 @@ void Course::Refused(int http_status, std::chrono::seconds retry_after, const Ap
     case 403:
       // Nothing but the DROP of unused addresses depends on them, and kube-proxy's own role has not
       // always had them; the Services do not wait for that (S-333).
-      if (resource_ == Resource::kServiceCidrs && !facts_.listed) mirror_.Replace(resource_, {});
+      if (resource_ == Resource::kServiceCidrs && !facts_.listed && refusals_ >= kRefusals) {
+        mirror_.Replace(resource_, {});
+      }
       return Fail(absl::StrCat("svcmap-kube may not ", watching_ ? "watch " : "list ",
                                NameWithGroup(resource_), ": ", status.message),
                   now, retry_after);
     case 404:
       // networking.k8s.io/v1beta1, of 1.31 and 1.32, is not asked for: it is off there unless
       // somebody turned it on.
-      if (resource_ == Resource::kServiceCidrs && !watching_) return Missing(now);
+      if (resource_ == Resource::kServiceCidrs &&
+          refusals_ >= (version_.empty() ? kUnknownFromTheStart : kRefusals)) {
+        return Missing(now);
+      }
       break;
     case 406:
       if (accept_ != kJson) return ToJson(why, now);
@@ -255,6 +270,7 @@ void Course::Expired(const std::string& why, From next, Clock::time_point now) {
 void Course::Failed(const absl::Status& error, Clock::time_point now) {
   // Perhaps it is another server by now, which sends none.
   if (absl::IsDeadlineExceeded(error)) bookmarks_come_ = false;
+  refusals_ = 0;
   Fail(std::string(error.message()), now);
 }
 

@@ -82,7 +82,7 @@ class Course {
   std::string ListPath() const;
   void ListAgain(From from);
   void Listed(Clock::time_point now);
-  void Missing(Clock::time_point now);  // The server does not know ServiceCIDRs.
+  void Missing(Clock::time_point now);  // The server does not know ServiceCIDRs, and means it.
   void Expired(const std::string& why, From next, Clock::time_point now);
   bool WithoutFieldSelector(const std::string& why, Clock::time_point now);
   void ToJson(const std::string& why, Clock::time_point now);
@@ -117,6 +117,7 @@ class Course {
   std::vector<Line> lines_;
   uint64_t failures_in_a_row_ = 0;
   Clock::time_point failing_since_;
+  int refusals_ = 0;  // Lists in a row with 403 or 404.
   std::string said_;  // The last failure in the log, and when.
   Clock::time_point said_at_;
   bool said_missing_ = false;

@@ -40,8 +40,9 @@ struct ListWatchFacts {
   std::chrono::steady_clock::time_point last_contact;  // Bytes of an answer that is a success.
 };
 
-// A thread of its own. ServiceCIDRs that the server does not know (404: Kubernetes before 1.31 or
-// the API is off) count as an empty list, and are asked for again every five minutes.
+// A thread of its own. ServiceCIDRs that the server does not know (404 several times in a row:
+// Kubernetes before 1.33, as v1 is what is asked for, or the API is off) count as an empty list,
+// and are asked for again every five minutes.
 class ListWatch {
  public:
   static std::unique_ptr<ListWatch> Start(Resource resource, std::unique_ptr<HttpClient> client,
