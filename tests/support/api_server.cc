@@ -437,6 +437,10 @@ struct ApiServerDouble::Impl {
     uint64_t number = 0;
     size_t position = 0;
     if (const std::string token_text = request.get_param_value("continue"); !token_text.empty()) {
+      if (!version.empty() && version != "0") {
+        return Refuse(response, encoding, 400,
+                      "specifying resource version is not allowed when using continue");
+      }
       const std::vector<std::string> parts = absl::StrSplit(token_text, ':');
       const std::lock_guard lock(mutex);
       if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &number) ||
@@ -459,6 +463,11 @@ struct ApiServerDouble::Impl {
       KubeStore::Snapshot all = ListFor(collection, version);
       if (at_least > all.version) {
         return Refuse(response, encoding, 504, "Timeout: Too large resource version", 1);
+      }
+      // Of the old states none is kept.
+      if (limit > 0 && at_least > 0 && at_least < all.version) {
+        return Refuse(response, encoding, 410,
+                      "The resourceVersion for the provided list is too old.");
       }
       auto selected = std::make_shared<KubeStore::Snapshot>();
       selected->version = all.version;
