@@ -120,8 +120,28 @@ TEST_F(ApiServerTest, PagesAreOfOneVersionAndCanExpire) {
   EXPECT_THAT(Names(second), ElementsAre("c"));
   EXPECT_EQ(second["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
   EXPECT_FALSE(second["metadata"].contains("continue"));
+  EXPECT_EQ(Get(rest + "&resourceVersion=" + Version())->status, 400);  // The token has it.
   server_->ForgetPages();
   EXPECT_EQ(Get(rest)->status, 410);
+}
+
+TEST_F(ApiServerTest, AVersionAndALimitAreForExactlyThatVersion) {
+  server_->Put({AService("shop/web").ClusterIp("10.96.0.10").Port("http", 80)});
+  const std::string old = "/api/v1/services?resourceVersion=" + Version();
+  EXPECT_THAT(Names(GetJson(old + "&limit=2")), ElementsAre("web"));
+  server_->Put({AService("shop/new").ClusterIp("10.96.0.11").Port("http", 80)});
+  EXPECT_EQ(Get(old + "&limit=2")->status, 410);  // Compacted at once.
+  EXPECT_THAT(Names(GetJson(old)), ElementsAre("new", "web"));
+}
+
+TEST_F(ApiServerTest, ACacheThatIsFrozenServesWhoDoesNotAskForMore) {
+  server_->FreezeCache();
+  server_->Put({AService("shop/web").ClusterIp("10.96.0.10").Port("http", 80)});
+  EXPECT_THAT(Names(GetJson("/api/v1/services?limit=500&resourceVersion=0")), ElementsAre());
+  EXPECT_EQ(Get("/api/v1/services?resourceVersion=" + Version())->status, 504);
+  EXPECT_THAT(Names(GetJson("/api/v1/services?limit=500")), ElementsAre("web"));
+  server_->Heal();
+  EXPECT_THAT(Names(GetJson("/api/v1/services?resourceVersion=0")), ElementsAre("web"));
 }
 
 TEST_F(ApiServerTest, AWatchTellsWhatHappenedSinceItsVersion) {

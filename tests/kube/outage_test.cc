@@ -150,5 +150,20 @@ TEST_F(BridgeTest, ANewBridgePrunesNothingBeforeAllListsAreComplete) {
   EXPECT_OK(traffic->Stop().Check());
 }
 
+// A cache may not have seen yet what an earlier bridge gave svcmapd: it is not asked.
+TEST_F(BridgeTest, S342_ANewBridgePrunesNothingThatACacheDoesNotHaveYet) {
+  server().FreezeCache();
+  server().Put(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()}));
+  ASSERT_OK(StartBridge());
+  ASSERT_OK(Until(kWeb, "pod-a"));
+  ASSERT_OK_AND_ASSIGN(auto traffic, StartTraffic(kWeb, "pod-a"));
+  ASSERT_OK(KillBridge());
+  server().Fail({.what = What::kHang, .where = Where::kWatches});  // They would repair it.
+  server().Put(Objects{Web("shop/other", kOther)} + WebSlices("shop/other", {&pod_b()}));
+  ASSERT_OK(StartBridge());
+  EXPECT_OK(Until(kOther, "pod-b"));
+  EXPECT_OK(traffic->Stop().Check());
+}
+
 }  // namespace
 }  // namespace svcmap::testing

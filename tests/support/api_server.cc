@@ -212,6 +212,7 @@ struct ApiServerDouble::Impl {
   bool before_131 = false;
   milliseconds bookmark_every = kBookmarkEvery;
   int64_t always_page = 0;
+  std::map<Collection, KubeStore::Snapshot> cache;  // Empty: it is as new as the store.
   uint64_t next_page = 0;
   std::map<uint64_t, std::shared_ptr<const KubeStore::Snapshot>> pages;  // Lists that go on.
 
@@ -419,6 +420,13 @@ struct ApiServerDouble::Impl {
             EncodeObject(encoding, target.collection, object->Item(encoding)));
   }
 
+  // What a list that begins with this resourceVersion is made of.
+  KubeStore::Snapshot ListFor(Collection collection, const std::string& version) const {
+    const std::lock_guard lock(mutex);
+    if (version.empty() || cache.empty()) return store.List(collection);
+    return cache.at(collection);
+  }
+
   // The objects of a list that begins, or goes on: "NUMBER:POSITION" is its continue token.
   void HandleList(const httplib::Request& request, httplib::Response& response, Encoding encoding,
                   Collection collection, const KubeSelector& selector) {
@@ -429,6 +437,10 @@ struct ApiServerDouble::Impl {
     uint64_t number = 0;
     size_t position = 0;
     if (const std::string token_text = request.get_param_value("continue"); !token_text.empty()) {
+      if (!version.empty() && version != "0") {
+        return Refuse(response, encoding, 400,
+                      "specifying resource version is not allowed when using continue");
+      }
       const std::vector<std::string> parts = absl::StrSplit(token_text, ':');
       const std::lock_guard lock(mutex);
       if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &number) ||
@@ -448,10 +460,15 @@ struct ApiServerDouble::Impl {
       if (!version.empty() && !absl::SimpleAtoi(version, &at_least)) {
         return Refuse(response, encoding, 400, "Invalid value: \"" + version + "\"");
       }
-      if (at_least > store.version()) {
+      KubeStore::Snapshot all = ListFor(collection, version);
+      if (at_least > all.version) {
         return Refuse(response, encoding, 504, "Timeout: Too large resource version", 1);
       }
-      KubeStore::Snapshot all = store.List(collection);
+      // Of the old states none is kept.
+      if (limit > 0 && at_least > 0 && at_least < all.version) {
+        return Refuse(response, encoding, 410,
+                      "The resourceVersion for the provided list is too old.");
+      }
       auto selected = std::make_shared<KubeStore::Snapshot>();
       selected->version = all.version;
       for (StoredObjectPtr& object : all.objects) {
@@ -653,6 +670,13 @@ void ApiServerDouble::BookmarkEvery(std::chrono::milliseconds period) {
   impl_->bookmark_every = period;
 }
 
+void ApiServerDouble::FreezeCache() {
+  const std::lock_guard lock(impl_->mutex);
+  for (const Collection collection : kCollections) {
+    impl_->cache[collection] = impl_->store.List(collection);
+  }
+}
+
 void ApiServerDouble::AlwaysPage(int64_t objects) {
   const std::lock_guard lock(impl_->mutex);
   impl_->always_page = objects;
@@ -739,6 +763,7 @@ void ApiServerDouble::Heal() {
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->faults.clear();
+    impl_->cache.clear();
   }
   ++impl_->healed;
   impl_->store.Wake();

@@ -86,6 +86,9 @@ class ApiServerDouble {
 
   // Every watch that is allowed bookmarks gets one so often. Real servers: a minute.
   void BookmarkEvery(std::chrono::milliseconds period);
+  // Until Heal(), its cache stays as it is now, but for watches: lists from resourceVersion 0 are
+  // of this state, and those that may not be older than a newer one are refused (504).
+  void FreezeCache();
   // At most so many objects in a page, even where more are asked for. Also makes lists from
   // resourceVersion 0 come in pages: real servers give those whole.
   void AlwaysPage(int64_t objects);

@@ -129,7 +129,9 @@ struct HttpClient::Impl {
   std::unique_ptr<CURL, FreeCurl> easy;
   CurlList connect_to;
   CurlList headers;
-  bool fresh_connection = false;  // What stands was made with other certificates.
+  // What stands was made with other certificates, or does not answer: libcurl gives up the request,
+  // and would keep an HTTP/2 connection for the next one.
+  bool fresh_connection = false;
   char error_text[CURL_ERROR_SIZE] = {};
   int alert = -1;  // The fatal one that the server sent.
 };
@@ -348,6 +350,8 @@ absl::Status HttpClient::Impl::Transfer(const HttpRequest& request, Exchange& ex
   if (status.ok()) {
     fresh_connection = false;  // The new one is kept, and the old one gone.
     exchange.Answer();
+  } else if (exchange.error.ok()) {
+    fresh_connection = true;
   }
   curl_multi_remove_handle(multi, e);
   return status;

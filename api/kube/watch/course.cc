@@ -20,12 +20,21 @@ constexpr std::chrono::seconds kListPatience{60};
 
 // A quiet watch says nothing: bookmarks come about every minute, but nobody promises them. So what
 // is waited for is the end that the server gives it, and a bit; connections that are dead are found
-// by TCP's keepalive.
+// by TCP's keepalive, unless somebody in between keeps our half of them. Where bookmarks have come,
+// their absence says enough.
 constexpr std::chrono::seconds kWatchSlack{30};
+constexpr std::chrono::minutes kWithoutBookmark{3};
 
 // A watch that ends sooner, and without an object, is no watch, and would be asked for as fast as
 // the network allows.
 constexpr std::chrono::seconds kShortWatch{1};
+
+// How many lists in a row have to be refused before that counts as an empty one (S-333): an API
+// server that starts says 403 to everybody until it has read the roles, so that takes some ten
+// seconds. It says 503, not 404, while it does not know its own paths: a 404 is only to be no
+// accident, unless it knew them before.
+constexpr int kRefusals = 5;
+constexpr int kUnknownFromTheStart = 3;
 
 constexpr std::chrono::minutes kMissingRest{5};
 constexpr std::chrono::minutes kSayAgain{5};  // The same failure.
@@ -82,6 +91,10 @@ Course::Ask Course::Next(Clock::time_point now) {
   ask.request.path = absl::StrCat(path_, "&watch=1&allowWatchBookmarks=true&resourceVersion=",
                                   PercentEncoded(version_), "&timeoutSeconds=", timeout.count());
   ask.request.silence_timeout = timeout + kWatchSlack;
+  if (bookmarks_come_) {
+    ask.request.silence_timeout =
+        std::min<milliseconds>(ask.request.silence_timeout, kWithoutBookmark);
+  }
   return ask;
 }
 
@@ -92,9 +105,6 @@ std::string Course::ListPath() const {
     return absl::StrCat(path_, limit, "&continue=", PercentEncoded(continue_token_));
   }
   switch (from_) {
-    case From::kCache:
-      // Not paged, but for a server that has no cache.
-      return absl::StrCat(path_, limit, "&resourceVersion=0");
     case From::kNotOlder:
       // Without a limit: with one this would mean exactly that version.
       return absl::StrCat(path_, "&resourceVersion=", PercentEncoded(version_));
@@ -115,6 +125,7 @@ void Course::ListAgain(From from) {
 }
 
 void Course::Page(ListPage page, Clock::time_point now) {
+  refusals_ = 0;
   // All pages are of the version of the first; were they not, the first would be the safe one.
   if (continue_token_.empty()) list_version_ = std::move(page.resource_version);
   items_.insert(items_.end(), std::make_move_iterator(page.items.begin()),
@@ -140,7 +151,7 @@ void Course::Listed(Clock::time_point now) {
 
 void Course::Missing(Clock::time_point now) {
   mirror_.Replace(resource_, {});
-  ListAgain(From::kCache);
+  ListAgain(From::kNewest);
   version_.clear();
   ++facts_.lists;
   facts_.listed = true;
@@ -171,6 +182,7 @@ bool Course::Event(const WatchEvent& event, Clock::time_point now) {
       brought_object_ = true;
       break;
     case WatchEvent::Type::kBookmark:
+      bookmarks_come_ = true;
       break;
   }
   if (!event.item.resource_version.empty()) version_ = event.item.resource_version;
@@ -191,6 +203,8 @@ void Course::WatchEnded(Clock::time_point now) {
 void Course::Refused(int http_status, std::chrono::seconds retry_after, const ApiStatus& status,
                      Clock::time_point now) {
   retry_after = std::max(retry_after, std::chrono::seconds(status.retry_after_seconds));
+  const bool refused_list = !watching_ && (http_status == 403 || http_status == 404);
+  refusals_ = refused_list ? refusals_ + 1 : 0;
   const std::string why =
       absl::StrCat("the API server says ", http_status, status.reason.empty() ? "" : " ",
                    status.reason, status.message.empty() ? "" : ": ", status.message);
@@ -205,14 +219,19 @@ void Course::Refused(int http_status, std::chrono::seconds retry_after, const Ap
     case 403:
       // Nothing but the DROP of unused addresses depends on them, and kube-proxy's own role has not
       // always had them; the Services do not wait for that (S-333).
-      if (resource_ == Resource::kServiceCidrs && !facts_.listed) mirror_.Replace(resource_, {});
+      if (resource_ == Resource::kServiceCidrs && !facts_.listed && refusals_ >= kRefusals) {
+        mirror_.Replace(resource_, {});
+      }
       return Fail(absl::StrCat("svcmap-kube may not ", watching_ ? "watch " : "list ",
                                NameWithGroup(resource_), ": ", status.message),
                   now, retry_after);
     case 404:
       // networking.k8s.io/v1beta1, of 1.31 and 1.32, is not asked for: it is off there unless
       // somebody turned it on.
-      if (resource_ == Resource::kServiceCidrs && !watching_) return Missing(now);
+      if (resource_ == Resource::kServiceCidrs &&
+          refusals_ >= (version_.empty() ? kUnknownFromTheStart : kRefusals)) {
+        return Missing(now);
+      }
       break;
     case 406:
       if (accept_ != kJson) return ToJson(why, now);
@@ -220,9 +239,7 @@ void Course::Refused(int http_status, std::chrono::seconds retry_after, const Ap
     case 410:
       if (watching_) return Expired(why, From::kNotOlder, now);
       if (!continue_token_.empty()) return Expired(why, From::kNewestWhole, now);
-      if (from_ == From::kCache || from_ == From::kNotOlder) {
-        return Expired(why, From::kNewest, now);
-      }
+      if (from_ == From::kNotOlder) return Expired(why, From::kNewest, now);
       break;
     case 429:
     case 502:
@@ -251,6 +268,9 @@ void Course::Expired(const std::string& why, From next, Clock::time_point now) {
 }
 
 void Course::Failed(const absl::Status& error, Clock::time_point now) {
+  // Perhaps it is another server by now, which sends none.
+  if (absl::IsDeadlineExceeded(error)) bookmarks_come_ = false;
+  refusals_ = 0;
   Fail(std::string(error.message()), now);
 }
 

@@ -5,12 +5,14 @@
 //       ^                      |                                                  last version
 //       +------ version too old (410), an error that is none of these ------------+
 //
-// Versions. The first list takes what the API server has in its cache (resourceVersion=0): cheap,
-// and nobody has told us more yet. A later one must not go back in time, which another API server's
-// cache, or one just filled, could make it do: it names the last version we know, and gets that or
-// something newer. Where that cannot be had (410; or a server that lags behind, "too large resource
-// version"), and where the pages of a list expired before the last one was read, what is asked for
-// is the newest state of all, from etcd (no resourceVersion). client-go does it in this order.
+// Versions. No list may go back in time: what it does not name is taken away. An API server's cache
+// may lag, so what any of them has (resourceVersion=0, with which client-go begins) will not do,
+// not even for the first list: this program knows nothing yet, but svcmapd was told more by the one
+// before it. So the first list is of the newest state of all (no resourceVersion), in pages: the
+// API server reads it from etcd, or from a cache of which it made sure. A later list names the last
+// version we know, and gets that or something newer, which a cache may serve. Where that cannot be
+// had (410; or a server that lags behind, "too large resource version") it is the newest state
+// again, and where the pages of a list expired before the last one was read, that in one piece.
 // Versions are opaque: they are never compared.
 #pragma once
 
@@ -72,7 +74,6 @@ class Course {
  private:
   // What a list has to be.
   enum class From : uint8_t {
-    kCache,       // Anything.
     kNotOlder,    // Than version_.
     kNewest,      // In pages.
     kNewestWhole  // Without pages: those have just expired.
@@ -81,7 +82,7 @@ class Course {
   std::string ListPath() const;
   void ListAgain(From from);
   void Listed(Clock::time_point now);
-  void Missing(Clock::time_point now);  // The server does not know ServiceCIDRs.
+  void Missing(Clock::time_point now);  // The server does not know ServiceCIDRs, and means it.
   void Expired(const std::string& why, From next, Clock::time_point now);
   bool WithoutFieldSelector(const std::string& why, Clock::time_point now);
   void ToJson(const std::string& why, Clock::time_point now);
@@ -98,12 +99,13 @@ class Course {
   Backoff backoff_;
 
   bool watching_ = false;
-  From from_ = From::kCache;
+  From from_ = From::kNewest;
   std::string version_;  // The last one we know: of a list, an event or a bookmark.
   std::string accept_;
   Clock::time_point not_before_;
   Clock::time_point asked_;      // The request that runs.
   bool brought_object_ = false;  // The watch that runs.
+  bool bookmarks_come_ = false;  // From this server, as far as we know.
 
   // A list that is not complete yet.
   std::vector<Item> items_;
@@ -115,6 +117,7 @@ class Course {
   std::vector<Line> lines_;
   uint64_t failures_in_a_row_ = 0;
   Clock::time_point failing_since_;
+  int refusals_ = 0;  // Lists in a row with 403 or 404.
   std::string said_;  // The last failure in the log, and when.
   Clock::time_point said_at_;
   bool said_missing_ = false;

@@ -22,10 +22,12 @@ struct ListWatchOptions {
   // What is asked for first; after an answer that is neither protobuf nor usable (406, or DATA_LOSS
   // once), JSON alone.
   std::string accept = "application/vnd.kubernetes.protobuf,application/json";
-  std::chrono::milliseconds first_retry{800};  // Doubles up to last_retry, with jitter.
+  // The wait is half of it to all of it, at random; it doubles up to last_retry, and begins anew
+  // only after a good minute.
+  std::chrono::milliseconds first_retry{800};
   std::chrono::milliseconds last_retry{30000};
   std::chrono::seconds watch_timeout_min{300};  // timeoutSeconds is random in [min, 2 * min].
-  int64_t page_size = 500;                      // Only where the server pages.
+  int64_t page_size = 500;                      // Of lists of the newest state.
 };
 
 // What a watch has been doing, for metrics and /healthz. All since the start.
@@ -34,14 +36,15 @@ struct ListWatchFacts {
   uint64_t watches = 0;  // Asked for.
   uint64_t events = 0;   // Bookmarks and errors among them.
   uint64_t failures = 0;
-  uint64_t expired = 0;                                // 410: listed again. No failure.
-  bool listed = false;                                 // At least once, completely.
-  std::string last_error;                              // Empty once things go well again.
+  uint64_t expired = 0;    // 410, of lists and pages, too: listed again. No failure.
+  bool listed = false;     // At least once, completely.
+  std::string last_error;  // Empty once things go well again.
   std::chrono::steady_clock::time_point last_contact;  // Bytes of an answer that is a success.
 };
 
-// A thread of its own. ServiceCIDRs that the server does not know (404: Kubernetes before 1.31 or
-// the API is off) count as an empty list, and are asked for again every five minutes.
+// A thread of its own. ServiceCIDRs that the server does not know (404 several times in a row:
+// Kubernetes before 1.33, as v1 is what is asked for, or the API is off) count as an empty list,
+// and are asked for again every five minutes.
 class ListWatch {
  public:
   static std::unique_ptr<ListWatch> Start(Resource resource, std::unique_ptr<HttpClient> client,

@@ -304,6 +304,24 @@ TEST_F(HttpClientTest, SilenceEndsARequest) {
   EXPECT_EQ(silent.body, "hi");
 }
 
+// Requests are streams of it, of which one can be given up without the others.
+TEST_F(HttpClientTest, AnHttp2ConnectionThatWasSilentIsNotUsedAgain) {
+  const auto listen = [](TlsConnection& connection) {
+    while (!connection.ReadRequest().empty()) {
+    }
+  };
+  server_.emplace(ca_.Issue("server", "IP:127.0.0.1"), "", listen, true);
+  api_.url = server_->url();
+  api_.ca_pem = ca_.certificate();
+  const auto client = Client();
+  // Several, for a machine on which TLS alone takes as long.
+  for (int i = 0; i < 20 && server_->clients().size() < 2; ++i) {
+    const absl::Status status = GetAll(*client, {.path = "/", .first_byte_timeout = 50ms}).status;
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  }
+  EXPECT_EQ(server_->clients().size(), 2u);
+}
+
 TEST_F(HttpClientTest, BrokenConnectionsAreUnavailable) {
   Serve([&](TlsConnection& connection) {
     const std::string request = connection.ReadRequest();

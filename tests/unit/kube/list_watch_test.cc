@@ -127,8 +127,8 @@ class CourseTest : public ::testing::Test {
 
 // ---- Lists ----
 
-TEST_F(CourseTest, TheFirstListIsFromTheCacheAndTheWatchGoesOnFromIt) {
-  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+TEST_F(CourseTest, TheFirstListIsOfTheNewestStateAndTheWatchGoesOnFromIt) {
+  EXPECT_EQ(Next(), "list &limit=500");
   EXPECT_EQ(ask_.request.accept, "application/vnd.kubernetes.protobuf,application/json");
   now_ += milliseconds(20);
   Page({Named("a", "3"), Named("b", "4")}, "5");
@@ -179,7 +179,7 @@ TEST_F(CourseTest, APlaceInTheListThatTheServerCannotDoWithBeginsItAnew) {
   Page({Named("a", "3")}, "5", "t1");
   Next();
   Refuse({.code = 400, .reason = "BadRequest", .message = "continue key is not valid"});
-  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+  EXPECT_EQ(Next(), "list &limit=500");
 }
 
 // ---- Events ----
@@ -211,7 +211,7 @@ TEST_F(CourseTest, AnObjectThatLeavesTheSelectionGoesAndComesBack_S1) {
 TEST_F(CourseTest, EachResourceIsAskedForWithItsSelectors_S1_S17) {
   for (const Resource resource : kResources) {
     Use(resource);
-    EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+    EXPECT_EQ(Next(), "list &limit=500");
     Page({}, "5");
     EXPECT_THAT(Next(), StartsWith("watch &watch=1"));
   }
@@ -227,7 +227,7 @@ TEST_F(CourseTest, WithoutTheFieldSelectorWhereTheServerDoesNotKnowIt_S1) {
   all.headless_services = true;
   base_ = CollectionPath(Resource::kServices, all);
   EXPECT_THAT(base_, Not(HasSubstr("fieldSelector")));
-  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+  EXPECT_EQ(Next(), "list &limit=500");
   EXPECT_EQ(waited(), milliseconds(0));
   Page({Named("web", "3")}, "5");
   EXPECT_THAT(Next(), StartsWith("watch "));
@@ -247,6 +247,19 @@ TEST_F(CourseTest, AWatchThatEndsIsResumedAtOnce) {
   EXPECT_EQ(waited().count(), 0);
   EXPECT_THAT(Lines(), IsEmpty());
   EXPECT_EQ(course_->facts().failures, 0u);
+}
+
+TEST_F(CourseTest, WhereBookmarksComeSilenceIsNotWaitedOutToTheEndOfTheWatch) {
+  StartWatching();
+  EXPECT_EQ(ask_.request.silence_timeout, seconds(330));
+  Event(Bookmark("7"));
+  Break();
+  Next();
+  EXPECT_EQ(ask_.request.silence_timeout, minutes(3));
+  // The next one may be with a server that sends none.
+  course_->Failed(absl::DeadlineExceededError("silent for 180 s"), now_);
+  Next();
+  EXPECT_EQ(ask_.request.silence_timeout, seconds(330));
 }
 
 TEST_F(CourseTest, AWatchThatEndsAtOnceWithoutAnObjectIsAFailure) {
@@ -433,7 +446,7 @@ TEST_F(CourseTest, TheWaitBeginsAnewAfterAGoodMinute) {
 TEST_F(CourseTest, AServerWithoutProtobufIsAskedForJson) {
   Next();
   Refuse({.code = 406, .reason = "NotAcceptable", .message = "only JSON"});
-  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+  EXPECT_EQ(Next(), "list &limit=500");
   EXPECT_EQ(waited().count(), 0);
   EXPECT_EQ(ask_.request.accept, "application/json");
   EXPECT_THAT(Lines(),
@@ -461,46 +474,84 @@ TEST_F(CourseTest, ProtobufThatCannotBeReadIsAskedForAsJson) {
 // ---- ServiceCIDRs ----
 
 TEST_F(CourseTest, ServiceCidrsThatTheServerDoesNotKnowAreAnEmptyList_S105) {
+  const ApiStatus unknown = {.code = 404, .reason = "NotFound", .message = "page not found"};
   Use(Resource::kServiceCidrs);
   mirror_.Upsert(Resource::kServiceCidrs, Named("old", "1"));
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
-    EXPECT_EQ(waited(), i == 0 ? minutes(0) : minutes(5));
-    Refuse({.code = 404, .reason = "NotFound", .message = "page not found"});
-    EXPECT_EQ(Lines().size(), i == 0 ? 1u : 0u);
+  for (const int wait : {0, 400}) {  // Not at once.
+    EXPECT_EQ(Next(), "list &limit=500");
+    EXPECT_EQ(waited().count(), wait);
+    Refuse(unknown);
+    EXPECT_FALSE(course_->facts().listed);
+    EXPECT_EQ(Held().size(), 1u);
+  }
+  Lines();
+  for (const milliseconds wait : {milliseconds(800), milliseconds(minutes(5))}) {
+    EXPECT_EQ(Next(), "list &limit=500");
+    EXPECT_EQ(waited(), wait);
+    Refuse(unknown);
+    EXPECT_EQ(Lines().size(), wait < minutes(5) ? 1u : 0u);
     EXPECT_TRUE(course_->facts().listed);
+    EXPECT_EQ(course_->facts().last_error, "");
     EXPECT_THAT(Held(), IsEmpty());
   }
-  EXPECT_EQ(course_->facts().failures, 0u);
   // The cluster was upgraded, and back.
   Next();
   Page({Named("kubernetes", "3")}, "5");
   EXPECT_THAT(Next(), StartsWith("watch "));
-  Refuse({.code = 404, .message = "page not found"});
-  EXPECT_EQ(Next(), "list &resourceVersion=5");
-  EXPECT_EQ(Held().size(), 1u);
-  Refuse({.code = 404, .message = "page not found"});
+  Refuse(unknown);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(Held().size(), 1u);
+    EXPECT_EQ(Next(), "list &resourceVersion=5");
+    Refuse(unknown);
+  }
   EXPECT_THAT(Held(), IsEmpty());
-  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+  EXPECT_EQ(Next(), "list &limit=500");
 }
 
-// They are not waited for; but what was listed once stays.
+// They are not waited for long; but what was listed once stays.
 TEST_F(CourseTest, ServiceCidrsThatMayNotBeListedHoldNobodyUp_S333) {
+  const ApiStatus forbidden = {.code = 403, .reason = "Forbidden", .message = "no"};
   for (const Resource resource :
        {Resource::kServices, Resource::kEndpointSlices, Resource::kNode}) {
     mirror_.Replace(resource, {});
   }
   Use(Resource::kServiceCidrs);
-  Next();
-  EXPECT_FALSE(mirror_.complete());
-  Refuse({.code = 403, .message = "no"});
+  for (int i = 0; i < 5; ++i) {
+    Next();
+    EXPECT_FALSE(mirror_.complete());
+    Refuse(forbidden);
+  }
   EXPECT_TRUE(mirror_.complete());
   EXPECT_FALSE(course_->facts().listed);
   Next();
-  EXPECT_EQ(waited().count(), 400);
+  EXPECT_EQ(waited().count(), 6400);
   Page({Named("kubernetes", "3")}, "5");
   Next();
-  Refuse({.code = 403, .message = "no"});
+  for (int i = 0; i < 6; ++i) {
+    Refuse(forbidden);
+    Next();
+  }
+  EXPECT_EQ(Held().size(), 1u);
+}
+
+// An API server that starts refuses everybody until it has read the roles.
+TEST_F(CourseTest, ServiceCidrsThatAreRefusedForAMomentAreNotTakenForNone_S333) {
+  const ApiStatus forbidden = {.code = 403, .reason = "Forbidden", .message = "no"};
+  mirror_.Replace(Resource::kServices, {});
+  mirror_.Replace(Resource::kEndpointSlices, {});
+  mirror_.Replace(Resource::kNode, {});
+  Use(Resource::kServiceCidrs);
+  for (int i = 0; i < 8; ++i) {
+    Next();
+    if (i == 4) {
+      Break();  // It starts again: four others may come.
+    } else {
+      Refuse(forbidden);
+    }
+    EXPECT_FALSE(mirror_.complete());
+  }
+  Next();
+  Page({Named("kubernetes", "3")}, "5");
   EXPECT_EQ(Held().size(), 1u);
 }
 
@@ -508,7 +559,7 @@ TEST_F(CourseTest, OtherResourcesThatAreNotThereAreAFailure) {
   Next();
   Refuse({.code = 404, .reason = "NotFound", .message = "page not found"});
   EXPECT_FALSE(course_->facts().listed);
-  EXPECT_EQ(Next(), "list &limit=500&resourceVersion=0");
+  EXPECT_EQ(Next(), "list &limit=500");
   EXPECT_EQ(waited().count(), 400);
 }
 

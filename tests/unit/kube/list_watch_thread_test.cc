@@ -101,7 +101,7 @@ TEST_F(ListWatchThreadTest, FollowsTheServerThroughWhatGoesWrong) {
       if (request.find("protobuf") != std::string::npos) {
         connection.Answer("200 OK", "that is none",
                           "Content-Type: application/vnd.kubernetes.protobuf\r\n");
-      } else if (!watch && from("0")) {
+      } else if (!watch && request.find("resourceVersion") == std::string::npos) {
         AnswerJson(connection, List(Service("web", "3"), "5"));
       } else if (watch && from("5")) {
         const std::string event = Event("ADDED", Service("new", "6"));

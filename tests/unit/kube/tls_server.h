@@ -73,9 +73,12 @@ class TlsServer {
   using Serve = std::function<void(TlsConnection&)>;
 
   // `client_ca`: clients have to show a certificate that it signed; empty: they are not asked.
-  TlsServer(const testing::KeyPair& identity, const std::string& client_ca, Serve serve)
+  // `http2`: that is what TLS agrees on; the frames are the handler's to read and write.
+  TlsServer(const testing::KeyPair& identity, const std::string& client_ca, Serve serve,
+            bool http2 = false)
       : serve_(std::move(serve)), context_(SSL_CTX_new(TLS_server_method())) {
     UseIdentity(identity);
+    if (http2) SSL_CTX_set_alpn_select_cb(context_, ChooseHttp2, nullptr);
     if (!client_ca.empty()) RequireClients(client_ca);
     listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address = {.sin_family = AF_INET};
@@ -126,6 +129,14 @@ class TlsServer {
     SSL_CTX_use_PrivateKey(context_, key);
     X509_free(certificate);
     EVP_PKEY_free(key);
+  }
+
+  static int ChooseHttp2(SSL*, const unsigned char** chosen, unsigned char* size,
+                         const unsigned char* offered, unsigned int offered_size, void*) {
+    static constexpr unsigned char kHttp2[] = {2, 'h', '2'};
+    const int found = SSL_select_next_proto(const_cast<unsigned char**>(chosen), size, kHttp2,
+                                            sizeof(kHttp2), offered, offered_size);
+    return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
   }
 
   void RequireClients(const std::string& client_ca) {
