@@ -118,7 +118,7 @@ class Push::Worker {
   bool AwaitMirror();
   End OneStream();
   void SetStream(PushStream* stream);
-  bool IsBroken() const;
+  bool GaveUp() const;
   bool IsEnding() const;
   End EndOf(const grpc::Status& status, const api::TlsMaterial& tls);
   std::shared_ptr<grpc::Channel> Connect(const api::TlsMaterial& tls) const;
@@ -130,7 +130,7 @@ class Push::Worker {
   bool AwaitRoom();
   bool SendBatch(PushStream& stream);
   bool Send(PushStream& stream, Sent sent, const std::string& message);
-  bool Write(PushStream& stream, const v1::PushRequest& request);
+  bool Write(PushStream& stream, const std::string& message, milliseconds timeout);
   bool Fail(std::string problem);
 
   void Take(const v1::PushResponse& answer);
@@ -145,7 +145,7 @@ class Push::Worker {
   // Guarded by mutex_.
   bool ending_ = false;
   bool broken_ = false;  // The stream is.
-  std::string problem_;  // Why we ended it ourselves.
+  std::string problem_;  // Why we gave it up: something took too long.
   std::optional<v1::Opened> opened_;
   uint64_t last_number_ = 0;
   uint64_t snapshot_end_ = 0;  // Number of the SnapshotEnd on its way.
@@ -235,9 +235,10 @@ Push::Worker::End Push::Worker::OneStream() {
                                         }});
   SetStream(&stream);
   Talk(stream, token);
-  SetStream(nullptr);
-  if (!IsBroken()) stream.Cancel();
+  // What has ended, or is cancelled by the destructor, tells why by itself: do not cut that short.
+  if (GaveUp()) stream.Cancel();
   const grpc::Status status = stream.Finish();
+  SetStream(nullptr);
   const std::lock_guard lock(mutex_);
   facts_.connected = facts_.synced = false;
   return EndOf(status, *tls);
@@ -250,9 +251,9 @@ void Push::Worker::SetStream(PushStream* stream) {
   if (stream != nullptr && IsEnding()) stream->Cancel();
 }
 
-bool Push::Worker::IsBroken() const {
+bool Push::Worker::GaveUp() const {
   const std::lock_guard lock(mutex_);
-  return broken_;
+  return !problem_.empty();
 }
 
 bool Push::Worker::IsEnding() const {
@@ -267,7 +268,9 @@ Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const api::Tls
                             status.error_message() == absl::StrCat("replaced by ", kControllerName,
                                                                    " (", options_.instance, ")");
   const bool again = std::exchange(replaced_by_ourselves_, by_ourselves);
-  if (!problem_.empty()) return {problem_, false};
+  // It may have ended by itself at the same time: that says more.
+  const bool ended = !status.ok() && status.error_code() != grpc::StatusCode::CANCELLED;
+  if (!problem_.empty() && !ended) return {problem_, false};
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !opened_) {
     return {"cannot reach svcmapd at " + options_.target + ": " +
                 api::ConnectAdvice(status.error_message(), options_.target, tls),
@@ -286,7 +289,7 @@ bool Push::Worker::Talk(PushStream& stream, const std::string& token) {
   open.set_instance(options_.instance);
   open.set_protocol_version(1);
   open.set_state_token(token);
-  if (!Write(stream, request)) return false;
+  if (!Write(stream, request.SerializeAsString(), options_.opened_timeout)) return false;
   {
     std::unique_lock lock(mutex_);
     const bool answered = changed_.wait_for(lock, options_.opened_timeout,
@@ -322,7 +325,7 @@ bool Push::Worker::SendSnapshot(PushStream& stream) {
   mirror_.StartSnapshot();
   v1::PushRequest request;
   request.mutable_snapshot_begin();
-  if (!Write(stream, request)) return false;
+  if (!Write(stream, request.SerializeAsString(), options_.opened_timeout)) return false;
   while (!mirror_.AllTaken()) {
     if (!AwaitRoom() || !SendBatch(stream)) return false;
   }
@@ -400,14 +403,12 @@ bool Push::Worker::Send(PushStream& stream, Sent sent, const std::string& messag
     in_flight_.push_back(std::move(sent));
     ++facts_.batches;
   }
-  if (stream.Write(message, Clock::now() + options_.ack_timeout)) return true;
-  const std::lock_guard lock(mutex_);
-  return Fail("svcmapd does not read what it is sent");
+  return Write(stream, message, options_.ack_timeout);
 }
 
-bool Push::Worker::Write(PushStream& stream, const v1::PushRequest& request) {
-  if (stream.Write(request.SerializeAsString(), Clock::now() + options_.opened_timeout))
-    return true;
+bool Push::Worker::Write(PushStream& stream, const std::string& message, milliseconds timeout) {
+  const PushStream::Written written = stream.Write(message, Clock::now() + timeout);
+  if (written != PushStream::Written::kLate) return written == PushStream::Written::kYes;
   const std::lock_guard lock(mutex_);
   return Fail("svcmapd does not read what it is sent");
 }

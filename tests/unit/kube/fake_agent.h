@@ -45,12 +45,20 @@ class FakeAgent final : private v1::Control::Service {
   void BreakStream() {
     const std::lock_guard lock(mutex_);
     held_acks_.clear();
+    deaf_ = false;
+    changed_.notify_all();
     if (context_ != nullptr) context_->TryCancel();
   }
-  // Instead of taking the next message.
+  // Instead of taking the next message; at once if it reads none.
   void EndWithNext(const grpc::Status& status) {
     const std::lock_guard lock(mutex_);
     end_ = status;
+    changed_.notify_all();
+  }
+  // But for Open, until BreakStream.
+  void ReadNothing() {
+    const std::lock_guard lock(mutex_);
+    deaf_ = true;
   }
 
   void HoldAcks() {
@@ -118,11 +126,17 @@ class FakeAgent final : private v1::Control::Service {
       stream->Write(response);
       changed_.notify_all();
     }
-    while (stream->Read(&request) && Take(request)) continue;
+    while (MayRead() && stream->Read(&request) && Take(request)) continue;
     const std::lock_guard lock(mutex_);
     context_ = nullptr;
     stream_ = nullptr;
     return std::exchange(end_, grpc::Status::OK);
+  }
+
+  bool MayRead() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !deaf_ || !end_.ok(); });
+    return !deaf_;
   }
 
   bool Take(const v1::PushRequest& request) {
@@ -198,6 +212,7 @@ class FakeAgent final : private v1::Control::Service {
   bool in_snapshot_ = false;
   bool knows_all_ = false;
   bool hold_acks_ = false;
+  bool deaf_ = false;
   std::vector<v1::PushResponse> held_acks_;
   grpc::Status end_;
   grpc::ServerContext* context_ = nullptr;

@@ -1,6 +1,7 @@
 #include "api/kube/push.h"
 
 #include <gmock/gmock.h>
+#include <grpc/grpc.h>
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
@@ -61,6 +62,9 @@ class LogCapture {
 
 class PushTest : public ::testing::Test {
  protected:
+  // gRPC stays up from then on: its end after each test can take 10 s.
+  static void SetUpTestSuite() { grpc_init(); }
+
   void MakeAgent(uint64_t max_batch_bytes = 1 << 24) {
     agent_ = std::make_unique<FakeAgent>(folder_.path() + "/agent.sock", max_batch_bytes);
   }
@@ -75,14 +79,15 @@ class PushTest : public ::testing::Test {
   }
   void Remove(const std::string& name) { mirror_.Remove(Resource::kServices, "shop/" + name); }
 
-  void StartPush() {
+  void StartPush() { StartPush(mirror_); }
+  void StartPush(Mirror& mirror) {
     PushOptions options;
     options.target = "unix:" + folder_.path() + "/agent.sock";
     options.instance = "node-1";
     options.first_retry = std::chrono::milliseconds(5);
     options.last_retry = std::chrono::milliseconds(20);
     options.slow_retry = std::chrono::hours(1);
-    push_ = Push::Start(options, mirror_);
+    push_ = Push::Start(options, mirror);
   }
   // All that was sent is acked.
   bool Settled() {
@@ -278,6 +283,29 @@ TEST_F(PushTest, WhoWasReplacedDoesNotChaseTheOther) {
   EXPECT_FALSE(push_->facts().connected);
   push_.reset();  // Does not wait for the next try.
   EXPECT_THAT(agent_->seen().opens, SizeIs(2));
+}
+
+TEST_F(PushTest, WhoIsReplacedWhileItWritesIsToldSo) {
+  MakeAgent();
+  agent_->ReadNothing();
+  std::vector<Item> services;
+  for (int i = 0; i < 1500; ++i) {
+    services.push_back(AService("s" + std::to_string(i), std::string(4000, 'x')));
+  }
+  for (int round = 0; round < 20; ++round) {
+    Mirror mirror;
+    for (const Resource resource : kResources) {
+      mirror.Replace(resource, resource == Resource::kServices ? services : std::vector<Item>());
+    }
+    StartPush(mirror);
+    // They do not fit into what may be under way: one waits for the one before it.
+    ASSERT_TRUE(Eventually([this] { return push_->facts().batches >= 2; }));
+    agent_->EndWithNext({grpc::StatusCode::ABORTED, "replaced by other (node-2)"});
+    ASSERT_TRUE(Eventually([this] { return push_->facts().failures > 0; }));
+    ASSERT_THAT(push_->facts().last_error, HasSubstr("replaced by other (node-2)"));
+    push_.reset();
+    ASSERT_THAT(agent_->seen().opens, SizeIs(round + 1));
+  }
 }
 
 TEST_F(PushTest, ComesBeforeTheAgentAndLeavesAtOnce) {
