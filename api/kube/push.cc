@@ -127,7 +127,7 @@ class Push::Worker {
   bool Talk(PushStream& stream, const std::string& token);
   bool SendSnapshot(PushStream& stream);
   bool Follow(PushStream& stream);
-  bool AwaitRoom();
+  bool AwaitRoom(size_t window);
   bool SendBatch(PushStream& stream);
   bool Send(PushStream& stream, Sent sent, const std::string& message);
   bool Write(PushStream& stream, const std::string& message, milliseconds timeout);
@@ -148,7 +148,9 @@ class Push::Worker {
   std::string problem_;  // Why we gave it up: something took too long.
   std::optional<v1::Opened> opened_;
   uint64_t last_number_ = 0;
-  uint64_t snapshot_end_ = 0;  // Number of the SnapshotEnd on its way.
+  bool in_snapshot_ = false;                     // Until its end is acked.
+  uint64_t snapshot_end_ = 0;                    // Number of the last SnapshotEnd.
+  std::optional<Clock::time_point> send_again_;  // When: something was refused.
   // What was taken from the mirror and not acked; over the end of a stream, too.
   std::deque<Sent> in_flight_;
   size_t in_flight_bytes_ = 0;
@@ -217,7 +219,8 @@ Push::Worker::End Push::Worker::OneStream() {
   std::string token;
   {
     const std::lock_guard lock(mutex_);
-    broken_ = acked_ = false;
+    broken_ = acked_ = in_snapshot_ = false;
+    send_again_.reset();
     problem_.clear();
     opened_.reset();
     last_number_ = snapshot_end_ = 0;
@@ -319,6 +322,8 @@ bool Push::Worker::SendSnapshot(PushStream& stream) {
     in_flight_.clear();
     in_flight_bytes_ = 0;
     token_.clear();
+    in_snapshot_ = true;
+    send_again_.reset();
     findings_.BeginSnapshot();
     ++facts_.snapshots;
   }
@@ -327,9 +332,9 @@ bool Push::Worker::SendSnapshot(PushStream& stream) {
   request.mutable_snapshot_begin();
   if (!Write(stream, request.SerializeAsString(), options_.opened_timeout)) return false;
   while (!mirror_.AllTaken()) {
-    if (!AwaitRoom() || !SendBatch(stream)) return false;
+    if (!AwaitRoom(kWindow) || !SendBatch(stream)) return false;
   }
-  if (!AwaitRoom()) return false;
+  if (!AwaitRoom(kWindow)) return false;
   {
     const std::lock_guard lock(mutex_);
     snapshot_end_ = ++last_number_;
@@ -341,25 +346,34 @@ bool Push::Worker::SendSnapshot(PushStream& stream) {
 bool Push::Worker::Follow(PushStream& stream) {
   for (;;) {
     Clock::time_point deadline;
+    bool again = false;
     {
       const std::lock_guard lock(mutex_);
       if (broken_ || ending_) return false;
       const Clock::time_point now = Clock::now();
       deadline = in_flight_.empty() ? now + options_.ack_timeout : progress_ + options_.ack_timeout;
       if (deadline <= now) return Fail("svcmapd does not ack what it was sent");
+      again = send_again_ && *send_again_ <= now;
+      if (send_again_) deadline = std::min(deadline, *send_again_);
+    }
+    if (again) {
+      // Once all is acked: no token of before the snapshot comes within it.
+      if (!AwaitRoom(1) || !SendSnapshot(stream)) return false;
+      continue;
     }
     if (mirror_.Wait(deadline) != Mirror::Wake::kChanges) continue;
-    if (!AwaitRoom() || !SendBatch(stream)) return false;
+    if (!AwaitRoom(kWindow) || !SendBatch(stream)) return false;
   }
 }
 
-// Until another batch may be sent. Changes coalesce in the mirror meanwhile.
-bool Push::Worker::AwaitRoom() {
+// Until fewer than `window` batches are unacked, and another one may be sent. Changes coalesce in
+// the mirror meanwhile.
+bool Push::Worker::AwaitRoom(size_t window) {
   std::unique_lock lock(mutex_);
-  const auto room = [this] {
+  const auto room = [this, window] {
     const v1::Limits& limits = opened_->limits();
     return in_flight_.empty() ||
-           (in_flight_.size() < kWindow && in_flight_.size() < limits.max_batches_in_flight() &&
+           (in_flight_.size() < window && in_flight_.size() < limits.max_batches_in_flight() &&
             in_flight_bytes_ + kBatchBytes <= limits.max_bytes_in_flight());
   };
   while (!broken_ && !ending_ && !room()) {
@@ -450,10 +464,19 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
   }
   spdlog::debug("batch {}: {}, revision {}", ack.number(), v1::Outcome_Name(ack.outcome()),
                 ack.revision());
-  if (ack.number() != snapshot_end_) return;
-  findings_.EndSnapshot();
-  facts_.synced = true;
-  spdlog::info("svcmapd has all objects, revision {}", ack.revision());
+  if (in_snapshot_ && ack.number() == snapshot_end_) {
+    in_snapshot_ = false;
+    findings_.EndSnapshot();
+    if (!std::exchange(facts_.synced, true)) {
+      spdlog::info("svcmapd has all objects, revision {}", ack.revision());
+    }
+  }
+  if (in_snapshot_ || !findings_.any_refused()) {
+    send_again_.reset();
+  } else if (!send_again_) {
+    send_again_ = Clock::now() + options_.refused_retry;
+    mirror_.Interrupt();  // Follow waits for something later.
+  }
 }
 
 Push::Push(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}

@@ -87,6 +87,7 @@ class PushTest : public ::testing::Test {
     options.first_retry = std::chrono::milliseconds(5);
     options.last_retry = std::chrono::milliseconds(20);
     options.slow_retry = std::chrono::hours(1);
+    options.refused_retry = refused_retry_;
     push_ = Push::Start(options, mirror);
   }
   // All that was sent is acked.
@@ -97,6 +98,7 @@ class PushTest : public ::testing::Test {
     });
   }
 
+  std::chrono::milliseconds refused_retry_ = std::chrono::hours(1);
   testing::TemporaryFolder folder_ = *testing::TemporaryFolder::Make();
   std::unique_ptr<FakeAgent> agent_;
   Mirror mirror_;
@@ -265,6 +267,26 @@ TEST_F(PushTest, ARefusalIsLoggedOnceWhileItPersists) {
   Upsert("bad", "5");
   ASSERT_TRUE(Eventually([this] { return push_->facts().refused == 1; }));
   EXPECT_EQ(log.Count("Service shop/bad refused: why"), 2);
+}
+
+TEST_F(PushTest, WhatWasRefusedIsSentAgainOnTheSameStream) {
+  MakeAgent();
+  agent_->Refuse("b", "Service shop/b refused: no room");
+  Complete({AService("a", "1"), AService("b", "2")});
+  refused_retry_ = std::chrono::milliseconds(10);
+  StartPush();
+  ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended == 2; }));
+  agent_->Refuse("b", "");
+  EXPECT_TRUE(agent_->AwaitHeld({"a=1", "b=2"}));
+  ASSERT_TRUE(Eventually([this] { return push_->facts().refused == 0; }));
+  ASSERT_TRUE(Settled());
+
+  agent_->Refuse("c", "Service shop/c refused: no room");
+  Upsert("c", "3");
+  ASSERT_TRUE(Eventually([this] { return push_->facts().refused == 1; }));
+  agent_->Refuse("c", "");
+  EXPECT_TRUE(agent_->AwaitHeld({"a=1", "b=2", "c=3"}));
+  EXPECT_THAT(agent_->seen().opens, SizeIs(1));
 }
 
 TEST_F(PushTest, WhoWasReplacedDoesNotChaseTheOther) {
