@@ -78,6 +78,11 @@ class FakeAgent final : private v1::Control::Service {
     refused_[name] = message;
   }
 
+  // As if it had been told before.
+  void Hold(const std::string& name, const std::string& ip) {
+    const std::lock_guard lock(mutex_);
+    held_[name] = ip;
+  }
   void Forget() {
     const std::lock_guard lock(mutex_);
     held_.clear();
@@ -88,6 +93,7 @@ class FakeAgent final : private v1::Control::Service {
     std::vector<v1::Open> opens;
     std::vector<size_t> batches;  // Bytes of each.
     int snapshots_begun = 0, snapshots_ended = 0, resumed = 0;
+    size_t vanished = 0;         // How often a change or the end of a snapshot took an object away.
     std::set<std::string> held;  // "name=clusterIP".
   };
   // Whether it comes true in time.
@@ -154,7 +160,8 @@ class FakeAgent final : private v1::Control::Service {
       for (const v1::Change& change : request.batch().changes()) Take(change, ack);
       ack.set_number(request.batch().number());
     } else {
-      std::erase_if(held_, [this](const auto& item) { return !named_.contains(item.first); });
+      seen_.vanished +=
+          std::erase_if(held_, [this](const auto& item) { return !named_.contains(item.first); });
       ++seen_.snapshots_ended;
       in_snapshot_ = false;
       knows_all_ = true;
@@ -169,7 +176,7 @@ class FakeAgent final : private v1::Control::Service {
 
   void Take(const v1::Change& change, v1::Ack& ack) {
     if (change.has_remove()) {
-      held_.erase(change.remove().name());
+      seen_.vanished += held_.erase(change.remove().name());
       named_.erase(change.remove().name());
       return;
     }
