@@ -99,6 +99,7 @@ int Run(const KubeOptions& options) {
           for (size_t i = 0; i < kResources.size(); ++i) {
             facts.watches[i] = (*watches)[i]->facts();
           }
+          facts.complete = mirror.complete();
           facts.mirror = mirror.counts();
           facts.push = push->facts();
           facts.started = started;

@@ -118,7 +118,7 @@ class Push::Worker {
   bool AwaitMirror();
   End OneStream();
   void SetStream(PushStream* stream);
-  bool IsBroken() const;
+  bool GaveUp() const;
   bool IsEnding() const;
   End EndOf(const grpc::Status& status, const api::TlsMaterial& tls);
   std::shared_ptr<grpc::Channel> Connect(const api::TlsMaterial& tls) const;
@@ -127,10 +127,10 @@ class Push::Worker {
   bool Talk(PushStream& stream, const std::string& token);
   bool SendSnapshot(PushStream& stream);
   bool Follow(PushStream& stream);
-  bool AwaitRoom();
+  bool AwaitRoom(size_t window);
   bool SendBatch(PushStream& stream);
   bool Send(PushStream& stream, Sent sent, const std::string& message);
-  bool Write(PushStream& stream, const v1::PushRequest& request);
+  bool Write(PushStream& stream, const std::string& message, milliseconds timeout);
   bool Fail(std::string problem);
 
   void Take(const v1::PushResponse& answer);
@@ -145,10 +145,12 @@ class Push::Worker {
   // Guarded by mutex_.
   bool ending_ = false;
   bool broken_ = false;  // The stream is.
-  std::string problem_;  // Why we ended it ourselves.
+  std::string problem_;  // Why we gave it up: something took too long.
   std::optional<v1::Opened> opened_;
   uint64_t last_number_ = 0;
-  uint64_t snapshot_end_ = 0;  // Number of the SnapshotEnd on its way.
+  bool in_snapshot_ = false;                     // Until its end is acked.
+  uint64_t snapshot_end_ = 0;                    // Number of the last SnapshotEnd.
+  std::optional<Clock::time_point> send_again_;  // When: something was refused.
   // What was taken from the mirror and not acked; over the end of a stream, too.
   std::deque<Sent> in_flight_;
   size_t in_flight_bytes_ = 0;
@@ -217,7 +219,8 @@ Push::Worker::End Push::Worker::OneStream() {
   std::string token;
   {
     const std::lock_guard lock(mutex_);
-    broken_ = acked_ = false;
+    broken_ = acked_ = in_snapshot_ = false;
+    send_again_.reset();
     problem_.clear();
     opened_.reset();
     last_number_ = snapshot_end_ = 0;
@@ -235,9 +238,10 @@ Push::Worker::End Push::Worker::OneStream() {
                                         }});
   SetStream(&stream);
   Talk(stream, token);
-  SetStream(nullptr);
-  if (!IsBroken()) stream.Cancel();
+  // What has ended, or is cancelled by the destructor, tells why by itself: do not cut that short.
+  if (GaveUp()) stream.Cancel();
   const grpc::Status status = stream.Finish();
+  SetStream(nullptr);
   const std::lock_guard lock(mutex_);
   facts_.connected = facts_.synced = false;
   return EndOf(status, *tls);
@@ -250,9 +254,9 @@ void Push::Worker::SetStream(PushStream* stream) {
   if (stream != nullptr && IsEnding()) stream->Cancel();
 }
 
-bool Push::Worker::IsBroken() const {
+bool Push::Worker::GaveUp() const {
   const std::lock_guard lock(mutex_);
-  return broken_;
+  return !problem_.empty();
 }
 
 bool Push::Worker::IsEnding() const {
@@ -267,7 +271,9 @@ Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const api::Tls
                             status.error_message() == absl::StrCat("replaced by ", kControllerName,
                                                                    " (", options_.instance, ")");
   const bool again = std::exchange(replaced_by_ourselves_, by_ourselves);
-  if (!problem_.empty()) return {problem_, false};
+  // It may have ended by itself at the same time: that says more.
+  const bool ended = !status.ok() && status.error_code() != grpc::StatusCode::CANCELLED;
+  if (!problem_.empty() && !ended) return {problem_, false};
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !opened_) {
     return {"cannot reach svcmapd at " + options_.target + ": " +
                 api::ConnectAdvice(status.error_message(), options_.target, tls),
@@ -286,7 +292,7 @@ bool Push::Worker::Talk(PushStream& stream, const std::string& token) {
   open.set_instance(options_.instance);
   open.set_protocol_version(1);
   open.set_state_token(token);
-  if (!Write(stream, request)) return false;
+  if (!Write(stream, request.SerializeAsString(), options_.opened_timeout)) return false;
   {
     std::unique_lock lock(mutex_);
     const bool answered = changed_.wait_for(lock, options_.opened_timeout,
@@ -316,17 +322,19 @@ bool Push::Worker::SendSnapshot(PushStream& stream) {
     in_flight_.clear();
     in_flight_bytes_ = 0;
     token_.clear();
+    in_snapshot_ = true;
+    send_again_.reset();
     findings_.BeginSnapshot();
     ++facts_.snapshots;
   }
   mirror_.StartSnapshot();
   v1::PushRequest request;
   request.mutable_snapshot_begin();
-  if (!Write(stream, request)) return false;
+  if (!Write(stream, request.SerializeAsString(), options_.opened_timeout)) return false;
   while (!mirror_.AllTaken()) {
-    if (!AwaitRoom() || !SendBatch(stream)) return false;
+    if (!AwaitRoom(kWindow) || !SendBatch(stream)) return false;
   }
-  if (!AwaitRoom()) return false;
+  if (!AwaitRoom(kWindow)) return false;
   {
     const std::lock_guard lock(mutex_);
     snapshot_end_ = ++last_number_;
@@ -338,25 +346,34 @@ bool Push::Worker::SendSnapshot(PushStream& stream) {
 bool Push::Worker::Follow(PushStream& stream) {
   for (;;) {
     Clock::time_point deadline;
+    bool again = false;
     {
       const std::lock_guard lock(mutex_);
       if (broken_ || ending_) return false;
       const Clock::time_point now = Clock::now();
       deadline = in_flight_.empty() ? now + options_.ack_timeout : progress_ + options_.ack_timeout;
       if (deadline <= now) return Fail("svcmapd does not ack what it was sent");
+      again = send_again_ && *send_again_ <= now;
+      if (send_again_) deadline = std::min(deadline, *send_again_);
+    }
+    if (again) {
+      // Once all is acked: no token of before the snapshot comes within it.
+      if (!AwaitRoom(1) || !SendSnapshot(stream)) return false;
+      continue;
     }
     if (mirror_.Wait(deadline) != Mirror::Wake::kChanges) continue;
-    if (!AwaitRoom() || !SendBatch(stream)) return false;
+    if (!AwaitRoom(kWindow) || !SendBatch(stream)) return false;
   }
 }
 
-// Until another batch may be sent. Changes coalesce in the mirror meanwhile.
-bool Push::Worker::AwaitRoom() {
+// Until fewer than `window` batches are unacked, and another one may be sent. Changes coalesce in
+// the mirror meanwhile.
+bool Push::Worker::AwaitRoom(size_t window) {
   std::unique_lock lock(mutex_);
-  const auto room = [this] {
+  const auto room = [this, window] {
     const v1::Limits& limits = opened_->limits();
     return in_flight_.empty() ||
-           (in_flight_.size() < kWindow && in_flight_.size() < limits.max_batches_in_flight() &&
+           (in_flight_.size() < window && in_flight_.size() < limits.max_batches_in_flight() &&
             in_flight_bytes_ + kBatchBytes <= limits.max_bytes_in_flight());
   };
   while (!broken_ && !ending_ && !room()) {
@@ -400,14 +417,12 @@ bool Push::Worker::Send(PushStream& stream, Sent sent, const std::string& messag
     in_flight_.push_back(std::move(sent));
     ++facts_.batches;
   }
-  if (stream.Write(message, Clock::now() + options_.ack_timeout)) return true;
-  const std::lock_guard lock(mutex_);
-  return Fail("svcmapd does not read what it is sent");
+  return Write(stream, message, options_.ack_timeout);
 }
 
-bool Push::Worker::Write(PushStream& stream, const v1::PushRequest& request) {
-  if (stream.Write(request.SerializeAsString(), Clock::now() + options_.opened_timeout))
-    return true;
+bool Push::Worker::Write(PushStream& stream, const std::string& message, milliseconds timeout) {
+  const PushStream::Written written = stream.Write(message, Clock::now() + timeout);
+  if (written != PushStream::Written::kLate) return written == PushStream::Written::kYes;
   const std::lock_guard lock(mutex_);
   return Fail("svcmapd does not read what it is sent");
 }
@@ -449,10 +464,19 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
   }
   spdlog::debug("batch {}: {}, revision {}", ack.number(), v1::Outcome_Name(ack.outcome()),
                 ack.revision());
-  if (ack.number() != snapshot_end_) return;
-  findings_.EndSnapshot();
-  facts_.synced = true;
-  spdlog::info("svcmapd has all objects, revision {}", ack.revision());
+  if (in_snapshot_ && ack.number() == snapshot_end_) {
+    in_snapshot_ = false;
+    findings_.EndSnapshot();
+    if (!std::exchange(facts_.synced, true)) {
+      spdlog::info("svcmapd has all objects, revision {}", ack.revision());
+    }
+  }
+  if (in_snapshot_ || !findings_.any_refused()) {
+    send_again_.reset();
+  } else if (!send_again_) {
+    send_again_ = Clock::now() + options_.refused_retry;
+    mirror_.Interrupt();  // Follow waits for something later.
+  }
 }
 
 Push::Push(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}

@@ -3,8 +3,9 @@
 // A change goes out at once while few batches are unacked; beyond that changes wait in the mirror,
 // where those of one object become one. A broken stream is opened again for as long as we live. A
 // new one goes on from where the old one was if all that was taken from the mirror is acked and the
-// agent says that it holds exactly that; otherwise it begins with a snapshot. Nothing is sent
-// before the mirror is complete.
+// agent says that it holds exactly that; otherwise it begins with a snapshot. While the agent
+// refuses an object a snapshot is sent again from time to time. Nothing is sent before the mirror
+// is complete.
 #pragma once
 
 #include <chrono>
@@ -27,6 +28,9 @@ struct PushOptions {
   std::chrono::milliseconds slow_retry{30000};  // After what time alone will hardly change.
   std::chrono::milliseconds opened_timeout{30000};
   std::chrono::milliseconds ack_timeout{120000};
+  // After a refusal, or a snapshot with one, until everything is sent again: the agent may have
+  // room by then.
+  std::chrono::milliseconds refused_retry{60000};
   std::function<void()> on_synced;  // Once: the first snapshot was acked. On a thread of gRPC.
 };
 

@@ -21,16 +21,18 @@ PushStream::~PushStream() {
   Finish();
 }
 
-bool PushStream::Write(const std::string& message, std::chrono::steady_clock::time_point deadline) {
+PushStream::Written PushStream::Write(const std::string& message,
+                                      std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  if (!changed_.wait_until(lock, deadline, [this] { return !writing_ || broken_; })) return false;
-  if (broken_) return false;
+  changed_.wait_until(lock, deadline, [this] { return !writing_ || broken_; });
+  if (broken_) return Written::kBroken;
+  if (writing_) return Written::kLate;
   writing_ = true;
   const grpc::Slice slice(message);
   outgoing_ = grpc::ByteBuffer(&slice, 1);
   lock.unlock();
   StartWrite(&outgoing_);
-  return true;
+  return Written::kYes;
 }
 
 void PushStream::Cancel() { context_.TryCancel(); }

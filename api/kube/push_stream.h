@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -28,9 +29,10 @@ class PushStream final : private grpc::ClientBidiReactor<grpc::ByteBuffer, v1::P
   PushStream(const std::shared_ptr<grpc::Channel>& channel, Handlers handlers);
   ~PushStream() override;  // Cancels it if it has not ended.
 
-  // Sends a serialized PushRequest once gRPC has taken the one before. False: it has not by
-  // `deadline`, or the call is broken. One thread.
-  bool Write(const std::string& message, std::chrono::steady_clock::time_point deadline);
+  enum class Written : uint8_t { kYes, kLate, kBroken };
+  // Sends a serialized PushRequest once gRPC has taken the one before. kLate: it has not by
+  // `deadline`. kBroken: the call is, and Finish tells why. One thread.
+  Written Write(const std::string& message, std::chrono::steady_clock::time_point deadline);
 
   void Cancel();  // Any thread.
 

@@ -103,17 +103,23 @@ std::string KubeMetricsText(const BridgeFacts& facts, const std::string& version
 
 api::Answer KubeHealthzAnswer(const BridgeFacts& facts) {
   std::string missing;
+  std::string without;
   for (size_t i = 0; i < kResources.size(); ++i) {
     const ListWatchFacts& watch = facts.watches[i];
     if (watch.listed) continue;
-    missing += std::string(ResourceName(kResources[i])) + " are not listed yet";
-    missing += watch.last_error.empty() ? "\n" : ": " + watch.last_error + "\n";
+    const std::string name(ResourceName(kResources[i]));
+    const std::string why = (watch.last_error.empty() ? "" : ": " + watch.last_error) + "\n";
+    if (facts.complete) {
+      without += ", without " + name + why;
+    } else {
+      missing += name + " are not listed yet" + why;
+    }
   }
   if (!facts.push.synced) {
     missing += "svcmapd does not have everything";
     missing += facts.push.last_error.empty() ? "\n" : ": " + facts.push.last_error + "\n";
   }
-  api::Answer answer = api::TextPage(missing.empty() ? "ok" : missing);
+  api::Answer answer = api::TextPage(missing.empty() ? "ok" + without : missing);
   if (!missing.empty()) answer.code = 503;
   return answer;
 }

@@ -15,6 +15,7 @@ namespace svcmap::kube {
 
 struct BridgeFacts {
   std::array<ListWatchFacts, kResources.size()> watches;  // In the order of kResources.
+  bool complete = false;                                  // The mirror is.
   Mirror::Counts mirror;
   PushFacts push;
   std::chrono::steady_clock::time_point started;
@@ -27,9 +28,9 @@ const api::Catalogue& KubeMetrics();
 // In Prometheus' text format.
 std::string KubeMetricsText(const BridgeFacts& facts, const std::string& version);
 
-// 200 once everything was listed and while the agent has it; otherwise 503, with a line for each
-// thing that is missing. That the API server cannot be reached for a time is none: what was listed
-// goes on.
+// 200 once the mirror is complete and while the agent has it; otherwise 503, with a line for each
+// thing that is missing. A resource that we do without, as it is forbidden, is only named. That the
+// API server cannot be reached for a time is none: what was listed goes on.
 api::Answer KubeHealthzAnswer(const BridgeFacts& facts);
 
 }  // namespace svcmap::kube

@@ -45,12 +45,20 @@ class FakeAgent final : private v1::Control::Service {
   void BreakStream() {
     const std::lock_guard lock(mutex_);
     held_acks_.clear();
+    deaf_ = false;
+    changed_.notify_all();
     if (context_ != nullptr) context_->TryCancel();
   }
-  // Instead of taking the next message.
+  // Instead of taking the next message; at once if it reads none.
   void EndWithNext(const grpc::Status& status) {
     const std::lock_guard lock(mutex_);
     end_ = status;
+    changed_.notify_all();
+  }
+  // But for Open, until BreakStream.
+  void ReadNothing() {
+    const std::lock_guard lock(mutex_);
+    deaf_ = true;
   }
 
   void HoldAcks() {
@@ -70,6 +78,11 @@ class FakeAgent final : private v1::Control::Service {
     refused_[name] = message;
   }
 
+  // As if it had been told before.
+  void Hold(const std::string& name, const std::string& ip) {
+    const std::lock_guard lock(mutex_);
+    held_[name] = ip;
+  }
   void Forget() {
     const std::lock_guard lock(mutex_);
     held_.clear();
@@ -80,6 +93,7 @@ class FakeAgent final : private v1::Control::Service {
     std::vector<v1::Open> opens;
     std::vector<size_t> batches;  // Bytes of each.
     int snapshots_begun = 0, snapshots_ended = 0, resumed = 0;
+    size_t vanished = 0;         // How often a change or the end of a snapshot took an object away.
     std::set<std::string> held;  // "name=clusterIP".
   };
   // Whether it comes true in time.
@@ -118,11 +132,17 @@ class FakeAgent final : private v1::Control::Service {
       stream->Write(response);
       changed_.notify_all();
     }
-    while (stream->Read(&request) && Take(request)) continue;
+    while (MayRead() && stream->Read(&request) && Take(request)) continue;
     const std::lock_guard lock(mutex_);
     context_ = nullptr;
     stream_ = nullptr;
     return std::exchange(end_, grpc::Status::OK);
+  }
+
+  bool MayRead() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !deaf_ || !end_.ok(); });
+    return !deaf_;
   }
 
   bool Take(const v1::PushRequest& request) {
@@ -140,7 +160,8 @@ class FakeAgent final : private v1::Control::Service {
       for (const v1::Change& change : request.batch().changes()) Take(change, ack);
       ack.set_number(request.batch().number());
     } else {
-      std::erase_if(held_, [this](const auto& item) { return !named_.contains(item.first); });
+      seen_.vanished +=
+          std::erase_if(held_, [this](const auto& item) { return !named_.contains(item.first); });
       ++seen_.snapshots_ended;
       in_snapshot_ = false;
       knows_all_ = true;
@@ -155,7 +176,7 @@ class FakeAgent final : private v1::Control::Service {
 
   void Take(const v1::Change& change, v1::Ack& ack) {
     if (change.has_remove()) {
-      held_.erase(change.remove().name());
+      seen_.vanished += held_.erase(change.remove().name());
       named_.erase(change.remove().name());
       return;
     }
@@ -198,6 +219,7 @@ class FakeAgent final : private v1::Control::Service {
   bool in_snapshot_ = false;
   bool knows_all_ = false;
   bool hold_acks_ = false;
+  bool deaf_ = false;
   std::vector<v1::PushResponse> held_acks_;
   grpc::Status end_;
   grpc::ServerContext* context_ = nullptr;

@@ -110,7 +110,7 @@ TEST(KubeOptionsTest, WhatCannotBeUsedIsSaid) {
 BridgeFacts WellFacts() {
   BridgeFacts facts;
   for (ListWatchFacts& watch : facts.watches) watch.listed = true;
-  facts.push.connected = facts.push.synced = true;
+  facts.complete = facts.push.connected = facts.push.synced = true;
   return facts;
 }
 
@@ -119,11 +119,19 @@ TEST(KubeStatusTest, HealthSaysWhatIsMissing) {
   EXPECT_EQ(KubeHealthzAnswer(facts).code, 200);
   facts.watches[1].last_error = "503";  // The API server is gone: what was listed goes on.
   EXPECT_EQ(KubeHealthzAnswer(facts).code, 200);
-  facts.watches[1].listed = false;
+  facts.watches[1].listed = facts.complete = false;
   facts.push.synced = false;
   EXPECT_EQ(KubeHealthzAnswer(facts).code, 503);
   EXPECT_EQ(KubeHealthzAnswer(facts).body,
             "endpointslices are not listed yet: 503\nsvcmapd does not have everything\n");
+}
+
+TEST(KubeStatusTest, WhatWeDoWithoutIsNoFault) {
+  BridgeFacts facts = WellFacts();
+  facts.watches[3].listed = false;
+  facts.watches[3].last_error = "403";
+  EXPECT_EQ(KubeHealthzAnswer(facts).code, 200);
+  EXPECT_EQ(KubeHealthzAnswer(facts).body, "ok, without servicecidrs: 403\n");
 }
 
 TEST(KubeStatusTest, EveryMetricIsExposedAndDocumented) {

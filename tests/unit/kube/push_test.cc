@@ -1,6 +1,7 @@
 #include "api/kube/push.h"
 
 #include <gmock/gmock.h>
+#include <grpc/grpc.h>
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
@@ -61,6 +62,9 @@ class LogCapture {
 
 class PushTest : public ::testing::Test {
  protected:
+  // gRPC stays up from then on: its end after each test can take 10 s.
+  static void SetUpTestSuite() { grpc_init(); }
+
   void MakeAgent(uint64_t max_batch_bytes = 1 << 24) {
     agent_ = std::make_unique<FakeAgent>(folder_.path() + "/agent.sock", max_batch_bytes);
   }
@@ -75,14 +79,16 @@ class PushTest : public ::testing::Test {
   }
   void Remove(const std::string& name) { mirror_.Remove(Resource::kServices, "shop/" + name); }
 
-  void StartPush() {
+  void StartPush() { StartPush(mirror_, "unix:" + folder_.path() + "/agent.sock"); }
+  void StartPush(Mirror& mirror, const std::string& target) {
     PushOptions options;
-    options.target = "unix:" + folder_.path() + "/agent.sock";
+    options.target = target;
     options.instance = "node-1";
     options.first_retry = std::chrono::milliseconds(5);
     options.last_retry = std::chrono::milliseconds(20);
     options.slow_retry = std::chrono::hours(1);
-    push_ = Push::Start(options, mirror_);
+    options.refused_retry = refused_retry_;
+    push_ = Push::Start(options, mirror);
   }
   // All that was sent is acked.
   bool Settled() {
@@ -92,6 +98,7 @@ class PushTest : public ::testing::Test {
     });
   }
 
+  std::chrono::milliseconds refused_retry_ = std::chrono::hours(1);
   testing::TemporaryFolder folder_ = *testing::TemporaryFolder::Make();
   std::unique_ptr<FakeAgent> agent_;
   Mirror mirror_;
@@ -118,15 +125,33 @@ TEST_F(PushTest, SendsEverythingAndThenWhatChanges) {
 
 TEST_F(PushTest, S333_SaysNothingBeforeEverythingWasListedOnce) {
   MakeAgent();
+  agent_->Hold("a", "1");
+  agent_->Hold("web-1", "");
   StartPush();
-  Upsert("a", "1");  // One of four resources.
   mirror_.Replace(Resource::kServices, {AService("a", "1")});
   mirror_.Replace(Resource::kNode, {});
   mirror_.Replace(Resource::kServiceCidrs, {});
-  EXPECT_FALSE(mirror_.complete());
+  const std::unique_ptr<Push> early = std::move(push_);
+
+  // As long as another one takes that need not wait, and three times.
+  FakeAgent other(folder_.path() + "/other.sock");
+  for (int synced = 1; synced <= 3; ++synced) {
+    Mirror mirror;
+    for (const Resource resource : kResources) mirror.Replace(resource, {});
+    StartPush(mirror, other.target());
+    EXPECT_TRUE(other.Await([&](const auto& seen) { return seen.snapshots_ended == synced; }));
+    push_.reset();
+  }
   EXPECT_THAT(agent_->seen().opens, SizeIs(0));
-  mirror_.Replace(Resource::kEndpointSlices, {});
-  EXPECT_TRUE(agent_->AwaitHeld({"a=1"}));
+
+  Item slice;
+  slice.key = "shop/web-1";
+  slice.object.mutable_endpoint_slice()->mutable_metadata()->set_namespace_("shop");
+  slice.object.mutable_endpoint_slice()->mutable_metadata()->set_name("web-1");
+  mirror_.Replace(Resource::kEndpointSlices, {slice});
+  EXPECT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended == 1; }));
+  EXPECT_EQ(agent_->seen().held, (std::set<std::string>{"a=1", "web-1="}));
+  EXPECT_EQ(agent_->seen().vanished, 0u);
 }
 
 TEST_F(PushTest, AnEmptyClusterIsTold) {
@@ -262,6 +287,26 @@ TEST_F(PushTest, ARefusalIsLoggedOnceWhileItPersists) {
   EXPECT_EQ(log.Count("Service shop/bad refused: why"), 2);
 }
 
+TEST_F(PushTest, WhatWasRefusedIsSentAgainOnTheSameStream) {
+  MakeAgent();
+  agent_->Refuse("b", "Service shop/b refused: no room");
+  Complete({AService("a", "1"), AService("b", "2")});
+  refused_retry_ = std::chrono::milliseconds(10);
+  StartPush();
+  ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended == 2; }));
+  agent_->Refuse("b", "");
+  EXPECT_TRUE(agent_->AwaitHeld({"a=1", "b=2"}));
+  ASSERT_TRUE(Eventually([this] { return push_->facts().refused == 0; }));
+  ASSERT_TRUE(Settled());
+
+  agent_->Refuse("c", "Service shop/c refused: no room");
+  Upsert("c", "3");
+  ASSERT_TRUE(Eventually([this] { return push_->facts().refused == 1; }));
+  agent_->Refuse("c", "");
+  EXPECT_TRUE(agent_->AwaitHeld({"a=1", "b=2", "c=3"}));
+  EXPECT_THAT(agent_->seen().opens, SizeIs(1));
+}
+
 TEST_F(PushTest, WhoWasReplacedDoesNotChaseTheOther) {
   MakeAgent();
   Complete({AService("a", "1")});
@@ -278,6 +323,29 @@ TEST_F(PushTest, WhoWasReplacedDoesNotChaseTheOther) {
   EXPECT_FALSE(push_->facts().connected);
   push_.reset();  // Does not wait for the next try.
   EXPECT_THAT(agent_->seen().opens, SizeIs(2));
+}
+
+TEST_F(PushTest, WhoIsReplacedWhileItWritesIsToldSo) {
+  MakeAgent();
+  agent_->ReadNothing();
+  std::vector<Item> services;
+  for (int i = 0; i < 1500; ++i) {
+    services.push_back(AService("s" + std::to_string(i), std::string(4000, 'x')));
+  }
+  for (int round = 0; round < 20 && !HasFailure(); ++round) {
+    Mirror mirror;
+    for (const Resource resource : kResources) {
+      mirror.Replace(resource, resource == Resource::kServices ? services : std::vector<Item>());
+    }
+    StartPush(mirror, agent_->target());
+    // They do not fit into what may be under way: one waits for the one before it.
+    EXPECT_TRUE(Eventually([this] { return push_->facts().batches >= 2; }));
+    agent_->EndWithNext({grpc::StatusCode::ABORTED, "replaced by other (node-2)"});
+    EXPECT_TRUE(Eventually([this] { return push_->facts().failures > 0; }));
+    EXPECT_THAT(push_->facts().last_error, HasSubstr("replaced by other (node-2)"));
+    push_.reset();
+    EXPECT_THAT(agent_->seen().opens, SizeIs(round + 1));
+  }
 }
 
 TEST_F(PushTest, ComesBeforeTheAgentAndLeavesAtOnce) {
