@@ -62,12 +62,12 @@ std::vector<LateChange> LateSlices::Take(const ConvertContext& context) {
   std::vector<LateChange> late;
   for (auto& [key, deltas] : std::exchange(slices_, {})) {
     if (deltas.empty()) continue;
-    late.push_back({.kind = Kind::kEndpointSlice,
-                    .key = key,
-                    .make = [key = key, deltas = std::move(deltas), context](const proxy::Store& store) {
-                      return Make(key, store.FindMessage(Kind::kEndpointSlice, key), deltas,
-                                  context);
-                    }});
+    late.push_back(
+        {.kind = Kind::kEndpointSlice,
+         .key = key,
+         .make = [key = key, deltas = std::move(deltas), context](const proxy::Store& store) {
+           return Make(key, store.FindMessage(Kind::kEndpointSlice, key), deltas, context);
+         }});
   }
   places_.clear();
   return late;

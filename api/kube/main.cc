@@ -1,4 +1,5 @@
 // svcmap-kube: the API server's watches at one end, the stream to svcmapd at the other.
+#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -127,6 +128,8 @@ int main(int argc, char** argv) {
   const svcmap::kube::ParsedKubeOptions parsed = svcmap::kube::ParseKubeOptions(argc, argv);
   if (parsed.exit) return *parsed.exit;
   svcmap::api::SetUpLog(parsed.options.verbosity);
+  // For good: where a socket was full before, gRPC's shutdown waits up to 10 s for its poller (1.51).
+  grpc_init();
   // What matters of it we say ourselves.
   gpr_set_log_function([](gpr_log_func_args* line) { spdlog::debug("gRPC: {}", line->message); });
   for (const std::string& finding : parsed.options.findings) spdlog::info("{}", finding);

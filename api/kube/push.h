@@ -30,7 +30,7 @@ struct PushOptions {
   std::chrono::milliseconds ack_timeout{120000};
   // After a refusal, or a snapshot with one, until everything is sent again: the agent may have
   // room by then.
-  std::chrono::milliseconds refused_retry{60000};
+  std::chrono::milliseconds refused_retry{600000};
   std::function<void()> on_synced;  // Once: the first snapshot was acked. On a thread of gRPC.
 };
 
