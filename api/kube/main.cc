@@ -128,7 +128,8 @@ int main(int argc, char** argv) {
   const svcmap::kube::ParsedKubeOptions parsed = svcmap::kube::ParseKubeOptions(argc, argv);
   if (parsed.exit) return *parsed.exit;
   svcmap::api::SetUpLog(parsed.options.verbosity);
-  // For good: where a socket was full before, gRPC's shutdown waits up to 10 s for its poller (1.51).
+  // For good: where a socket was full before, gRPC's shutdown waits up to 10 s for its poller
+  // (1.51).
   grpc_init();
   // What matters of it we say ourselves.
   gpr_set_log_function([](gpr_log_func_args* line) { spdlog::debug("gRPC: {}", line->message); });
