@@ -43,8 +43,7 @@ for suite in "${suites[@]}"; do
   # g++ 12's sanitizers may refuse to start where addresses are randomised much.
   no_aslr=()
   [[ $suite != release ]] && setarch -R true 2>/dev/null && no_aslr=(setarch -R)
-  # One more than there are cores: packet tests wait about as long as they compute.
-  if "${no_aslr[@]}" ctest --preset "$suite" -j "$(($(nproc) + 1))" 2>&1 | tee "$log"; then
+  if "${no_aslr[@]}" ctest --preset "$suite" -j "$(nproc)" 2>&1 | tee "$log"; then
     passed+=("$suite")
   else
     failed+=("$suite")
