@@ -15,6 +15,7 @@ part() {
 }
 
 part 'tests' .ci/test.sh
+part 'programs that measure' cmake --build --preset bench
 part 'layout' make --no-print-directory format-check
 part 'clang-tidy' .ci/tidy.sh
 part 'alert rules' promtool check rules deploy/prometheus/svcmap.rules.yaml
