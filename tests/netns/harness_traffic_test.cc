@@ -55,6 +55,8 @@ TEST_F(SteadyTrafficTest, NothingFailsWhereNothingIsWrong) {
 TEST_F(SteadyTrafficTest, ALostSynAndALostAnswerAreSeen) {
   ASSERT_OK_AND_ASSIGN(const auto traffic, SteadyTraffic::Start(client_->netns(), options_));
   ASSERT_OK(traffic->Go(20));
+  // One after the other: who waits for an answer sends no SYN.
+  Drop("tcp flags & (syn | ack) == syn", std::chrono::milliseconds(100));
   Drop("", std::chrono::milliseconds(100));
   ASSERT_OK(traffic->Go(20));
   const TrafficReport report = traffic->Stop();
