@@ -1,0 +1,44 @@
+// Quoting of values in structured log lines: `controller connected name=svcmap-kube
+// instance=pod-7`.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace svcmap::api {
+
+// Formats a value of a `key=value` log field. Text that is empty or contains spaces, quotation
+// marks, equals signs, backslashes or control characters is quoted and escaped, so a log line stays
+// one line and parses as logfmt.
+inline std::string LogValue(std::string_view text) {
+  std::string quoted = "\"";
+  bool plain = !text.empty();
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      quoted += {'\\', c};
+    } else if (c == '\n') {
+      quoted += "\\n";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof(escaped), "\\u%04x", byte);
+      quoted += escaped;
+    } else {
+      quoted += c;
+      plain = plain && c != ' ' && c != '=';
+      continue;
+    }
+    plain = false;
+  }
+  return plain ? std::string(text) : quoted + '"';
+}
+
+// Formats the message of an error.
+inline std::string LogValue(const absl::Status& error) {
+  return LogValue(std::string_view(error.message().data(), error.message().size()));
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,30 @@
+#include "api/log/log_value.h"
+
+#include <gtest/gtest.h>
+
+namespace svcmap::api {
+namespace {
+
+TEST(LogValueTest, PlainTextIsNotQuoted) {
+  EXPECT_EQ(LogValue("svcmap-kube"), "svcmap-kube");
+  EXPECT_EQ(LogValue("unix:///run/svcmap/svcmap.sock"), "unix:///run/svcmap/svcmap.sock");
+}
+
+TEST(LogValueTest, TextThatWouldBreakAFieldIsQuoted) {
+  EXPECT_EQ(LogValue(""), "\"\"");
+  EXPECT_EQ(LogValue("uid 1000"), "\"uid 1000\"");
+  EXPECT_EQ(LogValue("a=b"), "\"a=b\"");
+  EXPECT_EQ(LogValue("the \"port\" of C:\\"), "\"the \\\"port\\\" of C:\\\\\"");
+}
+
+TEST(LogValueTest, ControlCharactersAreEscaped) {
+  EXPECT_EQ(LogValue("first\nsecond"), "\"first\\nsecond\"");
+  EXPECT_EQ(LogValue("\x1b[31m"), "\"\\u001b[31m\"");
+}
+
+TEST(LogValueTest, StatusIsItsMessage) {
+  EXPECT_EQ(LogValue(absl::NotFoundError("no such table")), "\"no such table\"");
+}
+
+}  // namespace
+}  // namespace svcmap::api
