@@ -4,8 +4,8 @@ SOURCE_DIRS := nft proxy api tests third_party
 SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo image boot test test-long format format-check tidy bench bench-quick \
-        bench-alone clean
+.PHONY: help deps build demo image boot test test-long format format-check tidy prose bench \
+        bench-quick bench-alone clean
 
 help:           ## This list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,10 @@ format-check:   ## Fail if `make format` would change something
 
 tidy: deps      ## clang-tidy over everything
 	@.ci/tidy.sh
+
+prose:          ## Check spelling, the word list and links of documents, comments and messages
+	@.ci/deps.sh test
+	@.ci/prose.sh
 
 bench:          ## svcmapd beside the other proxies, with tables and plots; 45 min. docs/benchmarks.md
 	@.ci/deps.sh build test bench
