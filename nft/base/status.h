@@ -1,4 +1,5 @@
-// errno as absl::Status, and text as Debian's absl wants it (its string_view is a type of its own).
+// Converts errno values to absl::Status. Also bridges std::string_view and Debian's absl, whose
+// string_view is a separate type.
 #pragma once
 
 #include <string>
@@ -8,10 +9,11 @@
 
 namespace svcmap {
 
-// "open socket: Permission denied (EPERM)" with the code that fits the errno.
+// Returns a status such as "open socket: Permission denied (EPERM)", with the canonical code for
+// `error`.
 absl::Status ErrnoStatus(int error, std::string_view what);
 
-// The same status with "what: " in front of its message; OK stays OK.
+// Returns `status` with "what: " prepended to its message. Returns OK unchanged.
 absl::Status Annotate(const absl::Status& status, std::string_view what);
 
 }  // namespace svcmap

@@ -1,4 +1,4 @@
-// Owner of one file descriptor: closes it when it goes out of scope. Not thread-safe, movable.
+// Owns one file descriptor and closes it on destruction. Movable, not thread-safe.
 #pragma once
 
 #include <unistd.h>
@@ -23,7 +23,7 @@ class UniqueFd {
 
   int get() const { return fd_; }
   bool ok() const { return fd_ >= 0; }
-  // It is the caller's from now on.
+  // Returns the descriptor and gives up ownership.
   int Release() { return std::exchange(fd_, -1); }
   void Close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));

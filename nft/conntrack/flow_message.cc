@@ -12,7 +12,8 @@
 namespace svcmap::nft {
 namespace {
 
-// Which parts of the given tuple must match. The kernel's headers for programs lack the names.
+// Selects the tuple fields that must match. The kernel's user-space headers do not define these
+// constants.
 constexpr uint32_t kFilterProtocol = 1 << 3;
 
 uint8_t NfFamily(Family family) { return family == Family::kIpv4 ? NFPROTO_IPV4 : NFPROTO_IPV6; }
@@ -163,7 +164,7 @@ std::optional<UdpFlow> ReadFlow(const nlmsghdr* message) {
   if (!IsMessage(message, IPCTNL_MSG_CT_NEW)) return std::nullopt;
   UdpFlow flow;
   bool original = false, reply = false;
-  std::optional<uint16_t> zone;  // Of both directions.
+  std::optional<uint16_t> zone;  // Zone of both directions.
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
     switch (mnl_attr_get_type(attribute)) {
       case CTA_TUPLE_ORIG:

@@ -1,4 +1,4 @@
-// The messages of ctnetlink that the flow table speaks.
+// Encodes and parses the ctnetlink messages of the flow table.
 #pragma once
 
 #include <libmnl/libmnl.h>
@@ -9,26 +9,25 @@
 
 namespace svcmap::nft {
 
-// Room for each message that is written here.
+// Buffer size for any message written here.
 inline constexpr size_t kMaxFlowMessage = 256;
 
-// Asks for all flows of both families, whatever their protocol.
+// Requests all flows of both families and all protocols.
 nlmsghdr* WriteFlowDump(uint8_t* buffer);
 
-// Asks for the UDP flows of one family. Only kernels from 5.8 on know what they are asked; older
-// ones send all flows of the family. The kernel cannot do it for both families at once
-// (EOPNOTSUPP).
+// Requests the UDP flows of one family. Kernels before 5.8 ignore the filter and send all flows of
+// the family. The kernel cannot filter by protocol for both families at once (EOPNOTSUPP).
 nlmsghdr* WriteUdpDump(uint8_t* buffer, Family family);
 
-// Asks how many flows there are; the answer is for ReadFlowCount.
+// Requests the number of flows. ReadFlowCount parses the response.
 nlmsghdr* WriteCountRequest(uint8_t* buffer);
 std::optional<uint32_t> ReadFlowCount(const nlmsghdr* message);
 
-// Deletes the entry with this reply direction and this id. The kernel looks it up by the one and
-// compares the other, which stands for its original direction and the entry itself.
+// Deletes the conntrack entry with this reply tuple and this id. The kernel looks up the entry by
+// the reply tuple and compares the id, which is derived from the entry and its original tuple.
 nlmsghdr* WriteFlowDeletion(uint8_t* buffer, const UdpFlow& flow);
 
-// Nothing if it is no UDP flow.
+// Returns nullopt if the message is not a UDP flow.
 std::optional<UdpFlow> ReadFlow(const nlmsghdr* message);
 
 }  // namespace svcmap::nft

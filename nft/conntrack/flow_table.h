@@ -1,5 +1,5 @@
-// The UDP flows that the kernel tracks: looked at one by one, and deleted one by one. What is
-// deleted is decided elsewhere (proxy/conntrack).
+// The UDP flows tracked by the kernel. Flows are listed and deleted one by one. proxy/conntrack
+// decides which flows to delete.
 #pragma once
 
 #include <compare>
@@ -25,7 +25,7 @@ struct FlowEnd {
   }
 };
 
-// A flow in one direction.
+// One direction of a flow.
 struct FlowTuple {
   FlowEnd source;
   FlowEnd destination;
@@ -35,9 +35,9 @@ struct FlowTuple {
 };
 
 struct UdpFlow {
-  FlowTuple original;  // As its first packet came in.
-  FlowTuple reply;     // As answers come in: the source is who really answers.
-  uint32_t id = 0;     // The kernel's for this entry, as it sent it.
+  FlowTuple original;  // The direction of the first packet.
+  FlowTuple reply;     // The direction of the replies. The source is the endpoint that replies.
+  uint32_t id = 0;     // The kernel's id of this entry, in wire format.
 
   Family family() const { return original.source.address.family(); }
 
@@ -49,21 +49,24 @@ class FlowTable {
   virtual ~FlowTable() = default;
 
   struct Listing {
-    uint64_t entries = 0;  // That the kernel sent, of whatever protocol.
-    bool complete = true;  // False: changes disturbed it time and again; some were not seen.
+    uint64_t entries = 0;  // Number of entries sent by the kernel, of all protocols.
+    // False if changes kept interrupting the listing, so that some flows may be missing.
+    bool complete = true;
   };
-  // Calls `on_flow` for each UDP flow of these families, perhaps for some of them twice, and keeps
-  // none. `on_flow` may take its time and delete flows meanwhile; false ends the listing:
+  // Calls `on_flow` for each UDP flow of these families, for some flows possibly twice. Stores no
+  // flows. `on_flow` may block and may delete flows. If it returns false, the listing ends with
   // kCancelled.
   virtual absl::StatusOr<Listing> ForEachUdp(
       std::span<const Family> families, const std::function<bool(const UdpFlow&)>& on_flow) = 0;
 
   struct Deletion {
     size_t deleted = 0;
-    size_t gone = 0;      // Were there no more, in this very form.
-    absl::Status status;  // Not OK: the first other error; the flows that it met are neither.
+    size_t gone = 0;  // Number of flows that no longer existed in exactly this form.
+    // The first error other than "not found". The failed flows are not included in either counter.
+    absl::Status status;
   };
-  // Deletes these and no others: a flow that has come back with other ends is another one.
+  // Deletes exactly these flows. A new flow with the same addresses but another translation is not
+  // deleted.
   virtual Deletion Delete(std::span<const UdpFlow> flows) = 0;
 };
 

@@ -1,5 +1,5 @@
-// The real flow table, through ctnetlink. Belongs to one thread; its sockets are opened when they
-// are needed, in the network namespace of the calling thread.
+// FlowTable implementation that uses ctnetlink. Used by a single thread. Sockets are opened on
+// demand in the calling thread's network namespace.
 #pragma once
 
 #include <array>
@@ -26,11 +26,12 @@ class NetlinkFlowTable : public FlowTable {
   void DeleteBatch(std::span<const UdpFlow> flows, Deletion& deletion);
 
   SocketFaults* const faults_;
-  // How many flows there were, and how many of them UDP flows of each family, when last counted.
+  // Total number of flows, and number of UDP flows by family, at the last count.
   uint64_t flows_ = 0;
   std::array<uint64_t, 2> udp_flows_ = {};
   bool filter_refused_ = false;
-  std::optional<Socket> deletions_;  // Not the listing's: that one is busy.
+  // Separate from the listing's socket, which is in use during a dump.
+  std::optional<Socket> deletions_;
   uint32_t sequence_ = 1;
 };
 

@@ -1,7 +1,8 @@
-// The instructions our rules are made of, as plain values. They mirror nf_tables' own expressions;
-// nft/netlink turns them into netlink, nothing else interprets them.
+// Rule expressions as plain values. They mirror nf_tables' own expressions. nft/netlink encodes
+// them as netlink messages; no other room interprets them.
 //
-// Registers are counted in 32-bit words: 0 is NFT_REG32_00. An IPv6 address takes four.
+// Registers are numbered in 32-bit words: 0 is NFT_REG32_00. An IPv6 address occupies four
+// registers.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ struct PayloadLoad {
   uint32_t reg;
 };
 
-// Overwrites header bytes and keeps the checksums right: the transport checksum's pseudo header in
-// both families, the header checksum in IPv4.
+// Overwrites bytes of the network header and updates checksums: the transport checksum
+// (pseudo-header) in both families, and the header checksum in IPv4.
 struct AddressWrite {
   Family family;
   uint32_t offset;
@@ -31,15 +32,16 @@ struct AddressWrite {
   uint32_t reg;
 };
 
-// Overwrites header bytes and touches no checksum: only for values whose one's complement sum is
-// that of what they replace.
+// Overwrites bytes of the network header without updating checksums. Valid only if the old and the
+// new value have the same one's complement sum.
 struct NeutralWrite {
   uint32_t offset;
   uint32_t size;
   uint32_t reg;
 };
 
-enum class MetaKey : uint8_t { kMark, kL4Proto, kInputName };  // kInputName takes four words.
+// kInputName occupies four registers.
+enum class MetaKey : uint8_t { kMark, kL4Proto, kInputName };
 struct MetaLoad {
   MetaKey key;
   uint32_t reg;
@@ -55,12 +57,14 @@ struct CtLoad {
   uint32_t reg;
 };
 
-struct OriginalDestinationLoad {  // As the connection's first packet had it on arrival.
+// Loads the destination of the connection's first packet, before any translation.
+struct OriginalDestinationLoad {
   Family family;
   uint32_t reg;
 };
 
-struct SourceTypeLoad {  // The route type of the source address, in host order; local is 2.
+// Loads the route type of the source address, in host order. A local address has type 2.
+struct SourceTypeLoad {
   uint32_t reg;
 };
 
@@ -70,38 +74,42 @@ struct Compare {
   std::vector<uint8_t> value;
 };
 
-struct Bitwise {  // reg = (reg & mask) ^ xor_with; both as long as the value.
+// reg = (reg & mask) ^ xor_with. `mask` and `xor_with` have the length of the value.
+struct Bitwise {
   uint32_t reg;
   std::vector<uint8_t> mask;
   std::vector<uint8_t> xor_with;
 };
 
-// Looks the key at `reg` up. A miss ends the rule, the next one goes on.
+// Looks up the key in `reg`. If the key is not found, evaluation continues with the next rule.
 struct Lookup {
   enum class Into : uint8_t { kNothing, kRegister, kVerdict };
-  bool anonymous = false;  // `set` counts the rule's own sets instead of the table's.
+  // If true, `set` is an index into the rule's anonymous sets instead of the table's sets.
+  bool anonymous = false;
   uint32_t set = 0;
   uint32_t reg = 0;
   Into into = Into::kNothing;
   uint32_t data_reg = 0;
-  bool invert = false;  // Goes on after a miss; kNothing only.
+  // Inverts the match: the rule continues if the key is not found. kNothing only.
+  bool invert = false;
 };
 
-// Writes to a dynamic set or map from the packet path. Where it cannot, the rule ends.
+// Adds or deletes an element of a dynamic set or map from the packet path. If the operation fails,
+// evaluation continues with the next rule.
 struct DynamicElement {
   enum class Op : uint8_t {
-    kUpdate,  // Adds key and data; if the key is there, its data stays and its time starts anew.
-    kCount,   // The same in a set, with a counter of the packets that do this; no data.
+    kUpdate,  // Adds the element. If the key exists, keeps its data and restarts its timeout.
+    kCount,   // As kUpdate for a set without data, and increments the element's packet counter.
     kDelete,
   };
   Op op = Op::kUpdate;
   uint32_t set = 0;
   uint32_t key_reg = 0;
   uint32_t data_reg = 0;
-  uint32_t timeout_seconds = 0;  // Not for kDelete.
+  uint32_t timeout_seconds = 0;  // Unused by kDelete.
 };
 
-struct RandomNumber {  // 0..modulus-1, host order
+struct RandomNumber {  // 0 to modulus-1, in host order.
   uint32_t reg;
   uint32_t modulus;
 };
@@ -109,7 +117,7 @@ struct RandomNumber {  // 0..modulus-1, host order
 struct Verdict {
   enum class Kind : uint8_t { kDrop, kJump, kGoto, kReturn };
   Kind kind;
-  std::string chain;  // kJump and kGoto only.
+  std::string chain;  // Only for kJump and kGoto.
 };
 
 struct Dnat {
@@ -118,9 +126,9 @@ struct Dnat {
   uint32_t port_reg;
 };
 
-struct Masquerade {};  // With fully random ports.
+struct Masquerade {};  // With fully random source ports.
 
-struct Reject {  // ICMP port unreachable, also for TCP (S-100).
+struct Reject {  // ICMP port unreachable, for all protocols including TCP (S-100).
   Family family;
 };
 

@@ -6,14 +6,15 @@
 namespace svcmap::nft {
 namespace {
 
-// Where the addresses lie in the network header, in bytes.
+// Offsets and sizes of the address fields in the network header, in bytes.
 struct HeaderLayout {
   uint32_t source;
   uint32_t destination;
   uint32_t address_size;
-  uint32_t group_size;  // The part of the destination address that DnatToRandomSlot reads.
-  uint32_t client;      // The part of the source address that tells clients apart.
-  uint32_t choice;      // Where an endpoint chosen for its client stands.
+  // Trailing bytes of the destination address that identify the endpoint group in DnatToRandomSlot.
+  uint32_t group_size;
+  uint32_t client;  // Start of the part of the source address that identifies the client.
+  uint32_t choice;  // Start of the selected endpoint's identifier, for session affinity.
   uint32_t choice_size;
   const char* name;
 };
@@ -23,10 +24,11 @@ constexpr HeaderLayout Layout(Family family) {
                                  : HeaderLayout{8, 24, 16, 4, 12, 26, 8, "ip6"};
 }
 
-constexpr uint32_t kChoiceKeySize = 4;    // The part of a choice that names the endpoint.
-constexpr uint32_t kServicePortSize = 2;  // The part of that which names the Service port.
+constexpr uint32_t kChoiceKeySize = 4;  // Leading bytes of the identifier that name the endpoint.
+// Leading bytes of the endpoint's name that identify the Service port.
+constexpr uint32_t kServicePortSize = 2;
 constexpr uint32_t kStickyGroupSize = 2;
-constexpr uint32_t kSlotKeyWords = 2;    // Group and slot.
+constexpr uint32_t kSlotKeyWords = 2;    // Group number and slot number.
 constexpr uint32_t kRouteTypeLocal = 2;  // RTN_LOCAL
 constexpr uint32_t kInterfaceNameSize = 16;
 
@@ -50,7 +52,7 @@ std::string MarkText(uint32_t bits) {
   return text;
 }
 
-// "1h30m", as nft prints times.
+// Prints a duration as nft does: "1h30m".
 std::string DurationText(uint32_t seconds) {
   struct Unit {
     uint32_t seconds;
@@ -65,7 +67,7 @@ std::string DurationText(uint32_t seconds) {
   return text;
 }
 
-// NF_CT_STATE bits as nft uses them: new is 8; IPS_DST_NAT is 0x20.
+// NF_CT_STATE bit values as used by nft: `new` is 8. IPS_DST_NAT is 0x20.
 constexpr uint32_t kStateNew = 8;
 constexpr uint32_t kStatusDnat = 0x20;
 
@@ -141,7 +143,7 @@ RuleBuilder& RuleBuilder::SourceIsLocal() {
   return Text("fib saddr type local");
 }
 
-// "veth*" compares the bytes in front of the star.
+// For a pattern such as "veth*", compares only the bytes before the asterisk.
 void RuleBuilder::MatchInput(std::string_view pattern, bool equal) {
   const bool prefix = pattern.ends_with('*');
   const std::string_view name = prefix ? pattern.substr(0, pattern.size() - 1) : pattern;
@@ -265,7 +267,8 @@ RuleBuilder& RuleBuilder::NotIn(const Key& key, NamedSet set) {
 
 RuleBuilder& RuleBuilder::RewriteDestination(const Key& key, NamedSet map) {
   const HeaderLayout layout = Layout(family_);
-  // The data goes behind the key: overlapping registers would be legal, and confuse nft's listing.
+  // Uses a data register behind the key. Overlapping registers would be valid for the kernel, but
+  // `nft list` prints them incorrectly.
   const uint32_t data_reg = LoadKey(key);
   Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = data_reg});
   Add(AddressWrite{family_, layout.destination, layout.address_size, data_reg});
@@ -301,8 +304,8 @@ void RuleBuilder::LookUp(AnonymousSet set, Lookup::Into into) {
   rule_.sets.push_back(std::move(set));
 }
 
-// The key of a random slot: the last `group_size` bytes of the destination, and a random number.
-// Returns its text.
+// Loads the key of a random slot: the last `group_size` bytes of the destination address and a
+// random number. Returns the nft text of the key.
 std::string RuleBuilder::LoadRandomSlot(uint32_t group_size, uint32_t modulus) {
   const HeaderLayout layout = Layout(family_);
   const uint32_t offset = layout.destination + layout.address_size - group_size;
@@ -318,7 +321,7 @@ void RuleBuilder::MatchTransport() {
   Text("meta l4proto { tcp, udp, sctp }");
 }
 
-// To what the key in the first `key_words` registers maps to.
+// Translates the destination to the map's data for the key in the first `key_words` registers.
 void RuleBuilder::DnatFrom(uint32_t set, uint32_t key_words) {
   Add(Lookup{.set = set, .into = Lookup::Into::kRegister, .data_reg = key_words});
   Add(Dnat{family_, key_words, key_words + Layout(family_).address_size / 4});
@@ -333,7 +336,7 @@ RuleBuilder& RuleBuilder::DnatToRandomSlot(uint32_t modulus, NamedSet map) {
               std::string(map.name));
 }
 
-// Behind the key, at the start of the next 16 bytes, as nft does it.
+// The register after the key, aligned to 16 bytes, as nft allocates registers.
 constexpr uint32_t kChoiceRegister = 4;
 
 std::string RuleBuilder::ChoiceText() const {

@@ -1,6 +1,6 @@
-// Writes a rule twice at once: as expressions for the kernel and as the nft line a person would
-// type. Each method appends one clause and says the text it stands for; D is "ip daddr" or "ip6
-// daddr".
+// Builds a rule both as kernel expressions and as text in nft syntax. Each method appends one
+// clause; its comment shows the nft text. D stands for "ip daddr" or "ip6 daddr", S for "ip saddr"
+// or "ip6 saddr".
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace svcmap::nft {
 enum class KeyPart : uint8_t {
   kSource,
   kDestination,
-  kOriginalDestination,  // ct original D: before any rule has rewritten it.
+  kOriginalDestination,  // ct original D: the destination before DNAT.
   kProtocol,
   kDestinationPort,
 };
 using Key = std::vector<KeyPart>;
 
-// A set of the table that the rule is for: its position and name.
+// A named set of the table to which the rule belongs: its index and its name.
 struct NamedSet {
   uint32_t index;
   std::string_view name;
@@ -35,19 +35,21 @@ class RuleBuilder {
   RuleBuilder& DestinationIn(const IpPrefix& prefix);                         // D PREFIX
   RuleBuilder& SourceNotIn(const IpPrefix& prefix);                           // S != PREFIX
   RuleBuilder& DestinationIs(const IpAddress& mask, const IpAddress& value);  // D & MASK == VALUE
-  RuleBuilder& SourceIsLocal();                       // fib saddr type local
-  RuleBuilder& InputIs(std::string_view pattern);     // iifname "cni0" or "veth*"
-  RuleBuilder& InputIsNot(std::string_view pattern);  // iifname != ..., also without interface
-  RuleBuilder& ConntrackNew();                        // ct state new
-  RuleBuilder& ConntrackDnat();                       // ct status dnat
-  RuleBuilder& MarkHas(uint32_t bits);                // meta mark & BITS != 0
-  RuleBuilder& In(const Key& key, NamedSet set);      // KEY @set
-  RuleBuilder& NotIn(const Key& key, NamedSet set);   // KEY != @set
+  RuleBuilder& SourceIsLocal();                    // fib saddr type local
+  RuleBuilder& InputIs(std::string_view pattern);  // iifname "cni0" or "veth*"
+  // iifname != "cni0"; also matches packets without an input interface
+  RuleBuilder& InputIsNot(std::string_view pattern);
+  RuleBuilder& ConntrackNew();                       // ct state new
+  RuleBuilder& ConntrackDnat();                      // ct status dnat
+  RuleBuilder& MarkHas(uint32_t bits);               // meta mark & BITS != 0
+  RuleBuilder& In(const Key& key, NamedSet set);     // KEY @set
+  RuleBuilder& NotIn(const Key& key, NamedSet set);  // KEY != @set
 
-  // D set KEY map @map. On a miss the packet stays as it is and the rule ends.
+  // D set KEY map @map. If the map has no such key, the packet is not changed and evaluation
+  // continues with the next rule.
   RuleBuilder& RewriteDestination(const Key& key, NamedSet map);
 
-  // update @set { KEY timeout N counter }. Changes nothing about the packet.
+  // update @set { KEY timeout N counter }. Does not modify the packet.
   RuleBuilder& Count(const Key& key, NamedSet set, uint32_t seconds);
 
   RuleBuilder& MarkOr(uint32_t bits);   // meta mark set meta mark | BITS
@@ -63,24 +65,27 @@ class RuleBuilder {
 
   // meta l4proto { tcp, udp, sctp } dnat to GROUP . numgen random mod N map @map, where GROUP is
   // the last 3 (IPv4) or 4 (IPv6) bytes of the destination address. nft accepts a port from a map
-  // only behind a transport match in the same rule.
+  // only if the same rule matches the transport protocol first.
   RuleBuilder& DnatToRandomSlot(uint32_t modulus, NamedSet map);
 
-  // Session affinity. CHOICE says which endpoint was chosen: the whole destination address in
-  // IPv4, its bytes 2 to 9 in IPv6, of which the last four are the complement of the first four so
-  // that no checksum changes. PORT is its first two bytes: the Service port. CLIENT is the source
-  // address, in IPv6 without its first four bytes (nft 1.0.6 loads no longer keys of such maps).
+  // Session affinity. In the clauses below, CHOICE identifies the selected endpoint. In IPv4,
+  // CHOICE is the complete destination address. In IPv6, CHOICE is bytes 2 to 9 of the destination
+  // address; the last four of these bytes are the complement of the first four, so that checksums
+  // do not change. PORT is the first two bytes of CHOICE and identifies the Service port. CLIENT is
+  // the source address, in IPv6 without its first four bytes, because nft 1.0.6 cannot load longer
+  // keys of such maps.
 
   // CHOICE set GROUP . numgen random mod N map @map, where GROUP is the last 2 bytes of the
   // destination address.
   RuleBuilder& ChooseRandomSlot(uint32_t modulus, NamedSet map);
-  // A choice stands there: D != 192.0.0.0/2 or @nh,208,16 != 0.
+  // Matches if an endpoint is selected: D != 192.0.0.0/2 or @nh,208,16 != 0.
   RuleBuilder& IsChosen();
   // update @map { CLIENT . PORT timeout N : CHOICE }
   RuleBuilder& Remember(NamedSet map, uint32_t seconds);
   RuleBuilder& Recall(NamedSet map);  // CHOICE set CLIENT . PORT map @map
   RuleBuilder& Forget(NamedSet map);  // delete @map { CLIENT . PORT : CHOICE }
-  // meta l4proto { tcp, udp, sctp } dnat to CHOICE map @map, in IPv6 by its first four bytes.
+  // meta l4proto { tcp, udp, sctp } dnat to CHOICE map @map. In IPv6, the lookup uses the first
+  // four bytes of CHOICE.
   RuleBuilder& DnatToChoice(NamedSet map);
 
   RuleBuilder& Jump(std::string_view chain);
@@ -93,7 +98,8 @@ class RuleBuilder {
   RuleSpec Build() { return std::move(rule_); }
 
  private:
-  // Loads the parts of a concatenation one behind another into registers; returns the words used.
+  // Loads the parts of a concatenated key into consecutive registers. Returns the number of
+  // registers used.
   uint32_t LoadKey(const Key& key);
   std::string KeyText(const Key& key) const;
   uint32_t LoadClientAndPort();

@@ -1,5 +1,5 @@
-// Chains and rules of one table of FakeKernel: which there are, in which order, and what leads
-// where. What rules do to packets it does not know.
+// Chains and rules of one FakeKernel table: existence, order, and jumps between chains. Packet
+// processing is not simulated.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,22 @@ namespace svcmap::nft {
 
 class FakeChains {
  public:
-  // Each returns an errno, 0 if it was done.
-  int Add(
-      const ChainSpec& chain);  // One that is there stays as it is; EOPNOTSUPP with another hook.
+  // Each method returns an errno, or 0 on success.
+  int Add(const ChainSpec& chain);  // Keeps an existing chain. EOPNOTSUPP if its hook differs.
   int AddRule(const RuleSpec& rule);
   int DeleteRules(const std::string& chain);
-  int Remove(const std::string& chain);      // With its rules.
-  int DeleteRule(const std::string& chain);  // The first one.
+  int Remove(const std::string& chain);      // Also deletes its rules.
+  int DeleteRule(const std::string& chain);  // Deletes the first rule.
 
   void DeleteAllRules();
 
-  // As TableContent::chains.
+  // See TableContent::chains.
   std::map<std::string, uint64_t> Digests() const;
 
  private:
   struct Rule {
     uint64_t digest;
-    std::vector<std::string> targets;  // Chains that it jumps or goes to.
+    std::vector<std::string> targets;  // Targets of its jumps and gotos.
   };
   struct Chain {
     uint64_t digest = 0;

@@ -1,9 +1,9 @@
-// The kernel in memory, for tests: as strict as nf_tables of Linux 6.18, which
-// tests/contract/*_contract_test.cc hold it to. It keeps sets, elements, and
-// which chains and rules there are.
+// In-memory kernel for tests, as strict as nf_tables in Linux 6.18.
+// tests/contract/*_contract_test.cc verify that both behave the same. Stores sets and elements, and
+// tracks which chains and rules exist.
 //
-// Beyond the contract of nft::Kernel it can be told to fail, and be changed behind the caller's
-// back as other programs do. One thread at a time.
+// In addition to the nft::Kernel interface, tests can inject failures and make changes as another
+// process would. Only one thread may call at a time.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@ namespace svcmap::nft {
 class FakeKernel final : public Kernel {
  public:
   enum class Fault : uint8_t {
-    kNone,                 // Commit if the transaction is valid.
-    kReject,               // Nothing happens: kRejected.
-    kUnknownCommitted,     // kUnknown; it was committed, if valid.
-    kUnknownNotCommitted,  // kUnknown; nothing happened.
+    kNone,                 // Commit a valid transaction.
+    kReject,               // Do nothing; return kRejected.
+    kUnknownCommitted,     // Commit a valid transaction; return kUnknown.
+    kUnknownNotCommitted,  // Do nothing; return kUnknown.
   };
-  // Decides for each Apply of a transaction that is not empty.
+  // Called for each Apply with a non-empty transaction. Returns the fault to inject.
   using FaultHook = std::function<Fault(const Transaction&)>;
 
   explicit FakeKernel(TableSpecs tables) : specs_(std::move(tables)) {}
@@ -46,17 +46,18 @@ class FakeKernel final : public Kernel {
 
   void SetFaultHook(FaultHook hook) { fault_hook_ = std::move(hook); }
 
-  // What other programs do; each is a commit. False, and no commit, where the kernel would refuse:
-  // there is no such table, chain, rule or element, or it is there, or rules still lead to it.
+  // Changes by another process. Each successful change is a commit. Returns false, without a
+  // commit, if the kernel would reject the change: the table, chain, rule or element does not
+  // exist, already exists, or is still referenced by rules.
   bool ForeignDropTable(Family family);
   bool ForeignAddChain(Family family, const std::string& name);
-  bool ForeignDeleteChain(Family family, const std::string& chain);  // With its rules.
-  bool ForeignAddRule(Family family, const std::string& chain);      // Behind the others.
-  bool ForeignDeleteRule(Family family, const std::string& chain);   // The first one.
+  bool ForeignDeleteChain(Family family, const std::string& chain);  // Also deletes its rules.
+  bool ForeignAddRule(Family family, const std::string& chain);      // Appends a rule.
+  bool ForeignDeleteRule(Family family, const std::string& chain);   // Deletes the first rule.
   bool ForeignAddSet(Family family, const std::string& name);
   bool ForeignAddElement(const ElementView& element);
   bool ForeignRemoveElement(SetRef set, std::span<const uint8_t> key, bool interval_end = false);
-  void ForeignCommit() { ++generation_; }  // Something in a table of theirs.
+  void ForeignCommit() { ++generation_; }  // A change in an unrelated table.
 
  private:
   struct Failure {
@@ -83,14 +84,14 @@ class FakeKernel final : public Kernel {
   const TableSpec& Spec(Family family, const std::shared_ptr<const TableSpec>& spec) const {
     return spec ? *spec : specs_[Index(family)];
   }
-  // Runs `change` on the table's chains; a commit if it returns no errno.
+  // Runs `change` on the table's chains. Counts as a commit if `change` returns 0.
   template <typename Fn>
   bool ForeignChainChange(Family family, Fn&& change);
 
   TableSpecs specs_;
-  std::optional<Table> tables_[2];  // By Index(Family).
+  std::optional<Table> tables_[2];  // Indexed by Index(Family).
   uint32_t generation_ = 1;
-  bool changed_ = false;  // By the running transaction.
+  bool changed_ = false;  // Set by the transaction in progress.
   FaultHook fault_hook_;
 };
 

@@ -41,7 +41,7 @@ FakeSet::Outcome FakeSet::Add(const ElementView& element) {
     if (ranges_ && found->second.key_end != ToString(element.key_end)) {
       return {EEXIST, std::nullopt};
     }
-    // The comment does not count, and the old one stays.
+    // Comments are not compared. The old comment is kept.
     return {found->second.data == ToString(element.data) ? 0 : EEXIST, std::nullopt};
   }
   if (interval_ && CheckOverlap(key) != 0) return {CheckOverlap(key), std::nullopt};
@@ -52,8 +52,8 @@ FakeSet::Outcome FakeSet::Add(const ElementView& element) {
   return {0, Change{std::move(key), std::nullopt}};
 }
 
-// The kernel sees starts and ends one by one, not ranges. It refuses a start right behind another
-// start, and an end that has an end as its neighbour on either side.
+// The kernel validates start and end elements one by one, not as ranges. It rejects a start
+// directly after another start, and an end whose neighbor on either side is an end.
 int FakeSet::CheckOverlap(const Key& key) const {
   const auto next = elements_.lower_bound(key);
   const bool next_is_end = next != elements_.end() && !next->first.start;
@@ -62,14 +62,15 @@ int FakeSet::CheckOverlap(const Key& key) const {
   return std::prev(next)->first.start == key.start ? EEXIST : 0;
 }
 
-// The kernel asks whether the first or the last key lies in a range, not what lies between them.
+// The kernel checks whether the first or the last key is in an existing range. It does not check
+// the keys between them.
 int FakeSet::CheckRanges(const ElementView& element) const {
   return RangeOf(element.key) != elements_.end() || RangeOf(element.key_end) != elements_.end()
              ? EEXIST
              : 0;
 }
 
-// A key lies in a range when each of its fields does.
+// A range contains a key if each field of the range contains the key's field.
 FakeSet::Elements::const_iterator FakeSet::RangeOf(std::span<const uint8_t> key) const {
   const std::string bytes = ToString(key);
   return std::find_if(elements_.begin(), elements_.end(), [&](const auto& range) {

@@ -1,4 +1,4 @@
-// One set or map of FakeKernel: its elements, and which ones nf_tables takes or refuses.
+// One set or map of FakeKernel. Stores elements and accepts or rejects changes as nf_tables does.
 #pragma once
 
 #include <cstdint>
@@ -14,38 +14,40 @@ namespace svcmap::nft {
 
 class FakeSet {
  public:
-  // Where one range ends and the next one starts, the end comes first.
+  // If one range ends where the next range starts, the end element comes first.
   struct Key {
     std::string bytes;
-    bool start = true;  // False: an interval end.
+    bool start = true;  // False for an interval end.
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   struct Value {
     std::string data;
     std::string comment;
-    std::string key_end;  // Of ranges with several fields.
+    std::string key_end;  // Only for ranges with several fields.
   };
-  // What one operation did: `before` was there under `key`, or nothing.
+  // The effect of one operation. `before` is the previous value under `key`, or nullopt if there
+  // was none.
   struct Change {
     Key key;
     std::optional<Value> before;
   };
   struct Outcome {
-    int error = 0;                 // An errno.
-    std::optional<Change> change;  // Nothing if it failed or if there was nothing to do.
+    int error = 0;                 // An errno, or 0.
+    std::optional<Change> change;  // Nullopt if the operation failed or changed nothing.
   };
 
-  // `size` 0: no limit.
+  // `size` 0 means unlimited.
   FakeSet(const SetSpec& spec, uint32_t size);
 
-  // As a second creation by another batch does: the elements stay, another size counts from now on.
+  // Repeats the creation of an existing set, as a second batch may do. Keeps the elements and
+  // applies the new size.
   void Recreate(uint32_t size);
 
   Outcome Add(const ElementView& element);
   Outcome Delete(const ElementView& element);
   void Undo(const Change& change);
 
-  // In an interval set a key also finds the start of the range that it lies in.
+  // In an interval set, a key also finds the start of the range that contains it.
   std::optional<Element> Find(std::span<const uint8_t> key) const;
   bool IsKey(std::span<const uint8_t> key) const { return key.size() == key_size_; }
   std::vector<Element> All() const;
@@ -61,9 +63,9 @@ class FakeSet {
 
   size_t key_size_;
   size_t data_size_;
-  std::vector<size_t> field_sizes_;  // Padded.
+  std::vector<size_t> field_sizes_;  // With padding.
   bool interval_;
-  bool ranges_;  // An interval set with several fields.
+  bool ranges_;  // True for an interval set with several fields.
   uint32_t size_;
   Elements elements_;
 };

@@ -25,7 +25,7 @@ std::string Hex(uint32_t value, const char* format) {
   return text;
 }
 
-// As a number in hex, without leading zeros.
+// Returns the bytes as a hexadecimal number without leading zeros.
 std::string RawText(std::span<const uint8_t> bytes) {
   std::string text;
   for (const uint8_t byte : bytes) text += Hex(byte, "%02x");

@@ -1,5 +1,5 @@
-// The fields that keys and data of our maps are made of, and how each lies in a netlink attribute
-// and in a kernel register: in a concatenation every field starts on a 4-byte boundary.
+// The field types of map keys and data, and their layout in netlink attributes and kernel
+// registers. In a concatenation, each field starts on a 4-byte boundary.
 #pragma once
 
 #include <cstddef>
@@ -22,38 +22,38 @@ enum class Field : uint8_t {
   kRaw32,        // 4 bytes
   kRaw64,        // 8 bytes
   kRaw96,        // 12 bytes
-  kSlot,         // 4 bytes, host order, as numgen writes them
+  kSlot,         // 4 bytes, host order, as written by numgen
 };
 
-size_t FieldSize(Field field);        // Without padding.
-size_t PaddedFieldSize(Field field);  // As it lies in a concatenation.
+size_t FieldSize(Field field);        // Size in bytes, without padding.
+size_t PaddedFieldSize(Field field);  // Size in bytes within a concatenation.
 
-// nft's number and name for the data type, as `nft list` needs them (libnftables
-// datatype.h, 1.0.6).
+// nft's number and name of the data type, which `nft list` needs (libnftables datatype.h, 1.0.6).
 uint32_t FieldTypeId(Field field);
 std::string FieldTypeName(Field field);
 
-// Bytes of a whole key or data: a single field as it is, several each padded to 4 bytes.
+// Size in bytes of a complete key or data value. A single field is not padded; in a concatenation,
+// each field is padded to 4 bytes.
 size_t FieldsSize(std::span<const Field> fields);
 
-// Prints `bytes` in nft syntax, "10.96.0.1 . tcp . 80".
+// Prints `bytes` in nft syntax: "10.96.0.1 . tcp . 80".
 std::string FieldsToText(std::span<const Field> fields, std::span<const uint8_t> bytes);
 
-// The number that up to four bytes in network order are.
+// Decodes an unsigned integer of up to four bytes in network byte order.
 uint32_t ReadBigEndian(std::span<const uint8_t> bytes);
 
-// Builds keys and data; the caller adds the fields in the order the set declares them.
+// Builds keys and data values. The caller appends the fields in the order of the set's declaration.
 class FieldBytes {
  public:
-  static constexpr size_t kMaxSize = 40;  // Two IPv6 addresses, protocol and port.
+  static constexpr size_t kMaxSize = 40;  // Two IPv6 addresses, a protocol and a port.
 
-  FieldBytes& Append(std::span<const uint8_t> bytes);  // Pads to the next 4-byte boundary first.
+  FieldBytes& Append(std::span<const uint8_t> bytes);  // First pads to the next 4-byte boundary.
   FieldBytes& AppendU8(uint8_t value);
   FieldBytes& AppendU16Be(uint16_t value);
   FieldBytes& AppendU24Be(uint32_t value);
   FieldBytes& AppendU32Be(uint32_t value);
   FieldBytes& AppendU32Host(uint32_t value);
-  FieldBytes& PadToWord();  // A concatenation ends on a word, too.
+  FieldBytes& PadToWord();  // Call last: a concatenation is padded to 4 bytes.
 
   std::span<const uint8_t> bytes() const { return {bytes_, size_}; }
 

@@ -1,4 +1,5 @@
-// What somebody else did to our tables in one transaction, as the kernel's notifications tell it.
+// A change of our tables by another process in one transaction, as reported by kernel
+// notifications.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 namespace svcmap::nft {
 
 struct ForeignChange {
-  // Of more elements of one transaction only the sets are kept.
+  // If a transaction changes more elements than this, only the names of the sets are recorded.
   static constexpr size_t kMaxElements = 4096;
 
   struct Touched {
@@ -21,16 +22,18 @@ struct ForeignChange {
     friend bool operator==(const Touched&, const Touched&) = default;
   };
 
-  bool table = false;      // A table of ours was deleted: its elements are gone.
-  bool structure = false;  // Anything but elements: chains, rules, definitions of sets, flags of a
-                           // table; also elements of sets that are not ours.
-  bool lost = false;  // Notifications were lost, or not listened to: anything may have changed.
-  // Added or removed, of sets whose keys are no ranges; not those of dynamic sets, which rules
-  // write.
+  bool table = false;  // One of our tables was deleted, including its elements.
+  // Chains, rules, set definitions or table flags changed, or elements of sets that are not ours.
+  bool structure = false;
+  // Notifications were lost or the listener was paused: anything may have changed.
+  bool lost = false;
+  // Added or removed elements. Excludes interval sets, and dynamic sets, whose elements are added
+  // by rules.
   std::vector<Touched> elements;
-  std::vector<SetRef> sets;  // In which elements changed that are not named above.
-  std::string text;     // For people: "3 elements deleted from endpoints, 1 rule added to pick"
-  std::string process;  // Who, as the kernel names it: "nft (pid 123)"; may be empty.
+  std::vector<SetRef> sets;  // Sets with changed elements that are not listed in `elements`.
+  // Description for logs: "3 elements deleted from endpoints, 1 rule added to pick"
+  std::string text;
+  std::string process;  // The process, as reported by the kernel: "nft (pid 123)". May be empty.
 };
 
 }  // namespace svcmap::nft

@@ -1,4 +1,5 @@
-// A table as plain values: what is created once and never changes while Services come and go.
+// Plain values that describe a table: the structure that is created once and does not change when
+// Services change.
 #pragma once
 
 #include <cstdint>
@@ -15,33 +16,36 @@ namespace svcmap::nft {
 struct SetSpec {
   std::string name;
   std::vector<Field> key;
-  std::vector<Field> data;  // Empty: a set, else a map.
-  // Elements are ranges: with a single field each is a start and an end, with several each has a
-  // first and a last key (ElementView::key_end) and no two may overlap.
+  std::vector<Field> data;  // Empty for a set; not empty for a map.
+  // Elements are ranges. With one field, a range consists of a start element and an end element.
+  // With several fields, a range is one element with a first and a last key (ElementView::key_end),
+  // and ranges must not overlap.
   bool interval = false;
-  // False: the kernel keeps a resizable hash table. True: created with a size and a fixed hash
-  // table, which loads and looks up faster, but must be rebuilt to grow.
+  // False: the kernel uses a resizable hash table. True: the set is created with a fixed size and a
+  // fixed hash table. This speeds up loading and lookups, but the set must be recreated to grow.
   bool sized = false;
-  // Not 0: rules write elements of so many keys at most, each with a time to live; nobody else
-  // does.
+  // If not 0: maximum number of elements of a dynamic set. Only rules add its elements, each with a
+  // timeout.
   uint32_t dynamic_size = 0;
 
-  // The two forms of an interval set.
+  // Interval sets have two forms: start and end elements (one field), or elements with two keys
+  // (several fields).
   bool has_bounds() const { return interval && key.size() == 1; }
   bool has_ranges() const { return interval && key.size() > 1; }
 
-  // For keys that no nft type names: the typeof text. Empty: "type ..." is printed from `key` and
-  // `data`.
+  // typeof expression for keys without a named nft type. If empty, "type ..." is printed from `key`
+  // and `data`.
   std::string typeof_text;
-  // What nft 1.0.6 stores with such a set and needs to list it: the typeof text in a form of its
-  // own, and the byte order of a kMark key. Empty where all fields are named and in network order.
+  // User data that nft 1.0.6 stores with such a set and needs to list it: an encoded typeof
+  // expression and the byte order of a kMark key. Empty if all fields have named types in network
+  // byte order.
   std::vector<uint8_t> userdata;
 };
 
 struct BaseChain {
   std::string type;  // "nat" or "filter"
   std::string hook;  // "prerouting", "input", "forward", "output" or "postrouting"
-  int priority = 0;  // Policy is always accept (S-137).
+  int priority = 0;  // The policy is always accept (S-137).
 };
 
 struct ChainSpec {
@@ -50,11 +54,11 @@ struct ChainSpec {
   std::optional<BaseChain> base;
 };
 
-// A set inside one rule: { tcp, udp, sctp } or vmap { 1 : goto pick-1, ... }.
+// An anonymous set of one rule: { tcp, udp, sctp } or vmap { 1 : goto pick-1, ... }.
 struct AnonymousSet {
   struct Entry {
     std::vector<uint8_t> key;
-    std::string goto_chain;  // Empty: no verdict.
+    std::string goto_chain;  // Empty if the entry has no verdict.
   };
   Field key;
   std::vector<Entry> entries;
@@ -62,7 +66,8 @@ struct AnonymousSet {
 
 struct RuleSpec {
   std::string chain;
-  std::string text;  // The nft line that it stands for; a test loads it and compares.
+  // The equivalent rule in nft syntax. A test loads this text and compares the results.
+  std::string text;
   std::vector<Expr> exprs;
   std::vector<AnonymousSet> sets;
 };
@@ -70,12 +75,12 @@ struct RuleSpec {
 struct TableSpec {
   Family family = Family::kIpv4;
   std::string name;
-  std::vector<SetSpec> sets;      // Referred to by position.
-  std::vector<ChainSpec> chains;  // In the order of creation.
+  std::vector<SetSpec> sets;      // Identified by index.
+  std::vector<ChainSpec> chains;  // In order of creation.
   std::vector<RuleSpec> rules;
-  bool dormant = false;  // No packet sees it.
+  bool dormant = false;  // The kernel evaluates no chain of a dormant table.
 };
 
-using TableSpecs = std::vector<TableSpec>;  // By Index(Family).
+using TableSpecs = std::vector<TableSpec>;  // Indexed by Index(Family).
 
 }  // namespace svcmap::nft

@@ -1,6 +1,6 @@
-// What a table is made of beside its elements, in a form that can be compared: two tables that were
-// created from the same TableSpec have equal `chains` and `sets`, whatever happened in between, on
-// one kernel; another version of Linux may describe the same table in other bytes.
+// The structure of a table without its elements, in a form that can be compared. Two tables created
+// from the same TableSpec on the same kernel have equal `chains` and `sets`. Another Linux version
+// may encode the same table differently.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 namespace svcmap::nft {
 
 struct TableContent {
-  // By name: a digest of the chain (type, hook, priority, policy) and of its rules in their order.
-  // Not in it: what the kernel numbers (handles, positions, use counts, names of the sets inside
-  // rules), the elements of sets inside rules, which nobody can change, and comments of chains.
+  // By chain name: a digest of the chain (type, hook, priority, policy) and of its rules in order.
+  // Excluded are values assigned by the kernel (handles, positions, use counts, names of anonymous
+  // sets), elements of anonymous sets, which are immutable, and chain comments.
   std::map<std::string, uint64_t> chains;
-  // Of named sets, by name: a digest of the definition without its size.
+  // By name of a named set: a digest of its definition without the size.
   std::map<std::string, uint64_t> sets;
-  // Of named sets, by name: how many elements they hold, in interval sets with a single field half
-  // as many as there are starts and ends, rounded down. Absent where the kernel does not tell
+  // By name of a named set: its number of elements. In interval sets with one field, half the
+  // number of start and end elements, rounded down. Absent if the kernel does not report the number
   // (before Linux 6.16).
   std::map<std::string, uint32_t> elements;
-  // What we never make: stateful objects, flowtables, flags of the table (dormant, owner).
+  // Objects that svcmap never creates: stateful objects, flowtables, table flags (dormant, owner).
   std::vector<std::string> others;
 
   friend bool operator==(const TableContent&, const TableContent&) = default;

@@ -6,12 +6,13 @@
 namespace svcmap::nft {
 namespace {
 
-// In front of each element: verb and flags, family, set, lengths of key, data and comment.
+// Size of the header of each element: verb and flags, family, set, and the lengths of key, data and
+// comment.
 constexpr size_t kHeaderSize = 5;
 constexpr uint8_t kDeleteFlag = 1;
 constexpr uint8_t kIntervalEndFlag = 2;
 constexpr uint8_t kIpv6Flag = 4;
-constexpr uint8_t kKeyEndFlag = 8;  // A second key follows the first.
+constexpr uint8_t kKeyEndFlag = 8;  // The element has a second key.
 
 std::span<const uint8_t> Bytes(const char* data, size_t size) {
   return {reinterpret_cast<const uint8_t*>(data), size};
@@ -42,7 +43,8 @@ void Transaction::Append(Verb verb, const ElementView& element) {
 
 void Transaction::AddElements(Transaction more) {
   if (buffer_.empty()) {
-    buffer_ = std::move(more.buffer_);  // A million additions are not copied.
+    // Moves the buffer, to avoid a copy of up to a million elements.
+    buffer_ = std::move(more.buffer_);
   } else {
     buffer_ += more.buffer_;
   }

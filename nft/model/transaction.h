@@ -1,8 +1,8 @@
-// What one batch does, in order: tables first (drop, create, repair), then elements. Nothing is
-// sent here.
+// The content of one batch, in order: table operations (drop, create, repair), then element
+// operations. This class sends nothing.
 //
-// Elements lie one behind another in one buffer, about 30 bytes for an IPv4 endpoint, so that a
-// transaction of a million elements stays small.
+// All elements are stored in one contiguous buffer, at about 30 bytes per IPv4 endpoint, so that a
+// transaction with a million elements stays small.
 #pragma once
 
 #include <cstdint>
@@ -18,68 +18,69 @@ namespace svcmap::nft {
 
 struct SetRef {
   Family family = Family::kIpv4;
-  uint8_t set = 0;  // Position in TableSpec::sets.
+  uint8_t set = 0;  // Index in TableSpec::sets.
 
   friend bool operator==(const SetRef&, const SetRef&) = default;
 };
 
-// One element as it stands in a set. The spans point into their owner.
+// One element of a set. The spans and the string view do not own their bytes.
 struct ElementView {
   SetRef set;
   std::span<const uint8_t> key;
   std::span<const uint8_t> data;  // Empty for sets.
-  std::string_view comment;       // Of an addition the first 127 bytes count.
-  bool interval_end = false;      // The first key after a range, in sets with a single field.
-  // The last key of a range, in interval sets with several fields; as long as `key`.
+  std::string_view comment;       // In additions, truncated to 127 bytes.
+  bool interval_end = false;      // The first key after a range, in sets with one field.
+  // The last key of a range, in interval sets with several fields. Has the length of `key`.
   std::span<const uint8_t> key_end = {};
 };
 
 enum class Verb : uint8_t { kAdd, kDelete };
 
-// Chains of one table put right, while its sets, all elements and its other chains stay as they
-// are: all rules of all chains named here go, then `remove_sets`, then `remove_chains`; the chains
-// of `rewrite` that are missing are made, and their rules added.
+// Repairs chains of one table. Sets, all elements and all other chains are not modified. Steps:
+// delete all rules of all chains listed here, delete `remove_sets`, delete `remove_chains`, create
+// the missing chains of `rewrite`, add the rules of `rewrite`.
 //
-// A base chain that is there with another hook or priority makes the kernel reject the batch,
-// unless it stands in both lists: then it is deleted and made anew. A chain that other rules still
-// lead to cannot be removed. A missing set that a rule needs is no case for this: only a new table
-// helps.
+// The kernel rejects the batch if a base chain exists with another hook or priority, unless the
+// chain is in both lists: then it is deleted and created again. The kernel also rejects the removal
+// of a chain that other rules still jump to. If a rule needs a set that does not exist, the table
+// must be created again instead.
 struct ChainRepair {
   Family family = Family::kIpv4;
-  std::shared_ptr<const TableSpec> spec;   // Null: the one that the kernel was opened with.
-  std::vector<std::string> rewrite;        // Chains of `spec`, there or not.
-  std::vector<std::string> remove_chains;  // Must be there.
-  std::vector<std::string> remove_sets;    // Must be there; none of `spec`.
+  std::shared_ptr<const TableSpec> spec;  // Null: the table spec passed when the kernel was opened.
+  std::vector<std::string> rewrite;       // Chains of `spec`, existing or missing.
+  std::vector<std::string> remove_chains;  // Must exist.
+  std::vector<std::string> remove_sets;    // Must exist and must not be sets of `spec`.
 };
 
 class Transaction {
  public:
-  // The longest comment that nft 1.0.6 prints and loads again.
+  // Maximum length of a comment that nft 1.0.6 prints and loads again.
   static constexpr size_t kMaxComment = 127;
 
   struct TableCreation {
     Family family;
-    std::vector<uint32_t> sizes;  // By position of the set; ignored where a set is not sized.
-    // Its chains and rules; null: those the kernel was opened with. The sets are always the same.
+    std::vector<uint32_t> sizes;  // Indexed by set. Ignored for sets that are not `sized`.
+    // Chains and rules of the table. Null: the spec passed when the kernel was opened. The sets are
+    // always the same.
     std::shared_ptr<const TableSpec> spec;
-    // The table is there, with our sets: they and all rules are replaced, and only dynamic sets
-    // keep their elements.
+    // The table exists and has our sets. All sets and rules are replaced; only dynamic sets keep
+    // their elements.
     bool in_place = false;
   };
 
-  // Drops the table if it is there; its absence is no error.
+  // Deletes the table if it exists.
   void DropTable(Family family) { drops_.push_back(family); }
   void CreateTable(TableCreation creation) { creations_.push_back(std::move(creation)); }
 
-  // After drops and creations, before elements.
+  // Takes effect after drops and creations, and before element operations.
   void RepairChains(ChainRepair repair) { repairs_.push_back(std::move(repair)); }
 
-  // An element that is already there with other data makes the kernel reject the batch, so does
-  // deleting one that is not there.
+  // The kernel rejects a batch that adds an existing element with different data, or that deletes a
+  // missing element.
   void Add(const ElementView& element) { Append(Verb::kAdd, element); }
   void Delete(const ElementView& element) { Append(Verb::kDelete, element); }
 
-  // The elements of `more` behind ours.
+  // Appends the elements of `more`.
   void AddElements(Transaction more);
 
   std::span<const Family> drops() const { return drops_; }

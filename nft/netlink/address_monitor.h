@@ -1,5 +1,5 @@
-// The addresses of this network namespace's interfaces, now and whenever they change. What goes
-// wrong later on is tried again, over fresh sockets, until it works.
+// Watches the addresses of all interfaces in this network namespace. After an error, the monitor
+// opens new sockets and retries until it succeeds.
 #pragma once
 
 #include <linux/netlink.h>
@@ -16,13 +16,13 @@
 
 namespace svcmap::nft {
 
-// From one RTM_NEWADDR message; nothing while the address is tentative.
+// Parses one RTM_NEWADDR message. Returns nullopt while the address is tentative.
 std::optional<IpAddress> ReadAddress(const nlmsghdr* message);
 
 class AddressMonitor {
  public:
-  // Calls `on_change` with all addresses once before it returns, then on a thread of its own.
-  // IPv6 addresses that are still tentative are left out. Opens its sockets in the caller's network
+  // Calls `on_change` with all addresses once before it returns, and later on the monitor's own
+  // thread. Tentative IPv6 addresses are excluded. Opens its sockets in the caller's network
   // namespace.
   static absl::StatusOr<std::unique_ptr<AddressMonitor>> Start(
       std::function<void(std::vector<IpAddress>)> on_change, SocketFaults* faults = nullptr);

@@ -14,8 +14,8 @@ absl::Status Answer::ToStatus(std::string what) const {
   return ErrnoStatus(error, what);
 }
 
-// With NETLINK_CAP_ACK an error does not repeat the message that it answers; an acknowledgement
-// never does.
+// With NETLINK_CAP_ACK, an error does not contain a copy of the request message. An acknowledgement
+// never contains a copy.
 Answer ReadAnswer(const nlmsghdr* message) {
   Answer answer;
   if (mnl_nlmsg_get_payload_len(message) < sizeof(nlmsgerr)) {
@@ -50,7 +50,7 @@ Answer ReadAnswer(const nlmsghdr* message) {
 }
 
 int ErrorIn(const nlmsghdr* message) {
-  constexpr int kMaxErrno = 4095;  // The kernel's own.
+  constexpr int kMaxErrno = 4095;  // MAX_ERRNO in the kernel.
   if (mnl_nlmsg_get_payload_len(message) < sizeof(int)) return 0;
   int error = 0;
   std::memcpy(&error, mnl_nlmsg_get_payload(message), sizeof(error));

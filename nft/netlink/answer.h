@@ -1,5 +1,5 @@
-// What an NLMSG_ERROR message says: an acknowledgement or an error, and the extended
-// acknowledgement that goes with it.
+// Content of an NLMSG_ERROR message: an acknowledgement or an error, with its extended
+// acknowledgement.
 #pragma once
 
 #include <libmnl/libmnl.h>
@@ -13,18 +13,20 @@
 namespace svcmap::nft {
 
 struct Answer {
-  int error = 0;                             // An errno; 0: acknowledged.
-  std::optional<uint32_t> attribute_offset;  // Into the message that is answered.
-  std::string text;                          // The kernel's words; may be empty.
+  int error = 0;                             // An errno, or 0 for an acknowledgement.
+  std::optional<uint32_t> attribute_offset;  // Offset in the request message.
+  std::string text;                          // The kernel's error message. May be empty.
 
-  // OK if acknowledged; `what` was asked for.
+  // Returns OK for an acknowledgement. `what` describes the request and is prepended to the error
+  // message.
   absl::Status ToStatus(std::string what) const;
 };
 
 Answer ReadAnswer(const nlmsghdr* message);
 
-// The errno, positive, that NLMSG_ERROR and NLMSG_DONE both begin with: why it failed, or why the
-// dump ended early. 0 if there is none; EBADMSG if it is no errno.
+// Returns the errno (positive) at the start of NLMSG_ERROR and NLMSG_DONE messages: the reason why
+// the request failed or the dump ended early. Returns 0 if there was no error, and EBADMSG if the
+// value is not an errno.
 int ErrorIn(const nlmsghdr* message);
 
 }  // namespace svcmap::nft

@@ -1,5 +1,5 @@
-// Walks netlink attributes with a range-for; libmnl's macros are C only. Stops at the first
-// attribute that does not fit into what is left.
+// Iterates over netlink attributes with a range-based for loop, because libmnl's macros work only
+// in C. Stops at the first attribute that exceeds the remaining bytes.
 #pragma once
 
 #include <libmnl/libmnl.h>
@@ -36,12 +36,12 @@ class Attributes {
     const char* end_;
   };
 
-  // Those of a message behind `offset` bytes of its payload.
+  // The attributes of a message, starting `offset` bytes into its payload.
   Attributes(const nlmsghdr* message, size_t offset)
       : begin_(static_cast<const char*>(mnl_nlmsg_get_payload_offset(message, offset))),
         end_(reinterpret_cast<const char*>(message) + message->nlmsg_len) {}
 
-  // Those inside another one.
+  // The attributes nested in another attribute.
   explicit Attributes(const nlattr* nest)
       : begin_(static_cast<const char*>(mnl_attr_get_payload(nest))),
         end_(begin_ + mnl_attr_get_payload_len(nest)) {}
@@ -59,7 +59,7 @@ inline std::span<const uint8_t> AttributeBytes(const nlattr* attribute) {
           mnl_attr_get_payload_len(attribute)};
 }
 
-// Ends at its first NUL, or with the attribute.
+// Returns the text up to the first NUL or the end of the attribute.
 inline std::string AttributeText(const nlattr* attribute) {
   const auto* text = static_cast<const char*>(mnl_attr_get_payload(attribute));
   return {text, strnlen(text, mnl_attr_get_payload_len(attribute))};

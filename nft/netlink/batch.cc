@@ -13,10 +13,11 @@
 namespace svcmap::nft {
 namespace {
 
-// A nested attribute counts its length in 16 bits; elements of one message stay below.
+// Maximum size of all elements in one message. A nested attribute stores its length in 16 bits.
 constexpr size_t kMaxElementBytes = 60000;
 
-// Appends attributes by hand, as a million elements want it: no object, no copy in between.
+// Writes element attributes directly into the buffer, without objects or copies, because a batch
+// may contain a million elements.
 class ElementWriter {
  public:
   explicit ElementWriter(uint8_t* position) : position_(position) {}
@@ -145,7 +146,7 @@ nlmsghdr* Batch::Begin(uint16_t type, Family family, uint16_t flags, size_t head
 
 void Batch::End(const nlmsghdr* header) { size_ += MNL_ALIGN(header->nlmsg_len); }
 
-// One message carries as many neighbouring elements of one set and one verb as fit.
+// Each message contains as many consecutive elements with the same set and verb as fit.
 void Batch::AddElements(const Transaction& transaction) {
   nlmsghdr* header = nullptr;
   uint8_t* nest = nullptr;
@@ -171,8 +172,8 @@ void Batch::AddElements(const Transaction& transaction) {
       const TableSpec& table = tables_[Index(element.set.family)];
       const SetSpec& set = table.sets[element.set.set];
       const bool add = verb == Verb::kAdd;
-      // Room for what is left of a small transaction, not for a full message: it is zeroed, and
-      // most messages carry a few elements.
+      // Reserves only the space that the remaining elements need. The reserved space is zeroed, and
+      // most messages contain only a few elements.
       const size_t left = (transaction.element_count() - index) * kMaxElementSize;
       header =
           Begin(add ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM, table.family, add ? NLM_F_CREATE : 0,
@@ -204,7 +205,7 @@ std::optional<size_t> Batch::ElementAt(uint32_t sequence, uint32_t offset) const
     for (const nlattr* element : Attributes(attribute)) {
       const auto start = static_cast<size_t>(reinterpret_cast<const uint8_t*>(element) -
                                              reinterpret_cast<const uint8_t*>(header));
-      if (offset < start) return std::nullopt;  // The table or the set is meant.
+      if (offset < start) return std::nullopt;  // The offset refers to the table or the set.
       if (offset < start + mnl_attr_get_len(element)) return index;
       ++index;
     }

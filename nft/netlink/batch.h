@@ -1,6 +1,6 @@
-// The bytes of one nf_tables batch: messages between NFNL_MSG_BATCH_BEGIN and _END, which the
-// kernel takes whole or not at all. Only the last message asks for an acknowledgement: 256 of them
-// overflow a socket's default receive buffer.
+// The bytes of one nf_tables batch: messages between NFNL_MSG_BATCH_BEGIN and NFNL_MSG_BATCH_END,
+// which the kernel applies completely or not at all. Only the last message requests an
+// acknowledgement, because 256 acknowledgements overflow the default receive buffer of a socket.
 #pragma once
 
 #include <libmnl/libmnl.h>
@@ -22,39 +22,40 @@ class Batch {
   Batch(const TableSpecs& tables, uint32_t first_sequence);
 
   void Append(const Transaction& transaction);
-  void Finish();  // Once, last.
+  void Finish();  // Call once, as the last call.
 
   std::span<const uint8_t> bytes() const { return {buffer_.data(), size_}; }
   uint32_t first_sequence() const { return first_sequence_; }
   uint32_t next_sequence() const { return sequence_; }
-  // The message whose acknowledgement means that all is committed.
+  // Sequence number of the last message. Its acknowledgement means that the complete batch is
+  // committed.
   uint32_t last_sequence() const { return last_sequence_; }
 
-  // The transaction's element at `offset` bytes into the message `sequence`, as the kernel's
-  // extended acknowledgement names it; nothing if it is another kind of message.
+  // Maps an extended acknowledgement to the transaction's element. `offset` is the byte offset in
+  // the message with number `sequence`. Returns nullopt if this message contains no elements.
   std::optional<size_t> ElementAt(uint32_t sequence, uint32_t offset) const;
 
-  // What the message does, for errors: "add elements to endpoints".
+  // Describes the message for errors: "add elements to endpoints".
   std::string Describe(uint32_t sequence) const;
 
  private:
   struct Sent {
-    size_t offset;         // In the buffer.
-    size_t first_element;  // Of element messages.
-    size_t element_count;  // 0: no element message.
+    size_t offset;         // Offset in the buffer.
+    size_t first_element;  // Index of the first element in an element message.
+    size_t element_count;  // 0 in all other messages.
     std::string what;
   };
 
-  // A message header with room for `headroom` bytes of attributes behind it.
+  // Appends a message header and reserves `headroom` bytes for attributes.
   nlmsghdr* Begin(uint16_t type, Family family, uint16_t flags, size_t headroom, std::string what);
   void End(const nlmsghdr* header);
   void Envelope(uint16_t type);
 
   void AddTable(const TableSpec& table, bool drop);
-  // Deletes all rules, and the sets that no rule writes to.
+  // Deletes all rules and all sets except dynamic sets.
   void EmptyTable(const TableSpec& table);
   void RepairChains(const TableSpec& table, const ChainRepair& repair);
-  // Of one chain; an empty name means all chains.
+  // Deletes the rules of one chain, or of all chains if the name is empty.
   void DeleteRules(const TableSpec& table, const std::string& chain);
   void DeleteSet(const TableSpec& table, const std::string& name);
   void DeleteChain(const TableSpec& table, const std::string& name);
@@ -72,7 +73,7 @@ class Batch {
   uint32_t sequence_;
   uint32_t last_sequence_ = 0;
   uint32_t next_set_id_ = 1;
-  std::vector<Sent> sent_;  // By sequence - first_sequence_.
+  std::vector<Sent> sent_;  // Indexed by sequence - first_sequence_.
 };
 
 }  // namespace svcmap::nft

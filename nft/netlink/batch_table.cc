@@ -1,5 +1,6 @@
-// The part of Batch that creates tables, sets, chains and rules. It runs when the agent starts,
-// grows a map or repairs, so libnftnl's objects are fast enough; elements have their own writer.
+// The part of Batch that creates tables, sets, chains and rules. It runs at start, when a map
+// grows, and for repairs. libnftnl's objects are fast enough for these messages; elements use a
+// faster writer.
 #include <libnftnl/chain.h>
 #include <libnftnl/common.h>
 #include <libnftnl/rule.h>
@@ -18,8 +19,9 @@
 namespace svcmap::nft {
 namespace {
 
-constexpr size_t kHeadroom = 32768;   // More than any table, chain, rule or set definition of ours.
-constexpr uint8_t kChainComment = 0;  // NFTNL_UDATA_CHAIN_COMMENT
+// Larger than any of our table, chain, rule or set definitions.
+constexpr size_t kHeadroom = 32768;
+constexpr uint8_t kChainComment = 0;           // NFTNL_UDATA_CHAIN_COMMENT
 constexpr uint32_t kVerdictType = 0xffffff00;  // NFT_DATA_VERDICT
 constexpr uint32_t kMaxAnonymousKey = 16;
 
@@ -35,7 +37,7 @@ using SetPtr = std::unique_ptr<nftnl_set, Free<nftnl_set_free>>;
 using ChainPtr = std::unique_ptr<nftnl_chain, Free<nftnl_chain_free>>;
 using RulePtr = std::unique_ptr<nftnl_rule, Free<nftnl_rule_free>>;
 
-// Concatenated types take six bits each.
+// In the id of a concatenated type, each field type takes six bits.
 uint32_t TypeId(std::span<const Field> fields) {
   uint32_t id = 0;
   for (const Field field : fields) id = id << 6 | FieldTypeId(field);
@@ -61,7 +63,7 @@ void Batch::AddTable(const TableSpec& table, bool drop) {
   nftnl_table_nlmsg_build_payload(header, object.get());
   End(header);
   if (!drop) return;
-  // Created first so that its absence is no error.
+  // Creating the table first makes the deletion succeed even if the table did not exist.
   nftnl_table_unset(object.get(), NFTNL_TABLE_FLAGS);
   header = Begin(NFT_MSG_DELTABLE, table.family, 0, kHeadroom, "delete table " + table.name);
   nftnl_table_nlmsg_build_payload(header, object.get());
@@ -75,8 +77,8 @@ void Batch::EmptyTable(const TableSpec& table) {
   }
 }
 
-// A chain can go when no rule and no element of a verdict map leads to it. Rules are only deleted
-// from chains that are there, so the missing ones are made first.
+// A chain can be deleted only if no rule and no verdict map element refers to it. Rules can be
+// deleted only from existing chains, so missing chains are created first.
 void Batch::RepairChains(const TableSpec& table, const ChainRepair& repair) {
   const auto names = [](const std::vector<std::string>& chains, const std::string& chain) {
     return std::find(chains.begin(), chains.end(), chain) != chains.end();
@@ -204,7 +206,7 @@ uint32_t Batch::AddAnonymousSet(const TableSpec& table, const AnonymousSet& spec
   End(header);
 
   for (const AnonymousSet::Entry& entry : spec.entries) {
-    nftnl_set_elem* element = nftnl_set_elem_alloc();  // The set owns it.
+    nftnl_set_elem* element = nftnl_set_elem_alloc();  // Owned by the set.
     uint8_t key[kMaxAnonymousKey] = {};
     std::memcpy(key, entry.key.data(), entry.key.size());
     nftnl_set_elem_set(element, NFTNL_SET_ELEM_KEY, key, static_cast<uint32_t>(entry.key.size()));

@@ -1,5 +1,5 @@
-// Reads which bridges there are. Through rtnetlink, because /sys/class/net shows the namespace that
-// /sys was mounted in, which need not be the caller's.
+// Lists the bridges of a network namespace through rtnetlink. /sys/class/net is not used because it
+// shows the namespace in which /sys was mounted, which may be another namespace.
 #pragma once
 
 #include <linux/netlink.h>
@@ -14,18 +14,18 @@ namespace svcmap::nft {
 
 struct Bridge {
   std::string name;
-  // Packets that only cross this bridge pass the IPv4 or IPv6 hooks whatever the sysctls
-  // net.bridge.bridge-nf-call-* say ("ip link set NAME type bridge nf_call_iptables 1").
+  // If set, packets forwarded by this bridge traverse the IPv4 or IPv6 hooks even if the sysctls
+  // net.bridge.bridge-nf-call-* are 0 ("ip link set NAME type bridge nf_call_iptables 1").
   bool calls_iptables = false;
   bool calls_ip6tables = false;
 
   friend bool operator==(const Bridge&, const Bridge&) = default;
 };
 
-// From one RTM_NEWLINK message; nothing if the link is no bridge.
+// Parses one RTM_NEWLINK message. Returns nullopt if the link is not a bridge.
 std::optional<Bridge> ReadBridge(const nlmsghdr* message);
 
-// Those of the calling thread's network namespace.
+// Lists the bridges in the calling thread's network namespace.
 absl::StatusOr<std::vector<Bridge>> ReadBridges();
 
 }  // namespace svcmap::nft

@@ -1,4 +1,4 @@
-// Reads which chains there are in nf_tables, everybody's: what svcmap must live with on a node.
+// Lists all nf_tables chains on the node, including chains of other software.
 #pragma once
 
 #include <linux/netlink.h>
@@ -11,24 +11,25 @@
 
 namespace svcmap::nft {
 
-// A chain of any table, in nft's words.
+// A chain of any table, with nft's names.
 struct ForeignChain {
   struct Hook {
     std::string type;  // "filter", "nat" or "route"
-    std::string hook;  // "forward"; a number if we do not know its name
+    std::string hook;  // "forward", or a number if the hook is unknown.
     int priority = 0;
     bool policy_drop = false;
   };
   std::string family;  // "ip", "ip6", "inet", "bridge", "arp" or "netdev"
   std::string table;
   std::string name;
-  std::optional<Hook> base;  // Of base chains only.
+  std::optional<Hook> base;  // Only for base chains.
 };
 
-// From one NFT_MSG_NEWCHAIN message; nothing if it is too short for one.
+// Parses one NFT_MSG_NEWCHAIN message. Returns nullopt if the message is too short.
 std::optional<ForeignChain> ReadChain(const nlmsghdr* message);
 
-// All chains of the calling thread's network namespace, as of one generation. Needs CAP_NET_ADMIN.
+// Returns all chains in the calling thread's network namespace, from one generation. Requires
+// CAP_NET_ADMIN.
 absl::StatusOr<std::vector<ForeignChain>> ReadChains();
 
 }  // namespace svcmap::nft

@@ -19,16 +19,18 @@ namespace {
 
 constexpr size_t kMaxNames = 3;
 
-// The attribute that names the table, of all messages that change one: the kernel's ABI fixes it.
+// The attribute that contains the table name has the same number in all change messages. The
+// kernel's ABI guarantees this number.
 constexpr uint16_t kTableAttribute = 1;
 
-// In the order in which they are told.
+// In the order of the description.
 struct Kind {
   unsigned type;
-  uint16_t name_attribute;  // Of the object, or of what holds it.
+  uint16_t name_attribute;  // Name attribute of the object or of its container.
   const char* noun;
   const char* verb;
-  const char* in = "";  // In front of what holds it; empty: the object itself is named.
+  // Preposition before the container's name. Empty if the object itself is named.
+  const char* in = "";
   const char* holder = "";
 };
 constexpr Kind kKinds[] = {
@@ -55,7 +57,8 @@ std::string Name(const nlmsghdr* message, uint16_t type) {
   return {};
 }
 
-// "nft (pid 123)" from the message that ends each transaction; empty if the kernel does not tell.
+// Returns "nft (pid 123)" from the message that ends each transaction, or an empty string if the
+// kernel does not include the process.
 std::string Author(const nlmsghdr* generation) {
   std::string name, pid;
   for (const nlattr* attribute : Attributes(generation, sizeof(nfgenmsg))) {
@@ -68,7 +71,7 @@ std::string Author(const nlmsghdr* generation) {
   return name + pid;
 }
 
-// The sets inside rules come and go with their rules.
+// Anonymous sets are created and deleted with their rule.
 bool IsInsideRule(unsigned type, std::string_view name) {
   return (type == NFT_MSG_NEWSET || type == NFT_MSG_DELSET || type == NFT_MSG_NEWSETELEM ||
           type == NFT_MSG_DELSETELEM) &&
@@ -106,7 +109,7 @@ void ChangeReader::ReadElementChange(const nlmsghdr* message, const TableSpec& t
   if (IsInsideRule(type, name)) return;
   std::vector<Element> elements;
   ReadElements(message, elements);
-  // A range has a start and an end, in sets with a single field.
+  // In sets with one field, a range consists of a start and an end element. Count only the start.
   const auto count = static_cast<size_t>(std::count_if(
       elements.begin(), elements.end(), [](const Element& e) { return !e.interval_end; }));
   const auto spec = std::find_if(table.sets.begin(), table.sets.end(),
@@ -161,7 +164,7 @@ std::string ChangeReader::Text() const {
     const Kind& kind = kKinds[position];
     const std::string_view verb = kind.verb;
     const bool of_holder = kind.in[0] != '\0';
-    // What was deleted with its table needs no mention.
+    // Omit objects that were deleted together with their table.
     if (change_.table && kind.type != NFT_MSG_DELTABLE && verb == "deleted") continue;
     const auto counted = [&](size_t count) {
       return absl::StrCat(count, " ", kind.noun, count == 1 ? " " : "s ", kind.verb);

@@ -1,5 +1,5 @@
-// Puts a ForeignChange together from the notifications of one transaction. Bounded: of a
-// transaction that touches very much only counts are kept.
+// Builds a ForeignChange from the notifications of one transaction. Memory use is bounded: for
+// large transactions, only counts are recorded.
 #pragma once
 
 #include <libmnl/libmnl.h>
@@ -17,14 +17,15 @@ namespace svcmap::nft {
 
 class ChangeReader {
  public:
-  // Our tables; they and their sets are known by name.
+  // `tables` are our tables. Tables and sets are matched by name.
   explicit ChangeReader(TableSpecs tables) : tables_(std::move(tables)) {}
 
-  // Any notification of nf_tables but NFT_MSG_NEWGEN. Those about other tables are skipped.
+  // Processes any nf_tables notification except NFT_MSG_NEWGEN. Skips notifications about other
+  // tables.
   void Read(const nlmsghdr* message);
 
-  // What was read since the last time; nothing if none of it was about us. `generation` is the
-  // NFT_MSG_NEWGEN message that ended the transaction.
+  // Returns the changes processed since the previous call, or nullopt if none concerned our tables.
+  // `generation` is the NFT_MSG_NEWGEN message that ended the transaction.
   std::optional<ForeignChange> Take(const nlmsghdr* generation);
 
   void Forget();
@@ -32,7 +33,7 @@ class ChangeReader {
  private:
   struct Count {
     size_t count = 0;
-    std::map<std::string, size_t> names;  // Few: kMaxNames at most.
+    std::map<std::string, size_t> names;  // At most kMaxNames names.
     bool more_names = false;
   };
 
@@ -45,7 +46,7 @@ class ChangeReader {
   TableSpecs tables_;
   ForeignChange change_;
   bool overflowed_ = false;
-  std::map<size_t, Count> counts_;  // By position among the kinds of changes.
+  std::map<size_t, Count> counts_;  // Keyed by index of the kind of change.
 };
 
 }  // namespace svcmap::nft

@@ -1,5 +1,5 @@
-// Reads what the elements of a set have counted, over a socket of its own: a reading waits for no
-// commit and holds none up. One thread at a time.
+// Reads the packet counters of set elements through a separate socket, so that reading neither
+// waits for commits nor delays commits. Only one thread may call at a time.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,12 @@ namespace svcmap::nft {
 
 class CounterReader {
  public:
-  // In the network namespace of the calling thread.
+  // Opens the socket in the calling thread's network namespace.
   static absl::StatusOr<std::unique_ptr<CounterReader>> Open(TableSpecs tables);
 
-  // Of a set that only rules write to; nothing if it is not there. Elements that come or go
-  // meanwhile may be missing, and may hide another one. Costs O(n^2 / 32 KiB) in the kernel, as
-  // every dump does.
+  // Returns the counters of a dynamic set, or an empty vector if the set does not exist. If
+  // elements are added or removed during the dump, the result may lack these and some other
+  // elements. The kernel needs O(n^2 / 32 KiB) time, as for every dump.
   absl::StatusOr<std::vector<ElementCount>> Read(SetRef set);
 
  private:

@@ -1,4 +1,4 @@
-// One dump request through netlink, for the readers that look at what others have set up.
+// Sends single netlink dump requests, for readers of the node's configuration.
 #pragma once
 
 #include <libmnl/libmnl.h>
@@ -10,14 +10,15 @@
 
 namespace svcmap::nft {
 
-// Sends `request` and calls on_message for each answer to it, until the end of the dump or until it
-// returns false: kCancelled, and the rest is left in the socket. kUnavailable if a change disturbed
-// it.
+// Sends `request` and calls on_message for each response until the end of the dump. If on_message
+// returns false, returns kCancelled and leaves the remaining responses in the socket. Returns
+// kUnavailable if a concurrent change interrupted the dump.
 absl::Status DumpOnce(Socket& socket, const nlmsghdr* request,
                       const std::function<bool(const nlmsghdr*)>& on_message);
 
-// Sends `request` and calls on_message for each answer to it, until the end of the dump. A change
-// in between makes it start again, after on_restart; kUnavailable if that happens time and again.
+// Sends `request` and calls on_message for each response until the end of the dump. If a concurrent
+// change interrupts the dump, calls on_restart and starts again. Returns kUnavailable after too
+// many interruptions.
 absl::Status Dump(Socket& socket, nlmsghdr* request,
                   const std::function<void(const nlmsghdr*)>& on_message,
                   const std::function<void()>& on_restart);

@@ -12,7 +12,7 @@
 namespace svcmap::nft {
 namespace {
 
-// Verdicts and other data than plain values give nothing: our sets hold none.
+// Returns an empty value for verdicts and other data types, which our sets do not contain.
 std::vector<uint8_t> ReadValue(const nlattr* nest) {
   for (const nlattr* attribute : Attributes(nest)) {
     if (mnl_attr_get_type(attribute) != NFTA_DATA_VALUE) continue;
@@ -60,7 +60,7 @@ Element ReadElement(const nlattr* nest) {
   return element;
 }
 
-// NFTA_EXPR_DATA of a counter.
+// Parses NFTA_EXPR_DATA of a counter.
 std::optional<uint64_t> ReadPackets(const nlattr* nest) {
   for (const nlattr* attribute : Attributes(nest)) {
     if (mnl_attr_get_type(attribute) != NFTA_COUNTER_PACKETS ||
@@ -72,7 +72,7 @@ std::optional<uint64_t> ReadPackets(const nlattr* nest) {
   return std::nullopt;
 }
 
-// The one expression of an element.
+// Parses the single expression of an element.
 std::optional<uint64_t> ReadCounter(const nlattr* nest) {
   bool counter = false;
   for (const nlattr* attribute : Attributes(nest)) {

@@ -1,5 +1,5 @@
-// Reads set elements out of netlink messages, whoever wrote them: unknown attributes and foreign
-// user data are skipped, nothing is trusted to have a length.
+// Parses set elements of netlink messages from any writer. Skips unknown attributes and unknown
+// user data, and validates every length.
 #pragma once
 
 #include <libmnl/libmnl.h>
@@ -10,10 +10,10 @@
 
 namespace svcmap::nft {
 
-// Appends the elements of one NFT_MSG_NEWSETELEM or _DELSETELEM message.
+// Appends the elements of one NFT_MSG_NEWSETELEM or NFT_MSG_DELSETELEM message.
 void ReadElements(const nlmsghdr* message, std::vector<Element>& elements);
 
-// How many packets an element has counted.
+// Packet counter of one element.
 struct ElementCount {
   std::vector<uint8_t> key;
   uint64_t packets = 0;
@@ -21,7 +21,7 @@ struct ElementCount {
   friend bool operator==(const ElementCount&, const ElementCount&) = default;
 };
 
-// The same for the elements that have a counter.
+// Appends the counters of all elements that have a counter.
 void ReadCounts(const nlmsghdr* message, std::vector<ElementCount>& counts);
 
 }  // namespace svcmap::nft

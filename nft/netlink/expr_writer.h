@@ -1,4 +1,4 @@
-// Turns our rule expressions into libnftnl's.
+// Converts rule expressions to libnftnl expressions.
 #pragma once
 
 #include <functional>
@@ -9,13 +9,13 @@ struct nftnl_rule;
 
 namespace svcmap::nft {
 
-// A set as a look-up refers to it: by name, and by id while its creation is in the same batch.
+// A reference to a set in a lookup: by name, and also by id if the same batch creates the set.
 struct SetHandle {
   const char* name;
   uint32_t id;
 };
 
-// Appends `expr` to `rule`. `set_of` finds the set that a Lookup means.
+// Appends `expr` to `rule`. `set_of` returns the set of a Lookup.
 void AppendExpr(nftnl_rule* rule, const Expr& expr,
                 const std::function<SetHandle(const Lookup&)>& set_of);
 

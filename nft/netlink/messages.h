@@ -1,6 +1,6 @@
-// Walks the netlink messages of one datagram with a range-for. Stops at the first message that does
-// not fit into what is left; libmnl's own walk takes a length of 2 GiB and more for a fitting one
-// and leaves the buffer (1.0.4, found by tests/fuzz).
+// Iterates over the netlink messages of one datagram with a range-based for loop. Stops at the
+// first message that exceeds the remaining bytes. libmnl 1.0.4 is not used for this: it accepts
+// lengths of 2 GiB or more and reads past the buffer (found by tests/fuzz).
 #pragma once
 
 #include <libmnl/libmnl.h>

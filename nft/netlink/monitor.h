@@ -1,15 +1,16 @@
-// Listens to what nf_tables tells about changes of our tables that others made, and tells the
-// changes that are ours from theirs by the port they were sent from.
+// Watches nf_tables notifications for changes of our tables by other processes. Our own commits are
+// recognized by the port id of the sending socket.
 //
-// Nothing is missed without being said: each commit of anybody adds one to the generation id, and
-// the notification that ends it carries the id. Where one is missing, the kernel reports lost
-// notifications, or the id has moved and nothing was heard, a ForeignChange with `lost` is handed
-// out, over a fresh socket if need be.
+// Lost notifications are always detected: each commit of any process increments the generation id,
+// and the notification at the end of a commit contains the id. In three cases the monitor reports a
+// ForeignChange with `lost` set: a generation id is missing, the kernel reports lost notifications,
+// or the id has changed without a notification. If necessary, the monitor opens a new socket first.
 //
-// A listener makes the kernel write a notification per element, so Pause and Resume leave and join
-// the group around large batches; who pauses closes the gap with the generation id.
+// While a listener exists, the kernel sends a notification for each element. Pause and Resume leave
+// and join the multicast group around large batches. After Resume, the caller reports the
+// generation ids before and after the batch with CloseGap or CloseUnknownGap.
 //
-// Runs a thread of its own, on which all callbacks are called.
+// The monitor has its own thread and calls all callbacks on this thread.
 #pragma once
 
 #include <atomic>
@@ -33,9 +34,9 @@
 namespace svcmap::nft {
 
 struct MonitorOptions {
-  // How often the generation id is compared with what was heard.
+  // Interval at which the kernel's generation id is compared with the last notification.
   std::chrono::milliseconds check_interval{1000};
-  // How long what was committed may stay unheard.
+  // Maximum delay between a commit and its notification.
   std::chrono::milliseconds patience{2000};
   SocketFaults* faults = nullptr;
 };
@@ -45,29 +46,32 @@ class Monitor {
   using OnChange = std::function<void(const ForeignChange&)>;
 
   // Opens its sockets in the caller's network namespace. `on_change` must not wait for anything
-  // that waits for a commit of ours.
+  // that waits for one of our commits.
   static absl::StatusOr<std::unique_ptr<Monitor>> Start(TableSpecs tables, OnChange on_change,
                                                         MonitorOptions options);
   ~Monitor();
 
-  // The rest may be called on any thread.
+  // All following methods are thread-safe.
 
-  // What is sent from this port is ours. To be called before anything is.
+  // Declares messages from this port as our own. Must be called before anything is sent from the
+  // port.
   void AddOwnPort(uint32_t port_id);
 
-  // Between them nothing is heard. After Resume one of the next two says what happened meanwhile.
+  // Between Pause and Resume no notifications are received. After Resume, the caller must call
+  // CloseGap or CloseUnknownGap.
   void Pause();
   void Resume();
-  // The id went from `before` to `after`, by commits of ours alone if `explained`.
+  // The generation id changed from `before` to `after`. `explained` means that all these commits
+  // were our own.
   void CloseGap(uint32_t before, uint32_t after, bool explained);
   void CloseUnknownGap();
 
-  // Up to this generation everything was handed out.
+  // The generation up to which all changes were reported.
   uint32_t reported() const { return reported_; }
 
-  // False once it has been without a socket, or a commit, whosever, has stayed unheard, for about
-  // twice MonitorOptions::patience. After the latter it takes a commit that is heard to be alive
-  // again.
+  // Returns false if the monitor has had no socket, or has received no notification of a commit by
+  // any process, for about twice MonitorOptions::patience. In the second case, the monitor is alive
+  // again as soon as it receives a notification.
   bool alive() const;
 
  private:
@@ -101,26 +105,29 @@ class Monitor {
   const OnChange on_change_;
   const UniqueFd wake_;
 
-  // The monitor's thread only.
+  // Used only by the monitor's thread.
   ChangeReader reader_;
   Session questions_;
-  std::optional<uint32_t> awaited_;  // Seen as the kernel's generation, not heard of yet...
-  Clock::time_point awaited_since_;  // ...since then.
+  // Current generation id of the kernel for which no notification has arrived yet.
+  std::optional<uint32_t> awaited_;
+  Clock::time_point awaited_since_;  // Time when `awaited_` was read.
   Clock::time_point next_check_;
   Clock::time_point last_start_over_;
-  std::optional<std::string> start_over_;  // To be done, and why.
-  bool heard_all_ = true;                  // Nothing is queued.
-  bool deaf_ = false;                      // Until something is heard.
+  std::optional<std::string> start_over_;  // Reason for a pending restart of the monitor.
+  bool heard_all_ = true;                  // The socket's queue is empty.
+  bool deaf_ = false;                      // Set until the next notification arrives.
 
   std::atomic<uint32_t> reported_ = 0;
-  std::atomic<Clock::rep> last_well_ = 0;  // When nothing was known to be unheard.
+  std::atomic<Clock::rep> last_well_ = 0;  // Last time when no notification was overdue.
 
-  std::mutex mutex_;              // Of what follows.
-  std::optional<Socket> socket_;  // Replaced and joined under it; read by the thread without it.
+  std::mutex mutex_;  // Protects the following members.
+  // Replaced, and joined to the group, with the mutex held. The monitor's thread reads it without
+  // the mutex.
+  std::optional<Socket> socket_;
   bool stop_ = false;
   bool listening_ = true;  // False between Pause and Resume.
-  bool gap_open_ = false;  // From Pause to the closing of the gap.
-  std::string broken_;     // Why the thread has to start over; empty: it need not.
+  bool gap_open_ = false;  // From Pause until the gap is closed.
+  std::string broken_;     // Reason why the thread must start over. Empty if it need not.
   std::deque<Gap> gaps_;
   std::vector<uint32_t> own_ports_;
 

@@ -14,14 +14,15 @@ namespace {
 constexpr int kMaxCommitAttempts = 5;
 constexpr int kMaxLosses = 100;
 
-// The kernel asks for the batch again: another commit came first, or it was interrupted.
+// Errors after which the batch must be sent again: another commit came first, or the kernel was
+// interrupted.
 bool IsTransient(int error) { return error == ERESTART || error == EAGAIN || error == EINTR; }
 
-// What the answers to a batch that have come so far say.
+// The result of the responses received so far.
 struct BatchAnswers {
   bool acknowledged = false;
   bool transient = false;
-  std::optional<ApplyResult> rejected;  // By the first error.
+  std::optional<ApplyResult> rejected;  // The first error.
 };
 
 void ReadAnswers(const Batch& batch, std::span<const uint8_t> datagram, BatchAnswers& answers) {
@@ -78,9 +79,10 @@ ApplyResult NetlinkKernel::ApplyOnce(const Transaction& transaction, bool& trans
   return AwaitVerdict(batch, transient);
 }
 
-// An error for any message means that nothing was committed, even when the last one is
-// acknowledged; errors come first, so everything that is queued is read before the answers. When
-// answers were lost the rest is queued already: the kernel is done with the batch.
+// An error for any message means that nothing was committed, even if the last message is
+// acknowledged. Errors arrive first, so all queued errors are read before the acknowledgement. If
+// responses were lost, the remaining responses are already queued, because the kernel has processed
+// the complete batch.
 ApplyResult NetlinkKernel::AwaitVerdict(const Batch& batch, bool& transient) {
   BatchAnswers answers;
   absl::Status failure;

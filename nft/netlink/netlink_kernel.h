@@ -1,5 +1,5 @@
-// The real kernel. Opens its sockets in the network namespace of the thread that called Open,
-// whichever thread needs one. One thread at a time.
+// Kernel implementation for the real nf_tables. Always opens its sockets in the network namespace
+// of the thread that called Open. Only one thread may call at a time.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ class TableReader;
 
 class NetlinkKernel final : public Kernel {
  public:
-  // `tables` by Index(Family); names and sets that transactions refer to.
+  // `tables` is indexed by Index(Family) and defines the names and sets that transactions refer to.
   static absl::StatusOr<std::unique_ptr<NetlinkKernel>> Open(TableSpecs tables,
                                                              SessionOptions options = {});
 
@@ -25,12 +25,12 @@ class NetlinkKernel final : public Kernel {
   absl::StatusOr<std::vector<std::optional<Element>>> ReadElements(
       SetRef set, std::span<const FieldBytes> keys) override;
   absl::StatusOr<std::optional<TableContent>> ReadTable(Family family) override;
-  // Makes a table of another name that no packet sees, reads it and removes it.
+  // Creates a dormant table with this name suffix, reads it and removes it.
   static constexpr char kReferenceSuffix[] = "-reference";
   absl::StatusOr<TableContent> ReferenceContent(const TableSpec& spec) override;
   absl::StatusOr<uint32_t> Generation() override { return session_.Generation(); }
 
-  // The generation id at a moment when no commit, of whomever, is under way.
+  // Returns the generation id at a time when no commit of any process is in progress.
   absl::StatusOr<uint32_t> SettledGeneration() { return session_.SettledGeneration(); }
 
  private:
@@ -42,10 +42,11 @@ class NetlinkKernel final : public Kernel {
 
   absl::Status ReadAll(SetRef set, std::span<const FieldBytes> keys,
                        std::span<std::optional<Element>> elements);
-  // Asks for as many keys as are answered before the receive buffer is full; `answered` says which.
+  // Requests as many keys as fit into the receive buffer. Sets `answered` for each key that got a
+  // response.
   absl::Status ReadSome(SetRef set, std::span<const FieldBytes> keys,
                         std::span<std::optional<Element>> elements, std::vector<bool>& answered);
-  // False if the table is not there.
+  // Returns false if the table does not exist.
   absl::StatusOr<bool> AskForTable(Family family, TableReader& reader);
 
   nlmsghdr* Prepare(uint8_t* buffer, uint16_t type, Family family, uint16_t flags);

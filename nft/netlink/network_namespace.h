@@ -1,4 +1,4 @@
-// The network namespace of a thread, kept so that sockets can be opened in it later on.
+// A reference to a thread's network namespace, used to open sockets in the namespace later.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -11,7 +11,7 @@ class NetworkNamespace {
  public:
   static absl::StatusOr<NetworkNamespace> OfThisThread();
 
-  // From a thread that has moved elsewhere it needs CAP_SYS_ADMIN.
+  // Requires CAP_SYS_ADMIN if the calling thread is in a different network namespace.
   absl::StatusOr<Socket> OpenSocket(int protocol, SocketFaults* faults) const;
 
  private:

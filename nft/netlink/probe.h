@@ -1,9 +1,10 @@
-// Finds out whether this kernel can do what our tables are made of, and changes nothing: it sends
-// batches without their end, which the kernel checks, aborts and forgets (as for nft --check).
-// While it checks one, our base chains hang on their hooks, empty and with policy accept.
+// Tests whether the kernel supports everything that our tables use, without changing anything. The
+// probe sends batches without their end message. The kernel validates such a batch and aborts it,
+// as for nft --check. During the validation, our base chains are registered at their hooks: they
+// are empty and have policy accept.
 //
-// Not found, as little as by nft --check: jumps in a circle or too deep. The kernel looks for those
-// in a table that is there already, or when it commits (Linux 6.18).
+// Like nft --check, the probe does not detect jump loops or too many nested jumps. The kernel
+// checks for these only in existing tables or when it commits (Linux 6.18).
 #pragma once
 
 #include <string>
@@ -14,20 +15,21 @@
 
 namespace svcmap::nft {
 
-// Something that the rules need and the kernel has not.
+// A feature that our rules need and the kernel does not support.
 struct Lack {
   Family family = Family::kIpv4;
-  std::string feature;  // In words: "masquerade".
-  std::string option;   // "CONFIG_NFT_MASQ"; empty if the kernel refuses what all of them have.
-  std::string module;   // "nft_masq"; empty as above.
-  int error = 0;        // The errno with which the kernel refused it.
+  std::string feature;  // Description: "masquerade".
+  // "CONFIG_NFT_MASQ". Empty if the kernel rejects a basic feature of nf_tables.
+  std::string option;
+  std::string module;  // "nft_masq". Empty in the same case.
+  int error = 0;       // The errno of the rejection.
 
   friend bool operator==(const Lack&, const Lack&) = default;
 };
 
-// What is lacking for `tables`, nothing if they work; in the calling thread's network namespace.
-// kPermissionDenied, and a message that says so, without CAP_NET_ADMIN. Takes a few tens of
-// milliseconds, longer if something is lacking.
+// Returns the missing features for `tables`, in the calling thread's network namespace. Returns an
+// empty vector if all features are supported. Returns kPermissionDenied with an explanation if
+// CAP_NET_ADMIN is missing. Takes a few tens of milliseconds, and longer if a feature is missing.
 absl::StatusOr<std::vector<Lack>> FindLacks(const TableSpecs& tables);
 
 }  // namespace svcmap::nft

@@ -1,8 +1,9 @@
-// A conversation with nf_tables: one request or batch at a time and its answers. An answer that
-// does not come in time, or may be lost, is waited for no longer: the next request goes over a
-// fresh socket, so that it is never taken for an answer to something else.
+// Sends requests and batches to nf_tables one at a time and receives the responses. After a timeout
+// or a possible loss, the session stops waiting. The next request uses a new socket, so that a late
+// response is not mistaken for the response to another request.
 //
-// Sockets are opened in the network namespace of the thread that called Open. One thread at a time.
+// Sockets are opened in the network namespace of the thread that called Open. Only one thread may
+// call at a time.
 #pragma once
 
 #include <libmnl/libmnl.h>
@@ -19,51 +20,53 @@
 namespace svcmap::nft {
 
 struct SessionOptions {
-  // The kernel works off what it is sent before send returns, so answers are normally there.
+  // The kernel processes a message before send returns, so responses are normally available
+  // immediately.
   std::chrono::milliseconds answer_timeout{5000};
-  // Gets the port id of each socket before anything is sent from it.
+  // Called with the port id of each socket before anything is sent from the socket.
   std::function<void(uint32_t)> on_port = {};
-  // How often a dump that commits of others disturb is tried, with pauses of up to 20 ms in
-  // between.
+  // Maximum number of attempts of a dump that is interrupted by commits of other processes. Pauses
+  // between attempts are up to 20 ms.
   int dump_attempts = 100;
   SocketFaults* faults = nullptr;
 };
 
 class Session {
  public:
-  // With an `on_port` that has been called once when it returns.
+  // Opens a session. If `on_port` is set, it has been called once on return.
   static absl::StatusOr<Session> Open(SessionOptions options);
 
-  // Sequence numbers of a session are never used again.
+  // The session never reuses a sequence number.
   uint32_t sequence() const { return sequence_; }
   void SkipTo(uint32_t sequence) { sequence_ = sequence; }
 
-  // A request to nf_tables with the next sequence number, in `buffer`; attributes follow.
+  // Writes the header of an nf_tables request with the next sequence number to `buffer`. The caller
+  // appends attributes.
   nlmsghdr* Prepare(uint8_t* buffer, uint16_t type, uint8_t family, uint16_t flags);
 
-  // What cannot be sent never reached the kernel.
+  // If Send fails, nothing reached the kernel.
   absl::Status Send(std::span<const uint8_t> bytes);
 
-  // The next datagram, never an empty one: kDeadlineExceeded if none comes in time.
+  // Returns the next datagram, which is never empty, or kDeadlineExceeded after the timeout.
   absl::StatusOr<std::span<const uint8_t>> Receive();
-  // What is there already; empty if there is nothing.
+  // Returns a datagram that is already available, or an empty span.
   absl::StatusOr<std::span<const uint8_t>> Poll();
 
-  // The next Send goes over a fresh socket. Happens by itself after a failed Receive or Poll.
+  // Makes the next Send use a new socket. Called automatically after a failed Receive or Poll.
   void Renew() { stale_ = true; }
 
-  // Sends one request and calls on_message for each answer: until the end of a dump, until the
-  // acknowledgement if it was asked for, else for the only one. kUnavailable when a commit
-  // disturbed a dump.
+  // Sends one request and calls on_message for each response. Ends at the end of a dump, at the
+  // acknowledgement if one was requested, or else after one response. Returns kUnavailable if a
+  // commit interrupted a dump.
   absl::Status Ask(const nlmsghdr* request, const std::function<void(const nlmsghdr*)>& on_message);
 
-  // nf_tables' generation id. It moves when a commit starts.
+  // Returns nf_tables' generation id. The id changes when a commit starts.
   absl::StatusOr<uint32_t> Generation();
-  // The same at a moment when no commit is under way.
+  // Returns the generation id at a time when no commit is in progress.
   absl::StatusOr<uint32_t> SettledGeneration();
-  // Calls `read` until no commit came in between; a passing error from it has the same effect. Not
-  // more than dump_attempts times, nor longer than ten seconds: then kUnavailable. Dumps by
-  // themselves do not tell when a commit has made them wrong (Linux 6.18).
+  // Calls `read` until no commit happened during the call. A transient error from `read` also
+  // causes another call. Returns kUnavailable after dump_attempts calls or ten seconds. This is
+  // necessary because dumps do not report that a commit made them inconsistent (Linux 6.18).
   absl::Status AsOfOneGeneration(const std::function<absl::Status()>& read);
 
  private:

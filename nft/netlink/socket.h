@@ -1,4 +1,4 @@
-// A netlink socket, non-blocking underneath, with a deadline on every answer.
+// A non-blocking netlink socket with a timeout for each response.
 #pragma once
 
 #include <linux/netlink.h>
@@ -17,31 +17,34 @@ namespace svcmap::nft {
 
 class Socket {
  public:
-  // `protocol` is NETLINK_NETFILTER or NETLINK_ROUTE; the network namespace is the calling
-  // thread's. `faults` may be null and must outlive the socket.
+  // `protocol` is NETLINK_NETFILTER or NETLINK_ROUTE. Opens the socket in the calling thread's
+  // network namespace. `faults` may be null and must outlive the socket.
   static absl::StatusOr<Socket> Open(int protocol, SocketFaults* faults = nullptr);
 
   int fd() const { return fd_.get(); }
-  uint32_t port_id() const { return port_id_; }  // Names this socket in notifications.
+  uint32_t port_id() const { return port_id_; }  // Identifies this socket in notifications.
 
   absl::Status Send(std::span<const uint8_t> bytes);
 
-  // Makes room for a message of `bytes`: past net.core.wmem_max only with CAP_NET_ADMIN in the
-  // initial user namespace.
+  // Enlarges the send buffer for a message of `bytes`. Sizes above net.core.wmem_max require
+  // CAP_NET_ADMIN in the initial user namespace.
   absl::Status EnsureSendBuffer(size_t bytes);
   void RequestReceiveBuffer(size_t bytes);  // Best effort.
 
-  // Notifications of a group come as datagrams; what was queued stays after leaving.
+  // Joins a multicast group. Notifications arrive as datagrams. Queued notifications remain
+  // available after LeaveGroup.
   absl::Status JoinGroup(int group);
   void LeaveGroup(int group);
 
-  // The next datagram; empty after `timeout`. ENOBUFS (messages were lost) is kResourceExhausted.
+  // Returns the next datagram, or an empty span after `timeout`. Returns kResourceExhausted for
+  // ENOBUFS, which means that messages were lost.
   absl::StatusOr<std::span<const uint8_t>> Receive(std::chrono::milliseconds timeout);
 
  private:
-  int SetOption(int level, int option, int value);  // An errno, or 0.
+  int SetOption(int level, int option, int value);  // Returns an errno or 0.
 
-  // Whether a datagram of `size` bytes that was read is handed out now.
+  // Applies injected faults to a received datagram of `size` bytes. Returns whether to return the
+  // datagram to the caller now.
   absl::StatusOr<bool> Deliver(size_t size);
 
   UniqueFd fd_;
@@ -50,8 +53,8 @@ class Socket {
   std::vector<uint8_t> receive_buffer_;
 
   SocketFaults* faults_ = nullptr;
-  std::vector<uint8_t> late_;  // Injected: to be handed out after the next timeout.
-  std::vector<uint8_t> next_;  // Injected: to be handed out by the next call.
+  std::vector<uint8_t> late_;  // Injected fault: returned after the next timeout.
+  std::vector<uint8_t> next_;  // Injected fault: returned by the next call.
 };
 
 }  // namespace svcmap::nft

@@ -1,7 +1,6 @@
-// What may go wrong between us and the kernel, for tests: a Socket that was given one of these asks
-// it before each system call. Without one nothing is asked.
+// Fault injection for tests: a Socket with a SocketFaults object calls it before each system call.
 //
-// Called on the threads that use the sockets, several at once.
+// The methods are called concurrently on the threads that use the sockets.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +10,18 @@ namespace svcmap::nft {
 
 class SocketFaults {
  public:
-  // What becomes of a datagram.
+  // Fault to inject for a received datagram.
   struct Receipt {
-    int error = 0;       // An errno that the call fails with; the datagram is lost. 0: it is read.
-    bool drop = false;   // It never comes.
-    bool late = false;   // It comes with the first call after one that timed out.
-    bool twice = false;  // It comes again with the next call.
+    int error = 0;       // An errno returned by the call; the datagram is lost. 0: no error.
+    bool drop = false;   // The datagram is discarded.
+    bool late = false;   // The datagram is returned by the first call after a timeout.
+    bool twice = false;  // The datagram is returned again by the next call.
   };
 
   virtual ~SocketFaults() = default;
 
-  // Each returns an errno that the call fails with, which then is not made; 0: it is made.
+  // Each method returns an errno to skip the system call and fail with this error, or 0 to make the
+  // system call.
   virtual int OnOpen(int protocol) = 0;
   virtual int OnSetOption(int option) = 0;
   virtual int OnSend(uint32_t port_id, std::span<const uint8_t> bytes) = 0;

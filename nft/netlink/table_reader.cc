@@ -12,14 +12,14 @@
 namespace svcmap::nft {
 namespace {
 
-constexpr uint16_t kSetCount = 20;  // NFTA_SET_COUNT, since Linux 6.16.
+constexpr uint16_t kSetCount = 20;  // NFTA_SET_COUNT (Linux 6.16 or later).
 
 std::optional<uint32_t> Number(const nlattr* attribute) {
   if (mnl_attr_get_payload_len(attribute) != sizeof(uint32_t)) return std::nullopt;
   return be32toh(mnl_attr_get_u32(attribute));
 }
 
-// Each value with its type, so that nothing can stand for something else.
+// Hashes each value together with its type, so that equal bytes of different attributes differ.
 uint64_t Digest(uint32_t type, std::span<const uint8_t> bytes, uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed * 31 + type);
 }
@@ -144,7 +144,7 @@ void TableReader::AddRule(const nlmsghdr* message) {
   of_chain = Digest(NFTA_RULE_EXPRESSIONS, digest, of_chain);
 }
 
-// A look-up in a set of its own rule counts by what the set is.
+// A lookup in an anonymous set is represented by the definition of the set, not by its name.
 uint64_t TableReader::DigestExpression(const nlattr* expression, uint64_t seed) const {
   bool lookup = false;
   for (const nlattr* part : Attributes(expression)) {

@@ -1,5 +1,5 @@
-// Puts a TableContent together from the messages of dumps. Attributes that number things, or that a
-// kernel may choose (handles, sizes, use counts, back ends), are left out of the digests.
+// Builds a TableContent from dump messages. The digests exclude attributes that the kernel assigns
+// or may choose (handles, sizes, use counts, set backends).
 #pragma once
 
 #include <libmnl/libmnl.h>
@@ -13,14 +13,14 @@ namespace svcmap::nft {
 
 class TableReader {
  public:
-  // Of one family; what belongs to other tables is skipped.
+  // Reads one table of one family and skips all other tables.
   explicit TableReader(std::string table) : table_(std::move(table)) {}
 
   void AddTable(const nlmsghdr* message);  // NFT_MSG_NEWTABLE
-  // NFT_MSG_NEWSET, all of them before the first rule.
+  // NFT_MSG_NEWSET. Call for all sets before the first rule.
   void AddSet(const nlmsghdr* message);
-  void AddChain(const nlmsghdr* message);      // NFT_MSG_NEWCHAIN, before its rules.
-  void AddRule(const nlmsghdr* message);       // NFT_MSG_NEWRULE, in their order.
+  void AddChain(const nlmsghdr* message);      // NFT_MSG_NEWCHAIN. Call before its rules.
+  void AddRule(const nlmsghdr* message);       // NFT_MSG_NEWRULE. Call in rule order.
   void AddObject(const nlmsghdr* message);     // NFT_MSG_NEWOBJ
   void AddFlowtable(const nlmsghdr* message);  // NFT_MSG_NEWFLOWTABLE
 
@@ -30,7 +30,7 @@ class TableReader {
   uint64_t DigestExpression(const nlattr* expression, uint64_t seed) const;
 
   std::string table_;
-  std::map<std::string, uint64_t> anonymous_;  // Sets inside rules: digests, by the kernel's name.
+  std::map<std::string, uint64_t> anonymous_;  // Digests of anonymous sets, by the kernel's name.
   TableContent content_;
 };
 

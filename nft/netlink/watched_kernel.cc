@@ -3,7 +3,7 @@
 namespace svcmap::nft {
 namespace {
 
-// Below this a batch is not worth the system calls of not listening.
+// For smaller batches, pausing the monitor costs more system calls than it saves.
 constexpr size_t kLargeBatch = 500;
 
 bool IsLarge(const Transaction& transaction) {
@@ -26,7 +26,8 @@ absl::StatusOr<std::unique_ptr<WatchedKernel>> WatchedKernel::Open(TableSpecs ta
   return std::unique_ptr<WatchedKernel>(new WatchedKernel(*std::move(monitor), *std::move(kernel)));
 }
 
-// What is under way when we stop listening would be told to nobody: `before` waits for it.
+// Notifications of a commit in progress would be lost when the monitor is paused. Reading `before`
+// waits for this commit.
 ApplyResult WatchedKernel::Apply(const Transaction& transaction) {
   if (!IsLarge(transaction)) return kernel_->Apply(transaction);
 

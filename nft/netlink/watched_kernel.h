@@ -1,6 +1,7 @@
-// A kernel that is watched: a monitor notices what others do to our tables. Around large batches it
-// does not listen, which would make them many times slower; the generation id tells whether
-// somebody else committed meanwhile: each commit adds exactly one.
+// A kernel with a monitor that detects changes of our tables by other processes. During large
+// batches the monitor is paused, because notifications would slow down the commit several times.
+// The generation id shows whether another process committed during the pause: each commit
+// increments the id by exactly one.
 #pragma once
 
 #include <memory>
@@ -11,14 +12,14 @@
 namespace svcmap::nft {
 
 struct WatchedKernelOptions {
-  SessionOptions session = {};  // Its `on_port` is the monitor's.
+  SessionOptions session = {};  // `on_port` is set by WatchedKernel.
   MonitorOptions monitor = {};
 };
 
 class WatchedKernel final : public Kernel {
  public:
-  // `on_change` is called on the monitor's thread, once for each foreign transaction that touched
-  // our tables.
+  // `on_change` is called on the monitor's thread, once for each transaction of another process
+  // that changed our tables.
   static absl::StatusOr<std::unique_ptr<WatchedKernel>> Open(TableSpecs tables,
                                                              Monitor::OnChange on_change,
                                                              WatchedKernelOptions options = {});
@@ -41,9 +42,9 @@ class WatchedKernel final : public Kernel {
   absl::StatusOr<uint32_t> Generation() override { return kernel_->Generation(); }
   std::optional<uint32_t> ReportedGeneration() const override { return monitor_->reported(); }
 
-  // False if the monitor has not heard of the last commit, ours or another's, for some seconds, or
-  // has had no socket for so long. It goes on trying; when it was deaf, a small commit that it
-  // hears makes it alive again. Any thread.
+  // Returns false if the monitor has received no notification of the last commit (by any process)
+  // for several seconds, or has had no socket for this time. The monitor keeps retrying. It becomes
+  // alive again when it receives the notification of a small commit. Thread-safe.
   bool WatcherAlive() const { return monitor_->alive(); }
 
  private:

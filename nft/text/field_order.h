@@ -1,4 +1,4 @@
-// The order in which people want to see elements.
+// The sort order of elements in printed output.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace svcmap::nft {
 
-// Negative, zero or positive; field by field, host order numbers as numbers. Keys of a foreign
-// length go by their bytes.
+// Compares two keys field by field and returns a negative value, zero or a positive value.
+// Host-order fields are compared as numbers. Keys of unexpected length are compared as bytes.
 int CompareFields(std::span<const Field> fields, std::span<const uint8_t> a,
                   std::span<const uint8_t> b);
 

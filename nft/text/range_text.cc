@@ -8,7 +8,7 @@
 namespace svcmap::nft {
 namespace {
 
-// The key before `end`; of no end, and of the impossible end 0, the highest.
+// Returns the last key before `end`. If `end` is empty or zero, returns the highest key.
 std::vector<uint8_t> LastKey(std::span<const uint8_t> end, size_t size) {
   if (end.size() != size) return std::vector<uint8_t>(size, 0xff);
   std::vector<uint8_t> last(end.begin(), end.end());
@@ -18,7 +18,7 @@ std::vector<uint8_t> LastKey(std::span<const uint8_t> end, size_t size) {
   return last;
 }
 
-// One field from `first` to `last`.
+// Prints a range of one field from `first` to `last`, both inclusive.
 std::string ClosedRangeText(std::span<const Field> fields, std::span<const uint8_t> first,
                             std::span<const uint8_t> last) {
   const std::string first_text = FieldsToText(fields, first);

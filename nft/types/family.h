@@ -1,5 +1,5 @@
-// The two address families. Each has its own table and its own rows; nothing is shared between
-// them.
+// The two address families. Each family has its own table and its own rows. The tables share
+// nothing.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ inline constexpr std::array<Family, 2> kFamilies = {Family::kIpv4, Family::kIpv6
 
 constexpr size_t Index(Family family) { return static_cast<size_t>(family); }
 
-// "IPv4" or "IPv6", as Kubernetes writes it in ipFamilies and addressType.
+// Returns "IPv4" or "IPv6", as used in the Kubernetes fields ipFamilies and addressType.
 constexpr std::string_view FamilyName(Family family) {
   return family == Family::kIpv4 ? "IPv4" : "IPv6";
 }

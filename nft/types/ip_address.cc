@@ -8,7 +8,7 @@
 namespace svcmap {
 namespace {
 
-// A decimal number of at most `max`, leading zeros allowed; nothing else.
+// Parses a decimal number of at most `max`. Accepts leading zeros, but no sign and no whitespace.
 std::optional<unsigned> ParseDecimal(std::string_view text, unsigned max) {
   if (text.empty() || text.size() > 10) return std::nullopt;
   unsigned value = 0;
@@ -33,7 +33,7 @@ std::optional<IpAddress> ParseIpv4(std::string_view text) {
 
 std::optional<IpAddress> ParseIpv6(std::string_view text) {
   char buffer[INET6_ADDRSTRLEN];
-  // inet_pton would stop at a zero byte and take what stands before it.
+  // inet_pton would stop at a NUL byte and accept the text before the NUL.
   if (text.size() >= sizeof(buffer) || text.find('\0') != std::string_view::npos)
     return std::nullopt;
   *std::copy(text.begin(), text.end(), buffer) = '\0';

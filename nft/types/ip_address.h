@@ -1,4 +1,5 @@
-// IP addresses and prefixes as plain values. Text in, canonical text out; no name is ever resolved.
+// IP addresses and prefixes as plain values. Parses text and prints canonical text. Never resolves
+// host names.
 #pragma once
 
 #include <netinet/in.h>
@@ -23,12 +24,12 @@ class IpAddress {
   static IpAddress V4(const in_addr& address);
   static IpAddress V6(const in6_addr& address);
 
-  // `bytes` holds 4 or 16 bytes in network order; anything else gives nothing.
+  // Returns nullopt unless `bytes` has 4 or 16 bytes. The bytes are in network order.
   static std::optional<IpAddress> FromBytes(std::span<const uint8_t> bytes);
 
-  // Reads "10.0.0.1" or "fd00::1". IPv4 octets may have leading zeros and are decimal all the same
-  // ("172.30.0.041" is 172.30.0.41), as Kubernetes has always accepted them (S-5). Zones
-  // ("fe80::1%eth0"), IPv4-mapped IPv6 and surrounding blanks are refused.
+  // Parses "10.0.0.1" or "fd00::1". IPv4 octets may have leading zeros but are always decimal
+  // ("172.30.0.041" is 172.30.0.41), as in Kubernetes (S-5). Rejects zones ("fe80::1%eth0"),
+  // IPv4-mapped IPv6 addresses and surrounding whitespace.
   static std::optional<IpAddress> Parse(std::string_view text);
 
   Family family() const { return family_; }
@@ -40,7 +41,7 @@ class IpAddress {
   bool IsMulticast() const;    // 224.0.0.0/4 or ff00::/8
   bool IsLinkLocal() const;    // 169.254.0.0/16 or fe80::/10
 
-  // Canonical text: dotted decimal, or RFC 5952.
+  // Returns canonical text: dotted decimal for IPv4, RFC 5952 for IPv6.
   std::string ToString() const;
 
   friend auto operator<=>(const IpAddress&, const IpAddress&) = default;
@@ -54,13 +55,14 @@ class IpAddress {
   std::array<uint8_t, 16> bytes_ = {};
 };
 
-// An address block. Host bits are kept zero.
+// An IP prefix (CIDR). Host bits are always zero.
 class IpPrefix {
  public:
   IpPrefix() = default;
   IpPrefix(const IpAddress& address, uint8_t length);  // Clears the host bits.
 
-  // Reads "10.0.0.0/8"; sloppy as IpAddress::Parse, in the length too ("203.0.113.000/025").
+  // Parses "10.0.0.0/8". As in IpAddress::Parse, leading zeros are allowed in octets and in the
+  // length ("203.0.113.000/025").
   static std::optional<IpPrefix> Parse(std::string_view text);
 
   const IpAddress& address() const { return address_; }
@@ -68,7 +70,7 @@ class IpPrefix {
   Family family() const { return address_.family(); }
 
   bool Contains(const IpAddress& address) const;
-  IpAddress Last() const;  // The highest address of the block.
+  IpAddress Last() const;  // Returns the highest address of the prefix.
   std::string ToString() const;
 
   friend auto operator<=>(const IpPrefix&, const IpPrefix&) = default;

@@ -10,7 +10,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kServicesAtOnce = 1024;
 
-// As an element of `service-connections` has it.
+// Returns the element key in `service-connections`.
 std::string KeyOf(const ServiceConnections& at) {
   const nft::FieldBytes key = ServiceIpKey(at.address, at.protocol, at.reached_at);
   return {key.bytes().begin(), key.bytes().end()};
@@ -29,7 +29,7 @@ void AddDestinations(const std::string& service, const ServiceRows& rows,
   }
 }
 
-// False if the loop has stopped.
+// Returns false if the loop has stopped.
 bool ReadDestinations(Loop& loop, std::vector<ServiceConnections>& to) {
   std::string last;
   for (bool more = true; more;) {
@@ -95,7 +95,8 @@ void ConnectionReader::ReadAnew() {
     absl::StatusOr<PacketCounts> read = options_.read(family);
     problem.Update(read.status());
     if (read.ok()) counts[Index(family)] = *std::move(read);
-    // The kernel forgets who had no connection for a day, and a dump may miss an element.
+    // Keeps old counts, because the kernel removes elements after a day without a connection, and
+    // because a dump may miss an element.
     for (auto& [key, count] : seen_[Index(family)]) counts[Index(family)].try_emplace(key, count);
     seen_[Index(family)].clear();
   }

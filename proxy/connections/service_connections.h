@@ -1,8 +1,8 @@
-// How many new connections each Service had: what the elements of `service-connections` have
-// counted, told by the Services that have their addresses now (docs/decisions/0009).
+// Number of new connections per Service, from the counters of the set `service-connections`. Each
+// count is assigned to the Service that currently owns the address (docs/decisions/0009).
 //
-// They are read on a thread of their own, so that nobody who asks waits for a commit; the loop is
-// asked for a part of its Services at a time, so that no commit waits for more than that.
+// A separate thread reads the counters, so that callers never wait for a commit. The loop is asked
+// for a limited number of Services at a time, so that commits are delayed only briefly.
 #pragma once
 
 #include <chrono>
@@ -20,40 +20,41 @@
 
 namespace svcmap::proxy {
 
-// Sent to one address and port of a Service port.
+// Connections to one address and port of a Service port.
 struct ServiceConnections {
   std::string service;  // "namespace/name"
   Protocol protocol = Protocol::kTcp;
-  uint16_t port = 0;        // Of the Service.
-  IpAddress address;        // Its own, or the node's.
-  uint16_t reached_at = 0;  // That port, or the nodePort.
+  uint16_t port = 0;        // The Service's port.
+  IpAddress address;        // An address of the Service or of the node.
+  uint16_t reached_at = 0;  // The Service's port, or the nodePort.
   uint64_t connections = 0;
 
   friend bool operator==(const ServiceConnections&, const ServiceConnections&) = default;
 };
 
-// By the key of the element, of one family.
+// Packet counts of one family by element key.
 using PacketCounts = absl::flat_hash_map<std::string, uint64_t>;
 
 struct ConnectionReaderOptions {
-  std::function<absl::StatusOr<PacketCounts>(Family)> read;  // What the kernel has counted.
-  std::function<void(const absl::Status&)> on_problem;  // The counters cannot be read any more.
-  // What was read stays for so long, and for so many times what reading it took: it costs the
-  // kernel, and whoever asks must not make it cost more.
+  std::function<absl::StatusOr<PacketCounts>(Family)> read;  // Reads the kernel's counters.
+  // Called when the counters become unreadable.
+  std::function<void(const absl::Status&)> on_problem;
+  // A result is cached for `lifetime` and for at least `rest` times the duration of the read. This
+  // limits the load on the kernel, independent of the number of callers.
   std::chrono::milliseconds lifetime{1000};
   int rest = 20;
-  std::chrono::milliseconds patience{500};  // How long who asks waits for what is read anew.
+  std::chrono::milliseconds patience{500};  // Maximum time that a caller waits for a new result.
 };
 
 class ConnectionReader {
  public:
-  // `loop` outlives it, or stops before.
+  // `loop` must outlive the reader or stop before the reader is destroyed.
   ConnectionReader(Loop& loop, ConnectionReaderOptions options);
-  ~ConnectionReader();  // Waits for what is being read.
+  ~ConnectionReader();  // Waits for a read in progress.
 
-  // Of every address of every Service that is programmed, in the order of the Services' keys. What
-  // an address was seen to have counted is not forgotten as long as it is there. Where that cannot
-  // be read in time it is what was read last, at first nothing; never null. Any thread.
+  // Returns the counts for each address of each programmed Service, sorted by Service key. Counts
+  // do not decrease as long as the address exists. If a new result is not available in time,
+  // returns the previous result (initially empty). Never null. Thread-safe.
   std::shared_ptr<const std::vector<ServiceConnections>> Read();
 
  private:
@@ -62,18 +63,19 @@ class ConnectionReader {
 
   Loop& loop_;
   const ConnectionReaderOptions options_;
-  PacketCounts seen_[2];  // By Index(Family); of `connections_`. The thread's own.
-  bool failing_ = false;  // Likewise.
+  // Counts in `connections_`, indexed by Index(Family). Used only by the reader's thread.
+  PacketCounts seen_[2];
+  bool failing_ = false;  // Used only by the reader's thread.
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  // Guarded by mutex_.
+  // Protected by mutex_.
   std::shared_ptr<const std::vector<ServiceConnections>> connections_;
   std::chrono::steady_clock::time_point next_;
-  bool wanted_ = false;  // Or being read.
+  bool wanted_ = false;  // A read is requested or in progress.
   bool ending_ = false;
 
-  std::thread thread_;  // Last: uses all of the above.
+  std::thread thread_;  // Last member, because the thread uses all members above.
 };
 
 }  // namespace svcmap::proxy

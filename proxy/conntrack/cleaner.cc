@@ -8,7 +8,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Flows that are collected before they are deleted, of each family.
+// Number of stale flows of each family that are collected before a deletion.
 constexpr size_t kChunk = 4096;
 
 }  // namespace
@@ -38,7 +38,7 @@ void Cleaner::Update(std::vector<std::pair<std::string, UdpPorts>> services) {
     for (auto& [key, ports] : services) book_.Update(key, std::move(ports));
     due = book_.due();
   }
-  if (due) wake_.notify_one();  // Most commits are no business of its thread.
+  if (due) wake_.notify_one();  // Do not wake the thread for commits without UDP changes.
 }
 
 void Cleaner::StateIsComplete() {
@@ -56,7 +56,7 @@ CleanerStatus Cleaner::status() const {
   return status;
 }
 
-// Until some Service is due, or it is time for a second look.
+// Waits until a Service is due or a second scan is due.
 void Cleaner::AwaitWork(std::unique_lock<std::mutex>& lock) {
   const auto ready = [this] { return stopping_ || (complete_ && book_.due()); };
   if (second_looks_.empty()) {
@@ -79,7 +79,7 @@ void Cleaner::Run() {
       for (const UdpBook::Round& earlier : second_looks_) book_.Return(earlier);
       second_looks_.clear();
     }
-    if (!book_.due()) continue;  // Those of a second look are gone.
+    if (!book_.due()) continue;  // No flows to scan again were left.
     UdpBook::Round round = book_.Take();
     lock.unlock();
     StaleFlows flows = round.MakeStaleFlows();
@@ -101,7 +101,8 @@ Cleanup Cleaner::Clean(UdpBook::Round& round, StaleFlows& flows) {
     if (flows.HasFamily(family)) families.push_back(family);
   }
   std::array<std::vector<nft::UdpFlow>, 2> stale;
-  // The listing rests meanwhile. It holds nothing in the kernel, and it need not begin again.
+  // The listing is paused during the deletion. A paused listing holds no resources in the kernel
+  // and resumes where it stopped.
   const auto delete_stale = [&](Family family) {
     std::vector<nft::UdpFlow>& chunk = stale[Index(family)];
     const nft::FlowTable::Deletion deletion = table_.Delete(chunk);

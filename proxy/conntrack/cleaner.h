@@ -1,9 +1,9 @@
-// Clears stale UDP flows out of the kernel's connection tracking, on a thread of its own: after the
-// commit, and never in the way of the next one. What comes in while it is busy is merged.
+// Deletes stale UDP flows from connection tracking on a separate thread, after each commit, without
+// delaying the next commit. Updates that arrive during a round are merged.
 //
-// Nothing is cleared before the state is complete; then all Services are gone through once, and
-// after that those whose UDP ports have changed. The thread sleeps between two rounds, nine times
-// as long as one takes: at worst it uses a tenth of a CPU.
+// Cleanup starts when the state is complete. The first round covers all Services; later rounds
+// cover only Services whose UDP ports changed. After each round, the thread sleeps nine times as
+// long as the round took, so it uses at most a tenth of a CPU.
 #pragma once
 
 #include <array>
@@ -24,12 +24,12 @@
 namespace svcmap::proxy {
 
 struct Cleanup {
-  size_t services = 0;                   // Whose flows were looked for.
-  uint64_t entries = 0;                  // Of the tracking table, that the kernel sent.
-  std::array<uint64_t, 2> deleted = {};  // By Index(Family).
-  uint64_t gone = 0;                     // Stale ones that ended by themselves meanwhile.
+  size_t services = 0;                   // Number of Services covered by the round.
+  uint64_t entries = 0;                  // Number of conntrack entries that the kernel sent.
+  std::array<uint64_t, 2> deleted = {};  // Indexed by Index(Family).
+  uint64_t gone = 0;  // Number of stale flows that ended before they were deleted.
   std::chrono::nanoseconds duration{0};
-  bool complete = false;  // All flows were seen. If not, the same Services are gone through again.
+  bool complete = false;  // All flows were listed. If false, the same Services are scanned again.
   absl::Status error;
 };
 
@@ -37,36 +37,38 @@ struct CleanerStatus {
   uint64_t rounds = 0, failures = 0;
   uint64_t entries = 0, gone = 0;
   std::array<uint64_t, 2> deleted = {};
-  size_t services = 0;  // With UDP ports, or with flows that are left of one.
+  // Number of Services with UDP ports, or with remaining flows of a removed UDP port.
+  size_t services = 0;
   Cleanup last;
 };
 
 struct CleanerOptions {
-  // From a change to the round, so that packets that were underway when the rules changed are
-  // tracked by then.
+  // Delay between a change and its round, so that packets in flight during the change are already
+  // tracked.
   std::chrono::milliseconds settle{10};
   int rest_factor = 9;
-  // What was deleted is looked for once more after this time: an answer that was underway may have
-  // brought a flow back.
+  // Delay until a second scan for deleted flows, because a reply in flight may have created a flow
+  // again.
   std::chrono::milliseconds second_look{1000};
   std::chrono::milliseconds first_retry{1000};
   std::chrono::milliseconds last_retry{60000};
-  // After each round, on the cleaner's thread.
+  // Called on the cleaner's thread after each round.
   std::function<void(const Cleanup&)> on_round;
 };
 
 class Cleaner {
  public:
-  // `table` is used by the cleaner's thread only.
+  // `table` is used only by the cleaner's thread.
   Cleaner(nft::FlowTable& table, CleanerOptions options);
-  ~Cleaner();  // Stops.
+  ~Cleaner();  // Calls Stop().
 
-  // The thread works in the network namespace of the caller's.
+  // Starts the thread, which uses the caller's network namespace.
   void Start();
-  void Stop();  // Leaves a round in the middle.
+  void Stop();  // Stops the thread. Interrupts a round in progress.
 
-  // Any thread; waits for no round.
-  // Each Service with what it is now; those that never had a UDP port cost a look-up.
+  // Thread-safe. Does not wait for a round in progress.
+  // Updates each Service to its current UDP ports. For Services that never had a UDP port, the cost
+  // is one lookup.
   void Update(std::vector<std::pair<std::string, UdpPorts>> services);
   void StateIsComplete();
   CleanerStatus status() const;
@@ -75,13 +77,14 @@ class Cleaner {
   void Run();
   void AwaitWork(std::unique_lock<std::mutex>& lock);
   Cleanup Clean(UdpBook::Round& round, StaleFlows& flows);
-  // What the round leaves to do, and when.
+  // Schedules the work that remains after a round.
   void Settle(const UdpBook::Round& round, const StaleFlows& flows, const Cleanup& cleanup,
               bool second_look);
 
   nft::FlowTable& table_;
   const CleanerOptions options_;
-  std::atomic<bool> stopping_ = false;  // Set under the mutex, read in the middle of a round.
+  // Set with the mutex held. Also read during a round, without the mutex.
+  std::atomic<bool> stopping_ = false;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -13,9 +13,9 @@ size_t StaleFlows::Add(const nft::FlowEnd& destination, Place place,
   return number;
 }
 
-// Untranslated in both directions, from where a Service is now. Its first packet answers one that
-// was sent there before we translated it: the sender's next packets would count as answers to that,
-// and nobody would ever translate them.
+// Detects flows without translation whose source is a current Service address. The first packet of
+// such a flow is a reply to a packet that arrived before the rules existed. The client's next
+// packets would match this flow as replies and would never be translated.
 bool StaleFlows::IsTurnedAround(const nft::UdpFlow& flow) const {
   if (flow.original.zone != 0 || flow.reply.destination != flow.original.source ||
       flow.reply.source != flow.original.destination) {
@@ -43,7 +43,7 @@ bool StaleFlows::IsStale(const nft::UdpFlow& flow) {
     }
   }
   const bool translated = answers != flow.original.destination;
-  // In another zone a switch may track the same packets once more, before we translate them.
+  // In another zone, a virtual switch may track the same packets before translation.
   return translated || (current && flow.original.zone == 0);
 }
 

@@ -1,6 +1,6 @@
-// Which UDP flows are stale: sent to a Service, and not answered by one of its endpoints (S-240),
-// or coming from its address as if it were a client. Pure. The cost per flow does not grow with the
-// number of Services.
+// Decides which UDP flows are stale. A flow is stale if it was sent to a Service but is not
+// answered by one of the Service's endpoints (S-240), or if its source is the Service's own
+// address. Pure. The cost per flow does not depend on the number of Services.
 #pragma once
 
 #include <vector>
@@ -15,18 +15,21 @@ namespace svcmap::proxy {
 class StaleFlows {
  public:
   enum class Place : uint8_t {
-    kCurrent,  // A Service is reached there: all flows to it must have one of its endpoints.
-    kFormer,   // One was, and now nobody is: what it has not translated is no business of ours.
+    // A Service currently uses the address. Each flow to it must use one of the endpoints.
+    kCurrent,
+    // A Service used the address earlier, and no Service uses it now. Flows that were not
+    // translated are ignored.
+    kFormer,
   };
-  // `endpoints` are those that may answer there, ascending; they must outlive this. Where several
-  // have been reached at a place, each of them adds it, and a flow stays if it has an endpoint of
-  // any. Returns a number for Kept().
+  // Adds a destination. `endpoints` are its valid endpoints in ascending order and must outlive
+  // this object. If several Services used the destination, each Service adds it, and a flow to an
+  // endpoint of any of them is kept. Returns a number for Kept().
   size_t Add(const nft::FlowEnd& destination, Place place,
              const std::vector<EndpointAddress>& endpoints);
 
   bool IsStale(const nft::UdpFlow& flow);
 
-  // Some flow that was asked about stays because of what was added with this number.
+  // Returns true if a tested flow is kept because of the entry with this number.
   bool Kept(size_t number) const { return targets_[number].kept; }
 
   bool HasFamily(Family family) const { return families_[Index(family)]; }

@@ -121,7 +121,7 @@ StaleFlows UdpBook::Round::MakeStaleFlows() {
   return flows;
 }
 
-// A Service that has changed meanwhile is due again and keeps what it has.
+// Skips Services that changed during the round. They are due again and keep their former addresses.
 void UdpBook::Finish(const Round& round, const StaleFlows& flows) {
   for (const Round::Taken& taken : round.services_) {
     const auto held = services_.find(taken.key);

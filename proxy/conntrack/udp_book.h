@@ -1,6 +1,6 @@
-// Remembers of each Service with UDP ports where its flows are sent to, and where they were sent to
-// before: a flow to a former address stays while its endpoint serves, and goes with it. A former
-// address is forgotten once no flow to it is left.
+// Records the current and former destinations of each Service with UDP ports. A flow to a former
+// destination is kept while its endpoint is serving, and becomes stale with the endpoint. A former
+// destination is forgotten when no flow to it is left.
 //
 // Not thread-safe.
 #pragma once
@@ -19,20 +19,21 @@ namespace svcmap::proxy {
 class UdpBook {
   struct Port {
     UdpPort now;
-    std::vector<nft::FlowEnd> former;  // Ascending; none of them a destination of this Service.
+    std::vector<nft::FlowEnd> former;  // Ascending. Excludes current destinations of the Service.
   };
-  using Service = std::vector<Port>;  // Each port has a destination or a former one.
+  using Service = std::vector<Port>;  // Each port has at least one current or former destination.
 
  public:
-  // The Service is like this now. That makes it due, unless no flow can have become stale by it:
-  // where nothing changed, or all that changed is that endpoints joined others.
+  // Sets the current ports of the Service. The Service becomes due, unless the update cannot make a
+  // flow stale, because nothing changed or only endpoints were added.
   void Update(const std::string& service, UdpPorts ports);
 
-  // The Services whose flows are to be gone through.
+  // The Services whose flows are scanned in one round.
   class Round {
    public:
     size_t services() const { return services_.size(); }
-    // To be made once. Reads what is immutable: no lock is needed. The round must outlive it.
+    // Call once. Reads only immutable data, so no lock is needed. The round must outlive the
+    // result.
     StaleFlows MakeStaleFlows();
 
    private:
@@ -40,21 +41,21 @@ class UdpBook {
     struct Former {
       const UdpPort* port;
       nft::FlowEnd destination;
-      size_t number = 0;  // Among the stale flows.
+      size_t number = 0;  // Number returned by StaleFlows::Add.
     };
     struct Taken {
       std::string key;
       std::shared_ptr<const Service> service;
-      std::vector<Former> former;  // Without those that are a destination of some Service.
+      std::vector<Former> former;  // Excludes destinations that some Service uses.
     };
     std::vector<Taken> services_;
   };
 
   bool due() const { return !due_.empty(); }
-  Round Take();  // All that are due; they are due no more.
-  // All flows have been asked for: former addresses that kept none are forgotten.
+  Round Take();  // Returns all due Services and clears the due flag.
+  // Call after all flows were tested. Forgets former destinations without remaining flows.
   void Finish(const Round& round, const StaleFlows& flows);
-  void Return(const Round& round);  // It came to nothing: they are due again.
+  void Return(const Round& round);  // The round failed. Its Services become due again.
 
   size_t services() const { return services_.size(); }
 
@@ -62,7 +63,7 @@ class UdpBook {
   void Replace(const std::string& key, Service service);
 
   absl::flat_hash_map<std::string, std::shared_ptr<const Service>> services_;
-  absl::flat_hash_map<nft::FlowEnd, int> destinations_;  // Of how many Services.
+  absl::flat_hash_map<nft::FlowEnd, int> destinations_;  // Number of Services per destination.
   absl::flat_hash_set<std::string> due_;
 };
 

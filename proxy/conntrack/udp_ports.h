@@ -1,4 +1,4 @@
-// What one Service says about its UDP flows: where they are sent to and who may answer. Pure.
+// The UDP destinations and endpoints of one Service. Pure.
 #pragma once
 
 #include <string>
@@ -14,22 +14,22 @@ namespace svcmap::proxy {
 // One UDP port in one family.
 struct UdpPort {
   Family family = Family::kIpv4;
-  std::string name;  // Of the port; may be empty.
-  // Where it is reached: addresses of its Service with the port, accepted addresses of this node
-  // with the nodePort; none that another Service owns. Ascending, each once.
+  std::string name;  // Name of the port. May be empty.
+  // Addresses of the Service with the port, and accepted node addresses with the nodePort. Excludes
+  // addresses that belong to another Service. Ascending, without duplicates.
   std::vector<nft::FlowEnd> destinations;
-  // All that serve, of any node, ready or not (S-238): flows to them are left alone. Ascending.
+  // All serving endpoints on any node, ready or not (S-238). Flows to them are kept. Ascending.
   std::vector<EndpointAddress> endpoints;
 
   friend bool operator==(const UdpPort&, const UdpPort&) = default;
 };
 
-// Of one Service, by family and name. A port without destinations is one that only slices speak of:
-// the Service, or its port, may be gone before they are.
+// UDP ports of one Service, sorted by family and name. A port without destinations exists only in
+// EndpointSlices: the Service or its port may have been deleted first.
 using UdpPorts = std::vector<UdpPort>;
 
-// `entry` may be null (the Service is gone), and so may `rows` (nothing of it is programmed), which
-// say where it is reached. Cheap where nothing is UDP.
+// `entry` is null if the Service is deleted. `rows` contains the Service's addresses and is null if
+// nothing is programmed. Cheap for Services without UDP ports.
 UdpPorts MakeUdpPorts(const ServiceEntry* entry, const ServiceRows* rows);
 
 }  // namespace svcmap::proxy

@@ -1,6 +1,6 @@
-// Hands out the numbers that stand for Services' things in the kernel: endpoint groups, and Service
-// ports with session affinity. A number that became free is used again as late as can be: a packet
-// that has read the old descriptor must not find another Service's endpoints.
+// Allocates the numbers that identify objects of Services in the kernel: endpoint groups, and
+// Service ports with session affinity. A freed number is reused as late as possible, because a
+// packet in flight with an old descriptor must not reach another Service's endpoints.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,9 @@
 namespace svcmap::proxy {
 
 enum class NumberPool : uint8_t {
-  kGroups,        // 1..kMaxGroup, of both families.
-  kStickyGroups,  // 1..kMaxStickyGroup, by family.
-  kStickyPorts,   // 1..kMaxStickyPort, by family.
+  kGroups,        // 1 to kMaxGroup, shared by both families.
+  kStickyGroups,  // 1 to kMaxStickyGroup, per family.
+  kStickyPorts,   // 1 to kMaxStickyPort, per family.
 };
 
 struct Number {
@@ -33,7 +33,7 @@ class NumberAllocator {
  public:
   explicit NumberAllocator(uint32_t last) : last_(last) {}
 
-  // 0 when all are in use.
+  // Returns 0 if all numbers are in use.
   uint32_t Allocate() {
     if (next_ <= last_) return next_++;
     if (free_.empty()) return 0;
@@ -45,7 +45,7 @@ class NumberAllocator {
     taken_.erase(number);
     free_.push_back(number);
   }
-  // As if it had not been handed out, which nobody has seen; of several the last one first.
+  // Undoes an allocation that was never visible outside. Call in reverse order of allocation.
   void GiveBack(uint32_t number) {
     if (taken_.erase(number) > 0) {
       reserved_.insert(number);
@@ -56,7 +56,8 @@ class NumberAllocator {
     }
   }
 
-  // Those that a former life has handed out, ascending, each once; before any other is.
+  // Restores the numbers allocated by the previous run, ascending and without duplicates. Must be
+  // called before any allocation.
   void Restore(const std::vector<uint32_t>& numbers) {
     for (const uint32_t number : numbers) {
       while (next_ < number) free_.push_back(next_++);
@@ -64,7 +65,8 @@ class NumberAllocator {
     }
   }
 
-  // Keeps `number`, which nobody may have yet, for a Take. False if it is no number of ours.
+  // Reserves an unused `number` for a later Take. Returns false if the number is out of range or in
+  // use.
   bool Reserve(uint32_t number) {
     if (number < 1 || number > last_) return false;
     while (next_ <= number) free_.push_back(next_++);
@@ -74,7 +76,7 @@ class NumberAllocator {
     reserved_.insert(number);
     return true;
   }
-  // Once for each that is reserved.
+  // Succeeds once for each reserved number.
   bool Take(uint32_t number) { return reserved_.erase(number) > 0 && taken_.insert(number).second; }
   void ReleaseReserved() {
     free_.insert(free_.end(), reserved_.begin(), reserved_.end());
@@ -87,7 +89,7 @@ class NumberAllocator {
   uint32_t next_ = 1;
   std::deque<uint32_t> free_;
   absl::flat_hash_set<uint32_t> reserved_;
-  absl::flat_hash_set<uint32_t> taken_;  // Of the reserved ones.
+  absl::flat_hash_set<uint32_t> taken_;  // Subset of the reserved numbers.
 };
 
 class Numbers {
@@ -98,7 +100,7 @@ class Numbers {
   void Release(const std::vector<Number>& numbers) {
     for (const Number& number : numbers) Of(number.pool, number.family).Release(number.value);
   }
-  // Those of a plan that came to nothing, in the order in which they were handed out.
+  // Undoes the allocations of a plan that was not committed. `numbers` is in order of allocation.
   void GiveBack(const std::vector<Number>& numbers) {
     for (size_t i = numbers.size(); i-- > 0;) {
       Of(numbers[i].pool, numbers[i].family).GiveBack(numbers[i].value);

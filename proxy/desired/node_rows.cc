@@ -31,7 +31,8 @@ std::vector<Row> NodeRows(const RulesetOptions& options, const Node* node, const
     const IpPrefix everybody = *IpPrefix::Parse(family == Family::kIpv4 ? "0.0.0.0/0" : "::/0");
     if (options.masquerade_all) {  // S-90
       add(kMasqueradeSources, MergeRanges({everybody}));
-    } else if (pods && !ConstantPods(options, family)) {  // Without a detector nobody's (S-71).
+    } else if (pods && !ConstantPods(options, family)) {
+      // Without local traffic detection, nothing is masqueraded (S-71).
       add(kMasqueradeSources, Outside(*pods));
     }
   }

@@ -1,5 +1,4 @@
-// The rows that do not come from Services: where Services have their addresses, and who is a pod.
-// Pure.
+// Rows that do not belong to a Service: the ranges of Service addresses and of pod addresses. Pure.
 #pragma once
 
 #include <optional>
@@ -11,8 +10,8 @@
 
 namespace svcmap::proxy {
 
-// The block of the pods of one family; nothing: pods are not told by their address (S-68). `node`
-// is this node, or null while it is unknown, here and below.
+// Returns the pod CIDR of one family, or nullopt if pods are not identified by address (S-68).
+// `node` is this node, or null if it is unknown. The same applies to NodeRows.
 std::optional<IpPrefix> PodBlock(const RulesetOptions& options, const Node* node, Family family);
 
 std::vector<Row> NodeRows(const RulesetOptions& options, const Node* node, const Store& store);

@@ -18,7 +18,7 @@ std::optional<IpAddress> Step(const IpAddress& address, int by) {
   return std::nullopt;
 }
 
-// Nothing behind the last address of a family, or before its first.
+// Returns nullopt after the last or before the first address of the family.
 std::optional<IpAddress> Next(const IpAddress& address) { return Step(address, 1); }
 std::optional<IpAddress> Previous(const IpAddress& address) { return Step(address, -1); }
 

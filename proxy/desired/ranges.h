@@ -1,4 +1,4 @@
-// Address ranges, as interval sets want them: disjoint. Pure.
+// Disjoint address ranges for interval sets. Pure.
 #pragma once
 
 #include <vector>
@@ -8,14 +8,14 @@
 
 namespace svcmap::proxy {
 
-// The union of `prefixes`, ascending, as few ranges as can be.
+// Returns the union of `prefixes` as the minimum number of ranges, ascending.
 std::vector<AddressRange> MergeRanges(const std::vector<IpPrefix>& prefixes);
 
-// All addresses of the family outside of `prefix`.
+// Returns all addresses of the family outside `prefix`.
 std::vector<AddressRange> Outside(const IpPrefix& prefix);
 
-// As rows of a set with addresses as its only field: each range a start and, unless it reaches the
-// last address, an element for the address behind it.
+// Converts ranges to rows of a set with a single address field. Each range has a start row. A
+// second row marks the first address after the range, unless the range ends at the last address.
 std::vector<Row> RangeRows(SetIndex set, const std::vector<AddressRange>& ranges);
 
 }  // namespace svcmap::proxy

@@ -79,7 +79,7 @@ class OwnRowsBuilder {
     }
   }
 
-  // Several addresses may have the same descriptor: in IPv4 all of them.
+  // Several addresses may share a descriptor. In IPv4, all addresses of a port share one.
   void AddLocalSet(const PortRows& port, const ReachedAt& at, const IpAddress& descriptor) {
     const nft::FieldBytes key = Address(descriptor);
     for (const Row& row : rows_) {
@@ -105,7 +105,7 @@ class OwnRowsBuilder {
   void AddSticky(const PortRows& port, const EndpointSet& set, const std::string& comment) {
     const Affinity& affinity = *port.affinity;
     const bool local = &set == &port.local;
-    std::vector<bool> added(affinity.endpoints.size());  // An endpoint may have several slots.
+    std::vector<bool> added(affinity.endpoints.size());  // An endpoint may occupy several slots.
     for (uint32_t slot = 0; slot < set.slots.size(); ++slot) {
       const EndpointAddress& endpoint = set.slots[slot];
       const size_t place = PlaceOf(affinity, endpoint);
@@ -128,7 +128,7 @@ class OwnRowsBuilder {
     return static_cast<size_t>(place - affinity.endpoints.begin());
   }
 
-  // In IPv6 with its complement behind it, so that writing it changes no checksum.
+  // In IPv6, the complement follows, so that writing these bytes does not change a checksum.
   static nft::FieldBytes ChoiceBytes(Family family, uint32_t choice) {
     nft::FieldBytes bytes = nft::FieldBytes().AppendU32Be(choice);
     if (family == Family::kIpv6) bytes.AppendU32Be(~choice);

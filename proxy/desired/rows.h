@@ -1,5 +1,5 @@
-// The rows that a Service contributes to the maps and sets, in a form that is small to keep: this
-// is both what we want and, once the kernel has committed it, what we know to be applied.
+// The rows of a Service in all maps and sets, in compact form. Used both for the desired state and,
+// after the commit, for the applied state.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,21 @@
 
 namespace svcmap::proxy {
 
-// Where the port is reached: at one of its Service's addresses, or at a node's with its nodePort.
+// A destination of a Service port: an address of the Service with the port, or a node address with
+// the nodePort.
 struct ReachedAt {
   IpAddress address;
   uint16_t port = 0;
   DispatchKind kind = DispatchKind::kInternal;
-  bool firewalled = false;  // Only for ServiceRows::sources (S-116).
+  bool firewalled = false;  // Restricted to ServiceRows::sources (S-116).
 
   friend bool operator==(const ReachedAt&, const ReachedAt&) = default;
 };
 
 struct EndpointSet {
-  uint32_t group = 0;                  // Its number in the kernel; 0: the set is empty.
-  std::vector<EndpointAddress> slots;  // One each, or as many as its weight says.
+  uint32_t group = 0;  // Group number in the kernel. 0 if the set is empty.
+  // One slot per endpoint, or as many slots as the endpoint's weight requires.
+  std::vector<EndpointAddress> slots;
 
   friend bool operator==(const EndpointSet&, const EndpointSet&) = default;
 };
@@ -37,14 +39,14 @@ struct EndpointSet {
 struct Affinity {
   struct Endpoint {
     EndpointAddress address;
-    uint16_t number = 0;  // Its own as long as it is in one of the sets.
+    uint16_t number = 0;  // Constant while the endpoint is in one of the sets.
 
     friend bool operator==(const Endpoint&, const Endpoint&) = default;
   };
-  uint8_t timer = 0;                // Of the table's timeouts.
+  uint8_t timer = 0;                // Index of the affinity timeout in the table.
   uint32_t port_number = 0;         // 1..kMaxStickyPort
-  uint16_t last_number = 0;         // The endpoint number given last.
-  std::vector<Endpoint> endpoints;  // Of both sets, ascending.
+  uint16_t last_number = 0;         // The most recently allocated endpoint number.
+  std::vector<Endpoint> endpoints;  // Endpoints of both sets, ascending.
 
   friend bool operator==(const Affinity&, const Affinity&) = default;
 };
@@ -52,17 +54,18 @@ struct Affinity {
 // One Service port in one family.
 struct PortRows {
   Family family = Family::kIpv4;
-  std::string name;  // Of the port; may be empty.
+  std::string name;  // Name of the port. May be empty.
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
-  std::vector<ReachedAt> addresses;  // Without those that are another Service's.
-  // Somebody somewhere could answer, even if not from a set of ours (S-35): who finds no endpoint
-  // is dropped. Otherwise everything is rejected.
+  std::vector<ReachedAt> addresses;  // Excludes addresses that belong to another Service.
+  // True if an endpoint exists on any node, even if it is in neither of our sets (S-35). If a
+  // packet finds no endpoint, it is dropped if `any` is true and rejected otherwise.
   bool any = false;
-  bool internal_local = false;  // The clusterIP leads to the local set.
+  bool internal_local = false;  // The clusterIP uses the local set.
   EndpointSet cluster;
   EndpointSet local;
-  std::vector<EndpointAddress> hairpins;  // Endpoints here, which may connect to themselves.
+  // Endpoints on this node, which may connect to themselves through the Service.
+  std::vector<EndpointAddress> hairpins;
   std::optional<Affinity> affinity;
 
   friend bool operator==(const PortRows&, const PortRows&) = default;
@@ -70,55 +73,57 @@ struct PortRows {
 
 struct AddressRange {
   IpAddress first;
-  IpAddress last;  // Included.
+  IpAddress last;  // Inclusive.
 
   friend bool operator==(const AddressRange&, const AddressRange&) = default;
 };
 
 struct ServiceRows {
   std::vector<IpAddress> cluster_ips;
-  std::vector<AddressRange> sources;  // That may use its load balancer IPs, both families.
+  // Sources allowed to use the load balancer IPs, both families.
+  std::vector<AddressRange> sources;
   std::vector<PortRows> ports;
 
   bool empty() const { return cluster_ips.empty() && ports.empty(); }
   friend bool operator==(const ServiceRows&, const ServiceRows&) = default;
 };
 
-// One element by value.
+// One element, stored by value.
 struct Row {
   nft::SetRef set;
   nft::FieldBytes key;
   nft::FieldBytes data;
   std::string comment;
   bool interval_end = false;
-  nft::FieldBytes key_end;  // Of ranges in sets with several fields.
+  nft::FieldBytes key_end;  // For ranges in sets with several fields.
 
   nft::ElementView view() const {
     return {set, key.bytes(), data.bytes(), comment, interval_end, key_end.bytes()};
   }
 };
 
-// What a Service port is found by at one of its addresses.
+// Returns the lookup key of a Service port at one of its addresses.
 nft::FieldBytes ServiceIpKey(const IpAddress& address, Protocol protocol, uint16_t port);
 
-// "namespace/name:port" as the comment of an element: where it is longer than 127 bytes, its start
-// and a hash of the whole.
+// Returns the element comment "namespace/name:port". If the text exceeds 127 bytes, returns its
+// start and a hash of the complete text.
 std::string ServiceComment(const std::string& service_key, const std::string& port_name);
 
-// Rows that belong to this Service alone, but for the slots of its endpoint sets without affinity.
+// Returns the rows that belong only to this Service, without the slots of endpoint sets that have
+// no affinity.
 std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& service);
 
-// Calls fn(const Row&) for each of its own rows, slots included.
+// Calls fn(const Row&) for each row that belongs only to this Service, including slots.
 void ForEachOwnRow(const std::string& service_key, const ServiceRows& service,
                    const std::function<void(const Row&)>& fn);
 
-// Rows that other Services may contribute as well: cluster-ips, hairpin-connections.
+// Returns the rows that several Services may share: cluster-ips and hairpin-connections.
 std::vector<Row> SharedRows(const ServiceRows& service);
 
-// How many of its own rows in one family are source ranges.
+// Returns the number of the Service's source range rows in one family.
 size_t SourceRowCount(const ServiceRows& service, Family family);
 
-// A slot of a set without affinity.
+// Returns the row of a slot in an endpoint set without affinity.
 Row EndpointRow(Family family, uint32_t group, uint32_t slot, const EndpointAddress& endpoint);
 
 }  // namespace svcmap::proxy

@@ -10,7 +10,8 @@
 namespace svcmap::proxy {
 namespace {
 
-// A Service port is known by its name and protocol: with another number it is the same one (S-122).
+// Finds a Service port by name and protocol. If only its number changes, it is the same port
+// (S-122).
 const PortRows* FindPort(const ServiceRows* service, Family family, const ServicePort& port) {
   if (service == nullptr) return nullptr;
   const auto found =
@@ -39,8 +40,8 @@ class Builder {
   }
 
  private:
-  // The sources allowed to use its load balancer IPs. Where the node itself is, so are packets that
-  // it looped back with such an IP as their source (S-118).
+  // Adds the sources allowed to use the load balancer IPs. If the node itself is allowed, so are
+  // looped-back packets with such an IP as source (S-118).
   void AddSources() {
     std::vector<IpPrefix> blocks = service_.source_ranges;
     for (const Family family : kFamilies) {
@@ -57,7 +58,8 @@ class Builder {
     desired_.rows.sources = MergeRanges(blocks);
   }
 
-  // Nobody gets in where the ranges do not fit: better than everybody.
+  // If the ranges do not fit, no source is allowed. Denying access is safer than allowing every
+  // source.
   void BoundSources(Family family) {
     const size_t wanted = SourceRowCount(desired_.rows, family);
     if (wanted <= context_.source_rows[Index(family)]) return;
@@ -114,13 +116,14 @@ class Builder {
     if (address.family() != rows.family) return;
     const bool known = std::any_of(rows.addresses.begin(), rows.addresses.end(),
                                    [&](const ReachedAt& at) { return at.address == address; });
-    if (known) return;  // The first role wins: a clusterIP stays one.
+    if (known) return;  // The first role of an address wins: a clusterIP remains a clusterIP.
     if (Owns({address, rows.protocol, rows.port}, field)) {
       rows.addresses.push_back({address, rows.port, kind});
     }
   }
 
-  // An address that a Service claims with that port for itself beats the nodePort (S-94).
+  // If a Service claims a node address with the same port, this claim takes precedence over the
+  // nodePort (S-94).
   void AddNodePort(PortRows& rows, uint16_t node_port, DispatchKind kind) {
     if (!Owns(NodePortClaim(rows.family, rows.protocol, node_port), "spec.ports[].nodePort"))
       return;
@@ -131,7 +134,8 @@ class Builder {
     }
   }
 
-  // It makes no rows (proxy/health listens there), but two Services cannot have it either.
+  // The port needs no rows because proxy/health listens on it. The claim prevents two Services from
+  // using the same port.
   void CheckHealthCheckPort(Family family) {
     const uint16_t port = service_.health_check_node_port;
     if (port != 0) Owns(HealthCheckClaim(family, port), "spec.healthCheckNodePort");
@@ -188,7 +192,7 @@ class Builder {
                    resolved.local.end(), std::back_inserter(endpoints));
     Affinity affinity;
     if (endpoints.size() > kMaxStickyEndpoint) {
-      // It gets no number.
+      // Too many endpoints: the port gets no affinity number.
     } else if (before != nullptr && before->affinity) {
       affinity = *before->affinity;
     } else if (!context_.memory.Take(rows.family, ServiceComment(service_.key, rows.name),
@@ -214,7 +218,7 @@ class Builder {
     rows.affinity = std::move(affinity);
   }
 
-  // False: there is no group left for it. `wanted`: as for AssignSlots.
+  // Returns false if no group number is free. `wanted` has the format of AssignSlots.
   bool FillSet(const PortRows& rows, const PortRows* before, const EndpointSet* set_before,
                std::vector<EndpointAddress> wanted, EndpointSet& set) {
     if (wanted.empty()) return true;
@@ -248,7 +252,7 @@ class Builder {
   DesiredService desired_;
 };
 
-// Those of `all` that are not in `others`.
+// Returns the numbers of `all` that are not in `others`.
 std::vector<Number> Without(const std::vector<Number>& all, const std::vector<Number>& others) {
   std::vector<Number> result;
   std::copy_if(all.begin(), all.end(), std::back_inserter(result), [&](const Number& n) {
@@ -270,7 +274,7 @@ std::vector<Number> NumbersOf(const ServiceRows& service) {
       numbers.push_back({NumberPool::kStickyPorts, port.family, port.affinity->port_number});
     }
   }
-  // Groups are common to both families.
+  // Both families share the group numbers.
   for (Number& number : numbers) {
     if (number.pool == NumberPool::kGroups) number.family = Family::kIpv4;
   }

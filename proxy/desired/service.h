@@ -1,4 +1,4 @@
-// What we want in the kernel for one Service. Pure but for the numbers it takes.
+// The desired kernel state of one Service. Pure, except for the allocation of numbers.
 #pragma once
 
 #include <optional>
@@ -13,38 +13,38 @@
 namespace svcmap::proxy {
 
 struct DesiredService {
-  ServiceRows rows;                 // Empty: nothing of it is programmed.
-  std::vector<Number> new_numbers;  // Taken for it.
-  std::vector<Number> old_numbers;  // Of `before`, no longer used.
-  std::vector<Finding> findings;    // What of the Service is not programmed, and why.
+  ServiceRows rows;                 // Empty if nothing of the Service is programmed.
+  std::vector<Number> new_numbers;  // Allocated for this Service.
+  std::vector<Number> old_numbers;  // Numbers of `before` that are no longer used.
+  std::vector<Finding> findings;    // Parts of the Service that are not programmed, with reasons.
 };
 
-// The node, as Services depend on it.
+// The properties of the node that Services depend on.
 struct NodeFacts {
   NodePlace place;
-  std::vector<IpAddress> node_port_addresses;  // Where nodePorts are accepted.
-  IpAddress own_ip[2];                         // By Index(Family); loopback if unknown (S-118).
+  std::vector<IpAddress> node_port_addresses;  // Addresses that accept nodePort traffic.
+  IpAddress own_ip[2];  // Indexed by Index(Family). Loopback address if unknown (S-118).
 
   friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
 };
 
-// What all Services depend on.
+// Inputs shared by all Services.
 struct DesiredContext {
   const Claims& claims;
   const NodeFacts& node;
   Numbers& numbers;
   AffinityTimers& timers;
   AffinityMemory& memory;
-  // By Index(Family): so many source ranges may the Service have.
+  // Maximum number of source ranges of the Service, by Index(Family).
   size_t source_rows[2] = {kMaxSourceRows, kMaxSourceRows};
 };
 
-// `entry` may be null (the Service is gone) and so may `before` (what is applied of it). Slots and
-// numbers of ports that stay are kept, so that only what changed differs.
+// `entry` is null if the Service is deleted. `before` contains the Service's applied rows and may
+// be null. Slots and numbers of unchanged ports are kept, so that the difference is minimal.
 DesiredService MakeDesiredService(const ServiceEntry* entry, DesiredContext& context,
                                   const ServiceRows* before);
 
-// The numbers that its ports hold.
+// Returns the numbers allocated by its ports.
 std::vector<Number> NumbersOf(const ServiceRows& service);
 
 }  // namespace svcmap::proxy

@@ -19,7 +19,7 @@ std::vector<EndpointAddress> AssignSlots(const std::vector<EndpointAddress>& bef
   std::set_difference(sorted_before.begin(), sorted_before.end(), wanted.begin(), wanted.end(),
                       std::back_inserter(gone));
 
-  absl::flat_hash_map<EndpointAddress, size_t> leaving;  // So many slots of it.
+  absl::flat_hash_map<EndpointAddress, size_t> leaving;  // Number of slots to remove per endpoint.
   for (const EndpointAddress& endpoint : gone) ++leaving[endpoint];
   const auto leaves = [&](const EndpointAddress& endpoint) {
     const auto found = leaving.find(endpoint);
@@ -34,7 +34,7 @@ std::vector<EndpointAddress> AssignSlots(const std::vector<EndpointAddress>& bef
       ++i;
     } else if (newcomer != newcomers.end()) {
       slots[i++] = *newcomer++;
-    } else {  // Looked at again: the last one may have left, too.
+    } else {  // Not advanced, because the moved endpoint may also have to leave.
       slots[i] = slots.back();
       slots.pop_back();
     }

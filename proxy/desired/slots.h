@@ -1,5 +1,5 @@
-// Where each endpoint of a group lies. Slots 0..N-1 are taken, without holes. Who has more weight
-// than others has more slots.
+// Assigns the endpoints of a group to slots 0 to N-1 without gaps. An endpoint with a larger weight
+// gets more slots.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace svcmap::proxy {
 
-// The slots for `wanted` (ascending, each as often as it has slots) that differ from `before` in
-// few places: who stays keeps its slots, a newcomer takes the slot of one that left, and when the
-// group shrinks the last ones move into the holes.
+// Returns the slots for `wanted`, with few differences from `before`. `wanted` is ascending and
+// contains each endpoint once per slot. Remaining endpoints keep their slots, new endpoints take
+// the slots of removed endpoints, and if the group shrinks, the last slots fill the gaps.
 std::vector<EndpointAddress> AssignSlots(const std::vector<EndpointAddress>& before,
                                          const std::vector<EndpointAddress>& wanted);
 

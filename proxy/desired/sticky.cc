@@ -13,7 +13,7 @@ std::string PortKey(Family family, const std::string& comment) {
   return std::to_string(Index(family)) + comment;
 }
 
-// An address, and behind it a port.
+// Parses an address followed by a port.
 std::optional<EndpointAddress> ParseEndpoint(Family family, std::span<const uint8_t> data) {
   const size_t size = family == Family::kIpv4 ? 4 : 16;
   if (data.size() < size + 2) return std::nullopt;
@@ -83,7 +83,8 @@ void AffinityMemory::Remember(Family family, const std::vector<nft::Element>& el
     affinity.last_number = std::max(affinity.last_number, number);
   }
   for (auto& [key, affinity] : ports_) {
-    // The two sets may disagree where somebody else was: a number for each, one for each number.
+    // The two sets may disagree after a change by another process. Keep one number per endpoint and
+    // one endpoint per number.
     std::vector<Affinity::Endpoint>& endpoints = affinity.endpoints;
     std::stable_sort(endpoints.begin(), endpoints.end(),
                      [](const auto& a, const auto& b) { return a.number < b.number; });

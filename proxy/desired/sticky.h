@@ -1,5 +1,5 @@
-// Numbers of session affinity (docs/decisions/0002): those of a Service port's endpoints, which its
-// clients' records hold, and which timeouts the table has chains for.
+// Numbers for session affinity (docs/decisions/0002): endpoint numbers, which the affinity records
+// of clients contain, and the timeouts that have chains in the table.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,16 @@
 
 namespace svcmap::proxy {
 
-// Gives every endpoint of `wanted` (ascending) its number: who was there keeps it, a newcomer gets
-// one that was in use as long ago as can be, so that records of one that left mean nobody (S-126).
+// Assigns a number to each endpoint of `wanted` (ascending). Known endpoints keep their number. A
+// new endpoint gets the number that has been unused for the longest time, so that records of
+// removed endpoints match no endpoint (S-126).
 void NumberEndpoints(const std::vector<EndpointAddress>& wanted, Affinity& affinity);
 
-// The affinity timeouts that the table has chains for, by their number.
+// The affinity timeouts that have chains in the table, indexed by number.
 class AffinityTimers {
  public:
-  // The number of `seconds`, which is new if need be. Once all numbers are taken it is the one of
-  // the next longer timeout there is, or of the longest.
+  // Returns the number of `seconds`, allocating a number if necessary. If no number is left,
+  // returns the number of the next longer timeout, or of the longest.
   uint8_t For(uint32_t seconds);
 
   const std::vector<uint32_t>& seconds() const { return seconds_; }
@@ -31,14 +32,16 @@ class AffinityTimers {
   std::vector<uint32_t> seconds_ = {kDefaultAffinitySeconds};
 };
 
-// What the kernel still holds of a former life: under which numbers clients' records are. Kept
-// until the state is complete.
+// Affinity numbers that the kernel contains from the previous run. Kept until the state is
+// complete.
 class AffinityMemory {
  public:
-  // `elements`: of affinity-endpoints and affinity-local-endpoints. Reserves the port numbers.
+  // `elements` are the elements of affinity-endpoints and affinity-local-endpoints. Reserves the
+  // port numbers.
   void Remember(Family family, const std::vector<nft::Element>& elements, Numbers& numbers);
 
-  // The numbers of a port that has none yet; false: it was not remembered, or was taken before.
+  // Sets the remembered numbers of a port. Returns false if the port was not remembered or was
+  // already taken.
   bool Take(Family family, const std::string& comment, Numbers& numbers, Affinity& affinity);
 
   void Forget(Numbers& numbers);

@@ -1,5 +1,5 @@
-// How many slots of its set an endpoint has: the pick draws a slot, so that is its share of new
-// connections (docs/decisions/0006).
+// Number of slots per endpoint. The rules pick a slot at random, so an endpoint's share of slots is
+// its share of new connections (docs/decisions/0006).
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,16 @@
 
 namespace svcmap::proxy {
 
-// One number per weight (1..kMaxWeight). Each gets one slot or more.
-// Where the weights, divided by their greatest common divisor, add up to at most max(256, 4 per
-// endpoint), these are the slots. Otherwise there are that many, or more if that is what it takes:
-// of up to 32,768 endpoints each one's share of the slots differs from its share of the weights by
-// less than 1/256. Never more than kMaxEndpoints together, where one each is not more.
+// Returns the number of slots for each weight (1 to kMaxWeight), at least one each.
+// If the weights, divided by their greatest common divisor, add up to at most max(256, 4 per
+// endpoint), the slot counts are these quotients. Otherwise the total is this maximum, or more if
+// necessary for precision: with up to 32,768 endpoints, each share of slots differs from the share
+// of weights by less than 1/256. The total never exceeds kMaxEndpoints, unless one slot per
+// endpoint already does.
 std::vector<uint32_t> SlotCounts(const std::vector<uint16_t>& weights);
 
-// `endpoints` (ascending), each as often as it has slots. `weights`: one for each; empty: all the
-// same.
+// Returns `endpoints` (ascending) with each endpoint repeated once per slot. `weights` has one
+// weight per endpoint, or is empty if all are equal.
 std::vector<EndpointAddress> Weighted(std::vector<EndpointAddress> endpoints,
                                       const std::vector<uint16_t>& weights);
 

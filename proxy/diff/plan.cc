@@ -39,7 +39,7 @@ struct FamilySet {
   const EndpointSet* set;
 };
 
-// By group, ascending. Those of ports with affinity are among their OwnRows.
+// Sorted by group. Sets of ports with affinity are included in OwnRows instead.
 absl::btree_map<uint32_t, FamilySet> SetsWithoutAffinity(const ServiceRows& service) {
   absl::btree_map<uint32_t, FamilySet> sets;
   for (const PortRows& port : service.ports) {
@@ -114,7 +114,7 @@ void Plan::Delete(const nft::ElementView& element) {
   Count(element, -1, -RowDigest(element));
 }
 
-// An element whose data changes is deleted and added: the kernel has no other way.
+// An element whose data changes is deleted and added, because the kernel cannot change it in place.
 void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
   const auto by_order = [](const Row& a, const Row& b) { return OrderOf(a) < OrderOf(b); };
   std::sort(before.begin(), before.end(), by_order);
@@ -141,8 +141,8 @@ void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
   }
 }
 
-// The kernel takes no bound between those of another range, so that a range cannot be split or
-// shortened bound by bound. There are few: all are written anew.
+// The kernel rejects a bound inside another range, so a range cannot be split or shortened one
+// bound at a time. All ranges are deleted and added again, because there are only few.
 void Plan::AddRanges(const std::vector<Row>& before, const std::vector<Row>& after) {
   const auto same = [](const Row& a, const Row& b) { return OrderOf(a) == OrderOf(b); };
   if (std::equal(before.begin(), before.end(), after.begin(), after.end(), same)) return;

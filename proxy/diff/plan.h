@@ -1,5 +1,5 @@
-// The difference between what is applied and what is wanted, as a transaction and as what becomes
-// true once the kernel has committed it. Pure; the applied view is only read.
+// The difference between the applied and the desired state: a transaction, and the changes of the
+// applied state once the kernel has committed. Pure; the applied state is not modified.
 #pragma once
 
 #include <array>
@@ -16,18 +16,18 @@
 
 namespace svcmap::proxy {
 
-using SetCounts = std::array<std::array<int64_t, kSetCount>, 2>;  // By family and set.
+using SetCounts = std::array<std::array<int64_t, kSetCount>, 2>;  // Indexed by family and set.
 
-// Elements that several Services contribute to, and how many do; the key names family, set and
-// element.
+// Elements shared by several Services, with the number of these Services. The key encodes family,
+// set and element.
 using SharedCounts = absl::flat_hash_map<std::string, int32_t>;
 std::string SharedKey(nft::SetRef set, std::span<const uint8_t> row_key);
 nft::ElementView FromSharedKey(const std::string& key);
 
-// A digest of rows that does not depend on their order: adding and removing one costs the same.
+// A digest that is independent of the order of rows. Adding and removing a row have the same cost.
 uint64_t RowDigest(const nft::ElementView& element);
 
-// The element in marker: says which state the table holds.
+// The element of the marker set, which identifies the state of the table.
 struct Marker {
   uint64_t digest = 0;
   uint64_t generation = 0;
@@ -40,32 +40,32 @@ bool ParseMarker(const std::vector<uint8_t>& data, Marker& marker);
 
 class Plan {
  public:
-  // `shared` counts what is applied; empty for a table that is created anew.
+  // `shared` contains the applied shared elements. Empty for a new table.
   explicit Plan(const SharedCounts& shared) : shared_(&shared) {}
 
-  // Brings one Service from `before` (null: nothing is applied) to `after`. Once per Service.
+  // Changes one Service from `before` to `after`. `before` is null if nothing is applied. Call once
+  // per Service.
   void AddService(const std::string& key, const ServiceRows* before, const ServiceRows& after);
 
-  // Brings address ranges, which no Service contributes to, from `before` to `after`.
+  // Changes address ranges that belong to no Service from `before` to `after`.
   void AddRanges(const std::vector<Row>& before, const std::vector<Row>& after);
 
-  // After the last of the above: adds the elements that Services share, and completes the
-  // transaction.
+  // Completes the transaction with the shared elements. Call after all methods above.
   void Finish();
 
-  // Replaces the marker, in every batch; `before` is null where there is none.
+  // Replaces the marker. Call for every batch. `before` is null if there is no marker.
   void AddMarker(const Marker* before, const Marker& after);
 
-  // Before Finish(): how many elements the transaction will have at most.
+  // Upper bound for the number of elements in the transaction. Call before Finish().
   size_t element_bound() const {
     return transaction_.element_count() + additions_.element_count() + shared_changes_.size();
   }
-  // All deletions come before all additions: what one Service gives up another may take in the same
-  // transaction. Nothing is added before Finish().
+  // All deletions precede all additions, so that a row released by one Service can be used by
+  // another Service in the same transaction. Additions are appended by Finish().
   nft::Transaction& transaction() { return transaction_; }
   const nft::Transaction& transaction() const { return transaction_; }
 
-  // What committing changes.
+  // Changes of the applied state after the commit.
   const SetCounts& counts() const { return counts_; }
   const SharedCounts& shared_changes() const { return shared_changes_; }
   uint64_t digest_change() const { return digest_; }
@@ -81,7 +81,7 @@ class Plan {
 
   const SharedCounts* shared_;
   nft::Transaction transaction_;
-  nft::Transaction additions_;  // Until Finish().
+  nft::Transaction additions_;  // Pending until Finish().
   SetCounts counts_ = {};
   SharedCounts shared_changes_;
   uint64_t digest_ = 0;

@@ -1,4 +1,4 @@
-// Whether this node's proxy works, as /healthz and /livez say it (semantics.md 6.1). Pure.
+// Health of this node's proxy for /healthz and /livez. Pure.
 #pragma once
 
 #include <chrono>
@@ -12,32 +12,35 @@ struct Health {
     std::chrono::system_clock::time_point last_updated;
     bool healthy = false;
   };
-  std::optional<FamilyHealth> family[2];  // By Index(Family); nothing: not started (S-251).
-  bool node_eligible = false;             // S-253
-  // The kernel is known to hold what it should, and we would notice if it did not: stricter than
-  // kube-proxy, which calls itself healthy before it has programmed anything.
+  // Indexed by Index(Family). Nullopt if the family is not started (S-251).
+  std::optional<FamilyHealth> family[2];
+  bool node_eligible = false;  // S-253
+  // The kernel contains the desired state, and changes by other processes are detected. Stricter
+  // than kube-proxy, which reports healthy before it has programmed any rule.
   bool ready = false;
-  std::string reason;  // Why it is not ready; empty when it is.
+  std::string reason;  // Reason why the proxy is not ready. Empty if it is ready.
 };
 
-// No started family is unhealthy (S-252).
+// Returns true if no started family is unhealthy (S-252).
 bool Live(const Health& health);
 
-// What the reconcile loop knows of itself; it programs both families in one transaction.
+// Facts reported by the reconcile loop, which programs both families in one transaction.
 struct LoopFacts {
-  // When the oldest change was told that the kernel does not have yet.
+  // Arrival time of the oldest change that is not committed yet.
   std::optional<std::chrono::steady_clock::time_point> oldest_unsynced;
-  // Last successful sync; the start of the loop before that.
+  // Time of the last successful sync, or of the start of the loop before the first sync.
   std::chrono::system_clock::time_point last_synced;
-  bool state_complete = false;  // We were told everything there is to serve, and it is programmed.
-  bool verified = false;        // The tables were compared with what was wanted, or written whole.
-  bool watching = false;        // Foreign changes would be noticed.
-  bool node_eligible = false;   // Of the Node seen last; false: none was seen.
+  // The complete state was received from the controller and programmed.
+  bool state_complete = false;
+  // The tables were compared with the desired state or rewritten completely.
+  bool verified = false;
+  bool watching = false;       // Changes by other processes are detected.
+  bool node_eligible = false;  // From the latest Node object. False before the first Node object.
 };
 
 inline constexpr std::chrono::seconds kSyncPeriod{30};  // S-302
 
-// S-251: unhealthy once a change has been waiting for twice the sync period.
+// A family is unhealthy if a change has waited for more than twice the sync period (S-251).
 Health MakeHealth(const LoopFacts& facts, std::chrono::steady_clock::time_point now,
                   std::chrono::nanoseconds sync_period = kSyncPeriod);
 

@@ -1,5 +1,4 @@
-// What load balancers are told when they ask a node about one Service (healthCheckNodePort,
-// semantics.md 6.2). Pure.
+// Responses to load balancer health checks on a Service's healthCheckNodePort. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +11,20 @@
 
 namespace svcmap::proxy {
 
-// Arrays by Index(Family).
+// Arrays are indexed by Index(Family).
 struct HealthCheck {
   uint16_t port = 0;
-  bool families[2] = {};             // Where somebody listens (S-259).
+  bool families[2] = {};             // Families in which the proxy listens (S-259).
   uint32_t local_endpoints[2] = {};  // S-262
 
   friend bool operator==(const HealthCheck&, const HealthCheck&) = default;
 };
 
-// By the Service's key; nothing: it has none.
+// By Service key. Nullopt if the Service has no health check.
 using HealthCheckChanges = std::vector<std::pair<std::string, std::optional<HealthCheck>>>;
 
-// Of a Service; `entry` may be null. Of several Services that want the same port, the one that
-// `claims` gives it to has it, the others have none.
+// Returns the health check of a Service. `entry` may be null. If several Services use the same
+// port, only the Service that owns the port in `claims` gets a health check.
 std::optional<HealthCheck> HealthCheckOf(const ServiceEntry* entry, const Claims& claims);
 
 }  // namespace svcmap::proxy

@@ -1,5 +1,5 @@
-// Since when the kernel has lacked something that we were told (S-251). No clock, no lock: the
-// reconcile loop says what happens, and guards it.
+// Tracks since when the kernel has lacked a received change (S-251). Reads no clock and takes no
+// lock: the reconcile loop reports events and synchronizes access.
 #pragma once
 
 #include <chrono>
@@ -11,15 +11,15 @@ class SyncClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  void Told(Time now);  // A change is waiting to be taken.
-  void Taken();         // All that was told so far is being programmed.
-  void Synced();        // All that was taken is in the kernel.
+  void Told(Time now);  // A change was received.
+  void Taken();         // All received changes are being programmed.
+  void Synced();        // All changes that were being programmed are committed.
 
   std::optional<Time> oldest_unsynced() const { return taken_ ? taken_ : told_; }
 
  private:
-  std::optional<Time> told_;   // The oldest change that was not taken.
-  std::optional<Time> taken_;  // The oldest one that was, and is not in the kernel.
+  std::optional<Time> told_;  // Arrival time of the oldest change that is not being programmed yet.
+  std::optional<Time> taken_;  // Arrival time of the oldest change that is being programmed.
 };
 
 }  // namespace svcmap::proxy

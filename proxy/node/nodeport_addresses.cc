@@ -28,7 +28,7 @@ const IpAddress* PrimaryAddress(const Node* node, Family family) {
 
 namespace {
 
-// Every address of the family (S-110).
+// True if every address of the family accepts nodePorts (S-110).
 bool AcceptsAll(const NodePortAddresses& wanted, const Node* node, Family family) {
   if (wanted.mode == NodePortAddresses::Mode::kPrimary) {
     return PrimaryAddress(node, family) == nullptr;

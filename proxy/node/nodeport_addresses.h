@@ -1,4 +1,4 @@
-// On which addresses of this node nodePorts are accepted (semantics.md 3.4). Pure.
+// Selects the addresses of this node that accept nodePort traffic. Pure.
 #pragma once
 
 #include <string>
@@ -11,29 +11,33 @@
 
 namespace svcmap::proxy {
 
-// What the administrator wants.
+// Value of the setting.
 struct NodePortAddresses {
   enum class Mode : uint8_t {
-    kPrimary,   // The node's first address of each family; all of a family where none is known.
-    kPrefixes,  // Interface addresses inside `prefixes`; all of a family that has no prefix listed.
+    // The node's first address of each family. If a family has no known address, all its addresses.
+    kPrimary,
+    // Interface addresses within `prefixes`. If no prefix of a family is listed, all its addresses.
+    kPrefixes,
   };
   Mode mode = Mode::kPrimary;
   std::vector<IpPrefix> prefixes;
 
-  // Reads "primary" or prefixes separated by commas; "0.0.0.0/0,::/0" are all addresses.
+  // Parses "primary" or a comma-separated list of prefixes. "0.0.0.0/0,::/0" selects all addresses.
   static absl::StatusOr<NodePortAddresses> Parse(std::string_view text);
 };
 
-// The node's own address of a family (S-109): the first one that the Node object lists, unless that
-// is loopback. Null while it is unknown.
+// Returns the node's own address of a family (S-109): the first address in the Node object, unless
+// it is a loopback address. Null if unknown.
 const IpAddress* PrimaryAddress(const Node* node, Family family);
 
-// Ascending, each once, never loopback (S-113). `node` may be null (not known yet).
+// Returns addresses in ascending order, without duplicates and without loopback addresses (S-113).
+// `node` is null if it is unknown.
 std::vector<IpAddress> AcceptedNodePortAddresses(const NodePortAddresses& wanted, const Node* node,
                                                  const std::vector<IpAddress>& interfaces);
 
-// Where load balancers' health checks are listened for (S-260): at the accepted addresses, or at
-// the unspecified one of a family in which all are accepted. Arguments as above.
+// Returns the addresses for load balancer health checks (S-260): the accepted addresses, or the
+// unspecified address of a family if all addresses are accepted. Same arguments as
+// AcceptedNodePortAddresses.
 std::vector<IpAddress> HealthCheckAddresses(const NodePortAddresses& wanted, const Node* node,
                                             const std::vector<IpAddress>& interfaces);
 

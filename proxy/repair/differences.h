@@ -1,4 +1,4 @@
-// What must be written so that elements in the kernel are again the rows that are applied. Pure.
+// Computes the changes that make elements in the kernel equal to the applied rows. Pure.
 #pragma once
 
 #include <optional>
@@ -13,19 +13,19 @@ namespace svcmap::proxy {
 
 class Differences {
  public:
-  // One place: what should be there and what is; `key` is that of both.
+  // Compares the expected and the found element under `key`.
   void Compare(nft::SetRef set, std::span<const uint8_t> key, const std::optional<Row>& expected,
                const std::optional<nft::Element>& found);
 
-  // A whole set.
+  // Compares a complete set.
   void CompareSet(nft::SetRef set, const std::vector<Row>& expected,
                   const std::vector<nft::Element>& found);
 
-  // Elements that were missing, wrong or not ours.
+  // Number of missing, wrong and unknown elements.
   size_t count() const { return count_; }
   size_t deletions() const { return deletions_.element_count(); }
 
-  // The deletions, then the additions.
+  // Returns the deletions, followed by the additions.
   nft::Transaction TakeRepair();
 
  private:

@@ -14,7 +14,7 @@ Row BareRow(nft::SetRef set, std::span<const uint8_t> key) {
   return row;
 }
 
-// The rows of Services that were asked for, each made once.
+// Caches the rows of Services, so that each Service is converted only once.
 class RowsOfServices {
  public:
   explicit RowsOfServices(const Applied& applied) : applied_(applied) {}

@@ -1,4 +1,4 @@
-// What is applied at some place in the kernel's sets, whoever it belongs to. Pure.
+// Applied rows by set and key, for any owner. Pure.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,11 @@
 
 namespace svcmap::proxy {
 
-// For each key the row that should be there, or nothing. Sets of ranges are not for this.
+// Returns for each key the row that should exist, or nullopt. Not supported for sets of ranges.
 std::vector<std::optional<Row>> ExpectedRows(const Applied& applied,
                                              std::span<const nft::ForeignChange::Touched> keys);
 
-// All rows of one set. Walks all Services.
+// Returns all rows of one set. Iterates over all Services.
 std::vector<Row> ExpectedSet(const Applied& applied, nft::SetRef set);
 
 }  // namespace svcmap::proxy

@@ -9,8 +9,9 @@
 namespace svcmap::proxy {
 namespace {
 
-// Clients' records, which rules write: nobody knows what is right.
-bool WrittenByRules(uint8_t set) { return set == kAffinity; }  // And sets behind kSetCount.
+// Client records are written by rules, so their expected content is unknown.
+// The same applies to sets with an index of kSetCount or more.
+bool WrittenByRules(uint8_t set) { return set == kAffinity; }
 
 bool HasRanges(uint8_t set) {
   return set == kPodSources || set == kMasqueradeSources || set == kServiceCidrs ||
@@ -41,7 +42,7 @@ void Repairer::Doubt(const nft::ForeignChange& change) {
   for (const Touched& touched : change.elements) {
     if (!sets_[Index(touched.set.family)][touched.set.set]) rows_.push_back(touched);
   }
-  // More of one set than are worth to be looked up one by one.
+  // Above this number of rows, comparing complete sets is cheaper than looking up single rows.
   if (rows_.size() <= nft::ForeignChange::kMaxElements) return;
   for (const Touched& touched : rows_) sets_[Index(touched.set.family)][touched.set.set] = true;
   rows_.clear();
@@ -175,7 +176,7 @@ absl::Status Repairer::CompareStructure(const nft::TableContent& found, Family f
   return absl::OkStatus();
 }
 
-// Rows that are known to be in doubt come first: with them the counts may be right again.
+// Suspect rows are compared first. After their repair, the counts may be correct again.
 void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
   recount_[Index(family)] = !rows_.empty();
   if (recount_[Index(family)]) return;
@@ -195,7 +196,7 @@ absl::StatusOr<Damage> Repairer::LookAtRows(std::vector<Touched> rows) {
   std::erase_if(rows, [](const Touched& row) {
     return WrittenByRules(row.set.set) || HasRanges(row.set.set);
   });
-  // One question per set, and no key twice.
+  // One request per set, without duplicate keys.
   const auto order = [](const Touched& a, const Touched& b) {
     return std::tie(a.set.family, a.set.set, a.key) < std::tie(b.set.family, b.set.set, b.key);
   };
@@ -245,8 +246,8 @@ absl::StatusOr<Damage> Repairer::LookAtSet(nft::SetRef set) {
   Differences differences;
   differences.CompareSet(set, ExpectedSet(applied_, set), *found);
   damage.elements = differences.count();
-  // Bounds of ranges cannot be taken out one by one where others have put theirs between, and
-  // ranges of several fields only slowly.
+  // Range bounds cannot be deleted one by one if another process added bounds between them. Ranges
+  // with several fields can be deleted only slowly.
   const bool bounds = specs_[Index(set.family)]->sets[set.set].has_bounds();
   if ((bounds && differences.count() > 0) || differences.deletions() > MaxDeletions(set.set)) {
     damage.rewrite = Damage::Rewrite::kInPlace;
@@ -272,7 +273,7 @@ std::vector<Repairer::Touched> Repairer::NextRows() {
     };
     ForEachOwnRow(service->first, service->second, add);
     for (const Row& row : SharedRows(service->second)) add(row);
-    if (rows.size() < kRows) at_row_ = number;  // All of it.
+    if (rows.size() < kRows) at_row_ = number;  // All rows of the Service fit.
   }
   return rows;
 }
@@ -280,7 +281,7 @@ std::vector<Repairer::Touched> Repairer::NextRows() {
 absl::StatusOr<Damage> Repairer::Audit() {
   std::vector<Touched> rows = NextRows();
   if (!rows.empty()) return LookAtRows(std::move(rows));
-  // The end: what has no single Service, and whether there is more than ours.
+  // End of the audit: check the rows without a single owner, and look for unknown elements.
   at_service_.clear();
   at_row_ = 0;
   ++audits_;

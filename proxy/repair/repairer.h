@@ -1,9 +1,9 @@
-// Finds where the kernel is not what is applied: at places that somebody is known to have touched,
-// and by going through everything, a few rows at a time. Says what to write; who owns it writes.
+// Finds differences between the kernel and the applied state: at places changed by other processes,
+// and in an audit of all rows, a few at a time. Returns the repair; the owner applies it.
 //
-// Elements are asked for by their keys, so that looking at a row costs the same in a set of any
-// size (reading a whole set costs the square of it); how many a set holds tells whether there are
-// more than ours.
+// Elements are looked up by key, so the cost per row is independent of the size of the set. Reading
+// a complete set would cost the square of its size. The number of elements in a set shows whether
+// it contains unknown elements.
 //
 // Not thread-safe; owned by the reconciler.
 #pragma once
@@ -23,49 +23,49 @@
 
 namespace svcmap::proxy {
 
-// What a look has found, and what makes it right again.
+// Detected damage and its repair.
 struct Damage {
   enum class Rewrite : uint8_t {
-    kNo,       // The transaction mends it.
-    kInPlace,  // More than is worth mending: all elements are to be written anew,
-    kAnew,     // or the tables.
+    kNo,       // `repair` fixes the damage.
+    kInPlace,  // The damage is too large for `repair`: rewrite all elements,
+    kAnew,     // or create the tables again.
   };
   Rewrite rewrite = Rewrite::kNo;
   nft::Transaction repair;
-  size_t elements = 0;  // Missing, wrong or not ours.
-  size_t chains = 0;    // Missing, changed or not ours; sets that are not ours, too.
+  size_t elements = 0;  // Number of missing, wrong and unknown elements.
+  size_t chains = 0;    // Number of missing, changed and unknown chains, and of unknown sets.
 
   bool found() const { return rewrite != Rewrite::kNo || elements > 0 || chains > 0; }
 };
 
 class Repairer {
  public:
-  // Rows of one look.
+  // Maximum number of rows per check.
   static constexpr size_t kRows = 256;
-  // Sets with more elements than this are not read whole but written anew.
+  // Larger sets are not read for comparison but rewritten completely.
   static constexpr size_t kMaxRead = 200000;
 
   Repairer(nft::Kernel& kernel, const Applied& applied) : kernel_(kernel), applied_(applied) {}
 
-  // The tables are as these say, and everything in them is as applied.
+  // The tables were created from `specs` and contain exactly the applied rows.
   void TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2> specs);
 
-  // What may be wrong.
+  // Marks objects as suspect.
   void Doubt(const nft::ForeignChange& change);
   void DoubtRows(const nft::Transaction& transaction);
   void DoubtEverything();
 
-  // True while there is something to look at in a hurry.
+  // True while suspect objects have to be checked soon.
   bool in_doubt() const;
 
-  // Looks at the next thing that is in doubt; it is no longer if nothing is found.
+  // Checks the next suspect object. If no damage is found, the object is no longer suspect.
   absl::StatusOr<Damage> Look();
-  // The next rows of a walk through everything, which begins again when it has come to its end.
+  // Checks the next rows of the audit. The audit restarts after its end.
   absl::StatusOr<Damage> Audit();
-  // What was found is not repaired: it is in doubt again.
+  // The damage found was not repaired, so the objects are suspect again.
   void NotRepaired();
 
-  // Walks that came to their end.
+  // Number of completed audits.
   uint64_t audits() const { return audits_; }
 
  private:
@@ -82,22 +82,23 @@ class Repairer {
   nft::Kernel& kernel_;
   const Applied& applied_;
   std::array<std::shared_ptr<const nft::TableSpec>, 2> specs_;
-  // What tables of these specs look like; made when it is first needed.
+  // Expected content of tables created from these specs. Read on first use.
   std::array<std::optional<nft::TableContent>, 2> references_;
 
   std::array<bool, 2> structure_ = {};
-  std::array<bool, 2> recount_ = {};  // The structure is right; counts are for when rows are.
+  // The structure is correct; compare the counts after the rows.
+  std::array<bool, 2> recount_ = {};
   std::deque<Touched> rows_;
   std::array<std::array<bool, kSetCount>, 2> sets_ = {};
-  bool everything_ = false;    // Until a walk that began after it was doubted has ended,
-  bool audit_covers_ = false;  // which the one under way did.
+  bool everything_ = false;  // Everything is suspect until an audit that started later is complete.
+  bool audit_covers_ = false;  // The audit in progress started after everything became suspect.
 
-  // What Look or Audit returned last.
+  // Objects of the last Look or Audit.
   std::array<bool, 2> looked_structure_ = {};
   std::vector<Touched> looked_rows_;
   std::optional<nft::SetRef> looked_set_;
 
-  // Where the walk is.
+  // Position of the audit.
   std::string at_service_;
   size_t at_row_ = 0;
   uint64_t audits_ = 0;

@@ -11,15 +11,16 @@ struct Candidate {
   EndpointConditions conditions;
   bool local;
   uint16_t weight;
-  const EndpointHints* hints;  // Null: none.
+  const EndpointHints* hints;  // Null if there are no hints.
 
   bool drained() const { return weight == 0; }
   bool ready() const { return conditions.ready; }
   bool serving_terminating() const { return conditions.serving && conditions.terminating; }
 };
 
-// Duplicates lie together, the one that counts first: not terminating, then ready, then serving.
-// What follows makes the choice independent of the order of arrival.
+// Sorts duplicates of an address next to each other, with the decisive one first: not terminating,
+// then ready, then serving. The remaining criteria make the result independent of the order of
+// arrival.
 bool Before(const Candidate& a, const Candidate& b) {
   if (a.address != b.address) return a.address < b.address;
   const auto rank = [](const Candidate& c) {
@@ -67,7 +68,8 @@ bool HintedHere(TopologyMode mode, const Candidate& candidate, const NodePlace& 
                                          : Names(candidate.hints->zones, node.zone);
 }
 
-// S-32: every ready endpoint carries hints of a kind, and one of them means us.
+// S-32: hints are used only if every ready endpoint has hints of this kind and at least one hint
+// matches this node.
 TopologyMode ModeOf(const std::vector<Candidate>& candidates, const NodePlace& node) {
   bool all_nodes = true, all_zones = true, our_node = false, our_zone = false;
   for (const Candidate& c : candidates) {
@@ -82,7 +84,7 @@ TopologyMode ModeOf(const std::vector<Candidate>& candidates, const NodePlace& n
   return TopologyMode::kNone;
 }
 
-// One after the other; nothing is kept while all are the same.
+// Collects weights in order. Stores nothing while all weights are equal.
 class WeightList {
  public:
   explicit WeightList(std::vector<uint16_t>& weights) : weights_(weights) {}

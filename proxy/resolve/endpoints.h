@@ -1,5 +1,5 @@
-// Which endpoints a Service port may be sent to (semantics.md, section 2). Pure: Service, slices
-// and node in, endpoints out.
+// Selects the eligible endpoints of a Service port. Pure: takes a Service, its EndpointSlices and
+// the node, and returns endpoints.
 #pragma once
 
 #include <cstdint>
@@ -21,49 +21,50 @@ struct EndpointAddress {
   }
 };
 
-// Where this node is (S-29).
+// Name and zone of this node (S-29).
 struct NodePlace {
   std::string name;
-  std::string zone;  // Empty: unknown, matches no hint.
+  std::string zone;  // Empty if unknown; then it matches no hint.
 
   friend bool operator==(const NodePlace&, const NodePlace&) = default;
 };
 
-// Which endpoints' hints are followed (S-32).
+// Which kind of topology hints is used (S-32).
 enum class TopologyMode : uint8_t { kNone, kSameNode, kSameZone };
 
-// All lists ascending, each endpoint once. Who has weight 0 takes no new connections: it is in none
-// of them and counts as not ready.
+// All lists are ascending and contain each endpoint once. An endpoint with weight 0 gets no new
+// connections: it is in none of the lists and counts as not ready.
 struct ResolvedEndpoints {
-  std::vector<EndpointAddress> cluster;  // The cluster set (S-33); empty where not computed (S-30).
-  std::vector<EndpointAddress> local;    // The local set (S-34); empty where not computed (S-31).
-  // Of the endpoints of the set, in their order; empty: all the same.
+  std::vector<EndpointAddress> cluster;  // The cluster set (S-33). Empty if not computed (S-30).
+  std::vector<EndpointAddress> local;    // The local set (S-34). Empty if not computed (S-31).
+  // Weights of the endpoints in the set, in the same order. Empty if all weights are equal.
   std::vector<uint16_t> cluster_weights;
   std::vector<uint16_t> local_weights;
-  bool any = false;                             // HAS: somebody somewhere could answer (S-35).
-  std::vector<EndpointAddress> reachable_here;  // Those of both sets on this node (S-36, S-97).
+  bool any = false;  // An endpoint exists on any node (S-35).
+  // The endpoints of both sets on this node (S-36, S-97).
+  std::vector<EndpointAddress> reachable_here;
   TopologyMode topology = TopologyMode::kNone;
-  // Some endpoint is ready, anywhere or on this node. Where none is, a set holds those that serve
-  // while they terminate.
+  // At least one endpoint is ready, on any node or on this node. If no endpoint is ready, a set
+  // contains the endpoints that are serving and terminating.
   bool any_ready = false;
   bool any_ready_here = false;
-  uint32_t drained = 0;  // That many would be ready or serving, but for their weight of 0.
+  uint32_t drained = 0;  // Number of endpoints that would be ready or serving but have weight 0.
 };
 
-// For one port in one family. Slices are matched by port name and protocol (S-21); an address that
-// several of them list counts once, and a non-terminating entry beats a terminating one (S-26); of
-// entries with equal conditions the one with the larger weight counts.
-// `entry.service` must be set.
+// Resolves one port in one family. EndpointSlices are matched by port name and protocol (S-21). An
+// address in several EndpointSlices counts once: a non-terminating entry takes precedence over a
+// terminating entry (S-26), and then the entry with the larger weight.
+// `entry.service` must not be null.
 ResolvedEndpoints ResolveEndpoints(const ServiceEntry& entry, Family family,
                                    const ServicePort& port, const NodePlace& node);
 
-// Those that serve, whatever else holds of them, drained ones too: whom existing flows may stay
-// with (S-238). Without a Service, too. Ascending, each once.
+// Returns all serving endpoints, including drained ones, because existing flows may stay with them
+// (S-238). Also works without a Service. Ascending, without duplicates.
 std::vector<EndpointAddress> ServingEndpoints(const ServiceEntry& entry, Family family,
                                               const std::string& port_name, Protocol protocol);
 
-// The addresses of those that are ready, not drained and on this node, over all ports of the
-// Service (S-262). Ascending, each once. `entry.service` must be set.
+// Returns the addresses of all endpoints on this node that are ready and not drained, for all ports
+// of the Service (S-262). Ascending, without duplicates. `entry.service` must not be null.
 std::vector<IpAddress> ReadyAddressesHere(const ServiceEntry& entry, Family family);
 
 }  // namespace svcmap::proxy

@@ -85,7 +85,8 @@ void AddAffinityChains(std::span<const uint32_t> timers, std::vector<nft::ChainS
 }
 
 void AddAffinityRules(Family family, std::span<const uint32_t> timers, RuleList& rules) {
-  // Few edges between chains: the kernel walks all paths when it checks the table.
+  // Uses few jumps between chains, because the kernel follows all paths when it validates the
+  // table.
   const uint8_t sticky = DescriptorByte(DispatchKind::kSticky, 0);
   for (const auto& [kind, chain] : {std::pair{DispatchKind::kExternal, "external"},
                                     std::pair{DispatchKind::kExternalLocal, "external-local"}}) {

@@ -1,13 +1,13 @@
-// Session affinity (S-122..S-128, docs/decisions/0002): the endpoint chosen for a client is
-// remembered as a choice, Service port and endpoint, and a choice only counts while the set that
-// the packet may use still maps it to an address.
+// Chains and rules for session affinity (S-122 to S-128, docs/decisions/0002). For each client, a
+// record stores the selected endpoint as a choice: Service port and endpoint number. A choice is
+// valid only while the set that the packet may use maps it to an address.
 //
-//   stick-N    choose, recall; where the record is stale: restore, choose, recall; drop
-//   choose     a random slot of the group -> @affinity-slots: a choice stands in the destination
-//   recall-N   remember it unless there is a record, take the record, dnat by it; forget it
-//   restore    the descriptor again
+//   stick-N    choose, recall; if the record is stale: restore, choose, recall; drop
+//   choose     pick a random slot of the group from @affinity-slots: the destination is a choice
+//   recall-N   create the record unless it exists, read the record, dnat by it; or delete it
+//   restore    write the descriptor to the destination again
 //
-// N is the timeout in seconds; -local- chains do the same for the local set.
+// N is the timeout in seconds. Chains with -local- in their name do the same for the local set.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ std::array<uint32_t, kMaxPickClass + 1> MakeCapacities() {
                         : static_cast<uint32_t>(
                               std::ceil(kMaxExactClass * std::pow(growth, i - kMaxExactClass)));
   }
-  capacities[kMaxPickClass] = kMaxEndpoints;  // Whatever the rounding did.
+  capacities[kMaxPickClass] = kMaxEndpoints;  // Exact, independent of rounding.
   return capacities;
 }
 
@@ -28,7 +28,7 @@ const std::array<uint32_t, kMaxPickClass + 1>& Capacities() {
 
 constexpr size_t kNeutralWord = 10;  // Byte offset in an IPv6 descriptor.
 
-// The one's complement sum of the 16-bit words, folded to 16 bits.
+// Returns the one's complement sum of all 16-bit words, folded to 16 bits.
 uint32_t FoldedSum(std::span<const uint8_t> bytes) {
   uint32_t sum = 0;
   for (size_t i = 0; i + 1 < bytes.size(); i += 2) sum += bytes[i] << 8 | bytes[i + 1];
@@ -53,7 +53,7 @@ IpAddress Descriptor::For(const IpAddress& address) const {
   for (size_t i = 0; i < 3; ++i) bytes[size - 1 - i] = static_cast<uint8_t>(low >> (8 * i));
   bytes[0] = DescriptorByte(sticky ? DispatchKind::kSticky : kind, PickClassFor(endpoints));
   if (address.family() == Family::kIpv6) {
-    // One's complement: subtracting is adding the complement.
+    // In one's complement arithmetic, subtraction is addition of the complement.
     const uint32_t word = FoldedSum(address.bytes()) + (0xffff - FoldedSum(bytes));
     const uint32_t folded = (word & 0xffff) + (word >> 16);
     bytes[kNeutralWord] = static_cast<uint8_t>(folded >> 8);

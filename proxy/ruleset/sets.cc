@@ -30,12 +30,12 @@ constexpr std::string_view kSetNames[] = {
     "service-connections",
 };
 
-// What nft stores with "type mark : ipv6_addr". Without it nft would take the key's bytes for
-// network order, and load another key from its own listing.
+// User data that nft stores for "type mark : ipv6_addr". Without it, nft would interpret the key in
+// network byte order and could not reload its own listing.
 std::vector<uint8_t> MarkerUserdata() {
   return {0, 4, 1, 0, 0, 0,   // key byte order: host
           1, 4, 2, 0, 0, 0,   // data byte order: network
-          6, 4, 0, 0, 0, 0};  // data is no interval
+          6, 4, 0, 0, 0, 0};  // data is not an interval
 }
 
 void SetTypeof(nft::SetSpec& set, const std::vector<TypeofPart>& key,
@@ -44,8 +44,8 @@ void SetTypeof(nft::SetSpec& set, const std::vector<TypeofPart>& key,
   set.userdata = TypeofUserdata(key, data);
 }
 
-// Keys that no nft type names: parts of the destination address, and random numbers. Where they
-// lie: nft/expr/rule_builder.h.
+// Declares keys without a named nft type: parts of the destination address and random numbers. Byte
+// offsets are in nft/expr/rule_builder.h.
 void SetEndpointTypes(Family family, std::vector<nft::SetSpec>& sets) {
   const bool v4 = family == Family::kIpv4;
   const Field address = v4 ? Field::kIpv4Addr : Field::kIpv6Addr;

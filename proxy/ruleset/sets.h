@@ -9,9 +9,9 @@
 
 namespace svcmap::proxy {
 
-std::vector<nft::SetSpec> MakeSets(Family family, bool count_connections);  // By SetIndex.
+std::vector<nft::SetSpec> MakeSets(Family family, bool count_connections);  // Indexed by SetIndex.
 
-// As rules refer to one.
+// Returns a reference to a set for use in rules.
 nft::NamedSet Named(SetIndex set);
 
 }  // namespace svcmap::proxy

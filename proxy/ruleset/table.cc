@@ -26,7 +26,7 @@ std::string DrawChain(unsigned pick_class) {
 
 using Verdicts = std::vector<std::pair<uint8_t, std::string>>;
 
-// The vmap entries that lead descriptors of `kind` to their pick chains.
+// Appends the vmap entries that map descriptors of `kind` to pick chains.
 void AddPickVerdicts(DispatchKind kind, Verdicts& verdicts) {
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
     verdicts.emplace_back(DescriptorByte(kind, pick), PickChain(pick));
@@ -66,9 +66,9 @@ std::vector<nft::ChainSpec> MakeChains() {
   return chains;
 }
 
-// For each element that is added to a data map the kernel walks all rules that look it up (about 12
-// ns each), so there is exactly one per class. An exact class misses only when two look-ups of one
-// packet straddle a commit.
+// When an element is added to a data map, the kernel checks every rule that looks up the map (about
+// 12 ns each). Therefore each class has exactly one such rule. In an exact class, a pick misses
+// only if a commit happens between two lookups of the same packet.
 void AddPickRules(RuleList& rules) {
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
     const std::string chain = PickChain(pick);
@@ -91,14 +91,15 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
   const bool by_interface = options.detect_local == DetectLocal::kInterface;
   RuleBuilder masquerade = rules.In("services");
   if (const auto pods = ConstantPods(options, family)) {
-    // First: it spares pods the look-up.
+    // First condition, so that traffic from pods skips the lookup.
     masquerade.SourceNotIn(*pods).In({KeyPart::kDestination}, Named(kClusterIps));
   } else {
     masquerade.In({KeyPart::kDestination}, Named(kClusterIps));
     if (!by_interface) {
       masquerade.In({KeyPart::kSource}, Named(kMasqueradeSources));
     } else if (!options.masquerade_all) {
-      masquerade.InputIsNot(options.interface);  // True for the node's own packets, too (S-70).
+      // Also true for packets sent by the node itself (S-70).
+      masquerade.InputIsNot(options.interface);
     }
   }
   rules.Add(masquerade.Jump("mark-masq"));
@@ -123,7 +124,7 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
 
   rules.Add(rules.In("external").Jump("mark-masq"));
   rules.Add(rules.In("external").Goto("pick"));
-  // Pods before the node (S-73); no local set, no way in (S-80).
+  // Matches pods before the node (S-73). Without a local set, external traffic is dropped (S-80).
   RuleBuilder pods = rules.In("external-local");
   if (by_interface) {
     pods.InputIs(options.interface);
@@ -161,7 +162,7 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
   AddPickRules(rules);
 }
 
-// Only new connections are looked at: established flows are never cut (S-101).
+// Matches only new connections, so that established flows are never interrupted (S-101).
 void AddFilterRules(RuleList& rules) {
   for (const std::string_view chain : {"firewall-prerouting", "firewall-output"}) {
     rules.Add(rules.In(chain).ConntrackNew().Jump("firewall-check"));

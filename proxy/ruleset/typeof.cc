@@ -7,12 +7,12 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-// Records of a set (NFTNL_UDATA_SET_*).
+// Record types of a set (NFTNL_UDATA_SET_*).
 constexpr uint8_t kKeyByteOrder = 0, kDataByteOrder = 1, kKeyTypeof = 3, kDataTypeof = 4,
                   kDataInterval = 6;
 constexpr uint32_t kNoByteOrder = 0, kNetworkOrder = 2;
 
-// Records of an expression: which one, and what it consists of.
+// Record types of an expression: expression number and its data.
 constexpr uint8_t kExpression = 0, kExpressionData = 1;
 constexpr uint32_t kPayload = 7, kConcatenation = 13, kNumgen = 23;
 

@@ -1,6 +1,7 @@
-// "typeof" declarations of sets whose keys no nft type names, and what nft 1.0.6 stores with such a
-// set in the kernel to be able to list it: nested type-length-value records with expression numbers
-// of its own (libnftables; a contract test compares them with what nft writes).
+// "typeof" declarations for sets whose keys have no named nft type, and the user data that nft
+// 1.0.6 stores in the kernel to list such sets. The user data consists of nested type-length-value
+// records with libnftables' expression numbers. A contract test compares them with data written by
+// nft.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,9 @@ struct TypeofPart {
   enum class Form : uint8_t { kField, kRaw, kRandom };
   Form form = Form::kField;
   const char* name = nullptr;  // kField: "ip daddr"
-  uint32_t header = 0;         // kField: nft's numbers of header and field.
+  uint32_t header = 0;         // kField: libnftables' numbers of the header and the field.
   uint32_t field = 0;
-  uint32_t offset_bits = 0;  // kRaw, in the network header.
+  uint32_t offset_bits = 0;  // kRaw: offset in the network header.
   uint32_t size_bits = 0;
   uint32_t modulus = 0;  // kRandom
 
@@ -31,7 +32,7 @@ inline constexpr TypeofPart kIpDestination{.name = "ip daddr", .header = 12, .fi
 inline constexpr TypeofPart kIp6Destination{.name = "ip6 daddr", .header = 13, .field = 9};
 inline constexpr TypeofPart kTransportDestination{.name = "th dport", .header = 11, .field = 2};
 
-// "typeof @nh,136,24 . numgen random mod 65536 : ip daddr . th dport"
+// Returns "typeof @nh,136,24 . numgen random mod 65536 : ip daddr . th dport".
 std::string TypeofText(const std::vector<TypeofPart>& key, const std::vector<TypeofPart>& data);
 std::vector<uint8_t> TypeofUserdata(const std::vector<TypeofPart>& key,
                                     const std::vector<TypeofPart>& data);

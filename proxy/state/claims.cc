@@ -38,7 +38,8 @@ std::vector<ClaimKey> ClaimsOf(const Service& service) {
   std::vector<ClaimKey> claims;
   if (!service.proxied) return claims;
   for (const Family family : kFamilies) {
-    if (!service.cluster_ip[Index(family)]) continue;  // Not in this family at all (S-3).
+    // The Service has no address in this family (S-3).
+    if (!service.cluster_ip[Index(family)]) continue;
     std::vector<IpAddress> addresses = {*service.cluster_ip[Index(family)]};
     for (const auto* more : {&service.external_ips, &service.load_balancer_ips}) {
       for (const IpAddress& address : *more) {
@@ -62,14 +63,15 @@ std::vector<ClaimKey> ClaimsOf(const Service& service) {
   return claims;
 }
 
-// Services whose node port gives way to `claim`, or comes back when it goes.
+// Adds the Service whose nodePort is overridden by `claim`, or takes effect again when the claim
+// ends.
 void Claims::AddNodePortOwner(const ClaimKey& claim, absl::btree_set<std::string>& to) const {
   if (claim.role != ClaimKey::Role::kAddress) return;
   const Service* owner = Owner(NodePortClaim(claim.address.family(), claim.protocol, claim.port));
   if (owner != nullptr) to.insert(owner->key);
 }
 
-// Owner or loser, the Service stays what it is.
+// Replaces the Service object. Its role (owner or waiting) does not change.
 void Claims::ReplaceHolder(const ClaimKey& claim, const std::shared_ptr<const Service>& after) {
   auto& owner = owners_.find(claim)->second;
   if (owner->key == after->key) {
@@ -96,7 +98,7 @@ Claims::Moved Claims::Update(const Service* before, const std::shared_ptr<const 
     AddNodePortOwner(claim, affected);
     const auto contested = losers_.find(claim);
     const auto owner = owners_.find(claim);
-    if (owner->second->key != key) {  // We were waiting for it.
+    if (owner->second->key != key) {  // The Service was waiting for the claim.
       std::erase_if(contested->second, [&](const auto& loser) { return loser->key == key; });
       if (contested->second.empty()) losers_.erase(contested);
       continue;

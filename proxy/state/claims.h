@@ -1,6 +1,6 @@
-// Who may have which address and port. Two Services can claim the same one; the oldest wins, then
-// the first by name, whatever the order in which they came (S-16). The others stay without it and
-// are told so.
+// Resolves conflicts for addresses and ports. If several Services claim the same address and port,
+// the oldest Service wins, then the first by name, independent of the order of arrival (S-16). The
+// other Services are reported and are not programmed at this address.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace svcmap::proxy {
 struct ClaimKey {
   enum class Role : uint8_t { kAddress, kNodePort, kHealthCheck };
 
-  IpAddress address;  // Unspecified for ports of the node; its family still counts.
+  IpAddress address;  // Unspecified address for node ports. Its family is significant.
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
   Role role = Role::kAddress;
@@ -29,34 +29,35 @@ struct ClaimKey {
   friend H AbslHashValue(H state, const ClaimKey& key) {
     return H::combine(std::move(state), key.address, key.protocol, key.port, key.role);
   }
-  std::string ToString() const;  // "10.96.0.1:80/TCP"; "30080/TCP" for a port of the node
+  std::string ToString() const;  // "10.96.0.1:80/TCP", or "30080/TCP" for a port of the node.
 };
 
 ClaimKey NodePortClaim(Family family, Protocol protocol, uint16_t node_port);
 ClaimKey HealthCheckClaim(Family family, uint16_t health_check_node_port);
 
-// What a Service wants to be reached at, each once; empty if it is not proxied.
+// Returns all claims of a Service, without duplicates. Empty if the Service is not proxied.
 std::vector<ClaimKey> ClaimsOf(const Service& service);
 
 class Claims {
  public:
   struct Moved {
-    bool released = false;            // The Service may have given up something,
-    bool acquired = false;            // or may want something that it did not want before.
-    std::vector<std::string> others;  // Services that won or lost an address by it, ascending.
+    bool released = false;  // The Service may have released a claim.
+    bool acquired = false;  // The Service may have a new claim.
+    // Services that gained or lost an address as a result, ascending.
+    std::vector<std::string> others;
   };
 
-  // Moves the claims of one Service from `before` to `after` (either may be null).
+  // Replaces the claims of one Service. `before` and `after` may be null.
   Moved Update(const Service* before, const std::shared_ptr<const Service>& after);
 
-  // The Service that holds it; null if nobody claims it.
+  // Returns the Service that owns the claim, or null if no Service claims it.
   const Service* Owner(const ClaimKey& key) const;
 
  private:
   void ReplaceHolder(const ClaimKey& claim, const std::shared_ptr<const Service>& after);
   void AddNodePortOwner(const ClaimKey& claim, absl::btree_set<std::string>& to) const;
 
-  // Almost every key has one claimant; only contested ones need a list.
+  // Nearly every key has a single claimant, so lists exist only for contested keys.
   absl::flat_hash_map<ClaimKey, std::shared_ptr<const Service>> owners_;
   absl::flat_hash_map<ClaimKey, std::vector<std::shared_ptr<const Service>>> losers_;
 };

@@ -10,7 +10,8 @@ size_t ObjectCount(const Store& store) {
          store.service_cidrs().size();
 }
 
-// Of a Service in one family: in the slice of this key, and in its others.
+// Number of endpoints of a Service in one family: in the EndpointSlice with this key, and in its
+// other EndpointSlices.
 struct EndpointCount {
   size_t here = 0;
   size_t elsewhere = 0;

@@ -1,6 +1,6 @@
-// How much of what we are told is held. What goes over a limit is refused as a single object; what
-// is held already stays, and a change that makes nothing bigger is always taken.
-// Pure functions.
+// Limits for the amount of stored state. An object that exceeds a limit is rejected individually.
+// Stored objects are kept, and changes that do not increase the amount are always accepted. Pure
+// functions.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@
 namespace svcmap::proxy {
 
 struct StateLimits {
-  size_t objects = 500'000;                      // Of all kinds together.
-  size_t endpoints_per_service = kMaxEndpoints;  // In all its slices of one family.
+  size_t objects = 500'000;                      // For all kinds together.
+  size_t endpoints_per_service = kMaxEndpoints;  // In all EndpointSlices of one family.
 };
 
-// Why `change` would go over a limit; nothing if it would not.
+// Returns a finding if `change` would exceed a limit, or nullopt.
 std::optional<Finding> OverLimit(const Store& store, const Change& change,
                                  const StateLimits& limits);
 

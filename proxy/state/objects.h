@@ -1,6 +1,6 @@
-// What a controller told us, parsed and validated: plain immutable values, one per Kubernetes
-// object. api/convert makes them; everything behind it may rely on the invariants written here.
-// They are shared between threads as shared_ptr<const T> and never change.
+// Objects received from a controller, after parsing and validation: plain immutable values, one per
+// Kubernetes object. api/convert creates them. All later stages may rely on the invariants
+// documented here. Threads share them as shared_ptr<const T>.
 #pragma once
 
 #include <chrono>
@@ -46,7 +46,7 @@ constexpr std::string_view KindName(Kind kind) {
 }
 
 struct ServicePort {
-  std::string name;  // Empty for the unnamed port. Unique in the Service.
+  std::string name;  // Empty for an unnamed port. Unique within the Service.
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;       // 1..65535
   uint16_t node_port = 0;  // 0: none
@@ -54,33 +54,38 @@ struct ServicePort {
   friend bool operator==(const ServicePort&, const ServicePort&) = default;
 };
 
-// Which endpoints traffic may be sent to.
+// Selects the eligible endpoints.
 enum class TrafficPolicy : uint8_t { kCluster, kLocal };
 
 struct Service {
-  std::string key;                 // "namespace/name"
-  int64_t created_unix_nanos = 0;  // metadata.creationTimestamp; 0: unknown, counts as oldest.
-  // False: known, but nothing of it is programmed (headless, ExternalName, another proxy's; S-1,
-  // S-2).
+  std::string key;  // "namespace/name"
+  // metadata.creationTimestamp. 0 if unknown, which counts as oldest.
+  int64_t created_unix_nanos = 0;
+  // False if the Service is stored but not programmed (headless, ExternalName, or assigned to
+  // another proxy; S-1, S-2).
   bool proxied = true;
-  std::optional<IpAddress> cluster_ip[2];    // By Index(Family). Absent: not in this family (S-3).
-  std::vector<IpAddress> external_ips;       // Both families, no duplicates.
-  std::vector<IpAddress> load_balancer_ips;  // ipMode VIP only (S-7), no duplicates.
+  // By Index(Family). Absent if the Service does not use the family (S-3).
+  std::optional<IpAddress> cluster_ip[2];
+  std::vector<IpAddress> external_ips;       // Both families, without duplicates.
+  std::vector<IpAddress> load_balancer_ips;  // Only with ipMode VIP (S-7), without duplicates.
   std::vector<ServicePort> ports;
-  TrafficPolicy internal_policy = TrafficPolicy::kCluster;  // Of its clusterIPs (S-10).
-  TrafficPolicy external_policy = TrafficPolicy::kCluster;  // Local only where that counts (S-10).
-  // Sources that may use the load balancer IPs, both families. No block of a family: everybody in
-  // that family. Without blocks of length 0, which also mean everybody (S-11, S-12).
+  TrafficPolicy internal_policy = TrafficPolicy::kCluster;  // For its clusterIPs (S-10).
+  // kLocal only for externally accessible Services (S-10).
+  TrafficPolicy external_policy = TrafficPolicy::kCluster;
+  // Sources that may use the load balancer IPs, for both families. If a family has no prefix, all
+  // its sources are allowed. Prefixes of length 0 are omitted, because they also allow all sources
+  // (S-11, S-12).
   std::vector<IpPrefix> source_ranges;
-  uint32_t affinity_seconds = 0;        // Session affinity by client address (S-14); 0: none.
-  uint16_t health_check_node_port = 0;  // Only where it counts (S-13); 0: none.
-  std::string message;                  // The object as it was sent, serialized; for List.
+  // Session affinity timeout for client IP affinity (S-14). 0 if disabled.
+  uint32_t affinity_seconds = 0;
+  uint16_t health_check_node_port = 0;  // Set only where it has an effect (S-13). 0 if unset.
+  std::string message;                  // The object as received, serialized. Used by List.
 };
 
-// At least one of its addresses in `family` can be reached from outside with this port (S-9).
+// Returns true if an address in `family` is reachable from outside the cluster on this port (S-9).
 bool ExternallyAccessible(const Service& service, Family family, const ServicePort& port);
 
-// S-24: absent conditions are already replaced by their defaults.
+// Absent conditions are already replaced by their defaults (S-24).
 struct EndpointConditions {
   bool ready : 1 = true;
   bool serving : 1 = true;
@@ -89,10 +94,10 @@ struct EndpointConditions {
   friend bool operator==(const EndpointConditions&, const EndpointConditions&) = default;
 };
 
-// Whom endpoints should serve (S-25).
+// Topology hints: the zones and nodes that should use the endpoint (S-25).
 struct EndpointHints {
-  std::vector<std::string> zones;  // Empty: no zone hint.
-  std::vector<std::string> nodes;  // Empty: no node hint.
+  std::vector<std::string> zones;  // Empty if there is no zone hint.
+  std::vector<std::string> nodes;  // Empty if there is no node hint.
 
   friend bool operator==(const EndpointHints&, const EndpointHints&) = default;
 };
@@ -100,14 +105,14 @@ struct EndpointHints {
 inline constexpr uint16_t kMaxWeight = 1000;
 
 struct Endpoint {
-  IpAddress address;  // The first of addresses[] (S-22).
+  IpAddress address;  // The first entry of addresses[] (S-22).
   EndpointConditions conditions;
-  bool local = false;  // nodeName is this node (S-23).
-  uint16_t hints = 0;  // Position in EndpointSlice::hints + 1; 0: none.
-  // Of new connections, relative to the others it competes with. 0: none, it is drained.
+  bool local = false;  // True if nodeName is this node (S-23).
+  uint16_t hints = 0;  // Index in EndpointSlice::hints plus 1. 0 if there are no hints.
+  // Share of new connections relative to other endpoints. 0 if the endpoint is drained.
   uint16_t weight = 1;
 };
-static_assert(sizeof(Endpoint) == 24);  // There are millions.
+static_assert(sizeof(Endpoint) == 24);  // A cluster may have millions of endpoints.
 
 struct EndpointPort {
   std::string name;
@@ -117,22 +122,23 @@ struct EndpointPort {
 
 struct EndpointSlice {
   std::string key;          // "namespace/name"
-  std::string service_key;  // "namespace/name" of its Service (S-18); empty: belongs to none.
+  std::string service_key;  // "namespace/name" of its Service (S-18). Empty if there is none.
   Family family = Family::kIpv4;
-  std::vector<EndpointPort> ports;   // Only those with name and number (S-20).
-  std::vector<Endpoint> endpoints;   // All of `family`.
-  std::vector<EndpointHints> hints;  // Of the endpoints, each once.
-  std::string message;               // The object as it was sent, serialized; for List.
+  std::vector<EndpointPort> ports;   // Only ports with both name and number (S-20).
+  std::vector<Endpoint> endpoints;   // All endpoints are of `family`.
+  std::vector<EndpointHints> hints;  // Distinct hints of the endpoints.
+  std::string message;               // The object as received, serialized. Used by List.
 };
 
 struct Node {
   std::string name;
-  // InternalIPs in order, then ExternalIPs in order (S-109).
+  // InternalIPs in order, followed by ExternalIPs in order (S-109).
   std::vector<IpAddress> addresses;
-  std::string zone;                     // Label topology.kubernetes.io/zone (S-29); empty: unknown.
-  std::optional<IpPrefix> pod_cidr[2];  // By Index(Family): the first one of each (S-65).
-  // Load balancers may send traffic here: the node is neither being deleted nor marked as about to
-  // be (S-253).
+  std::string zone;  // Label topology.kubernetes.io/zone (S-29). Empty if unknown.
+  // By Index(Family). The first podCIDR of each family (S-65).
+  std::optional<IpPrefix> pod_cidr[2];
+  // Load balancers may send traffic to this node: the node is not being deleted and has no deletion
+  // taint (S-253).
   bool eligible = true;
   std::string message;
 };
@@ -143,7 +149,7 @@ struct ServiceCidr {
   std::string message;
 };
 
-// One change of one object: an upsert when the pointer of its kind is set, a removal otherwise.
+// A change of one object. An upsert if the pointer of its kind is set, otherwise a removal.
 struct Change {
   Kind kind = Kind::kService;
   std::string key;  // "namespace/name", or "name" for Node and ServiceCIDR.
@@ -151,24 +157,24 @@ struct Change {
   std::shared_ptr<const EndpointSlice> slice;
   std::shared_ptr<const Node> node;
   std::shared_ptr<const ServiceCidr> service_cidr;
-  // When what it tells of happened (S-346), where whoever sent it says.
+  // Time of the underlying event (S-346), if the sender provided it.
   std::optional<std::chrono::system_clock::time_point> triggered;
 
   bool removal() const { return !service && !slice && !node && !service_cidr; }
 };
 
-// What we have to say about one object: why it was refused, or what of it is not programmed.
+// A problem with one object: the reason why it was rejected, or which part is not programmed.
 struct Finding {
   enum class Severity : uint8_t {
-    kRefused,  // Nothing of the new object was taken; its last good state stays.
-    kWarning,  // Taken, but not all of it takes effect.
-    kNotHeld,  // Refused, and there is no last good state.
+    kRefused,  // The new object was rejected. The previously accepted version stays in effect.
+    kWarning,  // The object was accepted, but a part of it has no effect.
+    kNotHeld,  // The new object was rejected, and there is no previously accepted version.
   };
   Severity severity = Severity::kRefused;
   Kind kind = Kind::kService;
   std::string key;
-  std::string field;   // Path in the object, "spec.ports[1].port"; empty: the object as a whole.
-  std::string value;   // What stood there, shortened to 64 bytes.
+  std::string field;   // Path in the object: "spec.ports[1].port". Empty for the complete object.
+  std::string value;   // The invalid value, truncated to 64 bytes.
   std::string reason;  // "is not in 1..65535"
 
   bool refused() const { return severity != Severity::kWarning; }

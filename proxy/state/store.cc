@@ -13,7 +13,7 @@ std::string MentionKey(Kind kind, const std::string& key) {
   return std::string(KindName(kind)) + " " + key;
 }
 
-// Takes an object over into a map by name; what was there before.
+// Stores or removes an object in a map by name. Returns the previous object.
 template <typename Map, typename Pointer>
 Pointer Exchange(Map& map, const std::string& key, const Pointer& object) {
   const auto held = map.find(key);
@@ -36,7 +36,8 @@ bool Equal(const Pointer& a, const Pointer& b) {
   return a && b ? a->message == b->message : a == b;
 }
 
-// Of one object. The key ends where the message begins: it has a fixed place in the hash.
+// Returns the token of one object. The key is hashed separately and used as seed, so that the
+// boundary between key and message is unambiguous.
 StateToken TokenOf(Kind kind, const std::string& key, const std::string& message) {
   const XXH64_hash_t name =
       XXH3_64bits_withSeed(key.data(), key.size(), static_cast<uint64_t>(kind));
@@ -156,14 +157,16 @@ Change Store::Held(Kind kind, const std::string& key) const {
 }
 
 const std::string* Store::FindMessage(Kind kind, const std::string& key) const {
-  const Change held = Held(kind, key);  // The objects stay where they are.
+  // The change refers to the stored objects, so the pointer remains valid.
+  const Change held = Held(kind, key);
   if (held.service) return MessageOf(held.service);
   if (held.slice) return MessageOf(held.slice);
   if (held.node) return MessageOf(held.node);
   return MessageOf(held.service_cidr);
 }
 
-// The order of a Service's slices would not come back by itself.
+// Undoing single changes would not restore the order of a Service's EndpointSlices, so the order is
+// saved.
 void Store::Remember(const Change& change) {
   Change held = Held(change.kind, change.key);
   for (const auto& slice : {held.slice, change.slice}) {
@@ -191,7 +194,7 @@ void Store::EndTrial() {
   for (auto change = trial.undo.rbegin(); change != trial.undo.rend(); ++change) {
     Replace(*change, 0);
   }
-  // A Service that came with the trial went with it, and so did its slices.
+  // A Service that exists only in the trial is already removed, including its EndpointSlices.
   for (auto& [key, slices] : trial.slices) {
     if (const auto entry = services_.find(key); entry != services_.end()) {
       entry->second.slices = std::move(slices);
@@ -232,7 +235,7 @@ void Store::ReturnDirty(std::vector<Dirty> dirty) {
   }
 }
 
-// They go first: what has no sequence of its own keeps no batch waiting behind it.
+// Inserted at the front: entries without a sequence number delay no batch.
 void Store::MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected) {
   std::vector<Dirty> dirty;
   for (const auto& [key, entry] : services_) {

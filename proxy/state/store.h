@@ -1,5 +1,5 @@
-// Everything we were told, by object: the state that the kernel is brought to. Keeps which Services
-// have changed since they were last taken, in the order in which they changed first.
+// Stores all objects received from the controller: the input of the desired state. Records which
+// Services have changed since they were last taken, in order of their first change.
 //
 // Not thread-safe; owned by the reconcile loop. The objects themselves are immutable.
 #pragma once
@@ -22,58 +22,61 @@
 
 namespace svcmap::proxy {
 
-// A Service with its slices. Either may be there without the other (S-28).
+// A Service with its EndpointSlices. Either may exist without the other (S-28).
 struct ServiceEntry {
   std::shared_ptr<const Service> service;
   std::vector<std::shared_ptr<const EndpointSlice>> slices;
 };
 
-// Stands for a set of objects: equal for equal messages under equal names, in whatever order they
-// came. Not for those who want to be deceived: the hash is no cryptographic one.
+// Digest of a set of objects, independent of their order. Equal sets of names and messages have
+// equal tokens. Not resistant to deliberate collisions, because the hash is not cryptographic.
 using StateToken = std::array<uint64_t, 2>;
 
 class Store {
  public:
-  // Takes one change over; `sequence` says when, and never decreases. An object equal to the one
-  // held changes nothing: false.
+  // Applies one change. `sequence` numbers changes and never decreases. Returns false if the object
+  // is equal to the stored object.
   bool Apply(const Change& change, uint64_t sequence);
 
-  // Between BeginSnapshot and EndSnapshot applied changes and Mention() say what the snapshot
-  // names; EndSnapshot removes the rest. Beginning again forgets the snapshot that was open.
+  // Between BeginSnapshot and EndSnapshot, all objects named by applied changes and by Mention()
+  // belong to the snapshot. EndSnapshot removes all other objects. A second BeginSnapshot discards
+  // the open snapshot.
   void BeginSnapshot();
   void Mention(Kind kind, const std::string& key);
   void EndSnapshot(uint64_t sequence);
-  // What was named is forgotten, and nothing is removed.
+  // Discards the open snapshot without removing objects.
   void AbandonSnapshot() { mentioned_.reset(); }
 
-  // What is applied from here to EndTrial() is only tried: then everything is again as it was, at a
-  // cost that follows what was tried. A trial begins with nothing dirty and without a snapshot.
+  // Changes between BeginTrial() and EndTrial() are undone by EndTrial(). The cost is proportional
+  // to the number of changes. A trial may begin only if no Service is dirty and no snapshot is
+  // open.
   void BeginTrial();
   void EndTrial();
 
-  // From now on it is kept which objects have changed.
+  // Starts recording which objects have changed.
   void KeepTouched() { keep_touched_ = true; }
-  // Each object that changed since the last call, once or more.
+  // Returns each object that has changed since the last call, possibly with duplicates.
   std::vector<std::pair<Kind, std::string>> TakeTouched() { return std::exchange(touched_, {}); }
-  // Of all objects held.
+  // Token of all stored objects.
   const StateToken& token() const { return token_; }
-  // What would bring the object back to what is held of it.
+  // Returns the change that would restore the object to its stored state.
   Change Held(Kind kind, const std::string& key) const;
-  // The object as it was sent, serialized; null if it is not held.
+  // Returns the object as received, serialized. Null if the object is not stored.
   const std::string* FindMessage(Kind kind, const std::string& key) const;
 
-  // The Service that changed first, without taking it; nothing when none is left.
+  // Returns the dirty Service that changed first, without removing it from the list. Null if there
+  // is none.
   struct Dirty {
     std::string key;
     uint64_t sequence;
   };
   const Dirty* FirstDirty() const { return dirty_.empty() ? nullptr : &dirty_.front(); }
   Dirty TakeDirty();
-  // Puts back what could not be programmed, in front of the others.
+  // Returns Services that could not be programmed to the front of the list.
   void ReturnDirty(std::vector<Dirty> dirty);
-  // Walks all Services.
+  // Iterates over all Services.
   void MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected);
-  // One Service, known or not.
+  // Marks one Service, which need not be known.
   void MarkDirty(const std::string& key, uint64_t sequence);
 
   template <typename Fn>
@@ -81,8 +84,8 @@ class Store {
     for (const Dirty& dirty : dirty_) fn(dirty);
   }
   size_t dirty_count() const { return dirty_.size(); }
-  // True if, since nothing was dirty, an address may have gone from one Service to another: they
-  // must be programmed together.
+  // True if an address may have moved between Services since the list was last empty. Then all
+  // dirty Services must be programmed together.
   bool addresses_moved() const { return moved_; }
 
   const ServiceEntry* Find(const std::string& key) const;
@@ -91,7 +94,7 @@ class Store {
   const absl::btree_map<std::string, std::shared_ptr<const ServiceCidr>>& service_cidrs() const {
     return service_cidrs_;
   }
-  // Grows whenever a Node or a ServiceCIDR changes.
+  // Increases with each change of a Node or ServiceCIDR.
   uint64_t node_version() const { return node_version_; }
 
   void ForEachService(const std::function<void(const std::string&, const ServiceEntry&)>& fn) const;
@@ -103,10 +106,11 @@ class Store {
  private:
   using Slices = std::vector<std::shared_ptr<const EndpointSlice>>;
 
-  // What stands still during a trial, and what was there before it.
+  // State that does not change during a trial, and saved state from before the trial.
   struct Trial {
-    std::vector<Change> undo;                         // The last one first.
-    absl::flat_hash_map<std::string, Slices> slices;  // Of the Services whose slices were tried.
+    std::vector<Change> undo;  // In order of application; undone in reverse order.
+    // EndpointSlices of Services that the trial modified.
+    absl::flat_hash_map<std::string, Slices> slices;
     uint64_t node_version;
     StateToken token;
     std::vector<std::pair<Kind, std::string>> touched;
@@ -122,7 +126,7 @@ class Store {
   bool ApplyService(const Change& change, uint64_t sequence);
   bool ApplySlice(const Change& change, uint64_t sequence);
   void DropIfEmpty(const std::string& key);
-  // To be called with the object as it was and as it is; null where it is not there.
+  // Call with the old and the new message of the object. Null if the object does not exist.
   void Touch(const Change& change, const std::string* before, const std::string* after);
 
   absl::flat_hash_map<std::string, ServiceEntry> services_;
@@ -139,10 +143,10 @@ class Store {
 
   std::deque<Dirty> dirty_;
   absl::flat_hash_set<std::string> dirty_keys_;
-  bool released_ = false;  // Since nothing was dirty some Service has given up an address.
+  bool released_ = false;  // Some Service has released an address since the list was last empty.
   bool moved_ = false;
   std::optional<absl::flat_hash_set<std::string>>
-      mentioned_;  // "KIND key", while a snapshot is open.
+      mentioned_;  // "KIND key" of all named objects while a snapshot is open.
   std::optional<Trial> trial_;
 };
 
