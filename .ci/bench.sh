@@ -2,8 +2,8 @@
 # Runs the benchmark: `.ci/bench.sh full` svcmap and others side by side, with report and plots
 # (three quarters of an hour), `.ci/bench.sh quick` what tests/bench/report/bounds.json asks for
 # (under three minutes; fails if a bound is missed), `.ci/bench.sh alone` what concerns svcmapd only.
-# Everything goes to build/bench/, or to the folder that is named as well. docs/benchmarks.md tells
-# what it means.
+# Everything goes to build/bench/, or to the folder that is named as well. docs/benchmarks.md explains
+# the results.
 #
 # KUBE_PROXY and KUBECONFIG in the environment: a real kube-proxy takes part in `full` as well.
 set -uo pipefail

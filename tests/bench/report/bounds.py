@@ -1,4 +1,4 @@
-"""Bounds that a run has to keep: ratios and differences within it, and absolute targets.
+"""Bounds of a run: ratios and differences between its figures, and absolute targets.
 
 A bound is an object with
   "label"     what it is about
@@ -29,7 +29,7 @@ class Verdict(NamedTuple):
     def line(self) -> str:
         why = f" ({self.why})" if self.why else ""
         return f"{'met   ' if self.met else 'MISSED'} {self.bound['label']}: {self.seen}{why}, " \
-               f"wanted {self.wanted}"
+               f"required: {self.wanted}"
 
 
 def read_bounds(path: str) -> tuple[str, list[dict]]:
@@ -111,9 +111,9 @@ def judge(run: Run, bound: dict) -> Verdict:
             value, is_open = _value(figure, percentile)
             seen = Ratio(value, ">" if is_open else "")
     if seen is None:
-        # What nobody measured is not known to be good.
+        # A missing figure does not meet its bound.
         return Verdict(bound, False, "not measured", wanted, _why(run, bound, other))
-    # What was over its limit counts as if it had ended there, where that cannot be in our favour.
+    # A figure over its time limit counts as the limit, unless that favours svcmap.
     if "at_most" in bound:
         met = seen.value <= limit and seen.bound != ">"
     else:
@@ -141,7 +141,7 @@ def summary(name: str, verdicts: list[Verdict]) -> str:
     if missed:
         return line + ", MISSED: " + "; ".join(
             f"{verdict.bound['label']} {verdict.seen}" +
-            ("" if verdict.why else f" (wanted {verdict.wanted})")
+            ("" if verdict.why else f" (required: {verdict.wanted})")
             for verdict in missed)
     said = [verdict.bound["summary"].format(verdict.seen) for verdict in met
             if "summary" in verdict.bound]

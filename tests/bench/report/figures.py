@@ -35,7 +35,7 @@ LOAD = "load"
 
 # Differences of two looks, and so negative where the machine's own noise is larger.
 DIFFERENCES = {"kernel_memory_kib", "kernel_bytes_per_endpoint", "bytes_per_endpoint"}
-NOT_TOLD_APART = "not told apart"
+NOT_TOLD_APART = "below noise"
 
 MIN_P99_SAMPLES = 100
 
@@ -118,7 +118,7 @@ class Figure:
         return {number: (mine[number], theirs[number]) for number in shared}
 
     def ratio_to(self, other: "Figure") -> Optional[Ratio]:
-        """The median of those of the rounds. None: nobody knows."""
+        """The median of the ratios of the rounds. None: unknown."""
         pairs = self._beside(other).values()
         if (self.over_limit and other.over_limit) or any(below == 0 for _, below in pairs):
             return None
@@ -189,7 +189,7 @@ class Run:
         return None
 
     def why_not(self, workload, shape, opponent, what) -> str:
-        """Why there is no figure; empty: nobody knows."""
+        """Why there is no figure; empty: unknown."""
         mine = (workload, shape, opponent, what)
         there = [name for name in sorted({*self.over_limit, *self.failed, *self.not_tried})
                  if name[:3] == mine[:3]]
@@ -197,7 +197,7 @@ class Run:
             return next(self.outcome(name) for name in there if self.outcome(name))
         if mine in there:
             return self.outcome(mine)
-        # Who exceeded its limit or failed at one thing is out, and does no other.
+        # An opponent that exceeded its limit or failed does not take part in later steps.
         return "not tried" if there else ""
 
     def outcome(self, name) -> str:
@@ -237,8 +237,8 @@ class Run:
         return 0 if figure is None else round(sum(counts.values)) if counts else len(figure.values)
 
     def p99(self, workload, shape, opponent, what, metric) -> Optional[float]:
-        """Of all rounds; the median of theirs where they have told only that. None: that was not
-        done often enough."""
+        """Of all samples, or the median of the p99 of the rounds if only these are recorded. None: too
+        few samples."""
         name = (workload, shape, opponent, what)
         if self.samples(*name, metric) < MIN_P99_SAMPLES:
             return None

@@ -1,4 +1,4 @@
-"""Runs that nobody measured, for tests."""
+"""Invented runs for tests."""
 
 import json
 import os

@@ -245,8 +245,8 @@ class Plots:
             if series:
                 panels.append(lambda axes, series=series, title=title, metric=metric: _lines(
                     axes, f"{title}, by changes a second", metric, series))
-        self._save("churn", "churn.svg", f"Changes at a fixed rate, {shape}; the time of those "
-                   "that play kube-proxy is mostly its minSyncPeriod of 1 s", panels)
+        self._save("churn", "churn.svg", f"Changes at a fixed rate, {shape}; the latency of "
+                   "kube-proxy's modes is mostly their minSyncPeriod of 1 s", panels)
 
     def _latency(self):
         shape = self._fullest_shape("latency")
@@ -287,8 +287,8 @@ class Plots:
         series = self._by_group("connections", names, "per_second")
         if series:
             self._save("connections", "connections.svg",
-                       f"New connections a second, by position of the Service, {shape}", [
-                           lambda axes: _bars(axes, f"New connections a second, {shape}",
+                       f"New connections per second, by position of the Service, {shape}", [
+                           lambda axes: _bars(axes, f"New connections per second, {shape}",
                                               "per_second", list(names), series,
                                               logarithmic=False)])
 

@@ -56,7 +56,7 @@ class ReportTest(unittest.TestCase):
         rows = [("sync", "1000x10", "svcmap", "load", "seconds", 0, 0.05)]
         self.assertEqual(self.report(rows)[0], 0)
         text = self.read("run", "report.md")
-        self.assertIn("The workload `repair` was not a part of this run.", text)
+        self.assertIn("This run did not include the workload `repair`.", text)
         self.assertIn("There is no machine.json", text)
         self.assertIn("not measured", text)
         self.assertEqual(self.files("run"), {"samples.csv", "report.md", "sync.svg"})
@@ -87,11 +87,17 @@ class ReportTest(unittest.TestCase):
             pass
         self.assertEqual(self.report(made_up_run.everything(), "--into", page)[0], 0)
         text = self.read("page.md")
-        self.assertTrue(text.startswith("# Page\n\n<!-- run -->\n\n### Machine\n"), text[:80])
+        self.assertTrue(text.startswith("# Page\n\n<!-- run -->\n\n### Overview\n"), text[:80])
         self.assertTrue(text.endswith("\n<!-- end of run -->\n\ntail\n"), text[-80:])
         self.assertNotIn("of last year", text)
         self.assertIn("](page/sync.svg)", text)
-        self.assertEqual(self.files("page"), ALL_PLOTS)
+        self.assertEqual(self.files("page"), ALL_PLOTS | {"tables.md"})
+        tables = self.read("page", "tables.md")
+        self.assertTrue(tables.startswith("# Benchmark tables\n"), tables[:80])
+        self.assertIn("](../page.md)", tables)
+        self.assertIn("](sync.svg)", tables)
+        self.assertIn("| change | 10000x10 | new-service |", tables)
+        self.assertNotIn("| change | 10000x10 | new-service |", text)
 
     def test_a_page_without_marks_is_left_alone(self):
         page = os.path.join(self.folder, "page.md")

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Writes report.md and SVG plots into the folder of a run, which has samples.csv, machine.json and,
-if somebody wrote it, commands.txt: what was run. With --into also into a page of the documentation,
-between its lines "<!-- run -->" and "<!-- end of run -->", with the plots in a folder of the page's
-name beside it."""
+"""Writes report.md and SVG plots into the folder of a run, which contains samples.csv, machine.json
+and, optionally, commands.txt. With --into PAGE it also writes a summary between the lines
+"<!-- run -->" and "<!-- end of run -->" of a page of the documentation, and all tables and plots into
+the folder beside it that has the page's name: docs/benchmarks.md, docs/benchmarks/tables.md."""
 
 import argparse
 import os
@@ -14,6 +14,8 @@ import figures
 import tables
 
 BEGIN, END = "<!-- run -->", "<!-- end of run -->"
+OVERVIEW = "Medians, with the ratio to svcmap in the same rounds in parentheses. The generated " \
+    "opponents do not include kube-proxy's own work.\n"
 TARGETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "targets.json")
 
 
@@ -22,25 +24,22 @@ def body(run: figures.Run, facts: dict, commands: str, verdicts: list, pictures:
     """`pictures`: workload -> files and captions. `level`: of the headings."""
     mark = "#" * level
     parts = [f"{mark} Machine\n", tables.machine(facts) if facts else
-             "There is no machine.json: nobody wrote down where this was measured.\n"]
+             "machine.json is missing, so the machine of this run is unknown.\n"]
     if commands:
-        parts += ["What was run:\n", "".join(f"    {line}\n" for line in commands.splitlines())]
+        parts += ["Commands of this run:\n", "".join(f"    {line}\n" for line in commands.splitlines())]
     if verdicts:
         parts += [f"{mark} Targets\n", tables.targets(verdicts)]
-    parts += [f"{mark} At one glance\n",
-              "Medians; in brackets the ratio to svcmap in the same rounds. Generated opponents "
-              "are without all of kube-proxy's own work.\n",
-              tables.overview(run)]
+    parts += [f"{mark} Overview\n", OVERVIEW, tables.overview(run)]
     there = run.workloads()
     for workload in figures.WORKLOADS + [name for name in there if name not in figures.WORKLOADS]:
         parts.append(f"{mark} {tables.TITLES.get(workload, workload)}\n")
         if workload not in there:
-            parts.append(f"The workload `{workload}` was not a part of this run.\n")
+            parts.append(f"This run did not include the workload `{workload}`.\n")
             continue
         rounds = run.rounds(workload)
-        said = f"`{workload}`, {rounds} round{'s' if rounds != 1 else ''} of each opponent. " + \
+        text = f"`{workload}`, {rounds} round{'s' if rounds != 1 else ''} of each opponent. " + \
             tables.INTRODUCTIONS.get(workload, "")
-        parts.append(said.strip() + "\n")
+        parts.append(text.strip() + "\n")
         for name, caption in pictures.get(workload, []):
             parts.append(f"![{caption}]({os.path.join(image_folder, name)})\n")
         parts += [part for part in (tables.headline(run, workload), tables.others(run, workload))
@@ -48,11 +47,22 @@ def body(run: figures.Run, facts: dict, commands: str, verdicts: list, pictures:
     missing = tables.no_figures(run)
     parts += [f"{mark} Over the limit, failed, not tried\n"]
     if missing:
-        parts += ["Who exceeded its limit, or failed, is out: it is not tried with what comes "
-                  "after that, nor with larger clusters.\n",
+        parts += ["An opponent that exceeds its limit or fails does not take part in later steps "
+                  "and larger clusters.\n",
                   missing]
     else:
         parts.append("None.\n")
+    return "\n".join(parts)
+
+
+def summary(run: figures.Run, facts: dict, verdicts: list, pictures: dict, folder: str) -> str:
+    """For a page that explains the benchmark, with the plots in `folder`."""
+    parts = [part for part in (tables.machine_line(facts),) if part]
+    parts += ["### Overview\n", OVERVIEW, tables.overview(run, tables.SUMMARY)]
+    parts += [f"![{caption}]({os.path.join(folder, name)})\n"
+              for workload in figures.WORKLOADS for name, caption in pictures.get(workload, [])]
+    if verdicts:
+        parts += ["### Targets\n", tables.targets(verdicts)]
     return "\n".join(parts)
 
 
@@ -69,7 +79,7 @@ def put_into(page: str, text: str):
 def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", help="of a run")
-    parser.add_argument("--into", metavar="PAGE", help="a page with the two marks")
+    parser.add_argument("--into", metavar="PAGE", help="page that contains the two marks")
     options = parser.parse_args(arguments)
     try:
         run = figures.read_run(options.folder)
@@ -81,7 +91,7 @@ def main(arguments=None) -> int:
                 commands = file.read()
             facts.pop("command_line", None)  # Only of the last one.
         verdicts = [bounds.judge(run, bound) for bound in bounds.read_bounds(TARGETS)[1]]
-        import plots  # Here: matplotlib takes a second to load, and a bad folder is told at once.
+        import plots  # Loading matplotlib takes a second; a bad folder is reported first.
         drawn = plots.Plots(run, options.folder)
         drawn.write()
         report = os.path.join(options.folder, "report.md")
@@ -92,12 +102,15 @@ def main(arguments=None) -> int:
         if options.into:
             name = os.path.splitext(os.path.basename(options.into))[0]
             folder = os.path.join(os.path.dirname(options.into), name)
-            put_into(options.into,
-                     body(run, facts, commands, verdicts, drawn.written, name, level=3))
+            put_into(options.into, summary(run, facts, verdicts, drawn.written, name))
             os.makedirs(folder, exist_ok=True)
             for old in os.listdir(folder):
                 if old.endswith(".svg"):
                     os.remove(os.path.join(folder, old))
+            with open(os.path.join(folder, "tables.md"), "w", encoding="utf-8") as file:
+                file.write("# Benchmark tables\n\nGenerated by `tests/bench/report/report.py --into`; "
+                           f"[the page above](../{name}.md) describes the method.\n\n" +
+                           body(run, facts, commands, verdicts, drawn.written, "", level=2))
             for pictures in drawn.written.values():
                 for picture, _ in pictures:
                     shutil.copyfile(os.path.join(options.folder, picture),

@@ -109,12 +109,12 @@ class FiguresTest(FolderTest):
                 for number, value in enumerate((900, -40, 1100))] + [sync("svcmap", 0, 1)]
         run = self.run_of(*rows)
         self.assertIsNone(self.figure(run, metric="kernel_memory_kib"))
-        self.assertIn("| 1000x10 | load | svcmap | not told apart |", tables.others(run, "sync"))
+        self.assertIn("| 1000x10 | load | svcmap | below noise |", tables.others(run, "sync"))
         status, lines = self.check({
             "label": "kernel", "figure": "sync/1000x10/svcmap/load/kernel_memory_kib",
             "at_most": 2000})
         self.assertEqual(status, 1)
-        self.assertIn("not measured (not told apart: ", lines[0])
+        self.assertIn("not measured (below noise: ", lines[0])
 
     def test_a_load_over_its_limit_is_no_slow_change_packet_or_restart(self):
         rows = [("change", "1x1", "svcmap", "replace", "seconds", 1, 0.01),
@@ -239,7 +239,7 @@ class TablesTest(FolderTest):
                       "no samples: sync/1000x10/kube-proxy/load/seconds | not measured |",
                       tables.targets([bounds.judge(run, bound)]))
 
-    def test_what_nobody_foresaw_is_shown_too(self):
+    def test_unknown_workloads_and_metrics_are_shown(self):
         run = self.run_of(("sync", "1000x10", "svcmap", "dance", "steps", 0, 7),
                           ("sleep", "bed", "svcmap", "dream", "sheep", 0, 12))
         self.assertIn("| 1000x10 | dance | svcmap | 7 |", tables.others(run, "sync"))
@@ -258,7 +258,7 @@ class BoundsTest(FolderTest):
     def test_a_bound_that_is_met(self):
         self.run_of(sync("svcmap", 0, 1), sync("nftables", 0, 14))
         self.assertEqual(self.check(self.FASTER), (
-            0, ["met    sync: 14x, wanted at least 10x",
+            0, ["met    sync: 14x, required: at least 10x",
                 "svcmap-bench test: 1 of 1 bounds met: sync 14x faster"]))
 
     def test_a_missed_bound_gives_1_and_is_named_last(self):
@@ -266,7 +266,7 @@ class BoundsTest(FolderTest):
         status, lines = self.check(self.FASTER)
         self.assertEqual(status, 1)
         self.assertEqual(lines[-1], "svcmap-bench test: 0 of 1 bounds met, MISSED: sync 9x "
-                                    "(wanted at least 10x)")
+                                    "(required: at least 10x)")
 
     def test_a_missing_figure_is_a_miss(self):
         self.run_of(sync("svcmap", 0, 1))
@@ -274,7 +274,7 @@ class BoundsTest(FolderTest):
         self.assertEqual(status, 1)
         self.assertEqual(lines, [
             "MISSED sync: not measured (no samples: sync/1000x10/nftables/load/seconds), "
-            "wanted at least 10x",
+            "required: at least 10x",
             "svcmap-bench test: 0 of 1 bounds met, MISSED: sync not measured"])
 
     def test_a_failed_one_is_a_miss_and_says_so(self):
@@ -287,7 +287,7 @@ class BoundsTest(FolderTest):
         self.run_of(sync("svcmap", 0, 1), sync("nftables", 0, 120, "over-limit"))
         self.assertEqual(self.check(self.FASTER)[0], 0)
         self.run_of(sync("svcmap", 0, 20), sync("nftables", 0, 120, "over-limit"))
-        self.assertEqual(self.check(self.FASTER)[0], 1)  # Perhaps it is 10 times: nobody knows.
+        self.assertEqual(self.check(self.FASTER)[0], 1)  # The true ratio is unknown.
 
     def test_svcmap_over_the_limit_never_meets_a_bound(self):
         over = [sync("svcmap", 0, 2, "over-limit"), sync("nftables", 0, 100)]

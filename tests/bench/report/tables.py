@@ -15,27 +15,38 @@ TITLES = {
 }
 
 INTRODUCTIONS = {
-    "sync": "All Services loaded into a node that has none.",
-    "change": "One change, from what tells of it to the kernel having it. `rolling` is one step "
-              "of the update of a Service with 1,000 endpoints: ten of them replaced.",
-    "churn": "Changes at a fixed rate: how long each took from when it was due, which share of one "
-             "core the proxy needed, and in how many updates the changes of a round went into the "
-             "kernel. The latency of those that play kube-proxy is mostly the wait for its "
-             "minSyncPeriod, 1 s by default: so no ratio of latencies is shown.",
-    "latency": "The first round trip of a new flow, by where the Service stands among all: "
-               "`first`, `middle` and `last` in the list that the rules were written from. "
-               "`tcp-sync` and `tcp-repair`: connections at a fixed rate, from when each was due, "
-               "while everything is written once more, or put right after somebody flushed it "
-               "(svcmapd alone does that by itself); `tcp-quiet`: the same, left in peace. For "
-               "`tcp-sync` svcmapd is given two clusters in turn, so that it writes all. `n` is "
-               "the number of flows, p99 the median of the p99 of the rounds.",
-    "connections": "TCP connections opened and closed, one after the other.",
-    "restart": "svcmapd starts again on what it left, after `sigterm` or `sigkill`, and nothing "
-               "has changed: the time is until it is healthy. The others do a bare `full-sync` "
-               "over what is there, without the start of a process and without a list from an API "
-               "server.",
-    "repair": "svcmapd alone: somebody else damages its tables while it is running or stopped; how "
-              "long a Service is out of order, and how long until all is as it was (`time`).",
+    "sync": "Time to load all Services into a node that has none.",
+    "change": "Time from the update message to the kernel commit. `rolling` is one step of a "
+              "rolling update: ten of a Service's 1,000 endpoints are replaced.",
+    "churn": "Updates at a fixed rate: latency from the scheduled time of each update, CPU usage "
+             "as a share of one core, and the number of kernel updates per round. The latency of "
+             "kube-proxy's modes is mostly its minSyncPeriod, 1 s by default, so the table has no "
+             "ratio of latencies.",
+    "latency": "First round trip of a new flow. `first`, `middle` and `last` are the position of "
+               "the Service in the list from which the rules were written. `tcp-sync` and "
+               "`tcp-repair` open connections at a fixed rate during a complete rewrite and during "
+               "the repair of flushed tables, which only svcmapd performs; latency counts from the "
+               "scheduled time. `tcp-quiet` is the same without rewrite or repair. For `tcp-sync`, "
+               "svcmapd alternates between two clusters, so that each sync writes everything. `n` "
+               "is the number of flows, p99 is the median of the p99 of all rounds.",
+    "connections": "TCP connections that are opened and closed sequentially.",
+    "restart": "svcmapd restarts with unchanged state after `sigterm` or `sigkill`; the time ends "
+               "when it is healthy. The other opponents perform a `full-sync` over their existing "
+               "rules, without process start and without a list from an API server.",
+    "repair": "Another process damages the tables of svcmapd while svcmapd runs or is stopped. The "
+              "first table shows how long a Service is interrupted, the second one the time until "
+              "all tables are restored.",
+}
+
+# What the page with the summary shows of the overview.
+SUMMARY = {
+    "sync": {"load"},
+    "change": {"replace"},
+    "churn": {"rate-1000"},
+    "latency": {"tcp-first", "tcp-last"},
+    "connections": {"last"},
+    "restart": {"sigterm"},
+    "repair": {"FlushedRuleset-running", "DeletedThousandElements-running"},
 }
 
 
@@ -73,17 +84,34 @@ def _ratio(figure, other) -> str:
     return {">": "over ", "<": "under ", "": ""}[found.bound] + units.ratio(found.value)
 
 
-def overview(run: Run) -> str:
-    """Everything at one glance: a line for what was done, a column for who did it."""
+def machine_line(facts: dict) -> str:
+    """The facts that a reader of the summary needs, as one sentence."""
+    def fact(*names):
+        value = facts
+        for name in names:
+            value = value.get(name) if isinstance(value, dict) else None
+        return None if value is None else str(value)
+
+    parts = [fact("cpu"), fact("cpus") and f"{fact('cpus')} CPUs", fact("memory"),
+             fact("kernel", "release") and f"Linux {fact('kernel', 'release')}",
+             fact("distribution"), fact("commit") and f"commit {fact('commit')}", fact("date")]
+    known = ", ".join(part for part in parts if part)
+    return f"Machine: {known}.\n" if known else ""
+
+
+def overview(run: Run, only=None) -> str:
+    """A line for each step, a column for each opponent. `only`: workload -> steps."""
     opponents = run.opponents()
     rows = []
     for workload in run.workloads():
         for shape in run.shapes(workload=workload):
             whats = run.whats(workload=workload, shape=shape)
-            # Who was not even loaded is told in the other lines.
+            # Opponents that could not be loaded appear in the other lines.
             told = [what for what in whats
                     if any(run.headline(workload, shape, opponent, what) for opponent in opponents)]
             for what in told or whats:
+                if only is not None and what not in only.get(workload, ()):
+                    continue
                 reference = run.headline(workload, shape, REFERENCE, what)
                 cells = []
                 for opponent in opponents:
@@ -103,7 +131,7 @@ def overview(run: Run) -> str:
 
 
 def headline(run: Run, workload: str) -> str:
-    """What the workload is about, with its spread."""
+    """The main metric of the workload, with its spread."""
     floor = FLOORS.get(workload)
     found = [(shape, what, opponent, *entry)
              for shape in run.shapes(workload=workload)
@@ -175,7 +203,7 @@ def others(run: Run, workload: str) -> str:
 
 
 def no_figures(run: Run) -> str:
-    """What ended over its limit, or not at all: none is dropped."""
+    """Steps that exceeded their limit or failed. None is omitted."""
     rows = []
     for name in sorted({*run.over_limit, *run.failed, *run.not_tried}):
         workload, shape, opponent, what = name
@@ -200,5 +228,5 @@ def targets(verdicts: list[bounds.Verdict]) -> str:
         label, scope = verdict.bound["label"], verdict.bound.get("scope")
         rows.append([f"{label} ({scope})" if scope else label, verdict.wanted,
                      verdict.why or verdict.seen,
-                     verdict.seen if verdict.why else "yes" if verdict.met else "NO"])
-    return table(["Target", "Wanted", "Seen", "Met"], rows, 1)
+                     verdict.seen if verdict.why else "yes" if verdict.met else "no"])
+    return table(["Target", "Required", "Measured", "Met"], rows, 1)
