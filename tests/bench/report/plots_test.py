@@ -57,7 +57,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(self.report(rows)[0], 0)
         text = self.read("run", "report.md")
         self.assertIn("This run did not include the workload `repair`.", text)
-        self.assertIn("There is no machine.json", text)
+        self.assertIn("machine.json is missing", text)
         self.assertIn("not measured", text)
         self.assertEqual(self.files("run"), {"samples.csv", "report.md", "sync.svg"})
 
