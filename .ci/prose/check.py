@@ -3,8 +3,10 @@
 
 Words: prose of Markdown files (not code blocks and `code`), comments of all sources, user-visible
 strings of the programs (nft/, proxy/, api/), descriptions of .proto files, and all text of deploy/.
-Links: each relative link of a Markdown file names a file, and its #anchor a heading of that file."""
+Links: each relative link of a Markdown file names a file, and its #anchor a heading or an
+`<a id>` of that file."""
 
+import functools
 import os
 import re
 import subprocess
@@ -132,9 +134,10 @@ def word_findings(path: str, text: str, words):
     return sorted(findings)
 
 
+@functools.lru_cache(maxsize=None)
 def anchors(text: str):
-    """The anchors that the headings of a page get, as on GitHub."""
-    found, count = set(), {}
+    """The anchors of a page: `<a id="name"></a>`, and those that GitHub gives to headings."""
+    found, count = set(re.findall(r'<a id="([^"]+)"></a>', text)), {}
     for line in re.sub(r"^```.*?^```", "", text, flags=re.S | re.M).splitlines():
         match = re.match(r"#+ +(.*?) *#*$", line)
         if not match:

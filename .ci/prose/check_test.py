@@ -55,7 +55,7 @@ class WordsTest(unittest.TestCase):
 
 
 class LinksTest(unittest.TestCase):
-    FILES = {"docs/b.md": "# Head & `code`\n\n## Two\n\n## Two\n", "docs/d": ""}
+    FILES = {"docs/b.md": "# Head & `code`\n\n## Two\n\n## Two\n\n<a id=\"x-1\"></a>\n", "docs/d": ""}
 
     def broken(self, text):
         return [target for _, target, _ in
@@ -65,9 +65,10 @@ class LinksTest(unittest.TestCase):
         self.assertEqual(self.broken("[b](b.md) [d](d) [c](c.md) [up](../c.md)"),
                          ["c.md", "../c.md"])
 
-    def test_an_anchor_has_to_be_a_heading(self):
-        self.assertEqual(self.broken("[1](b.md#head--code) [2](b.md#two-1) [3](b.md#three)"),
-                         ["b.md#three"])
+    def test_an_anchor_has_to_be_a_heading_or_an_id(self):
+        self.assertEqual(self.broken("[1](b.md#head--code) [2](b.md#two-1) [3](b.md#three) "
+                                     "[4](b.md#x-1) [5](b.md#x-2)"),
+                         ["b.md#three", "b.md#x-2"])
 
     def test_other_sites_are_not_looked_up(self):
         self.assertEqual(self.broken("[x](https://example.com/x) `[y](y.md)`"), [])
