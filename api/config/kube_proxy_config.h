@@ -1,6 +1,6 @@
 // kube-proxy's configuration file, KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1, as
-// kubeadm keeps it in the ConfigMap kube-proxy (semantics.md 8.1). Pure: text in, settings out.
-// What svcmapd does with them stands in api/daemon/config_options.h.
+// kubeadm keeps it in the ConfigMap kube-proxy (docs/specification.md, 8.1). Pure: text in,
+// settings out. What svcmapd does with them stands in api/daemon/config_options.h.
 #pragma once
 
 #include <chrono>

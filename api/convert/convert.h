@@ -2,7 +2,7 @@
 // have checked for the fields a proxy uses, and makes the immutable objects of proxy/state.
 //
 // A bad object is refused as a whole with one finding that names field, value and reason; its last
-// good state stays, which is the caller's business. Where the behaviour specification says that an
+// good state stays, which is the caller's business. Where docs/specification.md says that an
 // entry is skipped, it is, with a warning. Objects that are not proxied (headless, ExternalName,
 // another proxy's, headless slices) are checked for their name only: nothing else of them is used.
 //

@@ -1,5 +1,5 @@
 // What is answered over HTTP about health: status, headers and body, byte for byte as kube-proxy's
-// (semantics.md, section 6). Pure.
+// (docs/specification.md, section 6). Pure.
 #pragma once
 
 #include <chrono>

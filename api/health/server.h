@@ -1,5 +1,6 @@
-// What asks this node whether it works: /healthz and /livez of the proxy (semantics.md 6.1), and
-// load balancers about single Services at their healthCheckNodePort (6.2).
+// What asks this node whether it works: /healthz and /livez of the proxy
+// (docs/specification.md, 6.1), and load balancers about single Services at their
+// healthCheckNodePort (6.2).
 //
 // One thread, one event loop, HTTP by libevent. All methods may be called from any thread and
 // return at once. Nobody who asks can hold up the others, nor make us keep more than a bounded

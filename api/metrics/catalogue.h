@@ -1,5 +1,5 @@
 // Every metric that svcmapd exposes: the one list of their names. Those that begin with kubeproxy_
-// are kube-proxy's (semantics.md, section 7), so its dashboards and alerts go on working.
+// are kube-proxy's (docs/specification.md, section 7), so its dashboards and alerts go on working.
 // docs/metrics.md is generated from this.
 #pragma once
 

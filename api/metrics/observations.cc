@@ -7,7 +7,7 @@ namespace {
 
 using Buckets = prometheus::Histogram::BucketBoundaries;
 
-// From 1 ms to 16 s, each twice the one before ("H15" in semantics.md, section 7).
+// From 1 ms to 16 s, each twice the one before ("H15" in docs/specification.md, section 7).
 Buckets Latency() {
   Buckets buckets;
   for (int k = 0; k < 15; ++k) buckets.push_back(0.001 * (1 << k));

@@ -1,5 +1,5 @@
 // Port 10249, as kube-proxy has it: metrics, and small pages that say how the agent is set up
-// (semantics.md 6.3).
+// (docs/specification.md, 6.3).
 //
 // A thread and an event loop of its own, with HTTP by libevent as for health checks: who scrapes
 // holds up nobody who asks about health, and neither the reconcile loop. There is no profiling:

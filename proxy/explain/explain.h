@@ -1,7 +1,8 @@
 // What happens to the first packet of a connection, and why, in the terms of the decision tables
-// (semantics.md, 3.2), for people. Read from the wanted state: who owns an address and which
-// endpoints there are is asked where the rows are made, in state/ and resolve/. Later packets of a
-// connection follow the first one (S-95), and other tables of the node may still drop any of them.
+// (docs/specification.md, 3.2), for people. Read from the wanted state: who owns an address and
+// which endpoints there are is asked where the rows are made, in state/ and resolve/. Later packets
+// of a connection follow the first one (S-95), and other tables of the node may still drop any of
+// them.
 //
 // Pure. Walks all Services once: some 10 ms for 100,000 of them.
 #pragma once

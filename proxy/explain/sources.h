@@ -1,4 +1,5 @@
-// Which sources a question is about, as the rules tell them apart (semantics.md, 3.1). Pure.
+// Which sources a question is about, as the rules tell them apart (docs/specification.md, 3.1).
+// Pure.
 #pragma once
 
 #include <optional>

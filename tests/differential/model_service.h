@@ -1,4 +1,4 @@
-// Sections 1 and 2 of the behaviour specification, as plainly as they can be said: which service
+// Sections 1 and 2 of docs/specification.md, as plainly as they can be said: which service
 // ports the objects make in one family, and which endpoints each may be sent to. Slow on purpose,
 // and without a line of proxy/: every rule is written again from its S-number.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_MODEL_SERVICE_H_

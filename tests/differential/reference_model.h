@@ -1,4 +1,4 @@
-// What becomes of the first packet of a connection, by section 3 of the behaviour specification and
+// What becomes of the first packet of a connection, by section 3 of docs/specification.md and
 // nothing else: the answer the kernel has to agree with. Written from the S-numbers, sharing no
 // code with proxy/, nft/ or api/; slow and plain.
 //

@@ -1,4 +1,4 @@
-// The reference model against the tables of the behaviour specification: what it is measured by
+// The reference model against the tables of docs/specification.md: what it is measured by
 // before anything is measured by it.
 #include "tests/differential/reference_model.h"
 

@@ -1,4 +1,4 @@
-// The proxy health server over real sockets (semantics.md 6.1).
+// The proxy health server over real sockets (docs/specification.md, 6.1).
 #include "absl/strings/str_cat.h"
 #include "tests/health/health_world.h"
 #include "tests/support/process.h"

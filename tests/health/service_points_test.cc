@@ -1,4 +1,4 @@
-// Listeners of healthCheckNodePorts over real sockets (semantics.md 6.2).
+// Listeners of healthCheckNodePorts over real sockets (docs/specification.md, 6.2).
 #include <dirent.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>

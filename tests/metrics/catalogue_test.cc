@@ -42,7 +42,7 @@ std::string FirstSample(const Metric& metric) {
   return metric.labels.empty() ? sample + " " : sample + "{" + std::string(metric.labels[0]) + "=";
 }
 
-// semantics.md, section 7.
+// docs/specification.md, section 7.
 struct Specified {
   int number;
   const char* name;  // After "kubeproxy_".

@@ -1,4 +1,4 @@
-// The metrics server over real sockets (semantics.md 6.3).
+// The metrics server over real sockets (docs/specification.md, 6.3).
 #include "api/metrics/server.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Flows, written as the behaviour specification writes them: who asks for what, and what comes of
+// Flows, written as docs/specification.md writes them: who asks for what, and what comes of
 // it.
 //
 //   {"P -> V:80", "L1,R1 -"}          a pod asks for the clusterIP: both answer, and see its

@@ -1,4 +1,4 @@
-// The packet flows that the behaviour specification pins, one test per row and family. Addresses
+// The packet flows that docs/specification.md pins, one test per row and family. Addresses
 // are those of the test network; what a row says about them is kept.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"

@@ -143,7 +143,7 @@ std::string FlowParamName(const ::testing::TestParamInfo<std::tuple<bool, Protoc
                            ::testing::Combine(::testing::Bool(), ::testing::ValuesIn(kProtocols)), \
                            FlowParamName)
 
-// What came back from an attempt, in the words of the behaviour specification.
+// What came back from an attempt, in the words of docs/specification.md.
 ::testing::AssertionResult AnsweredBy(const Answer& answer, const std::string& server,
                                       const std::string& seen_source);
 // By one of the pods.

@@ -1,4 +1,5 @@
-// Session affinity (semantics.md 3.6, docs/decisions/0002) as rows and numbers of a Service.
+// Session affinity (docs/specification.md, 3.6, docs/decisions/0002) as rows and numbers of a
+// Service.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

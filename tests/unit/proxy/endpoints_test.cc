@@ -1,6 +1,6 @@
-// Section 2 of semantics.md: every row of its tables is a row here, of the same number. Endpoints
-// are written as there: L and R are local and remote; r is ready, st serves while terminating, x
-// does neither.
+// Section 2 of docs/specification.md: every row of its tables is a row here, of the same number.
+// Endpoints are written as there: L and R are local and remote; r is ready, st serves while
+// terminating, x does neither.
 #include "proxy/resolve/endpoints.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// One test per row of the decision tables: the setting is that of semantics.md, 3.9.
+// One test per row of the decision tables: the setting is that of docs/specification.md, 3.9.
 #include "proxy/explain/explain.h"
 
 #include <gmock/gmock.h>

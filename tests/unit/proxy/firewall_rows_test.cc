@@ -1,4 +1,4 @@
-// loadBalancerSourceRanges (semantics.md 3.5) as rows.
+// loadBalancerSourceRanges (docs/specification.md, 3.5) as rows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What the loop counts for metrics (semantics.md, section 7).
+// What the loop counts for metrics (docs/specification.md, section 7).
 #include <gmock/gmock.h>
 
 #include "tests/unit/proxy/loop_world.h"

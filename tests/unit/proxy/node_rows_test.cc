@@ -1,4 +1,4 @@
-// Who is a pod and who is masqueraded on the way to a clusterIP (semantics.md 3.1), and
+// Who is a pod and who is masqueraded on the way to a clusterIP (docs/specification.md, 3.1), and
 // ServiceCIDRs.
 #include "proxy/desired/node_rows.h"
 

@@ -1,5 +1,5 @@
-// The main decision table (semantics.md 3.2) as rows: which kind of descriptor each address gets,
-// and which endpoint set it leads to.
+// The main decision table (docs/specification.md, 3.2) as rows: which kind of descriptor each
+// address gets, and which endpoint set it leads to.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
