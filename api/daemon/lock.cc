@@ -1,28 +1,115 @@
 #include "api/daemon/lock.h"
 
+#include <linux/filter.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netlink.h>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstddef>
-#include <string_view>
+#include <cstdint>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+#include <thread>
 
 #include "nft/base/status.h"
 
 namespace svcmap::api {
+namespace {
 
-// The kernel keeps abstract socket names per network namespace.
+// The first byte of the port id. The kernel and libnl assign other values to sockets that do not
+// choose one.
+constexpr uint32_t kPortMark = 0x53000000;
+constexpr uint32_t kPortMask = 0xff000000;
+// Carries messages only for rules with "nftrace set 1".
+constexpr int kGroup = NFNLGRP_NFTRACE;
+constexpr uint32_t kGroups = uint32_t{1} << (kGroup - 1);  // As /proc/net/netlink lists it.
+constexpr int kPortAttempts = 64;
+// Two agents that start at the same time both see the other one, so both try again.
+constexpr int kAttempts = 5;
+constexpr int kMaxPauseMilliseconds = 100;
+constexpr char kSockets[] = "/proc/thread-self/net/netlink";
+
+absl::Status Failed(const std::string& call) {
+  return ErrnoStatus(errno, "lock the network namespace: " + call);
+}
+
+// Binds to a random port id with the mark, because another user may have bound any of them.
+absl::Status BindMarked(int fd, std::random_device& random) {
+  sockaddr_nl address = {};
+  address.nl_family = AF_NETLINK;
+  for (int attempt = 0; attempt < kPortAttempts; ++attempt) {
+    address.nl_pid = kPortMark | (random() & ~kPortMask);
+    if (bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
+      return absl::OkStatus();
+    }
+    if (errno != EADDRINUSE) break;
+  }
+  return Failed("bind");
+}
+
+absl::StatusOr<UniqueFd> MakeSocket(std::random_device& random) {
+  UniqueFd fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER));
+  if (!fd.ok()) return Failed("socket");
+  if (const absl::Status bound = BindMarked(fd.get(), random); !bound.ok()) return bound;
+  // Nothing reads from this socket, so that the kernel must not queue messages for it.
+  sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+  const sock_fprog filter = {1, &drop};
+  if (setsockopt(fd.get(), SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) != 0) {
+    return Failed("attach a filter");
+  }
+  if (setsockopt(fd.get(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &kGroup, sizeof(kGroup)) != 0) {
+    return Failed("join a multicast group");
+  }
+  return fd;
+}
+
+// True if the namespace has a socket as MakeSocket makes them, other than `own`.
+absl::StatusOr<bool> HasOther(int own) {
+  struct stat info = {};
+  if (fstat(own, &info) != 0) return Failed("stat");
+  errno = 0;
+  std::ifstream sockets(kSockets);
+  if (!sockets) return Failed(std::string("open ") + kSockets);
+  std::string line;
+  std::getline(sockets, line);  // The names of the columns.
+  bool found_own = false;
+  while (std::getline(sockets, line)) {
+    // sk Eth Pid Groups Rmem Wmem Dump Locks Drops Inode
+    std::istringstream fields(line);
+    std::string skipped;
+    int protocol = 0;
+    uint32_t port = 0, groups = 0;
+    uint64_t inode = 0;
+    fields >> skipped >> protocol >> port >> std::hex >> groups >> std::dec;
+    for (int i = 0; i < 5; ++i) fields >> skipped;
+    fields >> inode;
+    if (!fields || protocol != NETLINK_NETFILTER) continue;
+    if ((port & kPortMask) != kPortMark || groups != kGroups) continue;
+    if (inode != info.st_ino) return true;
+    found_own = true;
+  }
+  if (found_own) return false;
+  return absl::InternalError(std::string("lock the network namespace: ") + kSockets +
+                             " does not list the sockets of this process");
+}
+
+}  // namespace
+
 absl::StatusOr<UniqueFd> LockNetworkNamespace() {
-  constexpr std::string_view kName = "svcmapd.lock";
-  UniqueFd lock(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!lock.ok()) return ErrnoStatus(errno, "make a lock");
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  std::copy(kName.begin(), kName.end(), address.sun_path + 1);
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + kName.size());
-  if (bind(lock.get(), reinterpret_cast<sockaddr*>(&address), size) == 0) return lock;
-  if (errno != EADDRINUSE) return ErrnoStatus(errno, "lock the network namespace");
+  std::random_device random;
+  for (int attempt = 1;; ++attempt) {
+    absl::StatusOr<UniqueFd> lock = MakeSocket(random);
+    if (!lock.ok()) return lock;
+    const absl::StatusOr<bool> other = HasOther(lock->get());
+    if (!other.ok()) return other.status();
+    if (!*other) return lock;
+    if (attempt == kAttempts) break;
+    lock->Close();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1 + random() % kMaxPauseMilliseconds));
+  }
   return absl::AlreadyExistsError("another svcmapd programs this network namespace; stop it first");
 }
 

@@ -1,4 +1,9 @@
-// One svcmapd per network namespace: two would write over each other's tables without end.
+// One svcmapd per network namespace: two agents would overwrite each other's tables forever.
+//
+// The lock is a netlink socket with a port id and a multicast group that identify an svcmapd. Only
+// a process with CAP_NET_ADMIN can join the group, so other users cannot take the lock. The kernel
+// lists the sockets per network namespace, so agents with different mount namespaces (a systemd
+// unit and a pod with hostNetwork) see each other.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -6,8 +11,8 @@
 
 namespace svcmap::api {
 
-// Held for as long as the descriptor lives, also when the process is killed. ALREADY_EXISTS if
-// another one holds it.
+// The lock is released when the descriptor is closed, including when the process is killed.
+// ALREADY_EXISTS if another agent holds the lock.
 absl::StatusOr<UniqueFd> LockNetworkNamespace();
 
 }  // namespace svcmap::api

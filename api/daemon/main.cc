@@ -21,6 +21,7 @@
 #include "api/daemon/options.h"
 #include "api/daemon/saved_objects.h"
 #include "api/daemon/server.h"
+#include "api/daemon/stop_guard.h"
 #include "api/daemon/sysctls.h"
 #include "api/health/server.h"
 #include "api/preflight/preflight.h"
@@ -180,6 +181,8 @@ std::chrono::milliseconds AbsenceOfKubeProxy() {
 int Run(DaemonOptions options) {
   RaiseDescriptorLimit();
   const sigset_t signals = BlockSignals();
+  std::optional<StartGuard> starting(std::in_place);
+  std::optional<ExitGuard> exiting;  // Destroyed last.
   DropCountersIfRefused(options.ruleset);
   const nft::TableSpecs tables = proxy::MakeTables(options.ruleset);
   if (options.preflight) {
@@ -191,7 +194,14 @@ int Run(DaemonOptions options) {
     return prepared.ok() ? 0 : Fail(prepared);
   }
   const absl::StatusOr<UniqueFd> lock = LockNetworkNamespace();
-  if (!lock.ok()) return Fail(lock.status());
+  if (!lock.ok()) {
+    // The preflight explains better which capability or kernel module is missing.
+    if (!absl::IsAlreadyExists(lock.status()) && !options.cleanup) {
+      const absl::Status prepared = Prepare(options, tables);
+      if (!prepared.ok()) return Fail(prepared);
+    }
+    return Fail(lock.status());
+  }
   if (options.cleanup) return CleanUp(tables, options.state_dir);
 
   if (const absl::Status prepared = Prepare(options, tables); !prepared.ok()) return Fail(prepared);
@@ -340,9 +350,11 @@ int Run(DaemonOptions options) {
     }
     if (status.ok()) {
       spdlog::info("svcmapd {} on node {}", SVCMAP_VERSION, options.node_name);
+      starting.reset();
       NotifyReady("programming Services");
       status = AwaitEnd(signals, loop, config.get());
     }
+    exiting.emplace();
     changes.GoTo(nullptr);
     loop.Stop();  // Answers what waits, so that the server can end its streams.
     watches.End();

@@ -34,8 +34,10 @@ absl::Status MakeWay(const std::string& path, const sockaddr_un& address) {
   struct stat found = {};
   if (lstat(path.c_str(), &found) != 0) return absl::OkStatus();
   if (!S_ISSOCK(found.st_mode)) return absl::AlreadyExistsError(path + " is there, not a socket");
-  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+  // A listener with a full backlog answers EAGAIN; a blocking connect would wait for it forever.
+  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
+      errno == EAGAIN) {
     return absl::AlreadyExistsError("another process listens on " + path);
   }
   if (unlink(path.c_str()) != 0) return ErrnoStatus(errno, "remove the old socket " + path);

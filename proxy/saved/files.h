@@ -36,7 +36,7 @@ class File {
 enum class OpenMode : uint8_t {
   kUpdate,  // There already: to read and to append.
   kRead,    // There already: to read only.
-  kCreate,  // Made anew, without the content it had.
+  kCreate,  // Always a new file. Replaces an existing file of that name.
   kLock,    // Made if it is not there; content does not matter.
 };
 
@@ -44,11 +44,16 @@ class Files {
  public:
   virtual ~Files() = default;
 
+  // Never blocks on a FIFO. kDataLoss for an object that another user may have put there: not a
+  // regular file, owned or writable by another user, or a link.
   virtual absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status Remove(const std::string& path) = 0;
   // With its parents; one that is there already is no error.
   virtual absl::Status MakeFolder(const std::string& path) = 0;
+  // kPermissionDenied if users other than root and this process's user can change what is in it;
+  // the message names the owner or the mode.
+  virtual absl::Status CheckFolder(const std::string& path) = 0;
   // Waits until the names in it are on disk.
   virtual absl::Status SyncFolder(const std::string& path) = 0;
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& folder) = 0;

@@ -16,6 +16,7 @@ namespace {
 
 constexpr mode_t kFolderMode = 0700;
 constexpr mode_t kFileMode = 0600;
+constexpr mode_t kWritableByOthers = S_IWGRP | S_IWOTH;
 
 // "open /var/lib/svcmap/state: Permission denied (EACCES)"
 absl::Status Failed(const std::string& call, const std::string& path) {
@@ -83,17 +84,39 @@ class PosixFile : public File {
   const UniqueFd fd_;
 };
 
+// kDataLoss with the reason unless only root and this process's user can have written the file.
+absl::Status CheckTrusted(int fd, const std::string& path) {
+  struct stat found = {};
+  if (::fstat(fd, &found) != 0) return Failed("stat", path);
+  std::string reason;
+  if (!S_ISREG(found.st_mode)) {
+    reason = "is not a regular file";
+  } else if (found.st_uid != 0 && found.st_uid != ::geteuid()) {
+    reason = "is owned by uid " + std::to_string(found.st_uid) + ", expected uid " +
+             std::to_string(::geteuid());
+  } else if ((found.st_mode & kWritableByOthers) != 0) {
+    reason = "is writable by other users";
+  } else if (found.st_nlink > 1) {
+    reason = "has more than one hard link";
+  }
+  return reason.empty() ? absl::OkStatus() : absl::DataLossError(path + " " + reason);
+}
+
 class TheFiles : public Files {
  public:
   absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override {
-    UniqueFd fd(::open(path.c_str(), Flags(mode) | O_CLOEXEC | O_NOFOLLOW, kFileMode));
-    const int error = errno;
-    // Where nothing can be made, one that is there can still be locked.
-    if (!fd.ok() && mode == OpenMode::kLock) {
-      fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    absl::StatusOr<UniqueFd> fd = OpenTrusted(path, Flags(mode));
+    // A file that another user put there, perhaps to hold its lock.
+    if (mode == OpenMode::kLock && absl::IsDataLoss(fd.status()) && ::unlink(path.c_str()) == 0) {
+      fd = OpenTrusted(path, Flags(mode));
     }
-    if (!fd.ok()) return ErrnoStatus(error, "open " + path);
-    return std::make_unique<PosixFile>(std::move(fd));
+    // An existing file can be locked even if its file system is read-only.
+    if (mode == OpenMode::kLock && !fd.ok() && !absl::IsDataLoss(fd.status())) {
+      absl::StatusOr<UniqueFd> read_only = OpenTrusted(path, O_RDONLY);
+      if (read_only.ok()) fd = std::move(read_only);
+    }
+    if (!fd.ok()) return fd.status();
+    return std::make_unique<PosixFile>(*std::move(fd));
   }
 
   absl::Status Rename(const std::string& from, const std::string& to) override {
@@ -116,6 +139,20 @@ class TheFiles : public Files {
     return Failed("make folder", path);
   }
 
+  absl::Status CheckFolder(const std::string& path) override {
+    struct stat found = {};
+    if (::stat(path.c_str(), &found) != 0) return Failed("stat", path);
+    if (found.st_uid != 0 && found.st_uid != ::geteuid()) {
+      return absl::PermissionDeniedError("owned by uid " + std::to_string(found.st_uid));
+    }
+    if ((found.st_mode & kWritableByOthers) != 0) {
+      char mode[8];
+      std::snprintf(mode, sizeof(mode), "%04o", found.st_mode & 07777);
+      return absl::PermissionDeniedError(std::string("mode ") + mode);
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status SyncFolder(const std::string& path) override {
     const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     return fd.ok() && ::fsync(fd.get()) == 0 ? absl::OkStatus() : Failed("sync folder", path);
@@ -132,6 +169,21 @@ class TheFiles : public Files {
   }
 
  private:
+  // Never waits for another process (a FIFO), and never follows a link to another user's file.
+  static absl::StatusOr<UniqueFd> OpenTrusted(const std::string& path, int flags) {
+    // A new file takes the name: truncating would change a file that others linked here.
+    if ((flags & O_EXCL) != 0) ::unlink(path.c_str());
+    UniqueFd fd(
+        ::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, kFileMode));
+    if (!fd.ok()) {
+      if (errno == ELOOP) return absl::DataLossError(path + " is a symbolic link");
+      if (errno == ENXIO || errno == EISDIR) return absl::DataLossError(path + " is not a file");
+      return Failed("open", path);
+    }
+    if (absl::Status trusted = CheckTrusted(fd.get(), path); !trusted.ok()) return trusted;
+    return fd;
+  }
+
   static int Flags(OpenMode mode) {
     switch (mode) {
       case OpenMode::kUpdate:
@@ -139,7 +191,7 @@ class TheFiles : public Files {
       case OpenMode::kRead:
         return O_RDONLY;
       case OpenMode::kCreate:
-        return O_RDWR | O_APPEND | O_CREAT | O_TRUNC;
+        return O_RDWR | O_APPEND | O_CREAT | O_EXCL;
       case OpenMode::kLock:
         return O_RDWR | O_CREAT;
     }

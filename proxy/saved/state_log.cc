@@ -58,6 +58,7 @@ absl::StatusOr<std::unique_ptr<StateLog>> StateLog::Open(std::string folder, Fil
   std::unique_ptr<StateLog> log(new StateLog(std::move(folder), files, std::move(options)));
   const absl::Status locked = log->LockFolder();
   if (absl::IsFailedPrecondition(locked)) return locked;
+  log->WarnIfShared();
   log->Load(locked, found);
   log->open_ = found->attempt.has_value();
   if (log->options_.own_thread) log->thread_ = std::thread([raw = log.get()] { raw->Run(); });
@@ -83,6 +84,13 @@ absl::Status StateLog::LockFolder() {
   return locked;
 }
 
+void StateLog::WarnIfShared() const {
+  const absl::Status checked = files_.CheckFolder(folder_);
+  if (!absl::IsPermissionDenied(checked)) return;
+  Problem("other users can change the state directory path=" + folder_ + " reason=\"" +
+          std::string(checked.message()) + "\" remedy=\"chown to the agent's user, chmod 0700\"");
+}
+
 // Where nothing may be written, what is there is read all the same.
 void StateLog::Load(absl::Status not_writable, SavedState* found) {
   if (not_writable.ok()) {
@@ -92,6 +100,7 @@ void StateLog::Load(absl::Status not_writable, SavedState* found) {
   }
   absl::StatusOr<std::unique_ptr<File>> file =
       files_.Open(Path(kState), not_writable.ok() ? OpenMode::kUpdate : OpenMode::kRead);
+  if (absl::IsDataLoss(file.status())) return SetAside(file.status(), not_writable);
   if (not_writable.ok() && !file.ok()) {
     if (absl::IsNotFound(file.status())) return StartFile();
     not_writable = file.status();

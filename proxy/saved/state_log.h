@@ -115,6 +115,7 @@ class StateLog {
   StateLog(std::string folder, Files& files, StateLogOptions options);
 
   absl::Status LockFolder();
+  void WarnIfShared() const;
   void Load(absl::Status not_writable, SavedState* found);
   void SetAside(const absl::Status& damage, const absl::Status& not_writable);
   void PruneSetAside();

@@ -45,6 +45,7 @@ class OneFile : public Files {
   absl::Status Rename(const std::string&, const std::string&) override { return {}; }
   absl::Status Remove(const std::string&) override { return {}; }
   absl::Status MakeFolder(const std::string&) override { return {}; }
+  absl::Status CheckFolder(const std::string&) override { return {}; }
   absl::Status SyncFolder(const std::string&) override { return {}; }
   absl::StatusOr<std::vector<std::string>> List(const std::string&) override {
     return std::vector<std::string>();

@@ -80,6 +80,7 @@ class SinkFiles final : public proxy::Files {
   absl::Status Rename(const std::string&, const std::string&) override { return absl::OkStatus(); }
   absl::Status Remove(const std::string&) override { return absl::OkStatus(); }
   absl::Status MakeFolder(const std::string&) override { return absl::OkStatus(); }
+  absl::Status CheckFolder(const std::string&) override { return absl::OkStatus(); }
   absl::Status SyncFolder(const std::string&) override { return absl::OkStatus(); }
   absl::StatusOr<std::vector<std::string>> List(const std::string&) override {
     return std::vector<std::string>();

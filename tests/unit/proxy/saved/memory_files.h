@@ -148,6 +148,7 @@ class MemoryFiles : public Files {
   absl::Status MakeFolder(const std::string& path) override {
     return Do(Call::kMakeFolder, "make folder " + path, [](size_t) { return 0; });
   }
+  absl::Status CheckFolder(const std::string&) override { return absl::OkStatus(); }
   absl::Status SyncFolder(const std::string& path) override {
     return Do(Call::kSyncFolder, "sync folder " + path, [this](size_t) {
       name_history_ = {names_};

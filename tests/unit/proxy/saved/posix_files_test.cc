@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -121,9 +122,39 @@ TEST_F(PosixFilesTest, ErrorsNameTheCallAndThePath) {
             "sync folder /no: No such file or directory (ENOENT)");
   EXPECT_EQ(files.List("/no").status().message(), "list /no: No such file or directory (ENOENT)");
   EXPECT_OK(files.MakeFolder(top_));
-  ASSERT_OK_AND_ASSIGN(const auto full, files.Open("/dev/full", OpenMode::kUpdate));
-  EXPECT_EQ(full->Append("x"),
-            absl::ResourceExhaustedError("write: No space left on device (ENOSPC)"));
+  const rlimit none = {0, RLIM_INFINITY};
+  rlimit before = {};
+  signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_OK_AND_ASSIGN(const auto full, files.Open(top_ + "/full", OpenMode::kCreate));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  EXPECT_EQ(full->Append("x").message(), "write: File too large (EFBIG)");
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+}
+
+TEST_F(PosixFilesTest, ObjectsThatAnotherUserMayHaveMadeAreDataLoss) {
+  Files& files = PosixFiles();
+  const std::string path = top_ + "/state";
+  const auto error = [&] { return files.Open(path, OpenMode::kUpdate).status(); };
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(error(), absl::DataLossError(path + " is not a regular file"));
+  EXPECT_EQ(files.Open(path, OpenMode::kRead).status(), error());
+  EXPECT_EQ(files.Open("/dev/full", OpenMode::kUpdate).status(),
+            absl::DataLossError("/dev/full is not a regular file"));
+  ASSERT_OK(files.Remove(path));
+  std::filesystem::create_symlink("/etc/passwd", path);
+  EXPECT_EQ(error(), absl::DataLossError(path + " is a symbolic link"));
+  ASSERT_OK(files.Remove(path));
+  std::ofstream(path) << "text";
+  ASSERT_EQ(chmod(path.c_str(), 0620), 0);
+  EXPECT_EQ(error(), absl::DataLossError(path + " is writable by other users"));
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  EXPECT_OK(error());
+  std::filesystem::create_hard_link(path, top_ + "/other");
+  EXPECT_EQ(error(), absl::DataLossError(path + " has more than one hard link"));
+  // A new file takes the place of all of them.
+  EXPECT_OK(files.Open(path, OpenMode::kCreate));
+  EXPECT_EQ(std::filesystem::file_size(top_ + "/other"), 4u);
 }
 
 // What it reports to its parent by `pipe` is committed.

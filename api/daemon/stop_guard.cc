@@ -1,0 +1,57 @@
+#include "api/daemon/stop_guard.h"
+
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+namespace svcmap::api {
+
+StartGuard::StartGuard() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  signals_ = UniqueFd(signalfd(-1, &signals, SFD_CLOEXEC));
+  stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC));
+  if (signals_.ok() && stop_.ok()) thread_ = std::thread([this] { Run(); });
+}
+
+StartGuard::~StartGuard() {
+  if (!thread_.joinable()) return;
+  eventfd_write(stop_.get(), 1);
+  thread_.join();
+}
+
+void StartGuard::Run() const {
+  pollfd polled[] = {{stop_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}};
+  while (poll(polled, 2, -1) < 0) {
+  }
+  if (polled[0].revents != 0) return;  // The caller takes the signal.
+  spdlog::info("stopped during start, rules in the kernel are not modified");
+  spdlog::default_logger()->flush();
+  _exit(0);  // Another thread may never return.
+}
+
+ExitGuard::ExitGuard() {
+  thread_ = std::thread([this] {
+    std::unique_lock lock(mutex_);
+    if (wake_.wait_for(lock, kTimeout, [this] { return done_; })) return;
+    spdlog::error("exit timed out, exiting without the last sync of the state file timeout={}s",
+                  kTimeout.count());
+    spdlog::default_logger()->flush();
+    _exit(1);
+  });
+}
+
+ExitGuard::~ExitGuard() {
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+}  // namespace svcmap::api

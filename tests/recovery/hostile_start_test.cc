@@ -1,0 +1,137 @@
+// Another user of the node owns the state directory, or its file system does not answer.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "tests/recovery/saved_state_world.h"
+#include "tests/support/mount_ns.h"
+
+namespace svcmap::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+namespace fs = std::filesystem;
+
+class HostileStartTest : public SavedStateTest {
+ protected:
+  // The agent has run on the state directory and has ended.
+  void SetUp() override {
+    SavedStateTest::SetUp();
+    if (HasFatalFailure()) return;
+    ASSERT_OK(EndAgent(/*kill=*/false));
+  }
+  std::string Path(const std::string& name) const { return state_folder() + "/" + name; }
+
+  void ExpectItStartsAndSaves() {
+    ASSERT_OK(StartAgent());
+    ASSERT_OK(agent().Replace(Everything()));
+    ASSERT_OK(agent().WaitUntilSaved());
+    ASSERT_OK(EndAgent(/*kill=*/false));
+    ASSERT_OK(StartAgent());
+    EXPECT_OK(WaitUntilServing());
+  }
+};
+
+TEST_F(HostileStartTest, AFifoInPlaceOfAnyFileDoesNotBlockTheStart) {
+  for (const char* name :
+       {"leader", "leader.new", "state", "state.new", "state.compacted", "lock"}) {
+    SCOPED_TRACE(name);
+    fs::remove(Path(name));
+    ASSERT_EQ(mkfifo(Path(name).c_str(), 0666), 0);
+    ASSERT_OK(StartAgent());
+    ASSERT_OK(agent().Replace(Everything()));
+    ASSERT_OK(EndAgent(/*kill=*/false));
+  }
+  ExpectItStartsAndSaves();
+}
+
+TEST_F(HostileStartTest, FilesOfAnotherUserAreNotTrusted) {
+  for (const char* name : {"state", "leader", "lock"}) {
+    SCOPED_TRACE(name);
+    std::ofstream(Path(name), std::ios::app).flush();
+    ASSERT_EQ(chown(Path(name).c_str(), 65534, 65534), 0);
+    ASSERT_OK(StartAgent());
+    if (std::string(name) != "lock") {
+      EXPECT_THAT(agent().log(), HasSubstr(Path(name) + " is owned by uid 65534, expected uid 0"));
+    }
+    ASSERT_OK(agent().Replace(Everything()));
+    ASSERT_OK(EndAgent(/*kill=*/false));
+  }
+  ExpectItStartsAndSaves();
+}
+
+TEST_F(HostileStartTest, AnotherUsersLockDoesNotPreventTheStart) {
+  fs::remove(Path("lock"));
+  const UniqueFd lock(open(Path("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  ASSERT_EQ(fchown(lock.get(), 65534, 65534), 0);
+  ASSERT_EQ(flock(lock.get(), LOCK_EX), 0);
+  ExpectItStartsAndSaves();
+}
+
+TEST_F(HostileStartTest, ALinkDoesNotLeadToAnotherFile) {
+  const std::string victim = state_folder() + "-victim";
+  for (const bool symbolic : {false, true}) {
+    for (const char* name : {"leader", "leader.new", "state", "state.new", "state.compacted"}) {
+      SCOPED_TRACE(absl::StrCat(name, symbolic ? " symbolic" : " hard"));
+      WriteFile(victim, "valuable");
+      fs::remove(Path(name));
+      if (symbolic) {
+        fs::create_symlink(victim, Path(name));
+      } else {
+        fs::create_hard_link(victim, Path(name));
+      }
+      ASSERT_OK(StartAgent());
+      ASSERT_OK(agent().Replace(Everything()));
+      ASSERT_OK(EndAgent(/*kill=*/false));
+      EXPECT_EQ(ReadFile(victim), "valuable");
+    }
+  }
+  fs::remove(victim);
+  ExpectItStartsAndSaves();
+}
+
+TEST_F(HostileStartTest, AStateDirectoryThatOthersCanChangeIsWarnedAbout) {
+  constexpr char kWarning[] = "other users can change the state directory";
+  ASSERT_OK(StartAgent());
+  EXPECT_THAT(agent().log(), Not(HasSubstr(kWarning)));
+  ASSERT_OK(EndAgent(/*kill=*/false));
+  ASSERT_EQ(chmod(state_folder().c_str(), 0777), 0);
+  ASSERT_OK(StartAgent());
+  EXPECT_THAT(agent().log(),
+              HasSubstr(absl::StrCat(kWarning, " path=", state_folder(), " reason=\"mode 0777\"")));
+  ASSERT_OK(EndAgent(/*kill=*/false));
+  ASSERT_EQ(chmod(state_folder().c_str(), 0700), 0);
+  ASSERT_EQ(chown(state_folder().c_str(), 65534, 65534), 0);
+  ASSERT_OK(StartAgent());
+  EXPECT_THAT(agent().log(), HasSubstr("reason=\"owned by uid 65534\""));
+}
+
+// A file system whose server never answers: every access waits, as on a hung disk.
+TEST_F(HostileStartTest, SigtermEndsAStartThatWaitsForTheDisk) {
+  const UniqueFd server(open("/dev/fuse", O_RDWR | O_CLOEXEC));
+  ASSERT_TRUE(server.ok()) << "open /dev/fuse: errno " << errno;
+  ASSERT_OK_AND_ASSIGN(const MountNs mounts, MountNs::Create());
+  absl::StatusOr<std::unique_ptr<Agent>> agent;
+  mounts.Run([&] {
+    fs::create_directories(state_folder());
+    const std::string options =
+        absl::StrCat("fd=", server.get(), ",rootmode=40000,user_id=0,group_id=0");
+    ASSERT_EQ(mount("hung", state_folder().c_str(), "fuse", 0, options.c_str()), 0) << errno;
+    agent = Agent::Launch(node().netns(), Flags());
+  });
+  ASSERT_OK(agent);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // Until it waits for the disk.
+  EXPECT_OK((*agent)->Stop());
+}
+
+}  // namespace
+}  // namespace svcmap::testing
