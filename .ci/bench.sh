@@ -1,11 +1,10 @@
 #!/bin/bash
-# Runs the benchmark: `.ci/bench.sh full` svcmap and others side by side, with report and plots
-# (three quarters of an hour), `.ci/bench.sh quick` what tests/bench/report/bounds.json asks for
-# (under three minutes; fails if a bound is missed), `.ci/bench.sh alone` what concerns svcmapd only.
-# Everything goes to build/bench/, or to the folder that is named as well. docs/benchmarks.md explains
-# the results.
+# Runs the benchmark. `.ci/bench.sh full`: all opponents, with report and plots (about 45 minutes).
+# `.ci/bench.sh quick`: the figures of tests/bench/report/bounds.json in three minutes; fails if a bound
+# is missed. `.ci/bench.sh alone`: svcmapd only. Results are written to build/bench/ or to the second
+# argument. docs/benchmarks.md explains them.
 #
-# KUBE_PROXY and KUBECONFIG in the environment: a real kube-proxy takes part in `full` as well.
+# If KUBE_PROXY and KUBECONFIG are set, a real kube-proxy takes part in `full`.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,19 +22,19 @@ if ! message=$(unshare --net true 2>&1); then
   exit 1
 fi
 if [[ -e $out/samples.csv && $kind == full ]]; then
-  echo "$out has samples already; name another folder." >&2
+  echo "$out already contains samples: specify another directory." >&2
   exit 1
 fi
 mkdir -p "$out"
 rm -f "$out"/{samples.csv,machine.json,commands.txt,failed.txt}
 
-# Common options and a subcommand.
+# bench OPTION... SUBCOMMAND...: runs svcmap-bench and records the command.
 bench() {
   echo "svcmap-bench $*" | tee -a "$out/commands.txt" >&2
   build/release/bin/svcmap-bench --out "$out" "$@" || echo "svcmap-bench $*" >>"$out/failed.txt"
 }
 
-# Another program of the benchmark; what it prints are its figures.
+# Runs another benchmark binary, which prints its figures.
 other() {
   echo "$1" | tee -a "$out/commands.txt" >&2
   "build/release/bin/$1" | tee "$out/$1.txt" || echo "$1" >>"$out/failed.txt"
@@ -80,7 +79,7 @@ sizes=100x10,1000x10,5000x10,5000x50,10000x10,30000x10,100000x10
 bench "${programming[@]}" --time-limit 60 --shapes $sizes sync
 bench --opponents "netlink,svcmap,$others,nftables-single" "${real[@]}" --time-limit 60 \
   --shapes 1000x1,44000x1 sync
-# From here on without those that exceeded the limit at 5000x10: each further try costs minutes.
+# iptables-nft exceeds the limit at 5000x10. Each further attempt would take minutes.
 others=${others/,iptables-nft/}
 programming=(--opponents "netlink,svcmap,$others" "${real[@]}" --time-limit 30)
 packets=(--opponents "direct,svcmap,$others" "${real[@]}" --time-limit 30)

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Boots systemd in a container and lets it run the units in deploy/systemd with the release build, with
-# all their restrictions. svcmapd programs, is started again when its configuration changes, when it is
-# killed and when it hangs, and leaves the rules behind; svcmap-kube gets as far as it does without an
-# API server. As root; a minute, and some more the first time.
+# Starts the units of deploy/systemd with the release build under systemd in a container, with all
+# their restrictions. Checks that svcmapd programs Services, is restarted after a configuration change,
+# a kill and a hang, and leaves its rules in the kernel, and that svcmap-kube starts without an API
+# server. Needs root and takes about a minute, the first time longer.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,7 +29,7 @@ inside() { podman exec "$container" "$@"; }
 until_true() {
   local deadline=$((SECONDS + $1))
   until "${@:3}" >/dev/null 2>&1; do
-    ((SECONDS < deadline)) || fail "not within $1 s: $2"
+    ((SECONDS < deadline)) || fail "not reached within $1 s: $2"
     sleep 0.2
   done
   echo "  $2"
@@ -43,7 +43,7 @@ if ! podman image exists "$image"; then
     podman import --quiet - "$image"
 fi
 
-# With a sysctl to write, and a score that needs no right to be had.
+# With a sysctl to set, and an oomScoreAdj that needs no privilege.
 mkdir "$work/etc"
 sed 's/tcpCloseWaitTimeout: 0s/tcpCloseWaitTimeout: 1m/; s/oomScoreAdj:.*/oomScoreAdj: 1000/' \
   deploy/kubernetes/push/config.conf >"$work/etc/config.conf"
@@ -68,23 +68,23 @@ container=$(podman run --detach --systemd=always --privileged --network=none --p
 until_true 30 "systemd runs" inside systemctl is-active multi-user.target
 
 inside systemd-sysusers
-inside systemctl start svcmapd || fail "it does not start"
-is ActiveState active || fail "it is not active"
-echo "  it starts as $(property User), and says it is ready"
+inside systemctl start svcmapd || fail "svcmapd does not start"
+is ActiveState active || fail "svcmapd is not active"
+echo "  svcmapd starts as user $(property User) and reports readiness"
 main=$(property MainPID)
 inside grep -E '^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):' "/proc/$main/status"
 [[ $(inside cat /proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait) == 60 ]] ||
-  fail "ExecStartPre did not write the sysctl"
-echo "  the sysctl is written, by what runs before it"
-inside svcmapctl apply --prune -f /demo.yaml >/dev/null || fail "root cannot feed it"
-inside nft list map ip svcmap service-ips | grep -q 10.96.0.10 || fail "nothing is programmed"
-echo "  it programs"
+  fail "ExecStartPre did not set the sysctl"
+echo "  ExecStartPre has set the sysctl"
+inside svcmapctl apply --prune -f /demo.yaml >/dev/null || fail "root cannot apply objects"
+inside nft list map ip svcmap service-ips | grep -q 10.96.0.10 || fail "no Service is programmed"
+echo "  svcmapd programs Services"
 
 inside systemctl start svcmap-kube || fail "svcmap-kube does not start"
 until_true 20 "svcmap-kube looks for its API server" \
   inside journalctl --unit svcmap-kube --grep "list of services failed: .*Connection refused" --quiet
 
-inside systemctl reload svcmapd || fail "it cannot be reloaded"
+inside systemctl reload svcmapd || fail "svcmapd cannot be reloaded"
 inside kill -KILL "$main"
 until_true 20 "killed: it is started again" restarted 1
 sed -i 's/^metricsBindAddress:.*/metricsBindAddress: 127.0.0.1:10250/' "$work/etc/config.conf"
@@ -93,8 +93,8 @@ inside kill -STOP "$(property MainPID)"
 until_true 90 "it hangs: systemd notices and starts it again" restarted 3
 
 inside systemctl stop svcmapd
-inside nft list map ip svcmap service-ips | grep -q 10.96.0.10 || fail "the rules are gone"
-echo "  stopped: the rules are still there"
+inside nft list map ip svcmap service-ips | grep -q 10.96.0.10 || fail "the rules are missing"
+echo "  stopped, rules stay in the kernel"
 ! inside journalctl --unit svcmapd --unit svcmap-kube --grep 'Failed at step|denied|not permitted' --quiet --no-pager |
-  grep . || fail "something was not allowed"
-echo "boot: the units work under $(inside systemctl --version | head -n 1)"
+  grep . || fail "an operation was denied"
+echo "boot: all checks passed under $(inside systemctl --version | head -n 1)"

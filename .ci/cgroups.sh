@@ -1,5 +1,5 @@
-# Sourced by scripts that run podman, from the top of the source. crun knows cgroups of version 2: where
-# the machine has others, the script begins anew in a mount namespace that has these.
+# Sourced by scripts that run podman, in the top directory. crun supports cgroups version 2 only. On
+# other machines the script restarts itself in a mount namespace with version 2.
 # shellcheck shell=bash disable=SC2016
 if [[ $(stat -fc %T /sys/fs/cgroup) != cgroup2fs ]]; then
   exec unshare --mount bash -c '

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Installs the Debian packages of the given groups of third_party/packages.txt, all groups if none
-# is given. Does nothing, quickly, if they are there. Of "one|other" each will do, and the first one is
-# installed if none is there. `--print` only prints the packages.
+# Installs the Debian packages of the given groups of third_party/packages.txt, or of all groups. Exits
+# quickly if all are installed. For "one|other" either package is sufficient; the first one is installed
+# if both are missing. `--print` only prints the packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ mapfile -t packages < <(awk -v wanted=" $* " '
   /^## / { group = $2; next }
   /^[^#]/ && (wanted == "  " || index(wanted, " " group " ")) { print $1 }' third_party/packages.txt)
 if ((${#packages[@]} == 0)); then
-  echo "third_party/packages.txt has no group named: $*" >&2
+  echo "third_party/packages.txt: group not found: $*" >&2
   exit 2
 fi
 if ((print)); then
@@ -24,7 +24,7 @@ if ((print)); then
 fi
 
 if ! command -v dpkg-query >/dev/null; then
-  echo "This is no Debian system: install what third_party/README.md lists by hand." >&2
+  echo "This is not a Debian system: install the packages of third_party/README.md manually." >&2
   exit 1
 fi
 mapfile -d '|' -t names < <(printf '%s|' "${packages[@]}")
@@ -46,6 +46,6 @@ export DEBIAN_FRONTEND=noninteractive
 if ! { apt-get update && apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1
 then
   tail -n 30 "$log" >&2
-  echo "Installing the packages failed; the lines above are apt's." >&2
+  echo "apt-get failed, see the lines above." >&2
   exit 1
 fi

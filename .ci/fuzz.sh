@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs each libFuzzer target for a while (the first argument, in seconds). What is found new stays in
-# build/fuzz/corpus/<target>, an input that fails in build/fuzz/crashes/.
+# Runs each libFuzzer target for a time in seconds (first argument). New inputs are stored in
+# build/fuzz/corpus/<target>, failing inputs in build/fuzz/crashes/.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-120}
@@ -32,4 +32,4 @@ if ((count == 0)); then
   echo "fuzz: there are no fuzz targets"
   exit 1
 fi
-echo "fuzz: $count targets, nothing found"
+echo "fuzz: $count targets, no failures"

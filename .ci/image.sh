@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds the container image with podman, from Debian's own image or, where no registry can be
-# reached, from a base that mmdebstrap makes. Then tries it as the DaemonSet in deploy/kubernetes/base
-# would have it run: the kernel says what svcmapd may do, the bridge's user may feed it and nobody else,
-# and the demo of the release build passes with svcmapd of the image. kubeadm-sysctls writes its sysctls,
-# and take-over removes the chains of a kube-proxy, in a network namespace.
-#   IMAGE=name (localhost/svcmap:VERSION)   BASE=image to build from   JOBS=compilers at a time
-#   TRY_ONLY=1: the image is there
+# Builds the container image with podman, from Debian's image or, if no registry is reachable, from a
+# base that mmdebstrap creates. Then tests the image with the security context of the DaemonSet in
+# deploy/kubernetes/base: the capabilities of svcmapd, that only the user of svcmap-kube can write, and
+# the demo of the release build with svcmapd of the image. In a network namespace, kubeadm-sysctls sets
+# its sysctls, and take-over removes the chains of a kube-proxy.
+#   IMAGE=name (localhost/svcmap:VERSION)   BASE=base image   JOBS=number of compilers
+#   TRY_ONLY=1: test an existing image
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,19 +32,20 @@ fail() {
 build() {
   local base=${BASE:-docker.io/library/debian:12-slim}
   if [[ -z ${BASE-} ]] && ! timeout 60 podman pull --quiet "$base" >"$work/pull.log" 2>&1; then
-    echo "image: no $base, so mmdebstrap makes a base: $(tail -n 1 "$work/pull.log")"
+    echo "image: $base is not available, creating a base with mmdebstrap: $(tail -n 1 "$work/pull.log")"
     base=localhost/svcmap-base:bookworm
     mmdebstrap --quiet --variant=apt bookworm - | podman import --quiet - "$base"
   fi
-  # Isolated by chroot: that works where cgroups and namespaces cannot be had, too.
+  # Isolation by chroot also works on machines without cgroups and namespaces.
   podman build --isolation=chroot --network=host -f deploy/image/Dockerfile -t "$image" \
     --build-arg BASE="$base" --build-arg JOBS="${JOBS:-0}" --build-arg VERSION="$version" \
     --build-arg REVISION="$(git describe --always --dirty 2>/dev/null || echo unknown)" .
 }
 
-# podman_run OVERLAY/CONTAINER...: with the security context and the volumes of this container of the
-# pod, and more options. No limit is raised and no cgroup is made: not every machine lets us. Without a
-# cgroup podman insists on processes of its own; the node's are seen through /proc, as with --pid=host.
+# podman_run OVERLAY/CONTAINER...: runs with the security context and the volumes of this container of
+# the pod, and further options. Raises no limit and creates no cgroup, because not every machine permits
+# this. Without a cgroup podman requires a PID namespace; mounting /proc shows the processes of the node,
+# as --pid=host does.
 podman_run() {
   local overlay=${1%/*} options
   mapfile -t options < <(.ci/pod_as_podman.py "$overlay" "${1#*/}" "$work/$overlay" options)
@@ -53,18 +54,18 @@ podman_run() {
     "${options[@]}" "${@:2}"
 }
 
-# command_of OVERLAY/CONTAINER: into the array `command`.
+# command_of OVERLAY/CONTAINER: sets the array `command`.
 command_of() {
   mapfile -t command < <(.ci/pod_as_podman.py "${1%/*}" "${1#*/}" "$work/${1%/*}" command)
 }
 
-# may_do CONTAINER CAPABILITIES: it has these, as a mask, and can have no others.
+# may_do CONTAINER CAPABILITIES: checks that its capabilities are exactly this mask.
 may_do() {
   local pid
   pid=$(podman inspect --format '{{.State.Pid}}' "$1")
   grep -E '^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):' "/proc/$pid/status"
   [[ $(awk '/^Cap(Eff|Bnd):|^NoNewPrivs:|^Seccomp:/ { print $2 }' "/proc/$pid/status" | xargs) == \
-    "$2 $2 1 2" ]] || fail "svcmapd may do something else"
+    "$2 $2 1 2" ]] || fail "svcmapd has other capabilities"
 }
 readonly net_admin=0000000000001000 net_admin_and_net_raw=0000000000003000
 
@@ -77,7 +78,7 @@ try_programs() {
   done
 }
 
-# As the pod, but for its network.
+# As the pod, except for its network.
 try_pod() {
   local command agent
   command_of base/svcmapd
@@ -85,12 +86,12 @@ try_pod() {
   local as_bridge=(podman_run base/svcmap-kube --rm --network=none
     --volume="$PWD/deploy/examples/demo.yaml:/demo.yaml:ro")
   "${as_bridge[@]}" "$image" "${ctl[@]}" wait --for revision=0 ||
-    { podman logs "$agent" >&2; fail "no svcmapd"; }
+    { podman logs "$agent" >&2; fail "svcmapd does not start"; }
   may_do "$agent" "$net_admin"
 
-  "${as_bridge[@]}" "$image" "${ctl[@]}" apply -f /demo.yaml || fail "the bridge's user cannot feed svcmapd"
+  "${as_bridge[@]}" "$image" "${ctl[@]}" apply -f /demo.yaml || fail "the user of svcmap-kube cannot apply objects"
   if "${as_bridge[@]}" --user=65533:65533 "$image" "${ctl[@]}" apply -f /demo.yaml >"$work/other.log" 2>&1; then
-    fail "another user may feed svcmapd"
+    fail "another user can apply objects"
   fi
   echo "another user: $(tail -n 1 "$work/other.log")"
   podman rm --force --time 10 "$agent" >/dev/null
@@ -98,8 +99,8 @@ try_pod() {
 
 in_node() { ip netns exec "$label" "$@"; }
 
-# What the ConfigMap of kubeadm has, as far as it matters; kind's has maxPerCore: 0 as well, which can be
-# written in the first network namespace only.
+# The relevant part of kubeadm's ConfigMap. kind's ConfigMap also has maxPerCore: 0, which can be set in
+# the initial network namespace only.
 config_of_kubeadm() {
   mkdir -p "$work/$1/config"
   cat >"$work/$1/config/config.conf" <<END
@@ -122,20 +123,20 @@ try_sysctls() {
   in_node bash -c "echo 60 >$close_wait"
   podman_run kubeadm-sysctls/sysctls --rm --network="ns:/run/netns/$label" "$image" "${command[@]}" ||
     fail "the init container fails"
-  [[ $(in_node cat "$close_wait") == 3600 ]] || fail "the sysctls are not written"
+  [[ $(in_node cat "$close_wait") == 3600 ]] || fail "the sysctls are not set"
 }
 
-# until_says CONTAINER TEXT: its log has it, within a minute and a half.
+# until_says CONTAINER TEXT: waits up to 90 s until its log contains TEXT.
 until_says() {
   local deadline=$((SECONDS + 90))
   until podman logs "$1" 2>&1 | grep --fixed-strings -e "$2"; do
-    ((SECONDS < deadline)) || { podman logs "$1" >&2; fail "svcmapd does not say: $2"; }
+    ((SECONDS < deadline)) || { podman logs "$1" >&2; fail "the log of svcmapd does not contain: $2"; }
     sleep 0.2
   done
 }
 
-# What a kube-proxy leaves in both flavours of iptables stays while that runs, which has no port here, and
-# goes afterwards, by the programs of the image.
+# Rules of kube-proxy in both variants of iptables are kept while kube-proxy runs (without ports here), and
+# are then removed with the binaries of the image.
 try_take_over() {
   local flavour command agent
   for flavour in legacy nft; do
@@ -154,13 +155,13 @@ END
   local as_bridge=(podman_run take-over/svcmap-kube --rm --network=none
     --volume="$PWD/deploy/examples/demo.yaml:/demo.yaml:ro")
   "${as_bridge[@]}" "$image" "${ctl[@]}" wait --for revision=0 ||
-    { podman logs "$agent" >&2; fail "no svcmapd"; }
+    { podman logs "$agent" >&2; fail "svcmapd does not start"; }
   may_do "$agent" "$net_admin_and_net_raw"
 
   cp "$(command -v sleep)" "$work/kube-proxy"
   ip netns exec "$label" "$work/kube-proxy" infinity >/dev/null 2>&1 &  # No function: $! is the program.
   kube_proxy=$!
-  "${as_bridge[@]}" "$image" "${ctl[@]}" apply --prune -f /demo.yaml || fail "svcmapd cannot be fed"
+  "${as_bridge[@]}" "$image" "${ctl[@]}" apply --prune -f /demo.yaml || fail "svcmapd does not accept objects"
   until_says "$agent" "process $kube_proxy is kube-proxy"
   kill "$kube_proxy"
   kube_proxy=
@@ -173,8 +174,8 @@ END
   podman rm --force --time 10 "$agent" >/dev/null
 }
 
-# The demo starts build/release/bin/svcmapd in a network namespace that is its node. In a mount
-# namespace that file is the image's.
+# The demo starts build/release/bin/svcmapd in the network namespace of its node. A mount namespace
+# replaces this file with the binary of the image.
 try_demo() {
   cat >"$work/svcmapd" <<END
 #!/bin/bash
@@ -190,16 +191,16 @@ END
 }
 
 [[ -n ${TRY_ONLY-} ]] || build
-echo "== the programs of $image, $(podman image inspect --format '{{.Size}}' "$image" | numfmt --to=iec)"
+echo "== binaries of $image, $(podman image inspect --format '{{.Size}}' "$image" | numfmt --to=iec)"
 try_programs
-echo "== svcmapd as in the DaemonSet"
+echo "== svcmapd with the security context of the DaemonSet"
 try_pod
 ip netns add "$label"
 in_node ip link set lo up
 echo "== the sysctls of kubeadm-sysctls"
 try_sysctls
-echo "== what take-over removes"
+echo "== removal of kube-proxy rules by take-over"
 try_take_over
 echo "== the demo"
 try_demo
-echo "image: $image is built and tried"
+echo "image: $image built and tested"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Which libraries the release programs load is a question of licences (third_party/README.md):
-# none may need libnftables (GPL-2.0-only), svcmapctl and svcmap-kube neither libnftnl nor libmnl.
+# Checks that the licences of linked libraries are compatible (third_party/README.md): no release binary
+# may link libnftables (GPL-2.0-only), and svcmapctl and svcmap-kube may not link libnftnl or libmnl.
 set -uo pipefail
 cd "$(dirname "$0")/../build/release/bin"
 

@@ -31,7 +31,7 @@ if what == "command":
         print(word.replace("$(NODE_NAME)", NODE_NAME))
     sys.exit()
 
-# podman's own profile is the default of its family of runtimes.
+# podman's default profile is equivalent to RuntimeDefault.
 assert pod["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
 if pod.get("hostPID"):
     print("--pid=host")
@@ -61,7 +61,7 @@ for mount in container["volumeMounts"]:
     else:
         path.mkdir(parents=True, exist_ok=True)
     if "emptyDir" in volume:
-        os.chmod(path, 0o777)  # As the kubelet makes them.
+        os.chmod(path, 0o777)  # As the kubelet creates them.
     if "configMap" in volume and "ConfigMap" in objects:
         assert volume["configMap"]["name"] == objects["ConfigMap"]["metadata"]["name"]
         for key, value in objects["ConfigMap"]["data"].items():

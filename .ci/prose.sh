@@ -1,5 +1,5 @@
 #!/bin/bash
-# Checks the language of the repository in a few seconds: codespell over all texts, the word list
+# Checks the language of the repository in a few seconds: codespell over all files, the word list
 # .ci/prose/words.txt over documents, comments and user-visible strings, and relative links in
 # Markdown files. Prints `file:line: word: reason` for each finding and fails if there is one.
 set -uo pipefail

@@ -1,8 +1,8 @@
 #!/bin/bash
-# What takes too long for every change, after `make test`: layout and clang-tidy over everything, the
-# alert rules by promtool, the tests of label `long`, SCENARIOS (3000) random scenarios with a seed of
-# the day, CRASHES (1000) kills under traffic, ten seconds of a storm of foreign changes, the threaded
-# and the kernel tests again and again, and the fuzzers for FUZZ_SECONDS (600) each.
+# Slow checks after `make test`: format and clang-tidy, promtool for the alert rules, tests with the
+# label `long`, SCENARIOS (3000) random scenarios with a new seed, CRASHES (1000) kills under traffic, ten
+# seconds with frequent foreign changes, repeated kernel and thread tests, and each fuzzer for
+# FUZZ_SECONDS (600).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,8 +15,8 @@ part() {
 }
 
 part 'tests' .ci/test.sh
-part 'programs that measure' cmake --build --preset bench
-part 'layout' make --no-print-directory format-check
+part 'benchmark binaries' cmake --build --preset bench
+part 'format' make --no-print-directory format-check
 part 'clang-tidy' .ci/tidy.sh
 part 'alert rules' promtool check rules deploy/prometheus/svcmap.rules.yaml
 part 'long tests' ctest --preset long -L '^long$' --no-tests=ignore

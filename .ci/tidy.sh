@@ -1,10 +1,10 @@
 #!/bin/bash
-# clang-tidy over our sources, or over those given: .ci/tidy.sh proxy/diff/*.cc
+# Runs clang-tidy over all sources, or over the given files: .ci/tidy.sh proxy/diff/*.cc
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cmake --preset tidy >/dev/null
-# Of all that is built only the generated headers are needed.
+# clang-tidy needs only the generated headers.
 ninja -C build/tidy -t targets all | sed -n 's/^\(.*\.pb\.h\): .*/\1/p' |
   xargs ninja -C build/tidy >/dev/null
 
@@ -17,4 +17,4 @@ then
   echo "clang-tidy: see the findings above" >&2
   exit 1
 fi
-echo "clang-tidy: nothing found"
+echo "clang-tidy: no findings"

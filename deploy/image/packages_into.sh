@@ -1,6 +1,6 @@
 #!/bin/bash
-# Unpacks Debian packages, and all that they depend on, into an empty folder: a root file system of
-# libraries. packages_into.sh FOLDER PACKAGE...
+# Unpacks Debian packages and their dependencies into an empty directory, as a root file system.
+# packages_into.sh DIRECTORY PACKAGE...
 set -euo pipefail
 root=$1
 shift
@@ -8,24 +8,24 @@ shift
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/archives/partial"
-touch "$work/status"  # Nothing is installed: so everything is fetched.
+touch "$work/status"  # No package is installed, so apt downloads all dependencies.
 apt-get -qq update
 apt-get -qq install --download-only --no-install-recommends \
   -o APT::Sandbox::User=root -o Dir::State::status="$work/status" \
   -o Dir::Cache::archives="$work/archives" "$@"
 
-# Debian's /usr is merged, packages may still say /lib.
+# Debian has a merged /usr, but packages can still contain /lib.
 mkdir -p "$root"/{etc,run,tmp,var/lib/dpkg/status.d} "$root"/usr/{bin,lib,lib64,sbin}
 chmod 1777 "$root/tmp"
 for folder in bin lib lib64 sbin; do ln -s "usr/$folder" "$root/$folder"; done
 
 for archive in "$work"/archives/*.deb; do
   dpkg-deb --fsys-tarfile "$archive" | tar -x --keep-directory-symlink -C "$root"
-  # Where scanners of images look for what is in them.
+  # Image scanners read the list of packages here.
   dpkg-deb --field "$archive" >"$root/var/lib/dpkg/status.d/$(dpkg-deb --field "$archive" Package)"
 done
 
-# No program reads these. Licences stay.
+# No program reads these files. Licences are kept.
 find "$root/usr/share/doc" -type f ! -name copyright -delete
 rm -rf "$root"/usr/share/{info,lintian,locale,man} "$root"/usr/lib/*/gconv
 find "$root/usr/share/doc" -type d -empty -delete
