@@ -65,7 +65,7 @@ container=$(podman run --detach --systemd=always --privileged --network=none --p
   --volume="$PWD/deploy/examples/demo.yaml:/demo.yaml:ro" \
   --volume="$work/default:/etc/default/svcmap:ro" --volume="$work/etc:/etc/svcmap" \
   "$image" /sbin/init)
-until_true 30 "systemd runs" inside systemctl is-active multi-user.target
+until_true 30 "systemd is running" inside systemctl is-active multi-user.target
 
 inside systemd-sysusers
 inside systemctl start svcmapd || fail "svcmapd does not start"
@@ -81,16 +81,16 @@ inside nft list map ip svcmap service-ips | grep -q 10.96.0.10 || fail "no Servi
 echo "  svcmapd programs Services"
 
 inside systemctl start svcmap-kube || fail "svcmap-kube does not start"
-until_true 20 "svcmap-kube looks for its API server" \
+until_true 20 "svcmap-kube connects to its API server" \
   inside journalctl --unit svcmap-kube --grep "list of services failed: .*Connection refused" --quiet
 
 inside systemctl reload svcmapd || fail "svcmapd cannot be reloaded"
 inside kill -KILL "$main"
-until_true 20 "killed: it is started again" restarted 1
+until_true 20 "svcmapd restarts after a kill" restarted 1
 sed -i 's/^metricsBindAddress:.*/metricsBindAddress: 127.0.0.1:10250/' "$work/etc/config.conf"
-until_true 20 "another configuration: it is started again" restarted 2
+until_true 20 "svcmapd restarts after a configuration change" restarted 2
 inside kill -STOP "$(property MainPID)"
-until_true 90 "it hangs: systemd notices and starts it again" restarted 3
+until_true 90 "systemd restarts a svcmapd that hangs" restarted 3
 
 inside systemctl stop svcmapd
 inside nft list map ip svcmap service-ips | grep -q 10.96.0.10 || fail "the rules are missing"

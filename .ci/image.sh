@@ -165,9 +165,9 @@ END
   until_says "$agent" "process $kube_proxy is kube-proxy"
   kill "$kube_proxy"
   kube_proxy=
-  until_says "$agent" "ours serve alone"
+  until_says "$agent" "all kube-proxy rules removed"
   for flavour in legacy nft; do
-    until_says "$agent" "removed from iptables-$flavour, table nat: KUBE-"
+    until_says "$agent" "kube-proxy chains removed backend=iptables-$flavour table=nat chains="
     in_node "iptables-$flavour-save" -t nat >"$work/left"
     ! grep KUBE- "$work/left" || fail "chains of iptables-$flavour are left"
   done
