@@ -1,4 +1,4 @@
-// A made-up cluster of any size, and what happens to it: the same each time it is made.
+// A generated cluster of any size and its changes. The same parameters give the same cluster.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ namespace svcmap::bench {
 
 enum class Mix {
   kClusterIp,   // ClusterIP Services.
-  kMixed,       // Of ten Services one has a nodePort, one a load balancer IP as well, one affinity.
-  kEverything,  // All have everything: external and load balancer IP, nodePort, policy Local,
+  kMixed,       // One of ten Services has a nodePort, one also a load balancer IP, one affinity.
+  kEverything,  // All Services: external and load balancer IP, nodePort, policy Local,
                 // affinity; every tenth has source ranges.
 };
 
@@ -28,34 +28,34 @@ struct ClusterShape {
 
 // "10000x10"
 absl::StatusOr<ClusterShape> ParseShape(const std::string& text);
-// The same, with the mix and the family if they are not the plain ones: "10000x10-mixed-ipv6".
+// The shape with mix and family unless they are the defaults: "10000x10-mixed-ipv6".
 std::string ShapeText(const ClusterShape& shape);
 
-// One thing that happened. `before` and `after`: what the proxies have to program; none: not there.
+// One change. `before` and `after` are the Service port before and after it; absent: not existing.
 struct ClusterChange {
   std::optional<ServicePort> before, after;
-  std::vector<v1::Change> messages;  // The same, as a controller tells it.
+  std::vector<v1::Change> messages;  // The change as messages of a controller.
 };
 
 class Cluster {
  public:
-  // `first`: the number of its first Service, which makes its name and addresses.
+  // `first` is the number of the first Service, from which names and addresses are derived.
   explicit Cluster(const ClusterShape& shape, int first = 0);
 
   const ClusterShape& shape() const { return shape_; }
-  // As it is now. The position of a Service here is the one that proxies with lists give it.
+  // The current Service ports, in the order in which proxies with lists store them.
   const std::vector<ServicePort>& ports() const { return ports_; }
   size_t endpoint_count() const;
 
-  // `position` in ports(). The address that comes was never used before; the one that goes is the
-  // first, or the last.
+  // `position` is an index in ports(). An added address was never used before; the first or the
+  // last address is removed.
   ClusterChange ReplaceEndpoint(size_t position);
-  // So many from `first` on, all at once: a step of a rolling update.
+  // Replaces several endpoints from `first` on in one change: a step of a rolling update.
   ClusterChange ReplaceEndpoints(size_t position, size_t first, size_t count);
   ClusterChange AddEndpoint(size_t position);
-  ClusterChange RemoveEndpoint(size_t position);  // It must have one.
+  ClusterChange RemoveEndpoint(size_t position);  // The Service must have an endpoint.
   ClusterChange ChangeSourceRanges(size_t position);
-  // A ClusterIP Service, at the end.
+  // Appends a ClusterIP Service.
   ClusterChange AddService(int endpoints);
   ClusterChange RemoveLastService();
 
@@ -64,14 +64,14 @@ class Cluster {
 
   ClusterShape shape_;
   std::vector<ServicePort> ports_;
-  uint32_t replaced_ = 0;  // Addresses and ranges used up.
+  uint32_t replaced_ = 0;  // Number of used addresses and ranges.
   int next_service_;
 };
 
-// Prefixes that hold every endpoint of any cluster: for a namespace that plays all pods.
+// Prefixes that contain every endpoint of any cluster, for a namespace that simulates all pods.
 std::vector<std::string> EndpointPrefixes(Family family);
 
-// A change for each object of the cluster.
+// Returns one change per object of the cluster.
 std::vector<v1::Change> AllMessages(const Cluster& cluster);
 
 }  // namespace svcmap::bench

@@ -1,5 +1,4 @@
-// One port of one Service with the endpoints behind it: all that a proxy is told of it, in whatever
-// words that proxy wants it.
+// One port of one Service with its endpoints, independent of the input format of a proxy.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 namespace svcmap::bench {
 
-// The node the proxies run on; endpoints are spread over this one and 49 others.
+// The node of the proxies. Endpoints are distributed over this node and 49 others.
 inline constexpr char kThisNode[] = "node-0";
 
 struct BenchEndpoint {
@@ -30,22 +29,22 @@ struct ServicePort {
   uint16_t health_check_node_port = 0;  // 0: none.
   std::vector<IpAddress> external_ips;
   std::vector<IpAddress> load_balancer_ips;
-  std::vector<IpPrefix> source_ranges;   // Of the load balancer IPs; empty: everybody.
+  std::vector<IpPrefix> source_ranges;   // Of the load balancer IPs; empty: all clients.
   bool external_local = false;           // externalTrafficPolicy: Local
   int affinity_seconds = 0;              // 0: no session affinity.
   std::vector<BenchEndpoint> endpoints;  // All ready.
 
   std::string Key() const { return name_space + "/" + service; }
-  // As kube-proxy prints it: "namespace/name:port", "namespace/name" without a port name.
+  // In kube-proxy's format: "namespace/name:port", or "namespace/name" without a port name.
   std::string Text() const { return port_name.empty() ? Key() : Key() + ":" + port_name; }
   Family family() const { return cluster_ip.family(); }
 };
 
-// A Service of that port only, and its slices of at most 1,000 endpoints.
+// A Service with this port only, and its slices of at most 1,000 endpoints.
 v1::Service ServiceMessage(const ServicePort& port);
 std::vector<v1::EndpointSlice> SliceMessages(const ServicePort& port);
 v1::EndpointSlice SliceMessage(const ServicePort& port, int index);
 int SliceCount(const ServicePort& port);  // At least 1.
-int SliceOf(size_t endpoint);             // By its position.
+int SliceOf(size_t endpoint);             // By the position of the endpoint.
 
 }  // namespace svcmap::bench

@@ -1,8 +1,8 @@
-// svcmap-bench change: how long single changes take to be in the kernel.
+// svcmap-bench change: time from a single change to its kernel commit.
 //
-// Each opponent is loaded once per shape, in a namespace of its own; then they take turns, each
-// with some changes of each kind. The first change of a turn does not count: it finds the caches of
-// those that were before.
+// Each opponent is loaded once per shape in its own namespace. The opponents then take turns, with
+// several changes of each kind. The first change of a turn does not count, because the CPU caches
+// contain data of the previous opponent.
 #include <CLI/CLI.hpp>
 
 #include "tests/bench/commands/command.h"
@@ -26,8 +26,7 @@ struct ChangeOptions {
   int budget = 10;
 };
 
-// Two changes of which the second undoes the first, if there are two: the cluster stays as big as
-// it is.
+// One or two changes. The second one reverts the first, so the size of the cluster is constant.
 struct Kind {
   const char* what;
   std::function<ClusterChange(Loaded&)> change;
@@ -75,7 +74,7 @@ class Changes {
   }
 
  private:
-  // Counts the time that one kind takes in one turn.
+  // Measures the changes of one kind in one turn.
   class Budget {
    public:
     explicit Budget(const ChangeOptions& options) : options_(options) {}
@@ -89,7 +88,7 @@ class Changes {
     const Clock::time_point end_ = Clock::now() + std::chrono::seconds(options_.budget);
   };
 
-  // False if the opponent is of no more use.
+  // Returns false if the opponent is excluded from now on.
   bool Turn(Loaded& on, const ClusterShape& shape, int round, Recorder& recorder) {
     std::string what = "warm-up";
     absl::Status status = on.Change(on.cluster().ReplaceEndpoint(on.NextPosition())).status();
@@ -117,7 +116,7 @@ class Changes {
     return absl::OkStatus();
   }
 
-  // A Service comes, gets other endpoints step by step, as a Deployment does, and goes.
+  // Adds a Service, replaces its endpoints in steps like a Deployment, and deletes it.
   absl::Status Roll(Loaded& on, const std::string& what, int round, Recorder& recorder) const {
     absl::Status status = on.Change(on.cluster().AddService(kRollingEndpoints)).status();
     const size_t position = on.cluster().ports().size() - 1;
@@ -134,7 +133,7 @@ class Changes {
           round, recorder);
     }
     if (!status.ok()) return status;
-    // With what the controller needs to say it; only of updates that went to their end.
+    // Includes the time of the controller's messages; only for completed updates.
     const std::chrono::duration<double> took = Clock::now() - start;
     if (steps == kRollingEndpoints / kRollingStep) {
       recorder.Add(on.name(), what, "all_steps_seconds", round, took.count());

@@ -1,12 +1,11 @@
-// svcmap-bench churn: endpoint changes at a fixed rate, whether the proxy keeps up or not.
+// svcmap-bench churn: endpoint changes at a fixed rate, independent of the speed of the proxy.
 //
-// A latency counts from when a change was due, not from when somebody had time for it: a proxy that
-// is busy makes everybody wait who comes meanwhile (else the slow would be asked less). svcmapd is
-// told of each change when it is due, on its stream. The others take all that is pending in one
-// update, as kube-proxy does; those that play kube-proxy wait in between for as long as its
-// minSyncPeriod, whose default is a second: most of their latency is that delay, and no ratio is
-// made of it. What their changes come to is worked out before an update, and its time counts as
-// waiting, but not as CPU time. kube-proxy itself takes no part.
+// Latency is measured from the scheduled time of a change, so the waiting time behind a busy proxy
+// is included. svcmapd receives each change on its stream when it is due. The other opponents
+// combine all pending changes in one update. The opponents that represent kube-proxy wait for its
+// minSyncPeriod (1 s by default) between updates. Most of their latency is this delay, so no ratio
+// is calculated. Combining their changes counts as waiting time, but not as CPU time. A real
+// kube-proxy does not take part.
 #include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>
@@ -39,15 +38,15 @@ struct ChurnOptions {
   double min_sync_period = 1;
 };
 
-// What happened in one turn at one rate.
+// The results of one turn at one rate.
 struct ChurnFigures {
-  std::vector<double> latencies;  // In seconds, one for each change.
-  double elapsed = 0;             // Until the last one was there, and no less than was planned.
+  std::vector<double> latencies;  // In seconds, one per change.
+  double elapsed = 0;  // Time until the last change was committed, at least the planned time.
   double cpu_seconds = 0;
-  int updates = 0;  // That the changes came to.
+  int updates = 0;  // Number of kernel updates.
 };
 
-// When each of the changes is due.
+// The scheduled time of each change.
 class Schedule {
  public:
   Schedule(int rate, int seconds)
@@ -62,7 +61,7 @@ class Schedule {
   double Latency(size_t change, Clock::time_point done) const {
     return Seconds(done - Due(change)).count();
   }
-  // Until now, and at least as long as it was meant to last.
+  // Time until now, at least the planned time.
   double Elapsed() const {
     return std::max(interval_ * static_cast<double>(count_),
                     Seconds(Clock::now() - start_).count());
@@ -74,7 +73,7 @@ class Schedule {
   Clock::time_point start_;
 };
 
-// Each change is sent when it is due; another thread reads the acknowledgements.
+// Sends each change when it is due. Another thread reads the acknowledgements.
 absl::StatusOr<ChurnFigures> StreamChanges(Svcmap& svcmap, Loaded& on, Schedule schedule) {
   std::vector<v1::PushRequest> requests;
   const uint64_t first = svcmap.TakeNumber();
@@ -89,7 +88,7 @@ absl::StatusOr<ChurnFigures> StreamChanges(Svcmap& svcmap, Loaded& on, Schedule 
   schedule.Start();
   absl::Status sent;
   std::thread sender([&] {
-    prctl(PR_SET_TIMERSLACK, 1);  // Sleeps of 100 us would last 150 us.
+    prctl(PR_SET_TIMERSLACK, 1);  // With the default slack, sleeps of 100 us take 150 us.
     for (size_t i = 0; i < requests.size() && sent.ok(); ++i) {
       std::this_thread::sleep_until(schedule.Due(i));
       sent = svcmap.Send(requests[i]);
@@ -108,7 +107,8 @@ absl::StatusOr<ChurnFigures> StreamChanges(Svcmap& svcmap, Loaded& on, Schedule 
   return figures;
 }
 
-// All that is due goes into one update, `pause` after the start of the last one at the earliest.
+// Combines all changes that are due in one update, at least `pause` after the start of the last
+// update.
 absl::StatusOr<ChurnFigures> UpdatePending(Loaded& on, Schedule schedule, Seconds pause) {
   ChurnFigures figures;
   prctl(PR_SET_TIMERSLACK, 1);
@@ -160,12 +160,12 @@ class Churn {
  private:
   static std::string What(int rate) { return absl::StrCat("rate-", rate); }
 
-  // Of those that play kube-proxy; svcmapd and the floor have none.
+  // For opponents that represent kube-proxy. svcmapd and the lower bound have none.
   double MinSyncPeriod(const std::string& opponent) const {
     return opponent == "svcmap" || opponent == "netlink" ? 0 : options_.min_sync_period;
   }
 
-  // False if the opponent is of no more use.
+  // Returns false if the opponent is excluded from now on.
   bool Turn(Loaded& on, const ClusterShape& shape, int rate, int round, Recorder& recorder) {
     const Schedule schedule(rate, options_.seconds);
     auto* svcmap = dynamic_cast<Svcmap*>(&on.opponent());
@@ -225,7 +225,7 @@ class Churn {
     }
   }
 
-  CommonOptions common_;  // But for kube-proxy itself.
+  CommonOptions common_;  // Without a real kube-proxy.
   const ChurnOptions& options_;
   Entrants entrants_;
 };

@@ -1,4 +1,4 @@
-// What the subcommands of svcmap-bench have in common.
+// Interface and common options of the subcommands of svcmap-bench.
 #pragma once
 
 #include <functional>
@@ -15,19 +15,19 @@ class App;
 
 namespace svcmap::bench {
 
-// Options that stand before the subcommand.
+// Options before the subcommand.
 struct CommonOptions {
   std::vector<ClusterShape> shapes;
-  std::vector<std::string> opponents;  // In the order in which they take turns.
-  int rounds = 3;                      // Turns of each.
+  std::vector<std::string> opponents;  // In the order of their turns.
+  int rounds = 3;                      // Turns of each opponent.
   OpponentSettings settings;
   Samples* samples = nullptr;
 };
 
 using RunCommand = std::function<absl::Status()>;
 
-// Each adds its subcommand with its own options. Once parsed, `run` holds what runs it; `common`
-// is complete by then, and outlives it.
+// Each function adds a subcommand with its options. Parsing sets `run` to the function that runs
+// it. `common` is complete at that time and outlives `run`.
 void AddSync(CLI::App& app, const CommonOptions& common, RunCommand& run);
 void AddChange(CLI::App& app, const CommonOptions& common, RunCommand& run);
 void AddChurn(CLI::App& app, const CommonOptions& common, RunCommand& run);

@@ -1,6 +1,6 @@
-// svcmap-bench connections: how many new connections a single client can make in a second.
+// svcmap-bench connections: number of new connections per second of a single client.
 //
-// The opponents stand side by side and take turns, as in latency.
+// All opponents are loaded at the same time and take turns, as in latency.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-// Opponents that stand side by side, each in a packet world of its own, all with the same cluster.
+// Opponents with the same cluster, each in its own packet world, all loaded at the same time.
 #pragma once
 
 #include <memory>
@@ -15,23 +15,23 @@ namespace svcmap::bench {
 struct Contender {
   std::string name;
   std::unique_ptr<PacketWorld> world;
-  std::unique_ptr<Opponent> opponent;  // In the node of the world.
+  std::unique_ptr<Opponent> opponent;  // In the node namespace of the world.
 };
 
-// Those of common.opponents that packets can pass: "netlink" has maps, and no rules. Who cannot be
-// made or loaded is recorded at kLoading, and missing.
+// Loads the opponents that packets can pass ("netlink" has maps but no rules). An opponent that
+// cannot be created or loaded is recorded at kLoading and omitted.
 inline constexpr char kLoading[] = "load";
 std::vector<Contender> LoadContenders(const CommonOptions& common, const Cluster& cluster,
                                       Entrants& entrants, Recorder& recorder);
 
-// Where in the list of Services one stands: proxies that walk a list take longer for the last.
+// Position in the list of Services. Proxies that search a list take longer for the last Service.
 struct Position {
   const char* name;  // "first"
   size_t index;      // In Cluster::ports().
 };
 std::vector<Position> Positions(const Cluster& cluster);
 
-// What a client asks for: the cluster IP, or without a proxy ("direct") the first endpoint.
+// The destination of a client: the cluster IP, or the first endpoint without a proxy ("direct").
 absl::StatusOr<FlowTarget> TargetOf(const std::string& opponent, const ServicePort& port);
 
 }  // namespace svcmap::bench

@@ -1,4 +1,4 @@
-// New connections while an opponent works on the rules they pass.
+// New connections while an opponent rewrites or repairs the rules.
 #pragma once
 
 #include <chrono>
@@ -10,26 +10,27 @@
 namespace svcmap::bench {
 
 enum class Disturbance {
-  kSync,    // One full sync after the other. svcmapd writes only what is different: it is told of
-            // the cluster with other endpoints and of itself in turns.
-  kRepair,  // The ruleset is flushed once a second. Of svcmap only; the others would notice that
-            // up to an hour later, at their next full sync (S-149). "direct" has nothing to flush.
+  kSync,    // Repeated full syncs. svcmapd writes only differences, so it receives two clusters
+            // with different endpoints in turns.
+  kRepair,  // The ruleset is flushed once per second. Only svcmap repairs it; the others notice it
+            // at their next full sync, up to an hour later (S-149). "direct" has no rules.
 };
 
 struct DisturbanceOptions {
-  int per_second = 1000;  // New connections, to the last Service.
-  int seconds = 5;        // Without, and again with the disturbance; more if one takes longer.
+  int per_second = 1000;  // New connections to the last Service.
+  int seconds =
+      5;  // Duration without and with the disturbance; longer if one disturbance takes longer.
 };
 
 struct Disturbed {
   Latencies quiet, during;
-  int times = 0;  // How often there was one; 0 if this opponent has none.
+  int times = 0;  // Number of disturbances; 0 if this opponent has none.
 };
 
-// The same Services, and none of the endpoints.
+// The same Services with other endpoints.
 Cluster WithOtherEndpoints(Cluster cluster);
 
-// Ends with `cluster` loaded, as it began.
+// Leaves `cluster` loaded, as at the beginning.
 absl::StatusOr<Disturbed> MeasureDisturbed(Contender& contender, const Cluster& cluster,
                                            Disturbance disturbance,
                                            const DisturbanceOptions& options,

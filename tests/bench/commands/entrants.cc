@@ -6,7 +6,7 @@
 namespace svcmap::bench {
 namespace {
 
-// At least as many of both.
+// Compares both dimensions: at least as many Services and endpoints.
 bool IsAsBig(const ClusterShape& shape, const ClusterShape& other) {
   const auto endpoints = [](const ClusterShape& of) { return int64_t{of.services} * of.endpoints; };
   return shape.services >= other.services && endpoints(shape) >= endpoints(other);
@@ -18,7 +18,7 @@ std::vector<std::string> Entrants::For(const ClusterShape& shape, const std::str
                                        Recorder& recorder) const {
   std::vector<std::string> entrants;
   for (const std::string& opponent : common_.opponents) {
-    if (opponent == "direct") continue;  // It programs nothing.
+    if (opponent == "direct") continue;  // It has no rules.
     if (IsOut(opponent, shape)) {
       recorder.AddNotTried(opponent, what, common_.settings.time_limit);
     } else {
@@ -43,7 +43,7 @@ bool Entrants::IsOut(const std::string& opponent, const ClusterShape& shape) con
 
 int64_t SettledKernelMemoryKib() {
   constexpr int64_t kNoise = 256;
-  constexpr int kQuiet = 12;  // Looks.
+  constexpr int kQuiet = 12;  // Number of samples.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   int64_t lowest = KernelMemoryKib();
   for (int quiet = 0; quiet < kQuiet && std::chrono::steady_clock::now() < deadline; ++quiet) {

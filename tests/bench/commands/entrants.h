@@ -1,5 +1,5 @@
-// Who takes part: an opponent that exceeded the limit, or failed, with some shape is not tried with
-// bigger ones.
+// Selects the opponents of a shape: an opponent that exceeded the limit or failed with a shape does
+// not take part in larger ones.
 #pragma once
 
 #include <map>
@@ -11,18 +11,18 @@
 
 namespace svcmap::bench {
 
-inline constexpr char kLoad[] = "load";  // What is done first, and fails first.
+inline constexpr char kLoad[] = "load";  // The first step, at which overload is detected first.
 
 class Entrants {
  public:
   explicit Entrants(const CommonOptions& common) : common_(common) {}
 
-  // In the order in which they take turns; those that are out are recorded as not tried at `what`.
+  // In the order of their turns. Excluded opponents are recorded as not tried at `what`.
   std::vector<std::string> For(const ClusterShape& shape, const std::string& what,
                                Recorder& recorder) const;
 
-  // Records why. It is out from this shape on, except when it is Unimplemented: nothing was too big
-  // for it.
+  // Records the reason. Excludes the opponent from this and larger shapes, unless the reason is
+  // Unimplemented, which does not depend on the size.
   void Fail(const std::string& opponent, const ClusterShape& shape, const std::string& what,
             int round, const absl::Status& why, Recorder& recorder);
   bool IsOut(const std::string& opponent, const ClusterShape& shape) const;
@@ -32,8 +32,8 @@ class Entrants {
   std::map<std::string, std::vector<ClusterShape>> failed_;
 };
 
-// Memory of the whole kernel once it stopped falling: what namespaces that ended held is given back
-// in the background, seconds later. Waits for that for ten seconds at most.
+// Memory of the whole kernel after it has settled. The kernel frees the memory of deleted
+// namespaces in the background, seconds later. Waits at most ten seconds.
 int64_t SettledKernelMemoryKib();
 
 }  // namespace svcmap::bench

@@ -1,9 +1,9 @@
-// svcmap-bench latency: what a proxy adds to the first packet of a flow.
+// svcmap-bench latency: the time that a proxy adds to the first packet of a flow.
 //
-// Every opponent has the cluster in a packet world of its own, all at the same time. They take
-// turns, A B A B, at each position in the list of Services. "direct" asks an endpoint itself,
-// through a node without any rules: the difference to it is what a proxy costs, connection tracking
-// included.
+// All opponents have the cluster loaded at the same time, each in its own packet world. They take
+// turns (A B A B) at each position in the list of Services. "direct" connects to an endpoint
+// through a node without rules. The difference to it is the cost of a proxy, including connection
+// tracking.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
@@ -42,7 +42,7 @@ void RecordLatencies(const Latencies& latencies, const std::string& opponent,
   };
   add("count", static_cast<double>(latencies.count()));
   add("failures", static_cast<double>(latencies.failed));
-  if (latencies.count() == 0) return;  // 0 us would be a fine figure.
+  if (latencies.count() == 0) return;  // 0 us would look like a valid result.
   const std::vector<double> microseconds = latencies.WithFailures();
   add("p50_us", Percentile(microseconds, 0.5));
   add("p90_us", Percentile(microseconds, 0.9));
@@ -62,7 +62,7 @@ double Sum(const Rounds& rounds) {
   return sum;
 }
 
-// Round by round: what slows a machine down for a while slows down both.
+// Calculated per round, because a slow phase of the machine affects both opponents.
 std::vector<double> Over(const Rounds& of, const Rounds& reference) {
   std::vector<double> differences;
   for (const auto& [round, values] : of) {
@@ -162,7 +162,7 @@ class Latency {
     return absl::OkStatus();
   }
 
-  // `reference`: what the p50 of an opponent at something is compared with.
+  // `reference` is compared with the p50 of an opponent.
   void Print(const Recorder& recorder, const std::vector<std::string>& whats,
              const std::string& over,
              const std::function<Rounds(const std::string&, const std::string&)>& reference) const {
@@ -186,7 +186,7 @@ class Latency {
     std::fflush(stdout);
   }
 
-  CommonOptions common_;  // With --during repair only those that repair, and direct.
+  CommonOptions common_;  // With --during repair only opponents that repair, and direct.
   const LatencyOptions& options_;
   Entrants entrants_;
 };

@@ -1,4 +1,4 @@
-// An opponent in a namespace of its own, with the cluster as it was told of it.
+// An opponent in its own namespace, with the cluster that it has loaded.
 #pragma once
 
 #include <memory>
@@ -20,9 +20,9 @@ class Loaded {
   Opponent& opponent() { return *opponent_; }
   Cluster& cluster() { return cluster_; }
 
-  // Of a Service: another one each time, and no neighbour, which would share cache lines.
+  // Position of a Service: different each time, and no neighbour, which would share cache lines.
   size_t NextPosition();
-  size_t position() const { return position_; }  // The last of them.
+  size_t position() const { return position_; }  // The last position.
 
   absl::StatusOr<Cost> Change(const ClusterChange& change) {
     return opponent_->Change(cluster_, {change});
@@ -35,10 +35,10 @@ class Loaded {
   Cluster cluster_;
   size_t position_ = 0;
   std::optional<testing::NetNs> netns_;
-  std::unique_ptr<Opponent> opponent_;  // Ends before its namespace.
+  std::unique_ptr<Opponent> opponent_;  // Destroyed before its namespace.
 };
 
-// All that take part, side by side. Who cannot be loaded is recorded, and missing.
+// Loads all opponents at the same time. An opponent that cannot be loaded is recorded and omitted.
 std::vector<std::unique_ptr<Loaded>> LoadAll(const CommonOptions& common, const ClusterShape& shape,
                                              Entrants& entrants, Recorder& recorder);
 

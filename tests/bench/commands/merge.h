@@ -1,5 +1,4 @@
-// Several changes as one: what a proxy that was busy sees, and what a controller tells that writes
-// once what changed ten times.
+// Combines several changes, as a busy proxy or a coalescing controller does.
 #pragma once
 
 #include <vector>
@@ -8,9 +7,9 @@
 
 namespace svcmap::bench {
 
-// One change for each Service port, in the order in which they were first touched: from what it was
-// before all of them to what it is after. Of the messages about one object the last stays. What
-// came and went is left out.
+// Returns one change per Service port, from the state before all changes to the state after them,
+// in the order of the first change. Of several messages about one object, the last is kept. Service
+// ports that were added and deleted are omitted.
 std::vector<ClusterChange> MergeChanges(std::vector<ClusterChange> changes);
 
 }  // namespace svcmap::bench

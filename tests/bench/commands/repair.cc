@@ -1,7 +1,7 @@
-// svcmap-bench repair: what others do to svcmapd's tables, while it runs and while it does not: how
-// long a Service is out of order, and how long until all is as it was.
+// svcmap-bench repair: another process damages svcmapd's tables while svcmapd runs or is stopped.
+// Measures how long a Service is interrupted, and the time until all tables are restored.
 //
-// Of svcmap alone: kube-proxy looks at what others did at its next full sync, see restart.
+// For svcmap only: kube-proxy restores its rules at its next full sync, see restart.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -26,11 +26,11 @@ struct RepairOptions {
 };
 
 struct RepairTimes {
-  double outage_seconds = 0;  // Until the victim answered again, the longer one of UDP and TCP.
-  double seconds = 0;         // Until the agent reported it; the kernel was as wanted.
+  double outage_seconds = 0;  // Until the Service answered again; the maximum of UDP and TCP.
+  double seconds = 0;  // Until the agent reported the repair and the kernel had the desired state.
 };
 
-// Times count from the damage, or from the start of the agent if it was not running.
+// Times start with the damage, or with the start of the agent if it was stopped.
 absl::StatusOr<RepairTimes> DamageAndRepair(RecoveryNode& node, const testing::Damage& damage,
                                             bool stopped, std::chrono::microseconds probe_every) {
   const absl::StatusOr<v1::GetStatusResponse> before = node.agent().GetStatus();
@@ -54,7 +54,7 @@ absl::StatusOr<RepairTimes> DamageAndRepair(RecoveryNode& node, const testing::D
     status = node.Start();
   }
   if (!status.ok()) return status;
-  // Writing what is saved into a kernel that has nothing is no repair.
+  // Writing the saved state into an empty kernel does not count as a repair.
   const absl::StatusOr<Clock::time_point> repaired =
       node.AwaitRepair(stopped ? 0 : before->repairs() + 1);
   if (!repaired.ok()) return repaired.status();
@@ -99,7 +99,7 @@ class RepairCommand {
     return kind + (stopped ? "-stopped" : "-running");
   }
 
-  // What was not repaired is recorded, and the node set up again.
+  // Records a failed repair and sets up the node again.
   absl::Status Turn(RecoveryNode& node, const ClusterShape& shape, int round,
                     Recorder& recorder) const {
     for (const std::string& kind : options_.kinds) {

@@ -1,8 +1,9 @@
-// svcmap-bench restart: what it takes to come back on a node where nothing changed meanwhile.
+// svcmap-bench restart: time of a restart on a node with unchanged state.
 //
-// svcmapd is ended and started again on its state folder: until /healthz says yes, until it serves,
-// and what it wrote. kube-proxy does a full sync over what is there: that is measured for the
-// others. All stand side by side and take turns.
+// svcmapd is stopped and restarted with its state directory. Measures the time until /healthz
+// returns 200 and until svcmapd serves, and the number of written elements. For the other
+// opponents, measures a full sync over the existing rules, as kube-proxy performs it. All opponents
+// are loaded and take turns.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <thread>
@@ -19,10 +20,10 @@ constexpr std::chrono::milliseconds kHealthPoll{1};
 constexpr char kFullSync[] = "full-sync";
 
 struct Comeback {
-  double healthy_seconds = 0;  // From the start of the program.
+  double healthy_seconds = 0;  // From the start of the process.
   double serving_seconds = 0;
   double elements_written = 0;
-  double commits = 0;  // By anybody, until the kernel was found to be as wanted.
+  double commits = 0;  // Of all processes, until the kernel had the desired state.
 };
 
 absl::StatusOr<Comeback> RestartOnce(RecoveryNode& node, bool kill,
@@ -60,7 +61,7 @@ absl::StatusOr<Comeback> RestartOnce(RecoveryNode& node, bool kill,
   return comeback;
 }
 
-// One opponent with the cluster loaded.
+// One opponent with the loaded cluster.
 struct Restarted {
   std::string name;
   std::unique_ptr<RecoveryNode> svcmap;   // Of svcmap;
@@ -78,7 +79,7 @@ class RestartCommand {
       Recorder recorder(*common_.samples, "restart", ShapeText(shape));
       std::vector<Restarted> all;
       for (const std::string& name : entrants_.For(shape, kFullSync, recorder)) {
-        if (name == "netlink") continue;  // It has nothing to come back to.
+        if (name == "netlink") continue;  // It has no state to restart with.
         absl::StatusOr<Restarted> loaded = Load(name, cluster);
         if (loaded.ok()) {
           all.push_back(*std::move(loaded));

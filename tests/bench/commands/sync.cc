@@ -1,7 +1,7 @@
-// svcmap-bench sync: how long a node that has nothing takes to have everything.
+// svcmap-bench sync: time to load all Services into an empty node.
 //
-// The opponents take turns, A B A B, each turn in a namespace of its own. Before the turns that
-// count each has one with a smaller cluster: programs, modules and caches are warm then.
+// The opponents take turns (A B A B), each turn in its own namespace. Before the counted turns,
+// each opponent loads a smaller cluster, so that binaries, modules and caches are warm.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
@@ -42,7 +42,7 @@ class Sync {
           const absl::Status status = Turn(opponent, cluster, round, &recorder);
           if (!status.ok()) entrants_.Fail(opponent, shape, kLoad, round, status, recorder);
         }
-        // Nobody always comes after the same one.
+        // Each round starts with another opponent.
         if (!entrants.empty()) {
           std::rotate(entrants.begin(), entrants.begin() + 1, entrants.end());
         }
@@ -63,7 +63,7 @@ class Sync {
     }
   }
 
-  // Without a recorder it does not count.
+  // A turn without a recorder does not count.
   absl::Status Turn(const std::string& name, const Cluster& cluster, int round,
                     Recorder* recorder) {
     const absl::StatusOr<testing::NetNs> netns = testing::NetNs::Create();

@@ -16,7 +16,7 @@
 namespace svcmap::bench {
 namespace {
 
-// What decides how connections are tracked and packets handled, and how much a socket takes.
+// Settings of connection tracking, packet processing and socket buffers.
 constexpr const char* kSysctls[] = {
     "net/netfilter/nf_conntrack_max",
     "net/netfilter/nf_conntrack_buckets",
@@ -39,7 +39,7 @@ std::string Trimmed(const std::string& text) {
   return std::string(absl::StripAsciiWhitespace(text));
 }
 
-// The first line of what a program prints; empty if it cannot be started.
+// The first line of a program's output; empty if it cannot be started.
 std::string VersionOf(const std::vector<std::string>& argv) {
   const absl::StatusOr<std::string> out = testing::RunOk({.argv = argv});
   return out.ok() ? Trimmed(out->substr(0, out->find('\n'))) : "";
@@ -101,7 +101,7 @@ std::string MachineJson(const MachineContext& context) {
     const std::string value = Trimmed(Contents(std::string("/proc/sys/") + sysctl));
     if (!value.empty()) facts["sysctls"][sysctl] = value;
   }
-  // Names of CPUs and the like need not be UTF-8.
+  // CPU names and similar strings may not be valid UTF-8.
   return facts.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

@@ -1,4 +1,4 @@
-// Tables for people: Markdown on standard output. "-" stands for what nobody knows.
+// Markdown tables on standard output. "-" means unknown.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ void PrintRow(const std::vector<std::string>& cells);
 
 std::string SecondsText(double seconds);  // "0.052 ms", "17.3 ms", "1.20 s"
 std::string SecondsText(const Rounds& rounds, double share = 0.5);
-// The median, and around it the median deviation: "17.3 ms +- 0.2 ms".
+// Median and median absolute deviation: "17.3 ms +- 0.2 ms".
 std::string SpreadText(const Rounds& rounds);
 std::string KibText(const Rounds& rounds);  // In MB.
 std::string NumberText(const Rounds& rounds);

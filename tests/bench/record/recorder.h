@@ -1,5 +1,5 @@
-// The figures of one workload and one shape: each goes to the samples as it comes, and stays here
-// for the table at the end.
+// Records the results of one workload and shape: writes each value to the samples and keeps it for
+// the table at the end.
 #pragma once
 
 #include <map>
@@ -22,20 +22,20 @@ class Recorder {
 
   void Add(const std::string& opponent, const std::string& what, const std::string& metric,
            int round, double value);
-  // What the cost tells; all in seconds and KiB.
+  // Records all values of a cost, in seconds and KiB.
   void Add(const std::string& opponent, const std::string& what, int round, const Cost& cost);
 
-  // Why there is no figure. DeadlineExceeded means that `limit` was too short for it; Unimplemented
-  // that there is no such thing to measure, which is no trouble and leaves no sample.
+  // Records why a value is missing. DeadlineExceeded: `limit` was exceeded. Unimplemented: the
+  // opponent does not have this step, which is not an error and records no sample.
   void AddFailure(const std::string& opponent, const std::string& what, int round,
                   const absl::Status& why, std::chrono::seconds limit);
-  // It was not tried, because it exceeded `limit` with less: metric "not-tried".
+  // Records the metric "not-tried", because the opponent exceeded `limit` with a smaller cluster.
   void AddNotTried(const std::string& opponent, const std::string& what,
                    std::chrono::seconds limit);
 
   const Rounds& Of(const std::string& opponent, const std::string& what,
                    const std::string& metric) const;
-  // "over 120 s", "failed", "not tried"; empty if nothing went wrong.
+  // "over 120 s", "failed", "not tried"; empty on success.
   std::string Trouble(const std::string& opponent, const std::string& what) const;
 
  private:

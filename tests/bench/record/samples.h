@@ -1,4 +1,4 @@
-// Every single figure of a run, in one CSV file: what plots, tables and bounds are made of.
+// All values of a run in one CSV file, the input of plots, tables and bounds.
 #pragma once
 
 #include <cstdio>
@@ -10,29 +10,29 @@
 
 namespace svcmap::bench {
 
-// One figure. No field may hold a comma.
+// One value. Fields may not contain a comma.
 struct Sample {
   std::string workload;  // The subcommand: "sync", "change", ...
-  std::string shape;     // "10000x10", with the mix if it is not the plain one: "10000x10-mixed".
+  std::string shape;     // "10000x10", or with a mix: "10000x10-mixed".
   std::string opponent;
-  std::string what;    // What was done: "load", "replace", "tcp-first", ...
+  std::string what;    // The step: "load", "replace", "tcp-first", ...
   std::string metric;  // "seconds", "kernel_seconds", "cpu_seconds", "rss_kib", ...
-  int round = 0;       // Opponents take turns: A B A B; this is which turn.
+  int round = 0;       // The number of the turn. Opponents take turns: A B A B.
   double value = 0;
 };
 
 class Samples {
  public:
-  // The file gets a line "workload,shape,opponent,what,metric,round,value" at its head if it is
-  // new, and lines at its end else: subcommands of one run share a file. An empty path: nothing is
+  // Appends to an existing file, because the subcommands of a run share a file. A new file starts
+  // with the line "workload,shape,opponent,what,metric,round,value". With an empty path nothing is
   // written.
   static absl::StatusOr<std::unique_ptr<Samples>> Open(const std::string& path);
   ~Samples();
 
   void Add(const Sample& sample);
 
-  // That there is no figure is one too: `metric` "over-limit" with the limit as value, or "failed"
-  // with the reason on standard error.
+  // Records a missing value: `metric` is "over-limit" with the limit as value, or "failed" with the
+  // reason on standard error.
   void AddOverLimit(Sample sample, double limit_seconds);
   void AddFailed(Sample sample, const absl::Status& why);
 

@@ -1,4 +1,4 @@
-// What stands for many figures in a table. Pure; of no figures everything is 0.
+// Statistics of many values. Pure functions; without values all results are 0.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 
 namespace svcmap::bench {
 
-// Figures by round.
+// Values by round.
 using Rounds = std::map<int, std::vector<double>>;
 
-// `share` from 0 to 1; between two figures in proportion, as numpy has it.
+// `share` is from 0 to 1. Interpolates linearly between two values, as numpy does.
 inline double Percentile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -23,7 +23,7 @@ inline double Percentile(std::vector<double> values, double share) {
 
 inline double Median(std::vector<double> values) { return Percentile(std::move(values), 0.5); }
 
-// The median distance from the median: what a single outlier does not move.
+// The median absolute deviation, which is robust against single outliers.
 inline double MedianDeviation(const std::vector<double>& values) {
   const double median = Median(values);
   std::vector<double> distances;
@@ -37,8 +37,8 @@ inline std::vector<double> AllRounds(const Rounds& rounds) {
   return all;
 }
 
-// How many times `of` is `reference`: the median over the rounds that both were in, so that what
-// slows a machine down for a while slows down both. 0 if there is none.
+// The ratio of `of` to `reference`: the median over the rounds that contain both, because a slow
+// phase of the machine affects both. 0 if there is no such round.
 inline double Ratio(const Rounds& of, const Rounds& reference) {
   std::vector<double> ratios;
   for (const auto& [round, values] : of) {
