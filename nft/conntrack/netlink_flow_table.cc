@@ -17,15 +17,17 @@ namespace {
 
 constexpr std::chrono::milliseconds kAnswerTimeout{5000};
 constexpr int kMaxAttempts = 5;  // S-243
-constexpr uint64_t kRare = 16;   // One in so many flows, or fewer.
-// Small enough for an error for each to fit into the receive buffer.
+// A family is rare if at most one in 16 flows is a UDP flow of this family.
+constexpr uint64_t kRare = 16;
+// Small enough that an error for each deletion fits into the receive buffer.
 constexpr size_t kDeletionsPerSend = 64;
 
 }  // namespace
 
 absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEachUdp(
     std::span<const Family> families, const std::function<bool(const UdpFlow&)>& on_flow) {
-  // A socket of its own: one that was left in the middle of a dump still has the rest of it.
+  // Uses a new socket, because a socket with an unfinished dump still contains the remaining
+  // responses.
   absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER, faults_);
   if (!socket.ok()) return socket.status();
   const absl::StatusOr<uint32_t> count = Count(*socket);
@@ -70,9 +72,10 @@ absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEachUdp(
   return listing;
 }
 
-// The kernel looks for the next flow to send with softirqs off: while it finds none, no packet is
-// received on that CPU. In a table of 500,000 flows without a single one to send this takes 87 ms.
-// So it is asked for certain flows only where they are not rare, and else for all of them.
+// The kernel disables softirqs while it searches for the next flow to send. While it finds none,
+// the CPU receives no packets. In a table of 500,000 flows without a match, the search takes 87 ms.
+// Therefore the kernel's filter is used only if matching flows are not rare. Otherwise all flows
+// are requested.
 bool NetlinkFlowTable::FilterInKernel(std::span<const Family> families) const {
   return !filter_refused_ && std::all_of(families.begin(), families.end(), [&](Family family) {
     return udp_flows_[Index(family)] * kRare > flows_;
@@ -89,7 +92,7 @@ absl::StatusOr<uint32_t> NetlinkFlowTable::Count(Socket& socket) {
     return true;
   });
   if (!status.ok()) return status;
-  if (!count) return absl::InternalError("the kernel did not say");
+  if (!count) return absl::InternalError("the kernel returned no count");
   return *count;
 }
 
@@ -108,13 +111,13 @@ FlowTable::Deletion NetlinkFlowTable::Delete(std::span<const UdpFlow> flows) {
     DeleteBatch(batch, deletion);
     flows = flows.subspan(batch.size());
   }
-  // What came late would be taken for an answer to what follows.
+  // A late response could be mistaken for the response to the next request.
   if (!deletion.status.ok()) deletions_.reset();
   return deletion;
 }
 
-// The kernel works the messages off one by one, whatever becomes of those before. Only the last
-// one is acknowledged; of the others we hear if they fail.
+// The kernel processes each message independently of earlier failures. Only the last message
+// requests an acknowledgement. Each other message gets a response only if it fails.
 void NetlinkFlowTable::DeleteBatch(std::span<const UdpFlow> flows, Deletion& deletion) {
   std::vector<uint8_t> bytes;
   alignas(nlmsghdr) uint8_t buffer[kMaxFlowMessage];

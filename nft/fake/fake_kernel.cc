@@ -25,7 +25,7 @@ ApplyResult FakeKernel::Apply(const Transaction& transaction) {
 
 std::optional<FakeKernel::Failure> FakeKernel::Run(const Transaction& transaction) {
   changed_ = false;
-  // What drops and creations touch is kept whole; element changes are undone one by one.
+  // Drops and creations are undone from a copy of the table. Element changes are undone one by one.
   std::optional<std::optional<Table>> before[2];
   const auto keep = [&](Family family) {
     auto& kept = before[Index(family)];
@@ -34,7 +34,7 @@ std::optional<FakeKernel::Failure> FakeKernel::Run(const Transaction& transactio
   for (const Family family : transaction.drops()) {
     keep(family);
     tables_[Index(family)].reset();
-    changed_ = true;  // The table is created first, so there is always something to drop.
+    changed_ = true;  // The batch creates the table first, so a drop always changes something.
   }
   std::optional<Failure> failure;
   for (const Transaction::TableCreation& creation : transaction.creations()) {
@@ -53,7 +53,7 @@ std::optional<FakeKernel::Failure> FakeKernel::Run(const Transaction& transactio
       if (auto& kept = before[Index(family)]) tables_[Index(family)] = *std::move(kept);
     }
   } else if (changed_) {
-    ++generation_;  // A batch that changes nothing is no commit.
+    ++generation_;  // A batch without changes is not a commit.
   }
   return failure;
 }
@@ -146,7 +146,7 @@ std::optional<FakeKernel::Failure> FakeKernel::RunElements(const Transaction& tr
     const SetSpec& spec = specs_[Index(element.set.family)].sets[element.set.set];
     const std::string what = (add ? "add to " : "delete from ") + spec.name;
     std::optional<Table>& table = tables_[Index(element.set.family)];
-    if (!table) {  // The kernel names the table then, not the element.
+    if (!table) {  // In this case the kernel's error refers to the table, not to the element.
       failure = Failure{ENOENT, what, std::nullopt};
       return;
     }
@@ -244,7 +244,7 @@ bool FakeKernel::ForeignDeleteChain(Family family, const std::string& chain) {
 
 bool FakeKernel::ForeignAddRule(Family family, const std::string& chain) {
   return ForeignChainChange(family, [&](FakeChains& chains) {
-    return chains.AddRule({.chain = chain, .text = "a rule of somebody else"});
+    return chains.AddRule({.chain = chain, .text = "a rule of another process"});
   });
 }
 

@@ -19,7 +19,8 @@ constexpr int kRetryMilliseconds = 500;
 
 }  // namespace
 
-// IFA_LOCAL is the address itself where the link is point to point; else both are the same.
+// On a point-to-point link, IFA_LOCAL is the local address and IFA_ADDRESS the peer's. Otherwise
+// both are equal.
 std::optional<IpAddress> ReadAddress(const nlmsghdr* message) {
   if (mnl_nlmsg_get_payload_len(message) < sizeof(ifaddrmsg)) return std::nullopt;
   const auto* header = static_cast<const ifaddrmsg*>(mnl_nlmsg_get_payload(message));
@@ -42,7 +43,7 @@ std::optional<IpAddress> ReadAddress(const nlmsghdr* message) {
 absl::StatusOr<std::unique_ptr<AddressMonitor>> AddressMonitor::Start(
     std::function<void(std::vector<IpAddress>)> on_change, SocketFaults* faults) {
   UniqueFd stop(eventfd(0, EFD_CLOEXEC));
-  if (!stop.ok()) return ErrnoStatus(errno, "make an eventfd");
+  if (!stop.ok()) return ErrnoStatus(errno, "create eventfd");
   std::unique_ptr<AddressMonitor> monitor(
       new AddressMonitor(std::move(on_change), faults, std::move(stop)));
   if (absl::Status status = monitor->Refresh(); !status.ok()) return status;
@@ -59,7 +60,7 @@ AddressMonitor::~AddressMonitor() {
   if (write(stop_.get(), &one, sizeof(one)) == sizeof(one) && thread_.joinable()) thread_.join();
 }
 
-// Any event, also a lost one, means: read them all again. They are few.
+// On any event, including a lost event, reads all addresses again. A node has few addresses.
 void AddressMonitor::Run() {
   bool current = true;
   for (;;) {
@@ -102,7 +103,7 @@ absl::Status AddressMonitor::Refresh() {
   if (absl::Status status = OpenSockets(); !status.ok()) return status;
   absl::StatusOr<std::vector<IpAddress>> addresses = Read();
   if (!addresses.ok()) {
-    requests_.reset();  // What comes late would be taken for an answer to what follows.
+    requests_.reset();  // A late response could be mistaken for the response to the next request.
     return addresses.status();
   }
   on_change_(*std::move(addresses));

@@ -10,11 +10,11 @@
 namespace svcmap::nft {
 namespace {
 
-constexpr size_t kCounterRequestSize = 512;  // More than any of ours.
+constexpr size_t kCounterRequestSize = 512;  // Larger than any of our requests.
 constexpr int kMaxCounterReads = 5;
 
-// Sorts by key. A hash table that grew while it was dumped gives some elements twice, and leaves
-// others out.
+// Sorts by key. If the kernel rehashes the set during a dump, the dump repeats some elements and
+// omits others.
 bool SortAndFindRepeated(std::vector<ElementCount>& counts) {
   std::sort(counts.begin(), counts.end(),
             [](const ElementCount& a, const ElementCount& b) { return a.key < b.key; });
@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<ElementCount>> CounterReader::Read(SetRef set) {
     if (absl::IsNotFound(status)) return std::vector<ElementCount>();
     if (status.ok() && !SortAndFindRepeated(counts)) return counts;
     if (status.ok()) {
-      status = absl::UnavailableError("a growing hash table disturbed the dump");
+      status = absl::UnavailableError("a set resize interrupted the dump");
     } else if (!absl::IsUnavailable(status)) {
       break;
     }

@@ -24,16 +24,16 @@ absl::Status DumpOnce(Socket& socket, const nlmsghdr* request,
   for (;;) {
     const auto datagram = socket.Receive(kAnswerTimeout);
     if (!datagram.ok()) return datagram.status();
-    if (datagram->empty()) return ErrnoStatus(ETIMEDOUT, "wait for an answer of netlink");
+    if (datagram->empty()) return ErrnoStatus(ETIMEDOUT, "wait for a netlink response");
     for (const nlmsghdr* message : Messages(*datagram)) {
       if (message->nlmsg_seq != request->nlmsg_seq) continue;
       interrupted |= (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
       if (message->nlmsg_type == NLMSG_ERROR || message->nlmsg_type == NLMSG_DONE) {
-        if (interrupted) return absl::UnavailableError("a change disturbed the dump");
+        if (interrupted) return absl::UnavailableError("a change interrupted the dump");
         const int error = ErrorIn(message);
-        return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "ask netlink");
+        return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "send netlink request");
       }
-      if (!on_message(message)) return absl::CancelledError("the dump was left");
+      if (!on_message(message)) return absl::CancelledError("the caller ended the dump");
     }
   }
 }

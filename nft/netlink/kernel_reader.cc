@@ -1,4 +1,4 @@
-// The part of NetlinkKernel that asks and changes nothing.
+// The read-only part of NetlinkKernel.
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
@@ -17,14 +17,14 @@
 namespace svcmap::nft {
 namespace {
 
-constexpr size_t kRequestSize = 512;  // More than any of ours.
+constexpr size_t kRequestSize = 512;  // Larger than any of our requests.
 
-// An answer takes about 1 KiB of the receive buffer, which holds some 200 of them by default.
+// A response takes about 1 KiB of the receive buffer, which holds about 200 responses by default.
 constexpr size_t kMaxInFlight = 128;
 constexpr int kMaxReadAttempts = 5;
 
-// A hash table without a fixed size is rehashed in the background after it grew. A dump that meets
-// this gives some elements twice and leaves as many out.
+// The kernel rehashes a hash table without a fixed size in the background after the table has
+// grown. A dump during rehashing repeats some elements and omits as many others.
 bool HasRepeatedKey(const std::vector<Element>& elements) {
   std::vector<const Element*> sorted;
   sorted.reserve(elements.size());
@@ -72,10 +72,11 @@ absl::StatusOr<bool> NetlinkKernel::AskForTable(Family family, TableReader& read
   return true;
 }
 
-// Dumps of elements never carry NLM_F_DUMP_INTR (Linux 6.18): only the generation id tells whether
-// a commit came between two parts of one. It moves when a commit starts; each part skips as many
-// elements as were sent, so those that another batch is still putting in or taking out would make
-// it skip too few or too many: no batch may be under way at either end.
+// Element dumps never set NLM_F_DUMP_INTR (Linux 6.18), so only the generation id shows whether a
+// commit happened during the dump. The id changes when a commit starts. Each part of a dump skips
+// as many elements as were already sent. If a commit is still adding or removing elements, the dump
+// would skip too few or too many. Therefore no commit may be in progress at the start and at the
+// end of the dump.
 absl::StatusOr<std::vector<Element>> NetlinkKernel::ReadSet(SetRef set) {
   const TableSpec& table = tables_[Index(set.family)];
   std::vector<Element> elements;
@@ -87,7 +88,7 @@ absl::StatusOr<std::vector<Element>> NetlinkKernel::ReadSet(SetRef set) {
     absl::Status read = session_.Ask(
         request, [&](const nlmsghdr* message) { nft::ReadElements(message, elements); });
     if (!read.ok() || !HasRepeatedKey(elements)) return read;
-    return absl::UnavailableError("a growing hash table disturbed the dump");
+    return absl::UnavailableError("a set resize interrupted the dump");
   });
   if (!status.ok()) return Annotate(status, "read set " + table.sets[set.set].name);
   return elements;
@@ -107,8 +108,8 @@ absl::StatusOr<std::vector<std::optional<Element>>> NetlinkKernel::ReadElements(
   return elements;
 }
 
-// Asks again for what got no answer. Any loss may be met as long as some answers come; without one
-// only that of an overflow.
+// Repeats requests that got no response. As long as some responses arrive, any kind of loss is
+// tolerated. Without a response, only losses from a receive buffer overflow are tolerated.
 absl::Status NetlinkKernel::ReadAll(SetRef set, std::span<const FieldBytes> keys,
                                     std::span<std::optional<Element>> elements) {
   std::vector<bool> answered(keys.size());
@@ -124,14 +125,14 @@ absl::Status NetlinkKernel::ReadAll(SetRef set, std::span<const FieldBytes> keys
   }
 }
 
-// One request per key, all sent at once: the kernel stops at the first key of a request that it
-// does not find. Without NLM_F_ACK each is answered exactly once, by the element or an error.
+// Sends one request per key, all at once, because the kernel stops at the first missing key of a
+// request. Without NLM_F_ACK, each request gets exactly one response: the element or an error.
 absl::Status NetlinkKernel::ReadSome(SetRef set, std::span<const FieldBytes> keys,
                                      std::span<std::optional<Element>> elements,
                                      std::vector<bool>& answered) {
   const TableSpec& table = tables_[Index(set.family)];
   std::vector<uint8_t> requests(keys.size() * kRequestSize);
-  std::vector<size_t> asked;  // By sequence number.
+  std::vector<size_t> asked;  // Indices into `keys`, by sequence number.
   const uint32_t first_sequence = session_.sequence();
   size_t size = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -156,7 +157,7 @@ absl::Status NetlinkKernel::ReadSome(SetRef set, std::span<const FieldBytes> key
       seen[position] = true;
       --left;
       if (message->nlmsg_type == NLMSG_ERROR) {
-        const absl::Status error = ReadAnswer(message).ToStatus("ask nf_tables");
+        const absl::Status error = ReadAnswer(message).ToStatus("send request to nf_tables");
         answered[asked[position]] = absl::IsNotFound(error);
         if (!absl::IsNotFound(error)) result.Update(error);
         continue;
@@ -179,7 +180,8 @@ absl::StatusOr<std::optional<TableContent>> NetlinkKernel::ReadTable(Family fami
     if (!found.ok() || !*found) return found.status();
     struct Part {
       uint16_t type;
-      uint16_t table_attribute;  // That the kernel filters by; it ignores it for chains.
+      // Table attribute that the kernel filters by. Ignored by the kernel for chains.
+      uint16_t table_attribute;
       void (TableReader::*add)(const nlmsghdr*);
     };
     for (const Part& part :

@@ -17,11 +17,11 @@ namespace svcmap::nft {
 namespace {
 
 constexpr size_t kReceiveBuffer = 4 * 1024 * 1024;
-constexpr int kMaxDrained = 100'000;  // Datagrams.
-// A port that is ours no longer: what was sent from it was committed before, so few matter.
+constexpr int kMaxDrained = 100'000;  // In datagrams.
+// Messages sent from a closed port were committed earlier, so few old ports matter.
 constexpr size_t kMaxOwnPorts = 8;
 
-// Generation ids go round.
+// Compares generation ids with wraparound.
 bool AtLeast(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) >= 0; }
 
 std::optional<uint32_t> GenerationIn(const nlmsghdr* message) {
@@ -39,7 +39,7 @@ std::optional<uint32_t> GenerationIn(const nlmsghdr* message) {
 absl::StatusOr<std::unique_ptr<Monitor>> Monitor::Start(TableSpecs tables, OnChange on_change,
                                                         MonitorOptions options) {
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.ok()) return ErrnoStatus(errno, "make an eventfd");
+  if (!wake.ok()) return ErrnoStatus(errno, "create eventfd");
   absl::StatusOr<Session> questions = Session::Open({.faults = options.faults});
   if (!questions.ok()) return questions.status();
   std::unique_ptr<Monitor> monitor(new Monitor(std::move(tables), std::move(on_change), options,
@@ -96,7 +96,8 @@ void Monitor::Pause() {
 void Monitor::Resume() {
   const std::lock_guard lock(mutex_);
   listening_ = true;
-  if (socket_ && !socket_->JoinGroup(NFNLGRP_NFTABLES).ok()) broken_ = "cannot listen";
+  if (socket_ && !socket_->JoinGroup(NFNLGRP_NFTABLES).ok())
+    broken_ = "joining the nf_tables notification group failed";
 }
 
 void Monitor::CloseGap(uint32_t before, uint32_t after, bool explained) {
@@ -112,7 +113,7 @@ void Monitor::CloseUnknownGap() {
   {
     const std::lock_guard lock(mutex_);
     gap_open_ = false;
-    broken_ = "nothing is known of the time of a large batch";
+    broken_ = "changes during a large batch are unknown";
   }
   Wake();
 }
@@ -127,7 +128,7 @@ bool Monitor::HeardUpTo(uint32_t generation) const { return AtLeast(reported_, g
 void Monitor::Run() {
   next_check_ = Clock::now() + options_.check_interval;
   for (;;) {
-    // Without a socket poll only waits.
+    // Without a socket, poll only waits.
     pollfd waiting[] = {{wake_.get(), POLLIN, 0}, {socket_ ? socket_->fd() : -1, POLLIN, 0}};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_check_ - Clock::now());
     poll(waiting, 2, static_cast<int>(std::max<int64_t>(left.count(), 0)));
@@ -147,7 +148,7 @@ void Monitor::Run() {
   }
 }
 
-// One datagram at a time, so that nothing else has to wait during a storm.
+// Reads one datagram per call, so that a burst of notifications does not delay other work.
 void Monitor::Listen() {
   if (!socket_) return;
   const auto datagram = socket_->Receive(std::chrono::milliseconds(0));
@@ -157,10 +158,9 @@ void Monitor::Listen() {
   } else if (absl::IsResourceExhausted(datagram.status())) {
     DrainQueue();
     StartOver("notifications were lost");
-  } else {  // Not at once again: it may go on failing.
+  } else {  // Does not retry immediately, because the error may persist.
     CloseSocket();
-    start_over_ =
-        "the socket for notifications failed: " + std::string(datagram.status().message());
+    start_over_ = "notification socket failed: " + std::string(datagram.status().message());
     next_check_ = std::min(next_check_, last_start_over_ + options_.check_interval);
   }
 }
@@ -190,12 +190,12 @@ void Monitor::EndTransaction(const nlmsghdr* generation) {
   const std::optional<uint32_t> id = GenerationIn(generation);
   if (!id) return;
   CrossGaps();
-  if (HeardUpTo(*id)) return;  // From before a start over.
-  if (*id != reported_ + 1) ReportLoss("notifications of other commits are missing");
+  if (HeardUpTo(*id)) return;  // From before the monitor started over.
+  if (*id != reported_ + 1) ReportLoss("notifications of commits by other processes are missing");
   reported_ = *id;
 }
 
-// What was committed while nobody listened; in its turn behind what was heard before.
+// Handles commits made while the monitor was paused, after all earlier notifications.
 void Monitor::CrossGaps() {
   for (;;) {
     std::optional<Gap> gap;
@@ -205,7 +205,7 @@ void Monitor::CrossGaps() {
       gap = gaps_.front();
       gaps_.pop_front();
     }
-    if (!gap->explained) ReportLoss("somebody else committed during a large batch");
+    if (!gap->explained) ReportLoss("another process committed during a large batch");
     if (!HeardUpTo(gap->after)) reported_ = gap->after;
   }
 }
@@ -217,7 +217,8 @@ void Monitor::ReportLoss(const std::string& text) {
   on_change_(change);
 }
 
-// Whatever was missed up to a moment when no commit is under way is reported as lost.
+// Reports a ForeignChange with `lost` for all changes up to now, at a time when no commit is in
+// progress.
 void Monitor::StartOver(const std::string& text) {
   start_over_ = text;
   last_start_over_ = Clock::now();
@@ -243,7 +244,7 @@ absl::Status Monitor::Reopen() {
   return absl::OkStatus();
 }
 
-// After an overflow the kernel drops notifications until the queue is empty.
+// After an overflow, the kernel drops notifications until the queue is empty.
 void Monitor::DrainQueue() {
   for (int i = 0; i < kMaxDrained; ++i) {
     const auto datagram = socket_->Receive(std::chrono::milliseconds(0));
@@ -251,7 +252,7 @@ void Monitor::DrainQueue() {
   }
 }
 
-// What goes wrong without a message that says so.
+// Detects failures that no message reports.
 void Monitor::Check() {
   next_check_ = Clock::now() + options_.check_interval;
   if (start_over_) StartOver(std::string(*start_over_));
@@ -270,7 +271,7 @@ void Monitor::Check() {
     if (Clock::now() - awaited_since_ < options_.patience || !heard_all_) return;
     deaf_ = true;
     CloseSocket();
-    return StartOver("nothing was heard of the last commits");
+    return StartOver("no notification received for the latest commits");
   }
   const absl::StatusOr<uint32_t> generation = questions_.Generation();
   if (!generation.ok()) return;

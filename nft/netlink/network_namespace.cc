@@ -25,7 +25,7 @@ absl::StatusOr<NetworkNamespace> NetworkNamespace::OfThisThread() {
 absl::StatusOr<Socket> NetworkNamespace::OpenSocket(int protocol, SocketFaults* faults) const {
   struct stat mine = {}, here = {};
   if (fstat(fd_.get(), &mine) != 0 || stat(kOfThisThread, &here) != 0) {
-    return ErrnoStatus(errno, "look at the network namespace");
+    return ErrnoStatus(errno, "inspect the network namespace");
   }
   if (mine.st_ino == here.st_ino) return Socket::Open(protocol, faults);
 

@@ -21,23 +21,23 @@ namespace {
 constexpr std::chrono::milliseconds kAnswerTimeout{5000};
 constexpr char kScratchTable[] = "svcmap-preflight";
 constexpr char kScratchChain[] = "probe";
-constexpr uint32_t kScratchSize = 16;  // Of sized sets.
+constexpr uint32_t kScratchSize = 16;  // Size of sets with a fixed size.
 constexpr size_t kBatchEndSize = MNL_NLMSG_HDRLEN + sizeof(nfgenmsg);
 
 enum class Comments : bool { kWithout, kWith };
 
-// The first thing in a batch that the kernel did not take.
+// The first message of a batch that the kernel rejected.
 struct Refusal {
   std::string what;
   int error;
-  bool whole = false;  // The batch as such, not a message in it.
+  bool whole = false;  // The kernel rejected the complete batch, not a single message.
 };
 
 std::vector<uint8_t> Zeros(std::span<const Field> fields) {
   return std::vector<uint8_t>(FieldsSize(fields));
 }
 
-// Creates the table with an element in each set, afresh even if somebody has made one of that name.
+// Creates the table with one element in each set. Replaces an existing table of this name.
 Transaction Creation(const TableSpec& table, Comments comments) {
   Transaction transaction;
   transaction.DropTable(table.family);
@@ -58,7 +58,7 @@ class Prober {
  public:
   explicit Prober(Socket socket) : socket_(std::move(socket)) {}
 
-  // Nothing if the kernel would take the table.
+  // Returns nullopt if the kernel accepts the table.
   absl::StatusOr<std::optional<Refusal>> Try(TableSpec table, Comments comments);
 
  private:
@@ -78,29 +78,31 @@ absl::StatusOr<std::optional<Refusal>> Prober::Try(TableSpec table, Comments com
   batch.Finish();
   sequence_ = batch.next_sequence();
 
-  // With its end the batch would be committed: better no answer than that.
+  // With its end message, the batch would be committed. If the end message cannot be removed,
+  // return an error.
   const std::span<const uint8_t> endless =
       batch.bytes().first(batch.bytes().size() - kBatchEndSize);
   const auto* end = reinterpret_cast<const nlmsghdr*>(endless.data() + endless.size());
   if (end->nlmsg_type != NFNL_MSG_BATCH_END || end->nlmsg_len != kBatchEndSize) {
-    return absl::InternalError("the probe found no end of its batch to cut off");
+    return absl::InternalError("nf_tables probe: the batch has no end message");
   }
   if (const absl::Status room = socket_.EnsureSendBuffer(endless.size()); !room.ok()) return room;
   if (const absl::Status sent = socket_.Send(endless); !sent.ok()) return sent;
   return AwaitVerdict(batch);
 }
 
-// The kernel tells all errors in the order of their messages, then acknowledges the last one even
-// though it aborts. An error for the first message, the envelope, ends it all.
+// The kernel reports all errors in message order and then acknowledges the last message, even
+// though it aborts the batch. An error for the first message, the batch begin, ends the responses.
 absl::StatusOr<std::optional<Refusal>> Prober::AwaitVerdict(const Batch& batch) {
   std::optional<Refusal> refusal;
   for (;;) {
     const auto datagram = socket_.Receive(kAnswerTimeout);
-    if (absl::IsResourceExhausted(datagram.status())) continue;  // More errors than room for them.
+    // More errors than the receive buffer can hold.
+    if (absl::IsResourceExhausted(datagram.status())) continue;
     if (!datagram.ok()) return datagram.status();
     if (datagram->empty()) {
       if (refusal) return refusal;
-      return ErrnoStatus(ETIMEDOUT, "wait for nf_tables' answer to the probe");
+      return ErrnoStatus(ETIMEDOUT, "wait for the nf_tables response to the probe");
     }
     for (const nlmsghdr* message : Messages(*datagram)) {
       const uint32_t sequence = message->nlmsg_seq;
@@ -124,7 +126,7 @@ struct Feature {
   std::string module;
 };
 
-// A table with one thing of ours in it and nothing else that a kernel could lack.
+// A minimal table that uses a single feature.
 struct Piece {
   Feature feature;
   TableSpec table;
@@ -137,7 +139,7 @@ std::string PerFamily(const char* option, Family family) {
   return std::string(option) + (family == Family::kIpv4 ? "_IPV4" : "_IPV6");
 }
 
-// Look-ups and jumps are left out: they need a set or a chain, and no kernel is without them.
+// Omits lookups and jumps, because they need a set or a chain, and every kernel supports them.
 struct FeatureOf {
   Family family;
 
@@ -180,7 +182,7 @@ struct FeatureOf {
   }
 };
 
-// The pieces of a table: one for each chain, set and kind of expression.
+// Splits a table into pieces: one for each chain, set and kind of expression.
 class Pieces {
  public:
   explicit Pieces(const TableSpec& table) : family_(table.family) {
@@ -215,8 +217,7 @@ class Pieces {
   }
 
   void AddSet(const SetSpec& set) {
-    const char* kind = set.dynamic_size != 0 ? (set.data.empty() ? "sets that rules write to"
-                                                                 : "maps that rules write to")
+    const char* kind = set.dynamic_size != 0 ? (set.data.empty() ? "dynamic sets" : "dynamic maps")
                        : set.has_ranges()    ? "interval sets of concatenated keys"
                        : set.interval        ? "interval sets"
                        : !set.data.empty()   ? "maps"
@@ -225,7 +226,8 @@ class Pieces {
     Add(Core(kind), {.sets = {set}});
   }
 
-  // A rule for each expression. Newer kernels want each register written before it is read.
+  // Adds a rule for each expression. Newer kernels require that each register is written before it
+  // is read.
   void AddExpr(const Expr& expr) {
     std::optional<Feature> feature = std::visit(FeatureOf{family_}, expr);
     if (!feature) return;
@@ -248,7 +250,7 @@ class Pieces {
   std::vector<Piece> pieces_;
 };
 
-// Whatever is true of the batch as a whole is true of every other one.
+// An error for the complete batch would apply to every other batch too.
 absl::StatusOr<Lack> WholeLack(Family family, const Refusal& refusal) {
   if (refusal.error == EPERM || refusal.error == EACCES) {
     return absl::PermissionDeniedError(
@@ -260,7 +262,7 @@ absl::StatusOr<Lack> WholeLack(Family family, const Refusal& refusal) {
   return ErrnoStatus(refusal.error, "probe nf_tables");
 }
 
-// The table was refused: which of its pieces are?
+// Called if the kernel rejected the table. Probes each piece to find the unsupported features.
 absl::Status Narrow(Prober& prober, const TableSpec& table, const Refusal& whole_table,
                     std::vector<Lack>& lacks) {
   const size_t before = lacks.size();

@@ -21,10 +21,10 @@ absl::StatusOr<TableContent> NetlinkKernel::ReferenceContent(const TableSpec& sp
   const ApplyResult dropped = Apply(drop);
   tables_.swap(reference);
 
-  if (!content.ok()) return Annotate(content.status(), "make a table to compare ours with");
-  if (!dropped.error.ok()) return Annotate(dropped.error, "remove the table to compare with");
-  if (!*content) return absl::UnavailableError("the table to compare ours with was removed");
-  (*content)->others.clear();  // That it is dormant.
+  if (!content.ok()) return Annotate(content.status(), "create the reference table");
+  if (!dropped.error.ok()) return Annotate(dropped.error, "delete the reference table");
+  if (!*content) return absl::UnavailableError("another process deleted the reference table");
+  (*content)->others.clear();  // The list contains only the dormant flag.
   return **std::move(content);
 }
 

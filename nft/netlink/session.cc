@@ -23,7 +23,7 @@ constexpr int kMaxGenerationAttempts = 3;
 constexpr milliseconds kMaxDumpTime{10000};
 constexpr milliseconds kMaxDumpPause{20};
 
-// Disturbed, interrupted, or answers were lost; a kernel that does not answer is another matter.
+// Returns true if the dump was interrupted or responses were lost. A timeout is not transient.
 bool IsTransient(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
 }
@@ -71,7 +71,7 @@ absl::StatusOr<std::span<const uint8_t>> Session::Receive() {
   if (datagram.ok() && !datagram->empty()) return datagram;
   Renew();
   if (!datagram.ok()) return datagram;
-  return ErrnoStatus(ETIMEDOUT, "wait for an answer of nf_tables");
+  return ErrnoStatus(ETIMEDOUT, "wait for a response from nf_tables");
 }
 
 absl::StatusOr<std::span<const uint8_t>> Session::Poll() {
@@ -93,12 +93,14 @@ absl::Status Session::Ask(const nlmsghdr* request,
     for (const nlmsghdr* message : Messages(*datagram)) {
       if (message->nlmsg_seq != request->nlmsg_seq) continue;
       interrupted |= (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
-      if (message->nlmsg_type == NLMSG_ERROR) return ReadAnswer(message).ToStatus("ask nf_tables");
+      if (message->nlmsg_type == NLMSG_ERROR)
+        return ReadAnswer(message).ToStatus("send request to nf_tables");
       if (message->nlmsg_type == NLMSG_DONE) {
         const int error = ErrorIn(message);
-        // A table that is recreated under a dump ends it early, without the flag.
+        // If a table is created again during a dump, the dump ends early and without
+        // NLM_F_DUMP_INTR.
         if (interrupted || error == ENOENT) {
-          return absl::UnavailableError("a commit disturbed the dump");
+          return absl::UnavailableError("a commit interrupted the dump");
         }
         return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "dump nf_tables");
       }
@@ -108,8 +110,8 @@ absl::Status Session::Ask(const nlmsghdr* request,
   }
 }
 
-// An empty batch changes nothing, but waits for its turn: the kernel works it off before send
-// returns.
+// An empty batch changes nothing, but the kernel processes it after the commit in progress and
+// before send returns.
 absl::StatusOr<uint32_t> Session::SettledGeneration() {
   alignas(nlmsghdr) char buffer[128];
   const nlmsghdr* begin = nftnl_batch_begin(buffer, sequence_++);
@@ -124,10 +126,11 @@ absl::StatusOr<uint32_t> Session::Generation() {
   absl::StatusOr<std::optional<uint32_t>> generation;
   for (int attempt = 0; attempt < kMaxGenerationAttempts; ++attempt) {
     generation = AskGeneration();
-    if (!absl::IsResourceExhausted(generation.status())) break;  // Else the answer was lost.
+    // On kResourceExhausted the response was lost.
+    if (!absl::IsResourceExhausted(generation.status())) break;
   }
   if (!generation.ok()) return Annotate(generation.status(), "read the generation id");
-  if (!*generation) return absl::InternalError("nf_tables told no generation id");
+  if (!*generation) return absl::InternalError("nf_tables returned no generation id");
   return **generation;
 }
 
@@ -155,7 +158,7 @@ absl::Status Session::AsOfOneGeneration(const std::function<absl::Status()>& rea
     const absl::StatusOr<uint32_t> after = SettledGeneration();
     if (!after.ok()) return after.status();
     return *after == *before ? absl::OkStatus()
-                             : absl::UnavailableError("a commit disturbed the dump");
+                             : absl::UnavailableError("a commit interrupted the dump");
   };
   const auto deadline = std::chrono::steady_clock::now() + kMaxDumpTime;
   absl::Status status;

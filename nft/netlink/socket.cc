@@ -12,10 +12,9 @@
 namespace svcmap::nft {
 namespace {
 
-constexpr size_t kReceiveSize = 64 * 1024;  // The kernel fills at most 32 KiB of a dump at once.
-constexpr size_t kSendOverhead = 4096;      // Of a socket buffer over its bytes.
-constexpr size_t kMaxSendBuffer = size_t{1}
-                                  << 30;  // INT_MAX / 2: the kernel doubles what it is told.
+constexpr size_t kReceiveSize = 64 * 1024;  // The kernel sends at most 32 KiB of a dump at once.
+constexpr size_t kSendOverhead = 4096;      // Kernel overhead per message in the socket buffer.
+constexpr size_t kMaxSendBuffer = size_t{1} << 30;  // INT_MAX / 2: the kernel doubles the value.
 
 }  // namespace
 
@@ -27,8 +26,8 @@ absl::StatusOr<Socket> Socket::Open(int protocol, SocketFaults* faults) {
   }
   socket.fd_ = UniqueFd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol));
   if (!socket.fd_.ok()) return ErrnoStatus(errno, "open netlink socket");
-  // Errors name the attribute they mean, and do not repeat the message they answer. Both are good
-  // to have; we can do without.
+  // Errors include the offset of the offending attribute and no copy of the request. Both options
+  // are optional.
   socket.SetOption(SOL_NETLINK, NETLINK_EXT_ACK, 1);
   socket.SetOption(SOL_NETLINK, NETLINK_CAP_ACK, 1);
 
@@ -93,7 +92,7 @@ absl::Status Socket::Send(std::span<const uint8_t> bytes) {
     const ssize_t sent = sendto(fd(), bytes.data(), bytes.size(), 0,
                                 reinterpret_cast<sockaddr*>(&kernel), sizeof(kernel));
     if (sent == static_cast<ssize_t>(bytes.size())) return absl::OkStatus();
-    if (sent >= 0) return absl::InternalError("netlink took a part of a message");
+    if (sent >= 0) return absl::InternalError("netlink accepted only part of a message");
     if (errno != EINTR) return ErrnoStatus(errno, "send to netlink");
   }
 }
@@ -120,7 +119,7 @@ absl::StatusOr<std::span<const uint8_t>> Socket::Receive(std::chrono::millisecon
     const ssize_t size = recv(fd(), receive_buffer_.data(), receive_buffer_.size(), MSG_TRUNC);
     if (size > static_cast<ssize_t>(receive_buffer_.size())) {
       receive_buffer_.resize(static_cast<size_t>(size));
-      return ErrnoStatus(ENOBUFS, "receive from netlink: a message was cut");
+      return ErrnoStatus(ENOBUFS, "receive from netlink: message truncated");
     }
     if (size >= 0) {
       const absl::StatusOr<bool> delivered = Deliver(static_cast<size_t>(size));

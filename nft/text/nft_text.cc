@@ -16,12 +16,13 @@ std::string TableName(const TableSpec& table) {
   return FamilyWord(table.family) + " " + table.name;
 }
 
-// nft prints the standard names up to 10 beside them: "filter + 5".
+// Returns the priority as nft prints it: as a standard name with an offset of at most 10, as in
+// "filter + 5", or as a number.
 std::string PriorityText(int priority, std::string_view hook) {
   struct Name {
     int priority;
     std::string_view text;
-    std::string_view hook;  // Empty: any.
+    std::string_view hook;  // Empty: any hook.
   };
   static constexpr Name kNames[] = {
       {-300, "raw", ""}, {-150, "mangle", ""}, {-100, "dstnat", "prerouting"},
@@ -121,13 +122,14 @@ std::string RepairLines(const TableSpec& table, const ChainRepair& repair) {
       text.append(what).append(" ").append(name).append(" ").append(object).append("\n");
     }
   };
-  add("# written anew: chain", repair.rewrite);
+  add("# rewritten: chain", repair.rewrite);
   add("delete set", repair.remove_sets);
   add("delete chain", repair.remove_chains);
   return text;
 }
 
-// Words the elements of a transaction, holding a range start back until its end is known.
+// Converts the elements of a transaction to words. Delays each start of a range until the end of
+// the range is known.
 class ElementWorder {
  public:
   ElementWorder(const TableSpecs& tables, const std::function<void(const ElementWords&)>& fn)
@@ -230,7 +232,7 @@ void ForEachElementWords(const TableSpecs& tables, const Transaction& transactio
 }
 
 std::string ElementsText(const SetSpec& set, std::vector<Element> elements) {
-  // Where one range ends and the next one starts, the end comes first.
+  // If one range ends where the next range starts, the end element comes first.
   std::sort(elements.begin(), elements.end(), [&](const Element& a, const Element& b) {
     const int order = CompareFields(set.key, a.key, b.key);
     return order != 0 ? order < 0 : a.interval_end && !b.interval_end;

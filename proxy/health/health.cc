@@ -17,11 +17,11 @@ Health MakeHealth(const LoopFacts& facts, std::chrono::steady_clock::time_point 
   for (auto& family : health.family) family = {facts.last_synced, !stuck};
   health.node_eligible = facts.node_eligible;
   if (!facts.state_complete) {
-    health.reason = "the state is not complete yet";
+    health.reason = "complete state not received or not programmed yet";
   } else if (!facts.verified) {
-    health.reason = "the tables in the kernel are not verified yet";
+    health.reason = "kernel tables not verified yet";
   } else if (!facts.watching) {
-    health.reason = "foreign changes of the tables are not watched";
+    health.reason = "changes to the tables by other processes are not detected";
   }
   health.ready = health.reason.empty();
   return health;

@@ -51,9 +51,10 @@ absl::StatusOr<NodePortAddresses> NodePortAddresses::Parse(std::string_view text
     const std::string item(text.substr(0, comma));
     const std::optional<IpPrefix> prefix = IpPrefix::Parse(item);
     if (!prefix) {
-      return absl::InvalidArgumentError("\"" + item +
-                                        "\" is not an address block; wanted \"primary\" or a list "
-                                        "like \"192.0.2.0/24,2001:db8::/64\"");
+      return absl::InvalidArgumentError(
+          "Invalid value: \"" + item +
+          "\": must be \"primary\" or a comma-separated list of CIDRs, such as "
+          "\"192.0.2.0/24,2001:db8::/64\"");
     }
     result.prefixes.push_back(*prefix);
     text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);

@@ -120,7 +120,7 @@ void Loop::Repair(nft::ForeignChange change) {
     RepairResult nothing;
     nothing.outcome = RepairResult::Outcome::kFailed;
     nothing.error = absl::FailedPreconditionError(
-        "what should be there is not known before a complete state has come");
+        "the desired state is unknown until a complete state is received");
     Tell(nothing);
   });
 }

@@ -66,11 +66,11 @@ void AddTimerRules(uint32_t seconds, bool local, RuleList& rules) {
 }  // namespace
 
 void AddAffinityChains(std::span<const uint32_t> timers, std::vector<nft::ChainSpec>& chains) {
-  chains.push_back({"sticky", "a descriptor with session affinity: by kind", {}});
-  chains.push_back({"stick", "session affinity: by timeout and set", {}});
-  chains.push_back({"choose", "session affinity: a random endpoint", {}});
-  chains.push_back({"choose-first", "no draw hit an endpoint: the first one", {}});
-  chains.push_back({"restore", "session affinity: the descriptor again", {}});
+  chains.push_back({"sticky", "session affinity: dispatch by kind", {}});
+  chains.push_back({"stick", "session affinity: dispatch by timeout and set", {}});
+  chains.push_back({"choose", "session affinity: picks a random endpoint", {}});
+  chains.push_back({"choose-first", "fallback if no random pick found an endpoint", {}});
+  chains.push_back({"restore", "session affinity: restores the descriptor", {}});
   chains.push_back({"restore-local", "", {}});
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
     chains.push_back({ChooseChain(pick), "", {}});

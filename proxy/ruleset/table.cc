@@ -43,16 +43,16 @@ std::vector<nft::ChainSpec> MakeChains() {
       {"filter-input", "KUBE-EXTERNAL-SERVICES from INPUT", {{"filter", "input", 0}}},
       {"filter-forward", "KUBE-SERVICES from FORWARD", {{"filter", "forward", 0}}},
       {"filter-output", "KUBE-SERVICES from OUTPUT", {{"filter", "output", 0}}},
-      {"services", "KUBE-SERVICES and KUBE-NODEPORTS: address to descriptor", {}},
-      {"dispatch", "a descriptor is in the destination: every path ends in dnat or drop", {}},
+      {"services", "KUBE-SERVICES and KUBE-NODEPORTS: maps addresses to descriptors", {}},
+      {"dispatch", "the destination holds a descriptor; all paths end in dnat or drop", {}},
       {"external", "KUBE-EXT: masquerade, then pick", {}},
       {"external-local", "KUBE-EXT with policy Local: pods, the node, the rest", {}},
-      {"pick", "one of the endpoints", {}},
+      {"pick", "picks a random endpoint", {}},
       {"mark-masq", "KUBE-MARK-MASQ", {}},
-      {"firewall-check", "KUBE-FW: sources that may not use a load balancer IP", {}},
-      {"service-endpoints-check", "KUBE-SERVICES (filter): without endpoints", {}},
-      {"cluster-ips-check", "clusterIPs: wrong port, not allocated", {}},
-      {"pick-first", "no draw hit an endpoint: the first one", {}},
+      {"firewall-check", "KUBE-FW: drops sources that may not use a load balancer IP", {}},
+      {"service-endpoints-check", "KUBE-SERVICES (filter): Services without endpoints", {}},
+      {"cluster-ips-check", "clusterIPs: unknown ports, unallocated addresses", {}},
+      {"pick-first", "fallback if no random pick found an endpoint", {}},
   };
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
     const std::string capacity = std::to_string(PickCapacity(pick));

@@ -6,7 +6,7 @@
 #include "proxy/saved/ledger.h"
 
 namespace svcmap::proxy {
-// Keeps which record it was, of all of one kind in the file.
+// Stores the ordinal of each record among all records of its kind in the file.
 struct Ordinals {
   using Object = uint32_t;
   using Service = uint32_t;
@@ -23,7 +23,7 @@ struct Ordinals {
 
 namespace {
 
-// Of records that are met in the order of their ordinals, those that are alive.
+// The live records, when records are visited in ordinal order.
 class Alive {
  public:
   explicit Alive(Keyed<uint32_t>& keyed) {
@@ -52,10 +52,10 @@ class Alive {
 absl::Status Parse(std::string_view message, saved::v1::Frame& frame) {
   return frame.ParseFromArray(message.data(), static_cast<int>(message.size()))
              ? absl::OkStatus()
-             : absl::DataLossError("a frame that is no message");
+             : absl::DataLossError("frame is not a valid message");
 }
 
-// Begins a new frame where the last one is full. After an error nothing more is written.
+// Starts a new frame when the current frame is full. After an error nothing more is written.
 class Output {
  public:
   explicit Output(FrameFile& file) : file_(file) {}
@@ -79,8 +79,8 @@ class Output {
 
 struct Compaction::Places {
   Ledger<Ordinals> ledger;
-  uint64_t begin = 0;     // Of the first frame.
-  uint64_t resolved = 0;  // Up to here no attempt is open.
+  uint64_t begin = 0;     // Offset of the first frame.
+  uint64_t resolved = 0;  // Offset up to which no attempt is open.
   uint64_t end = 0;
 };
 
@@ -113,7 +113,7 @@ absl::StatusOr<std::shared_ptr<FrameFile>> Compaction::Write(Files& files, const
   return to;
 }
 
-// All of the rows make up one attempt, which is committed.
+// Writes all rows as one committed attempt.
 absl::Status Compaction::CopyAlive(FrameFile& to) {
   Ledger<Ordinals>& ledger = places_->ledger;
   Alive objects(ledger.objects()), services(ledger.services());

@@ -1,5 +1,6 @@
-// Writes what is alive in a state file to a new one: by the file alone, with memory for a digest
-// per key and a frame or two. What is appended to the old file meanwhile is copied as it is.
+// Copies the live records of a state file to a new file. Reads only the file, and needs memory for
+// one digest per key and one or two frames. Frames appended to the old file in the meantime are
+// copied unchanged.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +14,18 @@ namespace svcmap::proxy {
 
 class Compaction {
  public:
-  // `from` may be appended to, but not be destroyed.
+  // Other threads may append to `from` but must not close it.
   Compaction(File& from, uint64_t id) : from_(from), id_(id) {}
 
-  // Reads the frames up to `end`; afterwards it is known how much of them is alive.
+  // Reads the frames up to `end` and determines the size of the live records.
   absl::Status Measure(uint64_t end);
   uint64_t live_bytes() const { return live_bytes_; }
 
-  // What is alive, then Measure's frames behind the last one after which no attempt was open.
+  // Writes the live records, followed by all measured frames after the last frame without an open
+  // attempt.
   absl::StatusOr<std::shared_ptr<FrameFile>> Write(Files& files, const std::string& path,
                                                    const std::string& writer);
-  // Everything up to `end` that was not copied before.
+  // Copies everything up to `end` that is not copied yet.
   absl::Status CopyTail(FrameFile& to, uint64_t end);
   uint64_t copied() const { return copied_; }
 

@@ -1,7 +1,7 @@
-// The file calls of this room, so that tests can let each of them fail. Errors are those of the
-// system, as ErrnoStatus makes them; those of a File do not name it, as it may have been renamed.
-// Any thread; one File is used by several at a time, but for Append, which is one caller's at a
-// time.
+// File operations of this room, so that tests can inject failures. Errors are created by
+// ErrnoStatus. Errors of a File do not contain its name, because the file may have been renamed.
+// Thread-safe. Several threads may use one File at the same time, except for Append, which needs
+// external synchronization.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,26 @@ namespace svcmap::proxy {
 
 class File {
  public:
-  virtual ~File() = default;  // Closes it.
+  virtual ~File() = default;  // Closes the file.
 
-  // Fewer bytes than asked for only at its end.
+  // Returns fewer bytes than requested only at the end of the file.
   virtual absl::StatusOr<size_t> Read(uint64_t offset, std::span<char> into) = 0;
-  // Behind its end. All of `bytes`, or an error, and then the first of them may be there.
+  // Appends all of `bytes`. After an error, a part of `bytes` may have been appended.
   virtual absl::Status Append(std::string_view bytes) = 0;
-  virtual absl::Status Sync() = 0;  // Waits for the disk.
+  virtual absl::Status Sync() = 0;  // Waits until the content is on disk.
   virtual absl::StatusOr<uint64_t> Size() = 0;
   virtual absl::Status Truncate(uint64_t size) = 0;
-  // False once it has no name any more: nobody will find what is written to it.
+  // Returns false if the file was deleted, so that data written to it would be lost.
   virtual absl::StatusOr<bool> HasName() = 0;
-  // Until it is closed; kUnavailable when somebody else has it.
+  // Locks the file until it is closed. Returns kUnavailable if another process holds the lock.
   virtual absl::Status Lock() = 0;
 };
 
 enum class OpenMode : uint8_t {
-  kUpdate,  // There already: to read and to append.
-  kRead,    // There already: to read only.
+  kUpdate,  // Existing file, for reading and appending.
+  kRead,    // Existing file, for reading only.
   kCreate,  // Always a new file. Replaces an existing file of that name.
-  kLock,    // Made if it is not there; content does not matter.
+  kLock,    // Existing or new file; its content does not matter.
 };
 
 class Files {
@@ -49,17 +49,17 @@ class Files {
   virtual absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status Remove(const std::string& path) = 0;
-  // With its parents; one that is there already is no error.
+  // Creates the folder and its parents. Succeeds if the folder exists.
   virtual absl::Status MakeFolder(const std::string& path) = 0;
-  // kPermissionDenied if users other than root and this process's user can change what is in it;
-  // the message names the owner or the mode.
+  // Returns kPermissionDenied if users other than root and this process's user can change the
+  // folder's content. The message contains the owner or the mode.
   virtual absl::Status CheckFolder(const std::string& path) = 0;
-  // Waits until the names in it are on disk.
+  // Waits until the folder's entries are on disk.
   virtual absl::Status SyncFolder(const std::string& path) = 0;
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& folder) = 0;
 };
 
-// The operating system's.
+// Implementation that uses the operating system.
 Files& PosixFiles();
 
 }  // namespace svcmap::proxy

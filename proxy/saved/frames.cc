@@ -16,22 +16,22 @@ constexpr uint32_t kFrameMagic = 0xf5a3e17c;
 constexpr size_t kWindow = size_t{1} << 20;
 constexpr uint32_t kMaxWriter = 256;
 
-// In the byte order of this machine, which is the only one that reads them.
+// In the byte order of this machine, because the file is only read on the same machine.
 struct FileStart {
   char magic[8];
   uint32_t version;
-  uint32_t writer;  // So many bytes follow, and the checksum of all of it.
+  uint32_t writer;  // Length of the writer's name that follows. The name is followed by a checksum.
   uint64_t id;
 };
 static_assert(sizeof(FileStart) == 24);
 
 struct FrameHeader {
   uint32_t magic;
-  uint32_t length;   // Of the message.
-  uint64_t synced;   // Bytes of the file.
+  uint32_t length;   // Length of the message.
+  uint64_t synced;   // Number of bytes of the file on disk.
   int64_t written;   // Unix time in nanoseconds.
-  uint64_t message;  // Checksum.
-  uint64_t check;    // Of the fields above.
+  uint64_t message;  // Checksum of the message.
+  uint64_t check;    // Checksum of the fields above.
 };
 static_assert(sizeof(FrameHeader) == kFrameHeaderSize);
 
@@ -42,7 +42,7 @@ T Load(std::string_view bytes) {
   return value;
 }
 
-// A frame of another file, or from another place, is none.
+// Includes file id and offset, so that a frame copied from another file or offset is invalid.
 uint64_t CheckOf(const FrameHeader& header, uint64_t id, uint64_t offset) {
   return XXH3_64bits_withSeed(&header, offsetof(FrameHeader, check), id + offset);
 }
@@ -97,21 +97,21 @@ absl::StatusOr<FileHeader> ReadFileHeader(File& file) {
   const absl::StatusOr<size_t> size = file.Read(0, bytes);
   if (!size.ok()) return size.status();
   bytes.resize(*size);
-  if (bytes.size() < sizeof(FileStart)) return NotIntact(0, "the file has no complete header");
+  if (bytes.size() < sizeof(FileStart)) return NotIntact(0, "incomplete file header");
   const auto start = Load<FileStart>(bytes);
   if (std::string_view(start.magic, sizeof(start.magic)) != kFileMagic) {
-    return NotIntact(0, "it does not begin like a state file");
+    return NotIntact(0, "not a state file (invalid magic number)");
   }
   if (start.version != kFormatVersion) {
-    return absl::UnimplementedError("it has version " + std::to_string(start.version) +
-                                    " of the format, this program reads version " +
+    return absl::UnimplementedError("format version " + std::to_string(start.version) +
+                                    " is not supported, expected version " +
                                     std::to_string(kFormatVersion));
   }
   const size_t checked = sizeof(FileStart) + start.writer;
   if (start.writer > kMaxWriter || bytes.size() < checked + sizeof(uint64_t) ||
       Load<uint64_t>(std::string_view(bytes).substr(checked)) !=
           XXH3_64bits(bytes.data(), checked)) {
-    return NotIntact(0, "the header does not fit its checksum");
+    return NotIntact(0, "file header checksum mismatch");
   }
   return FileHeader{.id = start.id,
                     .writer = bytes.substr(sizeof(FileStart), start.writer),
@@ -125,7 +125,7 @@ absl::StatusOr<std::string_view> FrameReader::Bytes(uint64_t offset, size_t size
     const absl::StatusOr<size_t> count = file_.Read(offset, window_);
     window_.resize(count.ok() ? *count : 0);
     if (!count.ok()) return count.status();
-    if (*count < size) return NotIntact(offset, "the file has become shorter");
+    if (*count < size) return NotIntact(offset, "the file was truncated while it was read");
   }
   return std::string_view(window_).substr(offset - window_begin_, size);
 }
@@ -137,21 +137,21 @@ std::optional<std::string_view> FrameReader::Next() {
   };
   if (!status_.ok() || offset_ == end_) return std::nullopt;
   const uint64_t left = end_ - offset_;
-  if (left < kFrameHeaderSize) return stop(NotIntact(offset_, "a frame is cut off"));
+  if (left < kFrameHeaderSize) return stop(NotIntact(offset_, "incomplete frame"));
   absl::StatusOr<std::string_view> bytes = Bytes(offset_, kFrameHeaderSize);
   if (!bytes.ok()) return stop(bytes.status());
   const auto header = Load<FrameHeader>(*bytes);
   if (header.magic != kFrameMagic || header.check != CheckOf(header, id_, offset_)) {
-    return stop(NotIntact(offset_, "the header of a frame does not fit its checksum"));
+    return stop(NotIntact(offset_, "frame header checksum mismatch"));
   }
   if (left - kFrameHeaderSize < header.length) {
-    return stop(NotIntact(offset_, "a frame is cut off"));
+    return stop(NotIntact(offset_, "incomplete frame"));
   }
   bytes = Bytes(offset_, kFrameHeaderSize + header.length);
   if (!bytes.ok()) return stop(bytes.status());
   const std::string_view message = bytes->substr(kFrameHeaderSize);
   if (header.message != XXH3_64bits(message.data(), message.size())) {
-    return stop(NotIntact(offset_, "a frame does not fit its checksum"));
+    return stop(NotIntact(offset_, "frame checksum mismatch"));
   }
   written_ = SystemClock::time_point(std::chrono::nanoseconds(header.written));
   offset_ += bytes->size();

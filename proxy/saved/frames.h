@@ -1,14 +1,15 @@
-// How bytes lie in the file: a header, then frames, each with checksums and a protobuf message
-// (svcmap.saved.v1.Frame). A frame is there as a whole or not at all. Knows nothing of what the
-// messages mean.
+// The file format: a file header, followed by frames. Each frame contains checksums and one
+// protobuf message (svcmap.saved.v1.Frame) and is valid completely or not at all. This file does
+// not interpret the messages.
 //
-//   file header   magic, version of the format, random id, who wrote it, checksum
+//   file header   magic, format version, random id, writer, checksum
 //   frame         magic, length, synced, time, checksum of the message, checksum of all this;
 //                 then the message
 //
-// `synced` says how many bytes of the file were on disk when the frame was written. It tells what a
-// crash leaves from damage: bytes at the end that were not on disk yet may be missing or torn, but
-// where a later frame says that they were on disk, something else has changed them.
+// `synced` is the number of bytes of the file that were on disk when the frame was written. It
+// distinguishes the effects of a crash from damage. After a crash, bytes at the end that were not
+// on disk may be missing or incomplete. If invalid bytes precede a frame that declares them to be
+// on disk, the file was damaged.
 #pragma once
 
 #include <chrono>
@@ -26,13 +27,13 @@ namespace svcmap::proxy {
 
 inline constexpr uint32_t kFormatVersion = 1;
 inline constexpr size_t kFrameHeaderSize = 40;
-// Writers begin a new frame behind this, so that a reader needs little memory.
+// Writers start a new frame beyond this size, so that a reader needs little memory.
 inline constexpr size_t kFrameTarget = size_t{256} << 10;
 
-// One frame before it is written.
+// Builds one frame in memory.
 class FrameBuilder {
  public:
-  // Fields of a message; parts add up to one message, as protobuf merges them.
+  // Appends fields of the message. As in protobuf, concatenated parts are merged into one message.
   void Add(const saved::v1::Frame& part) { part.AppendToString(&bytes_); }
   void AddEncoded(std::string_view message) { bytes_ += message; }
   size_t size() const { return bytes_.size() - kFrameHeaderSize; }
@@ -45,22 +46,22 @@ class FrameBuilder {
   std::string bytes_ = std::string(kFrameHeaderSize, '\0');
 };
 
-// A file that frames are appended to. Not thread-safe, but for file().
+// A file to which frames are appended. Not thread-safe, except for file().
 class FrameFile {
  public:
   static absl::StatusOr<std::shared_ptr<FrameFile>> Create(Files& files, const std::string& path,
                                                            const std::string& writer);
-  // One that holds intact frames up to `size`, its end.
+  // Opens a file whose frames are valid up to `size`, the end of the file.
   FrameFile(std::unique_ptr<File> file, uint64_t id, uint64_t size)
       : file_(std::move(file)), id_(id), size_(size) {}
 
-  // Writes and clears `frame`.
+  // Writes `frame` and clears it.
   absl::Status Append(FrameBuilder& frame);
 
   File& file() const { return *file_; }
   uint64_t id() const { return id_; }
   uint64_t size() const { return size_; }
-  // So many bytes are on disk.
+  // Number of bytes known to be on disk.
   uint64_t synced() const { return synced_; }
   void SetSynced(uint64_t size) { synced_ = size; }
 
@@ -74,29 +75,30 @@ class FrameFile {
 struct FileHeader {
   uint64_t id = 0;
   std::string writer;
-  uint64_t size = 0;  // Where the first frame begins.
+  uint64_t size = 0;  // Offset of the first frame.
 };
 
-// What is wrong with it is in the error: kDataLoss with offset and reason, kUnimplemented for
-// another version of the format.
+// Returns kDataLoss with offset and reason if the header is damaged, and kUnimplemented for another
+// format version.
 absl::StatusOr<FileHeader> ReadFileHeader(File& file);
 
 class FrameReader {
  public:
-  // Reads the frames from `begin`, where one begins, to `end`.
+  // Reads the frames from `begin`, the start of a frame, to `end`.
   FrameReader(File& file, uint64_t id, uint64_t begin, uint64_t end)
       : file_(file), id_(id), offset_(begin), end_(end) {}
 
-  // The next message; valid until the next call. Nothing at the end, and from the first frame on
-  // that is not intact.
+  // Returns the next message, which is valid until the next call. Returns nullopt at the end and at
+  // the first invalid frame.
   std::optional<std::string_view> Next();
 
-  uint64_t offset() const { return offset_; }  // Behind the frames that Next gave.
-  std::chrono::system_clock::time_point written() const { return written_; }  // The last of them.
+  uint64_t offset() const { return offset_; }  // End of the frames returned by Next.
+  // Time of the last frame.
+  std::chrono::system_clock::time_point written() const { return written_; }
 
-  // Why Next gave nothing; OK at the end. kDataLoss: the frame at offset() is not intact.
+  // Reason why Next returned nullopt. OK at the end; kDataLoss if the frame at offset() is invalid.
   const absl::Status& status() const { return status_; }
-  // What is not intact had been on disk: a frame behind it says so.
+  // Returns true if a later frame declares that the invalid bytes were on disk.
   absl::StatusOr<bool> WasSynced();
 
  private:

@@ -1,7 +1,8 @@
-// The controller with the highest epoch that ever came, in FOLDER/leader, so that one that was
-// deposed while the agent was down is still refused. Written rarely, whole, and waited for.
+// Stores the controller session with the highest epoch in FOLDER/leader, so that after a restart
+// the agent still rejects controllers with a lower epoch. The file is written rarely and
+// completely, and the caller waits for the disk.
 //
-// One thread at a time.
+// Only one thread may call at a time.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 namespace svcmap::proxy {
 
 struct Leader {
-  uint64_t epoch = 0;  // 0: none came with one.
+  uint64_t epoch = 0;  // 0 if no controller has sent an epoch.
   std::string name;
   std::string instance;
   friend bool operator==(const Leader&, const Leader&) = default;
@@ -23,15 +24,15 @@ struct Leader {
 class LeaderFile {
  public:
   static constexpr char kName[] = "leader";
-  static constexpr char kNewName[] = "leader.new";  // Being written.
+  static constexpr char kNewName[] = "leader.new";  // File name during writing.
 
   LeaderFile(std::string folder, Files& files) : folder_(std::move(folder)), files_(files) {}
 
-  // What was saved last; a Leader of epoch 0 if nothing was. kDataLoss for a file that is not what
-  // Save writes.
+  // Returns the last saved leader, or a Leader with epoch 0 if none was saved. Returns kDataLoss if
+  // the content is invalid.
   absl::StatusOr<Leader> Load() const;
 
-  // On disk when it returns OK; else the old one stays, or is there again after a crash.
+  // Returns OK when the file is on disk. After an error or a crash, the old file may still exist.
   absl::Status Save(const Leader& leader) const;
 
  private:

@@ -1,10 +1,10 @@
-// What frames add up to: the last state of each object, what of the rows is committed, and the
-// attempt that is open. What a record is kept as is up to the reader, `Keep`: its value when the
-// state is loaded, its place when the file is written anew.
+// Accumulates frames: the last version of each object, the committed rows, and the open attempt.
+// The template parameter `Keep` determines how a record is stored: as a value when the state is
+// loaded, or as an offset when the file is compacted.
 //
 //   struct Keep {
 //     using Object = ..., Service = ..., NodeRows = ..., Tables = ...;
-//     // Takes a record over; empty if it is none of ours. Called once for each record, in order.
+//     // Converts a record; nullopt if the record is invalid. Called once per record, in order.
 //     std::optional<Object> operator()(saved::v1::Object& record);
 //     ...
 //   };
@@ -22,7 +22,7 @@
 
 namespace svcmap::proxy {
 
-// Stands for a key: two that are the same by chance are not to be expected.
+// 128-bit digest of a key. Collisions are not expected.
 struct KeyDigest {
   uint64_t low = 0, high = 0;
 
@@ -34,7 +34,7 @@ struct KeyDigest {
 };
 KeyDigest DigestOf(uint32_t kind, std::string_view key);
 
-// Values by key, in the order in which the keys came first.
+// Values by key, in order of the first insertion.
 template <typename T>
 class Keyed {
  public:
@@ -58,7 +58,7 @@ class Keyed {
     places_.erase(found);
   }
   void Clear() { *this = Keyed(); }
-  size_t bytes() const { return bytes_; }  // Of the records behind the values.
+  size_t bytes() const { return bytes_; }  // Size of the records of all values.
 
   template <typename Fn>
   void ForEach(Fn&& fn) {
@@ -89,26 +89,27 @@ class Ledger {
   };
   struct Part {
     KeyDigest key;
-    bool gone = false;  // The Service has no rows any more.
+    bool gone = false;  // The Service has no rows anymore.
     Kept<typename Keep::Service> service;
   };
   struct Attempt {
     Marker marker;
     bool whole = false;
-    bool asked = false;  // Complete; otherwise it never came to the kernel.
+    // The attempt is completely written. If false, it was never sent to the kernel.
+    bool asked = false;
     std::vector<Part> services;
     std::optional<Kept<typename Keep::NodeRows>> node_rows;
     std::optional<Kept<typename Keep::Tables>> tables;
   };
 
-  // Takes the records out of `frame`. An error says what about it cannot be.
+  // Applies the records of `frame`. Returns an error that describes an invalid record.
   absl::Status Apply(saved::v1::Frame& frame) {
     if (frame.has_outcome() && !Settle(frame.outcome())) {
-      return absl::DataLossError("an outcome without an attempt");
+      return absl::DataLossError("outcome without an attempt");
     }
     if (frame.has_generation()) generation_ = frame.generation().id();
     for (saved::v1::Object& object : *frame.mutable_objects()) {
-      if (!AddObject(object)) return absl::DataLossError("an object of an unknown kind");
+      if (!AddObject(object)) return absl::DataLossError("object of unknown kind");
     }
     if (frame.has_begin()) {
       attempt_.emplace();
@@ -120,13 +121,13 @@ class Ledger {
     if (!has_parts) return absl::OkStatus();
     if (!attempt_ || attempt_->asked) return absl::DataLossError("rows outside of an attempt");
     for (saved::v1::Service& service : *frame.mutable_services()) {
-      if (!AddService(service)) return absl::DataLossError("rows of a Service that cannot be");
+      if (!AddService(service)) return absl::DataLossError("invalid Service rows");
     }
     if (frame.has_node_rows() && !Take(*frame.mutable_node_rows(), attempt_->node_rows)) {
-      return absl::DataLossError("node rows that cannot be");
+      return absl::DataLossError("invalid node rows");
     }
     if (frame.has_tables() && !Take(*frame.mutable_tables(), attempt_->tables)) {
-      return absl::DataLossError("tables that cannot be");
+      return absl::DataLossError("invalid tables");
     }
     if (frame.asked()) attempt_->asked = true;
     return absl::OkStatus();
@@ -138,9 +139,9 @@ class Ledger {
   std::optional<Kept<typename Keep::Tables>>& tables() { return tables_; }
   const std::optional<Marker>& marker() const { return marker_; }
   const std::optional<uint32_t>& generation() const { return generation_; }
-  // Begun, and perhaps asked.
+  // The open attempt, which may have been sent to the kernel.
   std::optional<Attempt>& attempt() { return attempt_; }
-  // Bytes of the records above that are not the attempt's.
+  // Size of the records above, without the open attempt.
   uint64_t live_bytes() const {
     return objects_.bytes() + services_.bytes() + (node_rows_ ? node_rows_->bytes : 0) +
            (tables_ ? tables_->bytes : 0);

@@ -18,7 +18,7 @@ constexpr mode_t kFolderMode = 0700;
 constexpr mode_t kFileMode = 0600;
 constexpr mode_t kWritableByOthers = S_IWGRP | S_IWOTH;
 
-// "open /var/lib/svcmap/state: Permission denied (EACCES)"
+// Returns a status such as "open /var/lib/svcmap/state: Permission denied (EACCES)".
 absl::Status Failed(const std::string& call, const std::string& path) {
   return ErrnoStatus(errno, call + " " + path);
 }
@@ -136,7 +136,7 @@ class TheFiles : public Files {
       if (!made.ok()) return made;
       if (::mkdir(path.c_str(), kFolderMode) == 0) return absl::OkStatus();
     }
-    return Failed("make folder", path);
+    return Failed("create folder", path);
   }
 
   absl::Status CheckFolder(const std::string& path) override {

@@ -7,7 +7,7 @@
 namespace svcmap::proxy {
 namespace {
 
-// Lists of addresses, item by item.
+// Encodes lists item by item.
 class ListWriter {
  public:
   explicit ListWriter(std::string* bytes) : bytes_(*bytes) {}
@@ -30,7 +30,7 @@ class ListWriter {
   std::string& bytes_;
 };
 
-// Reads 0 behind the end and remembers.
+// Returns 0 past the end and records the error.
 class ListReader {
  public:
   explicit ListReader(std::string_view bytes) : left_(bytes) {}
@@ -71,13 +71,13 @@ class ListReader {
   bool ok_ = true;
 };
 
-// `read_item` reads one item.
+// `read_item` parses one item.
 template <typename T, typename Fn>
 bool ReadList(const std::string& bytes, std::vector<T>& items, Fn read_item) {
   ListReader reader(bytes);
   while (reader.left() > 0 && reader.ok()) {
     items.push_back(read_item(reader));
-    // Nearly always all are as long as the first.
+    // Items usually have the same length.
     if (items.size() == 1) items.reserve(bytes.size() / (bytes.size() - reader.left()));
   }
   return reader.ok();

@@ -1,5 +1,5 @@
-// Values as messages, and back exactly as they were. Reading checks what it reads: nothing when a
-// message could not have been written by this program.
+// Lossless conversion of values to and from messages. The parsing functions validate their input
+// and return nullopt if svcmapd could not have written the message.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ std::optional<Kind> KindFromNumber(uint32_t number);
 void ToMessage(const Marker& marker, saved::v1::Marker& message);
 Marker FromMessage(const saved::v1::Marker& message);
 
-// Without the key.
+// Does not include the key.
 void ToMessage(const ServiceRows& rows, saved::v1::Service& message);
 std::optional<ServiceRows> FromMessage(const saved::v1::Service& message);
 

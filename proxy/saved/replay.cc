@@ -10,7 +10,7 @@
 namespace svcmap::proxy {
 namespace {
 
-// Keeps the values themselves.
+// Stores the values themselves.
 struct Values {
   using Object = SavedState::Object;
   using Service = std::pair<std::string, ServiceRows>;
@@ -66,7 +66,7 @@ SavedState ToState(Ledger<Values>& ledger) {
 }  // namespace
 
 KeyDigest DigestOf(uint32_t kind, std::string_view key) {
-  // Nobody can choose keys that collide.
+  // A random seed prevents deliberate collisions.
   static const uint64_t seed = std::random_device()();
   const XXH128_hash_t hash = XXH3_128bits_withSeed(key.data(), key.size(), seed + kind);
   return {.low = hash.low64, .high = hash.high64};
@@ -80,12 +80,12 @@ absl::StatusOr<Replayed> Replay(File& file) {
 
   Ledger<Values> ledger;
   FrameReader reader(file, header->id, header->size, *size);
-  saved::v1::Frame frame;  // One for all: it keeps the memory of the last.
+  saved::v1::Frame frame;  // Reused for all frames, to reuse its memory.
   uint64_t begin = reader.offset();
   while (const std::optional<std::string_view> message = reader.Next()) {
     absl::Status status = absl::OkStatus();
     if (!frame.ParseFromArray(message->data(), static_cast<int>(message->size()))) {
-      status = absl::DataLossError("a frame that is no message");
+      status = absl::DataLossError("frame is not a valid message");
     } else {
       status = ledger.Apply(frame);
     }

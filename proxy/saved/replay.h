@@ -1,4 +1,4 @@
-// Reads a state file from its beginning.
+// Reads a complete state file.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ namespace svcmap::proxy {
 
 struct Replayed {
   SavedState state;
-  uint64_t id = 0;          // Of the file.
-  uint64_t end = 0;         // Of its intact frames.
-  bool torn = false;        // What lies behind them was not on disk when the machine stopped.
-  uint64_t live_bytes = 0;  // How large the file has to be.
+  uint64_t id = 0;    // Id of the file.
+  uint64_t end = 0;   // End of the valid frames.
+  bool torn = false;  // Bytes after the valid frames were not on disk when the machine stopped.
+  uint64_t live_bytes = 0;  // Size of the live records.
 };
 
-// The error says where the file is damaged, or which version of the format it has.
+// Returns an error with the offset of the damage or with the unsupported format version.
 absl::StatusOr<Replayed> Replay(File& file);
 
 }  // namespace svcmap::proxy

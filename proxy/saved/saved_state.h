@@ -1,5 +1,5 @@
-// What is kept on disk between two lives: what we were told, and what the kernel holds of it. Plain
-// values; state_log.h writes and reads them.
+// The state saved on disk between two runs: the objects received, and the rows in the kernel. Plain
+// values, read and written by state_log.h.
 #pragma once
 
 #include <array>
@@ -16,34 +16,35 @@
 
 namespace svcmap::proxy {
 
-// What the tables are apart from their elements.
+// Properties of the tables other than their elements.
 struct SavedTables {
-  std::array<std::vector<uint32_t>, 2> sizes;  // Of the sized sets, as created; by Index(Family).
-  std::vector<uint32_t> timers;                // The affinity timeouts they have chains for.
-  uint64_t ruleset = 0;                        // A digest of the constant ruleset.
+  // Sizes of sets with fixed size, as created. By Index(Family).
+  std::array<std::vector<uint32_t>, 2> sizes;
+  std::vector<uint32_t> timers;  // The affinity timeouts that have chains.
+  uint64_t ruleset = 0;          // Digest of the constant ruleset.
 
   friend bool operator==(const SavedTables&, const SavedTables&) = default;
 };
 
-// What one commit makes true. Borrows everything.
+// The changes made by one commit. The pointers are not owned.
 struct SavedCommit {
   Marker marker;
-  // The tables are written anew, in place or not: afterwards they hold what is named here and
-  // nothing else, so `node_rows` and `tables` belong to it.
+  // The tables are rewritten completely, in place or not. Afterwards they contain exactly the rows
+  // in this commit, so `node_rows` and `tables` are required.
   bool whole = false;
-  // Those that change, each once. Empty rows: gone.
+  // Changed Services, without duplicates. Empty rows: the Service is removed.
   std::vector<std::pair<std::string, const ServiceRows*>> services;
-  const std::vector<Row>* node_rows = nullptr;  // Null: as before.
-  const SavedTables* tables = nullptr;          // Null: as before.
+  const std::vector<Row>* node_rows = nullptr;  // Null if unchanged.
+  const SavedTables* tables = nullptr;          // Null if unchanged.
 };
 
 struct SavedState {
   struct Object {
     Kind kind = Kind::kService;
     std::string key;
-    std::string message;  // As it was sent, serialized.
+    std::string message;  // The object as received, serialized.
   };
-  // A SavedCommit that the kernel was, or was about to be, asked for.
+  // A SavedCommit that was sent, or was about to be sent, to the kernel.
   struct Attempt {
     Marker marker;
     bool whole = false;
@@ -52,27 +53,29 @@ struct SavedState {
     std::optional<SavedTables> tables;
   };
 
-  std::vector<Object> objects;  // Each once.
+  std::vector<Object> objects;  // Without duplicates.
 
-  // What the kernel holds if its marker is this one. Without a marker nothing was ever committed,
-  // or nothing is known of it.
+  // The rows below are in the kernel if its marker is equal to this marker. Without a marker,
+  // nothing was committed or the kernel's content is unknown.
   std::optional<Marker> marker;
-  // The kernel's generation id, where everything up to it is known to be ours or to have left our
-  // tables alone.
+  // Generation id of the kernel. Set only if all commits up to this id are our own or did not
+  // change our tables.
   std::optional<uint32_t> generation;
-  std::vector<std::pair<std::string, ServiceRows>> services;  // Each once; none has empty rows.
+  // Without duplicates and without empty rows.
+  std::vector<std::pair<std::string, ServiceRows>> services;
   std::vector<Row> node_rows;
   SavedTables tables;
 
-  // The last one, if its outcome was not written: the kernel's marker tells, by being that of the
-  // attempt or the one above. Any other marker means that the kernel holds something else.
+  // The last attempt, if its outcome is unknown. It was committed if the kernel's marker is the
+  // attempt's marker, and not committed if it is the marker above. Any other marker means that the
+  // kernel's content is unknown.
   std::optional<Attempt> attempt;
 
-  std::chrono::system_clock::time_point saved;  // When something was last written.
+  std::chrono::system_clock::time_point saved;  // Time of the last write.
 };
 
-// Settles `state.attempt`: if committed, its rows take effect, its marker is the marker, and the
-// generation is the next one, where it was known.
+// Resolves `state.attempt`. If it was committed, its rows take effect, its marker becomes the
+// current marker, and a known generation is incremented.
 void Resolve(SavedState& state, bool committed);
 
 }  // namespace svcmap::proxy

@@ -22,7 +22,7 @@ constexpr char kCompacted[] = "state.compacted";
 constexpr char kLock[] = "lock";
 constexpr std::string_view kDamaged = "state.damaged-";
 constexpr size_t kMaxDamaged = 3;
-// What is copied while the caller may have to wait.
+// Maximum size that is copied while the caller may have to wait.
 constexpr uint64_t kSmallTail = uint64_t{64} << 10;
 constexpr int kTailRounds = 8;
 
@@ -39,7 +39,7 @@ absl::Status SyncAndFind(File& file) {
   if (absl::Status status = file.Sync(); !status.ok()) return status;
   const absl::StatusOr<bool> named = file.HasName();
   if (!named.ok()) return named.status();
-  return *named ? absl::OkStatus() : absl::NotFoundError("somebody removed the file");
+  return *named ? absl::OkStatus() : absl::NotFoundError("the file was removed");
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ absl::Status StateLog::LockFolder() {
   if (lock_ != nullptr) {
     const absl::StatusOr<bool> named = lock_->HasName();
     if (!named.ok() || *named) return named.status();
-    lock_.reset();  // The folder was removed, too.
+    lock_.reset();  // The folder was also removed.
   }
   if (const absl::Status made = files_.MakeFolder(folder_); !made.ok()) return made;
   absl::StatusOr<std::unique_ptr<File>> file = files_.Open(Path(kLock), OpenMode::kLock);
@@ -91,10 +91,11 @@ void StateLog::WarnIfShared() const {
           std::string(checked.message()) + "\" remedy=\"chown to the agent's user, chmod 0700\"");
 }
 
-// Where nothing may be written, what is there is read all the same.
+// An existing file is read even if nothing can be written.
 void StateLog::Load(absl::Status not_writable, SavedState* found) {
   if (not_writable.ok()) {
-    // Whoever left them did not come to an end; that they cannot be removed will show in time.
+    // Leftovers of an interrupted run. If they cannot be removed, a later write fails and reports
+    // it.
     files_.Remove(Path(kRewritten)).IgnoreError();
     files_.Remove(Path(kCompacted)).IgnoreError();
   }
@@ -109,19 +110,20 @@ void StateLog::Load(absl::Status not_writable, SavedState* found) {
   if (!file.ok()) return Fail(nullptr, not_writable);
 
   const absl::StatusOr<uint64_t> size = (*file)->Size();
-  if (not_writable.ok() && size.ok() && *size == 0) return StartFile();  // Killed in the middle.
+  // The previous process was killed while it created the file.
+  if (not_writable.ok() && size.ok() && *size == 0) return StartFile();
   absl::StatusOr<Replayed> replayed = Replay(**file);
   if (!replayed.ok()) return SetAside(replayed.status(), not_writable);
   *found = std::move(replayed->state);
   if (!not_writable.ok()) return Fail(nullptr, not_writable);
   if (replayed->torn) {
-    // On disk before anything follows: what is cut off must not come back behind it.
+    // The truncation must be on disk before new frames, so that the removed bytes cannot reappear.
     absl::Status cut = (*file)->Truncate(replayed->end);
     if (cut.ok()) cut = (*file)->Sync();
     if (!cut.ok()) return Fail(nullptr, cut);
   }
   file_ = std::make_shared<FrameFile>(*std::move(file), replayed->id, replayed->end);
-  folder_changed_ = true;  // Perhaps the last life ended before it was synced.
+  folder_changed_ = true;  // The previous run may have ended before it synced the folder.
   status_.live_bytes = replayed->live_bytes;
 }
 
@@ -130,11 +132,11 @@ void StateLog::SetAside(const absl::Status& damage, const absl::Status& not_writ
   const absl::Status moved =
       not_writable.ok() ? files_.Rename(Path(kState), Path(name.c_str())) : not_writable;
   const bool other_version = absl::IsUnimplemented(damage);
-  Problem("the saved state " + Path(kState) +
-          (other_version ? " is not understood: " : " is damaged: ") +
-          std::string(damage.message()) + "; nothing of it is used, " +
-          (moved.ok() ? "it was set aside as " + name
-                      : "and it could not be set aside: " + std::string(moved.message())));
+  Problem(std::string(other_version ? "saved state has an unsupported format version, not using it"
+                                    : "saved state is damaged, not using it") +
+          " path=" + Path(kState) + " error=\"" + std::string(damage.message()) + "\"" +
+          (moved.ok() ? " renamed_to=" + name
+                      : " rename_error=\"" + std::string(moved.message()) + "\""));
   if (!moved.ok()) return Fail(nullptr, moved);
   PruneSetAside();
   StartFile();
@@ -150,7 +152,7 @@ void StateLog::PruneSetAside() {
   }
 }
 
-// The first of all, under its name at once: there is nothing that it could destroy.
+// The first file gets its final name immediately, because it replaces no other file.
 void StateLog::StartFile() {
   absl::StatusOr<std::shared_ptr<FrameFile>> file =
       FrameFile::Create(files_, Path(kState), options_.writer);
@@ -159,7 +161,7 @@ void StateLog::StartFile() {
   folder_changed_ = true;
 }
 
-// --- The caller's side -----------------------------------------------------------------------
+// --- Methods of the caller ------------------------------------------------------------------
 
 void StateLog::PutObject(Kind kind, const std::string& key, const std::string& message) {
   part_->Clear();
@@ -189,16 +191,17 @@ void StateLog::Flush() {
 
 void StateLog::Begin(const SavedCommit& commit) {
   if (open_ && !commit.whole) {
-    // What the kernel holds afterwards could not be told from the file.
+    // After a second attempt, the file could not determine the kernel's content.
     const std::shared_ptr<FrameFile> file = CurrentFile();
-    const absl::Status status = absl::InternalError("an attempt begins while another one is open");
+    const absl::Status status =
+        absl::InternalError("new attempt while the previous attempt is open");
     if (file != nullptr) Fail(file.get(), status);
   }
   WriteAttempt(commit);
   open_ = true;
 }
 
-// What makes up an attempt, in as many frames as it takes. Only the last one makes it one.
+// Writes an attempt in as many frames as necessary. Only the last frame makes it valid.
 void StateLog::WriteAttempt(const SavedCommit& commit) {
   const auto add = [this] {
     frame_->Add(*part_);
@@ -226,7 +229,7 @@ void StateLog::End(bool committed, std::optional<uint32_t> generation) {
   if (!std::exchange(open_, false)) return;
   {
     const std::lock_guard lock(mutex_);
-    generation_.reset();  // Older than this one.
+    generation_.reset();  // Older than this generation.
   }
   part_->Clear();
   part_->mutable_outcome()->set_committed(committed);
@@ -245,7 +248,7 @@ void StateLog::NoteGeneration(uint32_t generation) {
   if (wake) wake_.notify_one();
 }
 
-// One frame to the end of the file, or nothing if it is out of order.
+// Appends one frame to the file. Does nothing if the log is disabled after an error.
 bool StateLog::Write() {
   absl::Status status;
   std::shared_ptr<FrameFile> file;
@@ -265,7 +268,7 @@ bool StateLog::Write() {
     wake = !HasWork();
     const bool large = frame_->size() > 4 * kFrameTarget;
     status = file->Append(*frame_);
-    if (large) {  // Rare, and nothing to keep the memory for.
+    if (large) {  // Large frames are rare, so their memory is released.
       *frame_ = FrameBuilder();
       *part_ = saved::v1::Frame();
     }
@@ -331,7 +334,7 @@ void StateLog::Stop() {
   if (thread_.joinable()) thread_.join();
   Flush();
   if (SyncFile()) {
-    // Says that all before it was on disk: if it is damaged later, that shows.
+    // Declares that everything before it is on disk, so that later damage can be detected.
     Write();
     SyncFile();
   }
@@ -340,7 +343,7 @@ void StateLog::Stop() {
   lock_.reset();
 }
 
-// --- The background --------------------------------------------------------------------------
+// --- Background thread ----------------------------------------------------------------------
 
 bool StateLog::HasWork() const {
   return file_ != nullptr && !unfinished_ &&
@@ -364,7 +367,8 @@ void StateLog::Work() {
   if (SyncFile() && CompactIfDue()) SyncFile();
 }
 
-// All that was written so far, on disk, under its name. False if it is out of order.
+// Waits until everything written so far is on disk under its final name. Returns false if the log
+// is disabled after an error.
 bool StateLog::SyncFile() {
   std::unique_lock lock(mutex_);
   const std::shared_ptr<FrameFile> file = file_;
@@ -383,7 +387,7 @@ bool StateLog::SyncFile() {
   lock.unlock();
   if (status.ok() && changed) status = SyncAndFind(file->file());
   lock.lock();
-  if (file_ != file) return false;  // Out of order meanwhile.
+  if (file_ != file) return false;  // The log was disabled after an error in the meantime.
   if (status.ok() && unnamed_) {
     status = files_.Rename(Path(kRewritten), Path(kState));
     folder_changed_ = true;
@@ -407,7 +411,7 @@ bool StateLog::SyncFile() {
   return true;
 }
 
-// True if it was written anew.
+// Returns true if the file was compacted.
 bool StateLog::CompactIfDue() {
   std::shared_ptr<FrameFile> file;
   uint64_t size = 0;
@@ -418,16 +422,16 @@ bool StateLog::CompactIfDue() {
     if (size <= options_.compact_above || size <= 2 * status_.live_bytes || size < compact_from_) {
       return false;
     }
-    compact_from_ = size + size / 4;  // Not again before it has grown by a quarter.
+    compact_from_ = size + size / 4;  // Try again after the file has grown by a quarter.
   }
   const absl::StatusOr<bool> done = Compact(file, size);
   if (done.ok()) return *done;
   files_.Remove(Path(kCompacted)).IgnoreError();
-  if (absl::IsDataLoss(done.status())) {  // It would not be trusted after a restart.
+  if (absl::IsDataLoss(done.status())) {  // The damaged file would not be used after a restart.
     Fail(file.get(), done.status());
   } else {
-    Problem("the saved state " + Path(kState) +
-            " cannot be written anew, and grows on: " + std::string(done.status().message()));
+    Problem("compacting the saved state failed, the file continues to grow path=" + Path(kState) +
+            " error=\"" + std::string(done.status().message()) + "\"");
   }
   return false;
 }
@@ -444,22 +448,24 @@ absl::StatusOr<bool> StateLog::Compact(const std::shared_ptr<FrameFile>& old, ui
       compaction.Write(files_, Path(kCompacted), options_.writer);
   if (!fresh.ok()) return fresh.status();
 
-  // What comes in meanwhile, until little is left. All that was on disk in the old file has to be
-  // in the new one before it is synced: by its name it may take the old one's place at any time.
+  // Copies frames appended in the meantime until only few are left. Everything on disk in the old
+  // file must be in the new file before the sync, because the new file may replace the old file at
+  // any time afterwards.
   const auto old_size = [&] {
     const std::lock_guard lock(mutex_);
     return old->size();
   };
   uint64_t end = old_size();
   for (int round = 0; end - compaction.copied() > kSmallTail; end = old_size()) {
-    if (++round > kTailRounds) return absl::UnavailableError("it changes too fast");
+    if (++round > kTailRounds)
+      return absl::UnavailableError("the file changes faster than it can be copied");
     if (const absl::Status status = compaction.CopyTail(**fresh, end); !status.ok()) return status;
   }
   if (const absl::Status status = (*fresh)->file().Sync(); !status.ok()) return status;
   const uint64_t synced = (*fresh)->size();
 
   const std::lock_guard lock(mutex_);
-  if (file_ != old) return absl::AbortedError("out of order meanwhile");
+  if (file_ != old) return absl::AbortedError("saving was disabled during the compaction");
   absl::Status status = compaction.CopyTail(**fresh, old->size());
   if (status.ok()) status = files_.Rename(Path(kCompacted), Path(kState));
   if (!status.ok()) return status;
@@ -471,13 +477,13 @@ absl::StatusOr<bool> StateLog::Compact(const std::shared_ptr<FrameFile>& old, ui
   return true;
 }
 
-// Out of order from now on. `file`: which one was in use; if it is not any more, nothing happens.
+// Disables the log after an error. Does nothing if `file` is no longer the current file.
 void StateLog::Fail(const FrameFile* file, const absl::Status& status) {
   bool first = false;
   {
     const std::lock_guard lock(mutex_);
     if (file_.get() != file) return;
-    // It may be what fills the disk.
+    // The new file may be the reason for a full disk.
     if (unnamed_) files_.Remove(Path(kRewritten)).IgnoreError();
     file_.reset();
     unfinished_ = unnamed_ = folder_changed_ = false;
@@ -493,9 +499,10 @@ void StateLog::Fail(const FrameFile* file, const absl::Status& status) {
     status_.error = folder_ + ": " + std::string(status.message());
   }
   if (!first) return;
-  Problem("the state cannot be saved in " + folder_ + ": " + std::string(status.message()) +
-          "; serving goes on, but after a restart the rules in the kernel wait for a controller's "
-          "snapshot");
+  Problem(
+      "saving the state failed, traffic is not affected, but after a restart the rules in the "
+      "kernel stay unchanged until a controller sends a snapshot path=" +
+      folder_ + " error=\"" + std::string(status.message()) + "\"");
 }
 
 void StateLog::Problem(const std::string& line) const {

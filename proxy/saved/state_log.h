@@ -1,14 +1,15 @@
-// Keeps what we were told and what the kernel holds on disk, so that a restart knows both without
-// being told or reading it again. A write-ahead log in FOLDER/state: the attempt is written before
-// the kernel is asked, the outcome after. Killed at any moment, the file says what is true, and the
-// kernel's marker settles the last attempt. proxy/saved/README.md says how.
+// Saves the received objects and the rows in the kernel to disk, so that a restart needs neither
+// the controller nor a dump of the tables. This is a write-ahead log in FOLDER/state: each attempt
+// is written before the batch is sent to the kernel, and the outcome afterwards. After a crash at
+// any time, the log is correct, and the kernel's marker determines the outcome of the last attempt.
+// See proxy/saved/README.md.
 //
-// The caller is one thread, and never waits for a disk: appending goes to the page cache, a
-// background thread syncs, and writes the file anew when most of it is out of date.
+// The caller uses a single thread and never waits for a disk. Appended frames go to the page cache.
+// A background thread syncs the file, and compacts it when most of it is out of date.
 //
-// Nothing here fails the caller. On any error the log goes out of order: it says so once, takes
-// nothing more, and asks for everything once it is worth another try. The file that is left behind
-// then is older than the kernel, and does not pass for current: its marker is not the kernel's.
+// Errors never affect the caller. After an error, the log reports the problem once and stops
+// writing. After a delay, needs_everything() requests a complete rewrite. The old file is then
+// older than the kernel's content, which is detected by its marker.
 #pragma once
 
 #include <chrono>
@@ -37,76 +38,82 @@ class FrameBuilder;
 class FrameFile;
 
 struct StateLogOptions {
-  std::string writer;  // The program and its version, for people who look at the file.
-  std::chrono::milliseconds sync_interval{1000};  // At least, between two syncs.
-  // From an error until everything is asked for; doubled each time, less up to half by chance.
+  std::string writer;                             // Program and version. Informational.
+  std::chrono::milliseconds sync_interval{1000};  // Minimum interval between two syncs.
+  // Delay between an error and the request for a rewrite. Doubled after each failure, minus up to
+  // half at random.
   std::chrono::milliseconds first_retry{1000};
   std::chrono::milliseconds last_retry{60000};
-  // The file is written anew when it is larger than this, and than twice what of it is alive.
+  // The file is compacted if it exceeds this size and twice the size of its live records.
   uint64_t compact_above = uint64_t{4} << 20;
-  // Without a thread of its own the caller calls Work().
+  // If false, the caller calls Work().
   bool own_thread = true;
-  // The file was set aside, or the log goes out of order; a line for the operator. On any thread.
+  // Called with a message for the operator when a damaged file is renamed, or when the log stops
+  // writing after an error. May be called on any thread.
   std::function<void(const std::string&)> on_problem;
-  std::function<void()> on_recovery;  // It is in order again. On any thread.
+  // Called when saving works again. May be called on any thread.
+  std::function<void()> on_recovery;
 };
 
 struct StateLogStatus {
-  uint64_t bytes = 0;        // Of the file.
-  uint64_t live_bytes = 0;   // Of them, when they were last counted.
-  uint64_t compactions = 0;  // Written anew because of the difference.
+  uint64_t bytes = 0;        // Size of the file.
+  uint64_t live_bytes = 0;   // Size of the live records when last measured.
+  uint64_t compactions = 0;  // Number of times the file was compacted because of its size.
   uint64_t failures = 0;
-  std::string error;  // Why it is out of order; empty: it is not.
+  std::string error;  // The error that disabled the log. Empty if the log is enabled.
   std::chrono::system_clock::time_point error_since;
-  std::chrono::system_clock::time_point synced;  // What was written before this is on disk.
+  std::chrono::system_clock::time_point synced;  // Everything written before this time is on disk.
 };
 
 class StateLog {
  public:
-  // Opens or makes FOLDER/state, and fills `found` with what it says. If that leaves an attempt
-  // open, the caller settles it with End before the next Begin that is not whole.
+  // Opens or creates FOLDER/state and reads it into `found`. If `found` has an open attempt, the
+  // caller must resolve it with End before the next Begin, unless that commit is `whole`.
   //
-  // A file that is damaged, or of another version of the format, is set aside with a message and
-  // not trusted, not even its undamaged front; `found` is empty then. What a crash leaves is no
-  // damage: at the end of the file, bytes that were not on disk yet.
+  // A file that is damaged or has another format version is renamed and reported. Nothing of it is
+  // used, and `found` is empty. Incomplete bytes at the end of the file that were not on disk are
+  // caused by a crash and are no damage.
   //
-  // Fails only if another agent uses the folder. With a folder that cannot be used the log is out
-  // of order from the start.
+  // Returns an error only if another agent uses the folder. If the folder cannot be used, the log
+  // starts in the disabled state.
   static absl::StatusOr<std::unique_ptr<StateLog>> Open(std::string folder, Files& files,
                                                         SavedState* found, StateLogOptions options);
-  ~StateLog();  // Stops.
+  ~StateLog();  // Calls Stop().
 
-  // An object was accepted, or removed. Written with the next Begin or Flush.
+  // Records that an object was accepted or removed. Written by the next Begin or Flush.
   void PutObject(Kind kind, const std::string& key, const std::string& message);
   void RemoveObject(Kind kind, const std::string& key);
   void Flush();
 
-  // Before the kernel is asked. An attempt that is still open stays unsettled for good; that is
-  // allowed only if the new one is whole.
+  // Call before the batch is sent to the kernel. If the previous attempt is still open, `commit`
+  // must be `whole`, and the previous outcome remains unknown.
   void Begin(const SavedCommit& commit);
-  // After the kernel has answered, or its marker has. `generation`: its generation id, if no
-  // commit of others came in between, or what came left our tables alone.
+  // Call when the outcome is known, from the kernel's response or its marker. `generation` is the
+  // kernel's generation id. It is set only if no other process committed in between, or if those
+  // commits did not change our tables.
   void End(bool committed, std::optional<uint32_t> generation);
-  // All commits up to this id are ours or have left our tables alone. Written with the next write,
-  // or the next sync.
+  // Records that all commits up to this id are our own or did not change our tables. Written by the
+  // next write or sync.
   void NoteGeneration(uint32_t generation);
 
-  // It is out of order, and time for another try: call Rewrite, which does nothing otherwise.
+  // Returns true if the log is disabled and a new try is due. Then the caller must call Rewrite,
+  // which does nothing otherwise.
   bool needs_everything() const;
   using PutObjectFn = std::function<void(Kind, const std::string& key, const std::string& message)>;
-  // Starts a new file with all objects, which `objects` hands to its argument, and with what the
-  // kernel holds: `applied` is a whole commit; null if it is not known. The file counts once the
-  // background thread has it on disk; until then the old one stays. Between End and Begin.
+  // Starts a new file with all objects and the kernel's content. `objects` passes each object to
+  // its argument. `applied` is a `whole` commit, or null if the kernel's content is unknown. The
+  // new file replaces the old file when the background thread has written it to disk. Must be
+  // called between End and Begin.
   void Rewrite(const std::function<void(const PutObjectFn&)>& objects, const SavedCommit* applied,
                std::optional<uint32_t> generation);
 
-  // Any thread.
+  // Thread-safe.
   StateLogStatus status() const;
 
-  // Writes what is buffered and waits until all of it is on disk. Nothing is written afterwards.
+  // Writes all buffered data and waits until it is on disk. Nothing is written afterwards.
   void Stop();
 
-  // What the background thread does when it is woken: syncs, and compacts if that is due.
+  // One iteration of the background thread: syncs the file, and compacts it if necessary.
   void Work();
 
  private:
@@ -140,19 +147,19 @@ class StateLog {
   const StateLogOptions options_;
   std::unique_ptr<File> lock_;
 
-  // The caller's.
+  // Used only by the caller's thread.
   std::unique_ptr<FrameBuilder> frame_;
   std::unique_ptr<saved::v1::Frame> part_;
-  bool open_ = false;  // An attempt has no outcome yet.
+  bool open_ = false;  // The last attempt has no outcome yet.
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::shared_ptr<FrameFile> file_;     // Null: out of order.
-  bool unfinished_ = false;             // Rewrite is still at it.
-  bool unnamed_ = false;                // Not under its name yet.
-  bool folder_changed_ = false;         // Since it was synced.
-  std::optional<uint32_t> generation_;  // Noted and not written yet.
-  uint64_t compact_from_ = 0;           // So large the file has to be to be measured again.
+  std::shared_ptr<FrameFile> file_;     // Null if the log is disabled after an error.
+  bool unfinished_ = false;             // Rewrite is in progress.
+  bool unnamed_ = false;                // The file does not have its final name yet.
+  bool folder_changed_ = false;         // Since the last sync of the folder.
+  std::optional<uint32_t> generation_;  // Recorded but not written yet.
+  uint64_t compact_from_ = 0;           // Minimum file size for the next compaction.
   Clock::time_point retry_;
   int failures_in_row_ = 0;
   std::minstd_rand random_{std::random_device()()};
@@ -161,8 +168,8 @@ class StateLog {
   std::thread thread_;
 };
 
-// Removes what StateLogs leave in the folder, but not the folder; OK if it is not there. Fails if
-// an agent uses it.
+// Removes all files of a StateLog from the folder, but not the folder. Returns OK if the folder
+// does not exist, and an error if an agent uses the folder.
 absl::Status RemoveSavedState(const std::string& folder, Files& files);
 
 }  // namespace svcmap::proxy

@@ -83,7 +83,7 @@ class WatcherFaultsTest : public WatchedWorld {
 TEST_F(WatcherFaultsTest, S345_AForeignCommitDuringALargeBatchIsALoss) {
   BeforeLargeBatch([&] { Nft(kForeign); });
   Commit(Large());
-  ExpectLoss("somebody else committed during a large batch");
+  ExpectLoss("another process committed during a large batch");
   WaitUntilReported();
   ExpectToHear();
 }
@@ -93,7 +93,7 @@ TEST_F(WatcherFaultsTest, S345_AlsoWhenTheLargeBatchIsRejected) {
   Transaction rejected = Large();
   rejected.Delete(ServiceRow(kFamily, 9999));
   EXPECT_EQ(kernel_->Apply(rejected).outcome, ApplyOutcome::kRejected);
-  ExpectLoss("somebody else committed during a large batch");
+  ExpectLoss("another process committed during a large batch");
   ExpectToHear();
 }
 
@@ -172,7 +172,7 @@ TEST_F(WatcherFaultsTest, S345_ADeafWatcherStartsOverAndIsNotAliveUntilItHears) 
     };
   }
   Add({ServiceRow(kFamily, 5)});
-  ExpectLoss("nothing was heard of the last commits");
+  ExpectLoss("no notification received for the latest commits");
   WaitFor([&] { return !kernel_->WatcherAlive(); });
   watcher_.Clear();
   Add({ServiceRow(kFamily, 6)});
@@ -188,7 +188,7 @@ TEST_F(WatcherFaultsTest, S345_ARefusedReturnToTheGroupIsALoss) {
     };
   }
   Commit(Large());
-  ExpectLoss("cannot listen");
+  ExpectLoss("joining the nf_tables notification group failed");
   WaitUntilReported();
   ExpectToHear();
 }
@@ -203,7 +203,7 @@ TEST_F(WatcherFaultsTest, S345_AGapThatCannotBeMeasuredIsALoss) {
     };
   });
   Commit(Large());
-  ExpectLoss("nothing is known of the time of a large batch");
+  ExpectLoss("changes during a large batch are unknown");
   WaitUntilReported();
   ExpectToHear();
 }

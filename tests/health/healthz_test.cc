@@ -76,14 +76,14 @@ TEST_F(HealthzTest, S252_S253_S254_ANodeThatIsNotEligibleIsStillAlive) {
 TEST_F(HealthzTest, WhatIsNotReadyIsAliveAndSaysWhyItIsNot) {
   proxy::Health health = AllIsWell();
   health.ready = false;
-  health.reason = "the state is not complete yet";
+  health.reason = "complete state not received or not programmed yet";
   SetHealth(health);
   ASSERT_OK_AND_ASSIGN(const HttpAnswer alive, Ask("/livez"));
   EXPECT_EQ(alive.code, 200);
   EXPECT_THAT(alive.body, Not(HasSubstr("reason")));
   ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz"));
   EXPECT_EQ(answer.code, 503);
-  EXPECT_THAT(answer.body, HasSubstr(R"(},"reason":"the state is not complete yet"})"));
+  EXPECT_THAT(answer.body, HasSubstr(R"(},"reason":"complete state not received or not programmed yet"})"));
 }
 
 TEST_F(HealthzTest, S254_S255_S256_TheBodyHasItsFieldsInOrder) {

@@ -210,7 +210,7 @@ TEST(HealthzBeforeTheStateTest, ItIsAliveButNotHealthy) {
   ASSERT_OK_AND_ASSIGN(const HttpAnswer before,
                        HttpRequest(netns, "127.0.0.1", kHealthzPort, "/healthz"));
   EXPECT_EQ(before.code, 503);
-  EXPECT_NE(before.body.find(R"("reason":"the state is not complete yet"})"), std::string::npos)
+  EXPECT_NE(before.body.find(R"("reason":"complete state not received or not programmed yet"})"), std::string::npos)
       << before.body;
   ASSERT_OK(agent->Replace(Basics()));
   EXPECT_OK(Eventually("/healthz is 200", [&] {

@@ -105,8 +105,8 @@ TEST(TransactionTextTest, ARepairNamesItsChainsAndWhatItRemoves) {
   transaction.RepairChains(
       {Family::kIpv6, nullptr, {"services", "pick-3"}, {"foreign"}, {"foreign-set"}});
   EXPECT_EQ(TransactionText(Tables(), transaction),
-            "# written anew: chain ip6 svcmap services\n"
-            "# written anew: chain ip6 svcmap pick-3\n"
+            "# rewritten: chain ip6 svcmap services\n"
+            "# rewritten: chain ip6 svcmap pick-3\n"
             "delete set ip6 svcmap foreign-set\n"
             "delete chain ip6 svcmap foreign\n");
 }

@@ -66,9 +66,9 @@ TEST(MakeHealthTest, ReadyOnlyWithTheWholeStateVerifiedAndWatched) {
     bool LoopFacts::*fact;
     const char* reason;
   } cases[] = {
-      {&LoopFacts::state_complete, "the state is not complete yet"},
-      {&LoopFacts::verified, "the tables in the kernel are not verified yet"},
-      {&LoopFacts::watching, "foreign changes of the tables are not watched"},
+      {&LoopFacts::state_complete, "complete state not received or not programmed yet"},
+      {&LoopFacts::verified, "kernel tables not verified yet"},
+      {&LoopFacts::watching, "changes to the tables by other processes are not detected"},
   };
   for (const auto& c : cases) {
     LoopFacts facts = Facts();

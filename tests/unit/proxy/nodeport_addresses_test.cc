@@ -134,7 +134,8 @@ TEST(NodePortAddressesTest, WhatIsNoAddressBlockIsNamed) {
     const absl::StatusOr<NodePortAddresses> parsed = NodePortAddresses::Parse(text);
     ASSERT_FALSE(parsed.ok()) << text;
     EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(parsed.status().message()), HasSubstr("is not an address block"));
+    EXPECT_THAT(std::string(parsed.status().message()),
+                HasSubstr("must be \"primary\" or a comma-separated list of CIDRs"));
   }
 }
 

@@ -99,10 +99,13 @@ TEST_F(PosixFilesTest, AFolderThatCannotBeMadeIsToldOf) {
   const std::string file = top_ + "/no";
   std::ofstream(file) << "a file";
   auto log = Open(&found, file + "/such");
-  EXPECT_THAT(problems_,
-              ElementsAre("the state cannot be saved in " + file + "/such: make folder " + file +
-                          "/such: Not a directory (ENOTDIR); serving goes on, but after a "
-                          "restart the rules in the kernel wait for a controller's snapshot"));
+  EXPECT_THAT(
+      problems_,
+      ElementsAre("saving the state failed, traffic is not affected, but after a restart the "
+                  "rules in the kernel stay unchanged until a controller sends a snapshot "
+                  "path=" +
+                  file + "/such error=\"create folder " + file +
+                  "/such: Not a directory (ENOTDIR)\""));
   std::filesystem::remove(file);  // Then it is made, with its parents.
   ASSERT_TRUE(log->needs_everything());
   log->Rewrite([](const StateLog::PutObjectFn& put) { put(Kind::kNode, "n", "m"); }, nullptr, {});

@@ -69,9 +69,9 @@ TEST_F(StateLogDamageTest, AFlippedBitIsNeverTrusted) {
       if (offset < content.size() - kFrameHeaderSize) {
         ASSERT_EQ(found, Said()) << "bit " << bit << " at " << offset;
         ASSERT_THAT(other_->problems,
-                    ElementsAre(AllOf(StartsWith("the saved state /var/lib/svcmap/state is "),
-                                      HasSubstr("nothing of it is used, it was set aside as "
-                                                "state.damaged-2"))));
+                    ElementsAre(AllOf(StartsWith("saved state "),
+                                      HasSubstr(", not using it path=/var/lib/svcmap/state "),
+                                      HasSubstr(" renamed_to=state.damaged-2"))));
       } else {
         // The last frame says that the others were on disk, and nothing else.
         ASSERT_EQ(found, whole) << "bit " << bit << " at " << offset;
@@ -171,15 +171,17 @@ TEST_F(StateLogDamageTest, AnotherVersionOfTheFormatIsNotRead) {
   content[8] = 2;
   EXPECT_EQ(FoundIn(content), Said());
   EXPECT_THAT(other_->problems,
-              ElementsAre(StartsWith("the saved state /var/lib/svcmap/state is not understood: it "
-                                     "has version 2 of the format, this program reads version 1; "
-                                     "nothing of it is used, it was set aside as state.damaged-")));
+              ElementsAre(StartsWith("saved state has an unsupported format version, not using it "
+                                     "path=/var/lib/svcmap/state error=\"format version 2 is not "
+                                     "supported, expected version 1\" renamed_to=state.damaged-")));
 }
 
 TEST_F(StateLogDamageTest, AFileOfSomethingElseIsSetAside) {
   EXPECT_EQ(FoundIn("apiVersion: v1\nkind: ConfigMap\n"), Said());
-  EXPECT_THAT(other_->problems,
-              ElementsAre(HasSubstr("is damaged: offset 0: it does not begin like a state file;")));
+  EXPECT_THAT(
+      other_->problems,
+      ElementsAre(AllOf(StartsWith("saved state is damaged, not using it path="),
+                        HasSubstr("\"offset 0: not a state file (invalid magic number)\""))));
 }
 
 TEST_F(StateLogDamageTest, WhatCannotBeReadIsSetAsideAsWell) {
@@ -188,7 +190,8 @@ TEST_F(StateLogDamageTest, WhatCannotBeReadIsSetAsideAsWell) {
     return MemoryFiles::Fault{.error = call == MemoryFiles::Call::kRead ? EIO : 0};
   });
   EXPECT_EQ(Open(), Said());
-  EXPECT_THAT(problems, ElementsAre(HasSubstr("is damaged: read: Input/output error (EIO);")));
+  EXPECT_THAT(problems, ElementsAre(AllOf(StartsWith("saved state is damaged, not using it path="),
+                                          HasSubstr("\"read: Input/output error (EIO)\""))));
 }
 
 // Frames whose checksums are right, with what this program never writes.
@@ -212,11 +215,11 @@ TEST(ReplayTest, RefusesWhatCannotBe) {
   };
   using Frame = saved::v1::Frame;
   const Case kCases[] = {
-      {"an outcome without an attempt", [](Frame& f) { f.mutable_outcome(); }},
+      {"outcome without an attempt", [](Frame& f) { f.mutable_outcome(); }},
       {"rows outside of an attempt", [](Frame& f) { f.add_services(); }},
       {"rows outside of an attempt", [](Frame& f) { f.set_asked(true); }},
-      {"an object of an unknown kind", [](Frame& f) { f.add_objects(); }},
-      {"an object of an unknown kind", [](Frame& f) { f.add_objects()->set_kind(5); }},
+      {"object of unknown kind", [](Frame& f) { f.add_objects(); }},
+      {"object of unknown kind", [](Frame& f) { f.add_objects()->set_kind(5); }},
       {"rows of a Service",
        [&](Frame& f) {
          service(f).set_cluster_ips(

@@ -56,7 +56,7 @@ TEST(StateLogFaultTest, AFileThatSomebodyRemovedIsWrittenAnew) {
   ASSERT_OK(world.files.Remove("/var/lib/svcmap/state"));
   ASSERT_OK(world.files.Remove("/var/lib/svcmap/lock"));
   Live(world, 3);
-  EXPECT_THAT(world.log->status().error, HasSubstr("somebody removed the file"));
+  EXPECT_THAT(world.log->status().error, HasSubstr("the file was removed"));
   ExpectRecovery(world, "removed");
 }
 
@@ -211,10 +211,11 @@ TEST_F(StateLogOutageTest, IsToldOnceAndSoIsItsEnd) {
   Live(*this, 10);
   Break(ENOSPC);
   for (int i = 0; i < 10; ++i) Live(*this, 10);
-  EXPECT_THAT(problems,
-              ElementsAre("the state cannot be saved in /var/lib/svcmap: write: No space left on "
-                          "device (ENOSPC); serving goes on, but after a restart the rules in the "
-                          "kernel wait for a controller's snapshot"));
+  EXPECT_THAT(
+      problems,
+      ElementsAre("saving the state failed, traffic is not affected, but after a restart the "
+                  "rules in the kernel stay unchanged until a controller sends a snapshot "
+                  "path=/var/lib/svcmap error=\"write: No space left on device (ENOSPC)\""));
   EXPECT_THAT(log->status().error, HasSubstr("No space left on device"));
   EXPECT_GT(log->status().failures, 5u);
   EXPECT_GT(log->status().error_since, std::chrono::system_clock::now() - std::chrono::minutes(1));
@@ -325,7 +326,8 @@ TEST_F(StateLogOutageTest, AFileThatCannotBeWrittenAnewGrowsOn) {
   Live(*this, 300);
   EXPECT_EQ(log->status().error, "");
   EXPECT_EQ(log->status().compactions, 0u);
-  EXPECT_THAT(problems, Contains(HasSubstr("cannot be written anew, and grows on: open")));
+  EXPECT_THAT(problems, Contains(HasSubstr("compacting the saved state failed, the file continues "
+                                           "to grow path=/var/lib/svcmap/state error=\"open")));
   // Not each time, but when it has grown by a quarter.
   EXPECT_LT(opens, 30u);
   ExpectRecovery(*this, "");

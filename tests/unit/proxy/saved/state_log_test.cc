@@ -122,7 +122,7 @@ TEST_F(StateLogTest, AnotherAttemptThanAWholeOneMayNot) {
   Begin(commit);
   const Said before = model.said();
   log->Begin(commit.Borrow());
-  EXPECT_EQ(log->status().error, "/var/lib/svcmap: an attempt begins while another one is open");
+  EXPECT_EQ(log->status().error, "/var/lib/svcmap: new attempt while the previous attempt is open");
   EXPECT_TRUE(log->needs_everything());
   EXPECT_EQ(Reopen(), before);
 }
