@@ -141,7 +141,7 @@ TEST_F(WatcherFaultsTest, S345_AFailedSocketIsReplaced) {
     };
   }
   Nft(kForeign);
-  ExpectLoss("the socket for notifications failed");
+  ExpectLoss("notification socket failed");
   WaitUntilReported();
   ExpectToHear();
   EXPECT_TRUE(kernel_->WatcherAlive());
@@ -160,7 +160,7 @@ TEST_F(WatcherFaultsTest, WithoutASocketItIsNotAliveUntilItHasOneAgain) {
   WaitFor([&] { return !kernel_->WatcherAlive(); });
   watcher_.Clear();
   WaitFor([&] { return kernel_->WatcherAlive(); });
-  ExpectLoss("the socket for notifications failed");
+  ExpectLoss("notification socket failed");
   ExpectToHear();
 }
 
