@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Bytes = std::vector<uint8_t>;
 
-// A message of elements, built attribute by attribute.
+// Builds an element message attribute by attribute.
 class Message {
  public:
   explicit Message(const std::function<void(nlmsghdr*)>& fill, bool with_header = true)
@@ -32,7 +32,7 @@ class Message {
   nlmsghdr* header() { return reinterpret_cast<nlmsghdr*>(buffer_.data()); }
   uint8_t* bytes() { return buffer_.data(); }
 
-  // Read from a copy of exact size, so that a sanitizer sees each byte behind the end.
+  // Parses a copy of exact size, so that a sanitizer detects reads past the end.
   std::vector<Element> Read() {
     const size_t size = header()->nlmsg_len;
     const auto copy =
@@ -47,7 +47,7 @@ class Message {
   std::vector<uint8_t> buffer_;
 };
 
-// NFTA_SET_ELEM_LIST_ELEMENTS with what `fill` puts in.
+// Creates NFTA_SET_ELEM_LIST_ELEMENTS with the attributes added by `fill`.
 Message List(const std::function<void(nlmsghdr*)>& fill) {
   return Message([&](nlmsghdr* header) {
     nlattr* list = mnl_attr_nest_start(header, NFTA_SET_ELEM_LIST_ELEMENTS);
@@ -56,7 +56,7 @@ Message List(const std::function<void(nlmsghdr*)>& fill) {
   });
 }
 
-// The same with one element.
+// Creates a list with one element.
 Message One(const std::function<void(nlmsghdr*)>& fill) {
   return List([&](nlmsghdr* header) {
     nlattr* element = mnl_attr_nest_start(header, NFTA_LIST_ELEM);
@@ -84,7 +84,7 @@ TEST(ElementReaderTest, KeyDataAndCommentAreRead) {
   EXPECT_THAT(message.Read(), ElementsAre(Element{{1, 2, 3, 4}, {5, 6}, "ab", false}));
 }
 
-// An element with an expression of this name and these attributes.
+// Adds an element with an expression of this name and these attributes.
 void PutExpression(nlmsghdr* header, uint8_t key, const char* name,
                    const std::function<void(nlmsghdr*)>& data) {
   nlattr* element = mnl_attr_nest_start(header, NFTA_LIST_ELEM);
@@ -119,7 +119,7 @@ TEST(ElementReaderTest, CountersAreReadWhereThereAreAny) {
   std::vector<ElementCount> counts;
   ReadCounts(message.header(), counts);
   EXPECT_THAT(counts, ElementsAre(ElementCount{{1}, uint64_t{1} << 40}, ElementCount{{5}, 0}));
-  EXPECT_EQ(message.Read().size(), 6u);  // As elements they all are.
+  EXPECT_EQ(message.Read().size(), 6u);  // All of them are valid elements.
 }
 
 TEST(ElementReaderTest, ElementsAreAppendedInOrder) {
@@ -158,7 +158,7 @@ TEST(ElementReaderTest, TheLastKeyOfARangeIsRead) {
   EXPECT_THAT(without.Read(), ElementsAre(Element{{1}, {}, "", false, {}}));
 }
 
-// What a dynamic set's elements carry beside key and data.
+// Attributes that elements of a dynamic set have in addition to key and data.
 TEST(ElementReaderTest, TimesOfARecordAreSkipped) {
   Message message = One([](nlmsghdr* header) {
     PutValue(header, NFTA_SET_ELEM_KEY, {1});
@@ -225,7 +225,7 @@ TEST(ElementReaderTest, AKeyWithoutAValueIsEmpty) {
   EXPECT_THAT(message.Read(), ElementsAre(Element{}));
 }
 
-// An attribute may say that it is longer than what is around it, at every level.
+// At every level, an attribute may claim a larger length than its container has.
 TEST(ElementReaderTest, LengthsThatLieDoNotLeadOutOfTheMessage) {
   const auto build = [] {
     return One([](nlmsghdr* header) {

@@ -1,4 +1,4 @@
-// What only the fake can do; what it shares with the real one is in
+// Tests of features that only the fake has. Behavior shared with the real kernel is tested in
 // tests/contract/*_contract_test.cc.
 #include "nft/fake/fake_kernel.h"
 

@@ -18,7 +18,7 @@ constexpr Field kAllFields[] = {Field::kIpv4Addr,    Field::kIpv6Addr, Field::kI
                                 Field::kInetService, Field::kMark,     Field::kRaw8,
                                 Field::kRaw24,       Field::kRaw32,    Field::kSlot};
 
-// A slot and a mark lie in memory order; these tests spell it for both kinds of machine.
+// Slots and marks are in host byte order. These tests support both byte orders.
 Bytes HostOrder(uint32_t value) {
   const auto byte = [&](int i) { return static_cast<uint8_t>(value >> (8 * i)); };
   return std::endian::native == std::endian::little ? Bytes{byte(0), byte(1), byte(2), byte(3)}
@@ -31,7 +31,7 @@ TEST(FieldTest, EveryFieldHasASizeATypeAndAName) {
     EXPECT_GT(FieldSize(field), 0u);
     EXPECT_LE(FieldSize(field), 16u);
     EXPECT_GT(FieldTypeId(field), 0u);
-    EXPECT_LT(FieldTypeId(field), 64u);  // Six bits in a concatenation.
+    EXPECT_LT(FieldTypeId(field), 64u);  // Field type ids use six bits in a concatenated type.
     EXPECT_NE(FieldTypeName(field), "?");
   }
 }

@@ -20,8 +20,8 @@ const UdpFlow kFlow6 = {.original = {End("fd09::9", 40000), End("fd96::10", 53)}
                         .reply = {End("fd00::1", 5353), End("fd09::9", 40000)},
                         .id = 1};
 
-// What the kernel would tell of the flow: a deletion has the reply direction, the zone and the id
-// already.
+// A conntrack entry as the kernel would send it. It is derived from a deletion message, which
+// already contains the reply tuple, the zone and the id.
 class AnEntry {
  public:
   explicit AnEntry(const UdpFlow& flow) : message_(WriteFlowDeletion(buffer_, flow)) {
@@ -37,7 +37,7 @@ class AnEntry {
     }
   }
   nlmsghdr* message() { return message_; }
-  // Replaces the protocol number, wherever it stands.
+  // Replaces every protocol number.
   void SetProtocol(uint8_t protocol) {
     for (const nlattr* tuple : Attributes(message_, 4)) {
       if (mnl_attr_get_type(tuple) > CTA_TUPLE_REPLY) continue;
@@ -79,7 +79,8 @@ TEST(FlowMessageTest, OtherMessagesAreNoFlows) {
 TEST(FlowMessageTest, AMessageThatIsCutIsReadToItsEndAndNoFurther) {
   AnEntry entry(kFlow6);
   for (uint32_t length = sizeof(nlmsghdr); length < entry.message()->nlmsg_len; ++length) {
-    // On the heap and no longer than it says, for the address sanitizer.
+    // Allocated on the heap with exact size, so that the address sanitizer detects reads past the
+    // end.
     std::vector<uint8_t> cut(length);
     std::memcpy(cut.data(), entry.message(), length);
     auto* message = reinterpret_cast<nlmsghdr*>(cut.data());

@@ -1,4 +1,4 @@
-// What needs no kernel; tests/contract/*listing_test.cc compare with nft itself.
+// Tests that need no kernel. tests/contract/*listing_test.cc compare the text with nft's output.
 #include "nft/text/nft_text.h"
 
 #include <gmock/gmock.h>
@@ -91,7 +91,7 @@ TEST(TransactionTextTest, ARangeOfSeveralFieldsIsALineOfItsOwn) {
             "add element ip6 svcmap firewall-sources { 2001:db8::1 . tcp . 80 . fd00::1 }\n");
 }
 
-// A comment for nft: in place it could not do it, sets that rules refer to are not to be replaced.
+// nft cannot replace sets that rules refer to, so a creation in place is printed as a comment.
 TEST(TransactionTextTest, ACreationInPlaceIsACommentLine) {
   Transaction transaction;
   std::vector<uint32_t> sizes(proxy::kSetCount, 2048);
@@ -136,7 +136,7 @@ TEST(RangesTextTest, EachFieldIsARangeByItself) {
 TEST(RangeTextTest, RangesPrintAsNftPrintsThem) {
   struct Case {
     const char* start;
-    const char* end;  // "": none.
+    const char* end;  // "" means no end.
     const char* text;
   };
   for (const Case& c :
@@ -145,7 +145,7 @@ TEST(RangeTextTest, RangesPrintAsNftPrintsThem) {
         Case{"10.96.0.0", "10.96.0.3", "10.96.0.0-10.96.0.2"},
         Case{"0.0.0.0", "128.0.0.0", "0.0.0.0/1"}, Case{"128.0.0.0", "", "128.0.0.0/1"},
         Case{"0.0.0.0", "", "0.0.0.0/0"}, Case{"255.255.255.255", "", "255.255.255.255"},
-        Case{"128.0.0.0", "0.0.0.0", "128.0.0.0/1"},  // The end behind the last key is 0.
+        Case{"128.0.0.0", "0.0.0.0", "128.0.0.0/1"},  // The end after the last key is 0.
         Case{"fd00::", "fd01::", "fd00::/16"}, Case{"::", "", "::/0"},
         Case{"fd00::ffff", "fd00::1:1", "fd00::ffff-fd00::1:0"}}) {
     const IpAddress start = Ip(c.start);

@@ -145,7 +145,7 @@ TEST(RuleBuilderTest, ARecordIsAddedOrDeletedByClientAndServicePort) {
     const RuleSpec forget = Rule(family).Forget(kRecords).Build();
     for (const RuleSpec* rule : {&remember, &forget}) {
       const std::vector<PayloadLoad> loads = All<PayloadLoad>(*rule);
-      ASSERT_EQ(loads.size(), 3u);  // Client, Service port; choice.
+      ASSERT_EQ(loads.size(), 3u);  // Client and Service port; then the choice.
       EXPECT_EQ(loads[0].offset, 12u);
       EXPECT_EQ(loads[0].size, v4 ? 4u : 12u);
       EXPECT_EQ(loads[0].reg, 0u);
@@ -165,8 +165,8 @@ TEST(RuleBuilderTest, ARecordIsAddedOrDeletedByClientAndServicePort) {
   }
 }
 
-// In IPv6 the choice carries its complement; in IPv4 it is the whole address and the checksums are
-// put right.
+// In IPv6, the choice includes its complement. In IPv4, it is the complete address, and the kernel
+// updates the checksums.
 TEST(RuleBuilderTest, AChoiceIsWrittenWithoutASumInIpv6Only) {
   for (const auto& build : {+[](RuleBuilder r) { return r.ChooseRandomSlot(5, kSet); },
                             +[](RuleBuilder r) { return r.Recall(kSet); }}) {
@@ -194,7 +194,8 @@ TEST(RuleBuilderTest, DnatToAChoiceReadsItsFirstFourBytes) {
   }
 }
 
-// S-70: a packet of the node itself has no input interface; a name of zeros equals none of ours.
+// S-70: a packet sent by the node itself has no input interface, so its interface name is all zeros
+// and never equal to a configured name.
 TEST(RuleBuilderTest, S70AnInterfaceIsComparedWholeOrByItsStart) {
   const RuleSpec whole = Rule(Family::kIpv4).InputIsNot("cni0").Build();
   Bytes name = {'c', 'n', 'i', '0'};

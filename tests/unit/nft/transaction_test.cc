@@ -128,7 +128,7 @@ TEST(TransactionTest, TheLongestCommentFits) {
   EXPECT_EQ(Entries(transaction)[0].comment, comment);
 }
 
-// Elements that somebody else wrote come with comments of up to 250 bytes.
+// Elements written by other processes may have comments of up to 250 bytes.
 TEST(TransactionTest, AForeignCommentDoesNotHinderDeletion) {
   Transaction transaction;
   transaction.Delete(View({1}, {}, std::string(250, 'x')));

@@ -30,7 +30,7 @@ std::string OwnerOf(const Claims& claims, const ClaimKey& key) {
   return owner != nullptr ? owner->key : "nobody";
 }
 
-// Keeps the Services as the store does.
+// Stores Services as the Store does.
 class Claimants {
  public:
   std::vector<std::string> Put(const ServicePtr& service) {
@@ -90,7 +90,7 @@ TEST(ClaimsOfTest, AreWhatAServiceWantsToBeReachedAt) {
   for (const auto& c : cases) EXPECT_EQ(ClaimTexts(c.service), c.claims) << c.name;
 }
 
-// S-16: the oldest, then the first by name.
+// S-16: the oldest Service wins, then the first by name.
 TEST(ClaimsTest, TheWinnerIsTheSameInEveryOrderOfArrival) {
   std::vector<ServicePtr> services = {
       AService("ns/d").Created(5).At("10.96.0.1").Port(80).NodePort(30080).Build(),
@@ -174,7 +174,8 @@ TEST(ClaimsTest, OneThatGetsYoungerGivesWay) {
   EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("10.96.0.1", 80)), "ns/b");
 }
 
-// S-94: on a node address an exact claim beats the nodePort, so that one must be looked at again.
+// S-94: on a node address, an exact claim takes precedence over a nodePort, so the nodePort's owner
+// must be evaluated again.
 TEST(ClaimsTest, AnExactClaimNamesTheOwnerOfTheNodePort) {
   Claimants claimants;
   claimants.Put(AService("ns/n").At("10.96.0.1").Port(80).NodePort(30080).Build());
@@ -186,7 +187,7 @@ TEST(ClaimsTest, AnExactClaimNamesTheOwnerOfTheNodePort) {
   EXPECT_THAT(claimants.Remove("ns/x"), ElementsAre("ns/n"));
 }
 
-// Whatever happened before, owners are those of the same Services told in order of age.
+// After any history, the owners are the same as if the remaining Services had been added by age.
 TEST(ClaimsTest, AnyHistoryGivesTheOwnersOfItsResult) {
   std::mt19937 random(1);
   const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };

@@ -1,4 +1,5 @@
-// Makes what is wanted for the Services of a store, each time after what was wanted before.
+// Computes the desired state of the Services in a store, each time based on the previous desired
+// state.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@
 
 namespace svcmap::proxy::test {
 
-// "group 7", "sticky group 1 of IPv4", "sticky port 1 of IPv4"
+// Lines such as "group 7", "sticky group 1 of IPv4", "sticky port 1 of IPv4".
 inline Lines Texts(const std::vector<Number>& numbers) {
   Lines lines;
   for (const Number& number : numbers) {
@@ -32,7 +33,7 @@ class DesiredWorld : public ::testing::Test {
   void Apply(const std::vector<Change>& changes) {
     for (const Change& change : changes) store_.Apply(change, 1);
   }
-  // After this the numbers that are no longer used are free.
+  // Computes the desired state and frees the numbers that are no longer used.
   const DesiredService& Make(const std::string& key = "shop/web") {
     DesiredContext context{store_.claims(), node_, numbers_, timers_, memory_};
     desired_ = MakeDesiredService(store_.Find(key), context, &before_);
@@ -40,7 +41,7 @@ class DesiredWorld : public ::testing::Test {
     before_ = desired_.rows;
     return desired_;
   }
-  // Of the sets whose names begin so, without comments.
+  // Rows of the sets with this name prefix, without comments.
   Lines OwnLines(const std::string& sets = "") const {
     Lines lines;
     for (std::string line : Texts(OwnRows("shop/web", desired_.rows))) {

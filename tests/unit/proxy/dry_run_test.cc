@@ -1,4 +1,4 @@
-// A dry run leaves nothing behind, and tells what the real thing then does.
+// A dry run has no side effects and reports exactly the effect of the real change.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,13 +26,13 @@ Lines Messages(const std::vector<Finding>& findings) {
   return lines;
 }
 
-// The order of shared rows means nothing.
+// The order of shared rows is not significant.
 Lines Sorted(Lines lines) {
   std::sort(lines.begin(), lines.end());
   return lines;
 }
 
-// What `rows` make of `contents`. A deletion names nothing but the key.
+// Applies `rows` to `contents`. A deletion contains only the key.
 Lines After(const nft::Transaction& rows, Lines contents) {
   Lines added;
   std::set<std::string> deleted;
@@ -51,7 +51,8 @@ Lines After(const nft::Transaction& rows, Lines contents) {
   return Sorted(std::move(contents));
 }
 
-// All that can be seen of a store, but for what has been touched: that is taken with a look.
+// The observable state of a store, except for the list of touched objects, which reading would
+// clear.
 Lines StateOf(const Store& store) {
   Lines lines;
   const auto number = [](uint64_t value) { return std::to_string(value); };
@@ -78,7 +79,7 @@ Lines StateOf(const Store& store) {
   return lines;
 }
 
-// A reconciler, and what it has sent.
+// A reconciler and the transactions it has sent.
 struct Life {
   Life() {
     kernel.SetFaultHook([this](const nft::Transaction& transaction) {
@@ -107,7 +108,7 @@ struct Life {
   uint64_t sequence = 0;
 };
 
-// Two lives that are told the same; one is asked before each change what it would do.
+// Two agents that receive the same objects. One of them runs a dry run before each change.
 class DryRunPropertyTest : public ::testing::TestWithParam<uint32_t> {
  protected:
   void Sync(nft::FakeKernel::Fault fault) {
@@ -120,7 +121,7 @@ class DryRunPropertyTest : public ::testing::TestWithParam<uint32_t> {
     EXPECT_EQ(Contents(asked_.kernel), Contents(other_.kernel));
     EXPECT_EQ(asked_.reconciler.applied().marker(), other_.reconciler.applied().marker());
   }
-  // Whatever waits is written.
+  // Writes all pending changes.
   void Settle() { Sync(nft::FakeKernel::Fault::kNone); }
 
   DryRun Ask(const std::vector<Change>& changes) {
@@ -162,15 +163,15 @@ TEST_P(DryRunPropertyTest, TellsWhatTheRealThingDoesAndLeavesNothingBehind) {
     const bool waiting = asked_.reconciler.Pending();
     const DryRun told = Ask(changes);
     EXPECT_EQ(told.revision, asked_.reconciler.revision());
-    // Now and then what was asked for never comes.
+    // Sometimes the tried change is not applied afterwards.
     if (random_.Chance(20)) continue;
-    // What waits goes first, so that the rest is what was told.
+    // Pending changes are written first, so that the remaining rows belong to the tried change.
     if (waiting && random_.Chance(60)) Settle();
     const bool alone = !asked_.reconciler.Pending();
     Lines before = Contents(asked_.kernel);
     asked_.Apply(changes);
     other_.Apply(changes);
-    if (random_.Chance(25)) continue;  // Merged with the next ones.
+    if (random_.Chance(25)) continue;  // Merged with the next changes.
     if (random_.Chance(15)) {
       Sync(nft::FakeKernel::Fault::kUnknownNotCommitted);
       continue;
@@ -196,7 +197,7 @@ TEST_P(DryRunPropertyTest, TellsWhatTheRealThingDoesAndLeavesNothingBehind) {
   EXPECT_GT(on_top, 3);
 }
 
-// A snapshot that is open knows nothing of what was only tried.
+// An open snapshot ignores objects of a dry run.
 TEST_P(DryRunPropertyTest, InsideASnapshotNothingCountsAsNamed) {
   for (int step = 0; step < 20 && !HasFailure(); ++step) {
     SCOPED_TRACE("step " + std::to_string(step));
@@ -272,12 +273,12 @@ TEST_F(DryRunTest, BeforeTheFirstCommitItTellsOnlyWhatComesOnTop) {
   const DryRun told = Try({NoService("shop/api")});
   EXPECT_THAT(Operations(told.rows), ElementsAre("- no-endpoint-services 10.96.0.2 . tcp . 80",
                                                  "- cluster-ips 10.96.0.2"));
-  EXPECT_TRUE(told.recreates);  // As it is to be done anyway.
+  EXPECT_TRUE(told.recreates);  // The tables must be recreated anyway.
   EXPECT_EQ(reconciler_.store().dirty_count(), 2u);
   EXPECT_TRUE(Try({Web()}).rows.empty());
 }
 
-// A row that two Services share goes with the second one, also when neither is written yet.
+// A row shared by two Services is deleted with the second Service, even if neither is written yet.
 TEST_F(DryRunTest, SharedRowsThatWaitAreCounted) {
   Apply({Web(), WebSlice().Local("10.1.0.1"), AService("shop/api").At("10.96.0.2").Port(80),
          ASlice("shop/api-1", "shop/api").Port(8080).Local("10.1.0.1")});

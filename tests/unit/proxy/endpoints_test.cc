@@ -1,6 +1,6 @@
-// Section 2 of docs/specification.md: every row of its tables is a row here, of the same number.
-// Endpoints are written as there: L and R are local and remote; r is ready, st serves while
-// terminating, x does neither.
+// Endpoint selection. Each row of the tables in docs/specification.md, section 2, is a row here, with
+// the same number. L and R stand for local and remote endpoints; r means ready, st serving and
+// terminating, x neither.
 #include "proxy/resolve/endpoints.h"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,7 @@ const ServicePort kPort = {.port = 80};
 const ServicePort kWithNodePort = {.port = 80, .node_port = 30080};
 const NodePlace kPlace = {.name = "n1", .zone = "za"};
 
-// An endpoint of a table, by the name it has there.
+// An endpoint with its name in the table.
 struct Given {
   std::string name;
   EndpointConditions conditions = kReady;
@@ -82,8 +82,8 @@ Resolved Named(const ResolvedEndpoints& resolved, const std::vector<Given>& give
           resolved.any, resolved.topology};
 }
 
-// The sets by the names in `given`. Neither the order of the endpoints nor how they are spread over
-// slices may make a difference.
+// Resolves the endpoints and returns the sets with the names in `given`. The result must not depend
+// on the order of the endpoints or on their distribution among EndpointSlices.
 Resolved Resolve(const AService& service, const std::vector<Given>& given,
                  const ServicePort& port = kWithNodePort, const NodePlace& node = kPlace) {
   ASlice all = Slice().Port(80), odd = Slice("ns/a-2").Port(80), even = Slice("ns/a-3").Port(80);
@@ -112,7 +112,7 @@ std::string RowName(const TestParamInfo<Row>& info) {
   return info.param.name;
 }
 
-// S-30, S-31: which sets are computed, told by one local and one remote endpoint.
+// S-30, S-31: which sets are computed, shown with one local and one remote endpoint.
 struct PolicyRow {
   const char* name;
   AService service;
@@ -164,7 +164,7 @@ const PolicyRow kPolicyRows[] = {
 
 INSTANTIATE_TEST_SUITE_P(Rows, EndpointPoliciesTest, ValuesIn(kPolicyRows), RowName<PolicyRow>);
 
-// S-39..S-51 and what section 2 says around them, without hints.
+// S-39 to S-51, without topology hints.
 struct ConditionsRow {
   const char* name;
   std::vector<Given> given;
@@ -176,7 +176,7 @@ struct ConditionsRow {
   }
 };
 
-// The local ones of a row: S-36 on this node.
+// The local endpoints of a row (S-36).
 Names LocalOf(Names names, const Names& more) {
   names.insert(names.end(), more.begin(), more.end());
   std::erase_if(names, [](const std::string& name) { return name[0] != 'L'; });
@@ -255,7 +255,7 @@ const ConditionsRow kConditionsRows[] = {
 INSTANTIATE_TEST_SUITE_P(Rows, EndpointConditionsTest, ValuesIn(kConditionsRows),
                          RowName<ConditionsRow>);
 
-// S-52..S-62 and what S-32..S-36 say of hints.
+// S-52 to S-62, and topology hints in S-32 to S-36.
 struct TopologyRow {
   const char* name;
   std::vector<Given> given;
@@ -388,7 +388,7 @@ const TopologyRow kTopologyRows[] = {
 
 INSTANTIATE_TEST_SUITE_P(Rows, EndpointTopologyTest, ValuesIn(kTopologyRows), RowName<TopologyRow>);
 
-// How slices become the endpoints of a port.
+// Returns the endpoints of a port, merged from EndpointSlices.
 
 Names Usable(const std::vector<ASlice>& slices, Family family = Family::kIpv4,
              const ServicePort& port = kPort) {
@@ -447,7 +447,7 @@ TEST(EndpointsTest, S39_NoSlicesNoPortsOrNoAddressesMeanNoEndpoints) {
   EXPECT_THAT(Usable({Slice().Ready("10.0.0.1")}), IsEmpty());
 }
 
-// The same address in two slices that disagree, in both orders of arrival.
+// Two EndpointSlices contain the same address with different conditions, in both orders of arrival.
 TEST(EndpointsTest, S26_WhichOfTwoDuplicatesCounts) {
   const struct {
     const char* name;
@@ -500,7 +500,7 @@ TEST(EndpointsTest, S26_OfDuplicatesTheHintsOfOneCountWhateverTheOrder) {
   }
 }
 
-// Weight 0: as if it were not ready, for everything that is about new connections.
+// An endpoint with weight 0 counts as not ready for new connections.
 TEST(WeightlessEndpointsTest, AreInNoSet) {
   const AService service = Policies(kLocal, kLocal);
   const auto resolve = [&](const ASlice& slice) {
@@ -522,7 +522,7 @@ TEST(WeightlessEndpointsTest, AreInNoSet) {
   EXPECT_FALSE(some.any_ready_here);
   EXPECT_EQ(some.drained, 2u);
 
-  // Those that terminate and serve stand in for them (S-33, S-34), if they are not drained too.
+  // Serving and terminating endpoints are the fallback (S-33, S-34), unless they are drained too.
   const ResolvedEndpoints fallback = resolve(Slice()
                                                  .Port(80)
                                                  .Local("10.0.0.1")
@@ -554,8 +554,7 @@ TEST(EndpointWeightsTest, StandBesideTheSetsWhereTheyDiffer) {
   EXPECT_THAT(equal.local_weights, IsEmpty());
 }
 
-// In whatever order they come: what is said of conditions goes first (S-26), then the larger
-// weight.
+// In any order of arrival: the conditions decide first (S-26), then the larger weight.
 TEST(EndpointWeightsTest, OfDuplicatesTheLargerOneCounts) {
   const AService service("ns/a");
   const ASlice other = Slice("ns/a-3").Port(80).Ready("10.0.0.2");
@@ -581,7 +580,8 @@ TEST(ServingEndpointsTest, S238_DrainedOnesKeepTheirFlows) {
               ElementsAre("10.0.0.1:80", "10.0.0.2:80"));
 }
 
-// Also without a Service: its flows outlive it for as long as its slices are there.
+// Also applies without a Service: flows continue after the Service is deleted, as long as its
+// EndpointSlices exist.
 TEST(ServingEndpointsTest, S238_AreThoseThatServeWhateverElseHolds) {
   ServiceEntry entry;
   entry.slices = {Slice()

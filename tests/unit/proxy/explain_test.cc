@@ -1,4 +1,4 @@
-// One test per row of the decision tables: the setting is that of docs/specification.md, 3.9.
+// One test per row of the decision tables in docs/specification.md, section 3.9.
 #include "proxy/explain/explain.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ constexpr char kR1[] = "10.64.2.21";
 constexpr char kR2[] = "10.64.3.22";
 constexpr uint16_t kNodePort = 31001;
 
-// "c -": the cluster set, nobody masqueraded; "l m": the local set, all masqueraded.
+// "c -": the cluster set, without masquerade. "l m": the local set, always with masquerade.
 std::string Outcome(const Explanation& explanation) {
   switch (explanation.verdict) {
     case Verdict::kReject:
@@ -46,7 +46,7 @@ std::string Outcome(const Explanation& explanation) {
   std::string text = explanation.set == ChosenSet::kCluster ? "c" : "l";
   for (const ExplainedEndpoint& endpoint : explanation.endpoints) {
     const char* mark = endpoint.masquerade ? " m" : " -";
-    if (!text.ends_with(mark)) text += mark;  // Once where all are alike.
+    if (!text.ends_with(mark)) text += mark;  // Printed once if all endpoints are equal.
   }
   return text;
 }
@@ -74,7 +74,7 @@ class ExplainTest : public ::testing::Test {
     for (const Change& change : changes) store_.Apply(change, 1);
   }
 
-  // clusterIP, external IP, load balancer IP and nodePort.
+  // A Service with clusterIP, external IP, load balancer IP and nodePort.
   void Web(
       const std::function<void(AService&)>& edit = [](AService&) {},
       const std::string& port_name = "http") {
@@ -117,12 +117,12 @@ class ExplainTest : public ::testing::Test {
     EXPECT_THAT(explained.cases, SizeIs(1)) << from;
     return explained.cases.at(0);
   }
-  // Of the columns P, N and E.
+  // Outcome for the columns P (pod), N (node) and E (external client).
   std::string Row(const std::string& to, uint16_t port, Protocol protocol = Protocol::kTcp) {
     return Outcome(One(to, port, kPod, protocol)) + ", " + Outcome(One(to, port, kNode, protocol)) +
            ", " + Outcome(One(to, port, kOutside, protocol));
   }
-  // The same of external IP, load balancer IP and nodePort, which must be alike.
+  // Common outcome of external IP, load balancer IP and nodePort, which must be equal.
   std::string ExternalRow() {
     const std::string row = Row(kExternal, 80);
     EXPECT_EQ(Row(kVip, 80), row);
@@ -207,7 +207,7 @@ TEST_F(ExplainTest, S83AddressOfAServiceCidrThatIsNoClusterIp) {
 }
 
 TEST_F(ExplainTest, S104WhatComesInForTheNodeItselfPassesNeitherForwardNorOutput) {
-  const std::string bound = kNode;  // Somebody gave the node a clusterIP.
+  const std::string bound = kNode;  // The clusterIP is also an address of the node.
   Apply({AService("shop/bound").At(bound).Port(53)});
   EXPECT_EQ(Row(bound, 80), "untouched, REJECT, untouched");
   Apply({NoService("shop/bound"), AServiceCidr("more", {"192.0.2.0/24"})});
@@ -281,7 +281,7 @@ TEST_F(ExplainTest, S116WithoutASourceTheRangesAreNamedAndPodsOutsideOfThemDropp
   LocalAndRemote();
   const Explained explained = Ask(kVip, 80, "");
   ASSERT_THAT(explained.cases, SizeIs(3));
-  EXPECT_EQ(Outcome(explained.cases[0]), "DROP");  // No pod can be in 192.0.2.0/24.
+  EXPECT_EQ(Outcome(explained.cases[0]), "DROP");  // No pod has an address in 192.0.2.0/24.
   EXPECT_EQ(Outcome(explained.cases[1]), "c m");
   EXPECT_THAT(StepOf(explained.cases[2], "firewall"),
               HasSubstr("only sources in loadBalancerSourceRanges 192.0.2.0/24, 203.0.113.0/25"));

@@ -1,4 +1,5 @@
-// A flow table in memory. A test may hold a listing up, make it fail, and change flows meanwhile.
+// An in-memory flow table. A test can delay a listing, make it fail, or change flows during the
+// listing.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,7 @@ class FakeFlowTable : public nft::FlowTable {
     return largest_deletion_;
   }
 
-  // The next listings end like this.
+  // Makes the following listings end with this status.
   void FailListings(absl::Status status) {
     const std::lock_guard lock(mutex_);
     listing_error_ = std::move(status);
@@ -44,7 +45,7 @@ class FakeFlowTable : public nft::FlowTable {
     const std::lock_guard lock(mutex_);
     deletion_error_ = std::move(status);
   }
-  // Called for each flow that is listed, on the cleaner's thread, before it is handed over.
+  // Called on the cleaner's thread for each listed flow, before the flow is returned.
   void OnListed(std::function<void()> fn) {
     const std::lock_guard lock(mutex_);
     on_listed_ = std::move(fn);
@@ -95,7 +96,7 @@ class FakeFlowTable : public nft::FlowTable {
   }
 
   mutable std::mutex mutex_;
-  std::map<uint32_t, nft::UdpFlow> flows_;  // By id.
+  std::map<uint32_t, nft::UdpFlow> flows_;  // By flow id.
   uint32_t last_id_ = 0;
   int listings_ = 0;
   size_t largest_deletion_ = 0;

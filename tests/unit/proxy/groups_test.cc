@@ -75,7 +75,7 @@ TEST(NumberAllocatorTest, ReservationsThatNobodyTookBecomeFree) {
   EXPECT_THAT(Take(numbers, 3), ElementsAre(2, 3, 0));
 }
 
-// A plan that comes to nothing is made again, with the same numbers.
+// After a failed plan, the next plan gets the same numbers.
 TEST(NumberAllocatorTest, WhatIsGivenBackIsHandedOutNextInTheSameOrder) {
   NumberAllocator numbers(4);
   EXPECT_TRUE(numbers.Reserve(2));
@@ -133,8 +133,8 @@ TEST(NumbersTest, EachNumberGoesBackToItsPool) {
 
 TEST(NumbersTest, TheLastOnesFitWhereTheyStand) {
   EXPECT_EQ(kMaxGroup, 0xffffffu);      // Three bytes.
-  EXPECT_EQ(kMaxStickyGroup, 0xffffu);  // Two.
-  // The first byte of a choice is none of a descriptor with session affinity.
+  EXPECT_EQ(kMaxStickyGroup, 0xffffu);  // Two bytes.
+  // The first byte of a choice differs from that of every descriptor with session affinity.
   EXPECT_LT(kMaxStickyPort >> 8, DescriptorByte(DispatchKind::kSticky, 0));
 }
 

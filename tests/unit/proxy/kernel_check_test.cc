@@ -1,4 +1,5 @@
-// What Disagreements finds between what is wanted and what a kernel holds that others have changed.
+// Differences that Disagreements reports between the desired state and a kernel changed by other
+// processes.
 #include "proxy/explain/kernel_check.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +42,7 @@ class KernelCheckTest : public ::testing::Test {
     return lines.ok() ? *lines : Lines{lines.status().ToString()};
   }
 
-  // Takes the element behind that of DecidingRows away.
+  // Removes the element that follows one of DecidingRows.
   void Remove(SetIndex set, const std::string& address, uint16_t port) {
     for (const Row& row : DecidingRows(Ip(address), Protocol::kTcp, port)) {
       if (row.set.set == set) {
@@ -57,9 +58,9 @@ class KernelCheckTest : public ::testing::Test {
 
 TEST_F(KernelCheckTest, WhatIsCommittedAgrees) {
   for (const auto& [address, port] : std::vector<std::pair<const char*, uint16_t>>{
-           {"10.96.0.1", 80},   // With endpoints,
-           {"10.96.0.1", 443},  // without,
-           {"10.96.0.1", 22},   // a clusterIP's other port,
+           {"10.96.0.1", 80},   // With endpoints.
+           {"10.96.0.1", 443},  // Without endpoints.
+           {"10.96.0.1", 22},   // Another port of a clusterIP.
            {"192.0.2.10", 30080},
            {"192.0.2.10", 22},
            {"198.51.100.1", 80}}) {

@@ -49,7 +49,7 @@ TEST_F(StateLimitsTest, ObjectsOfAllKindsCount) {
 
 TEST_F(StateLimitsTest, WhatIsHeldMayChangeAndGo) {
   limits_.objects = 1;
-  Hold({Web(), WebSlice(), ANode("n1", {"192.0.2.1"})});  // As after a start with a lower limit.
+  Hold({Web(), WebSlice(), ANode("n1", {"192.0.2.1"})});  // Simulates a restart with a lower limit.
   EXPECT_EQ(Refusal(Web().NodePort(30080)), "");
   EXPECT_EQ(Refusal(ANode("n1", {"192.0.2.2"})), "");
   EXPECT_EQ(Refusal(NoService("shop/web")), "");
@@ -59,7 +59,7 @@ TEST_F(StateLimitsTest, WhatIsHeldMayChangeAndGo) {
 TEST_F(StateLimitsTest, SliceOfAServiceThatIsNotHeldIsAnObjectMore) {
   limits_.objects = 1;
   Hold({WebSlice()});
-  // Its slice is known, the Service is not.
+  // The EndpointSlice is known, but not the Service.
   EXPECT_NE(Refusal(Web()), "");
 }
 
@@ -73,7 +73,7 @@ TEST_F(StateLimitsTest, EndpointsOfAllSlicesOfAFamilyCount) {
   EXPECT_EQ(Refusal(Slice("b", 2)), "");
   EXPECT_NE(Refusal(Slice("b", 3)), "");
   EXPECT_EQ(Refusal(Slice("b", 5, Family::kIpv6)), "");
-  EXPECT_EQ(Refusal(Slice("a", 5)), "");  // It replaces its own.
+  EXPECT_EQ(Refusal(Slice("a", 5)), "");  // The change replaces the stored EndpointSlice.
 }
 
 TEST_F(StateLimitsTest, SliceThatDoesNotGrowIsAlwaysTaken) {

@@ -1,4 +1,4 @@
-// Changes that follow from what is held, and those that are over a limit.
+// Changes that depend on the stored state, and changes that exceed a limit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using ::testing::SizeIs;
 
 class LoopLateTest : public LoopTest {
  protected:
-  // Becomes `change`, or is refused.
+  // Returns a late change that results in `change`, or is rejected if `change` is empty.
   LateChange Late(std::optional<Change> change, std::string key = "shop/web-1") {
     const auto make = [change = std::move(change), key](const Store&) {
       LateChange::Made made{.change = change, .findings = {}};
@@ -28,7 +28,7 @@ class LoopLateTest : public LoopTest {
     };
     return {.kind = Kind::kEndpointSlice, .key = key, .make = make};
   }
-  // Submits it, and waits for its answer. What was found stands in found_.
+  // Submits the batch and waits for its result. Stores the findings in found_.
   BatchResult Push(Batch batch) {
     batch.taken = [this](const std::vector<Finding>& findings) {
       found_.clear();
@@ -67,7 +67,7 @@ TEST_F(LoopLateTest, RefusedOneIsToldAndTheRestOfTheBatchIsCommitted) {
   Start();
   const BatchResult result = Push({.changes = {Web()}, .late = {Late({})}});
   EXPECT_EQ(result.outcome, Outcome::kCommitted);
-  EXPECT_THAT(result.findings, IsEmpty());  // They were told when it was taken.
+  EXPECT_THAT(result.findings, IsEmpty());  // They were reported when the batch was accepted.
   EXPECT_THAT(found_, ElementsAre("EndpointSlice shop/web-1 refused: is bad; its last good state "
                                   "stays"));
 }

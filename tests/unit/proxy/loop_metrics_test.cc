@@ -1,4 +1,4 @@
-// What the loop counts for metrics (docs/specification.md, section 7).
+// Values that the loop provides for metrics (docs/specification.md, section 7).
 #include <gmock/gmock.h>
 
 #include "tests/unit/proxy/loop_world.h"
@@ -37,7 +37,7 @@ TEST_F(LoopMetricsTest, S274_S276_ChangesWaitUntilTheyAreInTheKernel) {
   EXPECT_EQ(Waiting().slices, 0u);
 }
 
-// Known before the commit has ended.
+// The change is visible before its commit ends.
 TEST_F(LoopMetricsTest, S274_ChangesWaitWhileTheirCommitIsOnItsWay) {
   Start();
   gate_.Close();
@@ -118,14 +118,14 @@ TEST_F(LoopMetricsTest, S278_S346_EachTimeIsToldWithTheFamilyOfItsSlice) {
                                 Pair(Family::kIpv6, true)));
 }
 
-// Of one Service port with a nodePort, and three endpoints.
+// Metrics of one Service port with a nodePort and three endpoints.
 class NoLocalEndpointsTest : public LoopTest {
  protected:
   void SetUp() override {
     StartServing();
     Await(Submit({ANode("n1", {"192.0.2.1"})}));
   }
-  // What is counted for policy internal and external.
+  // Returns the counts for internal and external traffic policy.
   std::pair<int64_t, int64_t> With(AService service, const std::vector<Change>& slices) {
     Await(Submit({service.Port(80).NodePort(30080)}));
     Await(Submit(slices));

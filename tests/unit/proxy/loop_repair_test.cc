@@ -1,4 +1,5 @@
-// The loop on its bad days: others change our tables, batches meet the damage, nobody tells.
+// Repairs in the loop: another process changes our tables, a batch fails because of the damage, or
+// no notification arrives.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +13,7 @@ namespace {
 
 class LoopRepairTest : public LoopTest {
  protected:
-  // Of each repair, in their order.
+  // Results of all repairs, in order.
   class Repairs {
    public:
     void Add(const Repaired& repaired) {
@@ -35,7 +36,8 @@ class LoopRepairTest : public LoopTest {
   LoopRepairTest() {
     options_.on_repair = [this](const Repaired& repaired) { repairs_.Add(repaired); };
   }
-  // Takes the first element out of the set, as others do; what the monitor says of it.
+  // Removes the first element of a set, as another process would. Returns the change that the
+  // monitor would report.
   nft::ForeignChange Remove(SetIndex set) {
     nft::ForeignChange change;
     loop_->Call([&](Reconciler&) {
@@ -48,7 +50,7 @@ class LoopRepairTest : public LoopTest {
     change.process = "nft (pid 7)";
     return change;
   }
-  // Until nothing is in doubt; each look is a turn of the loop.
+  // Waits until nothing is suspect. Each check takes one turn of the loop.
   LoopStatus AwaitVerified() {
     const auto deadline = std::chrono::steady_clock::now() + kDeadline;
     while (!loop_->status().verified && std::chrono::steady_clock::now() < deadline) {
@@ -80,7 +82,7 @@ TEST_F(LoopRepairTest, AForeignChangeIsMendedToldAndCounted) {
 TEST_F(LoopRepairTest, ABatchThatMeetsTheDamageIsCommittedAfterIt) {
   StartServing();
   Await(Submit(Numbered(1, 3)));
-  Remove(kEndpoints);  // Nobody tells.
+  Remove(kEndpoints);  // Without a notification.
   EXPECT_EQ(Await(Submit(Numbered(1, 0))).outcome, Outcome::kCommitted);
   AwaitVerified();
   EXPECT_EQ(loop_->status().recreations, 1u);

@@ -28,7 +28,7 @@ TEST_F(LoopTest, ABatchIsAnsweredAfterItsCommit) {
   Lines at_answer;
   std::promise<uint64_t> revision;
   loop_->Submit({.changes = {Web()}, .done = [&](BatchResult result) {
-                   at_answer = Contents(kernel_);  // On the loop's thread.
+                   at_answer = Contents(kernel_);  // Called on the loop's thread.
                    revision.set_value(result.revision);
                  }});
   auto answered = revision.get_future();
@@ -85,7 +85,7 @@ TEST_F(LoopTest, UntilTheSnapshotEndsAFormerLifeServesOn) {
   EXPECT_EQ(loop_->status().services, 2u) << "shop/web was not named";
 }
 
-// What was told so far is not complete, and must not pass for it.
+// The state received so far is incomplete and must not be treated as complete.
 TEST_F(LoopTest, AFlushBeforeTheSnapshotEndsDoesNotMakeAPartOfItTheState) {
   Reconciler former(kernel_, {.node_name = "n1"});
   ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
@@ -107,7 +107,7 @@ TEST_F(LoopTest, AFlushBeforeTheSnapshotEndsDoesNotMakeAPartOfItTheState) {
   ExpectConverged();
 }
 
-// Cut, the first part would replace all that serves.
+// If this transaction were split, its first part would replace all rows in use.
 TEST_F(LoopTest, WhatReplacesAFormerLifeIsOneTransactionHoweverLarge) {
   options_.max_elements = 10;
   Start(/*hold=*/true);
@@ -181,7 +181,7 @@ TEST_F(LoopTest, AShortFailureIsNotToldToTheController) {
   ExpectConverged();
 }
 
-// The second call is in the turn after that of the first, whose end sets the status.
+// The second call runs in a later turn. The status is published at the end of the first turn.
 LoopStatus StatusAfterTurn(Loop& loop) {
   for (int i = 0; i < 2; ++i) loop.Call([](Reconciler&) {});
   return loop.status();
@@ -216,7 +216,7 @@ TEST_F(LoopTest, StopFinishesTheCommitInFlightAndAnswersEverything) {
   gate_.AwaitSomebody();
   Answer waiting = Submit(Numbered(1, 1));
   std::thread stopper([this] { loop_->Stop(); });
-  // A batch that is refused at once says that the stop has begun.
+  // An immediately rejected batch shows that the loop is stopping.
   std::vector<Answer> probes;
   do {
     probes.push_back(Submit({}));

@@ -1,5 +1,5 @@
-// A loop on a fake kernel that a test can stop inside a commit. Nothing sleeps: whoever waits is
-// woken, or the test fails at a deadline.
+// A loop on a fake kernel that a test can stop during a commit. Nothing sleeps: waiting threads are
+// woken up, or the test fails at a deadline.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace svcmap::proxy::test {
 
 inline constexpr std::chrono::seconds kDeadline{20};
 
-// Closed, it holds whoever passes.
+// While closed, blocks all threads that pass.
 class Gate {
  public:
   void Close() { Set(true); }
@@ -80,20 +80,20 @@ class LoopTest : public ::testing::Test {
     options_.first_retry = std::chrono::milliseconds(1);
     options_.last_retry = std::chrono::milliseconds(1);
   }
-  // Before the hook's parts go.
+  // Runs before the members used by the hook are destroyed.
   ~LoopTest() override {
     gate_.Open();
     loop_.reset();
   }
 
-  // Without `hold` the empty tables are there when it returns, as revision 1.
+  // Without `hold`, the empty tables exist on return, as revision 1.
   void Start(bool hold = false) {
     loop_.emplace(reconciler_, options_);
     loop_->Start(hold);
     if (hold) return;
     EXPECT_EQ(Await(Submit({})).revision, 1u);
   }
-  // Something is programmed: nothing is cut any more.
+  // Programs a Service, so that later changes may be split.
   void StartServing() {
     Start();
     EXPECT_EQ(Await(Submit({AService("shop/first").At("10.96.255.1").Port(80)})).outcome,
@@ -114,7 +114,7 @@ class LoopTest : public ::testing::Test {
     const std::lock_guard lock(mutex_);
     fault_ = fault;
   }
-  // The number of elements of each transaction since the last call.
+  // Returns the number of elements of each transaction since the last call.
   std::vector<size_t> TakeSizes() {
     const std::lock_guard lock(mutex_);
     return std::exchange(sizes_, {});
@@ -143,7 +143,7 @@ class LoopTest : public ::testing::Test {
   std::vector<size_t> sizes_;
 };
 
-// The Service "shop/sN": its endpoints, a mapping and a clusterIP.
+// Creates the Service "shop/sN": endpoints, a mapping and a clusterIP.
 inline std::vector<Change> Numbered(int number, int endpoints) {
   const std::string key = "shop/s" + std::to_string(number);
   const std::string high = std::to_string(number / 250), low = std::to_string(number % 250);

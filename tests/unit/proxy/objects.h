@@ -1,4 +1,4 @@
-// Small builders of the objects that the proxy is told, so that a test reads as what it is about:
+// Builders for the objects that the proxy receives:
 //
 //   AService("shop/web").At("10.96.0.1").Port(80).NodePort(30080)
 //   ASlice("shop/web-1", "shop/web").Port(8080).Ready("10.0.0.1").Hinted({.zones = {"za"}})
@@ -24,12 +24,13 @@ inline std::vector<IpAddress> Ips(const std::vector<std::string>& texts) {
   return addresses;
 }
 
-// Every builder writes what it is given into the message as well: equal objects are equal there.
+// Each builder also appends its arguments to the message, so that equal objects have equal
+// messages.
 class AService {
  public:
   explicit AService(std::string key) { service_.key = std::move(key); }
 
-  AService& At(std::string_view cluster_ip) {  // Once per family.
+  AService& At(std::string_view cluster_ip) {  // Call once per family.
     const IpAddress address = Ip(cluster_ip);
     service_.cluster_ip[Index(address.family())] = address;
     return Say("at", cluster_ip);
@@ -47,7 +48,7 @@ class AService {
     service_.ports.push_back({.name = std::move(name), .protocol = protocol, .port = port});
     return *this;
   }
-  AService& NodePort(uint16_t port) {  // Of the port added last.
+  AService& NodePort(uint16_t port) {  // NodePort of the port added last.
     service_.ports.back().node_port = port;
     return Say("nodePort", std::to_string(port));
   }
@@ -130,7 +131,7 @@ class ASlice {
     slice_.endpoints.back().hints = static_cast<uint16_t>(slice_.hints.size());
     return *this;
   }
-  ASlice& Weight(uint16_t weight) {  // Of the endpoint added last.
+  ASlice& Weight(uint16_t weight) {  // Weight of the endpoint added last.
     slice_.endpoints.back().weight = weight;
     slice_.message += "w" + std::to_string(weight);
     return *this;
@@ -156,7 +157,7 @@ inline Change ANode(std::string name, const std::vector<std::string>& addresses,
   for (const std::string& address : addresses) object.message += ";" + address;
   for (const std::string& text : pod_cidrs) {
     const IpPrefix cidr = Cidr(text);
-    object.pod_cidr[Index(cidr.family())] = cidr;  // Once per family.
+    object.pod_cidr[Index(cidr.family())] = cidr;  // Call once per family.
     object.message += ";" + text;
   }
   return {.kind = Kind::kNode,
@@ -175,7 +176,7 @@ inline Change AServiceCidr(std::string name, const std::vector<std::string>& cid
           .service_cidr = std::make_shared<ServiceCidr>(std::move(object))};
 }
 
-// What most tests are about.
+// The default Service and EndpointSlice of most tests.
 inline AService Web() { return AService("shop/web").At("10.96.0.1").Port(80); }
 inline ASlice WebSlice() { return ASlice("shop/web-1", "shop/web").Port(8080); }
 

@@ -1,4 +1,4 @@
-// Session affinity's records survive what writes the tables anew, as long as the tables are ours.
+// Session affinity records are kept when the tables are rewritten, as long as the tables are ours.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ TEST_F(ReconcilerInPlaceTest, S126WhenAMapGrowsTheRecordsStay) {
   ExpectConverged();
 }
 
-// The kernel takes time for each range that is taken out of a large set, with a CPU held.
+// Each range removed from a large set blocks a CPU in the kernel for some time.
 TEST_F(ReconcilerInPlaceTest, S116ManyRangesThatGoAreWrittenAnewAndTheRecordsStay) {
   const auto web = [] { return Web().Affinity(10800).LoadBalancer("203.0.113.1"); };
   AService restricted = web();
@@ -104,7 +104,7 @@ TEST_F(ReconcilerInPlaceTest, S127ANewTimeoutBringsItsChainsAndTheRecordsStay) {
 
 TEST_F(ReconcilerInPlaceTest, ATimeoutNobodyCanUseYetNeedsNoChains) {
   Settle({Web()});
-  Apply({Web().Affinity(90)});  // No endpoints.
+  Apply({Web().Affinity(90)});  // Without endpoints.
   EXPECT_FALSE(Sync().recreated);
   ExpectConverged();
 }
@@ -159,14 +159,14 @@ TEST_F(ReconcilerInPlaceTest, DumpsTakeNoTimerAndNoNumber) {
   ExpectConverged();
 }
 
-// A former life and a new one on the same kernel.
+// A previous run and a new run on the same kernel.
 class ReconcilerRestartTest : public ReconcilerInPlaceTest {
  protected:
   void SetUp() override {
     Settle({AService("shop/aged").At("10.96.9.9").Port(80).Affinity(10800), Slice("shop/aged", 1)});
     Settle(State());
     Settle({Slice("shop/web", 1), NoService("shop/aged"), NoSlice("shop/aged-1")});
-    Settle({Slice("shop/web", 3)});  // Number 1 stays, 4 and 5 are new.
+    Settle({Slice("shop/web", 3)});  // Number 1 is kept; 4 and 5 are new.
     before_ = Records();
     ASSERT_THAT(before_, Contains("affinity-endpoints 0.2.0.5 : 10.1.0.2 . 8080 \"shop/web:\""));
     WriteRecord();
@@ -194,7 +194,8 @@ class ReconcilerRestartTest : public ReconcilerInPlaceTest {
   Lines before_;
 };
 
-// As after --service-counters: there is what our rules do not have.
+// Simulates a previous run with --service-counters: the tables contain objects that our rules do
+// not use.
 TEST_F(ReconcilerRestartTest, S342WhatTheRulesNoLongerHaveGoes) {
   ASSERT_TRUE(kernel_.ForeignAddSet(Family::kIpv6, "of-a-former-life"));
   ASSERT_TRUE(kernel_.ForeignAddChain(Family::kIpv4, "of-a-former-life"));
@@ -230,8 +231,8 @@ TEST_F(ReconcilerRestartTest, S126EndpointsOfTheMeantimeGetNewNumbers) {
   EXPECT_EQ(Records(), before_);
 }
 
-// The second timeout is new to the second transaction of the new life: what was planned for it is
-// planned again.
+// The second timeout is first used by the second transaction of the new run, so that its plan is
+// made twice.
 TEST_F(ReconcilerRestartTest, S126NumbersStayWhenAPlanIsMadeTwice) {
   Reconciler next(kernel_, {.node_name = "n1"});
   ASSERT_EQ(next.Adopt().value(), Beginning::kUnknown);

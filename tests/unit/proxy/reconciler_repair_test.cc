@@ -1,4 +1,5 @@
-// What others do to our tables is found and mended, without writing what they left alone.
+// Changes of our tables by other processes are detected and repaired. Unchanged elements are not
+// written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +25,7 @@ class RepairTest : public ReconcilerTest {
     before_ = Contents(kernel_);
   }
 
-  // Looks until nothing is in doubt; how many looks found something.
+  // Checks until nothing is suspect. Returns the number of checks that found damage.
   int Mend() {
     int found = 0;
     for (int look = 0; reconciler_.InDoubt(); ++look) {
@@ -42,7 +43,7 @@ class RepairTest : public ReconcilerTest {
     EXPECT_EQ(Contents(kernel_), before_);
     ExpectConverged();
   }
-  // The first element of a set is removed; what the monitor would say.
+  // Removes the first element of a set. Returns the change that the monitor would report.
   nft::ForeignChange Remove(SetIndex set) {
     const auto held = kernel_.ReadSet({kV4, set});
     EXPECT_FALSE(held->empty());
@@ -171,7 +172,7 @@ TEST_F(RepairTest, AnAuditFindsWhatNobodyTold) {
   const Row endpoint = EndpointRow(kV4, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
   ASSERT_TRUE(kernel_.ForeignAddElement(endpoint.view()));
   while (reconciler_.audits() == 0) EXPECT_OK(reconciler_.Audit().error);
-  EXPECT_GE(Mend(), 1);  // What needs the end of the walk to be seen.
+  EXPECT_GE(Mend(), 1);  // This damage is visible only at the end of the audit.
   ExpectMended();
 }
 
@@ -181,7 +182,7 @@ TEST_F(RepairTest, AnAuditReadsEachRowOnceAndWritesNothingWhereAllIsRight) {
   for (; reconciler_.audits() < 2; ++looks) {
     EXPECT_EQ(reconciler_.Audit().outcome, RepairResult::Outcome::kNothing);
   }
-  EXPECT_EQ(looks, 4);  // The rows, and the end.
+  EXPECT_EQ(looks, 4);  // The rows and the end of the audit.
   EXPECT_EQ(Mend(), 0);
   EXPECT_THAT(sent_, IsEmpty());
 }

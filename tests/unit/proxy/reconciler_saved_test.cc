@@ -1,4 +1,4 @@
-// What a life takes over from the state that the one before it has saved.
+// Restart with the state saved by the previous run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ class SavedTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  // Ends the life that is, if one is, and begins the next. The store gets the saved objects.
+  // Ends the current run, if any, and starts the next run. The store gets the saved objects.
   Beginning Begin() {
     End();
     SavedState saved;
@@ -55,7 +55,7 @@ class SavedTest : public ::testing::Test {
     reconciler_.reset();
     log_.reset();
   }
-  // As if the process were killed: what it said to the log last is all there is.
+  // Simulates a crash: only the state already in the log is available afterwards.
   void Tell(const std::vector<Change>& changes) {
     objects_.insert(objects_.end(), changes.begin(), changes.end());
     for (const Change& change : changes) reconciler_->store().Apply(change, ++sequence_);
@@ -165,7 +165,7 @@ TEST_F(SavedTest, KilledBetweenCommitAndAnswerItKnowsWhatWasCommitted) {
     Tell(World());
     Sync();
     Note();
-    // The attempt is written; what came of it is not: as if killed inside the kernel.
+    // The attempt is in the log, but not its outcome: simulates a crash during the kernel's commit.
     Tell({Slice("shop/web", 7)});
     fault_ = fault;
     std::filesystem::path copy = folder_ + "-copy";
@@ -245,7 +245,7 @@ TEST_F(SavedTest, AFileThatIsOlderThanTheKernelIsNotServedFrom) {
   const Lines before = Contents(kernel_);
   EXPECT_EQ(Begin(), Beginning::kUnknown);
   EXPECT_EQ(Contents(kernel_), before);
-  // And what it said is not believed later.
+  // Its content is not used later either.
   End();
   EXPECT_EQ(Begin(), Beginning::kUnknown);
   EXPECT_EQ(saved_objects_, 0u);

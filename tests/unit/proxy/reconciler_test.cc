@@ -70,7 +70,7 @@ TEST_F(ReconcilerTest, ARejectedBatchLeavesTheAppliedViewAsItWas) {
 }
 
 TEST_F(ReconcilerTest, AnUnknownOutcomeIsCommittedWhenTheMarkerSaysSo) {
-  for (const int endpoints : {2, 3}) {  // The first makes the tables.
+  for (const int endpoints : {2, 3}) {  // The first iteration creates the tables.
     Apply({Web(), Slice("shop/web", endpoints)});
     EXPECT_EQ(Sync(SIZE_MAX, Fault::kUnknownCommitted).outcome, Outcome::kCommitted);
     ExpectConverged();
@@ -122,7 +122,7 @@ TEST_F(ReconcilerTest, AfterAForeignChangeInvalidateBringsEverythingBack) {
 }
 
 TEST_F(ReconcilerTest, AMapThatIsFullIsRebuiltLarger) {
-  Settle({});  // The maps start at 1,024.
+  Settle({});  // The initial size of the maps is 1,024.
   Apply({Web(), Slice("shop/web", 1024)});
   EXPECT_FALSE(Sync().recreated);
   const Lines before = Contents(kernel_);
@@ -205,7 +205,7 @@ TEST_F(ReconcilerTest, TheLimitCutsBetweenServices) {
     const std::string key = "shop/s" + std::to_string(i);
     Apply({AService(key).At("10.96.0." + std::to_string(i)).Port(80), Slice(key, 3, i)});
   }
-  constexpr size_t kService = 5;  // Three endpoints, a mapping, a clusterIP.
+  constexpr size_t kService = 5;  // Three endpoints, a mapping and a clusterIP.
   std::vector<size_t> left;
   while (reconciler_.Pending()) {
     EXPECT_LE(Sync(8).elements, 8 + kService + kMarkerElements);
@@ -215,7 +215,8 @@ TEST_F(ReconcilerTest, TheLimitCutsBetweenServices) {
   ExpectConverged();
 }
 
-// The new owner's rows before the old one's are gone: refused, or lost afterwards.
+// If the new owner's rows were written before the old owner's rows are deleted, they would be
+// rejected, or lost afterwards.
 TEST_F(ReconcilerTest, ServicesThatPassOnAnAddressAreNotCutApart) {
   Settle({AService("shop/b").At("10.96.0.9").Port(80)});
   Apply({AService("shop/a").At("10.96.0.9").Port(80), AService("shop/c").At("10.96.0.3").Port(1)});
@@ -224,7 +225,9 @@ TEST_F(ReconcilerTest, ServicesThatPassOnAnAddressAreNotCutApart) {
 }
 
 TEST_F(ReconcilerTest, TwoServicesMayChangePlaces) {
-  for (const int endpoints : {0, 1}) {  // Two sets; in that of none a wrong order is no error.
+  // The Services use two sets. A wrong order is not an error in the set for Services without
+  // endpoints.
+  for (const int endpoints : {0, 1}) {
     Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", endpoints),
             AService("shop/b").At("10.96.0.2").Port(80), Slice("shop/b", endpoints)});
     Apply({NoService("shop/b"), AService("shop/a").At("10.96.0.2").Port(80),
@@ -236,7 +239,8 @@ TEST_F(ReconcilerTest, TwoServicesMayChangePlaces) {
 
 TEST_F(ReconcilerTest, ARangeThatIsSplitNeedsNoSecondAttempt) {
   Settle({AServiceCidr("c", {"10.96.0.0/12", "fd00:96::/108"})});
-  Settle({AServiceCidr("c", {"10.96.0.0/16", "10.111.0.0/16"})});  // The outer bounds stay.
+  // The outer bounds are unchanged.
+  Settle({AServiceCidr("c", {"10.96.0.0/16", "10.111.0.0/16"})});
   Settle({AServiceCidr("c", {"10.96.0.0/12"})});
   Settle({AServiceCidr("c", {"10.0.0.0/8"})});
 }

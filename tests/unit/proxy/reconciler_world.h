@@ -1,4 +1,4 @@
-// A reconciler on a fake kernel, and what it has sent.
+// A reconciler on a fake kernel, and the transactions it has sent.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace svcmap::proxy::test {
 
 constexpr size_t kMarkerElements = 4;  // Deleted and added, in both families.
 
-// `count` endpoints from 10.`second`.0.0 on.
+// An EndpointSlice with `count` endpoints, starting at 10.`second`.0.0.
 inline ASlice Slice(const std::string& service, int count, int second = 1) {
   ASlice slice(service + "-1", service);
   slice.Port(8080);
@@ -46,7 +46,7 @@ class ReconcilerTest : public ::testing::Test {
     fault_ = fault;
     return reconciler_.Sync(limit);
   }
-  // Everything committed, as it should be in the kernel.
+  // Applies the changes and expects that they are committed and in the kernel.
   void Settle(const std::vector<Change>& changes) {
     Apply(changes);
     const SyncResult result = Sync();
@@ -68,7 +68,7 @@ class ReconcilerTest : public ::testing::Test {
     return marker;
   }
 
-  // A record that the packet path wrote: a client's choice in IPv4.
+  // A record written by the packet path: a client's choice in IPv4.
   const svcmap::testing::Row kRecord =
       svcmap::testing::RecordRow(Family::kIpv4, 7, 1, Choice(1, 1));
   void WriteRecord() {
@@ -83,7 +83,7 @@ class ReconcilerTest : public ::testing::Test {
   }
 
   nft::FakeKernel kernel_{Tables()};
-  // Maps that become full with a thousand elements.
+  // The initial map size is about a thousand elements.
   Reconciler reconciler_{kernel_,
                          {.node_name = "n1", .first_service_ips = 1024, .first_endpoints = 1024}};
   std::vector<nft::Transaction> sent_;

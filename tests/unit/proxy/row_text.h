@@ -1,9 +1,9 @@
-// Elements as lines of text, so that a failing test shows them:
+// Elements as lines of text, for readable test failures:
 //
 //   service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1 "shop/web:"
 //
-// The marker is left out: it changes with every commit. So are session affinity's records, which
-// rules write.
+// The marker is omitted because it changes with every commit. Session affinity records are omitted
+// because rules write them.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +42,7 @@ inline Lines Texts(const std::vector<Row>& rows) {
   return lines;
 }
 
-// What the transaction does, in its order: "+ service-ips ...", "- endpoints 0x1 . 0".
+// Operations of the transaction, in order: "+ service-ips ...", "- endpoints 0x1 . 0".
 inline Lines Operations(const nft::Transaction& transaction) {
   Lines lines;
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
@@ -52,7 +52,7 @@ inline Lines Operations(const nft::Transaction& transaction) {
   return lines;
 }
 
-// The elements of a transaction that only adds, sorted.
+// Elements of a transaction that contains only additions, sorted.
 inline Lines Additions(const nft::Transaction& transaction) {
   Lines lines;
   transaction.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
@@ -62,7 +62,7 @@ inline Lines Additions(const nft::Transaction& transaction) {
   return lines;
 }
 
-// Everything that both tables hold, sorted; "no table" where there is none.
+// Content of both tables, sorted. "no table" if a table does not exist.
 inline Lines Contents(nft::Kernel& kernel) {
   Lines lines;
   for (const Family family : kFamilies) {
