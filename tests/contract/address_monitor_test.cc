@@ -1,4 +1,4 @@
-// The node's addresses are known again after whatever went wrong while they were read.
+// After any read failure, the monitor reads the node's addresses again.
 #include "nft/netlink/address_monitor.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ class AddressMonitorTest : public ::testing::Test {
       return std::count(addresses_.begin(), addresses_.end(), address) > 0;
     })) << text;
   }
-  // To so many datagrams.
+  // Applies to this number of datagrams.
   void Receive(int count, SocketFaults::Receipt receipt) {
     const std::lock_guard lock(faults_.mutex);
     failures_ = count;

@@ -1,5 +1,5 @@
-// Chains are put right where they are: whatever somebody did to them is undone, and no element is
-// touched, neither ours nor a client's record (S-342, S-345).
+// Repair of chains in place: undoes all changes by other processes without modifying any element,
+// including affinity records (S-342, S-345).
 #include "nft/expr/rule_builder.h"
 #include "tests/contract/foreign_contract.h"
 
@@ -16,7 +16,7 @@ using ::svcmap::testing::SourceRow;
 
 class ChainRepairContract : public ForeignContract {
  protected:
-  // A table with elements of all kinds.
+  // Creates a table with elements of all kinds.
   void Fill() {
     CreateTable();
     Add({RecordRow(family(), 7, 1, 0x10001), ServiceRow(family(), 1),
@@ -98,11 +98,12 @@ TEST_P(ChainRepairContract, ChainsInBothListsAreMadeAnew) {
   Fill();
   Repair(Of({"nat-output", "filter-input"}, {"nat-output"}));
   ExpectAsBefore();
-  Repair(Of({"services", "external", "mark-masq"}, {"mark-masq"}));  // With all that lead there.
+  // Includes all chains that jump to it.
+  Repair(Of({"services", "external", "mark-masq"}, {"mark-masq"}));
   ExpectAsBefore();
 }
 
-// A base chain of ours comes back as somebody else's plain one.
+// Another process replaced a base chain by a regular chain.
 TEST_P(ChainRepairContract, AnotherKindOfChainHasToBeRemoved) {
   Fill();
   DeleteChain("nat-output");
@@ -184,7 +185,7 @@ TEST_P(ChainRepairContract, TheFamiliesDoNotMeet) {
   EXPECT_EQ(after, before);
 }
 
-// The rest is about what the fake has not.
+// The remaining tests need features that the fake does not have.
 class RealChainRepair : public ChainRepairContract {};
 INSTANTIATE_TEST_SUITE_P(All, RealChainRepair,
                          ::testing::Combine(::testing::Values(KernelKind::kReal),

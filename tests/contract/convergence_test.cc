@@ -1,6 +1,5 @@
-// After any sequence of changes the kernel holds exactly the rows that are wanted, also when a
-// share of the batches is rejected or its outcome unknown; and no change costs more than what it
-// concerns.
+// After any sequence of changes, the kernel contains exactly the desired rows, even if a share of
+// the batches is rejected or has an unknown outcome. Each change writes only the rows it concerns.
 //
 // SVCMAP_PROPERTY_SEEDS=N runs N seeds instead of a few.
 #include <gmock/gmock.h>
@@ -37,7 +36,7 @@ using ::testing::IsEmpty;
 
 enum class On { kFake, kReal, kRealByFaultySockets };
 
-// The elements that a Service's rows are; the marker is written twice in each family.
+// Number of elements that a Service's change writes. The marker is written twice in each family.
 size_t ElementsOf(const std::string& key, const ServiceRows* rows) {
   size_t count = OwnRows(key, *rows).size() + SharedRows(*rows).size();
   for (const PortRows& port : rows->ports) {
@@ -47,8 +46,8 @@ size_t ElementsOf(const std::string& key, const ServiceRows* rows) {
 }
 constexpr size_t kMarkerElements = 4;
 
-// What packets can tell of a table, sorted: numbers of groups, slots, ports, endpoints and timeouts
-// are left out.
+// The meaning of a table for packets, as sorted lines. Numbers of groups, slots, ports, endpoints
+// and timeouts are omitted.
 class MeaningOf {
  public:
   MeaningOf(nft::Kernel& kernel, Family family) : kernel_(kernel), family_(family) {}
@@ -122,7 +121,7 @@ class MeaningOf {
 
   nft::Kernel& kernel_;
   Family family_;
-  // Each endpoint as often as it has slots.
+  // Each endpoint once per slot.
   std::map<Bytes, std::multiset<std::string>> groups_, sticky_groups_;
   std::map<Bytes, Bytes> local_sets_;
   Lines lines_;
@@ -137,7 +136,7 @@ Lines Meaning(nft::Kernel& kernel) {
   return meaning;
 }
 
-// What one of two sorted lists has more often than the other: "- only in a", "+ only in b".
+// Returns the entries that one of two sorted lists has more often: "- only in a", "+ only in b".
 Lines Differences(const Lines& a, const Lines& b) {
   Lines only_a, only_b;
   std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(only_a));
@@ -196,7 +195,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     for (int step = 0; step < steps && !HasFailure(); ++step) {
       SCOPED_TRACE("step " + std::to_string(step));
       ChangeSomething();
-      if (changes_->Chance(70)) Settle();  // Else the next changes are merged with these.
+      // Otherwise the changes are merged with the next changes.
+      if (changes_->Chance(70)) Settle();
     }
     Settle();
     CheckMeaning();
@@ -238,13 +238,13 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     return change.node ? change.node->message : change.service_cidr->message;
   }
 
-  // Names about a half of what is held, in a few parts.
+  // Sends a snapshot with about half of the stored objects, in a few parts.
   void TakeSnapshot(uint64_t sequence) {
     Store& store = reconciler_->store();
     std::vector<std::string> services, slices;
     store.ForEachService([&](const std::string& key, const auto&) { services.push_back(key); });
     store.ForEachSlice([&](const auto& slice) { slices.push_back(slice->key); });
-    std::sort(services.begin(), services.end());  // A seed always gives the same.
+    std::sort(services.begin(), services.end());  // Makes the result of a seed reproducible.
     std::sort(slices.begin(), slices.end());
     store.BeginSnapshot();
     for (const std::string& key : services) {
@@ -260,7 +260,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     store.EndSnapshot(sequence);
   }
 
-  // As another program would; the monitor tells us what, or only that it missed something.
+  // Changes the tables as another process would, and reports either the change or lost
+  // notifications.
   void InterfereAndTell() {
     nft::Transaction transaction;
     nft::ForeignChange change;
@@ -283,7 +284,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     }
   }
 
-  // In a faulty life now and then a file cannot be read or written, or is cut off.
+  // In a run with faults, reading or writing a file sometimes fails, or the file is truncated.
   void BeginLife() {
     reconciler_.reset();
     log_.reset();
@@ -306,7 +307,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     ASSERT_OK(log);
     log_ = *std::move(log);
     absl::StatusOr<Beginning> beginning;
-    do {  // Reading may fail, too.
+    do {  // Reading may fail.
       SavedState copy = saved;
       reconciler_ = std::make_unique<Reconciler>(*kernel_, options_, log_.get());
       beginning = reconciler_->Adopt(copy);
@@ -321,7 +322,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     }
   }
 
-  // A new life on the tables of the old one, of which it knows what is on disk. Then the controller
+  // Starts a new run on the tables and the state files of the previous run. Then the controller
   // sends the same objects as a snapshot.
   void Restart() {
     const bool settled = !reconciler_->Pending();
@@ -349,7 +350,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     return lines;
   }
 
-  // In another order than that in which they came.
+  // In a different order than the original order of arrival.
   void Tell(const Reconciler& from, Reconciler& to) {
     const Store& store = from.store();
     to.SetInterfaceAddresses(interfaces_);
@@ -379,7 +380,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
               kMarkerElements + ElementsChanged(services, node_rows));
   }
 
-  // The elements, before and after, of the Services that changed and of nobody else.
+  // Number of elements, before and after, of the Services that changed.
   size_t ElementsChanged(const Applied::Services& services,
                          const std::vector<Row>& node_rows) const {
     const Applied& applied = reconciler_->applied();
@@ -455,7 +456,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     }
   }
 
-  // One that is told the same objects at once, in another order, wants the same.
+  // A new reconciler that receives the same objects at once, in another order, must have the same
+  // desired state.
   void CheckMeaning() {
     nft::FakeKernel kernel(Tables());
     Reconciler anew(kernel, options_);
@@ -468,15 +470,16 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   std::unique_ptr<nft::NetlinkKernel> netlink_;
   nft::RandomFaults faults_;
   std::unique_ptr<nft::NetlinkKernel> unreliable_;
-  nft::Kernel* inner_ = nullptr;  // The truth.
+  nft::Kernel* inner_ = nullptr;  // The actual kernel.
   std::optional<nft::FaultyKernel> kernel_;
   std::unique_ptr<MemoryFiles> files_;
   std::unique_ptr<StateLog> log_;
   std::unique_ptr<Reconciler> reconciler_;
   std::optional<RandomChanges> changes_;
-  std::map<std::tuple<Kind, std::string, std::string>, Change> sent_;  // By what they are saved as.
+  // Keyed as in the saved state.
+  std::map<std::tuple<Kind, std::string, std::string>, Change> sent_;
   std::map<Beginning, int> beginnings_;
-  bool interfered_ = false;  // And nobody has looked since.
+  bool interfered_ = false;  // A change by another process has not been checked yet.
   std::vector<IpAddress> interfaces_;
   ReconcilerOptions options_;
   uint64_t sequence_ = 0;
@@ -491,7 +494,7 @@ TEST_P(ConvergenceTest, TheKernelHoldsWhatIsWantedAfterAnyChanges) {
     EXPECT_GT(faults_.count(), 100);
   }
   if (seeds() < 12) return;
-  // Lives that went on, and, where writing failed, such that could not.
+  // Runs that could use the saved state, and, after write failures, runs that could not.
   EXPECT_GT(beginnings_[Beginning::kTrusted] + beginnings_[Beginning::kToVerify], 0)
       << "the seeds show too little";
   if (faulty()) {

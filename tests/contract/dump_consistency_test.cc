@@ -1,5 +1,5 @@
-// Commits of others while the real kernel dumps a set: what ReadSet returns is one state, never a
-// part of one or a mixture of two.
+// Commits by other processes while the real kernel dumps a set. ReadSet must return one consistent
+// state, never a partial or mixed state.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -23,7 +23,7 @@ namespace {
 using ::svcmap::testing::Address;
 using ::svcmap::testing::ServiceRow;
 
-constexpr uint32_t kCount = 4000;  // Some 15 messages of a dump.
+constexpr uint32_t kCount = 4000;  // A dump of about 15 messages.
 constexpr auto kPause =
     std::chrono::milliseconds(5);  // Between commits, so that some dumps succeed.
 constexpr auto kDuration = std::chrono::milliseconds(1500);
@@ -51,7 +51,7 @@ class DumpConsistencyTest : public ::testing::Test {
     }
   }
 
-  // Reads while `replace` commits one state after another.
+  // Reads repeatedly while `replace` commits one state after another.
   template <typename Fn>
   void ReadWhile(const Fn& replace) {
     const std::jthread other([&](const std::stop_token& stop) {
@@ -67,7 +67,7 @@ class DumpConsistencyTest : public ::testing::Test {
     const auto end = std::chrono::steady_clock::now() + kDuration;
     while (std::chrono::steady_clock::now() < end && !HasFailure()) {
       const absl::StatusOr<std::vector<Element>> elements = reader_->ReadSet(kSet);
-      if (absl::IsUnavailable(elements.status())) continue;  // Disturbed too often.
+      if (absl::IsUnavailable(elements.status())) continue;  // Too many interruptions.
       ASSERT_OK(elements);
       EXPECT_EQ(elements->size(), kCount);
       for (const Element& element : *elements) {
@@ -98,13 +98,13 @@ TEST_F(DumpConsistencyTest, TheTableIsRecreatedUnderADump) {
   });
 }
 
-// A set without a size starts small and is rehashed in the background, again and again, most likely
-// while it is read.
+// A set without a fixed size starts small. The kernel rehashes it in the background several times,
+// most likely during a dump.
 TEST_F(DumpConsistencyTest, ASetThatHasJustGrownIsReadWhole) {
   constexpr uint32_t kElements = 500;
   Transaction growth, shrinkage;
   for (uint32_t i = 0; i < kElements; ++i) {
-    // Long comments make a dump of several parts.
+    // Long comments split the dump into several messages.
     growth.Add(testing::ClusterIpRow(Family::kIpv4, i).Comment(std::string(120, 'x')));
     shrinkage.Delete(testing::ClusterIpRow(Family::kIpv4, i));
   }

@@ -1,5 +1,5 @@
-// Elements in every set: the edges of what addresses, ports, groups, slots, choices and comments
-// can be.
+// Elements with boundary values in every set: addresses, ports, groups, slots, choices and
+// comments.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace svcmap::testing {
 
-// Single addresses, blocks, odd ends and everybody.
+// Single addresses, prefixes, other ranges, and all addresses.
 inline void AddSourceRows(Family family, std::vector<Row>& rows) {
   const bool v4 = family == Family::kIpv4;
   const std::vector<std::pair<const char*, const char*>> ranges =
@@ -40,7 +40,7 @@ inline void AddSourceRows(Family family, std::vector<Row>& rows) {
   rows.push_back(SourceRow(highest, 80, lowest, highest));
 }
 
-// Choices in all the sets of session affinity, and a record.
+// Choices in all session affinity sets, and an affinity record.
 inline void AddAffinityRows(Family family, std::vector<Row>& rows) {
   const bool v4 = family == Family::kIpv4;
   const IpAddress endpoint = v4 ? Ip("10.244.0.1") : Ip("fd00:244::1");
@@ -67,14 +67,14 @@ inline void AddAffinityRows(Family family, std::vector<Row>& rows) {
   }
 }
 
-// In all sets but those of single-field ranges.
+// Rows for all sets except interval sets with one field.
 inline std::vector<Row> EdgeRows(Family family) {
   const bool v4 = family == Family::kIpv4;
   const IpAddress lowest = v4 ? Ip("0.0.0.0") : Ip("::");
   const IpAddress highest =
       v4 ? Ip("255.255.255.255") : Ip("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
   const IpAddress typical = v4 ? Ip("10.96.0.10") : Ip("fd00:96::10");
-  // The longest that Kubernetes allows: namespace and port name 63, shortened to what nft takes.
+  // Maximum length in Kubernetes: namespace and port name of 63 bytes, truncated to nft's limit.
   std::string long_comment = std::string(63, 'n') + "/" + std::string(63, 's');
   long_comment.resize(nft::Transaction::kMaxComment, 'x');
 
@@ -127,7 +127,7 @@ inline std::vector<Row> EdgeRows(Family family) {
   return rows;
 }
 
-// Neighbours, single addresses and odd ends.
+// Adjacent ranges, single addresses and ranges that are not prefixes.
 inline std::vector<Row> RangeRows(Family family, proxy::SetIndex set) {
   std::vector<Row> rows;
   const std::vector<std::pair<const char*, const char*>> ranges =

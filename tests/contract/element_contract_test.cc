@@ -1,4 +1,4 @@
-// Which elements are taken and which are refused, and how they are read back.
+// Accepted and rejected elements, and reading them back.
 #include "tests/contract/kernel_contract.h"
 
 namespace svcmap::nft {
@@ -150,8 +150,8 @@ TEST_P(ElementContract, WrongLengthsAreRejected) {
   rejected(proxy::kServiceIps, 0, address);
   rejected(proxy::kServiceIps, address + 8, address - 1);
   rejected(proxy::kServiceIps, address + 8, address + 1);
-  rejected(proxy::kServiceIps, address + 8, 0);  // A map wants data,
-  rejected(proxy::kClusterIps, address, 4);      // a set has none.
+  rejected(proxy::kServiceIps, address + 8, 0);  // Elements of a map need data.
+  rejected(proxy::kClusterIps, address, 4);      // Elements of a set must not have data.
 
   Transaction remove;
   const std::vector<uint8_t> key(address, 1);
@@ -168,14 +168,14 @@ TEST_P(ElementContract, OneBadElementInTheMiddleIsNamedAndNothingHappens) {
     transaction.Add(EndpointRow(i, 0, Address(family(), i), 80));
   }
   transaction.Delete(ServiceRow(family(), 2));
-  transaction.Delete(ServiceRow(family(), 3));  // Number 502 is not there.
-  transaction.Delete(ServiceRow(family(), 4));  // The first bad one counts.
+  transaction.Delete(ServiceRow(family(), 3));  // Element number 502 does not exist.
+  transaction.Delete(ServiceRow(family(), 4));  // The first invalid element is reported.
   for (uint32_t i = 0; i < 500; ++i) transaction.Add(ClusterIpRow(family(), i));
   ExpectRejected(transaction, absl::StatusCode::kNotFound, 502);
 }
 
 TEST_P(ElementContract, ABadElementIsNamedInAnyMessageOfALargeBatch) {
-  constexpr uint32_t kCount = 20'000;  // A dozen messages.
+  constexpr uint32_t kCount = 20'000;  // About a dozen messages.
   CreateTable(kCount);
   Add({EndpointRow(17'123, 0, Address(family(), 5), 5)});
   Transaction transaction;

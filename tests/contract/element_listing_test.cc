@@ -1,4 +1,4 @@
-// Elements in the eyes of nft(8): what it lists loads again, with the same bytes.
+// Elements as listed by nft(8): the listing can be loaded again and results in the same bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAreArray;
 
-// A range end that nft writes carries no comment.
+// nft writes range ends without a comment.
 std::vector<Element> WithoutEndComments(std::vector<Element> elements) {
   for (Element& element : elements) {
     if (element.interval_end) element.comment.clear();
@@ -63,7 +63,8 @@ TEST_P(ElementListingTest, ATableFullOfEdgeValuesListsAndLoadsAgain) {
   EXPECT_EQ(List(*fresh_netns_), listing);
 }
 
-// Equal listings are not enough: a wrong byte order would be read and written alike.
+// Equal listings are not sufficient: an incorrect byte order would be read and written the same
+// way.
 TEST_P(ElementListingTest, ALoadedListingHasTheSameBytesInEverySet) {
   Create(Sizes());
   CommitEdgeValues();
@@ -74,7 +75,7 @@ TEST_P(ElementListingTest, ALoadedListingHasTheSameBytesInEverySet) {
     SCOPED_TRACE(table().sets[set].name);
     ASSERT_OK_AND_ASSIGN(const auto ours, kernel_->ReadSet({family(), set}));
     ASSERT_OK_AND_ASSIGN(auto loaded, fresh_kernel->ReadSet({family(), set}));
-    // nft closes the gap in front of the first range with an end of its own.
+    // nft adds an end element at the lowest address if the first range starts later.
     const IpAddress zero = family() == Family::kIpv4 ? Ip("0.0.0.0") : Ip("::");
     std::erase(loaded, RangeEnd(zero).Read());
     EXPECT_FALSE(ours.empty()) << "no edge values";
@@ -93,8 +94,8 @@ TEST_P(ElementListingTest, TheWholeAddressSpaceAsARangeListsAndLoadsAgain) {
   EXPECT_EQ(List(*fresh_netns_), listing);
 }
 
-// "elements = { A, B }" as A and B in some order; nft sorts in ways of its own, and breaks lines
-// too.
+// Splits "elements = { A, B }" into A and B. The order is not significant, because nft has its own
+// sort order and line breaks.
 std::vector<std::string> ListedElements(const std::string& text) {
   const size_t begin = text.find("elements = { "), end = text.rfind(" }\n");
   if (begin == text.npos || end == text.npos) return {"no elements in: " + text};
@@ -104,7 +105,7 @@ std::vector<std::string> ListedElements(const std::string& text) {
   return elements;
 }
 
-// The transaction as text, fed to nft, does what the batch did.
+// Loading the text of a transaction with nft has the same effect as the batch.
 TEST_P(ElementListingTest, ATransactionAsTextDoesTheSame) {
   Create(Sizes());
   Transaction first, second;
@@ -121,7 +122,7 @@ TEST_P(ElementListingTest, ATransactionAsTextDoesTheSame) {
   ASSERT_OK(RunNft(*fresh_netns_, TableText(table(), Sizes())));
   ASSERT_OK(RunNft(*fresh_netns_, TransactionText(tables_, first)));
   ASSERT_OK(RunNft(*fresh_netns_, TransactionText(tables_, second)));
-  for (const SetSpec& set : table().sets) {  // Ranges are listed in the order they came in.
+  for (const SetSpec& set : table().sets) {  // nft lists ranges in order of insertion.
     EXPECT_THAT(ListedElements(ListSet(*fresh_netns_, set)),
                 UnorderedElementsAreArray(ListedElements(ListSet(*netns_, set))))
         << set.name;
@@ -151,7 +152,7 @@ TEST_P(ElementListingTest, CommentsThatNftCouldNotReadArePrintedWithQuestionMark
   EXPECT_THAT(List(*fresh_netns_), HasSubstr("comment \"a?b?c?d?e\\ $x *{};#'\""));
 }
 
-// Records as rules write them: with a time to live.
+// Records as written by rules: with a timeout.
 TEST_P(ElementListingTest, S127RecordsListWithTheirTimesAndLoadAgain) {
   const std::string key = family() == Family::kIpv4 ? "10.0.0.7 . 0x1" : "0x7 . 0x1";
   const std::string data = family() == Family::kIpv4 ? "0.1.0.2" : "0x10002fffefffd";

@@ -1,6 +1,6 @@
-// A kernel that fails now and then: a share of the batches is rejected, or its outcome is unknown,
-// committed or not, and now and then the marker cannot be read. What the kernel behind it refuses
-// by itself is kept: nothing that we send should be refused.
+// A kernel with random failures: a share of the batches is rejected or has an unknown outcome
+// (committed or not), and reading the marker sometimes fails. Rejections by the inner kernel are
+// recorded, because svcmapd should never send a batch that the kernel rejects.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace svcmap::nft {
 
 class FaultyKernel final : public Kernel {
  public:
-  // `fault_percent` of the batches fail, chosen by `seed`.
+  // `fault_percent` of the batches fail. `seed` determines which.
   FaultyKernel(Kernel& kernel, unsigned fault_percent, uint32_t seed)
       : kernel_(kernel), fault_percent_(fault_percent), random_(seed) {}
 
@@ -59,10 +59,11 @@ class FaultyKernel final : public Kernel {
   absl::StatusOr<std::vector<Element>> ReadSet(SetRef set) override { return kernel_.ReadSet(set); }
   absl::StatusOr<uint32_t> Generation() override { return kernel_.Generation(); }
 
-  // `excused` tells whether what was just refused failed for faults further down.
+  // `excused` returns whether the last rejection was caused by an injected fault in a lower layer.
   void SetExcuse(std::function<bool()> excused) { excused_ = std::move(excused); }
 
-  const Transaction& last() const { return last_; }  // The last one that can be committed.
+  // The last transaction that could be committed.
+  const Transaction& last() const { return last_; }
   const std::vector<std::string>& refused() const { return refused_; }
   const std::vector<uint32_t>& sizes(Family family) const { return sizes_[Index(family)]; }
 

@@ -1,5 +1,5 @@
-// Clearing stale UDP flows in a real tracking table, in a network namespace of its own: what goes,
-// and above all what stays.
+// Deletion of stale UDP flows from a real conntrack table in a network namespace. The tests check
+// which flows are deleted and which are kept.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAreArray;
 
-// Addresses that differ in the last byte.
+// Addresses that differ only in the last byte.
 struct Addresses {
   Family family;
   const char* prefix;
@@ -92,7 +92,7 @@ TEST_P(FlowTableContract, AnEmptyTableHasNoFlows) {
 TEST_P(FlowTableContract, AFlowIsReadAsItIs) {
   if (!netns_) return;
   TrackedFlow flow = AFlow(Client(40001), at()(10, 53), at()(1, 5353));
-  flow.reply.destination = at()(8, 50001);  // Its source was translated, too.
+  flow.reply.destination = at()(8, 50001);  // The source was also translated.
   flow.original.zone = flow.reply.zone = 7;
   Add({flow});
   const std::vector<UdpFlow> flows = List();
@@ -108,7 +108,8 @@ TEST_P(FlowTableContract, S249OnlyUdpFlowsOfTheWantedFamilyAreTold) {
   tcp.protocol = FlowProtocol::kTcp;
   sctp.protocol = FlowProtocol::kSctp;
   Add({udp, tcp, sctp});
-  // Asked twice: the second time the kernel filters, for by then it is known to be worth it.
+  // Requested twice: the second time the kernel filters, because the first count has shown that UDP
+  // flows are not rare.
   uint64_t entries = 0;
   EXPECT_THAT(Texts(List({GetParam()}, &entries)), ElementsAre(udp.ToString()));
   EXPECT_EQ(entries, 3u);
@@ -118,7 +119,7 @@ TEST_P(FlowTableContract, S249OnlyUdpFlowsOfTheWantedFamilyAreTold) {
   EXPECT_THAT(List({other}), IsEmpty());
 }
 
-// The kernel would search the whole table for them, and keep packets waiting.
+// With its filter, the kernel would search the complete table and delay packets.
 TEST_P(FlowTableContract, WhereUdpFlowsAreRareTheKernelDoesNotFilter) {
   if (!netns_) return;
   std::vector<TrackedFlow> flows = {AFlow(Client(), at()(10, 53), at()(1, 53))};
@@ -157,7 +158,8 @@ TEST_P(FlowTableContract, S243ADeletionHitsThatFlowAndNoOther) {
   EXPECT_THAT(Texts(List()),
               UnorderedElementsAreArray({in_zone.ToString(), other_client.ToString(),
                                          other_endpoint.ToString(), other_service.ToString()}));
-  EXPECT_EQ(netns_->Run([] { return testing::TrackedFlowCount(); }), 6u);  // TCP, SCTP, zone too.
+  // Includes TCP, SCTP and the other zone.
+  EXPECT_EQ(netns_->Run([] { return testing::TrackedFlowCount(); }), 6u);
 }
 
 TEST_P(FlowTableContract, S243AFlowInAZoneIsDeletedThere) {
@@ -175,7 +177,7 @@ TEST_P(FlowTableContract, S243AFlowInAZoneIsDeletedThere) {
   EXPECT_EQ(left[0].original.zone, 0);
 }
 
-// The same client asks again and gets another endpoint, between our listing and our deletion.
+// Between the listing and the deletion, the same client sends again and gets another endpoint.
 TEST_P(FlowTableContract, S243AFlowThatCameBackToAnotherEndpointIsNotHit) {
   if (!netns_) return;
   const TrackedFlow stale = AFlow(Client(), at()(10, 53), at()(1, 53));
@@ -191,8 +193,8 @@ TEST_P(FlowTableContract, S243AFlowThatCameBackToAnotherEndpointIsNotHit) {
   EXPECT_THAT(Texts(List()), ElementsAre(again.ToString()));
 }
 
-// The endpoint itself sends from its port to the client's: the reply direction of one is the
-// original one of the other.
+// The endpoint itself sends from its port to the client's port: the reply tuple of one flow is the
+// original tuple of the other.
 TEST_P(FlowTableContract, S243AFlowInTheOppositeDirectionIsNotHit) {
   if (!netns_) return;
   const TrackedFlow stale = AFlow(Client(), at()(10, 53), at()(1, 53));
@@ -205,7 +207,7 @@ TEST_P(FlowTableContract, S243AFlowInTheOppositeDirectionIsNotHit) {
   EXPECT_THAT(Texts(List()), ElementsAre(opposite.ToString()));
 }
 
-// Whatever failed says so, and what comes next works.
+// Each failure is reported, and the next call works.
 TEST_P(FlowTableContract, FailedCallsAreReportedAndLeaveNothingBehind) {
   if (!netns_) return;
   Add({AFlow(Client(), at()(10, 53), at()(1, 53))});
@@ -268,7 +270,7 @@ TEST_P(FlowTableContract, AListingMayBeLeftAndDeletesWhileItRuns) {
       [&] { return table_.ForEachUdp(kFamilies, [&](const UdpFlow&) { return ++told < 5; }); });
   EXPECT_TRUE(absl::IsCancelled(left.status())) << left.status();
   EXPECT_EQ(told, 5);
-  // Each flow is deleted when it is told; the listing still comes to all of them.
+  // Each flow is deleted while it is listed. The listing still covers all flows.
   size_t deleted = 0;
   EXPECT_OK(netns_->Run([&] {
     return table_.ForEachUdp(kFamilies, [&](const UdpFlow& flow) {
@@ -280,7 +282,7 @@ TEST_P(FlowTableContract, AListingMayBeLeftAndDeletesWhileItRuns) {
   EXPECT_THAT(List(), IsEmpty());
 }
 
-// The table S-244..S-249 on the real one.
+// S-244 to S-249 on a real conntrack table.
 TEST_P(FlowTableContract, S244ToS249WhatGoesAndWhatStays) {
   if (!netns_) return;
   const FlowEnd service = at()(10, 53), endpoint = at()(1, 53);
@@ -289,9 +291,11 @@ TEST_P(FlowTableContract, S244ToS249WhatGoesAndWhatStays) {
     return AFlow(Client(++client), destination, answers);
   };
   std::vector<TrackedFlow> stay = {
-      flow(service, endpoint),                                               // S-244
-      flow(at()(10, 3000), at()(10, 3000)),                                  // S-248
-      flow(at()(10, 3000), at()(99, 53)), flow(at()(77, 53), at()(77, 53)),  // Not a Service.
+      flow(service, endpoint),               // S-244
+      flow(at()(10, 3000), at()(10, 3000)),  // S-248
+      // Not a Service address.
+      flow(at()(10, 3000), at()(99, 53)),
+      flow(at()(77, 53), at()(77, 53)),
   };
   for (const FlowProtocol protocol : {FlowProtocol::kTcp, FlowProtocol::kSctp}) {  // S-249
     for (const FlowEnd& answers : {service, at()(2, 53), at()(1, 5300)}) {
@@ -321,7 +325,7 @@ TEST_P(FlowTableContract, S244ToS249WhatGoesAndWhatStays) {
   EXPECT_EQ(netns_->Run([] { return testing::TrackedFlowCount(); }), stay.size());
 }
 
-// From the Service as it is told to the kernel's table.
+// Complete path from the Service object to the kernel's conntrack table.
 TEST_P(FlowTableContract, S239TheCleanerClearsAServiceThatLostItsLastEndpoint) {
   if (!netns_) return;
   const TrackedFlow stale = AFlow(Client(), at()(10, 53), at()(1, 53));

@@ -1,4 +1,5 @@
-// What the watcher says about what others do, on the real kernel with nft(8) as the others (S-345).
+// The monitor's reports on changes by other processes, on the real kernel. nft(8) makes the changes
+// (S-345).
 #include "tests/contract/rule_handles.h"
 #include "tests/contract/watched_world.h"
 
@@ -135,7 +136,7 @@ TEST_F(ForeignChangeTest, S344_DeletedTables) {
   EXPECT_EQ(change.text, "table ip svcmap deleted");
 }
 
-// A firewall manager that loads what it has saved.
+// A firewall manager loads its saved ruleset.
 TEST_F(ForeignChangeTest, S344_TablesThatAreReplacedInOneTransaction) {
   const ForeignChange change = AfterNft("flush ruleset\nadd table ip svcmap\nadd table ip theirs");
   EXPECT_TRUE(change.table);
@@ -184,7 +185,7 @@ TEST_F(ForeignChangeTest, RejectedBatchesOfOursLeaveNoGap) {
   EXPECT_EQ(AfterNft("add rule ip svcmap services accept").text, "1 rule added to services");
 }
 
-// Each transaction has its own, in their order.
+// Each transaction is reported separately and in order.
 TEST_F(ForeignChangeTest, ChangesComeInTheOrderOfTheCommits) {
   for (int i = 0; i < 20; ++i) Nft("add chain ip svcmap c" + std::to_string(i));
   for (int i = 0; i < 20; ++i) {

@@ -1,5 +1,5 @@
-// For contracts about what other programs do to our tables: the fake is told, on the real kernel
-// nft(8) does it.
+// Base of contract tests on changes by other processes: on the fake by its Foreign methods, on the
+// real kernel by nft(8).
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ class ForeignContract : public KernelContract {
   std::string Table() const {
     return std::string(family() == Family::kIpv4 ? "ip " : "ip6 ") + std::string(proxy::kTableName);
   }
-  // `script` with %T for the table; real kernel only.
+  // Runs `script` with %T replaced by the table. Real kernel only.
   void Nft(std::string script) {
     for (size_t at; (at = script.find("%T")) != std::string::npos;) script.replace(at, 2, Table());
     ASSERT_OK(testing::RunNft(*netns_, script));
@@ -29,7 +29,7 @@ class ForeignContract : public KernelContract {
     if (real()) return Nft("add rule %T " + chain + " meta mark 7 return");
     EXPECT_TRUE(fake().ForeignAddRule(family(), chain));
   }
-  void DeleteRule(const std::string& chain) {  // The first one.
+  void DeleteRule(const std::string& chain) {  // Deletes the first rule.
     if (real()) return Nft("delete rule %T " + chain + " handle " + Handles(chain).front());
     EXPECT_TRUE(fake().ForeignDeleteRule(family(), chain));
   }

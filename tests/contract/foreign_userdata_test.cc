@@ -1,5 +1,5 @@
-// Others may write into our tables, and user data is theirs to shape: whatever they put there,
-// ReadSet returns the keys, and a comment where there is one.
+// Other processes may write any user data to our tables. ReadSet must return the keys, and the
+// comment if there is one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ using ::svcmap::testing::Address;
 using ::svcmap::testing::Bytes;
 using ::svcmap::testing::RawBatch;
 
-// NFT_USERDATA_MAXLEN is 256, but Linux 6.18 refuses 255 bytes on an element.
+// NFT_USERDATA_MAXLEN is 256, but Linux 6.18 rejects 255 bytes on an element.
 constexpr size_t kMaxUserdata = 254;
 
 Bytes Concatenate(Bytes bytes, std::string_view text) {
@@ -50,7 +50,7 @@ class ForeignUserdataTest : public ::testing::TestWithParam<Family> {
 
   Family family() const { return GetParam(); }
 
-  // A table and cluster-ips of somebody else's making, with an element per user data.
+  // Creates a table and the set cluster-ips with this user data, and one element per item.
   void Write(const Bytes& table_userdata, const Bytes& set_userdata,
              const std::vector<Bytes>& elements) {
     const std::string table(proxy::kTableName);
@@ -63,7 +63,7 @@ class ForeignUserdataTest : public ::testing::TestWithParam<Family> {
     ASSERT_OK(netns_->Run([&] { return batch.Send(); }));
   }
 
-  // By key.
+  // Elements by key.
   std::map<Bytes, Element> Read() {
     std::map<Bytes, Element> result;
     const absl::StatusOr<std::vector<Element>> elements =

@@ -1,4 +1,4 @@
-// Tables that are written anew where they are: what rules have written stays, nothing else does.
+// Tables rewritten in place: elements added by rules are kept, everything else is replaced.
 #include "tests/contract/kernel_contract.h"
 
 namespace svcmap::nft {
@@ -90,7 +90,7 @@ TEST_P(InPlaceContract, ARejectionLeavesEverythingAsItWas) {
   Add({RecordRow(family(), 7, 1, 0x10001), ServiceRow(family(), 1), ClusterIpRow(family(), 1)});
   Transaction transaction = InPlace();
   transaction.Add(ServiceRow(family(), 2));
-  transaction.Delete(ServiceRow(family(), 1));  // Gone with the old set.
+  transaction.Delete(ServiceRow(family(), 1));  // Deleted with the old set.
   ExpectRejected(transaction, absl::StatusCode::kNotFound, 1);
 }
 
@@ -112,7 +112,7 @@ TEST_P(InPlaceContract, TheFamiliesDoNotMeet) {
   EXPECT_THAT(elements, ElementsAre(ServiceRow(other_family(), 1).Read()));
 }
 
-// A dropped table takes the records with it.
+// Dropping the table deletes the records.
 TEST_P(InPlaceContract, ADropTakesTheRecordsAway) {
   CreateTable();
   Add({RecordRow(family(), 7, 1, 0x10001)});

@@ -1,4 +1,4 @@
-// Makes two outputs of `nft --debug=netlink list` comparable.
+// Converts the output of `nft --debug=netlink list` to a comparable form.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@ namespace svcmap::testing {
 
 class Instructions {
  public:
-  // Takes out what may differ between equal rulesets: rule handles, the numbers of the { tcp, udp,
-  // sctp } sets, the order of elements (the kernel's hash is random), the registers for what a
-  // look-up returns (ours lie behind the key, nft's on it), and nft's byte order change of a single
-  // byte (of meta l4proto in keys of ranges): the kernel goes by pairs and does nothing.
+  // Removes details that may differ between equal rulesets: rule handles, numbers of the { tcp,
+  // udp, sctp } sets, the order of elements (the kernel's hash is random), result registers of
+  // lookups (behind the key in our rules, equal to the key in nft's rules), and nft's byte order
+  // conversion of a single byte (meta l4proto in keys of ranges), which has no effect.
   static std::string Comparable(const std::string& text) {
     Instructions instructions;
     std::vector<std::string> lines = absl::StrSplit(text, '\n');
@@ -38,7 +38,7 @@ class Instructions {
  private:
   std::string Line(const std::string& line) {
     std::vector<std::string> words = absl::StrSplit(line, ' ');
-    if (words[0] == "ip" || words[0] == "ip6") {  // A rule with its handle and its neighbour's.
+    if (words[0] == "ip" || words[0] == "ip6") {  // A rule with its handle and position.
       result_.reset();
       while (words.size() > 3 && IsNumber(words.back())) words.pop_back();
     }
@@ -59,18 +59,19 @@ class Instructions {
                                         [](unsigned char c) { return std::isdigit(c) != 0; });
   }
 
-  // payload write reg N, addr_min reg N, proto_max reg N.
+  // Arguments such as payload write reg N, addr_min reg N, proto_max reg N.
   static bool UsesResult(const std::string& word) {
     return word == "write" || word.find("_min") != word.npos || word.find("_max") != word.npos;
   }
 
-  // Registers 1..4 hold four words each; from 8 on each is one word: 1 and 8 are the same.
+  // Registers 1 to 4 hold four words each. From register 8, each register is one word, so 1 and 8
+  // are the same register.
   static int RegisterWord(const std::string& number) {
     const int value = std::stoi(number);
     return value <= 4 ? (value - 1) * 4 : value - 8;
   }
 
-  std::optional<int> result_;  // The word where the last look-up of the rule put its data.
+  std::optional<int> result_;  // The word that contains the result of the rule's last lookup.
 };
 
 }  // namespace svcmap::testing

@@ -1,5 +1,5 @@
-// What nft::Kernel promises is asked of the one in memory and of the real one, for both families.
-// Where a test says how Linux behaves, the fake has to follow.
+// Runs the same tests of the nft::Kernel contract on the fake and on the real kernel, for both
+// families. The fake must follow the behavior of Linux.
 //
 //   class TableContract : public KernelContract {};
 //   INSTANTIATE_TEST_SUITE_P(All, TableContract, EveryKernel(), KernelCaseName);
@@ -65,7 +65,7 @@ class KernelContract : public ::testing::TestWithParam<std::tuple<KernelKind, Fa
     Commit(transaction);
   }
 
-  // Applies what must be rejected for `code`, and checks that it left no trace.
+  // Applies a transaction, expects a rejection with `code`, and checks that nothing has changed.
   void ExpectRejected(const Transaction& transaction, absl::StatusCode code,
                       std::optional<size_t> failed_element) {
     const uint32_t generation = Generation();
@@ -98,7 +98,7 @@ class KernelContract : public ::testing::TestWithParam<std::tuple<KernelKind, Fa
     EXPECT_OK(element);
     return element.ok() ? *std::move(element) : std::nullopt;
   }
-  // Everything in the table, sorted; nothing without a table.
+  // All elements of the table, sorted. Empty if the table does not exist.
   std::vector<std::vector<Element>> ReadAll() {
     std::vector<std::vector<Element>> all;
     if (!HasTable(family())) return all;

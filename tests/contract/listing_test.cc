@@ -1,5 +1,5 @@
-// Our tables in the eyes of nft(8): what `nft list` prints of them is what nft/text prints, and it
-// loads again. People and other programs run nft on our nodes.
+// Our tables as listed by nft(8): `nft list` prints the same text as nft/text, and the text can be
+// loaded again. Operators and other software use nft on nodes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 INSTANTIATE_TEST_SUITE_P(Families, ListingTest, ::testing::ValuesIn(kFamilies),
                          [](const auto& info) { return std::string(FamilyName(info.param)); });
 
-// All tables that there can be.
+// All variants of our tables.
 struct Variant {
   const char* name;
   proxy::RulesetOptions options;
@@ -74,7 +74,7 @@ TEST_P(ListingTest, S127NftListsTimeoutsInUnitsOfItsOwn) {
   }
 }
 
-// What another life left is gone, but for the chains of its timeouts.
+// Content of the previous run is removed, except for the chains of its timeouts.
 TEST_P(ListingTest, ATableWrittenInPlaceListsAsACreatedOne) {
   Create({});
   for (const std::vector<uint32_t>& timers : {std::vector<uint32_t>{10800, 90}, {10800, 90, 60}}) {
@@ -90,8 +90,8 @@ TEST_P(ListingTest, ATableWrittenInPlaceListsAsACreatedOne) {
   }
 }
 
-// Differential: nft compiles our text to its own expressions. Equal listings mean that it
-// understood ours the same way; equal instructions say so one level deeper.
+// Differential test: nft compiles our text to its own expressions. Equal listings show that nft
+// interprets our rules the same way. Equal instructions show the same at the level of expressions.
 TEST_P(ListingTest, OurTextLoadedByNftGivesTheSameListingAndInstructions) {
   const auto instructions = [this](const NetNs& netns) {
     const absl::StatusOr<testing::CommandResult> result =
@@ -130,7 +130,7 @@ TEST_P(ListingTest, ChainPrioritiesPrintAsNftPrintsThem) {
   EXPECT_EQ(List(*netns_), TableText(table(), {}));
 }
 
-// User data tells nft 1.0.6 how to read keys that no type of its own names, or in which byte order.
+// nft 1.0.6 needs the user data to read keys without a named type, or with another byte order.
 TEST_P(ListingTest, UserDataOfOurSetsIsWhatNftWrites) {
   ASSERT_OK(RunNft(*fresh_netns_, TableText(table(), Sizes())));
   const std::map<std::string, testing::Bytes> nfts =

@@ -1,5 +1,5 @@
-// For tests on the real kernel: a namespace of their own. They fail, saying why, where there can be
-// none; only SVCMAP_ALLOW_NETNS_SKIP=1 turns that into a skip.
+// Creates a network namespace for tests on the real kernel. If this is impossible, the test fails
+// with the reason, or is skipped with SVCMAP_ALLOW_NETNS_SKIP=1.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace svcmap::testing {
 
-// For SetUp, which returns at once if `netns` is still empty.
+// For use in SetUp, which must return immediately if `netns` is still empty.
 inline void MakePrivateNetNs(std::optional<NetNs>& netns) {
   absl::StatusOr<NetNs> created = NetNs::Create();
   if (created.ok()) {

@@ -1,5 +1,5 @@
-// Random changes of a small world, in which Services often want the same addresses, ports and
-// endpoints. What a seed gives is always the same.
+// Random changes in a small cluster, in which Services often claim the same addresses, ports and
+// endpoints. The changes depend only on the seed.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ class RandomChanges {
  public:
   explicit RandomChanges(uint32_t seed) : random_(seed) {}
 
-  // Below `n`.
+  // Returns a random number below `n`.
   unsigned Below(unsigned n) { return random_() % n; }
   bool Chance(unsigned percent) { return Below(100) < percent; }
 
@@ -79,12 +79,12 @@ class RandomChanges {
     return AServiceCidr(CidrName(), cidrs);
   }
 
-  // An address of the family that a few Services want.
+  // An address of the family that several Services may use.
   std::string Wanted(const char* v4, const char* v6, Family family) {
     return Numbered(family == Family::kIpv4 ? v4 : v6, 6);
   }
 
-  // API servers refuse a Service that names an address or port twice; so does api/convert.
+  // API servers and api/convert reject a Service that contains an address or port twice.
   Change SomeService() {
     AService service(ServiceKey());
     service.Created(Below(3));
@@ -120,7 +120,8 @@ class RandomChanges {
     return service;
   }
 
-  // Overlapping, equal and adjacent ones; some hold the node's address or the balancer's own.
+  // Overlapping, equal and adjacent ranges. Some contain the node's address or the load balancer
+  // IP.
   void AddSourceRanges(AService& service) {
     static const std::vector<std::string> kRanges = {
         "192.0.2.0/24", "192.0.2.2/31",    "10.0.0.0/8",     "10.0.0.0/9",
@@ -143,7 +144,7 @@ class RandomChanges {
       slice.Port(static_cast<uint16_t>(8080 + Below(2)), i == 0 ? "" : "p" + std::to_string(i),
                  SomeProtocol());
     }
-    // Now and then so many that a map of 1,024 elements has to grow.
+    // Sometimes so many that a map of 1,024 elements has to grow.
     const unsigned count = Chance(2) ? 700 + Below(500) : Chance(10) ? Below(60) : Below(5);
     const char* prefix = family == Family::kIpv4 ? "10.0." : "fd00:1::";
     const bool hinted = Chance(30);

@@ -1,8 +1,8 @@
-// Faults of all kinds on a share of all calls, the same for the same seed: sockets that cannot be
-// opened, options that are refused, sends that fail, answers that are lost, late, or come twice.
+// Random faults in a share of all calls, depending on the seed: sockets cannot be opened, options
+// are rejected, sends fail, responses are lost, late or duplicated.
 //
-// Parts of a listing are not dropped or repeated one by one: the kernel hands them out as they are
-// read, so that none can be lost without an error.
+// Single messages of a dump are not dropped or duplicated. The kernel generates them when they are
+// read, so a message cannot be lost without an error.
 #pragma once
 
 #include <libmnl/libmnl.h>
@@ -17,17 +17,17 @@ namespace svcmap::nft {
 
 class RandomFaults final : public SocketFaults {
  public:
-  // Without a Start there are none.
+  // Before Start, no faults are injected.
   void Start(uint32_t seed, unsigned percent) {
     random_.seed(seed);
     percent_ = percent;
     failures_ = 0;
   }
 
-  // How many calls failed since the last time so that nothing was sent.
+  // Number of calls since the last TakeFailures that failed before anything was sent.
   int TakeFailures() { return std::exchange(failures_, 0); }
 
-  int count() const { return count_; }  // Of all.
+  int count() const { return count_; }  // Total number of faults.
 
   int OnOpen(int) override { return Fail(EMFILE); }
   int OnSetOption(int) override { return Fail(EPERM); }

@@ -1,4 +1,4 @@
-// Elements of our table with few words, for tests of kernels and of text.
+// Short helpers to create elements of our tables in tests.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct Row {
 
 inline IpAddress Ip(std::string_view text) { return *IpAddress::Parse(text); }
 
-// The same number as an address of either family: 10.0.0.0 or fd00:: plus `number`.
+// The address with this number in either family: 10.0.0.0 or fd00:: plus `number`.
 inline IpAddress Address(Family family, uint32_t number) {
   uint8_t bytes[16] = {};
   const size_t size = family == Family::kIpv4 ? 4 : 16;
@@ -76,7 +76,7 @@ inline Row EndpointRow(uint32_t group, uint32_t slot, const IpAddress& address, 
   return row;
 }
 
-// Who may use address:port/TCP, in firewall-sources.
+// A source range allowed to use address:port/TCP, in firewall-sources.
 inline Row SourceRow(const IpAddress& address, uint16_t port, const IpAddress& first,
                      const IpAddress& last) {
   Row row{.set = {address.family(), proxy::kFirewallSources}};
@@ -102,7 +102,7 @@ inline Row RecordRow(Family family, uint32_t client, uint16_t port, uint32_t cho
   return row;
 }
 
-// One address, in cluster-ips or the like.
+// A row with one address, in cluster-ips or a similar set.
 inline Row AddressRow(proxy::SetIndex set, const IpAddress& address) {
   Row row{.set = {address.family(), set}};
   row.key.Append(address.bytes());

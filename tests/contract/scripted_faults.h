@@ -1,5 +1,5 @@
-// Faults that a test decides on call by call. Its members may be set while sockets are in use only
-// by a test that holds `mutex`, or by themselves: they are copied before they are called.
+// Faults determined by the test for each call. If sockets are in use, a test may set members only
+// with `mutex` held, or from within a member: members are copied before they are called.
 #pragma once
 
 #include <functional>
@@ -33,7 +33,7 @@ class ScriptedFaults final : public SocketFaults {
     return fault ? fault(port_id, datagram) : Receipt();
   }
 
-  // Nothing goes wrong from now on.
+  // Removes all faults.
   void Clear() {
     const std::lock_guard lock(mutex);
     open = nullptr;

@@ -1,5 +1,5 @@
-// A kernel that does not answer, or answers twice, late or not to everything: what is not known is
-// said to be unknown, and no answer is taken for that of another request.
+// A kernel that does not respond, or responds twice, late or not to all requests. Unknown outcomes
+// are reported as unknown, and no response is mistaken for the response to another request.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <libmnl/libmnl.h>
@@ -52,7 +52,7 @@ class SessionFaultsTest : public ::testing::Test {
     ASSERT_OK(kernel_->Apply(creation).error);
   }
 
-  // To the next datagram only.
+  // Applies to the next datagram only.
   void Once(Receipt receipt) {
     faults_.receive = [this, receipt](uint32_t, std::span<const uint8_t>) {
       faults_.receive = nullptr;
@@ -94,7 +94,7 @@ TEST_F(SessionFaultsTest, AMissingVerdictIsUnknownAndTheNextBatchGoesOverAFreshS
   ExpectFreshSocket();
 }
 
-// The late verdict on one batch says nothing about the next one.
+// A late response to one batch must not affect the next batch.
 TEST_F(SessionFaultsTest, ALateVerdictIsNotTakenForAnother) {
   Once({.late = true});
   EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kUnknown);
@@ -145,7 +145,7 @@ TEST_F(SessionFaultsTest, WithoutAFreshSocketNothingIsSent) {
   EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kCommitted);
 }
 
-// The kernel's words for "send it again": nothing was committed.
+// Errors that request to send the batch again. Nothing was committed.
 TEST_F(SessionFaultsTest, ABatchThatIsAskedForAgainIsSentAgain) {
   for (const int error : {ERESTART, EAGAIN, EINTR}) {
     int sent = 0;
@@ -153,7 +153,7 @@ TEST_F(SessionFaultsTest, ABatchThatIsAskedForAgainIsSentAgain) {
       ++sent;
       return 0;
     };
-    // Its verdict is turned into that error.
+    // Replaces the response by this error.
     faults_.receive = [&](uint32_t, std::span<const uint8_t> datagram) {
       faults_.receive = nullptr;
       auto* message = reinterpret_cast<nlmsghdr*>(const_cast<uint8_t*>(datagram.data()));
@@ -208,7 +208,7 @@ TEST_F(SessionFaultsTest, ReadsThatLostAnswersAskAgainForThoseOnly) {
   EXPECT_EQ(sizes[1], sizes[0] / 100 * 41);
 }
 
-// However often: as long as some answers come, the rest is asked for.
+// As long as some responses arrive, the remaining keys are requested again.
 TEST_F(SessionFaultsTest, ReadsOfManyElementsGoOnWhileAnswersCome) {
   std::vector<FieldBytes> keys;
   for (uint32_t i = 10; i < 210; ++i) keys.push_back(ServiceRow(kFamily, i).key);
@@ -241,7 +241,7 @@ TEST_F(SessionFaultsTest, ReadsThatAreInterruptedAreRepeated) {
   }
 }
 
-// What comes late belongs to a socket that is gone.
+// A late response arrives at a socket that is already closed.
 TEST_F(SessionFaultsTest, LateAnswersToReadsAreNotTakenForOthers) {
   Once({.late = true});
   EXPECT_FALSE(kernel_->ReadElement(kSet, ServiceRow(kFamily, 1).key.bytes()).ok());
@@ -250,7 +250,7 @@ TEST_F(SessionFaultsTest, LateAnswersToReadsAreNotTakenForOthers) {
   EXPECT_EQ(missing, std::nullopt);
 }
 
-// From a thread that is elsewhere, too.
+// Also if the calling thread is in another namespace.
 TEST_F(SessionFaultsTest, FreshSocketsAreInTheNamespaceOfTheFirst) {
   Once({.drop = true});
   EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kUnknown);

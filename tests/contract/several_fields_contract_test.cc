@@ -12,7 +12,7 @@ using ::testing::UnorderedElementsAre;
 
 class SeveralFieldsContract : public KernelContract {
  protected:
-  // Who may use the first, second, ... Service address.
+  // A source range of the Service address with this number.
   Row Sources(uint32_t number, uint32_t first, uint32_t last) const {
     return SourceRow(family(), number, first, last);
   }
@@ -88,8 +88,9 @@ TEST_P(SeveralFieldsContract, OverlappingRangesAreRejected) {
   }
 }
 
-// The kernel asks whether the first or the last key lies in a range, not what lies between them.
-// Nobody may rely on its refusal: what we add is disjoint (S-120).
+// The kernel checks whether the first or the last key is in an existing range. It does not check
+// the keys between them. svcmapd does not depend on this check, because its ranges are disjoint
+// (S-120).
 TEST_P(SeveralFieldsContract, ARangeAroundAnotherOneIsNotNoticed) {
   CreateTable();
   Add({Sources(1, 0x100, 0x1ff)});
@@ -115,7 +116,7 @@ TEST_P(SeveralFieldsContract, DeletingWhatIsNotThereIsRejected) {
   ExpectRejected(outside, absl::StatusCode::kNotFound, 0);
 }
 
-// Nobody may rely on it: a range is deleted by its own keys.
+// svcmapd does not depend on this behavior. It deletes a range by its own keys.
 TEST_P(SeveralFieldsContract, ADeletionTakesTheRangeThatItsFirstKeyLiesIn) {
   CreateTable();
   for (const auto& [first, last] : {std::pair{0x100u, 0x17fu}, std::pair{0x120u, 0x340u}}) {

@@ -1,5 +1,5 @@
-// What a table is made of, in a form that two creations of one table share and that any foreign
-// change alters (S-345).
+// Table content for comparison: equal for two creations of the same table, and different after any
+// change by another process (S-345).
 #include <map>
 #include <set>
 
@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 
 using Digests = std::map<std::string, uint64_t>;
 
-// The names whose digests differ, or that only one of the two has.
+// Returns the names whose digests differ or exist on one side only.
 std::set<std::string> Changed(const Digests& before, const Digests& after) {
   std::set<std::string> names;
   for (const auto& [name, digest] : before) {
@@ -63,7 +63,7 @@ TEST_P(TableContentContract, NamesTheChainsAndSetsOfTheSpec) {
 TEST_P(TableContentContract, TwoCreationsAreEqual) {
   CreateTable();
   const TableContent first = Content();
-  Commit(Recreation(77));  // Sizes do not count.
+  Commit(Recreation(77));  // Sizes are not part of the content.
   EXPECT_EQ(Content(), first);
   Transaction in_place;
   in_place.CreateTable({.family = family(), .sizes = {}, .spec = {}, .in_place = true});
@@ -86,15 +86,15 @@ TEST_P(TableContentContract, CountsEqualDumpsInAllKindsOfSets) {
   CreateTable();
   std::vector<Row> rows;
   for (uint32_t i = 1; i <= 300; ++i) {
-    rows.push_back(ServiceRow(family(), i));    // sized
-    rows.push_back(ClusterIpRow(family(), i));  // hashed by one word, or more
+    rows.push_back(ServiceRow(family(), i));    // Map with a fixed size.
+    rows.push_back(ClusterIpRow(family(), i));  // Set hashed by one or more words.
     rows.push_back(EndpointRow(1, i, Address(family(), i), 80));
-    rows.push_back(RangeStart(Address(family(), 4 * i)));  // ranges with a single field
+    rows.push_back(RangeStart(Address(family(), 4 * i)));  // Ranges with one field.
     rows.push_back(RangeEnd(Address(family(), 4 * i + 2)));
-    rows.push_back(SourceRow(family(), i, 0x100, 0x1ff));  // with several
-    rows.push_back(RecordRow(family(), i, 1, 0x10001));    // written by rules
+    rows.push_back(SourceRow(family(), i, 0x100, 0x1ff));  // Ranges with several fields.
+    rows.push_back(RecordRow(family(), i, 1, 0x10001));    // Elements added by rules.
   }
-  rows.push_back(RangeStart(Address(family(), 0xff0000)));  // up to the highest address
+  rows.push_back(RangeStart(Address(family(), 0xff0000)));  // A range up to the highest address.
   Add(rows);
   const auto expect_equal = [&] {
     const TableContent content = Content();
@@ -111,7 +111,7 @@ TEST_P(TableContentContract, CountsEqualDumpsInAllKindsOfSets) {
   for (size_t i = 0; i < rows.size() / 3; ++i) deletion.Delete(rows[i]);
   Commit(deletion);
   expect_equal();
-  Transaction failing;  // What was undone does not count.
+  Transaction failing;  // Changes of an aborted transaction do not count.
   failing.Add(RangeStart(Address(family(), 0xf00000)));
   failing.Add(SourceRow(family(), 9999, 1, 2));
   failing.Delete(ServiceRow(family(), 9999));
@@ -144,7 +144,7 @@ TEST_P(TableContentContract, ChainsAndSetsThatComeAndGoAreSeen) {
   EXPECT_THAT(Changed(before.sets, after.sets), ElementsAre("foreign-set"));
 }
 
-// The rest is about what the fake has not.
+// The remaining tests need features that the fake does not have.
 class RealTableContent : public TableContentContract {};
 INSTANTIATE_TEST_SUITE_P(All, RealTableContent,
                          ::testing::Combine(::testing::Values(KernelKind::kReal),

@@ -1,4 +1,4 @@
-// Tables come and go whole.
+// Creation and deletion of complete tables.
 #include "tests/contract/kernel_contract.h"
 
 namespace svcmap::nft {
@@ -50,7 +50,8 @@ TEST_P(TableContract, TheFamiliesDoNotMeet) {
   EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 1).Read()));
 }
 
-// Callers drop first: chains and rules of the second creation would stand twice in the real kernel.
+// In the real kernel, a second creation would duplicate chains and rules, so callers drop the table
+// first.
 TEST_P(TableContract, CreatingAgainKeepsTheElements) {
   CreateTable();
   Add({ServiceRow(family(), 1)});
@@ -72,7 +73,7 @@ TEST_P(TableContract, RecreationReplacesEverythingAtOnce) {
   CreateTable(1);
   Add({ServiceRow(family(), 1)});
   Transaction recreate = Creation(2);
-  recreate.DropTable(family());  // Drops go first, whatever the order of the calls.
+  recreate.DropTable(family());  // Drops take effect first, independent of the order of calls.
   recreate.Add(ServiceRow(family(), 2));
   recreate.Add(ServiceRow(family(), 3));
   Commit(recreate);
@@ -86,7 +87,7 @@ TEST_P(TableContract, RejectedRecreationLeavesTheOldTable) {
   Transaction recreate = Creation();
   recreate.DropTable(family());
   recreate.Add(ServiceRow(family(), 2));
-  recreate.Delete(ServiceRow(family(), 1));  // Gone with the old table.
+  recreate.Delete(ServiceRow(family(), 1));  // Deleted with the old table.
   ExpectRejected(recreate, absl::StatusCode::kNotFound, 1);
   EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 1).Read()));
 }

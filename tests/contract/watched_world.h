@@ -1,4 +1,5 @@
-// A watched kernel with our tables and some elements, and what it has said about others.
+// A watched kernel with our tables and some elements, and the changes that its monitor has
+// reported.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -23,9 +24,10 @@
 
 namespace svcmap::nft {
 
-constexpr auto kForeignTimeout = std::chrono::seconds(10);  // It comes at once, or never.
+// A notification normally arrives immediately.
+constexpr auto kForeignTimeout = std::chrono::seconds(10);
 
-// Changes as they were handed out.
+// Collects reported changes.
 class Heard {
  public:
   void Add(const ForeignChange& change) {
@@ -101,7 +103,7 @@ class WatchedWorld : public ::testing::Test {
     EXPECT_OK(generation);
     return generation.value_or(0);
   }
-  // Everything that was done is handed out then.
+  // Waits until all changes so far are reported.
   void WaitUntilReported() {
     const uint32_t generation = Generation();
     const auto deadline = std::chrono::steady_clock::now() + kForeignTimeout;

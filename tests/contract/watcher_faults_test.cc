@@ -1,5 +1,5 @@
-// Whatever happens to the watcher's own socket, no foreign change is missed without being said
-// (S-345), and the watcher says whether it hears.
+// After any failure of the monitor's socket, foreign changes are reported or reported as lost
+// (S-345), and alive() shows whether the monitor receives notifications.
 #include <sys/socket.h>
 
 #include <atomic>
@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 constexpr Family kFamily = Family::kIpv4;
 constexpr char kForeign[] = "add rule ip svcmap services accept";
 
-// An answer goes to the port that asked.
+// Responses have the port id of the requesting socket.
 bool IsNotification(uint32_t port_id, std::span<const uint8_t> datagram) {
   return reinterpret_cast<const nlmsghdr*>(datagram.data())->nlmsg_pid != port_id;
 }
@@ -97,7 +97,7 @@ TEST_F(WatcherFaultsTest, S345_AlsoWhenTheLargeBatchIsRejected) {
   ExpectToHear();
 }
 
-// The reader is slower than the notifications come: the kernel drops what does not fit.
+// The reader is slower than the notifications, so the kernel drops notifications.
 TEST_F(WatcherFaultsTest, S345_AnOverflowIsALoss) {
   std::mutex busy;
   std::atomic<bool> blocked = false;
@@ -208,7 +208,7 @@ TEST_F(WatcherFaultsTest, S345_AGapThatCannotBeMeasuredIsALoss) {
   ExpectToHear();
 }
 
-// Late answers to batches are those of another socket, whose commits are ours nevertheless.
+// After a late response, batches use a new socket. Its commits must be recognized as our own.
 TEST_F(WatcherFaultsTest, CommitsFromAFreshSocketAreOurs) {
   {
     const std::lock_guard lock(own_.mutex);
@@ -225,7 +225,8 @@ TEST_F(WatcherFaultsTest, CommitsFromAFreshSocketAreOurs) {
   ExpectNothing();
 }
 
-// As fast as one other program can: each is handed out, and our own commits go on.
+// Another process commits as fast as possible. Each commit is reported, and our own commits
+// continue.
 TEST_F(WatcherFaultsTest, S345_AStormIsToldToItsEnd) {
   constexpr int kForeignCommits = 2000;
   ASSERT_OK_AND_ASSIGN(const auto other, netns_->Run([&] { return NetlinkKernel::Open(tables_); }));

@@ -1,5 +1,5 @@
-// ReadKubeProxyConfiguration on arbitrary text: what it accepts is in range, and what it says is
-// bounded and printable.
+// Fuzzes ReadKubeProxyConfiguration with arbitrary text. Accepted values must be in range, and
+// error messages must be short and printable.
 #include <cstddef>
 #include <cstdint>
 #include <string>

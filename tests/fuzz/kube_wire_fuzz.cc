@@ -1,5 +1,5 @@
-// Lists, statuses and watches of the Kubernetes API from arbitrary bytes. The first byte chooses:
-// what is read (bits 0-1), of which resource (bits 2-3), in which encoding (bit 4).
+// Fuzzes the decoders of lists, statuses and watches of the Kubernetes API. The first byte selects
+// the decoder (bits 0-1), the resource (bits 2-3) and the encoding (bit 4).
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -38,7 +38,7 @@ void CheckError(const absl::Status& status) {
   CheckLine(std::string(status.message()));
 }
 
-// The push refuses to send, and the agent to read, text that is not UTF-8.
+// gRPC cannot send or parse strings that are not UTF-8.
 void CheckItem(const Item& item) {
   RequireWire(!item.key.empty() && item.object.object_case() != v1::Object::OBJECT_NOT_SET);
   v1::Object again;

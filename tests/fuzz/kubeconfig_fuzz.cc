@@ -1,5 +1,5 @@
-// ParseKubeconfig on arbitrary text: what it accepts can be connected to, and what it says is short
-// and printable.
+// Fuzzes ParseKubeconfig with arbitrary text. An accepted configuration must be usable for a
+// connection, and error messages must be short and printable.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,4 +1,5 @@
-// ReadManifests on arbitrary text, and what it accepted through the writers and the converter.
+// Fuzzes ReadManifests with arbitrary text, and passes accepted objects through the writers and the
+// converter.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -14,7 +15,8 @@ namespace svcmap::api {
 namespace {
 
 constexpr size_t kMaxErrorBytes = 2000;
-constexpr size_t kMaxSpacePerByte = 2000;  // Of the objects; "{}" in a list is a message.
+// Size of the objects per byte of text. "{}" in a list is a message.
+constexpr size_t kMaxSpacePerByte = 2000;
 
 void Require(bool holds) {
   if (!holds) __builtin_trap();
@@ -33,7 +35,7 @@ void CheckErrors(const std::vector<ManifestError>& errors) {
   }
 }
 
-// With its size bounded by that of the text, but for aliases.
+// Checks that the size of the objects is bounded by the size of the text, except for YAML aliases.
 std::vector<v1::Object> ReadChecked(std::string_view text) {
   const Manifests manifests = ReadManifests(text, "fuzz");
   CheckErrors(manifests.errors);

@@ -1,6 +1,5 @@
-// ChangeReader and TableReader on arbitrary bytes: what a notification or a dump could hold at
-// worst. The socket layer hands over messages that fit into their datagram, so that is checked
-// first, as it does.
+// Fuzzes ChangeReader and TableReader with arbitrary notifications and dumps. As in the socket
+// layer, only messages that fit into their datagram are passed on.
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
@@ -47,7 +46,7 @@ void Read(nft::TableReader& reader, const nlmsghdr* message) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 1 << 20) return 0;
-  // An aligned copy of exact size: a sanitizer sees every byte behind the end.
+  // An aligned copy of exact size, so that a sanitizer detects reads past the end.
   const std::unique_ptr<uint8_t[]> bytes(new uint8_t[size]);
   std::copy(data, data + size, bytes.get());
   svcmap::nft::ChangeReader& changes = svcmap::Changes();

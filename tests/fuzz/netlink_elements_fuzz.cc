@@ -1,6 +1,5 @@
-// ReadElements and ReadCounts on arbitrary bytes: what a dump or a notification could hold at
-// worst. The socket layer hands over messages that mnl_nlmsg_ok accepts, so that is checked first,
-// as it does.
+// Fuzzes ReadElements and ReadCounts with arbitrary dumps and notifications. As in the socket
+// layer, only messages accepted by mnl_nlmsg_ok are passed on.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +11,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 1 << 20) return 0;
-  // An aligned copy of exact size: a sanitizer sees every byte behind the end.
+  // An aligned copy of exact size, so that a sanitizer detects reads past the end.
   const std::unique_ptr<uint8_t[]> bytes(new uint8_t[size]);
   std::copy(data, data + size, bytes.get());
   std::vector<svcmap::nft::Element> elements;

@@ -1,6 +1,6 @@
-// What the kernel answers, as each reader meets it: acknowledgements and errors, ends of dumps,
-// chains, bridges, interface addresses and tracked connections. Tables, sets and elements are read
-// by netlink_changes_fuzz.cc and netlink_elements_fuzz.cc.
+// Fuzzes the parsers of kernel responses: acknowledgements and errors, ends of dumps, chains,
+// bridges, interface addresses and conntrack entries. netlink_changes_fuzz.cc and
+// netlink_elements_fuzz.cc cover tables, sets and elements.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -37,7 +37,7 @@ void CheckChain(const nlmsghdr* message) {
   Require(!chain->family.empty());
 }
 
-// A flow that was understood can be written, and is the same when read again.
+// A parsed flow can be written, and is equal when parsed again.
 void CheckFlow(const nlmsghdr* message) {
   const std::optional<UdpFlow> flow = ReadFlow(message);
   if (!flow) return;
@@ -63,7 +63,7 @@ void Check(const nlmsghdr* message) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 1 << 20) return 0;
-  // An aligned copy of exact size: a sanitizer sees every byte behind the end.
+  // An aligned copy of exact size, so that a sanitizer detects reads past the end.
   const std::unique_ptr<uint8_t[]> bytes(new uint8_t[size]);
   std::copy(data, data + size, bytes.get());
   for (const nlmsghdr* message : svcmap::nft::Messages({bytes.get(), size})) {

@@ -1,7 +1,7 @@
-// What controllers and svcmapctl send, from the message to the kernel's elements, without gRPC. An
-// input holds messages in protobuf's text format, each behind a line "--- KIND", which mutations
-// leave readable more often than not; or else what a Push stream carries: PushRequests, each behind
-// its length.
+// Fuzzes the messages of controllers and svcmapctl, from the message to the kernel's elements,
+// without gRPC. An input contains messages in protobuf text format, each after a line "--- KIND",
+// because most mutations keep this format readable. Alternatively, an input contains the
+// PushRequests of a stream, each after its length.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,7 +28,7 @@ namespace svcmap::api {
 namespace {
 
 constexpr size_t kMaxMessages = 50;
-constexpr int kMaxSyncs = 10;  // Until everything is in the kernel.
+constexpr int kMaxSyncs = 10;  // Maximum number of syncs until everything is in the kernel.
 constexpr size_t kMaxResultBytes = 2000;
 
 void Require(bool holds) {
@@ -50,7 +50,7 @@ proxy::ReconcilerOptions Options() {
   return options;
 }
 
-// An agent without its threads and sockets.
+// An agent without threads and sockets.
 class Agent {
  public:
   Agent() { reconciler_.SetInterfaceAddresses({*IpAddress::Parse("192.168.0.1")}); }
@@ -82,12 +82,12 @@ class Agent {
     v1::ExplainResponse response;
     FillExplained(*question, explained, response);
     said_ += response.SerializeAsString();
-    if (reconciler_.revision() == 0) return;  // There are no tables.
+    if (reconciler_.revision() == 0) return;  // The tables do not exist.
     const auto differences = reconciler_.Disagreements(proxy::test::Tables(), *question, explained);
     Require(differences.ok() && differences->empty());
   }
 
-  // What is held, sent again, changes nothing.
+  // Sends all stored objects again, which must not change anything.
   void TakeAgain() {
     Settle();
     v1::ApplyRequest request;
@@ -109,11 +109,11 @@ class Agent {
     Require(!reconciler_.Pending());
   }
 
-  const std::string& said() const { return said_; }  // Everything that was answered.
+  const std::string& said() const { return said_; }  // All responses.
   proxy::test::Lines elements() { return proxy::test::Contents(kernel_); }
 
  private:
-  // As the intake does: nothing is taken of a message with a change that says nothing.
+  // As in the intake: a message with an empty change is rejected completely.
   template <typename Messages, typename Convert>
   void Apply(const Messages& messages, Convert&& convert) {
     std::vector<ConvertedChange> changes;
@@ -191,7 +191,7 @@ class NoErrors : public google::protobuf::io::ErrorCollector {
   void AddError(int, int, const std::string&) override {}
 };
 
-// Nothing that could not come over the wire: text format takes strings that are not UTF-8.
+// Skips messages that gRPC could not transmit: text format accepts strings that are not UTF-8.
 template <typename Request>
 void AddText(const std::string& text, std::vector<Message>& messages) {
   NoErrors errors;
@@ -234,7 +234,7 @@ std::vector<Message> ReadStream(std::string_view input) {
   return messages;
 }
 
-// Equal messages get equal answers and make equal elements.
+// Equal messages must result in equal responses and equal elements.
 void TakeTwice(const std::vector<Message>& messages) {
   Agent agent, another;
   for (const Message& message : messages) {

@@ -1,6 +1,6 @@
-// The work for one change does not follow the size of the cluster: as many instructions at 100,000
-// Services as at 1,000, between the sockets of controller and kernel. Counted by valgrind, whose
-// count is the same on a busy machine.
+// The number of instructions per change is independent of the size of the cluster: equal for
+// 100,000 and 1,000 Services, between the sockets of controller and kernel. valgrind counts the
+// instructions, because its count does not depend on the load of the machine.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -27,7 +27,7 @@ constexpr std::chrono::minutes kPatience{10};
 // Instructions per change, by kind of change.
 using Counts = std::map<std::string, uint64_t>;
 
-// A profile says which kind it is for in a line of its head, and the sum in its last one.
+// A line in the profile's header contains the kind, and the last line contains the sum.
 void AddProfile(const std::filesystem::path& profile, Counts& counts) {
   std::ifstream lines(profile);
   std::string kind;

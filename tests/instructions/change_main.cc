@@ -1,6 +1,6 @@
 // svcmap-change-instructions SERVICESxENDPOINTS: loads a cluster into the core and makes changes of
-// each kind. Run by valgrind --tool=callgrind --instr-atstart=no it leaves one profile per kind
-// that says which, with kCounted changes and nothing else in it.
+// each kind. Run by valgrind --tool=callgrind --instr-atstart=no, it writes one profile per kind.
+// Each profile contains its kind and the instructions of kCounted changes.
 #include <valgrind/callgrind.h>
 
 #include <cstdio>
@@ -15,9 +15,9 @@
 namespace svcmap::instructions {
 namespace {
 
-// Changes before those that count: what is done once for a kind, and memory asked for once.
+// Number of changes before the counted changes, for initializations and first allocations.
 constexpr int kWarmUp = 8;
-// All names are of one length, however many there are.
+// All names have the same length.
 constexpr int kFirstService = 100'000;
 constexpr size_t kStride = 17;
 
@@ -60,7 +60,7 @@ class Counter {
   uint64_t number_ = 0;
 };
 
-// As ReplaceEndpoint, in the words of a delta.
+// As ReplaceEndpoint, as an endpoint delta.
 bench::ClusterChange ReplaceByDelta(bench::Cluster& cluster, size_t position) {
   bench::ClusterChange change = cluster.ReplaceEndpoint(position);
   const v1::EndpointSlice slice = change.messages[0].endpoint_slice();
@@ -72,7 +72,7 @@ bench::ClusterChange ReplaceByDelta(bench::Cluster& cluster, size_t position) {
   return change;
 }
 
-// A second address, which no other Service has.
+// Adds a second address that no other Service uses.
 bench::ClusterChange AddExternalIp(const bench::Cluster& cluster, size_t position, int number) {
   bench::ClusterChange change{.before = cluster.ports()[position],
                               .after = cluster.ports()[position]};

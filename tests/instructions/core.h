@@ -1,5 +1,5 @@
-// svcmapd between the socket of its controllers and that of the kernel: a serialized batch goes in,
-// its answer comes out, and what happens in between is what the agent does, on the same threads.
+// svcmapd between the sockets of controller and kernel. A serialized batch is the input, its
+// response the output. The work in between and its threads are the same as in svcmapd.
 #pragma once
 
 #include <memory>
@@ -16,15 +16,15 @@ namespace svcmap::instructions {
 
 class Core {
  public:
-  // Holds the cluster, as after a controller's snapshot.
+  // Loads the cluster as a controller's snapshot does.
   explicit Core(const bench::Cluster& cluster);
   ~Core() { loop_.Stop(); }
 
-  // A serialized PushRequest with a batch. Returns with its answer; the program ends if that is not
-  // a commit without findings.
+  // Sends a serialized PushRequest with a batch and waits for its response. Exits the process
+  // unless the response is a commit without findings.
   void Push(const std::string& request);
 
-  // How often the tables were written whole.
+  // Number of times the tables were rewritten completely.
   uint64_t recreations() const { return loop_.status().recreations; }
 
  private:

@@ -1,5 +1,4 @@
-// What stands below the core where only the core's own work counts: a kernel and a disk that take
-// everything and keep nothing.
+// A kernel and a disk that accept everything and store nothing, to measure only the core.
 #pragma once
 
 #include <memory>
@@ -15,7 +14,7 @@
 
 namespace svcmap::instructions {
 
-// Builds the netlink batch of each transaction, as the real one does, and commits it.
+// Builds the netlink batch of each transaction as the real kernel interface does, and commits it.
 class SinkKernel final : public nft::Kernel {
  public:
   explicit SinkKernel(nft::TableSpecs tables) : tables_(std::move(tables)) {}

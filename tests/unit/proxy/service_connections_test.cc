@@ -18,7 +18,7 @@ using ::testing::SizeIs;
 class ConnectionReaderTest : public LoopTest {
  protected:
   void SetUp() override {
-    StartServing();  // shop/first at 10.96.255.1
+    StartServing();  // Creates shop/first at 10.96.255.1.
     Program({AService("shop/web").At("10.96.0.1").At("fd00:96::1").Port(80)});
   }
   void Program(std::vector<Change> changes) {
@@ -43,7 +43,7 @@ class ConnectionReaderTest : public LoopTest {
                                 .rest = 0,
                                 .patience = patience});
   }
-  // "shop/web 10.96.0.1 3"
+  // Lines such as "shop/web 10.96.0.1 3".
   std::vector<std::string> Lines(const std::unique_ptr<ConnectionReader>& reader) {
     std::vector<std::string> lines;
     const auto connections = reader->Read();
@@ -65,7 +65,7 @@ class ConnectionReaderTest : public LoopTest {
 
 TEST_F(ConnectionReaderTest, EveryAddressIsToldAlsoThoseNobodyConnectsTo) {
   Count("10.96.0.1", 3);
-  Count("10.96.0.77", 9);  // No Service has it.
+  Count("10.96.0.77", 9);  // An address without a Service.
   const auto reader = Reader();
   EXPECT_THAT(Lines(reader), ElementsAre("shop/first 10.96.255.1 0", "shop/web 10.96.0.1 3",
                                          "shop/web fd00:96::1 0"));
@@ -79,7 +79,8 @@ TEST_F(ConnectionReaderTest, MoreServicesThanAreAskedForAtOnceAreAllTold) {
   EXPECT_THAT(Lines(reader), SizeIs(1103));
 }
 
-// The kernel forgets an address after a day, and a dump may miss one: no counter falls for that.
+// The kernel removes a counter after a day, and a dump may miss a counter. Reported counts must not
+// decrease because of that.
 TEST_F(ConnectionReaderTest, WhatIsMissingKeepsItsCountAsLongAsTheServiceHasTheAddress) {
   Count("10.96.0.1", 3);
   const auto reader = Reader();
@@ -87,7 +88,7 @@ TEST_F(ConnectionReaderTest, WhatIsMissingKeepsItsCountAsLongAsTheServiceHasTheA
   counts_[0].clear();
   EXPECT_THAT(Lines(reader), ElementsAre("shop/first 10.96.255.1 0", "shop/web 10.96.0.1 3",
                                          "shop/web fd00:96::1 0"));
-  Count("10.96.0.1", 1);  // It has begun anew.
+  Count("10.96.0.1", 1);  // The kernel's counter has started again.
   EXPECT_THAT(Lines(reader)[1], "shop/web 10.96.0.1 1");
   counts_[0].clear();
   Program({NoService("shop/web")});
@@ -101,7 +102,7 @@ TEST_F(ConnectionReaderTest, WhatWasReadStaysForAWhile) {
   Lines(reader);
   Count("10.96.0.1", 3);
   EXPECT_THAT(Lines(reader)[1], "shop/web 10.96.0.1 0");
-  EXPECT_EQ(reads_, 2);  // Once for each family.
+  EXPECT_EQ(reads_, 2);  // One read per family.
 }
 
 TEST_F(ConnectionReaderTest, AFailureIsToldOnceAndTheCountsStay) {
@@ -129,7 +130,7 @@ TEST_F(ConnectionReaderTest, WhoAsksDoesNotWaitForACommitThatHangs) {
   EXPECT_THAT(Lines(impatient), IsEmpty());
   gate_.Open();
   Await(answer);
-  impatient.reset();  // It reads what `reader` is about to read.
+  impatient.reset();  // Reads the result that `reader` is waiting for.
   EXPECT_THAT(Lines(reader), SizeIs(before.size() + 1));
 }
 

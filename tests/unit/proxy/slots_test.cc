@@ -18,7 +18,7 @@ EndpointAddress Endpoint(uint8_t last) {
   return {*IpAddress::FromBytes(bytes), 80};
 }
 
-// One endpoint per letter.
+// Creates one endpoint per letter.
 Addresses Slots(const std::string& letters) {
   Addresses endpoints;
   for (const char letter : letters) endpoints.push_back(Endpoint(static_cast<uint8_t>(letter)));
@@ -61,7 +61,7 @@ TEST(SlotsTest, AnotherPortOfTheSameAddressIsAnotherEndpoint) {
   EXPECT_EQ(AssignSlots(before, wanted), (Addresses{wanted[1], wanted[0]}));
 }
 
-// Whoever leaves costs one slot, whoever comes costs one slot, a replacement costs one.
+// Each removed endpoint, each added endpoint and each replacement costs one slot.
 TEST(SlotsTest, NoMoreSlotsDifferThanEndpointsChanged) {
   std::mt19937 random(1);
   Addresses slots;
@@ -88,7 +88,7 @@ TEST(SlotsTest, NoMoreSlotsDifferThanEndpointsChanged) {
       kept += std::binary_search(wanted.begin(), wanted.end(), e) ? 1 : 0;
     }
     ASSERT_LE(changed_in_place, before.size() - kept) << "step " << step;
-    if (wanted.size() >= before.size()) {  // Nobody who stays moves.
+    if (wanted.size() >= before.size()) {  // Remaining endpoints keep their slots.
       for (size_t i = 0; i < before.size(); ++i) {
         if (!std::binary_search(wanted.begin(), wanted.end(), before[i])) continue;
         ASSERT_EQ(slots[i], before[i]) << "step " << step;

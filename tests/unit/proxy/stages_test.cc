@@ -27,12 +27,12 @@ TEST(StageTimesTest, EachStageHasItsOwnSumAndLongest) {
 
 class LoopStagesTest : public LoopTest {
  protected:
-  // Of turns that have ended.
+  // Returns the stage times of completed turns.
   StageTimes Stages() {
     EXPECT_TRUE(loop_->Call([](Reconciler&) {}));
     return loop_->status().stages;
   }
-  // How often each was counted since `before`.
+  // Returns how often each stage was counted since `before`.
   std::vector<uint64_t> Counted(const StageTimes& before) {
     const StageTimes after = Stages();
     std::vector<uint64_t> counts;

@@ -15,8 +15,8 @@ namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 using Place = StaleFlows::Place;
 
-// The Service of the table S-244..S-249: one UDP port 53 at a clusterIP, a load balancer IP, an
-// external IP and a nodePort on one node address; L1 serves and L2 does not.
+// The Service of S-244 to S-249: one UDP port 53 at a clusterIP, a load balancer IP, an external IP
+// and a nodePort on one node address. L1 is serving, L2 is not.
 class StaleFlowsTest : public DesiredWorld {
  protected:
   StaleFlowsTest() {
@@ -43,7 +43,7 @@ class StaleFlowsTest : public DesiredWorld {
     }
   }
 
-  // The same at each place where the Service is reached.
+  // Expects the same result for each address of the Service.
   void ExpectEverywhere(bool stale, const std::string& answers) {
     for (const std::string at :
          {"10.96.0.10:53", "192.0.2.1:53", "198.51.100.1:53", "172.16.0.1:30053"}) {
@@ -75,7 +75,7 @@ TEST_F(StaleFlowsTest, S247AFlowThatWasNotTranslatedIsStale) {
   }
 }
 
-// The answer to a packet that was sent in vain came back after its entry was deleted.
+// A reply to an untranslated packet arrived after its conntrack entry was deleted.
 TEST_F(StaleFlowsTest, S247AFlowThatAnAnswerTurnedAroundIsStale) {
   const nft::UdpFlow sent = Flow("10.96.0.10:53", "10.96.0.10:53");
   const nft::UdpFlow answer{.original = sent.reply, .reply = sent.original};
@@ -101,11 +101,11 @@ TEST_F(StaleFlowsTest, S248OtherPortsOfTheSameAddressesAreLeftAlone) {
 }
 
 TEST_F(StaleFlowsTest, S238S242FlowsToServingEndpointsOfAnyConditionAreKept) {
-  ExpectEverywhere(false, "10.0.0.3:53");  // Terminating.
-  ExpectEverywhere(false, "10.0.0.4:53");  // Not ready.
+  ExpectEverywhere(false, "10.0.0.3:53");  // A terminating endpoint.
+  ExpectEverywhere(false, "10.0.0.4:53");  // An endpoint that is not ready.
 }
 
-// kube-proxy deletes flows to this port at any address (S-240 b).
+// kube-proxy deletes flows to this port at any address (S-240).
 TEST_F(StaleFlowsTest, S240TheNodePortCountsAtTheNodesAddressesOnly) {
   EXPECT_FALSE(flows_.IsStale(Flow("203.0.113.7:30053", "203.0.113.7:30053")));
   EXPECT_FALSE(flows_.IsStale(Flow("172.16.0.2:30053", "10.0.0.2:53")));
@@ -116,7 +116,7 @@ TEST_F(StaleFlowsTest, S241WhatHasNoExpectedEndpointIsStale) {
   ExpectEverywhere(true, "8.8.8.8:53");
 }
 
-// kube-proxy skips such a port, and senders keep sending to a pod that is gone.
+// kube-proxy ignores such a port, so clients keep sending to a deleted pod.
 TEST_F(StaleFlowsTest, S239WithoutServingEndpointsAllFlowsAreStale) {
   StaleFlows flows;
   const std::vector<EndpointAddress> none;
@@ -142,7 +142,7 @@ TEST(FormerPlacesTest, S240OnlyFlowsThatLostTheirEndpointAreStale) {
   const auto endpoints = Endpoints({"10.0.0.1:53"});
   const size_t number = flows.Add(End("192.0.2.1:53"), Place::kFormer, endpoints);
   EXPECT_TRUE(flows.IsStale(Flow("192.0.2.1:53", "10.0.0.2:53")));
-  // Somebody else's by now.
+  // The address now belongs to another Service.
   EXPECT_FALSE(flows.IsStale(Flow("192.0.2.1:53", "192.0.2.1:53")));
   EXPECT_FALSE(flows.Kept(number));
   EXPECT_FALSE(flows.IsStale(Flow("192.0.2.1:53", "10.0.0.1:53")));
@@ -159,7 +159,7 @@ TEST(FormerPlacesTest, S240AFlowStaysIfItHasAnEndpointOfAnyFormerService) {
   EXPECT_TRUE(flows.IsStale(Flow("192.0.2.1:53", "10.0.0.3:53")));
 }
 
-// A switch that tracks in a zone of its own sees pods' packets before they are translated.
+// A virtual switch with its own conntrack zone tracks pods' packets before translation.
 TEST(ZonesTest, S241UntranslatedFlowsOfOtherZonesAreLeftAlone) {
   StaleFlows flows;
   const auto endpoints = Endpoints({"10.0.0.1:53"});

@@ -1,4 +1,4 @@
-// The log with its own thread: appending while it syncs, writes anew, fails and recovers.
+// The state log with its own thread: appends during syncs, compactions, failures and recoveries.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ class StateLogThreadTest : public ::testing::Test, protected SavedWorld {
     log = *std::move(opened);
     model.StartFrom(SaidBy(std::move(found)));
   }
-  // A call that the loop makes; Work() is the thread's.
+  // Makes one call of the loop. The thread calls Work().
   void Step() {
     if (model.open()) return End(dice.Chance(80), RandomGeneration());
     for (size_t i = dice.Below(3); i > 0; --i) RandomObjectChange();
@@ -48,7 +48,7 @@ class StateLogThreadTest : public ::testing::Test, protected SavedWorld {
 
 TEST_F(StateLogThreadTest, AppendsWhileTheFileIsWrittenAnew) {
   Start();
-  // Somebody asks for the status all the time.
+  // Another thread reads the status continuously.
   std::atomic<bool> over = false;
   std::thread reader([&] {
     while (!over) EXPECT_EQ(log->status().error, "");
@@ -73,7 +73,7 @@ TEST_F(StateLogThreadTest, KilledWhileTheFileIsWrittenAnewItSaysWhatIsTrue) {
     Step();
     const Said expected = model.said();
     Said found = Reopen();
-    // What was noted may have been written or not.
+    // The last generation may have been written or not.
     found.is.generation = expected.is.generation;
     if (found.may_be && expected.may_be) found.may_be->generation = expected.may_be->generation;
     ASSERT_EQ(found, expected) << life;

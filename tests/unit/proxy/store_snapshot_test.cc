@@ -1,4 +1,4 @@
-// Snapshots: what a controller no longer names goes, at the end and not before.
+// Snapshots: objects that the controller does not send are removed at the end of the snapshot.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Holds two objects of each kind, "x/old" and "x/new".
+// Stores two objects of each kind, "x/old" and "x/new".
 class SnapshotTest : public ::testing::Test {
  protected:
   SnapshotTest() {
@@ -33,7 +33,7 @@ class SnapshotTest : public ::testing::Test {
   void ApplyNew() {
     for (const Change& change : Objects("x/new")) store_.Apply(change, 2);
   }
-  // "Service x/old" and so on, sorted.
+  // Sorted lines such as "Service x/old".
   std::vector<std::string> Held() const {
     std::vector<std::string> held;
     store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {

@@ -70,7 +70,7 @@ TEST_F(ProgrammingLatencyTest, S346OneTimeForEachChangeThatChangedSomething) {
   EXPECT_EQ(Measured(), 1u);
 }
 
-// There it is lost.
+// kube-proxy loses the measurement in this case.
 TEST_F(ProgrammingLatencyTest, S346AFailedCommitLosesNone) {
   Start();
   SetFault(Fault::kReject);

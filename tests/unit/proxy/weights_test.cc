@@ -26,7 +26,7 @@ size_t Total(const std::vector<uint32_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), size_t{0});
 }
 
-// By how much the share of an endpoint is off, at most.
+// Returns the maximum error of an endpoint's share.
 double LargestError(const WeightsOfSet& weights, const std::vector<uint32_t>& counts) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   const auto slots = static_cast<double>(Total(counts));
@@ -70,16 +70,17 @@ TEST(WeightSlotsTest, SmallRatiosAreExact) {
 TEST(WeightSlotsTest, LargerOnesAreDividedAmongBoundedlyManySlots) {
   EXPECT_THAT(SlotCounts({1000, 999}), ElementsAre(128, 128));
   EXPECT_THAT(SlotCounts({1000, 1}), ElementsAre(255, 1));
-  EXPECT_THAT(SlotCounts({997, 499, 251}), ElementsAre(146, 73, 37));  // 146.1, 73.1, 36.8
+  // Exact values: 146.1, 73.1, 36.8.
+  EXPECT_THAT(SlotCounts({997, 499, 251}), ElementsAre(146, 73, 37));
 }
 
 TEST(WeightSlotsTest, SharesDifferByLessThanOne256thAndNobodyIsLeftOut) {
   std::mt19937 random(1);
   size_t most = 0;
   for (int round = 0; round < 3000; ++round) {
-    // Few and many, alike and far apart.
+    // Few and many endpoints, with similar and very different weights.
     const size_t size = 1 + random() % (round % 100 == 0 ? 32768 : 1u << (random() % 10));
-    const unsigned large = random() % 101;  // In percent.
+    const unsigned large = random() % 101;  // Percentage of large weights.
     const uint32_t low = 1 + random() % 20, high = 1 + random() % kMaxWeight;
     WeightsOfSet weights(size);
     for (uint16_t& weight : weights) {
@@ -95,7 +96,7 @@ TEST(WeightSlotsTest, SharesDifferByLessThanOne256thAndNobodyIsLeftOut) {
   EXPECT_LE(most, 1024u) << "what random weights of small sets cost";
 }
 
-// What is hard to divide: many that are owed less than a slot, beside few that are owed many.
+// Difficult to divide: many endpoints with a share below one slot, and few with many slots.
 TEST(WeightSlotsTest, FewLargeOnesAmongManySmallOnes) {
   for (const size_t small : {10, 60, 99, 300, 1000, 10000, 20000, 32000}) {
     for (const size_t large : {1, 2, 5, 20, 100, 700}) {
@@ -110,7 +111,7 @@ TEST(WeightSlotsTest, FewLargeOnesAmongManySmallOnes) {
   }
 }
 
-// Where there is no room for more than one each, all have one.
+// If there are only enough slots for one each, every endpoint gets one slot.
 TEST(WeightSlotsTest, TheLargestSetHasOneSlotEach) {
   WeightsOfSet weights(kMaxEndpoints, 1);
   weights[7] = kMaxWeight;
@@ -122,7 +123,7 @@ TEST(WeightSlotsTest, EndpointsStandInTheirSlots) {
   EXPECT_THAT(Weighted({Nth(0), Nth(1)}, {}), ElementsAre(Nth(0), Nth(1)));
 }
 
-// Slots that change hands: those which the endpoint gains or loses.
+// Slots that change: the slots that the endpoint gains or loses.
 TEST(WeightSlotsTest, AChangeRewritesAboutTheSlotsOfItsEndpoint) {
   std::mt19937 random(2);
   for (int round = 0; round < 300; ++round) {

@@ -1,4 +1,4 @@
-// The leader on disk, and what is left of it when writing fails or the machine goes down.
+// The leader file after failed writes, and after a loss of power.
 #include "proxy/saved/leader_file.h"
 
 #include <gmock/gmock.h>
@@ -35,8 +35,8 @@ TEST_F(LeaderFileTest, TheLastOneIsKept) {
   EXPECT_EQ(leader, kSecond);
 }
 
-// Whatever fails, and whatever a machine without power loses: it is one of the two, and the new one
-// if Save said so.
+// After any failure and any loss of power, the file contains the old or the new leader, and the new
+// leader if Save returned OK.
 TEST_F(LeaderFileTest, EachCallMayFailAndTheMachineMayGoDown) {
   testing::Dice dice(1);
   int failures = 0;

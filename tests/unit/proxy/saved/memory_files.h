@@ -1,6 +1,6 @@
-// Files in memory that can fail at any call, and that know what a crash leaves: of a killed process
-// everything that it wrote, of a machine without power what was synced, and of the rest as much as
-// chance wants, torn by sectors.
+// In-memory files with fault injection at any call. They simulate the effects of crashes: after a
+// killed process, everything written is kept. After a loss of power, synced data is kept, and a
+// random part of other data, truncated at a sector boundary.
 #pragma once
 
 #include <algorithm>
@@ -38,12 +38,12 @@ class MemoryFiles : public Files {
     kList
   };
   struct Fault {
-    int error = 0;            // errno; 0: none.
-    bool crash = false;       // The process ends here: this call and all later ones have failed.
-    bool done = false;        // What was asked for happened all the same.
-    size_t bytes = SIZE_MAX;  // Of an append: so many first ones were written.
+    int error = 0;            // An errno, or 0.
+    bool crash = false;       // The process ends at this call. This call and all later calls fail.
+    bool done = false;        // The call fails, but takes effect.
+    size_t bytes = SIZE_MAX;  // For Append: number of bytes that are written.
   };
-  // Asked before each call, with the number of calls before it. It may use the files itself.
+  // Called before each call, with the number of previous calls. May use the files itself.
   using Plan = std::function<Fault(size_t number, Call call)>;
 
   void SetPlan(Plan plan) {
@@ -59,7 +59,7 @@ class MemoryFiles : public Files {
     return crashed_;
   }
 
-  // A new process: whoever holds files of the old one can do nothing with them any more.
+  // Starts a new process. File objects of the old process are invalid.
   void Restart() {
     const std::lock_guard lock(mutex_);
     ++life_;
@@ -67,7 +67,7 @@ class MemoryFiles : public Files {
     plan_ = nullptr;
     for (auto& [path, inode] : names_) inode->locked = false;
   }
-  // The same after the machine had no power.
+  // Starts a new process after a loss of power.
   void PowerLoss(testing::Dice& dice) {
     Restart();
     const std::lock_guard lock(mutex_);
@@ -80,14 +80,14 @@ class MemoryFiles : public Files {
     }
   }
 
-  // Without a fault.
+  // Reads without fault injection.
   std::optional<std::string> Content(const std::string& path) const {
     const std::lock_guard lock(mutex_);
     const auto found = names_.find(path);
     if (found == names_.end()) return std::nullopt;
     return found->second->data;
   }
-  // Its content, and that it has this name.
+  // Returns true if content and name are on disk.
   bool IsSynced(const std::string& path) const {
     const std::lock_guard lock(mutex_);
     const auto found = names_.find(path);
@@ -99,7 +99,7 @@ class MemoryFiles : public Files {
     names_[path] = std::make_shared<Inode>(Inode{.data = content, .synced = content});
     name_history_ = {names_};
   }
-  // Also for those who have it open.
+  // Also affects open files.
   void Damage(const std::string& path, size_t offset) {
     const std::lock_guard lock(mutex_);
     names_.at(path)->data.at(offset) ^= 1;
@@ -298,7 +298,7 @@ class MemoryFiles : public Files {
   bool crashed_ = false;
   int life_ = 0;
   Directory names_;
-  // What names may be on disk: those of the last sync, and after each change since.
+  // Possible directories on disk: the directory at the last sync and after each change since.
   std::vector<Directory> name_history_ = {{}};
 };
 

@@ -1,4 +1,4 @@
-// What a state log is told, and what its file should say for it.
+// Model of a state log: tracks the calls made to the log and the expected content of its file.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -108,7 +108,7 @@ inline SavedTables RandomTables(Dice& dice) {
   return tables;
 }
 
-// A saved state in a form that compares: without the order of what has none.
+// A saved state in comparable form, without any order that is not significant.
 struct Content {
   using RowTuple = std::tuple<int, int, std::string, std::string, std::string, bool, std::string>;
 
@@ -134,7 +134,7 @@ inline std::vector<Content::RowTuple> Comparable(const std::vector<Row>& rows) {
   return tuples;
 }
 
-// Without the attempt.
+// Excludes the attempt.
 inline Content ContentOf(const SavedState& state) {
   Content content{.marker = state.marker,
                   .generation = state.generation,
@@ -150,7 +150,7 @@ inline Content ContentOf(const SavedState& state) {
   return content;
 }
 
-// What a file says: how things are, and how they are if the open attempt was committed.
+// Content of a file: the current state, and the state if the open attempt was committed.
 struct Said {
   Content is;
   std::optional<Content> may_be;
@@ -181,7 +181,7 @@ inline void PrintTo(const Said& said, std::ostream* out) {
   print(*said.may_be);
 }
 
-// One commit with what it borrows.
+// One commit that owns its data.
 struct OwnedCommit {
   Marker marker;
   bool whole = false;
@@ -198,13 +198,14 @@ struct OwnedCommit {
   }
 };
 
-// Told the same as a log. `said` is what the file has to say once the log's call has returned.
+// Receives the same calls as the log. `said` is the expected content of the file when the log's
+// call returns.
 class Model {
  public:
   const Said& said() const { return said_; }
   bool open() const { return said_.may_be.has_value(); }
 
-  // As if the log had been opened now.
+  // Initializes the model with the state found when the log was opened.
   void StartFrom(const Said& said) {
     said_ = said;
     buffered_.clear();
@@ -275,14 +276,15 @@ class Model {
   std::optional<uint32_t> noted_;
 };
 
-// A log on files in memory, driven by hand, and the model of it.
+// A log on in-memory files without a thread, and its model.
 class SavedWorld {
  public:
   static constexpr char kFolder[] = "/var/lib/svcmap";
   static constexpr char kPath[] = "/var/lib/svcmap/state";
 
   explicit SavedWorld(uint64_t seed = 1) : dice(seed) {}
-  ~SavedWorld() { files.SetPlan(nullptr); }  // It may use what is gone by now.
+  // The plan may refer to objects that are already destroyed.
+  ~SavedWorld() { files.SetPlan(nullptr); }
 
   StateLogOptions Options() {
     return {.writer = "test",
@@ -294,7 +296,7 @@ class SavedWorld {
             .on_recovery = [this] { ++recoveries; }};
   }
 
-  // Opens the log; what is found is what the model goes on from.
+  // Opens the log and initializes the model with the state found.
   Said Open() {
     SavedState found;
     auto opened = StateLog::Open(kFolder, files, &found, Options());
@@ -304,12 +306,12 @@ class SavedWorld {
     model.StartFrom(said);
     return said;
   }
-  // What a new life would find there, which changes nothing.
+  // Returns the state that a new run would find, without changing the files.
   Said FoundIn(const MemoryFiles& others) {
     if (const auto content = others.Content(kPath)) files.SetContent(kPath, *content);
     return Open();
   }
-  // The process is killed and comes again.
+  // Kills the process and starts it again.
   Said Reopen() {
     Kill();
     return Open();
@@ -343,7 +345,7 @@ class SavedWorld {
   }
   std::string RandomKey() { return "ns/" + std::to_string(dice.Below(12)); }
 
-  // The calls that the log's user makes, to both.
+  // The calls of the log's user, made to both the log and the model.
   void PutObject(Kind kind, const std::string& key, const std::string& message) {
     log->PutObject(kind, key, message);
     model.PutObject(kind, key, message);
@@ -382,7 +384,7 @@ class SavedWorld {
     if (dice.Chance(20)) return std::nullopt;
     return static_cast<uint32_t>(dice.Number());
   }
-  // One call, or one that leaves the log between End and Begin.
+  // Makes one random call, or several calls that leave the log between End and Begin.
   void RandomStep() {
     if (dice.Chance(10)) NoteGeneration(static_cast<uint32_t>(dice.Number()));
     if (model.open()) return End(dice.Chance(70), RandomGeneration());
@@ -398,8 +400,8 @@ class SavedWorld {
     }
   }
 
-  // What a caller that has everything does when it is asked for it. It is the model's state.
-  // `meanwhile` is called in the middle of it.
+  // Rewrites the log as its caller does, with the model's state. Calls `meanwhile` during the
+  // rewrite.
   void Rewrite(const std::function<void()>& meanwhile = nullptr) {
     model.Flush();
     model.Sync();
@@ -431,13 +433,13 @@ class SavedWorld {
         said.is.marker ? &borrowed : nullptr, said.is.generation);
   }
 
-  // Makes a mistake that the log cannot live with; the model does not hear of it.
+  // Disables the log by an invalid call, which the model does not receive.
   void PutOutOfOrder() {
     log->Begin({});
     log->Begin({});
   }
 
-  // Nobody hears what a dead process says.
+  // Discards problems reported by a killed process.
   void Bury() {
     const std::vector<std::string> said = problems;
     log.reset();
@@ -451,7 +453,7 @@ class SavedWorld {
   uint64_t generation = 0;
   std::vector<std::string> problems;
   int recoveries = 0;
-  std::unique_ptr<StateLog> log;  // Last: it uses the files.
+  std::unique_ptr<StateLog> log;  // Last member, because it uses the files.
 };
 
 }  // namespace svcmap::proxy::test

@@ -1,4 +1,4 @@
-// What a crash leaves, at each call of a history and of many random ones.
+// Crashes at each call of a fixed history and of many random histories.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 
 using Fault = MemoryFiles::Fault;
 
-// How the call in which the process ends is left.
+// State of the last call of the process.
 struct End {
   const char* name;
   Fault fault;
@@ -27,9 +27,9 @@ const End kEnds[] = {{"before", {.crash = true}},
                      {"after a few bytes", {.crash = true, .bytes = 20}},
                      {"after some bytes", {.crash = true, .bytes = 100}}};
 
-// A history with everything in it, also that the file is written anew and that the agent stops.
-// Ends where the process does. `said` gets what the file says after each step, `synced` how many
-// of these were on disk for certain.
+// Runs a history with all kinds of calls, including a compaction and a stop of the agent. Ends with
+// the process. Appends the expected content of the file after each step to `said`. `synced` is the
+// number of steps that are certainly on disk.
 void Live(SavedWorld& world, std::vector<Said>& said, size_t& synced) {
   const auto step = [&](const std::function<void()>& act) {
     if (world.files.crashed()) return;
@@ -40,7 +40,7 @@ void Live(SavedWorld& world, std::vector<Said>& said, size_t& synced) {
     if (world.files.crashed()) return;
     const auto before = world.log->status().synced;
     step([&] { world.Work(); });
-    // Perhaps it was killed behind a first sync.
+    // The process may have been killed after the first sync.
     if (world.log->status().synced != before) synced = said.size();
   };
   const auto commit = [&] {
@@ -71,7 +71,7 @@ void Live(SavedWorld& world, std::vector<Said>& said, size_t& synced) {
   }
 }
 
-// Runs `check` with the history ended at each of its calls.
+// Runs the history once for each of its calls, with a crash at this call, and then `check`.
 void EndAtEachCall(const std::function<void(SavedWorld& world, const std::vector<Said>& said,
                                             size_t synced, const std::string& where)>& check) {
   SavedWorld whole;
@@ -96,7 +96,7 @@ void EndAtEachCall(const std::function<void(SavedWorld& world, const std::vector
   }
 }
 
-// From the state found life goes on as if nothing had happened.
+// After the restart, the log works normally with the state found.
 void GoOn(SavedWorld& world, const std::string& where) {
   for (int i = 0; i < 6; ++i) world.RandomStep();
   const Said expected = world.model.said();
@@ -109,12 +109,12 @@ TEST(StateLogCrashTest, S342KilledAtAnyCallItSaysExactlyWhatWasTrue) {
       [](SavedWorld& world, const std::vector<Said>& said, size_t, const std::string& where) {
         world.problems.clear();
         const Said found = world.Reopen();
-        // The step it was killed in is in the file, or it is not.
+        // The file contains the interrupted step or the step before it.
         const bool last = found == said.back();
         const bool before = found == said[said.size() - 2];
         ASSERT_TRUE(last || before) << where << ": " << ::testing::PrintToString(found)
                                     << " instead of " << ::testing::PrintToString(said.back());
-        // Without a complete header it was never a state file.
+        // Without a complete header, the file does not count as a state file.
         if (said.size() > 2) {
           EXPECT_THAT(world.problems, IsEmpty()) << where;
         }
@@ -140,7 +140,7 @@ TEST(StateLogCrashTest, RandomLivesWithCrashesSayWhatIsTrue) {
     world.compact_above = world.dice.OneOf({3000, 10000, 1000000});
     world.Open();
     std::vector<Said> said = {world.model.said()};
-    size_t synced = 0;  // Since the last loss of power: what is on disk for certain.
+    size_t synced = 0;  // Number of steps that are certainly on disk since the last loss of power.
     for (int life = 0; life < 12; ++life) {
       for (size_t steps = world.dice.Below(40); steps > 0; --steps) {
         const auto before = world.log->status().synced;
@@ -169,8 +169,8 @@ TEST(StateLogCrashTest, RandomLivesWithCrashesSayWhatIsTrue) {
   }
 }
 
-// The calls of Work() at which its caller may do something, on a thread of its own: not while the
-// log is locked, between the last sync of the new file and its new name.
+// The calls during Work() at which the log's user may act on its own thread: all calls without the
+// log's mutex, except between the last sync of a new file and its rename.
 class Openings {
  public:
   bool IsOne(MemoryFiles::Call call) {
@@ -186,7 +186,8 @@ class Openings {
   bool locked_ = false;
 };
 
-// Work(), and at its opening with this number `act`. False if it has no so many.
+// Runs Work() and calls `act` at the opening with this number. Returns false if there are fewer
+// openings.
 bool WorkAnd(SavedWorld& world, size_t opening, const std::function<void()>& act) {
   Openings openings;
   size_t met = 0;
@@ -204,7 +205,7 @@ bool WorkAnd(SavedWorld& world, size_t opening, const std::function<void()>& act
   return acted;
 }
 
-// A file that is about to be written anew, with an attempt open or not.
+// Prepares a file that is due for compaction, with or without an open attempt.
 void MakeDue(SavedWorld& world, bool open) {
   world.Open();
   while (world.log->status().bytes < 8000) {
@@ -238,7 +239,7 @@ TEST(StateLogCrashTest, WhatIsAppendedAtAnyTimeOfABackgroundRoundIsKept) {
         };
         acted = WorkAnd(world, opening, [&] { act(3); });
         said.push_back(world.model.said());
-        act(4);  // These tell how much they believe to be on disk.
+        act(4);  // These frames contain the number of bytes on disk.
         compactions += world.log->status().compactions;
         const std::string where = "seed " + std::to_string(seed) + ", opening " +
                                   std::to_string(opening) + (open ? ", open" : "");

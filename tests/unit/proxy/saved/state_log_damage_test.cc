@@ -1,4 +1,4 @@
-// Files that somebody or something else has changed.
+// Files changed by something other than the log.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ using ::testing::StartsWith;
 
 class StateLogDamageTest : public ::testing::Test, protected SavedWorld {
  protected:
-  // A short life; `said_` is what the file said over time.
+  // Runs a short history. `said_` contains the expected content of the file after each step.
   StateLogDamageTest() {
     said_.push_back({});
     Open();
@@ -44,7 +44,7 @@ class StateLogDamageTest : public ::testing::Test, protected SavedWorld {
     }
   }
 
-  // What a log finds in a file like this; it hears of nothing else.
+  // Returns the state that a new log finds in a file with this content.
   Said FoundIn(const std::string& content) {
     other_ = std::make_unique<SavedWorld>();
     other_->files.SetContent(kPath, content);
@@ -73,7 +73,7 @@ TEST_F(StateLogDamageTest, AFlippedBitIsNeverTrusted) {
                                       HasSubstr(", not using it path=/var/lib/svcmap/state "),
                                       HasSubstr(" renamed_to=state.damaged-2"))));
       } else {
-        // The last frame says that the others were on disk, and nothing else.
+        // The last frame only declares that the other frames are on disk.
         ASSERT_EQ(found, whole) << "bit " << bit << " at " << offset;
       }
       content[offset] = static_cast<char>(content[offset] ^ 1 << bit);
@@ -81,7 +81,7 @@ TEST_F(StateLogDamageTest, AFlippedBitIsNeverTrusted) {
   }
 }
 
-// What lies at the end of a file and was never synced may be a crash's.
+// Unsynced bytes at the end of a file may be the result of a crash.
 TEST_F(StateLogDamageTest, AFlippedBitWithoutASyncLeavesWhatWasTrueBeforeIt) {
   Kill();
   std::string content = *files.Content(kPath);
@@ -121,7 +121,7 @@ TEST_F(StateLogDamageTest, GarbageBehindTheEndIsCutOff) {
   }
 }
 
-// The message of an object may hold anything, also what looks like frames.
+// An object's message may contain any bytes, including bytes that look like a frame.
 TEST_F(StateLogDamageTest, AFrameWithinAnObjectIsNone) {
   Stop();
   const std::string before = *files.Content(kPath);
@@ -194,7 +194,7 @@ TEST_F(StateLogDamageTest, WhatCannotBeReadIsSetAsideAsWell) {
                                           HasSubstr("\"read: Input/output error (EIO)\""))));
 }
 
-// Frames whose checksums are right, with what this program never writes.
+// Frames with valid checksums and content that svcmapd never writes.
 TEST(ReplayTest, RefusesWhatCannotBe) {
   struct Case {
     const char* error;

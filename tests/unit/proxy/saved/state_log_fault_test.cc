@@ -1,5 +1,5 @@
-// Disks that are full, read-only or broken, for a while: the log never fails its caller, and is in
-// order again once they are.
+// Disks that are temporarily full, read-only or broken. The log never fails its caller, and works
+// again after the disk recovers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ bool Writes(Call call) {
   return call != Call::kRead && call != Call::kSize && call != Call::kList && call != Call::kLock;
 }
 
-// A life of `steps` that gives the log everything whenever it asks.
+// Makes `steps` random calls and a rewrite whenever the log requests it.
 void Live(SavedWorld& world, int steps) {
   for (int i = 0; i < steps; ++i) {
     world.RandomStep();
@@ -36,7 +36,7 @@ void Live(SavedWorld& world, int steps) {
   world.Work();
 }
 
-// Whatever was before, now the disk works: the file says what is true.
+// Repairs the disk, and expects that the file becomes correct.
 void ExpectRecovery(SavedWorld& world, const std::string& where) {
   world.files.SetPlan(nullptr);
   Live(world, 3);
@@ -48,7 +48,7 @@ void ExpectRecovery(SavedWorld& world, const std::string& where) {
   ASSERT_THAT(world.files.Names(), Not(Contains(HasSubstr("state.compacted")))) << where;
 }
 
-// Nobody would find what is written to a file without a name.
+// Data written to a deleted file would be lost.
 TEST(StateLogFaultTest, AFileThatSomebodyRemovedIsWrittenAnew) {
   SavedWorld world;
   world.Open();
@@ -108,7 +108,7 @@ TEST(StateLogFaultTest, ADiskThatFillsUpAtAnyWriteLeavesNothingThatPassesForCurr
       }
       const std::string where = std::to_string(writes) + " writes";
       const Said old = SavedWorld().FoundIn(world.files);
-      // By its marker it is told from what is true by now.
+      // The marker distinguishes the old content from the current content.
       const Content& now = world.model.said().is;
       if (old.is.marker == now.marker) {
         EXPECT_EQ(old.is.services, now.services) << where;
@@ -175,7 +175,8 @@ TEST(StateLogFaultTest, KilledWhileEverythingIsWrittenItSaysTheOldOrTheNew) {
   EXPECT_GT(news, 0u);
 }
 
-// The background thread may come at any time; what is half written takes nobody's place.
+// The background thread may run at any time. A partially written file must not replace the old
+// file.
 TEST(StateLogFaultTest, NothingCountsBeforeEverythingIsWritten) {
   SavedWorld world;
   world.Open();
@@ -229,7 +230,7 @@ TEST_F(StateLogOutageTest, IsToldOnceAndSoIsItsEnd) {
   EXPECT_THAT(problems, SizeIs(2));
 }
 
-// Until it is on disk under its name, what Rewrite wrote is not what a restart finds.
+// A restart finds the content of Rewrite only after it is on disk under its final name.
 TEST_F(StateLogOutageTest, IsOverOnlyWithTheSync) {
   Open();
   Break(ENOSPC);
@@ -261,7 +262,7 @@ TEST_F(StateLogOutageTest, AReadOnlyFolderIsReadAllTheSame) {
   Live(*this, 20);
   Stop();
   const Said expected = model.said();
-  // The lock and the file are opened to write in vain, then the file to read.
+  // The lock and the file cannot be opened for writing. Then the file is opened for reading.
   size_t opens = 0;
   files.SetPlan([&](size_t, Call call) {
     if (call == Call::kOpen) return Fault{.error = ++opens == 1 ? EROFS : 0};
@@ -282,7 +283,8 @@ TEST_F(StateLogOutageTest, AFolderThatCannotBeMadeIsNoReasonNotToStart) {
   ExpectRecovery(*this, "");
 }
 
-// Who could not lock the folder at first must not write to it while another agent has it.
+// If the folder could not be locked at first, the log must not write to it while another agent
+// holds the lock.
 TEST_F(StateLogOutageTest, ALateLockMayBeTakenByAnother) {
   Break(EROFS);
   Open();
@@ -299,7 +301,7 @@ TEST_F(StateLogOutageTest, ALateLockMayBeTakenByAnother) {
   EXPECT_EQ(log->status().error, "");
 }
 
-// A rewritten file may be what fills the disk.
+// The rewritten file may be the reason for a full disk.
 TEST_F(StateLogOutageTest, AFailedRewriteLeavesNothing) {
   Open();
   Live(*this, 20);
@@ -328,12 +330,12 @@ TEST_F(StateLogOutageTest, AFileThatCannotBeWrittenAnewGrowsOn) {
   EXPECT_EQ(log->status().compactions, 0u);
   EXPECT_THAT(problems, Contains(HasSubstr("compacting the saved state failed, the file continues "
                                            "to grow path=/var/lib/svcmap/state error=\"open")));
-  // Not each time, but when it has grown by a quarter.
+  // The next attempt happens only after the file has grown by a quarter.
   EXPECT_LT(opens, 30u);
   ExpectRecovery(*this, "");
 }
 
-// A file that is damaged while we use it would not be trusted after a restart.
+// A file damaged while in use could not be used after a restart.
 TEST_F(StateLogOutageTest, DamageFoundWhenTheFileIsWrittenAnewStartsANewOne) {
   compact_above = 2000;
   Open();

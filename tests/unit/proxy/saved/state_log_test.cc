@@ -19,7 +19,7 @@ class StateLogTest : public ::testing::Test, protected SavedWorld {
  protected:
   StateLogTest() { Open(); }
 
-  // A commit with one Service, that the kernel takes.
+  // Makes a successful commit with one Service.
   void Commit(const std::string& key, uint32_t kernel_generation) {
     OwnedCommit commit{.marker = {dice.Number(), ++generation}, .whole = generation == 1};
     commit.services[key] = RandomServiceRows(dice);
@@ -53,7 +53,7 @@ TEST_F(StateLogTest, S342AnAttemptWithoutOutcomeIsToldApart) {
   Commit("ns/a", 7);
   OwnedCommit commit{.marker = {1, 2}};
   commit.services["ns/b"] = RandomServiceRows(dice);
-  commit.services["ns/a"] = {};  // Gone.
+  commit.services["ns/a"] = {};  // Deleted.
   Begin(commit);
   Reopen();
   const Said said = model.said();
@@ -64,7 +64,7 @@ TEST_F(StateLogTest, S342AnAttemptWithoutOutcomeIsToldApart) {
   EXPECT_EQ(said.may_be->services.count("ns/a"), 0u);
   EXPECT_EQ(said.may_be->services.count("ns/b"), 1u);
   EXPECT_EQ(said.may_be->generation, 8u);
-  // The marker has told, and goes into the file.
+  // The marker determined the outcome, which is written to the file.
   End(true, 8);
   EXPECT_EQ(Reopen(), (Said{.is = *said.may_be}));
 }
@@ -85,7 +85,7 @@ TEST_F(StateLogTest, AnAttemptThatIsNotCompleteWasNeverAsked) {
   ASSERT_TRUE(files.crashed()) << "it fits into two frames";
   problems.clear();
   EXPECT_EQ(Reopen(), before);
-  // What it left does not mix with the next one.
+  // Records of the old attempt do not mix with the next attempt.
   Commit("ns/b", 8);
   const Said after = model.said();
   EXPECT_THAT(after.is.services, SizeIs(2));
@@ -141,7 +141,7 @@ TEST_F(StateLogTest, GenerationsOfOthersAreWrittenWithTheNextSyncOrWrite) {
   EXPECT_EQ(said.may_be->generation, 12u);
   End(false, 15);
   EXPECT_EQ(Reopen().is.generation, 15u);
-  // The outcome knows better than what was noted before it.
+  // The outcome's generation takes precedence over an earlier NoteGeneration.
   Begin(commit);
   NoteGeneration(20);
   End(true, 21);
@@ -232,7 +232,7 @@ TEST_F(StateLogTest, IsWrittenAnewWhenMostOfItIsOutOfDate) {
   EXPECT_THAT(problems, IsEmpty());
 }
 
-// While the file is written anew an attempt may be open, for long.
+// An attempt may be open during the whole compaction.
 TEST_F(StateLogTest, AnOpenAttemptSurvivesThatTheFileIsWrittenAnew) {
   compact_above = 5000;
   Reopen();
