@@ -145,10 +145,10 @@ struct FeatureOf {
 
   std::optional<Feature> operator()(const PayloadLoad&) const { return Core("header fields"); }
   std::optional<Feature> operator()(const AddressWrite&) const {
-    return Core("rewriting of header fields");
+    return Core("header field rewriting");
   }
   std::optional<Feature> operator()(const NeutralWrite&) const {
-    return Core("rewriting of header fields");
+    return Core("header field rewriting");
   }
   std::optional<Feature> operator()(const OriginalDestinationLoad&) const {
     return Feature{"connection state", "CONFIG_NFT_CT", "nft_ct"};
@@ -218,10 +218,10 @@ class Pieces {
 
   void AddSet(const SetSpec& set) {
     const char* kind = set.dynamic_size != 0 ? (set.data.empty() ? "dynamic sets" : "dynamic maps")
-                       : set.has_ranges()    ? "interval sets of concatenated keys"
+                       : set.has_ranges()    ? "interval sets with concatenated keys"
                        : set.interval        ? "interval sets"
                        : !set.data.empty()   ? "maps"
-                       : set.key.size() > 1  ? "sets of concatenated keys"
+                       : set.key.size() > 1  ? "sets with concatenated keys"
                                              : "sets";
     Add(Core(kind), {.sets = {set}});
   }
@@ -254,7 +254,7 @@ class Pieces {
 absl::StatusOr<Lack> WholeLack(Family family, const Refusal& refusal) {
   if (refusal.error == EPERM || refusal.error == EACCES) {
     return absl::PermissionDeniedError(
-        "programming nf_tables needs CAP_NET_ADMIN over this network namespace");
+        "programming nf_tables requires CAP_NET_ADMIN in this network namespace");
   }
   if (refusal.error == EOPNOTSUPP) {
     return Lack{family, "nf_tables", "CONFIG_NF_TABLES", "nf_tables", refusal.error};

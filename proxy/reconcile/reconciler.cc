@@ -341,7 +341,7 @@ absl::Status Reconciler::Settle(const nft::ApplyResult& result, const Marker& at
     const bool known = element.ok() && *element && ParseMarker((*element)->data, marker);
     if (known && marker == attempted) continue;
     if (!known || marker != applied_.marker()) recreate_ = true;
-    return Annotate(result.error, known ? "not committed" : "not known to be committed");
+    return Annotate(result.error, known ? "not committed" : "commit outcome unknown");
   }
   return absl::OkStatus();
 }

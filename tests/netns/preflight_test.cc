@@ -261,7 +261,7 @@ TEST_F(PreflightTest, WithoutNetAdmin) {
   });
   EXPECT_EQ(result.status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(std::string(result.status().message()),
-            "programming nf_tables needs CAP_NET_ADMIN over this network namespace; remedy: run as "
+            "programming nf_tables requires CAP_NET_ADMIN in this network namespace; remedy: run as "
             "root, or with that capability (systemd: AmbientCapabilities=CAP_NET_ADMIN, a pod: "
             "securityContext.capabilities.add NET_ADMIN)");
 }
