@@ -1,5 +1,5 @@
-// Converts errno values to absl::Status. Also bridges std::string_view and Debian's absl, whose
-// string_view is a separate type.
+// Converts errno values to absl::Status. The functions take std::string_view because Debian's absl
+// has a string_view type of its own.
 #pragma once
 
 #include <string>

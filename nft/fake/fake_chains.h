@@ -17,7 +17,7 @@ class FakeChains {
   int Add(const ChainSpec& chain);  // Keeps an existing chain. EOPNOTSUPP if its hook differs.
   int AddRule(const RuleSpec& rule);
   int DeleteRules(const std::string& chain);
-  int Remove(const std::string& chain);      // Also deletes its rules.
+  int Remove(const std::string& chain);      // Also deletes the chain's rules.
   int DeleteRule(const std::string& chain);  // Deletes the first rule.
 
   void DeleteAllRules();

@@ -51,9 +51,10 @@ class FakeKernel final : public Kernel {
   // exist, already exists, or is still referenced by rules.
   bool ForeignDropTable(Family family);
   bool ForeignAddChain(Family family, const std::string& name);
-  bool ForeignDeleteChain(Family family, const std::string& chain);  // Also deletes its rules.
-  bool ForeignAddRule(Family family, const std::string& chain);      // Appends a rule.
-  bool ForeignDeleteRule(Family family, const std::string& chain);   // Deletes the first rule.
+  // Also deletes the chain's rules.
+  bool ForeignDeleteChain(Family family, const std::string& chain);
+  bool ForeignAddRule(Family family, const std::string& chain);     // Appends a rule.
+  bool ForeignDeleteRule(Family family, const std::string& chain);  // Deletes the first rule.
   bool ForeignAddSet(Family family, const std::string& name);
   bool ForeignAddElement(const ElementView& element);
   bool ForeignRemoveElement(SetRef set, std::span<const uint8_t> key, bool interval_end = false);

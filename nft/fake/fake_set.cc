@@ -52,7 +52,7 @@ FakeSet::Outcome FakeSet::Add(const ElementView& element) {
   return {0, Change{std::move(key), std::nullopt}};
 }
 
-// The kernel validates start and end elements one by one, not as ranges. It rejects a start
+// The kernel validates start and end elements one by one, not as ranges. The kernel rejects a start
 // directly after another start, and an end whose neighbor on either side is an end.
 int FakeSet::CheckOverlap(const Key& key) const {
   const auto next = elements_.lower_bound(key);
@@ -62,8 +62,8 @@ int FakeSet::CheckOverlap(const Key& key) const {
   return std::prev(next)->first.start == key.start ? EEXIST : 0;
 }
 
-// The kernel checks whether the first or the last key is in an existing range. It does not check
-// the keys between them.
+// The kernel checks whether the first or the last key is in an existing range. The kernel does not
+// check the keys between the first and the last key.
 int FakeSet::CheckRanges(const ElementView& element) const {
   return RangeOf(element.key) != elements_.end() || RangeOf(element.key_end) != elements_.end()
              ? EEXIST

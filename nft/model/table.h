@@ -22,7 +22,8 @@ struct SetSpec {
   // and ranges must not overlap.
   bool interval = false;
   // False: the kernel uses a resizable hash table. True: the set is created with a fixed size and a
-  // fixed hash table. This speeds up loading and lookups, but the set must be recreated to grow.
+  // fixed hash table. A fixed hash table speeds up loading and lookups, but the set must be
+  // recreated to grow.
   bool sized = false;
   // If not 0: maximum number of elements of a dynamic set. Only rules add its elements, each with a
   // timeout.

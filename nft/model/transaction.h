@@ -1,5 +1,5 @@
 // The content of one batch, in order: table operations (drop, create, repair), then element
-// operations. This class sends nothing.
+// operations. The Transaction class sends nothing to the kernel.
 //
 // All elements are stored in one contiguous buffer, at about 30 bytes per IPv4 endpoint, so that a
 // transaction with a million elements stays small.

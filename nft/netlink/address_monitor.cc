@@ -19,8 +19,8 @@ constexpr int kRetryMilliseconds = 500;
 
 }  // namespace
 
-// On a point-to-point link, IFA_LOCAL is the local address and IFA_ADDRESS the peer's. Otherwise
-// both are equal.
+// On a point-to-point link, IFA_LOCAL is the local address and IFA_ADDRESS the peer's. On other
+// links, both attributes are equal.
 std::optional<IpAddress> ReadAddress(const nlmsghdr* message) {
   if (mnl_nlmsg_get_payload_len(message) < sizeof(ifaddrmsg)) return std::nullopt;
   const auto* header = static_cast<const ifaddrmsg*>(mnl_nlmsg_get_payload(message));

@@ -22,13 +22,13 @@ class Batch {
   Batch(const TableSpecs& tables, uint32_t first_sequence);
 
   void Append(const Transaction& transaction);
-  void Finish();  // Call once, as the last call.
+  void Finish();  // Completes the batch. Call once, after all Append calls.
 
   std::span<const uint8_t> bytes() const { return {buffer_.data(), size_}; }
   uint32_t first_sequence() const { return first_sequence_; }
   uint32_t next_sequence() const { return sequence_; }
-  // Sequence number of the last message. Its acknowledgement means that the complete batch is
-  // committed.
+  // Sequence number of the last message. The acknowledgement of this message means that the
+  // complete batch is committed.
   uint32_t last_sequence() const { return last_sequence_; }
 
   // Maps an extended acknowledgement to the transaction's element. `offset` is the byte offset in

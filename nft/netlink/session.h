@@ -65,8 +65,9 @@ class Session {
   // Returns the generation id at a time when no commit is in progress.
   absl::StatusOr<uint32_t> SettledGeneration();
   // Calls `read` until no commit happened during the call. A transient error from `read` also
-  // causes another call. Returns kUnavailable after dump_attempts calls or ten seconds. This is
-  // necessary because dumps do not report that a commit made them inconsistent (Linux 6.18).
+  // causes another call. Returns kUnavailable after dump_attempts calls or ten seconds. The
+  // repetition is necessary because dumps do not report that a commit made them inconsistent (Linux
+  // 6.18).
   absl::Status AsOfOneGeneration(const std::function<absl::Status()>& read);
 
  private:

@@ -26,8 +26,8 @@ absl::StatusOr<Socket> Socket::Open(int protocol, SocketFaults* faults) {
   }
   socket.fd_ = UniqueFd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol));
   if (!socket.fd_.ok()) return ErrnoStatus(errno, "open netlink socket");
-  // Errors include the offset of the offending attribute and no copy of the request. Both options
-  // are optional.
+  // Errors include the offset of the offending attribute and no copy of the request. The socket
+  // also works if the kernel does not support these options.
   socket.SetOption(SOL_NETLINK, NETLINK_EXT_ACK, 1);
   socket.SetOption(SOL_NETLINK, NETLINK_CAP_ACK, 1);
 

@@ -43,8 +43,8 @@ class WatchedKernel final : public Kernel {
   std::optional<uint32_t> ReportedGeneration() const override { return monitor_->reported(); }
 
   // Returns false if the monitor has received no notification of the last commit (by any process)
-  // for several seconds, or has had no socket for this time. The monitor keeps retrying. It becomes
-  // alive again when it receives the notification of a small commit. Thread-safe.
+  // for several seconds, or has had no socket for this time. The monitor keeps retrying. The
+  // monitor becomes alive again when it receives the notification of a small commit. Thread-safe.
   bool WatcherAlive() const { return monitor_->alive(); }
 
  private:

@@ -180,7 +180,7 @@ class ElementWorder {
 
   const TableSpecs& tables_;
   const std::function<void(const ElementWords&)>& fn_;
-  std::optional<Start> start_;  // Its views point into the transaction.
+  std::optional<Start> start_;  // The pending range start. Its views point into the transaction.
 };
 
 std::string ElementLine(const TableSpecs& tables, const ElementWords& words) {

@@ -39,8 +39,8 @@ struct ConnectionReaderOptions {
   std::function<absl::StatusOr<PacketCounts>(Family)> read;  // Reads the kernel's counters.
   // Called when the counters become unreadable.
   std::function<void(const absl::Status&)> on_problem;
-  // A result is cached for `lifetime` and for at least `rest` times the duration of the read. This
-  // limits the load on the kernel, independent of the number of callers.
+  // A result is cached for `lifetime` and for at least `rest` times the duration of the read.
+  // Caching limits the load on the kernel, independent of the number of callers.
   std::chrono::milliseconds lifetime{1000};
   int rest = 20;
   std::chrono::milliseconds patience{500};  // Maximum time that a caller waits for a new result.

@@ -83,7 +83,7 @@ class Cleaner {
 
   nft::FlowTable& table_;
   const CleanerOptions options_;
-  // Set with the mutex held. Also read during a round, without the mutex.
+  // Set with the mutex held. A round in progress reads the flag without the mutex.
   std::atomic<bool> stopping_ = false;
 
   mutable std::mutex mutex_;

@@ -15,7 +15,8 @@ namespace svcmap::proxy {
 class StaleFlows {
  public:
   enum class Place : uint8_t {
-    // A Service currently uses the address. Each flow to it must use one of the endpoints.
+    // A Service currently uses the address. Each flow to the address must use one of the Service's
+    // endpoints.
     kCurrent,
     // A Service used the address earlier, and no Service uses it now. Flows that were not
     // translated are ignored.

@@ -121,7 +121,8 @@ StaleFlows UdpBook::Round::MakeStaleFlows() {
   return flows;
 }
 
-// Skips Services that changed during the round. They are due again and keep their former addresses.
+// Skips Services that changed during the round. Such Services are due again and keep their former
+// addresses.
 void UdpBook::Finish(const Round& round, const StaleFlows& flows) {
   for (const Round::Taken& taken : round.services_) {
     const auto held = services_.find(taken.key);

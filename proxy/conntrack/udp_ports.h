@@ -18,7 +18,8 @@ struct UdpPort {
   // Addresses of the Service with the port, and accepted node addresses with the nodePort. Excludes
   // addresses that belong to another Service. Ascending, without duplicates.
   std::vector<nft::FlowEnd> destinations;
-  // All serving endpoints on any node, ready or not (S-238). Flows to them are kept. Ascending.
+  // All serving endpoints on any node, ready or not (S-238). Existing flows to serving endpoints
+  // are kept. Ascending.
   std::vector<EndpointAddress> endpoints;
 
   friend bool operator==(const UdpPort&, const UdpPort&) = default;

@@ -13,9 +13,9 @@
 
 namespace svcmap::proxy {
 
-// Assigns a number to each endpoint of `wanted` (ascending). Known endpoints keep their number. A
-// new endpoint gets the number that has been unused for the longest time, so that records of
-// removed endpoints match no endpoint (S-126).
+// Assigns a number to each endpoint of `wanted` (ascending). Endpoints that already have a number
+// keep the number. A new endpoint gets the number that has been unused for the longest time, so
+// that records of removed endpoints match no endpoint (S-126).
 void NumberEndpoints(const std::vector<EndpointAddress>& wanted, Affinity& affinity);
 
 // The affinity timeouts that have chains in the table, indexed by number.

@@ -9,12 +9,12 @@
 
 namespace svcmap::proxy {
 
-// Returns the number of slots for each weight (1 to kMaxWeight), at least one each.
-// If the weights, divided by their greatest common divisor, add up to at most max(256, 4 per
-// endpoint), the slot counts are these quotients. Otherwise the total is this maximum, or more if
-// necessary for precision: with up to 32,768 endpoints, each share of slots differs from the share
-// of weights by less than 1/256. The total never exceeds kMaxEndpoints, unless one slot per
-// endpoint already does.
+// Returns the number of slots for each weight (1 to kMaxWeight), at least one each. If the weights,
+// divided by their greatest common divisor, add up to at most max(256, 4 per endpoint), the slot
+// counts are these quotients. If the sum is larger, the total is the maximum, or more if necessary
+// for precision: with up to 32,768 endpoints, each share of slots differs from the share of weights
+// by less than 1/256. The total never exceeds kMaxEndpoints, unless one slot per endpoint already
+// does.
 std::vector<uint32_t> SlotCounts(const std::vector<uint16_t>& weights);
 
 // Returns `endpoints` (ascending) with each endpoint repeated once per slot. `weights` has one

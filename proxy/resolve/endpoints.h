@@ -58,8 +58,8 @@ struct ResolvedEndpoints {
 ResolvedEndpoints ResolveEndpoints(const ServiceEntry& entry, Family family,
                                    const ServicePort& port, const NodePlace& node);
 
-// Returns all serving endpoints, including drained ones, because existing flows may stay with them
-// (S-238). Also works without a Service. Ascending, without duplicates.
+// Returns all serving endpoints, including drained ones, because existing flows to such endpoints
+// may continue (S-238). The Service need not exist. Ascending, without duplicates.
 std::vector<EndpointAddress> ServingEndpoints(const ServiceEntry& entry, Family family,
                                               const std::string& port_name, Protocol protocol);
 

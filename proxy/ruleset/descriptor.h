@@ -6,18 +6,18 @@
 //   without affinity       [kind|pick class]  [group: 24 bits                  ]
 //   with session affinity  [3   |pick class]  [kind|local|timer][group: 16 bits]
 //
-// The pick class determines the range of the random slot number. Classes 1 to 16 use exactly this
-// number of slots. The other classes use the next of a series of capacities that grow by a factor
-// of about 1.49; if the random slot is empty, the pick is repeated, so that the distribution
+// The pick class determines the range of the random slot number. Class N from 1 to 16 picks among
+// exactly N slots. A larger class picks among the next of a series of capacities that grow by a
+// factor of about 1.49; if the random slot is empty, the pick is repeated, so that the distribution
 // remains uniform. The group identifies one endpoint set, in the endpoints map or, with affinity,
 // in affinity-slots. Packets with class 0 are dropped.
 //
 // IPv6 bytes 10-11 make the one's complement sum of the descriptor equal to the sum of the address
-// it replaces (as in RFC 6296), so that no checksum changes. This is necessary because nf_tables
-// incorrectly updates the checksum of a received packet when a rule writes an IPv6 address (kernel
-// 6.18: datagrams to sockets on the node were dropped). Therefore a descriptor is valid for one
-// address only. Bytes 2-9 are scratch space for session affinity. These and all other bytes are
-// zero.
+// it replaces (as in RFC 6296), so that no checksum changes. Equal sums are necessary because
+// nf_tables incorrectly updates the checksum of a received packet when a rule writes an IPv6
+// address (kernel 6.18: datagrams to sockets on the node were dropped). Therefore a descriptor is
+// valid for one address only. Bytes 2-9 are scratch space for session affinity. Scratch bytes and
+// all other bytes are initially zero.
 #pragma once
 
 #include <cstdint>

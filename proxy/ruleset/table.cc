@@ -98,7 +98,7 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
     if (!by_interface) {
       masquerade.In({KeyPart::kSource}, Named(kMasqueradeSources));
     } else if (!options.masquerade_all) {
-      // Also true for packets sent by the node itself (S-70).
+      // This condition is also true for packets sent by the node itself (S-70).
       masquerade.InputIsNot(options.interface);
     }
   }

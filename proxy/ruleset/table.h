@@ -18,8 +18,9 @@ inline constexpr std::string_view kTableName = "svcmap";
 inline constexpr uint32_t kMasqueradeMark = 0x4000;  // S-99
 // Maximum number of affinity records per family, for all Services together.
 inline constexpr uint32_t kAffinityRecords = 131072;
-// Maximum number of addresses with ports per family whose connections are counted. Any others are
-// not counted. The kernel removes a counter after a day without a new connection.
+// Maximum number of addresses with ports per family whose connections are counted. Connections to
+// additional destinations are not counted. The kernel removes a counter after a day without a new
+// connection.
 inline constexpr uint32_t kCountedDestinations = 262144;
 inline constexpr uint32_t kCountedSeconds = 86400;
 // Maximum number of source ranges per family, for all Services together. Each range counts once per
@@ -58,7 +59,7 @@ enum SetIndex : uint8_t {
   kServiceConnections = kSetCount,  // address . protocol . port, with a counter
 };
 
-// How pod traffic is detected (S-64 to S-68).
+// The method to detect pod traffic (S-64 to S-68).
 enum class DetectLocal : uint8_t {
   kClusterCidr,  // The source is in cluster_cidr.
   kNodeCidr,     // The source is in the node's current podCIDRs.

@@ -1,15 +1,15 @@
 // The file format: a file header, followed by frames. Each frame contains checksums and one
-// protobuf message (svcmap.saved.v1.Frame) and is valid completely or not at all. This file does
-// not interpret the messages.
+// protobuf message (svcmap.saved.v1.Frame) and is valid completely or not at all. The code in this
+// file does not interpret the messages.
 //
 //   file header   magic, format version, random id, writer, checksum
 //   frame         magic, length, synced, time, checksum of the message, checksum of all this;
 //                 then the message
 //
-// `synced` is the number of bytes of the file that were on disk when the frame was written. It
-// distinguishes the effects of a crash from damage. After a crash, bytes at the end that were not
-// on disk may be missing or incomplete. If invalid bytes precede a frame that declares them to be
-// on disk, the file was damaged.
+// `synced` is the number of bytes of the file that were on disk when the frame was written.
+// `synced` distinguishes the effects of a crash from damage. After a crash, bytes at the end that
+// were not on disk may be missing or incomplete. If invalid bytes precede a frame that declares
+// them to be on disk, the file was damaged.
 #pragma once
 
 #include <chrono>

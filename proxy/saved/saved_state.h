@@ -20,7 +20,7 @@ namespace svcmap::proxy {
 struct SavedTables {
   // Sizes of sets with fixed size, as created. By Index(Family).
   std::array<std::vector<uint32_t>, 2> sizes;
-  std::vector<uint32_t> timers;  // The affinity timeouts that have chains.
+  std::vector<uint32_t> timers;  // The affinity timeouts that have chains in the table.
   uint64_t ruleset = 0;          // Digest of the constant ruleset.
 
   friend bool operator==(const SavedTables&, const SavedTables&) = default;
@@ -55,7 +55,7 @@ struct SavedState {
 
   std::vector<Object> objects;  // Without duplicates.
 
-  // The rows below are in the kernel if its marker is equal to this marker. Without a marker,
+  // The saved rows are in the kernel if the kernel's marker is equal to `marker`. Without a marker,
   // nothing was committed or the kernel's content is unknown.
   std::optional<Marker> marker;
   // Generation id of the kernel. Set only if all commits up to this id are our own or did not
@@ -66,16 +66,16 @@ struct SavedState {
   std::vector<Row> node_rows;
   SavedTables tables;
 
-  // The last attempt, if its outcome is unknown. It was committed if the kernel's marker is the
-  // attempt's marker, and not committed if it is the marker above. Any other marker means that the
-  // kernel's content is unknown.
+  // The last attempt, if its outcome is unknown. The attempt was committed if the kernel's marker
+  // equals the attempt's marker, and not committed if the kernel's marker equals `marker`. If the
+  // kernel has a third marker, the kernel's content is unknown.
   std::optional<Attempt> attempt;
 
   std::chrono::system_clock::time_point saved;  // Time of the last write.
 };
 
-// Resolves `state.attempt`. If it was committed, its rows take effect, its marker becomes the
-// current marker, and a known generation is incremented.
+// Resolves `state.attempt`. If the attempt was committed, its rows take effect, its marker becomes
+// `marker`, and a known generation is incremented.
 void Resolve(SavedState& state, bool committed);
 
 }  // namespace svcmap::proxy

@@ -1,11 +1,12 @@
 // Saves the received objects and the rows in the kernel to disk, so that a restart needs neither
-// the controller nor a dump of the tables. This is a write-ahead log in FOLDER/state: each attempt
-// is written before the batch is sent to the kernel, and the outcome afterwards. After a crash at
-// any time, the log is correct, and the kernel's marker determines the outcome of the last attempt.
-// See proxy/saved/README.md.
+// the controller nor a dump of the tables. StateLog is a write-ahead log in FOLDER/state: each
+// attempt is written before the batch is sent to the kernel, and the outcome afterwards. After a
+// crash at any time, the log is correct, and the kernel's marker determines the outcome of the last
+// attempt. See proxy/saved/README.md.
 //
 // The caller uses a single thread and never waits for a disk. Appended frames go to the page cache.
-// A background thread syncs the file, and compacts it when most of it is out of date.
+// A background thread syncs the file, and compacts the file when most of its records are out of
+// date.
 //
 // Errors never affect the caller. After an error, the log reports the problem once and stops
 // writing. After a delay, needs_everything() requests a complete rewrite. The old file is then
@@ -70,9 +71,9 @@ class StateLog {
   // Opens or creates FOLDER/state and reads it into `found`. If `found` has an open attempt, the
   // caller must resolve it with End before the next Begin, unless that commit is `whole`.
   //
-  // A file that is damaged or has another format version is renamed and reported. Nothing of it is
-  // used, and `found` is empty. Incomplete bytes at the end of the file that were not on disk are
-  // caused by a crash and are no damage.
+  // A file that is damaged or has another format version is renamed and reported. No part of such a
+  // file is used, and `found` is empty. Incomplete bytes at the end of the file that were not on
+  // disk are caused by a crash and are no damage.
   //
   // Returns an error only if another agent uses the folder. If the folder cannot be used, the log
   // starts in the disabled state.
@@ -89,15 +90,15 @@ class StateLog {
   // must be `whole`, and the previous outcome remains unknown.
   void Begin(const SavedCommit& commit);
   // Call when the outcome is known, from the kernel's response or its marker. `generation` is the
-  // kernel's generation id. It is set only if no other process committed in between, or if those
-  // commits did not change our tables.
+  // kernel's generation id. `generation` is set only if no other process committed in between, or
+  // if those commits did not change our tables.
   void End(bool committed, std::optional<uint32_t> generation);
   // Records that all commits up to this id are our own or did not change our tables. Written by the
   // next write or sync.
   void NoteGeneration(uint32_t generation);
 
-  // Returns true if the log is disabled and a new try is due. Then the caller must call Rewrite,
-  // which does nothing otherwise.
+  // Returns true if the log is disabled and a new try is due. If true, the caller must call
+  // Rewrite. Rewrite does nothing at other times.
   bool needs_everything() const;
   using PutObjectFn = std::function<void(Kind, const std::string& key, const std::string& message)>;
   // Starts a new file with all objects and the kernel's content. `objects` passes each object to

@@ -71,7 +71,7 @@ void Claims::AddNodePortOwner(const ClaimKey& claim, absl::btree_set<std::string
   if (owner != nullptr) to.insert(owner->key);
 }
 
-// Replaces the Service object. Its role (owner or waiting) does not change.
+// Replaces the Service object. The Service's role (owner or waiting) does not change.
 void Claims::ReplaceHolder(const ClaimKey& claim, const std::shared_ptr<const Service>& after) {
   auto& owner = owners_.find(claim)->second;
   if (owner->key == after->key) {

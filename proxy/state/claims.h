@@ -19,7 +19,8 @@ namespace svcmap::proxy {
 struct ClaimKey {
   enum class Role : uint8_t { kAddress, kNodePort, kHealthCheck };
 
-  IpAddress address;  // Unspecified address for node ports. Its family is significant.
+  // Unspecified address for node ports. The family of the address is significant.
+  IpAddress address;
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
   Role role = Role::kAddress;

@@ -84,8 +84,8 @@ class Store {
     for (const Dirty& dirty : dirty_) fn(dirty);
   }
   size_t dirty_count() const { return dirty_.size(); }
-  // True if an address may have moved between Services since the list was last empty. Then all
-  // dirty Services must be programmed together.
+  // True if an address may have moved between Services since the list was last empty. If true, all
+  // dirty Services must be programmed in one transaction.
   bool addresses_moved() const { return moved_; }
 
   const ServiceEntry* Find(const std::string& key) const;
