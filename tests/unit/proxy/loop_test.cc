@@ -100,8 +100,8 @@ TEST_F(LoopTest, AFlushBeforeTheSnapshotEndsDoesNotMakeAPartOfItTheState) {
   EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kHeld);
   EXPECT_FALSE(loop_->status().complete);
   EXPECT_FALSE(*kernel_.HasTable(Family::kIpv4));
-  EXPECT_THAT(told, ElementsAre("table deleted: what should be there is not known before a "
-                                "complete state has come"));
+  EXPECT_THAT(told, ElementsAre("table deleted: the desired state is unknown until a "
+                                "complete state is received"));
   Await(Submit({}, Batch::Mark::kSnapshotBegin));
   EXPECT_EQ(Await(Submit({Web()}, Batch::Mark::kSnapshotEnd)).outcome, Outcome::kCommitted);
   ExpectConverged();

@@ -220,55 +220,57 @@ TEST(ReplayTest, RefusesWhatCannotBe) {
       {"rows outside of an attempt", [](Frame& f) { f.set_asked(true); }},
       {"object of unknown kind", [](Frame& f) { f.add_objects(); }},
       {"object of unknown kind", [](Frame& f) { f.add_objects()->set_kind(5); }},
-      {"rows of a Service",
+      {"invalid Service rows",
        [&](Frame& f) {
          service(f).set_cluster_ips(
              "\x05"
              "abcde");
        }},
-      {"rows of a Service",
+      {"invalid Service rows",
        [&](Frame& f) {
          service(f).set_cluster_ips(
              "\x04"
              "abc");
        }},
-      {"rows of a Service",
+      {"invalid Service rows",
        [&](Frame& f) {
          service(f).set_sources(
              "\x04"
              "abcd");
        }},
-      {"rows of a Service", [&](Frame& f) { service(f).add_ports(); }},
-      {"rows of a Service", [&](Frame& f) { port(f).set_family(2); }},
-      {"rows of a Service", [&](Frame& f) { port(f).set_port(65536); }},
-      {"rows of a Service",
+      {"invalid Service rows", [&](Frame& f) { service(f).add_ports(); }},
+      {"invalid Service rows", [&](Frame& f) { port(f).set_family(2); }},
+      {"invalid Service rows", [&](Frame& f) { port(f).set_port(65536); }},
+      {"invalid Service rows",
        [&](Frame& f) {
          port(f).set_addresses(
              "\x04"
              "abcdpp\x04"
              "f");
        }},
-      {"rows of a Service",
+      {"invalid Service rows",
        [&](Frame& f) {
          port(f).set_cluster(
              "\x04"
              "abcdp");
        }},
-      {"rows of a Service",
+      {"invalid Service rows",
        [&](Frame& f) {
          port(f).set_local(
              "\x04"
              "abcdp");
        }},
-      {"rows of a Service", [&](Frame& f) { port(f).set_hairpins("x"); }},
-      {"rows of a Service", [&](Frame& f) { port(f).mutable_affinity()->set_timer(256); }},
-      {"rows of a Service", [&](Frame& f) { port(f).mutable_affinity()->set_last_number(65536); }},
-      {"rows of a Service", [&](Frame& f) { port(f).mutable_affinity()->set_endpoints("\x04"); }},
-      {"node rows", [&](Frame& f) { row(f).set_family(2); }},
-      {"node rows", [&](Frame& f) { row(f).set_set(kSetCount); }},
-      {"node rows", [&](Frame& f) { row(f).set_key(std::string(41, 'x')); }},
-      {"node rows", [&](Frame& f) { row(f).set_data(std::string(41, 'x')); }},
-      {"node rows", [&](Frame& f) { row(f).set_key_end(std::string(41, 'x')); }},
+      {"invalid Service rows", [&](Frame& f) { port(f).set_hairpins("x"); }},
+      {"invalid Service rows", [&](Frame& f) { port(f).mutable_affinity()->set_timer(256); }},
+      {"invalid Service rows",
+       [&](Frame& f) { port(f).mutable_affinity()->set_last_number(65536); }},
+      {"invalid Service rows",
+       [&](Frame& f) { port(f).mutable_affinity()->set_endpoints("\x04"); }},
+      {"invalid node rows", [&](Frame& f) { row(f).set_family(2); }},
+      {"invalid node rows", [&](Frame& f) { row(f).set_set(kSetCount); }},
+      {"invalid node rows", [&](Frame& f) { row(f).set_key(std::string(41, 'x')); }},
+      {"invalid node rows", [&](Frame& f) { row(f).set_data(std::string(41, 'x')); }},
+      {"invalid node rows", [&](Frame& f) { row(f).set_key_end(std::string(41, 'x')); }},
   };
   for (const Case& c : kCases) {
     MemoryFiles files;

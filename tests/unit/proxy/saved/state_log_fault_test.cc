@@ -343,7 +343,7 @@ TEST_F(StateLogOutageTest, DamageFoundWhenTheFileIsWrittenAnewStartsANewOne) {
   files.Damage(kPath, 100);
   while (log->status().bytes <= compact_above) Commit();
   Work();
-  EXPECT_THAT(log->status().error, HasSubstr("offset 36: a frame"));
+  EXPECT_THAT(log->status().error, HasSubstr("offset 36: frame checksum mismatch"));
   EXPECT_EQ(log->status().compactions, 0u);
   ExpectRecovery(*this, "");
 }
