@@ -250,7 +250,7 @@ TEST_F(SessionFaultsTest, LateAnswersToReadsAreNotTakenForOthers) {
   EXPECT_EQ(missing, std::nullopt);
 }
 
-// Also if the calling thread is in another namespace.
+// The calling thread may be in another namespace.
 TEST_F(SessionFaultsTest, FreshSocketsAreInTheNamespaceOfTheFirst) {
   Once({.drop = true});
   EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kUnknown);
