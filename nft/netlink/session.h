@@ -55,9 +55,9 @@ class Session {
   // Makes the next Send use a new socket. Called automatically after a failed Receive or Poll.
   void Renew() { stale_ = true; }
 
-  // Sends one request and calls on_message for each response. Ends at the end of a dump, at the
-  // acknowledgement if one was requested, or else after one response. Returns kUnavailable if a
-  // commit interrupted a dump.
+  // Sends one request and calls on_message for each response. Returns at the end of a dump or after
+  // a requested acknowledgement. For other requests, returns after the first response. Returns
+  // kUnavailable if a commit interrupted a dump.
   absl::Status Ask(const nlmsghdr* request, const std::function<void(const nlmsghdr*)>& on_message);
 
   // Returns nf_tables' generation id. The id changes when a commit starts.

@@ -55,7 +55,7 @@ class UdpBook {
   Round Take();  // Returns all due Services and clears the due flag.
   // Call after all flows were tested. Forgets former destinations without remaining flows.
   void Finish(const Round& round, const StaleFlows& flows);
-  void Return(const Round& round);  // The round failed. Its Services become due again.
+  void Return(const Round& round);  // The round failed. The round's Services become due again.
 
   size_t services() const { return services_.size(); }
 

@@ -79,7 +79,8 @@ class OwnRowsBuilder {
     }
   }
 
-  // Several addresses may share a descriptor. In IPv4, all addresses of a port share one.
+  // Several addresses may share a descriptor. In IPv4, all addresses of a port share one
+  // descriptor.
   void AddLocalSet(const PortRows& port, const ReachedAt& at, const IpAddress& descriptor) {
     const nft::FieldBytes key = Address(descriptor);
     for (const Row& row : rows_) {

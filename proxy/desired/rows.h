@@ -29,7 +29,7 @@ struct ReachedAt {
 
 struct EndpointSet {
   uint32_t group = 0;  // Group number in the kernel. 0 if the set is empty.
-  // One slot per endpoint, or as many slots as the endpoint's weight requires.
+  // Each endpoint has one slot, or as many slots as its weight requires.
   std::vector<EndpointAddress> slots;
 
   friend bool operator==(const EndpointSet&, const EndpointSet&) = default;
@@ -39,7 +39,7 @@ struct EndpointSet {
 struct Affinity {
   struct Endpoint {
     EndpointAddress address;
-    uint16_t number = 0;  // Constant while the endpoint is in one of the sets.
+    uint16_t number = 0;  // The number is constant while the endpoint is in one of the sets.
 
     friend bool operator==(const Endpoint&, const Endpoint&) = default;
   };

@@ -9,8 +9,8 @@
 namespace svcmap::proxy {
 namespace {
 
-// Client records are written by rules, so their expected content is unknown.
-// The same applies to sets with an index of kSetCount or more.
+// Client records are written by rules, so their expected content is unknown. Sets with an index of
+// kSetCount or more are also written by rules.
 bool WrittenByRules(uint8_t set) { return set == kAffinity; }
 
 bool HasRanges(uint8_t set) {

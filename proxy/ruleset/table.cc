@@ -67,8 +67,8 @@ std::vector<nft::ChainSpec> MakeChains() {
 }
 
 // When an element is added to a data map, the kernel checks every rule that looks up the map (about
-// 12 ns each). Therefore each class has exactly one such rule. In an exact class, a pick misses
-// only if a commit happens between two lookups of the same packet.
+// 12 ns each). Therefore each pick class has exactly one rule that looks up the map. In an exact
+// class, a pick misses only if a commit happens between two lookups of the same packet.
 void AddPickRules(RuleList& rules) {
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
     const std::string chain = PickChain(pick);

@@ -195,7 +195,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     for (int step = 0; step < steps && !HasFailure(); ++step) {
       SCOPED_TRACE("step " + std::to_string(step));
       ChangeSomething();
-      // Otherwise the changes are merged with the next changes.
+      // In the remaining cases, the changes are merged with the next changes.
       if (changes_->Chance(70)) Settle();
     }
     Settle();

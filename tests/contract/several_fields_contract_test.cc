@@ -88,9 +88,9 @@ TEST_P(SeveralFieldsContract, OverlappingRangesAreRejected) {
   }
 }
 
-// The kernel checks whether the first or the last key is in an existing range. It does not check
-// the keys between them. svcmapd does not depend on this check, because its ranges are disjoint
-// (S-120).
+// The kernel checks whether the first or the last key is in an existing range. The kernel does not
+// check the keys between the first and the last key. svcmapd does not depend on this check, because
+// its ranges are disjoint (S-120).
 TEST_P(SeveralFieldsContract, ARangeAroundAnotherOneIsNotNoticed) {
   CreateTable();
   Add({Sources(1, 0x100, 0x1ff)});
@@ -116,7 +116,7 @@ TEST_P(SeveralFieldsContract, DeletingWhatIsNotThereIsRejected) {
   ExpectRejected(outside, absl::StatusCode::kNotFound, 0);
 }
 
-// svcmapd does not depend on this behavior. It deletes a range by its own keys.
+// svcmapd does not depend on this behavior. svcmapd deletes a range by the range's own keys.
 TEST_P(SeveralFieldsContract, ADeletionTakesTheRangeThatItsFirstKeyLiesIn) {
   CreateTable();
   for (const auto& [first, last] : {std::pair{0x100u, 0x17fu}, std::pair{0x120u, 0x340u}}) {

@@ -208,7 +208,8 @@ TEST_F(WatcherFaultsTest, S345_AGapThatCannotBeMeasuredIsALoss) {
   ExpectToHear();
 }
 
-// After a late response, batches use a new socket. Its commits must be recognized as our own.
+// After a late response, batches use a new socket. Commits from the new socket must be recognized
+// as our own.
 TEST_F(WatcherFaultsTest, CommitsFromAFreshSocketAreOurs) {
   {
     const std::lock_guard lock(own_.mutex);

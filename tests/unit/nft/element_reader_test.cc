@@ -119,7 +119,7 @@ TEST(ElementReaderTest, CountersAreReadWhereThereAreAny) {
   std::vector<ElementCount> counts;
   ReadCounts(message.header(), counts);
   EXPECT_THAT(counts, ElementsAre(ElementCount{{1}, uint64_t{1} << 40}, ElementCount{{5}, 0}));
-  EXPECT_EQ(message.Read().size(), 6u);  // All of them are valid elements.
+  EXPECT_EQ(message.Read().size(), 6u);  // All six entries are valid elements.
 }
 
 TEST(ElementReaderTest, ElementsAreAppendedInOrder) {

@@ -20,8 +20,8 @@ const UdpFlow kFlow6 = {.original = {End("fd09::9", 40000), End("fd96::10", 53)}
                         .reply = {End("fd00::1", 5353), End("fd09::9", 40000)},
                         .id = 1};
 
-// A conntrack entry as the kernel would send it. It is derived from a deletion message, which
-// already contains the reply tuple, the zone and the id.
+// A conntrack entry as the kernel would send it. The entry is derived from a deletion message,
+// which already contains the reply tuple, the zone and the id.
 class AnEntry {
  public:
   explicit AnEntry(const UdpFlow& flow) : message_(WriteFlowDeletion(buffer_, flow)) {

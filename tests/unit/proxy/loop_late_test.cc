@@ -67,7 +67,8 @@ TEST_F(LoopLateTest, RefusedOneIsToldAndTheRestOfTheBatchIsCommitted) {
   Start();
   const BatchResult result = Push({.changes = {Web()}, .late = {Late({})}});
   EXPECT_EQ(result.outcome, Outcome::kCommitted);
-  EXPECT_THAT(result.findings, IsEmpty());  // They were reported when the batch was accepted.
+  // The findings were reported when the batch was accepted.
+  EXPECT_THAT(result.findings, IsEmpty());
   EXPECT_THAT(found_, ElementsAre("EndpointSlice shop/web-1 refused: is bad; its last good state "
                                   "stays"));
 }

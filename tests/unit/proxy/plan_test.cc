@@ -19,7 +19,7 @@ using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 
-// A Service with one port at 10.96.0.`number`. Its group has the same number.
+// A Service with one port at 10.96.0.`number`. The Service's group has the same number.
 ServiceRows Rows(uint8_t number, const std::vector<std::string>& endpoints,
                  const std::vector<std::string>& hairpins = {}) {
   const IpAddress address = Ip("10.96.0." + std::to_string(number));

@@ -245,7 +245,7 @@ TEST_F(SavedTest, AFileThatIsOlderThanTheKernelIsNotServedFrom) {
   const Lines before = Contents(kernel_);
   EXPECT_EQ(Begin(), Beginning::kUnknown);
   EXPECT_EQ(Contents(kernel_), before);
-  // Its content is not used later either.
+  // The old content of the state file is not used later either.
   End();
   EXPECT_EQ(Begin(), Beginning::kUnknown);
   EXPECT_EQ(saved_objects_, 0u);

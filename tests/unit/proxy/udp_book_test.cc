@@ -135,7 +135,7 @@ TEST_F(UdpBookTest, AFormerAddressIsNotForgottenByARoundThatDidNotKnowIt) {
   EXPECT_EQ(Round({Flow("192.0.2.1:53", "10.0.0.1:53")}), std::vector{true});
 }
 
-// Otherwise the former Service would delete flows of the current Service.
+// The former Service must not delete flows of the current Service.
 TEST_F(UdpBookTest, S240AFormerAddressThatIsAnothersIsTheOthersBusiness) {
   const nft::UdpFlow first = Flow("192.0.2.1:53", "10.0.0.1:53");
   const nft::UdpFlow second = Flow("192.0.2.1:53", "10.0.0.2:53");

@@ -1,6 +1,6 @@
-// In-memory files with fault injection at any call. They simulate the effects of crashes: after a
-// killed process, everything written is kept. After a loss of power, synced data is kept, and a
-// random part of other data, truncated at a sector boundary.
+// In-memory files with fault injection at any call. MemoryFiles simulates the effects of crashes:
+// after a killed process, everything written is kept. After a loss of power, synced data is kept,
+// and a random part of other data, truncated at a sector boundary.
 #pragma once
 
 #include <algorithm>
@@ -99,7 +99,7 @@ class MemoryFiles : public Files {
     names_[path] = std::make_shared<Inode>(Inode{.data = content, .synced = content});
     name_history_ = {names_};
   }
-  // Also affects open files.
+  // Damages a byte of the file, even if the file is open.
   void Damage(const std::string& path, size_t offset) {
     const std::lock_guard lock(mutex_);
     names_.at(path)->data.at(offset) ^= 1;
