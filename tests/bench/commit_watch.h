@@ -1,5 +1,5 @@
-// When nf_tables of a namespace changed: polls its generation id, which costs microseconds, where
-// nft takes longer the more there is in the tables.
+// Detects changes of nf_tables in a namespace by polling the generation id, which takes
+// microseconds. The time of nft depends on the size of the tables.
 #pragma once
 
 #include <atomic>
@@ -18,10 +18,10 @@ class CommitWatch {
  public:
   static constexpr std::chrono::microseconds kEvery{200};
 
-  // Times are at most kEvery late; both are the start if nothing has changed since then.
+  // Times are at most kEvery late. Both are the start time if nothing has changed since then.
   struct Commits {
-    uint32_t generation = 0;  // After the last one.
-    uint32_t count = 0;       // Since the start.
+    uint32_t generation = 0;  // After the last change.
+    uint32_t count = 0;       // Number of changes since the start.
     std::chrono::steady_clock::time_point first, last;
   };
 

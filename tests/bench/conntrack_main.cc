@@ -1,5 +1,6 @@
-// svcmap-bench-conntrack: what clearing stale UDP flows costs in a large tracking table, in a
-// network namespace of its own. Raises net.netfilter.nf_conntrack_max for its time if it must.
+// svcmap-bench-conntrack: cost of the cleanup of stale UDP flows in a large connection tracking
+// table, in its own network namespace. Raises net.netfilter.nf_conntrack_max while it runs, if
+// necessary.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -25,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 using testing::TrackedFlow;
 
 constexpr uint32_t kServices = 1000;
-constexpr uint32_t kEndpoints = 10;  // Of each Service; and one more without flows.
+constexpr uint32_t kEndpoints = 10;  // Per Service, plus one without flows.
 constexpr char kMaxPath[] = "/proc/sys/net/netfilter/nf_conntrack_max";
 constexpr std::chrono::minutes kDeadline{5};
 
@@ -38,7 +39,7 @@ IpAddress Ip(uint8_t net, uint32_t host) {
   return *IpAddress::FromBytes(bytes);
 }
 
-// Of the whole machine. Put back at the end; no namespace may have more.
+// A limit of the whole machine that also applies to namespaces. Restored at the end.
 class RaisedMax {
  public:
   explicit RaisedMax(uint64_t wanted) {
@@ -68,7 +69,7 @@ long Memory(const std::string& field) {
   return 0;
 }
 
-// The flow with this number: they go round Services and endpoints.
+// The flow with this number. Flows are distributed over Services and endpoints in turn.
 TrackedFlow FlowOf(uint32_t number) {
   const uint32_t service = number % kServices;
   const uint32_t endpoint = number / kServices % kEndpoints;
@@ -89,7 +90,7 @@ absl::Status AddFlows(uint32_t count, uint32_t udp_every) {
   return absl::OkStatus();
 }
 
-// Without the first `gone` of its endpoints.
+// Without the first `gone` endpoints.
 std::pair<std::string, proxy::UdpPorts> ServiceOf(uint32_t service, uint32_t gone, bool spare) {
   proxy::UdpPort port{.name = "dns", .destinations = {{Ip(96, service), 53}}};
   for (uint32_t endpoint = gone; endpoint < kEndpoints; ++endpoint) {
@@ -111,12 +112,11 @@ class Bench {
     cleaner_.StateIsComplete();
   }
 
-  // The Services [first, last) lose their spare endpoint, if they have it still, and the first
-  // `gone` of the others.
+  // Removes the spare endpoint and the first `gone` other endpoints of the Services [first, last).
   void Measure(const char* what, uint32_t first, uint32_t last, uint32_t gone, bool spare) {
     std::vector<std::pair<std::string, proxy::UdpPorts>> services;
     for (uint32_t i = first; i < last; ++i) services.push_back(ServiceOf(i, gone, spare));
-    std::ofstream("/proc/self/clear_refs") << 5;  // The peak begins anew.
+    std::ofstream("/proc/self/clear_refs") << 5;  // Resets the peak.
     const long before = Memory("VmRSS:");
     std::unique_lock lock(mutex_);
     last_.reset();
@@ -140,7 +140,7 @@ class Bench {
   proxy::Cleaner cleaner_;
 };
 
-// How long packets of one CPU wait while the kernel looks for flows that are not there.
+// How long packets of one CPU wait while the kernel searches for flows that do not exist.
 void MeasureFruitlessFilter() {
   absl::StatusOr<nft::Socket> socket = nft::Socket::Open(NETLINK_NETFILTER);
   if (!socket.ok()) return;

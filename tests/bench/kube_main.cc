@@ -1,6 +1,6 @@
-// svcmap-bench-kube: from an API server to the kernel. How long it takes from the start of
-// svcmap-kube until svcmapd has committed all Services and endpoints of a cluster, with both
-// programs as they are shipped and the API server double of the tests, in a namespace of its own.
+// svcmap-bench-kube: time from the start of svcmap-kube until svcmapd has committed all Services
+// and endpoints of a cluster, with the release binaries and the simulated API server of the tests,
+// in its own namespace.
 #include <httplib.h>
 
 #include <CLI/CLI.hpp>
@@ -68,13 +68,13 @@ class Bench {
     Need(server_->WriteKubeconfig(kubeconfig()));
   }
 
-  // What the server itself takes to give a list to whoever asks.
+  // Measures the time of the API server for a list.
   void PrintList(const std::string& path, const std::string& type) {
     netns_.Run([&] {
       httplib::SSLClient client("127.0.0.1", server_->port());
       client.enable_server_certificate_verification(false);
-      client.set_read_timeout(kPatience);  // The first list in JSON is encoded for it.
-      for (int i = 0; i < 2; ++i) {        // What it makes once for all lists is no part of it.
+      client.set_read_timeout(kPatience);  // The server encodes the first JSON list on request.
+      for (int i = 0; i < 2; ++i) {        // The first request also measures one-time work.
         const auto start = Clock::now();
         const httplib::Result result =
             client.Get(path, {{"Accept", type}, {"Authorization", "Bearer anybody"}});

@@ -1,5 +1,5 @@
-// svcmap-bench: what service proxies cost, svcmapd and the others side by side, in namespaces that
-// it makes and cleans up. Needs root. docs/benchmarks.md tells what is measured, and how.
+// svcmap-bench: compares svcmapd with other Service proxies in temporary network namespaces. Needs
+// root. docs/benchmarks.md describes the method.
 #include <sched.h>
 #include <unistd.h>
 
@@ -25,11 +25,11 @@ struct Options {
   int time_limit = 120;
   std::string out;
   bool pin = false;
-  bool packets = false;  // The subcommand is one that makes connections.
+  bool packets = false;  // The subcommand opens connections.
 };
 
-// Of the CPUs that this program may use it keeps the first, and what it measures gets the last.
-// Says what was done.
+// Pins this process to its first permitted CPU and the measured processes to the last one. Returns
+// a description.
 std::string Pin() {
   cpu_set_t cpus;
   if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0 || CPU_COUNT(&cpus) < 2) {
@@ -54,7 +54,8 @@ std::string BesideThisProgram(const std::string& name) {
 std::vector<std::string> DefaultOpponents(const OpponentSettings& settings) {
   std::vector<std::string> names = OpponentNames();
   if (settings.kube_proxy.empty()) std::erase(names, "kube-proxy");
-  std::erase(names, "nftables-single");  // Differs from nftables for single endpoints only.
+  std::erase(names,
+             "nftables-single");  // Differs from nftables only for Services with one endpoint.
   return names;
 }
 
@@ -142,14 +143,14 @@ int Main(const Options& options, CommonOptions& common, const RunCommand& run,
 }  // namespace svcmap::bench
 
 int main(int argc, char** argv) {
-  using namespace svcmap::bench;  // NOLINT: this is the program.
+  using namespace svcmap::bench;  // NOLINT: main() only.
   Options options;
   CommonOptions common;
   common.settings.svcmapd = BesideThisProgram("svcmapd");
   RunCommand run;
   CLI::App app("svcmap-bench measures svcmapd and other service proxies side by side.",
                "svcmap-bench");
-  app.fallthrough();  // Common options may also stand behind the subcommand.
+  app.fallthrough();  // Accepts common options after the subcommand.
   AddOptions(app, options, common);
   app.require_subcommand(1);
   AddSync(app, common, run);

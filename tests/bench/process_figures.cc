@@ -16,7 +16,7 @@ std::string ProcPath(pid_t pid, const std::string& file) {
   return "/proc/" + std::to_string(pid) + "/" + file;
 }
 
-// "VmRSS:   1234 kB" and the like; 0 if it is not there.
+// Reads a line such as "VmRSS:   1234 kB"; 0 if it does not exist.
 int64_t ReadKib(const std::string& path, const std::string& name) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -25,7 +25,7 @@ int64_t ReadKib(const std::string& path, const std::string& name) {
   return 0;
 }
 
-// Of the children that it waited for; in clock ticks.
+// CPU time of the children that the process has waited for, in clock ticks.
 double ChildrenSecondsOf(pid_t pid) {
   std::ifstream file(ProcPath(pid, "stat"));
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

@@ -1,4 +1,4 @@
-// What a process, or the whole kernel, uses, as /proc tells it.
+// Resource usage of a process and of the kernel, from /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -13,12 +13,12 @@ struct ProcessMemory {
 };
 ProcessMemory MemoryOf(pid_t pid);
 
-double CpuSecondsOf(pid_t pid);  // User and system, to the nanosecond.
-// The same with those of all children that it waited for.
+double CpuSecondsOf(pid_t pid);  // User and system time, in nanosecond resolution.
+// Includes all children that the process has waited for.
 double CpuSecondsWithChildrenOf(pid_t pid);
-int64_t DescriptorsOf(pid_t pid);  // Open ones.
+int64_t DescriptorsOf(pid_t pid);  // Number of open file descriptors.
 
-// Slab, vmalloc and per-CPU memory of the whole kernel; differences tell what our tables take.
+// Slab, vmalloc and per-CPU memory of the kernel. Differences show the memory of tables.
 int64_t KernelMemoryKib();
 
 }  // namespace svcmap::bench

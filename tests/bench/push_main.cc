@@ -1,5 +1,5 @@
-// svcmap-bench-push: what the push API costs, with svcmapd as it is shipped, in a namespace of its
-// own, over its Unix socket and over TCP with mutual TLS on loopback.
+// svcmap-bench-push: cost of the push API of the svcmapd release binary, in its own namespace, over
+// a Unix socket and over TCP with mutual TLS on loopback.
 #include <grpcpp/grpcpp.h>
 
 #include <CLI/CLI.hpp>
@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kPerBatch = 500;  // Services of a snapshot's batch, with their slices.
+constexpr int kPerBatch = 500;  // Services per batch of a snapshot, with their slices.
 constexpr uint64_t kRoundTrips = 3000;
 
 double Milliseconds(Clock::duration duration) {
@@ -34,7 +34,7 @@ double Milliseconds(Clock::duration duration) {
   std::exit(1);
 }
 
-// Of a controller. Errors end the program.
+// The stream of a controller. Errors terminate the process.
 class Push {
  public:
   explicit Push(const std::shared_ptr<grpc::Channel>& channel)
@@ -67,7 +67,7 @@ class Push {
       if (response.ack().number() >= number) return response.ack();
     }
   }
-  // Answers with that of its end. `bytes`: what was sent.
+  // Returns the Ack of the last message. `bytes` is the number of sent bytes.
   v1::Ack Snapshot(const Cluster& cluster, uint64_t& number, size_t* bytes = nullptr) {
     const ClusterShape& shape = cluster.shape();
     v1::PushRequest begin;
@@ -105,7 +105,7 @@ class Push {
   v1::Ack end_;
 };
 
-// One endpoint of one Service becomes another one.
+// Replaces one endpoint of one Service.
 v1::PushRequest OneEndpoint(Cluster& cluster, uint64_t number) {
   v1::PushRequest request;
   request.mutable_batch()->set_number(number);
@@ -117,7 +117,7 @@ v1::PushRequest OneEndpoint(Cluster& cluster, uint64_t number) {
 class Bench {
  public:
   Bench() : netns_(*testing::NetNs::Create()), folder_(*testing::TemporaryFolder::Make()) {
-    // gRPC's threads are where the first of them was made.
+    // gRPC's threads stay in the namespace of the first one.
     if (!netns_.Enter().ok()) Give("cannot enter a network namespace");
     const testing::KeyPair agent = ca_.Issue("agent", "IP:127.0.0.1");
     Put("ca.pem", ca_.certificate());
@@ -142,7 +142,7 @@ class Bench {
   }
   testing::Agent& agent() { return *agent_; }
 
-  // A connection of its own.
+  // Opens a separate connection.
   std::shared_ptr<grpc::Channel> Connect(bool tls) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -225,7 +225,7 @@ void Idle(Bench& bench, int count) {
     for (int i = 0; i < count; ++i) channels.push_back(bench.Connect(tls));
     print(absl::StrCat("connection, ", Name(tls)), before);
   }
-  // In one connection. Those of watchers, as only the newest controller's stream lives.
+  // Watch streams on one connection, because only one controller stream can be open.
   const auto stub = v1::Control::NewStub(bench.Connect(false));
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   std::vector<std::unique_ptr<grpc::ClientReader<v1::WatchEvent>>> watchers;

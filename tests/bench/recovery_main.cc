@@ -1,9 +1,9 @@
-// svcmap-bench-recovery: what bad days cost. svcmapd runs as it is shipped, with its state on disk,
-// in network namespaces of its own.
+// svcmap-bench-recovery: cost of failures and of long operation. Runs the svcmapd release binary
+// with its state on disk, in its own network namespaces.
 //
-//   memory    and open descriptors, over many changes
-//   storm     own commits while others change our tables all the time
-//   idle      CPU time of an agent that has nothing to do
+//   memory    memory and open file descriptors over many changes
+//   storm     commits while another process changes the tables continuously
+//   idle      CPU time of an idle agent
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -35,7 +35,7 @@ struct Options {
   std::string csv;
 };
 
-// What a command measures on: a node that has a cluster of `shape`.
+// A node with a cluster of `shape`, on which a command measures.
 struct Context {
   const Options& options;
   Samples& samples;
@@ -155,7 +155,7 @@ struct Command {
   const char* name;
   const char* help;
   const char* columns;
-  std::vector<std::string> shapes;  // Unless others are named.
+  std::vector<std::string> shapes;  // The default shapes.
   absl::Status (*measure)(const Context&);
 };
 
@@ -178,7 +178,7 @@ const Command kCommands[] = {
      MeasureIdle},
 };
 
-// On a node of its own for each shape.
+// Runs the command on a separate node for each shape.
 absl::Status Run(const Command& command, const Options& options, Samples& samples) {
   const std::string header = absl::StrCat("| Services x endpoints | ", command.columns, " |");
   std::string rule = "|";

@@ -1,5 +1,5 @@
-// svcmap-bench-saved: what the saved state costs: appending a commit, opening the file after a
-// restart, writing it anew. In the folder argv[1], or a new one in /tmp.
+// svcmap-bench-saved: cost of the saved state: append a commit, open the file after a restart,
+// rewrite it. Uses the directory argv[1] or a new one in /tmp.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -34,7 +34,7 @@ IpAddress Ip(uint8_t net, uint32_t host) {
 
 std::string KeyOf(uint32_t service) { return "namespace-1/service-" + std::to_string(service); }
 
-// As large as objects of a real cluster are; what is in them does not matter here.
+// Sizes are those of real objects. The contents do not matter.
 std::string ServiceMessage(uint32_t service) {
   return KeyOf(service) + std::string(150, static_cast<char>('a' + service % 26));
 }
@@ -43,7 +43,7 @@ std::string SliceMessage(uint32_t service, uint32_t version) {
          std::string(40 + 45 * kEndpoints, static_cast<char>('a' + version % 26));
 }
 
-// All endpoints, without the one with the number `without`.
+// All endpoints except number `without`.
 proxy::ServiceRows RowsOf(uint32_t service, uint32_t without) {
   proxy::ServiceRows rows{.cluster_ips = {Ip(10, service)}};
   proxy::PortRows port{.name = "http", .port = 80, .any = true};
@@ -146,7 +146,7 @@ class Bench {
 
   void Rewrite() {
     const proxy::SavedCommit commit = Everything();
-    log_->Begin({});  // The second is one too many: out of order.
+    log_->Begin({});  // A second Begin is an error.
     log_->Begin({});
     const auto start = Clock::now();
     log_->Rewrite([this](const StateLog::PutObjectFn& put) { PutObjects(put); }, &commit, 1);

@@ -1,4 +1,4 @@
-// The API server that a real kube-proxy watches, as seen through kubectl.
+// The API server of a real kube-proxy, accessed through kubectl.
 #pragma once
 
 #include <chrono>
@@ -16,20 +16,21 @@ namespace svcmap::bench {
 
 class ApiServer {
  public:
-  // Each run of kubectl may take `limit`; the last one, which deletes, as long as it needs.
+  // Each kubectl command may take `limit`, except for the final deletion.
   static absl::StatusOr<std::unique_ptr<ApiServer>> Open(const std::string& kubeconfig,
                                                          std::string id,
                                                          std::chrono::seconds limit);
-  // Deletes all objects it has made; says so on standard error if that fails.
+  // Deletes all created objects. Prints an error on standard error if this fails.
   ~ApiServer();
 
-  // Its kubeconfig for programs in `netns`: a path. The server in it is a forwarder on 127.0.0.1,
-  // which lives as long as this; its certificate is checked against the name it has outside.
+  // Returns the path of a kubeconfig for processes in `netns`. Its server is a forwarder on
+  // 127.0.0.1 that exists as long as this object. The certificate is validated against the server's
+  // real name.
   absl::StatusOr<std::string> Expose(const testing::NetNs& netns);
 
   // Namespaces, the Node, Services and slices.
   absl::Status Create(const Cluster& cluster);
-  // One kubectl for all that is there afterwards, and one for all that is not.
+  // Runs one kubectl for all created or changed objects, and one for all deleted objects.
   absl::Status Tell(const std::vector<ClusterChange>& changes);
 
  private:
@@ -47,7 +48,7 @@ class ApiServer {
   const std::chrono::milliseconds limit_;
   const testing::TemporaryFolder folder_;
   std::unique_ptr<TcpForwarder> forwarder_;
-  size_t objects_ = 0;  // Made here, whatever became of them.
+  size_t objects_ = 0;  // Number of created objects, including deleted ones.
 };
 
 }  // namespace svcmap::bench

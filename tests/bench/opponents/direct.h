@@ -1,4 +1,4 @@
-// No proxy at all: the floor of the packet path.
+// No proxy: the lower bound of the packet path.
 #pragma once
 
 #include "tests/bench/opponents/opponent.h"

@@ -1,10 +1,10 @@
-// The opponents "iptables-legacy" and "iptables-nft": what kube-proxy 1.36 in iptables mode runs in
-// one sync, on rules of its making (iptables_rules.h).
+// The opponents "iptables-legacy" and "iptables-nft": the commands of one sync of kube-proxy 1.36
+// in iptables mode, with the rules of iptables_rules.h.
 //
-// Measured: iptables-restore, and before it the iptables-save with which kube-proxy looks for stale
-// chains, where it does that: each time in small clusters, and every 30 s in large ones. Not
-// measured, which favours kube-proxy: its own work, the jumps from built-in chains at the start,
-// and in full syncs the 28 runs of iptables that ask whether these are still there.
+// Measured: iptables-restore, and the preceding iptables-save that kube-proxy uses to find stale
+// chains (in each sync in small clusters, every 30 s in large ones). Not measured, in favour of
+// kube-proxy: its own work, the jumps from built-in chains at the start, and the 28 iptables
+// commands of a full sync that check these jumps.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@
 
 namespace svcmap::bench {
 
-// FailedPrecondition, with what the program said, if it is not there or the kernel cannot do what
-// kube-proxy's rules need. IPv6 is tried by Load, and only for clusters that have it.
+// Returns FailedPrecondition with the program's output if iptables is missing or the kernel lacks a
+// feature of kube-proxy's rules. IPv6 is tested by Load, and only for clusters with IPv6.
 absl::StatusOr<std::unique_ptr<Opponent>> MakeIptables(bool legacy, const testing::NetNs& netns,
                                                        const OpponentSettings& settings);
 

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kLargeCluster = 1000;  // Endpoints.
 constexpr char kMark[] = "0x00004000";
 
-// From a built-in chain to one of kube-proxy's.
+// A jump from a built-in chain to a chain of kube-proxy.
 struct Jump {
   const char* table;
   const char* to;
@@ -25,7 +25,7 @@ struct Jump {
 constexpr char kExternalPortals[] = "kubernetes externally-visible service portals";
 constexpr char kPortals[] = "kubernetes service portals";
 constexpr char kFirewall[] = "kubernetes load balancer firewall";
-// In the order in which they are prepended.
+// In the order of insertion.
 constexpr Jump kJumps[] = {
     {"filter", "KUBE-EXTERNAL-SERVICES", "INPUT", kExternalPortals, true},
     {"filter", "KUBE-EXTERNAL-SERVICES", "FORWARD", kExternalPortals, true},
@@ -56,7 +56,7 @@ struct NamedEndpoint {
   const BenchEndpoint* endpoint;
 };
 
-// What the rules of one port are made of.
+// The data of the rules of one Service port.
 struct PortPlan {
   explicit PortPlan(const ServicePort& service_port) : port(service_port) {
     const std::string hash = proxy::KubeServiceHash(port.Key(), port.port_name, port.protocol);
@@ -76,7 +76,7 @@ struct PortPlan {
     external_answers = has_endpoints && (!local || any_here);
   }
 
-  // In the order of their texts (S-27).
+  // In the order of their string form (S-27).
   std::vector<NamedEndpoint> Endpoints() const {
     std::vector<NamedEndpoint> endpoints;
     endpoints.reserve(port.endpoints.size());
@@ -91,7 +91,7 @@ struct PortPlan {
     return endpoints;
   }
 
-  // All that it has in nat.
+  // All its chains in the table nat.
   std::vector<std::string> Chains() const {
     std::vector<std::string> chains;
     if (uses_ext) chains.push_back(ext);
@@ -104,13 +104,13 @@ struct PortPlan {
 
   const ServicePort& port;
   std::string svc, svl, ext, fw;
-  bool has_endpoints;  // Somewhere.
+  bool has_endpoints;  // On any node.
   bool local;          // The external policy.
   bool uses_svl, uses_ext, uses_fw;
-  bool external_answers;  // Somebody answers external clients here.
+  bool external_answers;  // An endpoint answers external clients on this node.
 };
 
-// The text of one sync, in four parts as kube-proxy keeps it: chains before rules, per table.
+// The input of one sync in four parts, as in kube-proxy: chains before rules, per table.
 class SyncText {
  public:
   SyncText(Family family, const IptablesOptions& options, bool large)
@@ -137,7 +137,7 @@ class SyncText {
     }
   }
 
-  // The rules in the chains that all Services share.
+  // Rules in shared chains.
   void AddDispatch(const PortPlan& plan) {
     const ServicePort& port = plan.port;
     const std::string text = port.Text();
@@ -179,7 +179,7 @@ class SyncText {
     AddNodePort(plan, refusal, verdict);
   }
 
-  // Those of the Service's own chains.
+  // Rules in the chains of the Service.
   void AddChains(const PortPlan& plan) {
     if (!plan.has_endpoints) return;
     const ServicePort& port = plan.port;
@@ -254,7 +254,7 @@ class SyncText {
                         " -m addrtype --dst-type LOCAL", match, " -j ", verdict, "\n");
       }
     }
-    // Of a Service of type LoadBalancer (S-13).
+    // For Services of type LoadBalancer (S-13).
     if (port.health_check_node_port != 0 && plan.local && !port.load_balancer_ips.empty()) {
       absl::StrAppend(&filter_rules_, "-A KUBE-NODEPORTS",
                       Comment(port.Text() + " health check node port"), " -m tcp -p tcp --dport ",
@@ -305,7 +305,7 @@ class SyncText {
         "\n");
   }
 
-  // From `chain` to one of the endpoints.
+  // Rules from `chain` to the endpoints.
   void AddChoice(const ServicePort& port, const std::string& chain,
                  const std::vector<NamedEndpoint>& endpoints) {
     nat_chains_ += ChainLine(chain);

@@ -1,5 +1,5 @@
-// Whether a kube-proxy has programmed a Service port: by looking at its rules with the tool it
-// writes them with.
+// Checks whether kube-proxy has programmed a Service port, by listing its rules with nft or
+// iptables.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -10,13 +10,12 @@ namespace svcmap::bench {
 
 enum class KubeProxyMode { kNftables, kIptables };
 
-// That connections to its ClusterIP go to its endpoints, all of them and no others; or that they
-// are rejected, if it has none. One or two runs of nft or iptables; in iptables mode each reads a
-// whole table.
+// Checks that connections to the ClusterIP are sent to exactly its endpoints, or rejected without
+// endpoints. Runs nft or iptables once or twice; in iptables mode each run reads a complete table.
 absl::StatusOr<bool> IsProgrammed(const testing::NetNs& netns, KubeProxyMode mode,
                                   const ServicePort& port);
 
-// That its ClusterIP is neither sent anywhere nor rejected.
+// Checks that connections to its ClusterIP are neither translated nor rejected.
 absl::StatusOr<bool> IsGone(const testing::NetNs& netns, KubeProxyMode mode,
                             const ServicePort& port);
 

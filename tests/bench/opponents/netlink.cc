@@ -21,7 +21,7 @@ enum FloorSet : uint8_t { kServices, kEndpoints, kHairpins };
 
 nft::TableSpec FloorTable(Family family) {
   const Field address = family == Family::kIpv4 ? Field::kIpv4Addr : Field::kIpv6Addr;
-  // The group is a number in the form of an IPv4 address, so that nft can list it.
+  // The group is a number in the format of an IPv4 address, so that nft can list it.
   return {.family = family,
           .name = "floor",
           .sets = {{.name = "services",
@@ -37,7 +37,7 @@ nft::TableSpec FloorTable(Family family) {
                     .sized = true}}};
 }
 
-// The size of a map that holds so many elements at first.
+// The size of a map with this initial number of elements.
 uint32_t WithRoom(size_t elements) { return static_cast<uint32_t>(elements + elements / 2 + 4096); }
 
 size_t AddressCount(const ServicePort& port) {
@@ -50,15 +50,14 @@ double ThreadCpuSeconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
-// Everything of one transaction that Service ports contribute.
+// The elements of one transaction.
 class FloorRows {
  public:
   FloorRows(Family family, nft::Transaction& transaction)
       : family_(family), transaction_(transaction) {}
 
-  // One Service port as it was and as it is; null: not there. Only what differs, but for the
-  // Service's elements: those are written anew with each change, as its number of endpoints is in
-  // them.
+  // Adds the difference between the old and new Service port (null: does not exist). The elements
+  // of the Service are always rewritten, because they contain the number of endpoints.
   void Change(uint32_t group, const ServicePort* before, const ServicePort* after) {
     static const std::vector<BenchEndpoint> kNone;
     const std::vector<BenchEndpoint>& old = before ? before->endpoints : kNone;
@@ -157,7 +156,7 @@ class Netlink final : public Opponent {
     return entry->second;
   }
 
-  // The table with all its elements, in one batch.
+  // Writes the table with all elements in one batch.
   absl::StatusOr<Cost> Write(const Cluster& cluster, bool replace) {
     const Family family = cluster.shape().family;
     nft::Transaction transaction;
@@ -192,7 +191,7 @@ class Netlink final : public Opponent {
                 .cpu_seconds = ThreadCpuSeconds() - cpu};
   }
 
-  // Errors come before the acknowledgement of the last message.
+  // The kernel sends errors before the acknowledgement of the last message.
   absl::Status AwaitVerdict(const nft::Batch& batch) {
     for (;;) {
       const absl::StatusOr<std::span<const uint8_t>> datagram = session_.Receive();

@@ -1,10 +1,10 @@
-// The floor of a sync: the least that a proxy which keeps every endpoint in a map has to tell the
-// kernel, as ready-made batches over a raw socket.
+// The lower bound of a sync: the minimum that a proxy with one map element per endpoint must send
+// to the kernel, as prepared batches over a raw socket.
 //
-// Three maps that no rule uses: address, protocol and port of a Service to its group and number of
-// endpoints; group and slot to an endpoint; and the endpoints of this node, which may connect to
-// themselves. A nodePort counts as one more address. No comments, no affinity, no policies, nothing
-// read back, nothing kept in a file. The bytes are made before the clock starts.
+// Uses three maps that no rule references: address, protocol and port of a Service to its group and
+// number of endpoints; group and slot to an endpoint; and the endpoints of this node for hairpin
+// connections. A nodePort counts as one more address. There are no comments, affinity, policies,
+// dumps or state files. The batches are built before the clock starts.
 #pragma once
 
 #include "tests/bench/opponents/opponent.h"

@@ -45,7 +45,7 @@ class NftablesOpponent : public Opponent {
     return node;
   }
 
-  // The transaction that deletes them; empty if there are none.
+  // The transaction that deletes stale chains; empty if there are none.
   std::string TakeStaleChains(Family family) {
     const NftablesClock::time_point now = NftablesClock::now();
     std::vector<std::string> chains;
@@ -57,7 +57,7 @@ class NftablesOpponent : public Opponent {
     return NftablesDeleteChains(family, chains);
   }
 
-  // One after the other; empty ones are left out.
+  // Runs the transactions in order and omits empty ones.
   absl::StatusOr<Cost> Run(const std::vector<std::string>& transactions) {
     Cost cost{.seconds = 0, .cpu_seconds = 0};
     for (const std::string& transaction : transactions) {
@@ -74,7 +74,8 @@ class NftablesOpponent : public Opponent {
   const bool plain_single_;
   const testing::NetNs& netns_;
   const std::chrono::seconds limit_;
-  std::map<std::string, NftablesClock::time_point> stale_;  // Chains, and since when.
+  std::map<std::string, NftablesClock::time_point>
+      stale_;  // Stale chains and the time when they became stale.
 };
 
 }  // namespace

@@ -1,10 +1,10 @@
 // Opponent "nftables": the rules of kube-proxy 1.36's nftables mode (see nftables_rules.h), loaded
-// with `nft -f -` as kube-proxy does it: one process and one transaction per sync, and before it
-// another one that deletes chains which have been stale for a second (S-341). The nft is this
-// machine's; Debian 12 and kube-proxy's image have the same version, 1.0.6.
+// with `nft -f -` as in kube-proxy: one process and one transaction per sync, preceded by another
+// one that deletes chains that have been stale for one second (S-341). Uses the nft of this
+// machine; Debian 12 and kube-proxy's image have the same version, 1.0.6.
 //
-// Opponent "nftables-single": the same with NftablesNode::plain_single; Services with more
-// endpoints, or affinity, look alike in both.
+// Opponent "nftables-single": the same with NftablesNode::plain_single. Services with several
+// endpoints or affinity have the same rules in both.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,10 @@
 
 namespace svcmap::bench {
 
-// The node of tests/support/topology.h, and the cluster CIDR that tests/support/agent.h gives to
-// svcmapd.
+// The node of tests/support/topology.h with the cluster CIDR of tests/support/agent.h.
 NftablesNode TopologyNode(Family family);
 
-// FailedPrecondition without a nft that works.
+// Returns FailedPrecondition if nft does not work.
 absl::StatusOr<std::unique_ptr<Opponent>> MakeNftables(bool plain_single,
                                                        const testing::NetNs& netns,
                                                        const OpponentSettings& settings);

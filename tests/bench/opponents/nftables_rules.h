@@ -1,25 +1,25 @@
-// The rules that kube-proxy 1.36 writes in nftables mode, as text for `nft -f -`. Pure functions.
+// The rules of kube-proxy 1.36 in nftables mode, as text for `nft -f -`. Pure functions.
 //
-// What is known, and from where:
+// Sources:
 //   - A chain per Service port with one rule, "meta l4proto tcp dnat ip addr . port to numgen
 //   random
 //     mod N map { 0 : IP . PORT, ... }"; sets cluster-ips, nodeport-ips and hairpin-connections;
 //     two rules in the chain masquerading; the mark set in place, without a chain for it: a listing
 //     of a 1.36.2 node published in a walk-through, and the discussion of kubernetes#136499 and
 //     #140362. Up to 1.33, and still early in 2025, there was a chain per endpoint instead.
-//   - Endpoints keep a chain each where the Service has session affinity; base chains, the other
-//     chains and maps, comments, and the order of a transaction: pkg/proxy/nftables/proxier.go as
-//     it stood shortly after 1.36, and S-129 to S-140.
-//   - Each element, chain, flush and rule is a command of its own, in full: knftables' way to
-//   write.
-//   - Which elements and chains a change touches: S-337 to S-341.
-// What is assumed: that elements of firewall-ips carry no comment (older versions wrote one).
+//   - Endpoints of Services with session affinity have a chain each. Base chains, other chains and
+//   maps,
+//     comments, and the order of a transaction: pkg/proxy/nftables/proxier.go shortly after 1.36,
+//     and S-129 to S-140.
+//   - Each element, chain, flush and rule is a separate command, as knftables writes them.
+//   - Elements and chains that a change writes: S-337 to S-341.
+// Assumption: elements of firewall-ips have no comment (older versions wrote one).
 //
-// What kube-proxy does besides, and this leaves out, which favours kube-proxy: before each
-// transaction it lists the whole table with nft, and before a full one the elements of each map.
+// Omitted, in favour of kube-proxy: it lists the complete table with nft before each transaction,
+// and the elements of each map before a full sync.
 //
-// Where two Services claim one nodePort, nft refuses the transaction; kube-proxy would give it to
-// the one that comes last.
+// If two Services claim the same nodePort, nft rejects the transaction. kube-proxy would assign it
+// to the last Service.
 #pragma once
 
 #include <string>
@@ -29,7 +29,7 @@
 
 namespace svcmap::bench {
 
-// What kube-proxy knows of its node, in one family.
+// kube-proxy's view of its node, for one family.
 struct NftablesNode {
   IpAddress ip;           // Accepts nodePorts (S-108).
   IpPrefix cluster_cidr;  // Sources in it are pods (S-64).
@@ -42,20 +42,20 @@ struct NftablesNode {
 
 struct NftablesUpdate {
   std::string transaction;  // Empty if nothing changes.
-  // Which chains the transaction leaves empty and unused, and which it fills. Those that were not
-  // filled again meanwhile are deleted by a later sync, a second or more afterwards (S-341).
+  // Chains that the transaction leaves empty and unused, and chains that it fills. A sync at least
+  // one second later deletes stale chains that were not filled again (S-341).
   std::vector<std::string> stale_chains, filled_chains;
 };
 
-// Everything, where there is no table yet.
+// A full sync without an existing table.
 std::string NftablesFullSync(const NftablesNode& node, const std::vector<ServicePort>& ports);
 
-// Everything once more, with the table in place and nothing changed: base chains and fixed rules
-// anew, and each chain of a Service flushed and refilled. Elements stay, as all are there (S-337).
+// A full sync with an existing table and no change: rewrites base chains and fixed rules, and
+// flushes and refills each chain of a Service. Elements are kept, because all exist (S-337).
 std::string NftablesResync(const NftablesNode& node, const std::vector<ServicePort>& ports);
 
-// The chains of the Services that changed, flushed and refilled, and the elements that differ.
-// `ports` are those after the changes.
+// Flushes and refills the chains of changed Services, and writes changed elements. `ports` is the
+// state after the changes.
 NftablesUpdate NftablesChange(const NftablesNode& node, const std::vector<ServicePort>& ports,
                               const std::vector<ClusterChange>& changes);
 

@@ -1,4 +1,4 @@
-// What the table of kube-proxy's nftables mode holds whatever the Services are.
+// The part of kube-proxy's nftables table that does not depend on Services.
 #pragma once
 
 #include "tests/bench/opponents/nftables_rules.h"
@@ -6,8 +6,8 @@
 
 namespace svcmap::bench {
 
-// Sets, maps, base chains and the chains behind them, flushed and refilled; elements of
-// nodeport-ips only. `first`: base chains are made anew, as once in the life of a kube-proxy
+// Flushes and refills sets, maps, base chains and their target chains, with elements of
+// nodeport-ips only. With `first`, base chains are recreated, as at the start of kube-proxy
 // (S-342).
 void WriteNftablesBase(NftText& text, const NftablesNode& node, bool first);
 

@@ -1,4 +1,4 @@
-// Commands for nft, and the elements they add and delete.
+// nft commands, and the elements that they add and delete.
 #pragma once
 
 #include <compare>
@@ -10,10 +10,10 @@
 
 namespace svcmap::bench {
 
-// What asks for masquerading.
+// Statements that mark packets for masquerading.
 inline constexpr char kNftSetMark[] = "mark set mark or 0x00004000";
 
-struct NftWords {  // What differs between the families.
+struct NftWords {  // Keywords that differ between the families.
   const char* family;
   const char* address_type;
 };
@@ -22,18 +22,18 @@ inline NftWords NftWordsOf(Family family) {
   return family == Family::kIpv4 ? NftWords{"ip", "ipv4_addr"} : NftWords{"ip6", "ipv6_addr"};
 }
 
-// An element of a named set or map. Ordered by all of it; two with equal place() exclude each
-// other.
+// An element of a named set or map, ordered by all members. Two elements with equal place() are
+// mutually exclusive.
 struct NftElement {
   std::string container, key;
-  std::string verdict = {};  // Empty: of a set.
+  std::string verdict = {};  // Empty for an element of a set.
   std::string comment = {};
 
   std::pair<std::string, std::string> place() const { return {container, key}; }
   friend auto operator<=>(const NftElement&, const NftElement&) = default;
 };
 
-// Commands of one transaction.
+// The commands of one transaction.
 class NftText {
  public:
   explicit NftText(Family family) : words_(NftWordsOf(family)) {}

@@ -1,5 +1,5 @@
-// A service proxy to be measured: svcmapd, what kube-proxy does in each of its modes, and the
-// floors. All are loaded with the same cluster and told of the same changes.
+// Interface of a measured Service proxy: svcmapd, the modes of kube-proxy, and lower bounds. All
+// opponents load the same cluster and receive the same changes.
 #pragma once
 
 #include <chrono>
@@ -15,50 +15,51 @@
 
 namespace svcmap::bench {
 
-// Of one sync or one change. Absent figures are negative: not every opponent can tell all.
+// Cost of one sync or change. Values that an opponent cannot provide are negative.
 struct Cost {
-  double seconds = -1;         // From all that is needed being in memory to the kernel having it.
-  double kernel_seconds = -1;  // Of it the kernel's transactions, where they can be told apart.
+  double seconds = -1;         // From prepared input in memory to the kernel commit.
+  double kernel_seconds = -1;  // Time in kernel transactions, if it can be distinguished.
   double longest_commit_seconds = -1;
-  // Of the process or processes that did it, until they ended. Of svcmapd, which stays: in Load
-  // with what it still does after its last acknowledgement, until its CPU time stands still; in
-  // Change and Resync only up to the acknowledgement, so that one can follow the other at once.
+  // CPU time of the processes until they exit. For svcmapd, which keeps running: in Load until its
+  // CPU time is constant after the last acknowledgement, in Change and Resync until the
+  // acknowledgement.
   double cpu_seconds = -1;
-  int64_t peak_rss_kib = -1;  // Of the same.
+  int64_t peak_rss_kib = -1;  // Peak of the same processes.
 };
 
 class Opponent {
  public:
   virtual ~Opponent() = default;
 
-  // Programs the whole cluster on a node that has none of it. Once.
-  // What kube-proxy would compute in Go before it calls iptables-restore or nft is made before the
-  // clock starts, and costs nothing here: that favours the opponents.
+  // Programs the complete cluster on an empty node. Called once.
+  // The input of iptables-restore or nft is generated before the clock starts, in favour of
+  // kube-proxy, which computes it in each sync.
   virtual absl::StatusOr<Cost> Load(const Cluster& cluster) = 0;
 
-  // Brings in what changed since the last call, all at once; `cluster` is already as it is after.
-  // The change is the smallest that kube-proxy in this mode makes.
+  // Programs all changes since the last call in one update. `cluster` is the state after the
+  // changes. The update is the smallest that kube-proxy makes in this mode.
   virtual absl::StatusOr<Cost> Change(const Cluster& cluster,
                                       const std::vector<ClusterChange>& changes) = 0;
 
-  // Does everything once more with Services in place: a full sync. Unimplemented where there is
-  // none.
+  // Performs a full sync over existing rules. Returns Unimplemented for opponents without full
+  // syncs.
   virtual absl::StatusOr<Cost> Resync(const Cluster& cluster) = 0;
 
-  // Of the process that stays; zeros where none does.
+  // Usage of the permanent process; zeros without one.
   virtual ProcessMemory Memory() const = 0;
 };
 
-// --cluster-cidr of all of them: who asks from elsewhere is masqueraded. Topology's pods are there.
+// --cluster-cidr of all opponents: other clients are masqueraded. Contains the pods of the
+// topology.
 inline const char* ClusterCidr(Family family) {
   return family == Family::kIpv4 ? testing::kClusterCidrV4 : testing::kClusterCidrV6;
 }
 
 struct OpponentSettings {
-  // A call that takes longer ends with DeadlineExceeded; the opponent is of no more use then.
+  // A longer call returns DeadlineExceeded, and the opponent is excluded.
   std::chrono::seconds time_limit{120};
   std::string svcmapd;     // Path of the program.
-  std::string kube_proxy;  // The same; empty: not there.
+  std::string kube_proxy;  // Path of kube-proxy; empty: not available.
   std::string kubeconfig;
   std::string kube_proxy_mode = "nftables";  // Or "iptables".
 };
@@ -69,8 +70,8 @@ struct OpponentSettings {
 // and, with a program, "kube-proxy". In this order.
 const std::vector<std::string>& OpponentNames();
 
-// On the node `netns`, which must outlive it. NotFound for other names, FailedPrecondition with the
-// reason if this machine cannot run it.
+// Creates an opponent on the node `netns`, which must outlive it. Returns NotFound for other names,
+// and FailedPrecondition with the reason if this machine cannot run it.
 absl::StatusOr<std::unique_ptr<Opponent>> MakeOpponent(const std::string& name,
                                                        const testing::NetNs& netns,
                                                        const OpponentSettings& settings);

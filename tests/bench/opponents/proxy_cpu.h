@@ -1,17 +1,17 @@
-// With --pin: the CPU for the programs that are measured. The load generator is on another one.
+// The CPU of the measured processes with --pin. The load generator uses another one.
 #pragma once
 
 namespace svcmap::bench {
 
-// From now on programs that are started with testing::ChildProcess or RunTool run there. Before the
-// first of them.
+// Sets the CPU of all processes started with testing::ChildProcess or RunTool. Must be called
+// before the first of them.
 void SetProxyCpu(int cpu);
 
-// Moves the calling thread there, or does nothing if no CPU was set. For the child, between vfork
-// and exec: makes one system call and touches no memory.
+// Moves the calling thread to that CPU, or does nothing if none was set. Safe in the child between
+// vfork and exec: makes one system call and does not access memory.
 void MoveToProxyCpu();
 
-// The calling thread to any CPU.
+// Permits all CPUs for the calling thread.
 void MoveToCpu(int cpu);
 
 }  // namespace svcmap::bench

@@ -25,7 +25,7 @@ constexpr int kObjectsPerBatch = 1000;
 constexpr std::chrono::milliseconds kCpuPoll{5};
 constexpr std::chrono::milliseconds kCpuQuiet{50};
 constexpr std::chrono::seconds kCpuSettles{2};
-constexpr double kCpuNoise = 0.0005;  // Seconds: timers of a process that idles.
+constexpr double kCpuNoise = 0.0005;  // CPU seconds of timers in an idle process.
 
 double CommitSeconds(const v1::Ack& ack) {
   return static_cast<double>(ack.commit_duration().seconds()) + ack.commit_duration().nanos() / 1e9;
@@ -104,8 +104,8 @@ class SvcmapProcess final : public Svcmap {
  private:
   std::string Socket() const { return folder_.path() + "/svcmap.sock"; }
 
-  // Once it stood still for kCpuQuiet: the state file, and memory that is given back, come after
-  // the acknowledgement. Waits for that for kCpuSettles at most.
+  // CPU time after it was constant for kCpuQuiet: svcmapd writes the state file and releases memory
+  // after the acknowledgement. Waits at most kCpuSettles.
   double SettledCpuSeconds() const {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point deadline = Clock::now() + kCpuSettles;
@@ -153,14 +153,14 @@ class SvcmapProcess final : public Svcmap {
     }
     requests.emplace_back().mutable_snapshot_end()->set_number(TakeNumber());
     absl::StatusOr<Cost> cost = Measure(requests, first);
-    // Else malloc puts the many parts together some time later, during a change that is measured.
+    // Otherwise malloc consolidates free memory later, during a measured change.
     requests = {};
     malloc_trim(0);
     return cost;
   }
 
-  // Sends them all and awaits the acknowledgements from `first` to the last number taken, side by
-  // side.
+  // Sends all batches and concurrently waits for the acknowledgements from `first` to the last
+  // number.
   absl::StatusOr<Cost> Measure(const std::vector<v1::PushRequest>& requests, uint64_t first) {
     const double cpu = CpuSeconds();
     Cost cost{.kernel_seconds = 0, .longest_commit_seconds = 0};
@@ -174,7 +174,7 @@ class SvcmapProcess final : public Svcmap {
         if (!sent.ok()) return;
       }
     };
-    // A thread for a single message would cost as much as the change.
+    // Creating a thread for one message would cost as much as the change.
     if (requests.size() == 1) {
       send();
     } else {
@@ -186,14 +186,14 @@ class SvcmapProcess final : public Svcmap {
       const absl::StatusOr<v1::Ack> ack = Read(next);
       answered = ack.status();
       if (!ack.ok()) break;
-      // Batches that were committed together tell of the same commit.
+      // Batches of one commit report the same commit.
       if (std::exchange(revision, ack->revision()) == ack->revision()) continue;
       cost.kernel_seconds += CommitSeconds(*ack);
       cost.longest_commit_seconds = std::max(cost.longest_commit_seconds, CommitSeconds(*ack));
     }
     cost.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     limit_.Disarm();
-    if (!answered.ok()) context_.TryCancel();  // Else the sender may wait for ever.
+    if (!answered.ok()) context_.TryCancel();  // Otherwise the sender could block indefinitely.
     if (sender.joinable()) sender.join();
     if (!answered.ok()) return answered;
     if (!sent.ok()) return sent;
@@ -209,7 +209,7 @@ class SvcmapProcess final : public Svcmap {
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::PushRequest, v1::PushResponse>> stream_;
   uint64_t number_ = 0;
-  TimeLimit limit_;  // Last: it ends before what it cancels.
+  TimeLimit limit_;  // Declared last, so that it is destroyed before the call that it cancels.
 };
 
 }  // namespace

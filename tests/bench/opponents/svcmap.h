@@ -1,6 +1,6 @@
-// svcmapd as shipped: a process of its own on the node, driven over gRPC, its watcher and its state
-// file on. A sync or change ends when the acknowledgement is here; the messages are made before the
-// clock starts.
+// The svcmapd release binary as a separate process on the node, driven over gRPC, with
+// notifications and state file enabled. A sync or change ends with its acknowledgement. Messages
+// are built before the clock starts.
 #pragma once
 
 #include <memory>
@@ -15,15 +15,15 @@ class Svcmap : public Opponent {
   static absl::StatusOr<std::unique_ptr<Svcmap>> Start(const testing::NetNs& netns,
                                                        const OpponentSettings& settings);
 
-  // For who does not wait for one change before the next. One thread may send while another one
-  // awaits; not together with the calls of Opponent. Await reads acknowledgements up to that of
-  // `number`, and tells an error if anything before it failed.
+  // For callers that do not wait for each change. One thread may send while another one waits; do
+  // not mix with the methods of Opponent. Await reads acknowledgements up to `number`, and returns
+  // an error if an earlier batch failed.
   static v1::PushRequest Message(uint64_t number, const std::vector<ClusterChange>& changes);
   virtual uint64_t TakeNumber() = 0;  // Batches of a stream are numbered 1, 2, 3, ...
   virtual absl::Status Send(const v1::PushRequest& request) = 0;
   virtual absl::StatusOr<v1::Ack> Await(uint64_t number) = 0;
 
-  virtual double CpuSeconds() const = 0;  // Of the process, so far.
+  virtual double CpuSeconds() const = 0;  // CPU time of the process so far.
 };
 
 }  // namespace svcmap::bench

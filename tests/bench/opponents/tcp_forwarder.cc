@@ -12,7 +12,7 @@
 namespace svcmap::bench {
 namespace {
 
-// Until `from` ends; then `to` is told so.
+// Copies until `from` is closed, then shuts down `to`.
 void CopyStream(int from, int to) {
   std::array<char, 65536> buffer;
   for (;;) {
@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<TcpForwarder>> TcpForwarder::Start(const testing:
   }
   std::unique_ptr<TcpForwarder> forwarder(
       new TcpForwarder(std::move(listener), address->port(), host, port));
-  // Says now what would fail later.
+  // Reports connection errors early.
   if (!forwarder->Connect().ok()) {
     return absl::UnavailableError("nothing answers at " + host + ", port " + port);
   }
@@ -78,7 +78,7 @@ void TcpForwarder::Accept() {
       return;
     }
     UniqueFd server = Connect();
-    if (!server.ok()) continue;  // The client sees its connection closed.
+    if (!server.ok()) continue;  // The client's connection is closed.
     const int from = client.get();
     const int to = server.get();
     Connection& connection = *connections_.emplace_back(

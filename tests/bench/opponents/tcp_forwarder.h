@@ -1,5 +1,5 @@
-// Lets programs in a network namespace reach a TCP server that only the namespace of this process
-// reaches.
+// Forwards TCP connections from a network namespace to a server that only the namespace of this
+// process can reach.
 #pragma once
 
 #include <memory>
@@ -15,12 +15,12 @@ namespace svcmap::bench {
 
 class TcpForwarder {
  public:
-  // Listens on 127.0.0.1 of `netns`, on a port of its own; each connection goes on to `host`, a
-  // name or an address, and `port`.
+  // Listens on a free port of 127.0.0.1 in `netns` and forwards each connection to `host` (a name
+  // or address) and `port`.
   static absl::StatusOr<std::unique_ptr<TcpForwarder>> Start(const testing::NetNs& netns,
                                                              const std::string& host,
                                                              const std::string& port);
-  ~TcpForwarder();  // Closes all.
+  ~TcpForwarder();  // Closes all connections.
 
   uint16_t port() const { return port_; }
 
@@ -32,12 +32,12 @@ class TcpForwarder {
 
   TcpForwarder(UniqueFd listener, uint16_t port, std::string host, std::string server_port);
   void Accept();
-  UniqueFd Connect() const;  // None if nobody answers.
+  UniqueFd Connect() const;  // Invalid if the server does not answer.
 
   const UniqueFd listener_;
   const uint16_t port_;
   const std::string host_, server_port_;
-  std::vector<std::unique_ptr<Connection>> connections_;  // Of the thread, while it runs.
+  std::vector<std::unique_ptr<Connection>> connections_;  // Used by the thread while it runs.
   std::thread thread_;
 };
 

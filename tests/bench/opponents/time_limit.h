@@ -1,5 +1,5 @@
-// Calls `expire` once when what is armed takes longer than the limit. Arming costs a lock and wakes
-// nobody up.
+// Calls `expire` once if an armed operation takes longer than the limit. Arming takes a lock and
+// wakes no thread.
 #pragma once
 
 #include <chrono>
@@ -43,7 +43,7 @@ class TimeLimit {
   void Run() {
     std::unique_lock lock(mutex_);
     while (!ended_ && !expired_) {
-      // What is armed later than now ends later than this.
+      // Operations that are armed later also expire later.
       const Clock::time_point until = deadline_.value_or(Clock::now() + limit_);
       changed_.wait_until(lock, until, [this] { return ended_; });
       expired_ = deadline_.has_value() && Clock::now() >= *deadline_;

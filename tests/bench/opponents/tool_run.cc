@@ -40,14 +40,14 @@ absl::Status WriteAll(int fd, const std::string& text) {
   return absl::OkStatus();
 }
 
-// What the child tells before exec, by the memory that it shares with us until then. Atomic: g++
-// keeps volatile members of a local in registers.
+// Results that the child reports before exec through shared memory. Atomic, because g++ keeps
+// volatile members of a local variable in registers.
 struct Launched {
   std::atomic<bool> traced = false;
   std::atomic<int> error = 0;
 };
 
-// What the child does between vfork and exec.
+// Runs in the child between vfork and exec.
 [[noreturn]] void ExecTool(char* const* argv, int in, int out, int err, pid_t parent,
                            Launched& launched) {
   MoveToProxyCpu();
@@ -63,20 +63,20 @@ struct Launched {
   ::_exit(127);
 }
 
-// Kills a process after a time, unless it is told that it ended.
+// Kills a process after a time limit, unless its exit is reported first.
 class Deadline {
  public:
   Deadline(pid_t pid, std::chrono::seconds limit)
       : thread_([this, pid, limit] {
           std::unique_lock lock(mutex_);
-          // Under the lock the process cannot have been reaped: its number is still its own.
+          // The lock prevents that the process is reaped and its pid reused.
           if (changed_.wait_for(lock, limit, [this] { return reaped_; })) return;
           passed_ = true;
           ::kill(pid, SIGKILL);
         }) {}
   ~Deadline() { thread_.join(); }
 
-  // Reaps. True if the time was up before.
+  // Reaps the process. Returns true if the time limit expired first.
   bool Reap(pid_t pid, int& status, rusage& usage) {
     siginfo_t info = {};
     while (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT) != 0 &&
@@ -97,7 +97,7 @@ class Deadline {
   std::thread thread_;
 };
 
-// Waits until a traced process stops, and tells why as ptrace(2) has it; nothing if it ended.
+// Waits until a traced process stops, and returns the ptrace(2) event; nullopt if it exited.
 std::optional<int> NextStop(pid_t pid) {
   for (;;) {
     siginfo_t info = {};
@@ -106,14 +106,14 @@ std::optional<int> NextStop(pid_t pid) {
       return std::nullopt;
     }
     if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) return std::nullopt;
-    // Takes note of the stop, but not of an end that came in between: that is for Deadline.
+    // Consumes the stop, but not an exit in between, which Deadline handles.
     info = {};
     ::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOHANG);
     if (info.si_pid != 0) return info.si_status;
   }
 }
 
-// A traced process stops at its exec: lets it go on, up to its exit.
+// Continues a traced process from the stop at exec until its exit.
 void LetGo(pid_t pid) {
   if (!NextStop(pid)) return;
   ::ptrace(PTRACE_SETOPTIONS, pid, nullptr, PTRACE_O_TRACEEXIT);
@@ -129,7 +129,7 @@ int64_t PeakAtExit(pid_t pid) {
       ::ptrace(PTRACE_DETACH, pid, nullptr, nullptr);
       return peak;
     }
-    ::ptrace(PTRACE_CONT, pid, nullptr, *stop);  // A signal on its way, like SIGCHLD.
+    ::ptrace(PTRACE_CONT, pid, nullptr, *stop);  // Delivers a pending signal such as SIGCHLD.
   }
   return -1;
 }
@@ -141,7 +141,7 @@ std::string FirstLines(int fd) {
   return text;
 }
 
-// In a thread that is in the namespace already.
+// Called in a thread that is already in the namespace.
 absl::StatusOr<ToolRun> Run(const std::vector<std::string>& argv, int in,
                             std::chrono::seconds limit) {
   const std::string line = absl::StrJoin(argv, " ");
@@ -156,7 +156,7 @@ absl::StatusOr<ToolRun> Run(const std::vector<std::string>& argv, int in,
   Launched launched;
   const pid_t parent = ::getpid();
   const ToolClock::time_point start = ToolClock::now();
-  // Not fork: copying the page tables of a large cluster is not the program's work.
+  // vfork instead of fork, which would copy the page tables of a large cluster.
   const pid_t pid = ::vfork();
   if (pid == 0) ExecTool(pointers.data(), in, out.get(), err.get(), parent, launched);
   if (pid < 0) return absl::ErrnoToStatus(errno, "start " + line);
@@ -171,7 +171,7 @@ absl::StatusOr<ToolRun> Run(const std::vector<std::string>& argv, int in,
   }
   run.seconds = std::chrono::duration<double>(ToolClock::now() - start).count();
   if (launched.error != 0) return absl::ErrnoToStatus(launched.error, "start " + line);
-  // The kernel may have let it finish before it let Deadline run.
+  // The process may finish before Deadline runs.
   if (killed || run.seconds > static_cast<double>(limit.count())) {
     return absl::DeadlineExceededError(
         absl::StrCat("'", line, "' takes longer than ", limit.count(), " s"));

@@ -1,4 +1,4 @@
-// Runs the programs that kube-proxy runs, as it runs them: text on standard input, nothing else.
+// Runs a tool as kube-proxy does, with text on standard input.
 #pragma once
 
 #include <chrono>
@@ -12,15 +12,15 @@
 namespace svcmap::bench {
 
 struct ToolRun {
-  double seconds = 0;         // From before the fork until the program is reaped.
-  double cpu_seconds = 0;     // User and system, with the processes that it waited for.
+  double seconds = 0;         // From the fork until the process is reaped.
+  double cpu_seconds = 0;     // User and system time, including waited-for child processes.
   int64_t peak_rss_kib = -1;  // Negative if it cannot be traced.
 };
 
-// argv[0] is looked up in PATH. Any exit but 0 is an error that quotes the first lines of standard
-// error; NotFound if there is no such program, DeadlineExceeded if it takes longer than
-// `limit` (it is killed then). The program dies with the calling thread. Standard output is thrown
-// away.
+// Searches argv[0] in PATH. A nonzero exit status is an error that quotes the first lines of
+// standard error. Returns NotFound if the program does not exist, and DeadlineExceeded if it takes
+// longer than `limit` and was killed. The process is killed when the calling thread exits. Standard
+// output is discarded.
 absl::StatusOr<ToolRun> RunTool(const std::vector<std::string>& argv, const std::string& stdin_text,
                                 const testing::NetNs& netns, std::chrono::seconds limit);
 

@@ -1,4 +1,4 @@
-// Which CPUs the two ends of a measured path run on.
+// The CPUs of client and server in packet measurements.
 #pragma once
 
 namespace svcmap::bench {
@@ -8,14 +8,14 @@ struct CpuPair {
   int server = -1;
 };
 
-// The last and the first of those that this process may use; any for both if there is only one.
+// Returns the last and the first permitted CPU; any for both if there is only one.
 CpuPair ChooseCpus();
 
-// Keeps the calling thread, and those it starts, on `cpu`; does nothing if that is negative.
+// Pins the calling thread and its future threads to `cpu`; does nothing if `cpu` is negative.
 void PinThread(int cpu);
 
-// Lets the calling thread go before all others, where that is allowed: for threads that sleep most
-// of the time, and whose own waiting for a CPU must not be measured.
+// Gives the calling thread the highest priority, if permitted. For threads that mostly sleep and
+// whose scheduling delay must not be measured.
 void PreferThread();
 
 }  // namespace svcmap::bench

@@ -1,4 +1,4 @@
-// New flows one after the other, from one thread: how long each takes, or how many there can be.
+// Opens new flows sequentially in one thread, and measures the time of each flow or their rate.
 #pragma once
 
 #include <chrono>
@@ -17,22 +17,23 @@ struct FlowTarget {
   testing::SocketAddress destination;
 };
 
-// A series that takes longer ends with what it has: no broken path keeps a run for hours.
+// A longer series ends early, so that a broken path cannot block a run.
 inline constexpr std::chrono::seconds kSeriesLimit{30};
 
-// `count` new flows, each from a source port of its own. TCP: the time of connect(), then a reset.
-// UDP: from sending one datagram to having it back.
+// Opens `count` new flows, each from a separate source port. TCP: the time of connect(), followed
+// by a reset. UDP: the round trip of one datagram.
 absl::StatusOr<Latencies> MeasureFirstPackets(PacketWorld& world, const FlowTarget& target,
                                               int count);
 
 struct ConnectionCount {
   int64_t made = 0;
   int64_t failed = 0;
-  double seconds = 0;  // Of making them; the table of tracked flows is emptied in between.
+  double seconds =
+      0;  // Time spent on connections, without clearing the connection tracking table in between.
   double per_second() const { return seconds > 0 ? static_cast<double>(made) / seconds : 0; }
 };
 
-// TCP: socket, bind, connect, reset; as often as it goes.
+// Repeats socket, bind, connect and reset as fast as possible (TCP).
 absl::StatusOr<ConnectionCount> CountConnections(PacketWorld& world, const FlowTarget& target,
                                                  std::chrono::duration<double> duration);
 

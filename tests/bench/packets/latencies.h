@@ -1,4 +1,4 @@
-// What was measured of many flows.
+// Latencies of many flows.
 #pragma once
 
 #include <chrono>
@@ -7,15 +7,15 @@
 
 namespace svcmap::bench {
 
-// A flow that takes longer has failed. A SYN that was lost is sent again after a second.
+// A longer flow counts as failed. A lost SYN is retransmitted after one second.
 inline constexpr std::chrono::milliseconds kFlowPatience{2000};
 
 struct Latencies {
-  std::vector<double> microseconds;  // Of those that succeeded.
+  std::vector<double> microseconds;  // Of successful flows.
   int64_t failed = 0;
 
-  // Of all: those that failed, also at once, count as if somebody had waited for kFlowPatience.
-  // Else who loses the slow ones would look fast.
+  // Over all flows. A failed flow counts as kFlowPatience; otherwise an opponent that loses slow
+  // flows would look fast.
   std::vector<double> WithFailures() const {
     std::vector<double> all = microseconds;
     all.insert(all.end(), static_cast<size_t>(failed),

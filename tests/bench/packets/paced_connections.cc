@@ -52,7 +52,7 @@ void PacedConnections::Stop() {
 void PacedConnections::Run() {
   PinThread(world_.cpus().client);
   PreferThread();
-  // Those that come too late to be made in time are made nevertheless, and count from their time.
+  // Delayed connections are still opened, and count from their scheduled time.
   for (Clock::time_point due = Clock::now(); !stop_; due += every_) {
     AwaitAnswers(due);
     Connect(due);

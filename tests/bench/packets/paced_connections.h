@@ -1,5 +1,5 @@
-// New TCP connections at a fixed rate, whatever becomes of those before: what clients see while
-// something else goes on.
+// Opens TCP connections at a fixed rate, independent of earlier connections, to measure the
+// client's view during a disturbance.
 #pragma once
 
 #include <atomic>
@@ -26,13 +26,14 @@ class PacedConnections {
                                                                  int per_second);
   ~PacedConnections();
 
-  // Waits until one that was due after `after` connected; false if that took longer than `limit`.
+  // Waits until a connection that was due after `after` succeeds; false if this takes longer than
+  // `limit`.
   bool AwaitConnected(Clock::time_point after, std::chrono::seconds limit) const;
 
-  // Waits for those that are open, for kFlowPatience at most.
+  // Waits for open connections, at most kFlowPatience.
   void Stop();
 
-  // Of those that were due in [from, to), from when they were due; once stopped.
+  // Latencies of connections due in [from, to), from the scheduled time. Call after Stop.
   Latencies Between(Clock::time_point from, Clock::time_point to) const;
 
  private:
@@ -55,9 +56,9 @@ class PacedConnections {
   const FlowTarget target_;
   std::chrono::nanoseconds every_;
   UniqueFd epoll_;
-  std::vector<Flow> flows_;                      // In the order in which they were due.
-  size_t oldest_ = 0;                            // The first one that may be open.
-  std::atomic<Clock::rep> newest_connected_{0};  // When it was due.
+  std::vector<Flow> flows_;                      // In the order of their scheduled times.
+  size_t oldest_ = 0;                            // The first connection that may be open.
+  std::atomic<Clock::rep> newest_connected_{0};  // Its scheduled time.
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

@@ -1,5 +1,5 @@
-// A network for the packets of one opponent: client - node - all pods of the cluster, each a
-// namespace. The opponent's rules go into the node; the others have none, and track nothing.
+// The network of one opponent: client, node and all pods of the cluster, in one namespace each.
+// Only the node has rules and connection tracking.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@
 
 namespace svcmap::bench {
 
-// What a thousand endpoints answer at; cluster.h gives all of them this port.
+// The port of all endpoints, as in cluster.h.
 inline constexpr uint16_t kPodPort = 8080;
 
 class PacketWorld {
  public:
-  // Every address of EndpointPrefixes() answers at kPodPort, TCP and UDP. Clients are pods of the
-  // node (addresses of kPodCidrV4): no mode masquerades what they ask of cluster IPs.
+  // Every address of EndpointPrefixes() answers at kPodPort over TCP and UDP. Clients are pods of
+  // the node (addresses of kPodCidrV4), so no mode masquerades their connections to cluster IPs.
   static absl::StatusOr<std::unique_ptr<PacketWorld>> Create(Family family);
 
   const testing::NetNs& node() const { return topology_->node().netns(); }
@@ -33,11 +33,11 @@ class PacketWorld {
   PodServer& pods() { return *pods_; }
   CpuPair cpus() const { return cpus_; }
 
-  // The next source address and port. None comes again before millions of others have: a tracked
-  // flow of old is never met. For one thread at a time.
+  // Returns the next source address and port. They repeat only after millions of flows, so an old
+  // connection tracking entry is never matched. Not thread-safe.
   const testing::SocketAddress& NextSource();
 
-  // Forgets all tracked flows of the node, so that its table does not fill up.
+  // Clears the connection tracking table of the node, so that it does not fill up.
   absl::Status ForgetFlows();
 
  private:
@@ -53,7 +53,7 @@ class PacketWorld {
   uint32_t next_source_ = 0;
 };
 
-// While it lives, the pods' thread spins, if both ends have a CPU of their own.
+// While this object exists, the pods' thread spins, if client and server have separate CPUs.
 class SpinningPods {
  public:
   explicit SpinningPods(PacketWorld& world) : world_(world) {

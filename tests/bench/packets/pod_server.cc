@@ -64,7 +64,7 @@ absl::Status PodServer::Open(uint16_t port) {
   auto udp = MakeBound(SOCK_DGRAM, port);
   if (!udp.ok()) return udp.status();
   udp_ = *std::move(udp);
-  const int on = 1;  // Answers come from the address that was asked.
+  const int on = 1;  // Replies use the destination address of the request.
   ::setsockopt(udp_.get(), SOL_IPV6, IPV6_RECVPKTINFO, &on, sizeof(on));
   for (const int fd : {wake_.get(), tcp_.get(), udp_.get()}) {
     if (absl::Status status = Watch(fd); !status.ok()) return status;
@@ -124,12 +124,12 @@ void PodServer::GiveBack() {
     message.msg_controllen = sizeof(control);
     const ssize_t size = ::recvmsg(udp_.get(), &message, 0);
     if (size < 0 && errno == EAGAIN) return;
-    if (size < 0) continue;  // An ICMP error about an answer.
+    if (size < 0) continue;  // An ICMP error for a reply.
     part.iov_len = static_cast<size_t>(size);
     if (cmsghdr* header = CMSG_FIRSTHDR(&message)) {
       in6_pktinfo info = {};
       std::memcpy(&info, CMSG_DATA(header), sizeof(info));
-      info.ipi6_ifindex = 0;  // The way back is the routes' affair.
+      info.ipi6_ifindex = 0;  // Routes decide the return path.
       std::memcpy(CMSG_DATA(header), &info, sizeof(info));
     }
     ::sendmsg(udp_.get(), &message, MSG_NOSIGNAL);

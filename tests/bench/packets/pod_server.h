@@ -1,5 +1,5 @@
-// All pods of a cluster in one thread: takes TCP connections and gives datagrams back, at every
-// address of its namespace.
+// Simulates all pods of a cluster in one thread: accepts TCP connections and returns datagrams at
+// every address of its namespace.
 #pragma once
 
 #include <array>
@@ -17,12 +17,12 @@ namespace svcmap::bench {
 
 class PodServer {
  public:
-  // IPv4 and IPv6. On the CPU `cpu`, if that is not negative.
+  // IPv4 and IPv6. Runs on CPU `cpu` if it is not negative.
   static absl::StatusOr<std::unique_ptr<PodServer>> Start(const testing::NetNs& netns,
                                                           uint16_t port, int cpu);
   ~PodServer();
 
-  // While it spins it never sleeps: nobody has to wake it, which costs more than most rulesets.
+  // While it spins, the thread never sleeps, because a wakeup costs more than most rulesets.
   void set_spinning(bool spinning);
 
  private:
@@ -34,7 +34,7 @@ class PodServer {
   void GiveBack();
 
   UniqueFd epoll_, wake_, tcp_, udp_;
-  // A connection is the client's to end. It lies here until it has long done so.
+  // The client closes connections. The server keeps its socket until long after that.
   std::array<UniqueFd, 256> taken_;
   size_t next_taken_ = 0;
   std::atomic<bool> spinning_{false};

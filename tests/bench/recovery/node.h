@@ -1,5 +1,5 @@
-// A node to be damaged: svcmapd on a state folder, a cluster of any size, and one Service with an
-// endpoint that answers, at the address that tests/support/damage.h aims at.
+// A node for damage tests: svcmapd with a state directory, a cluster of any size, and one Service
+// with an endpoint that answers at the address that tests/support/damage.h damages (the victim).
 #pragma once
 
 #include <memory>
@@ -20,32 +20,35 @@ namespace svcmap::bench {
 
 class RecoveryNode {
  public:
-  // Empty, with no agent. `svcmapd`: the path of the program; empty: the one of this build.
+  // Creates an empty node without an agent. `svcmapd` is the path of the binary; empty: of this
+  // build.
   static absl::StatusOr<std::unique_ptr<RecoveryNode>> Create(const std::string& svcmapd = "");
 
-  // An agent on the state folder, in place of the one that runs. Launch returns at once.
+  // Starts an agent with the state directory, replacing a running one. Launch returns immediately.
   absl::Status Launch();
   absl::Status Start();
   absl::Status Stop();  // SIGTERM.
   absl::Status Kill();  // SIGKILL.
   testing::Agent& agent() { return *agent_; }
 
-  // Tells the agent of the node, the victim, another Service, and a cluster of that shape, in place
-  // of everything it knew; then waits until that is on disk.
+  // Replaces the state of the agent by the node, the victim, another Service and a cluster of this
+  // shape. Waits until the state is on disk.
   absl::Status Load(const ClusterShape& shape);
-  // One Service of the cluster gets another endpoint instead of one of its own.
+  // Replaces one endpoint of one Service.
   v1::Change NextChange();
 
-  // OK if the agent serves, knows the kernel to be as wanted, and has repaired it `repairs` times
-  // or more since it was started.
+  // Returns OK if the agent serves, has verified the kernel, and has made at least `repairs`
+  // repairs since its start.
   absl::Status Reports(uint64_t repairs);
-  // When it Reports that, and the kernel is as wanted: polls for both, for 30 seconds.
+  // Polls for 30 seconds until Reports succeeds and the kernel has the desired state. Returns the
+  // time.
   absl::StatusOr<Clock::time_point> AwaitRepair(uint64_t repairs);
-  // OK if the kernel is as wanted, by nft. `rules` as of the last Load.
+  // Returns OK if the kernel has the desired state according to nft. `rules` is the listing of the
+  // last Load.
   absl::Status CheckKernel();
-  bool Healthy();  // By /healthz.
+  bool Healthy();  // According to /healthz.
 
-  // Asks the victim, from outside.
+  // Connects to the victim from outside.
   absl::StatusOr<std::unique_ptr<Probe>> StartProbe(testing::Protocol protocol,
                                                     std::chrono::microseconds every);
 

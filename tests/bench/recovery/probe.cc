@@ -13,9 +13,9 @@ using testing::SocketAddress;
 
 constexpr uint32_t kFirstPort = 2000;
 constexpr uint32_t kPorts = 60000;
-constexpr std::chrono::milliseconds kSettled{20};  // Questions after this say nothing new.
+constexpr std::chrono::milliseconds kSettled{20};  // Later requests give no new information.
 
-// Of all probes one after the other: no port is taken again before its flow is forgotten.
+// Shared by all probes, so that a port is not reused while its flow is tracked.
 std::atomic<uint32_t> next_source{0};
 
 }  // namespace
@@ -50,7 +50,7 @@ void Probe::Run() {
     } while (!stop_ && Clock::now() < next);
     Forget(Clock::now() - kPatience);
   }
-  // The last ones get their time, too.
+  // Waits for the answers of the last requests.
   const Clock::time_point end = Clock::now() + kPatience;
   while (Clock::now() < end && oldest_ < samples_.size()) {
     Listen(std::chrono::milliseconds(1));
@@ -120,7 +120,7 @@ std::chrono::duration<double, std::milli> Probe::StopAndMeasure(Clock::time_poin
       std::find_if(samples_.rbegin(), samples_.rend(),
                    [&](const Sample& sample) { return !sample.answered && sample.asked >= from; });
   if (last_failure == samples_.rend()) return std::chrono::milliseconds(0);
-  // The question after it was answered; if there is none, it is not over yet.
+  // The next answered request; without one the interruption continues.
   if (last_failure == samples_.rbegin()) return Clock::now() - from;
   return std::prev(last_failure)->asked - from;
 }

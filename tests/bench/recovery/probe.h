@@ -1,5 +1,5 @@
-// Asks a Service who it is, thousands of times a second and each time from another port, to see
-// from when to when it is out of order. One thread, UDP or TCP.
+// Sends thousands of requests per second to a Service, each from another port, to measure when it
+// is interrupted. One thread, UDP or TCP.
 #pragma once
 
 #include <atomic>
@@ -24,8 +24,8 @@ struct ProbeOptions {
   testing::Protocol protocol = testing::Protocol::kUdp;
   std::string ip;
   uint16_t port = 0;
-  std::string server;  // Whose answers count.
-  // Own addresses to ask from, in turn: a flow that was not translated must not be met again.
+  std::string server;  // The expected server name in answers.
+  // Source addresses, used in turn, so that an untranslated flow is not reused.
   std::vector<std::string> sources;
   std::chrono::microseconds every{500};
 };
@@ -36,11 +36,11 @@ class Probe {
                                                       ProbeOptions options);
   ~Probe();
 
-  // From `from` to the first question after which all were answered; 0 if all since then were. What
-  // is not answered within kPatience failed.
+  // Time from `from` to the first request after which all requests were answered; 0 if all were
+  // answered. A request without an answer within kPatience has failed.
   std::chrono::duration<double, std::milli> StopAndMeasure(Clock::time_point from);
 
-  int64_t asked() const { return static_cast<int64_t>(samples_.size()); }  // Once stopped.
+  int64_t asked() const { return static_cast<int64_t>(samples_.size()); }  // Call after Stop.
   int64_t failed(Clock::time_point from) const;
 
  private:
@@ -64,7 +64,7 @@ class Probe {
   const ProbeOptions options_;
   testing::SocketAddress destination_;
   UniqueFd epoll_;
-  std::vector<Open> open_;  // By sample, as a ring of kPatience / every and some more.
+  std::vector<Open> open_;  // By sample; a ring with more than kPatience / every entries.
   std::vector<Sample> samples_;
   size_t oldest_ = 0;  // The first sample that may still be open.
   std::atomic<bool> stop_{false};

@@ -1,4 +1,4 @@
-// What goes on beside connections in "latency --during".
+// Tests the disturbances of "latency --during".
 #include "tests/bench/commands/disturbance.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(DisturbanceTest, NoEndpointIsInBothClusters) {
 
 class DisturbedTest : public PacketTest {
  protected:
-  // Of `name` with the cluster loaded.
+  // The opponent `name` with the loaded cluster.
   Contender Load(const std::string& name) {
     common_.opponents = {name};
     common_.settings.svcmapd = SVCMAP_BIN_DIR "/svcmapd";

@@ -1,4 +1,4 @@
-// Real packets through what the opponents in iptables mode load.
+// Sends real packets through the rules of the opponents in iptables mode.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ using testing::Host;
 using testing::NetNs;
 using testing::Outcome;
 
-// Flavour ("legacy", "nft") and family.
+// Variant ("legacy", "nft") and family.
 using IptablesKind = std::tuple<std::string, Family>;
 
 std::string KindName(const ::testing::TestParamInfo<IptablesKind>& info) {
@@ -40,7 +40,7 @@ std::string KindName(const ::testing::TestParamInfo<IptablesKind>& info) {
                       std::get<1>(info.param) == Family::kIpv4 ? "_IPv4" : "_IPv6");
 }
 
-// What iptables-save tells: chains without counters, and their rules in order.
+// The output of iptables-save: chains without counters, and their rules in order.
 using SavedChains = std::map<std::string, std::vector<std::string>>;
 
 class IptablesOpponentTest : public testing::PacketTest,
@@ -62,7 +62,7 @@ class IptablesOpponentTest : public testing::PacketTest,
     ASSERT_OK_AND_ASSIGN(opponent_, MakeIptables(legacy(), topology_->node().netns(), {}));
   }
 
-  // Every endpoint answers with its address; twice is no harm.
+  // Every endpoint answers with its address. Calling this twice is harmless.
   void Serve(const Cluster& cluster) {
     for (const ServicePort& port : cluster.ports()) {
       for (const BenchEndpoint& endpoint : port.endpoints) {
@@ -77,7 +77,7 @@ class IptablesOpponentTest : public testing::PacketTest,
     return Ask(client_->netns(), {.destination = port.cluster_ip.ToString(), .port = port.port});
   }
 
-  // By how many of 40 connections each endpoint was reached.
+  // The number of connections, of 40, that reached each endpoint.
   std::map<std::string, int> Reached(const ServicePort& port) const {
     return testing::AskMany(client_->netns(),
                             {.destination = port.cluster_ip.ToString(), .port = port.port}, 40)
@@ -103,7 +103,7 @@ class IptablesOpponentTest : public testing::PacketTest,
     return chains;
   }
 
-  // As on a node that never saw another state.
+  // The same rules as on a new node.
   absl::StatusOr<SavedChains> SaveOfFresh(const Cluster& cluster) const {
     absl::StatusOr<NetNs> netns = NetNs::Create();
     if (!netns.ok()) return netns.status();

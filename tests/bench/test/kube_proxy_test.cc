@@ -1,4 +1,4 @@
-// Against stand-ins: scripts that play kubectl and kube-proxy.
+// Uses scripts that simulate kubectl and kube-proxy.
 #include "tests/bench/opponents/kube_proxy.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,8 @@ using ::testing::Not;
 constexpr char kId[] = "bench-test";
 constexpr uint16_t kApiPort = 6443;
 
-// Notes what it was told. What lies in `pending` is what kube-proxy makes of the next change.
+// Records its input. The file `pending` contains the rules that kube-proxy programs after the next
+// change.
 constexpr char kKubectl[] = R"(#!/bin/bash
 cd "$STAND_IN"
 echo "$*" >> kubectl.arguments
@@ -41,7 +42,7 @@ esac
 exit 0
 )";
 
-// Asks its API server who it is, then programs after 0.3 s what is in `rules`, or dies.
+// Connects to its API server, then programs the file `rules` after 0.3 s, or exits.
 constexpr char kStandInKubeProxy[] = R"(#!/bin/bash
 cd "$STAND_IN"
 echo "$*" > kube-proxy.arguments
@@ -103,7 +104,7 @@ class KubeProxyTest : public testing::PacketTest {
     for (const ServicePort& port : cluster.ports()) ports.push_back(InApiServer(kId, port));
     return ports;
   }
-  // What kube-proxy is to program next.
+  // The next rules of kube-proxy.
   void Pend(const std::string& rules) { Write("pending", rules); }
   void PendChange(const Cluster& cluster, ClusterChange change) {
     for (auto* port : {&change.before, &change.after}) {
@@ -119,7 +120,7 @@ class KubeProxyTest : public testing::PacketTest {
 
   const testing::NetNs& node() const { return topology_->node().netns(); }
 
-  // In place of the namespace of this machine.
+  // Replaces the namespace of this machine.
   void Outside(const std::function<void()>& test) { outside_->Run(test); }
 
   std::optional<testing::TemporaryFolder> folder_;
@@ -136,14 +137,15 @@ TEST_F(KubeProxyTest, LoadAndChangeEndWhenTheKernelHasIt) {
     ASSERT_OK_AND_ASSIGN(Cost cost, opponent->Load(cluster));
     EXPECT_GE(cost.seconds, 0.3);
     EXPECT_GT(cost.peak_rss_kib, 0);
-    EXPECT_GE(cost.cpu_seconds, 0);  // In ticks of 10 ms: often none.
+    EXPECT_GE(cost.cpu_seconds, 0);  // In ticks of 10 ms, often 0.
     EXPECT_TRUE(Programmed(cluster.ports()[0]));
     EXPECT_GT(opponent->Memory().rss_kib, 0) << "it still runs";
 
     const auto change = [&](const ClusterChange& made) {
       PendChange(cluster, made);
       ASSERT_OK_AND_ASSIGN(cost, opponent->Change(cluster, {made}));
-      EXPECT_GE(cost.seconds, 0.2);  // Of the 0.3 s, as the end of kubectl may have been seen late.
+      EXPECT_GE(cost.seconds,
+                0.2);  // Less than 0.3 s, because the end of kubectl may be detected late.
       EXPECT_LT(cost.seconds, 10);
     };
     change(cluster.ReplaceEndpoint(2));
@@ -243,7 +245,7 @@ TEST_F(KubeProxyTest, IptablesRulesAreReadByTheirComments) {
   empty.endpoints.clear();
   EXPECT_FALSE(programmed(port));
   EXPECT_FALSE(programmed(empty));
-  // As kube-proxy writes them, with one endpoint missing first.
+  // The rules of kube-proxy, initially without one endpoint.
   const std::string chain = "KUBE-SVC-" + proxy::KubeServiceHash(port.Key(), "http", port.protocol);
   const std::string rule = "-A " + chain + " -m comment --comment \"" + port.Text() + " -> ";
   restore("*nat\n:" + chain + " - [0:0]\n" + rule + "11.0.0.1:8080\" -j RETURN\nCOMMIT\n");

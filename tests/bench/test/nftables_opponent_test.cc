@@ -45,7 +45,7 @@ class NftablesOpponentTest : public testing::PacketTest {
     ASSERT_OK(opponent_->Load(cluster));
   }
 
-  // The endpoints of `port` answer by the text of their addresses.
+  // Lets the endpoints of `port` answer with their addresses.
   void Serve(const ServicePort& port) {
     for (const BenchEndpoint& endpoint : port.endpoints) {
       const std::string ip = endpoint.address.ip.ToString();
@@ -60,7 +60,7 @@ class NftablesOpponentTest : public testing::PacketTest {
     return ips;
   }
 
-  // Who answered of many asked.
+  // The set of endpoints that answered several requests.
   std::set<std::string> AskedMany(const std::string& ip, uint16_t port) {
     std::set<std::string> servers;
     for (int i = 0; i < kAsks; ++i) {
@@ -193,7 +193,7 @@ TEST_F(NftablesOpponentTest, S97_OnlyConnectionsToOneselfAreMasqueraded) {
   EXPECT_EQ(Ask(pod->netns(), request).seen_ip, pod->v4());
 }
 
-// Changes of each kind, with Services that lose all endpoints, get some again, come and go.
+// Changes of each kind: Services are added and deleted, lose all endpoints and get new ones.
 std::vector<std::vector<ClusterChange>> ChangeMuch(Cluster& cluster,
                                                    const std::function<void()>& after_each) {
   std::vector<std::vector<ClusterChange>> rounds;

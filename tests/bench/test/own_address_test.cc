@@ -1,5 +1,5 @@
-// What the opponents are measured with: nobody rewrites where a pod's packets come from, which
-// would cost one of them more than the others.
+// Tests that no opponent masquerades the measured packets, which would cost some opponents more
+// than others.
 #include <gtest/gtest.h>
 
 #include "tests/bench/commands/contenders.h"
@@ -31,7 +31,7 @@ TEST_P(OwnAddressTest, PodsReachClusterIpsWithTheirOwnAddress) {
   std::vector<Contender> contenders = LoadContenders(common, cluster, entrants, recorder);
   ASSERT_EQ(contenders.size(), 1u);
 
-  // The pods take nothing that comes from anywhere but the client.
+  // The pods accept packets from the client only.
   ASSERT_OK(testing::RunNft(contenders[0].world->pod_netns(),
                             "table ip t { chain c { type filter hook input priority 0; "
                             "ip saddr != 10.244.1.128/25 drop; }; }\n"));
@@ -39,7 +39,7 @@ TEST_P(OwnAddressTest, PodsReachClusterIpsWithTheirOwnAddress) {
   EXPECT_EQ(own.count(), 50);
   EXPECT_EQ(own.failed, 0);
 
-  // With masquerading nothing would arrive.
+  // With masquerading no packet would be accepted.
   ASSERT_OK(testing::RunNft(contenders[0].world->node(),
                             "table ip t { chain c { type nat hook postrouting priority 90; "
                             "masquerade; }; }\n"));

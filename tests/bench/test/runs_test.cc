@@ -1,4 +1,4 @@
-// Short runs of svcmap-bench as users start it.
+// Short runs of svcmap-bench with its command line.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -21,7 +21,7 @@ struct Figure {
   double value = 0;
 };
 
-// Columns as record/samples.h has them.
+// The columns of record/samples.h.
 std::vector<Figure> ReadFigures(const std::string& path) {
   std::vector<Figure> figures;
   std::ifstream file(path);
@@ -39,7 +39,7 @@ std::vector<Figure> ReadFigures(const std::string& path) {
 struct RunCase {
   const char* name;
   std::vector<std::string> args;
-  const char* metric;  // That each of `whats` has, of both opponents.
+  const char* metric;  // The metric that each of `whats` has for both opponents.
   std::set<std::string> whats;
 };
 
