@@ -1,4 +1,4 @@
-// The API server double itself, as any client meets it: what the tests of the bridge rest on.
+// Tests of the fake API server, on which the tests of svcmap-kube depend.
 #include "tests/support/api_server.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ class ApiServerTest : public ::testing::Test {
     const httplib::Result result = Get(path);
     return result ? json::parse(result->body, nullptr, false) : json();
   }
-  // "ADDED a", "ERROR 410" ... of a watch that ends by itself.
+  // "ADDED a", "ERROR 410" ... of a watch that the server ends.
   std::vector<std::string> Events(const std::string& path) {
     std::vector<std::string> events;
     const httplib::Result result = Get(path);

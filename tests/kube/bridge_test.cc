@@ -72,10 +72,10 @@ TEST_P(EncodingsTest, S17_HeadlessServicesAndSlicesAreNotSeen) {
   }
   server().Put(headless + Objects{AService("shop/none").ClusterIp("None").Port("http", 80)} +
                Objects{Web("shop/other", kOther)} + WebSlices("shop/other", {&pod_b()}));
-  ASSERT_OK(Until(kOther, "pod-b"));  // So the others have come, too, if they come.
+  ASSERT_OK(Until(kOther, "pod-b"));  // Other objects would have arrived by now.
   const Tally tally = AskMany(client().netns(), {.destination = kWeb.v4, .port = 80}, 50);
   EXPECT_EQ(tally.by_server.at("pod-a"), 50) << tally.ToString();
-  EXPECT_OK(UntilTheAgentHasAll());  // That are for us.
+  EXPECT_OK(UntilTheAgentHasAll());  // The relevant objects only.
 }
 
 // The zone of the Node decides by the hints (S-29), its ServiceCIDRs say what is dropped (S-83).

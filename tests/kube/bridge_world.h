@@ -1,5 +1,5 @@
-// What the end-to-end tests of svcmap-kube share: the world of the packet tests, an API server
-// double on its node, and the real svcmap-kube that feeds the real svcmapd from it.
+// Fixture of the end-to-end tests of svcmap-kube: the topology of the packet tests, a fake API
+// server on the node, and svcmap-kube and svcmapd processes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ inline const Address kThird = ClusterIp(13);
 
 class BridgeTest : public ServiceTest {
  protected:
-  // An API server that knows Basics(); no bridge yet.
+  // Starts an API server with Basics(), without svcmap-kube.
   void SetUp() override;
   void TearDown() override;
 
@@ -30,28 +30,27 @@ class BridgeTest : public ServiceTest {
   std::string folder() const { return folder_->path(); }
   std::string kubeconfig() const { return folder() + "/kubeconfig"; }
 
-  // svcmap-kube with these flags besides those it needs; as a child of the test.
+  // Starts svcmap-kube with these additional flags as a child process.
   absl::Status StartBridge(const std::vector<std::string>& flags = {});
   absl::Status KillBridge();  // SIGKILL.
-  absl::Status StopBridge();  // SIGTERM; it must end with 0.
+  absl::Status StopBridge();  // Sends SIGTERM and expects exit status 0.
   std::string BridgeLog() const { return bridge_ ? bridge_->err() : "no bridge"; }
 
-  // In place of the world's agent, one that keeps socket and state over its restarts.
+  // Replaces the agent by one that keeps socket and state over restarts.
   absl::Status StartLastingAgent();
   absl::Status KillAgent();
   std::string state_folder() const { return folder() + "/state"; }
 
-  // Who answers a new connection of the client, in both families: a name; "" when nobody; "?" when
-  // they disagree.
+  // The server that answers a new connection of the client in both families: its name, "" without
+  // an answer, "?" if the families differ.
   std::string Answering(const Address& address);
-  // Until it is `server`; "": nobody. An error has the log of the bridge.
+  // Waits until this is `server` ("": no answer). Errors contain the log of svcmap-kube.
   absl::Status Until(const Address& address, const std::string& server);
 
-  // Until the agent holds an object for each that the server has and that is for us (S-1, S-17),
-  // and no other one.
+  // Waits until the agent stores exactly the relevant objects of the server (S-1, S-17).
   absl::Status UntilTheAgentHasAll();
 
-  // Connections, messages and questions to `address`, all to be answered by `server`.
+  // Continuous TCP and UDP traffic to `address` that `server` must answer.
   absl::StatusOr<std::unique_ptr<SteadyTraffic>> StartTraffic(const Address& address,
                                                               const std::string& server);
 

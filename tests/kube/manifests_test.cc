@@ -1,5 +1,4 @@
-// kubectl applies what deploy/kubernetes has: it knows every kind there, and finds nothing to
-// object.
+// kubectl applies the manifests of deploy/kubernetes without errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-// Values are checked by the server, of which the double knows nothing.
+// The fake server does not validate values.
 constexpr char kApplyAll[] = R"(
 for overlay in base kubeadm kubeadm-sysctls side-by-side take-over push cleanup; do
   kubectl kustomize "$0/$overlay" && echo ---

@@ -1,5 +1,5 @@
-// Whatever the API server does, traffic does not notice, nothing is pruned that was not deleted,
-// and what changed meanwhile arrives.
+// During all faults of the API server, traffic continues, existing objects are not pruned, and
+// later changes arrive.
 #include <functional>
 
 #include "tests/kube/bridge_world.h"
@@ -19,7 +19,7 @@ struct Outage {
 
 void PrintTo(const Outage& outage, std::ostream* out) { *out << outage.name; }
 
-// `fault`, and no watch goes on as if nothing were.
+// Injects `fault` and ends all watches.
 std::function<void(ApiServerDouble&)> Failing(const Fault& fault) {
   return [fault](ApiServerDouble& server) {
     server.Fail(fault);
@@ -27,7 +27,7 @@ std::function<void(ApiServerDouble&)> Failing(const Fault& fault) {
   };
 }
 
-// The same with a list, which is needed because events are forgotten.
+// Also forces a list, because old events are deleted.
 std::function<void(ApiServerDouble&)> FailingLists(const Fault& fault) {
   return [fault](ApiServerDouble& server) {
     server.Fail(fault);
@@ -88,7 +88,7 @@ TEST_P(OutageTest, TrafficGoesOnAndChangesArriveAfterwards) {
 
   EXPECT_OK(Until(kThird, "pod-b"));
   EXPECT_OK(Until(kOther, "pod-a"));
-  server().Remove({ServiceRef("shop/third")});  // It is well again.
+  server().Remove({ServiceRef("shop/third")});  // The server works again.
   EXPECT_OK(Until(kThird, ""));
   ASSERT_OK(traffic->Go(50));
   EXPECT_OK(traffic->Stop().Check());
@@ -123,7 +123,7 @@ TEST_F(BridgeTest, WhatIsGoneIsRemovedWithTheLastPageOfTheNewListAndNotBefore) {
   ASSERT_OK(server().StartAgain());
   ASSERT_OK(Eventually("a first page", [&] { return server().lists("services") >= lists + 2; }));
   ASSERT_OK(traffic->Go(100));
-  EXPECT_EQ(Answering(kOther), "pod-b");  // The first page does not have it, but nobody knows yet.
+  EXPECT_EQ(Answering(kOther), "pod-b");  // Missing on the first page, but the list is incomplete.
   EXPECT_EQ(Answering(kThird), "pod-b");
   server().Heal();
   EXPECT_OK(Until(kOther, ""));
@@ -131,8 +131,8 @@ TEST_F(BridgeTest, WhatIsGoneIsRemovedWithTheLastPageOfTheNewListAndNotBefore) {
   EXPECT_OK(traffic->Stop().Check());
 }
 
-// The first lists fail one by one: nothing is said to svcmapd before all are complete, so what an
-// earlier bridge gave it stays.
+// The first lists fail one after the other. svcmap-kube sends nothing before all lists are
+// complete, so the state of the previous process is kept.
 TEST_F(BridgeTest, ANewBridgePrunesNothingBeforeAllListsAreComplete) {
   server().Put(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()}));
   ASSERT_OK(StartBridge());
@@ -150,7 +150,7 @@ TEST_F(BridgeTest, ANewBridgePrunesNothingBeforeAllListsAreComplete) {
   EXPECT_OK(traffic->Stop().Check());
 }
 
-// A cache may not have seen yet what an earlier bridge gave svcmapd: it is not asked.
+// A cache may be older than the state in svcmapd, so svcmap-kube does not list from it.
 TEST_F(BridgeTest, S342_ANewBridgePrunesNothingThatACacheDoesNotHaveYet) {
   server().FreezeCache();
   server().Put(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()}));
@@ -158,7 +158,8 @@ TEST_F(BridgeTest, S342_ANewBridgePrunesNothingThatACacheDoesNotHaveYet) {
   ASSERT_OK(Until(kWeb, "pod-a"));
   ASSERT_OK_AND_ASSIGN(auto traffic, StartTraffic(kWeb, "pod-a"));
   ASSERT_OK(KillBridge());
-  server().Fail({.what = What::kHang, .where = Where::kWatches});  // They would repair it.
+  server().Fail(
+      {.what = What::kHang, .where = Where::kWatches});  // Watches would deliver the change.
   server().Put(Objects{Web("shop/other", kOther)} + WebSlices("shop/other", {&pod_b()}));
   ASSERT_OK(StartBridge());
   EXPECT_OK(Until(kOther, "pod-b"));

@@ -1,4 +1,4 @@
-// svcmap-kube and svcmapd go and come in every order, under traffic, while the cluster changes.
+// svcmap-kube and svcmapd restart in every order, under traffic and changes of the cluster.
 #include <filesystem>
 
 #include "tests/kube/bridge_world.h"
@@ -65,7 +65,7 @@ TEST_P(OrderTest, S342_NothingIsPrunedThatStillExists) {
   bool changed = false;
   for (const Step step : GetParam().steps) {
     const bool coming = step == Step::kStartBridge || step == Step::kStartAgent;
-    if (coming && !changed) {  // While somebody is away.
+    if (coming && !changed) {  // While one process is stopped.
       server().Remove({ServiceRef("shop/gone")});
       server().Put(Objects{Web("shop/third", kThird)} + WebSlices("shop/third", {&pod_b()}));
       changed = true;

@@ -1,5 +1,5 @@
-// Killed at random moments, under traffic and in the middle of changes, the agent comes back to
-// what it had accepted, and no connection to a Service that did not change notices.
+// Kills the agent at random moments under traffic and updates. The restarted agent has the accepted
+// state, and no connection to an unchanged Service fails.
 //
 //   SVCMAP_CRASHES=1000   how many times (50)
 //   SVCMAP_SEED=17        of the moments, the changes, and what the controller does (another one
@@ -23,15 +23,15 @@ constexpr int kOtherServices = 200;
 constexpr int kEndpointsEach = 3;
 constexpr milliseconds kBetweenChanges{2};
 
-// A controller that changes the "other" Services as fast as it may, and knows how far it got. Every
-// change of a Service gives its port a new number, the version of the Service, so that the kernel's
-// elements tell which version they are of.
+// A controller that changes the "other" Services at full speed and records acknowledged versions.
+// Each change sets the port of a Service to its version, so that elements in the kernel show their
+// version.
 class Controller {
  public:
   explicit Controller(uint64_t seed)
       : random_(seed), sent_(kOtherServices, 0), acked_(kOtherServices, 0) {}
 
-  // Everything there is, in a new version.
+  // Sends a snapshot with new versions.
   absl::Status Snapshot(Agent& agent, const Objects& constant) {
     const absl::StatusOr<std::unique_ptr<PushStream>> stream = agent.Push();
     if (!stream.ok()) return stream.status();
@@ -39,8 +39,8 @@ class Controller {
     return ack.ok() ? CheckAck(*ack) : ack.status();
   }
 
-  // Changes, sometimes after a snapshot, until the agent is gone, or `stop`. An error is a change
-  // that the agent answered, but not as it should.
+  // Sends changes, sometimes after a snapshot, until the agent exits or `stop` is set. Returns an
+  // error for an unexpected answer.
   absl::Status Churn(Agent& agent, const Objects& constant, const std::atomic<bool>& stop) {
     const absl::StatusOr<std::unique_ptr<PushStream>> stream = agent.Push();
     if (!stream.ok()) return absl::OkStatus();
@@ -71,8 +71,8 @@ class Controller {
     return absl::OkStatus();
   }
 
-  // Every Service is there in a version that was sent, and none in one that is older than what the
-  // agent had answered for.
+  // Checks that every Service has a version that was sent, and none older than the acknowledged
+  // version.
   absl::Status CheckVersions(const ElementLists& elements) const {
     std::vector<int> found(kOtherServices, -1);
     const auto list = elements.find("ip svcmap service-ips");
@@ -133,7 +133,7 @@ class CrashTest : public RecoveryTest {
     if (HasFatalFailure()) return;
     constant_ = Basics() + SteadyServices(*world());
   }
-  Objects constant_;  // What the controller does not change.
+  Objects constant_;  // Objects that do not change.
 };
 
 TEST_F(CrashTest, S332_S342_KilledAtAnyMomentItComesBackAndNobodyNotices) {
@@ -167,7 +167,7 @@ TEST_F(CrashTest, S332_S342_KilledAtAnyMomentItComesBackAndNobodyNotices) {
       ASSERT_OK(churned) << agent().log();
       world()->agent.reset();
     }
-    // Some of the lives that follow are short.
+    // Some of the following runs are short.
     while (below(4) == 0) {
       ++early;
       ASSERT_OK_AND_ASSIGN(const auto short_lived, Agent::Launch(node().netns(), Flags()));

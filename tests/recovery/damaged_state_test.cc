@@ -1,4 +1,4 @@
-// Saved state that cannot be trusted: it is set aside, and the rules serve on.
+// Unusable saved state is renamed, and the rules stay in effect.
 #include <filesystem>
 
 #include "tests/recovery/saved_state_world.h"
@@ -9,7 +9,7 @@ namespace {
 struct FileDamage {
   std::string name;
   std::string (*damaged)(std::string bytes);
-  // Not, where it looks like what is left after a loss of power: then only its age tells.
+  // Not renamed if it looks like the result of a power loss; then the file is only outdated.
   bool set_aside = true;
 };
 std::ostream& operator<<(std::ostream& out, const FileDamage& damage) { return out << damage.name; }

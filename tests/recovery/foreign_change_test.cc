@@ -1,8 +1,7 @@
-// Somebody else changes our tables, while the agent runs or while it does not: the agent puts them
-// right, clients notice as little as the change itself allows, and what others do elsewhere is none
-// of our business.
+// Another process changes svcmap's tables while the agent runs or is stopped. The agent repairs
+// them with minimal effect on clients, and ignores changes of other tables.
 //
-//   SVCMAP_STORM_SECONDS=10   how long others go on changing our tables (2)
+//   SVCMAP_STORM_SECONDS=10   duration of continuous foreign changes (2)
 #include <algorithm>
 #include <iostream>
 #include <thread>
@@ -39,7 +38,7 @@ class ForeignChangeTest : public RecoveryTest {
   }
 };
 
-// By the damage, and whether the agent runs meanwhile.
+// Parameters: the damage, and whether the agent runs.
 class DamageTest : public ForeignChangeTest,
                    public ::testing::WithParamInterface<std::tuple<Damage, bool>> {
  protected:
@@ -74,7 +73,7 @@ TEST_P(DamageTest, S345_IsRepaired) {
   ASSERT_OK(WaitUntilTheKernelIsAsWanted()) << agent().log();
   if (!stopped()) {
     EXPECT_GT(Repairs(), repairs);
-    // By whom.
+    // The log names the process.
     EXPECT_NE(agent().log().find("nft"), std::string::npos) << agent().log();
   }
   if (traffic != nullptr) {
@@ -88,7 +87,7 @@ TEST_P(DamageTest, S345_IsRepaired) {
   ASSERT_OK_AND_ASSIGN(traffic, SteadyTraffic::Start(client().netns(), SteadyTargets(*world())));
   EXPECT_OK(traffic->Go(20));
   EXPECT_OK(traffic->Stop().Check());
-  // And it goes on.
+  // Traffic continues.
   ASSERT_OK(agent().Apply({OtherService(0, 81)}));
   EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
 }
@@ -111,7 +110,7 @@ TEST_F(ForeignChangeTest, ReloadsOfOtherTablesAreNoneOfOurBusiness) {
                      "ip saddr @blocked drop; }\n}\n")));
     std::this_thread::sleep_until(next += kEvery);
   }
-  // All of them were heard of before this is committed.
+  // The agent has received all notifications before this commit.
   ASSERT_OK(agent().Apply({OtherService(0, 81)}));
   ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse after, agent().GetStatus());
   EXPECT_EQ(after.repairs(), repairs) << agent().log();
@@ -121,8 +120,8 @@ TEST_F(ForeignChangeTest, ReloadsOfOtherTablesAreNoneOfOurBusiness) {
   EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
 }
 
-// Our own commits go on while others change our tables a thousand times a second, and a second
-// after that nothing of it is left.
+// Commits of the agent continue during a thousand foreign changes per second, and one second later
+// all changes are reverted.
 TEST_F(ForeignChangeTest, AStormOfForeignChangesIsWeathered) {
   constexpr int kChangesPerSecond = 1000;
   constexpr milliseconds kBetweenCommits{10};
@@ -133,7 +132,7 @@ TEST_F(ForeignChangeTest, AStormOfForeignChangesIsWeathered) {
   const auto start = steady_clock::now();
   for (int i = 0; steady_clock::now() < start + duration; ++i) {
     const auto sent = steady_clock::now();
-    // Endpoints come and go: the storm harms other elements.
+    // Adds and removes endpoints, while the storm changes other elements.
     const v1::Object slice = OtherSlices(i % kOthers, 1 + i / kOthers % kEndpoints)[0];
     ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Batch({Upsert(slice)}));
     ASSERT_OK(CheckAck(ack)) << agent().log();

@@ -1,6 +1,5 @@
-// What the tests of bad days share: an agent that keeps its state in a folder that outlives it, a
-// few Services that clients use all the time, some hundred others, and what it means that all is
-// well again.
+// Fixture of the recovery tests: an agent with a persistent state directory, some Services with
+// continuous traffic, hundreds of other Services, and checks for the recovered state.
 #pragma once
 
 #include <chrono>
@@ -20,45 +19,44 @@ namespace svcmap::testing {
 // An environment variable as a number.
 int64_t NumberFromEnvironment(const char* name, int64_t otherwise);
 
-// Services with endpoints that answer: by one address each, by external addresses and a nodePort,
-// and with session affinity. All have the name "steady/...".
+// Services "steady/..." with answering endpoints: with one address each, with external addresses
+// and a nodePort, and with session affinity.
 Objects SteadyServices(const World& world);
 inline const Address kSteady = ClusterIp(10);
 inline const Address kSticky = ClusterIp(13);
 
-// From the client to all of them.
+// Traffic from the client to all steady Services.
 TrafficOptions SteadyTargets(const World& world);
 
-// Services "other/s0", "other/s1" ... that nobody asks, with `endpoints` endpoints each, and at
-// most two for IPv6.
+// Services "other/s0", "other/s1" ... without traffic, with `endpoints` endpoints each, at most
+// two of them IPv6.
 Address OtherIp(int service);
 v1::Object OtherService(int service, int port = 80);
 Objects OtherSlices(int service, int endpoints);
 Objects OtherServices(int services, int endpoints);
 
-// Each test starts with empty tables and an empty state folder.
+// Each test starts with empty tables and an empty state directory.
 class RecoveryTest : public ServiceTest {
  protected:
   void SetUp() override;
   void TearDown() override;
 
   std::string state_folder() const { return folder_->path() + "/state"; }
-  // Of an agent on the state folder.
+  // Flags of an agent with the state directory.
   std::vector<std::string> Flags(std::vector<std::string> more = {}) const;
 
   absl::Status StartAgent(const std::vector<std::string>& more_flags = {});
   absl::Status EndAgent(bool kill);
 
-  // Until the agent serves what it was told, or has kept, and has nothing to complain about.
+  // Waits until the agent serves the received or saved state and reports no error.
   absl::Status WaitUntilServing();
 
-  // Until the kernel has the elements that the agent wants, and the rules it had when
-  // RememberRules was called last.
+  // Waits until the kernel has the desired elements, and the rules of the last RememberRules call.
   absl::Status WaitUntilTheKernelIsAsWanted(
       std::chrono::milliseconds deadline = std::chrono::seconds(10));
   void RememberRules();
 
-  // Who answers clients of the sticky Service, client by client.
+  // The server of each client of the sticky Service.
   std::vector<std::string> StickyPlacement();
 
   const std::string& rules() const { return rules_; }

@@ -1,5 +1,5 @@
-// A restart on the state that was saved, without a controller: it serves at once, writes nothing
-// that has not changed, and nobody notices.
+// A restart with saved state and without a controller: the agent serves immediately, writes only
+// differences, and no client is affected.
 #include "absl/strings/str_cat.h"
 #include "tests/recovery/saved_state_world.h"
 #include "tests/support/transfer.h"
@@ -7,7 +7,7 @@
 namespace svcmap::testing {
 namespace {
 
-// By how the agent ended.
+// Parameter: how the agent was stopped.
 class UnchangedRestartTest : public SavedStateTest, public ::testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(, UnchangedRestartTest, ::testing::Bool(),
                          [](const ::testing::TestParamInfo<bool>& info) {
@@ -57,7 +57,7 @@ TEST_P(UnchangedRestartTest, S342_AControllerThatSaysTheSameChangesNothing) {
   ASSERT_OK_AND_ASSIGN(const auto stream, agent().Push());
   ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Snapshot(Everything()));
   EXPECT_EQ(ack.outcome(), v1::UNCHANGED) << ack.ShortDebugString();
-  // Killed at once, it may not know whether somebody has committed since, and looks.
+  // After an early kill, the agent cannot exclude foreign commits and compares its rows.
   EXPECT_EQ(ReadKernelState().markers, before.markers) << agent().log();
   ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
   EXPECT_EQ(status.elements_written(), 0u) << status.ShortDebugString();
@@ -65,7 +65,7 @@ TEST_P(UnchangedRestartTest, S342_AControllerThatSaysTheSameChangesNothing) {
   ExpectItGoesOn();
 }
 
-// Endpoints that came and went one by one are saved with their slice, and go on like that.
+// Single endpoint changes are saved with their slice and can continue after a restart.
 TEST_P(UnchangedRestartTest, SingleEndpointsThatChangedAreKept) {
   const auto replace = [this](const Host& old, const Host& by) -> absl::Status {
     const auto stream = agent().Push();
@@ -90,7 +90,7 @@ TEST_P(UnchangedRestartTest, SingleEndpointsThatChangedAreKept) {
   EXPECT_EQ(answering(), "pod-a");
 }
 
-// What the controller says after a restart replaces what was saved: also what it no longer names.
+// A snapshot after a restart replaces the saved state, including deleted objects.
 TEST_P(UnchangedRestartTest, S342_AControllerThatSaysSomethingElseIsFollowed) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/old", kLate)} + WebSlices("shop/old", {&pod_a()})));
   StartTraffic();
@@ -105,8 +105,8 @@ TEST_P(UnchangedRestartTest, S342_AControllerThatSaysSomethingElseIsFollowed) {
   EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
 }
 
-// Other flags, another version: the rules are swapped in one transaction, and clients with session
-// affinity keep their endpoints.
+// With other flags or another version, rules are replaced in one transaction, and clients with
+// session affinity keep their endpoints.
 TEST_F(SavedStateTest, S342_AnUpgradeThatChangesTheRulesIsNotNoticed) {
   const std::vector<std::string> placement = StickyPlacement();
   StartTraffic();
@@ -121,7 +121,7 @@ TEST_F(SavedStateTest, S342_AnUpgradeThatChangesTheRulesIsNotNoticed) {
     ASSERT_OK(EndAgent(/*kill=*/false));
     ASSERT_OK(StartAgent(flags));
     ASSERT_OK(WaitUntilServing());
-    // The rules that an agent with these flags makes in an empty namespace.
+    // The rules of an agent with these flags in an empty namespace.
     ASSERT_OK_AND_ASSIGN(const NetNs empty, NetNs::Create());
     ASSERT_OK_AND_ASSIGN(const auto fresh, Agent::Start(empty, flags));
     ASSERT_OK(fresh->Replace(Everything()));
@@ -170,7 +170,7 @@ TEST_F(SavedStateTest, S330_CleanUpRemovesOurTwoTablesAndNoOthers) {
   ASSERT_OK_AND_ASSIGN(const std::string expected, Nft(empty, "list ruleset"));
   ASSERT_OK(RunNft(node().netns(), others));
 
-  // Not while an agent would write them again.
+  // Rejected while an agent runs, which would restore the tables.
   EXPECT_FALSE(Agent::CleanUp(node().netns()).ok());
   EXPECT_OK(agent().CheckServing());
   ASSERT_OK(EndAgent(/*kill=*/false));
@@ -179,7 +179,7 @@ TEST_F(SavedStateTest, S330_CleanUpRemovesOurTwoTablesAndNoOthers) {
   EXPECT_EQ(left, expected);
   ASSERT_OK(Agent::CleanUp(node().netns()));
 
-  // What was saved does not pass for what is there.
+  // The saved state is not used for other tables.
   ASSERT_OK(RunNft(node().netns(), "flush ruleset\n"));
   ASSERT_OK(StartAgent());
   ASSERT_OK(WaitUntilServing());

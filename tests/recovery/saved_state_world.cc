@@ -30,7 +30,7 @@ void SavedStateTest::SetUp() {
 }
 
 void SavedStateTest::TearDown() {
-  traffic_.reset();  // The tables go.
+  traffic_.reset();  // Deletes the tables.
   RecoveryTest::TearDown();
 }
 

@@ -1,5 +1,5 @@
-// What the tests of the saved state share: an agent that has told the kernel and its state folder
-// of some Services, and clients that use them.
+// Fixture of the saved state tests: an agent with programmed and saved Services, and clients that
+// use them.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace svcmap::testing {
 
-inline const Address kLate = ClusterIp(20);  // Of a Service that comes late.
+inline const Address kLate = ClusterIp(20);  // Address of a Service that is added later.
 
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& bytes);
 
 class SavedStateTest : public RecoveryTest {
  protected:
-  // What tells whether somebody has written.
+  // Values that show whether a process has written to the tables.
   struct KernelState {
     uint32_t generation = 0;
     ElementLists markers;
@@ -33,15 +33,15 @@ class SavedStateTest : public RecoveryTest {
   void SetUp() override;
   void TearDown() override;
 
-  static Objects Everything();  // That the agent was told.
+  static Objects Everything();  // All objects sent to the agent.
 
   void StartTraffic();
-  // Nothing has failed since StartTraffic, and it goes on.
+  // Returns OK if no request has failed since StartTraffic and traffic continues.
   void ExpectNobodyNoticed();
 
   KernelState ReadKernelState();
 
-  // What the agent is told now is in the kernel, and served.
+  // Returns OK if a new Service is programmed and answers.
   void ExpectItGoesOn();
 
  private:

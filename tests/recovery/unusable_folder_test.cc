@@ -1,4 +1,4 @@
-// A state folder that cannot be used: the agent does its work, says so, and tries again.
+// With an unusable state directory, the agent programs Services, reports the error and retries.
 #include <filesystem>
 #include <optional>
 
@@ -26,7 +26,7 @@ class UnusableFolderTest : public SavedStateTest {
     return status;
   }
 
-  // The agent serves what it is told, and says that it cannot keep it.
+  // The agent serves the received state and reports that it cannot save it.
   void ExpectItWorksAndSays(const std::string& why) {
     ASSERT_OK(agent().Replace(Everything()));
     ASSERT_OK(agent().Apply({OtherService(0, 81)}));

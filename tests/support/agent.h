@@ -1,9 +1,9 @@
-// The real svcmapd in a namespace, and a controller that talks to it over its gRPC socket.
+// Runs svcmapd in a namespace, with a controller that is connected to its gRPC socket.
 //
 //   ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(topology->node().netns()));
 //   ASSERT_OK(agent->Apply({AService("shop/web")..., ASlice("shop/web")...}));
 //
-// Errors carry the agent's log. Not thread-safe. Only agent.cc knows gRPC.
+// Errors contain the agent's log. Not thread-safe. Only agent.cc knows gRPC.
 #ifndef SVCMAP_TESTS_SUPPORT_AGENT_H_
 #define SVCMAP_TESTS_SUPPORT_AGENT_H_
 
@@ -23,24 +23,25 @@ namespace svcmap::testing {
 
 inline constexpr char kAgentNode[] = "n1";  // --node-name of every agent.
 
-// A controller's stream. It lives for at most two minutes, so that nothing waits for ever. Its
-// destructor ends it.
+// A controller's stream, limited to two minutes so that tests cannot block. The destructor closes
+// it.
 class PushStream {
  public:
   ~PushStream();
 
   const v1::Opened& opened() const;
 
-  // SnapshotBegin, all objects (in batches of 1,000), SnapshotEnd. The Ack of the end, with the
-  // results of all; or the first that is FAILED.
+  // Sends SnapshotBegin, all objects in batches of 1,000, and SnapshotEnd. Returns the Ack of the
+  // end with all results, or the first FAILED Ack.
   absl::StatusOr<v1::Ack> Snapshot(const Objects& objects);
 
-  // One batch and its Ack.
+  // Sends one batch and returns its Ack.
   absl::StatusOr<v1::Ack> Batch(const std::vector<v1::Change>& changes);
 
-  // The parts of the above, for tests that interleave them.
+  // Single steps, for tests that interleave them.
   absl::Status Begin();
-  absl::StatusOr<uint64_t> Send(const std::vector<v1::Change>& changes);  // Number of the batch.
+  absl::StatusOr<uint64_t> Send(
+      const std::vector<v1::Change>& changes);  // Returns the batch number.
   absl::StatusOr<uint64_t> End();
   absl::StatusOr<v1::Ack> ReadAck();
 
@@ -53,9 +54,9 @@ class PushStream {
 
 class Agent {
  public:
-  // Returns when the agent answers. The node is kAgentNode; without a --cluster-cidr in `flags` it
-  // is told those of Topology, and without a --state-dir it keeps its state in a folder of its own,
-  // which ends with this object.
+  // Returns when the agent answers. The node is kAgentNode. Unless `flags` contain them,
+  // --cluster-cidr is that of Topology and --state-dir is a temporary directory that the destructor
+  // deletes.
   static absl::StatusOr<std::unique_ptr<Agent>> Start(const NetNs& netns,
                                                       const std::vector<std::string>& flags = {});
   // As Start, but returns once the program runs; to be called before any of the calls:
@@ -64,36 +65,36 @@ class Agent {
                                                        const std::vector<std::string>& flags = {},
                                                        const std::string& program = "");
   absl::Status WaitUntilItAnswers();
-  ~Agent();  // Kills it if it still runs; the rules stay.
+  ~Agent();  // Kills a running agent. The rules stay in the kernel.
 
-  // `svcmapd --cleanup` in `netns`, to its end.
+  // Runs `svcmapd --cleanup` in `netns`.
   static absl::Status CleanUp(const NetNs& netns);
 
-  // Unary calls. OK only if the changes are in the kernel and no object was refused.
+  // Unary calls. Return OK only if the changes are committed and no object was rejected.
   absl::Status Apply(const Objects& objects);
   absl::Status Remove(const std::vector<v1::ObjectRef>& objects);
 
-  // As they are answered, whatever that is.
+  // Return the response without checks.
   absl::StatusOr<v1::Ack> TryApply(const Objects& objects);
   absl::StatusOr<v1::Ack> TryRemove(const std::vector<v1::ObjectRef>& objects);
   absl::StatusOr<v1::GetStatusResponse> GetStatus();
   absl::StatusOr<std::string> Dump(v1::DumpRequest::What what);
-  absl::StatusOr<Objects> List();  // All it holds.
+  absl::StatusOr<Objects> List();  // All stored objects.
 
-  // A new stream replaces the last one.
+  // A new stream replaces the previous one.
   absl::StatusOr<std::unique_ptr<PushStream>> Push(const std::string& controller = "test");
 
-  // Opens a stream, sends `objects` as everything there is, and closes it again: OK if the kernel
-  // has exactly this afterwards.
+  // Sends `objects` as a complete snapshot on a new stream. Returns OK if the kernel contains
+  // exactly this state.
   absl::Status Replace(const Objects& objects);
 
-  // OK if the agent is alive, serves what it was told, and has nothing to complain about.
+  // Returns OK if the agent runs, serves the desired state and reports no error.
   absl::Status CheckServing();
 
-  // Until the last commit is on disk, with all that is known of it: the next start will trust it.
+  // Waits until the last commit is on disk, so that the next start uses the saved state.
   absl::Status WaitUntilSaved();
 
-  // SIGTERM; it must end by itself, with 0. No calls after that.
+  // Sends SIGTERM and expects exit status 0. The object must not be used afterwards.
   absl::Status Stop();
   absl::Status Kill();  // SIGKILL.
 
@@ -107,7 +108,7 @@ class Agent {
   std::unique_ptr<Impl> impl_;
 };
 
-// OK if the batch is in the kernel (or already was) and nothing of it was refused.
+// Returns OK if the batch is committed or unchanged, and no object was rejected.
 absl::Status CheckAck(const v1::Ack& ack);
 
 }  // namespace svcmap::testing

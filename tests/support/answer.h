@@ -1,4 +1,4 @@
-// What one attempt to reach a server came to. A plain value.
+// The result of one attempt to reach a server. A plain value.
 #ifndef SVCMAP_TESTS_SUPPORT_ANSWER_H_
 #define SVCMAP_TESTS_SUPPORT_ANSWER_H_
 
@@ -14,9 +14,9 @@ inline constexpr Protocol kProtocols[] = {Protocol::kTcp, Protocol::kUdp, Protoc
 const char* ProtocolName(Protocol protocol);  // "tcp", as nft spells it.
 
 enum class Outcome {
-  kAnswered,  // By `server`, which saw `seen_ip` and `seen_port` as the source.
+  kAnswered,  // Answered by `server`, with the source address that it received.
   kRejected,  // Connection refused: a TCP reset, an ICMP port unreachable, or an SCTP ABORT.
-  kTimedOut,  // Nothing came, as after a drop.
+  kTimedOut,  // No answer, for example after a drop.
   kOther,     // Anything else, see `detail`.
 };
 
@@ -32,7 +32,7 @@ struct Answer {
   int icmp_code = -1;
   std::string icmp_from;
 
-  std::string detail;  // For people: errno text and the like.
+  std::string detail;  // Human-readable, for example the errno string.
 
   // Port unreachable (ICMPv4 3/3, ICMPv6 1/4).
   bool PortUnreachable() const {
@@ -44,8 +44,8 @@ struct Answer {
 std::ostream& operator<<(std::ostream& out, Outcome outcome);
 std::ostream& operator<<(std::ostream& out, const Answer& answer);
 
-// What every server says: "NAME SOURCE_IP SOURCE_PORT\n", and its reading. False if `line` is
-// anything else.
+// The answer line of every server: "NAME SOURCE_IP SOURCE_PORT\n", and its reading. False if `line`
+// is anything else.
 std::string FormatAnswerLine(const std::string& server, const std::string& ip, uint16_t port);
 bool ParseAnswerLine(const std::string& line, Answer* answer);
 

@@ -24,7 +24,7 @@
 #include "tests/support/kube_store.h"
 
 namespace svcmap::testing {
-// The connections that are open, so that all of them can be ended at once.
+// The open connections, so that Stop can close all of them.
 class OpenConnections {
  public:
   void Follow(SSL_CTX* context) {
@@ -45,7 +45,7 @@ class OpenConnections {
   }
 
  private:
-  // Its data goes when the SSL does, which is before its socket is closed.
+  // Destroyed with the SSL object, before its socket is closed.
   static int Index() {
     static const int index = SSL_get_ex_new_index(
         0, nullptr, nullptr, nullptr, [](void* ssl, void* self, CRYPTO_EX_DATA*, int, long, void*) {
@@ -69,11 +69,11 @@ using std::chrono::milliseconds;
 constexpr char kAddress[] = "127.0.0.1";
 constexpr size_t kThreads = 64;  // One for each connection.
 constexpr size_t kSeenKept = 10000;
-constexpr milliseconds kTick{50};  // How soon a watch sees that its client left.
+constexpr milliseconds kTick{50};  // Interval at which a watch checks its client's connection.
 constexpr milliseconds kBookmarkEvery{60000};
 constexpr int kWatchSeconds = 1800;  // Without timeoutSeconds.
 
-// Takes a PEM certificate and its key.
+// Parses a PEM certificate and its key.
 bool UsePair(SSL_CTX* context, const KeyPair& pair, const std::string& client_ca) {
   const auto read = [](const std::string& pem) {
     return BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
@@ -90,7 +90,7 @@ bool UsePair(SSL_CTX* context, const KeyPair& pair, const std::string& client_ca
   const bool used = SSL_CTX_use_certificate(context, certificate) == 1 &&
                     SSL_CTX_use_PrivateKey(context, key) == 1 &&
                     X509_STORE_add_cert(SSL_CTX_get_cert_store(context), ca) == 1;
-  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);  // A client may show none.
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);  // Client certificates are optional.
   // Without this, sessions cannot be resumed where certificates are looked at.
   const unsigned char session[] = "svcmap";
   SSL_CTX_set_session_id_context(context, session, sizeof(session) - 1);
@@ -164,7 +164,7 @@ void Refuse(httplib::Response& response, Encoding encoding, int code, const std:
           EncodeStatus(encoding, code, ReasonOf(code), message, retry_after));
 }
 
-// What a path asks for.
+// The parsed path of a request.
 struct Target {
   Collection collection = Collection::kServices;
   std::string name_space, name;  // Empty: of all, all.
@@ -214,7 +214,7 @@ struct ApiServerDouble::Impl {
   int64_t always_page = 0;
   std::map<Collection, KubeStore::Snapshot> cache;  // Empty: it is as new as the store.
   uint64_t next_page = 0;
-  std::map<uint64_t, std::shared_ptr<const KubeStore::Snapshot>> pages;  // Lists that go on.
+  std::map<uint64_t, std::shared_ptr<const KubeStore::Snapshot>> pages;  // Unfinished lists.
 
   std::atomic<bool> stopping = false;
   std::atomic<uint64_t> healed = 0;
@@ -272,7 +272,7 @@ struct ApiServerDouble::Impl {
 
   // ---- Faults ----
 
-  // The fault that strikes, one of its times used up.
+  // Returns the fault of this request and counts it.
   std::optional<Fault> Strike(Collection collection, bool watch, bool later_page,
                               const std::set<Fault::What>& kinds) {
     const std::lock_guard lock(mutex);
@@ -384,7 +384,7 @@ struct ApiServerDouble::Impl {
     if (target.collection == Collection::kServiceCidrs) {
       const std::lock_guard lock(mutex);
       if (before_131) {
-        response.status = 404;  // As of a path nobody serves: not even a Status.
+        response.status = 404;  // As for an unknown path, without a Status body.
         return response.set_content("404 page not found\n", "text/plain; charset=utf-8");
       }
     }
@@ -420,7 +420,7 @@ struct ApiServerDouble::Impl {
             EncodeObject(encoding, target.collection, object->Item(encoding)));
   }
 
-  // What a list that begins with this resourceVersion is made of.
+  // The state of a list with this resourceVersion.
   KubeStore::Snapshot ListFor(Collection collection, const std::string& version) const {
     const std::lock_guard lock(mutex);
     if (version.empty() || cache.empty()) return store.List(collection);
@@ -464,7 +464,7 @@ struct ApiServerDouble::Impl {
       if (at_least > all.version) {
         return Refuse(response, encoding, 504, "Timeout: Too large resource version", 1);
       }
-      // Of the old states none is kept.
+      // Old states are not kept.
       if (limit > 0 && at_least > 0 && at_least < all.version) {
         return Refuse(response, encoding, 410,
                       "The resourceVersion for the provided list is too old.");
@@ -502,7 +502,7 @@ struct ApiServerDouble::Impl {
     Encoding encoding;
     Collection collection;
     KubeSelector selector;
-    uint64_t version = 0;  // What the client knows.
+    uint64_t version = 0;  // The client's version.
     bool bookmarks = false;
     Clock::time_point end, next_bookmark;
     uint64_t ended = 0;
@@ -588,7 +588,7 @@ struct ApiServerDouble::Impl {
     const auto broken =
         Strike(watch.collection, true, false, {Fault::What::kCutFrame, Fault::What::kTruncate});
 
-    // Taken first, so that nothing that happens from here on is overslept.
+    // Read first, so that later events wake this thread.
     const uint64_t seen_number = store.WaitForMore(watch.seen, milliseconds(0));
     const uint64_t version = store.version();
     const auto events = store.EventsAfter(watch.collection, watch.version);
@@ -602,7 +602,8 @@ struct ApiServerDouble::Impl {
       frames += FrameOf(watch, event);
       watch.version = event.version;
     }
-    watch.version = std::max(watch.version, version);  // Nothing else happened up to there.
+    watch.version =
+        std::max(watch.version, version);  // There were no other events up to this version.
     const Clock::time_point now = Clock::now();
     const bool over = now >= watch.end || ended != watch.ended;
     if (watch.bookmarks && (over || now >= watch.next_bookmark || (broken && frames.empty()))) {

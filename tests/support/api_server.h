@@ -1,14 +1,13 @@
-// The API server of a cluster, as far as svcmap-kube and kubectl need it: HTTPS in the process of
-// the test, in a network namespace if asked, with discovery, get, list and watch of Services,
-// EndpointSlices, Nodes and ServiceCIDRs in protobuf and JSON, and with everything that goes wrong
-// with one when a test says so.
+// A fake API server for svcmap-kube and kubectl: HTTPS in the test process, optionally in a network
+// namespace, with discovery, get, list and watch of Services, EndpointSlices, Nodes and
+// ServiceCIDRs in protobuf and JSON. Tests can inject faults.
 //
 //   ASSERT_OK_AND_ASSIGN(auto server, ApiServerDouble::Start(&node.netns()));
 //   server->Put({AService("shop/web")..., ASlice("shop/web")...});
 //   ASSERT_OK(server->WriteKubeconfig(path));
 //   server->Fail({.what = Fault::What::kStatus, .code = 503, .retry_after = 1, .times = 2});
 //
-// Thread-safe, but for Stop and StartAgain, which one thread calls.
+// Thread-safe, except for Stop and StartAgain, which must be called by one thread.
 #pragma once
 
 #include <chrono>
@@ -29,16 +28,16 @@
 
 namespace svcmap::testing {
 
-// What goes wrong, for as many requests as `times` says.
+// A fault that affects `times` requests.
 struct Fault {
   enum class What : uint8_t {
-    kStatus,      // Answered with `code`, a metav1.Status as body, and Retry-After.
-    kNoProtobuf,  // 406 for whoever accepts protobuf.
-    kTruncate,    // HTTP is complete, but the second half of the list, or of an event, is missing.
-    kHang,        // Lists are never answered; watches are, and then stay silent.
-    kErrorEvent,  // Watches: an ERROR event with `code`, then their end.
-    kCutFrame,    // Watches: half an event, then the connection ends.
-    kWrongContent,  // 200 with something else than what was asked for.
+    kStatus,        // Answered with `code`, a metav1.Status as body, and Retry-After.
+    kNoProtobuf,    // 406 for clients that accept protobuf.
+    kTruncate,      // Complete HTTP with only the first half of the list or event.
+    kHang,          // Lists are never answered. Watches start but send no events.
+    kErrorEvent,    // Watches: an ERROR event with `code`, then the end of the stream.
+    kCutFrame,      // Watches: half an event, then the connection ends.
+    kWrongContent,  // 200 with another content type.
   };
   enum class Where : uint8_t { kEverywhere, kLists, kFirstPages, kLaterPages, kWatches };
 
@@ -50,13 +49,13 @@ struct Fault {
   int times = -1;       // -1: until Heal().
 };
 
-// A request for a collection, as it came.
+// A received request for a collection.
 struct SeenRequest {
   std::string path;
   std::map<std::string, std::string> query;
   std::map<std::string, std::string> headers;  // Names in lower case.
-  std::string client_certificate;              // Its common name; empty: none was shown.
-  int answered = 0;                            // HTTP status; 0: not at all.
+  std::string client_certificate;              // Its common name; empty: no certificate.
+  int answered = 0;                            // HTTP status; 0: not answered.
 
   bool watch() const { return query.count("watch") > 0; }
   std::string Query(const std::string& name) const {
@@ -67,51 +66,52 @@ struct SeenRequest {
 
 class ApiServerDouble {
  public:
-  // On 127.0.0.1 of `netns` (null: where the caller is), at a port of its own.
+  // Listens on a free port of 127.0.0.1 in `netns` (null: the caller's namespace).
   static absl::StatusOr<std::unique_ptr<ApiServerDouble>> Start(const NetNs* netns = nullptr);
   ~ApiServerDouble();
 
   // ---- The cluster ----
 
-  // Labels, annotations and so on are those of the objects' metadata.
+  // Uses the metadata of the objects, such as labels and annotations.
   void Put(const Objects& objects);
-  void Remove(const std::vector<v1::ObjectRef>& refs);  // All must be there.
-  Objects objects() const;                              // All there are.
+  void Remove(const std::vector<v1::ObjectRef>& refs);  // All objects must exist.
+  Objects objects() const;                              // All stored objects.
   uint64_t version() const;                             // resourceVersion of the last change.
 
-  // Who has an older version than now has to list again, as after a compaction: 410, which a watch
-  // is told by an ERROR event.
+  // Simulates a compaction: clients with an older version get 410 (watches as an ERROR event) and
+  // must list again.
   void ForgetEvents();
-  void KeepEvents(size_t count);  // Of each collection; 10,000 otherwise.
+  void KeepEvents(size_t count);  // Per collection; default 10,000.
 
-  // Every watch that is allowed bookmarks gets one so often. Real servers: a minute.
+  // The interval of bookmarks for watches that permit them. Real servers use one minute.
   void BookmarkEvery(std::chrono::milliseconds period);
-  // Until Heal(), its cache stays as it is now, but for watches: lists from resourceVersion 0 are
-  // of this state, and those that may not be older than a newer one are refused (504).
+  // Freezes the cache for lists until Heal(): lists from resourceVersion 0 return this state, and
+  // lists that require a newer version return 504. Watches are not affected.
   void FreezeCache();
-  // At most so many objects in a page, even where more are asked for. Also makes lists from
-  // resourceVersion 0 come in pages: real servers give those whole.
+  // Limits the objects per page, even if the client requests more. Lists from resourceVersion 0 are
+  // also divided into pages, unlike on real servers.
   void AlwaysPage(int64_t objects);
-  // Lists in pages that have begun cannot go on: 410.
+  // Continue tokens of unfinished lists become invalid (410).
   void ForgetPages();
-  // As before Kubernetes 1.31: ServiceCIDRs are unknown (404), and so are the fields of Services
-  // that they can be selected by (400).
+  // Simulates Kubernetes before 1.31: ServiceCIDRs do not exist (404), and Services have no field
+  // selectors (400).
   void BeBefore131();
 
-  // ---- Credentials: everybody is let in until one of these is called ----
+  // ---- Credentials: all clients are authorized until one of these is called ----
 
-  // 401 without this bearer token, and without a certificate where those will do.
+  // Requires this bearer token, or a certificate if certificates are accepted. Otherwise 401.
   void RequireToken(const std::string& token);
   void RequireClientCertificate();
-  std::string ca() const;                                     // PEM
-  KeyPair IssueClient(const std::string& common_name) const;  // Whom the server knows.
+  std::string ca() const;  // PEM
+  KeyPair IssueClient(
+      const std::string& common_name) const;  // Issues a certificate that the server accepts.
 
   struct Credentials {
     std::string token;       // Empty: see token_file.
     std::string token_file;  // Empty: none.
     KeyPair client = {};     // Empty: none. Goes into the file, as *-data.
   };
-  // Its CA is in the file. Overwrites.
+  // Writes a kubeconfig with the server's CA. Overwrites the file.
   absl::Status WriteKubeconfig(const std::string& path, const Credentials& credentials) const;
   absl::Status WriteKubeconfig(const std::string& path) const;
 
@@ -120,22 +120,23 @@ class ApiServerDouble {
 
   // ---- Faults ----
 
-  // Ends all connections at once, and refuses new ones.
+  // Closes all connections and rejects new ones.
   void Stop();
-  // At the same port, with the objects, versions and events it had. OK if it runs.
+  // Restarts on the same port with the same objects, versions and events. Returns OK if it runs.
   absl::Status StartAgain();
-  // One more thing that goes wrong. Watches that run are struck, too, by what is for watches.
+  // Adds a fault. Faults for watches also affect running watches.
   void Fail(Fault fault);
-  void Heal();  // All faults end; what hangs is let go.
-  // Every watch ends, as it does after its timeoutSeconds.
+  void Heal();  // Removes all faults and releases blocked requests.
+  // Ends every watch, as after its timeoutSeconds.
   void EndWatches();
 
-  // ---- What came ----
+  // ---- Received requests ----
 
-  std::vector<SeenRequest> requests() const;       // Of collections, the last 10,000, oldest first.
-  int lists(const std::string& collection) const;  // Requests, those refused included.
-  int watches(const std::string& collection) const;  // The same.
-  int open_watches() const;                          // Just now, of all collections.
+  std::vector<SeenRequest> requests()
+      const;  // The last 10,000 requests for collections, oldest first.
+  int lists(const std::string& collection) const;    // Including rejected requests.
+  int watches(const std::string& collection) const;  // Including rejected requests.
+  int open_watches() const;                          // Currently open watches of all collections.
 
  private:
   struct Impl;

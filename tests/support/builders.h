@@ -1,10 +1,9 @@
-// Small builders of the objects a controller sends, so that a test reads as what it is about:
+// Builders for the objects of a controller, for readable tests:
 //
 //   AService("shop/web").ClusterIps("10.96.0.10", "fd00:96::10").Port("http", 80).NodePort(30080)
 //   ASlice("shop/web").Endpoint("10.244.1.11", "n1").Port("http", 8080)
 //
-// Values of one line each; the agent, not the builder, decides what is valid. Each builder turns
-// into its message and into a v1::Object.
+// Builders do not validate values. Each builder converts to its message and to a v1::Object.
 #ifndef SVCMAP_TESTS_SUPPORT_BUILDERS_H_
 #define SVCMAP_TESTS_SUPPORT_BUILDERS_H_
 
@@ -29,7 +28,7 @@ class AService {
   AService& ClusterIp(const std::string& ip);                                 // Single stack.
   AService& ClusterIps(const std::string& first, const std::string& second);  // Dual stack.
   AService& Port(const std::string& name, int port, Protocol protocol = Protocol::kTcp);
-  AService& NodePort(int port);  // Of the port added last.
+  AService& NodePort(int port);  // Of the last added port.
   AService& ExternalIp(const std::string& ip);
   AService& LoadBalancerIp(const std::string& ip);
   AService& LoadBalancerIpWithMode(const std::string& ip, const std::string& mode);
@@ -37,7 +36,7 @@ class AService {
   AService& InternalPolicy(const std::string& policy);  // "Local"
   AService& ExternalPolicy(const std::string& policy);
   AService& HealthCheckNodePort(int port);
-  AService& SourceRange(const std::string& cidr);  // One more.
+  AService& SourceRange(const std::string& cidr);  // Appends a range.
   AService& ClientIpAffinity();                    // With the default timeout.
   AService& ClientIpAffinity(int timeout_seconds);
   AService& CreatedAt(int64_t unix_seconds);
@@ -59,11 +58,11 @@ class ASlice {
   ASlice& Endpoint(const std::string& ip, const std::string& node = "");
   ASlice& Port(const std::string& name, int port, Protocol protocol = Protocol::kTcp);
 
-  // Of the endpoint added last.
+  // Of the last added endpoint.
   ASlice& NotReady();
-  ASlice& Terminating(bool serving = true);   // Not ready, either.
-  ASlice& ZoneHint(const std::string& zone);  // One more.
-  ASlice& NodeHint(const std::string& node);  // One more.
+  ASlice& Terminating(bool serving = true);   // Also sets ready to false.
+  ASlice& ZoneHint(const std::string& zone);  // Appends a hint.
+  ASlice& NodeHint(const std::string& node);  // Appends a hint.
   ASlice& Weight(uint32_t weight);
 
   const v1::EndpointSlice& proto() const { return slice_; }
@@ -74,7 +73,7 @@ class ASlice {
   v1::EndpointSlice slice_;
 };
 
-// Single endpoints of a slice that is held, "shop/web-1".
+// Changes of single endpoints of the stored slice "shop/web-1".
 class ADelta {
  public:
   explicit ADelta(const std::string& slice);
@@ -91,8 +90,8 @@ class ANode {
   explicit ANode(const std::string& name);
   ANode& InternalIp(const std::string& ip);
   ANode& Zone(const std::string& zone);
-  ANode& PodCidr(const std::string& cidr);  // One more.
-  ANode& Taint(const std::string& key);     // One more.
+  ANode& PodCidr(const std::string& cidr);  // Appends a range.
+  ANode& Taint(const std::string& key);     // Appends a taint.
   ANode& BeingDeleted();
   operator v1::Object() const;  // NOLINT(google-explicit-constructor)
 

@@ -1,4 +1,4 @@
-// Certificates for tests, made on the spot, and a TLS client that says how its handshake ended.
+// Generates certificates for tests, and a TLS client that reports the result of its handshake.
 #pragma once
 
 #include <chrono>
@@ -36,19 +36,20 @@ class CertificateAuthority {
 };
 
 struct TlsProbe {
-  KeyPair client;       // Empty: none is shown.
-  int max_version = 0;  // TLS1_1_VERSION and the like; 0: the newest.
+  KeyPair client;       // Empty: no client certificate.
+  int max_version = 0;  // For example TLS1_1_VERSION; 0: the newest.
 };
 
 struct TlsProbed {
-  std::string server;   // Common name of its certificate; empty if it was not seen.
-  std::string problem;  // Empty: let in. Else OpenSSL's reason: "tlsv1 alert unknown ca".
+  std::string server;   // Common name of its certificate; empty if not received.
+  std::string problem;  // Empty on success, otherwise OpenSSL's reason: "tlsv1 alert unknown ca".
 };
 
-// Connects to a gRPC server on 127.0.0.1; returns when the server spoke or hung up.
+// Connects to a gRPC server on 127.0.0.1. Returns when the server sends data or closes the
+// connection.
 TlsProbed ProbeTls(uint16_t port, const TlsProbe& probe);
 
-// That nobody listens on just now.
+// Returns a currently unused port.
 uint16_t FreeTcpPort();
 
 }  // namespace svcmap::testing

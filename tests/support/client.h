@@ -1,6 +1,5 @@
-// Asks a server who it is, from inside a namespace: the packet tests' eyes. Every call opens a
-// fresh socket, so it is a new flow, with a source port that none before it had unless the request
-// names one. Thread-safe.
+// Sends requests from a namespace to a server, which answers with its name. Every call opens a new
+// socket with a new source port, unless the request specifies one. Thread-safe.
 #ifndef SVCMAP_TESTS_SUPPORT_CLIENT_H_
 #define SVCMAP_TESTS_SUPPORT_CLIENT_H_
 
@@ -19,21 +18,21 @@ struct Request {
   Protocol protocol = Protocol::kTcp;
   std::string destination = {};  // IPv4 or IPv6 address.
   uint16_t port = 0;             // Ignored by Ping.
-  std::string source = {};       // Empty: the kernel chooses.
-  uint16_t source_port = 0;      // 0: another one each time.
+  std::string source = {};       // Empty: selected by the kernel.
+  uint16_t source_port = 0;      // 0: a different port each time.
   std::chrono::milliseconds timeout = std::chrono::milliseconds(2000);
 };
 
 // TCP: connects, reads the line, resets the connection (no TIME_WAIT). UDP: one datagram. SCTP: one
-// INIT on a raw socket (the association is never completed). Nothing is sent twice, except by the
-// kernel for TCP SYNs.
+// INIT on a raw socket (the association is never completed). There are no
+// retransmissions, except for TCP SYNs by the kernel.
 //
 // A host's own UDP, SCTP and ICMP sends fail with EPERM when its output hook drops *or* rejects.
 // The two still differ: after a reject an ICMP error follows (kRejected), after a drop none does
 // (kTimedOut, detail says EPERM).
 Answer Ask(const NetNs& netns, const Request& request);
 
-// All of them, in the order given, or `parallel` of them at a time; the answers in that order too.
+// Sends all requests in order, up to `parallel` at a time. Returns the answers in the same order.
 std::vector<Answer> AskAll(const NetNs& netns, const std::vector<Request>& requests,
                            int parallel = 1);
 
@@ -46,11 +45,11 @@ struct Tally {
   int rejected = 0;
   int timed_out = 0;
   int other = 0;
-  Answer first_failure;  // Of those not answered, if any.
+  Answer first_failure;  // The first failure, if any.
   std::string ToString() const;
 };
 
-// `count` requests one after the other, in one thread inside the namespace: some 10,000 per second.
+// Sends `count` requests sequentially in one thread, about 10,000 per second.
 Tally AskMany(const NetNs& netns, const Request& request, int count);
 
 }  // namespace svcmap::testing

@@ -1,7 +1,7 @@
-// The socket steps that Ask, Ping and the bulk transfers share. Internal to tests/support.
+// Socket operations of Ask, Ping and the bulk transfers. Internal to tests/support.
 //
-// All functions work on non-blocking sockets and wait with poll until a deadline. To be called
-// inside the namespace when they make a socket, anywhere afterwards.
+// All functions use non-blocking sockets and poll until a deadline. Functions that create a socket
+// must be called in the namespace.
 #ifndef SVCMAP_TESTS_SUPPORT_CLIENT_SOCKET_H_
 #define SVCMAP_TESTS_SUPPORT_CLIENT_SOCKET_H_
 
@@ -19,20 +19,20 @@ namespace svcmap::testing::client_internal {
 
 using Clock = std::chrono::steady_clock;
 
-// True when one of `events`, an error or a hang-up came; false at the deadline.
+// Returns true after one of `events`, an error or a hangup; false at the deadline.
 bool WaitFor(int fd, short events, Clock::time_point deadline);
 
-// A non-blocking socket with extended errors on, bound as the request wants. `port` false for raw
+// Creates a non-blocking socket with extended errors, bound as requested. `port` is false for raw
 // sockets.
 absl::StatusOr<UniqueFd> MakeSocket(const Request& request, int family, int type, int protocol,
                                     bool port);
 
-// What `error` (an errno from connect, send or recv) means, with the ICMP error of the socket's
-// error queue.
+// Converts `error` (errno of connect, send or recv) and the ICMP error of the socket's error queue
+// to an answer.
 Answer FromErrno(int fd, int error);
 
 // Sends `payload` on a connected datagram or raw socket and waits for a message that
-// `accept(message, &answer)` takes; others are ignored. Errors become answers.
+// `accept(message, &answer)` accepts. Other messages are ignored, and errors become answers.
 template <typename Accept>
 Answer Exchange(int fd, const std::string& payload, Clock::time_point deadline, Accept accept);
 

@@ -1,8 +1,7 @@
-// What others do to our tables, deliberately or not: the kinds of damage that tests and benchmarks
-// let an agent repair.
+// Kinds of damage by other processes that an agent must repair, for tests and benchmarks.
 //
-// Damage is aimed at a Service with the addresses kVictim, TCP and UDP port 80; kOtherService is
-// one with other endpoints.
+// Damage affects a Service with the addresses kVictim, TCP and UDP port 80. kOtherService has other
+// endpoints.
 #pragma once
 
 #include <ostream>
@@ -21,9 +20,9 @@ inline constexpr char kOtherService[] = "10.96.0.11";
 struct Damage {
   std::string name;  // "FlushedRuleset"
   bool interrupts =
-      false;  // New connections to the victim fail, or go elsewhere, until it is repaired.
-  bool keeps_tables = true;  // And so the clients' affinity records.
-  // The nft script, made for the rules and elements that `netns` has now.
+      false;  // New connections to the victim fail or are misdirected until the repair.
+  bool keeps_tables = true;  // Affinity records survive.
+  // The nft script for the current rules and elements in `netns`.
   absl::StatusOr<std::string> (*script)(const NetNs& netns);
 };
 
@@ -33,7 +32,7 @@ inline std::ostream& operator<<(std::ostream& out, const Damage& damage) {
 
 const std::vector<Damage>& AllDamage();
 
-// The one of that name; null if there is none.
+// The damage with this name; null if it does not exist.
 const Damage* FindDamage(const std::string& name);
 
 }  // namespace svcmap::testing

@@ -1,6 +1,5 @@
-// Servers inside one namespace that say who they are: TCP, UDP and SCTP, any number of (address,
-// port) bindings, each with a name, all served by one thread. A thousand bindings in one object are
-// fine.
+// TCP, UDP and SCTP servers in one namespace that answer with their name. One thread serves any
+// number of (address, port) bindings, each with a name.
 //
 //   TCP   on accept: one line "NAME SOURCE_IP SOURCE_PORT\n"; then everything received is sent back
 //   until the
@@ -11,7 +10,7 @@
 //         socket, as this kernel has no SCTP: INITs for ports without a binding get no answer at
 //         all, and several EchoServers with SCTP in one namespace do not disturb each other.
 //
-// Listen() and the counters may be called from any thread. Sockets live until the object goes away.
+// Listen() and the counters are thread-safe. Sockets are closed by the destructor.
 #ifndef SVCMAP_TESTS_SUPPORT_ECHO_SERVER_H_
 #define SVCMAP_TESTS_SUPPORT_ECHO_SERVER_H_
 
@@ -37,7 +36,7 @@ struct Binding {
   Protocol protocol = Protocol::kTcp;
   std::string ip;  // An address of the namespace. Not a wildcard: UDP answers must leave from it.
   uint16_t port = 0;
-  std::string name;  // Without blanks.
+  std::string name;  // Without whitespace.
 };
 
 class EchoServer {
@@ -55,7 +54,7 @@ class EchoServer {
   EchoServer(const EchoServer&) = delete;
   EchoServer& operator=(const EchoServer&) = delete;
 
-  // Connections are taken as soon as this returns. On error the bindings before the bad one stay.
+  // Connections are accepted when this returns. On error the previous bindings are kept.
   absl::Status Listen(const Binding& binding);
   absl::Status Listen(const std::vector<Binding>& bindings);
 
@@ -69,7 +68,7 @@ class EchoServer {
   struct Socket {
     Kind kind;
     UniqueFd fd;
-    std::string name;     // Who answers; unused for kSctp.
+    std::string name;     // The answering name; unused for kSctp.
     std::string pending;  // kTcpConnection: not yet sent.
     bool v6 = false;      // kSctp.
   };

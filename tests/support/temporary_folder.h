@@ -1,4 +1,4 @@
-// A folder of its own below /tmp, gone with all that is in it when the object ends.
+// A new directory in /tmp that the destructor deletes with its contents.
 #pragma once
 
 #include <string>

@@ -31,7 +31,7 @@ constexpr Sysctl kEverywhere[] = {
     {"net/ipv4/conf/default/accept_redirects", "0"},
     {"net/ipv6/conf/all/accept_redirects", "0"},
     {"net/ipv6/conf/default/accept_redirects", "0"},
-    // Tests ask for many rejects at once; by default a host gets about one ICMP error per second.
+    // Tests cause many rejects at once. By default a host receives about one ICMP error per second.
     {"net/ipv4/icmp_ratelimit", "0"},
     {"net/ipv4/icmp_ratemask", "0"},
     {"net/ipv6/icmp/ratelimit", "0"},
@@ -74,7 +74,7 @@ absl::StatusOr<NetNs> MakeNetNs(bool router) {
   return netns;
 }
 
-// A carrier comes up asynchronously; whoever got a Host may use it at once.
+// The carrier comes up asynchronously, but callers use a Host immediately.
 absl::Status WaitUntilReachable(const Host& host, const std::string& address) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   Answer answer;
@@ -193,8 +193,8 @@ absl::Status Topology::AddPrefix(const Host& host, const std::string& prefix) {
   if (host.router_ == nullptr)
     return absl::InvalidArgumentError("AddPrefix is for pods and clients");
   const bool v6 = prefix.find(':') != std::string::npos;
-  // `via`: the router need not resolve each address of the prefix, and nobody answers for IPv6
-  // AnyIP anyway.
+  // With `via`, the router does not resolve each address of the prefix. No host answers for IPv6
+  // AnyIP.
   absl::Status status =
       RunIp(host.router_->netns(),
             absl::StrCat("route add ", prefix, " via ", host.address(v6), " dev ", host.device(),
@@ -205,7 +205,7 @@ absl::Status Topology::AddPrefix(const Host& host, const std::string& prefix) {
                                                 host.router_->address(v6), " dev remote\n"));
     if (!status.ok()) return status;
   }
-  if (v6) {  // IPv6 refuses to bind to such addresses otherwise.
+  if (v6) {  // Required to bind to such IPv6 addresses.
     status = host.netns().WriteSysctl("net/ipv6/ip_nonlocal_bind", "1");
     if (!status.ok()) return status;
   }

@@ -7,14 +7,14 @@
 //   client ------- veth --+   192.168.77.1     +-- veth ---- sink (drops everything)
 //   203.0.113.N               198.18.7.10 (second address)
 //
-// The node routes, and is everybody's default gateway, so VIPs, external IPs and the service ranges
-// reach it without a route of their own. Its own default route ends in `sink`: what nobody
-// translates disappears there, and what the node sends to a service range meets the output hooks
-// first. No bridge, no forwarding tricks: one host route per pod. ICMP rate limits are off,
-// rp_filter is off, addresses are usable at once (no DAD).
+// The node is a router and the default gateway of all hosts, so Service addresses and external IPs
+// reach it without separate routes. Its own default route leads to `sink`, which drops untranslated
+// packets. Packets of the node to a Service range pass the output hooks first. There is no bridge:
+// each pod has a host route. ICMP rate limits and rp_filter are disabled, and addresses are usable
+// immediately (no DAD).
 //
-// Not thread-safe while being built; the NetNs in it are. Everything ends with the object or the
-// process.
+// Not thread-safe during construction; its NetNs objects are. The destructor deletes all
+// namespaces.
 #ifndef SVCMAP_TESTS_SUPPORT_TOPOLOGY_H_
 #define SVCMAP_TESTS_SUPPORT_TOPOLOGY_H_
 
@@ -52,7 +52,7 @@ class Host {
   const std::string& v6() const { return v6_; }
   const std::string& address(bool want_v6) const { return want_v6 ? v6_ : v4_; }
 
-  // The veth by which its router (node or remote) reaches it; empty for those two themselves.
+  // The veth on its router (node or remote); empty for these two.
   const std::string& device() const { return device_; }
 
  private:
@@ -72,7 +72,8 @@ class Topology {
   const Host& node() const { return *node_; }
   const Host& remote() const { return *remote_; }
 
-  // Hosts live as long as the topology; pointers stay valid. They answer pings when these return.
+  // Hosts exist as long as the topology, and pointers stay valid. Hosts answer pings when these
+  // methods return.
   absl::StatusOr<const Host*> AddLocalPod(const std::string& name);
   absl::StatusOr<const Host*> AddRemotePod(const std::string& name);
   absl::StatusOr<const Host*> AddClient(const std::string& name);

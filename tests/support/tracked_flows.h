@@ -1,4 +1,4 @@
-// Makes and reads entries of the kernel's connection tracking table, for tests of what clears it.
+// Creates and reads entries of the connection tracking table, for tests of its cleanup.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ struct TrackedFlow {
   std::string ToString() const;
 };
 
-// From `client` to `destination`; `answers` answers.
+// A flow from `client` to `destination`, answered by `answers`.
 TrackedFlow AFlow(const nft::FlowEnd& client, const nft::FlowEnd& destination,
                   const nft::FlowEnd& answers);
 
-// Puts them into the table of the calling thread's network namespace, alive for an hour. Stops at
-// the first error, naming the flow.
+// Adds the flows to the table of the calling thread's namespace, with a timeout of one hour. Stops
+// at the first error, which names the flow.
 absl::Status AddTrackedFlows(const std::vector<TrackedFlow>& flows);
 
-// What nf_conntrack_count says of the calling thread's network namespace; 0 if it cannot be read.
+// nf_conntrack_count of the calling thread's namespace; 0 if it cannot be read.
 uint64_t TrackedFlowCount();
 
 }  // namespace svcmap::testing

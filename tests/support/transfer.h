@@ -1,5 +1,4 @@
-// Moves many bytes through a flow and back, and checks every one. The servers of EchoServer return
-// what they get.
+// Sends many bytes through a flow and back, and checks every byte. Uses the servers of EchoServer.
 #ifndef SVCMAP_TESTS_SUPPORT_TRANSFER_H_
 #define SVCMAP_TESTS_SUPPORT_TRANSFER_H_
 
@@ -15,14 +14,14 @@
 
 namespace svcmap::testing {
 
-// An open TCP connection, to see whether it survives what happens to its Service. For one thread at
-// a time, which need not be in the namespace. Closing resets the connection.
+// An open TCP connection, for tests of its survival when its Service changes. Not thread-safe. The
+// thread need not be in the namespace. Closing resets the connection.
 class TcpFlow {
  public:
   // Unavailable, with the answer's text, if the server could not be reached.
   static absl::StatusOr<TcpFlow> Open(const NetNs& netns, const Request& request);
 
-  // Who took the connection, and the source it saw.
+  // The server of the connection, and the source address that it received.
   const Answer& answer() const { return answer_; }
 
   // Sends `bytes` pseudo-random bytes while reading them back. DataLoss names the first wrong
@@ -35,7 +34,7 @@ class TcpFlow {
   Answer answer_;
 };
 
-// A TCP connection of its own that carries `bytes` both ways. `request.timeout` is for all of it.
+// Sends `bytes` in both directions over a new TCP connection within `request.timeout`.
 absl::StatusOr<Answer> BulkTcp(const NetNs& netns, const Request& request, size_t bytes);
 
 // One UDP datagram of `bytes` (at most 65,507), fragmented as needed, and its echo.
