@@ -1,29 +1,28 @@
-# svcmap_add_test: a test program and its one entry in ctest. Discovering each TEST() would start
-# every program once more after every build, slow under the sanitizers, and would run each test of a
-# network namespace suite in a process of its own.
+# svcmap_add_test: declares a test program with one ctest entry. Test discovery would start every program
+# after every build, which is slow with sanitizers, and would run each test of a network namespace suite
+# in a separate process.
 #
 #   svcmap_add_test(NAME diff_test SOURCES diff_test.cc LIBS svcmap_proxy LABELS unit [threads]
 #                   [TIMEOUT 120] [SHARDS 2] [SERIAL] [NO_MAIN] [ARGS --gtest_filter=-*Slow*])
 #
 # LABELS, at least one of those below:
-#   unit      pure code, no kernel
-#   grpc      programs that compile gRPC: not under the sanitizers, whose build they would double
-#   contract  the same suite on the fake and on the real kernel
-#   scenario  stories on the fake kernel
+#   unit      code without kernel access
+#   grpc      programs that compile gRPC; without sanitizers, which would double the build time
+#   contract  one suite on the fake kernel and on the real kernel
+#   scenario  scenarios on the fake kernel
 #   netns     packets in network namespaces; needs root
-#   demo      what `make demo` shows
-#   fuzz      fuzz targets, fed with their corpus
-#   docs      what docs/ says about the tests, against all of them; what deploy/ has, against the programs
-#   threads   also run under tsan, in addition to its other label
+#   demo      the scenes of `make demo`
+#   fuzz      fuzz targets with their corpus
+#   docs      consistency of docs/ with the tests and of deploy/ with the binaries
+#   threads   additional label for tests that also run with tsan
 #   long      only in `make test-long`
-# Test code is not optimised, what it tests is: most of a clean build is compiling tests, which takes
-# half the time so.
-# Under the sanitizers tests are checked for memory errors only: what is undefined in them hurts
-# nobody, and looking for it doubles the time they take to compile.
-# SHARDS: so many processes with a part of the tests each, which may run side by side.
-# SERIAL: it measures time, nothing else runs beside it. NO_MAIN: the sources have a main().
-# A skipped test is a failed one: what is not run is not known to work. The global property
-# SVCMAP_GTEST_PROGRAMS has the names of all programs with gtest's main().
+# Test code is compiled without optimization, which halves the build time. The tested code is optimized.
+# With sanitizers, test code is checked for memory errors only, because the check for undefined behaviour
+# doubles its compile time.
+# SHARDS: number of parallel processes, each with a part of the tests.
+# SERIAL: measures time, so no other test runs in parallel. NO_MAIN: the sources contain main().
+# A skipped test counts as failed, so that CI runs every test. The global property SVCMAP_GTEST_PROGRAMS
+# lists all programs with gtest's main().
 #
 # `cmake --build ... --target tests-<label>` builds the tests of one label.
 include_guard(GLOBAL)
@@ -34,7 +33,7 @@ foreach(label IN LISTS SVCMAP_TEST_LABELS)
 endforeach()
 add_custom_target(fuzzers)
 
-# Labels and environment of the ctest entry `name` that runs `target`; more variables may follow.
+# Sets labels and environment of the ctest entry `name` that runs `target`. Further variables may follow.
 function(_svcmap_register_test name target labels timeout serial)
   if(NOT labels)
     message(FATAL_ERROR "${name} has no label of: ${SVCMAP_TEST_LABELS}")
@@ -76,7 +75,7 @@ function(svcmap_add_test)
     target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} GTest::gmock_main)
     set_property(GLOBAL APPEND PROPERTY SVCMAP_GTEST_PROGRAMS ${arg_NAME})
   endif()
-  # File names in tests are relative to the top of the source.
+  # File names in tests are relative to the top directory.
   if(NOT arg_SHARDS)
     set(arg_SHARDS 1)
   endif()
@@ -93,7 +92,7 @@ function(svcmap_add_test)
 endfunction()
 
 # A fuzz target: SOURCES define LLVMFuzzerTestOneInput. With SVCMAP_FUZZ (clang) it becomes a
-# libFuzzer program in build/fuzz/fuzzers/; otherwise a test that feeds it CORPUS, a folder.
+# libFuzzer program in build/fuzz/fuzzers/; otherwise a test that runs it with the directory CORPUS.
 #
 #   svcmap_add_fuzzer(NAME ack_fuzzer SOURCES ack_fuzzer.cc LIBS svcmap_nft CORPUS corpus/ack)
 function(svcmap_add_fuzzer)
