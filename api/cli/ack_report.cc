@@ -11,12 +11,12 @@
 namespace svcmap::api {
 namespace {
 
-// Prints what the agent has to say about single objects; gives those it refused.
+// Prints the agent's findings about single objects. Returns the rejected objects.
 std::set<ObjectId> ReportFindings(const v1::Ack& ack, const std::vector<SentObject>& objects,
                                   const Session& session) {
   std::set<ObjectId> refused;
   if (ack.results().empty()) return refused;
-  std::map<ObjectId, std::string> origins;  // The last of several counts, as it does for the agent.
+  std::map<ObjectId, std::string> origins;  // The last duplicate wins, as in the agent.
   for (const SentObject& object : objects) origins[object.id] = object.origin;
   for (const v1::ObjectResult& result : ack.results()) {
     const ObjectId id = IdOf(result);
@@ -35,7 +35,7 @@ std::set<ObjectId> ReportFindings(const v1::Ack& ack, const std::vector<SentObje
   return refused;
 }
 
-// "revision 12, committed in 1.83 ms"
+// Example: "revision 12, committed in 1.83 ms"
 std::string RevisionLine(const v1::Ack& ack) {
   std::string text = absl::StrCat("revision ", ack.revision());
   switch (ack.outcome()) {
@@ -45,26 +45,27 @@ std::string RevisionLine(const v1::Ack& ack) {
         absl::StrAppend(&text, " in ", DurationText(ack.commit_duration()));
       }
       if (ack.has_queue_duration()) {
-        absl::StrAppend(&text, " after waiting ", DurationText(ack.queue_duration()));
+        absl::StrAppend(&text, " after ", DurationText(ack.queue_duration()), " in the queue");
       }
       return text;
     case v1::UNCHANGED:
-      return text + ", nothing to change in the kernel";
+      return text + ", no kernel changes needed";
     case v1::HELD:
       return text +
-             ", held: nothing is written to the kernel before the first snapshot ends (a "
-             "controller sends one, or svcmapctl apply --prune)";
+             ", stored: the agent writes nothing to the kernel until it has received a complete "
+             "snapshot from a controller or from svcmapctl apply --prune";
     case v1::FAILED:
-      return text + ", not in the kernel";
+      return text + ", not committed to the kernel";
     case v1::WOULD_CHANGE:
       return absl::StrCat(text, ", would delete ", CountText(ack.dry_run().deleted(), "element"),
                           " and add ", ack.dry_run().added());
     default:
-      return text + ", outcome unknown to this version of svcmapctl";
+      return text + ", outcome not supported by this version of svcmapctl";
   }
 }
 
-// + element ip svcmap service-ips { 10.96.0.10 . tcp . 80 comment "shop/web:http" : 2.0.0.1 }
+// Example:
+//   + element ip svcmap service-ips { 10.96.0.10 . tcp . 80 comment "shop/web:http" : 2.0.0.1 }
 std::string ElementLine(const v1::ElementChange& element) {
   const bool added = element.change() == v1::ElementChange::ADDED;
   const bool ipv4 = element.family() == FamilyName(Family::kIpv4);
@@ -82,9 +83,9 @@ void ReportElements(const v1::DryRun& dry_run, const Session& session) {
   }
   const auto listed = static_cast<uint64_t>(dry_run.elements_size());
   const uint64_t all = dry_run.deleted() + dry_run.added();
-  if (listed < all) session.Note(absl::StrCat("of ", all, " elements ", listed, " are shown"));
+  if (listed < all) session.Note(absl::StrCat("showing ", listed, " of ", all, " elements"));
   if (dry_run.rewrites_tables()) {
-    session.Note("the tables would be written whole; what differs is shown");
+    session.Note("the agent would rewrite its tables completely; only the differences are shown");
   }
 }
 
@@ -93,24 +94,25 @@ void ReportElements(const v1::DryRun& dry_run, const Session& session) {
 ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
                    std::string_view done, bool dry_run, const Session& session) {
   if (dry_run && ack.outcome() != v1::WOULD_CHANGE && ack.outcome() != v1::UNCHANGED) {
-    session.Error("the agent knows no dry run: it has taken the change");
+    session.Error("the agent does not support dry runs and has applied the change");
     return Worse(ExitCode::kIncomplete, ReportAck(ack, objects, done, false, session));
   }
   const std::set<ObjectId> refused = ReportFindings(ack, objects, session);
   const bool failed = ack.outcome() == v1::FAILED;
-  const std::string_view word = failed                      ? "held, not in the kernel"
-                                : ack.outcome() == v1::HELD ? "held"
+  const std::string_view word = failed                      ? "stored, not committed"
+                                : ack.outcome() == v1::HELD ? "stored"
                                                             : done;
   for (const SentObject& object : objects) {
-    session.out << object.id.ToString() << ' ' << (refused.contains(object.id) ? "refused" : word)
+    session.out << object.id.ToString() << ' ' << (refused.contains(object.id) ? "rejected" : word)
                 << (dry_run ? " (dry run)\n" : "\n");
   }
   ReportElements(ack.dry_run(), session);
   session.out << RevisionLine(ack) << '\n';
   if (failed) {
     session.Error(
-        absl::StrCat("the kernel did not take the change: ", ack.error(),
-                     "; the agent holds it and keeps trying, the rules from before serve"));
+        absl::StrCat("the kernel rejected the change: ", ack.error(),
+                     "; the agent stores the change and retries, the previous rules stay in "
+                     "effect"));
     return ExitCode::kKernelFailed;
   }
   return refused.empty() ? ExitCode::kOk : ExitCode::kIncomplete;

@@ -1,5 +1,5 @@
-// Tells what became of objects that were sent: one line per object on `out`, findings and failures
-// on `err`, then the revision.
+// Prints the result of a request: one line per object and the revision on `out`, findings and
+// errors on `err`.
 #pragma once
 
 #include <string>
@@ -15,10 +15,11 @@ namespace svcmap::api {
 
 struct SentObject {
   ObjectId id;
-  std::string origin;  // "web.yaml: document 2, line 14"; empty: none.
+  std::string origin;  // "web.yaml: document 2, line 14". Empty if named on the command line.
 };
 
-// `done` is the word for success: "applied". Of a dry run also the elements that would change.
+// `done` is printed for each processed object ("applied"). A dry run also prints the elements that
+// would change.
 ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
                    std::string_view done, bool dry_run, const Session& session);
 

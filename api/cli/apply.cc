@@ -1,4 +1,4 @@
-// svcmapctl apply
+// Implements `svcmapctl apply`.
 #include "absl/strings/str_cat.h"
 #include "api/cli/commands.h"
 #include "api/cli/inputs.h"
@@ -8,7 +8,7 @@
 namespace svcmap::api {
 namespace {
 
-// Bytes of tag and length around an object in a request, at most.
+// Maximum size in bytes of an object's tag and length in an encoded request.
 constexpr size_t kObjectOverhead = 6;
 
 Push MakePush(const std::vector<ManifestObject>& objects, bool dry_run, Client& client) {
@@ -30,7 +30,8 @@ Push MakePush(const std::vector<ManifestObject>& objects, bool dry_run, Client& 
 
 ExitCode Prune(const Inputs& inputs, Session& session) {
   if (!inputs.complete) {
-    session.Error("--prune: nothing was sent, as what could not be read would be removed");
+    session.Error(
+        "--prune: nothing was sent, because objects that could not be read would be deleted");
     return ExitCode::kIncomplete;
   }
   std::vector<v1::Object> objects;
@@ -48,8 +49,8 @@ ExitCode RunApply(const ApplyOptions& options, Session& session) {
   if (options.prune) return Prune(inputs, session);
   const ExitCode read = inputs.complete ? ExitCode::kOk : ExitCode::kIncomplete;
   if (!inputs.complete && options.strict) {
-    session.Error(absl::StrCat("--strict: nothing was sent, ",
-                               CountText(inputs.objects.size(), "good object"), " left out"));
+    session.Error(absl::StrCat("--strict: nothing was sent, not even ",
+                               CountText(inputs.objects.size(), "valid object")));
     return read;
   }
   if (inputs.objects.empty()) {

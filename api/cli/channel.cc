@@ -6,8 +6,8 @@
 namespace svcmap::api {
 namespace {
 
-// "No such file or directory" out of "failed to connect to all addresses; last error: UNKNOWN:
-// unix:/x.sock: No such file or directory".
+// Extracts "No such file or directory" from "failed to connect to all addresses; last error:
+// UNKNOWN: unix:/x.sock: No such file or directory".
 std::string ConnectProblem(const std::string& message) {
   constexpr std::string_view kLast = "last error: ";
   const size_t last = message.find(kLast);
@@ -20,9 +20,9 @@ std::string ConnectProblem(const std::string& message) {
 
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& target, const TlsMaterial& tls,
                                           grpc::ChannelArguments arguments) {
-  arguments.SetMaxReceiveMessageSize(-1);                   // An Ack may have a result per object.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // No agent is behind $http_proxy.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // A new channel, a new connection.
+  arguments.SetMaxReceiveMessageSize(-1);           // An Ack may contain a result for each object.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // Ignores $http_proxy.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // No connection sharing.
   return grpc::CreateCustomChannel(target,
                                    tls.ca.empty()
                                        ? grpc::InsecureChannelCredentials()
@@ -30,19 +30,19 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& target, const TlsMa
                                    arguments);
 }
 
-// gRPC hangs up on clients that it does not let in, and does not say why.
+// gRPC closes the connection of an unauthorized client without a reason.
 std::string ConnectAdvice(const std::string& message, const std::string& target,
                           const TlsMaterial& tls) {
   const std::string problem = ConnectProblem(message);
   if (problem.ends_with("certificate verify failed")) {
-    return "the agent's certificate is not signed by a CA of --tls-ca, or is not valid now";
+    return "the agent's certificate is not signed by a CA in --tls-ca, or has expired";
   }
   if (problem != "Socket closed" && problem != "Connection reset by peer") return problem;
-  return std::string("the agent hung up at once: it may not ") +
-         (target.starts_with("unix:") ? "let this user in"
-          : tls.ca.empty()            ? "speak without TLS, see --tls-ca"
-          : tls.certificate.empty()   ? "speak without a client's certificate, see --tls-cert"
-                                      : "take this certificate, or not speak TLS");
+  return std::string("the agent closed the connection: ") +
+         (target.starts_with("unix:") ? "this user may not be authorized"
+          : tls.ca.empty()            ? "it may require TLS, see --tls-ca"
+          : tls.certificate.empty()   ? "it may require a client certificate, see --tls-cert"
+                                    : "it may not accept this client certificate, or not use TLS");
 }
 
 }  // namespace svcmap::api

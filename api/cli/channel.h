@@ -1,4 +1,4 @@
-// A connection to the agent, and what it means when there is none.
+// gRPC channels to the agent, and explanations of connection errors.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -10,12 +10,12 @@
 
 namespace svcmap::api {
 
-// A new channel is a new connection. `target` as ParseTarget gives it; `tls` was checked, without a
-// CA there is no TLS. What `arguments` says is added to.
+// Creates a channel with a connection of its own. `target` is a result of ParseTarget. `tls` must
+// be valid; TLS is off if it has no CA. `arguments` may contain further channel arguments.
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& target, const TlsMaterial& tls,
                                           grpc::ChannelArguments arguments = {});
 
-// Why there is no connection, of gRPC's message, with what can be done about it.
+// Translates gRPC's error message for a failed connection into a reason and, if known, a hint.
 std::string ConnectAdvice(const std::string& message, const std::string& target,
                           const TlsMaterial& tls);
 

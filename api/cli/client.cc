@@ -12,15 +12,15 @@
 namespace svcmap::api {
 namespace {
 
-using Clock = std::chrono::system_clock;  // gRPC's deadlines are of this clock.
+using Clock = std::chrono::system_clock;  // gRPC deadlines use this clock.
 using std::chrono::milliseconds;
 
 std::string CodeName(grpc::StatusCode code) {
-  return absl::StatusCodeToString(
-      static_cast<absl::StatusCode>(code));  // The numbers are the same.
+  // Both enumerations use the same numbers.
+  return absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
 }
 
-constexpr size_t kObjectsPerBatch = 1000;  // Of a snapshot; some 2 MB at most.
+constexpr size_t kObjectsPerBatch = 1000;  // Keeps a snapshot batch below about 2 MB.
 
 void ToChange(const v1::Object& object, v1::Change& change) {
   if (object.has_service()) *change.mutable_service() = object.service();
@@ -63,9 +63,9 @@ class Client::Impl {
     grpc::ClientContext context;
     grpc::CompletionQueue queue;
     bool late = false;
-    bool patient = false;  // There is no time by which the next part should be there.
-    // Waits for the one operation under way. A deadline of the context would also count the time
-    // `take` needs, and whoever reads our output in a pager needs long.
+    bool patient = false;  // Wait for the next message without a timeout.
+    // Waits for the pending operation. A deadline of the context would include the time spent in
+    // `take`, which is long when standard output is a pager.
     const auto completed = [&] {
       void* tag = nullptr;
       bool ok = false;
@@ -145,10 +145,10 @@ class Client::Impl {
     stub_ = v1::Control::NewStub(channel_);
   }
 
-  // Whether the connection stands. If not, the call that follows fails and says why.
+  // Returns whether the channel is connected. If it is not, the next call fails with the reason.
   bool Connect(Clock::time_point deadline) {
-    // A channel that failed backs off, and then makes progress only while somebody waits in it, or
-    // every five seconds: one that polls the agent connects anew each time.
+    // A failed channel reconnects only after its backoff, while a call is waiting. `svcmapctl wait`
+    // polls more often, so each poll uses a new channel.
     if (channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_TRANSIENT_FAILURE) Renew();
     for (;;) {
       const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
@@ -159,7 +159,7 @@ class Client::Impl {
   }
 
   static absl::Status NoAnswer(milliseconds timeout) {
-    return absl::DeadlineExceededError(absl::StrCat("no answer within ", DurationText(timeout)));
+    return absl::DeadlineExceededError(absl::StrCat("timed out after ", DurationText(timeout)));
   }
 
   absl::Status ErrorOf(const grpc::Status& status, bool connected, milliseconds timeout) const {
@@ -167,10 +167,11 @@ class Client::Impl {
     switch (status.error_code()) {
       case grpc::StatusCode::UNAVAILABLE:
         if (!connected) return absl::UnavailableError(ConnectAdvice(message, target_, tls_));
-        return absl::DeadlineExceededError(absl::StrCat("the connection broke off: ", message));
+        return absl::DeadlineExceededError(absl::StrCat("connection lost: ", message));
       case grpc::StatusCode::DEADLINE_EXCEEDED:
         if (connected) return NoAnswer(timeout);
-        return absl::UnavailableError(absl::StrCat("no connection within ", DurationText(timeout)));
+        return absl::UnavailableError(
+            absl::StrCat("connection timed out after ", DurationText(timeout)));
       default:
         return {static_cast<absl::StatusCode>(status.error_code()),
                 absl::StrCat(CodeName(status.error_code()), ": ", message)};

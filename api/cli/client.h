@@ -1,11 +1,11 @@
-// The agent, one call at a time. Only client.cc and channel.h know gRPC.
+// Client of the agent's Control service, one call at a time. Only client.cc and channel.h use gRPC.
 //
-// Errors of every call, by code:
-//   kUnavailable        no connection: the agent got nothing
-//   kDeadlineExceeded   no answer, too slow or broken off: what the agent did is unknown
-//   kResourceExhausted  the request is larger than the agent takes
-//   anything else       the agent refused the call; the message begins with the name of the code
-// One thread at a time.
+// Status codes of every call:
+//   kUnavailable        no connection; the agent did not receive the request
+//   kDeadlineExceeded   no response or connection lost; the agent may have processed the request
+//   kResourceExhausted  the request exceeds the agent's size limit
+//   any other code      the agent rejected the call; the message starts with the name of the code
+// Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -24,32 +24,33 @@ namespace svcmap::api {
 
 class Client {
  public:
-  // `target` as ParseTarget gives it; `tls` was checked, without a CA there is no TLS. Connects
-  // with the first call. `timeout` bounds the time a call waits for the agent: connecting, and then
-  // each answer or part of an answer.
+  // `target` is a result of ParseTarget. `tls` must be valid; TLS is off if it has no CA. Connects
+  // on the first call. `timeout` limits the connection setup, and then the wait for each response
+  // or each message of a streamed response.
   Client(const std::string& target, const TlsMaterial& tls, std::chrono::milliseconds timeout);
   ~Client();
 
   absl::StatusOr<v1::Ack> Apply(const v1::ApplyRequest& request);
   absl::StatusOr<v1::Ack> Remove(const v1::RemoveRequest& request);
 
-  // Sends the objects as a snapshot, over a stream of its own, which ends that of a controller. The
-  // answer is that of the snapshot's end, with what the batches before it had to say.
+  // Replaces the agent's complete state by `objects`: sends them as a snapshot over a new Push
+  // stream, which ends the session of a connected controller. The returned Ack is the Ack of the
+  // snapshot's end plus the results of all batches.
   absl::StatusOr<v1::Ack> Replace(const std::vector<v1::Object>& objects);
 
-  // Waits no longer than `at_most`, if that is shorter than the client's own timeout.
+  // Waits for at most `at_most` or the client's timeout, whichever is shorter.
   absl::StatusOr<v1::GetStatusResponse> GetStatus(std::chrono::milliseconds at_most);
   absl::StatusOr<v1::GetStatusResponse> GetStatus();
 
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
 
-  // Give every part to `take` as it arrives. When `take` returns false the call ends early, with
-  // OK.
+  // Pass each message of the response to `take` as it arrives. If `take` returns false, the call is
+  // cancelled and returns OK.
   absl::Status List(const v1::ListRequest& request,
                     const std::function<bool(const v1::ListResponse&)>& take);
   absl::Status Dump(const v1::DumpRequest& request,
                     const std::function<bool(const v1::DumpResponse&)>& take);
-  // The same; after the first event it waits for the others for as long as it takes.
+  // Same as List, except that there is no timeout after the first event.
   absl::Status Watch(const std::function<bool(const v1::WatchEvent&)>& take);
 
  private:

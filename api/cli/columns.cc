@@ -16,7 +16,7 @@ std::string Or(const std::string& text, std::string_view otherwise) {
   return text.empty() ? std::string(otherwise) : text;
 }
 
-// "80/TCP,443:30443/TCP", the second part being the node port.
+// Example: "80/TCP,443:30443/TCP". The number after the colon is the nodePort.
 std::string PortsOf(const v1::ServiceSpec& spec) {
   std::vector<std::string> texts;
   for (const v1::ServicePort& port : spec.ports()) {
@@ -42,7 +42,8 @@ std::string ExternalIpsOf(const v1::Service& service) {
   return absl::StrJoin(texts, ",");
 }
 
-// S-203, in the order of the ports; none where nothing is proxied (S-2).
+// kube-proxy's chain names in iptables mode (S-203), in port order. Empty if the Service is not
+// proxied (S-2).
 std::string KubeChainsOf(const v1::Service& service) {
   const v1::ServiceSpec& spec = service.spec();
   const std::string cluster_ips = ClusterIpsOf(spec);
@@ -75,7 +76,7 @@ std::string PortsOf(const v1::EndpointSlice& slice) {
   return absl::StrJoin(texts, ",");
 }
 
-// "10.1.0.5,10.1.0.6,10.1.0.7 + 4 more"
+// Example: "10.1.0.5,10.1.0.6,10.1.0.7 + 4 more"
 std::string EndpointsOf(const v1::EndpointSlice& slice) {
   std::vector<std::string> texts;
   for (const v1::Endpoint& endpoint : slice.endpoints()) {
@@ -120,7 +121,7 @@ std::vector<std::string> ColumnsOf(v1::Kind kind, bool wide) {
     case v1::KIND_SERVICE:
       if (!wide) return {"NAMESPACE", "NAME", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)"};
       return {"NAMESPACE",       "NAME", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)",
-              "IN IPTABLES MODE"};
+              "KUBE-PROXY CHAIN"};
     case v1::KIND_ENDPOINT_SLICE:
       return {"NAMESPACE", "NAME", "SERVICE", "ADDRESSTYPE", "PORTS", "ENDPOINTS"};
     case v1::KIND_NODE:

@@ -1,4 +1,4 @@
-// What the tables of `get` show of each kind. Pure functions.
+// Columns that `svcmapctl get` prints for each kind. Pure functions.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace svcmap::api {
 
-// `wide`: more columns, where a kind has more to show.
+// Column headings. `wide` adds columns for kinds that have additional ones.
 std::vector<std::string> ColumnsOf(v1::Kind kind, bool wide);
-// One per column of its kind.
+// Cells of one row, in the order of ColumnsOf.
 std::vector<std::string> CellsOf(const v1::Object& object, bool wide);
 
 }  // namespace svcmap::api

@@ -24,56 +24,61 @@
 namespace svcmap::api {
 namespace {
 
-// The words as given; Options are made of them after CLI11 is done.
+// Raw values from the command line, filled in by CLI11. MakeOptions converts them to Options.
 struct Words {
   std::string address, timeout = "10s";
   TlsFiles tls;
   std::vector<std::string> apply_files, delete_files, delete_names;
   std::string kind, name, name_space, output, what, migrate, to, from, in_interface,
       wait_for = "serving", wait_timeout = "30s";
-  bool strict = false, prune = false, dry_run = false;
+  bool strict = false, prune = false, dry_run = false, requirements = false;
 };
 
 absl::Status Usage(const std::string& message) { return absl::InvalidArgumentError(message); }
 
-// A choice of words, one of which must stand there.
+// Returns the value that belongs to `word`. The error lists the supported values.
 template <typename T>
 absl::StatusOr<T> Choose(std::string_view option, const std::string& word,
                          const std::vector<std::pair<std::string, T>>& choices) {
   std::string all;
   for (const auto& [name, value] : choices) {
     if (name == word) return value;
-    absl::StrAppend(&all, all.empty() ? "" : name == choices.back().first ? " or " : ", ", name);
+    absl::StrAppend(&all, all.empty() ? "" : ", ", Quote(name));
   }
-  return Usage(absl::StrCat(std::string(option), " ", Quote(word), " is not ", all));
+  return Usage(absl::StrCat(std::string(option), ": Unsupported value: ", Quote(word),
+                            ": supported values: ", all));
 }
 
 absl::StatusOr<const KindWords*> ParseKind(const std::string& word) {
   const KindWords* kind = FindKind(word);
   if (kind == nullptr)
-    return Usage(absl::StrCat("kind ", Quote(word), " is not one of ", KindList()));
+    return Usage(
+        absl::StrCat("kind: Unsupported value: ", Quote(word), ": supported values: ", KindList()));
   return kind;
 }
 
 absl::StatusOr<std::chrono::milliseconds> ParseTimeout(const std::string& text) {
   absl::StatusOr<std::chrono::milliseconds> timeout = ParseDuration(text);
   if (timeout.ok()) return timeout;
-  return Usage(absl::StrCat("--timeout ", std::string(timeout.status().message())));
+  return Usage(absl::StrCat("--timeout: ", std::string(timeout.status().message())));
 }
 
 absl::StatusOr<Command> MakeApply(const Words& words) {
-  if (words.dry_run && words.prune) return Usage("apply: --dry-run does not go with --prune");
+  if (words.dry_run && words.prune) {
+    return Usage("apply: --dry-run and --prune cannot be used together");
+  }
   return ApplyOptions{words.apply_files, words.strict, words.prune, words.dry_run};
 }
 
 absl::StatusOr<Command> MakeDelete(const Words& words) {
   if (!words.delete_files.empty()) {
     if (!words.kind.empty() || !words.name_space.empty()) {
-      return Usage("delete takes either --filename or a kind and names, not both");
+      return Usage("delete: --filename cannot be combined with KIND, NAME or --namespace");
     }
     return DeleteOptions{words.delete_files, {}, words.dry_run};
   }
-  if (words.delete_names.empty()) return Usage("delete needs a kind and names, or --filename");
+  if (words.delete_names.empty())
+    return Usage("delete: KIND and NAME, or --filename, are required");
   const auto kind = ParseKind(words.kind);
   if (!kind.ok()) return kind.status();
   DeleteOptions options{.files = {}, .objects = {}, .dry_run = words.dry_run};
@@ -101,7 +106,7 @@ absl::StatusOr<Command> MakeGet(const Words& words) {
   return GetOptions{*id, *output};
 }
 
-// Of the commands that answer with one message.
+// Output formats of the commands that print one message.
 absl::StatusOr<OutputFormat> PageFormat(const Words& words) {
   return Choose<OutputFormat>("--output", words.output.empty() ? "text" : words.output,
                               {{"text", OutputFormat::kTable},
@@ -121,7 +126,7 @@ absl::StatusOr<Command> MakeStatus(const Words& words) {
 }
 
 absl::StatusOr<Command> MakeDump(const Words& words) {
-  const auto what = Choose<v1::DumpRequest::What>("dump", words.what,
+  const auto what = Choose<v1::DumpRequest::What>("dump: WHAT", words.what,
                                                   {{"desired", v1::DumpRequest::DESIRED},
                                                    {"applied", v1::DumpRequest::APPLIED},
                                                    {"plan", v1::DumpRequest::PLAN}});
@@ -134,9 +139,9 @@ absl::StatusOr<Command> MakeExplain(const Words& words) {
   if (!output.ok()) return output.status();
   const auto destination = ParseDestination(words.to);
   if (!destination.ok()) {
-    return Usage(absl::StrCat("explain ", std::string(destination.status().message())));
+    return Usage(absl::StrCat("explain: TO: ", std::string(destination.status().message())));
   }
-  ExplainOptions options{.output = *output};
+  ExplainOptions options{.output = *output, .requirements = words.requirements};
   options.request.set_address(destination->address);
   options.request.set_port(destination->port);
   options.request.set_protocol(destination->protocol);
@@ -145,11 +150,12 @@ absl::StatusOr<Command> MakeExplain(const Words& words) {
   if (words.from.empty() || words.from == "node") return options;
   const std::optional<IpAddress> from = IpAddress::Parse(words.from);
   if (!from) {
-    return Usage(absl::StrCat("--from ", Quote(words.from), " is neither an IP address nor node"));
+    return Usage(absl::StrCat("--from: Invalid value: ", Quote(words.from),
+                              ": must be an IP address or \"node\""));
   }
   if (from->family() != IpAddress::Parse(destination->address)->family()) {
-    return Usage(absl::StrCat("--from ", Quote(words.from), " is not of the same family as ",
-                              destination->address));
+    return Usage(absl::StrCat("--from: Invalid value: ", Quote(words.from),
+                              ": must have the same IP family as ", destination->address));
   }
   return options;
 }
@@ -167,8 +173,9 @@ absl::StatusOr<Command> MakeWait(const Words& words) {
              absl::SimpleAtoi(words.wait_for.substr(kRevision.size()), &options.revision)) {
     options.what = WaitOptions::For::kRevision;
   } else if (words.wait_for != "serving") {
-    return Usage(absl::StrCat("--for ", Quote(words.wait_for),
-                              " is not serving, controller or revision=NUMBER"));
+    return Usage(
+        absl::StrCat("--for: Unsupported value: ", Quote(words.wait_for),
+                     ": supported values: \"serving\", \"controller\", \"revision=NUMBER\""));
   }
   return options;
 }
@@ -181,7 +188,8 @@ absl::StatusOr<Command> MakeWatch(const Words& words) {
 
 absl::StatusOr<Command> MakeMigrate(const Words& words) {
   if (words.migrate != "check") {
-    return Usage(absl::StrCat("migrate ", Quote(words.migrate), " is not check"));
+    return Usage(absl::StrCat("migrate: Unsupported value: ", Quote(words.migrate),
+                              ": supported values: \"check\""));
   }
   const auto output = TextOrJson(words);
   if (!output.ok()) return output.status();
@@ -190,7 +198,7 @@ absl::StatusOr<Command> MakeMigrate(const Words& words) {
 
 using Maker = absl::StatusOr<Command> (*)(const Words&);
 
-// Describes the command line to CLI11; gives what makes each command's options.
+// Describes the command line to CLI11. Returns the function that converts `words` for each command.
 std::map<const CLI::App*, Maker> Describe(CLI::App& app, Words& words) {
   std::map<const CLI::App*, Maker> makers;
   const auto command = [&](const char* name, const char* description, const char* footer,
@@ -202,15 +210,17 @@ std::map<const CLI::App*, Maker> Describe(CLI::App& app, Words& words) {
   };
   const auto files = [](CLI::App* sub, std::vector<std::string>& to) {
     return sub
-        ->add_option("-f,--filename", to, "A manifest, a directory of them, or - (repeatable)")
+        ->add_option("-f,--filename", to,
+                     "Manifest, directory of manifests, or - for standard input (repeatable)")
         ->type_name("FILE")
         ->allow_extra_args(false);
   };
   const auto dry_run = [&words](CLI::App* sub) {
-    sub->add_flag("--dry-run", words.dry_run, "Change nothing: show what would change");
+    sub->add_flag("--dry-run", words.dry_run, "Show the changes without making them");
   };
   const auto name_space = [&words](CLI::App* sub) {
-    sub->add_option("-n,--namespace", words.name_space, "The namespace")->type_name("NAMESPACE");
+    sub->add_option("-n,--namespace", words.name_space, "Namespace of the objects")
+        ->type_name("NAMESPACE");
   };
   app.require_subcommand(1);
   app.fallthrough();  // Global options may follow the command.
@@ -218,81 +228,89 @@ std::map<const CLI::App*, Maker> Describe(CLI::App& app, Words& words) {
   app.set_help_flag("-h,--help", "Print help and exit");
   app.set_version_flag("--version", "svcmapctl " SVCMAP_VERSION, "Print the version and exit");
   app.add_option("--address", words.address,
-                 "Where the agent listens, unix:///PATH or tcp://HOST:PORT.\n"
-                 "Default: $SVCMAP_ADDRESS, or " +
-                     std::string(kDefaultAddress))
+                 "Address of the agent: unix:///PATH or tcp://HOST:PORT\n"
+                 "[default: $SVCMAP_ADDRESS or " +
+                     std::string(kDefaultAddress) + "]")
       ->type_name("ADDRESS");
   app.add_option("--tls-ca", words.tls.ca,
-                 "For tcp: speak TLS, with an agent whose certificate is for HOST and signed by a\n"
-                 "CA in this PEM file. Default: no TLS")
+                 "PEM file of the CAs that may sign the agent's certificate. Enables TLS for a\n"
+                 "tcp:// address [default: no TLS]")
       ->type_name("FILE");
   app.add_option("--tls-cert", words.tls.certificate,
-                 "The certificate to show to the agent, PEM; with --tls-key")
+                 "PEM file of the client certificate; requires --tls-key")
       ->type_name("FILE");
-  app.add_option("--tls-key", words.tls.key, "The key of that certificate, PEM")->type_name("FILE");
-  app.add_option("--timeout", words.timeout, "How long to wait for an answer. Default: 10s")
+  app.add_option("--tls-key", words.tls.key, "PEM file of the client certificate's private key")
+      ->type_name("FILE");
+  app.add_option("--timeout", words.timeout,
+                 "Time to wait for the connection and for each response [default: 10s]")
       ->type_name("DURATION");
 
-  CLI::App* apply = command("apply", "Send the objects of manifests", kApplyFooter, MakeApply);
+  CLI::App* apply =
+      command("apply", "Create or update objects from manifests", kApplyFooter, MakeApply);
   files(apply, words.apply_files)->required();
-  apply->add_flag("--strict", words.strict, "Send nothing when something cannot be read");
-  apply->add_flag("--prune", words.prune,
-                  "The manifests are everything: remove what they do not name");
+  apply->add_flag("--strict", words.strict, "Send nothing if a manifest cannot be read");
+  apply->add_flag("--prune", words.prune, "Delete all objects that are not in the manifests");
   dry_run(apply);
 
-  CLI::App* remove = command("delete", "Remove objects", kDeleteFooter, MakeDelete);
+  CLI::App* remove =
+      command("delete", "Delete objects by name or manifest", kDeleteFooter, MakeDelete);
   files(remove, words.delete_files);
   dry_run(remove);
   name_space(remove);
   remove->add_option("KIND", words.kind, KindList())->type_name("");
-  remove->add_option("NAME", words.delete_names, "NAMESPACE/NAME, several")->type_name("");
+  remove->add_option("NAME", words.delete_names, "NAMESPACE/NAME (repeatable)")->type_name("");
 
-  CLI::App* get = command("get", "Show the objects the agent holds", kGetFooter, MakeGet);
+  CLI::App* get = command("get", "List the objects that the agent stores", kGetFooter, MakeGet);
   name_space(get);
-  get->add_option("-o,--output", words.output, "table, wide, json, yaml or name. Default: table")
+  get->add_option("-o,--output", words.output,
+                  "Output format: table, wide, json, yaml or name [default: table]")
       ->type_name("FORMAT");
   get->add_option("KIND", words.kind, KindList())->required()->type_name("");
-  get->add_option("NAME", words.name, "NAMESPACE/NAME, or NAME of any namespace")->type_name("");
+  get->add_option("NAME", words.name, "NAMESPACE/NAME, or NAME in any namespace")->type_name("");
 
-  CLI::App* status = command("status", "Show what the agent is doing", kStatusFooter, MakeStatus);
-  status->add_option("-o,--output", words.output, "text, json or yaml. Default: text")
-      ->type_name("FORMAT");
+  constexpr char kPageFormats[] = "Output format: text, json or yaml [default: text]";
+  constexpr char kLineFormats[] = "Output format: text or json [default: text]";
+  CLI::App* status = command("status", "Show the agent's status", kStatusFooter, MakeStatus);
+  status->add_option("-o,--output", words.output, kPageFormats)->type_name("FORMAT");
 
-  CLI::App* dump = command("dump", "Show the ruleset in nft syntax", kDumpFooter, MakeDump);
+  CLI::App* dump = command("dump", "Print the ruleset in nft syntax", kDumpFooter, MakeDump);
   dump->add_option("WHAT", words.what, "desired, applied or plan")->required()->type_name("");
 
-  CLI::App* explain =
-      command("explain", "Say what happens to a packet, and why", kExplainFooter, MakeExplain);
-  explain->add_option("--from", words.from, "A source address, or node. Default: each kind")
+  CLI::App* explain = command("explain", "Explain how svcmap handles a connection, step by step",
+                              kExplainFooter, MakeExplain);
+  explain
+      ->add_option("--from", words.from,
+                   "Source IP address, or \"node\" [default: explain each kind of source]")
       ->type_name("ADDRESS");
   explain
       ->add_option("--in-interface", words.in_interface,
-                   "Where it comes in; counts where pods are recognised by it")
+                   "Interface on which the packet arrives; used if pods are detected by interface")
       ->type_name("NAME");
-  explain->add_option("-o,--output", words.output, "text, json or yaml. Default: text")
-      ->type_name("FORMAT");
+  explain->add_flag("--requirements", words.requirements,
+                    "Print requirement numbers of docs/specification.md");
+  explain->add_option("-o,--output", words.output, kPageFormats)->type_name("FORMAT");
   explain->add_option("TO", words.to, "ADDRESS:PORT[/PROTOCOL]")->required()->type_name("");
 
-  CLI::App* wait = command("wait", "Wait until the agent is ready", kWaitFooter, MakeWait);
-  wait->add_option("--for", words.wait_for, "serving, controller or revision=N. Default: serving")
-      ->type_name("WHAT");
-  wait->add_option("--timeout", words.wait_timeout, "How long to wait in all. Default: 30s")
+  CLI::App* wait = command("wait", "Wait for a condition of the agent", kWaitFooter, MakeWait);
+  wait->add_option("--for", words.wait_for,
+                   "Condition: serving, controller or revision=NUMBER [default: serving]")
+      ->type_name("CONDITION");
+  wait->add_option("--timeout", words.wait_timeout, "Total time to wait [default: 30s]")
       ->type_name("DURATION");
 
-  CLI::App* watch = command("watch", "Tell what happens at the agent, until interrupted",
-                            kWatchFooter, MakeWatch);
-  watch->add_option("-o,--output", words.output, "text or json. Default: text")
-      ->type_name("FORMAT");
+  CLI::App* watch =
+      command("watch", "Print events of the agent as they happen", kWatchFooter, MakeWatch);
+  watch->add_option("-o,--output", words.output, kLineFormats)->type_name("FORMAT");
 
-  CLI::App* migrate = command("migrate", "Say what stands between this node and svcmap",
+  CLI::App* migrate = command("migrate", "Check whether this node is ready to replace kube-proxy",
                               kMigrateFooter, MakeMigrate);
-  migrate->add_option("-o,--output", words.output, "text or json. Default: text")
-      ->type_name("FORMAT");
+  migrate->add_option("-o,--output", words.output, kLineFormats)->type_name("FORMAT");
   migrate->add_option("WHAT", words.migrate, "check")->required()->type_name("");
   return makers;
 }
 
-// CLI11's complaint, with the command it is about; in the case of no or a wrong command our own.
+// Returns CLI11's error message, prefixed with the command. A missing or unknown command gets a
+// message of its own that lists the commands.
 std::string ParseProblem(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> given = app.get_subcommands();
   if (!given.empty()) return absl::StrCat(given.front()->get_name(), ": ", OneLine(error.what()));
@@ -304,8 +322,9 @@ std::string ParseProblem(const CLI::App& app, const CLI::ParseError& error) {
   if (rest.empty() && dynamic_cast<const CLI::RequiredError*>(&error) == nullptr) {
     return OneLine(error.what());
   }
-  return absl::StrCat(rest.empty() ? "no command given" : Quote(rest.front()) + " is no command",
-                      "; commands are ", commands);
+  return absl::StrCat(
+      rest.empty() ? "no command specified" : "unknown command " + Quote(rest.front()),
+      "; commands: ", commands);
 }
 
 absl::StatusOr<Options> MakeOptions(const Words& words, const std::string& address_from_env,
@@ -316,7 +335,7 @@ absl::StatusOr<Options> MakeOptions(const Words& words, const std::string& addre
                                                 : std::string(kDefaultAddress);
   const auto target = ParseTarget(options.address);
   if (!target.ok()) {
-    return Usage(absl::StrCat(words.address.empty() ? "SVCMAP_ADDRESS " : "--address ",
+    return Usage(absl::StrCat(words.address.empty() ? "SVCMAP_ADDRESS: " : "--address: ",
                               std::string(target.status().message())));
   }
   options.target = *target;
@@ -339,7 +358,8 @@ absl::StatusOr<std::variant<Options, HelpText>> ParseCommandLine(
   CLI::App app(kProgramDescription, "svcmapctl");
   const std::map<const CLI::App*, Maker> makers = Describe(app, words);
   try {
-    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // CLI11 wants them reversed.
+    app.parse(
+        std::vector<std::string>(args.rbegin(), args.rend()));  // In reverse, as CLI11 expects.
   } catch (const CLI::CallForHelp&) {
     return HelpText{app.help()};
   } catch (const CLI::CallForVersion& version) {

@@ -1,4 +1,4 @@
-// The command line of svcmapctl, and the help it prints. No effects; the environment is an
+// Parses the command line of svcmapctl and produces its help. Pure: the environment is passed as an
 // argument.
 #pragma once
 
@@ -11,13 +11,14 @@
 
 namespace svcmap::api {
 
-// Text that was asked for instead of a command: help or version.
+// Output of --help or --version.
 struct HelpText {
   std::string text;
 };
 
-// `args` without the program's name; `address_from_env` is $SVCMAP_ADDRESS, or empty. The error is
-// one line that names the argument, its value and what would be right.
+// Parses `args`, which does not contain the program name. `address_from_env` is the value of
+// $SVCMAP_ADDRESS or empty. The error message is one line: the argument, its value and the accepted
+// values.
 absl::StatusOr<std::variant<Options, HelpText>> ParseCommandLine(
     const std::vector<std::string>& args, const std::string& address_from_env);
 

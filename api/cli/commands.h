@@ -1,4 +1,4 @@
-// The commands of svcmapctl, each in the file of its name.
+// Commands of svcmapctl. Each command is implemented in the file with its name.
 #pragma once
 
 #include "api/cli/options.h"

@@ -1,4 +1,4 @@
-// svcmapctl delete
+// Implements `svcmapctl delete`.
 #include "api/cli/commands.h"
 #include "api/cli/inputs.h"
 #include "api/cli/push.h"
@@ -6,7 +6,7 @@
 namespace svcmap::api {
 namespace {
 
-constexpr size_t kRefOverhead = 2;  // Bytes of tag and length around a reference in a request.
+constexpr size_t kRefOverhead = 2;  // Bytes of a reference's tag and length in a request.
 
 Push MakePush(const std::vector<SentObject>& objects, bool dry_run, Client& client) {
   Push push{.objects = objects, .done = "deleted", .dry_run = dry_run};

@@ -14,10 +14,10 @@ namespace svcmap::api {
 namespace {
 
 absl::Status Bad(std::string_view text, const std::string& problem) {
-  return absl::InvalidArgumentError(absl::StrCat(Quote(text), " ", problem));
+  return absl::InvalidArgumentError(absl::StrCat("Invalid value: ", Quote(text), ": ", problem));
 }
 
-// The address, without the brackets that an IPv6 address must and an IPv4 address must not have.
+// Parses an IPv6 address in brackets, or an IPv4 address without brackets.
 std::optional<IpAddress> ParseHost(std::string_view host) {
   const bool bracketed = host.size() > 2 && host.starts_with('[') && host.ends_with(']');
   if (bracketed) host = host.substr(1, host.size() - 2);
@@ -35,19 +35,20 @@ absl::StatusOr<Destination> ParseDestination(std::string_view text) {
   absl::AsciiStrToUpper(&name);
   const std::optional<proxy::Protocol> protocol = ParseProtocol(name);
   if (name.empty() || !protocol) {
-    return Bad(
-        text, absl::StrCat("has protocol ", Quote(name), ", which ", std::string(kProtocolReason)));
+    return Bad(text, absl::StrCat("protocol ", Quote(name), " must be TCP, UDP or SCTP"));
   }
   const size_t colon = end_point.rfind(':');
   const std::optional<IpAddress> address = ParseHost(end_point.substr(0, colon));
   if (colon == std::string_view::npos || !address) {
-    return Bad(text, "is not ADDRESS:PORT or ADDRESS:PORT/PROTOCOL (an IPv6 address in brackets)");
+    return Bad(text,
+               "must be ADDRESS:PORT or ADDRESS:PORT/PROTOCOL, with IPv6 addresses in "
+               "brackets");
   }
   const std::string port(end_point.substr(colon + 1));
   int number = 0;
   const bool digits = !port.empty() && std::all_of(port.begin(), port.end(), absl::ascii_isdigit);
   if (!digits || !absl::SimpleAtoi(port, &number) || number < 1 || number > 65535) {
-    return Bad(text, absl::StrCat("has port ", Quote(port), ", which is not in 1..65535"));
+    return Bad(text, absl::StrCat("port ", Quote(port), " must be between 1 and 65535, inclusive"));
   }
   return Destination{address->ToString(), static_cast<uint16_t>(number), std::move(name)};
 }

@@ -1,4 +1,4 @@
-// Where a packet goes, as people type it. Pure.
+// Parses and prints the destination of a packet. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 namespace svcmap::api {
 
 struct Destination {
-  std::string address;  // Canonical.
+  std::string address;  // In canonical form.
   uint16_t port = 0;
   std::string protocol;  // "TCP", "UDP" or "SCTP"
 };
 
-// "10.96.0.10:53/UDP", "[fd00::1]:80"; without protocol it is TCP, which may be in lower case. The
-// error says what is wrong with `text`.
+// Parses "10.96.0.10:53/UDP" or "[fd00::1]:80". The default protocol is TCP; its name is not
+// case-sensitive. The error message names the invalid part.
 absl::StatusOr<Destination> ParseDestination(std::string_view text);
 
-// "10.0.0.1:80", "[fd00::1]:80"
+// Returns "10.0.0.1:80" or "[fd00::1]:80".
 std::string AddressAndPort(const std::string& address, uint32_t port);
 
 }  // namespace svcmap::api

@@ -1,4 +1,4 @@
-// svcmapctl dump
+// Implements `svcmapctl dump`.
 #include <ostream>
 
 #include "api/cli/commands.h"
@@ -10,7 +10,7 @@ ExitCode RunDump(const DumpOptions& options, Session& session) {
   request.set_what(options.what);
   const absl::Status status = session.client.Dump(request, [&](const v1::DumpResponse& part) {
     session.out << part.text();
-    return session.out.good();  // Nobody reads any more: stop.
+    return session.out.good();  // Stop when standard output is closed.
   });
   return status.ok() ? ExitCode::kOk : session.CallFailed(status);
 }

@@ -1,4 +1,4 @@
-// What svcmapctl's exit code says. Scripts depend on the numbers: docs/svcmapctl.md lists them.
+// Exit codes of svcmapctl. Scripts depend on the numbers, which docs/svcmapctl.md documents.
 #pragma once
 
 #include <algorithm>
@@ -7,17 +7,17 @@ namespace svcmap::api {
 
 enum class ExitCode : int {
   kOk = 0,
-  kIncomplete = 1,     // Some objects were refused or not found, some files or outputs failed.
-  kUsage = 2,          // The command line is wrong; nothing was done.
-  kUnreachable = 3,    // No connection to the agent, or no answer from it.
-  kCallRefused = 4,    // The agent refused the call as a whole.
-  kWaitTimeout = 5,    // What `wait` waits for did not come.
-  kKernelFailed = 6,   // The agent holds the change, the kernel did not take it.
-  kKernelDiffers = 7,  // The kernel is not, or is not known to be, as the agent wants it.
-  kAttention = 8,      // Something on the node needs attention.
+  kIncomplete = 1,     // An object was rejected or not found, or a file or output failed.
+  kUsage = 2,          // Invalid command line; nothing was done.
+  kUnreachable = 3,    // No connection to the agent, or no response.
+  kCallRefused = 4,    // The agent rejected the whole call.
+  kWaitTimeout = 5,    // wait: the condition was not met in time.
+  kKernelFailed = 6,   // The kernel rejected the change; the agent retries.
+  kKernelDiffers = 7,  // explain: the kernel state differs or could not be read.
+  kAttention = 8,      // migrate check: a finding needs attention.
 };
 
-// What a command ends with that met both.
+// Returns the exit code of a command to which both `a` and `b` apply.
 inline ExitCode Worse(ExitCode a, ExitCode b) { return std::max(a, b); }
 
 }  // namespace svcmap::api

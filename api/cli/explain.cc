@@ -1,4 +1,4 @@
-// svcmapctl explain
+// Implements `svcmapctl explain`.
 #include <ostream>
 
 #include "api/cli/commands.h"
@@ -6,10 +6,20 @@
 #include "api/cli/message_text.h"
 
 namespace svcmap::api {
+namespace {
+
+void ClearRequirements(v1::ExplainResponse& response) {
+  for (v1::Explanation& explanation : *response.mutable_explanations()) {
+    for (v1::ExplainStep& step : *explanation.mutable_steps()) step.clear_rules();
+  }
+}
+
+}  // namespace
 
 ExitCode RunExplain(const ExplainOptions& options, Session& session) {
-  const absl::StatusOr<v1::ExplainResponse> answer = session.client.Explain(options.request);
+  absl::StatusOr<v1::ExplainResponse> answer = session.client.Explain(options.request);
   if (!answer.ok()) return session.CallFailed(answer.status());
+  if (!options.requirements) ClearRequirements(*answer);
   session.out << (options.output == OutputFormat::kJson   ? MessageJson(*answer)
                   : options.output == OutputFormat::kYaml ? MessageYaml(*answer)
                                                           : ExplainText(*answer));

@@ -26,29 +26,30 @@ std::string VerdictText(const v1::Explanation& explanation) {
       return absl::StrCat(
           "DNAT to ", explanation.endpoints_size() == 1 ? "" : "one of ",
           CountText(static_cast<uint64_t>(explanation.endpoints_size()), "endpoint"),
-          explanation.endpoint_set() == v1::Explanation::LOCAL ? " (local set)" : " (cluster set)");
+          explanation.endpoint_set() == v1::Explanation::LOCAL ? " on this node"
+                                                               : " in the cluster");
     case v1::Explanation::REJECT:
-      return "REJECT, port unreachable";
+      return "REJECT with ICMP port unreachable";
     case v1::Explanation::DROP:
       return "DROP";
     case v1::Explanation::UNTOUCHED:
-      return "untouched";
+      return "not modified";
     default:
       return absl::StrCat("verdict ", static_cast<int>(explanation.verdict()));
   }
 }
 
-// One line "  name        value" of the page.
+// Appends a line "  name        value" to `page`.
 void Line(std::string_view name, const std::string& value, std::string& page) {
   absl::StrAppendFormat(&page, "  %-11s %s\n", name, OneLine(value));
 }
 
-// An agent that does not know of weights names none.
+// Agents without support for weights do not set `slots`.
 uint32_t Slots(const v1::ExplainedEndpoint& endpoint) { return std::max(endpoint.slots(), 1u); }
 
 void Endpoints(const v1::Explanation& explanation, std::string& page) {
   std::ostringstream lines;
-  Table table({"SHARE", "ENDPOINT", "NODE", "SOURCE", "IN IPTABLES MODE"}, lines);
+  Table table({"SHARE", "ENDPOINT", "NODE", "CLIENT ADDRESS", "KUBE-PROXY CHAIN"}, lines);
   const int count = explanation.endpoints_size();
   uint64_t slots = 0;
   for (const v1::ExplainedEndpoint& endpoint : explanation.endpoints()) slots += Slots(endpoint);
@@ -56,14 +57,15 @@ void Endpoints(const v1::Explanation& explanation, std::string& page) {
     const v1::ExplainedEndpoint& endpoint = explanation.endpoints(i);
     table.Row({absl::StrCat(Slots(endpoint), "/", slots),
                AddressAndPort(endpoint.address(), endpoint.port()),
-               endpoint.local() ? "this node" : "another",
-               endpoint.masquerade() ? "masqueraded" : "kept", endpoint.kube_chain()});
+               endpoint.local() ? "this node" : "other node",
+               endpoint.masquerade() ? "masqueraded" : "preserved", endpoint.kube_chain()});
   }
   table.Finish();
   std::istringstream rows(lines.str());
   for (std::string row; std::getline(rows, row);) absl::StrAppend(&page, "    ", row, "\n");
   if (count > kEndpointsShown) {
-    absl::StrAppend(&page, "    and ", count - kEndpointsShown, " more; -o json shows all\n");
+    absl::StrAppend(&page, "    and ", count - kEndpointsShown,
+                    " more; use -o json to list all endpoints\n");
   }
 }
 
@@ -74,20 +76,22 @@ void OneCase(const v1::Explanation& explanation, std::string& page) {
     Line(step.what(), step.text() + (step.rules().empty() ? "" : " [" + step.rules() + "]"), page);
   }
   if (!explanation.kube_chains().empty()) {
-    Line("iptables", absl::StrJoin(explanation.kube_chains(), " "), page);
+    Line("kube-proxy", absl::StrJoin(explanation.kube_chains(), " "), page);
   }
   Endpoints(explanation, page);
 }
 
 void Kernel(const v1::ExplainResponse& response, std::string& page) {
   const v1::KernelCheck& kernel = response.kernel();
-  const std::string pending = kernel.pending() ? "; changes are waiting to be written" : "";
+  const std::string pending = kernel.pending() ? "; uncommitted changes are pending" : "";
   if (!kernel.error().empty()) {
-    absl::StrAppend(&page, "Kernel: could not be read: ", OneLine(kernel.error()), pending, "\n");
+    absl::StrAppend(&page, "Kernel: cannot read the elements: ", OneLine(kernel.error()), pending,
+                    "\n");
     return;
   }
-  absl::StrAppend(&page, "Kernel: ", kernel.agrees() ? "agrees" : "differs", ", revision ",
-                  response.revision(), pending, "\n");
+  absl::StrAppend(&page, "Kernel: ",
+                  kernel.agrees() ? "matches the desired state" : "differs from the desired state",
+                  ", revision ", response.revision(), pending, "\n");
   for (const std::string& difference : kernel.differences()) {
     absl::StrAppend(&page, "  ", OneLine(difference), "\n");
   }
@@ -98,7 +102,7 @@ void Kernel(const v1::ExplainResponse& response, std::string& page) {
 std::string ExplainText(const v1::ExplainResponse& response) {
   std::string page = absl::StrCat(
       AddressAndPort(response.address(), response.port()), "/", response.protocol(), ", ",
-      response.has_service() ? OneLine(ServiceText(response.service())) : "no Service port",
+      response.has_service() ? OneLine(ServiceText(response.service())) : "not a Service port",
       "\n\n");
   for (const v1::Explanation& explanation : response.explanations()) {
     OneCase(explanation, page);

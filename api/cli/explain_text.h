@@ -1,4 +1,4 @@
-// Explain's answer for people. Pure.
+// Formats the agent's response to Explain as text. Pure function.
 #pragma once
 
 #include <string>
@@ -7,6 +7,7 @@
 
 namespace svcmap::api {
 
-std::string ExplainText(const v1::ExplainResponse& response);  // A page.
+// Prints the requirement numbers of a step in brackets if the step has any.
+std::string ExplainText(const v1::ExplainResponse& response);
 
 }  // namespace svcmap::api

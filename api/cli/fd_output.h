@@ -1,5 +1,5 @@
-// Standard output that remembers why writing failed: a closed pipe is nobody's fault, a full disk
-// must be told.
+// Output stream buffer that records why a write failed. svcmapctl ignores a closed pipe (EPIPE) but
+// reports other errors, such as a full disk.
 #pragma once
 
 #include <streambuf>
@@ -9,9 +9,9 @@ namespace svcmap::api {
 
 class FdOutput : public std::streambuf {
  public:
-  explicit FdOutput(int fd);  // Does not own it.
+  explicit FdOutput(int fd);  // Does not take ownership of `fd`.
 
-  int error() const { return error_; }  // errno of the first failed write; 0: none failed.
+  int error() const { return error_; }  // errno of the first failed write, or 0.
 
  protected:
   int_type overflow(int_type c) override;

@@ -1,4 +1,4 @@
-// svcmapctl get
+// Implements `svcmapctl get`.
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
@@ -9,10 +9,10 @@
 namespace svcmap::api {
 namespace {
 
-// "the agent holds no services in namespace "shop""
+// Example: no services found in namespace "shop"
 std::string NothingFound(const ObjectId& filter) {
-  return absl::StrCat("the agent holds no ", std::string(WordsOf(filter.kind).plural),
-                      filter.name.empty() ? "" : " named " + Quote(filter.name),
+  return absl::StrCat("no ", std::string(WordsOf(filter.kind).plural),
+                      filter.name.empty() ? "" : " named " + Quote(filter.name), " found",
                       filter.name_space.empty() ? "" : " in namespace " + Quote(filter.name_space));
 }
 
@@ -24,11 +24,11 @@ ExitCode RunGet(const GetOptions& options, Session& session) {
   request.set_kind(filter.kind);
   request.set_namespace_(filter.name_space);
   request.set_name(filter.name);
-  // One object, and not all of that name in any namespace.
+  // A name with a namespace selects one object; a name alone matches in all namespaces.
   const bool single =
       !filter.name.empty() && (!filter.name_space.empty() || !WordsOf(filter.kind).namespaced);
 
-  std::unique_ptr<ObjectWriter> writer;  // Made with the first object or the end: not on failure.
+  std::unique_ptr<ObjectWriter> writer;  // Created late, so that a failed call prints nothing.
   const auto make = [&] {
     if (!writer) writer = MakeObjectWriter(options.output, filter.kind, single, session.out);
   };
@@ -37,7 +37,7 @@ ExitCode RunGet(const GetOptions& options, Session& session) {
     make();
     for (const v1::Object& object : part.objects()) writer->Write(object);
     count += static_cast<size_t>(part.objects_size());
-    return session.out.good();  // Nobody reads any more: stop.
+    return session.out.good();  // Stop when standard output is closed.
   });
   if (!status.ok()) {
     const bool table =

@@ -3,107 +3,112 @@
 namespace svcmap::api {
 
 const char kProgramDescription[] =
-    "Talks to a svcmap agent (svcmapd): sends it objects, and shows what it holds and does.";
+    "Controls a svcmap agent (svcmapd): sends objects to it and shows its state.";
 
 const char kProgramFooter[] = R"(Examples:
-  svcmapctl apply -f deploy/examples/        send every manifest of a directory
-  svcmapctl get svc                          the Services the agent holds
-  svcmapctl status                           what the agent is doing
-  svcmapctl dump applied                     what the kernel confirmed, in nft syntax
-  svcmapctl explain 10.96.0.10:80            what happens to a packet, and why
-  svcmapctl wait --for serving               until traffic is served
-  svcmapctl watch                            what happens at the agent, as it happens
-  svcmapctl migrate check                    what kube-proxy left here, what is in the way
-  svcmapctl COMMAND --help                   more about one command
+  svcmapctl apply -f deploy/examples/        apply all manifests of a directory
+  svcmapctl get svc                          list the Services that the agent stores
+  svcmapctl status                           show the agent's status
+  svcmapctl dump applied                     print the ruleset in the kernel, in nft syntax
+  svcmapctl explain 10.96.0.10:80            explain how a connection is handled
+  svcmapctl wait --for serving               wait until the agent serves traffic
+  svcmapctl watch                            print events as they happen
+  svcmapctl migrate check                    look for leftovers of kube-proxy and other conflicts
+  svcmapctl COMMAND --help                   show the help of a command
 
 Exit codes:
-  0  done
-  1  some objects were refused or not found, or some files could not be read; the rest is done
-  2  the command line is wrong; nothing was done
-  3  cannot reach the agent, or it did not answer
-  4  the agent refused the call as a whole
-  5  wait: not so within the timeout
-  6  the kernel did not take the change; the agent holds it and keeps trying
-  7  explain: the kernel is not as the agent wants it, or could not be read
-  8  migrate check: something on this node needs attention)";
+  0  success
+  1  some objects were rejected or not found, or some files could not be read; the rest was processed
+  2  invalid command line; nothing was done
+  3  cannot reach the agent, or no response
+  4  the agent rejected the whole call
+  5  wait: the condition was not met before the timeout
+  6  the kernel rejected the change; the agent stores the change and retries
+  7  explain: the kernel state differs from the desired state, or could not be read
+  8  migrate check: at least one finding needs attention)";
 
 const char kApplyFooter[] =
-    R"(Reads Service, EndpointSlice, Node, ServiceCIDR and List manifests, also several in one file.
-All objects go to the agent in one request and become visible to traffic at once. What cannot be
-read, and what the agent refuses, is reported and left out; exit code 1 then. With --prune they go
-as a snapshot: first what is new or changed becomes visible, then the rest is removed.
+    R"(Accepts Service, EndpointSlice, Node, ServiceCIDR and List manifests in YAML or JSON. A file may
+contain several documents. All objects are sent in one request and take effect atomically. Unreadable
+documents and rejected objects are reported and skipped; the exit code is then 1.
+
+With --prune, the manifests replace the complete state of the agent: new and changed objects take
+effect first, then all other objects are deleted.
 
 Examples:
   svcmapctl apply -f web.yaml -f web-endpoints.yaml
   kubectl get svc,endpointslices -A -o yaml | svcmapctl apply -f -
-  svcmapctl apply --strict -f manifests/     all files are good, or nothing is sent
-  svcmapctl apply --prune -f manifests/      the agent holds exactly these afterwards
-  svcmapctl apply --dry-run -f web.yaml      what would change in the kernel, element by element)";
+  svcmapctl apply --strict -f manifests/     send nothing if a manifest cannot be read
+  svcmapctl apply --prune -f manifests/      delete all objects that are not in the manifests
+  svcmapctl apply --dry-run -f web.yaml      show the kernel elements that would change)";
 
-const char kDeleteFooter[] = R"(Removing an object that the agent does not hold is no error.
+const char kDeleteFooter[] = R"(Deleting an object that does not exist is not an error.
 
 Examples:
   svcmapctl delete service shop/web shop/api
   svcmapctl delete svc -n shop web api
-  svcmapctl delete -f web.yaml               every object the file names)";
+  svcmapctl delete -f web.yaml               delete all objects named in the file)";
 
 const char kGetFooter[] =
-    R"(Shows objects as they were sent, of every namespace unless told otherwise.
+    R"(Shows the objects as the agent received them, from all namespaces unless --namespace is set.
 
 Examples:
   svcmapctl get services
   svcmapctl get eps -n shop
-  svcmapctl get svc shop/web -o yaml         "-o json|yaml" can be applied again
-  svcmapctl get svc -o wide                  with kube-proxy's chain names, for iptables mode)";
+  svcmapctl get svc shop/web -o yaml         print a manifest that "svcmapctl apply" accepts
+  svcmapctl get svc -o wide                  add the chain names of kube-proxy's iptables mode)";
 
 const char kStatusFooter[] = R"(Examples:
   svcmapctl status
   svcmapctl status -o json | jq .revision)";
 
-const char kDumpFooter[] = R"(desired  what the agent wants the kernel to have
-applied  what the kernel confirmed
-plan     the transaction that leads from applied to desired; empty when they are equal
+const char kDumpFooter[] = R"(desired  the ruleset computed from the stored objects
+applied  the ruleset that the kernel has confirmed
+plan     the transaction from applied to desired; empty if both are equal
 
 Examples:
   svcmapctl dump applied | grep shop/web
-  svcmapctl dump plan                        what is still to be written)";
+  svcmapctl dump plan                        print the changes that are not yet committed)";
 
 const char kExplainFooter[] =
-    R"(Says what happens to the first packet of a connection, step by step, from what the agent wants, and
-whether the elements in the kernel agree. Later packets of a connection follow its first one. Without
---from each kind of source is explained. In brackets stand numbers of the behaviour specification.
-KUBE-... are the names of kube-proxy's iptables mode; nothing has these names here.
+    R"(Explains how the first packet of a connection is handled, based on the desired state, and checks that
+the elements in the kernel match. Later packets of a connection follow the first one. Without --from,
+each kind of source (pod, node, other) is explained. KUBE-... are the names of the corresponding chains
+in kube-proxy's iptables mode; svcmap does not create these chains.
 
 Examples:
   svcmapctl explain 10.96.0.10:80
   svcmapctl explain 10.96.0.10:53/UDP --from 10.244.1.5
   svcmapctl explain 192.0.2.10:30080 --from node
   svcmapctl explain [fd00:96::10]:80 --in-interface cni0
-                                             where pods are recognised by their interface)";
+  svcmapctl explain 10.96.0.10:80 --requirements)";
 
-const char kWaitFooter[] = R"(serving     the agent has a complete state and keeps the kernel at it
-controller  a controller is connected
-revision=N  the agent's state has revision N or a later one
-An agent that is not up yet is waited for, too.
+const char kWaitFooter[] =
+    R"(serving          the agent has a complete state and keeps the kernel up to date
+controller       a controller is connected
+revision=NUMBER  the agent's revision is at least NUMBER
+
+Also waits for an agent that is not running yet.
 
 Examples:
   svcmapctl wait
   svcmapctl wait --for revision=12 --timeout 5s)";
 
 const char kWatchFooter[] =
-    R"(First the agent's state, then one line for each thing that happens: commits, findings, repairs,
-failures and controllers that come and go. Ends when it is interrupted (exit code as of any program),
-or with 3 when the agent goes away. JSON is one object per line, as control.proto's WatchEvent.
+    R"(Prints the agent's status, then one line for each event: commits, findings, repairs, errors, and
+controllers that connect or disconnect. Runs until it is interrupted, or exits with code 3 when the
+agent stops. With -o json, each line is a WatchEvent of proto/svcmap/v1/control.proto.
 
 Examples:
   svcmapctl watch
   svcmapctl watch -o json | jq -c 'select(.repair)')";
 
 const char kMigrateFooter[] =
-    R"(check  looks at this node, as root, and says what stands between it and svcmap: rules of kube-proxy
-       in nf_tables and in both flavours of iptables, other owners of Service addresses, a kernel
-       that lacks something, firewalls that drop forwarded packets by default. Changes nothing.
-It asks no agent, but svcmapd, found beside svcmapctl or in PATH, and iptables-...-save.
+    R"(check  looks for kube-proxy's rules in nf_tables and iptables, other service proxies, missing kernel
+       features, and firewall chains that drop forwarded packets by default. Changes nothing.
+
+Must run as root on the node. Does not connect to an agent. Requires svcmapd in the directory of
+svcmapctl or in PATH, and iptables-save if the node has iptables rules.
 
 Examples:
   svcmapctl migrate check

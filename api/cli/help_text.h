@@ -1,4 +1,4 @@
-// The long texts of --help.
+// Descriptions and examples that --help prints.
 #pragma once
 
 namespace svcmap::api {

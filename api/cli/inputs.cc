@@ -18,10 +18,10 @@ absl::StatusOr<Manifests> ReadStdin(std::istream& in) {
     text.append(block, static_cast<size_t>(in.gcount()));
     if (text.size() > kMaxManifestBytes) {
       return absl::InvalidArgumentError(
-          absl::StrCat(kStdinName, ": is larger than ", kMaxManifestBytes, " bytes"));
+          absl::StrCat(kStdinName, ": exceeds the limit of ", kMaxManifestBytes, " bytes"));
     }
   }
-  if (in.bad()) return absl::UnavailableError(absl::StrCat(kStdinName, ": cannot be read"));
+  if (in.bad()) return absl::UnavailableError(absl::StrCat(kStdinName, ": read error"));
   return ReadManifests(text, kStdinName);
 }
 

@@ -1,4 +1,4 @@
-// The manifests that -f names.
+// Reads the manifests named by -f.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 namespace svcmap::api {
 
 struct Inputs {
-  std::vector<ManifestObject> objects;  // In the order given.
-  bool complete = true;  // False: something could not be read, and was said on session.err.
+  std::vector<ManifestObject> objects;  // In input order.
+  bool complete = true;  // False if an input could not be read. The error was printed.
 };
 
-// Reads files, directories and, for "-", session.in. `left_out` is what is said of a piece that
-// cannot be read: "not sent".
+// Reads files, directories and, for "-", session.in. `left_out` is appended to the error about an
+// unreadable file or document: "not sent".
 Inputs ReadInputs(const std::vector<std::string>& files, std::string_view left_out,
                   const Session& session);
 

@@ -1,4 +1,4 @@
-// svcmapctl: standard streams, signals and the exit code around Run.
+// Entry point of svcmapctl: sets up the standard streams and signals, calls Run.
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,19 +15,19 @@
 
 int main(int argc, char** argv) {
   using svcmap::api::ExitCode;
-  std::signal(SIGPIPE, SIG_IGN);  // `svcmapctl apply | head -1` shall still apply everything.
-  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // What matters comes back as a status.
+  std::signal(SIGPIPE, SIG_IGN);  // `svcmapctl apply | head -1` must still apply all objects.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // Errors are reported as a grpc::Status.
   std::ios::sync_with_stdio(false);
 
   svcmap::api::FdOutput output(STDOUT_FILENO);
   std::ostream out(&output);
-  std::cerr.tie(&out);  // Keeps the order when both go to a terminal.
+  std::cerr.tie(&out);  // Keeps both streams in order on a terminal.
   const std::vector<std::string> args(argv + 1, argv + argc);
   int code = svcmap::api::Run(args, std::cin, out, std::cerr);
   out.flush();
   std::cerr.tie(nullptr);
   if (output.error() != 0 && output.error() != EPIPE) {
-    std::cerr << "error: writing to standard output: " << std::strerror(output.error())
+    std::cerr << "error: cannot write to standard output: " << std::strerror(output.error())
               << "; the output is incomplete\n";
     if (code == 0) code = static_cast<int>(ExitCode::kIncomplete);
   }

@@ -20,7 +20,7 @@ using google::protobuf::util::TimeUtil;
 
 constexpr int kNoIndex = -1;
 
-// A string as both JSON and YAML take it; `text` is UTF-8, as protobuf promises.
+// Quotes a string so that it is valid in JSON and in YAML. `text` is UTF-8, as protobuf guarantees.
 std::string Quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -35,11 +35,11 @@ std::string Quoted(std::string_view text) {
   return out += '"';
 }
 
-// One field of a message, or one element of a repeated one.
+// One field of a message, or one element of a repeated field.
 struct Value {
   const Message& message;
   const FieldDescriptor& field;
-  int index;  // kNoIndex: not repeated.
+  int index;  // kNoIndex if the field is not repeated.
 
   template <typename T>
   T Get(T (google::protobuf::Reflection::*single)(const Message&, const FieldDescriptor*) const,
@@ -57,7 +57,7 @@ struct Value {
   }
 };
 
-// Text of anything that is no message with fields to show; empty for those.
+// Returns the text of a scalar, Timestamp or Duration. Returns "" for other messages.
 std::string Scalar(const Value& value) {
   using Reflection = google::protobuf::Reflection;
   switch (value.field.cpp_type()) {
@@ -74,7 +74,7 @@ std::string Scalar(const Value& value) {
     case FieldDescriptor::CPPTYPE_UINT64:
       return absl::StrCat(value.Get(&Reflection::GetUInt64, &Reflection::GetRepeatedUInt64));
     case FieldDescriptor::CPPTYPE_ENUM:
-      // Also right for a number this version does not know.
+      // GetEnum also returns a descriptor for unknown numbers.
       return Quoted(value.Get(&Reflection::GetEnum, &Reflection::GetRepeatedEnum)->name());
     case FieldDescriptor::CPPTYPE_MESSAGE:
       if (const auto* time = dynamic_cast<const Timestamp*>(&value.Sub())) {
@@ -98,7 +98,8 @@ int SizeOf(const Message& message, const FieldDescriptor& field) {
   return message.GetReflection()->FieldSize(message, &field);
 }
 
-// What begins a line: a line break and as many spaces as it is deep. Empty: all is one line.
+// `line` is the text that starts a new line: a line break and the indentation. An empty `line`
+// puts the complete output on one line. Returns `line` with one more level of indentation.
 std::string Deeper(const std::string& line) { return line.empty() ? "" : line + "  "; }
 
 void AppendJson(const Message& message, const std::string& line, std::string& out);
@@ -135,7 +136,7 @@ void AppendJson(const Message& message, const std::string& line, std::string& ou
   absl::StrAppend(&out, separator == "{" ? "{" : line, "}");
 }
 
-// `prefix` stands before the first line ("- " of a list item), `indent` before the others.
+// `prefix` precedes the first line (for example "- " of a list item), `indent` all other lines.
 void AppendYaml(const Message& message, std::string prefix, const std::string& indent,
                 std::string& out) {
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {

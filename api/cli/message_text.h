@@ -1,6 +1,7 @@
-// A protobuf message as JSON or YAML for scripts: every field, defaults too, numbers as numbers
-// (the standard mapping writes 64 bit ones as strings, which jq does not compare). Absent messages
-// are left out. Pure functions. Not for maps, bytes and floats, which our answers do not have.
+// Prints a protobuf message as JSON or YAML for scripts. Includes fields with default values; omits
+// absent messages. Writes 64-bit integers as numbers, because jq cannot compare the strings of the
+// standard JSON mapping. Does not support maps, bytes and floating-point fields, which svcmap's
+// responses do not contain. Pure functions.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 namespace svcmap::api {
 
 std::string MessageJson(const google::protobuf::Message& message);
-std::string MessageJsonLine(const google::protobuf::Message& message);  // On one line.
+std::string MessageJsonLine(const google::protobuf::Message& message);  // JSON on one line.
 std::string MessageYaml(const google::protobuf::Message& message);
 
 }  // namespace svcmap::api

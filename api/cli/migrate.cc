@@ -1,5 +1,5 @@
-// svcmapctl migrate check. Asks no agent: it looks at the node that it runs on, through svcmapd and
-// the programs of iptables.
+// Implements `svcmapctl migrate check`. The command does not connect to an agent. It inspects the
+// local node with `svcmapd --preflight` and iptables-save.
 #include <algorithm>
 #include <filesystem>
 #include <ostream>
@@ -14,14 +14,14 @@
 namespace svcmap::api {
 namespace {
 
-// The one beside us, else one in $PATH.
+// Runs svcmapd from the directory of svcmapctl, or from $PATH.
 absl::StatusOr<NodeReport> AskSvcmapd() {
   std::error_code error;
   const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
   std::optional<std::string> program = (own.parent_path() / "svcmapd").string();
   if (error || !std::filesystem::exists(*program, error)) program = FindProgram("svcmapd");
   if (!program) {
-    return absl::NotFoundError("there is no svcmapd beside svcmapctl or in PATH to look with");
+    return absl::NotFoundError("svcmapd not found in the directory of svcmapctl or in PATH");
   }
   const absl::StatusOr<std::string> json = RunProgram({*program, "--preflight"});
   if (!json.ok()) return json.status();
@@ -37,9 +37,9 @@ MigrationFacts ReadMigrationFacts() {
     facts.report = *std::move(report);
   } else {
     facts.unread.push_back(
-        absl::StrCat("the kernel and its nf_tables: ", std::string(report.status().message())));
+        absl::StrCat("kernel features and nf_tables: ", std::string(report.status().message())));
   }
-  // Without a report nobody knows whether iptables-nft has tables, and it is not asked.
+  // Without a report it is unknown whether iptables-nft has tables, so iptables-nft is not run.
   facts.iptables =
       ReadIptables(facts.report ? facts.report->chains : std::vector<nft::ForeignChain>(),
                    [](const nft::ForeignChain&) { return true; });

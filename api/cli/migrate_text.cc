@@ -19,9 +19,9 @@ std::string FindingsText(const std::vector<Finding>& findings) {
   }
   const size_t notes = findings.size() - attention;
   absl::StrAppend(&page,
-                  attention == 0   ? "Nothing is in the way"
-                  : attention == 1 ? "1 needs attention"
-                                   : absl::StrCat(attention, " need attention"),
+                  attention == 0   ? "No problems found"
+                  : attention == 1 ? "1 finding needs attention"
+                                   : absl::StrCat(attention, " findings need attention"),
                   notes == 0 ? "" : ", " + CountText(notes, "note"), ".\n");
   return page;
 }

@@ -1,4 +1,4 @@
-// What svcmapctl migrate check prints. Pure functions.
+// Formats the output of `svcmapctl migrate check`. Pure functions.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace svcmap::api {
 
-std::string FindingsText(const std::vector<Finding>& findings);  // A page.
+std::string FindingsText(const std::vector<Finding>& findings);
 std::string FindingsJson(const std::vector<Finding>& findings);
 
 }  // namespace svcmap::api

@@ -92,8 +92,7 @@ absl::StatusOr<ObjectId> ParseObjectId(const KindWords& kind, std::string_view t
     return absl::InvalidArgumentError(absl::StrCat(parts...));
   };
   if (!kind.namespaced && !name_space.empty()) {
-    return bad("--namespace ", Quote(name_space), " cannot be used: ", plural,
-               " have no namespace");
+    return bad("--namespace: Forbidden: ", plural, " are not namespaced");
   }
   if (text.empty() && !name_required) return ObjectId{kind.kind, std::string(name_space), ""};
   const size_t slash = text.find('/');
@@ -101,16 +100,19 @@ absl::StatusOr<ObjectId> ParseObjectId(const KindWords& kind, std::string_view t
   const std::string_view name = whole ? text.substr(slash + 1) : text;
   const std::string_view given = whole ? text.substr(0, slash) : std::string_view();
   if (whole && !kind.namespaced) {
-    return bad("name ", Quote(text), " has a namespace, but ", plural, " have none");
+    return bad("name: Invalid value: ", Quote(text), ": ", plural, " are not namespaced");
   }
   if (name.empty() || (whole && given.empty()) || name.find('/') != std::string_view::npos) {
-    return bad("name ", Quote(text), " is not ", kind.namespaced ? "NAMESPACE/NAME" : "a name");
+    return bad("name: Invalid value: ", Quote(text), ": must be ",
+               kind.namespaced ? "NAMESPACE/NAME" : "a name");
   }
   if (whole && !name_space.empty() && given != name_space) {
-    return bad("name ", Quote(text), " and --namespace ", Quote(name_space), " contradict");
+    return bad("name: Invalid value: ", Quote(text), ": does not match --namespace ",
+               Quote(name_space));
   }
   if (!whole && kind.namespaced && name_space.empty() && name_required) {
-    return bad("name ", Quote(text), " lacks the namespace: NAMESPACE/NAME, or --namespace");
+    return bad("name: Invalid value: ", Quote(text),
+               ": must be NAMESPACE/NAME unless --namespace is set");
   }
   return ObjectId{kind.kind, std::string(whole ? given : name_space), std::string(name)};
 }

@@ -1,4 +1,4 @@
-// Kinds and objects by the words people type: "svc", "service/shop/web". Pure functions.
+// Parses and prints kinds ("svc") and object names ("service/shop/web"). Pure functions.
 #pragma once
 
 #include <compare>
@@ -19,16 +19,16 @@ struct KindWords {
   bool namespaced;
 };
 
-// By plural, singular or short name, whatever the case. Null for another word.
+// Finds a kind by its plural, singular or short name, ignoring case. Returns null if unknown.
 const KindWords* FindKind(std::string_view word);
-const KindWords& WordsOf(v1::Kind kind);  // "object" and the like for a kind we do not know.
+const KindWords& WordsOf(v1::Kind kind);  // Returns "object" and "objects" for an unknown kind.
 
-// "services (svc), endpointslices (eps), ..."
+// Returns "services (svc), endpointslices (eps), ...".
 std::string KindList();
 
 struct ObjectId {
   v1::Kind kind = v1::KIND_UNSPECIFIED;
-  std::string name_space = {};  // Empty for kinds without.
+  std::string name_space = {};  // Empty for cluster-scoped kinds.
   std::string name = {};
 
   std::string ToString() const;  // "service/shop/web", "node/node-1"
@@ -40,8 +40,8 @@ struct ObjectId {
 ObjectId IdOf(const v1::Object& object);
 ObjectId IdOf(const v1::ObjectResult& result);
 
-// "shop/web", or "web" when `name_space` (of -n) says the rest. With `name_required` false the
-// name, and for "web" the namespace, may be left open.
+// Parses "shop/web", or "web" with the namespace from -n in `name_space`. If `name_required` is
+// false, an empty `text` and a name without a namespace are also valid.
 absl::StatusOr<ObjectId> ParseObjectId(const KindWords& kind, std::string_view text,
                                        std::string_view name_space, bool name_required);
 

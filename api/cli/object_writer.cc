@@ -18,8 +18,8 @@ class TableWriter : public ObjectWriter {
   TableWriter(v1::Kind kind, bool wide, std::ostream& out)
       : kind_(kind), wide_(wide), table_(ColumnsOf(kind, wide), out) {}
   void Write(const v1::Object& object) override {
-    if (IdOf(object).kind == kind_)
-      table_.Row(CellsOf(object, wide_));  // Others have other columns.
+    // Other kinds have other columns.
+    if (IdOf(object).kind == kind_) table_.Row(CellsOf(object, wide_));
   }
   void Finish() override { table_.Finish(); }
 
@@ -60,7 +60,7 @@ class JsonWriter : public ObjectWriter {
   std::ostream& out_;
 };
 
-// The same text as ManifestJson of all objects together, but piece by piece.
+// Prints the same text as ManifestJson for all objects, but one object at a time.
 class JsonListWriter : public ObjectWriter {
  public:
   explicit JsonListWriter(std::ostream& out) : out_(out) {

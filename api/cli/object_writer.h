@@ -1,4 +1,4 @@
-// Prints objects one after another, in constant memory, in one of the formats of `get`.
+// Prints objects one at a time, in constant memory, in an output format of `svcmapctl get`.
 #pragma once
 
 #include <iosfwd>
@@ -13,10 +13,10 @@ class ObjectWriter {
  public:
   virtual ~ObjectWriter() = default;
   virtual void Write(const v1::Object& object) = 0;
-  virtual void Finish() {}  // Required at the end.
+  virtual void Finish() {}  // Must be called after the last object.
 };
 
-// With `single` JSON is one object; otherwise it is a List, also of one or none.
+// `single` prints JSON as one object; otherwise JSON is a List, even for zero or one object.
 std::unique_ptr<ObjectWriter> MakeObjectWriter(OutputFormat format, v1::Kind kind, bool single,
                                                std::ostream& out);
 

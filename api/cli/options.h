@@ -1,4 +1,4 @@
-// What the command line asks for, checked as far as the command line alone allows.
+// Options of each svcmapctl command. The values were validated without contacting the agent.
 #pragma once
 
 #include <chrono>
@@ -15,21 +15,21 @@ namespace svcmap::api {
 
 struct ApplyOptions {
   std::vector<std::string> files;  // Paths of files or directories; "-": standard input.
-  bool strict = false;             // Send nothing when something cannot be read.
-  bool prune = false;              // What is not named is removed.
-  bool dry_run = false;            // Only ask what would change.
+  bool strict = false;             // Send nothing if a manifest cannot be read.
+  bool prune = false;              // Delete objects that are not in the manifests.
+  bool dry_run = false;            // Only show the changes.
 };
 
-struct DeleteOptions {  // Either files or objects.
+struct DeleteOptions {  // Either `files` or `objects` is set.
   std::vector<std::string> files;
   std::vector<ObjectId> objects;
-  bool dry_run = false;  // Only ask what would change.
+  bool dry_run = false;  // Only show the changes.
 };
 
 enum class OutputFormat { kTable, kWide, kJson, kYaml, kName };
 
 struct GetOptions {
-  ObjectId filter;  // Empty parts: any.
+  ObjectId filter;  // An empty name or namespace matches any.
   OutputFormat output = OutputFormat::kTable;
 };
 
@@ -44,14 +44,15 @@ struct DumpOptions {
 struct ExplainOptions {
   v1::ExplainRequest request;
   OutputFormat output = OutputFormat::kTable;  // Text, kJson or kYaml.
+  bool requirements = false;                   // Print requirement numbers ("S-94").
 };
 
 struct WaitOptions {
   enum class For { kServing, kController, kRevision };
   For what = For::kServing;
-  uint64_t revision = 0;  // With kRevision: at least this.
-  std::string what_as_given = "serving";
-  std::chrono::milliseconds timeout = std::chrono::seconds(30);  // For all of it.
+  uint64_t revision = 0;                                         // Minimum revision for kRevision.
+  std::string what_as_given = "serving";                         // Value of --for.
+  std::chrono::milliseconds timeout = std::chrono::seconds(30);  // For the whole command.
 };
 
 struct WatchOptions {
@@ -66,10 +67,10 @@ using Command = std::variant<ApplyOptions, DeleteOptions, GetOptions, StatusOpti
                              ExplainOptions, WaitOptions, WatchOptions, MigrateCheckOptions>;
 
 struct Options {
-  std::string address;                                           // As given.
-  std::string target;                                            // For gRPC.
-  TlsFiles tls;                                                  // No ca: no TLS.
-  std::chrono::milliseconds timeout = std::chrono::seconds(10);  // Of each call.
+  std::string address;                                           // As typed by the user.
+  std::string target;                                            // `address` as a gRPC target.
+  TlsFiles tls;                                                  // TLS is off if `ca` is empty.
+  std::chrono::milliseconds timeout = std::chrono::seconds(10);  // For each call.
   Command command;
 };
 

@@ -1,5 +1,6 @@
-// Many items in as few requests as possible, when the receiver has a limit we only learn by being
-// refused. (The limit is told on the controllers' stream alone, and opening one would end theirs.)
+// Sends many items in as few requests as possible if the receiver's size limit is unknown. svcmapd
+// reports its limit only on a Push stream, and opening a Push stream ends the controller's session.
+// Therefore svcmapctl splits a request after the agent has rejected it.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +11,13 @@
 
 namespace svcmap::api {
 
-// Sends the items [begin, end).
+// Sends items [begin, end).
 using SendPart = std::function<absl::Status(size_t begin, size_t end)>;
 
-// Sends everything in order: in one part if the receiver takes it, otherwise (RESOURCE_EXHAUSTED)
-// in parts of at most half as many bytes, and so on. `on_split(bytes)` is called when so many bytes
-// were too many. Ends with the first other error, or when a single item is too large.
-// `sizes` are the bytes of each item; `sent` counts the items that went through.
+// Sends all items in order, first in one request. After RESOURCE_EXHAUSTED, calls
+// `on_split(bytes)` with the size of the rejected request and halves the limit. Returns the first
+// other error, or RESOURCE_EXHAUSTED if a single item is too large. `sizes` holds the size of each
+// item in bytes; `sent` returns the number of items that were sent successfully.
 absl::Status SendInParts(const std::vector<size_t>& sizes, const SendPart& send,
                          const std::function<void(size_t bytes)>& on_split, size_t& sent);
 

@@ -10,7 +10,7 @@ ExitCode RunPush(const Push& push, const Session& session) {
   ExitCode code = ExitCode::kOk;
   bool split = false;
   size_t sent = 0;
-  size_t tried = 0;  // Objects of the part sent last.
+  size_t tried = 0;  // Number of objects in the last request.
   const auto send = [&](size_t begin, size_t end) {
     tried = end - begin;
     const absl::StatusOr<v1::Ack> ack = push.call(begin, end);
@@ -24,20 +24,20 @@ ExitCode RunPush(const Push& push, const Session& session) {
     if (split) return;
     split = true;
     session.Note(absl::StrCat(
-        "the agent does not take ", BytesText(bytes), " in one request: sending several, each ",
-        push.dry_run ? "tried as if the others had not been sent" : "atomic by itself"));
+        "a request of ", BytesText(bytes), " exceeds the agent's size limit: splitting it, ",
+        push.dry_run ? "each part is evaluated independently" : "each part is applied atomically"));
   };
   const absl::Status status = SendInParts(push.sizes, send, on_split, sent);
   if (status.ok()) return code;
   if (absl::IsResourceExhausted(status)) {
-    session.Error(absl::StrCat(push.objects[sent].id.ToString(), " of ",
-                               BytesText(push.sizes[sent]),
-                               " is more than the agent takes in one request"));
+    session.Error(absl::StrCat(push.objects[sent].id.ToString(), ": ", BytesText(push.sizes[sent]),
+                               " exceed the agent's size limit for a request"));
   }
   code = Worse(code, session.CallFailed(status, CountText(tried, "object")));
   const size_t rest = push.objects.size() - sent - tried;
   if (sent > 0 || rest > 0) {
-    session.Note(absl::StrCat(CountText(sent, "object"), " sent before that, ", rest, " not sent"));
+    session.Note(absl::StrCat(CountText(sent, "object"), " sent before the error, ", rest,
+                              " remaining not sent"));
   }
   return code;
 }

@@ -1,4 +1,4 @@
-// Sends a list of objects or names, in as few calls as the agent takes, and reports each answer.
+// Sends a list of objects or names in as few calls as possible and reports each response.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,10 @@ namespace svcmap::api {
 
 struct Push {
   std::vector<SentObject> objects;
-  std::vector<size_t> sizes;  // Bytes each of them takes in a request.
-  std::string_view done;      // "applied"
+  std::vector<size_t> sizes;  // Encoded size of each object in bytes.
+  std::string_view done;      // Printed for each processed object: "applied" or "deleted".
   bool dry_run = false;
-  // Calls the agent with the objects [begin, end).
+  // Sends objects [begin, end) to the agent.
   std::function<absl::StatusOr<v1::Ack>(size_t begin, size_t end)> call;
 };
 

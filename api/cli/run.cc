@@ -32,7 +32,7 @@ int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& ou
   const char* address = std::getenv("SVCMAP_ADDRESS");
   const auto parsed = ParseCommandLine(args, address == nullptr ? "" : address);
   if (!parsed.ok()) {
-    err << "error: " << parsed.status().message() << "; nothing was done, see svcmapctl --help\n";
+    err << "error: " << parsed.status().message() << "; see svcmapctl --help\n";
     return static_cast<int>(ExitCode::kUsage);
   }
   if (const auto* help = std::get_if<HelpText>(&*parsed)) {
@@ -43,7 +43,7 @@ int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& ou
   const absl::StatusOr<TlsMaterial> tls = ReadTlsFiles(options.tls);
   const absl::Status sound = tls.ok() ? CheckTlsMaterial(*tls, options.tls) : tls.status();
   if (!sound.ok()) {
-    err << "error: " << sound.message() << "; nothing was done\n";
+    err << "error: " << sound.message() << '\n';
     return static_cast<int>(ExitCode::kUsage);
   }
   Client client(options.target, *tls, options.timeout);

@@ -1,4 +1,4 @@
-// svcmapctl as a function, for main() and for tests.
+// Runs svcmapctl as a function, for main() and for tests.
 #pragma once
 
 #include <iosfwd>
@@ -7,8 +7,8 @@
 
 namespace svcmap::api {
 
-// Runs one command line (`args` without the program's name) and gives the exit code. Reads
-// $SVCMAP_ADDRESS. When `out` fails, listings end early and everything else goes on.
+// Runs one command line and returns the exit code. `args` does not contain the program name. Reads
+// $SVCMAP_ADDRESS. If writing to `out` fails, listings stop early; other commands run to the end.
 int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& out,
         std::ostream& err);
 

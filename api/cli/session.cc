@@ -18,9 +18,9 @@ std::string CallProblem(const absl::Status& status, std::string_view address) {
     case absl::StatusCode::kUnavailable:
       return absl::StrCat("cannot reach the agent at ", at, ": ", message);
     case absl::StatusCode::kDeadlineExceeded:
-      return absl::StrCat("the agent at ", at, " did not answer: ", message);
+      return absl::StrCat("no response from the agent at ", at, ": ", message);
     default:
-      return absl::StrCat("the agent at ", at, " refused the call: ", message);
+      return absl::StrCat("the agent at ", at, " rejected the call: ", message);
   }
 }
 
@@ -34,13 +34,13 @@ ExitCode Session::CallFailed(const absl::Status& status, std::string_view sent) 
       return ExitCode::kUnreachable;
     case absl::StatusCode::kDeadlineExceeded:
       if (!sent.empty()) {
-        absl::StrAppend(&text, "; whether it took the ", what,
-                        " is unknown, sending them again does no harm");
+        absl::StrAppend(&text, "; the agent may have processed the ", what,
+                        ", it is safe to send the request again");
       }
       Error(text);
       return ExitCode::kUnreachable;
     default:
-      if (!sent.empty()) absl::StrAppend(&text, "; ", what, " not taken");
+      if (!sent.empty()) absl::StrAppend(&text, "; ", what, " not processed");
       Error(text);
       return ExitCode::kCallRefused;
   }

@@ -1,4 +1,4 @@
-// What every command works with, and the words it has for failures.
+// Input, output and error reporting shared by all commands.
 #pragma once
 
 #include <iosfwd>
@@ -13,21 +13,21 @@ namespace svcmap::api {
 
 struct Session {
   Client& client;
-  std::string address;  // As given, for messages.
+  std::string address;  // As typed by the user, for messages.
   std::istream& in;
   std::ostream& out;  // Results.
-  std::ostream& err;  // Everything else, one line each.
+  std::ostream& err;  // Errors, warnings and notes, one line each.
 
   void Error(std::string_view text) const;  // "error: ..."
   void Warn(std::string_view text) const;   // "warning: ..."
   void Note(std::string_view text) const;   // "note: ..."
 
-  // Says why a call failed, and gives the exit code for it. For calls that change something,
-  // `sent` names what was to be sent ("3 objects"); empty for the others.
+  // Prints why a call failed and returns the exit code. For calls that change the agent's state,
+  // `sent` describes the request ("3 objects"); it is empty for read-only calls.
   ExitCode CallFailed(const absl::Status& status, std::string_view sent = "") const;
 };
 
-// "cannot reach the agent at unix:///run/svcmap/svcmap.sock: No such file or directory"
+// Example: "cannot reach the agent at unix:///run/svcmap/svcmap.sock: No such file or directory"
 std::string CallProblem(const absl::Status& status, std::string_view address);
 
 }  // namespace svcmap::api

@@ -1,4 +1,4 @@
-// svcmapctl status
+// Implements `svcmapctl status`.
 #include <ostream>
 
 #include "api/cli/commands.h"

@@ -11,15 +11,15 @@
 namespace svcmap::api {
 namespace {
 
-// One line "Name         value" of the page.
+// Appends a line "Name         value" to `page`.
 void Line(std::string_view name, const std::string& value, std::string& page) {
-  absl::StrAppendFormat(&page, "%-12s %s\n", name, OneLine(value));
+  absl::StrAppendFormat(&page, "%-18s %s\n", name, OneLine(value));
 }
 
 std::string ControllerText(const v1::GetStatusResponse& status) {
   if (!status.manifests_path().empty())
-    return "none, the state comes from manifests at " + status.manifests_path();
-  if (!status.has_controller()) return "none connected";
+    return "none, state is read from manifests in " + status.manifests_path();
+  if (!status.has_controller()) return "not connected";
   const v1::ControllerStatus& controller = status.controller();
   return absl::StrCat(controller.name(),
                       controller.instance().empty() ? "" : " (" + controller.instance() + ")",
@@ -47,26 +47,27 @@ std::string ObjectsText(const v1::GetStatusResponse& status) {
 
 std::string KernelText(const v1::GetStatusResponse& status) {
   return absl::StrCat(
-      status.verified() ? "as committed" : "not known to be as committed",
-      status.watching() ? ", changes by others are noticed" : ", changes by others are NOT noticed",
+      status.verified() ? "matches the last commit" : "not verified since the last commit",
+      status.watching() ? ", external changes are monitored"
+                        : ", external changes are NOT monitored",
       ", ", CountText(status.audits(), "audit"), ", ",
       CountText(status.elements_written(), "element"), " written");
 }
 
 std::string RepairsText(const v1::GetStatusResponse& status) {
-  return absl::StrCat(status.repairs(), ", of ", CountText(status.repaired_elements(), "element"),
+  return absl::StrCat(status.repairs(), " (", CountText(status.repaired_elements(), "element"),
                       " and ", CountText(status.repaired_chains(), "chain"),
-                      " that others had changed");
+                      " changed by other processes)");
 }
 
 std::string SavedStateText(const v1::GetStatusResponse& status) {
-  if (!status.has_saved_state()) return "none, a restart waits for a controller";
+  if (!status.has_saved_state()) return "disabled, a restarted agent waits for a controller";
   const v1::SavedStateStatus& saved = status.saved_state();
   if (!saved.error().empty()) {
     return absl::StrCat("NOT written to ", saved.folder(), ": ", saved.error());
   }
   return absl::StrCat(saved.folder(), ", ", saved.bytes(), " bytes",
-                      saved.has_synced() ? ", on disk since " + TimeText(saved.synced()) : "");
+                      saved.has_synced() ? ", written to disk at " + TimeText(saved.synced()) : "");
 }
 
 void Maps(const v1::GetStatusResponse& status, std::string& page) {
@@ -85,7 +86,7 @@ void Stages(const v1::GetStatusResponse& status, std::string& page) {
                           static_cast<double>(stage.sum().nanos()) / 1e3;
     Line(
         name,
-        absl::StrFormat("%-8s %9d, on average %.1f us, longest %s", stage.name(), stage.count(),
+        absl::StrFormat("%-8s %9d runs, average %.1f us, maximum %s", stage.name(), stage.count(),
                         micros / static_cast<double>(stage.count()), DurationText(stage.longest())),
         page);
     name = "";
@@ -102,9 +103,8 @@ void Findings(const v1::GetStatusResponse& status, std::string& page) {
 
 std::string LatencyText(const v1::GetStatusResponse& status) {
   const v1::ProgrammingLatency& latency = status.programming_latency();
-  return absl::StrCat("last ", DurationText(latency.last()), ", longest ",
-                      DurationText(latency.longest()),
-                      ", from the cause of a change to its commit");
+  return absl::StrCat("last ", DurationText(latency.last()), ", maximum ",
+                      DurationText(latency.longest()), " (from the endpoint change to its commit)");
 }
 
 }  // namespace
@@ -123,8 +123,9 @@ std::string StateName(v1::State state) {
 }
 
 std::string StatusLine(const v1::GetStatusResponse& status) {
-  return absl::StrCat(StateName(status.state()), ", revision ", status.revision(),
-                      status.last_error().empty() ? "" : ", " + OneLine(status.last_error()));
+  return absl::StrCat(
+      StateName(status.state()), ", revision ", status.revision(),
+      status.last_error().empty() ? "" : ", last error: " + OneLine(status.last_error()));
 }
 
 std::string StatusText(const v1::GetStatusResponse& status) {
@@ -138,7 +139,9 @@ std::string StatusText(const v1::GetStatusResponse& status) {
                     ", kernel generation ", status.kernel_generation()),
        page);
   if (status.state() == v1::WAITING_FOR_STATE && status.revision() > 0) {
-    Line("Held", "the rules in the kernel serve until a snapshot, or svcmapctl apply --prune",
+    Line("Waiting for",
+         "a complete snapshot (from a controller or from svcmapctl apply --prune); existing rules "
+         "stay in effect",
          page);
   }
   if (!status.last_error().empty()) Line("Last error", status.last_error(), page);
@@ -146,24 +149,25 @@ std::string StatusText(const v1::GetStatusResponse& status) {
   Line("Last commit", CommitText(status), page);
   if (status.has_programming_latency()) Line("Latency", LatencyText(status), page);
   if (status.pending_changes() > 0) {
-    Line("Pending", CountText(status.pending_changes(), "changed object"), page);
+    Line("Pending", CountText(status.pending_changes(), "changed object") + " not yet committed",
+         page);
   }
   Line("Objects", ObjectsText(status), page);
   if (status.kernel_refused_services() > 0) {
-    Line("Not taken", CountText(status.kernel_refused_services(), "Service") + " by the kernel",
-         page);
+    Line("Rejected by kernel", CountText(status.kernel_refused_services(), "Service"), page);
   }
   if (status.refused_objects() > 0) {
-    Line("Refused", CountText(status.refused_objects(), "object"), page);
+    Line("Rejected", CountText(status.refused_objects(), "object"), page);
   }
   if (status.refused_calls() > 0 || status.failed_handshakes() > 0) {
-    Line("Turned away",
+    Line("Unauthorized",
          absl::StrCat(CountText(status.refused_calls(), "call"), " and ",
-                      CountText(status.failed_handshakes(), "handshake"), ", see the agent's log"),
+                      CountText(status.failed_handshakes(), "TLS handshake"),
+                      ", see the agent's log"),
          page);
   }
   Line("Programmed",
-       absl::StrCat(CountText(status.service_ports(), "service port"), ", ",
+       absl::StrCat(CountText(status.service_ports(), "Service port"), ", ",
                     CountText(status.endpoints(), "endpoint")),
        page);
   Line("Kernel", KernelText(status), page);

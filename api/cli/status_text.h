@@ -1,4 +1,4 @@
-// GetStatus for people. Pure functions.
+// Formats the agent's status as text. Pure functions.
 #pragma once
 
 #include <string>
@@ -9,6 +9,6 @@ namespace svcmap::api {
 
 std::string StateName(v1::State state);                       // "waiting for state"
 std::string StatusLine(const v1::GetStatusResponse& status);  // "serving, revision 12"
-std::string StatusText(const v1::GetStatusResponse& status);  // A page.
+std::string StatusText(const v1::GetStatusResponse& status);  // Output of `svcmapctl status`.
 
 }  // namespace svcmap::api

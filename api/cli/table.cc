@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kGap = 3;
 
-// Characters, not bytes: names may be UTF-8.
+// Counts UTF-8 characters instead of bytes.
 size_t Width(const std::string& text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0) != 0x80;

@@ -1,5 +1,6 @@
-// Aligned columns, as kubectl prints them, for any number of rows: the first ones are held back to
-// learn the widths, later ones are printed as they come and only ever widen a column.
+// Prints aligned columns, as kubectl does, for any number of rows. The first kRowsHeldBack rows are
+// buffered to compute the column widths. Later rows are printed immediately; a column never becomes
+// narrower.
 #pragma once
 
 #include <iosfwd>
@@ -12,20 +13,21 @@ class Table {
  public:
   static constexpr size_t kRowsHeldBack = 1000;
 
-  // Nothing is printed, not even `header`, as long as there is no row.
+  // The header is printed only if there is at least one row.
   Table(std::vector<std::string> header, std::ostream& out);
 
-  // As many cells as the header has. Empty ones are shown as <none>; control characters escaped.
+  // Adds a row with as many cells as the header. Prints an empty cell as <none> and escapes control
+  // characters.
   void Row(std::vector<std::string> cells);
 
-  void Finish();  // Prints what is held back. Required at the end.
+  void Finish();  // Prints the buffered rows. Must be called after the last row.
 
  private:
   void Print(const std::vector<std::string>& cells);
   void Widen(const std::vector<std::string>& cells);
 
   std::ostream& out_;
-  std::vector<std::vector<std::string>> held_;  // The header is the first.
+  std::vector<std::vector<std::string>> held_;  // Buffered rows, starting with the header.
   std::vector<size_t> widths_;
   bool printing_ = false;
 };

@@ -17,15 +17,17 @@ constexpr std::string_view kTcp = "tcp://";
 constexpr size_t kMaxSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 
 absl::Status Bad(std::string_view address, const std::string& problem) {
-  return absl::InvalidArgumentError(absl::StrCat(Quote(address), " ", problem));
+  return absl::InvalidArgumentError(absl::StrCat("Invalid value: ", Quote(address), ": ", problem));
 }
 
 absl::StatusOr<std::string> UnixTarget(std::string_view address) {
   const std::string_view path = address.substr(kUnix.size());
-  if (!path.starts_with('/')) return Bad(address, "needs an absolute path: unix:///path/to/socket");
+  if (!path.starts_with('/')) {
+    return Bad(address, "the path must be absolute, as in unix:///path/to/socket");
+  }
   if (path.size() > kMaxSocketPath) {
-    return Bad(address, absl::StrCat("has a path of ", path.size(),
-                                     " bytes; a socket's has at most ", kMaxSocketPath));
+    return Bad(address, absl::StrCat("the path has ", path.size(), " bytes, the maximum is ",
+                                     kMaxSocketPath));
   }
   return absl::StrCat("unix:", std::string(path));
 }
@@ -44,13 +46,14 @@ absl::StatusOr<std::string> TcpTarget(std::string_view address) {
   const size_t colon = rest.rfind(':');
   const std::string_view host = rest.substr(0, colon);
   if (colon == std::string_view::npos || !IsHost(host)) {
-    return Bad(address, "is not tcp://host:port (an IPv6 address in brackets)");
+    return Bad(address, "must be tcp://HOST:PORT, with IPv6 addresses in brackets");
   }
   const std::string port(rest.substr(colon + 1));
   int number = 0;
   const bool digits = !port.empty() && std::all_of(port.begin(), port.end(), absl::ascii_isdigit);
   if (!digits || !absl::SimpleAtoi(port, &number) || number < 1 || number > 65535) {
-    return Bad(address, absl::StrCat("has port ", Quote(port), ", which is not in 1..65535"));
+    return Bad(address,
+               absl::StrCat("port ", Quote(port), " must be between 1 and 65535, inclusive"));
   }
   return absl::StrCat("dns:///", std::string(host), ":", number);
 }
@@ -60,7 +63,7 @@ absl::StatusOr<std::string> TcpTarget(std::string_view address) {
 absl::StatusOr<std::string> ParseTarget(std::string_view address) {
   if (address.starts_with(kUnix)) return UnixTarget(address);
   if (address.starts_with(kTcp)) return TcpTarget(address);
-  return Bad(address, "is neither unix:///path/to/socket nor tcp://host:port");
+  return Bad(address, "must be unix:///PATH or tcp://HOST:PORT");
 }
 
 absl::Status CheckTlsFlags(const TlsFiles& tls, std::string_view address) {
@@ -68,13 +71,16 @@ absl::Status CheckTlsFlags(const TlsFiles& tls, std::string_view address) {
   if (!any) return absl::OkStatus();
   if (!address.starts_with(kTcp)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--tls-ca, --tls-cert and --tls-key are for tcp:// addresses, not for ", Quote(address)));
+        "--tls-ca, --tls-cert and --tls-key require a tcp:// address, but the address is ",
+        Quote(address)));
   }
   if (tls.certificate.empty() != tls.key.empty()) {
-    return absl::InvalidArgumentError(tls.key.empty() ? "--tls-cert needs --tls-key"
-                                                      : "--tls-key needs --tls-cert");
+    return absl::InvalidArgumentError(tls.key.empty() ? "--tls-cert requires --tls-key"
+                                                      : "--tls-key requires --tls-cert");
   }
-  if (tls.ca.empty()) return absl::InvalidArgumentError("--tls-cert and --tls-key need --tls-ca");
+  if (tls.ca.empty()) {
+    return absl::InvalidArgumentError("--tls-cert and --tls-key require --tls-ca");
+  }
   return absl::OkStatus();
 }
 

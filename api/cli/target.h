@@ -1,4 +1,4 @@
-// Where the agent listens, as people write it and as gRPC wants it. Pure functions.
+// Converts the agent's address from the command line to a gRPC target. Pure functions.
 #pragma once
 
 #include <string>
@@ -12,11 +12,12 @@ namespace svcmap::api {
 
 inline constexpr std::string_view kDefaultAddress = "unix:///run/svcmap/svcmap.sock";
 
-// The gRPC target of "unix:///path/to/socket" or "tcp://host:port" (IPv6 in brackets). The error
-// names the address and what is wrong with it.
+// Returns the gRPC target of "unix:///path/to/socket" or "tcp://host:port". IPv6 addresses are in
+// brackets. The error message contains the address and the expected form.
 absl::StatusOr<std::string> ParseTarget(std::string_view address);
 
-// Whether --tls-ca, --tls-cert and --tls-key, which `tls` has, go with one another and `address`.
+// Returns an error if --tls-ca, --tls-cert and --tls-key (in `tls`) contradict each other or
+// `address`.
 absl::Status CheckTlsFlags(const TlsFiles& tls, std::string_view address);
 
 }  // namespace svcmap::api

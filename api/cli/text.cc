@@ -14,7 +14,8 @@ using google::protobuf::util::TimeUtil;
 bool IsControl(std::string_view character) {
   const auto first = static_cast<uint8_t>(character[0]);
   if (first < 0x20 || first == 0x7f) return true;
-  return first == 0xc2 && static_cast<uint8_t>(character[1]) < 0xa0;  // C1: 0x9b is an escape.
+  // C1 control characters; for example U+009B starts a terminal escape sequence.
+  return first == 0xc2 && static_cast<uint8_t>(character[1]) < 0xa0;
 }
 
 }  // namespace
@@ -41,8 +42,9 @@ absl::StatusOr<std::chrono::milliseconds> ParseDuration(std::string_view text) {
   absl::Duration duration;
   if (!absl::ParseDuration({text.data(), text.size()}, &duration) ||
       duration < absl::Milliseconds(1) || duration > absl::Hours(24 * 366)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        Quote(text), " is not a duration of 1ms to one year, such as 10s, 500ms or 1m30s"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("Invalid value: ", Quote(text),
+                     ": must be a duration between 1ms and one year, such as 10s or 1m30s"));
   }
   return absl::ToChronoMilliseconds(duration);
 }
@@ -62,7 +64,7 @@ std::string DurationText(const google::protobuf::Duration& duration) {
 std::string TimeText(const google::protobuf::Timestamp& time) {
   if (time.seconds() < TimeUtil::kTimestampMinSeconds ||
       time.seconds() > TimeUtil::kTimestampMaxSeconds) {
-    return "(no valid time)";
+    return "(invalid time)";
   }
   return TimeUtil::ToString(TimeUtil::SecondsToTimestamp(time.seconds()));
 }

@@ -1,4 +1,4 @@
-// Text for a terminal: one line, no escapes, numbers people can read. Pure functions.
+// Formats text, durations, times and counts for a terminal. Pure functions.
 #pragma once
 
 #include <chrono>
@@ -12,10 +12,10 @@
 
 namespace svcmap::api {
 
-// `text` with line breaks, other control characters and bytes that are not UTF-8 escaped.
+// Escapes line breaks, other control characters and bytes that are not valid UTF-8.
 std::string OneLine(std::string_view text);
 
-// "10s", "500ms", "1m30s": more than zero, at most a year. The error says what it should be.
+// Parses "10s", "500ms" or "1m30s". Accepts 1 ms to 366 days.
 absl::StatusOr<std::chrono::milliseconds> ParseDuration(std::string_view text);
 
 std::string DurationText(std::chrono::milliseconds duration);          // "1m30s"

@@ -1,4 +1,4 @@
-// svcmapctl wait
+// Implements `svcmapctl wait`.
 #include <algorithm>
 #include <ostream>
 #include <thread>
@@ -28,7 +28,7 @@ bool Reached(const WaitOptions& options, const v1::GetStatusResponse& status) {
   return false;
 }
 
-// Only an agent that is not up yet, or busy, is worth another call.
+// Returns whether the agent may still be starting or busy. Other errors are permanent.
 bool WorthRetrying(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
@@ -47,12 +47,12 @@ ExitCode RunWait(const WaitOptions& options, Session& session) {
       return ExitCode::kOk;
     }
     if (!status.ok() && !WorthRetrying(status.status())) return session.CallFailed(status.status());
-    last = status.ok() ? "the agent says: " + StatusLine(*status)
+    last = status.ok() ? "the agent's state is: " + StatusLine(*status)
                        : CallProblem(status.status(), session.address);
     const auto until = std::min(Clock::now() + kPollInterval, deadline);
     std::this_thread::sleep_until(until);
   }
-  session.Error(absl::StrCat("wait --for ", options.what_as_given, ": not so after ",
+  session.Error(absl::StrCat("wait --for ", options.what_as_given, ": timed out after ",
                              DurationText(options.timeout), "; ", last));
   return ExitCode::kWaitTimeout;
 }

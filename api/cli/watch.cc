@@ -1,4 +1,4 @@
-// svcmapctl watch
+// Implements `svcmapctl watch`.
 #include <ostream>
 
 #include "api/cli/commands.h"
@@ -10,9 +10,9 @@ namespace svcmap::api {
 ExitCode RunWatch(const WatchOptions& options, Session& session) {
   const absl::Status status = session.client.Watch([&](const v1::WatchEvent& event) {
     const bool json = options.output == OutputFormat::kJson;
-    // Each at once, also into a pipe.
+    // Flushes after each event, even into a pipe.
     session.out << (json ? MessageJsonLine(event) : WatchText(event)) << std::flush;
-    return session.out.good();  // Nobody reads any more: stop.
+    return session.out.good();  // Stop when standard output is closed.
   });
   return status.ok() ? ExitCode::kOk : session.CallFailed(status);
 }

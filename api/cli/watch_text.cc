@@ -7,11 +7,12 @@
 #include "api/cli/object_id.h"
 #include "api/cli/status_text.h"
 #include "api/cli/text.h"
+#include "api/log/log_value.h"
 
 namespace svcmap::api {
 namespace {
 
-// "2026-11-21T00:08:19.042Z": events come faster than once a second.
+// Example: "2026-11-21T00:08:19.042Z". Milliseconds, because several events occur in a second.
 std::string EventTime(const google::protobuf::Timestamp& time) {
   std::string text = TimeText(time);
   if (!text.ends_with('Z')) return text;
@@ -19,52 +20,60 @@ std::string EventTime(const google::protobuf::Timestamp& time) {
   return absl::StrFormat("%s.%03dZ", text, time.nanos() / 1'000'000);
 }
 
+// Milliseconds with two decimals: "0.13".
+std::string Milliseconds(const google::protobuf::Duration& duration) {
+  return absl::StrFormat("%.2f",
+                         static_cast<double>(duration.seconds()) * 1e3 + duration.nanos() / 1e6);
+}
+
+// " key=value", or "" if `value` is empty.
+std::string Field(const char* key, const std::string& value) {
+  return value.empty() ? "" : absl::StrCat(" ", key, "=", LogValue(value));
+}
+
 std::string StatusEvent(const v1::GetStatusResponse& status) {
-  return absl::StrCat("svcmapd ", status.version(), " on node ", status.node_name(), ": ",
-                      StatusLine(status));
+  return absl::StrCat("agent status", Field("version", status.version()),
+                      Field("node", status.node_name()), Field("state", StateName(status.state())),
+                      " revision=", status.revision(), Field("error", status.last_error()));
 }
 
 std::string CommitEvent(const v1::WatchCommit& commit) {
-  return absl::StrCat(
-      "revision ", commit.revision(), ": ", commit.tables_written() ? "tables written whole, " : "",
-      CountText(commit.elements(), "element"),
-      commit.services() == 0 ? "" : " of " + CountText(commit.services(), "Service"), " in ",
-      DurationText(commit.duration()));
+  return absl::StrCat("committed revision=", commit.revision(), " elements=", commit.elements(),
+                      " services=", commit.services(),
+                      commit.tables_written() ? " rewrite=full" : "",
+                      " duration_ms=", Milliseconds(commit.duration()));
 }
 
 std::string RepairEvent(const v1::WatchRepair& repair) {
-  const std::string damage =
-      absl::StrCat(repair.damage().empty() ? "the kernel was not as committed" : repair.damage(),
-                   repair.process().empty() ? "" : " by " + repair.process());
+  const std::string cause = Field("damage", repair.damage()) + Field("process", repair.process());
   switch (repair.outcome()) {
     case v1::WatchRepair::REPAIRED:
-      return absl::StrCat("repaired: ", damage, "; ", CountText(repair.elements(), "element"),
-                          " and ", CountText(repair.chains(), "chain"), " put right in ",
-                          DurationText(repair.duration()));
+      return absl::StrCat("kernel state repaired", cause, " elements=", repair.elements(),
+                          " chains=", repair.chains(),
+                          " duration_ms=", Milliseconds(repair.duration()));
     case v1::WatchRepair::REWRITE:
-      return absl::StrCat("not repaired: ", damage,
-                          "; too much is wrong, writing the tables again");
+      return absl::StrCat("kernel state damaged, rewriting the tables completely", cause);
     default:
-      return absl::StrCat("not repaired: ", damage, "; ", repair.error(), "; trying again");
+      return absl::StrCat("repair failed, retrying", cause, Field("error", repair.error()));
   }
 }
 
 std::string ControllerEvent(const v1::WatchController& controller) {
-  const std::string who = absl::StrCat(
-      "controller ", controller.name(),
-      controller.instance().empty() ? "" : " (" + controller.instance() + ")",
-      controller.epoch() == 0 ? "" : absl::StrCat(", epoch ", controller.epoch(), ","));
+  const std::string who =
+      absl::StrCat(Field("name", controller.name()), Field("instance", controller.instance()),
+                   controller.epoch() == 0 ? "" : absl::StrCat(" epoch=", controller.epoch()));
   switch (controller.what()) {
     case v1::WatchController::CAME:
-      return who + " came";
+      return "controller connected" + who;
     case v1::WatchController::LEFT:
-      return who + " left";
+      return "controller disconnected" + who;
     case v1::WatchController::REPLACED:
-      return who + " was replaced by " + controller.reason();
+      return absl::StrCat("controller replaced", who, Field("by", controller.reason()));
     case v1::WatchController::FENCED:
-      return who + " was refused: " + controller.reason();
+      return absl::StrCat("controller rejected", who, Field("reason", controller.reason()));
     default:
-      return who + " did what this version of svcmapctl does not know";
+      return absl::StrCat("unknown controller event", who,
+                          " event=", static_cast<int>(controller.what()));
   }
 }
 
@@ -74,7 +83,9 @@ std::vector<std::string> FindingLines(const v1::WatchFindings& findings) {
     lines.push_back(result.message().empty() ? IdOf(result).ToString() + " " + result.reason()
                                              : result.message());
   }
-  if (findings.more() > 0) lines.push_back(CountText(findings.more(), "more finding"));
+  if (findings.more() > 0) {
+    lines.push_back(absl::StrCat("findings omitted count=", findings.more()));
+  }
   return lines;
 }
 
@@ -89,18 +100,17 @@ std::vector<std::string> Lines(const v1::WatchEvent& event) {
     case v1::WatchEvent::kRepair:
       return {RepairEvent(event.repair())};
     case v1::WatchEvent::kSyncFailed:
-      return {absl::StrCat("the kernel did not take a batch: ", event.sync_failed().error(),
-                           "; trying again")};
+      return {"commit failed, retrying" + Field("error", event.sync_failed().error())};
     case v1::WatchEvent::kRecovered:
-      return {absl::StrCat("recovered after ", CountText(event.recovered().failures(), "failure"),
-                           " in ", DurationText(event.recovered().after()), ", revision ",
-                           event.recovered().revision())};
+      return {absl::StrCat("commit recovered failures=", event.recovered().failures(),
+                           " duration_ms=", Milliseconds(event.recovered().after()),
+                           " revision=", event.recovered().revision())};
     case v1::WatchEvent::kController:
       return {ControllerEvent(event.controller())};
     case v1::WatchEvent::EVENT_NOT_SET:
       break;
   }
-  return {"something that this version of svcmapctl does not know"};
+  return {"unknown event, not supported by this version of svcmapctl"};
 }
 
 }  // namespace
@@ -109,7 +119,7 @@ std::string WatchText(const v1::WatchEvent& event) {
   std::vector<std::string> lines = Lines(event);
   if (event.lost() > 0) {
     lines.insert(lines.begin(),
-                 CountText(event.lost(), "event") + " lost: not read as fast as they came");
+                 absl::StrCat("events lost, svcmapctl read them too slowly count=", event.lost()));
   }
   const std::string time = EventTime(event.time());
   std::string text;

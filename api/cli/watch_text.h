@@ -1,4 +1,5 @@
-// Lines of svcmapctl watch, in the words of the agent's log. Pure functions.
+// Formats the output of `svcmapctl watch` in the style of the agent's log: an event, then key=value
+// fields. Pure functions.
 #pragma once
 
 #include <string>
@@ -7,7 +8,8 @@
 
 namespace svcmap::api {
 
-// One line, or one for each finding; before it one that says how many events were lost, if any.
+// Returns one line per event, or one line per finding. If events were lost, an additional first
+// line contains their number.
 std::string WatchText(const v1::WatchEvent& event);
 
 }  // namespace svcmap::api

@@ -13,16 +13,17 @@
 namespace svcmap::api {
 namespace {
 
-constexpr int kOurPriority = -100;  // Of nat at prerouting and output (S-131, S-132).
+// Priority of svcmap's nat chains at prerouting and output (S-131, S-132).
+constexpr int kOurPriority = -100;
 
 constexpr char kStale[] =
-    "they go on translating what they knew last, as nobody changes them any more: Services that "
-    "svcmap does not know, and those deleted since, are sent to endpoints that may be gone";
+    "the rules still translate connections but are no longer updated: connections to Services that "
+    "svcmap does not manage or that have been deleted may reach endpoints that no longer exist";
 constexpr char kRemove[] =
-    "start svcmapd with --remove-kube-proxy: it removes them once it serves everything; "
-    "connections go on";
+    "start svcmapd with --remove-kube-proxy: it removes the rules after it has programmed all "
+    "Services; existing connections are unaffected";
 
-// Who serves Services before any rule of ours sees a packet, by an interface that shows it.
+// Other service proxies that process packets before svcmap, detected by an interface.
 struct KnownOwner {
   const char* interface;
   const char* name;
@@ -30,10 +31,10 @@ struct KnownOwner {
 };
 constexpr KnownOwner kOwners[] = {
     {"cilium_host", "Cilium",
-     "see whether it does: cilium-dbg status | grep KubeProxyReplacement; if so, svcmap has "
-     "nothing to do on this node until that is turned off"},
+     "run cilium-dbg status | grep KubeProxyReplacement; if it is enabled, disable it, otherwise "
+     "svcmap has no effect on this node"},
     {"bpfin.cali", "Calico's eBPF data plane",
-     "turn bpfEnabled off in its FelixConfiguration, or leave Services to Calico"},
+     "set bpfEnabled to false in the FelixConfiguration, or do not use svcmap on this node"},
     {"kube-dummy-if", "kube-router",
      "run kube-router with --run-service-proxy=false, then kube-router --cleanup-config"},
 };
@@ -85,45 +86,44 @@ class MigrationJudge {
     constexpr char kRemedy[] = "; remedy: ";
     const std::string& fatal = facts_.report->fatal;
     const size_t end = fatal.find(kRemedy);
-    Attention(
-        fatal.substr(0, end), "svcmapd does not start here",
-        end == std::string::npos ? "see the message" : fatal.substr(end + sizeof(kRemedy) - 1));
+    Attention(fatal.substr(0, end), "svcmapd does not start on this node",
+              end == std::string::npos ? "correct the reported error"
+                                       : fatal.substr(end + sizeof(kRemedy) - 1));
   }
 
   void KubeProxy() {
     if (!Runs()) return;
     Note(facts_.kube_proxy,
-         "svcmapd may start beside it: a connection is translated by the one whose chains come "
-         "first, svcmap's if they were made later, and both know the same endpoints. The ports "
-         "10249 and 10256 stay kube-proxy's until it ends",
-         "start svcmapd, wait until it serves (svcmapctl wait), then take kube-proxy from this "
+         "svcmapd can run beside kube-proxy; each connection is translated by the proxy that "
+         "created its chains last. Ports 10249 and 10256 stay in use by kube-proxy until it exits",
+         "start svcmapd, wait until it serves (svcmapctl wait), then remove kube-proxy from this "
          "node; see docs/migration.md");
   }
 
   void Ipvs() {
     if (!HasInterface(kIpvsInterface)) {
       if (!facts_.virtual_servers) return;
-      Note(
-          "there are virtual servers of ipvs, and no interface kube-ipvs0: they are not "
-          "kube-proxy's",
-          "svcmap leaves them alone, and so does --remove-kube-proxy",
-          "do not run kube-proxy --cleanup here: it removes all that there is of ipvs");
+      Note("IPVS virtual servers exist that do not belong to kube-proxy (no interface kube-ipvs0)",
+           "svcmapd does not modify them, even with --remove-kube-proxy",
+           "do not run kube-proxy --cleanup on this node: it removes all IPVS virtual servers");
       return;
     }
     Attention(
-        absl::StrCat("there is an interface ", kIpvsInterface,
-                     ": kube-proxy works, or worked, in mode ipvs"),
-        "the node answers at every Service address it was given; --remove-kube-proxy removes "
-        "nothing while that is so",
-        "once svcmapd serves and kube-proxy is gone from this node, run kube-proxy --cleanup; it "
-        "removes all that there is of ipvs, the virtual servers of others (keepalived) as well");
+        absl::StrCat("interface ", kIpvsInterface,
+                     " exists: kube-proxy runs or has run in ipvs mode"),
+        "the node accepts connections to every Service address on this interface; "
+        "--remove-kube-proxy removes nothing while the interface exists",
+        "when svcmapd serves traffic and kube-proxy no longer runs on this node, run kube-proxy "
+        "--cleanup; it removes all IPVS virtual servers, including those of other programs such as "
+        "keepalived");
   }
 
-  // Rules of kube-proxy, whatever they are in.
+  // Reports rules of kube-proxy in nf_tables or iptables.
   void Rules(const std::string& what) {
     if (Runs()) {
-      Note(what, "kube-proxy keeps them up to date while it runs",
-           "when it is gone from this node, have them removed: svcmapd --remove-kube-proxy");
+      Note(what, "kube-proxy keeps the rules up to date while it runs",
+           "after kube-proxy has been removed from this node, remove the rules with svcmapd "
+           "--remove-kube-proxy");
     } else {
       Attention(what, kStale, kRemove);
     }
@@ -138,7 +138,7 @@ class MigrationJudge {
       }
     }
     if (tables.empty()) return;
-    Rules(absl::StrCat("rules of kube-proxy, mode nftables: ", absl::StrJoin(tables, " and ")));
+    Rules(absl::StrCat("rules of kube-proxy in nftables mode: ", absl::StrJoin(tables, " and ")));
   }
 
   void Iptables(const IptablesRead::Found& found) {
@@ -157,28 +157,28 @@ class MigrationJudge {
     }
     for (const std::string& kept : removal.kept) {
       Attention(absl::StrCat(flavour, ": ", kept),
-                "--remove-kube-proxy leaves this chain; kube-proxy --cleanup does not, and what "
-                "needs it breaks then",
-                absl::StrCat("have a rule of your own, such as ", command,
-                             " -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT, and then remove "
-                             "the chain and the jump to it; see docs/migration.md"));
+                "--remove-kube-proxy keeps this chain; kube-proxy --cleanup removes it, which may "
+                "break connections that depend on it",
+                absl::StrCat("add a rule of your own, such as ", command,
+                             " -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT, then remove the "
+                             "chain and the jump to it; see docs/migration.md"));
     }
     for (const IptablesTable& table : found.save.tables) {
       if (table.name == "filter") Filter(found, table, command, !removal.kept.empty());
     }
     for (const std::string& rule : ForeignTranslations(found.save, places)) {
       Attention(absl::StrCat(flavour,
-                             " translates an address or nodePort of a Service by a rule "
-                             "that is not kube-proxy's: ",
+                             ": a rule that does not belong to kube-proxy translates an address or "
+                             "nodePort of a Service: ",
                              rule),
-                "svcmap's chains come before those of iptables when svcmapd is started later: this "
-                "rule has no effect then",
-                "give the Service or the rule another address or port");
+                "svcmap's chains run before the chains of iptables if svcmapd starts later, so "
+                "this rule has no effect",
+                "use another address or port for the Service or for the rule");
     }
   }
 
-  // Without kube-proxy's chain that lets Service traffic through. That of iptables-nft which drops
-  // by policy is among the warnings of the report.
+  // Reports a FORWARD chain that drops packets and has no KUBE-FORWARD chain. An iptables-nft chain
+  // with policy DROP is already among the warnings of the preflight report.
   void Forward(const IptablesRead::Found& found, const IptablesTable& table,
                const std::string& command) {
     const std::string drops = DropsText(table, "FORWARD");
@@ -187,10 +187,9 @@ class MigrationJudge {
     const std::string remedy =
         absl::StrCat(command, " -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT");
     if (!DropsByDefault(table, "FORWARD")) {
-      Note(what, "connections to Services that such a rule fits get lost (S-146)", remedy);
+      Note(what, "connections to Services that match such a rule are dropped", remedy);
     } else if (found.flavour.legacy) {
-      Attention(what,
-                "connections to Services get through only if a rule in it accepts them (S-146)",
+      Attention(what, "connections to Services are dropped unless a rule in FORWARD accepts them",
                 remedy);
     }
   }
@@ -205,22 +204,24 @@ class MigrationJudge {
     }
     if (const std::string drops = DropsText(table, "INPUT"); !drops.empty()) {
       Note(absl::StrCat("INPUT of ", flavour, " ", drops),
-           "load balancers reach healthCheckNodePorts, and port 10256, only if a rule in it "
-           "accepts them (S-147)",
-           absl::StrCat(command, " -I INPUT -p tcp --dport PORT -j ACCEPT for each"));
+           "load balancers can reach healthCheckNodePorts and port 10256 only if a rule in INPUT "
+           "accepts their connections",
+           absl::StrCat(command, " -I INPUT -p tcp --dport PORT -j ACCEPT for each port"));
     }
   }
 
   void Owners() {
     for (const KnownOwner& owner : kOwners) {
       if (!HasInterface(owner.interface)) continue;
-      Attention(absl::StrCat("interface ", owner.interface, ": ", owner.name, " is here"),
-                "where it serves Services, it does so before any rule of svcmap sees a packet",
+      Attention(absl::StrCat("interface ", owner.interface, " belongs to ", owner.name),
+                absl::StrCat("if ", owner.name,
+                             " handles Services, it does so before svcmap's rules see a packet"),
                 owner.remedy);
     }
   }
 
-  // Base chains that may translate destinations; iptables' own are looked into rule by rule.
+  // Reports base chains that may translate destinations. Chains of iptables are checked rule by
+  // rule in Iptables().
   void NatChains() {
     if (!facts_.report) return;
     for (const nft::ForeignChain& chain : facts_.report->chains) {
@@ -233,11 +234,12 @@ class MigrationJudge {
           "chain ", Escape(chain.name), " of table ", chain.family, " ", Escape(chain.table),
           " may translate destinations, with priority ", chain.base->priority);
       if (chain.base->priority < kOurPriority) {
-        Attention(what, "it comes before svcmap: what it translates never reaches a Service",
-                  "see that it leaves the addresses and nodePorts of Services alone");
+        Attention(what,
+                  "the chain runs before svcmap; svcmap ignores connections that it translates",
+                  "make sure that the chain does not match addresses and nodePorts of Services");
       } else {
-        Note(what, "svcmap comes first, and what svcmap translates never reaches it",
-             "nothing, if it has no business with addresses of Services");
+        Note(what, "svcmap runs first; the chain does not see connections that svcmap translates",
+             "none, unless the chain must match addresses of Services");
       }
     }
   }
@@ -249,22 +251,23 @@ class MigrationJudge {
           accepting_.contains(warning.about)) {
         continue;
       }
-      Attention(warning.what, "svcmapd starts, and warns of it", warning.remedy);
+      Attention(warning.what, "svcmapd starts and logs this warning", warning.remedy);
     }
   }
 
   void Unread() {
     for (const auto* unread : {&facts_.unread, &facts_.iptables.unread}) {
       for (const std::string& what : *unread) {
-        Attention("not looked at: " + what, "what there is may be in the way",
-                  "look yourself, or run this where the programs named are");
+        Attention("not checked: " + what, "conflicts may exist that this check cannot see",
+                  "run the check as root with all required programs installed, or check manually");
       }
     }
   }
 
   const MigrationFacts& facts_;
   std::vector<Finding> findings_;
-  std::set<std::string> accepting_;  // Chains that drop by default and let translations through.
+  // Chains that drop by default but accept translated connections: "ip filter FORWARD".
+  std::set<std::string> accepting_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What stands between a node and svcmap, for svcmapctl migrate check: what is there, what it leads
-// to, and what to do. Pure.
+// Evaluates facts about a node for `svcmapctl migrate check`. Each finding has a description, its
+// effect and a remedy. Pure functions.
 #pragma once
 
 #include <optional>
@@ -12,22 +12,23 @@
 namespace svcmap::api {
 
 struct MigrationFacts {
-  std::optional<NodeReport> report;  // Nothing: svcmapd could not be asked; `unread` says why.
+  // Absent if `svcmapd --preflight` failed; `unread` then contains the reason.
+  std::optional<NodeReport> report;
   IptablesRead iptables;
-  std::string kube_proxy;        // As FindKubeProxy has it.
-  bool virtual_servers = false;  // Of ipvs.
-  std::vector<std::string> interfaces;
-  std::vector<std::string> unread;
+  std::string kube_proxy;               // Result of FindKubeProxy.
+  bool virtual_servers = false;         // IPVS virtual servers exist.
+  std::vector<std::string> interfaces;  // Names of all interfaces.
+  std::vector<std::string> unread;      // Facts that could not be read, with reasons.
 };
 
 struct Finding {
-  bool attention = true;  // Else a note: worth knowing, and nothing in the way.
-  std::string what;
-  std::string effect;  // What will happen.
-  std::string remedy;  // What to do.
+  bool attention = true;  // False for a note, which does not require an action before migration.
+  std::string what;       // Description.
+  std::string effect;     // Consequence if nothing is done.
+  std::string remedy;     // Recommended action.
 };
 
-// In a fixed order, what needs attention first.
+// Returns the findings in a fixed order. Findings that need attention come first.
 std::vector<Finding> JudgeMigration(const MigrationFacts& facts);
 
 }  // namespace svcmap::api

@@ -13,8 +13,8 @@
 namespace svcmap::api {
 namespace {
 
-// Those that kube-proxy uses, of the legacy tables that there are: others are not of interest. An
-// error where only root may look, whatever the capabilities.
+// Returns the existing legacy tables that kube-proxy uses. Only root can read the list of legacy
+// tables; capabilities are not sufficient.
 absl::StatusOr<std::vector<std::string>> LegacyTables(Family family) {
   const std::string path = absl::StrCat("/proc/thread-self/net/",
                                         family == Family::kIpv4 ? "ip" : "ip6", "_tables_names");
@@ -52,17 +52,17 @@ IptablesRead ReadIptables(const std::vector<nft::ForeignChain>& chains,
                           const std::stop_token& stop) {
   IptablesRead read;
   for (const IptablesFlavour& flavour : kIptablesFlavours) {
-    std::string where = "table filter, nat or mangle of nf_tables has such rules";
+    std::string where = "nf_tables has a table filter, nat or mangle";
     if (flavour.legacy) {
       const absl::StatusOr<std::vector<std::string>> tables = LegacyTables(flavour.family);
       if (!tables.ok()) {
         read.unread.push_back(absl::StrCat("rules of ", flavour.ToString(), ": ",
                                            std::string(tables.status().message()),
-                                           "; only root may look"));
+                                           "; must run as root"));
         continue;
       }
       if (tables->empty()) continue;
-      where = "the kernel has its tables " + absl::StrJoin(*tables, ", ");
+      where = "the kernel has the tables " + absl::StrJoin(*tables, ", ");
     } else {
       const std::string family = flavour.family == Family::kIpv4 ? "ip" : "ip6";
       const auto counts = [&](const nft::ForeignChain& chain) {
@@ -74,7 +74,7 @@ IptablesRead ReadIptables(const std::vector<nft::ForeignChain>& chains,
     const std::optional<std::string> program = FindProgram(name);
     if (!program) {
       read.unread.push_back(
-          absl::StrCat("rules of ", flavour.ToString(), ": ", where, ", and there is no ", name));
+          absl::StrCat("rules of ", flavour.ToString(), ": ", where, ", but ", name, " not found"));
       continue;
     }
     absl::StatusOr<IptablesSave> save = Save(*program, stop);
@@ -85,7 +85,7 @@ IptablesRead ReadIptables(const std::vector<nft::ForeignChain>& chains,
     }
     for (const std::string& table : save->incompatible) {
       read.unread.push_back(absl::StrCat("table ", table, " of ", flavour.ToString(),
-                                         ": it holds rules that iptables does not understand"));
+                                         ": contains rules that iptables does not support"));
     }
     read.found.push_back({flavour, *std::move(save)});
   }
@@ -96,7 +96,7 @@ absl::Status RestoreIptables(const IptablesFlavour& flavour, const std::string& 
                              const std::stop_token& stop) {
   const std::string name = flavour.ToString() + "-restore";
   const std::optional<std::string> program = FindProgram(name);
-  if (!program) return absl::NotFoundError(absl::StrCat("there is no ", name));
+  if (!program) return absl::NotFoundError(absl::StrCat(name, " not found"));
   return RunProgram({*program, "-w", "5", "--noflush"}, text, stop).status();
 }
 

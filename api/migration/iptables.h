@@ -1,5 +1,6 @@
-// Reads and changes what iptables keeps, by its own programs: there are two flavours, and each
-// keeps rules of its own for each family. In the calling process's network namespace.
+// Reads and changes iptables rules with iptables-save and iptables-restore. iptables has two
+// backends (legacy and nft) with separate rules for IPv4 and IPv6. Works in the network namespace
+// of the calling process.
 #pragma once
 
 #include <array>
@@ -17,7 +18,7 @@ namespace svcmap::api {
 
 struct IptablesFlavour {
   Family family = Family::kIpv4;
-  bool legacy = false;  // In tables of the kernel's own; else in tables of nf_tables.
+  bool legacy = false;  // Legacy backend (x_tables) instead of the nf_tables backend.
 
   std::string ToString() const;  // "iptables-nft", "ip6tables-legacy"
 };
@@ -30,20 +31,21 @@ struct IptablesRead {
     IptablesSave save;
   };
   std::vector<Found> found;
-  std::vector<std::string> unread;  // What could not be looked at, and why.
+  std::vector<std::string> unread;  // Rules that could not be read, with reasons.
 };
 
-// Looks at each flavour that is in use: the legacy ones if the kernel has such tables, the others
-// if `wanted` says so of one of `chains`, which are those of nf_tables. Makes no tables. What was
-// stopped is unread.
+// Reads the rules of each backend and family in use. A legacy backend is in use if the kernel has
+// its tables. An nft backend is in use if `wanted` returns true for one of `chains`, the chains of
+// nf_tables. Does not create tables. If `stop` is requested, the remaining rules are reported as
+// unread.
 IptablesRead ReadIptables(const std::vector<nft::ForeignChain>& chains,
                           const std::function<bool(const nft::ForeignChain&)>& wanted,
                           const std::stop_token& stop = {});
 
-// A chain in a table that iptables-nft may have made.
+// Returns whether the table of `chain` has a name that iptables-nft uses.
 bool IsOfIptables(const nft::ForeignChain& chain);
 
-// By iptables-restore --noflush; of one flavour. Waits for others that change the rules (-w).
+// Passes `text` to iptables-restore --noflush. Waits up to 5 s for the xtables lock (-w 5).
 absl::Status RestoreIptables(const IptablesFlavour& flavour, const std::string& text,
                              const std::stop_token& stop);
 

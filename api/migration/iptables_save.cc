@@ -10,7 +10,7 @@ namespace {
 
 const std::string kNothing;  // NOLINT(cert-err58-cpp)
 
-// Words between blanks; those in double quotes may hold blanks, and \" and \\.
+// Splits a line at spaces. Words in double quotes may contain spaces, \" and \\.
 std::vector<std::string> SplitWords(std::string_view line) {
   std::vector<std::string> words;
   bool quoted = false, in_word = false;
@@ -33,7 +33,7 @@ std::vector<std::string> SplitWords(std::string_view line) {
   return words;
 }
 
-// "# Table `nat' is incompatible, use 'nft' tool."
+// Parses the comment "# Table `nat' is incompatible, use 'nft' tool."
 void ReadComment(std::string_view line, IptablesSave& save) {
   constexpr std::string_view kTable = "# Table `";
   const size_t end = line.find("' is incompatible");
@@ -41,7 +41,7 @@ void ReadComment(std::string_view line, IptablesSave& save) {
   save.incompatible.emplace_back(line.substr(kTable.size(), end - kTable.size()));
 }
 
-// Of one line that is no comment; false if it is none that iptables-save prints.
+// Parses a line that is not a comment. Returns false if the line is not valid iptables-save output.
 bool ReadLine(std::string_view line, IptablesSave& save) {
   if (line == "COMMIT") return true;
   if (line.starts_with("*") && line.size() > 1) {
@@ -61,7 +61,7 @@ bool ReadLine(std::string_view line, IptablesSave& save) {
   return true;
 }
 
-// What follows `option`, which may also be the text of a comment: that does not count.
+// Returns the word after `option`. Ignores negated options and comment texts equal to `option`.
 const std::string& ValueOf(const std::vector<std::string>& words, std::string_view option) {
   for (size_t i = 2; i + 1 < words.size(); ++i) {
     if (words[i] == "--comment") {
@@ -94,7 +94,7 @@ absl::StatusOr<IptablesSave> ParseIptablesSave(std::string_view text) {
     if (line.starts_with("#")) {
       ReadComment(line, save);
     } else if (!ReadLine(line, save)) {
-      return absl::InvalidArgumentError(absl::StrCat("line ", Quote(line), " is not understood"));
+      return absl::InvalidArgumentError(absl::StrCat("cannot parse line ", Quote(line)));
     }
   }
   return save;
@@ -108,7 +108,7 @@ bool IptablesRule::drops() const {
 bool DropsByDefault(const IptablesTable& table, std::string_view chain) {
   const auto drops = [&](const IptablesChain& c) { return c.name == chain && c.policy == "DROP"; };
   if (std::any_of(table.chains.begin(), table.chains.end(), drops)) return true;
-  // "-A FORWARD -j REJECT --reject-with icmp-host-prohibited": without any condition.
+  // A drop rule without a condition: "-A FORWARD -j REJECT --reject-with icmp-host-prohibited".
   return std::any_of(table.rules.begin(), table.rules.end(), [&](const IptablesRule& rule) {
     if (rule.chain() != chain || !rule.drops()) return false;
     const bool comment = rule.words[2] == "-m" && rule.words[3] == "comment";

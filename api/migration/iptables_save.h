@@ -1,4 +1,4 @@
-// What iptables-save prints, taken apart. Pure functions; nothing is run here.
+// Parses the output of iptables-save. Pure functions.
 #pragma once
 
 #include <string>
@@ -11,20 +11,20 @@ namespace svcmap::api {
 
 struct IptablesChain {
   std::string name;
-  std::string policy;  // "ACCEPT", "DROP"; "-" of chains that a user made.
+  std::string policy;  // "ACCEPT" or "DROP"; "-" for user-defined chains.
 
   bool built_in() const { return policy != "-"; }
 };
 
 struct IptablesRule {
-  std::vector<std::string> words;  // {"-A", "INPUT", "-j", "KUBE-FIREWALL"}, quotes taken off.
-  std::string text;                // The line.
+  std::vector<std::string> words;  // Unquoted words: {"-A", "INPUT", "-j", "KUBE-FIREWALL"}.
+  std::string text;                // Complete line.
 
   const std::string& chain() const { return words[1]; }
-  // Where it jumps or goes to, or what it does: "KUBE-SERVICES", "ACCEPT"; empty if nothing.
+  // Value of -j or -g: "KUBE-SERVICES", "ACCEPT". Empty if the rule has no target.
   const std::string& target() const;
-  bool drops() const;  // Its target is DROP or REJECT.
-  // What follows `option`; empty if it is not there or negated ("! -d 10.0.0.0/8").
+  bool drops() const;  // The target is DROP or REJECT.
+  // Value of `option`. Empty if the option is absent or negated ("! -d 10.0.0.0/8").
   const std::string& value(std::string_view option) const;
 };
 
@@ -36,18 +36,19 @@ struct IptablesTable {
 
 struct IptablesSave {
   std::vector<IptablesTable> tables;
-  // Tables that iptables-nft cannot read, as somebody has put other rules into them.
+  // Tables that iptables-nft cannot list, because they contain rules it does not support.
   std::vector<std::string> incompatible;
 };
 
-// The error quotes the line that cannot be understood.
+// Parses `text`. The error message quotes the invalid line.
 absl::StatusOr<IptablesSave> ParseIptablesSave(std::string_view text);
 
-// Whether packets that no rule of this built-in chain accepts are lost: by its policy, or by a rule
-// for all of them.
+// Returns whether a built-in chain drops packets that no rule accepts, by its policy or by an
+// unconditional rule.
 bool DropsByDefault(const IptablesTable& table, std::string_view chain);
 
-// Whether a rule of it accepts whatever was translated: "-m conntrack --ctstate DNAT -j ACCEPT".
+// Returns whether `chain` has the rule "-m conntrack --ctstate DNAT -j ACCEPT", which accepts all
+// connections with a translated destination.
 bool AcceptsTranslated(const IptablesTable& table, std::string_view chain);
 
 }  // namespace svcmap::api

@@ -19,11 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// /healthz and /metrics (S-250, S-267).
+// kube-proxy's ports for /healthz and /metrics (S-250, S-267).
 constexpr std::array<uint16_t, 2> kPorts = {10256, 10249};
-constexpr char kListening[] = "0A";
+constexpr char kListening[] = "0A";  // TCP_LISTEN in /proc/net/tcp.
 
-// Where the link leads; empty if that cannot be read.
+// Returns the target of a symbolic link, or "" if it cannot be read.
 std::string LinkOf(const fs::path& path) {
   std::error_code error;
   return fs::read_symlink(path, error).string();
@@ -38,7 +38,7 @@ std::string FirstWord(const fs::path& path) {
 
 std::vector<fs::path> EntriesOf(const fs::path& folder) {
   std::vector<fs::path> entries;
-  std::error_code error;  // Processes may end meanwhile.
+  std::error_code error;  // A process may exit during the iteration.
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     entries.push_back(entry->path());
@@ -54,8 +54,9 @@ std::vector<fs::path> Processes() {
   return processes;
 }
 
-// The listening sockets with one of the ports: "socket:[4711]" and the port. A line of tcp or tcp6:
-// number, local ADDRESS:PORT in hexadecimal, remote, state, and the inode as the tenth word.
+// Returns the sockets that listen on one of kPorts: "socket:[4711]" and the port. A line of
+// /proc/net/tcp contains a number, the local ADDRESS:PORT in hexadecimal, the remote address, the
+// state, and the inode as its tenth word.
 std::map<std::string, uint16_t> Listeners() {
   std::map<std::string, uint16_t> listeners;
   for (const char* path : {"/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"}) {
@@ -88,7 +89,7 @@ std::string FindKubeProxy() {
     const std::string comm = FirstWord(process / "comm");
     if (comm == "kube-proxy") {
       const std::string theirs = LinkOf(process / "ns/net");
-      // Not those of other nodes on this machine (kind).
+      // Ignores kube-proxies in other network namespaces, such as other kind nodes on this machine.
       if (theirs.empty() || theirs == ours) {
         return absl::StrCat("process ", process.filename().string(), " is kube-proxy");
       }
@@ -98,7 +99,7 @@ std::string FindKubeProxy() {
   }
   if (listeners.empty()) return "";
   return absl::StrCat("port ", listeners.begin()->second,
-                      " is taken by somebody, as kube-proxy does");
+                      " is in use by another process, probably kube-proxy");
 }
 
 bool HasIpvsInterface() {
@@ -114,7 +115,7 @@ bool HasVirtualServers() {
   return lines > kHeading;
 }
 
-// Lines of net/dev: "  eth0: 1 2 3".
+// Parses lines of /proc/net/dev such as "  eth0: 1 2 3".
 std::vector<std::string> InterfaceNames() {
   std::ifstream file("/proc/thread-self/net/dev");
   std::vector<std::string> names;

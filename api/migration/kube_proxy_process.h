@@ -1,4 +1,4 @@
-// Whether a kube-proxy runs in our network namespace. Reads /proc; changes nothing.
+// Detects a kube-proxy in the network namespace of the calling process. Only reads /proc.
 #pragma once
 
 #include <string>
@@ -6,18 +6,20 @@
 
 namespace svcmap::api {
 
-// A phrase, "process 1234 is kube-proxy"; empty if there is no sign of one. Where its process
-// cannot be seen, as from within a container, its ports tell: somebody who is none of ours listens
-// on one of them. Such a phrase says "port 10256 is taken by somebody".
+// Returns "process 1234 is kube-proxy", or "" if there is no sign of kube-proxy. In a container
+// without hostPID the process is not visible. Then a listener of another process on one of
+// kube-proxy's ports counts: "port 10256 is in use by another process, probably kube-proxy".
 std::string FindKubeProxy();
 
+// Returns the names of all network interfaces.
 std::vector<std::string> InterfaceNames();
 
-// Kube-proxy's mode ipvs makes this interface, and nobody else does.
+// Interface that only kube-proxy's ipvs mode creates.
 inline constexpr char kIpvsInterface[] = "kube-ipvs0";
 bool HasIpvsInterface();
 
-// Of ipvs, whoever made them: kube-proxy, keepalived.
+// Returns whether IPVS virtual servers exist, created by kube-proxy or by other programs such as
+// keepalived.
 bool HasVirtualServers();
 
 }  // namespace svcmap::api

@@ -16,19 +16,19 @@ namespace {
 constexpr std::array<std::string_view, 8> kNames = {
     "KUBE-SERVICES", "KUBE-EXTERNAL-SERVICES", "KUBE-NODEPORTS",      "KUBE-POSTROUTING",
     "KUBE-FORWARD",  "KUBE-MARK-MASQ",         "KUBE-PROXY-FIREWALL", "KUBE-PROXY-CANARY"};
-// Before a hash. KUBE-XLB- is from before 1.24.
+// Prefixes of chain names with a hash. Kubernetes before 1.24 uses KUBE-XLB-.
 constexpr std::array<std::string_view, 6> kPrefixes = {"KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-",
                                                        "KUBE-FW-",  "KUBE-SEP-", "KUBE-XLB-"};
-constexpr char kKubeletFirewall[] = "KUBE-FIREWALL";  // Drops nothing that a Service needs.
+constexpr char kKubeletFirewall[] = "KUBE-FIREWALL";  // Does not drop Service traffic.
 
-// The first 16 letters of a SHA-256 in base 32.
+// Returns whether `text` has the form of a hash: 16 characters of base32.
 bool IsHash(std::string_view text) {
   return text.size() == 16 && std::all_of(text.begin(), text.end(), [](char c) {
            return (c >= 'A' && c <= 'Z') || (c >= '2' && c <= '7');
          });
 }
 
-// The prefix of a name with a hash; empty if it has none.
+// Returns the prefix of a chain name with a hash, or "" for other names.
 std::string_view PrefixOf(std::string_view name) {
   for (const std::string_view prefix : kPrefixes) {
     if (name.starts_with(prefix) && IsHash(name.substr(prefix.size()))) return prefix;
@@ -44,7 +44,7 @@ std::set<std::string_view> BuiltInChains(const IptablesTable& table) {
   return names;
 }
 
-// `from` and the chains that packets reach from there, but for kube-proxy's and kubelet's own.
+// Returns `from` and all chains reachable from it, except chains of kube-proxy and kubelet.
 std::set<std::string_view> ReachedChains(const IptablesTable& table, std::string_view from) {
   std::map<std::string_view, std::vector<std::string_view>> targets;
   for (const IptablesRule& rule : table.rules) {
@@ -103,8 +103,8 @@ class TablePlan {
           built_in_.contains(rule.chain()) || !stays_.insert(rule.target()).second) {
         continue;
       }
-      kept_.push_back(absl::StrCat(rule.target(), " of table ", table_.name, ", as chain ",
-                                   rule.chain(), " uses it"));
+      kept_.push_back(absl::StrCat(rule.target(), " in table ", table_.name,
+                                   " is kept because chain ", rule.chain(), " jumps to it"));
     }
   }
 
@@ -113,8 +113,8 @@ class TablePlan {
     const std::string drops = DropsText(table_, from);
     if (drops.empty()) return;
     stays_.insert(chain);
-    kept_.push_back(absl::StrCat(chain, " of table ", table_.name, ", as ", from, " ", drops,
-                                 " and this chain lets ", what, " through"));
+    kept_.push_back(absl::StrCat(chain, " in table ", table_.name, " is kept because ", from, " ",
+                                 drops, " and this chain accepts ", what));
   }
 
   void KeepWhatTheyUse() {
@@ -134,7 +134,7 @@ class TablePlan {
   std::set<std::string> stays_;
 };
 
-// `values` without doubles, in order.
+// Removes duplicates and keeps the order.
 std::vector<std::string> Once(const std::vector<std::string>& values) {
   std::set<std::string> seen;
   std::vector<std::string> once;

@@ -37,7 +37,7 @@ std::string NodeReportJson(const NodeReport& report) {
         {{"about", warning.about}, {"what", warning.what}, {"remedy", warning.remedy}});
   }
   for (const nft::ForeignChain& chain : report.chains) json["chains"].push_back(JsonOf(chain));
-  // Names in the kernel are bytes.
+  // Chain names in the kernel may contain bytes that are not valid UTF-8.
   return json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -52,7 +52,7 @@ absl::StatusOr<NodeReport> ParseNodeReport(std::string_view json) {
     for (const Json& chain : parsed.at("chains")) report.chains.push_back(ChainOf(chain));
   } catch (const Json::exception& error) {
     return absl::InvalidArgumentError(
-        absl::StrCat("what svcmapd --preflight printed is not understood: ", error.what()));
+        absl::StrCat("cannot parse the output of svcmapd --preflight: ", error.what()));
   }
   return report;
 }

@@ -1,6 +1,6 @@
-// What svcmapd finds on its node, as `svcmapd --preflight` prints it and svcmapctl reads it, who
-// may not speak netlink itself (third_party/README.md). Pure functions. The form may change with
-// any version: both programs are of one.
+// Report about a node, printed by `svcmapd --preflight` and parsed by svcmapctl. svcmapctl must not
+// link the netlink libraries because of their license (third_party/README.md). The format may
+// change in any release, because both binaries have the same version. Pure functions.
 #pragma once
 
 #include <string>
@@ -17,14 +17,15 @@ struct NodeReport {
   static constexpr char kLegacyFilter[] = "legacy filter";
 
   struct Warning {
-    // One of these two; or a chain that drops what is forwarded, "ip filter FORWARD"; or empty.
+    // kOtherProxy, kLegacyFilter, a chain that drops forwarded packets ("ip filter FORWARD"), or
+    // empty.
     std::string about;
     std::string what;
     std::string remedy;
   };
-  std::string fatal;  // Why svcmapd would not start; empty: it would.
+  std::string fatal;  // Why svcmapd cannot start, or empty.
   std::vector<Warning> warnings;
-  std::vector<nft::ForeignChain> chains;  // Of nf_tables, everybody's.
+  std::vector<nft::ForeignChain> chains;  // All chains of nf_tables.
 };
 
 std::string NodeReportJson(const NodeReport& report);

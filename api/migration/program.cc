@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::chrono::seconds kLimit{60};
 
-// Not a pipe: neither side waits for the other, whatever the size.
+// Creates a file in memory. Unlike a pipe, a file never blocks the writer or the reader.
 absl::StatusOr<UniqueFd> MemoryFile(std::string_view content) {
   UniqueFd fd(memfd_create("svcmap", MFD_CLOEXEC));
   if (!fd.ok()) return ErrnoStatus(errno, "memfd_create");
@@ -49,7 +49,7 @@ std::string ContentOf(const UniqueFd& fd) {
   }
 }
 
-// False if it runs for too long or we are to stop.
+// Waits until the process exits. Returns false after kLimit or if `stop` is requested.
 bool AwaitProgram(pid_t pid, const std::stop_token& stop) {
   const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   const UniqueFd stopped(eventfd(0, EFD_CLOEXEC));
@@ -61,7 +61,7 @@ bool AwaitProgram(pid_t pid, const std::stop_token& stop) {
   return TEMP_FAILURE_RETRY(poll(fds.data(), fds.size(), limit)) > 0 && fds[0].revents != 0;
 }
 
-// The last line with something in it.
+// Returns the last line that is not empty.
 std::string LastLine(const std::string& text) {
   const size_t end = text.find_last_not_of(" \n");
   if (end == std::string::npos) return "";
@@ -69,7 +69,8 @@ std::string LastLine(const std::string& text) {
   return text.substr(start + 1, end - start);
 }
 
-// The program with these three as its standard files, no signal blocked or ignored.
+// Starts a program with the given standard streams. All signals are unblocked, and SIGPIPE has its
+// default action.
 absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& argv, int in, int out, int err) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
@@ -129,16 +130,16 @@ absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& argv, std
   TEMP_FAILURE_RETRY(waitpid(*pid, &status, 0));
   if (!ended) {
     return stop.stop_requested()
-               ? absl::CancelledError(absl::StrCat(argv[0], " was killed, as we are leaving"))
-               : absl::DeadlineExceededError(absl::StrCat(argv[0], " did not end within ",
-                                                          kLimit.count(), " s and was killed"));
+               ? absl::CancelledError(absl::StrCat(argv[0], " killed because of shutdown"))
+               : absl::DeadlineExceededError(
+                     absl::StrCat(argv[0], " killed after ", kLimit.count(), " s"));
   }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     const std::string said = LastLine(ContentOf(*err));
     return absl::InternalError(
         absl::StrCat(argv[0],
-                     WIFEXITED(status) ? absl::StrCat(" ended with ", WEXITSTATUS(status))
-                                       : absl::StrCat(" ended by signal ", WTERMSIG(status)),
+                     WIFEXITED(status) ? absl::StrCat(" exited with status ", WEXITSTATUS(status))
+                                       : absl::StrCat(" terminated by signal ", WTERMSIG(status)),
                      said.empty() ? "" : ": ", Escape(said)));
   }
   return ContentOf(*out);

@@ -1,4 +1,4 @@
-// Runs other people's programs, as iptables-save: short-lived, without a shell. Any thread.
+// Runs short-lived external programs such as iptables-save, without a shell. Thread-safe.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,12 @@
 
 namespace svcmap::api {
 
-// Where `name` is: in a folder of $PATH, or in one where Linux keeps programs for root.
+// Returns the path of program `name`. Searches $PATH and the usual directories for system programs.
 std::optional<std::string> FindProgram(const std::string& name);
 
-// What it prints, when it ended with 0. The error says which program, and quotes the end of what it
-// said on standard error; after a minute, or when asked to stop, it is killed.
+// Returns the standard output of the program if its exit status is 0. Otherwise the error contains
+// the program and the last line of its standard error. Kills the program after 60 s or if `stop` is
+// requested.
 absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& argv,
                                        std::string_view input = "",
                                        const std::stop_token& stop = {});

@@ -13,28 +13,28 @@
 namespace svcmap::api {
 namespace {
 
-constexpr size_t kMaxNamed = 3;  // Interfaces named in a warning; the others are counted.
+constexpr size_t kMaxNamed = 3;  // Interfaces listed in a warning. Further interfaces are counted.
 
 using Warnings = std::vector<Warning>;
 
 void JudgeForwarding(const Facts& facts, Warnings& warnings) {
   if (facts.ip_forward == 0) {
     warnings.push_back(
-        {"net.ipv4.ip_forward is 0: IPv4 connections of pods and of clients outside "
-         "are not forwarded",
+        {"net.ipv4.ip_forward is 0: IPv4 packets of pods and of external clients are not "
+         "forwarded",
          "sysctl -w net.ipv4.ip_forward=1"});
   }
   if (facts.ipv6_in_use && facts.ipv6_forwarding == 0) {
-    // Forwarding makes an interface deaf to router advertisements, unless its accept_ra is 2.
+    // With forwarding enabled, an interface ignores router advertisements unless accept_ra is 2.
     warnings.push_back(
-        {"net.ipv6.conf.all.forwarding is 0: IPv6 connections of pods and of "
-         "clients outside are not forwarded",
-         "sysctl -w net.ipv6.conf.all.forwarding=1 (before that accept_ra=2 on "
-         "interfaces whose routes come from router advertisements)"});
+        {"net.ipv6.conf.all.forwarding is 0: IPv6 packets of pods and of external clients are not "
+         "forwarded",
+         "sysctl -w net.ipv6.conf.all.forwarding=1 (first set accept_ra=2 on interfaces that get "
+         "their routes from router advertisements)"});
   }
 }
 
-// "a", "a and b", "a, b, c and 7 others"
+// Returns "a", "a and b", or "a, b, c and 7 others".
 std::string Listed(const std::vector<std::string>& names) {
   if (names.size() == 1) return names.front();
   const size_t named = names.size() <= kMaxNamed ? names.size() - 1 : kMaxNamed;
@@ -50,14 +50,14 @@ void JudgeBridges(const std::vector<std::string>& names, const char* key, std::o
   const std::string set = absl::StrCat("sysctl -w ", sysctl, "=1");
   warnings.push_back(
       {absl::StrCat(sysctl, value ? " is 0" : " is missing (br_netfilter is not loaded)",
-                    ": pods on one bridge (", Listed(names),
-                    ") answer each other past the translation, and their connections to Services "
-                    "hang"),
+                    ": replies between pods on the same bridge (", Listed(names),
+                    ") bypass address translation, so their connections to Services time out"),
        value ? set : absl::StrCat("modprobe br_netfilter && ", set)});
 }
 
 void JudgeBridges(const Facts& facts, Warnings& warnings) {
-  std::vector<std::string> ipv4, ipv6;  // Bridges whose packets the hooks see only by the sysctl.
+  // Bridges whose packets pass the netfilter hooks only if the sysctl is set.
+  std::vector<std::string> ipv4, ipv6;
   for (const nft::Bridge& bridge : facts.bridges) {
     if (!bridge.calls_iptables) ipv4.push_back(Escape(bridge.name));
     if (!bridge.calls_ip6tables && facts.ipv6_in_use) ipv6.push_back(Escape(bridge.name));
@@ -66,7 +66,8 @@ void JudgeBridges(const Facts& facts, Warnings& warnings) {
   JudgeBridges(ipv6, "bridge-nf-call-ip6tables", facts.bridge_ip6tables, warnings);
 }
 
-// The larger of an interface's own value and that of "all" counts: 0 no check, 1 strict, 2 loose.
+// The kernel uses the maximum of the interface's value and the value of "all": 0 is off, 1 strict,
+// 2 loose.
 void JudgeRpFilter(const Facts& facts, Warnings& warnings) {
   const auto all = facts.rp_filter.find("all");
   const int floor = all == facts.rp_filter.end() ? 0 : all->second;
@@ -77,18 +78,19 @@ void JudgeRpFilter(const Facts& facts, Warnings& warnings) {
   }
   if (strict.empty()) return;
   constexpr char kEffect[] =
-      "packets are dropped that come in elsewhere than their answers would go out, such as those "
-      "of node port clients behind a second uplink";
+      "packets are dropped if they arrive on another interface than the one used for replies, for "
+      "example from nodePort clients behind a second uplink";
   if (floor == 1 || strict.size() == 1) {
     std::string name = floor == 1 ? "all" : strict.front();
-    std::replace(name.begin(), name.end(), '.', '/');  // sysctl(8) wants eth0.7 as eth0/7.
+    std::replace(name.begin(), name.end(), '.', '/');  // sysctl(8) expects eth0.7 as eth0/7.
     warnings.push_back({absl::StrCat("net.ipv4.conf.", name, ".rp_filter is 1 (strict): ", kEffect),
                         absl::StrCat("sysctl -w net.ipv4.conf.", name, ".rp_filter=2")});
     return;
   }
   warnings.push_back(
       {absl::StrCat("net.ipv4.conf.*.rp_filter is 1 (strict) on ", Listed(strict), ": ", kEffect),
-       "sysctl -w net.ipv4.conf.INTERFACE.rp_filter=2 for those that such packets reach"});
+       "sysctl -w net.ipv4.conf.INTERFACE.rp_filter=2 for each interface that receives such "
+       "packets"});
 }
 
 bool IsIp(const nft::ForeignChain& chain) {
@@ -99,8 +101,8 @@ bool IsOurs(const nft::ForeignChain& chain) {
   return chain.table == proxy::kTableName && (chain.family == "ip" || chain.family == "ip6");
 }
 
-// Another table's accept cannot overrule a drop: only a rule in that very chain helps. What a
-// bridge table drops never came to a route.
+// An accept verdict in one table does not override a drop in another table, so only a rule in the
+// dropping chain itself helps. Bridge tables are ignored, because their packets are not routed.
 void JudgeForwardChains(const Facts& facts, Warnings& warnings) {
   for (const nft::ForeignChain& chain : facts.chains) {
     if (!chain.base || chain.base->hook != "forward" || !chain.base->policy_drop || !IsIp(chain) ||
@@ -111,8 +113,8 @@ void JudgeForwardChains(const Facts& facts, Warnings& warnings) {
     const std::string name = Escape(chain.name);
     warnings.push_back(
         {absl::StrCat("chain ", name, " of table ", table,
-                      " drops by default what is forwarded: connections to Services get through "
-                      "only if a rule in it accepts them"),
+                      " drops forwarded packets by default: connections to Services work only if a "
+                      "rule in this chain accepts them"),
          absl::StrCat("nft insert rule ", table, " ", name, " ct status dnat accept"),
          absl::StrCat(table, " ", name)});
   }
@@ -122,19 +124,18 @@ void JudgeLegacy(std::optional<bool> filter_in_use, const std::string& program,
                  Warnings& warnings) {
   if (!filter_in_use) {
     warnings.push_back(
-        {absl::StrCat("whether table filter of ", program,
-                      " is in use was not looked at, as only root may: if the policy of its "
-                      "FORWARD chain is DROP, connections to Services get through only if a rule "
-                      "accepts them"),
-         absl::StrCat("look as root with ", program, " -S FORWARD"), NodeReport::kLegacyFilter});
+        {absl::StrCat("cannot check table filter of ", program,
+                      " without root privileges: if the policy of its FORWARD chain is DROP, "
+                      "connections to Services work only if a rule accepts them"),
+         absl::StrCat("run ", program, " -S FORWARD as root"), NodeReport::kLegacyFilter});
     return;
   }
   if (!*filter_in_use) return;
   warnings.push_back(
       {absl::StrCat("table filter of ", program,
-                    " is in use, and the policy of its FORWARD chain cannot be read here: if it "
-                    "is DROP, connections to Services get through only if a rule accepts them"),
-       absl::StrCat("look with ", program, " -S FORWARD; allow with ", program,
+                    " is in use, and svcmapd cannot read its rules: if the policy of its FORWARD "
+                    "chain is DROP, connections to Services work only if a rule accepts them"),
+       absl::StrCat("check with ", program, " -S FORWARD; accept with ", program,
                     " -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT"),
        NodeReport::kLegacyFilter});
 }
@@ -144,16 +145,16 @@ void JudgeOtherProxies(const Facts& facts, Warnings& warnings) {
   for (const nft::ForeignChain& chain : facts.chains) {
     if (!IsIp(chain)) continue;
     if (chain.table == "kube-proxy") {
-      seen.insert(absl::StrCat("table ", chain.family, " kube-proxy is there"));
+      seen.insert(absl::StrCat("table ", chain.family, " kube-proxy exists"));
     } else if (chain.table == "nat" && chain.name == "KUBE-SERVICES") {
       seen.insert(absl::StrCat("table ", chain.family, " nat has a chain KUBE-SERVICES"));
     }
   }
   for (const std::string& sign : seen) {
     warnings.push_back({absl::StrCat(sign,
-                                     ": kube-proxy, or what it left behind, translates "
-                                     "Service addresses beside svcmap"),
-                        "when kube-proxy does not run here any more, start svcmapd with "
+                                     ": rules of a running or former kube-proxy also translate "
+                                     "Service addresses"),
+                        "if kube-proxy no longer runs on this node, start svcmapd with "
                         "--remove-kube-proxy or run kube-proxy --cleanup",
                         NodeReport::kOtherProxy});
   }
@@ -162,8 +163,8 @@ void JudgeOtherProxies(const Facts& facts, Warnings& warnings) {
 void JudgeConntrack(const Facts& facts, Warnings& warnings) {
   if (facts.conntrack_max) return;
   warnings.push_back(
-      {"net.netfilter.nf_conntrack_max is missing: without connection tracking no "
-       "address is translated",
+      {"net.netfilter.nf_conntrack_max is missing: address translation requires connection "
+       "tracking",
        "modprobe nf_conntrack"});
 }
 
@@ -185,8 +186,8 @@ std::vector<Warning> Judge(const Facts& facts) {
   JudgeLegacy(facts.legacy_ip6tables_filter, "ip6tables-legacy", warnings);
   JudgeOtherProxies(facts, warnings);
   for (const std::string& reason : facts.unread) {
-    warnings.push_back({absl::StrCat("a part of the node was not looked at: ", reason),
-                        "none needed if Services work; nft list ruleset and ip link show it"});
+    warnings.push_back({absl::StrCat("node configuration only partly checked: ", reason),
+                        "none if Services work; inspect nft list ruleset and ip link"});
   }
   return warnings;
 }
@@ -197,7 +198,7 @@ absl::Status LackStatus(std::span<const nft::Lack> lacks) {
     const nft::Lack* lack;
     std::set<Family> families;
   };
-  std::vector<Entry> entries;  // In the order of `lacks`, both families of one feature in one.
+  std::vector<Entry> entries;  // In the order of `lacks`, with both families merged.
   std::vector<std::string> modules;
   for (const nft::Lack& lack : lacks) {
     const auto same = [&](const Entry& entry) {
@@ -215,12 +216,12 @@ absl::Status LackStatus(std::span<const nft::Lack> lacks) {
                     entry.lack->option, entry.lack->option.empty() ? "" : ", ",
                     error == nullptr ? std::to_string(entry.lack->error) : error, ")");
   });
-  const std::string remedy =
-      modules.empty() ? "run a newer kernel"
-                      : absl::StrCat("modprobe -a ", absl::StrJoin(modules, " "),
-                                     ", or a kernel that is built with the options named");
+  const std::string remedy = modules.empty()
+                                 ? "run a newer kernel"
+                                 : absl::StrCat("modprobe -a ", absl::StrJoin(modules, " "),
+                                                ", or use a kernel with the listed options");
   return absl::FailedPreconditionError(
-      absl::StrCat("the kernel lacks what the rules need: ", list, "; remedy: ", remedy));
+      absl::StrCat("missing kernel features: ", list, "; remedy: ", remedy));
 }
 
 }  // namespace svcmap::api

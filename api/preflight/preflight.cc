@@ -9,14 +9,14 @@ absl::Status CheckKernel(const nft::TableSpecs& tables) {
   if (absl::IsPermissionDenied(lacks.status())) {
     return absl::PermissionDeniedError(
         absl::StrCat(std::string(lacks.status().message()),
-                     "; remedy: run as root, or with that capability (systemd: AmbientCapabilities="
-                     "CAP_NET_ADMIN, a pod: securityContext.capabilities.add NET_ADMIN)"));
+                     "; remedy: run as root or with this capability (systemd: AmbientCapabilities="
+                     "CAP_NET_ADMIN; pod: securityContext.capabilities.add: [NET_ADMIN])"));
   }
   return lacks.ok() ? LackStatus(*lacks) : lacks.status();
 }
 
 absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables) {
-  // First, because it makes the kernel load the modules that some of the facts come from.
+  // CheckKernel comes first, because it makes the kernel load modules that provide some sysctls.
   if (const absl::Status status = CheckKernel(tables); !status.ok()) return status;
   return Judge(ReadFacts());
 }

@@ -1,7 +1,6 @@
-// Before svcmapd starts: can this kernel do what the rules need, and is the node set up so that
-// translated connections get through? The first is fatal, the second gives warnings, each with the
-// command that helps. Everything is read in the calling thread's network namespace; nothing is
-// changed.
+// Checks at the start of svcmapd. Missing kernel features are fatal. Node settings that prevent
+// translated connections from working produce warnings. Each message contains a remedy. The checks
+// apply to the network namespace of the calling thread and change nothing.
 #pragma once
 
 #include <map>
@@ -18,17 +17,17 @@
 
 namespace svcmap::api {
 
-// Both parts are whole phrases without a line break.
+// `what` and `remedy` contain no line breaks.
 struct Warning {
   std::string what;
   std::string remedy;
-  // What svcmapctl migrate check looks at more closely: NodeReport::Warning::about.
+  // Topic for svcmapctl migrate check, see NodeReport::Warning::about.
   std::string about = "";
 
   std::string ToString() const { return what + "; remedy: " + remedy; }
 };
 
-// What there is to know about the node. An absent number is a sysctl that this kernel has not.
+// Settings of the node. A number is absent if the kernel does not have the sysctl.
 struct Facts {
   std::optional<int> ip_forward;         // net.ipv4.ip_forward
   std::optional<int> ipv6_forwarding;    // net.ipv6.conf.all.forwarding
@@ -36,41 +35,44 @@ struct Facts {
   std::optional<int> bridge_ip6tables;   // net.bridge.bridge-nf-call-ip6tables
   std::optional<int> conntrack_max;      // net.netfilter.nf_conntrack_max
   std::map<std::string, int> rp_filter;  // net.ipv4.conf.NAME.rp_filter, with "all" and "default"
-  // An interface has an IPv6 address that is more than link-local; else IPv6 is not asked about.
+  // An interface other than lo has an IPv6 address that is not link-local. If false, IPv6 settings
+  // are not checked.
   bool ipv6_in_use = false;
-  // The table filter of iptables-legacy is in use; absent: only root may read that.
+  // Table filter of iptables-legacy is in use. Absent if unknown, because only root can read it.
   std::optional<bool> legacy_iptables_filter = false;
-  std::optional<bool> legacy_ip6tables_filter = false;  // And of ip6tables-legacy.
+  std::optional<bool> legacy_ip6tables_filter = false;  // Same for ip6tables-legacy.
   std::vector<nft::Bridge> bridges;
-  std::vector<nft::ForeignChain> chains;  // Our own among them.
-  std::vector<std::string> unread;        // Why something could not be read at all.
+  std::vector<nft::ForeignChain> chains;  // All chains of nf_tables, including svcmap's.
+  std::vector<std::string> unread;        // Reasons why facts could not be read.
 };
 
-// Pure: what is wrong, in a fixed order.
+// Returns warnings in a fixed order. Pure function.
 std::vector<Warning> Judge(const Facts& facts);
 
-// Pure: OK if nothing is lacking, else kFailedPrecondition and one line that names everything.
+// Returns kFailedPrecondition with one line that lists all missing features, or OK. Pure function.
 absl::Status LackStatus(std::span<const nft::Lack> lacks);
 
-// Where the facts that are files lie.
+// Directories of the files read by ReadProc.
 struct ProcPaths {
   std::string sysctl = "/proc/sys";
   std::string net = "/proc/thread-self/net";
 };
 
-// The facts that are files; all others are left as they are by default.
+// Reads the facts that come from files. All other facts keep their default values.
 Facts ReadProc(const ProcPaths& paths);
 
-// All facts.
+// Reads all facts.
 Facts ReadFacts();
 
-// OK if the kernel can do what `tables` need and lets us; else what is lacking, and what to do.
+// Returns OK if the kernel supports `tables` and the process is permitted to program them.
+// Otherwise the error lists the missing features or the capability, and a remedy.
 absl::Status CheckKernel(const nft::TableSpecs& tables);
 
-// The whole preflight for `tables`. A status other than OK is fatal and says what to do.
+// Runs all checks for `tables`. An error is fatal and contains a remedy.
 absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables);
 
-// OK if the kernel takes `tables`; otherwise what it refuses. For what we can do without.
+// Returns OK if the kernel supports `tables`, otherwise the missing features. For optional
+// features.
 absl::Status ProbeTables(const nft::TableSpecs& tables);
 
 }  // namespace svcmap::api

@@ -16,7 +16,7 @@ std::optional<int> ReadNumber(const std::string& path) {
   return number;
 }
 
-// Nothing if the file is there and may not be read.
+// Returns whether the file contains the word. Absent if the file exists but cannot be opened.
 std::optional<bool> HasWord(const std::string& path, const std::string& wanted) {
   errno = 0;
   std::ifstream file(path);
@@ -29,7 +29,7 @@ std::optional<bool> HasWord(const std::string& path, const std::string& wanted) 
 
 std::map<std::string, int> ReadRpFilters(const std::string& directory) {
   std::map<std::string, int> values;
-  std::error_code error;  // Interfaces may vanish meanwhile.
+  std::error_code error;  // An interface may be deleted during the iteration.
   for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
        entry.increment(error)) {
     if (const std::optional<int> value = ReadNumber(entry->path() / "rp_filter")) {
@@ -39,8 +39,8 @@ std::map<std::string, int> ReadRpFilters(const std::string& directory) {
   return values;
 }
 
-// A line of if_inet6: address, interface index, prefix length, scope, flags, interface. Numbers are
-// hexadecimal; scope 0 is global, unique local addresses included.
+// Parses /proc/net/if_inet6. A line contains address, interface index, prefix length, scope, flags
+// and interface name; numbers are hexadecimal. Scope 0 is global, including unique local addresses.
 bool HasGlobalIpv6(const std::string& path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {

@@ -1,4 +1,4 @@
-// The preflight for `svcmapd --preflight`.
+// Report of `svcmapd --preflight`.
 #pragma once
 
 #include "api/migration/node_report.h"
@@ -6,7 +6,7 @@
 
 namespace svcmap::api {
 
-// As Preflight, but what is fatal does not keep the rest from being looked at.
+// Runs the same checks as Preflight. Continues with the remaining checks after a fatal error.
 NodeReport ReportNode(const nft::TableSpecs& tables);
 
 }  // namespace svcmap::api

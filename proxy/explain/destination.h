@@ -1,4 +1,4 @@
-// What the wanted state says about one destination, whoever asks. Pure.
+// Looks up a destination in the desired state, independently of the source. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@ std::string RoleName(Role role);  // "clusterIP"
 struct Destination {
   IpAddress address;
   Protocol protocol = Protocol::kTcp;
-  uint16_t number = 0;  // The port it is called with.
-  bool local = false;   // An address of this node.
+  uint16_t number = 0;  // Destination port of the packet.
+  bool local = false;   // The address belongs to this node.
 
-  // Whose it is.
-  const ServiceEntry* entry = nullptr;  // Null: nobody's.
+  // The Service port for this destination.
+  const ServiceEntry* entry = nullptr;  // Null if no Service port matches.
   const ServicePort* port = nullptr;
   Role role = Role::kClusterIp;
   ResolvedEndpoints resolved;
 
-  std::string cluster_ip_of;         // A Service whose clusterIP the address is; empty: none.
-  std::string listed_by;             // One that has it as external or load balancer IP.
-  std::optional<IpAddress> chained;  // An endpoint that is a clusterIP itself.
-  const IpPrefix* service_cidr = nullptr;
+  std::string cluster_ip_of;               // Service with this clusterIP, or empty.
+  std::string listed_by;                   // Service with this external or load balancer IP.
+  std::optional<IpAddress> chained;        // Endpoint whose address is itself a clusterIP.
+  const IpPrefix* service_cidr = nullptr;  // ServiceCIDR that contains the address.
 
   bool known() const { return entry != nullptr; }
   const Service& service() const { return *entry->service; }

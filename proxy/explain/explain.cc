@@ -25,7 +25,7 @@ bool Overlap(const IpPrefix& a, const IpPrefix& b) {
   return a.Contains(b.address()) || b.Contains(a.address());
 }
 
-// One source, one destination, step by step in the order of S-94.
+// Explains one source and one destination, step by step in the order of S-94.
 class Walk {
  public:
   Walk(const ExplainContext& context, const Destination& to, const Source& from)
@@ -47,7 +47,8 @@ class Walk {
     Say("service",
         absl::StrCat(RoleName(to_.role), " of ", to_.Name(),
                      to_.role == Role::kNodePort
-                         ? ", accepted at this address; no Service has address and port itself"
+                         ? "; this address accepts nodePorts, and no Service uses the same address "
+                           "and port"
                          : ""),
         "S-94");
     if (!ChooseSet()) return;
@@ -58,7 +59,7 @@ class Walk {
     if (to_.chained) {
       Say("filter",
           absl::StrCat("endpoint ", to_.chained->ToString(),
-                       " is a clusterIP itself: what is sent to it is rejected after all"),
+                       " is itself a clusterIP: packets to this endpoint are rejected"),
           "S-98");
     }
     End(Verdict::kDnat);
@@ -70,7 +71,8 @@ class Walk {
 
   void End(Verdict verdict) { result_.verdict = verdict; }
 
-  // S-116..S-120. Where the source is not known, the walk goes on for those that may pass.
+  // Checks loadBalancerSourceRanges (S-116..S-120). If the source address is unknown, the
+  // explanation continues for the sources that pass.
   bool PassesFirewall() {
     if (!absl::c_linear_search(to_.service().load_balancer_ips, to_.address) ||
         to_.role == Role::kNodePort) {
@@ -81,7 +83,7 @@ class Walk {
       if (range.family() == to_.family()) ranges.push_back(range);
     }
     if (ranges.empty()) {
-      Say("firewall", "no loadBalancerSourceRanges of this family: everybody may pass",
+      Say("firewall", "no loadBalancerSourceRanges in this IP family: all sources are allowed",
           "S-11, S-12");
       return true;
     }
@@ -93,11 +95,12 @@ class Walk {
     if (from_.kind == SourceKind::kPod && pods &&
         std::none_of(ranges.begin(), ranges.end(),
                      [&](const IpPrefix& range) { return Overlap(range, *pods); })) {
-      Say("firewall", absl::StrCat("no pod is in ", listed, ": dropped before DNAT"),
+      Say("firewall", absl::StrCat("no pod address is in ", listed, ": dropped before DNAT"),
           "S-116, S-117");
       return false;
     }
-    Say("firewall", absl::StrCat("only sources in ", listed, " may pass, the others are dropped"),
+    Say("firewall",
+        absl::StrCat("only sources in ", listed, " are allowed, all other sources are dropped"),
         "S-116, S-117");
     return true;
   }
@@ -115,8 +118,8 @@ class Walk {
     const IpAddress& node_ip = context_.node.own_ip[Index(to_.family())];
     if (absl::c_linear_search(to_.service().load_balancer_ips, source) && in_ranges(node_ip)) {
       Say("firewall",
-          absl::StrCat(source.ToString(), " is a load balancer IP of the Service, and this node, ",
-                       node_ip.ToString(), ", is in ", listed),
+          absl::StrCat(source.ToString(), " is a load balancer IP of the Service, and the node IP ",
+                       node_ip.ToString(), " is in ", listed),
           "S-118");
       return true;
     }
@@ -125,30 +128,34 @@ class Walk {
     return false;
   }
 
-  // The mark goes by the address alone, as the rule does.
+  // The masquerade rule for clusterIPs matches the destination address only, not the port.
   void MarkForClusterIp() {
     if (to_.cluster_ip_of.empty()) return;
     if (context_.ruleset.masquerade_all) {
       masquerade_ = true;
-      return Say("masquerade", "masqueradeAll: whoever calls a clusterIP is masqueraded", "S-90");
+      return Say("masquerade",
+                 "masqueradeAll is set: all connections to a clusterIP are "
+                 "masqueraded",
+                 "S-90");
     }
     if (!RecognisesPods(context_, to_.family())) {
-      return Say("masquerade", "pods are not recognised, so nobody is masqueraded for a clusterIP",
+      return Say("masquerade",
+                 "the agent cannot detect pods, so connections to a clusterIP are not masqueraded",
                  "S-71, S-91");
     }
     masquerade_ = from_.kind != SourceKind::kPod;
     Say("masquerade",
-        masquerade_ ? "not a pod, so the call to a clusterIP is masqueraded"
-                    : "a pod that calls a clusterIP keeps its address",
+        masquerade_ ? "the source is not a pod, so its connection to a clusterIP is masqueraded"
+                    : "a pod that connects to a clusterIP keeps its source address",
         "S-74, S-75");
   }
 
-  // False: the verdict has fallen.
+  // Chooses the cluster or local endpoints. Returns false if the packet is rejected or dropped.
   bool ChooseSet() {
     if (const uint32_t drained = to_.resolved.drained; drained > 0) {
       Say("endpoints",
           absl::StrCat(drained, drained == 1 ? " endpoint is" : " endpoints are",
-                       " drained (weight 0): no new connections"),
+                       " drained (weight 0) and receive no new connections"),
           "");
     }
     return to_.role == Role::kClusterIp ? ChooseInternalSet() : ChooseExternalSet();
@@ -158,14 +165,14 @@ class Walk {
     const ResolvedEndpoints& endpoints = to_.resolved;
     if (!endpoints.any) return Reject("S-77");
     if (to_.service().internal_policy == TrafficPolicy::kCluster) {
-      Say("policy", "internalTrafficPolicy Cluster: the cluster set", "S-37, S-74");
+      Say("policy", "internalTrafficPolicy Cluster: endpoints on all nodes", "S-37, S-74");
       result_.set = ChosenSet::kCluster;
       return true;
     }
     if (endpoints.local.empty()) {
-      return Drop("internalTrafficPolicy Local, and no usable endpoint is on this node", "S-76");
+      return Drop("internalTrafficPolicy Local and no usable endpoint on this node", "S-76");
     }
-    Say("policy", "internalTrafficPolicy Local: the local set", "S-37, S-75");
+    Say("policy", "internalTrafficPolicy Local: endpoints on this node", "S-37, S-75");
     result_.set = ChosenSet::kLocal;
     return true;
   }
@@ -177,13 +184,14 @@ class Walk {
     result_.set = ChosenSet::kCluster;
     if (to_.service().external_policy == TrafficPolicy::kCluster) {
       masquerade_ = true;
-      Say("policy", "externalTrafficPolicy Cluster: the cluster set, masqueraded", "S-37, S-78");
+      Say("policy", "externalTrafficPolicy Cluster: endpoints on all nodes, masqueraded",
+          "S-37, S-78");
       return true;
     }
     const std::string row = endpoints.local.empty() ? "S-80" : "S-79";
     if (from_.kind == SourceKind::kPod) {
       Say("policy",
-          "externalTrafficPolicy Local, short-circuit: a pod gets the cluster set and keeps its "
+          "externalTrafficPolicy Local, but pods use endpoints on all nodes and keep their source "
           "address",
           row + ", S-73");
       return true;
@@ -191,20 +199,20 @@ class Walk {
     if (from_.kind == SourceKind::kNode) {
       masquerade_ = true;
       Say("policy",
-          "externalTrafficPolicy Local, short-circuit: this node gets the cluster set, masqueraded",
+          "externalTrafficPolicy Local, but this node uses endpoints on all nodes, masqueraded",
           row);
       return true;
     }
     if (endpoints.local.empty()) {
-      return Drop("externalTrafficPolicy Local, and no usable endpoint is on this node", row);
+      return Drop("externalTrafficPolicy Local and no usable endpoint on this node", row);
     }
-    Say("policy", "externalTrafficPolicy Local: the local set", row);
+    Say("policy", "externalTrafficPolicy Local: endpoints on this node", row);
     result_.set = ChosenSet::kLocal;
     return true;
   }
 
   bool Reject(const char* row) {
-    Say("filter", "no usable endpoint anywhere: rejected with port unreachable",
+    Say("filter", "the Service port has no usable endpoint: rejected with ICMP port unreachable",
         std::string(row) + ", S-100, S-102");
     End(Verdict::kReject);
     return false;
@@ -229,19 +237,19 @@ class Walk {
     if (result_.set == ChosenSet::kLocal) {
       Say("endpoints",
           to_.resolved.any_ready_here
-              ? "those on this node that are ready; topology hints do not count here"
-              : "none on this node is ready: those that terminate and still serve",
+              ? "ready endpoints on this node; topology hints do not apply"
+              : "no endpoint on this node is ready: terminating endpoints that still serve",
           "S-34");
     } else if (!to_.resolved.any_ready) {
-      Say("endpoints", "none is ready anywhere: all that terminate and still serve", "S-33");
+      Say("endpoints", "no endpoint is ready: all terminating endpoints that still serve", "S-33");
     } else if (to_.resolved.topology == TopologyMode::kSameNode) {
-      Say("endpoints", "topology mode same-node: those hinted for node " + context_.node.place.name,
+      Say("endpoints", "topology hints: endpoints for node " + context_.node.place.name,
           "S-32, S-33");
     } else if (to_.resolved.topology == TopologyMode::kSameZone) {
-      Say("endpoints", "topology mode same-zone: those hinted for zone " + context_.node.place.zone,
+      Say("endpoints", "topology hints: endpoints for zone " + context_.node.place.zone,
           "S-32, S-33");
     } else {
-      Say("endpoints", "topology mode none: all that are ready", "S-32, S-33");
+      Say("endpoints", "all ready endpoints; topology hints do not apply", "S-32, S-33");
     }
   }
 
@@ -249,7 +257,7 @@ class Walk {
     if (to_.service().affinity_seconds == 0) return;
     Say("affinity",
         absl::StrCat("a client keeps its endpoint for ", to_.service().affinity_seconds,
-                     " s after its last new connection, while that is in the set"),
+                     " s after its last new connection, if the endpoint is still usable"),
         "S-122..S-124");
   }
 
@@ -275,58 +283,64 @@ class Walk {
     const auto& endpoints = result_.endpoints;
     if (std::any_of(endpoints.begin(), endpoints.end(),
                     [](const ExplainedEndpoint& endpoint) { return endpoint.masquerade; })) {
-      Say("hairpin", "the client is an endpoint itself: masqueraded where it reaches itself",
-          "S-97");
+      Say("hairpin", "the client is itself an endpoint: masqueraded if it is selected", "S-97");
     } else if (!from_.address &&
                std::any_of(endpoints.begin(), endpoints.end(),
                            [](const ExplainedEndpoint& endpoint) { return endpoint.local; })) {
-      Say("hairpin", "an endpoint of this node that reaches itself is masqueraded", "S-97");
+      Say("hairpin", "an endpoint on this node that connects to itself is masqueraded", "S-97");
     }
   }
 
-  // S-82..S-86, S-113. The checks sit in forward and output: a packet from elsewhere to an address
-  // of this node passes neither (S-104).
+  // Explains a destination without a Service port (S-82..S-86, S-113). The filter chains hook into
+  // forward and output. A packet from another host to an address of this node passes neither hook
+  // (S-104).
   void NobodysPort() {
     const bool checked = from_.from_process || !to_.local;
     const std::string address = to_.address.ToString();
     if (!to_.cluster_ip_of.empty()) {
-      Say("service", absl::StrCat("clusterIP of ", to_.cluster_ip_of, ", which has no such port"),
+      Say("service",
+          absl::StrCat("clusterIP of ", to_.cluster_ip_of, ", which does not have this port"),
           "S-82");
       if (!checked) return NotChecked();
-      Say("filter", "rejected with port unreachable, in forward or output", "S-82, S-104");
+      Say("filter", "rejected with ICMP port unreachable in the forward or output hook",
+          "S-82, S-104");
       return End(Verdict::kReject);
     }
     if (to_.service_cidr != nullptr) {
       Say("service",
-          absl::StrCat("in ServiceCIDR ", to_.service_cidr->ToString(), ", and no clusterIP"),
+          absl::StrCat("in ServiceCIDR ", to_.service_cidr->ToString(),
+                       ", but not the clusterIP of a Service"),
           "S-83");
       if (!checked) return NotChecked();
-      Say("filter", "dropped, in forward or output", "S-83, S-104");
+      Say("filter", "dropped in the forward or output hook", "S-83, S-104");
       return End(Verdict::kDrop);
     }
     if (!to_.listed_by.empty()) {
       return Say("service",
-                 absl::StrCat("address of ", to_.listed_by, ", which has no such port: left alone"),
+                 absl::StrCat("address of ", to_.listed_by,
+                              ", which does not have this port: not modified"),
                  "S-84");
     }
     if (absl::c_linear_search(context_.node.node_port_addresses, to_.address)) {
-      return Say("service", "accepts nodePorts, and this is none: left alone", "S-85");
+      return Say("service",
+                 "the address accepts nodePorts, but the port is not a nodePort: not modified",
+                 "S-85");
     }
     const Service* node_port =
         context_.store.claims().Owner(NodePortClaim(to_.family(), to_.protocol, to_.number));
     if (node_port != nullptr && to_.local) {
       return Say("service",
                  absl::StrCat("nodePort of ", node_port->key,
-                              ", and nodePorts are not accepted at this address: left alone"),
+                              ", but the address does not accept nodePorts: not modified"),
                  to_.address.IsLoopback() ? "S-113" : "S-86");
     }
-    Say("service", "no Service has this address: left alone", "");
+    Say("service", "no Service has this address: not modified", "");
   }
 
   void NotChecked() {
     Say("filter",
-        "left alone: an address of this node, and what comes in for it passes neither forward nor "
-        "output",
+        "not modified: packets that arrive for an address of this node pass neither the forward "
+        "nor the output hook",
         "S-104");
   }
 

@@ -1,10 +1,10 @@
-// What happens to the first packet of a connection, and why, in the terms of the decision tables
-// (docs/specification.md, 3.2), for people. Read from the wanted state: who owns an address and
-// which endpoints there are is asked where the rows are made, in state/ and resolve/. Later packets
-// of a connection follow the first one (S-95), and other tables of the node may still drop any of
-// them.
+// Explains how svcmap handles the first packet of a connection, step by step.
 //
-// Pure. Walks all Services once: some 10 ms for 100,000 of them.
+// The explanation is computed from the desired state with the functions of proxy/state and
+// proxy/resolve that also produce the map elements. Later packets of a connection follow the first
+// packet (S-95). Other nftables tables on the node may still drop packets.
+//
+// Pure function. Visits every Service once, which takes about 10 ms for 100,000 Services.
 #pragma once
 
 #include <cstdint>
@@ -21,68 +21,69 @@ namespace svcmap::proxy {
 struct ExplainContext {
   const Store& store;
   const RulesetOptions& ruleset;
-  const Node* this_node;  // Null while it is unknown.
+  const Node* this_node;  // Null until the Node object has been received.
   const NodeFacts& node;
-  const std::vector<IpAddress>& interface_addresses;  // All of the node's.
+  const std::vector<IpAddress>& interface_addresses;  // Addresses of all interfaces of the node.
 };
 
 struct Question {
   enum class From : uint8_t {
-    kAnybody,  // Each kind of source is explained.
-    kNode,     // A process of this node that uses the node's own IP.
-    kAddress,
+    kAnybody,  // Explains each kind of source.
+    kNode,     // A process on this node that uses the node IP.
+    kAddress,  // The address in `source`.
   };
   From from = From::kAnybody;
-  IpAddress source;          // kAddress: of the destination's family.
-  std::string in_interface;  // Where it comes in; empty: not known, or a process of this node.
+  IpAddress source;          // For kAddress. Must have the family of `destination`.
+  std::string in_interface;  // Input interface. Empty if unknown, or for a process on this node.
   IpAddress destination;
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
 };
 
-enum class SourceKind : uint8_t { kPod, kNode, kOther };  // Columns P, N and E of the tables.
+enum class SourceKind : uint8_t { kPod, kNode, kOther };
 
 enum class Verdict : uint8_t {
-  kDnat,       // To one of the endpoints.
-  kReject,     // Port unreachable (S-100).
-  kDrop,       // Silently.
-  kUntouched,  // None of ours.
+  kDnat,       // Translated to one of the endpoints.
+  kReject,     // Rejected with ICMP port unreachable (S-100).
+  kDrop,       // Dropped silently.
+  kUntouched,  // Not modified by svcmap.
 };
 
 enum class ChosenSet : uint8_t { kNone, kCluster, kLocal };
 
 struct Step {
-  std::string what;   // One word: "firewall"
-  std::string text;   // One sentence.
-  std::string rules;  // "S-116, S-117"; may be empty.
+  std::string what;   // Topic, one word: "firewall".
+  std::string text;   // One sentence without requirement numbers.
+  std::string rules;  // Requirement numbers, "S-116, S-117". May be empty.
 };
 
 struct ExplainedEndpoint {
   EndpointAddress address;
-  bool local = false;       // On this node.
+  bool local = false;       // The endpoint is on this node.
   bool masquerade = false;  // The endpoint sees the node's address instead of the client's.
-  std::string kube_sep;     // "KUBE-SEP-..."
-  uint32_t slots = 1;
+  std::string kube_sep;     // kube-proxy's chain name in iptables mode: "KUBE-SEP-..."
+  uint32_t slots = 1;       // Weight: number of slots out of the sum over all endpoints.
 };
 
-// One case. Where the question leaves open what decides (no source, or an interface that is not
-// named), there are several, and `source` says which one it is.
+// Explanation for one kind of source. A question without a source address, or without an interface
+// if pods are detected by interface, has several explanations.
 struct Explanation {
   SourceKind kind = SourceKind::kOther;
   std::string source;  // "10.244.1.5, a pod"
   std::vector<Step> steps;
   Verdict verdict = Verdict::kUntouched;
   ChosenSet set = ChosenSet::kNone;
-  // kDnat: one slot of all of them is drawn for each new connection (S-38). Ascending.
+  // Endpoints for kDnat, in ascending order. Each new connection uses a random slot (S-38).
   std::vector<ExplainedEndpoint> endpoints;
-  std::vector<std::string> kube_chains;  // In the order of the packet: "KUBE-EXT-..."
+  // kube-proxy's chain names in iptables mode, in packet order: "KUBE-EXT-..."
+  std::vector<std::string> kube_chains;
 };
 
 struct Explained {
-  std::string service_key;  // Of whom the address and port are; empty: nobody's.
-  ServicePort port;         // With a service_key only.
-  bool cluster_ip = false;  // The destination is some Service's clusterIP, whoever has the port.
-  // At least one; of several in the order pod, node, other.
+  std::string service_key;  // Service with this address and port, or empty.
+  ServicePort port;         // Valid only if `service_key` is not empty.
+  bool cluster_ip = false;  // The destination address is the clusterIP of a Service.
+  // At least one element. The order is pod, node, other.
   std::vector<Explanation> cases;
 };
 

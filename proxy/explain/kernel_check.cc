@@ -17,9 +17,9 @@ bool SameKey(const nft::ElementView& a, const nft::ElementView& b) {
 std::string Difference(const nft::SetSpec& set, const nft::ElementView& wanted,
                        const std::optional<nft::Element>& found) {
   const std::string name = nft::ElementText(set, wanted);
-  if (!found) return name + " is missing";
+  if (!found) return name + " is missing in the kernel";
   if (std::ranges::equal(found->data, wanted.data)) return "";
-  return absl::StrCat(name, " is ", nft::FieldsToText(set.data, found->data), " instead of ",
+  return absl::StrCat(name, " has value ", nft::FieldsToText(set.data, found->data), ", expected ",
                       nft::FieldsToText(set.data, wanted.data));
 }
 
@@ -71,7 +71,8 @@ absl::StatusOr<std::vector<std::string>> KernelDifferences(nft::Kernel& kernel,
     const auto found = kernel.ReadElement(element.set, element.key);
     if (!found.ok()) return found.status();
     if (*found) {
-      differences.push_back(nft::ElementText(set_of(element), element) + " should not be there");
+      differences.push_back(nft::ElementText(set_of(element), element) +
+                            " is in the kernel but not in the desired state");
     }
   }
   if (!status.ok()) return status;

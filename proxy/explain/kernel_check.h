@@ -1,5 +1,5 @@
-// Whether the kernel holds what is wanted of one destination: reads single elements, so it costs
-// the endpoints of one Service port and not the size of the maps.
+// Compares the kernel with the desired state for one destination. Reads single elements, so the
+// cost depends on the number of endpoints of one Service port, not on the size of the maps.
 #pragma once
 
 #include <string>
@@ -12,12 +12,13 @@
 
 namespace svcmap::proxy {
 
-// The elements that could decide about a packet to this address and port; only keys and sets count.
+// Returns the elements that can match a packet to this address and port. Only their keys and sets
+// are valid.
 std::vector<Row> DecidingRows(const IpAddress& address, Protocol protocol, uint16_t port);
 
-// One line per difference, empty where there is none: elements that `wanted` adds and the kernel
-// lacks or has with other data, and those of `deciding` that the kernel has and `wanted` does not
-// name. Ranges and comments are not compared.
+// Returns one line per difference. A difference is an element of `wanted` that is missing in the
+// kernel or has another value, or an element of `deciding` that is in the kernel but not in
+// `wanted`. Interval sets and comments are not compared.
 absl::StatusOr<std::vector<std::string>> KernelDifferences(nft::Kernel& kernel,
                                                            const nft::TableSpecs& tables,
                                                            const nft::Transaction& wanted,

@@ -44,7 +44,7 @@ class Sorter {
     return pod_block_ && pod_block_->Contains(address);
   }
 
-  // The pod test is made before the node test (S-73).
+  // The rules test for pods before they test for addresses of the node (S-73).
   std::vector<Source> OfAddress(const IpAddress& address) const {
     const bool local = IsLocal(context_, address);
     if (InPodBlock(address)) return {Pod(address, local && question_.in_interface.empty())};
@@ -56,7 +56,7 @@ class Sorter {
 
   Source OfNode() const {
     const IpAddress& own = context_.node.own_ip[Index(family_)];
-    if (own.IsLoopback()) return Local(std::nullopt);  // Not known.
+    if (own.IsLoopback()) return Local(std::nullopt);  // The node IP is unknown.
     return InPodBlock(own) ? Pod(own, /*from_process=*/true) : Local(own);
   }
 
@@ -73,12 +73,13 @@ class Sorter {
     source.name = address ? address->ToString() + ", a pod" : "a pod";
     if (by_interface()) {
       if (address && question_.in_interface.empty()) {
-        absl::StrAppend(&source.name, " if it comes in by ", pod_interface_);
+        absl::StrAppend(&source.name, " if the packet arrives on ", pod_interface_);
       }
-      source.step = {"source", "comes in by interface " + pod_interface_ + ", so it is a pod",
+      source.step = {"source", "arrives on interface " + pod_interface_ + ", so it is a pod",
                      InterfaceRule()};
     } else {
-      source.step = {"source", "in " + pod_block_->ToString() + ", so it is a pod", "S-64, S-65"};
+      source.step = {"source", "in pod CIDR " + pod_block_->ToString() + ", so it is a pod",
+                     "S-64, S-65"};
     }
     return source;
   }
@@ -88,30 +89,32 @@ class Sorter {
             address,
             /*from_process=*/true,
             address ? address->ToString() + ", this node" : "this node",
-            {"source", "an address of this node", by_interface() ? "S-70, S-72" : "S-72"}};
+            {"source", "the address belongs to this node", by_interface() ? "S-70, S-72" : "S-72"}};
   }
 
   Source Other(const std::optional<IpAddress>& address) const {
     Source source{SourceKind::kOther, address};
-    source.name = address ? address->ToString() + ", neither pod nor this node" : "anybody else";
+    source.name = address ? address->ToString() + ", neither a pod nor this node" : "other sources";
     if (!RecognisesPods(context_, family_)) {
-      source.name = address ? address->ToString() + ", not this node" : "anybody else, pods too";
+      source.name =
+          address ? address->ToString() + ", not this node" : "other sources, including pods";
       source.step = {"source",
-                     "not of this node; pods are not told apart, as no block of " +
-                         std::string(FamilyName(family_)) + " pods is known",
+                     "not an address of this node; pods cannot be detected, because no " +
+                         std::string(FamilyName(family_)) + " pod CIDR is known",
                      "S-71"};
     } else if (by_interface()) {
       if (address && question_.in_interface.empty()) {
-        source.name = address->ToString() + " if it comes in by another interface";
+        source.name = address->ToString() + " if the packet arrives on another interface";
       }
       source.step = {"source",
-                     "comes in by another interface than " + pod_interface_ +
-                         ", so it is no pod, and not of this node",
+                     "does not arrive on interface " + pod_interface_ +
+                         " and is not an address of this node, so it is not a pod",
                      InterfaceRule()};
     } else {
-      source.step = {"source",
-                     "not in " + pod_block_->ToString() + ", so it is no pod, and not of this node",
-                     "S-64, S-65"};
+      source.step = {
+          "source",
+          "neither in pod CIDR " + pod_block_->ToString() + " nor an address of this node",
+          "S-64, S-65"};
     }
     return source;
   }

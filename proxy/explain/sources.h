@@ -1,5 +1,5 @@
-// Which sources a question is about, as the rules tell them apart (docs/specification.md, 3.1).
-// Pure.
+// Classifies the source of a packet (pod, node or other) in the same way as the rules. Pure
+// functions.
 #pragma once
 
 #include <optional>
@@ -12,19 +12,20 @@ namespace svcmap::proxy {
 
 struct Source {
   SourceKind kind = SourceKind::kOther;
-  std::optional<IpAddress> address;  // Absent: any of that kind.
-  // The packet comes from a process of this node: it passes output, not prerouting.
+  std::optional<IpAddress> address;  // Absent if the source is any address of this kind.
+  // A process on this node sends the packet, so the packet passes output instead of prerouting.
   bool from_process = false;
   std::string name;  // "10.244.1.5, a pod"
-  Step step;         // Why it is of that kind.
+  Step step;         // Why the source is of this kind.
 };
 
-// Whether pods of `family` are told from others at all (S-71).
+// Returns whether the rules can detect pods of `family` (S-71).
 bool RecognisesPods(const ExplainContext& context, Family family);
 
-// An address of this node, as the FIB sees it (S-72).
+// Returns whether `address` belongs to this node according to the FIB (S-72).
 bool IsLocal(const ExplainContext& context, const IpAddress& address);
 
+// Returns the kinds of source that `question` asks for, at least one.
 std::vector<Source> SourcesOf(const ExplainContext& context, const Question& question);
 
 }  // namespace svcmap::proxy

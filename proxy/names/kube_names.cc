@@ -10,7 +10,7 @@
 namespace svcmap::proxy {
 namespace {
 
-// 16 characters of base32 are exactly the first 10 bytes.
+// Encodes the first 10 bytes of the SHA-256 hash in base32, which gives exactly 16 characters.
 std::string Hash(const std::string& text) {
   constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
   std::array<uint8_t, SHA256_DIGEST_LENGTH> digest = {};

@@ -1,6 +1,6 @@
-// svcmap-demo: real connections through real rules, in network namespaces of its own. Nothing on
-// the machine outside of them is touched, and nothing is left. Exits with 1 if anything that is
-// seen differs from what is expected.
+// svcmap-demo: opens real connections through svcmap's rules in temporary network namespaces. Does
+// not change anything outside these namespaces and removes them at the end. Exits with status 1 if
+// a result differs from the expectation.
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -46,16 +46,16 @@ absl::StatusOr<std::vector<v1::Object>> ReadObjects() {
 }
 
 void PrintAck(const std::string& what, const v1::Ack& ack, double round_trip) {
-  std::printf("  %s: %.2f ms from the gRPC send to the ack (%s, revision %llu)\n", what.c_str(),
-              round_trip, v1::Outcome_Name(ack.outcome()).c_str(),
+  std::printf("  %s: acknowledged %.2f ms after the gRPC request (%s, revision %llu)\n",
+              what.c_str(), round_trip, v1::Outcome_Name(ack.outcome()).c_str(),
               static_cast<unsigned long long>(ack.revision()));
   if (ack.has_commit_duration()) {
-    std::printf("    of which %.2f ms in the queue and %.2f ms in the kernel's commit\n",
+    std::printf("    including %.2f ms in the queue and %.2f ms for the kernel commit\n",
                 Milliseconds(ack.queue_duration()), Milliseconds(ack.commit_duration()));
   }
 }
 
-// Everything there is, as the snapshot that a controller begins with.
+// Sends all objects as a snapshot, as a controller does after it connects.
 absl::Status PushAll(testing::PushStream& stream, const std::vector<v1::Object>& objects) {
   std::vector<v1::Change> changes;
   for (const v1::Object& object : objects) changes.push_back(testing::Upsert(object));
@@ -71,7 +71,7 @@ absl::Status PushAll(testing::PushStream& stream, const std::vector<v1::Object>&
   return end.ok() ? testing::CheckAck(*end) : end.status();
 }
 
-// Rows for all targets from everywhere; how many differ.
+// Prints a row for each target and source. Returns the number of rows that differ.
 int TryAll(const Scene& scene, const std::vector<Target>& targets,
            const std::vector<const Host*>& from) {
   int different = 0;
@@ -90,7 +90,7 @@ int TryAll(const Scene& scene, const std::vector<Target>& targets,
   return different;
 }
 
-// The slice without its first endpoint.
+// Returns the EndpointSlice without its first endpoint.
 v1::Object WithoutFirstEndpoint(v1::Object object) {
   object.mutable_endpoint_slice()->mutable_endpoints()->DeleteSubrange(0, 1);
   return object;
@@ -109,12 +109,12 @@ absl::StatusOr<int> ChangeAnEndpoint(const Scene& scene, testing::PushStream& st
   const double took = MillisecondsSince(sent);
   if (!ack.ok()) return ack.status();
   if (absl::Status status = testing::CheckAck(*ack); !status.ok()) return status;
-  PrintAck("backend-1 leaves shop/web", *ack, took);
+  PrintAck("backend-1 removed from shop/web", *ack, took);
   PrintTableHeader(scene);
   int different = 0;
   for (const Target& target : TargetsOf(objects, scene)) {
-    // Only TCP: a UDP socket that happens to get the port of one from before continues its flow,
-    // which stays with its endpoint until connection tracking forgets it.
+    // Only TCP: a UDP socket that reuses the port of an earlier socket continues the earlier flow,
+    // which keeps its endpoint until its connection tracking entry expires.
     if (target.service != "shop/web" || target.protocol != testing::Protocol::kTcp) continue;
     const Row row = Try(scene, scene.pod(), target);
     PrintRow(scene, row);
@@ -138,7 +138,7 @@ absl::Status ShowRules(const Scene& scene) {
     at += 6;
     names.push_back(chains->substr(at, chains->find(' ', at) - at));
   }
-  std::printf("\n  %zu chains, the same for any number of Services:\n", names.size());
+  std::printf("\n  %zu chains, independent of the number of Services:\n", names.size());
   PrintNames(names);
   return absl::OkStatus();
 }
@@ -147,7 +147,7 @@ absl::StatusOr<int> Play() {
   const Clock::time_point start = Clock::now();
   if (absl::Status status = testing::NetNsAvailable(); !status.ok()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "the demo needs network namespaces, run it as root: ", std::string(status.message())));
+        "the demo requires network namespaces, run it as root: ", std::string(status.message())));
   }
   PrintTitle("Network namespaces");
   const absl::StatusOr<std::unique_ptr<Scene>> set = Scene::Set();
@@ -155,7 +155,7 @@ absl::StatusOr<int> Play() {
   Scene& scene = **set;
   PrintScene(scene);
 
-  PrintTitle(absl::StrCat("Services of ", kManifest, ", pushed over gRPC"));
+  PrintTitle(absl::StrCat("Services from ", kManifest, ", sent over gRPC"));
   const absl::StatusOr<std::vector<v1::Object>> objects = ReadObjects();
   if (!objects.ok()) return objects.status();
   const std::vector<Target> targets = TargetsOf(*objects, scene);
@@ -165,11 +165,10 @@ absl::StatusOr<int> Play() {
   if (!stream.ok()) return stream.status();
   if (absl::Status status = PushAll(**stream, *objects); !status.ok()) return status;
 
-  PrintTitle("Connections: who answered how often, and which source address it saw");
+  PrintTitle("Connections: number of answers from each backend, and the client address it saw");
   PrintTableHeader(scene);
   int different = TryAll(scene, targets, {&scene.client(), &scene.pod(), &scene.node()});
-  std::printf(
-      "  -- a backend that may reach itself: it then sees the node, the others see backend-1\n");
+  std::printf("  -- client backend-1: sees the node's address if it reaches itself (hairpin)\n");
   for (const Target& target : targets) {
     if (target.kind != Kind::kClusterIp || target.names.empty()) continue;
     const Row row = Try(scene, *scene.backends().front(), target);
@@ -177,20 +176,20 @@ absl::StatusOr<int> Play() {
     different += row.ok ? 0 : 1;
   }
 
-  PrintTitle("A change");
+  PrintTitle("Update: remove an endpoint");
   const absl::StatusOr<int> after = ChangeAnEndpoint(scene, **stream, *objects);
   if (!after.ok()) return after.status();
   different += *after;
 
-  PrintTitle("The rules, as nft lists them");
+  PrintTitle("Rules as listed by nft");
   if (absl::Status status = ShowRules(scene); !status.ok()) return status;
   if (absl::Status status = scene.agent().CheckServing(); !status.ok()) return status;
 
   if (different == 0) {
-    PrintTitle(absl::StrCat("All as expected, in ",
+    PrintTitle(absl::StrCat("All results as expected, after ",
                             static_cast<int>(MillisecondsSince(start) / 1000 + 0.5), " s"));
   } else {
-    PrintTitle(absl::StrCat(different, " rows DIFFERENT"));
+    PrintTitle(absl::StrCat("Unexpected results: ", different, " rows"));
   }
   return different;
 }
@@ -200,7 +199,7 @@ absl::StatusOr<int> Play() {
 
 int main(int argc, char**) {
   if (argc > 1) {
-    std::fprintf(stderr, "usage: svcmap-demo (it takes no arguments)\n");
+    std::fprintf(stderr, "Usage: svcmap-demo\n");
     return 2;
   }
   const absl::StatusOr<int> different = svcmap::demo::Play();

@@ -17,7 +17,7 @@ std::string UpperName(testing::Protocol protocol) {
   return name;
 }
 
-// "12  9 11  pod": the answers of each backend, then the sources they saw.
+// Formats the number of answers of each backend and the source addresses they saw: "12  9 11  pod".
 std::string SeenText(const Scene& scene, const Row& row, bool v6) {
   const Seen& seen = row.seen[v6];
   if (row.target.addresses[v6].empty()) return "-";
@@ -38,7 +38,7 @@ std::string SeenText(const Scene& scene, const Row& row, bool v6) {
     if (all != known) absl::StrAppend(&text, " other ", all - known);
     absl::StrAppend(&text, "  ", absl::StrJoin(seen.sources, ", "));
   }
-  if (seen.refused > 0) absl::StrAppend(&text, seen.refused, " refused");
+  if (seen.refused > 0) absl::StrAppend(&text, seen.refused, " rejected");
   if (seen.unanswered > 0) absl::StrAppend(&text, " ", seen.unanswered, " unanswered");
   return text;
 }
@@ -52,12 +52,13 @@ void PrintScene(const Scene& scene) {
     std::printf("  %-10s %-14s %-20s %s\n", host.name().c_str(), host.v4().c_str(),
                 host.v6().c_str(), what);
   };
-  line(scene.node(), "svcmapd runs here");
+  line(scene.node(), "node with svcmapd");
   for (const testing::Host* backend : scene.backends()) {
-    line(*backend, backend == scene.backends().back() ? "on another node" : "on the node");
+    line(*backend,
+         backend == scene.backends().back() ? "backend on another node" : "backend on the node");
   }
-  line(scene.pod(), "on the node");
-  line(scene.client(), "outside of the cluster");
+  line(scene.pod(), "client pod on the node");
+  line(scene.client(), "client outside the cluster");
 }
 
 void PrintService(const std::vector<Target>& targets) {
@@ -73,7 +74,7 @@ void PrintTableHeader(const Scene& scene) {
   for (const testing::Host* backend : scene.backends()) {
     backends += std::string(" b") + backend->name().back();
   }
-  std::printf("\n  %-10s%-24s%-20s%-18s%s\n", "", "", "", " seen, IPv4", " seen, IPv6");
+  std::printf("\n  %-10s%-24s%-20s%-18s%s\n", "", "", "", " IPv4 result", " IPv6 result");
   std::printf("  %-10s%-24s%-20s%-18s%s\n", "from", "to", "expected",
               (backends + "  source").c_str(), (backends + "  source").c_str());
 }
@@ -102,7 +103,7 @@ void PrintListing(const std::string& listing, size_t lines) {
     if (line.size() > kColumns - 2) line = line.substr(0, kColumns - 5) + "...";
     std::printf("  %s\n", line.c_str());
   }
-  if (all.size() > lines) std::printf("  ... and %zu lines more\n", all.size() - lines);
+  if (all.size() > lines) std::printf("  ... and %zu more lines\n", all.size() - lines);
 }
 
 void PrintNames(const std::vector<std::string>& names) {

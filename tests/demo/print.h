@@ -1,4 +1,4 @@
-// How the demo looks, within 100 columns. All functions write to standard output.
+// Prints the demo's output in at most 100 columns. All functions write to standard output.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@ namespace svcmap::demo {
 void PrintTitle(const std::string& title);
 void PrintScene(const Scene& scene);
 
-// What a Service is reached at: one line per kind of address.
+// Prints the addresses of each Service port, one line per kind of address.
 void PrintService(const std::vector<Target>& targets);
 
 void PrintTableHeader(const Scene& scene);
 void PrintRow(const Scene& scene, const Row& row);
 
-// The first lines of a map that nft listed, long ones cut, and how many more there are.
+// Prints the first lines of an nft listing, truncates long lines, and counts the remaining lines.
 void PrintListing(const std::string& listing, size_t lines);
 
-// Names in columns.
+// Prints names separated by spaces and wraps long lines.
 void PrintNames(const std::vector<std::string>& names);
 
 }  // namespace svcmap::demo

@@ -12,7 +12,7 @@ using testing::Answer;
 using testing::Outcome;
 using testing::Protocol;
 
-// One of three endpoints is missed by all of them once in ten thousand million runs.
+// The probability that 60 random picks all miss one of three endpoints is below 1 in 10^10.
 constexpr int kConnections = 60;
 constexpr int kRefusals = 5;
 
@@ -26,7 +26,7 @@ std::string KeyOf(const v1::ObjectMeta& meta) {
   return absl::StrCat(meta.namespace_(), "/", meta.name());
 }
 
-// The hosts whose addresses are in slices of that Service.
+// Returns the names of the hosts whose addresses are in EndpointSlices of the Service.
 std::set<std::string> EndpointNames(const std::vector<v1::Object>& objects, const Scene& scene,
                                     const v1::Service& service, const std::string& port) {
   std::set<std::string> names;
@@ -65,7 +65,7 @@ Seen Connect(const Scene& scene, const testing::Host& from, const Target& target
     const Answer answer = testing::Ask(from.netns(), request);
     if (answer.outcome == Outcome::kAnswered) {
       ++seen.answers[answer.server];
-      // A backend that reached itself is told apart: nobody else's source is changed by it.
+      // Marks connections of a backend to itself, because only their source address is translated.
       const std::string source = scene.NameOf(answer.seen_ip);
       seen.sources.insert(answer.server == from.name() ? "itself: " + source : source);
     } else if (answer.outcome == Outcome::kRejected && answer.PortUnreachable()) {
@@ -134,9 +134,9 @@ Row Try(const Scene& scene, const testing::Host& from, const Target& target) {
   Row row = {.from = from.name(), .target = target};
   std::set<std::string> sources;
   if (target.names.empty()) {
-    row.expected = "refused";
+    row.expected = "rejected";
   } else {
-    // A pod keeps its address on the way to a clusterIP; everything else is masqueraded.
+    // A pod that connects to a clusterIP keeps its address. All other connections are masqueraded.
     const bool is_pod = from.name() != scene.client().name() && from.name() != scene.node().name();
     const bool keeps = is_pod && target.kind == Kind::kClusterIp;
     const std::string source = keeps ? from.name() : scene.node().name();
@@ -144,7 +144,7 @@ Row Try(const Scene& scene, const testing::Host& from, const Target& target) {
     if (target.names.size() > (hairpin ? 1u : 0u)) sources.insert(source);
     if (hairpin) sources.insert("itself: " + scene.node().name());
     row.expected = hairpin ? absl::StrCat("all ", target.names.size())
-                           : absl::StrCat("all ", target.names.size(), ", see ", source);
+                           : absl::StrCat("all ", target.names.size(), ", from ", source);
   }
   row.ok = true;
   for (const bool v6 : {false, true}) {

@@ -1,7 +1,7 @@
-// Real connections to everything that manifests promise, and what should come of them.
+// Opens connections to every address and port of the Services in manifests and checks the results.
 //
-// What is expected follows from the manifests and from how Kubernetes defines Services; what is
-// seen comes from the servers' answers alone.
+// The expectation is derived from the manifests and from the Kubernetes definition of Services. The
+// results are derived from the servers' answers only.
 #pragma once
 
 #include <map>
@@ -24,31 +24,31 @@ struct Target {
   Kind kind = Kind::kClusterIp;
   testing::Protocol protocol = testing::Protocol::kTcp;
   uint16_t port = 0;
-  std::string addresses[2];     // IPv4 and IPv6; empty: none.
-  std::set<std::string> names;  // Of its endpoints; empty: connections are refused.
+  std::string addresses[2];     // IPv4 and IPv6 address; each may be empty.
+  std::set<std::string> names;  // Names of the endpoints. If empty, connections are rejected.
 };
 
-// All targets in `objects`, in their order.
+// Returns all targets in `objects`, in the order of the objects.
 std::vector<Target> TargetsOf(const std::vector<v1::Object>& objects, const Scene& scene);
 
-// What 60 connections in one family came to.
+// Results of 60 connections in one IP family.
 struct Seen {
-  std::map<std::string, int> answers;  // By server.
-  std::set<std::string> sources;       // Names, as the servers saw them.
+  std::map<std::string, int> answers;  // Number of answers by server.
+  std::set<std::string> sources;       // Names of the source addresses that the servers saw.
   int refused = 0;
   int unanswered = 0;
-  std::string strange;  // The first outcome that is none of these.
+  std::string strange;  // First result of another kind.
 };
 
 struct Row {
   std::string from;
   Target target;
-  std::string expected;  // For people.
-  Seen seen[2];          // IPv4, IPv6.
+  std::string expected;  // Expectation as text.
+  Seen seen[2];          // Results for IPv4 and IPv6.
   bool ok = false;
 };
 
-// Connects from `from` to `target` and compares.
+// Connects from `from` to `target` and compares the results with the expectation.
 Row Try(const Scene& scene, const testing::Host& from, const Target& target);
 
 }  // namespace svcmap::demo

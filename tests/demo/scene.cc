@@ -7,7 +7,7 @@ namespace {
 
 using testing::Host;
 
-constexpr uint16_t kBackendPort = 8080;  // As in deploy/examples/demo.yaml.
+constexpr uint16_t kBackendPort = 8080;  // targetPort in deploy/examples/demo.yaml.
 
 }  // namespace
 

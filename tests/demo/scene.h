@@ -1,5 +1,5 @@
-// Where the demo plays: a node with two backends and another pod on it, a remote node with a
-// backend, a client outside, each a network namespace of its own; and svcmapd on the node.
+// Network of the demo: a node with svcmapd, two backends and a client pod, a backend on another
+// node, and a client outside the cluster. Each of them is a network namespace.
 #pragma once
 
 #include <memory>
@@ -19,11 +19,11 @@ class Scene {
 
   testing::Agent& agent() { return *agent_; }
   const testing::Host& node() const { return topology_->node(); }
-  const testing::Host& pod() const { return *pod_; }  // On the node, not a backend.
+  const testing::Host& pod() const { return *pod_; }  // Client pod on the node.
   const testing::Host& client() const { return *client_; }
   const std::vector<const testing::Host*>& backends() const { return backends_; }
 
-  // Who has this address: "backend-1", "node"; the address itself if nobody.
+  // Returns the name of the host with this address ("backend-1"), or the address if unknown.
   std::string NameOf(const std::string& address) const;
 
  private:

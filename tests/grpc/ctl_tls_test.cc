@@ -55,7 +55,7 @@ TEST_F(CtlTlsTest, RefusalIsPassedOnWithItsReason) {
   Put("client.key", stranger_.key);
   EXPECT_EQ(Ctl(Tls("status")), ExitCode::kCallRefused);
   EXPECT_EQ(err_, "error: the agent at " + Address() +
-                      " refused the call: PERMISSION_DENIED: svcmap.v1.Control/GetStatus refused: "
+                      " rejected the call: PERMISSION_DENIED: svcmap.v1.Control/GetStatus refused: "
                       "client spiffe://test/stranger is on no list of those who may read or "
                       "write\n");
 }
@@ -78,8 +78,9 @@ TEST_F(CtlTlsTest, AgentWithACertificateForAnotherHostIsNotTrusted) {
 TEST_F(CtlTlsTest, WithoutACertificateTheAgentHangsUp) {
   Listen();
   EXPECT_EQ(Ctl({"--tls-ca", Path("ca.pem"), "status"}), ExitCode::kUnreachable);
-  EXPECT_EQ(err_, CannotReach("the agent hung up at once: it may not speak without a client's "
-                              "certificate, see --tls-cert"));
+  EXPECT_EQ(err_,
+            CannotReach("the agent closed the connection: it may require a client certificate, "
+                        "see --tls-cert"));
 }
 
 TEST_F(CtlTlsTest, CertificateThatTheAgentDoesNotTakeIsHungUpOn) {
@@ -88,15 +89,14 @@ TEST_F(CtlTlsTest, CertificateThatTheAgentDoesNotTakeIsHungUpOn) {
   Put("client.pem", other.certificate);
   Put("client.key", other.key);
   EXPECT_EQ(Ctl(Tls("status")), ExitCode::kUnreachable);
-  EXPECT_EQ(err_, CannotReach("the agent hung up at once: it may not take this certificate, or not "
-                              "speak TLS"));
+  EXPECT_EQ(err_, CannotReach("the agent closed the connection: it may not accept this client "
+                              "certificate, or not use TLS"));
 }
 
 TEST_F(CtlTlsTest, WithoutTlsTheAgentHangsUp) {
   Listen();
   EXPECT_EQ(Ctl({"status"}), ExitCode::kUnreachable);
-  EXPECT_EQ(err_,
-            CannotReach("the agent hung up at once: it may not speak without TLS, see --tls-ca"));
+  EXPECT_EQ(err_, CannotReach("the agent closed the connection: it may require TLS, see --tls-ca"));
 }
 
 TEST_F(CtlTlsTest, FilesThatCannotBeUsedAreNamedBeforeAnythingIsSent) {
@@ -104,7 +104,7 @@ TEST_F(CtlTlsTest, FilesThatCannotBeUsedAreNamedBeforeAnythingIsSent) {
   Put("client.key", reader_.key);
   EXPECT_EQ(Ctl(Tls("status")), ExitCode::kUsage);
   EXPECT_EQ(err_, "error: " + Path("client.key") + " is not the key of " + Path("client.pem") +
-                      " (key values mismatch); nothing was done\n");
+                      " (key values mismatch)\n");
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ TEST_F(ExplainRpcTest, WhatTheKernelDoesNotTakeIsADifference) {
   EXPECT_TRUE(response_.kernel().pending());
   EXPECT_EQ(response_.kernel().error(), "");
   EXPECT_THAT(response_.kernel().differences(),
-              ::testing::Contains("10.96.0.10 . tcp . 80 in service-ips is missing"));
+              ::testing::Contains("10.96.0.10 . tcp . 80 in service-ips is missing in the kernel"));
 }
 
 TEST_F(ExplainRpcTest, BadQuestionsAreNamed) {

@@ -308,12 +308,13 @@ TEST_P(TakeOverTest, S331_NothingFailsOnTheWayInAndOnTheWayBack) {
   GoOn();
   CommandResult check = MigrateCheck();
   EXPECT_EQ(check.exit.code, 8);
-  EXPECT_THAT(check.out,
-              HasSubstr(mode == Mode::kNftables
-                            ? "ATTENTION  rules of kube-proxy, mode nftables: table ip kube-proxy "
-                              "and table ip6 kube-proxy"
-                            : absl::StrCat("ATTENTION  rules of kube-proxy in iptables-",
-                                           ModeName(mode), ", for 3 addresses and 1 nodePort;")));
+  EXPECT_THAT(
+      check.out,
+      HasSubstr(mode == Mode::kNftables
+                    ? "ATTENTION  rules of kube-proxy in nftables mode: table ip kube-proxy "
+                      "and table ip6 kube-proxy"
+                    : absl::StrCat("ATTENTION  rules of kube-proxy in iptables-", ModeName(mode),
+                                   ", for 3 addresses and 1 nodePort;")));
 
   // Beside it, as while kube-proxy still runs.
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<Agent> agent, Agent::Start(node()));
@@ -348,7 +349,7 @@ TEST_P(TakeOverTest, S331_NothingFailsOnTheWayInAndOnTheWayBack) {
 
 TEST_F(MigrateTest, ACleanNodeHasNothingInTheWay) {
   const CommandResult check = MigrateCheck();
-  EXPECT_EQ(check.out, "Nothing is in the way.\n");
+  EXPECT_EQ(check.out, "No problems found.\n");
   EXPECT_EQ(check.exit.code, 0);
   EXPECT_EQ(MigrateCheck({"-o", "json"}).out,
             "{\n  \"attention\": false,\n  \"findings\": []\n}\n");
@@ -385,7 +386,7 @@ TEST_F(MigrateTest, S330_WhileAKubeProxyRunsOrWeServeNothingNothingIsRemoved) {
   FakeKubeProxy kube_proxy;
   ASSERT_OK(kube_proxy.Start(node()));
   EXPECT_THAT(MigrateCheck().out, AllOf(HasSubstr("NOTE       " + kube_proxy.sign()),
-                                        HasSubstr("Nothing is in the way, 2 notes.")));
+                                        HasSubstr("No problems found, 2 notes.")));
 
   ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(node(), {"--remove-kube-proxy"}));
   ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
@@ -500,7 +501,7 @@ TEST_F(MigrateTest, WhatOnlyRootMayReadIsSaidToBeUnread) {
                            "--inh-caps=+net_admin", "--ambient-caps=+net_admin",
                            SVCMAP_BIN_DIR "/svcmapctl", "migrate", "check"},
                   .netns = &node()}));
-  EXPECT_THAT(check.out, HasSubstr("ATTENTION  not looked at: rules of iptables-legacy: "
+  EXPECT_THAT(check.out, HasSubstr("ATTENTION  not checked: rules of iptables-legacy: "
                                    "/proc/thread-self/net/ip_tables_names: Permission denied"));
 }
 
@@ -513,9 +514,10 @@ TEST_F(MigrateTest, S146_WhereForwardDropsByDefaultItsChainStays) {
                     "*nat\n:CNI-SETMARK - [0:0]\n-A CNI-SETMARK -j KUBE-MARK-MASQ\nCOMMIT\n"));
   ASSERT_EQ(AnswererOf("10.96.0.10"), "pod-a");
   const std::string check = MigrateCheck().out;
-  EXPECT_THAT(check, HasSubstr("ATTENTION  iptables-legacy: KUBE-FORWARD of table filter, as "
-                               "FORWARD drops by default"));
-  EXPECT_THAT(check, HasSubstr("KUBE-MARK-MASQ of table nat, as chain CNI-SETMARK uses it"));
+  EXPECT_THAT(check, HasSubstr("ATTENTION  iptables-legacy: KUBE-FORWARD in table filter is kept "
+                               "because FORWARD drops by default"));
+  EXPECT_THAT(check, HasSubstr("KUBE-MARK-MASQ in table nat is kept because chain CNI-SETMARK "
+                               "jumps to it"));
 
   ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(node(), {"--remove-kube-proxy"}));
   ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));

@@ -188,8 +188,8 @@ TEST_F(PreflightTest, ForwardPolicyDropAndWhatItsRemedyDoes) {
   Nft("table ip filter { chain FORWARD { type filter hook forward priority 0; policy drop; }; }\n"
       "table inet fw { chain f { type filter hook forward priority 10; policy drop; }; }\n");
   const std::vector<std::string> lines = Lines();
-  EXPECT_THAT(lines, ElementsAre(StartsWith("chain FORWARD of table ip filter drops by default "),
-                                 StartsWith("chain f of table inet fw drops by default ")));
+  EXPECT_THAT(lines, ElementsAre(StartsWith("chain FORWARD of table ip filter drops forwarded "),
+                                 StartsWith("chain f of table inet fw drops forwarded ")));
   for (const std::string& line : lines) {  // The remedies are commands that work.
     const size_t command = line.find("; remedy: nft ");
     ASSERT_NE(command, std::string::npos);
@@ -202,9 +202,9 @@ TEST_F(PreflightTest, OtherProxies) {
   Nft("table ip kube-proxy { chain services { }; }\n"
       "table ip6 kube-proxy { chain nat-prerouting { type nat hook prerouting priority -100; }; }\n"
       "table ip nat { chain KUBE-SERVICES { }; }\n");
-  EXPECT_THAT(Lines(), ElementsAre(StartsWith("table ip kube-proxy is there: "),
+  EXPECT_THAT(Lines(), ElementsAre(StartsWith("table ip kube-proxy exists: "),
                                    StartsWith("table ip nat has a chain KUBE-SERVICES: "),
-                                   StartsWith("table ip6 kube-proxy is there: ")));
+                                   StartsWith("table ip6 kube-proxy exists: ")));
 }
 
 // The kernel makes a legacy table when it is first asked about.
@@ -262,8 +262,8 @@ TEST_F(PreflightTest, WithoutNetAdmin) {
   EXPECT_EQ(result.status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(std::string(result.status().message()),
             "programming nf_tables requires CAP_NET_ADMIN in this network namespace; remedy: run as "
-            "root, or with that capability (systemd: AmbientCapabilities=CAP_NET_ADMIN, a pod: "
-            "securityContext.capabilities.add NET_ADMIN)");
+            "root or with this capability (systemd: AmbientCapabilities=CAP_NET_ADMIN; pod: "
+            "securityContext.capabilities.add: [NET_ADMIN])");
 }
 
 // Facts that cannot be read are said to be so, and the others still count.

@@ -27,21 +27,21 @@ TEST(TargetTest, Table) {
   const std::string long_path = "unix:///" + std::string(108, 'x');
   const TargetCase cases[] = {
       {"unix:///run/svcmap/svcmap.sock", "unix:/run/svcmap/svcmap.sock", ""},
-      {"unix://svcmap.sock", "", "needs an absolute path"},
-      {long_path, "", "has a path of 109 bytes; a socket's has at most 107"},
+      {"unix://svcmap.sock", "", "the path must be absolute"},
+      {long_path, "", "the path has 109 bytes, the maximum is 107"},
       {"tcp://127.0.0.1:7070", "dns:///127.0.0.1:7070", ""},
       {"tcp://node-1.example:7070", "dns:///node-1.example:7070", ""},
       {"tcp://[fd00::1]:7070", "dns:///[fd00::1]:7070", ""},
-      {"tcp://fd00::1:7070", "", "an IPv6 address in brackets"},
-      {"tcp://node-1", "", "is not tcp://host:port"},
-      {"tcp://:7070", "", "is not tcp://host:port"},
-      {"tcp://h/x:7070", "", "is not tcp://host:port"},
-      {"tcp://h:0", "", "has port \"0\", which is not in 1..65535"},
-      {"tcp://h:65536", "", "has port \"65536\""},
-      {"tcp://h:+80", "", "has port \"+80\""},
-      {"tcp://h:", "", "has port \"\""},
-      {"/run/svcmap.sock", "", "is neither unix:///path/to/socket nor tcp://host:port"},
-      {"", "", "is neither"},
+      {"tcp://fd00::1:7070", "", "with IPv6 addresses in brackets"},
+      {"tcp://node-1", "", "must be tcp://HOST:PORT"},
+      {"tcp://:7070", "", "must be tcp://HOST:PORT"},
+      {"tcp://h/x:7070", "", "must be tcp://HOST:PORT"},
+      {"tcp://h:0", "", "port \"0\" must be between 1 and 65535, inclusive"},
+      {"tcp://h:65536", "", "port \"65536\""},
+      {"tcp://h:+80", "", "port \"+80\""},
+      {"tcp://h:", "", "port \"\""},
+      {"/run/svcmap.sock", "", "must be unix:///PATH or tcp://HOST:PORT"},
+      {"", "", "must be unix:///PATH"},
   };
   for (const TargetCase& c : cases) {
     const auto target = ParseTarget(c.address);
@@ -66,12 +66,13 @@ TEST(CommandLineTest, TlsFilesGoTogetherAndWithTcpOnly) {
   const std::string tcp = "tcp://h:1";
   EXPECT_EQ(problem({"--tls-ca", "a"}, tcp), "");
   EXPECT_EQ(problem({"--tls-ca", "a", "--tls-cert", "c", "--tls-key", "k"}, tcp), "");
-  EXPECT_EQ(problem({"--tls-ca", "a", "--tls-cert", "c"}, tcp), "--tls-cert needs --tls-key");
-  EXPECT_EQ(problem({"--tls-ca", "a", "--tls-key", "k"}, tcp), "--tls-key needs --tls-cert");
+  EXPECT_EQ(problem({"--tls-ca", "a", "--tls-cert", "c"}, tcp), "--tls-cert requires --tls-key");
+  EXPECT_EQ(problem({"--tls-ca", "a", "--tls-key", "k"}, tcp), "--tls-key requires --tls-cert");
   EXPECT_EQ(problem({"--tls-cert", "c", "--tls-key", "k"}, tcp),
-            "--tls-cert and --tls-key need --tls-ca");
+            "--tls-cert and --tls-key require --tls-ca");
   EXPECT_EQ(problem({"--tls-ca", "a"}, "unix:///s"),
-            "--tls-ca, --tls-cert and --tls-key are for tcp:// addresses, not for \"unix:///s\"");
+            "--tls-ca, --tls-cert and --tls-key require a tcp:// address, but the address is "
+            "\"unix:///s\"");
 }
 
 template <typename T>
@@ -97,8 +98,9 @@ TEST(CommandLineTest, AddressComesFromOptionThenEnvironmentThenDefault) {
   EXPECT_EQ(address({"status"}, "tcp://h:1"), "tcp://h:1");
   EXPECT_EQ(address({"status", "--address", "tcp://h:2"}, "tcp://h:1"), "tcp://h:2");
   EXPECT_THAT(std::string(ParseCommandLine({"status"}, "x").status().message()),
-              HasSubstr("SVCMAP_ADDRESS \"x\" is neither"));
-  EXPECT_THAT(Problem({"--address", "x", "status"}), HasSubstr("--address \"x\" is neither"));
+              HasSubstr("SVCMAP_ADDRESS: Invalid value: \"x\": must be unix"));
+  EXPECT_THAT(Problem({"--address", "x", "status"}),
+              HasSubstr("--address: Invalid value: \"x\": must be unix"));
 }
 
 TEST(CommandLineTest, GlobalOptionsMayStandBeforeAndAfterTheCommand) {
@@ -167,52 +169,67 @@ TEST(CommandLineTest, ExplainReadsWhereToAndWhereFrom) {
 
 TEST(CommandLineTest, WrongOnesAreNamed) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
-      {{}, "no command given; commands are apply, delete, get, status, dump, explain, wait, watch"},
-      {{"frobnicate"}, "\"frobnicate\" is no command; commands are apply"},
+      {{},
+       "no command specified; commands: apply, delete, get, status, dump, explain, wait, watch"},
+      {{"frobnicate"}, "unknown command \"frobnicate\"; commands: apply"},
       {{"--timeout"}, "--timeout"},
       {{"status", "--bogus"}, "status: The following argument was not expected: --bogus"},
       {{"status", "x"}, "status: The following argument was not expected: x"},
       {{"apply"}, "apply: --filename is required"},
       {{"apply", "-f", "a", "b"}, "apply: The following argument was not expected: b"},
-      {{"delete"}, "delete needs a kind and names, or --filename"},
-      {{"delete", "svc"}, "delete needs a kind and names, or --filename"},
-      {{"delete", "pods", "shop/web"}, "kind \"pods\" is not one of services (svc), "},
-      {{"delete", "svc", "web"}, "name \"web\" lacks the namespace"},
-      {{"delete", "svc", "shop/"}, "name \"shop/\" is not NAMESPACE/NAME"},
-      {{"delete", "svc", "/web"}, "name \"/web\" is not NAMESPACE/NAME"},
-      {{"delete", "svc", "a/b/c"}, "name \"a/b/c\" is not NAMESPACE/NAME"},
+      {{"delete"}, "delete: KIND and NAME, or --filename, are required"},
+      {{"delete", "svc"}, "delete: KIND and NAME, or --filename, are required"},
+      {{"delete", "pods", "shop/web"},
+       "kind: Unsupported value: \"pods\": supported values: services (svc), "},
+      {{"delete", "svc", "web"},
+       "name: Invalid value: \"web\": must be NAMESPACE/NAME unless --namespace is set"},
+      {{"delete", "svc", "shop/"}, "name: Invalid value: \"shop/\": must be NAMESPACE/NAME"},
+      {{"delete", "svc", "/web"}, "name: Invalid value: \"/web\": must be NAMESPACE/NAME"},
+      {{"delete", "svc", "a/b/c"}, "name: Invalid value: \"a/b/c\": must be NAMESPACE/NAME"},
       {{"delete", "svc", "shop/web", "-n", "x"},
-       "name \"shop/web\" and --namespace \"x\" contradict"},
-      {{"delete", "svc", "shop/web", "-f", "a"}, "either --filename or a kind and names"},
+       "name: Invalid value: \"shop/web\": does not match --namespace \"x\""},
+      {{"delete", "svc", "shop/web", "-f", "a"},
+       "--filename cannot be combined with KIND, NAME or --namespace"},
       {{"get"}, "get: KIND is required"},
-      {{"get", "svc", "-o", "xml"}, "--output \"xml\" is not table, wide, json, yaml or name"},
-      {{"get", "no", "a/b"}, "name \"a/b\" has a namespace, but nodes have none"},
-      {{"get", "no", "-n", "x"}, "--namespace \"x\" cannot be used: nodes have no namespace"},
-      {{"status", "-o", "name"}, "--output \"name\" is not text, json or yaml"},
+      {{"get", "svc", "-o", "xml"},
+       "--output: Unsupported value: \"xml\": supported values: \"table\", \"wide\", \"json\", "
+       "\"yaml\", "
+       "\"name\""},
+      {{"get", "no", "a/b"}, "name: Invalid value: \"a/b\": nodes are not namespaced"},
+      {{"get", "no", "-n", "x"}, "--namespace: Forbidden: nodes are not namespaced"},
+      {{"status", "-o", "name"},
+       "--output: Unsupported value: \"name\": supported values: \"text\", \"json\", \"yaml\""},
       {{"dump"}, "dump: WHAT is required"},
-      {{"dump", "all"}, "dump \"all\" is not desired, applied or plan"},
+      {{"dump", "all"},
+       "dump: WHAT: Unsupported value: \"all\": supported values: \"desired\", \"applied\", "
+       "\"plan\""},
       {{"explain"}, "explain: TO is required"},
-      {{"explain", "10.0.0.1"}, "explain \"10.0.0.1\" is not ADDRESS:PORT"},
-      {{"explain", "web:80"}, "explain \"web:80\" is not ADDRESS:PORT"},
-      {{"explain", "fd00::1:80"}, "(an IPv6 address in brackets)"},
-      {{"explain", "[10.0.0.1]:80"}, "is not ADDRESS:PORT"},
-      {{"explain", "10.0.0.1:0"}, "has port \"0\", which is not in 1..65535"},
-      {{"explain", "10.0.0.1:65536/UDP"}, "has port \"65536\", which is not in 1..65535"},
-      {{"explain", "10.0.0.1:http"}, "has port \"http\""},
-      {{"explain", "10.0.0.1:80/"}, "has protocol \"\", which is not TCP, UDP or SCTP"},
-      {{"explain", "10.0.0.1:80/icmp"}, "has protocol \"ICMP\", which is not TCP"},
+      {{"explain", "10.0.0.1"}, "explain: TO: Invalid value: \"10.0.0.1\": must be ADDRESS:PORT"},
+      {{"explain", "web:80"}, "explain: TO: Invalid value: \"web:80\": must be ADDRESS:PORT"},
+      {{"explain", "fd00::1:80"}, "with IPv6 addresses in brackets"},
+      {{"explain", "[10.0.0.1]:80"}, "must be ADDRESS:PORT"},
+      {{"explain", "10.0.0.1:0"}, "port \"0\" must be between 1 and 65535, inclusive"},
+      {{"explain", "10.0.0.1:65536/UDP"}, "port \"65536\" must be between 1 and 65535, inclusive"},
+      {{"explain", "10.0.0.1:http"}, "port \"http\" must be"},
+      {{"explain", "10.0.0.1:80/"}, "protocol \"\" must be TCP, UDP or SCTP"},
+      {{"explain", "10.0.0.1:80/icmp"}, "protocol \"ICMP\" must be TCP"},
       {{"explain", "10.0.0.1:80", "--from", "pod"},
-       "--from \"pod\" is neither an IP address nor node"},
+       "--from: Invalid value: \"pod\": must be an IP address or \"node\""},
       {{"explain", "10.0.0.1:80", "--from", "fd00::1"},
-       "--from \"fd00::1\" is not of the same family as 10.0.0.1"},
-      {{"explain", "10.0.0.1:80", "-o", "name"}, "--output \"name\" is not text, json or yaml"},
-      {{"wait", "--for", "x"}, "--for \"x\" is not serving, controller or revision=NUMBER"},
-      {{"wait", "--for", "revision=-1"}, "--for \"revision=-1\" is not"},
-      {{"watch", "-o", "yaml"}, "--output \"yaml\" is not text or json"},
-      {{"migrate", "chekc"}, "migrate \"chekc\" is not check"},
-      {{"migrate", "check", "-o", "yaml"}, "--output \"yaml\" is not text or json"},
-      {{"wait", "--timeout", "5"}, "--timeout \"5\" is not a duration"},
-      {{"status", "--timeout", "0s"}, "--timeout \"0s\" is not a duration"},
+       "--from: Invalid value: \"fd00::1\": must have the same IP family as 10.0.0.1"},
+      {{"explain", "10.0.0.1:80", "-o", "name"},
+       "--output: Unsupported value: \"name\": supported values: \"text\", \"json\", \"yaml\""},
+      {{"wait", "--for", "x"},
+       "--for: Unsupported value: \"x\": supported values: \"serving\", \"controller\", "
+       "\"revision=NUMBER\""},
+      {{"wait", "--for", "revision=-1"}, "--for: Unsupported value: \"revision=-1\""},
+      {{"watch", "-o", "yaml"},
+       "--output: Unsupported value: \"yaml\": supported values: \"text\", \"json\""},
+      {{"migrate", "chekc"}, "migrate: Unsupported value: \"chekc\": supported values: \"check\""},
+      {{"migrate", "check", "-o", "yaml"},
+       "--output: Unsupported value: \"yaml\": supported values: \"text\", \"json\""},
+      {{"wait", "--timeout", "5"}, "--timeout: Invalid value: \"5\": must be a duration"},
+      {{"status", "--timeout", "0s"}, "--timeout: Invalid value: \"0s\": must be a duration"},
   };
   for (const auto& [args, problem] : cases) {
     EXPECT_THAT(Problem(args), HasSubstr(problem)) << ::testing::PrintToString(args);
@@ -220,7 +237,7 @@ TEST(CommandLineTest, WrongOnesAreNamed) {
 }
 
 TEST(CommandLineTest, HelpHasExamplesAndExitCodes) {
-  EXPECT_THAT(Help({"--help"}), HasSubstr("Exit codes:\n  0  done\n"));
+  EXPECT_THAT(Help({"--help"}), HasSubstr("Exit codes:\n  0  success\n"));
   EXPECT_THAT(Help({"--help"}), HasSubstr("svcmapctl apply -f"));
   for (const char* command :
        {"apply", "delete", "get", "status", "dump", "explain", "wait", "watch", "migrate"}) {

@@ -1,4 +1,4 @@
-// svcmapctl explain, against a fake agent.
+// Tests of `svcmapctl explain` against a fake agent.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,19 +43,35 @@ TEST(CliExplainTest, ThePageHasStepsEndpointsAndTheKernel) {
   EXPECT_EQ(result.err, "");
   EXPECT_EQ(result.out, R"(10.96.0.10:80/TCP, shop/web:http
 
-From 10.1.0.5, a pod: DNAT to one of 2 endpoints (cluster set)
-  source      10.1.0.5 in 10.1.0.0/16 counts as a pod [S-64]
+From 10.1.0.5, a pod: DNAT to one of 2 endpoints in the cluster
+  source      10.1.0.5 in 10.1.0.0/16 counts as a pod
   policy      internalTrafficPolicy Cluster: the cluster set
-  iptables    KUBE-SVC-C
-    SHARE   ENDPOINT        NODE        SOURCE        IN IPTABLES MODE
-    1/2     10.1.0.5:8080   this node   masqueraded   KUBE-SEP-A
-    1/2     10.1.1.7:8080   another     kept          KUBE-SEP-B
+  kube-proxy  KUBE-SVC-C
+    SHARE   ENDPOINT        NODE         CLIENT ADDRESS   KUBE-PROXY CHAIN
+    1/2     10.1.0.5:8080   this node    masqueraded      KUBE-SEP-A
+    1/2     10.1.1.7:8080   other node   preserved        KUBE-SEP-B
 
-Kernel: agrees, revision 7
+Kernel: matches the desired state, revision 7
 )");
   ASSERT_THAT(agent.seen().explain, SizeIs(1));
   EXPECT_EQ(agent.seen().explain[0].ShortDebugString(),
             "address: \"10.96.0.10\" port: 80 protocol: \"TCP\" from: \"10.1.0.5\"");
+}
+
+TEST(CliExplainTest, RequirementNumbersArePrintedOnlyOnRequest) {
+  const FakeAgent agent({.explain = Answer(kDnat)});
+  for (const char* format : {"text", "json", "yaml"}) {
+    const std::string plain = Ctl(agent, {"explain", "10.96.0.10:80", "-o", format}).out;
+    EXPECT_THAT(plain, HasSubstr("10.1.0.5 in 10.1.0.0/16 counts as a pod")) << format;
+    EXPECT_THAT(plain, Not(HasSubstr("S-64"))) << format;
+    const CtlResult result =
+        Ctl(agent, {"explain", "10.96.0.10:80", "--requirements", "-o", format});
+    EXPECT_EQ(result.code, 0) << format;
+    EXPECT_THAT(result.out, HasSubstr("S-64")) << format;
+  }
+  EXPECT_THAT(Ctl(agent, {"explain", "10.96.0.10:80", "--requirements"}).out,
+              HasSubstr("  source      10.1.0.5 in 10.1.0.0/16 counts as a pod [S-64]\n"
+                        "  policy      internalTrafficPolicy Cluster: the cluster set\n"));
 }
 
 TEST(CliExplainTest, SharesAreThoseOfTheSlots) {
@@ -72,14 +88,14 @@ TEST(CliExplainTest, VerdictsWithoutEndpoints) {
 address: "fd00::1" port: 53 protocol: "UDP"
 explanations { source: "a pod" verdict: REJECT }
 explanations { source: "this node" verdict: DROP }
-explanations { source: "anybody else" verdict: UNTOUCHED }
+explanations { source: "other sources" verdict: UNTOUCHED }
 kernel { agrees: true })")});
   EXPECT_EQ(Ctl(agent, {"explain", "[fd00::1]:53/UDP"}).out,
-            "[fd00::1]:53/UDP, no Service port\n\n"
-            "From a pod: REJECT, port unreachable\n\n"
+            "[fd00::1]:53/UDP, not a Service port\n\n"
+            "From a pod: REJECT with ICMP port unreachable\n\n"
             "From this node: DROP\n\n"
-            "From anybody else: untouched\n\n"
-            "Kernel: agrees, revision 0\n");
+            "From other sources: not modified\n\n"
+            "Kernel: matches the desired state, revision 0\n");
 }
 
 TEST(CliExplainTest, AKernelThatDiffersIsSaidAndHasAnExitCode) {
@@ -89,12 +105,13 @@ kernel { differences: "10.96.0.10 . tcp . 80 in service-ips is missing" pending:
                          {"explain", "10.96.0.10:80"});
   EXPECT_EQ(result.code, 7);
   EXPECT_THAT(result.out,
-              HasSubstr("Kernel: differs, revision 3; changes are waiting to be written\n"
+              HasSubstr("Kernel: differs from the desired state, revision 3; uncommitted changes "
+                        "are pending\n"
                         "  10.96.0.10 . tcp . 80 in service-ips is missing\n"));
   result = Ctl(FakeAgent({.explain = Answer("kernel { error: \"read: no\\nbuffer\" }")}),
                {"explain", "10.96.0.10:80"});
   EXPECT_EQ(result.code, 7);
-  EXPECT_THAT(result.out, HasSubstr("Kernel: could not be read: read: no\\nbuffer\n"));
+  EXPECT_THAT(result.out, HasSubstr("Kernel: cannot read the elements: read: no\\nbuffer\n"));
 }
 
 TEST(CliExplainTest, OfManyEndpointsTheFirstOnesAreShown) {
@@ -108,7 +125,7 @@ TEST(CliExplainTest, OfManyEndpointsTheFirstOnesAreShown) {
   const std::string page = Ctl(agent, {"explain", "10.96.0.10:80"}).out;
   EXPECT_THAT(page, HasSubstr("1/102   10.2.0.17:80"));
   EXPECT_THAT(page, Not(HasSubstr("10.2.0.18:80")));
-  EXPECT_THAT(page, HasSubstr("    and 82 more; -o json shows all\n"));
+  EXPECT_THAT(page, HasSubstr("    and 82 more; use -o json to list all endpoints\n"));
   EXPECT_THAT(Ctl(agent, {"explain", "10.96.0.10:80", "-o", "json"}).out,
               HasSubstr("\"10.2.0.99\""));
 }
@@ -124,7 +141,7 @@ TEST(CliExplainTest, ARefusedQuestionSaysSo) {
   const FakeAgent agent({.error = absl::InvalidArgumentError("address is bad")});
   const CtlResult result = Ctl(agent, {"explain", "10.96.0.10:80"});
   EXPECT_EQ(result.code, 4);
-  EXPECT_THAT(result.err, HasSubstr("refused the call: INVALID_ARGUMENT: address is bad"));
+  EXPECT_THAT(result.err, HasSubstr("rejected the call: INVALID_ARGUMENT: address is bad"));
 }
 
 }  // namespace

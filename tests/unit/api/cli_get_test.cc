@@ -85,7 +85,7 @@ spec: {type: ExternalName, externalName: example.org, ports: [{port: 80}]}
   const FakeAgent agent({.list = Parts(kDns)});
   EXPECT_EQ(Ctl(agent, {"get", "svc", "-o", "wide"}).out,
             "NAMESPACE     NAME       TYPE           CLUSTER-IP   EXTERNAL-IP   PORT(S)         "
-            "IN IPTABLES MODE\n"
+            "KUBE-PROXY CHAIN\n"
             "kube-system   kube-dns   ClusterIP      10.96.0.10   <none>        53/UDP,53/TCP   "
             "KUBE-SVC-TCOU7JCQXEZGVUNU,KUBE-SVC-ERIFXISQEP7F7OF4\n"
             "a             headless   ClusterIP      None         <none>        80/TCP          "
@@ -157,11 +157,11 @@ TEST(CliGetTest, NothingThere) {
   CtlResult result = Ctl(agent, {"get", "svc", "-n", "shop"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.out, "");
-  EXPECT_EQ(result.err, "note: the agent holds no services in namespace \"shop\"\n");
+  EXPECT_EQ(result.err, "note: no services found in namespace \"shop\"\n");
   result = Ctl(agent, {"get", "svc", "shop/web", "-o", "json"});
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.out, "");
-  EXPECT_EQ(result.err, "error: the agent holds no services named \"web\" in namespace \"shop\"\n");
+  EXPECT_EQ(result.err, "error: no services named \"web\" found in namespace \"shop\"\n");
 }
 
 TEST(CliGetTest, ABrokenListingSaysSo) {
@@ -169,7 +169,7 @@ TEST(CliGetTest, ABrokenListingSaysSo) {
   const CtlResult result = Ctl(agent, {"get", "svc"});
   EXPECT_EQ(result.code, 4);
   EXPECT_THAT(result.out, HasSubstr("shop        web"));
-  EXPECT_THAT(result.err, HasSubstr("refused the call: INTERNAL: lost\n"));
+  EXPECT_THAT(result.err, HasSubstr("rejected the call: INTERNAL: lost\n"));
 }
 
 }  // namespace

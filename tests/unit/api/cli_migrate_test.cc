@@ -10,12 +10,12 @@ const std::vector<Finding> kTwo = {{true, "a chain\nof \"mine\"", "it drops", "a
                                    {false, "kube-proxy runs", "both serve", "wait"}};
 
 TEST(CliMigrateTest, ThePage) {
-  EXPECT_EQ(FindingsText({}), "Nothing is in the way.\n");
+  EXPECT_EQ(FindingsText({}), "No problems found.\n");
   EXPECT_EQ(FindingsText({kTwo[1]}),
             "NOTE       kube-proxy runs\n"
             "  effect   both serve\n"
             "  remedy   wait\n\n"
-            "Nothing is in the way, 1 note.\n");
+            "No problems found, 1 note.\n");
   EXPECT_EQ(FindingsText(kTwo),
             "ATTENTION  a chain\\nof \"mine\"\n"
             "  effect   it drops\n"
@@ -23,7 +23,7 @@ TEST(CliMigrateTest, ThePage) {
             "NOTE       kube-proxy runs\n"
             "  effect   both serve\n"
             "  remedy   wait\n\n"
-            "1 needs attention, 1 note.\n");
+            "1 finding needs attention, 1 note.\n");
 }
 
 TEST(CliMigrateTest, Json) {

@@ -51,7 +51,7 @@ TEST(CliApplyTest, TellsEachObjectAndTheCommit) {
   EXPECT_EQ(result.out,
             "service/shop/web applied\n"
             "node/n1 applied\n"
-            "revision 12, committed in 0.41 ms after waiting 0.05 ms\n");
+            "revision 12, committed in 0.41 ms after 0.05 ms in the queue\n");
   EXPECT_EQ(result.err, "");
   ASSERT_THAT(agent.seen().apply, SizeIs(1));  // One request: atomic.
   EXPECT_EQ(agent.seen().apply[0].objects(0).service().spec().ports(0).port(), 80);
@@ -60,15 +60,15 @@ TEST(CliApplyTest, TellsEachObjectAndTheCommit) {
 TEST(CliApplyTest, RefusedObjectsAreNamedWithTheirPlace) {
   v1::Ack ack = Committed(13);
   AddResult(ack, v1::REFUSED,
-            "Service shop/web refused: spec.ports[0].port 70000 is not in 1..65535");
+            "Service shop/web rejected: spec.ports[0].port: Invalid value: 70000");
   const FakeAgent agent({.ack = ack});
   const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, kTwoObjects);
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.out, HasSubstr("service/shop/web refused\nnode/n1 applied\nrevision 13"));
+  EXPECT_THAT(result.out, HasSubstr("service/shop/web rejected\nnode/n1 applied\nrevision 13"));
   EXPECT_EQ(
       result.err,
-      "error: (stdin): document 1, line 2: Service shop/web refused: spec.ports[0].port 70000 "
-      "is not in 1..65535\n");
+      "error: (stdin): document 1, line 2: Service shop/web rejected: spec.ports[0].port: Invalid "
+      "value: 70000\n");
 }
 
 TEST(CliApplyTest, WarningsDoNotChangeTheExitCode) {
@@ -87,24 +87,24 @@ TEST(CliApplyTest, OutcomesOtherThanCommitted) {
   ack.set_outcome(v1::HELD);
   CtlResult result = Ctl(FakeAgent({.ack = ack}), {"apply", "-f", "-"}, kTwoObjects);
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.out, HasSubstr("node/n1 held\nrevision 3, held: nothing is written"));
+  EXPECT_THAT(result.out,
+              HasSubstr("node/n1 stored\nrevision 3, stored: the agent writes nothing"));
 
   ack.set_outcome(v1::UNCHANGED);
   result = Ctl(FakeAgent({.ack = ack}), {"apply", "-f", "-"}, kTwoObjects);
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.out,
-              HasSubstr("node/n1 applied\nrevision 3, nothing to change in the kernel"));
+  EXPECT_THAT(result.out, HasSubstr("node/n1 applied\nrevision 3, no kernel changes needed"));
 
   ack.set_outcome(v1::FAILED);
   ack.set_error("add element to service-ips: No space left on device (ENOSPC)");
-  AddResult(ack, v1::REFUSED, "Service shop/web refused");
+  AddResult(ack, v1::REFUSED, "Service shop/web rejected");
   result = Ctl(FakeAgent({.ack = ack}), {"apply", "-f", "-"}, kTwoObjects);
   EXPECT_EQ(result.code, 6);
   EXPECT_THAT(result.out,
-              HasSubstr("node/n1 held, not in the kernel\nrevision 3, not in the kernel"));
+              HasSubstr("node/n1 stored, not committed\nrevision 3, not committed to the kernel"));
   EXPECT_THAT(result.err,
-              HasSubstr("error: the kernel did not take the change: add element to "
-                        "service-ips: No space left on device (ENOSPC); the agent holds"));
+              HasSubstr("error: the kernel rejected the change: add element to service-ips: No "
+                        "space left on device (ENOSPC); the agent stores"));
 }
 
 constexpr char kOneBad[] =
@@ -124,7 +124,8 @@ TEST(CliApplyTest, StrictSendsNothingThen) {
   const FakeAgent agent({.ack = Committed(1)});
   const CtlResult result = Ctl(agent, {"apply", "--strict", "-f", "-"}, kOneBad);
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err, HasSubstr("error: --strict: nothing was sent, 1 good object left out\n"));
+  EXPECT_THAT(result.err,
+              HasSubstr("error: --strict: nothing was sent, not even 1 valid object\n"));
   EXPECT_EQ(result.out, "");
   EXPECT_THAT(agent.seen().apply, IsEmpty());
 }
@@ -150,7 +151,8 @@ TEST(CliApplyTest, TooMuchForOneRequestIsSplit) {
   const FakeAgent agent({.ack = Committed(1)}, /*max_bytes=*/3000);
   const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, Nodes(10, 1000));
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.err, HasSubstr("in one request: sending several, each atomic by itself\n"));
+  EXPECT_THAT(result.err, HasSubstr("exceeds the agent's size limit: splitting it, each part is "
+                                    "applied atomically\n"));
   EXPECT_THAT(result.out, HasSubstr("node/n0 applied\n"));
   EXPECT_THAT(result.out, HasSubstr("node/n9 applied\n"));
   EXPECT_THAT(agent.seen().apply, SizeIs(5));
@@ -160,9 +162,10 @@ TEST(CliApplyTest, AnObjectTooLargeIsNamed) {
   const FakeAgent agent({.ack = Committed(1)}, /*max_bytes=*/3000);
   const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, Nodes(1) + Nodes(1, 9000) + Nodes(3));
   EXPECT_EQ(result.code, 4);
-  EXPECT_THAT(result.err, HasSubstr("error: node/n0 of 9"));
-  EXPECT_THAT(result.err, HasSubstr("is more than the agent takes in one request\n"));
-  EXPECT_THAT(result.err, HasSubstr("note: 1 object sent before that, 3 not sent\n"));
+  EXPECT_THAT(result.err, HasSubstr("error: node/n0: 9"));
+  EXPECT_THAT(result.err, HasSubstr(" exceed the agent's size limit for a request\n"));
+  EXPECT_THAT(result.err,
+              HasSubstr("note: 1 object sent before the error, 3 remaining not sent\n"));
 }
 
 TEST(CliApplyTest, ARefusedCallSaysWhy) {
@@ -171,8 +174,8 @@ TEST(CliApplyTest, ARefusedCallSaysWhy) {
   const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, kTwoObjects);
   EXPECT_EQ(result.code, 4);
   EXPECT_EQ(result.err, absl::StrCat("error: the agent at ", agent.address(),
-                                     " refused the call: FAILED_PRECONDITION: reads manifests from "
-                                     "/etc/svcmap; 2 objects not taken\n"));
+                                     " rejected the call: FAILED_PRECONDITION: reads manifests "
+                                     "from /etc/svcmap; 2 objects not processed\n"));
   EXPECT_EQ(result.out, "");
 }
 
@@ -189,9 +192,9 @@ TEST(CliApplyTest, NoAnswer) {
   const CtlResult result = Ctl(agent, {"apply", "-f", "-", "--timeout", "200ms"}, kTwoObjects);
   EXPECT_EQ(result.code, 3);
   EXPECT_EQ(result.err,
-            absl::StrCat("error: the agent at ", agent.address(),
-                         " did not answer: no answer within 200ms; whether it took the 2 "
-                         "objects is unknown, sending them again does no harm\n"));
+            absl::StrCat("error: no response from the agent at ", agent.address(),
+                         ": timed out after 200ms; the agent may have processed the 2 objects, it "
+                         "is safe to send the request again\n"));
 }
 
 TEST(CliDeleteTest, ByName) {
@@ -268,15 +271,15 @@ TEST(CliDryRunTest, RefusedObjectsCountAsInTheRealCall) {
   v1::Ack ack;
   ack.set_revision(3);
   ack.set_outcome(v1::UNCHANGED);
-  AddResult(ack, v1::REFUSED, "Service shop/web refused: is bad");
+  AddResult(ack, v1::REFUSED, "Service shop/web rejected: is bad");
   const CtlResult result =
       Ctl(FakeAgent({.ack = ack}), {"apply", "--dry-run", "-f", "-"}, kTwoObjects);
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.out,
-            "service/shop/web refused (dry run)\n"
+            "service/shop/web rejected (dry run)\n"
             "node/n1 applied (dry run)\n"
-            "revision 3, nothing to change in the kernel\n");
-  EXPECT_THAT(result.err, HasSubstr("Service shop/web refused: is bad\n"));
+            "revision 3, no kernel changes needed\n");
+  EXPECT_THAT(result.err, HasSubstr("Service shop/web rejected: is bad\n"));
 }
 
 TEST(CliDryRunTest, WhatIsNotListedAndRewritingAreNoted) {
@@ -286,29 +289,29 @@ TEST(CliDryRunTest, WhatIsNotListedAndRewritingAreNoted) {
   const CtlResult result =
       Ctl(FakeAgent({.ack = ack}), {"apply", "--dry-run", "-f", "-"}, kTwoObjects);
   EXPECT_EQ(result.err,
-            "note: of 20001 elements 2 are shown\n"
-            "note: the tables would be written whole; what differs is shown\n");
+            "note: showing 2 of 20001 elements\n"
+            "note: the agent would rewrite its tables completely; only the differences are "
+            "shown\n");
 }
 
 TEST(CliDryRunTest, AnAgentThatDoesNotKnowItIsFoundOut) {
   const CtlResult result =
       Ctl(FakeAgent({.ack = Committed(7)}), {"apply", "--dry-run", "-f", "-"}, kTwoObjects);
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err, HasSubstr("error: the agent knows no dry run: it has taken the change"));
+  EXPECT_THAT(result.err, HasSubstr("error: the agent does not support dry runs and has applied"));
   EXPECT_THAT(result.out, HasSubstr("service/shop/web applied\n"));
 }
 
 TEST(CliDryRunTest, PartsAreTriedByThemselves) {
   const FakeAgent agent({.ack = WouldChange()}, /*max_bytes=*/3000);
   const CtlResult result = Ctl(agent, {"apply", "--dry-run", "-f", "-"}, Nodes(10, 1000));
-  EXPECT_THAT(result.err,
-              HasSubstr("sending several, each tried as if the others had not been sent\n"));
+  EXPECT_THAT(result.err, HasSubstr("splitting it, each part is evaluated independently\n"));
 }
 
 TEST(CliDryRunTest, DoesNotGoWithPrune) {
   const CtlResult result = Ctl({"apply", "--dry-run", "--prune", "-f", "-"}, kTwoObjects);
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("--dry-run does not go with --prune"));
+  EXPECT_THAT(result.err, HasSubstr("--dry-run and --prune cannot be used together"));
 }
 
 }  // namespace

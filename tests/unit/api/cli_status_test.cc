@@ -62,8 +62,8 @@ v1::GetStatusResponse ExampleStatus() {
   status.set_pending_changes(3);
   status.set_last_error("ENOSPC\nagain");
   status.set_refused_objects(1);
-  status.add_findings()->set_message("Service shop/web refused: ...");
-  status.add_findings()->set_message("Service shop/api refused: ...");
+  status.add_findings()->set_message("Service shop/web rejected: ...");
+  status.add_findings()->set_message("Service shop/api rejected: ...");
   status.set_refused_calls(5);
   status.set_failed_handshakes(1);
   status.set_repairs(2);
@@ -87,26 +87,27 @@ TEST(CliStatusTest, Text) {
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(
       result.out,
-      "Agent        svcmapd 0.1.0 on node n1, started 2023-11-14T22:13:19Z\n"
-      "State        retrying, revision 12, kernel generation 34\n"
-      "Last error   ENOSPC\\nagain\n"
-      "Controller   svcmap-kube (pod-1), connected since 2023-11-14T22:13:20Z, sending a "
+      "Agent              svcmapd 0.1.0 on node n1, started 2023-11-14T22:13:19Z\n"
+      "State              retrying, revision 12, kernel generation 34\n"
+      "Last error         ENOSPC\\nagain\n"
+      "Controller         svcmap-kube (pod-1), connected since 2023-11-14T22:13:20Z, sending a "
       "snapshot\n"
-      "Last commit  2023-11-14T22:13:21Z, 9 elements in 0.41 ms\n"
-      "Latency      last 3.20 ms, longest 2.0 s, from the cause of a change to its commit\n"
-      "Pending      3 changed objects\n"
-      "Objects      1 service, 2 nodes\n"
-      "Not taken    1 Service by the kernel\n"
-      "Refused      1 object\n"
-      "Turned away  5 calls and 1 handshake, see the agent's log\n"
-      "Programmed   2 service ports, 1 endpoint\n"
-      "Kernel       as committed, changes by others are noticed, 4 audits, 17 elements written\n"
-      "Repairs      2, of 3 elements and 1 chain that others had changed\n"
-      "Saved state  /var/lib/svcmap, 4096 bytes, on disk since 2023-11-14T22:13:21Z\n"
-      "Stages       queue            4, on average 12.5 us, longest 0.41 ms\n"
-      "Maps         service-ips                  IPv4          7\n"
-      "Findings     Service shop/web refused: ...\n"
-      "             Service shop/api refused: ...\n");
+      "Last commit        2023-11-14T22:13:21Z, 9 elements in 0.41 ms\n"
+      "Latency            last 3.20 ms, maximum 2.0 s (from the endpoint change to its commit)\n"
+      "Pending            3 changed objects not yet committed\n"
+      "Objects            1 service, 2 nodes\n"
+      "Rejected by kernel 1 Service\n"
+      "Rejected           1 object\n"
+      "Unauthorized       5 calls and 1 TLS handshake, see the agent's log\n"
+      "Programmed         2 Service ports, 1 endpoint\n"
+      "Kernel             matches the last commit, external changes are monitored, 4 audits, 17 "
+      "elements written\n"
+      "Repairs            2 (3 elements and 1 chain changed by other processes)\n"
+      "Saved state        /var/lib/svcmap, 4096 bytes, written to disk at 2023-11-14T22:13:21Z\n"
+      "Stages             queue            4 runs, average 12.5 us, maximum 0.41 ms\n"
+      "Maps               service-ips                  IPv4          7\n"
+      "Findings           Service shop/web rejected: ...\n"
+      "                   Service shop/api rejected: ...\n");
 }
 
 TEST(CliStatusTest, TextOfABadDay) {
@@ -117,9 +118,9 @@ TEST(CliStatusTest, TextOfABadDay) {
   const FakeAgent agent({.status = status});
   const std::string text = Ctl(agent, {"status"}).out;
   EXPECT_THAT(text,
-              HasSubstr("Kernel       not known to be as committed, changes by others are NOT "
-                        "noticed"));
-  EXPECT_THAT(text, HasSubstr("Saved state  NOT written to /var/lib/svcmap: No space left"));
+              HasSubstr("Kernel             not verified since the last commit, external changes "
+                        "are NOT monitored"));
+  EXPECT_THAT(text, HasSubstr("Saved state        NOT written to /var/lib/svcmap: No space left"));
 }
 
 TEST(CliStatusTest, JsonAndYaml) {
@@ -147,7 +148,7 @@ TEST(CliStatusTest, NobodyAnswersOnTheSocket) {
   ASSERT_EQ(listen(fd, 5), 0);
   const CtlResult result = Ctl({"status", "--timeout", "200ms", "--address", "unix://" + path});
   EXPECT_EQ(result.code, 3);
-  EXPECT_THAT(result.err, HasSubstr(": no connection within 200ms\n"));
+  EXPECT_THAT(result.err, HasSubstr(": connection timed out after 200ms\n"));
   close(fd);
 }
 
@@ -164,7 +165,8 @@ TEST(CliDumpTest, AStreamThatStopsIsNoticed) {
   const CtlResult result = Ctl(agent, {"dump", "plan", "--timeout", "200ms"});
   EXPECT_EQ(result.code, 3);
   EXPECT_EQ(result.out, "table ip svcmap {\n");
-  EXPECT_THAT(result.err, HasSubstr("did not answer: no answer within 200ms\n"));
+  EXPECT_THAT(result.err, HasSubstr("no response from the agent at " + agent.address() +
+                                    ": timed out after 200ms\n"));
 }
 
 // Takes some bytes, then fails, as a closed pipe does.
@@ -208,8 +210,8 @@ TEST(CliWaitTest, NotReachedSaysWhatTheAgentSays) {
     const CtlResult result = Ctl(agent, {"wait", "--for", what, "--timeout", "150ms"});
     EXPECT_EQ(result.code, 5);
     EXPECT_EQ(result.err, absl::StrCat("error: wait --for ", what,
-                                       ": not so after 150ms; the agent "
-                                       "says: retrying, revision 12, ENOSPC\\nagain\n"));
+                                       ": timed out after 150ms; the agent's state is: retrying, "
+                                       "revision 12, last error: ENOSPC\\nagain\n"));
   }
 }
 
@@ -233,7 +235,7 @@ TEST(CliWaitTest, NoAgentAtAll) {
   EXPECT_EQ(result.code, 5);
   EXPECT_EQ(
       result.err,
-      absl::StrCat("error: wait --for serving: not so after 150ms; cannot reach the agent at ",
+      absl::StrCat("error: wait --for serving: timed out after 150ms; cannot reach the agent at ",
                    address, ": No such file or directory\n"));
 }
 

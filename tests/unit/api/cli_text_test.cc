@@ -51,7 +51,7 @@ TEST(TextTest, NumbersForPeople) {
   time.set_nanos(5);
   EXPECT_EQ(TimeText(time), "2023-11-14T22:13:20Z");
   time.set_seconds(1LL << 60);
-  EXPECT_EQ(TimeText(time), "(no valid time)");
+  EXPECT_EQ(TimeText(time), "(invalid time)");
   EXPECT_EQ(BytesText(640), "640 bytes");
   EXPECT_EQ(BytesText(16'777'216), "16.8 MB");
   EXPECT_EQ(CountText(1, "object"), "1 object");

@@ -41,52 +41,51 @@ TEST(WatchTextTest, EveryEventIsALine) {
     const char* said;
   } cases[] = {
       {"status { version: \"0.1.0\" node_name: \"n1\" state: SERVING revision: 6 }",
-       "svcmapd 0.1.0 on node n1: serving, revision 6\n"},
+       "agent status version=0.1.0 node=n1 state=serving revision=6\n"},
       {"commit { revision: 7 elements: 3 services: 2 duration { nanos: 130000 } }",
-       "revision 7: 3 elements of 2 Services in 0.13 ms\n"},
+       "committed revision=7 elements=3 services=2 duration_ms=0.13\n"},
       {"commit { revision: 7 elements: 1 duration { nanos: 130000 } }",
-       "revision 7: 1 element in 0.13 ms\n"},
+       "committed revision=7 elements=1 services=0 duration_ms=0.13\n"},
       {"commit { revision: 1 elements: 25 services: 1 tables_written: true "
        "duration { nanos: 1200000 } }",
-       "revision 1: tables written whole, 25 elements of 1 Service in 1.20 ms\n"},
+       "committed revision=1 elements=25 services=1 rewrite=full duration_ms=1.20\n"},
       {"repair { outcome: REPAIRED damage: \"3 elements deleted from endpoints\" "
        "process: \"nft (pid 7)\" elements: 3 chains: 1 duration { nanos: 200000 } }",
-       "repaired: 3 elements deleted from endpoints by nft (pid 7); 3 elements and 1 chain put "
-       "right "
-       "in 0.20 ms\n"},
+       "kernel state repaired damage=\"3 elements deleted from endpoints\" process=\"nft (pid 7)\" "
+       "elements=3 chains=1 duration_ms=0.20\n"},
       {"repair { outcome: REPAIRED elements: 1 duration { nanos: 200000 } }",
-       "repaired: the kernel was not as committed; 1 element and 0 chains put right in 0.20 ms\n"},
+       "kernel state repaired elements=1 chains=0 duration_ms=0.20\n"},
       {"repair { outcome: REWRITE damage: \"table deleted\" process: \"nft (pid 7)\" }",
-       "not repaired: table deleted by nft (pid 7); too much is wrong, writing the tables again\n"},
+       "kernel state damaged, rewriting the tables completely damage=\"table deleted\" "
+       "process=\"nft (pid 7)\"\n"},
       {"repair { outcome: NOT_YET error: \"read: no\\nbuffer\" }",
-       "not repaired: the kernel was not as committed; read: no\\nbuffer; trying again\n"},
-      {"sync_failed { error: \"ENOSPC\" }",
-       "the kernel did not take a batch: ENOSPC; trying again\n"},
+       "repair failed, retrying error=\"read: no\\nbuffer\"\n"},
+      {"sync_failed { error: \"ENOSPC\" }", "commit failed, retrying error=ENOSPC\n"},
       {"recovered { revision: 9 failures: 4 after { seconds: 1 nanos: 200000000 } }",
-       "recovered after 4 failures in 1.2 s, revision 9\n"},
+       "commit recovered failures=4 duration_ms=1200.00 revision=9\n"},
       {"controller { what: CAME name: \"kube\" instance: \"pod-7\" epoch: 3 }",
-       "controller kube (pod-7), epoch 3, came\n"},
-      {"controller { what: LEFT name: \"kube\" }", "controller kube left\n"},
+       "controller connected name=kube instance=pod-7 epoch=3\n"},
+      {"controller { what: LEFT name: \"kube\" }", "controller disconnected name=kube\n"},
       {"controller { what: REPLACED name: \"kube\" reason: \"other (pod-8)\" }",
-       "controller kube was replaced by other (pod-8)\n"},
+       "controller replaced name=kube by=\"other (pod-8)\"\n"},
       {"controller { what: FENCED name: \"kube\" epoch: 2 reason: \"open.epoch 2 is lower\" }",
-       "controller kube, epoch 2, was refused: open.epoch 2 is lower\n"},
-      {"", "something that this version of svcmapctl does not know\n"},
+       "controller rejected name=kube epoch=2 reason=\"open.epoch 2 is lower\"\n"},
+      {"", "unknown event, not supported by this version of svcmapctl\n"},
   };
   for (const auto& [event, said] : cases) EXPECT_EQ(Said(event), said) << event;
 }
 
 TEST(WatchTextTest, EveryFindingIsALine) {
-  EXPECT_EQ(Said("findings { results { message: \"Service a/b refused: x\" } "
+  EXPECT_EQ(Said("findings { results { message: \"Service a/b rejected: x\" } "
                  "results { kind: KIND_SERVICE namespace: \"c\" name: \"d\" reason: \"is\\nodd\" } "
                  "more: 5 }"),
-            "Service a/b refused: x\nservice/c/d is\\nodd\n5 more findings\n");
+            "Service a/b rejected: x\nservice/c/d is\\nodd\nfindings omitted count=5\n");
 }
 
 TEST(WatchTextTest, WhatWasLostIsSaidFirst) {
   EXPECT_EQ(Said("lost: 12 sync_failed { error: \"x\" }"),
-            "12 events lost: not read as fast as they came\n"
-            "the kernel did not take a batch: x; trying again\n");
+            "events lost, svcmapctl read them too slowly count=12\n"
+            "commit failed, retrying error=x\n");
 }
 
 TEST(CliWatchTest, EventsAreTextUntilTheAgentGoesAway) {
@@ -96,9 +95,9 @@ TEST(CliWatchTest, EventsAreTextUntilTheAgentGoesAway) {
   const CtlResult result = Ctl(agent, {"watch"});
   EXPECT_EQ(result.code, 3);
   EXPECT_EQ(result.out,
-            "2023-11-14T22:13:20.042Z the kernel did not take a batch: x; trying again\n"
-            "2023-11-14T22:13:20.042Z controller kube left\n");
-  EXPECT_THAT(result.err, HasSubstr("the connection broke off: the agent is stopping"));
+            "2023-11-14T22:13:20.042Z commit failed, retrying error=x\n"
+            "2023-11-14T22:13:20.042Z controller disconnected name=kube\n");
+  EXPECT_THAT(result.err, HasSubstr("connection lost: the agent is stopping"));
 }
 
 TEST(CliWatchTest, JsonIsOneObjectPerLine) {

@@ -185,8 +185,10 @@ TEST(KubeProxyRulesTest, WhatOthersUseStaysWithAllThatItUses) {
       After(kNode, ":CNI-DN-0c5f - [0:0]\n",
             ":MINE - [0:0]\n-A MINE -d 10.0.0.1/32 -j KUBE-SVC-XPGD46QRK7WJZT7O\n");
   const Removal removal = PlanRemoval(Saved(text));
-  EXPECT_THAT(removal.kept,
-              ElementsAre("KUBE-SVC-XPGD46QRK7WJZT7O of table nat, as chain MINE uses it"));
+  EXPECT_THAT(
+      removal.kept,
+      ElementsAre("KUBE-SVC-XPGD46QRK7WJZT7O in table nat is kept because chain MINE jumps to "
+                  "it"));
   EXPECT_THAT(removal.tables[2].chains,
               ElementsAre("KUBE-NODEPORTS", "KUBE-POSTROUTING", "KUBE-SERVICES"));
 }
@@ -197,8 +199,8 @@ TEST(KubeProxyRulesTest, S146_S147_WhatAFirewallNeedsStays) {
     text.replace(text.find("ACCEPT", text.find(policy)), 6, "DROP");
   }
   EXPECT_THAT(PlanRemoval(Saved(text)).kept,
-              ElementsAre("KUBE-FORWARD of table filter, as FORWARD drops by default and this "
-                          "chain lets Service traffic through"));
+              ElementsAre("KUBE-FORWARD in table filter is kept because FORWARD drops by default "
+                          "and this chain accepts Service traffic"));
   text = After(text, "-j KUBE-FIREWALL\n", "-A KUBE-NODEPORTS -p tcp --dport 31000 -j ACCEPT\n");
   const Removal removal = PlanRemoval(Saved(text));
   EXPECT_EQ(removal.kept.size(), 2U);
@@ -208,7 +210,7 @@ TEST(KubeProxyRulesTest, S146_S147_WhatAFirewallNeedsStays) {
 
 // Whatever drops keeps the chains: which packets it fits, nobody can tell here.
 TEST(KubeProxyRulesTest, S146_S147_WhatAnyRuleThatDropsMayNeedStays) {
-  constexpr char kForward[] = "KUBE-FORWARD of table filter, as FORWARD ";
+  constexpr char kForward[] = "KUBE-FORWARD in table filter is kept because FORWARD ";
   for (const auto& [rules, reason] : {
            std::pair("-A FORWARD -m comment --comment \"default deny\" -j DROP\n",
                      "drops by default"),
@@ -230,9 +232,9 @@ TEST(KubeProxyRulesTest, S146_S147_WhatAnyRuleThatDropsMayNeedStays) {
                                  "-A INPUT -s 192.0.2.1/32 -j DROP\n"
                                  "-A KUBE-NODEPORTS -p tcp --dport 31000 -j ACCEPT\n");
   EXPECT_THAT(PlanRemoval(Saved(text)).kept,
-              ElementsAre("KUBE-NODEPORTS of table filter, as INPUT may drop packets (-A INPUT -s "
-                          "192.0.2.1/32 -j DROP) and this chain lets load balancers' health checks "
-                          "through"));
+              ElementsAre("KUBE-NODEPORTS in table filter is kept because INPUT may drop packets "
+                          "(-A INPUT -s 192.0.2.1/32 -j DROP) and this chain accepts load "
+                          "balancers' health checks"));
 }
 
 // As large as a node with 10,000 Services has it: must not take minutes.
@@ -305,7 +307,7 @@ TEST(FindingsTest, RulesAreFineWhileAKubeProxyKeepsThem) {
       facts.iptables.found[0].save.tables[2].rules.begin() + 2);  // The REDIRECT.
   facts.iptables.found[0].save.tables[2].rules.erase(
       facts.iptables.found[0].save.tables[2].rules.begin() + 4);  // That of the CNI.
-  constexpr char kTables[] = "rules of kube-proxy, mode nftables: table ip kube-proxy and ";
+  constexpr char kTables[] = "rules of kube-proxy in nftables mode: table ip kube-proxy an";
   constexpr char kChains[] = "rules of kube-proxy in ip6tables-legacy, for 1 address and 1";
   EXPECT_THAT(Said(facts), ElementsAre(absl::StrCat("! ", kTables), HasSubstr(kChains)));
   facts.kube_proxy = "process 12 is kube-proxy";
@@ -324,8 +326,8 @@ TEST(FindingsTest, OtherOwnersOfTheAddresses) {
                           {"ip", "nat", "PREROUTING", {{"nat", "prerouting", -100}}},
                           {"ip", "svcmap", "nat-prerouting", {{"nat", "prerouting", -100}}}};
   EXPECT_THAT(Said(facts),
-              ElementsAre("! there is an interface kube-ipvs0: kube-proxy works, or worke",
-                          "! interface cilium_host: Cilium is here",
+              ElementsAre("! interface kube-ipvs0 exists: kube-proxy runs or has run in ip",
+                          "! interface cilium_host belongs to Cilium",
                           HasSubstr("! chain early of table inet fw"),
                           HasSubstr("- chain late of table inet fw")));
 }
@@ -334,20 +336,20 @@ TEST(FindingsTest, VirtualServersOfOthersAreNoKubeProxy) {
   MigrationFacts facts = CleanNode();
   facts.virtual_servers = true;
   EXPECT_THAT(Said(facts),
-              ElementsAre("- there are virtual servers of ipvs, and no interface kube-ipv"));
+              ElementsAre("- IPVS virtual servers exist that do not belong to kube-proxy ("));
 }
 
 TEST(FindingsTest, WhatThePreflightSaysAndWhatIsKnownBetter) {
   MigrationFacts facts = CleanNode();
-  facts.report->fatal = "the kernel lacks masquerade; remedy: modprobe -a nft_masq";
+  facts.report->fatal = "missing kernel features: masquerade; remedy: modprobe -a nft_masq";
   facts.report->warnings = {{"", "forwarding is off", "on"},
                             {NodeReport::kOtherProxy, "a kube-proxy", "stop"},
                             {NodeReport::kLegacyFilter, "legacy", "look"},
                             {"ip filter FORWARD", "drops", "accept"},
                             {"inet fw forward", "drops, too", "accept"}};
   EXPECT_EQ(JudgeMigration(facts)[0].remedy, "modprobe -a nft_masq");
-  EXPECT_THAT(Said(facts), ElementsAre("! the kernel lacks masquerade", "! forwarding is off",
-                                       "! drops", "! drops, too"));
+  EXPECT_THAT(Said(facts), ElementsAre("! missing kernel features: masquerade",
+                                       "! forwarding is off", "! drops", "! drops, too"));
   facts.iptables.found = {{{Family::kIpv4, false},
                            Saved("*filter\n:FORWARD DROP [0:0]\n"
                                  "-A FORWARD -m conntrack --ctstate DNAT -j ACCEPT\nCOMMIT\n")}};
@@ -371,9 +373,9 @@ TEST(FindingsTest, S146_S147_FirewallsThatDrop) {
 TEST(FindingsTest, WhatWasNotLookedAtIsSaid) {
   MigrationFacts facts;
   facts.unread = {"the kernel"};
-  facts.iptables.unread = {"rules of iptables-legacy: there is no iptables-legacy-save"};
-  EXPECT_THAT(Said(facts), ElementsAre("! not looked at: the kernel",
-                                       HasSubstr("! not looked at: rules of iptables-legacy")));
+  facts.iptables.unread = {"rules of iptables-legacy: iptables-legacy-save not found"};
+  EXPECT_THAT(Said(facts), ElementsAre("! not checked: the kernel",
+                                       HasSubstr("! not checked: rules of iptables-legacy")));
 }
 
 }  // namespace

@@ -56,22 +56,22 @@ struct Case {
   std::vector<std::string> lines;
 };
 
-#define UPLINK                                                                                 \
-  "packets are dropped that come in elsewhere than their answers would go out, such as those " \
-  "of node port clients behind a second uplink"
+#define UPLINK                                                                                  \
+  "packets are dropped if they arrive on another interface than the one used for replies, for " \
+  "example from nodePort clients behind a second uplink"
 
 std::vector<Case> Cases() {
   return {
       {"Healthy", [](Facts&) {}, {}},
       {"Ipv4ForwardingOff",
        [](Facts& f) { f.ip_forward = 0; },
-       {"net.ipv4.ip_forward is 0: IPv4 connections of pods and of clients outside are not "
-        "forwarded; remedy: sysctl -w net.ipv4.ip_forward=1"}},
+       {"net.ipv4.ip_forward is 0: IPv4 packets of pods and of external clients are not forwarded; "
+        "remedy: sysctl -w net.ipv4.ip_forward=1"}},
       {"Ipv6ForwardingOff",
        [](Facts& f) { f.ipv6_forwarding = 0; },
-       {"net.ipv6.conf.all.forwarding is 0: IPv6 connections of pods and of clients outside are "
-        "not forwarded; remedy: sysctl -w net.ipv6.conf.all.forwarding=1 (before that accept_ra=2 "
-        "on interfaces whose routes come from router advertisements)"}},
+       {"net.ipv6.conf.all.forwarding is 0: IPv6 packets of pods and of external clients are not "
+        "forwarded; remedy: sysctl -w net.ipv6.conf.all.forwarding=1 (first set accept_ra=2 on "
+        "interfaces that get their routes from router advertisements)"}},
       {"Ipv6NotInUse",
        [](Facts& f) {
          f.ipv6_in_use = false;
@@ -87,12 +87,12 @@ std::vector<Case> Cases() {
        {}},
       {"NoConntrack",
        [](Facts& f) { f.conntrack_max.reset(); },
-       {"net.netfilter.nf_conntrack_max is missing: without connection tracking no address is "
-        "translated; remedy: modprobe nf_conntrack"}},
+       {"net.netfilter.nf_conntrack_max is missing: address translation requires connection "
+        "tracking; remedy: modprobe nf_conntrack"}},
       {"BridgeNetfilterOff",
        [](Facts& f) { f.bridge_iptables = 0; },
-       {"net.bridge.bridge-nf-call-iptables is 0: pods on one bridge (cni0) answer each other past "
-        "the translation, and their connections to Services hang; remedy: sysctl -w "
+       {"net.bridge.bridge-nf-call-iptables is 0: replies between pods on the same bridge (cni0) "
+        "bypass address translation, so their connections to Services time out; remedy: sysctl -w "
         "net.bridge.bridge-nf-call-iptables=1"}},
       {"BridgeNetfilterNotLoaded",
        [](Facts& f) {
@@ -100,13 +100,13 @@ std::vector<Case> Cases() {
          f.bridge_ip6tables.reset();
          f.bridges = {{"br0"}, {"br1"}, {"br2"}, {"br3"}, {"br4"}};
        },
-       {"net.bridge.bridge-nf-call-iptables is missing (br_netfilter is not loaded): pods on one "
-        "bridge (br0, br1, br2 and 2 others) answer each other past the translation, and their "
-        "connections to Services hang; remedy: modprobe br_netfilter && sysctl -w "
+       {"net.bridge.bridge-nf-call-iptables is missing (br_netfilter is not loaded): replies "
+        "between pods on the same bridge (br0, br1, br2 and 2 others) bypass address translation, "
+        "so their connections to Services time out; remedy: modprobe br_netfilter && sysctl -w "
         "net.bridge.bridge-nf-call-iptables=1",
-        "net.bridge.bridge-nf-call-ip6tables is missing (br_netfilter is not loaded): pods on one "
-        "bridge (br0, br1, br2 and 2 others) answer each other past the translation, and their "
-        "connections to Services hang; remedy: modprobe br_netfilter && sysctl -w "
+        "net.bridge.bridge-nf-call-ip6tables is missing (br_netfilter is not loaded): replies "
+        "between pods on the same bridge (br0, br1, br2 and 2 others) bypass address translation, "
+        "so their connections to Services time out; remedy: modprobe br_netfilter && sysctl -w "
         "net.bridge.bridge-nf-call-ip6tables=1"}},
       {"NoBridgeNoBridgeNetfilter",
        [](Facts& f) {
@@ -121,8 +121,8 @@ std::vector<Case> Cases() {
          f.bridge_ip6tables = 0;
          f.bridges = {{"br0", true, true}, {"br1", true, false}};
        },
-       {"net.bridge.bridge-nf-call-ip6tables is 0: pods on one bridge (br1) answer each other past "
-        "the translation, and their connections to Services hang; remedy: sysctl -w "
+       {"net.bridge.bridge-nf-call-ip6tables is 0: replies between pods on the same bridge (br1) "
+        "bypass address translation, so their connections to Services time out; remedy: sysctl -w "
         "net.bridge.bridge-nf-call-ip6tables=1"}},
       {"RpFilterStrictOnAll",
        [](Facts& f) {
@@ -141,8 +141,8 @@ std::vector<Case> Cases() {
          }
        },
        {"net.ipv4.conf.*.rp_filter is 1 (strict) on default, eth0, eth1 and 2 others: " UPLINK
-        "; remedy: sysctl -w net.ipv4.conf.INTERFACE.rp_filter=2 for those that such packets "
-        "reach"}},
+        "; remedy: sysctl -w net.ipv4.conf.INTERFACE.rp_filter=2 for each interface that receives "
+        "such packets"}},
       {"RpFilterLooseOnAllCoversStrictInterfaces",
        [](Facts& f) {
          f.rp_filter = {{"all", 2}, {"default", 1}, {"eth0", 1}};
@@ -155,13 +155,13 @@ std::vector<Case> Cases() {
        {}},
       {"ForwardChainDrops",
        [](Facts& f) { f.chains.push_back(Chain("ip", "filter", "FORWARD", "forward", true)); },
-       {"chain FORWARD of table ip filter drops by default what is forwarded: connections to "
-        "Services get through only if a rule in it accepts them; remedy: nft insert rule ip filter "
-        "FORWARD ct status dnat accept"}},
+       {"chain FORWARD of table ip filter drops forwarded packets by default: connections to "
+        "Services work only if a rule in this chain accepts them; remedy: nft insert rule ip "
+        "filter FORWARD ct status dnat accept"}},
       {"ForwardChainOfATableNamedLikeOurs",
        [](Facts& f) { f.chains.push_back(Chain("inet", "svcmap", "x\n", "forward", true)); },
-       {"chain x\\u000a of table inet svcmap drops by default what is forwarded: connections to "
-        "Services get through only if a rule in it accepts them; remedy: nft insert rule inet "
+       {"chain x\\u000a of table inet svcmap drops forwarded packets by default: connections to "
+        "Services work only if a rule in this chain accepts them; remedy: nft insert rule inet "
         "svcmap x\\u000a ct status dnat accept"}},
       {"ChainsThatDoNotMatter",
        [](Facts& f) {
@@ -176,13 +176,13 @@ std::vector<Case> Cases() {
        {}},
       {"LegacyIptables",
        [](Facts& f) { f.legacy_iptables_filter = f.legacy_ip6tables_filter = true; },
-       {"table filter of iptables-legacy is in use, and the policy of its FORWARD chain cannot be "
-        "read here: if it is DROP, connections to Services get through only if a rule accepts "
-        "them; remedy: look with iptables-legacy -S FORWARD; allow with iptables-legacy -I FORWARD "
-        "-m conntrack --ctstate DNAT -j ACCEPT",
-        "table filter of ip6tables-legacy is in use, and the policy of its FORWARD chain cannot be "
-        "read here: if it is DROP, connections to Services get through only if a rule accepts "
-        "them; remedy: look with ip6tables-legacy -S FORWARD; allow with ip6tables-legacy -I "
+       {"table filter of iptables-legacy is in use, and svcmapd cannot read its rules: if the "
+        "policy of its FORWARD chain is DROP, connections to Services work only if a rule accepts "
+        "them; remedy: check with iptables-legacy -S FORWARD; accept with iptables-legacy -I "
+        "FORWARD -m conntrack --ctstate DNAT -j ACCEPT",
+        "table filter of ip6tables-legacy is in use, and svcmapd cannot read its rules: if the "
+        "policy of its FORWARD chain is DROP, connections to Services work only if a rule accepts "
+        "them; remedy: check with ip6tables-legacy -S FORWARD; accept with ip6tables-legacy -I "
         "FORWARD -m conntrack --ctstate DNAT -j ACCEPT"}},
       {"KubeProxyIsThere",
        [](Facts& f) {
@@ -190,17 +190,17 @@ std::vector<Case> Cases() {
          f.chains.push_back({"ip", "kube-proxy", "services", {}});
          f.chains.push_back({"ip6", "nat", "KUBE-SERVICES", {}});
        },
-       {"table ip kube-proxy is there: kube-proxy, or what it left behind, translates Service "
-        "addresses beside svcmap; remedy: when kube-proxy does not run here any more, start "
-        "svcmapd with --remove-kube-proxy or run kube-proxy --cleanup",
-        "table ip6 nat has a chain KUBE-SERVICES: kube-proxy, or what it left behind, translates "
-        "Service addresses beside svcmap; remedy: when kube-proxy does not run here any more, "
-        "start "
+       {"table ip kube-proxy exists: rules of a running or former kube-proxy also translate "
+        "Service "
+        "addresses; remedy: if kube-proxy no longer runs on this node, start svcmapd with "
+        "--remove-kube-proxy or run kube-proxy --cleanup",
+        "table ip6 nat has a chain KUBE-SERVICES: rules of a running or former kube-proxy also "
+        "translate Service addresses; remedy: if kube-proxy no longer runs on this node, start "
         "svcmapd with --remove-kube-proxy or run kube-proxy --cleanup"}},
       {"Unread",
        [](Facts& f) { f.unread = {"read the chains of nf_tables: no"}; },
-       {"a part of the node was not looked at: read the chains of nf_tables: no; remedy: none "
-        "needed if Services work; nft list ruleset and ip link show it"}},
+       {"node configuration only partly checked: read the chains of nf_tables: no; remedy: none if "
+        "Services work; inspect nft list ruleset and ip link"}},
   };
 }
 
@@ -238,18 +238,18 @@ TEST(LackStatusTest, OneLineNamesAll) {
   const absl::Status status = LackStatus(lacks);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(std::string(status.message()),
-            "the kernel lacks what the rules need: masquerade for IPv4 and IPv6 (CONFIG_NFT_MASQ, "
+            "missing kernel features: masquerade for IPv4 and IPv6 (CONFIG_NFT_MASQ, "
             "ENOENT), reject for IPv4 (CONFIG_NFT_REJECT_IPV4, ENOENT), maps for IPv6 "
             "(CONFIG_NF_TABLES, EOPNOTSUPP); remedy: modprobe -a nft_masq nft_reject_ipv4 "
-            "nf_tables, or a kernel that is built with the options named");
+            "nf_tables, or use a kernel with the listed options");
 }
 
 TEST(LackStatusTest, WhatNobodyCanName) {
   const std::vector<nft::Lack> lacks = {
       {Family::kIpv6, "add rule to services: drop", "", "", EINVAL}};
   EXPECT_EQ(std::string(LackStatus(lacks).message()),
-            "the kernel lacks what the rules need: add rule to services: drop for IPv6 (EINVAL); "
-            "remedy: run a newer kernel");
+            "missing kernel features: add rule to services: drop for IPv6 (EINVAL); remedy: run a "
+            "newer kernel");
 }
 
 // A directory tree that looks like /proc.

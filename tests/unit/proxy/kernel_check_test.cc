@@ -84,7 +84,7 @@ TEST_F(KernelCheckTest, WhatIsCommittedAgreesWithPoliciesRangesAndAffinity) {
   }
   Remove(kFirewallIps, "198.51.100.1", 80);
   EXPECT_THAT(Disagreements("198.51.100.1", 80),
-              ElementsAre("198.51.100.1 . tcp . 80 in firewall-ips is missing"));
+              ElementsAre("198.51.100.1 . tcp . 80 in firewall-ips is missing in the kernel"));
 }
 
 TEST_F(KernelCheckTest, ElementsThatAreGoneAreNamed) {
@@ -94,21 +94,26 @@ TEST_F(KernelCheckTest, ElementsThatAreGoneAreNamed) {
   const Row endpoint = EndpointRow(Family::kIpv4, 1, 1, {});
   ASSERT_TRUE(kernel_.ForeignRemoveElement(endpoint.set, endpoint.key.bytes()));
   EXPECT_THAT(Disagreements("10.96.0.1", 80),
-              UnorderedElementsAre("10.96.0.1 . tcp . 80 in service-ips is missing",
-                                   "10.96.0.1 in cluster-ips is missing",
-                                   "0x1 . 1 in endpoints is missing"));
-  EXPECT_THAT(Disagreements("10.96.0.1", 443),
-              UnorderedElementsAre("10.96.0.1 . tcp . 443 in no-endpoint-services is missing",
-                                   "10.96.0.1 in cluster-ips is missing"));
+              UnorderedElementsAre("10.96.0.1 . tcp . 80 in service-ips is missing in the kernel",
+                                   "10.96.0.1 in cluster-ips is missing in the kernel",
+                                   "0x1 . 1 in endpoints is missing in the kernel"));
+  EXPECT_THAT(
+      Disagreements("10.96.0.1", 443),
+      UnorderedElementsAre("10.96.0.1 . tcp . 443 in no-endpoint-services is missing in the kernel",
+                           "10.96.0.1 in cluster-ips is missing in the kernel"));
 }
 
 TEST_F(KernelCheckTest, ElementsOfWhatIsNoLongerWantedAreNamed) {
   reconciler_.store().Apply(NoService("shop/web"), ++sequence_);
-  EXPECT_THAT(Disagreements("10.96.0.1", 80),
-              UnorderedElementsAre("10.96.0.1 in cluster-ips should not be there",
-                                   "10.96.0.1 . tcp . 80 in service-ips should not be there"));
-  EXPECT_THAT(Disagreements("192.0.2.10", 30080),
-              ElementsAre("192.0.2.10 . tcp . 30080 in service-ips should not be there"));
+  EXPECT_THAT(
+      Disagreements("10.96.0.1", 80),
+      UnorderedElementsAre(
+          "10.96.0.1 in cluster-ips is in the kernel but not in the desired state",
+          "10.96.0.1 . tcp . 80 in service-ips is in the kernel but not in the desired state"));
+  EXPECT_THAT(
+      Disagreements("192.0.2.10", 30080),
+      ElementsAre(
+          "192.0.2.10 . tcp . 30080 in service-ips is in the kernel but not in the desired state"));
   Commit({});
   EXPECT_THAT(Disagreements("10.96.0.1", 80), IsEmpty());
 }
@@ -116,8 +121,9 @@ TEST_F(KernelCheckTest, ElementsOfWhatIsNoLongerWantedAreNamed) {
 TEST_F(KernelCheckTest, OtherDataIsNamedWithBoth) {
   reconciler_.store().Apply(
       ASlice("shop/web-1", "shop/web").Port(8080).Local("10.1.0.5").Ready("10.1.1.8"), ++sequence_);
-  EXPECT_THAT(Disagreements("10.96.0.1", 80),
-              ElementsAre("0x1 . 1 in endpoints is 10.1.1.7 . 8080 instead of 10.1.1.8 . 8080"));
+  EXPECT_THAT(
+      Disagreements("10.96.0.1", 80),
+      ElementsAre("0x1 . 1 in endpoints has value 10.1.1.7 . 8080, expected 10.1.1.8 . 8080"));
 }
 
 }  // namespace
