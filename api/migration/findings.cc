@@ -156,7 +156,7 @@ class MigrationJudge {
                          absl::StrJoin(chains, "; ")));
     }
     for (const std::string& kept : removal.kept) {
-      Attention(absl::StrCat(flavour, ": ", kept),
+      Attention(absl::StrCat(flavour, ": kube-proxy's chain must be kept: ", kept),
                 "--remove-kube-proxy keeps this chain; kube-proxy --cleanup removes it, which may "
                 "break connections that depend on it",
                 absl::StrCat("add a rule of your own, such as ", command,

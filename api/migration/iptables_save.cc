@@ -61,7 +61,7 @@ bool ReadLine(std::string_view line, IptablesSave& save) {
   return true;
 }
 
-// Returns the word after `option`. Ignores negated options and comment texts equal to `option`.
+// Returns the word after `option`. Ignores negated options and the value of --comment.
 const std::string& ValueOf(const std::vector<std::string>& words, std::string_view option) {
   for (size_t i = 2; i + 1 < words.size(); ++i) {
     if (words[i] == "--comment") {

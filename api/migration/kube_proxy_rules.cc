@@ -103,8 +103,8 @@ class TablePlan {
           built_in_.contains(rule.chain()) || !stays_.insert(rule.target()).second) {
         continue;
       }
-      kept_.push_back(absl::StrCat(rule.target(), " in table ", table_.name,
-                                   " is kept because chain ", rule.chain(), " jumps to it"));
+      kept_.push_back(absl::StrCat(rule.target(), " in table ", table_.name, ", because chain ",
+                                   rule.chain(), " jumps to it"));
     }
   }
 
@@ -113,8 +113,8 @@ class TablePlan {
     const std::string drops = DropsText(table_, from);
     if (drops.empty()) return;
     stays_.insert(chain);
-    kept_.push_back(absl::StrCat(chain, " in table ", table_.name, " is kept because ", from, " ",
-                                 drops, " and this chain accepts ", what));
+    kept_.push_back(absl::StrCat(chain, " in table ", table_.name, ", because ", from, " ", drops,
+                                 " and this chain accepts ", what));
   }
 
   void KeepWhatTheyUse() {

@@ -27,8 +27,7 @@ struct RemovalOfTable {
 
 struct Removal {
   std::vector<RemovalOfTable> tables;  // Tables with chains or jumps to remove.
-  // One phrase for each chain of kube-proxy that must stay: "CHAIN in table TABLE is kept because
-  // REASON".
+  // One phrase for each chain of kube-proxy that must stay: "CHAIN in table TABLE, because REASON".
   std::vector<std::string> kept;
 
   bool empty() const { return tables.empty(); }

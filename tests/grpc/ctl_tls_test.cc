@@ -1,4 +1,4 @@
-// svcmapctl with an agent that speaks TLS.
+// Tests of svcmapctl with an agent that uses TLS.
 #include <gmock/gmock.h>
 
 #include <sstream>

@@ -1,5 +1,5 @@
-// From kube-proxy to svcmapd on one node and back, under traffic: its rules are those that
-// svcmap-bench writes, in each place where a kube-proxy keeps them.
+// Tests of the migration from kube-proxy to svcmapd on one node and back, under traffic.
+// svcmap-bench generates kube-proxy's rules for each of its modes.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ using ::testing::Not;
 constexpr uint16_t kPodPort = 8080;
 constexpr uint16_t kNodePort = 30080;
 constexpr std::chrono::seconds kPatience{10};
-// In milliseconds; svcmapd waits for half a minute.
+// Waiting time in milliseconds. The default of svcmapd is 30 s.
 constexpr char kAbsence[] = "SVCMAP_TEST_KUBE_PROXY_ABSENCE_MS";
 
 enum class Mode { kIptablesLegacy, kIptablesNft, kNftables };
@@ -80,7 +80,7 @@ class MigrateTest : public PacketTest {
     return port;
   }
 
-  // "web" and "dns" stay as they are, "moving" goes from pod to pod.
+  // "web" and "dns" do not change, "moving" changes its endpoint.
   std::vector<ServicePort> Ports(const Host& moving) const {
     const auto tcp = proxy::Protocol::kTcp;
     const auto udp = proxy::Protocol::kUdp;
@@ -112,7 +112,7 @@ class MigrateTest : public PacketTest {
         .status();
   }
 
-  // As kube-proxy programs it when it starts.
+  // Loads the rules that kube-proxy creates at its start.
   absl::Status LoadKubeProxy(Mode mode, const std::vector<ServicePort>& all) const {
     for (const Family family : kFamilies) {
       const bool v4 = family == Family::kIpv4;
@@ -139,7 +139,7 @@ class MigrateTest : public PacketTest {
     return absl::OkStatus();
   }
 
-  // What others have in the same tables.
+  // Loads rules of other programs into the same tables.
   absl::Status LoadForeign(Mode mode) const {
     if (mode == Mode::kNftables) {
       return RunNft(node(),
@@ -159,14 +159,14 @@ class MigrateTest : public PacketTest {
     return absl::OkStatus();
   }
 
-  // Everything in iptables of this flavour, or in nf_tables but for our own tables; without
+  // Lists all rules of this iptables backend, or of nf_tables except svcmap's tables, without
   // counters and times.
   std::string Rules(Mode mode) const {
     std::string all;
     if (mode == Mode::kNftables) {
       const auto mine =
           RunCommand({.argv = {"nft", "list", "table", "ip", "mine"}, .netns = &node()});
-      if (mine.ok()) all = mine->out;  // Nothing where a test has none.
+      if (mine.ok()) all = mine->out;  // Empty if the test did not create the table.
     }
     for (const Family family : kFamilies) {
       std::vector<std::string> argv = {Program(mode, family, "-save")};
@@ -185,7 +185,7 @@ class MigrateTest : public PacketTest {
     return all;
   }
 
-  // The lines that name nothing of kube-proxy's.
+  // Returns the lines that do not refer to kube-proxy's chains.
   static std::string WithoutKubeProxy(const std::string& rules) {
     static const std::regex kOfKubeProxy(
         "KUBE-(SERVICES( |$)|EXTERNAL-SERVICES|NODEPORTS|POSTROUTING|FORWARD|MARK-MASQ|PROXY-|SVC-|"
@@ -201,7 +201,8 @@ class MigrateTest : public PacketTest {
     return rest;
   }
 
-  // Old and new connections from outside, which are masqueraded, and from a pod, which are not.
+  // Opens long-lived and new connections from outside (masqueraded) and from a pod (not
+  // masqueraded).
   absl::Status StartTraffic() {
     const auto target = [&](Protocol protocol, const std::string& to, uint16_t port,
                             uint16_t source_port) {
@@ -211,7 +212,8 @@ class MigrateTest : public PacketTest {
                                        .source_port = source_port},
                            .servers = {pod_a_->name()}};
     };
-    // UDP from one port each is one flow of connection tracking that never ends, and one that does.
+    // With a fixed source port, UDP packets form one connection tracking flow. One flow never ends,
+    // the other one does.
     const std::vector<TrafficTarget> cluster_ips = {
         target(Protocol::kTcp, "10.96.0.10", 80, 0), target(Protocol::kTcp, "fd00:96::10", 80, 0),
         target(Protocol::kUdp, "10.96.0.11", 80, 0), target(Protocol::kUdp, "10.96.0.11", 80, 5353),
@@ -227,7 +229,7 @@ class MigrateTest : public PacketTest {
     }
     return absl::OkStatus();
   }
-  // And new connections from outside are masqueraded, those from pods are not (S-74, S-75).
+  // New connections from outside are masqueraded, connections from pods are not (S-74, S-75).
   void GoOn() {
     for (const auto& traffic : traffic_) EXPECT_OK(traffic->Go(60));
     for (const char* ip : {"10.96.0.10", "fd00:96::10"}) {
@@ -236,7 +238,7 @@ class MigrateTest : public PacketTest {
       EXPECT_EQ(SourceOf(*caller_, ip), caller_->address(v6));
     }
   }
-  // As the pod sees it; empty if it does not.
+  // Returns the source address that the pod sees, or "" if no packet arrives.
   static std::string SourceOf(const Host& caller, const std::string& ip) {
     const Answer answer = Ask(caller.netns(), {.destination = ip, .port = 80});
     EXPECT_EQ(answer.outcome, Outcome::kAnswered) << answer;
@@ -316,7 +318,7 @@ TEST_P(TakeOverTest, S331_NothingFailsOnTheWayInAndOnTheWayBack) {
                     : absl::StrCat("ATTENTION  rules of kube-proxy in iptables-", ModeName(mode),
                                    ", for 3 addresses and 1 nodePort;")));
 
-  // Beside it, as while kube-proxy still runs.
+  // svcmapd runs beside kube-proxy.
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<Agent> agent, Agent::Start(node()));
   GoOn();
   ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
@@ -324,7 +326,7 @@ TEST_P(TakeOverTest, S331_NothingFailsOnTheWayInAndOnTheWayBack) {
   EXPECT_EQ(Rules(mode), loaded);
   ASSERT_OK(agent->Stop());
 
-  // Alone.
+  // svcmapd removes kube-proxy's rules.
   ASSERT_OK_AND_ASSIGN(agent, Agent::Start(node(), {"--remove-kube-proxy"}));
   EXPECT_EQ(Rules(mode), loaded) << "removed before we serve";
   ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
@@ -337,7 +339,7 @@ TEST_P(TakeOverTest, S331_NothingFailsOnTheWayInAndOnTheWayBack) {
   EXPECT_EQ(check.exit.code, 0) << check.out;
   GoOn();
 
-  // And back.
+  // Rollback to kube-proxy.
   ASSERT_OK(LoadKubeProxy(mode, Ports(*pod_b_)));
   GoOn();
   ASSERT_OK(agent->Stop());
@@ -356,7 +358,7 @@ TEST_F(MigrateTest, ACleanNodeHasNothingInTheWay) {
   EXPECT_EQ(Rules(Mode::kNftables), "");
 }
 
-// Something that looks like kube-proxy, and does nothing.
+// Process with the name kube-proxy that does nothing.
 class FakeKubeProxy {
  public:
   absl::Status Start(const NetNs& netns) {
@@ -391,7 +393,7 @@ TEST_F(MigrateTest, S330_WhileAKubeProxyRunsOrWeServeNothingNothingIsRemoved) {
   ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(node(), {"--remove-kube-proxy"}));
   ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
   ASSERT_OK(AwaitLog(*agent, "they stay: " + kube_proxy.sign()));
-  // What was served while it ran does not count when it has ended.
+  // Services that were removed before kube-proxy exited do not count.
   ASSERT_OK(agent->Replace(ObjectsOf({})));
   kube_proxy.End();
   ASSERT_OK(AwaitLog(*agent, kNoService));
@@ -400,7 +402,7 @@ TEST_F(MigrateTest, S330_WhileAKubeProxyRunsOrWeServeNothingNothingIsRemoved) {
   ASSERT_OK(AwaitLog(*agent, kRemoved));
   EXPECT_EQ(Rules(Mode::kNftables), "");
 
-  // One that is seen again and ends for good leaves something to remove again.
+  // If kube-proxy starts again and exits, its rules are removed again.
   ASSERT_OK(kube_proxy.Start(node()));
   ASSERT_OK(AwaitLog(*agent, "they stay: " + kube_proxy.sign()));
   ASSERT_OK(LoadKubeProxy(Mode::kNftables, Ports(*pod_a_)));
@@ -409,7 +411,8 @@ TEST_F(MigrateTest, S330_WhileAKubeProxyRunsOrWeServeNothingNothingIsRemoved) {
   EXPECT_EQ(Rules(Mode::kNftables), "");
 }
 
-// And no program of iptables is run while there is one: that takes seconds on a large node.
+// svcmapd runs no iptables program while kube-proxy runs, because this takes seconds on large
+// nodes.
 TEST_F(MigrateTest, S330_AKubeProxyThatStartsAgainKeepsItsRules) {
   const Mode mode = Mode::kIptablesNft;
   ASSERT_OK(LoadKubeProxy(mode, Ports(*pod_a_)));
@@ -456,7 +459,7 @@ TEST_F(MigrateTest, S330_WhatAFormerLifeWasToldRemovesNothing) {
   ASSERT_OK(AwaitLog(*agent, kRemoved));
 }
 
-// The names of the programs that `process` has started.
+// Returns the names of the child processes of `process`.
 std::string ChildrenOf(pid_t process) {
   std::string names;
   for (const auto& task :
@@ -493,7 +496,7 @@ TEST_F(MigrateTest, WhoeverHoldsTheLockOfIptablesDoesNotKeepUsFromLeaving) {
   EXPECT_EQ(Rules(Mode::kIptablesLegacy), loaded);
 }
 
-// The kernel shows which tables of iptables-legacy there are to root alone, whatever the rights.
+// Only root can list iptables-legacy tables, regardless of capabilities.
 TEST_F(MigrateTest, WhatOnlyRootMayReadIsSaidToBeUnread) {
   ASSERT_OK_AND_ASSIGN(
       const CommandResult check,
@@ -505,7 +508,7 @@ TEST_F(MigrateTest, WhatOnlyRootMayReadIsSaidToBeUnread) {
                                    "/proc/thread-self/net/ip_tables_names: Permission denied"));
 }
 
-// What a node needs of kube-proxy's chains besides Services is not taken from it.
+// Chains of kube-proxy that the node needs for other purposes are kept.
 TEST_F(MigrateTest, S146_WhereForwardDropsByDefaultItsChainStays) {
   const Mode mode = Mode::kIptablesLegacy;
   ASSERT_OK(LoadKubeProxy(mode, Ports(*pod_a_)));
@@ -514,9 +517,10 @@ TEST_F(MigrateTest, S146_WhereForwardDropsByDefaultItsChainStays) {
                     "*nat\n:CNI-SETMARK - [0:0]\n-A CNI-SETMARK -j KUBE-MARK-MASQ\nCOMMIT\n"));
   ASSERT_EQ(AnswererOf("10.96.0.10"), "pod-a");
   const std::string check = MigrateCheck().out;
-  EXPECT_THAT(check, HasSubstr("ATTENTION  iptables-legacy: KUBE-FORWARD in table filter is kept "
+  EXPECT_THAT(check, HasSubstr("ATTENTION  iptables-legacy: kube-proxy's chain must be kept: "
+                               "KUBE-FORWARD in table filter, "
                                "because FORWARD drops by default"));
-  EXPECT_THAT(check, HasSubstr("KUBE-MARK-MASQ in table nat is kept because chain CNI-SETMARK "
+  EXPECT_THAT(check, HasSubstr("KUBE-MARK-MASQ in table nat, because chain CNI-SETMARK "
                                "jumps to it"));
 
   ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(node(), {"--remove-kube-proxy"}));

@@ -1,5 +1,5 @@
-// The preflight on the real kernel: a namespace that is set up as a node should be gives no
-// warning, each thing that is wrong gives its own, and the probe leaves no trace.
+// Tests of the preflight on the real kernel. A correctly configured namespace gives no warning,
+// each problem gives its own warning, and the probe leaves no trace.
 #include "api/preflight/preflight.h"
 
 #include <gmock/gmock.h>
@@ -52,7 +52,7 @@ nft::TableSpecs OurTables() {
   return tables;
 }
 
-// Only for the calling thread, for good.
+// Drops the capability of the calling thread permanently.
 void DropNetAdmin() {
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
@@ -95,7 +95,7 @@ class PreflightTest : public ::testing::Test {
     return netns_->Run([&] { return nft::FindLacks(tables); });
   }
 
-  // What the preflight warns about.
+  // Returns the warnings of the preflight.
   std::vector<std::string> Lines() {
     const absl::StatusOr<std::vector<Warning>> warnings =
         netns_->Run([] { return Preflight(OurTables()); });
@@ -132,7 +132,7 @@ TEST_F(PreflightTest, OurOwnTablesAndHarmlessOnesAreNoProblem) {
   EXPECT_EQ(Listing(), before);
 }
 
-// Connections are counted where the kernel can; where it cannot the start goes on without.
+// svcmapd counts connections if the kernel supports it, and starts without counters otherwise.
 TEST_F(PreflightTest, CountersAreProbed) {
   nft::TableSpecs tables;
   for (const Family family : kFamilies) {
@@ -140,7 +140,7 @@ TEST_F(PreflightTest, CountersAreProbed) {
   }
   const std::string before = Listing();
   EXPECT_OK(netns_->Run([&] { return ProbeTables(tables); }));
-  // No rule can write to such a set.
+  // Rules cannot update a set of this type.
   tables[1].sets[proxy::kServiceConnections].dynamic_size = 0;
   const absl::Status refused = netns_->Run([&] { return ProbeTables(tables); });
   EXPECT_THAT(std::string(refused.message()),
@@ -190,7 +190,7 @@ TEST_F(PreflightTest, ForwardPolicyDropAndWhatItsRemedyDoes) {
   const std::vector<std::string> lines = Lines();
   EXPECT_THAT(lines, ElementsAre(StartsWith("chain FORWARD of table ip filter drops forwarded "),
                                  StartsWith("chain f of table inet fw drops forwarded ")));
-  for (const std::string& line : lines) {  // The remedies are commands that work.
+  for (const std::string& line : lines) {  // The remedies are valid commands.
     const size_t command = line.find("; remedy: nft ");
     ASSERT_NE(command, std::string::npos);
     Nft(line.substr(command + std::strlen("; remedy: nft ")));
@@ -207,12 +207,12 @@ TEST_F(PreflightTest, OtherProxies) {
                                    StartsWith("table ip6 kube-proxy exists: ")));
 }
 
-// The kernel makes a legacy table when it is first asked about.
+// The kernel creates a legacy table on the first request for it.
 TEST_F(PreflightTest, LegacyIptables) {
   struct {
     char name[32] = "filter";
     uint32_t rest[13] = {};
-  } info;  // struct ipt_getinfo, whose header is C only.
+  } info;  // Layout of struct ipt_getinfo, whose header cannot be compiled as C++.
   constexpr int kGetInfo = 64;
   const int error = netns_->Run([&] {
     const UniqueFd fd(socket(AF_INET, SOCK_RAW, IPPROTO_RAW));
@@ -227,7 +227,7 @@ TEST_F(PreflightTest, LegacyIptables) {
 }
 
 TEST_F(PreflightTest, NothingLacksAndNothingStays) {
-  Nft("table ip svcmap-preflight { chain mine { }; }\n");  // Somebody's, however unlikely.
+  Nft("table ip svcmap-preflight { chain mine { }; }\n");  // Existing table with the probe's name.
   const std::string listing = Listing();
   const uint32_t generation = Generation();
   absl::StatusOr<nft::Socket> listener = netns_->Run([] {
@@ -248,7 +248,8 @@ TEST_F(PreflightTest, NothingLacksAndNothingStays) {
 
   EXPECT_EQ(Listing(), listing);
   EXPECT_EQ(Generation(), generation);
-  EXPECT_TRUE(listener->Receive(std::chrono::milliseconds(0))->empty());  // Nobody was told.
+  EXPECT_TRUE(
+      listener->Receive(std::chrono::milliseconds(0))->empty());  // No notification was sent.
   Nft("add chain ip svcmap-preflight other\n");
   EXPECT_EQ(Generation(), generation + 1);
   EXPECT_FALSE(listener->Receive(std::chrono::milliseconds(0))->empty());
@@ -266,7 +267,7 @@ TEST_F(PreflightTest, WithoutNetAdmin) {
             "securityContext.capabilities.add: [NET_ADMIN])");
 }
 
-// Facts that cannot be read are said to be so, and the others still count.
+// Unreadable facts are reported, and the other facts are still used.
 TEST_F(PreflightTest, FactsWithoutNetAdmin) {
   const Facts facts = netns_->Run([] {
     DropNetAdmin();
@@ -276,8 +277,8 @@ TEST_F(PreflightTest, FactsWithoutNetAdmin) {
   EXPECT_EQ(facts.ip_forward, 1);
 }
 
-// This kernel lacks nothing, so these tables ask for what no kernel has; the probe must find the
-// piece among all the good ones.
+// The test kernel supports all features, so these tests use table specifications that no kernel
+// supports. The probe must identify the unsupported part.
 class LackTest : public PreflightTest {
  protected:
   nft::TableSpecs tables_ = OurTables();
@@ -303,7 +304,7 @@ class LackTest : public PreflightTest {
 };
 
 TEST_F(LackTest, Expressions) {
-  AddRule({nft::RandomNumber{0, 0}});  // No modulus.
+  AddRule({nft::RandomNumber{0, 0}});  // The modulus must not be 0.
   AddRule({nft::PayloadLoad{nft::Header::kNetwork, 0, 16, 0}, nft::Dnat{Family::kIpv6, 0, 99}});
   EXPECT_THAT(Lacks(),
               UnorderedElementsAre("random numbers|CONFIG_NFT_NUMGEN|nft_numgen|ERANGE",
@@ -352,7 +353,8 @@ TEST_F(PreflightTest, ChainsAreReadWhole) {
                          "arp d base filter output 0 drop", "bridge e base filter forward 0 drop"));
 }
 
-// Somebody renames all chains in one transaction, over and over: a reader sees all old or all new.
+// Another process replaces all chains in one transaction, repeatedly. A reader must see either the
+// old or the new chains.
 TEST_F(PreflightTest, ChainsAreReadAsOfOneGeneration) {
   constexpr int kChains = 2000;
   std::string scripts[2];

@@ -19,8 +19,8 @@ using ::testing::HasSubstr;
 
 struct TargetCase {
   std::string_view address;
-  std::string_view target;   // Empty: an error.
-  std::string_view problem;  // Part of it.
+  std::string_view target;   // Empty if an error is expected.
+  std::string_view problem;  // Part of the expected error message.
 };
 
 TEST(TargetTest, Table) {
@@ -148,7 +148,7 @@ TEST(CommandLineTest, GetFiltersByNamespaceAndName) {
   EXPECT_EQ(filter({"svc", "shop/web"}), (ObjectId{v1::KIND_SERVICE, "shop", "web"}));
   EXPECT_EQ(filter({"svc", "web", "-n", "shop"}), (ObjectId{v1::KIND_SERVICE, "shop", "web"}));
   EXPECT_EQ(filter({"svc", "web"}), (ObjectId{v1::KIND_SERVICE, "", "web"}));
-  EXPECT_EQ(filter({"no", "status"}), (ObjectId{v1::KIND_NODE, "", "status"}));  // No command here.
+  EXPECT_EQ(filter({"no", "status"}), (ObjectId{v1::KIND_NODE, "", "status"}));  // Not a command.
   EXPECT_EQ(filter({"cidr"}).kind, v1::KIND_SERVICE_CIDR);
 }
 
@@ -246,7 +246,7 @@ TEST(CommandLineTest, HelpHasExamplesAndExitCodes) {
   EXPECT_TRUE(Help({"--version"}).starts_with("svcmapctl "));
 }
 
-// Every "  3  cannot reach ..." of the help is a row of the manual.
+// Each exit code of the help ("  3  cannot reach ...") is a row in docs/svcmapctl.md.
 TEST(CommandLineTest, TheManualListsTheSameExitCodes) {
   std::ifstream file("docs/svcmapctl.md");
   const std::string manual{std::istreambuf_iterator<char>(file), {}};

@@ -15,7 +15,7 @@
 namespace svcmap::api {
 namespace {
 
-// Removed with everything in it when the program ends.
+// Temporary directory. The destructor deletes it with its contents at program exit.
 class TempDirectory {
  public:
   TempDirectory() {

@@ -1,5 +1,5 @@
-// An agent without a kernel: answers as the test says, and keeps what it was asked. Runs svcmapctl
-// against it within this process.
+// Fake agent without a kernel. Returns responses set by the test and records the requests. Ctl runs
+// svcmapctl against the fake agent in the test process.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,11 @@
 namespace svcmap::api {
 
 struct FakeAnswers {
-  absl::Status error;  // Not OK: the answer to every call, after the parts of a stream.
-  bool hang = false;   // No answer to any call, or no end of a stream after its parts.
+  absl::Status error;  // If not OK, status of every call, after the messages of a stream.
+  bool hang = false;   // Calls never return, and streams never end after their messages.
   v1::Ack ack;
   v1::GetStatusResponse status;
-  std::vector<v1::ListResponse> list;  // The parts of the answer.
+  std::vector<v1::ListResponse> list;  // Messages of the streamed response.
   std::vector<std::string> dump;
   v1::ExplainResponse explain;
   std::vector<v1::WatchEvent> watch;
@@ -33,7 +33,7 @@ struct SeenRequests {
 
 class FakeAgent {
  public:
-  // `max_bytes` of a request, as the real agent's limit; -1: any.
+  // `max_bytes` is the size limit for requests, as in svcmapd; -1 means no limit.
   explicit FakeAgent(FakeAnswers answers, int max_bytes = -1, const std::string& socket = "");
   ~FakeAgent();
 
@@ -46,7 +46,7 @@ class FakeAgent {
   std::unique_ptr<Service> service_;
 };
 
-// A path for a socket in a fresh directory of this process; removed at the end of the program.
+// Returns a path for a socket in a temporary directory, which is deleted at program exit.
 std::string FreshSocketPath();
 
 struct CtlResult {

@@ -1,4 +1,4 @@
-// svcmapctl get, against a fake agent.
+// Tests of `svcmapctl get` against a fake agent.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-// Each manifest of `yaml` as a part of its own.
+// Returns a response message for each manifest in `yaml`.
 std::vector<v1::ListResponse> Parts(std::string_view yaml) {
   std::vector<v1::ListResponse> parts;
   for (const ManifestObject& object : ReadManifests(yaml, "test").objects) {

@@ -1,4 +1,4 @@
-// The page and the JSON of svcmapctl migrate check.
+// Tests of the text and JSON output of `svcmapctl migrate check`.
 #include <gtest/gtest.h>
 
 #include "api/cli/migrate_text.h"

@@ -1,4 +1,4 @@
-// svcmapctl status, dump and wait, against a fake agent.
+// Tests of `svcmapctl status`, `dump` and `wait` against a fake agent.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -169,7 +169,7 @@ TEST(CliDumpTest, AStreamThatStopsIsNoticed) {
                                     ": timed out after 200ms\n"));
 }
 
-// Takes some bytes, then fails, as a closed pipe does.
+// Stream buffer that fails after a number of bytes, like a closed pipe.
 class ShortBuffer : public std::stringbuf {
  protected:
   std::streamsize xsputn(const char* text, std::streamsize size) override {
@@ -181,7 +181,7 @@ class ShortBuffer : public std::stringbuf {
 };
 
 TEST(CliDumpTest, ABrokenPipeEndsQuietlyAndEarly) {
-  // The agent never ends the stream: only giving up can end the command.
+  // The agent never ends the stream, so the command must stop because its output is closed.
   const FakeAgent agent(
       {.hang = true, .dump = std::vector<std::string>(100, std::string(100, 'x'))});
   std::istringstream in;

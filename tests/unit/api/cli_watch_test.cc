@@ -1,4 +1,4 @@
-// svcmapctl watch, against a fake agent.
+// Tests of `svcmapctl watch` against a fake agent.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ v1::WatchEvent AnEvent(const std::string& text) {
   return event;
 }
 
-// The lines without their time.
+// Returns the lines without the leading time.
 std::string Said(const std::string& text) {
   std::string said;
   const std::string time = "2023-11-14T22:13:20.042Z ";

@@ -1,5 +1,4 @@
-// What the preflight says: every line, word for word, for plain facts; and that the facts which are
-// files are read from where they lie.
+// Tests of the exact preflight messages for given facts, and of reading facts from files.
 #include "api/preflight/preflight.h"
 
 #include <gmock/gmock.h>
@@ -214,7 +213,7 @@ TEST(JudgeTest, Lines) {
   }
 }
 
-// Each rule of Judge is alone: together they say the sum.
+// The rules of Judge are independent: several problems produce all their warnings.
 TEST(JudgeTest, NoRuleHidesAnother) {
   Facts facts = Healthy();
   facts.ip_forward = 0;
@@ -252,7 +251,7 @@ TEST(LackStatusTest, WhatNobodyCanName) {
             "newer kernel");
 }
 
-// A directory tree that looks like /proc.
+// Creates a directory tree with the layout of /proc.
 class ReadProcTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -311,7 +310,7 @@ TEST_F(ReadProcTest, EverythingThere) {
   EXPECT_EQ(facts.legacy_ip6tables_filter, false);
 }
 
-// As any error but that there is no such file: root may read everything, also in tests.
+// Simulates an error other than ENOENT. EACCES cannot be tested, because root can read all files.
 TEST_F(ReadProcTest, WhatMayNotBeReadIsNotTakenForNothing) {
   std::filesystem::create_directories(root_ / "net");
   std::filesystem::create_symlink("ip_tables_names", root_ / "net/ip_tables_names");
