@@ -46,12 +46,11 @@ std::string ObjectsText(const v1::GetStatusResponse& status) {
 }
 
 std::string KernelText(const v1::GetStatusResponse& status) {
-  return absl::StrCat(
-      status.verified() ? "matches the last commit" : "not verified since the last commit",
-      status.watching() ? ", external changes are monitored"
-                        : ", external changes are NOT monitored",
-      ", ", CountText(status.audits(), "audit"), ", ",
-      CountText(status.elements_written(), "element"), " written");
+  return absl::StrCat(status.verified() ? "matches the last commit" : "not yet verified",
+                      status.watching() ? ", external changes are monitored"
+                                        : ", external changes are NOT monitored",
+                      ", ", CountText(status.audits(), "audit"), ", ",
+                      CountText(status.elements_written(), "element"), " written");
 }
 
 std::string RepairsText(const v1::GetStatusResponse& status) {
@@ -86,7 +85,7 @@ void Stages(const v1::GetStatusResponse& status, std::string& page) {
                           static_cast<double>(stage.sum().nanos()) / 1e3;
     Line(
         name,
-        absl::StrFormat("%-8s %9d runs, average %.1f us, maximum %s", stage.name(), stage.count(),
+        absl::StrFormat("%-8s count %7d, average %.1f us, maximum %s", stage.name(), stage.count(),
                         micros / static_cast<double>(stage.count()), DurationText(stage.longest())),
         page);
     name = "";

@@ -104,7 +104,7 @@ TEST(CliStatusTest, Text) {
       "elements written\n"
       "Repairs            2 (3 elements and 1 chain changed by other processes)\n"
       "Saved state        /var/lib/svcmap, 4096 bytes, written to disk at 2023-11-14T22:13:21Z\n"
-      "Stages             queue            4 runs, average 12.5 us, maximum 0.41 ms\n"
+      "Stages             queue    count       4, average 12.5 us, maximum 0.41 ms\n"
       "Maps               service-ips                  IPv4          7\n"
       "Findings           Service shop/web rejected: ...\n"
       "                   Service shop/api rejected: ...\n");
@@ -118,8 +118,7 @@ TEST(CliStatusTest, TextOfABadDay) {
   const FakeAgent agent({.status = status});
   const std::string text = Ctl(agent, {"status"}).out;
   EXPECT_THAT(text,
-              HasSubstr("Kernel             not verified since the last commit, external changes "
-                        "are NOT monitored"));
+              HasSubstr("Kernel             not yet verified, external changes are NOT monitored"));
   EXPECT_THAT(text, HasSubstr("Saved state        NOT written to /var/lib/svcmap: No space left"));
 }
 
