@@ -121,7 +121,7 @@ TEST(CliWatchTest, AnAgentThatSaysNothingAtFirstIsNotWaitedFor) {
   const FakeAgent agent({.hang = true});
   const CtlResult result = Ctl(agent, {"watch", "--timeout", "100ms"});
   EXPECT_EQ(result.code, 3);
-  EXPECT_THAT(result.err, HasSubstr("no answer within 100ms"));
+  EXPECT_THAT(result.err, HasSubstr("timed out after 100ms"));
 }
 
 TEST(CliWatchTest, AnAgentThatRefusesIsSaid) {
