@@ -163,8 +163,8 @@ TEST_F(PreflightTest, Bridges) {
   EXPECT_THAT(Lines(), IsEmpty());
   Ip({"link", "add", "cni0", "type", "bridge"});
   EXPECT_THAT(Lines(),
-              ElementsAre(StartsWith("net.bridge.bridge-nf-call-iptables is 0: pods on one bridge "
-                                     "(cni0) "),
+              ElementsAre(StartsWith("net.bridge.bridge-nf-call-iptables is 0: replies between "
+                                     "pods on the same bridge (cni0) "),
                           StartsWith("net.bridge.bridge-nf-call-ip6tables is 0: ")));
   Ip({"link", "set", "cni0", "type", "bridge", "nf_call_iptables", "1"});
   EXPECT_THAT(netns_->Run([] { return *nft::ReadBridges(); }),
