@@ -261,10 +261,11 @@ TEST_F(PreflightTest, WithoutNetAdmin) {
     return Preflight(OurTables());
   });
   EXPECT_EQ(result.status().code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_EQ(std::string(result.status().message()),
-            "programming nf_tables requires CAP_NET_ADMIN in this network namespace; remedy: run as "
-            "root or with this capability (systemd: AmbientCapabilities=CAP_NET_ADMIN; pod: "
-            "securityContext.capabilities.add: [NET_ADMIN])");
+  EXPECT_EQ(
+      std::string(result.status().message()),
+      "programming nf_tables requires CAP_NET_ADMIN in this network namespace; remedy: run as "
+      "root or with this capability (systemd: AmbientCapabilities=CAP_NET_ADMIN; pod: "
+      "securityContext.capabilities.add: [NET_ADMIN])");
 }
 
 // Unreadable facts are reported, and the other facts are still used.
