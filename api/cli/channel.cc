@@ -35,7 +35,7 @@ std::string ConnectAdvice(const std::string& message, const std::string& target,
                           const TlsMaterial& tls) {
   const std::string problem = ConnectProblem(message);
   if (problem.ends_with("certificate verify failed")) {
-    return "the agent's certificate is not signed by a CA in --tls-ca, or has expired";
+    return "the agent's certificate is not signed by a CA in --tls-ca, or is not currently valid";
   }
   if (problem != "Socket closed" && problem != "Connection reset by peer") return problem;
   return std::string("the agent closed the connection: ") +

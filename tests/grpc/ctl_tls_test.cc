@@ -64,8 +64,8 @@ TEST_F(CtlTlsTest, AgentOfAnotherCaIsNotTrusted) {
   Listen();
   Put("other.pem", other_ca_.certificate());
   EXPECT_EQ(Ctl({"--tls-ca", Path("other.pem"), "status"}), ExitCode::kUnreachable);
-  EXPECT_EQ(err_, CannotReach("the agent's certificate is not signed by a CA of --tls-ca, or is "
-                              "not valid now"));
+  EXPECT_EQ(err_, CannotReach("the agent's certificate is not signed by a CA in --tls-ca, or is "
+                              "not currently valid"));
 }
 
 TEST_F(CtlTlsTest, AgentWithACertificateForAnotherHostIsNotTrusted) {
