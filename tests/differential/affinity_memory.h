@@ -1,7 +1,8 @@
-// What clients with session affinity may expect (S-122 to S-126), told by the answers they got.
+// Predicts session affinity (S-122 to S-126) from the answers that clients received.
 //
-// One record per client and service port, the endpoint used last. Where a client uses cluster and
-// local set in turn, S-125 knows several records; docs/decisions/0002 says why svcmap does not.
+// Stores one record per client and Service port, the last used endpoint. If a client alternates
+// between cluster and local set, S-125 has several records; docs/decisions/0002 explains why svcmap
+// has one.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_AFFINITY_MEMORY_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_AFFINITY_MEMORY_H_
 
@@ -17,20 +18,21 @@ namespace svcmap::testing {
 
 class AffinityMemory {
  public:
-  // Of the choices predicted, those that a new connection of `client` may go to (S-123).
+  // The predicted choices that a new connection of `client` may use (S-123).
   std::vector<Choice> Allowed(const std::string& client, const Prediction& prediction) const;
 
-  // It went there.
+  // Records the endpoint of a connection.
   void Remember(const std::string& client, const Prediction& prediction, const Choice& choice);
 
-  // It went somewhere, nobody knows where.
+  // Records a connection to an unknown endpoint.
   void Forget(const std::string& client, const Prediction& prediction);
 
-  // After a change: records of endpoints that left are gone, all others stay (S-126).
+  // After a change, deletes the records of removed endpoints and keeps all others (S-126).
   void Keep(const std::map<std::string, std::set<std::string>>& reachable);
 
  private:
-  std::map<std::pair<std::string, std::string>, std::string> records_;  // Of (client, service port)
+  std::map<std::pair<std::string, std::string>, std::string>
+      records_;  // Key: (client, Service port)
 };
 
 }  // namespace svcmap::testing

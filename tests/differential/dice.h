@@ -1,5 +1,5 @@
-// Random numbers that a seed gives again, on every machine: the distributions of the standard
-// library are not the same everywhere.
+// Random numbers that are reproducible on every machine. The distributions of the standard library
+// differ.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_DICE_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_DICE_H_
 

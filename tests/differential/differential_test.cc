@@ -1,8 +1,8 @@
-// Random scenarios: the kernel, programmed by the real svcmapd, against the reference model.
+// Compares the kernel, programmed by svcmapd, with the reference model in random scenarios.
 //
-//   SVCMAP_SCENARIOS=3000   how many (100)
-//   SVCMAP_SEED=17          of the first one; the following have the following numbers (1)
-//   SVCMAP_SEED=17,4        exactly these, in this order
+//   SVCMAP_SCENARIOS=3000   number of scenarios (100)
+//   SVCMAP_SEED=17          seed of the first scenario, incremented for each scenario (1)
+//   SVCMAP_SEED=17,4        exactly these seeds, in this order
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,9 +25,9 @@
 namespace svcmap::testing {
 namespace {
 
-constexpr int kChanges = 2;             // Per scenario, each followed by all probes again.
-constexpr size_t kMismatchesShown = 6;  // Of one scenario.
-constexpr int kFailuresShown = 3;       // Then the rest is not run.
+constexpr int kChanges = 2;             // Per scenario. All probes are repeated after each change.
+constexpr size_t kMismatchesShown = 6;  // Per scenario.
+constexpr int kFailuresShown = 3;       // The test stops after this number.
 
 std::string Environment(const char* name, const std::string& otherwise) {
   const char* value = std::getenv(name);
@@ -65,7 +65,7 @@ struct Scenario {
   RandomCluster cluster;
 };
 
-// One after the other, those with the same settings on one agent.
+// Runs scenarios sequentially. Scenarios with the same settings share an agent.
 class DifferentialTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -74,14 +74,14 @@ class DifferentialTest : public ::testing::Test {
     world_ = *std::move(world);
   }
 
-  // Whether kernel and model agreed throughout.
+  // Returns whether kernel and model agreed.
   bool Run(Scenario& scenario) {
     agreed_ = false;
     RunIt(scenario);
     return agreed_;
   }
 
-  // How many there were, by the rule that decided.
+  // Number of probes by deciding rule.
   const std::map<std::string, size_t>& probes() const { return probes_; }
 
  private:
@@ -104,7 +104,7 @@ class DifferentialTest : public ::testing::Test {
       for (const auto& [why, count] : report.count) probes_[why] += count;
       if (!report.mismatches.empty()) return Fail(scenario, history, objects, report);
       if (change == kChanges) break;
-      // Now and then two at once: what leaves and comes back unseen is new all the same.
+      // Sometimes two changes in one batch, for example a deletion and a new object.
       for (int i = scenario.dice.Chance(30) ? 2 : 1; i > 0; --i) {
         absl::StrAppend(&history, ", then: ", scenario.cluster.Change());
         const Objects after = scenario.cluster.Render();
@@ -148,8 +148,8 @@ class DifferentialTest : public ::testing::Test {
   }
 
   std::unique_ptr<DifferentialWorld> world_;
-  std::string running_;             // Settings of the agent.
-  std::vector<uint64_t> previous_;  // Seeds it has seen.
+  std::string running_;             // Settings of the running agent.
+  std::vector<uint64_t> previous_;  // Seeds that this agent has run.
   std::map<std::string, size_t> probes_;
   bool agreed_ = false;
 };

@@ -1,8 +1,7 @@
-// The network and the servers that all scenarios share, and the agent of those with the same
-// settings.
+// The network and servers of all scenarios, and the agent of scenarios with the same settings.
 //
-// Everybody's packets pass the node, also those between two pods of the other node: only then can
-// a connection whose source was kept be answered by the way it came.
+// All packets pass the node, including packets between two pods of the other node. Otherwise
+// replies of connections with an unmodified source would not pass the node.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_DIFFERENTIAL_WORLD_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_DIFFERENTIAL_WORLD_H_
 
@@ -19,18 +18,18 @@
 
 namespace svcmap::testing {
 
-// Where a connection may come from.
+// A source of connections.
 struct Source {
   const Host* host;
   Place address;
-  std::string interface;  // By which it comes to the node; empty: from a process there.
+  std::string interface;  // Input interface on the node; empty: a process on the node.
 };
 
 class DifferentialWorld {
  public:
   static absl::StatusOr<std::unique_ptr<DifferentialWorld>> Create();
 
-  // Ends the agent that runs and starts one with these flags.
+  // Replaces the agent by one with these flags.
   absl::Status RestartAgent(const std::vector<std::string>& flags);
 
   Agent& agent() { return *agent_; }

@@ -21,9 +21,9 @@ std::string HostOf(const Choice& choice) {
   return choice.ip;
 }
 
-// A host that gets its own address as the source throws the packet away, the node excepted: there
-// it never left. Nor can the other node talk to its own pods by way of this one: their answers take
-// the short way back.
+// A host drops packets with its own source address, except on the node, where the packet never left
+// the host. The other node cannot reach its own pods through this node, because their replies take
+// the direct path.
 bool IsLost(const Packet& packet, const Choice& choice) {
   if (choice.masqueraded || IsNodes(choice.ip)) return false;
   if (choice.ip == packet.source) return true;
@@ -32,8 +32,8 @@ bool IsLost(const Packet& packet, const Choice& choice) {
          (host == kEndpointHosts[2].name || host == kEndpointHosts[3].name);
 }
 
-// The source that the endpoint sees. Packets to a process on the node itself do not pass the
-// postrouting hook, unless they also come from there.
+// The source address at the endpoint. Packets to a process on the node pass the postrouting hook
+// only if they also come from the node.
 std::string SeenSource(const Packet& packet, const Choice& choice) {
   if (!choice.masqueraded) return packet.source;
   if (IsNodes(choice.ip) && !packet.interface.empty()) return packet.source;
@@ -87,7 +87,7 @@ std::optional<std::string> Judge(const TriedConnection& tried, AffinityMemory& a
       if (Untouched(tried.packet, tried.answer)) return std::nullopt;
       break;
     case Verdict::kDelivered:
-      // Those run side by side: no telling which was first.
+      // These connections run in parallel, so their order is unknown.
       if (InVain(tried)) affinity.Forget(client, prediction);
       for (const Choice& choice : affinity.Allowed(client, prediction)) {
         if (!Went(tried.packet, choice, tried.answer)) continue;

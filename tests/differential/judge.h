@@ -1,4 +1,4 @@
-// One connection that is tried in a scenario, and whether what came back is what the model says.
+// One connection of a scenario, and the comparison of its result with the model.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_JUDGE_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_JUDGE_H_
 
@@ -19,14 +19,14 @@ struct TriedConnection {
 
 bool IsV6(const std::string& ip);
 
-// Whether no answer is expected: dropped, or perhaps sent to an endpoint where it is lost.
+// Whether no answer is expected: dropped, or possibly sent to an endpoint without a route back.
 bool InVain(const TriedConnection& tried);
 
-// The choice it took, if it was delivered and not lost.
+// The choice of a delivered connection.
 std::optional<Choice> TakenChoice(const TriedConnection& tried);
 
-// Nothing: as predicted, and remembered if its client has affinity. Else what was expected. To be
-// called in the order in which they were sent.
+// Returns the expected result if it differs, otherwise nullopt. Updates affinity records, so call
+// it in the order of the connections.
 std::optional<std::string> Judge(const TriedConnection& tried, AffinityMemory& affinity);
 
 }  // namespace svcmap::testing

@@ -1,6 +1,6 @@
-// Sections 1 and 2 of docs/specification.md, as plainly as they can be said: which service
-// ports the objects make in one family, and which endpoints each may be sent to. Slow on purpose,
-// and without a line of proxy/: every rule is written again from its S-number.
+// A simple implementation of sections 1 and 2 of docs/specification.md: the Service ports of the
+// objects in one family and their endpoints. Slow, and independent of proxy/: every rule is
+// implemented from its requirement.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_MODEL_SERVICE_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_MODEL_SERVICE_H_
 
@@ -24,7 +24,7 @@ struct ModelEndpoint {
   bool serving = true;
   bool terminating = false;
   bool local = false;
-  bool drained = false;  // Takes no new connections.
+  bool drained = false;  // Receives no new connections.
   std::set<std::string> zone_hints;
   std::set<std::string> node_hints;
 
@@ -34,7 +34,7 @@ struct ModelEndpoint {
 
 using ModelEndpoints = std::vector<ModelEndpoint>;  // In the order of S-27.
 
-// The node the agent runs on, as far as it is known.
+// The known properties of the agent's node.
 struct ModelNode {
   std::string name;
   std::string zone;                            // Empty: no zone.
@@ -61,7 +61,7 @@ struct ModelServicePort {
   bool affinity = false;
   ModelEndpoints endpoints;
 
-  // What node it is seen from; part of the value, since zone and name choose the endpoints.
+  // The node of the agent. Part of the value, because its zone and name select endpoints.
   std::string node_name;
   std::string node_zone;
 
@@ -73,7 +73,7 @@ struct ModelServicePort {
   ModelEndpoints ReachableSet() const;
 };
 
-// Those of one family.
+// The Service ports of one family.
 std::vector<ModelServicePort> ModelServicePorts(const Objects& objects, const ModelNode& node,
                                                 bool v6);
 

@@ -1,5 +1,4 @@
-// The addresses that random scenarios are made of, and who has them in the network that
-// differential_world.h builds.
+// The addresses of random scenarios and their owners in the network of differential_world.h.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_PLACES_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_PLACES_H_
 
@@ -16,8 +15,8 @@ struct Place {
   const char* in(bool want_v6) const { return want_v6 ? v6 : v4; }
 };
 
-// Where endpoints may be. Two pods here, two elsewhere, and processes in the network of this node
-// and of the other.
+// Possible endpoints: two pods on this node, two on the other node, and host network processes of
+// both.
 struct EndpointHost {
   const char* name;
   Place ip;
@@ -35,24 +34,24 @@ inline constexpr const EndpointHost& kOnNode = kEndpointHosts[4];
 inline constexpr const EndpointHost& kOnRemote = kEndpointHosts[5];
 inline constexpr uint16_t kEndpointPorts[] = {8080, 8081, 8082};
 
-// Of Services. Somebody outside ("outside") has all of these as addresses of its own, so that what
-// the node leaves untouched is answered there.
+// Addresses of Services. The host "outside" has all of them, so that it answers untranslated
+// packets.
 inline constexpr Place kClusterIps[] = {
     {"10.96.0.1", "fd00:96::1"}, {"10.96.0.2", "fd00:96::2"}, {"10.96.0.3", "fd00:96::3"},
     {"10.96.0.4", "fd00:96::4"}, {"10.96.0.5", "fd00:96::5"}, {"10.96.0.6", "fd00:96::6"},
-    {"10.97.0.1", "fd00:97::1"},  // In no ServiceCIDR, usually.
+    {"10.97.0.1", "fd00:97::1"},  // Usually in no ServiceCIDR.
 };
 inline constexpr Place kExternalIps[] = {
     {"198.51.100.40", "2001:db8:51::40"},
     {"198.51.100.41", "2001:db8:51::41"},
-    {"10.96.0.50", "fd00:96::50"},  // In the service range, but no clusterIP.
+    {"10.96.0.50", "fd00:96::50"},  // In the Service range, but not a clusterIP.
 };
 inline constexpr Place kLoadBalancerIps[] = {
     {"198.51.100.20", "2001:db8:51::20"},
     {"198.51.100.21", "2001:db8:51::21"},
 };
 
-// The node's own. A process there ("node-process") answers on the ports below.
+// Addresses of the node. The process "node-process" answers on the following ports.
 inline constexpr Place kNodePlaces[] = {{kNodeV4, kNodeV6}, {kNodeSecondV4, kNodeSecondV6}};
 inline constexpr Place kLoopback = {"127.0.0.1", "::1"};
 
@@ -60,7 +59,7 @@ inline constexpr uint16_t kServicePorts[] = {80, 81, 443, 30080};
 inline constexpr uint16_t kNodePorts[] = {30080, 30081, 30082, 30083};
 inline constexpr uint16_t kProbedPorts[] = {80, 81, 443, 30080, 30081, 30082, 30083};
 
-// Where connections come from besides the endpoints' hosts: one client with two addresses.
+// Additional sources of connections: one client with two addresses.
 inline constexpr Place kClientPlaces[] = {{"203.0.113.9", "2001:db8:203::9"},
                                           {"203.0.113.200", "2001:db8:204::200"}};
 

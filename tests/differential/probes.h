@@ -1,4 +1,4 @@
-// Which connections are tried in a scenario, and whether what came back is what the model says.
+// Selects the connections of a scenario and compares their results with the model.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_PROBES_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_PROBES_H_
 
@@ -13,11 +13,11 @@
 
 namespace svcmap::testing {
 
-// From every source to every address and port that some Service owns, several times where that
-// succeeds, and to some that nobody owns. Sends them, all sources at once, and returns what the
-// model disagrees with, one text for each.
+// Connects from every source to every address and port of a Service, several times on success, and
+// to some unassigned addresses. Sends all sources in parallel. Returns one string per difference
+// from the model.
 struct ProbeReport {
-  std::map<std::string, size_t> count;  // By the rule that decided, Prediction::why.
+  std::map<std::string, size_t> count;  // Number of probes by Prediction::why.
   std::vector<std::string> mismatches;
 };
 ProbeReport Probe(const std::vector<Source>& sources, const ReferenceModel& model, Dice& dice,

@@ -1,8 +1,8 @@
-// A small random cluster: a node, service ranges, a few Services that quarrel about addresses and
-// ports, and their slices with everything that the specification says something about. A seed gives
-// it again, with all its later changes.
+// A small random cluster: a node, Service ranges, Services with conflicting addresses and ports,
+// and slices with all features of the specification. A seed reproduces the cluster and all later
+// changes.
 //
-// Only what a Kubernetes API server could have let through: no object is refused by the agent.
+// Contains only objects that a Kubernetes API server accepts, so the agent rejects none.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_RANDOM_CLUSTER_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_RANDOM_CLUSTER_H_
 
@@ -18,7 +18,7 @@ namespace svcmap::testing {
 
 inline constexpr uint32_t kMaxRandomWeight = 2;
 
-// An endpoint as it is in all slices that name it.
+// An endpoint as in all its slices.
 struct RandomEndpoint {
   enum class State {
     kReady,
@@ -37,8 +37,8 @@ struct RandomEndpoint {
   bool v4 = true;
   bool v6 = true;
   size_t slice = 0;
-  bool twin = false;              // Also in the other slice,
-  bool terminating_twin = false;  // where it is terminating already (S-26).
+  bool twin = false;              // Also in the other slice.
+  bool terminating_twin = false;  // Terminating in the other slice (S-26).
   bool node_name = true;
   bool second_address = false;  // S-22
   bool leading_zeros = false;   // S-5
@@ -47,12 +47,12 @@ struct RandomEndpoint {
 
 class RandomCluster {
  public:
-  // Objects with a namespace are in `name_space`.
+  // `name_space` is the namespace of namespaced objects.
   RandomCluster(uint64_t seed, std::string name_space, std::vector<std::string> pod_cidrs);
 
   Objects Render() const;
 
-  // One to three things become different, or the last change is taken back. What, for people.
+  // Makes one to three changes or reverts the last one. Returns a description.
   std::string Change();
 
  private:
@@ -114,7 +114,7 @@ class RandomCluster {
   std::vector<Entry> before_;  // The last change.
 };
 
-// What leads from one state to the other, in one batch.
+// The changes from one state to the other, as one batch.
 std::vector<v1::Change> Difference(const Objects& before, const Objects& after);
 
 }  // namespace svcmap::testing

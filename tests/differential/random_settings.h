@@ -1,5 +1,5 @@
-// Settings of the agent that scenarios are run with. A seed gives one; there are few enough that
-// many scenarios share one agent.
+// Random settings of the agent by seed. There are few different settings, so that many scenarios
+// share one agent.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_RANDOM_SETTINGS_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_RANDOM_SETTINGS_H_
 
@@ -13,10 +13,11 @@ namespace svcmap::testing {
 
 struct ScenarioSettings {
   ProxySettings proxy;
-  std::vector<std::string> pod_cidrs;  // Of the Node; fixed, as agents may end when they change.
+  std::vector<std::string>
+      pod_cidrs;  // Of the Node. Fixed, because an agent may exit when they change.
 
   std::vector<std::string> Flags() const;  // Of svcmapd.
-  std::string ToString() const;            // The same for the same settings, and only for them.
+  std::string ToString() const;            // Unique for each setting.
 };
 
 ScenarioSettings RandomSettings(Dice& dice);

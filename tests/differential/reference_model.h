@@ -1,11 +1,12 @@
-// What becomes of the first packet of a connection, by section 3 of docs/specification.md and
-// nothing else: the answer the kernel has to agree with. Written from the S-numbers, sharing no
-// code with proxy/, nft/ or api/; slow and plain.
+// Predicts the result of the first packet of a connection from section 3 of docs/specification.md.
+// The kernel must agree. A slow and simple implementation that shares no code with proxy/, nft/ or
+// api/.
 //
 //   ReferenceModel model(settings, {"192.0.2.10"}, objects);
 //   model.Predict({.source = "10.64.1.77", .interface = "veth0", ..., .destination = "10.96.3.1"});
 //
-// Left out, because nothing here generates it: endpoints that are Services' own addresses (S-98).
+// Not implemented, because no scenario contains it: endpoints that are Services' own addresses
+// (S-98).
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_REFERENCE_MODEL_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_REFERENCE_MODEL_H_
 
@@ -20,7 +21,7 @@
 
 namespace svcmap::testing {
 
-// What the agent was started with.
+// The settings of the agent.
 struct ProxySettings {
   enum class Detector { kClusterCidr, kNodeCidr, kBridgeInterface, kInterfaceNamePrefix };
   std::string node_name = "n1";
@@ -33,7 +34,7 @@ struct ProxySettings {
 
 struct Packet {
   std::string source;
-  std::string interface;  // By which it comes in; empty: from a process on the node.
+  std::string interface;  // Input interface; empty: a process on the node.
   Protocol protocol = Protocol::kTcp;
   std::string destination;
   uint16_t port = 0;
@@ -54,9 +55,9 @@ enum class Verdict { kDelivered, kRejected, kDropped, kUntouched };
 struct Prediction {
   Verdict verdict = Verdict::kUntouched;
   std::vector<Choice> choices;  // kDelivered: one of these, in the order of S-27.
-  std::string service_port;     // Who decided: "ns/web:http/tcp"; empty if nobody.
+  std::string service_port;     // The deciding Service port: "ns/web:http/tcp"; empty if none.
   bool affinity = false;        // Of that service port.
-  std::string why;              // S-numbers, for people.
+  std::string why;              // Requirement numbers, for messages.
 
   std::string ToString() const;
 };
@@ -68,18 +69,18 @@ class ReferenceModel {
 
   Prediction Predict(const Packet& packet) const;
 
-  // Endpoints, as "IP:port", that may hold affinity records, by service port: the reachable sets of
-  // those with affinity (S-36, S-126).
+  // Endpoints ("IP:port") that may have affinity records, by Service port: the reachable sets of
+  // Service ports with affinity (S-36, S-126).
   std::map<std::string, std::set<std::string>> AffineEndpoints() const;
 
  private:
-  // Everything of one family.
+  // The state of one family.
   struct World {
     std::vector<ModelServicePort> ports;
     std::vector<TextPrefix> service_cidrs;
     std::set<TextAddress> cluster_ips;  // Active ones.
   };
-  // The packet with its addresses read, and what S-63 and S-72 say about its source.
+  // The packet with parsed addresses and the classification of its source (S-63, S-72).
   struct Flow {
     TextAddress source;
     TextAddress destination;

@@ -1,5 +1,4 @@
-// The reference model against the tables of docs/specification.md: what it is measured by
-// before anything is measured by it.
+// Tests the reference model with the tables of docs/specification.md.
 #include "tests/differential/reference_model.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +28,7 @@ constexpr Names kNames[] = {
     {"R3", "10.64.3.23", "fd64::3:23"},
     {"P", "10.64.1.77", "fd64::1:77"},
     {"P2", "10.64.1.78", "fd64::1:78"},
-    {"PR", "10.64.2.79", "fd64::2:79"},  // A pod of another node, un-SNATed.
+    {"PR", "10.64.2.79", "fd64::2:79"},  // A pod of another node, not masqueraded.
     {"N", "192.0.2.10", "2001:db8:5::10"},
     {"NS", "198.18.7.10", "2001:db8:6::10"},
     {"X", "203.0.113.9", "2001:db8:203::9"},

@@ -1,5 +1,5 @@
-// Addresses and blocks as the reference model reads them: with inet_pton, not with the types of the
-// product, so that a mistake there is not repeated here.
+// Addresses and blocks of the reference model, parsed with inet_pton. Independent of the types in
+// nft/, so that their errors are not repeated.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_TEXT_ADDRESS_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_TEXT_ADDRESS_H_
 

@@ -1,4 +1,5 @@
-// Session affinity by client address: connections of a client go where its last one went.
+// Session affinity by client address: connections of a client use the endpoint of its previous
+// connection.
 #include <set>
 #include <thread>
 
@@ -10,17 +11,17 @@
 namespace svcmap::testing {
 namespace {
 
-constexpr int kConnections = 30;  // Chance sends them all to one of two endpoints once in 5e8 runs.
-constexpr int kClients = 64;      // Of which some are moved by chance in all but (3/4)^64 of runs.
+constexpr int kConnections =
+    30;                       // All of them reach one of two endpoints by chance once in 5e8 runs.
+constexpr int kClients = 64;  // Some of them are moved by chance, except in (3/4)^64 of runs.
 constexpr std::chrono::seconds kShortTimeout{1};
 
 AService Sticky(AService service, int timeout = 10800) { return service.ClientIpAffinity(timeout); }
 
-// Where each client's connection went. Clients are the addresses ClientAddress(0..), so the
-// number is the index.
+// The endpoint of each client's connection. Index N is the client ClientAddress(N).
 using Placement = std::vector<std::string>;
 
-// A connection of each of many clients.
+// Opens one connection from each client.
 Placement PlaceClients(const Host& client, Request request, bool v6, int clients) {
   Placement placement;
   for (int i = 0; i < clients; ++i) {
@@ -47,7 +48,7 @@ class AffinityTest : public ServiceFlowTest {
     return agent().Apply(Slices(*world(), "shop/web", endpoints));
   }
 
-  // Who answered `count` connections.
+  // The endpoints that answered `count` connections.
   std::set<std::string> Answering(const Host& from, const Request& request,
                                   int count = kConnections) {
     const Tally tally = AskMany(from.netns(), request, count);
@@ -56,7 +57,7 @@ class AffinityTest : public ServiceFlowTest {
     for (const auto& [name, ignored] : tally.by_server) names.insert(name);
     return names;
   }
-  // Who answered every one of them; empty if several did.
+  // The endpoint that answered all connections; empty if several did.
   std::string Only(const Host& from, const Request& request, int count = kConnections) {
     const std::set<std::string> names = Answering(from, request, count);
     return names.size() == 1 ? *names.begin() : "";
@@ -117,7 +118,7 @@ TEST_P(AffinityTest, S123_PoliciesAndAffinity) {
     EXPECT_EQ(Used(before), (Servers{"pod-a", "pod-b"}));
     EXPECT_EQ(Place(To(to)), before);
   }
-  // The source is seen as without affinity.
+  // The source address is the same as without affinity.
   EXPECT_EQ(Ask(client(), To(kExternalIp)).seen_ip, At(client()));
   EXPECT_EQ(Ask(client(), To(kV)).seen_ip, At(node()));
   const Host& pod = *world()->cast.at("P");
@@ -132,7 +133,7 @@ TEST_P(AffinityTest, S97_HairpinWithAffinity) {
   ASSERT_OK(Serve(Sticky(Web("shop/web", kV)), "L1"));
   for (int i = 0; i < 3; ++i) EXPECT_ANSWERED_BY(Ask(pod_a(), To(kV)), "pod-a", At(node()));
   ASSERT_OK(Serve(Sticky(Web("shop/web", kV)), "L1 L2"));
-  // It has a record of itself.
+  // The client has a separate record.
   for (int i = 0; i < 5; ++i) EXPECT_ANSWERED_BY(Ask(pod_a(), To(kV)), "pod-a", At(node()));
 }
 
@@ -192,7 +193,7 @@ TEST_P(AffinityTest, S79_S122_AnEndpointInTheNodesOwnNetwork) {
   }
 }
 
-// More endpoints than have a number of their own to draw from; each a port of one pod.
+// More endpoints than exact pick classes; each is a port of one pod.
 TEST_P(AffinityTest, S122_ManyEndpoints) {
   constexpr uint16_t kFirstPort = 9000;
   constexpr int kEndpoints = 50;
@@ -229,7 +230,7 @@ TEST_P(AffinityTest, S122_ManyEndpoints) {
   }
 }
 
-// What does not depend on the protocol.
+// Tests that do not depend on the protocol.
 class AffinityFamilyTest : public AffinityTest {};
 INSTANTIATE_TEST_SUITE_P(, AffinityFamilyTest,
                          ::testing::Combine(::testing::Bool(), ::testing::Values(Protocol::kTcp)),
@@ -247,7 +248,7 @@ TEST_P(AffinityFamilyTest, S122_ClientsAreToldApartByTheirAddress) {
   for (int round = 0; round < 3; ++round) EXPECT_EQ(Place(To(kV)), before);
 }
 
-// By the address it has, not by the one it is masqueraded to.
+// Affinity uses the client's address before masquerading.
 TEST_P(AffinityFamilyTest, S122_ServicesAreIndependent) {
   ASSERT_OK(Serve(Sticky(Web("shop/web", kV)), "L1 L2"));
   ASSERT_OK(agent().Apply(Objects{Sticky(Web("shop/other", kW))} +
@@ -259,7 +260,7 @@ TEST_P(AffinityFamilyTest, S122_ServicesAreIndependent) {
   EXPECT_EQ(Place(To(kW)), other);
 }
 
-// A record counts only for the set that the packet is for.
+// A record is valid only for the endpoint set of the packet.
 TEST_P(AffinityFamilyTest, S123_ARecordOutsideTheSetDoesNotCount) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)).ExternalPolicy("Local"), "L1 R1 R2"));
   const Placement internal = Place(To(kV));
@@ -320,7 +321,7 @@ TEST_P(AffinityFamilyTest, S126_ARemovedServiceIsForgotten) {
   EXPECT_GT(Moved(before, Place(To(kV))), 0);
 }
 
-// A Service that changes otherwise keeps its records.
+// Other changes of a Service keep its records.
 TEST_P(AffinityFamilyTest, S126_RecordsSurviveChangesOfTheService) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
   const Placement before = Place(To(kV));
@@ -344,12 +345,12 @@ TEST_P(AffinityFamilyTest, S126_S342_RecordsSurviveARestartOfTheAgent) {
   world()->agent.reset();
   ASSERT_OK(world()->RestartAgent({}, all));
   EXPECT_EQ(Place(To(kV)), before);
-  // And new ones are made, and old ones forgotten, as before.
+  // Records are still created and deleted.
   ASSERT_OK(Endpoints("L1"));
   EXPECT_EQ(Used(Place(To(kV))), Servers{"pod-a"});
 }
 
-// Who left while no agent ran is forgotten all the same.
+// Records of endpoints that were removed while no agent ran are deleted.
 TEST_P(AffinityFamilyTest, S126_S342_WhoLeftDuringARestartIsForgotten) {
   const Objects services = Basics() + Objects{Sticky(ExternalWeb("shop/web", kV))};
   ASSERT_OK(agent().Replace(services + Slices(*world(), "shop/web", "L1 L2")));
@@ -364,7 +365,7 @@ TEST_P(AffinityFamilyTest, S126_S342_WhoLeftDuringARestartIsForgotten) {
   }
 }
 
-// Maps that must grow are made anew.
+// A growing map is rewritten.
 TEST_P(AffinityFamilyTest, S126_RecordsSurviveTheGrowthOfTheMaps) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
   const Placement before = Place(To(kV));
@@ -385,7 +386,7 @@ TEST_P(AffinityFamilyTest, S126_RecordsSurviveTheGrowthOfTheMaps) {
   EXPECT_EQ(Place(To(kV)), before);
 }
 
-// A timeout that no Service had before changes the rules themselves; there are only so many.
+// A new timeout changes the rules. Their number is limited.
 TEST_P(AffinityFamilyTest, S126_RecordsSurviveTimeoutsOfOtherServices) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
   const Placement before = Place(To(kV));
@@ -415,7 +416,7 @@ TEST_P(AffinityFamilyTest, S345_AfterDamageAffinityWorksAgain) {
   EXPECT_EQ(Place(To(kV)), after);
 }
 
-// Records are counted by thousands of clients: one pod plays them.
+// One pod simulates thousands of clients, which have a record each.
 TEST_P(AffinityFamilyTest, S128_ThousandsOfClients) {
   constexpr int kMany = 2000;
   ASSERT_OK(world()->topology->AddPrefix(client(), v6() ? "2001:db8:203:2::/64" : "100.64.0.0/16"));
@@ -435,8 +436,8 @@ TEST_P(AffinityFamilyTest, S128_ThousandsOfClients) {
   EXPECT_EQ(Used(before), (Servers{"pod-a", "pod-b"}));
 }
 
-// Time passes in these, for both families at once. An open connection carries bytes meanwhile,
-// which shows that they do not count as use.
+// These tests wait for timeouts, for both families at once. An open connection transfers data,
+// which must not extend a record.
 class AffinityTimeTest : public ServiceTest {
  protected:
   absl::Status Serve(int timeout) {
@@ -468,7 +469,7 @@ class AffinityTimeTest : public ServiceTest {
     }
     return absl::OkStatus();
   }
-  // Until some client's record has ended.
+  // Waits until the record of a client expires.
   absl::Status TalkUntilOneMoved(const Placement& before, const Address& to) {
     return Eventually("another endpoint for some client", [&] {
       EXPECT_OK(TalkFor(1.1 * kShortTimeout));
@@ -508,7 +509,7 @@ TEST_F(AffinityTimeTest, S127_AShorterTimeoutHoldsForRecordsThatAreRefreshed) {
   ASSERT_OK(Serve(3600));
   const Placement before = Place(kV);
   ASSERT_OK(Serve(kShortTimeout.count()));
-  EXPECT_EQ(Place(kV), before);  // The change itself forgets nobody.
+  EXPECT_EQ(Place(kV), before);  // The change itself deletes no record.
   EXPECT_OK(TalkUntilOneMoved(before, kV));
 }
 
@@ -521,7 +522,7 @@ TEST_F(AffinityTimeTest, S127_ALongerTimeoutHoldsForRecordsThatAreRefreshed) {
   EXPECT_EQ(Place(kV), refreshed);
 }
 
-// Timeouts are of a Service each.
+// Each Service has its own timeout.
 TEST_F(AffinityTimeTest, S124_EachServiceHasItsOwnTimeout) {
   ASSERT_OK(Serve(kShortTimeout.count()));
   ASSERT_OK(agent().Apply(Objects{Sticky(Web("shop/other", kW), 3600)} +

@@ -1,4 +1,4 @@
-// What a change does to the connections that come after it, and that it leaves those before alone.
+// Changes affect new connections and keep existing ones.
 #include <map>
 #include <set>
 
@@ -11,7 +11,7 @@ namespace {
 
 class ChangeTest : public ServiceFlowTest {
  protected:
-  // Who answers in 40 attempts: each of two endpoints is missed with a probability below 1e-12.
+  // The endpoints that answer in 40 attempts. The probability to miss one of two is below 1e-12.
   std::set<std::string> Answering(const Address& address, uint16_t port = 80) {
     const Tally tally = AskMany(pod_b().netns(), To(address, port), 40);
     EXPECT_EQ(tally.answered, 40) << tally.ToString();
@@ -81,14 +81,14 @@ TEST_P(ChangeTest, S33_TerminatingEndpointsServeOnlyWhereNoneIsReady) {
       {slice().Endpoint(At(pod_a())).Terminating().Endpoint(At(remote_pod())).Terminating()}));
   ASSERT_OK(FlushConntrack(node().netns()));
   EXPECT_EQ(Answering(kWeb), (Names{"pod-a", "remote-pod"}));
-  // S-46, S-48: neither serves.
+  // S-46, S-48: neither endpoint is used.
   ASSERT_OK(agent().Apply(
       {slice().Endpoint(At(pod_a())).Terminating(false).Endpoint(At(remote_pod())).NotReady()}));
   ASSERT_OK(FlushConntrack(node().netns()));
   EXPECT_REJECTED(Ask(pod_b(), To(kWeb)));
 }
 
-// S-157..S-161: ports are matched by name and protocol, numbers do not count.
+// S-157..S-161: ports are matched by name and protocol, numbers have no effect.
 TEST_P(ChangeTest, S157_PortsAreMatchedByNameAndProtocol) {
   const Address other = ClusterIp(11);
   AService service("shop/web");
@@ -126,7 +126,7 @@ TEST_P(ChangeTest, S157_PortsAreMatchedByNameAndProtocol) {
   EXPECT_REJECTED(Ask(pod_b(), To(other, 443)));  // S-161
 }
 
-// S-16: the older one serves, and the younger one takes over when it goes.
+// S-16: the older Service owns the address. The younger one takes over after its deletion.
 TEST_P(ChangeTest, S16_OfTwoServicesWithOneAddressTheOlderOneServes) {
   const Objects older = {ExternalWeb("shop/older", ClusterIp(11)).CreatedAt(1000)};
   const Objects younger = {ExternalWeb("shop/younger", ClusterIp(12)).CreatedAt(2000)};
@@ -148,8 +148,8 @@ TEST_P(ChangeTest, S16_OfTwoServicesWithOneAddressTheOlderOneServes) {
   }
 }
 
-// The kernel sees one transaction: what one Service gives up and another one takes must be there
-// afterwards, whichever of them is written first.
+// One transaction moves an address between Services. The address must exist afterwards in either
+// order.
 TEST_P(ChangeTest, AddressesMoveBetweenServicesInOneBatch) {
   const Objects one = {ExternalWeb("shop/one", ClusterIp(11))};
   const Objects two = {Web("shop/two", ClusterIp(12))};

@@ -1,4 +1,4 @@
-// svcmapd with kube-proxy's configuration file: that it takes effect, and what a change of it does.
+// svcmapd with kube-proxy's configuration file: effect of the file and of its changes.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -16,8 +16,7 @@ namespace {
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 
-// The file of kubeadm 1.36, which says more where `edits` replace what it says. It leaves alone
-// what the whole machine shares.
+// The file of kubeadm 1.36 with `edits`. It sets no sysctl of the whole machine.
 std::string Config(const std::vector<std::pair<std::string, std::string>>& edits = {}) {
   std::string text = KubeadmConfig(kLastKubeadm, absl::StrCat(kClusterCidrV4, ",", kClusterCidrV6));
   text = absl::StrReplaceAll(text, {{"maxPerCore: null", "maxPerCore: 0"},
@@ -53,7 +52,7 @@ TEST_P(ConfigTest, S300_S301_S307_S318_TheFileTakesEffect) {
       Config({{"nodePortAddresses: null", "nodePortAddresses: [198.18.7.0/24, \"fd00:78::/64\"]"},
               {"nftables:\n  masqueradeAll: false\n  masqueradeBit: null",
                "nftables:\n  masqueradeAll: true\n  masqueradeBit: 15"}}));
-  // Agent says --cluster-cidr and --node-name itself: the one is ignored, the other counts.
+  // Agent passes --cluster-cidr, which is ignored, and --node-name, which takes effect.
   ASSERT_OK(world()->RestartAgent({"--config", path_}));
   ASSERT_OK(agent().Replace(Basics() + Objects{ExternalWeb("shop/web", kWeb)} +
                             WebSlices("shop/web", {&pod_a()})));
@@ -72,7 +71,7 @@ TEST_P(ConfigTest, S300_S301_S307_S318_TheFileTakesEffect) {
   ASSERT_OK(world()->RestartAgent({}));
 }
 
-// svcmapd in a namespace of its own, which nobody talks to.
+// svcmapd in a separate namespace without clients.
 class ConfigFileTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -122,7 +121,7 @@ TEST_F(ConfigFileTest, S320_OtherContentEndsItAndTheRulesStay) {
   WriteText(path("config.conf"), verbose);
   ASSERT_OK_AND_ASSIGN(const auto agent, Start());
   ASSERT_TRUE(agent->WaitForOutput("on node", seconds(20))) << agent->err();
-  // The same once more, then something that cannot be used.
+  // Writes the same content again, then invalid content.
   WriteText(path("config.conf"), verbose);
   EXPECT_TRUE(agent->WaitForOutput("config.conf is what it was", seconds(20))) << agent->err();
   WriteText(path("config.conf"), Config({{"oomScoreAdj: 0", "oomScoreAdj: 5000"}}));
@@ -186,7 +185,7 @@ TEST_F(ConfigFileTest, S321_S328_InitOnlyWritesSysctlsAndProgramsNothing) {
   EXPECT_EQ(rules, "");
 }
 
-// Of the whole machine: the kernel shows it in a namespace, and does not let it be written there.
+// A setting of the whole machine: readable in a namespace, but not writable.
 TEST_F(ConfigFileTest, S327_WhatMayNotBeWrittenIsAWarningWithTheWantedValue) {
   const int now = std::stoi("0" + ReadSysctl(*netns_, "nf_conntrack_max"));
   const int wanted = now == 1000000 ? 1000001 : 1000000;

@@ -1,4 +1,4 @@
-// The ruleset is constant: changes only move elements, and those are what the agent says they are.
+// The ruleset is constant: changes write elements only, and these match the agent's dump.
 #include <cstdlib>
 #include <random>
 
@@ -9,7 +9,7 @@
 namespace svcmap::testing {
 namespace {
 
-// A stream of random but valid changes; they collide, come twice, and undo each other.
+// A stream of random valid changes, including conflicts, duplicates and reverts.
 class RandomChanges {
  public:
   explicit RandomChanges(uint32_t seed) : random_(seed) {}
@@ -46,7 +46,7 @@ class RandomChanges {
 
   AService RandomService(int service, const std::string& key) {
     AService made(key);
-    // Now and then two Services claim one address.
+    // Sometimes two Services claim one address.
     const Address ip = ClusterIp(10 + service - (Below(10) == 0 ? 1 : 0));
     switch (Below(4)) {
       case 0:
@@ -109,17 +109,17 @@ TEST_F(ConstancyTest, AThousandChangesLeaveTheRulesetAsItWas) {
   ASSERT_OK_AND_ASSIGN(const std::string after, Nft(node().netns(), "-t list ruleset"));
   EXPECT_EQ(before, after);
 
-  // What the agent believes to be in the kernel is there, and nothing else.
+  // The kernel contains exactly the applied rows of the agent.
   ExpectAppliedIsInTheKernel(agent(), node().netns());
   ASSERT_OK_AND_ASSIGN(const std::string plan, agent().Dump(v1::DumpRequest::PLAN));
   EXPECT_EQ(plan.find("element"), std::string::npos) << plan;
 
-  // And going away again leaves nothing.
+  // Deleting all Services leaves no elements.
   ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Snapshot({}));
   ASSERT_OK(CheckAck(ack));
   ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
   for (const v1::MapCount& map : status.maps()) {
-    // What tells the state, and what tells pods: from the command line.
+    // The marker, and pod ranges of the command line.
     if (map.name() == "marker" || map.name().find("-sources") != std::string::npos) continue;
     EXPECT_EQ(map.elements(), 0u) << map.ShortDebugString();
   }
@@ -127,7 +127,7 @@ TEST_F(ConstancyTest, AThousandChangesLeaveTheRulesetAsItWas) {
   EXPECT_EQ(before, empty);
 }
 
-// The way does not matter, only the end.
+// The result does not depend on the order of changes.
 TEST_F(ConstancyTest, ManySmallBatchesAndALargeOneCountTheSameElements) {
   RandomChanges changes(7);
   ASSERT_OK_AND_ASSIGN(const auto stream, agent().Push());

@@ -1,4 +1,4 @@
-// --service-counters: N connections are N at /metrics, for the Service that they were sent to.
+// --service-counters: /metrics reports the number of connections of each Service.
 #include <signal.h>
 
 #include <map>
@@ -12,7 +12,7 @@
 namespace svcmap::testing {
 namespace {
 
-// What /metrics says of connections, by "NAMESPACE/NAME PROTOCOL DESTINATION"; all ports are 80.
+// Connection counts of /metrics, by "NAMESPACE/NAME PROTOCOL DESTINATION"; all ports are 80.
 using Connections = std::map<std::string, int>;
 
 constexpr char kMetric[] = "svcmap_service_connections_total{";
@@ -36,7 +36,7 @@ class CountersTest : public ServiceTest {
     if (HasFatalFailure()) return;
     ASSERT_OK(world()->RestartAgent({"--service-counters"}));
   }
-  // What was counted goes with the set.
+  // Deleting the set deletes the counts.
   void TearDown() override {
     if (world() == nullptr) return;
     ServiceTest::TearDown();
@@ -61,7 +61,7 @@ class CountersTest : public ServiceTest {
     }
     return connections;
   }
-  // What is read is a second old at most.
+  // Counts are at most one second old.
   void Expect(const Connections& wanted) {
     Connections read;
     const auto equal = [&] { return (read = Read()) == wanted; };
@@ -90,7 +90,7 @@ class CountersTest : public ServiceTest {
     return zeros;
   }
 
-  // All of them are answered; what they add is added to `wanted`.
+  // Opens connections that are all answered, and adds them to `wanted`.
   void Connect(const Host& from, const std::string& service, const Address& address, int port,
                int count, Connections& wanted) {
     for (const Protocol protocol : {Protocol::kTcp, Protocol::kUdp}) {
@@ -126,7 +126,7 @@ TEST_F(CountersTest, NConnectionsAreNWhereTheyWereSentTo) {
   Expect(wanted);
 }
 
-// It counts for the address, not for what the address leads to.
+// The count belongs to the address, independent of its endpoints.
 TEST_F(CountersTest, ItGoesOnWhenEndpointsChangeAndWhenMapsAreWrittenAnew) {
   ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
   Connections wanted = Zeros("shop/web", kWeb);
@@ -139,12 +139,12 @@ TEST_F(CountersTest, ItGoesOnWhenEndpointsChangeAndWhenMapsAreWrittenAnew) {
       EXPECT_EQ(AskMany(client().netns(), {.destination = kWeb.v4, .port = 80}, 3).rejected, 3);
     }
   }
-  // A timeout that the tables have no chains for: they are written anew, with all maps.
+  // A timeout without chains: the tables are rewritten with all maps.
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb).ClientIpAffinity(77)} +
                           WebSlices("shop/web", {&pod_a(), &pod_b()})));
   Connect(client(), "shop/web", kWeb, 80, 6, wanted);
   Expect(wanted);
-  // An agent that is started again goes on, too.
+  // Counts continue after a restart of the agent.
   ASSERT_OK(world()->RestartAgent(
       {"--service-counters"},
       Basics() + Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
@@ -181,7 +181,7 @@ TEST_F(CountersTest, WithoutTheFlagNothingIsLeftOfIt) {
   EXPECT_EQ(listing.rules.find("service-connections"), std::string::npos);
   EXPECT_EQ(listing.rules.find("counter"), std::string::npos);
   EXPECT_EQ(agent().GetStatus().value().repairs(), 0u) << agent().log();
-  // The rules of an agent that never counted.
+  // The rules of an agent without counters.
   ASSERT_OK_AND_ASSIGN(const NetNs empty, NetNs::Create());
   ASSERT_OK_AND_ASSIGN(const auto fresh, Agent::Start(empty));
   ASSERT_OK(fresh->Replace(Basics()));

@@ -1,5 +1,5 @@
-// The main decision table: who answers, and as whom the source is seen, for each kind of
-// destination, policy and source. One test per row and family.
+// The main decision table: answering endpoints and source address for each kind of destination,
+// policy and source. One test per row and family.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 #include "tests/support/transfer.h"
@@ -95,7 +95,7 @@ INSTANTIATE_ROWS(
         {"S89_S103", "BothPoliciesLocalWithRemoteEndpointsOnly", kBothLocal, "R1 R2",
          Each(kAll, {"V:80"}, "DROP") + Each({"P"}, kExternal, "R1,R2 -") +
              Each({"N"}, kExternal, "R1,R2 m") + Each({"X"}, kExternal, "DROP")},
-        // The mode counts only where there is an external address (S-10).
+        // The mode is relevant only for external addresses (S-10).
         {"S10",
          "TheExternalPolicyOfAClusterIpServiceWithoutExternalIps",
          {Web("shop/web", kV).ExternalPolicy("Local")},
@@ -110,7 +110,7 @@ INSTANTIATE_ROWS(
          "L1 R1",
          Each({"P"}, {"EIP:80"}, "L1,R1 -") + Each({"N"}, {"EIP:80"}, "L1,R1 m") +
              Each({"X"}, {"EIP:80"}, "L1 -")},
-        // A pod that chooses itself, on every path that keeps the source (S-97).
+        // Hairpin connections on every path that keeps the source (S-97).
         {"S97", "Hairpin", kLocal, "L1",
          Each({"L1"}, {"V:80", "EIP:80", "VIP:80", "N:NP"}, "L1 m")},
         {"S97", "HairpinInternalLocal", kInternalLocal, "L1 R1", Each({"L1"}, {"V:80"}, "L1 m")},
@@ -125,7 +125,7 @@ INSTANTIATE_ROWS(
              Each({"X"}, kExternal, "L1,L2 -")},
     });
 
-// Which endpoints are chosen, seen by packets: terminating ones and topology.
+// Endpoint selection: terminating endpoints and topology.
 
 class EndpointChoice : public FlowRowTest {};
 
@@ -192,7 +192,7 @@ INSTANTIATE_ROWS(EndpointChoice,
                       Each({"P"}, {"V:80"}, "L1,L2 -") + Each({"X"}, {"N:NP"}, "L1,R2 m")},
                  });
 
-// What takes more than one Service of the usual kind.
+// Cases with several or unusual Services.
 class DecisionTest : public FlowTest, public ::testing::WithParamInterface<bool> {
  protected:
   static bool v6() { return GetParam(); }
@@ -200,7 +200,7 @@ class DecisionTest : public FlowTest, public ::testing::WithParamInterface<bool>
 };
 INSTANTIATE_FAMILIES(DecisionTest);
 
-// What was translated to a clusterIP meets the check of clusterIPs.
+// Packets that are translated to a clusterIP pass the check of clusterIPs.
 TEST_P(DecisionTest, S98_AnEndpointThatIsAClusterIpIsRejected) {
   ASSERT_OK(agent().Apply({Web("shop/web", kV), Web("shop/next", kW),
                            ASlice("shop/web").Endpoint(kW.in(v6())).Port("tcp", 80)}));
@@ -209,7 +209,7 @@ TEST_P(DecisionTest, S98_AnEndpointThatIsAClusterIpIsRejected) {
   for (const char* from : {"P", "N", "X"}) Expect({absl::StrCat(from, " -> V:80"), "REJECT"});
 }
 
-// An address of the node: its packets meet the input hook.
+// Packets to an address of the node pass the input hook.
 TEST_P(DecisionTest, S102_AnExternalIpOfTheNodeWithoutEndpointsIsRejected) {
   ASSERT_OK(
       agent().Apply({Web("shop/web", kV).ExternalIp(kNodeSecondV4).ExternalIp(kNodeSecondV6)}));
@@ -227,8 +227,8 @@ TEST_P(DecisionTest, S102_AnExternalIpOfTheNodeWithRemoteEndpointsOnlyIsDropped)
   Expect({"N -> N2:80", "R1 m"});
 }
 
-// The verdict of a port without local endpoints is not for connections that were sent elsewhere,
-// not even when they are sent to the very port that has it.
+// The verdict for a port without local endpoints does not apply to translated connections, even if
+// their endpoint has that port.
 TEST_P(DecisionTest, S103_AShortCircuitDoesNotMeetTheVerdictOfItsPort) {
   ASlice slice("shop/web");
   slice.Endpoint(remote_pod().address(v6()), "n2").Port("tcp", kPodPort);
@@ -259,13 +259,13 @@ TEST_P(DecisionTest, S101_OpenConnectionsOutliveAVerdict) {
   ASSERT_OK(agent().Apply(Slices(*world(), "shop/web", "")));
   Expect({"X -> EIP:80", "REJECT"});
   EXPECT_OK(flow.Exchange(100'000));
-  // Nor do policies and endpoints that come back.
+  // Changes of policies and returning endpoints have no effect either.
   ASSERT_OK(agent().Apply(kCluster + Slices(*world(), "shop/web", "R1")));
   Expect({"X -> EIP:80", "R1 m"});
   EXPECT_OK(flow.Exchange(100'000));
 }
 
-// A change of policy is programmed, in both directions.
+// Policy changes are programmed in both directions.
 TEST_P(DecisionTest, S37_APolicyThatChangesTakesEffectAtOnce) {
   ASSERT_OK(agent().Apply(kCluster + Slices(*world(), "shop/web", "L1 R1")));
   for (int round = 0; round < 2; ++round) {
@@ -285,7 +285,7 @@ TEST_P(DecisionTest, S37_APolicyThatChangesTakesEffectAtOnce) {
   }
 }
 
-// Endpoints move between this node and others, under a Local policy.
+// With policy Local, endpoints move between nodes.
 TEST_P(DecisionTest, S34_TheLocalSetFollowsItsEndpoints) {
   ASSERT_OK(agent().Apply(kBothLocal));
   const struct {
@@ -335,7 +335,7 @@ TEST_P(DecisionTest, S73_APodsAddressOfTheNodeIsAPods) {
   ASSERT_OK(ChangeNodeAddress("del", bridge.in(v6())));
 }
 
-// The zone label of the node is followed, without anything else changing.
+// A change of the node's zone label alone takes effect.
 TEST_P(DecisionTest, S29_TheNodeMovesToAnotherZone) {
   const auto node_in = [](const std::string& zone) {
     return Objects{ANode(kAgentNode).InternalIp(kNodeV4).InternalIp(kNodeV6).Zone(zone)};

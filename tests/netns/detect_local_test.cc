@@ -1,5 +1,5 @@
-// Who counts as a pod, under each way to tell: by address, by the node's own blocks, by the device
-// that packets come in by. Everybody here hangs on a veth; packets of other nodes come by "remote".
+// Detection of local pods by address, by the node's podCIDRs and by input interface. All local
+// hosts use a veth; packets of other nodes arrive on "remote".
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 
@@ -14,10 +14,10 @@ const v1::Object kNodeWithPods = ANode(kAgentNode)
                                      .PodCidr(kPodCidrV6);
 const Objects kBoth = {ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kNodeWithPods};
 
-// The cluster set is L1, the local set L1 and L2: a pod is sent to the one, others to the other.
+// The cluster set is L1, the local set L1 and L2: pods use the first, other clients the second.
 constexpr char kEndpoints[] = "L1@za L2@zb";
 
-// What a source meets that counts as a pod, one that does not, and the node itself.
+// Expected results for a source that counts as a pod, another source, and the node.
 Flows Pod(const std::string& source) {
   return Each({source}, {"V:80"}, "L1 -") + Each({source}, kExternal, "L1 -");
 }
@@ -50,7 +50,7 @@ INSTANTIATE_ROWS(DetectNodeCidr, std::vector<Row>{
                                      {"S65", "Node", kBoth, kEndpoints, OfNode()},
                                  });
 
-// The device of P plays the bridge.
+// The device of P represents the bridge.
 class DetectBridge : public ConfiguredRowTest {
  protected:
   static void SetUpTestSuite() {

@@ -1,4 +1,4 @@
-// The controllers of deploy/examples do what they say, against the agent as it is shipped.
+// Tests of the controllers in deploy/examples with svcmapd.
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -16,7 +16,7 @@ constexpr std::chrono::seconds kPatience{20};
 
 struct Example {
   const char* name;
-  std::vector<std::string> argv;  // Of it; file, address and epoch follow.
+  std::vector<std::string> argv;  // Command; file, address and epoch are appended.
 };
 
 class ExampleControllerTest : public ::testing::TestWithParam<Example> {
@@ -28,7 +28,7 @@ class ExampleControllerTest : public ::testing::TestWithParam<Example> {
     ASSERT_OK_AND_ASSIGN(TemporaryFolder folder, TemporaryFolder::Make());
     folder_.emplace(std::move(folder));
   }
-  // The only endpoint of the only Service. Half a file would be read as one with less in it.
+  // The only endpoint of the only Service. A partial file would be read as a shorter valid file.
   void WriteObjects(const std::string& endpoint) const {
     std::ofstream(file() + ".new")
         << R"({"service": {"metadata": {"namespace": "shop", "name": "web"}, )"
@@ -49,7 +49,7 @@ class ExampleControllerTest : public ::testing::TestWithParam<Example> {
     const auto applied = agent_->Dump(v1::DumpRequest::APPLIED);
     return applied.ok() ? *applied : applied.status().ToString();
   }
-  // What it will go on from after a restart is about `endpoint`.
+  // The token for the restart covers `endpoint`.
   bool WaitUntilKept(const std::string& endpoint) const {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while (std::chrono::steady_clock::now() < deadline) {

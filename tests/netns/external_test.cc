@@ -1,5 +1,5 @@
-// ExternalIPs, LoadBalancer IPs and nodePorts: who answers, which source it sees, and what stays
-// untouched.
+// ExternalIPs, LoadBalancer IPs and nodePorts: answering endpoints, source addresses and
+// untranslated packets.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 
@@ -124,7 +124,7 @@ TEST_P(ExternalTest, S88_S190_ALoadBalancerIpOfModeProxyIsUntouched) {
   }
 }
 
-// Whichever Service is older: the exact address comes before the nodePorts.
+// The exact address takes precedence over nodePorts, independent of the age of the Services.
 TEST_P(ExternalTest, S94_AnExternalIpThatIsTheNodesWinsOnItsPort) {
   for (const int64_t created : {1000, 3000}) {
     SCOPED_TRACE(created);

@@ -13,8 +13,8 @@ namespace {
 
 const Address kLoopback = {"127.0.0.1", "::1"};
 
-// Connections that must all be answered by one of the expected, before we believe it; and with
-// which, at the latest, each of them has answered (one of four is missed once in 1e24 runs).
+// Number of connections that the expected endpoints must answer, and after which each of them has
+// answered (one of four is missed once in 1e24 runs).
 constexpr int kFewest = 12;
 constexpr int kMost = 200;
 
@@ -61,7 +61,7 @@ Request ParseTarget(const std::string& text, bool v6) {
   return request;
 }
 
-// How the servers of `list` ("L1,R1", or names that World does not know) call themselves.
+// The names of the servers in `list` ("L1,R1", or other names).
 std::set<std::string> ServerNames(const World& world, const std::string& list) {
   std::set<std::string> names;
   for (const auto& piece : absl::StrSplit(list, ',')) {
@@ -72,7 +72,7 @@ std::set<std::string> ServerNames(const World& world, const std::string& list) {
   return names;
 }
 
-// Cuts `text` at `mark` and returns what stood behind it.
+// Cuts `text` at `mark` and returns the rest.
 std::string CutBehind(std::string* text, char mark) {
   const size_t at = text->find(mark);
   if (at == std::string::npos) return "";
@@ -181,7 +181,7 @@ void FlowTest::Expect(const Flow& flow, bool v6) {
 absl::Status FlowTest::ChangeNodeAddress(const char* verb, const std::string& address) {
   Command command = {.argv = {"ip", "addr", verb, address, "dev", "sink"},
                      .netns = &node().netns()};
-  // Usable at once: no duplicates are looked for.
+  // nodad: the address is usable immediately.
   if (address.find(':') != std::string::npos) command.argv.push_back("nodad");
   return RunOk(command).status();
 }

@@ -1,21 +1,21 @@
-// Flows, written as docs/specification.md writes them: who asks for what, and what comes of
-// it.
+// Flows in the notation of docs/specification.md: source, destination and result.
 //
-//   {"P -> V:80", "L1,R1 -"}          a pod asks for the clusterIP: both answer, and see its
+//   {"P -> V:80", "L1,R1 -"}          a pod connects to the clusterIP: both answer and receive its
 //   address
-//   {"X -> VIP:80", "L1 m"}           only L1 answers, and sees the node's address (masqueraded)
-//   {"B -> VIP:80", "DROP"}           also: "REJECT", and "untouched" (as if no Service were there)
+//   {"X -> VIP:80", "L1 m"}           only L1 answers and receives the node's address (masqueraded)
+//   {"B -> VIP:80", "DROP"}           other results: "REJECT" and "untouched" (as without a
+//   Service)
 //
-// Who asks:
+// Sources:
 //   L1..L4 R1 R2  pods that may be endpoints, on this node and on another one
-//   P, Q          pods that are not, on this node and (with its own source address) on another one
+//   P, Q          pods that are no endpoints, on this node and (unmasqueraded) on another one
 //   N             a process on the node, from its second address: masqueraded, it has the first
 //   X, B          a client, and its second address
 //   VIP           the node, from the LoadBalancer IP, if it has it
-// What for, with a port (and "/udp" or "/sctp"; NP is kNodePort):
-//   V W           the clusterIP of Service shop/web and another one. V is kUnallocated: when
-//                 nothing takes care of its packets, "outside" answers
-//   EIP VIP VIP2  external addresses; "outside" answers at the first two what is left untouched
+// Destinations, with a port (and "/udp" or "/sctp"; NP is kNodePort):
+//   V W           the clusterIP of Service shop/web and another one. V is kUnallocated: "outside"
+//                 answers packets that the node does not translate or drop
+//   EIP VIP VIP2  external addresses; "outside" answers untranslated packets to the first two
 //   N N2 LO       the node's primary, second and loopback address. A process of the node listens at
 //                 kNodePort of each, TCP
 //   FREE          an address of the service range that no Service has
@@ -46,21 +46,21 @@ using Flows = std::vector<Flow>;
 using Names = std::vector<std::string>;
 inline const Names kExternal = {"EIP:80", "VIP:80", "N:NP"};
 
-// From each source to each destination, all with this outcome.
+// All flows from each source to each destination have this result.
 Flows Each(const Names& sources, const Names& destinations, const std::string& outcome);
 
-// Slices of both families for Service `service`. Endpoints are L1..R2, separated by blanks, each
-// with what is special about it, in this order:
+// Slices of both families for Service `service`. Endpoints are L1..R2, separated by spaces, each
+// with optional suffixes in this order:
 //   ":st" serving and terminating, ":x" neither ready nor serving, ":tx" the same and terminating
 //   "@za" a hint for zone za, "%n1" a hint for node n1
 Objects Slices(const World& world, const std::string& service, const std::string& endpoints);
 
-// What a row of a table has in common: a Service shop/web, its endpoints, and flows.
+// A row of a test table: the Service shop/web, its endpoints, and flows.
 struct Row {
   std::string requirement;  // "S152", or several joined by "_"
   std::string what;         // "WithoutEndpoints"
   Objects services;
-  std::string endpoints;  // As in Slices().
+  std::string endpoints;  // In the format of Slices().
   Flows flows;
 };
 std::ostream& operator<<(std::ostream& out, const Row& row);
@@ -73,13 +73,14 @@ class FlowTest : public ServiceTest {
   // Applies the objects of a row and sends its flows, over one family.
   void Check(const Row& row, bool v6);
 
-  // One flow: several connections where several may answer, until each has, and no others.
+  // Tests one flow. If several endpoints may answer, repeats until each has answered and no other
+  // has.
   void Expect(const Flow& flow, bool v6);
 
-  // `ip addr add` or `del` of one more address of the node.
+  // Adds or deletes another address of the node.
   absl::Status ChangeNodeAddress(const char* verb, const std::string& address);
 
-  // The process of the node at kNodePort.
+  // The process on the node that listens at kNodePort.
   std::unique_ptr<EchoServer> node_process_;
 };
 
@@ -95,7 +96,7 @@ std::string RowParamName(const ::testing::TestParamInfo<std::tuple<bool, Row>>& 
       , suite, ::testing::Combine(::testing::Bool(), ::testing::ValuesIn(__VA_ARGS__)), \
       RowParamName)
 
-// The same for a suite whose agent runs with other flags than usual: its SetUpTestSuite says which.
+// For suites whose SetUpTestSuite starts the agent with other flags.
 class ConfiguredRowTest : public FlowRowTest {
  protected:
   static void StartAgent(const std::vector<std::string>& flags);

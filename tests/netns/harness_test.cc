@@ -1,5 +1,5 @@
-// Proves the packet test harness itself, without svcmap: if a test here fails, no other packet test
-// means anything.
+// Tests the packet test harness without svcmap. If a test fails here, other packet tests are
+// meaningless.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -28,7 +28,7 @@ namespace svcmap::testing {
 namespace {
 
 constexpr uint16_t kPodPort = 8080;
-constexpr auto kShort = std::chrono::milliseconds(150);  // Long enough to see that nothing comes.
+constexpr auto kShort = std::chrono::milliseconds(150);  // Wait for the absence of an answer.
 
 struct Vip {
   const char* v4 = "10.96.0.10";

@@ -1,4 +1,4 @@
-// What stock nft(8) says about a namespace, in a form that can be compared.
+// Comparable listings of a namespace by the installed nft(8).
 #ifndef SVCMAP_TESTS_NETNS_LISTING_H_
 #define SVCMAP_TESTS_NETNS_LISTING_H_
 
@@ -11,15 +11,15 @@
 
 namespace svcmap::testing {
 
-// `nft list ruleset` with the elements of each set in order, one in each line: the kernel gives
-// them in the order of their hashes, which differs from namespace to namespace.
+// `nft list ruleset` with sorted elements, one per line. The kernel lists elements in hash order,
+// which differs between namespaces.
 absl::StatusOr<std::string> SortedRuleset(const NetNs& netns);
 
-// As SortedRuleset, of what loading `script` into an empty namespace makes of it.
+// SortedRuleset after loading `script` into an empty namespace.
 absl::StatusOr<std::string> SortedRulesetOf(const std::string& script);
 
-// Fails unless the kernel's sets and maps, but for the marker, hold exactly what the agent's dump
-// of the applied state says.
+// Fails unless the kernel's sets and maps, except for the marker, equal the agent's dump of the
+// applied state.
 void ExpectAppliedIsInTheKernel(Agent& agent, const NetNs& netns);
 
 }  // namespace svcmap::testing

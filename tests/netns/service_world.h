@@ -1,11 +1,11 @@
-// What the packet tests of Services share: one network (tests/support/topology.h) with some local
-// pods, some remote pods and a client, and one svcmapd on its node, for all tests of a program.
-// Each test starts with an agent that knows the node and the service ranges and nothing else, and
-// with an empty connection table.
+// Fixture of the packet tests: one network (tests/support/topology.h) with local pods, remote pods
+// and a client, and one svcmapd on its node, shared by all tests of a program. Each test starts
+// with an agent that has only the node and the Service ranges, and with an empty connection
+// tracking table.
 //
-// Every pod answers on kPodPort, TCP, UDP and SCTP, IPv4 and IPv6, by its name. Behind the remote
-// node stands "outside", which has kExternalIp, kLoadBalancerIp and kUnallocated as addresses of
-// its own and answers on their ports 80 and 81: what the node leaves untouched arrives there.
+// Every pod answers on kPodPort over TCP, UDP and SCTP, IPv4 and IPv6, with its name. The host
+// "outside" behind the remote node has the addresses kExternalIp, kLoadBalancerIp and kUnallocated
+// and answers on their ports 80 and 81. It receives packets that the node does not translate.
 #ifndef SVCMAP_TESTS_NETNS_SERVICE_WORLD_H_
 #define SVCMAP_TESTS_NETNS_SERVICE_WORLD_H_
 
@@ -33,7 +33,8 @@ namespace svcmap::testing {
 
 inline constexpr uint16_t kPodPort = 8080;
 inline constexpr uint16_t kNodePort = 30080;
-inline constexpr auto kShort = std::chrono::milliseconds(120);  // To see that nothing comes.
+inline constexpr auto kShort =
+    std::chrono::milliseconds(120);  // Wait for the absence of an answer.
 
 // An address in both families.
 struct Address {
@@ -43,10 +44,10 @@ struct Address {
 };
 
 Address ClusterIp(int n);      // 10.96.0.N and fd00:96::N, N in 1..99
-Address ClientAddress(int n);  // Of the client, one of 128 more: 203.0.113.128+N, N in 0..127.
+Address ClientAddress(int n);  // An additional address of the client: 203.0.113.128+N, N in 0..127.
 inline const Address kExternalIp = {"198.51.100.40", "2001:db8:51::40"};
 inline const Address kLoadBalancerIp = {"198.51.100.20", "2001:db8:51::20"};
-inline const Address kWeb = ClusterIp(10);          // Of shop/web, in most tests.
+inline const Address kWeb = ClusterIp(10);          // shop/web in most tests.
 inline const Address kUnallocated = ClusterIp(99);  // In the service range.
 inline const Address kNode = {kNodeV4, kNodeV6};
 inline const Address kNodeSecond = {kNodeSecondV4, kNodeSecondV6};
@@ -63,23 +64,23 @@ struct World {
   std::vector<std::unique_ptr<EchoServer>> servers;  // Of the pods and outside.
   std::unique_ptr<Agent> agent;                      // Null after a failed restart.
 
-  // Another svcmapd, with these flags, in place of the one that runs; it knows Basics().
+  // Replaces svcmapd by one with these flags and Basics().
   absl::Status RestartAgent(const std::vector<std::string>& flags);
-  // The same, and it is told `objects` at once: what it finds of them in the kernel stays.
+  // Also sends `objects` as the first snapshot, so that existing rows in the kernel are kept.
   absl::Status RestartAgent(const std::vector<std::string>& flags, const Objects& objects);
 
   const Host& node() const { return topology->node(); }
   static absl::StatusOr<std::unique_ptr<World>> Create();
 };
 
-// Empties the connection table of a namespace.
+// Clears the connection tracking table of a namespace.
 absl::Status FlushConntrack(const NetNs& netns);
 
-// Polls `condition` until it holds: an error naming `what` when it does not within the deadline.
+// Polls `condition`. Returns an error that names `what` after the deadline.
 absl::Status Eventually(const std::string& what, const std::function<bool()>& condition,
                         std::chrono::seconds deadline = std::chrono::seconds(10));
 
-// The Node and the service ranges: what every test starts with.
+// The initial state of every test: the Node and the Service ranges.
 Objects Basics();
 
 // Service `key` with the ports "tcp", "udp" and "sctp" 80, at this clusterIP.
@@ -87,10 +88,10 @@ AService Web(const std::string& key, const Address& cluster_ip);
 // As Web, with nodePort kNodePort for each port, kExternalIp and kLoadBalancerIp.
 AService ExternalWeb(const std::string& key, const Address& cluster_ip);
 
-// A slice per family with those hosts, ports as in Web at kPodPort.
+// A slice per family with these hosts and the ports of Web at kPodPort.
 Objects WebSlices(const std::string& service, const std::vector<const Host*>& hosts);
 
-// Lists one behind the other: of objects, flows, names.
+// Concatenates lists of objects, flows or names.
 template <typename T>
 std::vector<T> operator+(std::vector<T> left, const std::vector<T>& right) {
   left.insert(left.end(), right.begin(), right.end());
@@ -102,7 +103,7 @@ class ServiceTest : public ::testing::Test {
   void SetUp() override;
   void TearDown() override;
 
-  // The world; made at first use, for the whole program. Null if that failed.
+  // The world, created at first use for the complete program. Null on failure.
   static World* world();
   Agent& agent() { return *world()->agent; }
   const Host& pod_a() { return *world()->pod_a; }
@@ -113,13 +114,13 @@ class ServiceTest : public ::testing::Test {
   const Host& node() { return world()->node(); }
 };
 
-// The same for each family.
+// Runs once per family.
 class ServiceFamilyTest : public ServiceTest, public ::testing::WithParamInterface<bool> {
  protected:
   static bool v6() { return GetParam(); }
 };
 
-// The same for each family and protocol.
+// Runs once per family and protocol.
 class ServiceFlowTest : public ServiceTest,
                         public ::testing::WithParamInterface<std::tuple<bool, Protocol>> {
  protected:
@@ -127,7 +128,7 @@ class ServiceFlowTest : public ServiceTest,
   static Protocol protocol() { return std::get<1>(GetParam()); }
 
   static Request To(const Address& address, uint16_t port = 80);
-  // One that is expected to get no answer.
+  // An attempt without an expected answer.
   static Request InVain(const Address& address, uint16_t port = 80);
   Answer Ask(const Host& from, const Request& request);
   const std::string& At(const Host& host) { return host.address(v6()); }
@@ -143,15 +144,15 @@ std::string FlowParamName(const ::testing::TestParamInfo<std::tuple<bool, Protoc
                            ::testing::Combine(::testing::Bool(), ::testing::ValuesIn(kProtocols)), \
                            FlowParamName)
 
-// What came back from an attempt, in the words of docs/specification.md.
+// Assertions on the result of an attempt, in terms of docs/specification.md.
 ::testing::AssertionResult AnsweredBy(const Answer& answer, const std::string& server,
                                       const std::string& seen_source);
-// By one of the pods.
+// Answered by one of the pods.
 ::testing::AssertionResult AnsweredBySome(const Answer& answer,
                                           const std::vector<const Host*>& hosts,
                                           const std::string& seen_source);
 ::testing::AssertionResult Rejected(const Answer& answer);  // Port unreachable.
-::testing::AssertionResult NoAnswer(const Answer& answer);  // Dropped, or ended in the sink.
+::testing::AssertionResult NoAnswer(const Answer& answer);  // Dropped, or discarded by the sink.
 
 #define EXPECT_ANSWERED_BY(answer, server, seen) EXPECT_TRUE(AnsweredBy(answer, server, seen))
 #define EXPECT_REJECTED(answer) EXPECT_TRUE(Rejected(answer))
