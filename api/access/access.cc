@@ -13,7 +13,7 @@ bool Contains(const std::vector<T>& list, const T& value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-// No DNS name has a colon, every URI has one.
+// A name with a colon is a URI, because DNS names have no colon.
 bool Has(const CertificateNames& names, const std::string& wanted) {
   const std::optional<IpAddress> address = IpAddress::Parse(wanted);
   if (address) {
@@ -52,8 +52,8 @@ std::string DisplayName(const CertificateNames& names) {
 }
 
 std::string RefusalText(std::string_view what, const std::string& client, Role role) {
-  return std::string(what) + " refused: client " + client +
-         (role == Role::kRead ? " may only read" : " is on no list of those who may read or write");
+  return std::string(what) + " denied: client " + client +
+         (role == Role::kRead ? " may only read" : " is not authorized to read or write");
 }
 
 }  // namespace svcmap::api

@@ -1,4 +1,4 @@
-// Who may call what. Pure functions: where the names and uids come from is the callers' business.
+// Authorization of clients by certificate name or uid. Pure functions.
 #pragma once
 
 #include <sys/types.h>
@@ -9,13 +9,14 @@
 
 namespace svcmap::api {
 
-// Each includes those before it.
+// Each role includes the permissions of the previous roles.
 enum class Role { kNone, kRead, kWrite };
 
-// What a method of svcmap.v1.Control takes ("Push"): kWrite where it changes what the node serves.
+// Returns the role that a method of svcmap.v1.Control, such as "Push", requires. Methods that
+// change state require kWrite.
 Role NeededRole(std::string_view method);
 
-// As given on the command line.
+// The --allow-* flags.
 struct AllowList {
   // Subject alternative names: a DNS name, a URI or an IP address.
   std::vector<std::string> write_names;
@@ -27,25 +28,26 @@ struct AllowList {
   bool has_uids() const { return !write_uids.empty() || !read_uids.empty(); }
 };
 
-// The subject alternative names of a certificate that was verified.
+// The subject alternative names of a verified certificate.
 struct CertificateNames {
   std::vector<std::string> uris;
   std::vector<std::string> dns;
   std::vector<std::string> ips;
 };
 
-// The highest role that one of the names has; kWrite if the list has no names at all. A name
-// matches only names of its own kind: a DNS name that reads like a URI is not that URI.
+// Returns the highest role of any of the names, or kWrite if `allowed` has no names. Names match
+// only names of the same type: a DNS name never matches a URI.
 Role RoleOf(const AllowList& allowed, const CertificateNames& names);
 
-// Root and `own`, the agent's own uid, always write.
+// Root and `own`, the uid of svcmapd, always have kWrite.
 Role RoleOf(const AllowList& allowed, uid_t own, uid_t uid);
 
-// "spiffe://example.org/controller", for people: a URI rather than a DNS name rather than an IP.
+// Returns one name for messages: the first URI, or else the first DNS name, or else the first IP
+// address.
 std::string DisplayName(const CertificateNames& names);
 
-// "svcmap.v1.Control/Push refused: client uid 1000 may only read"; `what` is what comes before
-// "refused".
+// Returns "WHAT denied: client CLIENT may only read", or "... is not authorized to read or write"
+// for Role::kNone.
 std::string RefusalText(std::string_view what, const std::string& client, Role role);
 
 }  // namespace svcmap::api

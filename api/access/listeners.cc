@@ -22,16 +22,16 @@ absl::Status CheckTls(const ListenOptions& options, const std::string& tcp_liste
   }
   if (tcp_listener.empty()) {
     if (given.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(given + ": only tcp:// listeners have TLS, there is none");
+    return absl::InvalidArgumentError(given + ": Forbidden: no --listen address uses tcp://");
   }
   if (options.insecure) {
     if (given.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(given + " and --insecure exclude each other");
+    return absl::InvalidArgumentError(given + ": Forbidden: cannot be combined with --insecure");
   }
   if (missing.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError("--listen " + tcp_listener +
-                                    " would let anybody who reaches it program this node without " +
-                                    missing + "; say --insecure if that is what you want");
+  return absl::InvalidArgumentError(missing + ": Required value: --listen " + tcp_listener +
+                                    " needs TLS; use --insecure to allow read-only access without "
+                                    "TLS");
 }
 
 }  // namespace
@@ -46,13 +46,13 @@ absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& listen) {
     unsigned number = 0;
     const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
     if (error != std::errc() || end != port.data() + port.size() || number < 1 || number > 65535) {
-      return absl::InvalidArgumentError("--listen " + listen + ": port " + port +
-                                        " is not in 1..65535");
+      return absl::InvalidArgumentError("--listen: Invalid value: \"" + listen +
+                                        "\": port must be between 1 and 65535, inclusive");
     }
     return ListenAddress{false, listen.substr(kTcpListen.size())};
   }
-  return absl::InvalidArgumentError("--listen \"" + listen +
-                                    "\" is neither unix:///path nor tcp://host:port");
+  return absl::InvalidArgumentError("--listen: Invalid value: \"" + listen +
+                                    "\": must be unix:///path or tcp://host:port");
 }
 
 absl::Status CheckListeners(const ListenOptions& options) {
@@ -72,16 +72,16 @@ absl::Status CheckListeners(const ListenOptions& options) {
                                     std::pair("--allow-read", &options.allow.read_names)}) {
     if (names->empty()) continue;
     for (const std::string& name : *names) {
-      if (name.empty()) return absl::InvalidArgumentError(std::string(flag) + " is empty");
+      if (name.empty()) return absl::InvalidArgumentError(std::string(flag) + ": Required value");
     }
     if (tcp.empty() || options.insecure) {
-      return absl::InvalidArgumentError(std::string(flag) + " " + names->front() +
-                                        ": there is no tcp:// listener with TLS to tell names by");
+      return absl::InvalidArgumentError(std::string(flag) +
+                                        ": Forbidden: no --listen address uses tcp:// with TLS");
     }
   }
   if (options.allow.has_uids() && !is_unix) {
     return absl::InvalidArgumentError(
-        "--allow-write-uid, --allow-read-uid: there is no unix:// listener to tell uids by");
+        "--allow-write-uid, --allow-read-uid: Forbidden: no --listen address uses unix://");
   }
   return absl::OkStatus();
 }

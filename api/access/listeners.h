@@ -1,4 +1,4 @@
-// Where svcmapd listens and whom it lets in, as the command line says it. Pure functions.
+// The listen addresses and authorization flags of svcmapd. Pure functions.
 #pragma once
 
 #include <string>
@@ -13,19 +13,19 @@ namespace svcmap::api {
 
 struct ListenOptions {
   std::vector<std::string> listen;  // "unix:///path" or "tcp://host:port"
-  bool insecure = false;            // tcp:// without TLS, where everybody may read.
-  TlsFiles tls;                     // Of the tcp:// listeners.
+  bool insecure = false;            // Allows tcp:// without TLS. Any client may then read.
+  TlsFiles tls;                     // For tcp:// listeners.
   AllowList allow;
 };
 
-// "/path" or "host:port", as gRPC writes it.
+// A parsed --listen value: `text` is "/path" or "host:port".
 struct ListenAddress {
   bool is_unix = false;
   std::string text;
 };
 absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& listen);
 
-// Whether the options go together; the error names what is missing or too much.
+// Checks the combination of options. The error names the flags that are missing or conflict.
 absl::Status CheckListeners(const ListenOptions& options);
 
 }  // namespace svcmap::api

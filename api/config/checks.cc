@@ -28,7 +28,7 @@ void Default(Duration& value, Duration other) {
   if (value == value.zero()) value = other;
 }
 
-// Zero in any of its ways of writing is as nothing.
+// Zero means the default in any notation: 0, "0s", "0m".
 void Default(AnyScalar& value) {
   if (value.text == "0" || ParseGoDuration(value.text) == Duration::zero()) value.text.clear();
 }
@@ -47,10 +47,10 @@ class Checker {
     OneOf("logging.format", c_.logging.format, {"text", "json"});
     NotNegative("logging.verbosity", c_.logging.verbosity);
     if (!IpAddress::Parse(c_.bind_address)) {
-      Error("bindAddress", Quote(c_.bind_address), "an IP address");
+      Error("bindAddress", Quote(c_.bind_address), "must be an IP address");
     }
     if (!c_.hostname_override.empty() && absl::StripAsciiWhitespace(c_.hostname_override).empty()) {
-      Error("hostnameOverride", Quote(c_.hostname_override), "the name of this node, or \"\"");
+      Error("hostnameOverride", Quote(c_.hostname_override), "must not be blank");
     }
     Listener("healthzBindAddress", c_.healthz_bind_address);
     Listener("metricsBindAddress", c_.metrics_bind_address);
@@ -74,23 +74,24 @@ class Checker {
   }
 
  private:
-  void Error(std::string_view path, const std::string& value, const std::string& wanted) {
-    errors_.push_back(
-        absl::StrCat(std::string(path), ": ", value, " is not allowed; wanted ", wanted));
+  void Error(std::string_view path, const std::string& value, const std::string& expected) {
+    errors_.push_back(absl::StrCat(std::string(path), ": Invalid value: ", value, ": ", expected));
   }
 
   void Range(std::string_view path, int32_t value, int32_t low, int32_t high) {
     if (value < low || value > high)
-      Error(path, absl::StrCat(value), absl::StrCat(low, "..", high));
+      Error(path, absl::StrCat(value),
+            absl::StrCat("must be between ", low, " and ", high, ", inclusive"));
   }
   void NotNegative(std::string_view path, int32_t value) {
-    if (value < 0) Error(path, absl::StrCat(value), "0 or more");
+    if (value < 0) Error(path, absl::StrCat(value), "must be greater than or equal to 0");
   }
   void NotNegative(std::string_view path, Duration value) {
-    if (value < value.zero()) Error(path, FormatGoDuration(value), "0s or more");
+    if (value < value.zero())
+      Error(path, FormatGoDuration(value), "must be greater than or equal to 0s");
   }
   void Positive(std::string_view path, Duration value) {
-    if (value <= value.zero()) Error(path, FormatGoDuration(value), "more than 0s");
+    if (value <= value.zero()) Error(path, FormatGoDuration(value), "must be greater than 0s");
   }
 
   bool OneOf(std::string_view path, const std::string& value,
@@ -98,15 +99,16 @@ class Checker {
     if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return true;
     std::string list;
     for (const std::string_view item : allowed) {
-      absl::StrAppend(&list, list.empty() ? "one of " : ", ", Quote(item));
+      absl::StrAppend(&list, list.empty() ? "" : ", ", Quote(item));
     }
-    Error(path, Quote(value), list);
+    errors_.push_back(absl::StrCat(std::string(path), ": Unsupported value: ", Quote(value),
+                                   ": supported values: ", list));
     return false;
   }
 
   void Listener(std::string_view path, const std::string& value) {
     if (!BindAddress::Parse(value, 1).ok()) {
-      Error(path, Quote(value), "an address and a port in 1..65535, like \"0.0.0.0:10256\"");
+      Error(path, Quote(value), "must be an IP address with a port, such as \"0.0.0.0:10256\"");
     }
   }
 
@@ -119,7 +121,7 @@ class Checker {
                           digits(value.substr(dot + 1)))) {
       return;
     }
-    Error(path, Quote(value), "a minor version like \"1.35\"");
+    Error(path, Quote(value), "must be a minor version, such as \"1.35\"");
   }
 
   void SyncPeriods() {
@@ -128,7 +130,8 @@ class Checker {
     NotNegative("nftables.minSyncPeriod", n.min_sync_period);
     if (n.sync_period > n.sync_period.zero() && n.min_sync_period > n.sync_period) {
       Error("nftables.minSyncPeriod", FormatGoDuration(n.min_sync_period),
-            absl::StrCat("at most nftables.syncPeriod, ", FormatGoDuration(n.sync_period)));
+            absl::StrCat("must be less than or equal to nftables.syncPeriod (",
+                         FormatGoDuration(n.sync_period), ")"));
     }
   }
 
@@ -145,10 +148,10 @@ class Checker {
     if (list.size() == 1 && list[0] == "primary") return;
     for (const std::string& item : list) {
       if (item == "primary") {
-        Error("nodePortAddresses", Quote(item), "it alone, or address blocks without it");
+        Error("nodePortAddresses", Quote(item), "must be the only item");
       } else if (!IpPrefix::Parse(item)) {
         Error("nodePortAddresses", Quote(item),
-              "\"primary\" alone, or address blocks like \"192.0.2.0/24\"");
+              "must be \"primary\" or a CIDR, such as \"192.0.2.0/24\"");
       }
     }
   }

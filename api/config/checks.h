@@ -1,15 +1,15 @@
-// What is wrong with a configuration that could be read. Pure.
+// Defaults and validation of kube-proxy's configuration. Pure functions.
 #pragma once
 
 #include "api/config/kube_proxy_config.h"
 
 namespace svcmap::api {
 
-// Puts kube-proxy's defaults where 0 and "" stand for them, and ports behind addresses that have
-// none.
+// Replaces 0 and "" by kube-proxy's defaults in fields where they mean the default. Adds the
+// default port to addresses without a port.
 void ApplyConfigurationDefaults(KubeProxyConfiguration& config);
 
-// Adds every value out of its range to `result.errors`.
+// Adds an error to `result.errors` for each invalid value.
 void CheckConfiguration(ReadConfiguration& result);
 
 }  // namespace svcmap::api

@@ -1,4 +1,4 @@
-// The configuration as /configz tells it (S-267): a JSON object with the names of the file. Pure.
+// The content of /configz (S-267): the configuration as JSON, with the field names of the file.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace svcmap::api {
 
-// {"kubeproxy.config.k8s.io": {...}}, what was not said as its default.
+// Returns {"kubeproxy.config.k8s.io": {...}} with all fields, including defaults.
 std::string ConfigzText(const KubeProxyConfiguration& config);
 
 }  // namespace svcmap::api

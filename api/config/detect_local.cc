@@ -12,14 +12,16 @@
 namespace svcmap::api {
 namespace {
 
-// What the kernel takes as a name, or the first part of one.
+// Checks an interface name or the prefix of an interface name by the rules of the kernel.
 absl::Status CheckInterface(const std::string& setting, const std::string& name) {
   const auto odd = [](unsigned char c) { return c <= ' ' || c == '/' || c == '*' || c == '"'; };
-  if (name.empty()) return absl::InvalidArgumentError(setting + " is needed in this mode");
+  if (name.empty()) {
+    return absl::InvalidArgumentError(setting + ": Required value in this detect-local mode");
+  }
   if (name.size() >= IFNAMSIZ || std::any_of(name.begin(), name.end(), odd)) {
-    return absl::InvalidArgumentError(setting + " " + Quote(name) +
-                                      " is no interface name (at most 15 characters, no blanks, "
-                                      "'/', '*' or quotes)");
+    return absl::InvalidArgumentError(setting + ": Invalid value: " + Quote(name) +
+                                      ": must be an interface name (at most 15 characters, without "
+                                      "spaces, '/', '*' and quotation marks)");
   }
   return absl::OkStatus();
 }
@@ -34,12 +36,15 @@ absl::StatusOr<proxy::RulesetOptions> ParseClusterCidr(const std::string& text,
     rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
     const std::optional<IpPrefix> prefix = IpPrefix::Parse(item);
     if (!prefix) {
-      return absl::InvalidArgumentError(setting + " " + Quote(item) + " is not an address block");
+      return absl::InvalidArgumentError(setting + ": Invalid value: " + Quote(item) +
+                                        ": must be a CIDR, such as \"10.244.0.0/16\"");
     }
     auto& slot = options.cluster_cidr[Index(prefix->family())];
     if (slot) {
-      return absl::InvalidArgumentError(setting + " " + Quote(item) + " is the second block of " +
-                                        std::string(FamilyName(prefix->family())));
+      return absl::InvalidArgumentError(setting + ": Invalid value: " + Quote(item) +
+                                        ": must have at most one CIDR per IP family, this is the "
+                                        "second " +
+                                        std::string(FamilyName(prefix->family())) + " CIDR");
     }
     slot = *prefix;
   }

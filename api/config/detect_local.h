@@ -1,4 +1,5 @@
-// How pods are told from other sources, as kube-proxy is told it (S-64..S-68). Pure functions.
+// Options for the detection of traffic from local pods, as in kube-proxy (S-64..S-68). Pure
+// functions.
 #pragma once
 
 #include <string>
@@ -13,17 +14,17 @@ inline constexpr char kNodeCidrMode[] = "NodeCIDR";
 inline constexpr char kBridgeMode[] = "BridgeInterface";
 inline constexpr char kPrefixMode[] = "InterfaceNamePrefix";
 
-// What the settings are called where they come from; for errors.
+// Names of the settings in error messages: flags or fields of the configuration file.
 struct DetectLocalNames {
   std::string cluster_cidr = "--cluster-cidr";
   std::string bridge_interface = "--pod-bridge-interface";
   std::string interface_name_prefix = "--pod-interface-name-prefix";
 };
 
-// Only the field that belongs to `mode` is read.
+// Only the field that belongs to `mode` is used.
 struct DetectLocalFlags {
   std::string mode = kClusterCidrMode;
-  // "10.244.0.0/16" or "10.244.0.0/16,fd00:10:244::/56": at most one block of each family (S-69).
+  // "10.244.0.0/16" or "10.244.0.0/16,fd00:10:244::/56": at most one CIDR per IP family (S-69).
   std::string cluster_cidr;
   std::string bridge_interface;
   std::string interface_name_prefix;

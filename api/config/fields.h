@@ -1,5 +1,5 @@
-// The fields of KubeProxyConfiguration: where they stand in the file and in the struct, and whether
-// svcmapd uses them. One table, from which reading, defaults and findings follow.
+// The fields of KubeProxyConfiguration: path in the file, member of the struct, and which program
+// uses the field. Parsing, defaults and findings use this table.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 namespace svcmap::api {
 
 enum class Use : uint8_t {
-  kUsed,    // By svcmapd.
-  kBridge,  // By svcmap-kube, which speaks with the API server.
-  kUnused,  // By nobody; a value other than the default is a finding.
+  kUsed,    // Used by svcmapd.
+  kBridge,  // Used by svcmap-kube.
+  kUnused,  // Not used. A value other than the default is reported as a finding.
 };
 
 // Calls visit(path, member, use) for every field.

@@ -1,4 +1,4 @@
-// A configuration file, read and judged.
+// Reads and validates a configuration file.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace svcmap::api {
 
 struct ConfigurationFile {
   std::string path;
-  std::string text;  // All of it.
+  std::string text;  // The content of the file.
   KubeProxyConfiguration config;
-  std::vector<std::string> findings;  // To be logged.
+  std::vector<std::string> findings;  // For the log.
 };
 
-// The status names the file and has a line for each error.
+// The status has one line per error, and each line begins with the path of the file.
 absl::StatusOr<ConfigurationFile> ReadConfigurationFile(const std::string& path);
 
 }  // namespace svcmap::api

@@ -58,13 +58,13 @@ KubeProxyConfiguration DefaultConfiguration() {
   return config;
 }
 
-// Why, and what to do, where there is more to say than that a field has no effect.
+// Returns the reason why a field has no effect, or "".
 std::string_view Because(std::string_view path) {
-  if (path == "mode") return ": svcmapd always works as in kube-proxy's mode nftables";
-  if (path == "iptables.masqueradeAll") return ": nftables.masqueradeAll counts";
-  if (path == "iptables.masqueradeBit") return ": nftables.masqueradeBit counts";
-  if (path == "bindAddress") return ": the node's addresses are those of its Node object";
-  if (path == "nftables.minSyncPeriod") return ": changes are programmed as they come";
+  if (path == "mode") return ": svcmapd always behaves like kube-proxy in mode nftables";
+  if (path == "iptables.masqueradeAll") return ": set nftables.masqueradeAll instead";
+  if (path == "iptables.masqueradeBit") return ": set nftables.masqueradeBit instead";
+  if (path == "bindAddress") return ": svcmapd uses the addresses of the Node object";
+  if (path == "nftables.minSyncPeriod") return ": svcmapd programs changes immediately";
   return "";
 }
 
@@ -78,12 +78,12 @@ void FindUnused(ReadConfiguration& result) {
     if (path == "mode" && config.mode == "nftables") continue;
     if (path == "bindAddress" && IpAddress::Parse(config.bind_address)->IsUnspecified()) continue;
     result.findings.push_back(
-        absl::StrCat(path, ": ", value, " has no effect here", std::string(Because(path))));
+        absl::StrCat(path, ": value ", value, " has no effect", std::string(Because(path))));
   }
   if (config.mode != "nftables" && config.node_port_addresses.empty()) {
     result.findings.push_back(
-        "nodePortAddresses is not set: nodePorts are accepted at the node's primary addresses, as "
-        "in kube-proxy's mode nftables; its other modes accept them at all addresses");
+        "nodePortAddresses: not set: node ports are accepted on the primary addresses of the node, "
+        "as in kube-proxy's mode nftables; its other modes accept node ports on all addresses");
   }
 }
 
@@ -110,7 +110,7 @@ ReadConfiguration ReadKubeProxyConfiguration(std::string_view text) {
 std::string WriteDefaultConfiguration() {
   std::string text =
       absl::StrCat("apiVersion: ", kConfigurationApiVersion, "\nkind: ", kConfigurationKind, "\n");
-  std::vector<std::string> open;  // Sections; fields of one stand together.
+  std::vector<std::string> open;  // The current section and its parents.
   for (const auto& [path, value] : ConfigurationDefaults()) {
     std::vector<std::string> sections = absl::StrSplit(path, '.');
     const std::string name = std::move(sections.back());

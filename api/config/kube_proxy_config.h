@@ -1,6 +1,5 @@
-// kube-proxy's configuration file, KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1, as
-// kubeadm keeps it in the ConfigMap kube-proxy (docs/specification.md, 8.1). Pure: text in,
-// settings out. What svcmapd does with them stands in api/daemon/config_options.h.
+// kube-proxy's configuration file: KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1, as
+// in kubeadm's ConfigMap kube-proxy. Pure functions.
 #pragma once
 
 #include <chrono>
@@ -18,18 +17,18 @@ inline constexpr char kConfigurationKind[] = "KubeProxyConfiguration";
 inline constexpr uint16_t kHealthzPort = 10256;  // S-295
 inline constexpr uint16_t kMetricsPort = 10249;  // S-296
 
-// A scalar of any type, as it was written.
+// A scalar of any type, in the notation of the file.
 struct AnyScalar {
   std::string text;
 };
 
-// A list or map whose content is not looked at.
+// A list or map whose content is not parsed.
 struct Unread {
-  bool set = false;  // And not empty.
+  bool set = false;  // True if the list or map is not empty.
 };
 
-// With kube-proxy's defaults for what the file does not say, or says as 0 or "" where that means
-// the default.
+// All fields. Fields that the file does not set, or sets to 0 or "" where this means the default,
+// have kube-proxy's default.
 struct KubeProxyConfiguration {
   using Duration = std::chrono::nanoseconds;
 
@@ -53,8 +52,8 @@ struct KubeProxyConfiguration {
   } logging;
   std::string hostname_override;
   std::string bind_address;
-  std::string healthz_bind_address;  // With its port.
-  std::string metrics_bind_address;  // Likewise.
+  std::string healthz_bind_address;  // Address and port.
+  std::string metrics_bind_address;  // Address and port.
   bool bind_address_hard_fail = false;
   bool enable_profiling = false;
   std::string show_hidden_metrics_for_version;
@@ -113,25 +112,25 @@ struct KubeProxyConfiguration {
 };
 
 struct ReadConfiguration {
-  KubeProxyConfiguration config;  // Of use only where there are no errors.
-  // Each names field and value and is a line. Findings: fields that are unknown or stand twice (of
-  // those the last one counts), and what has no effect in svcmapd. Errors: what cannot be used and
-  // what is allowed, all of them, but at most kMaxConfigurationLines.
+  KubeProxyConfiguration config;  // Valid only if `errors` is empty.
+  // Findings and errors have at most kMaxConfigurationLines lines each, and each line names the
+  // field. Findings are unknown fields, duplicate fields, of which the last one is used, and fields
+  // without effect in svcmapd. Errors are invalid values.
   std::vector<std::string> findings;
   std::vector<std::string> errors;
 };
 
 inline constexpr size_t kMaxConfigurationLines = 100;
 
-// YAML or JSON. Strict first; what is wrong with unknown and repeated fields alone is read
-// nevertheless (S-319). Of several YAML documents the first counts.
+// Parses YAML or JSON. Unknown and duplicate fields are findings, not errors, as in kube-proxy
+// (S-319). Only the first YAML document is used.
 ReadConfiguration ReadKubeProxyConfiguration(std::string_view text);
 
-// A file that says every default, as YAML.
+// Returns a YAML file with the default of every field.
 std::string WriteDefaultConfiguration();
 
-// Every field by its path in the file, "conntrack.min", with its default as the file would say it;
-// in the order of the documentation.
+// Returns the path of every field, such as "conntrack.min", with its default in the notation of the
+// file, in the order of docs/configuration.md.
 std::vector<std::pair<std::string, std::string>> ConfigurationDefaults();
 
 }  // namespace svcmap::api

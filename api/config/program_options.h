@@ -1,5 +1,4 @@
-// What the programs that run on a node do alike with their command lines. Pure, but for the host
-// name.
+// Command line functions that svcmapd and svcmap-kube share.
 #pragma once
 
 #include <string>
@@ -7,15 +6,17 @@
 
 namespace svcmap::api {
 
-// The arguments in reverse, as CLI11 wants them. It takes "--option=" for an option without a
-// value: of two arguments the second may be empty.
+// Returns the arguments in reverse order, as CLI11 expects them. Splits "--option=" into "--option"
+// and
+// "", because CLI11 reads "--option=" as an option without a value.
 std::vector<std::string> ReversedArguments(int argc, char** argv);
 
-// Of this node: `name`, or the host name where it is empty; trimmed and lower case (S-29).
+// Returns the name of this node: `name`, or the host name if `name` is empty. The result is trimmed
+// and in lower case (S-29).
 std::string NodeName(std::string name);
 
-// How often -v would have to be given. Kubernetes' programs say what an operator wants at 0 to 3,
-// and what a developer wants from 4.
+// Converts klog's verbosity to the number of -v flags: 0 for 0 to 3, 1 for 4 and 5, 2 from 6.
+// Kubernetes components use levels from 4 for debug messages.
 int VerbosityOf(int klog_verbosity);
 
 }  // namespace svcmap::api

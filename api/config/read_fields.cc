@@ -15,12 +15,12 @@
 namespace svcmap::api {
 namespace {
 
-constexpr char kUnknown[] = "is not a field of KubeProxyConfiguration; it is not read";
+constexpr char kUnknown[] = "unknown field of KubeProxyConfiguration, ignored";
 
 using Type = TreeNode::Type;
 using Duration = KubeProxyConfiguration::Duration;
 
-// Each reads a value that is not null, or says what it should have been.
+// Each Read function reads a value that is not null, or returns the expected type.
 using Wanted = std::optional<std::string>;
 
 Wanted Read(const TreeNode& node, std::string& value) {
@@ -37,7 +37,7 @@ Wanted Read(const TreeNode& node, bool& value) {
 
 Wanted Read(const TreeNode& node, int32_t& value) {
   if (node.type != Type::kNumber || !absl::SimpleAtoi(node.text, &value)) {
-    return "a whole number of at most 32 bits";
+    return "a 32-bit integer";
   }
   return std::nullopt;
 }
@@ -51,7 +51,7 @@ Wanted Read(const TreeNode& node, double& value) {
 
 Wanted Read(const TreeNode& node, Duration& value) {
   const auto duration = node.type == Type::kString ? ParseGoDuration(node.text) : std::nullopt;
-  if (!duration) return "a duration like \"30s\" or \"1h15m0s\"";
+  if (!duration) return "a duration, such as \"30s\" or \"1h15m0s\"";
   value = *duration;
   return std::nullopt;
 }
@@ -109,6 +109,7 @@ class FieldReader {
   }
 
  private:
+  // Checks apiVersion or kind.
   bool CheckHead(const TreeNode& root, std::string_view name, std::string_view wanted) {
     const TreeNode* value = root.Find(name);
     if (value != nullptr && value->type == Type::kString && value->text == wanted) return true;
@@ -116,25 +117,25 @@ class FieldReader {
       Error(*value, std::string(name), Quote(wanted));
     } else {
       result_.errors.push_back(
-          absl::StrCat(std::string(name), ": is missing; wanted ", Quote(wanted)));
+          absl::StrCat(std::string(name), ": Required value: must be ", Quote(wanted)));
     }
     return false;
   }
 
-  // The fields of a section; `prefix` is "" or ends with a dot.
+  // Reads the fields of a section. `prefix` is "" or ends with a dot.
   void Map(const TreeNode& map, const std::string& prefix) {
-    std::map<std::string_view, size_t> last;  // Where each key stands last.
+    std::map<std::string_view, size_t> last;  // The last position of each key.
     for (size_t i = 0; i < map.fields.size(); ++i) {
       const auto& [name, value] = map.fields[i];
       if (const auto [at, first] = last.emplace(name, i); !first) {
         at->second = i;
-        Find(*value, Escape(prefix + name), "stands there again; the last one counts");
+        Find(*value, Escape(prefix + name), "duplicate field, the last value is used");
       }
     }
     for (size_t i = 0; i < map.fields.size(); ++i) {
       const auto& [name, value] = map.fields[i];
       if (last[name] != i) continue;
-      // "conntrack.min" as one name is not the field of that path.
+      // A key "conntrack.min" is not the field "min" of section "conntrack".
       if (std::string_view(name).find('.') == std::string_view::npos) {
         Field(prefix + name, *value);
       } else {
@@ -162,12 +163,12 @@ class FieldReader {
   }
 
   void Find(const TreeNode& node, const std::string& path, const char* what) {
-    result_.findings.push_back(absl::StrCat(path, " (line ", node.line, ") ", what));
+    result_.findings.push_back(absl::StrCat(path, " (line ", node.line, "): ", what));
   }
 
   void Error(const TreeNode& node, const std::string& path, const std::string& wanted) {
-    result_.errors.push_back(absl::StrCat(path, " (line ", node.line, "): ", ShowNode(node),
-                                          " is not allowed; wanted ", wanted));
+    result_.errors.push_back(absl::StrCat(
+        path, " (line ", node.line, "): Invalid value: ", ShowNode(node), ": must be ", wanted));
   }
 
   ReadConfiguration& result_;
@@ -181,17 +182,17 @@ void ReadConfigurationFields(std::string_view text, ReadConfiguration& result) {
   ReadDocuments(text, Repeats::kKept, [&](const ReadTree& read) {
     const auto* error = std::get_if<SyntaxError>(&read);
     if (++documents == 2) {
-      result.findings.push_back("the file holds more than one document; only the first is read");
+      result.findings.push_back("the file has several YAML documents, only the first is used");
     } else if (documents == 1 && error != nullptr) {
-      result.errors.push_back(absl::StrCat("line ", error->line, " ", error->reason));
+      result.errors.push_back(absl::StrCat("line ", error->line, ": ", error->reason));
     } else if (documents == 1 && std::get<Tree>(read).root == nullptr) {
-      documents = 0;  // Nothing but comments.
+      documents = 0;  // The document has only comments.
     } else if (documents == 1) {
       FieldReader(result).Root(*std::get<Tree>(read).root);
     }
   });
   if (documents == 0) {
-    result.errors.push_back("the file is empty; wanted a KubeProxyConfiguration");
+    result.errors.push_back("the file is empty: must contain a KubeProxyConfiguration");
   }
 }
 

@@ -1,4 +1,4 @@
-// From the text of a configuration file to the fields that it says. Pure.
+// Parses the fields of a configuration file.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace svcmap::api {
 
-// Fills `result.config` with what the file says, without defaults for 0 and "" and without a look
-// at ranges, and adds what cannot be read to `result`.
+// Sets the fields of `result.config` that `text` contains. Adds syntax and type errors to `result`.
+// Does not apply defaults and does not check ranges.
 void ReadConfigurationFields(std::string_view text, ReadConfiguration& result);
 
 }  // namespace svcmap::api

@@ -3,7 +3,8 @@
 namespace svcmap::api {
 namespace {
 
-// A foreign change is looked at within milliseconds: a load balancer is not told of that.
+// svcmapd checks a foreign change within milliseconds. Load balancers should not see such a short
+// period as unhealthy.
 constexpr std::chrono::seconds kUnverifiedFor{2};
 
 }  // namespace

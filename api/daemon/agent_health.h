@@ -1,4 +1,4 @@
-// Whether this agent does its work, as /healthz and the metrics say it.
+// Health of svcmapd, as reported by /healthz, /livez and the metrics.
 #pragma once
 
 #include <chrono>
@@ -9,11 +9,11 @@
 
 namespace svcmap::api {
 
-// `watching`: we are told when somebody else changes our tables.
+// `watching`: the kernel notifies svcmapd when another process changes its tables.
 proxy::Health HealthOf(const proxy::LoopStatus& status, bool watching,
                        std::chrono::nanoseconds sync_period);
 
-// What --config says, or the default.
+// Returns nftables.syncPeriod of the --config file, or the default.
 std::chrono::nanoseconds SyncPeriod(const DaemonOptions& options);
 
 }  // namespace svcmap::api

@@ -6,16 +6,19 @@
 
 #include <utility>
 
+#include "api/log/log_value.h"
+
 namespace svcmap::api {
 
 absl::StatusOr<std::unique_ptr<ConfigWatch>> ConfigWatch::Start(const ConfigurationFile& file) {
   absl::StatusOr<std::unique_ptr<FileWatch>> opened = FileWatch::Open(file.path);
   if (!opened.ok()) return opened.status();
   std::unique_ptr<ConfigWatch> watch(new ConfigWatch(file, *std::move(opened)));
-  watch->Look();  // It may have changed since it was read.
+  watch->Look();  // The file may have changed before the watch started.
   watch->watch_->Follow([w = watch.get()](const absl::Status& watched) {
     if (!watched.ok()) {
-      spdlog::error("{}; a change of that file may go unnoticed", std::string(watched.message()));
+      spdlog::error("watch failed, changes of the configuration file may be missed error={}",
+                    LogValue(watched));
     }
     w->Look();
   });
@@ -28,9 +31,11 @@ ConfigWatch::ConfigWatch(const ConfigurationFile& file, std::unique_ptr<FileWatc
 void ConfigWatch::Look() {
   const absl::StatusOr<ConfigurationFile> file = ReadConfigurationFile(path_);
   if (!file.ok()) {
-    spdlog::error("{}; what was read before goes on", std::string(file.status().message()));
+    spdlog::error(
+        "changed configuration file rejected, previous configuration stays in effect error={}",
+        LogValue(file.status()));
   } else if (file->text == text_) {
-    spdlog::debug("{} is what it was", path_);
+    spdlog::debug("configuration file unchanged path={}", LogValue(path_));
   } else if (!changed_.exchange(true)) {
     kill(getpid(), SIGTERM);
   }

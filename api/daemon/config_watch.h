@@ -1,4 +1,4 @@
-// Watches the file of --config while svcmapd runs (S-320).
+// Watches the --config file while svcmapd or svcmap-kube runs (S-320).
 #pragma once
 
 #include <atomic>
@@ -11,23 +11,23 @@
 
 namespace svcmap::api {
 
-// Sends this process SIGTERM once the file holds something else than what was read at the start, so
-// that it ends and is started again with that. What cannot be used is logged, and what was read
-// before goes on; the same content written again is no change.
+// Sends SIGTERM to this process when the content of the file differs from the content at start, so
+// that the supervisor restarts the process with the new configuration. An invalid file is logged
+// and otherwise ignored.
 class ConfigWatch {
  public:
   static absl::StatusOr<std::unique_ptr<ConfigWatch>> Start(const ConfigurationFile& file);
 
-  bool changed() const { return changed_; }  // Any thread.
+  bool changed() const { return changed_; }  // Thread-safe.
 
  private:
   ConfigWatch(const ConfigurationFile& file, std::unique_ptr<FileWatch> watch);
   void Look();
 
   const std::string path_;
-  const std::string text_;  // Read at the start.
+  const std::string text_;  // Content at start.
   std::atomic<bool> changed_ = false;
-  std::unique_ptr<FileWatch> watch_;  // Last: calls into us until it ends.
+  std::unique_ptr<FileWatch> watch_;  // Destroyed first because its thread uses the other members.
 };
 
 }  // namespace svcmap::api

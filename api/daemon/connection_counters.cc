@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "api/log/log_value.h"
 #include "api/preflight/preflight.h"
 #include "nft/netlink/counter_reader.h"
 
@@ -15,8 +16,8 @@ void DropCountersIfRefused(proxy::RulesetOptions& ruleset) {
   const absl::Status probed = ProbeTables(proxy::MakeTables(ruleset));
   if (probed.ok()) return;
   ruleset.count_connections = false;
-  spdlog::warn("--service-counters: connections are not counted: {}",
-               std::string(probed.message()));
+  spdlog::warn("--service-counters ignored, the kernel rejects tables with counters error={}",
+               LogValue(probed));
 }
 
 absl::StatusOr<std::unique_ptr<proxy::ConnectionReader>> OpenConnectionReader(
@@ -37,8 +38,8 @@ absl::StatusOr<std::unique_ptr<proxy::ConnectionReader>> OpenConnectionReader(
     return counts;
   };
   options.on_problem = [](const absl::Status& problem) {
-    spdlog::warn("connections to Services are told as they were: {}",
-                 std::string(problem.message()));
+    spdlog::warn("connection counters not read, reporting previous values error={}",
+                 LogValue(problem));
   };
   return std::make_unique<proxy::ConnectionReader>(loop, std::move(options));
 }

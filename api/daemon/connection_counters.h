@@ -1,4 +1,4 @@
-// --service-counters: whether the kernel can count, and what reads the counts.
+// Connection counters of Services (--service-counters): kernel support and reading.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,11 @@
 
 namespace svcmap::api {
 
-// Where the kernel does not take tables that count, `ruleset` is to be one that does not, and the
-// log says so: counters are no reason not to start.
+// Disables counters in `ruleset`, with a warning, if the kernel rejects tables with counters.
+// Missing kernel support does not prevent svcmapd from starting.
 void DropCountersIfRefused(proxy::RulesetOptions& ruleset);
 
-// Null if connections are not counted.
+// Returns null if connections are not counted.
 absl::StatusOr<std::unique_ptr<proxy::ConnectionReader>> OpenConnectionReader(
     const proxy::RulesetOptions& ruleset, proxy::Loop& loop);
 

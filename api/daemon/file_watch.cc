@@ -15,7 +15,7 @@
 namespace svcmap::api {
 namespace {
 
-// Editors and ConfigMap updates change several files in a row; wait until it is quiet.
+// Editors and ConfigMap updates change several files in a row.
 constexpr int kQuietMilliseconds = 50;
 constexpr uint32_t kEvents =
     IN_CLOSE_WRITE | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB;
@@ -36,7 +36,7 @@ std::string NameOf(const std::string& path) {
 absl::StatusOr<std::unique_ptr<FileWatch>> FileWatch::Open(std::string path) {
   UniqueFd events(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   UniqueFd stop(eventfd(0, EFD_CLOEXEC));
-  if (!events.ok() || !stop.ok()) return ErrnoStatus(errno, "make an inotify descriptor");
+  if (!events.ok() || !stop.ok()) return ErrnoStatus(errno, "create an inotify descriptor");
   std::unique_ptr<FileWatch> watch(
       new FileWatch(std::move(path), std::move(events), std::move(stop)));
   if (const absl::Status watched = watch->Watch(); !watched.ok()) return watched;
@@ -56,8 +56,8 @@ void FileWatch::Follow(std::function<void(const absl::Status&)> changed) {
   thread_ = std::thread([this] { Run(); });
 }
 
-// The folder that holds `path_`, as another file or folder may take its place, and what it leads
-// to. A watch is of an inode: this is done again after each change.
+// Watches the parent directory, because `path_` may be replaced, and the target of `path_`. inotify
+// watches inodes, so Watch is called again after each change.
 absl::Status FileWatch::Watch() {
   const std::string parent = ParentOf(path_);
   parent_watch_ = inotify_add_watch(events_.get(), parent.c_str(), kEvents);
@@ -67,7 +67,7 @@ absl::Status FileWatch::Watch() {
   return absl::OkStatus();
 }
 
-// Reads what is queued; true if any of it is about `path_`.
+// Reads all queued events. Returns true if any event concerns `path_`.
 bool FileWatch::ReadEvents() {
   alignas(inotify_event) char buffer[4096];
   bool ours = false;
@@ -77,8 +77,8 @@ bool FileWatch::ReadEvents() {
     for (ssize_t offset = 0; offset < size;) {
       const auto* event = reinterpret_cast<const inotify_event*>(buffer + offset);
       offset += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
-      // In the parent's folder only our own name counts; links lead elsewhere, so a change of ".."
-      // names, as a ConfigMap's "..data", counts, too.
+      // Of the events of the parent directory, only those of `path_` count, and those of names that
+      // begin with "..", because `path_` may be a symbolic link through a ConfigMap's "..data".
       const std::string_view name = event->len > 0 ? event->name : "";
       ours |= event->wd != parent_watch_ || event->wd == own_watch_ || name == NameOf(path_) ||
               name.starts_with("..") || (event->mask & (IN_Q_OVERFLOW | IN_IGNORED)) != 0;

@@ -1,6 +1,6 @@
-// Tells when a file or folder may have changed: by inotify on it and on the folder that holds it,
-// so that another one in its place is seen, as is a ConfigMap's, which is reached by a link
-// "..data" that moves. What comes within 50 ms is told once.
+// Reports changes of a file or directory. Uses inotify on the path and on its parent directory, so
+// replacing the file is noticed, including the update of a mounted ConfigMap, which moves the
+// symbolic link "..data". Events are reported together after 50 ms without another event.
 #pragma once
 
 #include <functional>
@@ -16,12 +16,12 @@ namespace svcmap::api {
 
 class FileWatch {
  public:
-  // Changes count from here on; they are told once Follow was called.
+  // Collects changes from now on. They are reported after Follow was called.
   static absl::StatusOr<std::unique_ptr<FileWatch>> Open(std::string path);
   ~FileWatch();  // Waits for `changed` to return.
 
-  // Calls `changed` on a thread of its own; with an error if further changes may not be seen. At
-  // most once.
+  // Calls `changed` after each change, on a thread of this class. The argument is an error if
+  // further changes may be missed. Call Follow at most once.
   void Follow(std::function<void(const absl::Status& watched)> changed);
 
  private:

@@ -1,5 +1,5 @@
-// Gives memory back to the system when much of it has become free: what a big sync needed in
-// passing lies between what stays, and malloc keeps it otherwise. Not thread-safe.
+// Returns free heap memory to the kernel after large syncs. Temporary allocations of a sync lie
+// between permanent ones, so malloc would keep their pages. Not thread-safe.
 #pragma once
 
 #include <malloc.h>
@@ -12,9 +12,9 @@ namespace svcmap::api {
 
 class HeapTrim {
  public:
-  // After a sync; `done`: nothing is left to program. Looks through the free parts of the heap,
-  // some ten milliseconds at a million endpoints: not after small syncs, and not before the last of
-  // big ones.
+  // Call after each sync. `done` means that no changes are pending. Trimming scans the free blocks
+  // of the heap, which takes about 10 ms with a million endpoints. So the heap is trimmed only if a
+  // large sync has run and no changes are pending.
   void AfterSync(const proxy::SyncResult& result, bool done) {
     if (result.elements >= kBigSync) due_ = true;
     const auto now = std::chrono::steady_clock::now();
@@ -26,7 +26,7 @@ class HeapTrim {
 
  private:
   static constexpr size_t kBigSync = 5000;          // Elements.
-  static constexpr std::chrono::seconds kRest{10};  // Also of those that come one after the other.
+  static constexpr std::chrono::seconds kRest{10};  // Minimum time between two trims.
   bool due_ = false;
   std::chrono::steady_clock::time_point next_;
 };

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "api/log/log_value.h"
 #include "api/migration/iptables.h"
 #include "api/migration/kube_proxy_process.h"
 #include "api/migration/kube_proxy_rules.h"
@@ -20,15 +21,16 @@
 namespace svcmap::api {
 namespace {
 
-// Between two looks.
+// Bounds of the time between two checks.
 constexpr std::chrono::milliseconds kShortest{100};
 constexpr std::chrono::milliseconds kUntilRemoved{2000};
-constexpr int kRests = 2;     // Times the absence, when there is nothing to be done.
-constexpr int kRestores = 3;  // Between our look and our change somebody may change the same table.
+constexpr int kRests = 2;  // Multiple of `absence` between checks if there is nothing to remove.
+// Attempts to remove chains. An attempt fails if another process changes the table in between.
+constexpr int kRestores = 3;
 
 std::string_view NftFamily(Family family) { return family == Family::kIpv4 ? "ip" : "ip6"; }
 
-// Which of the tables of mode nftables there are.
+// Returns the families in which the table of kube-proxy's nftables mode exists.
 absl::StatusOr<std::vector<Family>> KubeProxyTables(nft::NetlinkKernel& kernel) {
   std::vector<Family> families;
   for (const Family family : kFamilies) {
@@ -48,13 +50,14 @@ absl::StatusOr<std::unique_ptr<nft::NetlinkKernel>> OpenKubeProxyTables() {
   return nft::NetlinkKernel::Open(specs);
 }
 
-// Empty if everything was looked at.
+// Returns a warning if some iptables rules could not be read, or else an empty string.
 std::string UnreadText(const IptablesRead& iptables) {
   if (iptables.unread.empty()) return "";
-  return absl::StrCat("some may be left, not looked at are ", absl::StrJoin(iptables.unread, "; "));
+  return absl::StrCat("kube-proxy rules may remain, not all iptables rules could be read error=",
+                      LogValue(absl::StrJoin(iptables.unread, "; ")));
 }
 
-// Reads nothing of nf_tables' part of iptables where there is nothing of kube-proxy in it.
+// Reads iptables-nft only if it has a chain of kube-proxy.
 absl::StatusOr<IptablesRead> ReadKubeProxyChains(const std::stop_token& stop) {
   const absl::StatusOr<std::vector<nft::ForeignChain>> chains = nft::ReadChains();
   if (!chains.ok()) return chains.status();
@@ -62,7 +65,7 @@ absl::StatusOr<IptablesRead> ReadKubeProxyChains(const std::stop_token& stop) {
       *chains, [](const nft::ForeignChain& chain) { return IsKubeProxyChain(chain.name); }, stop);
 }
 
-// What is to be removed from one flavour.
+// The chains and rules to remove from one iptables backend.
 struct Plan {
   IptablesFlavour flavour;
   Removal removal;
@@ -80,19 +83,19 @@ std::vector<Plan> PlansOf(const IptablesRead& iptables) {
 void LogRemoval(const IptablesFlavour& flavour, const Removal& removal) {
   for (const RemovalOfTable& table : removal.tables) {
     for (const std::string& jump : table.jumps) {
-      spdlog::info("kube-proxy's rules: removed from {}, table {}: {}", flavour.ToString(),
-                   table.table, jump);
+      spdlog::info("kube-proxy rule removed backend={} table={} rule={}",
+                   LogValue(flavour.ToString()), table.table, LogValue(jump));
     }
-    spdlog::info("kube-proxy's rules: removed from {}, table {}: {}", flavour.ToString(),
-                 table.table, ChainsText(table.chains));
+    spdlog::info("kube-proxy chains removed backend={} table={} chains={}",
+                 LogValue(flavour.ToString()), table.table, LogValue(ChainsText(table.chains)));
   }
   for (const std::string& kept : removal.kept) {
-    spdlog::warn("kube-proxy's rules: {} keeps {}; see docs/migration.md", flavour.ToString(),
-                 kept);
+    spdlog::warn("kube-proxy chain kept, see docs/migration.md backend={} chain={}",
+                 LogValue(flavour.ToString()), LogValue(kept));
   }
 }
 
-// Looks again before each try but the first.
+// Reads the rules again before each retry.
 absl::Status RemoveFrom(Plan plan, const std::stop_token& stop) {
   absl::Status status;
   for (int i = 0; i < kRestores && !stop.stop_requested(); ++i) {
@@ -119,7 +122,8 @@ absl::Status RemoveTables(nft::NetlinkKernel& kernel, const std::vector<Family>&
   absl::Status removed = kernel.Apply(transaction).error;
   for (const Family family : families) {
     if (removed.ok()) {
-      spdlog::info("kube-proxy's rules: removed table {} {}", NftFamily(family), kKubeProxyTable);
+      spdlog::info("kube-proxy table deleted family={} table={}", NftFamily(family),
+                   kKubeProxyTable);
     }
   }
   return removed;
@@ -133,24 +137,23 @@ KubeProxyRemover::KubeProxyRemover(std::function<proxy::LoopStatus()> status,
       absence_(absence),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
-void KubeProxyRemover::Say(const std::string& text) {
-  if (text == std::exchange(said_, text) || text.empty()) return;
-  spdlog::warn("kube-proxy's rules: {}", text);
+void KubeProxyRemover::Say(const std::string& line) {
+  if (line == std::exchange(said_, line) || line.empty()) return;
+  spdlog::warn("{}", line);
 }
 
 bool KubeProxyRemover::Absent() {
   if (const std::string runs = FindKubeProxy(); !runs.empty()) {
     absent_since_.reset();
     rested_ = removed_ = false;
-    Say(absl::StrCat("they stay: ", runs,
-                     ", and it would write them again; they are removed once it has ended"));
+    Say(absl::StrCat("kube-proxy rules kept until kube-proxy has exited reason=", LogValue(runs)));
     return false;
   }
   if (!absent_since_) {
     absent_since_ = Clock::now();
     spdlog::info(
-        "kube-proxy's rules: no kube-proxy is seen; once that was so for {} s, and we "
-        "serve, they are removed",
+        "no kube-proxy process found, its rules will be removed after a waiting time and when all "
+        "Services are programmed wait_s={}",
         absence_.count() / 1000);
   }
   return Clock::now() - *absent_since_ >= absence_;
@@ -159,13 +162,13 @@ bool KubeProxyRemover::Absent() {
 bool KubeProxyRemover::Serving() {
   const proxy::LoopStatus status = status_();
   if (!status.confirmed) {
-    Say("they stay, if there are any: since our start nobody has told us all that is to be served; "
-        "a snapshot does, as controllers, svcmapctl apply --prune and --manifests send it");
+    Say("kube-proxy rules kept reason=\"no complete state received since start\" "
+        "remedy=\"connect a controller, or run svcmapctl apply --prune\"");
   } else if (status.services == 0) {
-    Say("they stay: the state that we were told is complete and has no Service");
+    Say("kube-proxy rules kept reason=\"the complete state has no Service\"");
   } else if (status.refused_services > 0) {
-    Say(absl::StrCat("they stay: the kernel refuses ours of ", status.refused_services,
-                     status.refused_services == 1 ? " Service" : " Services"));
+    Say(absl::StrCat("kube-proxy rules kept reason=\"the kernel rejected Services\" count=",
+                     status.refused_services));
   } else {
     return status.state == proxy::LoopStatus::State::kServing && status.verified &&
            !status.oldest_unsynced;
@@ -173,13 +176,14 @@ bool KubeProxyRemover::Serving() {
   return false;
 }
 
-// What costs little is asked first: iptables-save takes seconds on a large node.
+// Inexpensive checks come first, because iptables-save takes seconds on a large node.
 bool KubeProxyRemover::LookAndRemove(const std::stop_token& stop) {
   if (!Absent() || !Serving()) return false;
   if (HasIpvsInterface()) {
-    Say(absl::StrCat("they stay: there is an interface ", kIpvsInterface,
-                     ", and what mode ipvs made is not removed here; run kube-proxy --cleanup, "
-                     "which removes all that there is of ipvs, also what is others'"));
+    Say(absl::StrCat("kube-proxy rules kept reason=\"interface ", kIpvsInterface,
+                     " exists, svcmapd does not remove rules of IPVS mode\" remedy=\"run "
+                     "kube-proxy --cleanup, which removes all IPVS virtual servers, including "
+                     "those of other programs\""));
     return false;
   }
   const absl::StatusOr<std::unique_ptr<nft::NetlinkKernel>> kernel = OpenKubeProxyTables();
@@ -189,7 +193,7 @@ bool KubeProxyRemover::LookAndRemove(const std::stop_token& stop) {
   if (stop.stop_requested()) return true;
   if (!tables.ok() || !iptables.ok()) {
     const absl::Status& status = tables.ok() ? iptables.status() : tables.status();
-    Say(absl::StrCat("they could not be looked for: ", std::string(status.message())));
+    Say(absl::StrCat("search for kube-proxy rules failed, retrying error=", LogValue(status)));
     return false;
   }
   std::vector<Plan> plans = PlansOf(*iptables);
@@ -198,15 +202,16 @@ bool KubeProxyRemover::LookAndRemove(const std::stop_token& stop) {
     return true;
   }
   if (removed_) {
-    Say("they are back: a kube-proxy, or what acts for it, writes them, and two proxies serve "
-        "beside each other now; stop it and start svcmapd again to remove them");
+    Say("kube-proxy rules reappeared and are kept reason=\"another process writes them\" "
+        "remedy=\"stop that process, then restart svcmapd\"");
     return true;
   }
-  if (std::exchange(rested_, false)) {  // Who wrote them meanwhile may have ended just now.
+  // The process that wrote the rules since the last check may have exited just now.
+  if (std::exchange(rested_, false)) {
     absent_since_.reset();
     return false;
   }
-  if (!Absent() || !Serving()) return false;  // Reading took its time.
+  if (!Absent() || !Serving()) return false;  // Reading may have taken seconds.
   absl::Status status = tables->empty() ? absl::OkStatus() : RemoveTables(**kernel, *tables);
   for (Plan& plan : plans) {
     if (const absl::Status removed = RemoveFrom(std::move(plan), stop); !removed.ok()) {
@@ -215,14 +220,13 @@ bool KubeProxyRemover::LookAndRemove(const std::stop_token& stop) {
   }
   if (stop.stop_requested()) return true;
   if (!status.ok()) {
-    Say(absl::StrCat("not all could be removed: ", std::string(status.message()),
-                     "; trying again"));
+    Say(absl::StrCat("removal of kube-proxy rules failed, retrying error=", LogValue(status)));
     return false;
   }
   removed_ = true;
   Say(UnreadText(*iptables));
   if (iptables->unread.empty()) {
-    spdlog::info("kube-proxy's rules are removed, ours serve alone");
+    spdlog::info("all kube-proxy rules removed");
   }
   return true;
 }

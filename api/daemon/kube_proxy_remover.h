@@ -1,14 +1,16 @@
-// --remove-kube-proxy: takes away what kube-proxy left in nf_tables and iptables, once our tables
-// serve everything, so that no packet finds neither. Connections keep their translation, which
-// connection tracking remembers.
+// Implements --remove-kube-proxy: removes kube-proxy's nftables tables and iptables chains after
+// svcmapd has programmed all Services, so that Services work at any time. Established connections
+// are unaffected, because connection tracking keeps their translation.
 //
-// Nothing is removed unless, right then,
-// - somebody has told us in this life all that is to be served, with at least one Service, and all
-//   of it is in the kernel and verified, and
-// - no kube-proxy was seen in any look for some time, so that none is just being started again, and
-// - there is no interface of kube-proxy's mode ipvs.
-// Does not fight: what comes back afterwards stays until a kube-proxy was seen once more. Why
-// something stays is said in the log, once for each reason.
+// kube-proxy's rules are removed only if
+// - a controller has sent a complete state with at least one Service since svcmapd started, and
+// this
+//   state is programmed and verified, and
+// - no kube-proxy process was found for a minimum time, so kube-proxy is not just being restarted,
+// and
+// - the interface of kube-proxy's IPVS mode does not exist.
+// Rules that reappear after the removal are kept until a kube-proxy process was found again. The
+// log states the reason whenever rules are kept, once per reason.
 #pragma once
 
 #include <chrono>
@@ -23,11 +25,13 @@ namespace svcmap::api {
 
 class KubeProxyRemover {
  public:
-  // A kube-proxy that ended is started again at once, and after 10 s when it ends again.
+  // The kubelet restarts a terminated kube-proxy immediately, and after 10 s if it terminates
+  // again.
   static constexpr std::chrono::seconds kAbsence{30};
 
-  // `status`: of the loop; any thread may ask. `absence`: for how long no kube-proxy may be seen.
-  // Looks in the network namespace of the caller.
+  // `status` returns the status of the reconcile loop and is called on the remover's thread.
+  // `absence` is the minimum time without a kube-proxy process. Works in the caller's network
+  // namespace.
   KubeProxyRemover(std::function<proxy::LoopStatus()> status, std::chrono::milliseconds absence);
 
  private:
@@ -36,18 +40,19 @@ class KubeProxyRemover {
   void Run(const std::stop_token& stop);
   bool Absent();
   bool Serving();
-  // One look; true if nothing is left to be done soon.
+  // Removes the rules if all conditions are met. Returns true if the next check can wait.
   bool LookAndRemove(const std::stop_token& stop);
-  // As a warning, unless it was said last.
-  void Say(const std::string& text);
+  // Logs a warning unless it equals the previous one. `line` is empty if there is nothing to
+  // report.
+  void Say(const std::string& line);
 
   const std::function<proxy::LoopStatus()> status_;
   const std::chrono::milliseconds absence_;
   std::string said_;
-  std::optional<Clock::time_point> absent_since_;  // Seen in no look since.
-  bool rested_ = false;                            // Since, there was no look for long.
-  bool removed_ = false;                           // Something, and no kube-proxy was seen since.
-  std::jthread thread_;  // Last: it uses the others, and ends before them.
+  std::optional<Clock::time_point> absent_since_;  // No kube-proxy process was found since then.
+  bool rested_ = false;   // A long pause between checks has passed since the last check.
+  bool removed_ = false;  // Rules were removed, and no kube-proxy process was found since then.
+  std::jthread thread_;   // Destroyed first because the thread uses the other members.
 };
 
 }  // namespace svcmap::api

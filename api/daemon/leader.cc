@@ -2,13 +2,16 @@
 
 #include <spdlog/spdlog.h>
 
+#include "api/log/log_value.h"
+
 namespace svcmap::api {
 
 proxy::Leader LoadLeader(const std::string& state_dir) {
   if (state_dir.empty()) return {};
   absl::StatusOr<proxy::Leader> leader = proxy::LeaderFile(state_dir, proxy::PosixFiles()).Load();
   if (leader.ok()) return *std::move(leader);
-  spdlog::warn("{}: a controller with any epoch may come", std::string(leader.status().message()));
+  spdlog::warn("saved epoch unreadable, controllers with any epoch can connect error={}",
+               LogValue(leader.status()));
   return {};
 }
 
@@ -16,8 +19,8 @@ void SaveLeader(const std::string& state_dir, const proxy::Leader& leader) {
   if (state_dir.empty()) return;
   const absl::Status saved = proxy::LeaderFile(state_dir, proxy::PosixFiles()).Save(leader);
   if (saved.ok()) return;
-  spdlog::warn("epoch {} is not saved, and forgotten by a restart: {}", leader.epoch,
-               std::string(saved.message()));
+  spdlog::warn("epoch not saved, a restart of svcmapd will forget it epoch={} error={}",
+               leader.epoch, LogValue(saved));
 }
 
 }  // namespace svcmap::api

@@ -1,4 +1,5 @@
-// The fencing of controllers over restarts: what of it is kept in --state-dir.
+// Saves the current leader, the controller with the highest epoch, in --state-dir, so that older
+// controllers stay fenced after a restart of svcmapd.
 #pragma once
 
 #include <string>
@@ -7,10 +8,11 @@
 
 namespace svcmap::api {
 
-// Nobody, with a warning, if what is there cannot be read; nobody if `state_dir` is empty.
+// Returns an empty leader if `state_dir` is empty or has no leader file. Also returns an empty
+// leader, and logs a warning, if the file cannot be read.
 proxy::Leader LoadLeader(const std::string& state_dir);
 
-// Warns if that fails: fencing goes on until the agent restarts.
+// Logs a warning if the file cannot be written. Fencing then works until svcmapd restarts.
 void SaveLeader(const std::string& state_dir, const proxy::Leader& leader);
 
 }  // namespace svcmap::api

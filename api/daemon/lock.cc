@@ -110,7 +110,8 @@ absl::StatusOr<UniqueFd> LockNetworkNamespace() {
     lock->Close();
     std::this_thread::sleep_for(std::chrono::milliseconds(1 + random() % kMaxPauseMilliseconds));
   }
-  return absl::AlreadyExistsError("another svcmapd programs this network namespace; stop it first");
+  return absl::AlreadyExistsError(
+      "another svcmapd already programs this network namespace; stop it first");
 }
 
 }  // namespace svcmap::api

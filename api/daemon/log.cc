@@ -4,6 +4,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
+
+#include "api/log/log_value.h"
 
 namespace svcmap::api {
 namespace {
@@ -12,9 +15,14 @@ double Milliseconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
 
-std::string Cause(const proxy::Repaired& repaired) {
-  if (repaired.what.empty()) return "the kernel was not as committed";
-  return repaired.process.empty() ? repaired.what : repaired.what + " by " + repaired.process;
+// The fields of a repair: the foreign change and the process that made it, if known, and the number
+// of lines that the rate limit has suppressed since the previous line.
+std::string RepairFields(const proxy::Repaired& repaired, uint64_t suppressed) {
+  std::string fields;
+  if (!repaired.what.empty()) fields += " change=" + LogValue(repaired.what);
+  if (!repaired.process.empty()) fields += " process=" + LogValue(repaired.process);
+  if (suppressed > 0) fields += " suppressed=" + std::to_string(suppressed);
+  return fields;
 }
 
 }  // namespace
@@ -32,14 +40,13 @@ void LogSync(const proxy::SyncResult& result, const proxy::LoopStatus& status) {
     case proxy::SyncResult::Outcome::kNothing:
       return;
     case proxy::SyncResult::Outcome::kFailed:
-      spdlog::warn("the kernel did not take a batch: {}; trying again",
-                   std::string(result.error.message()));
+      spdlog::warn("commit failed, retrying error={}", LogValue(result.error));
       return;
     case proxy::SyncResult::Outcome::kCommitted:
       spdlog::log(result.recreated ? spdlog::level::info : spdlog::level::debug,
-                  "{} {} elements in {:.2f} ms, revision {}",
-                  result.recreated ? "tables written whole:" : "committed", result.elements,
-                  Milliseconds(result.duration), status.revision);
+                  "{} revision={} elements={} duration_ms={:.2f}",
+                  result.recreated ? "tables rewritten" : "changes committed", status.revision,
+                  result.elements, Milliseconds(result.duration));
       return;
   }
 }
@@ -47,12 +54,12 @@ void LogSync(const proxy::SyncResult& result, const proxy::LoopStatus& status) {
 void LogCleanup(const proxy::Cleanup& cleanup) {
   const uint64_t deleted = cleanup.deleted[0] + cleanup.deleted[1];
   if (!cleanup.error.ok()) {
-    spdlog::warn("stale UDP flows of {} Services could not be cleared: {}; trying again",
-                 cleanup.services, std::string(cleanup.error.message()));
+    spdlog::warn("cleanup of stale UDP flows failed, retrying services={} error={}",
+                 cleanup.services, LogValue(cleanup.error));
   } else {
     spdlog::log(deleted > 0 ? spdlog::level::info : spdlog::level::debug,
-                "{} stale UDP flows of {} Services cleared in {:.1f} ms, {} entries looked at",
-                deleted, cleanup.services, Milliseconds(cleanup.duration), cleanup.entries);
+                "stale UDP flows deleted count={} services={} entries_read={} duration_ms={:.1f}",
+                deleted, cleanup.services, cleanup.entries, Milliseconds(cleanup.duration));
   }
 }
 
@@ -61,26 +68,33 @@ void LogBeginning(proxy::Beginning beginning, uint64_t revision) {
     case proxy::Beginning::kNothing:
       return;
     case proxy::Beginning::kUnknown:
-      spdlog::info("rules of revision {} serve until the state is complete", revision);
+      spdlog::info(
+          "tables in the kernel kept unmodified until a complete state is received "
+          "revision={}",
+          revision);
       return;
     case proxy::Beginning::kSaved:
       spdlog::info(
-          "our rules are not in the kernel, or not as they were saved: writing the saved state of "
-          "revision {}",
+          "tables in the kernel are missing or differ from the saved state, writing the saved "
+          "state "
+          "revision={}",
           revision);
       return;
     case proxy::Beginning::kTrusted:
-      spdlog::info("revision {} is in the kernel as it was saved, nothing is to be written",
+      spdlog::info("tables in the kernel match the saved state, nothing to write revision={}",
                    revision);
       return;
     case proxy::Beginning::kToVerify:
       spdlog::info(
-          "revision {} is in the kernel; somebody has used nf_tables since, so it is compared with "
-          "the saved state while it serves",
+          "tables in the kernel kept, comparing them with the saved state because nf_tables has "
+          "changed since the state was saved revision={}",
           revision);
       return;
     case proxy::Beginning::kUpgrade:
-      spdlog::info("revision {} is in the kernel under other rules: they are replaced", revision);
+      spdlog::info(
+          "rules of another svcmapd version or configuration found, replacing them "
+          "revision={}",
+          revision);
       return;
   }
 }
@@ -97,23 +111,21 @@ void RepairLog::Add(const proxy::Repaired& repaired) {
     return;
   }
   --allowed_;
-  const std::string more =
-      unsaid_ == 0 ? "" : fmt::format(" ({} more like this since the last line)", unsaid_);
-  unsaid_ = 0;
+  const std::string fields = RepairFields(repaired, std::exchange(unsaid_, 0));
   const proxy::RepairResult& result = repaired.result;
   switch (result.outcome) {
     case proxy::RepairResult::Outcome::kNothing:
       return;
     case proxy::RepairResult::Outcome::kRepaired:
-      spdlog::warn("{}: {} elements and {} chains put right in {:.2f} ms{}", Cause(repaired),
-                   result.elements, result.chains, Milliseconds(result.duration), more);
+      spdlog::warn("tables repaired elements={} chains={} duration_ms={:.2f}{}", result.elements,
+                   result.chains, Milliseconds(result.duration), fields);
       return;
     case proxy::RepairResult::Outcome::kRewrite:
-      spdlog::warn("{}: writing our tables again{}", Cause(repaired), more);
+      spdlog::warn("tables damaged, rewriting them completely{}", fields);
       return;
     case proxy::RepairResult::Outcome::kFailed:
-      spdlog::warn("{}: not put right yet: {}; trying again{}", Cause(repaired),
-                   std::string(result.error.message()), more);
+      spdlog::warn("repair of the tables failed, retrying error={}{}", LogValue(result.error),
+                   fields);
       return;
   }
 }

@@ -1,4 +1,5 @@
-// What svcmapd logs, and how.
+// Log output of svcmapd: set-up of the logger and the log lines of the reconcile loop. Every line
+// is a lower-case event followed by `key=value` fields (api/log/log_value.h).
 #pragma once
 
 #include <chrono>
@@ -8,13 +9,15 @@
 
 namespace svcmap::api {
 
-void SetUpLog(int verbosity);  // To standard error; what gRPC has to say too.
+// Logs to standard error: info at `verbosity` 0, debug at 1, trace from 2.
+void SetUpLog(int verbosity);
 
 void LogSync(const proxy::SyncResult& result, const proxy::LoopStatus& status);
 void LogCleanup(const proxy::Cleanup& cleanup);
 void LogBeginning(proxy::Beginning beginning, uint64_t revision);
 
-// Repairs: ten lines at once, then one a second, as somebody may fight with us. One thread.
+// Logs repairs of the tables, rate-limited to a burst of 10 lines and then one line a second,
+// because another process may change the tables in a loop. Not thread-safe.
 class RepairLog {
  public:
   void Add(const proxy::Repaired& repaired);

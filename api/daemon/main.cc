@@ -1,4 +1,4 @@
-// svcmapd: wires the rooms together and waits for the signal to leave.
+// svcmapd: creates and connects all components, then waits for a signal to exit.
 #include <malloc.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -24,6 +24,7 @@
 #include "api/daemon/stop_guard.h"
 #include "api/daemon/sysctls.h"
 #include "api/health/server.h"
+#include "api/log/log_value.h"
 #include "api/preflight/preflight.h"
 #include "api/preflight/report.h"
 #include "nft/conntrack/netlink_flow_table.h"
@@ -35,7 +36,7 @@ namespace svcmap::api {
 namespace {
 
 int Fail(const absl::Status& status) {
-  spdlog::critical("{}", std::string(status.message()));
+  spdlog::critical("exiting error={}", LogValue(status));
   return 1;
 }
 
@@ -50,18 +51,22 @@ absl::Status DropTables(const nft::TableSpecs& tables) {
 
 int CleanUp(nft::TableSpecs tables, const std::string& state_dir) {
   if (const absl::Status dropped = DropTables(tables); !dropped.ok()) return Fail(dropped);
-  spdlog::info("tables ip {0} and ip6 {0} are removed", proxy::kTableName);
-  // Left behind if an agent was killed while it compared.
+  for (const Family family : kFamilies) {
+    spdlog::info("table deleted family={} table={}", family == Family::kIpv4 ? "ip" : "ip6",
+                 proxy::kTableName);
+  }
+  // An agent that is killed during a comparison leaves its reference tables behind.
   for (nft::TableSpec& table : tables) table.name += nft::NetlinkKernel::kReferenceSuffix;
   if (const absl::Status dropped = DropTables(tables); !dropped.ok()) return Fail(dropped);
   if (state_dir.empty()) return 0;
   const absl::Status removed = proxy::RemoveSavedState(state_dir, proxy::PosixFiles());
   if (!removed.ok()) return Fail(removed);
-  spdlog::info("the state in {} is removed", state_dir);
+  spdlog::info("saved state deleted path={}", LogValue(state_dir));
   return 0;
 }
 
-// Hands foreign changes to the loop, and keeps those that come before there is one. Any thread.
+// Passes foreign changes on to the reconcile loop. Queues changes that arrive before the loop
+// exists. Thread-safe.
 class ChangeRelay {
  public:
   void Put(nft::ForeignChange change) {
@@ -85,49 +90,57 @@ class ChangeRelay {
   std::vector<nft::ForeignChange> early_;
 };
 
-// Null if no state is to be kept.
+// Returns null if --state-dir is empty.
 absl::StatusOr<std::unique_ptr<proxy::StateLog>> OpenStateLog(const DaemonOptions& options,
                                                               proxy::SavedState& saved) {
   if (options.state_dir.empty()) return std::unique_ptr<proxy::StateLog>();
   proxy::StateLogOptions log_options;
   log_options.writer = std::string("svcmapd ") + SVCMAP_VERSION;
-  log_options.on_problem = [](const std::string& problem) { spdlog::warn("{}", problem); };
-  log_options.on_recovery = [] { spdlog::info("the state is saved again"); };
+  log_options.on_problem = [](const std::string& problem) {
+    spdlog::warn("saved state unusable error={}", LogValue(problem));
+  };
+  log_options.on_recovery = [] { spdlog::info("saving state works again"); };
   return proxy::StateLog::Open(options.state_dir, proxy::PosixFiles(), &saved,
                                std::move(log_options));
 }
 
-// They have our name and not our marker, so they make way.
+// Logs tables that have the name of svcmapd's tables but not its marker. The first commit replaces
+// them.
 void WarnOfTablesOfOthers(nft::Kernel& kernel, const nft::TableSpecs& tables) {
   for (const nft::TableSpec& table : tables) {
     const absl::StatusOr<bool> there = kernel.HasTable(table.family);
     if (!there.ok() || !*there) continue;
-    spdlog::warn("a table {} {} is there that is not ours: it will be replaced",
+    spdlog::warn("foreign table found, it will be replaced family={} table={}",
                  table.family == Family::kIpv4 ? "ip" : "ip6", table.name);
   }
 }
 
-// What --config asks of the kernel at the start.
+// Writes the sysctls and the OOM score that --config sets.
 absl::Status ApplyToKernel(const KubeProxyConfiguration& config) {
   const int cpus = static_cast<int>(std::thread::hardware_concurrency());
   const absl::StatusOr<std::vector<std::string>> warnings =
       WriteSysctls(WantedSysctls(config, cpus));
   if (!warnings.ok()) return warnings.status();
-  for (const std::string& warning : *warnings) spdlog::warn("{}", warning);
+  for (const std::string& warning : *warnings) {
+    spdlog::warn("sysctl not set error={}", LogValue(warning));
+  }
   const absl::Status scored = WriteOomScoreAdj(config.oom_score_adj);
-  if (!scored.ok()) spdlog::warn("oomScoreAdj: {}", std::string(scored.message()));
+  if (!scored.ok()) spdlog::warn("oomScoreAdj not set error={}", LogValue(scored));
   return absl::OkStatus();
 }
 
-// What is looked at, and set, before anything is programmed.
+// Checks the node and writes kernel settings. Runs before anything is programmed.
 absl::Status Prepare(const DaemonOptions& options, const nft::TableSpecs& tables) {
   const absl::StatusOr<std::vector<Warning>> warnings = Preflight(tables);
   if (!warnings.ok()) return warnings.status();
-  for (const Warning& warning : *warnings) spdlog::warn("{}", warning.ToString());
+  for (const Warning& warning : *warnings) {
+    spdlog::warn("node check problem={} remedy={}", LogValue(warning.what),
+                 LogValue(warning.remedy));
+  }
   return options.config ? ApplyToKernel(options.config->config) : absl::OkStatus();
 }
 
-// Signals are waited for, so no other thread may take them.
+// Blocks signals in all threads, because the main thread receives them with sigwait.
 sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -139,7 +152,7 @@ sigset_t BlockSignals() {
   return signals;
 }
 
-// A connection takes a descriptor, and gRPC does not recover from having none left.
+// Every connection needs a file descriptor, and gRPC does not recover from running out of them.
 void RaiseDescriptorLimit() {
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -147,30 +160,35 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Until we are told to leave. SIGHUP: everything in the kernel is looked at now. An error if we
-// have to be started again, as `config` has changed; it may be null.
+constexpr char kReadyStatus[] = "Programming Services";
+
+std::string SignalName(int signal) { return std::string("SIG") + sigabbrev_np(signal); }
+
+// Waits for SIGTERM or SIGINT. SIGHUP starts a comparison of all tables in the kernel with the
+// desired state. Returns an error if the configuration file has changed and svcmapd must be
+// restarted. `config` may be null.
 absl::Status AwaitEnd(const sigset_t& signals, proxy::Loop& loop, const ConfigWatch* config) {
   for (;;) {
     int signal = 0;
     sigwait(&signals, &signal);
     if (signal != SIGHUP && config != nullptr && config->changed()) {
-      NotifyStopping("the configuration has changed, the rules stay");
+      NotifyStopping("Exiting because the configuration file has changed");
       return absl::AbortedError(
-          "the configuration has changed: leaving, to be started again with it; the rules stay");
+          "configuration file changed: svcmapd must be restarted to use it; rules stay in effect");
     }
     if (signal != SIGHUP) {
-      spdlog::info("{}: leaving, the rules stay", strsignal(signal));
-      NotifyStopping("leaving, the rules stay");
+      spdlog::info("exiting, rules stay in effect signal={}", SignalName(signal));
+      NotifyStopping("Exiting, rules stay in effect");
       return absl::OkStatus();
     }
-    spdlog::info("SIGHUP: comparing everything in the kernel with what should be there");
-    NotifyReloading("comparing the kernel with what should be there");
-    loop.Repair({.lost = true, .text = "asked to look", .process = "SIGHUP"});
-    NotifyReady("programming Services");
+    spdlog::info("full comparison with the kernel started signal=SIGHUP");
+    NotifyReloading("Comparing the tables in the kernel with the desired state");
+    loop.Repair({.lost = true, .text = "full comparison requested", .process = "SIGHUP"});
+    NotifyReady(kReadyStatus);
   }
 }
 
-// Tests cannot wait for half a minute; nobody else should set this.
+// SVCMAP_TEST_KUBE_PROXY_ABSENCE_MS shortens the wait of 30 s in tests. Not for production use.
 std::chrono::milliseconds AbsenceOfKubeProxy() {
   const char* text = std::getenv("SVCMAP_TEST_KUBE_PROXY_ABSENCE_MS");
   int64_t milliseconds = 0;
@@ -206,10 +224,11 @@ int Run(DaemonOptions options) {
 
   if (const absl::Status prepared = Prepare(options, tables); !prepared.ok()) return Fail(prepared);
 
-  // The kernel tells of foreign changes before there is a loop to mend them.
+  // Notifications of foreign changes start before the reconcile loop that repairs them exists.
   ChangeRelay changes;
   nft::WatchedKernelOptions kernel_options;
-  kernel_options.session.dump_attempts = 2;  // Commits do not wait for a storm to end.
+  // Bounds the wait of commits while other processes change the ruleset continuously.
+  kernel_options.session.dump_attempts = 2;
   const absl::StatusOr<std::unique_ptr<nft::WatchedKernel>> kernel = nft::WatchedKernel::Open(
       tables, [&](nft::ForeignChange change) { changes.Put(std::move(change)); },
       std::move(kernel_options));
@@ -224,8 +243,8 @@ int Run(DaemonOptions options) {
   const absl::StatusOr<proxy::Beginning> beginning = reconciler.Adopt(saved);
   if (!beginning.ok()) return Fail(beginning.status());
   if (*beginning == proxy::Beginning::kUnknown && !saved.objects.empty()) {
-    spdlog::warn("the state in {} is not that of the rules in the kernel, and is not used",
-                 options.state_dir);
+    spdlog::warn("saved state ignored: it does not belong to the tables in the kernel path={}",
+                 LogValue(options.state_dir));
   }
   if (*beginning == proxy::Beginning::kNothing) WarnOfTablesOfOthers(**kernel, tables);
   LogBeginning(*beginning, reconciler.revision());
@@ -274,11 +293,11 @@ int Run(DaemonOptions options) {
   proxy::Loop loop(reconciler, loop_options);
   const absl::StatusOr<std::unique_ptr<nft::AddressMonitor>> addresses =
       nft::AddressMonitor::Start([&](std::vector<IpAddress> list) {
-        spdlog::debug("{} interface addresses", list.size());
+        spdlog::debug("interface addresses changed count={}", list.size());
         loop.SetInterfaceAddresses(std::move(list));
       });
   if (!addresses.ok()) return Fail(addresses.status());
-  // Systemd hears from us while the loop turns.
+  // The systemd watchdog is notified only while the reconcile loop makes progress.
   Watchdog watchdog([&loop, turns = uint64_t{0}]() mutable {
     return std::exchange(turns, loop.Turn()) != turns;
   });
@@ -316,8 +335,7 @@ int Run(DaemonOptions options) {
   if (!connections.ok()) return Fail(connections.status());
   absl::Status status;
   {
-    // Before anything is programmed, and before anybody is told that we are here: it may be what
-    // ends us.
+    // Starts first because a bind failure ends svcmapd if --bind-address-hard-fail is set.
     const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = ServeMetrics(
         {options, loop, cleaner, **kernel, log->get(), intake, service, connections->get()}, tables,
         observations);
@@ -349,14 +367,15 @@ int Run(DaemonOptions options) {
       remover.emplace([&] { return loop.status(); }, AbsenceOfKubeProxy());
     }
     if (status.ok()) {
-      spdlog::info("svcmapd {} on node {}", SVCMAP_VERSION, options.node_name);
+      spdlog::info("svcmapd started version={} node={}", SVCMAP_VERSION,
+                   LogValue(options.node_name));
       starting.reset();
-      NotifyReady("programming Services");
+      NotifyReady(kReadyStatus);
       status = AwaitEnd(signals, loop, config.get());
     }
     exiting.emplace();
     changes.GoTo(nullptr);
-    loop.Stop();  // Answers what waits, so that the server can end its streams.
+    loop.Stop();  // Answers pending batches, so that the gRPC server can close its streams.
     watches.End();
     if (*log != nullptr) (*log)->Stop();
   }
@@ -367,14 +386,16 @@ int Run(DaemonOptions options) {
 }  // namespace svcmap::api
 
 int main(int argc, char** argv) {
-  // Few arenas: memory that one thread frees is used by the next one.
+  // Few malloc arenas let threads reuse memory that other threads have freed.
   mallopt(M_ARENA_MAX, 2);
   const svcmap::api::ParsedOptions parsed = svcmap::api::ParseDaemonOptions(argc, argv);
   if (parsed.exit) return *parsed.exit;
   svcmap::api::SetUpLog(parsed.options.verbosity);
   if (parsed.options.config) {
     for (const std::string& finding : parsed.options.config->findings) {
-      spdlog::info("{}: {}", parsed.options.config->path, finding);
+      spdlog::info("configuration file finding path={} finding={}",
+                   svcmap::api::LogValue(parsed.options.config->path),
+                   svcmap::api::LogValue(finding));
     }
   }
   return svcmap::api::Run(parsed.options);

@@ -4,6 +4,7 @@
 
 #include <tuple>
 
+#include "api/log/log_value.h"
 #include "api/manifests/manifests.h"
 
 namespace svcmap::api {
@@ -18,7 +19,8 @@ absl::StatusOr<std::unique_ptr<ManifestsSource>> ManifestsSource::Start(std::str
   source->watch_->Follow([s = source.get()](absl::Status status) {
     if (status.ok()) status = s->Load();
     if (!status.ok()) {
-      spdlog::error("{}; the last good state stays", std::string(status.message()));
+      spdlog::error("manifests not read, last accepted state stays in effect error={}",
+                    LogValue(status));
     }
   });
   return source;
@@ -30,14 +32,20 @@ ManifestsSource::ManifestsSource(std::string path, Intake& intake, std::unique_p
 absl::Status ManifestsSource::Load() {
   const absl::StatusOr<Manifests> manifests = ReadManifestPath(path_);
   if (!manifests.ok()) return manifests.status();
-  for (const ManifestError& error : manifests->errors) spdlog::error("{}", error.ToString());
-  for (const ManifestError& warning : manifests->warnings) spdlog::info("{}", warning.ToString());
+  for (const ManifestError& error : manifests->errors) {
+    spdlog::error("manifest rejected error={}", LogValue(error.ToString()));
+  }
+  for (const ManifestError& warning : manifests->warnings) {
+    spdlog::info("manifest accepted with a warning warning={}", LogValue(warning.ToString()));
+  }
 
   const auto log = [this, count = manifests->objects.size()](const proxy::BatchResult& result) {
     if (result.error.ok()) {
-      spdlog::info("{}: {} objects, revision {}", path_, count, result.revision);
+      spdlog::info("manifests applied path={} count={} revision={}", LogValue(path_), count,
+                   result.revision);
     } else {
-      spdlog::error("{}: {}", path_, std::string(result.error.message()));
+      spdlog::error("manifests not applied path={} error={}", LogValue(path_),
+                    LogValue(result.error));
     }
   };
   using Mark = proxy::Batch::Mark;
@@ -51,7 +59,10 @@ absl::Status ManifestsSource::Load() {
         std::move(done));
   };
   if (!manifests->errors.empty()) {
-    spdlog::warn("{}: not everything could be read, so nothing is removed", path_);
+    spdlog::warn(
+        "objects that are missing from the manifests are kept, because a manifest was "
+        "rejected path={}",
+        LogValue(path_));
     return submit(Mark::kNone, manifests->objects, log);
   }
   for (const auto& [mark, objects, done] :

@@ -1,6 +1,6 @@
-// The embedded controller: reads a file or folder of manifests, sends it as a snapshot, and again
-// whenever it changes. Where something could not be read, nothing is pruned: what it held keeps its
-// last good state.
+// The embedded controller of --manifests: reads a file or directory of manifests and submits it as
+// a snapshot, at start and after each change. If a manifest cannot be read, objects are updated but
+// none is pruned, so the objects of that manifest keep their last accepted version.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace svcmap::api {
 
 class ManifestsSource {
  public:
-  // Sends the first snapshot before it returns. NOT_FOUND and the like when `path` cannot be read.
+  // Submits the first snapshot before it returns. Returns an error if `path` cannot be read.
   static absl::StatusOr<std::unique_ptr<ManifestsSource>> Start(std::string path, Intake& intake);
 
  private:
@@ -23,7 +23,7 @@ class ManifestsSource {
 
   const std::string path_;
   Intake& intake_;
-  std::unique_ptr<FileWatch> watch_;  // Last: calls into us until it ends.
+  std::unique_ptr<FileWatch> watch_;  // Destroyed first because its thread uses the other members.
 };
 
 }  // namespace svcmap::api

@@ -15,7 +15,7 @@ namespace svcmap::api {
 MetricsFacts MetricsSources::Read() const {
   MetricsFacts facts;
   facts.loop = loop.status();
-  facts.now = std::chrono::steady_clock::now();  // After it: ages are not negative.
+  facts.now = std::chrono::steady_clock::now();  // Read after loop.status(), so no age is negative.
   facts.cleaner = cleaner.status();
   facts.watching = kernel.WatcherAlive();
   facts.health = HealthOf(facts.loop, facts.watching, SyncPeriod(options));

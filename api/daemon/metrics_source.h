@@ -1,4 +1,4 @@
-// What Prometheus is told of a running agent.
+// Collects the values of svcmapd's metrics and starts the metrics server.
 #pragma once
 
 #include <memory>
@@ -23,22 +23,22 @@ namespace svcmap::api {
 class ControlService;
 class Intake;
 
-// What a scrape is told, on the metrics server's thread. Nobody waits for anybody, but for
-// connections, and for those not long.
+// Sources of all metrics. Read runs on the metrics server's thread for each scrape. Only reading
+// the connection counters can block, for a bounded time.
 struct MetricsSources {
   const DaemonOptions& options;
   proxy::Loop& loop;
   const proxy::Cleaner& cleaner;
   const nft::WatchedKernel& kernel;
-  const proxy::StateLog* log;  // Null: no state is kept.
+  const proxy::StateLog* log;  // Null if no state is saved.
   const Intake& intake;
   ControlService& service;
-  proxy::ConnectionReader* connections;  // Null: they are not counted.
+  proxy::ConnectionReader* connections;  // Null if connections are not counted.
 
   MetricsFacts Read() const;
 };
 
-// Null if no metrics are to be served.
+// Returns null if no metrics address is configured.
 absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const MetricsSources& sources,
                                                             const nft::TableSpecs& tables,
                                                             const Observations& observations);

@@ -7,12 +7,16 @@
 #include <cstring>
 #include <utility>
 
+#include "api/log/log_value.h"
+
 namespace svcmap::api {
 namespace {
 
 void Notify(const std::string& what) {
   const int sent = sd_notify(/*unset_environment=*/0, what.c_str());
-  if (sent < 0) spdlog::warn("systemd was not told \"{}\": {}", what, std::strerror(-sent));
+  if (sent >= 0) return;
+  spdlog::warn("notification of systemd failed message={} error={}", LogValue(what),
+               LogValue(std::strerror(-sent)));
 }
 
 int64_t MonotonicMicroseconds() {
@@ -43,7 +47,7 @@ void Watchdog::Ping() {
   const bool alive = alive_();
   if (alive) Notify("WATCHDOG=1");
   if (was_alive_ && !alive) {
-    spdlog::warn("nothing moves: systemd's watchdog hears nothing from us, and may restart us");
+    spdlog::warn("no progress, systemd will restart this process if its watchdog expires");
   }
   was_alive_ = alive;
 }

@@ -1,4 +1,5 @@
-// Tells systemd how we are (sd_notify(3)); does nothing where it did not ask. Any thread.
+// Notifies systemd about the state of the process (sd_notify(3)). Does nothing if the process was
+// not started by systemd with NotifyAccess=. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -8,16 +9,16 @@
 namespace svcmap::api {
 
 void NotifyReady(const std::string& status);
-void NotifyReloading(const std::string& status);  // Ends with the next NotifyReady.
+void NotifyReloading(const std::string& status);  // The next NotifyReady ends the reload.
 void NotifyStopping(const std::string& status);
 
-// Systemd restarts us when it hears nothing for WatchdogSec=; so it hears from us only while
-// `alive` says that the agent does its work.
+// systemd restarts the process if it receives no ping for WatchdogSec=. Pings are sent only while
+// `alive` returns true.
 class Watchdog {
  public:
   explicit Watchdog(std::function<bool()> alive);
 
-  // How often to call Ping: a quarter of what systemd allows. Zero: it does not ask.
+  // Time between calls of Ping: a quarter of WatchdogSec=. Zero if the watchdog is disabled.
   std::chrono::microseconds interval() const { return interval_; }
   void Ping();
 

@@ -12,39 +12,43 @@
 namespace svcmap::api {
 namespace {
 
-// Which kube-proxy ignores as well where there is a file (S-318).
+// Flags that are ignored with --config, as in kube-proxy (S-318).
 constexpr const char* kFlagsOfTheFile[] = {
     "--detect-local-mode",         "--cluster-cidr",           "--pod-bridge-interface",
     "--pod-interface-name-prefix", "--masquerade-all",         "--nodeport-addresses",
     "--healthz-bind-address",      "--bind-address-hard-fail", "--metrics-bind-address"};
 
-// What is over a limit is refused and says which; see Limits in control.proto.
+// Limits for controllers. Errors for exceeded limits name the flag; see Limits in control.proto.
 void AddLimits(CLI::App& app, DaemonOptions& options) {
   PushLimits& push = options.push_limits;
   proxy::StateLimits& state = options.state_limits;
-  app.add_option("--max-objects", state.objects, "How many objects are held, of all kinds together")
+  app.add_option("--max-objects", state.objects, "Maximum number of stored objects of all kinds")
       ->check(CLI::Range(size_t{1}, size_t{10'000'000}))
       ->capture_default_str();
   app.add_option("--max-endpoints-per-service", state.endpoints_per_service,
-                 "How many endpoints a Service may have in one family, ready or not")
+                 "Maximum number of endpoints of a Service per IP family, including endpoints that "
+                 "are not ready")
       ->check(CLI::Range(size_t{1}, size_t{1'000'000}))
       ->capture_default_str();
   app.add_option("--max-batch-bytes", push.max_batch_bytes,
-                 "How many bytes a message of a controller may have")
+                 "Maximum size of a message from a controller")
       ->check(CLI::Range(uint32_t{4096}, uint32_t{1} << 30))
       ->capture_default_str();
   app.add_option("--max-batches-in-flight", push.max_batches_in_flight,
-                 "After so many batches without an ack no more are read of a stream")
+                 "Maximum number of unacknowledged batches per stream; svcmapd then stops reading "
+                 "from the stream")
       ->check(CLI::Range(uint32_t{1}, uint32_t{10'000}))
       ->capture_default_str();
-  app.add_option("--max-bytes-in-flight", push.max_bytes_in_flight,
-                 "After so many bytes of batches without an ack no more are read of a stream")
+  app.add_option(
+         "--max-bytes-in-flight", push.max_bytes_in_flight,
+         "Maximum size of unacknowledged batches per stream; svcmapd then stops reading from "
+         "the stream")
       ->check(CLI::Range(uint64_t{4096}, uint64_t{1} << 40))
       ->capture_default_str();
-  app.add_option("--max-streams", push.max_streams, "How many streams controllers may have open")
+  app.add_option("--max-streams", push.max_streams, "Maximum number of open push streams")
       ->check(CLI::Range(uint32_t{1}, uint32_t{10'000}))
       ->capture_default_str();
-  app.add_option("--max-watchers", push.max_watchers, "How many may watch at a time")
+  app.add_option("--max-watchers", push.max_watchers, "Maximum number of open watch streams")
       ->check(CLI::Range(uint32_t{0}, uint32_t{10'000}))
       ->capture_default_str();
 }
@@ -64,102 +68,99 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   std::string healthz = "0.0.0.0:10256";    // S-250
   std::string metrics = "127.0.0.1:10249";  // S-267
 
-  CLI::App app("svcmapd programs this node's Kubernetes Services into nftables maps.", "svcmapd");
+  CLI::App app("svcmapd programs the Kubernetes Services of this node into nftables maps.",
+               "svcmapd");
   app.set_version_flag("--version", std::string("svcmapd ") + SVCMAP_VERSION);
   ListenOptions& listeners = options.listeners;
   app.add_option("--listen", listeners.listen,
-                 std::string("Where controllers and svcmapctl connect: unix:///path or "
-                             "tcp://host:port; repeatable (default ") +
-                     kDefaultListen + ")");
+                 std::string("Address for controllers and svcmapctl, unix:///path or "
+                             "tcp://host:port; repeatable [") +
+                     kDefaultListen + "]");
   app.add_option("--tls-cert", listeners.tls.certificate,
-                 "For tcp://: PEM file of our certificate and its intermediates. This and the next "
-                 "two are read anew for each connection; while what they hold cannot be used, what "
-                 "was read before goes on");
-  app.add_option("--tls-key", listeners.tls.key, "For tcp://: PEM file of the certificate's key");
+                 "PEM file with the server certificate and its intermediates for tcp:// listeners");
+  app.add_option("--tls-key", listeners.tls.key, "PEM file with the private key of --tls-cert");
   app.add_option("--tls-client-ca", listeners.tls.ca,
-                 "For tcp://: PEM file of the CAs that sign clients' certificates; clients without "
-                 "one are turned away");
+                 "PEM file with the CAs of client certificates; clients without a certificate of "
+                 "these CAs are rejected");
   app.add_option("--allow-write", listeners.allow.write_names,
-                 "For tcp://: who may change and read; a DNS name, URI or IP address as it stands "
-                 "in the certificate's subject alternative names; repeatable. Without this and "
-                 "--allow-read whoever the CA has signed may write")
+                 "Certificate name (DNS name, URI or IP address) that may read and write over "
+                 "tcp://; repeatable [any client, if --allow-read is not set either]")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  app.add_option("--allow-read", listeners.allow.read_names, "For tcp://: who may read, likewise")
+  app.add_option("--allow-read", listeners.allow.read_names,
+                 "Certificate name that may read over tcp://; repeatable")
       ->type_name("NAME")
       ->allow_extra_args(false);
   app.add_option("--allow-write-uid", listeners.allow.write_uids,
-                 "For unix://: who may change and read, besides root and our own uid; repeatable. "
-                 "With this or the next one everybody can open the socket, and others are turned "
-                 "away")
+                 "User ID that may read and write over unix://, in addition to root and the user "
+                 "of svcmapd; repeatable")
       ->type_name("UID")
       ->allow_extra_args(false);
   app.add_option("--allow-read-uid", listeners.allow.read_uids,
-                 "For unix://: who may read, likewise")
+                 "User ID that may read over unix://; repeatable")
       ->type_name("UID")
       ->allow_extra_args(false);
-  app.add_flag(
-      "--insecure", listeners.insecure,
-      "Allow tcp:// listeners without TLS: whoever reaches them may read, nobody may write");
+  app.add_flag("--insecure", listeners.insecure,
+               "Allow tcp:// listeners without TLS; any client can read, no client can write");
   app.add_option("--manifests", options.manifests,
-                 "Take the state from this file or folder of Kubernetes manifests, and follow it, "
-                 "instead of a controller");
+                 "Read the state from this file or directory of Kubernetes manifests, and follow "
+                 "its changes, instead of accepting controllers");
   app.add_option(
       "--config", config_path,
-      "kube-proxy's configuration file, a KubeProxyConfiguration, as YAML or JSON; what it "
-      "says counts instead of the flags that kube-proxy has, too, but for --node-name "
-      "and -v (docs/configuration.md). A change of the file ends svcmapd, to be started again");
+      "kube-proxy configuration file (KubeProxyConfiguration) in YAML or JSON; overrides the flags "
+      "that kube-proxy also has, except --node-name and -v; svcmapd exits when the file changes");
   app.add_option("--node-name,--hostname-override", options.node_name,
-                 "Name of this node (default: the host name)");
+                 "Name of this node [the host name]");
   app.add_option("--detect-local-mode", detect_local.mode,
-                 "How pods are told from other sources; clusterIP traffic of others is masqueraded")
+                 "Method to detect traffic from local pods; svcmapd masquerades cluster IP traffic "
+                 "from other sources")
       ->check(CLI::IsMember({kClusterCidrMode, kNodeCidrMode, kBridgeMode, kPrefixMode}))
       ->capture_default_str();
   app.add_option("--cluster-cidr", detect_local.cluster_cidr,
-                 "For ClusterCIDR: the pods' address blocks, one per family, separated by a comma; "
-                 "without one, nobody is told apart in that family");
+                 "Pod CIDRs for mode ClusterCIDR, at most one per IP family, comma-separated");
   app.add_option("--pod-bridge-interface", detect_local.bridge_interface,
-                 "For BridgeInterface: pods' packets come in by this interface");
+                 "Interface on which packets of pods arrive, for mode BridgeInterface");
   app.add_option("--pod-interface-name-prefix", detect_local.interface_name_prefix,
-                 "For InterfaceNamePrefix: pods' packets come in by interfaces named like this");
-  app.add_flag("--masquerade-all", masquerade_all, "Masquerade all traffic to clusterIPs");
+                 "Name prefix of the interfaces on which packets of pods arrive, for mode "
+                 "InterfaceNamePrefix");
+  app.add_flag("--masquerade-all", masquerade_all, "Masquerade all traffic to cluster IPs");
   app.add_option("--nodeport-addresses", node_port_addresses,
-                 "Where nodePorts are accepted: \"primary\" or address blocks separated by commas")
+                 "Node addresses that accept node ports: \"primary\", or a comma-separated list of "
+                 "CIDRs")
       ->capture_default_str();
-  app.add_flag("!--no-external-ips", options.external_ips,
-               "Leave spec.externalIPs alone, as kube-proxy without AllowServiceExternalIPs");
+  app.add_flag("!--no-external-ips", options.external_ips, "Ignore spec.externalIPs of Services");
   app.add_option("--state-dir", options.state_dir,
-                 "Keep the last accepted state in this folder and serve it after a restart; empty: "
-                 "keep nothing and wait for a controller. One folder for each agent")
+                 "Directory for the last accepted state, which is restored after a restart; an "
+                 "empty value disables saving")
       ->capture_default_str();
   app.add_option("--healthz-bind-address", healthz,
-                 "Where /healthz and /livez are served, address:port; empty: nowhere")
+                 "Address and port of /healthz and /livez; an empty value disables them")
       ->capture_default_str();
   app.add_option("--metrics-bind-address", metrics,
-                 "Where /metrics is served for Prometheus, address:port; empty or 0: nowhere")
+                 "Address and port of /metrics; an empty value or 0 disables it")
       ->capture_default_str();
   app.add_flag("--bind-address-hard-fail", options.bind_address_hard_fail,
-               "Exit if one of these addresses cannot be had, instead of trying again every 5 s");
+               "Exit if the health or metrics address cannot be bound, instead of retrying every "
+               "5 s");
   app.add_flag(
       "--service-counters", service_counters,
-      "Count the new connections to each Service and tell them at /metrics: one series for "
-      "each address and port of each Service port");
+      "Count new connections per Service and export them at /metrics, with one series per address "
+      "and port of a Service port");
   AddLimits(app, options);
   app.add_flag("--cleanup", options.cleanup,
-               "Remove our nftables tables and what is in --state-dir, nothing else, and exit");
+               "Delete svcmapd's nftables tables and the state in --state-dir, and exit");
   app.add_flag(
       "--remove-kube-proxy", options.remove_kube_proxy,
-      "Once our tables serve everything and no kube-proxy runs here, remove the rules that "
-      "it left: its nftables tables, and its chains in iptables of either flavour "
-      "(docs/migration.md)");
+      "Remove kube-proxy's nftables tables and iptables chains after svcmapd has programmed all "
+      "Services and kube-proxy has exited");
   app.add_flag("--preflight", options.preflight,
-               "Print what is found on this node, as JSON for svcmapctl migrate check, and exit");
+               "Print a report about this node as JSON for svcmapctl migrate check, and exit");
   app.add_option("--write-config-to", write_config_to,
-                 "Write a configuration file that says every default, and exit");
+                 "Write a configuration file with all defaults, and exit");
   app.add_flag("--init-only", options.init_only,
-               "Write the sysctls that --config asks for, check what the kernel can do, and exit: "
-               "for an init container that may do more than svcmapd");
-  app.add_flag("-v", options.verbosity, "More log lines; -vv for all");
+               "Write the sysctls that --config sets, check the kernel, and exit; for a privileged "
+               "init container");
+  app.add_flag("-v", options.verbosity, "Log debug messages; -vv logs trace messages");
   try {
     app.parse(ReversedArguments(argc, argv));
   } catch (const CLI::ParseError& error) {
@@ -170,7 +171,8 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
     std::ofstream file(write_config_to);
     parsed.exit = (file << WriteDefaultConfiguration()).flush() ? 0 : 1;
     if (parsed.exit != 0) {
-      std::fprintf(stderr, "svcmapd: cannot write %s\n", write_config_to.c_str());
+      std::fprintf(stderr, "svcmapd: --write-config-to: cannot write %s\n",
+                   write_config_to.c_str());
     }
     return parsed;
   }
@@ -192,7 +194,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       if (app.count("-v") == 0) options.verbosity = VerbosityOf(c.logging.verbosity);
       for (const char* flag : kFlagsOfTheFile) {
         if (app.get_option_no_throw(flag) == nullptr || app.count(flag) == 0) continue;
-        file->findings.push_back(std::string(flag) + " is ignored: with --config that file counts");
+        file->findings.push_back(std::string(flag) + " is ignored because --config is set");
       }
       options.config = *std::move(file);
     } else {
@@ -201,7 +203,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   }
   options.node_name = NodeName(options.node_name);
   if (problem.ok() && options.node_name.empty()) {
-    problem = absl::InvalidArgumentError("the name of this node is blank; give it by --node-name");
+    problem = absl::InvalidArgumentError("--node-name: Required value: the node name is blank");
   }
 
   const absl::StatusOr<proxy::RulesetOptions> ruleset = ParseDetectLocal(detect_local);

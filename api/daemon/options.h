@@ -1,4 +1,4 @@
-// What svcmapd is told on its command line, checked.
+// Command line options of svcmapd.
 #pragma once
 
 #include <optional>
@@ -22,28 +22,28 @@ inline constexpr char kDefaultStateDir[] = "/var/lib/svcmap";
 
 struct DaemonOptions {
   ListenOptions listeners;
-  std::string manifests;  // A file or folder; empty: controllers push.
+  std::string manifests;  // File or directory. If empty, controllers send the state.
   std::string node_name;  // Lower case.
   proxy::RulesetOptions ruleset;
   proxy::NodePortAddresses node_port_addresses;
-  bool external_ips = true;                  // spec.externalIPs of Services is programmed (S-6).
-  std::string state_dir = kDefaultStateDir;  // Empty: no state is kept on disk.
-  std::optional<BindAddress> healthz_bind_address;  // Nothing: /healthz is not served.
-  std::optional<BindAddress> metrics_bind_address;  // Nothing: metrics are not served.
+  bool external_ips = true;                         // Whether to program spec.externalIPs (S-6).
+  std::string state_dir = kDefaultStateDir;         // If empty, no state is saved.
+  std::optional<BindAddress> healthz_bind_address;  // If absent, /healthz is not served.
+  std::optional<BindAddress> metrics_bind_address;  // If absent, /metrics is not served.
   bool bind_address_hard_fail = false;
   PushLimits push_limits;
   proxy::StateLimits state_limits;
   bool cleanup = false;
-  bool remove_kube_proxy = false;  // Once our tables serve.
-  bool preflight = false;          // Only look, and print what is found.
+  bool remove_kube_proxy = false;
+  bool preflight = false;
   int verbosity = 0;
-  // What --config names. Where fields above have a place there, they are from it.
+  // The --config file. Options above that correspond to a field of the file have the field's value.
   std::optional<ConfigurationFile> config;
   bool init_only = false;
 };
 
-// Reads the command line. Where the program shall end at once (--help, --version, bad usage) `exit`
-// is set, and what there is to say was printed.
+// Parses the command line. Sets `exit` to the exit code, and prints the output or the error, if
+// svcmapd should exit immediately: for --help, --version and usage errors.
 struct ParsedOptions {
   DaemonOptions options;
   std::optional<int> exit;

@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include "api/log/log_value.h"
+
 namespace svcmap::api {
 namespace {
 
@@ -27,14 +29,16 @@ void ApplySavedObjects(const std::vector<proxy::SavedState::Object>& objects,
   for (const proxy::SavedState::Object& saved : objects) {
     object.Clear();
     if (!Parse(saved, object)) {
-      spdlog::warn("saved {} {} cannot be read and is left out", KindName(saved.kind), saved.key);
+      spdlog::warn("saved object unreadable, skipped kind={} name={}", KindName(saved.kind),
+                   LogValue(saved.key));
       continue;
     }
     absl::StatusOr<ConvertedChange> converted = ConvertObject(object, context);
     if (!converted.ok() || !converted->change) {
-      spdlog::warn("saved {} {} is refused and left out: {}", KindName(saved.kind), saved.key,
-                   converted.ok() ? converted->findings.front().ToString()
-                                  : std::string(converted.status().message()));
+      spdlog::warn("saved object rejected, skipped kind={} name={} error={}", KindName(saved.kind),
+                   LogValue(saved.key),
+                   converted.ok() ? LogValue(converted->findings.front().ToString())
+                                  : LogValue(converted.status()));
       continue;
     }
     store.Apply(*converted->change, 0);

@@ -1,4 +1,4 @@
-// The objects that a former life left on disk.
+// Restores the objects that a previous run of svcmapd saved.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace svcmap::api {
 
-// Puts them into the store. What this version refuses, or cannot read, stays out, with a warning in
-// the log.
+// Adds the objects to the store. Logs a warning for each object that cannot be parsed or that this
+// version rejects, and skips it.
 void ApplySavedObjects(const std::vector<proxy::SavedState::Object>& objects,
                        const ConvertContext& context, proxy::Store& store);
 

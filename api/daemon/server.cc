@@ -11,17 +11,19 @@
 #include "api/convert/quote.h"
 #include "api/daemon/tls_credentials.h"
 #include "api/grpc/grpc_log.h"
+#include "api/log/log_value.h"
 
 namespace svcmap::api {
 namespace {
 
 constexpr int kMaxThreads = 32;
 constexpr int kKeepaliveMilliseconds = 30000;
-constexpr int kIdleMilliseconds = 300000;  // A client connects again when it has something to say.
-// Clients may look so often whether we are there; what gRPC allows by itself is 5 minutes.
+constexpr int kIdleMilliseconds = 300000;
+// Minimum time between keepalive pings of a client without calls. gRPC's default is 5 minutes.
 constexpr int kClientPingMilliseconds = 5000;
-constexpr int kMaxCalls = 100;  // On one connection, besides streams.
-// A client that holds an idle connection would keep us waiting.
+constexpr int kMaxCalls = 100;  // Per connection, in addition to push streams.
+// Time for open calls to finish at exit. Without a deadline, an idle connection would delay the
+// exit.
 constexpr std::chrono::milliseconds kGrace{200};
 
 constexpr char kAnonymous[] = "without a certificate";
@@ -49,7 +51,7 @@ GuardedControl::Caller CallerByCertificate(const AllowList& allow,
   return {RoleOf(allow, names), Escape(DisplayName(names))};
 }
 
-// Of connections on which nothing happens, and of calls on one: they take descriptors and memory.
+// Limits idle connections and the calls of a connection, because they use descriptors and memory.
 void LimitConnections(const PushLimits& limits, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              static_cast<int>(limits.greet_within.count()));
@@ -104,14 +106,16 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenOptions& optio
   if (!ports.empty()) status = server->StartTcp(options, ports);
   if (status.ok() && !paths.empty()) status = server->StartUnix(options.allow, paths);
   if (!status.ok()) return status;
-  for (const std::string& listen : options.listen) spdlog::info("listening on {}", listen);
+  for (const std::string& listen : options.listen) {
+    spdlog::info("listening for controllers address={}", LogValue(listen));
+  }
   return server;
 }
 
 absl::Status Server::StartTcp(const ListenOptions& options, const std::vector<Port>& ports) {
   if (options.insecure) {
-    spdlog::warn("--insecure: whoever reaches {} may read all Services and endpoints",
-                 ports.front().listen);
+    spdlog::warn("--insecure: any client can read all Services and endpoints address={}",
+                 LogValue(ports.front().listen));
     return StartOne(
                [](const grpc::ServerContextBase&) {
                  return GuardedControl::Caller{Role::kRead, kAnonymous};
@@ -120,8 +124,9 @@ absl::Status Server::StartTcp(const ListenOptions& options, const std::vector<Po
         .status();
   }
   if (!options.allow.has_names()) {
-    spdlog::warn("without --allow-write every client with a certificate signed by {} may write",
-                 options.tls.ca);
+    spdlog::warn(
+        "--allow-write not set: any client with a certificate of this CA can write path={}",
+        LogValue(options.tls.ca));
   }
   return StartOne(
              [allow = options.allow](const grpc::ServerContextBase& context) {
@@ -152,8 +157,9 @@ absl::Status Server::StartUnix(const AllowList& allow, const std::vector<std::st
     switch (RoleOf(allow, own, uid)) {
       case Role::kNone: {
         const std::string client = "uid " + std::to_string(uid);
-        service_.refusals().Add(client,
-                                RefusalText("connection to the Unix socket", client, Role::kNone));
+        service_.refusals().Add(client, "connection closed client=" + LogValue(client) + " error=" +
+                                            LogValue(RefusalText("connection to the Unix socket",
+                                                                 client, Role::kNone)));
         return;
       }
       case Role::kRead:
@@ -177,7 +183,7 @@ absl::StatusOr<grpc::Server*> Server::StartOne(GuardedControl::Identify identify
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits_.max_batch_bytes));
   builder.SetMaxSendMessageSize(-1);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
-  // Also those who never say a word: on connections that we accept, gRPC waits for one for ever.
+  // Includes connections without any data: gRPC waits for their first bytes without a deadline.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kClientPingMilliseconds);
@@ -195,13 +201,13 @@ absl::StatusOr<grpc::Server*> Server::StartOne(GuardedControl::Identify identify
       return absl::UnavailableError("cannot listen on " + ports[i].listen);
     }
   }
-  if (!server) return absl::InternalError("gRPC starts no server for Unix sockets");
+  if (!server) return absl::InternalError("cannot start the gRPC server for Unix sockets");
   servers_.push_back(std::move(server));
   return servers_.back().get();
 }
 
 Server::~Server() {
-  unix_.reset();  // Hands connections to the servers.
+  unix_.reset();  // Must stop first because its thread passes connections to the servers.
   const auto deadline = std::chrono::system_clock::now() + kGrace;
   for (const std::unique_ptr<grpc::Server>& server : servers_) server->Shutdown(deadline);
 }

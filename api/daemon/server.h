@@ -1,9 +1,10 @@
-// The control service, health and reflection on all listeners, each behind a guard that knows who
-// called from where the call came in.
+// Serves the control service, gRPC health checks and reflection on all listeners, and authorizes
+// each call by the listener that it arrives on.
 //
-// Calls over a Unix socket are told apart by the gRPC server that they come in by, one for those
-// who may write and one for those who may only read. The peer's name, "fd:7", would not do: a call
-// may still wait when its connection is gone and another client has descriptor 7.
+// Connections to Unix sockets are passed to one of two gRPC servers: one for clients that may
+// write, one for clients that may only read. The gRPC peer name, such as "fd:7", cannot identify a
+// client: when a queued call runs, its connection may be closed and descriptor 7 may belong to
+// another client.
 #pragma once
 
 #include <map>
@@ -31,12 +32,12 @@ class Server {
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ListenOptions& options,
                                                        const PushLimits& limits,
                                                        ControlService& service);
-  ~Server();  // Ends open streams and removes the sockets.
+  ~Server();  // Closes open streams and removes the Unix sockets.
 
  private:
   struct Port {
-    std::string listen;   // As given, for messages.
-    std::string address;  // As gRPC writes it.
+    std::string listen;   // The value of --listen.
+    std::string address;  // In gRPC's syntax.
     std::shared_ptr<grpc::ServerCredentials> credentials;
   };
 
@@ -46,8 +47,7 @@ class Server {
   absl::StatusOr<grpc::Server*> StartOne(GuardedControl::Identify identify,
                                          const std::vector<Port>& ports);
 
-  // Uids of the connections that may only read, by the name that gRPC gives to the peer; for
-  // messages.
+  // Uids of read-only connections by gRPC peer name, for messages.
   class ReaderNames {
    public:
     void Set(int fd, uid_t uid);
@@ -55,15 +55,15 @@ class Server {
 
    private:
     mutable std::mutex mutex_;
-    std::map<std::string, uid_t> uids_;  // As many as there were descriptors.
+    std::map<std::string, uid_t> uids_;  // At most one entry per file descriptor number.
   };
 
   const PushLimits limits_;
   ControlService& service_;
   ReaderNames readers_;
-  std::unique_ptr<grpc::ResourceQuota> quota_;                         // Of all servers together.
-  std::vector<std::shared_ptr<grpc::ServerCredentials>> credentials_;  // Outlive the servers.
-  std::vector<std::unique_ptr<GuardedControl>> guards_;                // These too.
+  std::unique_ptr<grpc::ResourceQuota> quota_;                         // Shared by all servers.
+  std::vector<std::shared_ptr<grpc::ServerCredentials>> credentials_;  // Must outlive the servers.
+  std::vector<std::unique_ptr<GuardedControl>> guards_;                // Must outlive the servers.
   std::vector<std::unique_ptr<grpc::Server>> servers_;
   std::unique_ptr<UnixListener> unix_;
 };

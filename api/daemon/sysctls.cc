@@ -20,10 +20,10 @@ namespace {
 constexpr char kConntrackMax[] = "net.netfilter.nf_conntrack_max";
 constexpr int64_t kMostConnections = 1048576;
 
-// Connections for each slot of conntrack's hash table (S-327).
+// Connections per bucket of conntrack's hash table (S-327).
 constexpr int64_t kConnectionsPerSlot = 4;
 
-// An errno.
+// Returns 0 or an errno.
 int ReadNumber(const std::string& path, int64_t& value) {
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   char text[32];
@@ -33,14 +33,14 @@ int ReadNumber(const std::string& path, int64_t& value) {
   return absl::SimpleAtoi(absl::StripAsciiWhitespace(number), &value) ? 0 : EINVAL;
 }
 
-// An errno. The kernel takes a number that is written whole.
+// Returns 0 or an errno. The number must be written with a single write(2).
 int WriteNumber(const std::string& path, int64_t value) {
   const UniqueFd file(open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
   const std::string text = absl::StrCat(value);
   return file.ok() && write(file.get(), text.data(), text.size()) >= 0 ? 0 : errno;
 }
 
-// Not for us to change, or not there.
+// Whether the sysctl does not exist or this process may not write it.
 bool IsForbidden(int error) {
   return error == EROFS || error == EACCES || error == EPERM || error == ENOENT ||
          error == EOPNOTSUPP;
@@ -72,8 +72,8 @@ absl::StatusOr<std::vector<std::string>> WriteSysctls(const std::vector<Sysctl>&
                                                       const SysctlPaths& paths) {
   std::vector<std::string> warnings;
   const auto warn = [&](const std::string& name, int64_t value, int error) {
-    warnings.push_back(absl::StrCat(name, " should be ", value, " and cannot be written: ",
-                                    std::string(ErrnoStatus(error, "").message())));
+    warnings.push_back(
+        std::string(ErrnoStatus(error, absl::StrCat("set ", name, " to ", value)).message()));
   };
   for (const Sysctl& sysctl : wanted) {
     const std::string path =
@@ -82,8 +82,7 @@ absl::StatusOr<std::vector<std::string>> WriteSysctls(const std::vector<Sysctl>&
     int error = ReadNumber(path, now);
     if (error == 0 && now != sysctl.value) error = WriteNumber(path, sysctl.value);
     if (error != 0 && !IsForbidden(error)) {
-      return ErrnoStatus(error,
-                         absl::StrCat("write ", sysctl.value, " to the sysctl ", sysctl.name));
+      return ErrnoStatus(error, absl::StrCat("set ", sysctl.name, " to ", sysctl.value));
     }
     if (error != 0) warn(sysctl.name, sysctl.value, error);
     if (error != 0 || sysctl.name != kConntrackMax) continue;

@@ -1,4 +1,4 @@
-// Settings of the kernel that kube-proxy's configuration asks for at start (S-308, S-327..S-329).
+// Kernel settings that kube-proxy's configuration file defines (S-308, S-327..S-329).
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,23 @@ struct Sysctl {
   bool operator==(const Sysctl&) const = default;
 };
 
-// Pure. What is 0 in the configuration is left as it is.
+// Returns the sysctls to write. Fields of the configuration that are 0 do not change a sysctl.
 std::vector<Sysctl> WantedSysctls(const KubeProxyConfiguration& config, int cpus);
 
-// Where they lie.
+// Locations in /proc and /sys. Tests use other directories.
 struct SysctlPaths {
   std::string sysctls = "/proc/sys";
   std::string hash_size = "/sys/module/nf_conntrack/parameters/hashsize";
 };
 
-// Writes those that differ, in the calling thread's network namespace. A warning for each that this
-// process may not write or this kernel has not; an error where the kernel refuses the value. After
-// nf_conntrack_max, conntrack's hash table is made large enough for it, or there is a warning.
+// Writes the sysctls whose value differs, in the network namespace of the calling thread. Also
+// enlarges conntrack's hash table to match nf_conntrack_max. Returns a warning for each sysctl that
+// the kernel does not have or that this process may not write. Returns an error if the kernel
+// rejects a value.
 absl::StatusOr<std::vector<std::string>> WriteSysctls(const std::vector<Sysctl>& wanted,
                                                       const SysctlPaths& paths = {});
 
-// How much this process is wanted to go when memory runs out; an error if it may not say so.
+// Writes the score by which the OOM killer selects processes, from -1000 (never) to 1000.
 absl::Status WriteOomScoreAdj(int score, const std::string& path = "/proc/self/oom_score_adj");
 
 }  // namespace svcmap::api

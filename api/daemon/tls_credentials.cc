@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "api/log/log_value.h"
+
 namespace svcmap::api {
 
 absl::StatusOr<std::shared_ptr<TlsListenerCredentials>> TlsListenerCredentials::Load(
@@ -17,7 +19,7 @@ absl::StatusOr<std::shared_ptr<TlsListenerCredentials>> TlsListenerCredentials::
 
 TlsListenerCredentials::TlsListenerCredentials(const TlsFiles& files, TlsMaterial material)
     : files_(files), material_(std::move(material)) {
-  // The least version is TLS 1.2, gRPC has no other way.
+  // The minimum version is TLS 1.2, which is fixed in gRPC.
   credentials_ = grpc_ssl_server_credentials_create_with_options(
       grpc_ssl_server_credentials_create_options_using_config_fetcher(
           GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY,
@@ -57,15 +59,17 @@ bool TlsListenerCredentials::ReadAnew() {
   if (!status.ok()) {
     const std::string problem(status.message());
     if (problem != problem_) {
-      spdlog::error("{}; new connections get the certificates that were read before", problem);
+      spdlog::error(
+          "changed TLS files rejected, new connections use the previous certificates error={}",
+          LogValue(problem));
     }
     problem_ = problem;
     return false;
   }
   problem_.clear();
   material_ = *read;
-  spdlog::info("{}, {} and {} have changed, new connections get what they hold now",
-               files_.certificate, files_.key, files_.ca);
+  spdlog::info("TLS files reloaded for new connections cert={} key={} client_ca={}",
+               LogValue(files_.certificate), LogValue(files_.key), LogValue(files_.ca));
   return true;
 }
 

@@ -1,11 +1,11 @@
-// TLS of a TCP listener: the client's certificate is demanded and verified, and the files are read
-// anew for each connection. Connections that stand are not touched by a change.
+// Mutual TLS of a TCP listener. The certificate files are read again for each new connection, so
+// certificates can be rotated without a restart. Established connections are unaffected.
 //
-// gRPC's FileWatcherCertificateProvider would poll the files too, but it gives up what worked: its
-// TlsServerCredentials (1.51) frees the handshaker factory before it makes the next one, so a key
-// that is not the certificate's takes the listener down, and an unreadable file counts as an empty
-// one. What stands behind SslServerCredentials asks a callback instead, before each handshake, and
-// keeps what it had unless the callback has something new that is good.
+// This class uses the callback of SslServerCredentials, which gRPC calls before each handshake and
+// which keeps the previous certificates unless it returns valid new ones. gRPC's
+// FileWatcherCertificateProvider is not used, because TlsServerCredentials (gRPC 1.51) frees the
+// handshaker factory before it creates the next one. A key that does not match the certificate then
+// disables the listener, and an unreadable file counts as an empty file.
 #pragma once
 
 #include <grpc/grpc_security.h>
@@ -19,10 +19,10 @@
 
 namespace svcmap::api {
 
-// For one listener; lives at least as long as the server does.
+// Credentials of one listener. Must outlive the server.
 class TlsListenerCredentials final : public grpc::ServerCredentials {
  public:
-  // The error says what is wrong with the files as they are now.
+  // Returns an error that names the file if the files cannot be used.
   static absl::StatusOr<std::shared_ptr<TlsListenerCredentials>> Load(const TlsFiles& files);
   ~TlsListenerCredentials() override;
 
@@ -32,14 +32,14 @@ class TlsListenerCredentials final : public grpc::ServerCredentials {
   TlsListenerCredentials(const TlsFiles& files, TlsMaterial material);
   int AddPortToServer(const std::string& address, grpc_server* server) override;
 
-  // gRPC calls it one at a time, first when the port is added.
+  // gRPC calls this first when the port is added, then before each handshake, one call at a time.
   grpc_ssl_certificate_config_reload_status Fetch(grpc_ssl_server_certificate_config** config);
-  bool ReadAnew();  // Whether there is something new to be used.
+  bool ReadAnew();  // Returns true if the files have valid new content.
 
   const TlsFiles files_;
   TlsMaterial material_;  // In use.
-  TlsMaterial bad_;       // Looked at last of what could not be used.
-  std::string problem_;   // That was logged last; empty: there is none.
+  TlsMaterial bad_;       // The latest content that was rejected.
+  std::string problem_;   // The error that was logged last. Empty if the files are valid.
   bool fetched_ = false;
   grpc_server_credentials* credentials_ = nullptr;
 };

@@ -17,7 +17,7 @@
 namespace svcmap::api {
 namespace {
 
-// Until others may have closed some of their connections.
+// Pause after a failed accept. Other connections may be closed meanwhile and free descriptors.
 constexpr std::chrono::milliseconds kDescriptorPause{100};
 
 uint64_t InodeOf(const std::string& path) {
@@ -25,15 +25,16 @@ uint64_t InodeOf(const std::string& path) {
   return lstat(path.c_str(), &found) == 0 ? found.st_ino : 0;
 }
 
-// Makes way for a socket at `address`.
+// Creates the parent directory and removes a socket that no process listens on.
 absl::Status MakeWay(const std::string& path, const sockaddr_un& address) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  if (error) return ErrnoStatus(error.value(), "create the folder of " + path);
+  if (error) return ErrnoStatus(error.value(), "create the directory of " + path);
 
   struct stat found = {};
   if (lstat(path.c_str(), &found) != 0) return absl::OkStatus();
-  if (!S_ISSOCK(found.st_mode)) return absl::AlreadyExistsError(path + " is there, not a socket");
+  if (!S_ISSOCK(found.st_mode))
+    return absl::AlreadyExistsError(path + " exists and is not a socket");
   // A listener with a full backlog answers EAGAIN; a blocking connect would wait for it forever.
   const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
@@ -53,7 +54,7 @@ absl::StatusOr<std::unique_ptr<UnixListener>> UnixListener::Start(
     if (const absl::Status status = listener->Listen(path, mode); !status.ok()) return status;
   }
   listener->stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!listener->stop_.ok()) return ErrnoStatus(errno, "eventfd");
+  if (!listener->stop_.ok()) return ErrnoStatus(errno, "create an eventfd");
   listener->thread_ = std::thread([self = listener.get()] { self->Run(); });
   return listener;
 }
@@ -72,23 +73,24 @@ absl::Status UnixListener::Listen(const std::string& path, mode_t mode) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
-    return absl::InvalidArgumentError("socket path " + path + " is longer than " +
+    return absl::InvalidArgumentError("--listen: Too long: socket path " + path +
+                                      " must have at most " +
                                       std::to_string(sizeof(address.sun_path) - 1) + " bytes");
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   if (absl::Status status = MakeWay(path, address); !status.ok()) return status;
 
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.ok()) return ErrnoStatus(errno, "socket for " + path);
+  if (!fd.ok()) return ErrnoStatus(errno, "create the socket " + path);
   const mode_t mask = umask(0777 & ~mode);
   const int bound = bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   const int error = errno;
   umask(mask);
-  if (bound != 0) return ErrnoStatus(error, "cannot listen on unix://" + path);
+  if (bound != 0) return ErrnoStatus(error, "listen on unix://" + path);
   const uint64_t inode = InodeOf(path);
   sockets_.push_back({path, std::move(fd), inode});
   if (listen(sockets_.back().fd.get(), SOMAXCONN) != 0) {
-    return ErrnoStatus(errno, "cannot listen on unix://" + path);
+    return ErrnoStatus(errno, "listen on unix://" + path);
   }
   return absl::OkStatus();
 }
@@ -114,7 +116,7 @@ bool UnixListener::AcceptAll(int socket) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       return errno == EAGAIN;
     }
-    ucred peer = {};  // As it was when it connected.
+    ucred peer = {};  // Credentials at the time of connect(2).
     socklen_t size = sizeof(peer);
     if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) continue;
     take_(std::move(connection), peer.uid);

@@ -1,5 +1,5 @@
-// Unix sockets whose peers are known by uid: gRPC, when it accepts by itself, does not tell it. One
-// thread accepts on all of them and hands the connections on.
+// Accepts connections on Unix sockets and identifies clients by uid. gRPC cannot do this because it
+// does not report the uid of connections that it accepts itself. One thread accepts on all sockets.
 #pragma once
 
 #include <sys/types.h>
@@ -17,26 +17,26 @@ namespace svcmap::api {
 
 class UnixListener {
  public:
-  // A connection, not blocking, and who made it. On the listener's thread.
+  // Receives a non-blocking connection and the uid of the client. Called on the listener's thread.
   using Take = std::function<void(UniqueFd connection, uid_t uid)>;
 
-  // Sockets have `mode` from the start; one that a dead process left is replaced, one that answers
-  // is an error.
+  // Creates the sockets with permissions `mode`. Replaces the socket of a process that has exited.
+  // Returns an error if another process listens on a path.
   static absl::StatusOr<std::unique_ptr<UnixListener>> Start(const std::vector<std::string>& paths,
                                                              mode_t mode, Take take);
-  ~UnixListener();  // No more calls of `take` afterwards; removes the sockets.
+  ~UnixListener();  // Removes the sockets. `take` is not called afterwards.
 
  private:
   struct Socket {
     std::string path;
     UniqueFd fd;
-    uint64_t inode = 0;  // Of the socket we made; another one there is not ours to remove.
+    uint64_t inode = 0;  // Identifies the socket when it is removed: the path may have been reused.
   };
 
   explicit UnixListener(Take take) : take_(std::move(take)) {}
   absl::Status Listen(const std::string& path, mode_t mode);
   void Run();
-  // False if the kernel has no descriptor for us just now.
+  // Returns false if accepting failed, for example because no file descriptor is left.
   bool AcceptAll(int socket);
 
   const Take take_;

@@ -121,7 +121,7 @@ grpc::Status ControlService::AdmitStream() {
   const uint32_t limit = options_.limits.max_streams;
   if (holder_.Admit(limit)) return grpc::Status::OK;
   return {grpc::RESOURCE_EXHAUSTED, "no more than --max-streams " + std::to_string(limit) +
-                                        " push streams at a time; this one is refused"};
+                                        " push streams at a time; stream rejected"};
 }
 
 grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* ControlService::Push(
@@ -176,8 +176,7 @@ grpc::Status ControlService::Remove(grpc::ServerContext*, const v1::RemoveReques
 grpc::Status ControlService::List(grpc::ServerContext*, const v1::ListRequest* request,
                                   grpc::ServerWriter<v1::ListResponse>* writer) {
   if (request->kind() != v1::KIND_UNSPECIFIED && !KindFromProto(request->kind())) {
-    return {grpc::INVALID_ARGUMENT,
-            "kind " + std::to_string(request->kind()) + " is none that this agent knows"};
+    return {grpc::INVALID_ARGUMENT, "kind: Unsupported value: " + std::to_string(request->kind())};
   }
   std::vector<Listed> listed;
   if (!loop_.Call([&](proxy::Reconciler& r) { listed = Collect(r.store(), *request); })) {
@@ -245,8 +244,7 @@ grpc::Status ControlService::Dump(grpc::ServerContext*, const v1::DumpRequest* r
   };
   if (request->what() != v1::DumpRequest::DESIRED && request->what() != v1::DumpRequest::APPLIED &&
       request->what() != v1::DumpRequest::PLAN) {
-    return {grpc::INVALID_ARGUMENT,
-            "what " + std::to_string(request->what()) + " is none that this agent knows"};
+    return {grpc::INVALID_ARGUMENT, "what: Unsupported value: " + std::to_string(request->what())};
   }
   if (!loop_.Call(read)) return Stopping();
   std::string text = nft::TransactionText(tables_, rows);

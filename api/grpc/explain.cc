@@ -10,7 +10,8 @@ namespace svcmap::api {
 namespace {
 
 absl::Status Bad(const char* field, const std::string& value, std::string_view reason) {
-  return absl::InvalidArgumentError(absl::StrCat(field, " ", value, " ", std::string(reason)));
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": Invalid value: ", value, ": ", std::string(reason)));
 }
 
 v1::Explanation::SourceKind ToProto(proxy::SourceKind kind) {
@@ -79,14 +80,16 @@ void Fill(const proxy::Explanation& from, v1::Explanation& to) {
 absl::StatusOr<proxy::Question> ToQuestion(const v1::ExplainRequest& request) {
   proxy::Question question;
   const std::optional<IpAddress> destination = IpAddress::Parse(request.address());
-  if (!destination) return Bad("address", Quote(request.address()), "is not an IP address");
+  if (!destination) return Bad("address", Quote(request.address()), "must be an IP address");
   question.destination = *destination;
   if (request.port() < 1 || request.port() > 65535) {
-    return Bad("port", absl::StrCat(request.port()), "is not in 1..65535");
+    return Bad("port", absl::StrCat(request.port()), "must be between 1 and 65535, inclusive");
   }
   question.port = static_cast<uint16_t>(request.port());
   const std::optional<proxy::Protocol> protocol = ParseProtocol(request.protocol());
-  if (!protocol) return Bad("protocol", Quote(request.protocol()), kProtocolReason);
+  if (!protocol) {
+    return Bad("protocol", Quote(request.protocol()), "must be \"TCP\", \"UDP\" or \"SCTP\"");
+  }
   question.protocol = *protocol;
   question.in_interface = request.in_interface();
   if (request.from().empty()) return question;
@@ -95,10 +98,10 @@ absl::StatusOr<proxy::Question> ToQuestion(const v1::ExplainRequest& request) {
     return question;
   }
   const std::optional<IpAddress> source = IpAddress::Parse(request.from());
-  if (!source) return Bad("from", Quote(request.from()), "is neither an IP address nor \"node\"");
+  if (!source) return Bad("from", Quote(request.from()), "must be an IP address or \"node\"");
   if (source->family() != destination->family()) {
     return Bad("from", source->ToString(),
-               "is not of the same family as address " + destination->ToString());
+               "must be of the same IP family as address " + destination->ToString());
   }
   question.from = proxy::Question::From::kAddress;
   question.source = *source;

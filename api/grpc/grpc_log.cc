@@ -2,13 +2,12 @@
 
 #include <grpc/support/log.h>
 
-#include <algorithm>
 #include <atomic>
-#include <cctype>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "api/grpc/refusals.h"
+#include "api/log/log_value.h"
 
 namespace svcmap::api {
 namespace {
@@ -22,10 +21,7 @@ void Take(gpr_log_func_args* arguments) {
   if (arguments->severity != GPR_LOG_SEVERITY_ERROR) return;
   if (absl::StartsWith(arguments->message, kHandshakeFailed)) ++failed_handshakes;
   static Refusals errors;
-  std::string text = std::string("gRPC: ") + arguments->message;
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
-  errors.Add("gRPC", text);
+  errors.Add("gRPC", "gRPC error error=" + LogValue(arguments->message));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "api/grpc/control_service.h"
 #include "api/grpc/refused_stream.h"
+#include "api/log/log_value.h"
 
 namespace svcmap::api {
 
@@ -10,7 +11,8 @@ grpc::Status GuardedControl::Check(const grpc::ServerContextBase& context, const
   if (caller.role >= NeededRole(method)) return grpc::Status::OK;
   const std::string text =
       RefusalText(std::string("svcmap.v1.Control/") + method, caller.name, caller.role);
-  control_.refusals().Add(caller.name, text);
+  control_.refusals().Add(caller.name, "call denied client=" + LogValue(caller.name) +
+                                           " method=" + method + " error=" + LogValue(text));
   return {grpc::PERMISSION_DENIED, text};
 }
 

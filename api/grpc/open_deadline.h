@@ -21,7 +21,7 @@ class OpenDeadline {
     const auto deadline = std::chrono::system_clock::now() + within;
     alarm_.Set(deadline, [over = over_, within, missed = std::move(missed)](bool expired) {
       if (!expired || over->exchange(true)) return;
-      missed("open did not come within " + std::to_string(within.count()) + " ms");
+      missed("open not received within " + std::to_string(within.count()) + " ms");
     });
   }
 

@@ -8,6 +8,7 @@
 #include "api/convert/quote.h"
 #include "api/grpc/open_deadline.h"
 #include "api/grpc/status.h"
+#include "api/log/log_value.h"
 #include "google/protobuf/arena.h"
 
 namespace svcmap::api {
@@ -19,6 +20,13 @@ constexpr size_t kMaxNameBytes = 253;
 // "svcmap-kube (pod-7)", for logs and messages.
 std::string DisplayName(const std::string& name, const std::string& instance) {
   return Escape(instance.empty() ? name : name + " (" + instance + ")");
+}
+
+std::string LogFields(const v1::Open& open) {
+  std::string fields = "name=" + LogValue(Escape(open.name()));
+  if (!open.instance().empty()) fields += " instance=" + LogValue(Escape(open.instance()));
+  if (open.epoch() != 0) fields += " epoch=" + std::to_string(open.epoch());
+  return fields;
 }
 
 uint64_t NextStreamId() {
@@ -83,7 +91,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   }
 
   void OnDone() override {
-    if (holder_.Leave(id_)) spdlog::info("controller {} left", name_);
+    if (holder_.Leave(id_)) spdlog::info("controller disconnected {}", log_fields_);
     self_.reset();  // Batches that are not answered yet keep it alive.
   }
 
@@ -100,8 +108,9 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
       const std::lock_guard lock(mutex_);
       if (std::exchange(finished_, true)) return;
     }
-    spdlog::warn("stream of controller {} ended: {}", name_.empty() ? "(unknown)" : name_,
-                 status.error_message());
+    spdlog::warn("push stream closed {} error={}",
+                 log_fields_.empty() ? "name=unknown" : log_fields_,
+                 LogValue(status.error_message()));
     Finish(status);
   }
 
@@ -125,29 +134,29 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
       case v1::PushRequest::MESSAGE_NOT_SET:
         break;
     }
-    return {grpc::INVALID_ARGUMENT, "a message says nothing that this agent knows"};
+    return {grpc::INVALID_ARGUMENT, "message has no field that this agent supports"};
   }
 
   grpc::Status HandleOpen() {
     const v1::Open& open = request_->open();
     if (!name_.empty()) {
-      return {grpc::INVALID_ARGUMENT, "open came twice; the stream is that of " + name_};
+      return {grpc::INVALID_ARGUMENT, "open sent twice on the stream of " + name_};
     }
-    if (open.name().empty()) return {grpc::INVALID_ARGUMENT, "open.name is empty"};
+    if (open.name().empty()) return {grpc::INVALID_ARGUMENT, "open.name: Required value"};
     if (open.protocol_version() != kProtocolVersion) {
       return {grpc::FAILED_PRECONDITION,
-              "open.protocol_version is " + std::to_string(open.protocol_version()) +
-                  ", this agent speaks " + std::to_string(kProtocolVersion)};
+              "open.protocol_version " + std::to_string(open.protocol_version()) +
+                  " is not supported; supported versions: " + std::to_string(kProtocolVersion)};
     }
     for (const auto& [field, text] :
          {std::pair("open.name", &open.name()), std::pair("open.instance", &open.instance())}) {
       if (text->size() > kMaxNameBytes) {
-        return {grpc::INVALID_ARGUMENT, std::string(field) + " has " +
-                                            std::to_string(text->size()) + " bytes, more than " +
-                                            std::to_string(kMaxNameBytes)};
+        return {grpc::INVALID_ARGUMENT, std::string(field) + ": Too long: must have at most " +
+                                            std::to_string(kMaxNameBytes) + " bytes"};
       }
     }
     name_ = DisplayName(open.name(), open.instance());
+    log_fields_ = LogFields(open);
     const std::weak_ptr<PushStream> weak = weak_from_this();
     const absl::Status taken = holder_.Take(id_,
                                             {.name = open.name(),
@@ -160,7 +169,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
                                               }
                                             });
     if (!taken.ok()) return ToGrpc(taken);
-    spdlog::info("controller {} opened a stream", name_);
+    spdlog::info("controller connected {}", log_fields_);
     const std::optional<proxy::StateToken> offered = TokenFromBytes(open.state_token());
     intake_.NewSpeaker(offered,
                        [self = shared_from_this(), offered](std::optional<proxy::StateToken> held) {
@@ -179,8 +188,10 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
     const bool same = held && offered == held;
     opened.set_resume(same ? v1::CONTINUE : v1::SEND_SNAPSHOT);
     if (offered) {
-      spdlog::info("controller {} {}", name_,
-                   same ? "goes on where it was" : "has to send a snapshot: its state is not ours");
+      spdlog::info("{} {}",
+                   same ? "controller resumed without a snapshot"
+                        : "controller must send a snapshot because its state differs",
+                   log_fields_);
     }
     const std::lock_guard lock(mutex_);
     responses_.push_front(std::move(response));
@@ -277,6 +288,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   google::protobuf::Arena arena_{MakeArenaOptions()};  // Of request_: thousands of small parts.
   v1::PushRequest* request_ = google::protobuf::Arena::CreateMessage<v1::PushRequest>(&arena_);
   std::string name_;
+  std::string log_fields_;
   uint64_t last_number_ = 0;
   bool in_snapshot_ = false;
 
@@ -310,10 +322,10 @@ absl::Status PushHolder::CheckEpoch(const Controller& controller) const {
   const std::string leader = DisplayName(leader_.name, leader_.instance);
   return absl::FailedPreconditionError("open.epoch " + std::to_string(controller.epoch) +
                                        (controller.epoch == leader_.epoch
-                                            ? " is that of " + leader
+                                            ? " belongs to leader " + leader
                                             : " is lower than " + std::to_string(leader_.epoch) +
-                                                  ", with which " + leader + " came") +
-                                       "; this stream is closed and nothing of it taken");
+                                                  ", the epoch of leader " + leader) +
+                                       "; stream rejected");
 }
 
 void PushHolder::Tell(v1::WatchController::What what, const Controller& controller,

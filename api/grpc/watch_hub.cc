@@ -86,7 +86,7 @@ absl::StatusOr<uint64_t> WatchHub::Join(std::shared_ptr<Watcher> watcher, uint32
   if (ended_) return absl::UnavailableError(kWatchEnd);
   if (watchers_.size() >= limit) {
     return absl::ResourceExhaustedError("no more than --max-watchers " + std::to_string(limit) +
-                                        " watchers at a time; this one is refused");
+                                        " watchers at a time; stream rejected");
   }
   watchers_.push_back({std::move(watcher)});
   WakeThread();

@@ -11,7 +11,7 @@
 namespace svcmap::api {
 namespace {
 
-using Json = nlohmann::ordered_json;  // Fields stay in order (S-254).
+using Json = nlohmann::ordered_json;  // Keeps the order of fields (S-254).
 
 constexpr char kContentType[] = "Content-Type";
 constexpr char kZeroTime[] = "0001-01-01T00:00:00Z";

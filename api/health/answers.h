@@ -1,5 +1,5 @@
-// What is answered over HTTP about health: status, headers and body, byte for byte as kube-proxy's
-// (docs/specification.md, section 6). Pure.
+// HTTP responses of the health endpoints. Status, headers and body are identical to kube-proxy's
+// (S-250..S-265), with one additional field in /healthz. Pure functions.
 #pragma once
 
 #include <chrono>
@@ -20,20 +20,21 @@ struct Answer {
 
 using SystemTime = std::chrono::system_clock::time_point;
 
-// /livez: do we program what we are told? (S-250..S-257)
+// /livez is 200 if svcmapd programs changes in time (S-250..S-257).
 Answer LivezAnswer(const proxy::Health& health, SystemTime now);
 
-// /healthz: the same, and may load balancers send traffic to this node? Says no as well while we
-// are not ready, with a last field "reason" that kube-proxy does not have.
+// /healthz is 200 if /livez is 200, load balancers may send traffic to this node, and svcmapd is
+// ready. If svcmapd is not ready, the body ends with the field "reason", which kube-proxy does not
+// have.
 Answer HealthzAnswer(const proxy::Health& health, SystemTime now);
 
-// Of one Service, "namespace/name", at its healthCheckNodePort (S-263..S-265).
+// The response on a healthCheckNodePort. `service_key` is "namespace/name" (S-263..S-265).
 Answer ServiceAnswer(const std::string& service_key, uint32_t local_endpoints,
                      const proxy::Health& health);
 
 Answer NotFoundAnswer();
 
-// "2026-03-01T10:00:05.25Z": RFC 3339 in UTC, with as many digits as it takes, at most nine.
+// Formats a time in UTC as RFC 3339 with up to nine decimal places: "2026-03-01T10:00:05.25Z".
 std::string Rfc3339(SystemTime time);
 
 }  // namespace svcmap::api

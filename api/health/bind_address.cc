@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kBacklog = 512;
 
-// The address in `storage`; its length.
+// Writes the address to `storage` and returns its length.
 socklen_t Fill(const BindAddress& at, sockaddr_storage& storage) {
   const auto bytes = at.address.bytes();
   if (at.address.family() == Family::kIpv4) {
@@ -48,8 +48,8 @@ absl::StatusOr<BindAddress> BindAddress::Parse(const std::string& text, uint16_t
   if (bracketed && address.ends_with(']')) address = address.substr(1, address.size() - 2);
   const std::optional<IpAddress> parsed = IpAddress::Parse(address);
   if (!parsed || (bracketed && parsed->family() == Family::kIpv4)) {
-    return absl::InvalidArgumentError("\"" + text +
-                                      "\" is no address to listen at; wanted something like "
+    return absl::InvalidArgumentError("Invalid value: \"" + text +
+                                      "\": must be an IP address with an optional port, such as "
                                       "\"0.0.0.0:10256\" or \"[::]:10256\"");
   }
   at.address = *parsed;
@@ -57,7 +57,8 @@ absl::StatusOr<BindAddress> BindAddress::Parse(const std::string& text, uint16_t
   unsigned number = 0;
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
   if (error != std::errc() || end != port.data() + port.size() || number < 1 || number > 65535) {
-    return absl::InvalidArgumentError("\"" + text + "\": port \"" + port + "\" is not in 1..65535");
+    return absl::InvalidArgumentError("Invalid value: \"" + text +
+                                      "\": port must be between 1 and 65535, inclusive");
   }
   at.port = static_cast<uint16_t>(number);
   return at;
@@ -73,13 +74,13 @@ absl::StatusOr<UniqueFd> Listen(const BindAddress& at, Stack stack) {
   sockaddr_storage storage = {};
   const socklen_t size = Fill(at, storage);
   UniqueFd fd(socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.ok()) return ErrnoStatus(errno, "make a socket");
+  if (!fd.ok()) return ErrnoStatus(errno, "create a socket");
   const int on = 1;
   const int v6_only = stack == Stack::kOne ? 1 : 0;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (storage.ss_family == AF_INET6 &&
       setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof(v6_only)) != 0) {
-    return ErrnoStatus(errno, "choose the address families of a socket");
+    return ErrnoStatus(errno, "set IPV6_V6ONLY");
   }
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&storage), size) != 0 ||
       listen(fd.get(), kBacklog) != 0) {

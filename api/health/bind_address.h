@@ -1,4 +1,4 @@
-// Where to listen, and the sockets that do.
+// Listen addresses of the HTTP servers and their sockets.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,16 @@ struct BindAddress {
   IpAddress address;
   uint16_t port = 0;
 
-  // Reads "0.0.0.0:10256", "[::]:10256", and addresses without a port, which get `default_port`
-  // (S-295).
+  // Parses "0.0.0.0:10256" and "[::]:10256". Addresses without a port get `default_port` (S-295).
   static absl::StatusOr<BindAddress> Parse(const std::string& text, uint16_t default_port);
 
   std::string ToString() const;  // "0.0.0.0:10256", "[::]:10256"
 };
 
-// Whether a socket at "::" also gets what comes by IPv4.
+// Whether a socket at "::" also accepts IPv4 connections.
 enum class Stack : uint8_t { kOne, kBoth };
 
-// A TCP socket that listens there and does not block.
+// Returns a non-blocking TCP socket that listens on `at`.
 absl::StatusOr<UniqueFd> Listen(const BindAddress& at, Stack stack);
 
 }  // namespace svcmap::api

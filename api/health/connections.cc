@@ -9,7 +9,7 @@
 namespace svcmap::api {
 namespace {
 
-// evhttp takes its callbacks away when it is done with a connection.
+// evhttp removes its callbacks from a bufferevent when it releases the connection.
 bool Ended(bufferevent* connection) {
   void* user = nullptr;
   bufferevent_getcb(connection, nullptr, nullptr, nullptr, &user);
@@ -46,7 +46,7 @@ bufferevent* Connections::Add() {
 
 void Connections::Heard(bufferevent* connection) {
   const auto found = index_.find(connection);
-  if (found == index_.end()) return;  // It is being ended.
+  if (found == index_.end()) return;  // The connection is being closed.
   found->second->heard = Clock::now();
   by_silence_.splice(by_silence_.end(), by_silence_, found->second);
 }

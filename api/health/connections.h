@@ -1,9 +1,9 @@
-// Who is connected, so that nobody can make us keep too much of him: the number of connections is
-// bounded, what each may have unread, and the time that it may take for a request. evhttp bounds
-// none of these, and tells of no connection before its first whole request; but it asks us for the
-// bufferevent of each, and we keep a reference.
+// Limits the resources of HTTP clients: number of connections, unread bytes per connection, and
+// time for a request. evhttp has no such limits and does not report connections before their first
+// complete request. But it calls this class to create the bufferevent of each connection, and this
+// class keeps a reference.
 //
-// Owned by the thread of the event loop.
+// Used only on the thread of the event loop.
 #pragma once
 
 #include <event2/bufferevent.h>
@@ -18,15 +18,15 @@ namespace svcmap::api {
 
 class Connections {
  public:
-  // Of more than `max` connections those that were silent for the longest time have to go, and
-  // those that were for longer than `patience`.
+  // Closes the connections with the longest time since their last complete request if there are
+  // more than `max`, and all connections for which this time exceeds `patience`.
   Connections(event_base* base, size_t max, std::chrono::milliseconds patience);
   ~Connections();
 
-  // For one more.
+  // Returns the bufferevent of a new connection.
   bufferevent* Add();
 
-  // It sent a whole request.
+  // Call when `connection` has sent a complete request.
   void Heard(bufferevent* connection);
 
  private:
@@ -45,10 +45,10 @@ class Connections {
   const size_t max_;
   const std::chrono::milliseconds patience_;
   const std::chrono::milliseconds sweep_after_;
-  List by_silence_;                                          // The longest silence first.
-  List ending_;                                              // Shut down; evhttp will notice.
-  absl::flat_hash_map<bufferevent*, List::iterator> index_;  // Of by_silence_.
-  Event sweep_;                                              // While there are any.
+  List by_silence_;  // Open connections, ordered by time of the last request, oldest first.
+  List ending_;      // Connections that were shut down and that evhttp has not released yet.
+  absl::flat_hash_map<bufferevent*, List::iterator> index_;  // Index of by_silence_.
+  Event sweep_;                                              // Pending while connections exist.
 };
 
 }  // namespace svcmap::api

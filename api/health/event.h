@@ -1,4 +1,4 @@
-// libevent's loop and its events, owned. Used from one thread at a time.
+// Owning wrappers of libevent's event loop and events. Not thread-safe.
 #pragma once
 
 #include <event2/event.h>
@@ -14,7 +14,8 @@ struct EventBaseDeleter {
 };
 using EventBase = std::unique_ptr<event_base, EventBaseDeleter>;
 
-// Calls `fn` from the loop; not movable, libevent has its address. Goes before its loop does.
+// Calls `fn` on the event loop. Not movable, because libevent stores its address. Must be destroyed
+// before the event loop.
 class Event {
  public:
   Event(event_base* base, std::function<void()> fn)  // A timer.
@@ -28,7 +29,7 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
-  void Wait() { event_add(event_, nullptr); }  // Until the descriptor is ready.
+  void Wait() { event_add(event_, nullptr); }  // Calls `fn` when the descriptor is ready.
   void After(std::chrono::microseconds time) {
     const timeval tv = {.tv_sec = time.count() / 1000000, .tv_usec = time.count() % 1000000};
     event_add(event_, &tv);

@@ -5,12 +5,14 @@
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 
+#include "api/log/log_value.h"
+
 namespace svcmap::api {
 namespace {
 
 void LogLibevent(int severity, const char* message) {
   spdlog::log(severity >= EVENT_LOG_WARN ? spdlog::level::warn : spdlog::level::debug,
-              "libevent: {}", message);
+              "libevent message text={}", LogValue(message));
 }
 
 }  // namespace
@@ -21,7 +23,7 @@ EventThread::EventThread(std::function<void()> on_wake)
       woken_(base_.get(), wake_.get(), EV_READ | EV_PERSIST, [this] { OnWake(); }) {}
 
 void EventThread::Start() {
-  static std::once_flag once;  // It is one for the process.
+  static std::once_flag once;  // The log callback is global.
   std::call_once(once, [] { event_set_log_callback(LogLibevent); });
   woken_.Wait();
   thread_ = std::thread([this] { Run(); });
@@ -36,7 +38,7 @@ void EventThread::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-// Fails only where the thread was woken more often than a counter can count.
+// eventfd_write fails only if the 64-bit counter overflows.
 void EventThread::Wake() { eventfd_write(wake_.get(), 1); }
 
 void EventThread::OnWake() {
@@ -50,7 +52,7 @@ void EventThread::OnWake() {
 }
 
 void EventThread::Run() {
-  sigset_t all;  // Also SIGPIPE, for those who do not wait for their answer.
+  sigset_t all;  // Includes SIGPIPE, for clients that close before they receive the response.
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   event_base_dispatch(base_.get());

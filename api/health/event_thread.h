@@ -1,5 +1,5 @@
-// A thread that runs an event loop and nothing else: what belongs to the loop is made before
-// Start() and goes after Stop().
+// A thread that runs an event loop. Create objects that use the loop before Start(), and destroy
+// them after Stop().
 #pragma once
 
 #include <functional>
@@ -13,14 +13,15 @@ namespace svcmap::api {
 
 class EventThread {
  public:
-  // `on_wake` is called on the thread after Wake(), once for several.
+  // `on_wake` is called on the thread after Wake(). Several calls of Wake() may cause only one
+  // call.
   explicit EventThread(std::function<void()> on_wake = [] {});
   ~EventThread() { Stop(); }
 
   event_base* base() const { return base_.get(); }
   void Start();
-  void Wake();  // Any thread.
-  void Stop();  // Again has no effect.
+  void Wake();  // Thread-safe.
+  void Stop();  // May be called several times.
 
  private:
   void OnWake();

@@ -12,12 +12,13 @@
 namespace svcmap::api {
 namespace {
 
-// libevent accepts for as long as somebody connects. After so many the others get their turn.
+// libevent accepts connections as long as there are any. This limit lets other events be handled.
 constexpr int kMaxAcceptsInARow = 64;
 constexpr std::chrono::milliseconds kAfterAcceptError{100};
 constexpr ev_uint16_t kAllMethods = 0xffff;
 
-// Whose a listener is: of a failed accept libevent tells with evhttp's pointer, and none of ours.
+// Maps listeners to their HttpPoint. libevent's error callback for failed accepts gets evhttp's
+// pointer instead of a pointer that this class could set.
 class Owners {
  public:
   void Set(evconnlistener* listener, HttpPoint* owner) {
@@ -97,7 +98,8 @@ bufferevent* HttpPoint::OnConnection(event_base*, void* self) {
   return point->connections_.Add();
 }
 
-// No descriptors are left, for example: libevent would try again at once, for ever.
+// Handles failed accepts, for example without free file descriptors. Without the pause, libevent
+// would retry immediately and use a full CPU.
 void HttpPoint::OnAcceptError(evconnlistener* listener, void*) {
   AllOwners().Of(listener)->Pause(kAfterAcceptError);
 }

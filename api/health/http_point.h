@@ -1,5 +1,5 @@
-// One place to ask: some listening sockets whose requests get the same answers, and the connections
-// made there. Owned by the thread of the event loop.
+// An HTTP endpoint: a set of listening sockets with a common handler. Used only on the thread of
+// the event loop.
 #pragma once
 
 #include <event2/http.h>
@@ -23,7 +23,7 @@ namespace svcmap::api {
 
 class HttpPoint {
  public:
-  // For every request, whatever its method, by its path without the query.
+  // Called for each request of any method, with the path without the query.
   using Handler = std::function<Answer(const std::string& path)>;
 
   HttpPoint(event_base* base, Connections& connections, Handler handler);
@@ -31,7 +31,7 @@ class HttpPoint {
 
   absl::Status Open(const BindAddress& at, Stack stack);
   bool IsOpen(const IpAddress& address) const { return sockets_.contains(address); }
-  // Closes the sockets at addresses that are not in `kept`; connections made there live on.
+  // Closes the listening sockets whose address is not in `kept`. Their connections stay open.
   void CloseOthers(const std::vector<IpAddress>& kept);
 
  private:
@@ -55,7 +55,7 @@ class HttpPoint {
   std::map<IpAddress, Socket> sockets_;
   std::unique_ptr<evhttp, HttpDeleter> http_;
   Event resume_;
-  int accepted_ = 0;  // Since the other events had their turn.
+  int accepted_ = 0;  // Connections accepted since the other events were handled.
 };
 
 }  // namespace svcmap::api

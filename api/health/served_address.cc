@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include "api/log/log_value.h"
+
 namespace svcmap::api {
 
 ServedAddress::ServedAddress(event_base* base, Connections& connections, HttpPoint::Handler handler,
@@ -13,12 +15,12 @@ ServedAddress::ServedAddress(event_base* base, Connections& connections, HttpPoi
 absl::Status ServedAddress::Open() {
   absl::Status status = point_.Open(options_.at, Stack::kBoth);
   if (status.ok()) {
-    spdlog::info("{} served on {}", options_.what, options_.at.ToString());
+    spdlog::info("serving {} address={}", options_.what, options_.at.ToString());
   } else if (!options_.hard_fail) {
     if (status != failure_) {
-      spdlog::warn("{} not served: {}; trying again every {} s", options_.what,
-                   std::string(status.message()),
-                   std::chrono::duration<double>(options_.retry).count());
+      spdlog::warn("cannot serve {}, retrying every {} s address={} error={}", options_.what,
+                   std::chrono::duration<double>(options_.retry).count(), options_.at.ToString(),
+                   LogValue(status));
     }
     retry_.After(options_.retry);
   }

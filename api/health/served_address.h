@@ -1,5 +1,5 @@
-// One address at which something is served for the life of the process: what cannot be listened on
-// is tried again, or is an error (S-258, S-268). Owned by the thread of the event loop.
+// A fixed HTTP listen address, such as that of /metrics. A bind failure is either an error or
+// retried (S-258, S-268). Used only on the thread of the event loop.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ struct ServedAddressOptions {
   BindAddress at;
   bool hard_fail = false;
   std::chrono::milliseconds retry{5000};
-  std::string what;  // Is served there, for the log: "/healthz and /livez are".
+  std::string what;  // The paths, for the log: "/healthz and /livez".
 };
 
 class ServedAddress {
@@ -22,13 +22,13 @@ class ServedAddress {
   ServedAddress(event_base* base, Connections& connections, HttpPoint::Handler handler,
                 ServedAddressOptions options);
 
-  // Fails only with `hard_fail`.
+  // Returns an error only with `hard_fail`.
   absl::Status Open();
 
  private:
   const ServedAddressOptions options_;
   HttpPoint point_;
-  absl::Status failure_;  // Logged once while it is the same.
+  absl::Status failure_;  // The latest failure. The same failure is logged only once.
   Event retry_;
 };
 

@@ -33,13 +33,13 @@ class HealthServer::Impl {
 
   const HealthServerOptions options_;
   std::mutex mutex_;
-  // Guarded by mutex_: what the thread was told and has not taken.
+  // Guarded by mutex_: updates that the server's thread has not processed yet.
   bool updated_ = false;
   proxy::HealthCheckChanges changes_;
   std::optional<std::vector<IpAddress>> addresses_;
 
   EventThread thread_;
-  // Only on the server's thread once it runs.
+  // Used only on the server's thread after Start().
   Connections connections_;
   std::optional<ServedAddress> proxy_point_;
   ServicePoints service_points_;
@@ -51,7 +51,7 @@ absl::Status HealthServer::Impl::Start() {
     proxy_point_.emplace(
         thread_.base(), connections_, [this](const std::string& path) { return AnswerTo(path); },
         ServedAddressOptions{*options_.bind_address, options_.bind_hard_fail, options_.retry,
-                             "/healthz and /livez are"});
+                             "/healthz and /livez"});
     if (absl::Status opened = proxy_point_->Open(); !opened.ok()) return opened;
   }
   if (options_.tick.count() > 0) tick_.After(options_.tick);

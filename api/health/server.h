@@ -1,10 +1,9 @@
-// What asks this node whether it works: /healthz and /livez of the proxy
-// (docs/specification.md, 6.1), and load balancers about single Services at their
-// healthCheckNodePort (6.2).
+// HTTP server of the health checks: /healthz and /livez of svcmapd (S-250..S-258), and the
+// healthCheckNodePorts of Services (S-259..S-266).
 //
-// One thread, one event loop, HTTP by libevent. All methods may be called from any thread and
-// return at once. Nobody who asks can hold up the others, nor make us keep more than a bounded
-// amount of memory and descriptors for him (api/health/connections.h).
+// Runs one thread with one event loop of libevent. All methods are thread-safe and do not block.
+// A client cannot delay other clients, and its memory and file descriptors are limited
+// (api/health/connections.h).
 #pragma once
 
 #include <chrono>
@@ -23,23 +22,25 @@
 namespace svcmap::api {
 
 struct HealthServerOptions {
-  std::optional<BindAddress> bind_address;  // Of /healthz and /livez; nothing: they are not served.
-  // Start fails if `bind_address` cannot be had; otherwise it is tried again (S-258).
+  // Address of /healthz and /livez. If absent, they are not served.
+  std::optional<BindAddress> bind_address;
+  // If true, Start returns an error if `bind_address` cannot be bound. If false, the server retries
+  // (S-258).
   bool bind_hard_fail = false;
-  std::function<proxy::Health()>
-      health;  // For each answer, on the server's thread; must not block.
-  std::chrono::milliseconds retry{5000};  // After an address could not be had.
-  // After each answer to /healthz and /livez, and to whatever else is asked there, with its code;
-  // on the server's thread, must not block.
+  // Called for each response, on the server's thread. Must not block.
+  std::function<proxy::Health()> health;
+  std::chrono::milliseconds retry{5000};  // Time until a bind failure is retried.
+  // Called after each response on `bind_address` with the path and the status code, on the server's
+  // thread. Must not block.
   std::function<void(const std::string& path, int code)> on_answer;
 
-  // Called on the server's thread about this often; zero: never.
+  // Approximate period of `on_tick`, which is called on the server's thread. Zero disables it.
   std::chrono::microseconds tick{0};
   std::function<void()> on_tick;
 
-  // Beyond these, connections are closed, the ones silent for the longest time first.
+  // Limits of connections, see Connections.
   size_t max_connections = 1024;
-  std::chrono::milliseconds patience{30000};  // For a whole request.
+  std::chrono::milliseconds patience{30000};
 };
 
 class HealthServer {
@@ -47,12 +48,11 @@ class HealthServer {
   static absl::StatusOr<std::unique_ptr<HealthServer>> Start(HealthServerOptions options);
   ~HealthServer();
 
-  // After each successful sync: what changed, possibly nothing. What could not be listened on is
-  // tried again (S-261).
+  // Call after each successful sync, even without changes: it also retries failed ports (S-261).
   void Update(proxy::HealthCheckChanges changes);
 
-  // Where healthCheckNodePorts are listened on; an unspecified address stands for all of its family
-  // (S-260). Nowhere until this is called.
+  // Sets the addresses on which healthCheckNodePorts listen. An unspecified address means all
+  // addresses of its family (S-260). Before the first call, no healthCheckNodePort listens.
   void SetListenAddresses(std::vector<IpAddress> addresses);
 
  private:

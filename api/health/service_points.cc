@@ -5,27 +5,21 @@
 #include <algorithm>
 #include <optional>
 
+#include "api/log/log_value.h"
 #include "nft/base/status.h"
 #include "proxy/state/objects.h"
 
 namespace svcmap::api {
 namespace {
 
-// Updates may follow each other closely.
+// Time until failed listeners are retried after an update. Limits retries during frequent updates.
 constexpr std::chrono::milliseconds kSoon{100};
 
 void LogFailure(const std::string& service, Family family, uint16_t port,
                 const absl::Status& failure) {
-  const proxy::Finding finding{.severity = proxy::Finding::Severity::kWarning,
-                               .kind = proxy::Kind::kService,
-                               .key = service,
-                               .field = "spec.healthCheckNodePort",
-                               .value = std::to_string(port),
-                               .reason = "cannot be listened on in " +
-                                         std::string(FamilyName(family)) + ": " +
-                                         std::string(failure.message()) +
-                                         "; load balancers get no answer there, trying again"};
-  spdlog::warn("{}", finding.ToString());
+  spdlog::warn(
+      "cannot listen on healthCheckNodePort, retrying service={} port={} family={} error={}",
+      LogValue(service), port, std::string(FamilyName(family)), LogValue(failure));
 }
 
 }  // namespace
@@ -38,7 +32,7 @@ ServicePoints::ServicePoints(event_base* base, Connections& connections,
       retry_after_(retry),
       retry_(base, [this] { Retry(); }) {}
 
-// All that goes is closed before anything is opened: a port may go from one Service to another.
+// Closes listeners before it opens new ones, because a port may move from one Service to another.
 void ServicePoints::Update(const proxy::HealthCheckChanges& changes) {
   std::set<Key> to_open;
   for (const auto& [service, check] : changes) {
@@ -90,8 +84,8 @@ void ServicePoints::Open(const std::set<Key>& keys) {
       failed_.insert(key);
       if (failure != point.failure) LogFailure(key.first, key.second, point.port, failure);
     } else if (failed_.erase(key) > 0) {
-      spdlog::info("Service {}: spec.healthCheckNodePort {} is listened on now", key.first,
-                   point.port);
+      spdlog::info("listening on healthCheckNodePort service={} port={} family={}",
+                   LogValue(key.first), point.port, std::string(FamilyName(key.second)));
     }
     point.failure = std::move(failure);
   }

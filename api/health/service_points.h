@@ -1,5 +1,5 @@
-// The listeners of healthCheckNodePorts: one for each Service and family that has one (S-259).
-// Owned by the thread of the event loop.
+// The listeners of healthCheckNodePorts, one per Service and IP family (S-259). Used only on the
+// thread of the event loop.
 #pragma once
 
 #include <chrono>
@@ -24,22 +24,23 @@ class ServicePoints {
   ServicePoints(event_base* base, Connections& connections, std::function<proxy::Health()> health,
                 std::chrono::milliseconds retry);
 
-  // What did not change is left alone; what could not be opened is tried again soon (S-261).
+  // Opens and closes listeners. Retries failed listeners soon (S-261). Does not affect unchanged
+  // listeners.
   void Update(const proxy::HealthCheckChanges& changes);
 
-  // Unspecified ones stand for all of their family.
+  // An unspecified address means all addresses of its family.
   void SetAddresses(std::vector<IpAddress> addresses);
 
  private:
-  using Key = std::pair<std::string, Family>;  // Of the Service.
+  using Key = std::pair<std::string, Family>;  // "namespace/name" of the Service, and IP family.
   struct Point {
     uint16_t port = 0;
     uint32_t local_endpoints = 0;
-    absl::Status failure;  // OK: it is open.
+    absl::Status failure;  // OK if the listeners are open.
     std::unique_ptr<HttpPoint> http;
   };
 
-  // Adds to `to_open` what is new.
+  // Adds new listeners to `to_open`, and closes the listener if it is no longer needed.
   void Take(const Key& key, const std::optional<proxy::HealthCheck>& check, std::set<Key>& to_open);
   void Open(const std::set<Key>& keys);
   absl::Status TryToOpen(const Key& key, Point& point) const;
@@ -53,7 +54,7 @@ class ServicePoints {
   absl::flat_hash_map<Key, Point> points_;
   std::set<Key> failed_;
   Event retry_;
-  bool soon_ = false;  // The next retry does not wait its whole time.
+  bool soon_ = false;  // The next retry uses a shorter time.
 };
 
 }  // namespace svcmap::api

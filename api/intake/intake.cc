@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/intake/late_slices.h"
+#include "api/log/log_value.h"
 
 namespace svcmap::api {
 namespace {
@@ -14,7 +15,12 @@ namespace {
 using Mark = proxy::Batch::Mark;
 
 void Log(const std::vector<proxy::Finding>& findings) {
-  for (const proxy::Finding& finding : findings) spdlog::warn("{}", finding.ToString());
+  for (const proxy::Finding& finding : findings) {
+    spdlog::warn("{} kind={} name={} error={}",
+                 finding.refused() ? "object rejected" : "object accepted with a warning",
+                 std::string(KindName(finding.kind)), LogValue(finding.key),
+                 LogValue(finding.ToString()));
+  }
 }
 
 void Append(std::vector<proxy::Finding>& findings, const std::vector<proxy::Finding>& more) {

@@ -16,7 +16,7 @@ class StatusServer::Impl {
         connections_(thread_.base(), /*max=*/64, std::chrono::seconds(30)),
         address_(thread_.base(), connections_,
                  [this](const std::string& path) { return AnswerTo(path); },
-                 {.at = at, .what = "/healthz, /livez and /metrics are"}) {}
+                 {.at = at, .what = "/healthz, /livez and /metrics"}) {}
   ~Impl() { thread_.Stop(); }
 
   absl::Status Start() {

@@ -1,6 +1,6 @@
-// Every metric that svcmapd exposes: the one list of their names. Those that begin with kubeproxy_
-// are kube-proxy's (docs/specification.md, section 7), so its dashboards and alerts go on working.
-// docs/metrics.md is generated from this.
+// All metrics that svcmapd exposes. Metrics that begin with kubeproxy_ have the names, labels and
+// buckets of kube-proxy (S-269..S-285), so that kube-proxy's dashboards and alerts can be used. The
+// tables in docs/metrics.md are generated from this catalogue.
 #pragma once
 
 #include <prometheus/metric_type.h>
@@ -19,7 +19,7 @@ struct Metric {
 
 using Catalogue = std::vector<Metric>;
 
-const Catalogue& AllMetrics();  // Of /metrics, in the order of the page.
-const Catalogue& SliMetrics();  // Of /metrics/slis.
+const Catalogue& AllMetrics();  // The metrics of /metrics, in the order of the page.
+const Catalogue& SliMetrics();  // The metrics of /metrics/slis.
 
 }  // namespace svcmap::api

@@ -56,7 +56,7 @@ void AddMaps(const MetricsFacts& facts, const MetricsConstants& constants, Famil
   for (const Family family : kFamilies) {
     const auto name = [&](size_t set) { return constants.tables[Index(family)].sets[set].name; };
     for (size_t set = 0; set < proxy::kSetCount; ++set) {
-      // Rules write the affinity records; the marker is one element for ever.
+      // The affinity set is filled by rules in the kernel, and the marker is always one element.
       if (set == proxy::kMarker || set == proxy::kAffinity) continue;
       page.Add("svcmap_map_elements", static_cast<double>(facts.loop.elements[Index(family)][set]),
                {name(set), Name(family)});
@@ -66,7 +66,7 @@ void AddMaps(const MetricsFacts& facts, const MetricsConstants& constants, Famil
   }
 }
 
-// Sums and counts, without quantiles.
+// Adds a summary per stage with sum and count, without quantiles.
 void AddStages(const proxy::StageTimes& stages, Families& page) {
   for (size_t i = 0; i < proxy::kStages; ++i) {
     const auto stage = static_cast<proxy::Stage>(i);
@@ -143,7 +143,7 @@ void AddSavedState(const proxy::StateLogStatus& saved, Families& page) {
   page.Add("svcmap_saved_state_synced_timestamp_seconds", UnixTime(saved.synced));
 }
 
-// "10.96.0.1:80", "[fd00::1]:80"
+// Formats "10.96.0.1:80" or "[fd00::1]:80".
 std::string Destination(const proxy::ServiceConnections& at) {
   const bool v4 = at.address.family() == Family::kIpv4;
   return absl::StrCat(v4 ? "" : "[", at.address.ToString(), v4 ? ":" : "]:", at.reached_at);
@@ -184,7 +184,7 @@ std::string MetricsText(const MetricsFacts& facts, const MetricsConstants& const
 }
 
 std::string SliText(const MetricsFacts& facts, const Observations& observations) {
-  const SystemTime now;  // Only the code of the answers counts.
+  const SystemTime now;  // Any value works, because only the status code is used.
   Families page(SliMetrics());
   const std::string name = "proxy";
   page.Add("kubernetes_healthcheck", Flag(HealthzAnswer(facts.health, now).code == 200),

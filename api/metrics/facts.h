@@ -1,5 +1,5 @@
-// What a scrape reads: copies of what each part says of itself, as GetStatus reads them. Making the
-// pages from them is pure.
+// Values that a scrape reads from svcmapd's components, and functions that format them as pages.
+// The functions are pure.
 #pragma once
 
 #include <chrono>
@@ -21,25 +21,25 @@ namespace svcmap::api {
 
 struct MetricsFacts {
   struct Controller {
-    std::optional<std::chrono::system_clock::time_point> since;  // Nothing: none is connected.
+    std::optional<std::chrono::system_clock::time_point> since;  // Absent if not connected.
   };
 
   proxy::LoopStatus loop;
   proxy::CleanerStatus cleaner;
   proxy::Health health;
-  std::optional<proxy::StateLogStatus> saved;  // Nothing: no state is kept.
-  std::optional<Controller> controller;        // Nothing: the state comes from manifests.
+  std::optional<proxy::StateLogStatus> saved;  // Absent if no state is saved.
+  std::optional<Controller> controller;        // Absent with --manifests.
   bool watching = false;
   uint64_t refused_objects = 0;
   uint64_t refused_calls = 0;
   uint64_t failed_handshakes = 0;
-  // Null: they are not counted. Stays whose it is.
+  // Null if connections are not counted. Shared with the connection reader.
   std::shared_ptr<const std::vector<proxy::ServiceConnections>> connections;
   ProcessFigures process;
   std::chrono::steady_clock::time_point now;
 };
 
-// What stays for the life of the process.
+// Values that are constant for the lifetime of the process.
 struct MetricsConstants {
   std::string version;
   nft::TableSpecs tables;

@@ -1,4 +1,4 @@
-// Metrics of one page, gathered by name; what is not in the catalogue cannot be exposed. Pure.
+// Collects the metrics of a page by name. Every metric must be in the catalogue.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -15,13 +15,13 @@ class Families {
  public:
   explicit Families(const Catalogue& catalogue);
 
-  // One counter or gauge; `labels` are the values of the catalogue's labels, in their order.
+  // Adds a counter or gauge. `labels` are the values of the labels in the catalogue, in that order.
   void Add(std::string_view name, double value, const std::vector<std::string>& labels = {});
-  // One of any type; `metric` has no labels yet.
+  // Adds a metric of any type. `metric` must not have labels yet.
   void Add(std::string_view name, prometheus::ClientMetric metric,
            const std::vector<std::string>& labels = {});
 
-  // In the order of the catalogue, without those of which there is nothing.
+  // Returns the families in the order of the catalogue, without families that have no metric.
   std::vector<prometheus::MetricFamily> Take() &&;
 
  private:
@@ -31,7 +31,7 @@ class Families {
   std::vector<prometheus::MetricFamily> families_;
 };
 
-// In Prometheus' text format 0.0.4.
+// Formats the families in Prometheus' text format 0.0.4.
 std::string ToText(const std::vector<prometheus::MetricFamily>& families);
 
 }  // namespace svcmap::api

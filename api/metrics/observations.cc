@@ -7,7 +7,7 @@ namespace {
 
 using Buckets = prometheus::Histogram::BucketBoundaries;
 
-// From 1 ms to 16 s, each twice the one before ("H15" in docs/specification.md, section 7).
+// kube-proxy's 15 latency buckets: from 1 ms to 16.384 s, each twice the previous one.
 Buckets Latency() {
   Buckets buckets;
   for (int k = 0; k < 15; ++k) buckets.push_back(0.001 * (1 << k));
@@ -54,7 +54,7 @@ void Observations::Programmed(Family family, std::chrono::nanoseconds took) {
   (family == Family::kIpv4 ? programming_v4_ : programming_v6_).Observe(Seconds(took));
 }
 
-// One that got no list is no pass (S-282).
+// A pass that could not read the connection table is not observed (S-282).
 void Observations::Cleaned(const proxy::Cleanup& cleanup) {
   if (cleanup.error.ok()) cleanups_.Observe(Seconds(cleanup.duration));
 }

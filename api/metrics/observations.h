@@ -1,6 +1,6 @@
-// What is counted when it happens, as no status keeps it: how long things took, and what was
-// answered. Observing allocates nothing and takes no longer than some atomic operations; a scrape
-// that reads a histogram holds its lock for as long as copying its numbers takes.
+// Histograms and counters that are updated at the time of an event: durations of syncs and
+// cleanups, and responses of health checks. Updates allocate no memory. A scrape holds the lock of
+// a histogram only while it copies the values.
 #pragma once
 
 #include <prometheus/histogram.h>
@@ -19,17 +19,18 @@ class Observations {
  public:
   Observations();
 
-  void Synced(const proxy::SyncResult& result);  // On the loop's thread, as the next one.
+  // Called on the thread of the reconcile loop.
+  void Synced(const proxy::SyncResult& result);
   void Programmed(Family family, std::chrono::nanoseconds took);
-  void Cleaned(const proxy::Cleanup& cleanup);       // On the cleaner's thread.
-  void Answered(const std::string& path, int code);  // By the health server, on its thread.
+  void Cleaned(const proxy::Cleanup& cleanup);       // Called on the cleaner's thread.
+  void Answered(const std::string& path, int code);  // Called on the health server's thread.
 
-  // Of /healthz or /livez.
+  // Number of responses of /healthz or /livez.
   struct Answers {
     std::atomic<uint64_t> ok = 0, unavailable = 0;
   };
 
-  // For those who read, on any thread.
+  // The readers are thread-safe.
   const prometheus::Histogram& syncs() const { return syncs_; }
   const prometheus::Histogram& full_syncs() const { return full_syncs_; }
   const prometheus::Histogram& partial_syncs() const { return partial_syncs_; }
@@ -38,7 +39,8 @@ class Observations {
   const prometheus::Histogram& programming(Family family) const {
     return family == Family::kIpv4 ? programming_v4_ : programming_v6_;
   }
-  double last_sync() const { return last_sync_.Value(); }  // Unix time; 0: none succeeded yet.
+  // Unix time of the last successful sync, or 0.
+  double last_sync() const { return last_sync_.Value(); }
   const Answers& healthz() const { return healthz_; }
   const Answers& livez() const { return livez_; }
 

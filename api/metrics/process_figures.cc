@@ -28,7 +28,7 @@ double CpuSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// Without the descriptor that looks.
+// Does not count the descriptor with which it reads the directory.
 uint64_t OpenDescriptors() {
   std::error_code error;
   uint64_t count = 0;
@@ -48,8 +48,9 @@ double BootTime() {
   return 0;
 }
 
-// Fields 22 to 24 of /proc/self/stat: start in ticks since the boot, bytes, pages. The second
-// field, the program's name, may hold blanks, and is the only one in brackets.
+// Reads fields 22 to 24 of /proc/self/stat: start time in clock ticks since boot, virtual memory in
+// bytes, resident memory in pages. Field 2, the name of the executable in parentheses, may contain
+// spaces.
 void ReadStat(ProcessFigures& figures) {
   std::ifstream file("/proc/self/stat");
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

@@ -1,4 +1,4 @@
-// What the kernel says of this process; what it does not say is 0.
+// Resource usage of this process. Values that cannot be read are 0.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ struct ProcessFigures {
   double cpu_seconds = 0;
   uint64_t resident_bytes = 0;
   uint64_t virtual_bytes = 0;
-  uint64_t max_virtual_bytes = 0;  // All bits set: as much as it likes.
+  uint64_t max_virtual_bytes = 0;  // RLIM_INFINITY (all bits set) if unlimited.
   uint64_t open_fds = 0;
   uint64_t max_fds = 0;
   double start_time = 0;  // Unix time.

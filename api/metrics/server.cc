@@ -35,7 +35,7 @@ class MetricsServer::Impl {
         connections_(thread_.base(), options_.max_connections, options_.patience),
         address_(thread_.base(), connections_,
                  [this](const std::string& path) { return AnswerTo(path); },
-                 {options_.bind_address, options_.bind_hard_fail, options_.retry, "/metrics is"}) {}
+                 {options_.bind_address, options_.bind_hard_fail, options_.retry, "/metrics"}) {}
   ~Impl() { thread_.Stop(); }
 
   absl::Status Start() {
@@ -52,7 +52,7 @@ class MetricsServer::Impl {
   const Observations& observations_;
 
   EventThread thread_;
-  // Only on the thread once it runs.
+  // Used only on the server's thread after Start().
   Connections connections_;
   ServedAddress address_;
 };
@@ -69,7 +69,7 @@ Answer MetricsServer::Impl::AnswerTo(const std::string& path) const {
   return page != options_.pages.end() ? page->second() : NotFoundAnswer();
 }
 
-// For people; as kube-proxy's, without what only a Go program has.
+// The page /statusz, as in kube-proxy, without fields that exist only in Go programs.
 std::string MetricsServer::Impl::Statusz() const {
   const auto up = std::chrono::duration_cast<std::chrono::seconds>(
                       std::chrono::system_clock::now() - options_.constants.started)

@@ -1,9 +1,7 @@
-// Port 10249, as kube-proxy has it: metrics, and small pages that say how the agent is set up
-// (docs/specification.md, 6.3).
+// HTTP server of the metrics and of small status pages, on port 10249 as in kube-proxy (S-267).
 //
-// A thread and an event loop of its own, with HTTP by libevent as for health checks: who scrapes
-// holds up nobody who asks about health, and neither the reconcile loop. There is no profiling:
-// /debug/pprof is not found.
+// Runs its own thread with an event loop of libevent, so a scrape delays neither health checks nor
+// the reconcile loop. Profiling (/debug/pprof) is not supported.
 #pragma once
 
 #include <chrono>
@@ -20,21 +18,22 @@ namespace svcmap::api {
 
 struct MetricsServerOptions {
   BindAddress bind_address;
-  // Start fails if it cannot be had; otherwise it is tried again (S-268).
+  // If true, Start returns an error if `bind_address` cannot be bound. If false, the server retries
+  // (S-268).
   bool bind_hard_fail = false;
   std::chrono::milliseconds retry{5000};
-  std::function<MetricsFacts()> facts;  // For each scrape, on the server's thread.
+  std::function<MetricsFacts()> facts;  // Called for each scrape, on the server's thread.
   MetricsConstants constants;
-  // Other pages, by path; for each answer, on the server's thread.
+  // Additional pages by path. Called for each request, on the server's thread.
   std::map<std::string, std::function<Answer()>> pages;
 
   size_t max_connections = 64;
-  std::chrono::milliseconds patience{30000};  // For a whole request.
+  std::chrono::milliseconds patience{30000};  // Time limit for a request.
 };
 
 class MetricsServer {
  public:
-  // `observations` outlive it.
+  // `observations` must outlive the server.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(MetricsServerOptions options,
                                                               const Observations& observations);
   ~MetricsServer();
@@ -47,6 +46,6 @@ class MetricsServer {
 
 Answer TextPage(std::string body);
 Answer JsonPage(std::string body);
-Answer MetricsPage(std::string body);  // In Prometheus' text format.
+Answer MetricsPage(std::string body);  // `body` is in Prometheus' text format.
 
 }  // namespace svcmap::api

@@ -1,4 +1,4 @@
-// Times as Prometheus has them.
+// Times in Prometheus' format.
 #pragma once
 
 #include <chrono>

@@ -40,13 +40,14 @@ absl::StatusOr<std::string> ReadPem(const std::string& path) {
     if (bytes == 0) return text;
     text.append(block, static_cast<size_t>(bytes));
     if (text.size() > kMaxTlsFileBytes) {
-      return absl::InvalidArgumentError(path + " has more than " +
+      return absl::InvalidArgumentError(path + ": Too long: must have at most " +
                                         std::to_string(kMaxTlsFileBytes) + " bytes");
     }
   }
 }
 
-// "what (OpenSSL: reason)"; the queue is empty afterwards, it is gRPC's too.
+// Adds the reason of OpenSSL's latest error to `what`. Clears OpenSSL's error queue of this thread,
+// because gRPC reads it, too.
 absl::Status Problem(const std::string& what) {
   const unsigned long error = ERR_get_error();
   ERR_clear_error();
@@ -58,21 +59,22 @@ Bio Open(const std::string& pem) {
   return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
 }
 
-// Nobody is asked for a passphrase.
+// Fails for encrypted keys instead of prompting for a passphrase.
 int NoPassphrase(char*, int, int, void*) { return -1; }
 
 absl::Status CheckPair(SSL_CTX* context, const TlsMaterial& material, const TlsFiles& files) {
   const Bio certificates = Open(material.certificate);
   const Certificate certificate(PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr));
-  if (!certificate) return Problem(files.certificate + " has no PEM certificate");
+  if (!certificate) return Problem(files.certificate + ": contains no PEM certificate");
   if (SSL_CTX_use_certificate(context, certificate.get()) != 1) {
-    return Problem(files.certificate + " cannot be used");
+    return Problem(files.certificate + ": certificate rejected by OpenSSL");
   }
   const Bio key_text = Open(material.key);
   const Key key(PEM_read_bio_PrivateKey(key_text.get(), nullptr, NoPassphrase, nullptr));
-  if (!key) return Problem(files.key + " has no unencrypted PEM private key");
+  if (!key) return Problem(files.key + ": contains no unencrypted PEM private key");
   if (X509_check_private_key(certificate.get(), key.get()) != 1) {
-    return Problem(files.key + " is not the key of " + files.certificate);
+    return Problem(files.key + ": private key does not match the certificate in " +
+                   files.certificate);
   }
   return absl::OkStatus();
 }
@@ -82,9 +84,9 @@ absl::Status CheckCa(const TlsMaterial& material, const TlsFiles& files) {
   size_t count = 0;
   while (Certificate(PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr))) ++count;
   const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
-  if (count == 0) return Problem(files.ca + " has no PEM certificate");
+  if (count == 0) return Problem(files.ca + ": contains no PEM certificate");
   if (!at_end)
-    return Problem(files.ca + " is broken after " + std::to_string(count) + " certificates");
+    return Problem(files.ca + ": invalid PEM data after certificate " + std::to_string(count));
   return absl::OkStatus();
 }
 

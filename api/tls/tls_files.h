@@ -1,5 +1,5 @@
-// Certificates and keys from PEM files, checked as far as can be before a peer is there: both
-// programs say what is wrong with a file before gRPC would fail without a word.
+// Reads and checks certificates and keys in PEM files. gRPC does not report the reason if a file
+// cannot be used, so svcmapd, svcmapctl and svcmap-kube check the files themselves.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace svcmap::api {
 
-// Paths. Certificate (with its intermediates) and key are a pair, `ca` is what the peer's
-// certificate has to be signed by.
+// Paths of PEM files. `certificate` has this program's certificate and intermediates, `key` its
+// private key, `ca` the certificates of the CAs that sign the peer's certificate.
 struct TlsFiles {
   std::string certificate;
   std::string key;
   std::string ca;
 };
 
-// What stands in these files.
+// The contents of TlsFiles.
 struct TlsMaterial {
   std::string certificate;
   std::string key;
@@ -25,11 +25,11 @@ struct TlsMaterial {
   bool operator==(const TlsMaterial&) const = default;
 };
 
-// Paths that are empty are left out. The error names the file.
+// Reads the files. Skips empty paths. The error names the file.
 absl::StatusOr<TlsMaterial> ReadTlsFiles(const TlsFiles& files);
 
-// OK if TLS can be spoken with `material`: all is PEM, the key is that of the certificate and not
-// encrypted. What is empty is not checked. `files` is for the error.
+// Checks that all contents are PEM, and that the key is unencrypted and matches the certificate.
+// Does not check empty contents. `files` is used in the error.
 absl::Status CheckTlsMaterial(const TlsMaterial& material, const TlsFiles& files);
 
 }  // namespace svcmap::api

@@ -1,5 +1,5 @@
-"""What deploy/ has for clusters and systemd: that it builds, asks for no right that it does not need,
-and fits the programs. SVCMAP_BIN is the folder of the programs."""
+"""Tests of the manifests and systemd units in deploy/: they build, request no unnecessary permissions,
+and match the flags of the binaries. SVCMAP_BIN is the directory of the binaries."""
 
 import functools
 import os
@@ -30,7 +30,7 @@ def run(*argv, stdin=None):
 
 @functools.cache
 def built(overlay):
-    """Its objects, by kind."""
+    """Returns the objects of an overlay by kind."""
     text = run("kubectl", "kustomize", str(KUBERNETES / overlay))
     objects = [o for o in yaml.safe_load_all(text) if o]
     by_kind = {o["kind"]: o for o in objects}
@@ -68,7 +68,7 @@ def port_of(address):
 
 
 def lost(before, after, path=""):
-    """Paths of what `before` has and `after` has not."""
+    """Returns the paths of values that are in `before` and missing in `after`."""
     if isinstance(before, dict) and isinstance(after, dict):
         return [p for k, v in before.items() for p in lost(v, after.get(k), f"{path}.{k}")]
     if isinstance(before, list) and isinstance(after, list) and len(before) <= len(after):
@@ -77,7 +77,7 @@ def lost(before, after, path=""):
 
 
 def each(overlays):
-    """A test that is run with each of them."""
+    """Runs a test for each of these overlays."""
     def decorate(test):
         @functools.wraps(test)
         def all_of_them(self):
@@ -99,7 +99,7 @@ class Cluster(unittest.TestCase):
     @each(ALL)
     def test_kubernetes_knows_every_field(self, overlay):
         daemon_set = built(overlay)["DaemonSet"]
-        # kubectl reads it into its own types to change it, and drops what those do not have.
+        # kubectl parses manifests into its own types for patches, and drops unknown fields.
         changed = run("kubectl", "set", "env", "--local", "-f", "-", "-o", "yaml", "ADDED=1",
                       stdin=yaml.safe_dump(daemon_set))
         self.assertIn("ADDED", changed)
@@ -130,7 +130,7 @@ class Cluster(unittest.TestCase):
     def test_net_admin_is_the_only_right_on_the_node(self, overlay):
         self.assertEqual(pod(overlay)["securityContext"],
                          {"seccompProfile": {"type": "RuntimeDefault"}})
-        # Chains of iptables-legacy are removed by a raw socket.
+        # Removing chains of iptables-legacy needs a raw socket.
         capabilities = ["NET_ADMIN"] + ["NET_RAW"] * (overlay == "take-over")
         for c in containers(overlay):
             context = c["securityContext"]
@@ -153,8 +153,8 @@ class Cluster(unittest.TestCase):
 
     @each(ALL)
     def test_rights_are_given_to_root_who_alone_has_them(self, overlay):
-        # Another user's program has none of its container's capabilities after exec. The image has a
-        # user of its own, so it does not do to leave the user out.
+        # A process of a non-root user loses the capabilities of its container at exec. The default user
+        # of the image is not root, so the manifest must set the user.
         for c in containers(overlay):
             context = c["securityContext"]
             if context.get("privileged") or context.get("capabilities", {}).get("add"):
@@ -180,7 +180,8 @@ class Cluster(unittest.TestCase):
         readers = [c["name"] for c in containers(overlay)
                    for m in c.get("volumeMounts", []) if m["name"] == "token"]
         self.assertEqual(readers, ["svcmap-kube"] if overlay in WITH_BRIDGE else [])
-        # Mixed users and no fsGroup: the kubelet lets all users in the pod read it.
+        # With different users and without fsGroup, the kubelet makes the token readable for all users
+        # of the pod.
         self.assertNotIn("fsGroup", pod(overlay)["securityContext"])
 
     @each(("push", "cleanup"))
@@ -215,7 +216,7 @@ class Cluster(unittest.TestCase):
 
     @each(AGENTS)
     def test_probes_ask_where_the_configuration_says(self, overlay):
-        # kubeadm's ConfigMap says nothing, which is this port (S-295).
+        # kubeadm's ConfigMap does not set the port, so the default is used (S-295).
         port = 10256
         if "ConfigMap" in built(overlay):
             port = port_of(config_of(overlay)["healthzBindAddress"])
@@ -273,7 +274,7 @@ class Cluster(unittest.TestCase):
 
 
 class AsPodman(unittest.TestCase):
-    """.ci/pod_as_podman.py, which says how .ci/image.sh tries the pods."""
+    """Tests of .ci/pod_as_podman.py, which converts pods to podman commands for .ci/image.sh."""
 
     def options(self, overlay, name):
         return run(TOP / ".ci/pod_as_podman.py", overlay, name, self.folder, "options").splitlines()
@@ -299,7 +300,7 @@ class AsPodman(unittest.TestCase):
 
 
 class Systemd(unittest.TestCase):
-    # Each unit says what is left, and why.
+    # Each unit lists the hardening options that are not used, with the reason.
     WORST = {"svcmapd.service": 15, "svcmap-kube.service": 11}
 
     def test_units_are_understood(self):

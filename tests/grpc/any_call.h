@@ -51,7 +51,7 @@ inline void ExpectReadsOnly(const std::shared_ptr<grpc::Channel>& channel,
     const grpc::Status status = CallAny(channel, "/svcmap.v1.Control/" + method);
     EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED) << method;
     EXPECT_EQ(status.error_message(),
-              "svcmap.v1.Control/" + method + " refused: client " + name + " may only read");
+              "svcmap.v1.Control/" + method + " denied: client " + name + " may only read");
   }
 }
 

@@ -36,9 +36,8 @@ TEST_F(ControlTest, TcpNeedsCertificatesOrTheWordInsecure) {
   Serve();
   const auto server = Server::Start({.listen = {"tcp://127.0.0.1:7777"}}, limits_, *service_);
   EXPECT_EQ(server.status().message(),
-            "--listen tcp://127.0.0.1:7777 would let anybody who reaches it program this node "
-            "without --tls-cert, --tls-key, --tls-client-ca; say --insecure if that is what you "
-            "want");
+            "--tls-cert, --tls-key, --tls-client-ca: Required value: --listen tcp://127.0.0.1:7777 "
+            "needs TLS; use --insecure to allow read-only access without TLS");
 }
 
 TEST_F(ControlTest, HeldObjectsAreListedAsTheyWereSent) {

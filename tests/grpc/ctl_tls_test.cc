@@ -55,9 +55,8 @@ TEST_F(CtlTlsTest, RefusalIsPassedOnWithItsReason) {
   Put("client.key", stranger_.key);
   EXPECT_EQ(Ctl(Tls("status")), ExitCode::kCallRefused);
   EXPECT_EQ(err_, "error: the agent at " + Address() +
-                      " rejected the call: PERMISSION_DENIED: svcmap.v1.Control/GetStatus refused: "
-                      "client spiffe://test/stranger is on no list of those who may read or "
-                      "write\n");
+                      " rejected the call: PERMISSION_DENIED: svcmap.v1.Control/GetStatus denied: "
+                      "client spiffe://test/stranger is not authorized to read or write\n");
 }
 
 TEST_F(CtlTlsTest, AgentOfAnotherCaIsNotTrusted) {
@@ -103,7 +102,8 @@ TEST_F(CtlTlsTest, FilesThatCannotBeUsedAreNamedBeforeAnythingIsSent) {
   Listen();
   Put("client.key", reader_.key);
   EXPECT_EQ(Ctl(Tls("status")), ExitCode::kUsage);
-  EXPECT_EQ(err_, "error: " + Path("client.key") + " is not the key of " + Path("client.pem") +
+  EXPECT_EQ(err_, "error: " + Path("client.key") +
+                      ": private key does not match the certificate in " + Path("client.pem") +
                       " (key values mismatch)\n");
 }
 

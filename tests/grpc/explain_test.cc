@@ -78,12 +78,16 @@ TEST_F(ExplainRpcTest, BadQuestionsAreNamed) {
     const char* protocol;
     const char* problem;
   } cases[] = {
-      {"web", 80, "", "", "address \"web\" is not an IP address"},
-      {"10.0.0.1", 0, "", "", "port 0 is not in 1..65535"},
-      {"10.0.0.1", 65536, "", "", "port 65536 is not in 1..65535"},
-      {"10.0.0.1", 80, "", "ICMP", "protocol \"ICMP\" is not TCP, UDP or SCTP"},
-      {"10.0.0.1", 80, "pod", "", "from \"pod\" is neither an IP address nor \"node\""},
-      {"10.0.0.1", 80, "fd00::1", "", "from fd00::1 is not of the same family as address 10.0.0.1"},
+      {"web", 80, "", "", "address: Invalid value: \"web\": must be an IP address"},
+      {"10.0.0.1", 0, "", "", "port: Invalid value: 0: must be between 1 and 65535, inclusive"},
+      {"10.0.0.1", 65536, "", "",
+       "port: Invalid value: 65536: must be between 1 and 65535, inclusive"},
+      {"10.0.0.1", 80, "", "ICMP",
+       "protocol: Invalid value: \"ICMP\": must be \"TCP\", \"UDP\" or \"SCTP\""},
+      {"10.0.0.1", 80, "pod", "",
+       "from: Invalid value: \"pod\": must be an IP address or \"node\""},
+      {"10.0.0.1", 80, "fd00::1", "",
+       "from: Invalid value: fd00::1: must be of the same IP family as address 10.0.0.1"},
   };
   for (const auto& c : cases) {
     const grpc::Status status = Explain(c.address, c.port, c.from, c.protocol);

@@ -41,7 +41,7 @@ TEST_F(FencingTest, ALowerOneIsRefusedAndDisturbsNobody) {
   Stream holder(*stub_);
   ASSERT_TRUE(holder.Open("b", 8));
   EXPECT_THAT(Refusal("a", 7),
-              AllOf(HasSubstr("open.epoch 7 is lower than 8"), HasSubstr("with which b came")));
+              AllOf(HasSubstr("open.epoch 7 is lower than 8"), HasSubstr("the epoch of leader b")));
   EXPECT_THAT(Refusal("a", 0), HasSubstr("open.epoch 0 is lower than 8"));
   ASSERT_TRUE(holder.Send(1, {Upsert(Web())}));
   EXPECT_EQ(holder.ReadAck().outcome(), v1::COMMITTED);
@@ -52,7 +52,7 @@ TEST_F(FencingTest, AnEpochHasOneHolderWhoMayComeBack) {
     Stream holder(*stub_);
     ASSERT_TRUE(holder.Open("b", 8));
   }
-  EXPECT_THAT(Refusal("a", 8), HasSubstr("open.epoch 8 is that of b"));
+  EXPECT_THAT(Refusal("a", 8), HasSubstr("open.epoch 8 belongs to leader b"));
   Stream again(*stub_);
   EXPECT_TRUE(again.Open("b", 8));
 }

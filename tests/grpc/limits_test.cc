@@ -158,7 +158,7 @@ TEST_F(LimitsTest, StreamOnWhichOpenDoesNotComeEnds) {
   EXPECT_FALSE(silent.stream->Read(&response));
   const grpc::Status status = silent.Finish();
   EXPECT_EQ(status.error_code(), grpc::DEADLINE_EXCEEDED);
-  EXPECT_EQ(status.error_message(), "open did not come within 20 ms");
+  EXPECT_EQ(status.error_message(), "open not received within 20 ms");
 }
 
 TEST_F(LimitsTest, StreamThatWasOpenedInTimeStays) {

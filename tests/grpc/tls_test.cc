@@ -84,9 +84,9 @@ TEST_F(TlsTest, ClientOutsideOfTheListIsRefusedEveryMethodButHealthAndReflection
   for (const std::string& method : MethodsOfControl()) {
     const grpc::Status status = CallAny(channel, "/svcmap.v1.Control/" + method);
     EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED) << method;
-    EXPECT_EQ(status.error_message(), "svcmap.v1.Control/" + method +
-                                          " refused: client spiffe://test/stranger is on no list "
-                                          "of those who may read or write");
+    EXPECT_EQ(status.error_message(),
+              "svcmap.v1.Control/" + method +
+                  " denied: client spiffe://test/stranger is not authorized to read or write");
   }
   EXPECT_EQ(GetStatus().refused_calls(), MethodsOfControl().size());
   EXPECT_TRUE(CallAny(channel, "/grpc.health.v1.Health/Check").ok());
@@ -108,8 +108,8 @@ TEST_F(TlsTest, WithAListACertificateWithoutNamesHasNoRole) {
       CallAny(ChannelOf(ca_.Issue("spiffe://test/writer", "")), "/svcmap.v1.Control/GetStatus");
   EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED);
   EXPECT_EQ(status.error_message(),
-            "svcmap.v1.Control/GetStatus refused: client without a subject alternative name is on "
-            "no list of those who may read or write");
+            "svcmap.v1.Control/GetStatus denied: client without a subject alternative name is not "
+            "authorized to read or write");
 }
 
 TEST_F(TlsTest, HandshakesEndAsTheCertificateDeserves) {
@@ -235,13 +235,17 @@ TEST_F(TlsTest, BrokenFilesLeaveTheOldOnesInUseAndAreLoggedOnce) {
   Put("agent.pem", old.certificate);
   Put("ca.pem", "");
   goes_on("CA is empty");
-  const std::string rest = "; new connections get the certificates that were read before\n";
+  const auto line = [](const std::string& error) {
+    return "error: changed TLS files rejected, new connections use the previous certificates "
+           "error=\"" +
+           error + "\"\n";
+  };
   EXPECT_EQ(log->str(),
-            "error: " + Path("agent.key") + " is not the key of " + Path("agent.pem") +
-                " (key values mismatch)" + rest +  //
-                "error: " + Path("agent.pem") + " has no PEM certificate (no start line)" + rest +
-                "error: " + Path("agent.pem") + ": No such file or directory (ENOENT)" + rest +
-                "error: " + Path("ca.pem") + " has no PEM certificate (no start line)" + rest);
+            line(Path("agent.key") + ": private key does not match the certificate in " +
+                 Path("agent.pem") + " (key values mismatch)") +
+                line(Path("agent.pem") + ": contains no PEM certificate (no start line)") +
+                line(Path("agent.pem") + ": No such file or directory (ENOENT)") +
+                line(Path("ca.pem") + ": contains no PEM certificate (no start line)"));
 
   Put("ca.pem", ca_.certificate());
   PutPair(ca_.Issue("agent-new", kServerNames));
@@ -252,9 +256,9 @@ TEST_F(TlsTest, StartWithFilesThatCannotBeUsedFailsAndNamesThem) {
   Put("agent.key", writer_.key);
   service_ = std::make_unique<ControlService>(*loop_, *intake_, hub_, tables_, ControlOptions{});
   options_.listen = {"tcp://127.0.0.1:" + std::to_string(testing::FreeTcpPort())};
-  EXPECT_EQ(
-      Server::Start(options_, limits_, *service_).status().message(),
-      Path("agent.key") + " is not the key of " + Path("agent.pem") + " (key values mismatch)");
+  EXPECT_EQ(Server::Start(options_, limits_, *service_).status().message(),
+            Path("agent.key") + ": private key does not match the certificate in " +
+                Path("agent.pem") + " (key values mismatch)");
   options_.tls.ca = Path("nowhere.pem");
   EXPECT_EQ(Server::Start(options_, limits_, *service_).status().message(),
             Path("nowhere.pem") + ": No such file or directory (ENOENT)");

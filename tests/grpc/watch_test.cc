@@ -253,7 +253,7 @@ TEST_F(WatchTest, ControllersComeAreReplacedAreFencedAndLeave) {
   EXPECT_EQ(event.what(), v1::WatchController::FENCED);
   EXPECT_EQ(event.name(), "a");
   EXPECT_EQ(event.epoch(), 7u);
-  EXPECT_THAT(event.reason(), HasSubstr("open.epoch 7 is lower than 8, with which b came"));
+  EXPECT_THAT(event.reason(), HasSubstr("open.epoch 7 is lower than 8, the epoch of leader b"));
   second.reset();
   event = watching.Read().controller();
   EXPECT_EQ(event.what(), v1::WatchController::LEFT);
@@ -327,7 +327,7 @@ TEST_F(WatchTest, OneWatcherMoreIsRefusedUntilAnotherHasLeft) {
   const grpc::Status status = Watching(*stub_).Finish();
   EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
   EXPECT_EQ(status.error_message(),
-            "no more than --max-watchers 1 watchers at a time; this one is refused");
+            "no more than --max-watchers 1 watchers at a time; stream rejected");
   watching.reset();
   // Its end may be seen here before it is over there.
   const auto deadline = std::chrono::steady_clock::now() + kDeadline;

@@ -1,4 +1,4 @@
-// The answers themselves, byte for byte.
+// Byte-exact tests of the health check responses.
 #include "api/health/answers.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// Those who ask too slowly, too much or too often hold up nobody, and get only so much of us.
+// Slow, large and frequent requests must not delay other clients, and their resource usage is
+// limited.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -47,7 +48,7 @@ TEST_F(FloodTest, WhoSendsByteByByteIsCutOffAndHoldsUpNobody) {
   for (size_t i = 0; ended < slow.size() && i < 1000; ++i) {
     ended = 0;
     for (RawConnection& connection : slow) {
-      const char byte = kRequest[i % 20];  // Never a whole request.
+      const char byte = kRequest[i % 20];  // Never completes a request.
       ended += connection.Send({&byte, 1}).ok() ? 0 : 1;
     }
     ExpectAnswered();
@@ -116,7 +117,7 @@ TEST_F(FloodTest, HeadersAndBodiesWithoutEndAreRefused) {
     auto connection = Connect();
     ASSERT_TRUE(connection);
     ASSERT_OK(connection->Send(c.request));
-    // What was not read resets the connection, maybe before the answer is here.
+    // Unread data makes the kernel reset the connection, possibly before the response arrives.
     const auto answer = connection->Read();
     EXPECT_EQ(answer.ok() ? answer->code : c.code, c.code) << c.name;
     connection->Send(much).IgnoreError();
@@ -134,7 +135,8 @@ TEST_F(FloodTest, ASmallBodyIsTaken) {
   EXPECT_EQ(answer.code, 200);
 }
 
-// He is read no further than he can be answered; what does not fit waits in his kernel.
+// The server stops reading from a client that does not read responses. Further data stays in the
+// client's send buffer.
 TEST_F(FloodTest, WhoNeverReadsAnswersCannotMakeUsKeepHisRequests) {
   ASSERT_OK(Start({.patience = milliseconds(1000)}));
   auto connection = Connect();
@@ -178,7 +180,8 @@ TEST_F(FloodTest, AStormOfConnectionsDoesNotStopAnswers) {
       sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(kHealthPort)};
       to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
       while (!stop) {
-        // Loopback connects at once, or not at all where the queue is full.
+        // On loopback, a connection is established immediately, or never if the accept queue is
+        // full.
         const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to));
         ++made;

@@ -1,5 +1,5 @@
-// What the tests of the health server share: a server in a network namespace of its own, whose
-// health is what the test says.
+// Test fixture: a health server in its own network namespace that reports the health set by the
+// test.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ inline proxy::Health Stuck() {
   return health;
 }
 
-// In both families.
+// Returns a health check of a dual-stack Service.
 inline proxy::HealthCheck CheckAt(uint16_t port, uint32_t v4 = 1, uint32_t v6 = 1) {
   return {.port = port, .families = {true, true}, .local_endpoints = {v4, v6}};
 }
@@ -53,7 +53,7 @@ class HealthServerTest : public ::testing::Test {
  protected:
   void SetUp() override { svcmap::testing::MakePrivateNetNs(netns_); }
 
-  // Inside the namespace.
+  // Runs inside the namespace.
   absl::Status Start(HealthServerOptions options = {}) {
     if (!options.bind_address) options.bind_address = *BindAddress::Parse("0.0.0.0:10256", 1);
     options.health = [this] {
@@ -78,11 +78,11 @@ class HealthServerTest : public ::testing::Test {
   absl::StatusOr<HttpAnswer> AskService(uint16_t port, const std::string& ip = kV4) {
     return HttpRequest(netns(), ip, port, "/");
   }
-  // Nobody listens there.
+  // Returns whether no process listens on the port.
   bool Closed(uint16_t port, const std::string& ip = kV4) {
     return absl::IsUnavailable(RawConnection::Open(netns(), ip, port).status());
   }
-  // What was handed to the server is done by its thread, a moment later.
+  // Retries, because the server's thread applies updates asynchronously.
   template <typename Condition>
   static bool Soon(Condition condition) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);

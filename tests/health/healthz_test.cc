@@ -1,4 +1,4 @@
-// The proxy health server over real sockets (docs/specification.md, 6.1).
+// Tests of /healthz and /livez over real sockets (S-250..S-258).
 #include "absl/strings/str_cat.h"
 #include "tests/health/health_world.h"
 #include "tests/support/process.h"
@@ -116,7 +116,7 @@ TEST_F(HealthzTest, ToHeadThereIsNoBody) {
 
 class HealthzBindTest : public HealthServerTest {
  protected:
-  // Somebody else who has the port, until he is told to let go.
+  // A socket of another process on the port, which the test closes later.
   UniqueFd Squatter() {
     return netns().Run([] {
       absl::StatusOr<UniqueFd> fd =

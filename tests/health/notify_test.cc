@@ -1,4 +1,4 @@
-// What systemd hears, from a socket that stands for it.
+// Tests of the notifications to systemd. A socket of the test acts as systemd.
 #include "api/daemon/notify.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// The names: those of kube-proxy as it has them, and all of them in docs/metrics.md.
+// Tests that kube-proxy's metrics have kube-proxy's names, types, labels and buckets, and that
+// docs/metrics.md lists all metrics.
 #include <regex>
 #include <set>
 
@@ -33,7 +34,7 @@ std::string TypeName(MetricType type) {
   }
 }
 
-// As the first sample begins that is on the page of a metric.
+// Returns the beginning of a metric's first sample on the page.
 std::string FirstSample(const Metric& metric) {
   std::string sample(metric.name);
   if (metric.type == MetricType::Histogram || metric.type == MetricType::Summary) {
@@ -42,7 +43,7 @@ std::string FirstSample(const Metric& metric) {
   return metric.labels.empty() ? sample + " " : sample + "{" + std::string(metric.labels[0]) + "=";
 }
 
-// docs/specification.md, section 7.
+// A metric of kube-proxy, by requirement number (S-269..S-285).
 struct Specified {
   int number;
   const char* name;  // After "kubeproxy_".
@@ -118,7 +119,7 @@ TEST(CatalogueTest, NamesAreValidUniqueAndSayWhatTheyAre) {
   }
 }
 
-// Each of the catalogue is on the page, with its labels.
+// The page contains each metric of the catalogue with its labels.
 TEST(CatalogueTest, AllOfItIsExposed) {
   const std::string page = MetricsText(SomeFacts(), SomeConstants(), Observations());
   for (const Metric& metric : AllMetrics()) {
@@ -129,7 +130,7 @@ TEST(CatalogueTest, AllOfItIsExposed) {
   }
 }
 
-// Bounds of a histogram's buckets as they stand on the page.
+// Returns the upper bounds of a histogram's buckets on the page.
 std::vector<std::string> Bounds(const std::string& page, const std::string& name) {
   std::vector<std::string> bounds;
   const std::regex line(name + "_bucket\\{ip_family=\"IPv4\",le=\"([^\"]+)\"\\} ");
@@ -172,7 +173,7 @@ std::string Table(const Catalogue& metrics) {
   return table;
 }
 
-// The tables stand between lines that say so; the rest is written by hand.
+// The tables between "generated" and "end" markers are generated, the rest of the document is not.
 TEST(CatalogueTest, TheDocsHaveTheSameTables) {
   const std::string path = "docs/metrics.md";
   std::string text = ReadFile(SVCMAP_SOURCE_DIR "/" + path);

@@ -1,4 +1,4 @@
-// What the tests of metrics share: facts of which every number is another one, and files.
+// Shared by the tests of metrics: facts with distinct values, and comparison with golden files.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -86,7 +86,7 @@ inline MetricsFacts SomeFacts() {
   return facts;
 }
 
-// Of things that took these.
+// Returns a sync with these durations.
 inline proxy::SyncResult ASync(milliseconds whole, milliseconds commit,
                                proxy::SyncResult::Outcome outcome, bool recreated = false) {
   proxy::SyncResult result;
@@ -102,7 +102,7 @@ inline std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// That a file of this repository says `wanted`; SVCMAP_UPDATE_DOCS=1 makes it say so.
+// Expects that a file of this repository contains `wanted`. SVCMAP_UPDATE_DOCS=1 rewrites the file.
 inline void ExpectFile(const std::string& path, const std::string& wanted) {
   const std::string whole = SVCMAP_SOURCE_DIR "/" + path;
   if (std::getenv("SVCMAP_UPDATE_DOCS") != nullptr) std::ofstream(whole) << wanted;

@@ -1,4 +1,4 @@
-// What /metrics and /metrics/slis say, to the letter, and how numbers get there.
+// Byte-exact tests of /metrics and /metrics/slis, and of the calculation of values.
 #include <unistd.h>
 
 #include "api/metrics/catalogue.h"
@@ -28,7 +28,7 @@ TEST_F(MetricsPageTest, S269_S285_ThePageIsTheOneInTheFile) {
   observations_.Answered("/healthz", 200);
   observations_.Answered("/livez", 503);
   std::string page = Page();
-  // The one number that no test gives: when it was.
+  // The time of the last sync is the only value that the test cannot set.
   const std::string last = "kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family=\"";
   for (size_t at = 0; (at = page.find(last, at)) != std::string::npos; ++at) {
     const size_t value = page.find("} ", at) + 2;

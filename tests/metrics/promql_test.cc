@@ -1,4 +1,4 @@
-// The dashboard and the alerts ask for nothing that we do not expose.
+// Tests that the dashboard and the alerts use only metrics and labels that svcmapd exposes.
 #include <yaml-cpp/yaml.h>
 
 #include <functional>
@@ -20,7 +20,7 @@ using prometheus::MetricType;
 constexpr char kDashboard[] = "deploy/grafana/svcmap.json";
 constexpr char kRules[] = "deploy/prometheus/svcmap.rules.yaml";
 
-// An expression and what it belongs to.
+// The title of the panel or alert, and its expression.
 using Expression = std::pair<std::string, std::string>;
 
 std::vector<Expression> DashboardExpressions() {
@@ -45,7 +45,7 @@ std::vector<Expression> RuleExpressions() {
   return found;
 }
 
-// Every name that can be asked for, with the labels that it has.
+// Returns all series names with their labels.
 std::map<std::string, std::set<std::string>> Series() {
   std::map<std::string, std::set<std::string>> series = {{"up", {}}};  // Prometheus' own.
   for (const Metric& metric : AllMetrics()) {
@@ -64,8 +64,8 @@ std::map<std::string, std::set<std::string>> Series() {
   return series;
 }
 
-// What an expression names: metrics with the labels that it selects by, and labels that it groups
-// by.
+// The names in an expression: metrics with the labels of their selectors, and the labels of
+// groupings.
 struct Names {
   std::vector<std::pair<std::string, std::set<std::string>>> metrics;
   std::set<std::string> grouped_by;
@@ -88,7 +88,7 @@ Names NamesIn(std::string expression) {
     expression = std::string(match.prefix()) + std::string(match.suffix());
   }
   expression = std::regex_replace(expression, std::regex(R"(\[[^\]]*\])"), "");  // Ranges.
-  // A word, what it selects by, and whether it is called.
+  // Matches a word, its label selector, and the parenthesis of a function call.
   const std::regex word(R"(\b([a-zA-Z_:][\w:]*)\s*(\{[^}]*\})?(\s*\()?)");
   const std::set<std::string> operators = {"and", "or", "unless", "bool", "offset"};
   for (std::sregex_iterator it(expression.begin(), expression.end(), word), end; it != end; ++it) {

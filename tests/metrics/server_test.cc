@@ -1,4 +1,4 @@
-// The metrics server over real sockets (docs/specification.md, 6.3).
+// Tests of the metrics server over real sockets (S-267, S-268).
 #include "api/metrics/server.h"
 
 #include <atomic>
@@ -43,7 +43,7 @@ class MetricsServerTest : public ::testing::Test {
                                  const std::string& ip = kLocalV4) {
     return HttpRequest(*netns_, ip, kMetricsPort, path, method);
   }
-  // Somebody else who has the port, until he is told to let go.
+  // A socket of another process on the port, which the test closes later.
   UniqueFd Squatter() {
     return netns_->Run([] {
       absl::StatusOr<UniqueFd> fd =
@@ -142,7 +142,7 @@ TEST_F(MetricsServerTest, S268_WithHardFailAnAddressThatIsTakenIsAnError) {
   EXPECT_EQ(status.message(), "listen on 127.0.0.1:10249: Address already in use (EADDRINUSE)");
 }
 
-// Each number of a page is from one moment, and what is observed meanwhile is not held up.
+// Concurrent updates do not block, and each value on a page is consistent.
 TEST_F(MetricsServerTest, ScrapesAndObservationsDoNotDisturbEachOther) {
   ASSERT_OK(Start());
   std::atomic<bool> done = false;

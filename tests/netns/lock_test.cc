@@ -87,7 +87,7 @@ TEST_F(LockTest, ASecondAgentEndsEvenIfItSharesNoFileWithTheFirst) {
   ASSERT_OK_AND_ASSIGN(const MountNs mounts, MountNs::Create());
   absl::Status second;
   mounts.Run([&] { second = StartAgent().status(); });
-  EXPECT_THAT(second.ToString(), HasSubstr("another svcmapd programs this network namespace"));
+  EXPECT_THAT(second.ToString(), HasSubstr("another svcmapd already programs this network namespace"));
   EXPECT_OK(first->GetStatus());
 }
 

@@ -292,7 +292,7 @@ class MigrateTest : public PacketTest {
   std::vector<std::unique_ptr<SteadyTraffic>> traffic_;
 };
 
-constexpr char kRemoved[] = "kube-proxy's rules are removed, ours serve alone";
+constexpr char kRemoved[] = "all kube-proxy rules removed";
 
 class TakeOverTest : public MigrateTest, public ::testing::WithParamInterface<Mode> {};
 INSTANTIATE_TEST_SUITE_P(, TakeOverTest,
@@ -380,7 +380,7 @@ class FakeKubeProxy {
   std::unique_ptr<ChildProcess> process_;
 };
 
-constexpr char kNoService[] = "they stay: the state that we were told is complete and has no Ser";
+constexpr char kNoService[] = "the complete state has no Service";
 
 TEST_F(MigrateTest, S330_WhileAKubeProxyRunsOrWeServeNothingNothingIsRemoved) {
   ASSERT_OK(LoadKubeProxy(Mode::kNftables, Ports(*pod_a_)));
@@ -392,7 +392,7 @@ TEST_F(MigrateTest, S330_WhileAKubeProxyRunsOrWeServeNothingNothingIsRemoved) {
 
   ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(node(), {"--remove-kube-proxy"}));
   ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
-  ASSERT_OK(AwaitLog(*agent, "they stay: " + kube_proxy.sign()));
+  ASSERT_OK(AwaitLog(*agent, "kept until kube-proxy has exited reason=\"" + kube_proxy.sign()));
   // Services that were removed before kube-proxy exited do not count.
   ASSERT_OK(agent->Replace(ObjectsOf({})));
   kube_proxy.End();
@@ -404,7 +404,7 @@ TEST_F(MigrateTest, S330_WhileAKubeProxyRunsOrWeServeNothingNothingIsRemoved) {
 
   // If kube-proxy starts again and exits, its rules are removed again.
   ASSERT_OK(kube_proxy.Start(node()));
-  ASSERT_OK(AwaitLog(*agent, "they stay: " + kube_proxy.sign()));
+  ASSERT_OK(AwaitLog(*agent, "kept until kube-proxy has exited reason=\"" + kube_proxy.sign()));
   ASSERT_OK(LoadKubeProxy(Mode::kNftables, Ports(*pod_a_)));
   kube_proxy.End();
   ASSERT_OK(AwaitLog(*agent, kRemoved, 2));
@@ -433,11 +433,11 @@ TEST_F(MigrateTest, S330_AKubeProxyThatStartsAgainKeepsItsRules) {
   setenv("PATH", path.c_str(), 1);
   ASSERT_OK(agent);
   ASSERT_OK((*agent)->Replace(ObjectsOf(Ports(*pod_a_))));
-  ASSERT_OK(AwaitLog(**agent, "they stay: " + kube_proxy.sign()));
+  ASSERT_OK(AwaitLog(**agent, "kept until kube-proxy has exited reason=\"" + kube_proxy.sign()));
   kube_proxy.End();
-  ASSERT_OK(AwaitLog(**agent, "no kube-proxy is seen"));
+  ASSERT_OK(AwaitLog(**agent, "no kube-proxy process found"));
   ASSERT_OK(kube_proxy.Start(node()));
-  ASSERT_OK(AwaitLog(**agent, "they stay: " + kube_proxy.sign()));
+  ASSERT_OK(AwaitLog(**agent, "kept until kube-proxy has exited reason=\"" + kube_proxy.sign()));
   EXPECT_EQ(Rules(mode), loaded);
   EXPECT_FALSE(std::filesystem::exists(ran));
 }
@@ -452,8 +452,7 @@ TEST_F(MigrateTest, S330_WhatAFormerLifeWasToldRemovesNothing) {
   ASSERT_OK(LoadKubeProxy(Mode::kNftables, Ports(*pod_a_)));
   const std::string loaded = Rules(Mode::kNftables);
   ASSERT_OK_AND_ASSIGN(agent, Agent::Start(node(), {state, "--remove-kube-proxy"}));
-  ASSERT_OK(
-      AwaitLog(*agent, "they stay, if there are any: since our start nobody has told us all"));
+  ASSERT_OK(AwaitLog(*agent, "no complete state received since start"));
   EXPECT_EQ(Rules(Mode::kNftables), loaded);
   ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
   ASSERT_OK(AwaitLog(*agent, kRemoved));

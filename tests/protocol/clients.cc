@@ -72,7 +72,7 @@ void CheckExpiredClient(const Target& target, Verdict& verdict) {
 
 void CheckOutsideClient(const Target& target, Verdict& verdict) {
   const Ends ends = CallAll(target, CredentialsOf(target, target.options().outside_client));
-  const std::string role = "is on no list of those who may read or write";
+  const std::string role = "is not authorized to read or write";
   ExpectDenied("GetStatus", role, ends.status, verdict);
   ExpectDenied("Apply", role, ends.apply, verdict);
   ExpectDenied("Push", role, ends.push, verdict);

@@ -72,7 +72,7 @@ void CheckSilentStream(const Target& target, Verdict& verdict) {
   const auto took = HalfOpenClock::now() - started;
   verdict.Equal("a stream without Open to end with", "DEADLINE_EXCEEDED",
                 CodeName(status.error_code()));
-  verdict.Contains("the message", "open did not come within", status.error_message());
+  verdict.Contains("the message", "open not received within", status.error_message());
   verdict.That(
       took > kOpenWithin - kSlack && took < kOpenWithin + kSlack, "it to end after 10 s",
       std::to_string(std::chrono::duration_cast<std::chrono::seconds>(took).count()) + " s");

@@ -88,10 +88,9 @@ void ExpectDeposed(const Target& target, const v1::PushRequest& request, const s
   Session session(target);
   session.Write(request);
   const std::string epoch = "open.epoch " + std::to_string(request.open().epoch());
-  verdict.Equal(
-      epoch + " of " + request.open().name() + ":",
-      "FAILED_PRECONDITION: " + epoch + why + "; this stream is closed and nothing of it taken",
-      Text(session.Finish()));
+  verdict.Equal(epoch + " of " + request.open().name() + ":",
+                "FAILED_PRECONDITION: " + epoch + why + "; stream rejected",
+                Text(session.Finish()));
 }
 
 }  // namespace
@@ -131,7 +130,7 @@ void CheckFencing(const Target& target, Verdict& verdict) {
   const auto deposed = OpenOf("svcmap-check-a", "one", low);
   const auto leader = OpenOf("svcmap-check-b", "two", high);
   const std::string lower =
-      " is lower than " + std::to_string(high) + ", with which svcmap-check-b (two) came";
+      " is lower than " + std::to_string(high) + ", the epoch of leader svcmap-check-b (two)";
   {
     Session first(target);
     first.Write(deposed);
@@ -143,8 +142,8 @@ void CheckFencing(const Target& target, Verdict& verdict) {
                   "ABORTED: replaced by svcmap-check-b (two)", Text(first.Finish()));
     ExpectDeposed(target, deposed, lower, verdict);
     ExpectDeposed(target, OpenOf("svcmap-check-a", "one", 0), lower, verdict);
-    ExpectDeposed(target, OpenOf("svcmap-check-a", "one", high), " is that of svcmap-check-b (two)",
-                  verdict);
+    ExpectDeposed(target, OpenOf("svcmap-check-a", "one", high),
+                  " belongs to leader svcmap-check-b (two)", verdict);
     // Nobody of them disturbed the leader.
     second.Batch(1, {Put(Service("api", 2))});
     ExpectAck(second.Ack(), 1, v1::COMMITTED, verdict);

@@ -70,23 +70,25 @@ TEST(ListenersTest, OptionsThatDoNotGoTogetherAreRefusedByName) {
       {{tcp, true}, ""},
       {{{"unix:///s", "tcp://h:1"}, false, tls, {{"w"}, {"r"}, {1}, {2}}}, ""},
       {{tcp, false, {.certificate = "c"}},
-       "--listen tcp://h:1 would let anybody who reaches it program this node without --tls-key, "
-       "--tls-client-ca; say --insecure if that is what you want"},
+       "--tls-key, --tls-client-ca: Required value: --listen tcp://h:1 needs TLS; use --insecure "
+       "to allow read-only access without TLS"},
       {{tcp, false, {"c", "k", ""}},
-       "--listen tcp://h:1 would let anybody who reaches it program this node without "
-       "--tls-client-ca; say --insecure if that is what you want"},
+       "--tls-client-ca: Required value: --listen tcp://h:1 needs TLS; use --insecure to allow "
+       "read-only access without TLS"},
       {{tcp, true, {.certificate = "c", .key = "k"}},
-       "--tls-cert, --tls-key and --insecure exclude each other"},
-      {{local, false, {.key = "k"}}, "--tls-key: only tcp:// listeners have TLS, there is none"},
+       "--tls-cert, --tls-key: Forbidden: cannot be combined with --insecure"},
+      {{local, false, {.key = "k"}}, "--tls-key: Forbidden: no --listen address uses tcp://"},
       {{local, false, {}, {.write_names = {"w"}}},
-       "--allow-write w: there is no tcp:// listener with TLS to tell names by"},
+       "--allow-write: Forbidden: no --listen address uses tcp:// with TLS"},
       {{tcp, true, {}, {.read_names = {"r"}}},
-       "--allow-read r: there is no tcp:// listener with TLS to tell names by"},
-      {{tcp, false, tls, {.write_names = {""}}}, "--allow-write is empty"},
+       "--allow-read: Forbidden: no --listen address uses tcp:// with TLS"},
+      {{tcp, false, tls, {.write_names = {""}}}, "--allow-write: Required value"},
       {{tcp, false, tls, {.read_uids = {1}}},
-       "--allow-write-uid, --allow-read-uid: there is no unix:// listener to tell uids by"},
-      {{{"tcp://h:0"}}, "--listen tcp://h:0: port 0 is not in 1..65535"},
-      {{{"http://h"}}, "--listen \"http://h\" is neither unix:///path nor tcp://host:port"},
+       "--allow-write-uid, --allow-read-uid: Forbidden: no --listen address uses unix://"},
+      {{{"tcp://h:0"}},
+       "--listen: Invalid value: \"tcp://h:0\": port must be between 1 and 65535, inclusive"},
+      {{{"http://h"}},
+       "--listen: Invalid value: \"http://h\": must be unix:///path or tcp://host:port"},
   };
   for (const auto& c : cases) {
     EXPECT_EQ(std::string(CheckListeners(c.options).message()), c.problem);

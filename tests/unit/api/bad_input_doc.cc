@@ -1,4 +1,4 @@
-// docs/bad-input.md is generated from the table; SVCMAP_UPDATE_DOCS=1 rewrites it.
+// Tests that docs/bad-input.md matches the table. SVCMAP_UPDATE_DOCS=1 rewrites the document.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kMaxShownBytes = 700;
 constexpr int kMaxShownLines = 16;
 
-// The beginning of a long input, with a line that says what is missing; bytes that no editor shows
-// are escaped.
+// Shortens a long input and adds a line with the number of omitted bytes. Escapes unprintable
+// bytes.
 std::string Shown(const std::string& input) {
   std::string text;
   int lines = 0;

@@ -9,7 +9,7 @@
 namespace svcmap::api {
 namespace {
 
-// A Service shop/web with this spec, given line by line.
+// Returns a Service shop/web with these lines in its spec.
 std::string WebSpec(std::string_view spec) {
   std::string text =
       "apiVersion: v1\n"
@@ -24,12 +24,12 @@ std::string WebSpec(std::string_view spec) {
   return text;
 }
 
-// Good but for the given ports.
+// Returns a Service that is valid except for the given ports.
 std::string WebPorts(std::string_view ports) {
   return WebSpec("clusterIP: 10.96.0.10\nports:\n" + std::string(ports));
 }
 
-// Good but for the given lines.
+// Returns a Service that is valid except for the given lines.
 std::string WebWith(std::string_view lines) {
   return WebSpec("clusterIP: 10.96.0.10\nports: [{port: 80}]\n" + std::string(lines));
 }
@@ -83,7 +83,7 @@ std::string Cidr(std::string_view cidrs) {
          std::string(cidrs) + "]}\n";
 }
 
-// Every line stands for nine of the one before.
+// YAML aliases: each line expands to nine copies of the previous line.
 std::string Laughs() {
   std::string text =
       "kind: Service\napiVersion: v1\na0: &a0 [ha, ha, ha, ha, ha, ha, ha, ha, ha]\n";

@@ -1,6 +1,6 @@
-// Bad input and the exact words svcmap answers with: "input -> messages". The tests run every row
-// through the manifest reader and the conversion, the same code as the controllers' stream, and
-// docs/bad-input.md is generated from it, so what the docs promise is what the tests saw.
+// Invalid inputs with their exact error messages. The tests run each row through the manifest
+// reader and the conversion that is also used for controllers. docs/bad-input.md is generated from
+// this table.
 #pragma once
 
 #include <string>
@@ -11,17 +11,16 @@ namespace svcmap::api {
 
 struct BadInput {
   std::string_view section;
-  std::string_view name;      // What is wrong, for a reader of the docs.
-  std::string input;          // YAML or JSON, a whole file.
-  std::string_view expected;  // Every message, one per line.
+  std::string_view name;      // The mistake, for the document.
+  std::string input;          // A complete file in YAML or JSON.
+  std::string_view expected;  // All messages, one per line.
 };
 
-// The rows, in the order of the docs.
+// Returns the rows in the order of the document.
 std::vector<BadInput> BadInputs();
 
-// Every message about `input`: errors, then warnings of the reader, then findings of the
-// conversion, then what shows when all of it is to be programmed. One per line, without a newline
-// at the end.
+// Returns all messages about `input`: errors and warnings of the reader, then findings of the
+// conversion, then findings of the planning. One message per line, without a newline at the end.
 std::string MessagesFor(std::string_view input);
 
 }  // namespace svcmap::api

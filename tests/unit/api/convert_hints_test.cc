@@ -1,4 +1,4 @@
-// Where endpoints and nodes are: hints, and the zone and pod CIDRs of a node.
+// Tests of topology: hints of endpoints, and the zone and pod CIDRs of nodes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TEST(ConvertHintsTest, S25_EqualHintsAreKeptOnce) {
   EXPECT_NE(slice->endpoints[3].hints, slice->endpoints[1].hints);
 }
 
-// S-26: of an address given twice one entry counts, with its own hints and no others.
+// S-26: if an address occurs twice, only one entry is used, with the hints of that entry.
 TEST(ConvertHintsTest, S26_HintsBelongToTheEndpointThatCounts) {
   const auto [slice, findings] = Endpoints(R"(
 - {addresses: [10.1.0.1], hints: {forZones: [{name: za}]}, conditions: {terminating: true}}

@@ -1,4 +1,4 @@
-// Objects written as YAML and converted on node n1, so that a test says only what it is about.
+// Converts objects in YAML on node n1, so that a test contains only the relevant fields.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ namespace svcmap::api::test {
 
 inline const ConvertContext kContext = {.node_name = "n1"};
 
-// The only object in `yaml`.
+// Returns the only object in `yaml`.
 inline v1::Object Read(std::string_view yaml) {
   Manifests manifests = ReadManifests(yaml, "test.yaml");
   EXPECT_THAT(manifests.errors, ::testing::IsEmpty());
@@ -29,7 +29,7 @@ inline Converted<proxy::Service> Service(std::string_view rest) {
       Read(absl::StrCat("apiVersion: v1\nkind: Service\n", std::string(rest))).service(), kContext);
 }
 
-// Service shop/web: "spec: {...}", and "status: {...}" on a line of its own.
+// Returns Service shop/web. `yaml` contains "spec: {...}" and optionally a line "status: {...}".
 inline Converted<proxy::Service> Web(std::string_view rest) {
   return Service(absl::StrCat("metadata: {namespace: shop, name: web}\n", std::string(rest)));
 }
@@ -42,7 +42,8 @@ inline Converted<proxy::EndpointSlice> Slice(std::string_view rest) {
       kContext);
 }
 
-// A slice of shop/web: "addressType: IPv4", "ports: [...]", "endpoints: [...]".
+// Returns a slice of shop/web. `yaml` contains "addressType: IPv4", "ports: [...]", "endpoints:
+// [...]".
 inline Converted<proxy::EndpointSlice> WebSlice(std::string_view rest) {
   return Slice(
       absl::StrCat("metadata: {namespace: shop, name: web-1, labels: "
@@ -50,13 +51,13 @@ inline Converted<proxy::EndpointSlice> WebSlice(std::string_view rest) {
                    std::string(rest)));
 }
 
-// Node n1: "metadata: {...}" and the rest.
+// Returns Node n1. `yaml` contains "metadata: {...}" and other fields.
 inline Converted<proxy::Node> Node(std::string_view rest) {
   return ConvertNode(Read(absl::StrCat("apiVersion: v1\nkind: Node\n", std::string(rest))).node(),
                      kContext);
 }
 
-// Of addresses, prefixes and findings.
+// Formats addresses, prefixes and findings.
 template <typename T>
 std::vector<std::string> Texts(const std::vector<T>& values) {
   std::vector<std::string> texts;

@@ -73,7 +73,7 @@ TEST(ConvertServiceTest, S3_FamilyComesFromTheClusterIpWhenNoneIsSaid) {
   EXPECT_TRUE(service->cluster_ip[Index(Family::kIpv6)].has_value());
 }
 
-// S-3, by what stands in clusterIP, clusterIPs and ipFamilies.
+// S-3: combinations of clusterIP, clusterIPs and ipFamilies.
 TEST(ConvertServiceTest, S3_EachFamilyHasTheClusterIpOfItsPlace) {
   const struct {
     const char* fields;
@@ -118,7 +118,8 @@ spec: {clusterIP: 10.96.0.1, ports: [{port: 80}], externalIPs: [192.0.2.7],
                           "--no-external-ips"));
 }
 
-// S-7: neither the type nor spec.loadBalancerIP is asked. S-8: nor for nodePorts.
+// S-7: load balancer IPs depend neither on the type nor on spec.loadBalancerIP. S-8: node ports do
+// not depend on the type.
 TEST(ConvertServiceTest, S7_S8_VipsAndNodePortsCountWhateverTheType) {
   const auto [service, findings] =
       Web("spec: {type: ClusterIP, clusterIP: 10.96.0.1, loadBalancerIP: 192.0.2.1,\n"
@@ -140,7 +141,7 @@ TEST(ConvertServiceTest, S9_ExternallyAccessibleIsDecidedPerFamilyAndPort) {
   EXPECT_TRUE(ExternallyAccessible(*service, Family::kIpv6, service->ports[1]));
 }
 
-// S-15: what reaches a proxy only through EndpointSlices.
+// S-15: settings that affect a proxy only through EndpointSlices.
 TEST(ConvertServiceTest, S15_FieldsThatAProxyDoesNotReadChangeNothing) {
   const auto [service, findings] = Service(
       "metadata: {namespace: shop, name: web,\n"
@@ -165,7 +166,8 @@ TEST(ConvertServiceTest, S1_S2_WhatIsNotProxiedIsHeldWhateverElseItSays) {
     ASSERT_NE(service, nullptr) << spec;
     EXPECT_FALSE(service->proxied) << spec;
   }
-  // An empty label counts as well, and must look like a removal (S-1).
+  // A label with an empty value counts as well, and the Service must be handled like a removed one
+  // (S-1).
   const auto [labelled, findings] = Service(
       "metadata: {namespace: shop, name: web, labels: {service.kubernetes.io/service-proxy-name: "
       "''}}\n"
@@ -240,7 +242,7 @@ TEST(ConvertSliceTest, S23_NothingIsLocalWithoutANodeName) {
   EXPECT_FALSE(ConvertEndpointSlice(message, {}).value->endpoints[0].local);
 }
 
-// S-24: what is absent, and what each condition is when nothing else is said.
+// S-24: absent conditions, and the default of each condition.
 TEST(ConvertSliceTest, S24_AbsentConditionsHaveTheirDefaults) {
   const struct {
     const char* conditions;
@@ -275,7 +277,7 @@ endpoints:
   EXPECT_EQ(slice->endpoints.at(0).weight, 1);
   EXPECT_EQ(slice->endpoints.at(1).weight, 0);
   EXPECT_EQ(slice->endpoints.at(2).weight, 1000);
-  // As it is kept, on disk too, and stood for by the state token.
+  // The form that is stored, saved on disk, and included in the state token.
   const v1::EndpointSlice kept = ToProto(*slice).endpoint_slice();
   EXPECT_FALSE(kept.endpoints(0).has_weight());
   EXPECT_TRUE(kept.endpoints(1).has_weight());
@@ -297,7 +299,7 @@ endpoints:
   EXPECT_THAT(local, ElementsAre(true, false, false, false));
 }
 
-// S-18: the namespace is the slice's own; owner references are not read.
+// S-18: the Service has the namespace of the slice. Owner references are ignored.
 TEST(ConvertSliceTest, S18_TheLabelNamesTheService) {
   const struct {
     const char* labels;
@@ -493,7 +495,7 @@ spec: {clusterIP: 10.96.0.010, ports: [{port: 80}], sessionAffinity: ClientIP}
 }
 
 TEST(ConvertTest, RandomBytesNeverCrash) {
-  google::protobuf::LogSilencer silencer;  // It complains about strings that are not UTF-8.
+  google::protobuf::LogSilencer silencer;  // Protobuf logs errors for strings that are not UTF-8.
   std::mt19937 random(1);
   for (int round = 0; round < 20'000; ++round) {
     std::string bytes(random() % 60, '\0');
@@ -506,7 +508,7 @@ TEST(ConvertTest, RandomBytesNeverCrash) {
   }
 }
 
-// Manifests get the API server's default; a controller must say the name (S-20).
+// Manifests get the API server's default. Controllers must set the name (S-20).
 TEST(ConvertSliceTest, S20_PortWithoutNameIsSkippedWithAWarning) {
   v1::EndpointSlice slice;
   slice.mutable_metadata()->set_namespace_("shop");

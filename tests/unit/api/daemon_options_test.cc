@@ -74,9 +74,10 @@ TEST(DaemonOptionsTest, S64_S69_OneClusterCidrOfEachFamily) {
   EXPECT_EQ(options->cluster_cidr[0]->ToString(), "10.244.0.0/16");
   EXPECT_EQ(options->cluster_cidr[1]->ToString(), "fd00:10:244::/48");
   EXPECT_EQ(ParseDetectLocal({.cluster_cidr = "10.244.0.0/16,10.245.0.0/16"}).status().message(),
-            "--cluster-cidr \"10.245.0.0/16\" is the second block of IPv4");
+            "--cluster-cidr: Invalid value: \"10.245.0.0/16\": must have at most one CIDR per IP "
+            "family, this is the second IPv4 CIDR");
   EXPECT_EQ(ParseDetectLocal({.cluster_cidr = "pods"}).status().message(),
-            "--cluster-cidr \"pods\" is not an address block");
+            "--cluster-cidr: Invalid value: \"pods\": must be a CIDR, such as \"10.244.0.0/16\"");
 }
 
 TEST(DaemonOptionsTest, S68_WithoutAClusterCidrNobodyIsToldApart) {
@@ -99,7 +100,7 @@ TEST(DaemonOptionsTest, S65_S66_S67_OtherModesReadTheirOwnFlag) {
 
 TEST(DaemonOptionsTest, WhatIsNoInterfaceNameIsNamed) {
   EXPECT_EQ(ParseDetectLocal({.mode = "BridgeInterface"}).status().message(),
-            "--pod-bridge-interface is needed in this mode");
+            "--pod-bridge-interface: Required value in this detect-local mode");
   for (const std::string name : {"a/b", "a b", "veth*", "q\"", "sixteen-letters-"}) {
     EXPECT_EQ(ParseDetectLocal({.mode = "InterfaceNamePrefix", .interface_name_prefix = name})
                   .status()
@@ -182,7 +183,7 @@ TEST(DaemonOptionsTest, S295_ABadHealthAddressIsBadUsage) {
   EXPECT_EQ(ExitOf({"--healthz-bind-address", "localhost:10256"}), 2);
 }
 
-// A file that holds `fields` behind the head.
+// Tests with a configuration file. File() writes a file with apiVersion, kind and `fields`.
 class ConfigFileTest : public ::testing::Test {
  protected:
   std::string File(const std::string& fields) {
@@ -246,7 +247,7 @@ TEST_F(ConfigFileTest, S318_FlagsOfTheSameMeaningAreIgnoredAndNamed) {
   EXPECT_EQ(options.healthz_bind_address->ToString(), "0.0.0.0:10256");
   EXPECT_EQ(options.config->findings.size(), 8u);
   EXPECT_THAT(options.config->findings,
-              Contains("--cluster-cidr is ignored: with --config that file counts"));
+              Contains("--cluster-cidr is ignored because --config is set"));
 }
 
 TEST_F(ConfigFileTest, S293_S316_S318_SomeFlagsCountBeforeTheFile) {
@@ -280,8 +281,10 @@ TEST_F(ConfigFileTest, S319_WhatCannotBeUsedIsSaidAtOnceAndLineByLine) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(ExitOf({"--config", file}), 2);
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            "svcmapd: " + file + ": oomScoreAdj: 5000 is not allowed; wanted -1000..1000\n" +
-                "svcmapd: " + file + ": conntrack.min: -1 is not allowed; wanted 0 or more\n");
+            "svcmapd: " + file +
+                ": oomScoreAdj: Invalid value: 5000: must be between -1000 and 1000, inclusive\n" +
+                "svcmapd: " + file +
+                ": conntrack.min: Invalid value: -1: must be greater than or equal to 0\n");
   EXPECT_EQ(ExitOf({"--config", "/nowhere/config.conf"}), 2);
   EXPECT_EQ(ExitOf({"--config", folder_->path()}), 2);
 }
@@ -297,7 +300,7 @@ TEST(DaemonOptionsTest, S318_PositionalArgumentsAreBadUsage) {
   EXPECT_EQ(ExitOf({"config.conf"}), 2);
 }
 
-// docs/configuration.md names every flag.
+// docs/configuration.md must list every flag.
 TEST(DaemonOptionsTest, TheDocumentationHasEveryFlag) {
   ::testing::internal::CaptureStdout();
   EXPECT_EQ(ExitOf({"--help"}), 0);

@@ -1,4 +1,4 @@
-// What a change of single endpoints makes of a slice, and which of them are refused.
+// Tests of EndpointDelta: the resulting slice, and rejected deltas.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ std::vector<std::string> Addresses(const Converted<proxy::EndpointSlice>& conver
   return addresses;
 }
 
-// What ConvertChange has to say about it.
+// Returns the findings of ConvertChange.
 std::vector<std::string> Findings(const v1::EndpointDelta& delta) {
   v1::Change change;
   *change.mutable_endpoint_delta() = delta;
@@ -142,7 +142,7 @@ TEST(EndpointDeltaTest, S5_AddressesAreTheSameHoweverTheyAreWritten) {
 TEST(EndpointDeltaTest, S22_TheFirstAddressSaysWhichEndpointIsMeant) {
   v1::EndpointSlice slice = HeldWith({"10.1.0.1", "10.1.0.2"});
   slice.mutable_endpoints(0)->add_addresses("10.1.0.2");
-  slice.add_endpoints();  // None; it is skipped, and stays.
+  slice.add_endpoints();  // An endpoint without address, which is skipped and kept.
   const auto changed = Changed(slice, {{.remove = {"10.1.0.2"}}});
   EXPECT_THAT(Addresses(changed), ElementsAre("10.1.0.1"));
   EXPECT_THAT(test::Texts(changed.findings),

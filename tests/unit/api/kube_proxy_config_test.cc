@@ -28,7 +28,7 @@ using ::testing::SizeIs;
 constexpr char kConfigHead[] =
     "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
-// `fields` behind the head, in mode nftables.
+// Parses a configuration in mode nftables with these fields.
 ReadConfiguration ReadFields(const std::string& fields) {
   return ReadKubeProxyConfiguration(absl::StrCat(kConfigHead, "mode: nftables\n", fields));
 }
@@ -154,7 +154,7 @@ TEST(KubeProxyConfigTest, S319_JsonIsReadAsWell) {
 }
 
 struct BadField {
-  const char* name;  // Carries the requirement.
+  const char* name;  // Contains the requirement.
   const char* fields;
   const char* error;
 };
@@ -169,107 +169,107 @@ INSTANTIATE_TEST_SUITE_P(
     Field, BadFieldTest,
     ::testing::Values(
         BadField{"S292_Burst", "clientConnection: {burst: -1}",
-                 "clientConnection.burst: -1 is not allowed; wanted 0 or more"},
+                 "clientConnection.burst: Invalid value: -1: must be greater than or equal to 0"},
         BadField{"S294_BindAddress", "bindAddress: node",
-                 "bindAddress: \"node\" is not allowed; wanted an IP address"},
-        BadField{
-            "S295_Port", "healthzBindAddress: 0.0.0.0:0",
-            "healthzBindAddress: \"0.0.0.0:0\" is not allowed; wanted an address and a port in "
-            "1..65535, like \"0.0.0.0:10256\""},
+                 "bindAddress: Invalid value: \"node\": must be an IP address"},
+        BadField{"S295_Port", "healthzBindAddress: 0.0.0.0:0",
+                 "healthzBindAddress: Invalid value: \"0.0.0.0:0\": must be an IP address with a "
+                 "port, such as \"0.0.0.0:10256\""},
         BadField{"S295_Address", "healthzBindAddress: localhost:10256",
-                 "healthzBindAddress: \"localhost:10256\" is not allowed; wanted an address and a "
-                 "port in 1..65535, like \"0.0.0.0:10256\""},
+                 "healthzBindAddress: Invalid value: \"localhost:10256\": must be an IP address "
+                 "with a port, such as \"0.0.0.0:10256\""},
         BadField{"S296_Port", "metricsBindAddress: 127.0.0.1:65536",
-                 "metricsBindAddress: \"127.0.0.1:65536\" is not allowed; wanted an address and a "
-                 "port in 1..65535, like \"0.0.0.0:10256\""},
+                 "metricsBindAddress: Invalid value: \"127.0.0.1:65536\": must be an IP address "
+                 "with a port, such as \"0.0.0.0:10256\""},
         BadField{"S297_NoBool", "bindAddressHardFail: \"true\"",
-                 "bindAddressHardFail (line 4): \"true\" is not allowed; wanted true or false"},
+                 "bindAddressHardFail (line 4): Invalid value: \"true\": must be true or false"},
         BadField{"S299_Version", "showHiddenMetricsForVersion: v1.35",
-                 "showHiddenMetricsForVersion: \"v1.35\" is not allowed; wanted a minor version "
-                 "like \"1.35\""},
+                 "showHiddenMetricsForVersion: Invalid value: \"v1.35\": must be a minor version, "
+                 "such as \"1.35\""},
         BadField{"S300_Bit", "nftables: {masqueradeBit: 32}",
-                 "nftables.masqueradeBit: 32 is not allowed; wanted 0..31"},
+                 "nftables.masqueradeBit: Invalid value: 32: must be between 0 and 31, inclusive"},
         BadField{
             "S300_NoNumber", "nftables: {masqueradeBit: high}",
-            "nftables.masqueradeBit (line 4): \"high\" is not allowed; wanted a whole number of "
-            "at most 32 bits"},
+            "nftables.masqueradeBit (line 4): Invalid value: \"high\": must be a 32-bit integer"},
         BadField{"S302_SyncPeriod", "nftables: {syncPeriod: -1s, minSyncPeriod: 0s}",
-                 "nftables.syncPeriod: -1s is not allowed; wanted more than 0s"},
+                 "nftables.syncPeriod: Invalid value: -1s: must be greater than 0s"},
         BadField{"S303_TooLong", "nftables: {syncPeriod: 10s, minSyncPeriod: 1m}",
-                 "nftables.minSyncPeriod: 1m0s is not allowed; wanted at most nftables.syncPeriod, "
-                 "10s"},
-        BadField{"S303_Negative", "nftables: {minSyncPeriod: -5ms}",
-                 "nftables.minSyncPeriod: -5ms is not allowed; wanted 0s or more"},
-        BadField{"S304_Mode", "detectLocalMode: Guess",
-                 "detectLocalMode: \"Guess\" is not allowed; wanted one of \"ClusterCIDR\", "
-                 "\"NodeCIDR\", \"BridgeInterface\", \"InterfaceNamePrefix\""},
-        BadField{"S305_NoBridge", "detectLocalMode: BridgeInterface",
-                 "detectLocal.bridgeInterface is needed in this mode"},
-        BadField{"S305_NoPrefix", "detectLocalMode: InterfaceNamePrefix",
-                 "detectLocal.interfaceNamePrefix is needed in this mode"},
-        BadField{"S306_NoBlock", "clusterCIDR: pods",
-                 "clusterCIDR \"pods\" is not an address block"},
-        BadField{"S306_TwoOfOneFamily", "clusterCIDR: 10.0.0.0/16,10.1.0.0/16",
-                 "clusterCIDR \"10.1.0.0/16\" is the second block of IPv4"},
+                 "nftables.minSyncPeriod: Invalid value: 1m0s: must be less than or equal to "
+                 "nftables.syncPeriod (10s)"},
         BadField{
-            "S307_Mixed", "nodePortAddresses: [primary, 10.0.0.0/8]",
-            "nodePortAddresses: \"primary\" is not allowed; wanted it alone, or address blocks "
-            "without it"},
+            "S303_Negative", "nftables: {minSyncPeriod: -5ms}",
+            "nftables.minSyncPeriod: Invalid value: -5ms: must be greater than or equal to 0s"},
+        BadField{"S304_Mode", "detectLocalMode: Guess",
+                 "detectLocalMode: Unsupported value: \"Guess\": supported values: "
+                 "\"ClusterCIDR\", \"NodeCIDR\", \"BridgeInterface\", \"InterfaceNamePrefix\""},
+        BadField{"S305_NoBridge", "detectLocalMode: BridgeInterface",
+                 "detectLocal.bridgeInterface: Required value in this detect-local mode"},
+        BadField{"S305_NoPrefix", "detectLocalMode: InterfaceNamePrefix",
+                 "detectLocal.interfaceNamePrefix: Required value in this detect-local mode"},
+        BadField{"S306_NoBlock", "clusterCIDR: pods",
+                 "clusterCIDR: Invalid value: \"pods\": must be a CIDR, such as \"10.244.0.0/16\""},
+        BadField{"S306_TwoOfOneFamily", "clusterCIDR: 10.0.0.0/16,10.1.0.0/16",
+                 "clusterCIDR: Invalid value: \"10.1.0.0/16\": must have at most one CIDR per IP "
+                 "family, this is the second IPv4 CIDR"},
+        BadField{"S307_Mixed", "nodePortAddresses: [primary, 10.0.0.0/8]",
+                 "nodePortAddresses: Invalid value: \"primary\": must be the only item"},
         BadField{"S307_NoBlock", "nodePortAddresses: [10.0.0.1]",
-                 "nodePortAddresses: \"10.0.0.1\" is not allowed; wanted \"primary\" alone, or "
-                 "address blocks like \"192.0.2.0/24\""},
+                 "nodePortAddresses: Invalid value: \"10.0.0.1\": must be \"primary\" or a CIDR, "
+                 "such as \"192.0.2.0/24\""},
         BadField{
             "S307_NoList", "nodePortAddresses: primary",
-            "nodePortAddresses (line 4): \"primary\" is not allowed; wanted a list of strings"},
+            "nodePortAddresses (line 4): Invalid value: \"primary\": must be a list of strings"},
         BadField{"S308_Low", "oomScoreAdj: -1001",
-                 "oomScoreAdj: -1001 is not allowed; wanted -1000..1000"},
+                 "oomScoreAdj: Invalid value: -1001: must be between -1000 and 1000, inclusive"},
         BadField{"S308_High", "oomScoreAdj: 1001",
-                 "oomScoreAdj: 1001 is not allowed; wanted -1000..1000"},
+                 "oomScoreAdj: Invalid value: 1001: must be between -1000 and 1000, inclusive"},
         BadField{"S309_MaxPerCore", "conntrack: {maxPerCore: -1}",
-                 "conntrack.maxPerCore: -1 is not allowed; wanted 0 or more"},
+                 "conntrack.maxPerCore: Invalid value: -1: must be greater than or equal to 0"},
         BadField{
             "S309_TooLarge", "conntrack: {maxPerCore: 2147483648}",
-            "conntrack.maxPerCore (line 4): 2147483648 is not allowed; wanted a whole number of "
-            "at most 32 bits"},
+            "conntrack.maxPerCore (line 4): Invalid value: 2147483648: must be a 32-bit integer"},
         BadField{"S310_Min", "conntrack: {min: -1}",
-                 "conntrack.min: -1 is not allowed; wanted 0 or more"},
+                 "conntrack.min: Invalid value: -1: must be greater than or equal to 0"},
         BadField{"S311_Negative", "conntrack: {tcpEstablishedTimeout: -1h}",
-                 "conntrack.tcpEstablishedTimeout: -1h0m0s is not allowed; wanted 0s or more"},
+                 "conntrack.tcpEstablishedTimeout: Invalid value: -1h0m0s: must be greater than or "
+                 "equal to 0s"},
         BadField{"S312_Negative", "conntrack: {tcpCloseWaitTimeout: -1s}",
-                 "conntrack.tcpCloseWaitTimeout: -1s is not allowed; wanted 0s or more"},
+                 "conntrack.tcpCloseWaitTimeout: Invalid value: -1s: must be greater than or equal "
+                 "to 0s"},
         BadField{"S314_Negative", "conntrack: {udpTimeout: -1s}",
-                 "conntrack.udpTimeout: -1s is not allowed; wanted 0s or more"},
+                 "conntrack.udpTimeout: Invalid value: -1s: must be greater than or equal to 0s"},
         BadField{"S314_NoDuration", "conntrack: {udpStreamTimeout: 30}",
-                 "conntrack.udpStreamTimeout (line 4): 30 is not allowed; wanted a duration like "
-                 "\"30s\" or \"1h15m0s\""},
+                 "conntrack.udpStreamTimeout (line 4): Invalid value: 30: must be a duration, such "
+                 "as \"30s\" or \"1h15m0s\""},
         BadField{"S315_Negative", "configSyncPeriod: -1s",
-                 "configSyncPeriod: -1s is not allowed; wanted more than 0s"},
-        BadField{"S316_Gates", "featureGates: {AllAlpha: maybe}",
-                 "featureGates (line 4): a map is not allowed; wanted a map of names to true or "
-                 "false"},
-        BadField{"S316_Format", "logging: {format: xml}",
-                 "logging.format: \"xml\" is not allowed; wanted one of \"text\", \"json\""},
+                 "configSyncPeriod: Invalid value: -1s: must be greater than 0s"},
+        BadField{
+            "S316_Gates", "featureGates: {AllAlpha: maybe}",
+            "featureGates (line 4): Invalid value: a map: must be a map of names to true or false"},
+        BadField{
+            "S316_Format", "logging: {format: xml}",
+            "logging.format: Unsupported value: \"xml\": supported values: \"text\", \"json\""},
         BadField{"S317_IptablesBit", "iptables: {masqueradeBit: -1}",
-                 "iptables.masqueradeBit: -1 is not allowed; wanted 0..31"},
+                 "iptables.masqueradeBit: Invalid value: -1: must be between 0 and 31, inclusive"},
         BadField{"S293_BlankName", "hostnameOverride: ' '",
-                 "hostnameOverride: \" \" is not allowed; wanted the name of this node, or \"\""},
+                 "hostnameOverride: Invalid value: \" \": must not be blank"},
         BadField{"S319_NoSection", "conntrack: none",
-                 "conntrack (line 4): \"none\" is not allowed; wanted a map of fields"}),
+                 "conntrack (line 4): Invalid value: \"none\": must be a map of fields"}),
     [](const auto& info) { return info.param.name; });
 
 TEST(KubeProxyConfigTest, S289_ModesOfOtherSystemsAreErrors) {
   EXPECT_THAT(ReadKubeProxyConfiguration(absl::StrCat(kConfigHead, "mode: kernelspace\n")).errors,
-              ElementsAre("mode: \"kernelspace\" is not allowed; wanted one of \"\", "
+              ElementsAre("mode: Unsupported value: \"kernelspace\": supported values: \"\", "
                           "\"iptables\", \"ipvs\", \"nftables\""));
 }
 
 TEST(KubeProxyConfigTest, S319_AllErrorsAtOnce) {
   const ReadConfiguration read = ReadFields(
       "oomScoreAdj: 5000\nconntrack: {min: many, maxPerCore: -1}\nhealthzBindAddress: nowhere\n");
-  EXPECT_THAT(read.errors,
-              ElementsAre(HasSubstr("conntrack.min (line 5): \"many\""),
-                          HasSubstr("healthzBindAddress: \"nowhere\""),
-                          HasSubstr("oomScoreAdj: 5000"), HasSubstr("conntrack.maxPerCore: -1")));
+  EXPECT_THAT(read.errors, ElementsAre(HasSubstr("conntrack.min (line 5): Invalid value: \"many\""),
+                                       HasSubstr("healthzBindAddress: Invalid value: \"nowhere\""),
+                                       HasSubstr("oomScoreAdj: Invalid value: 5000"),
+                                       HasSubstr("conntrack.maxPerCore: Invalid value: -1")));
 }
 
 TEST(KubeProxyConfigTest, S319_ANameWithADotIsNotTheFieldOfThatPath) {
@@ -277,16 +277,16 @@ TEST(KubeProxyConfigTest, S319_ANameWithADotIsNotTheFieldOfThatPath) {
       ReadKubeProxyConfiguration(absl::StrCat(kConfigHead, "conntrack.min: 1\n"));
   EXPECT_THAT(read.errors, IsEmpty());
   EXPECT_NE(read.config.conntrack.min, 1);
-  EXPECT_THAT(read.findings, Contains(HasSubstr("conntrack.min (line 3) is not a field")));
+  EXPECT_THAT(read.findings, Contains(HasSubstr("conntrack.min (line 3): unknown field")));
 }
 
 TEST(KubeProxyConfigTest, S319_UnknownFieldsAreFindings) {
   EXPECT_EQ(OneFinding("conntrack:\n  max: 5\n"),
-            "conntrack.max (line 5) is not a field of KubeProxyConfiguration; it is not read");
+            "conntrack.max (line 5): unknown field of KubeProxyConfiguration, ignored");
   EXPECT_EQ(OneFinding("udpIdleTimeout: 250ms\n"),
-            "udpIdleTimeout (line 4) is not a field of KubeProxyConfiguration; it is not read");
+            "udpIdleTimeout (line 4): unknown field of KubeProxyConfiguration, ignored");
   EXPECT_EQ(OneFinding("MODE: ipvs\n"),
-            "MODE (line 4) is not a field of KubeProxyConfiguration; it is not read");
+            "MODE (line 4): unknown field of KubeProxyConfiguration, ignored");
 }
 
 TEST(KubeProxyConfigTest, S319_OfRepeatedFieldsTheLastCounts) {
@@ -294,26 +294,28 @@ TEST(KubeProxyConfigTest, S319_OfRepeatedFieldsTheLastCounts) {
       "oomScoreAdj: bad\nconntrack: {min: 1}\noomScoreAdj: 5\nconntrack: {maxPerCore: 2, "
       "maxPerCore: 3}\n");
   EXPECT_THAT(read.errors, IsEmpty());
-  EXPECT_THAT(read.findings,
-              ElementsAre("oomScoreAdj (line 6) stands there again; the last one counts",
-                          "conntrack (line 7) stands there again; the last one counts",
-                          "conntrack.maxPerCore (line 7) stands there again; the last one counts"));
+  EXPECT_THAT(
+      read.findings,
+      ElementsAre("oomScoreAdj (line 6): duplicate field, the last value is used",
+                  "conntrack (line 7): duplicate field, the last value is used",
+                  "conntrack.maxPerCore (line 7): duplicate field, the last value is used"));
   EXPECT_EQ(read.config.oom_score_adj, 5);
   EXPECT_EQ(read.config.conntrack.max_per_core, 3);
   EXPECT_EQ(read.config.conntrack.min, 131072);
 }
 
 TEST(KubeProxyConfigTest, S319_OtherKindsAreErrors) {
-  EXPECT_THAT(ReadKubeProxyConfiguration("kind: KubeletConfiguration\n").errors,
-              ElementsAre("apiVersion: is missing; wanted \"kubeproxy.config.k8s.io/v1alpha1\"",
-                          "kind (line 1): \"KubeletConfiguration\" is not allowed; wanted "
-                          "\"KubeProxyConfiguration\""));
+  EXPECT_THAT(
+      ReadKubeProxyConfiguration("kind: KubeletConfiguration\n").errors,
+      ElementsAre("apiVersion: Required value: must be \"kubeproxy.config.k8s.io/v1alpha1\"",
+                  "kind (line 1): Invalid value: \"KubeletConfiguration\": must be "
+                  "\"KubeProxyConfiguration\""));
   EXPECT_THAT(ReadKubeProxyConfiguration("").errors,
-              ElementsAre("the file is empty; wanted a KubeProxyConfiguration"));
+              ElementsAre("the file is empty: must contain a KubeProxyConfiguration"));
   EXPECT_THAT(ReadKubeProxyConfiguration("# nothing\n").errors,
-              ElementsAre("the file is empty; wanted a KubeProxyConfiguration"));
+              ElementsAre("the file is empty: must contain a KubeProxyConfiguration"));
   EXPECT_THAT(ReadKubeProxyConfiguration("- a\n").errors,
-              ElementsAre("the file (line 1): a list is not allowed; wanted a map of fields"));
+              ElementsAre("the file (line 1): Invalid value: a list: must be a map of fields"));
   EXPECT_THAT(ReadKubeProxyConfiguration("a: [\n").errors, ElementsAre(HasSubstr("is not YAML")));
   EXPECT_THAT(ReadKubeProxyConfiguration("{\"a\"").errors, ElementsAre(HasSubstr("is not JSON")));
 }
@@ -323,37 +325,38 @@ TEST(KubeProxyConfigTest, OnlyTheFirstDocumentIsRead) {
       absl::StrCat("# made by hand\n---\n", kConfigHead, "mode: nftables\n---\nkind: Other\n"));
   EXPECT_THAT(read.errors, IsEmpty());
   EXPECT_THAT(read.findings,
-              ElementsAre("the file holds more than one document; only the first is read"));
+              ElementsAre("the file has several YAML documents, only the first is used"));
 }
 
 TEST(KubeProxyConfigTest, S289_S317_WhatHasNoEffectIsFoundWhereItIsNotTheDefault) {
   EXPECT_EQ(OneFinding("ipvs: {strictARP: true, syncPeriod: 30s}\n"),
-            "ipvs.strictARP: true has no effect here");
+            "ipvs.strictARP: value true has no effect");
   EXPECT_EQ(OneFinding("iptables: {masqueradeAll: true, masqueradeBit: 14}\n"),
-            "iptables.masqueradeAll: true has no effect here: nftables.masqueradeAll counts");
+            "iptables.masqueradeAll: value true has no effect: set nftables.masqueradeAll instead");
   EXPECT_EQ(OneFinding("winkernel: {networkName: n, enableDSR: false}\n"),
-            "winkernel.networkName: \"n\" has no effect here");
+            "winkernel.networkName: value \"n\" has no effect");
   EXPECT_EQ(OneFinding("featureGates: {AllAlpha: true}\n"),
-            "featureGates: {AllAlpha: true} has no effect here");
+            "featureGates: value {AllAlpha: true} has no effect");
   EXPECT_EQ(OneFinding("bindAddress: 192.0.2.7\n"),
-            "bindAddress: \"192.0.2.7\" has no effect here: the node's addresses are those of its "
+            "bindAddress: value \"192.0.2.7\" has no effect: svcmapd uses the addresses of the "
             "Node object");
-  EXPECT_EQ(OneFinding("nftables: {minSyncPeriod: 10s}\n"),
-            "nftables.minSyncPeriod: 10s has no effect here: changes are programmed as they come");
+  EXPECT_EQ(
+      OneFinding("nftables: {minSyncPeriod: 10s}\n"),
+      "nftables.minSyncPeriod: value 10s has no effect: svcmapd programs changes immediately");
   for (const char* mode : {"iptables", "ipvs"}) {
     const ReadConfiguration read = ReadKubeProxyConfiguration(
         absl::StrCat(kConfigHead, "nodePortAddresses: [primary]\nmode: ", mode, "\n"));
     EXPECT_THAT(read.errors, IsEmpty());
     EXPECT_THAT(read.findings,
-                ElementsAre(absl::StrCat("mode: \"", mode,
-                                         "\" has no effect here: svcmapd always works as in "
-                                         "kube-proxy's mode nftables")));
+                ElementsAre(absl::StrCat(
+                    "mode: value \"", mode,
+                    "\" has no effect: svcmapd always behaves like kube-proxy in mode nftables")));
   }
 }
 
 TEST(KubeProxyConfigTest, S325_UnsetNodePortAddressesAreNamedWhereTheModeMakesADifference) {
   EXPECT_THAT(ReadKubeProxyConfiguration(kConfigHead).findings,
-              ElementsAre(HasSubstr("nodePortAddresses is not set")));
+              ElementsAre(HasSubstr("nodePortAddresses: not set")));
 }
 
 TEST(KubeProxyConfigTest, ManyLinesAreCounted) {
@@ -381,8 +384,8 @@ INSTANTIATE_TEST_SUITE_P(Kubeadm, KubeadmConfigTest,
 TEST_P(KubeadmConfigTest, IsAcceptedAsItIs) {
   const ReadConfiguration read = ReadKubeProxyConfiguration(testing::KubeadmConfig(GetParam()));
   EXPECT_THAT(read.errors, IsEmpty());
-  // Its mode is kube-proxy's default, iptables.
-  EXPECT_THAT(read.findings, ElementsAre(HasSubstr("nodePortAddresses is not set")));
+  // kubeadm leaves the mode empty, which is iptables in kube-proxy.
+  EXPECT_THAT(read.findings, ElementsAre(HasSubstr("nodePortAddresses: not set")));
   EXPECT_EQ(read.config.cluster_cidr, "10.244.0.0/16");
   EXPECT_EQ(read.config.conntrack.max_per_core, 32768);
 }
@@ -416,7 +419,7 @@ TEST(GoDurationTest, WritesWhatGoWrites) {
   EXPECT_EQ(FormatGoDuration(seconds(0)), "0s");
 }
 
-// docs/configuration.md has a row for each field, which begins with its path and its default.
+// docs/configuration.md must have a row for each field, which begins with the path and the default.
 TEST(KubeProxyConfigTest, TheDocumentationHasEveryField) {
   std::ifstream file(SVCMAP_SOURCE_DIR "/docs/configuration.md");
   const std::string docs{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -425,7 +428,7 @@ TEST(KubeProxyConfigTest, TheDocumentationHasEveryField) {
   }
 }
 
-// deploy/kubernetes ships them.
+// The configuration files in deploy/kubernetes must have no findings.
 TEST(KubeProxyConfigTest, TheFilesInDeployAreReadWithoutAWord) {
   for (const char* overlay : {"base", "push", "side-by-side"}) {
     const absl::StatusOr<ConfigurationFile> file = ReadConfigurationFile(

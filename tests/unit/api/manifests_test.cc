@@ -102,7 +102,7 @@ endpoints: [{conditions: {ready: false, serving: null}}, {nodeName: ""}]
   const v1::EndpointSlice& slice = manifests.objects[0].object.endpoint_slice();
   EXPECT_TRUE(slice.ports(0).has_name());
   EXPECT_FALSE(slice.ports(0).has_port());
-  EXPECT_TRUE(slice.ports(1).has_name());  // The API server would say "".
+  EXPECT_TRUE(slice.ports(1).has_name());  // The API server would return "".
   EXPECT_TRUE(slice.endpoints(0).conditions().has_ready());
   EXPECT_FALSE(slice.endpoints(0).conditions().has_serving());
   EXPECT_FALSE(slice.endpoints(0).has_node_name());
@@ -161,7 +161,7 @@ TEST(ManifestsTest, StringsOfEveryKindAreTheSameWhenWrittenAndReadAgain) {
   }
 }
 
-// By yaml-cpp as single bytes, which are no UTF-8.
+// yaml-cpp decodes these escapes as single bytes, which are not valid UTF-8.
 TEST(ManifestsTest, EscapesOfCharactersOverAsciiAreThoseCharacters) {
   const Manifests manifests = Read(R"(
 apiVersion: v1
@@ -272,7 +272,7 @@ void ExpectReadBackEqual(const std::vector<v1::Object>& objects) {
   for (const std::string& text : {ManifestJson(objects), ManifestYaml(objects)}) {
     const Manifests again = Read(text);
     EXPECT_THAT(Texts(again.errors), IsEmpty()) << text;
-    // SizeIs would print messages, which g++ 12 warns about.
+    // SizeIs would print protobuf messages, for which g++ 12 emits warnings.
     ASSERT_EQ(again.objects.size(), objects.size()) << text;
     for (size_t i = 0; i < objects.size(); ++i) {
       EXPECT_TRUE(
@@ -289,7 +289,7 @@ TEST(ManifestsTest, WhatIsWrittenIsReadBackEqual) {
   ExpectReadBackEqual(objects);
 }
 
-// Sets every field there is, lists with two entries.
+// Sets every field of a message. Lists get two entries.
 void FillAll(google::protobuf::Message& message) {
   using google::protobuf::FieldDescriptor;
   const google::protobuf::Descriptor& type = *message.GetDescriptor();
@@ -330,7 +330,7 @@ TEST(ManifestsTest, EveryFieldOfEveryKindIsWrittenAndReadBack) {
   ExpectReadBackEqual(objects);
 }
 
-// The names a Kubernetes API server gives these fields.
+// The field names in the Kubernetes API.
 TEST(ManifestsTest, PoliciesHintsAndPodCidrsHaveTheNamesOfKubernetes) {
   const Manifests manifests = Read(R"(
 apiVersion: v1

@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 
 constexpr char kConnectionLimit[] = "net.netfilter.nf_conntrack_max";
 
-// With all that is written by default turned off.
+// A configuration that writes no sysctl.
 KubeProxyConfiguration NoSysctls() {
   KubeProxyConfiguration config;
   config.conntrack = {.max_per_core = 0,
@@ -39,10 +39,10 @@ int64_t MaxOf(int32_t max_per_core, int32_t min, int cpus) {
 }
 
 TEST(SysctlsTest, S309_S310_S327_ConnectionsForEachCpu) {
-  EXPECT_EQ(MaxOf(32768, 131072, 2), 131072);  // Not above the minimum.
+  EXPECT_EQ(MaxOf(32768, 131072, 2), 131072);  // The product is below the minimum.
   EXPECT_EQ(MaxOf(32768, 131072, 8), 262144);
   EXPECT_EQ(MaxOf(32768, 131072, 64), 1048576);
-  EXPECT_EQ(MaxOf(32768, 2000000, 64), 1048576);  // The bound counts before the minimum.
+  EXPECT_EQ(MaxOf(32768, 2000000, 64), 1048576);  // The maximum takes precedence over the minimum.
   EXPECT_EQ(MaxOf(32768, 2000000, 2), 2000000);
   EXPECT_EQ(MaxOf(2147483647, 0, 1024), 1048576);
 }
@@ -71,7 +71,7 @@ TEST(SysctlsTest, S329_NothingElseIsWritten) {
   }
 }
 
-// A folder that looks like /proc/sys.
+// A directory with the layout of /proc/sys.
 class WriteSysctlsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -117,8 +117,8 @@ TEST_F(WriteSysctlsTest, S327_S328_WhatIsNotThereIsAWarningWithTheWantedValue) {
       {{kConnectionLimit, 131072}, {"net.netfilter.nf_conntrack_udp_timeout", 30}}, paths());
   ASSERT_TRUE(warnings.ok());
   EXPECT_THAT(*warnings,
-              ElementsAre(HasSubstr("net.netfilter.nf_conntrack_max should be 131072 and cannot be "
-                                    "written")));
+              ElementsAre(HasSubstr(
+                  "set net.netfilter.nf_conntrack_max to 131072: No such file or directory")));
   EXPECT_EQ(Get(Path("udp_timeout")), "30");
 }
 
@@ -127,7 +127,7 @@ TEST_F(WriteSysctlsTest, S328_AValueThatTheKernelRefusesIsAnError) {
   EXPECT_THAT(std::string(WriteSysctls({{"net.netfilter.nf_conntrack_udp_timeout", 30}}, paths())
                               .status()
                               .message()),
-              HasSubstr("write 30 to the sysctl net.netfilter.nf_conntrack_udp_timeout"));
+              HasSubstr("set net.netfilter.nf_conntrack_udp_timeout to 30"));
 }
 
 TEST_F(WriteSysctlsTest, S308_OomScoreAdj) {
