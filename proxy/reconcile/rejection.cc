@@ -103,13 +103,13 @@ bool Reconciler::Isolate(Draft& draft, const nft::ApplyResult& result) {
     take_limit_ = std::max<size_t>(draft.taken.size() / 2, 1);
     return true;
   }
-  refusals_.emplace_back(culprit->sequence,
-                         Finding{.severity = Finding::Severity::kRefused,
-                                 .kind = Kind::kService,
-                                 .key = culprit->key,
-                                 .reason = "the kernel does not take its rules (" +
-                                           std::string(result.error.message()) +
-                                           "), they are tried again every minute"});
+  refusals_.emplace_back(
+      culprit->sequence,
+      Finding{.severity = Finding::Severity::kRefused,
+              .kind = Kind::kService,
+              .key = culprit->key,
+              .reason = "the kernel rejected the rules, retrying every minute: " +
+                        std::string(result.error.message())});
   refused_[culprit->key] = std::string(result.error.message());
   draft.taken.erase(culprit);
   rejections_ = 0;
