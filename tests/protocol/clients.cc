@@ -53,7 +53,7 @@ void ExpectHungUp(const Target& target, const std::string& who,
 void ExpectDenied(const std::string& method, const std::string& role, const grpc::Status& end,
                   Verdict& verdict) {
   verdict.Equal(method + " to end with", "PERMISSION_DENIED", CodeName(end.error_code()));
-  verdict.Contains("its message", "svcmap.v1.Control/" + method + " refused: client ",
+  verdict.Contains("its message", "svcmap.v1.Control/" + method + " denied: client ",
                    end.error_message());
   verdict.Contains("its message", role, end.error_message());
 }
