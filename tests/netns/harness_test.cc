@@ -36,7 +36,7 @@ struct Vip {
   const char* address(bool want_v6) const { return want_v6 ? v6 : v4; }
 };
 
-// Two local pods, a remote pod and a client; every pod answers on kPodPort by its name.
+// Two local pods, a remote pod and a client. Every pod answers on kPodPort with its name.
 class HarnessTest : public PacketTest {
  protected:
   void SetUp() override {
@@ -53,7 +53,7 @@ class HarnessTest : public PacketTest {
     }
   }
 
-  // DNAT of tcp, udp and sctp VIP:80 to `pod`, as svcmap would do it; `extra` are lines for the
+  // DNAT of tcp, udp and sctp VIP:80 to `pod`, as in svcmap. `extra` contains lines for the
   // postrouting chains.
   absl::Status Translate(const Host& pod, const std::string& extra) {
     std::string script;
@@ -81,7 +81,7 @@ class HarnessTest : public PacketTest {
   std::vector<std::unique_ptr<EchoServer>> servers_;
 };
 
-// Every protocol in every family.
+// Runs for every protocol and family.
 class HarnessFlowTest : public HarnessTest,
                         public ::testing::WithParamInterface<std::tuple<Protocol, bool>> {
  protected:
@@ -130,11 +130,11 @@ TEST_P(HarnessFlowTest, SourcePortIsKept) {
   EXPECT_EQ(answer.seen_port, 4711);
 }
 
-// Without, conntrack takes a datagram for one of the flow before and sends it where that one went.
+// With a reused source port, conntrack would treat a datagram as part of the previous flow.
 TEST_P(HarnessFlowTest, NoFlowHasTheSourcePortOfOneBefore) {
-  if (protocol() == Protocol::kTcp) return;  // There a SYN ends the connection before.
+  if (protocol() == Protocol::kTcp) return;  // A SYN ends the previous TCP connection.
   std::set<uint16_t> ports;
-  for (int i = 0; i < 500; ++i) {  // Of 28,000 ports, drawn at random: one twice in 98 of 100 runs.
+  for (int i = 0; i < 500; ++i) {  // Random picks of 28,000 ports repeat one in 98 of 100 runs.
     const Answer answer = Ask(pod_b_->netns(), ToPod(*pod_a_));
     EXPECT_ANSWER(answer, "pod-a", At(*pod_b_));
     EXPECT_TRUE(ports.insert(answer.seen_port).second) << answer;
@@ -151,11 +151,12 @@ TEST_P(HarnessFlowTest, SecondClientAddress) {
 
 TEST_P(HarnessFlowTest, NobodyListens) {
   if (protocol() == Protocol::kSctp) {
-    // No raw socket, no SCTP in this kernel: ICMP protocol unreachable, which is no rejection.
+    // No raw socket, no SCTP in this kernel: ICMP protocol unreachable, which does not count as a
+    // rejection.
     const Answer answer = Ask(pod_a_->netns(), To(At(*client_), 9));
     EXPECT_EQ(answer.outcome, Outcome::kOther) << answer;
     EXPECT_GE(answer.icmp_type, 0) << answer;
-    // A server without that binding keeps silent.
+    // A server without this binding does not answer.
     Request request = To(At(*pod_a_), 9);
     request.timeout = kShort;
     EXPECT_EQ(Ask(client_->netns(), request).outcome, Outcome::kTimedOut);
@@ -188,7 +189,7 @@ TEST_P(HarnessFlowTest, HairpinSeesTheNodesPrimaryAddress) {
   EXPECT_ANSWER(Ask(pod_a_->netns(), ToVip()), "pod-a", At(topology_->node()));
 }
 
-// Reject and drop look different from everywhere, the node itself included.
+// All sources, including the node, can distinguish reject and drop.
 TEST_P(HarnessFlowTest, RejectAndDrop) {
   ASSERT_OK(
       RunNft(topology_->node().netns(),
@@ -208,13 +209,13 @@ TEST_P(HarnessFlowTest, RejectAndDrop) {
     const Answer dropped = Ask(from->netns(), request);
     EXPECT_EQ(dropped.outcome, Outcome::kTimedOut) << from->name() << ": " << dropped;
   }
-  // Nor are rejects rationed.
+  // The rate of rejects is not limited.
   const Tally tally = AskMany(client_->netns(), To(vip_.address(v6()), 81), 3000);
   EXPECT_EQ(tally.rejected, 3000) << tally.ToString();
 }
 
 TEST_P(HarnessFlowTest, ManyAnswersAreSpreadAndCounted) {
-  // Random choice of two pods.
+  // Random selection of two pods.
   const std::string map = v6()
                               ? absl::StrCat("ip6 daddr ", vip_.v6,
                                              " meta l4proto { tcp, udp, sctp } th dport 80 dnat to "
@@ -228,7 +229,7 @@ TEST_P(HarnessFlowTest, ManyAnswersAreSpreadAndCounted) {
                    absl::StrCat("table ", v6() ? "ip6" : "ip",
                                 " t { chain prerouting { type nat hook prerouting priority -100; ",
                                 map, "; }\n}\n")));
-  // No port translation this time: the pods listen on the service port too.
+  // Without port translation: the pods also listen on the Service port.
   for (size_t i : {0u, 1u}) {
     const Host& pod = i == 0 ? *pod_a_ : *pod_b_;
     ASSERT_OK(servers_[i]->Listen({protocol(), At(pod), 80, pod.name()}));
@@ -252,7 +253,7 @@ TEST_F(HarnessTest, PingAnsweredRejectedAndDropped) {
     const Answer rejected = Ping(client_->netns(), {.destination = vip_.address(v6)});
     EXPECT_EQ(rejected.outcome, Outcome::kRejected) << rejected;
     EXPECT_TRUE(rejected.PortUnreachable()) << rejected;
-    // Nobody has it: the node routes it to the sink.
+    // The address is not assigned, so the node routes it to the sink.
     const Answer dropped = Ping(
         client_->netns(), {.destination = v6 ? "fd00:96::99" : "10.96.0.99", .timeout = kShort});
     EXPECT_EQ(dropped.outcome, Outcome::kTimedOut) << dropped;
@@ -299,7 +300,7 @@ TEST_F(HarnessTest, ServerCountsBadSctpChecksums) {
         [&] { return UniqueFd(::socket(pod.family(), SOCK_RAW, IPPROTO_SCTP)); });
     ASSERT_EQ(::sendto(fd.get(), bytes.data(), bytes.size(), 0, pod.get(), pod.size()),
               static_cast<ssize_t>(bytes.size()));
-    // Behind it comes a good one: once that is answered, the bad one was seen.
+    // A valid datagram follows. Its answer shows that the invalid one was processed.
     EXPECT_EQ(
         Ask(client_->netns(),
             {.protocol = Protocol::kSctp, .destination = pod_a_->address(v6), .port = kPodPort})
@@ -353,8 +354,7 @@ TEST_F(PacketTest, TenHostsAreQuick) {
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - start);
   RecordProperty("milliseconds", static_cast<int>(took.count()));
-  EXPECT_LT(took, std::chrono::seconds(
-                      5));  // Some 100 ms in truth; sanitizers and loaded machines need more.
+  EXPECT_LT(took, std::chrono::seconds(5));  // Normally about 100 ms; more with sanitizers or load.
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What svcmapd answers about its health: to load balancers at healthCheckNodePorts, and at
-// /healthz and /livez.
+// Health answers of svcmapd: at healthCheckNodePorts for load balancers, and at /healthz and
+// /livez.
 #include <signal.h>
 #include <stdlib.h>
 
@@ -37,7 +37,7 @@ std::string AnswerOf(const Host& from, const std::string& ip, uint16_t port) {
 
 class HealthChecksTest : public ServiceTest {
  protected:
-  // From the client to the node, in both families, a moment from now at the latest.
+  // Waits for this answer to the client in both families.
   void Expect(uint16_t port, const std::string& wanted) {
     for (const std::string& ip : {kNode.v4, kNode.v6}) {
       std::string last;
@@ -55,7 +55,7 @@ class HealthChecksTest : public ServiceTest {
       return answer.ok() && answer->code == code && last.find(part) != std::string::npos;
     })) << last;
   }
-  // A slice of each family with pods that are ready, and ones that are going.
+  // A slice per family with ready and terminating pods.
   absl::Status Endpoints(const std::vector<const Host*>& ready,
                          const std::vector<const Host*>& terminating) {
     Objects slices = WebSlices("shop/web", ready + terminating);
@@ -155,7 +155,7 @@ TEST_F(HealthChecksTest, S263_EligibilityDoesNotCountForServices) {
   Expect(kCheckPort, "200 weight 1");
 }
 
-// Nobody tells the second agent anything.
+// No controller is connected to the second agent.
 TEST(HealthAfterRestartTest, TheSavedStateIsAnsweredFor) {
   std::string folder = "/tmp/svcmap-health-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
@@ -183,7 +183,7 @@ TEST(SystemdTest, ItHearsOfTheStartOfLifeAndOfTheEnd) {
   NotifySocket::AskForWatchdog(std::chrono::milliseconds(200));
   ASSERT_OK_AND_ASSIGN(const NetNs netns, NetNs::Create());
   ASSERT_OK_AND_ASSIGN(const auto agent, Agent::Start(netns, {"--state-dir", ""}));
-  // Until one begins so; what else is said meanwhile is forgotten.
+  // Waits for a message with this prefix and discards all others.
   const auto hears = [&](const std::string& beginning) {
     std::string message;
     do {
@@ -200,7 +200,7 @@ TEST(SystemdTest, ItHearsOfTheStartOfLifeAndOfTheEnd) {
   EXPECT_TRUE(hears("STOPPING=1\n"));
 }
 
-// An agent of its own, which nobody tells anything.
+// A separate agent without a controller.
 TEST(HealthzBeforeTheStateTest, ItIsAliveButNotHealthy) {
   ASSERT_OK_AND_ASSIGN(const NetNs netns, NetNs::Create());
   ASSERT_OK_AND_ASSIGN(const auto agent, Agent::Start(netns, {"--state-dir", ""}));
@@ -210,7 +210,8 @@ TEST(HealthzBeforeTheStateTest, ItIsAliveButNotHealthy) {
   ASSERT_OK_AND_ASSIGN(const HttpAnswer before,
                        HttpRequest(netns, "127.0.0.1", kHealthzPort, "/healthz"));
   EXPECT_EQ(before.code, 503);
-  EXPECT_NE(before.body.find(R"("reason":"complete state not received or not programmed yet"})"), std::string::npos)
+  EXPECT_NE(before.body.find(R"("reason":"complete state not received or not programmed yet"})"),
+            std::string::npos)
       << before.body;
   ASSERT_OK(agent->Replace(Basics()));
   EXPECT_OK(Eventually("/healthz is 200", [&] {

@@ -1,4 +1,4 @@
-// Where our tables hang in the packet path, and that they leave the last word to others.
+// Hooks and priorities of the tables, and that other tables can still drop packets.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -10,8 +10,8 @@ namespace {
 
 struct Hook {
   const char* requirement;
-  const char* declaration;  // Of the base chain, as nft prints it.
-  const char* work;         // The chain that does the work, and that the base chain jumps to.
+  const char* declaration;  // The declaration of the base chain in nft syntax.
+  const char* work;         // The target chain of the base chain.
 };
 
 constexpr Hook kHooks[] = {
@@ -55,8 +55,8 @@ class CoexistenceTest : public FlowTest, public ::testing::WithParamInterface<bo
 };
 INSTANTIATE_FAMILIES(CoexistenceTest);
 
-// Whatever Services there are: one table per family, and in it no packet is accepted for good,
-// dropped for its state, or judged by an address of the host.
+// Independent of Services, there is one table per family. Its rules never accept packets, drop them
+// because of their state, or match addresses of the host.
 TEST_P(CoexistenceTest, S137_S145_S147_S150_NothingIsDecidedThatIsNotAboutServices) {
   ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kV).ExternalPolicy("Local")} +
                           Slices(*world(), "shop/web", "L1 R1")));
@@ -71,7 +71,7 @@ TEST_P(CoexistenceTest, S137_S145_S147_S150_NothingIsDecidedThatIsNotAboutServic
   }
 }
 
-// A firewall of somebody else sees the packets as they are after the translation.
+// A firewall in another table receives translated packets.
 TEST_P(CoexistenceTest, S137_S146_AFirewallThatDropsForwardedPacketsMustAllowThem) {
   ASSERT_OK(
       agent().Apply(Objects{ExternalWeb("shop/web", kV)} + Slices(*world(), "shop/web", "L1")));

@@ -1,4 +1,4 @@
-// Others damage our tables, the agent goes and comes back: traffic hardly notices.
+// Foreign changes of the tables and restarts of the agent have little effect on traffic.
 #include <atomic>
 #include <thread>
 
@@ -14,7 +14,7 @@ const Address kOld = ClusterIp(11);
 
 class LifecycleTest : public ServiceTest {
  protected:
-  // Two Services: "web", which stays, and "old", which the next controller does not know.
+  // Two Services: "web", which stays, and "old", which the next controller does not send.
   absl::Status Serve() {
     return agent().Apply(Objects{ExternalWeb("shop/web", kWeb), Web("shop/old", kOld)} +
                          WebSlices("shop/web", {&pod_a()}) + WebSlices("shop/old", {&pod_b()}));
@@ -23,7 +23,8 @@ class LifecycleTest : public ServiceTest {
     return Basics() + Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&endpoint});
   }
 
-  // Who answers a new connection, in both families; empty when nobody, "?" when they disagree.
+  // The server that answers a new connection in both families; empty without an answer, "?" if the
+  // families differ.
   std::string Answering(const Address& address) {
     std::string answering[2];
     for (const bool v6 : {false, true}) {
@@ -51,7 +52,7 @@ class LifecycleTest : public ServiceTest {
     ASSERT_OK_AND_ASSIGN(const std::string repaired, Nft(node().netns(), "-t list ruleset"));
     EXPECT_EQ(repaired, rules);
     ExpectAppliedIsInTheKernel(agent(), node().netns());
-    // And it goes on.
+    // The connection continues.
     ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod()})));
     EXPECT_EQ(Answering(kWeb), "remote-pod");
   }
@@ -101,12 +102,12 @@ TEST_F(LifecycleTest, OtherTablesAreLeftAlone) {
   ASSERT_OK_AND_ASSIGN(const std::string left, Nft(node().netns(), "list ruleset"));
   EXPECT_EQ(left, firewall);
   ASSERT_OK(RunNft(node().netns(), "delete table inet firewall\n"));
-  ASSERT_OK(Agent::CleanUp(node().netns()));  // Nothing to remove is no error.
+  ASSERT_OK(Agent::CleanUp(node().netns()));  // Cleanup without tables succeeds.
   world()->agent.reset();
   ASSERT_OK(world()->RestartAgent({}));
 }
 
-// How the agent ends, and what an end promises.
+// How the agent exits, and the guarantees of each.
 class RestartTest : public LifecycleTest, public ::testing::WithParamInterface<bool> {
  protected:
   absl::Status End() {
@@ -165,7 +166,7 @@ TEST_P(RestartTest, S342_TheOldRulesServeUntilTheFirstSnapshotEnds) {
   EXPECT_EQ(Answering(kWeb), "pod-a");
   EXPECT_EQ(Answering(kOld), "pod-b");
 
-  // The controller goes away in the middle: nothing is pruned, nothing changes.
+  // The controller disconnects during a snapshot: no object is pruned or changed.
   stream.reset();
   EXPECT_EQ(Answering(kWeb), "pod-a");
   EXPECT_EQ(Answering(kOld), "pod-b");
@@ -179,7 +180,7 @@ TEST_P(RestartTest, S342_TheOldRulesServeUntilTheFirstSnapshotEnds) {
   ExpectAppliedIsInTheKernel(agent(), node().netns());
 }
 
-// Connections are made all the while: none of them meets a moment without rules.
+// Connections are opened continuously. None fails for lack of rules.
 TEST_P(RestartTest, S342_ARestartWithTheSameStateIsNotNoticed) {
   ASSERT_OK(agent().Replace(Next(pod_a())));
   std::atomic<bool> done = false;
@@ -204,7 +205,7 @@ TEST_P(RestartTest, S342_ARestartWithTheSameStateIsNotNoticed) {
   ExpectAppliedIsInTheKernel(agent(), node().netns());
 }
 
-// Damage that happens while nobody watches is found at the next start.
+// The next start detects damage that occurred while no agent was running.
 TEST_P(RestartTest, S342_DamageDoneWhileNoAgentRanIsRepaired) {
   ASSERT_OK(Serve());
   ASSERT_OK(End());

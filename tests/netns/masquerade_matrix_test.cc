@@ -99,7 +99,7 @@ std::vector<Row> Column(Configuration configuration) {
   return rows;
 }
 
-// Who reaches itself is masqueraded under every configuration.
+// Hairpin connections are masqueraded in every configuration.
 Row HairpinRow(const char* requirement) {
   return {requirement, "Hairpin", kA, "L1", Each({"L1"}, {"V:80", "VIP:80", "N:NP"}, "L1 m")};
 }
@@ -124,7 +124,7 @@ INSTANTIATE_ROWS(MatrixBase, Column(kBase));
 INSTANTIATE_ROWS(MatrixNoDetector,
                  Column(kNoDetector) +
                      std::vector<Row>{HairpinRow("S71_S91"),
-                                      // A pod is like any client where nobody can tell.
+                                      // Without pod detection, a pod is treated like any client.
                                       {"S68_S91", "LocalWithRemoteEndpointsOnly", kB, "R1 R2",
                                        Each({"P", "X"}, {"EIP:80", "VIP:80", "N:NP"}, "DROP") +
                                            Each({"N"}, {"EIP:80", "VIP:80", "N:NP"}, "R1,R2 m") +

@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<World>>& WorldSlot() {
   return slot;
 }
 
-// Ends the world before the static objects it uses.
+// Destroys the world before the static objects that it uses.
 class WorldEnvironment : public ::testing::Environment {
  public:
   void TearDown() override { WorldSlot() = absl::NotFoundError("already gone"); }
@@ -29,7 +29,7 @@ class WorldEnvironment : public ::testing::Environment {
 [[maybe_unused]] auto* const kWorldEnvironment =
     ::testing::AddGlobalTestEnvironment(new WorldEnvironment);
 
-// Makes `host` the owner of addresses that Services have, and that nobody should reach then.
+// Assigns Service addresses to `host`, which receives untranslated packets.
 absl::StatusOr<std::unique_ptr<EchoServer>> MakeOutside(Topology& net, const Host& host) {
   std::vector<Binding> bindings;
   for (const Address& address : {kExternalIp, kLoadBalancerIp, kUnallocated}) {
@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<EchoServer>> MakeOutside(Topology& net, const Hos
   return server;
 }
 
-// What `pod`, a remote one, sends goes to the node first, even where it could go to "outside".
+// Routes packets of the remote `pod` through the node, including packets to "outside".
 absl::Status RouteByTheNode(const Topology& net, const Host& pod) {
   for (const bool v6 : {false, true}) {
     const std::string batch =
@@ -204,7 +204,7 @@ Objects WebSlices(const std::string& service, const std::vector<const Host*>& ho
     ASlice slice(service);
     slice.Named(service.substr(service.find('/') + 1) + (v6 ? "-v6" : "-v4"));
     for (const Host* host : hosts) {
-      // Topology numbers pods of the node in 10.244.1, those elsewhere in 10.244.2.
+      // Topology uses 10.244.1 for pods of the node and 10.244.2 for remote pods.
       const bool local = host->v4().rfind("10.244.2.", 0) != 0;
       slice.Endpoint(host->address(v6), local ? kAgentNode : "n2");
     }

@@ -1,5 +1,5 @@
-// UDP flows that the kernel goes on translating for an endpoint that left (S-237..S-249): a sender
-// that keeps its source port must get to those who serve now.
+// Cleanup of UDP flows to removed endpoints (S-237..S-249): a client with a constant source port
+// must reach current endpoints.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 
@@ -57,7 +57,8 @@ TEST_P(StaleFlowsTest, S239_AFlowIsRejectedWhenNobodyIsLeft) {
       Eventually("a reject", [&] { return AskFlow(pod_b(), kDns).outcome == Outcome::kRejected; }));
 }
 
-// The pod that a new Service's address was sent to in vain is heard as soon as there is somebody.
+// A client that sent to a Service address without endpoints is answered when the first endpoint is
+// added.
 TEST_P(StaleFlowsTest, S247_AFlowThatNobodyTranslatedStartsAnew) {
   ASSERT_EQ(AskFlow(client(), kExternalIp).server, "outside");
   ASSERT_OK(
@@ -72,7 +73,7 @@ TEST_P(StaleFlowsTest, S242_S244_AFlowStaysWithAnEndpointThatServes) {
   ASSERT_EQ(AskFlow(pod_b(), kDns).server, "pod-a");
   ASSERT_EQ(AskFlow(client(), ClusterIp(54)).server, "pod-b");
 
-  // It terminates and serves on, another one joins, and the Service itself changes.
+  // The endpoint becomes serving-terminating, another one is added, and the Service changes.
   Objects slices = WebSlices("shop/dns", {&pod_a(), &remote_pod()});
   for (v1::Object& slice : slices) {
     v1::EndpointConditions& conditions =
@@ -83,19 +84,19 @@ TEST_P(StaleFlowsTest, S242_S244_AFlowStaysWithAnEndpointThatServes) {
   }
   AService service = Web("shop/dns", kDns);
   ASSERT_OK(agent().Apply(Objects{service.InternalPolicy("Local")} + slices));
-  // A round that has looked at everything: another Service's flow is gone after it.
+  // Waits for a complete cleanup pass, which deletes the flow of another Service.
   ASSERT_OK(agent().Apply(WebSlices("shop/other", {&remote_pod()})));
   ASSERT_OK(Eventually("the round",
                        [&] { return AskFlow(client(), ClusterIp(54)).server == "remote-pod"; }));
   EXPECT_EQ(AskFlow(pod_b(), kDns).server, "pod-a");
 }
 
-// An unanswered flow to an address that is no longer the Service's goes with its endpoint.
+// An unanswered flow to a previous Service address is deleted with its endpoint.
 TEST_P(StaleFlowsTest, S237_AServiceOnlyChangeClearsFlowsToo) {
   AService service = Web("shop/dns", kDns);
   ASSERT_OK(agent().Apply(Objects{service} + WebSlices("shop/dns", {&pod_a()})));
   ASSERT_EQ(AskFlow(pod_b(), kDns).server, "pod-a");
-  // The port gets another name, under which no slice has endpoints.
+  // Renames the port to a name without endpoints.
   AService renamed("shop/dns");
   renamed.ClusterIps(kDns.v4, kDns.v6).Port("elsewhere", 80, Protocol::kUdp);
   ASSERT_OK(agent().Apply({renamed}));

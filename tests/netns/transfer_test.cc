@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kBytes = 10'000'000;
 
-// For each family, with offloads off and on.
+// Runs for each family with offloads off and on.
 class TransferTest : public ServiceTest,
                      public ::testing::WithParamInterface<std::tuple<bool, bool>> {
  protected:
@@ -47,7 +47,7 @@ class TransferTest : public ServiceTest,
     return counters;
   }
 
-  // 10 MB of TCP and datagrams of many sizes, there and back, by every kind of address.
+  // Sends 10 MB over TCP and datagrams of many sizes in both directions, to every kind of address.
   void TransferTo(const Host& endpoint, const std::string& server,
                   const AService& service = ExternalWeb("shop/web", kWeb)) {
     ASSERT_OK(agent().Apply(Objects{service} + WebSlices("shop/web", {&endpoint})));
@@ -59,7 +59,7 @@ class TransferTest : public ServiceTest,
         SCOPED_TRACE(absl::StrCat(from->name(), " -> ", address->in(v6()), " -> ", server));
         const Request request = {
             .destination = address->in(v6()), .port = port, .timeout = std::chrono::seconds(20)};
-        // All of the bytes once per source; the other addresses share rules and mechanism.
+        // Full size once per source. Other addresses use the same rules.
         const size_t bytes = address == &kWeb ? kBytes : kBytes / 10;
         ASSERT_OK_AND_ASSIGN(const Answer answer, BulkTcp(from->netns(), request, bytes));
         EXPECT_EQ(answer.server, server);
@@ -84,15 +84,15 @@ TEST_P(TransferTest, ALocalEndpointGetsEveryByte) { TransferTo(pod_a(), "pod-a")
 
 TEST_P(TransferTest, ARemoteEndpointGetsEveryByte) { TransferTo(remote_pod(), "remote-pod"); }
 
-// Where the kernel itself reads what nftables wrote: nf_tables once adjusted checksums of received
-// IPv6 datagrams wrongly here (docs/decisions/0001).
+// Packets to the node itself. nf_tables adjusted checksums of received IPv6 datagrams incorrectly
+// in this case (docs/decisions/0001).
 TEST_P(TransferTest, AnEndpointInTheNodesOwnNetworkGetsEveryByte) {
   ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
                                                                 kPodPort, "node-process"));
   TransferTo(node(), "node-process");
 }
 
-// More is written on those ways, and back.
+// These paths rewrite more fields, in both directions.
 TEST_P(TransferTest, PoliciesAndAffinityLoseNoByte) {
   ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
                                                                 kPodPort, "node-process"));
@@ -105,8 +105,9 @@ TEST_P(TransferTest, PoliciesAndAffinityLoseNoByte) {
 }
 
 TEST_P(TransferTest, APodThatReachesItselfGetsEveryByte) {
-  // An IPv6 router tells whoever sends it a packet that goes back where it came from; the pod
-  // ignores such redirects and counts them as errors.
+  // An IPv6 router sends a redirect for packets that leave through their input interface. The pod
+  // ignores redirects and counts
+  // them as errors.
   redirects_expected_ = true;
   ASSERT_OK(
       agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));

@@ -1,4 +1,4 @@
-// Weights of endpoints: their share of new connections, and 0, which takes none and cuts none.
+// Endpoint weights: the share of new connections; weight 0 drains without closing connections.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@ namespace svcmap::testing {
 namespace {
 
 constexpr int kDrawn = 2000;
-constexpr uint16_t kFlowPort = 5454;  // A UDP flow is told by its source port.
+constexpr uint16_t kFlowPort = 5454;  // The source port identifies a UDP flow.
 
 // Slices of a Service, in both families, with these weights.
 Objects WeightedSlices(const std::string& service,
@@ -28,8 +28,8 @@ Objects WeightedSlices(const std::string& service,
   return slices;
 }
 
-// For a count that chance has a hand in: six standard deviations, so that a test that is right
-// fails once in 500 million runs.
+// Tolerance of a random count: six standard deviations, so that a correct test fails once in 500
+// million runs.
 double Bound(double share) { return 6 * std::sqrt(kDrawn * share * (1 - share)); }
 
 class WeightsTest : public ServiceFamilyTest {
@@ -51,7 +51,7 @@ class WeightsTest : public ServiceFamilyTest {
     ASSERT_NE(count, tally.by_server.end()) << tally.ToString();
     EXPECT_NEAR(count->second, kDrawn * share, Bound(share)) << tally.ToString();
   }
-  // Stale UDP flows have been looked for once more: one of another Service is gone.
+  // Waits for another cleanup pass, which deletes the flow of another Service.
   void AfterACleanup(const std::function<void()>& change) {
     ASSERT_OK(agent().Apply(Objects{Web("shop/other", ClusterIp(54))} +
                             WebSlices("shop/other", {&pod_a()})));
@@ -74,10 +74,10 @@ TEST_P(WeightsTest, S38_NewConnectionsAreSharedByWeight) {
     SCOPED_TRACE(ApiName(protocol));
     ExpectShare(pod_b(), To(kWeb, protocol), "remote-pod", 3.0 / 4);
   }
-  // Changed in place, and with no common divisor: 256 slots.
+  // New weights without a common divisor: 256 slots.
   ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 701}, {&remote_pod(), 299}})));
   ExpectShare(pod_b(), To(kWeb), "remote-pod", 299.0 / 1000);
-  // And back to equal ones.
+  // Equal weights again.
   ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 7}, {&remote_pod(), 7}})));
   ExpectShare(pod_b(), To(kWeb), "remote-pod", 1.0 / 2);
 }
@@ -89,7 +89,7 @@ TEST_P(WeightsTest, S37_TheLocalSetHasItsOwnShares) {
   ExpectShare(client(), To(kExternalIp), "pod-b", 3.0 / 4);
 }
 
-// With 15 of 16 slots: fewer than 100 of 128 clients go there once in 100 million runs.
+// With 15 of 16 slots, fewer than 100 of 128 clients select it once in 100 million runs.
 TEST_P(WeightsTest, S123_ClientsWithAffinityAreSharedByWeightAndStay) {
   constexpr int kClients = 128;
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb).ClientIpAffinity()} +
@@ -132,7 +132,7 @@ TEST_P(WeightsTest, S126_AClientWithAffinityLeavesADrainedEndpoint) {
   ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 0}, {&remote_pod(), 1}})));
   EXPECT_EQ(Ask(client().netns(), To(kWeb)).server, "remote-pod");
   EXPECT_OK(open.Exchange(10'000));
-  // It is back, and the client stays where it is now.
+  // The endpoint is back, and the client keeps its current endpoint.
   ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 1000}, {&remote_pod(), 1}})));
   const Tally tally = AskMany(client().netns(), To(kWeb), 30);
   EXPECT_EQ(tally.by_server, (std::map<std::string, int>{{"remote-pod", 30}}));

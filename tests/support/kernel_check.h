@@ -28,7 +28,7 @@ std::vector<ElementsAt> FindElements(const std::string& listing);
 // Elements as nft writes them, by set: "ip svcmap service-ips". Sets without any are left out.
 using ElementLists = std::map<std::string, std::set<std::string>>;
 
-// One listing of everybody's tables, taken apart.
+// One parsed listing of all tables.
 struct Listing {
   // Without elements and without the sizes of sets; sets and chains in the order of their names.
   std::string rules;

@@ -1,7 +1,7 @@
-// The bytes an API server answers with, protobuf and JSON, written from the public field numbers of
-// the Kubernetes API (k8s.io/api/*/generated.proto) and knowing nothing of api/kube/wire. Like a
-// real server it also writes fields nobody here reads (uid, managedFields, selector, targetPort),
-// and empty strings where Go has no pointer.
+// Encodes the answers of an API server in protobuf and JSON from the public field numbers of the
+// Kubernetes API (k8s.io/api/*/generated.proto), independent of api/kube/wire. Like a real server,
+// it also writes fields that svcmap-kube does not read (uid, managedFields, selector, targetPort),
+// and empty strings for fields that are no pointers in Go.
 #pragma once
 
 #include <cstdint>

@@ -84,9 +84,9 @@ class KubeStore {
   uint64_t WaitForMore(uint64_t seen, std::chrono::milliseconds timeout) const;
   void Wake();
 
-  // Only the newest `count` events of each collection are kept.
+  // Keeps only the newest `count` events of each collection.
   void KeepEvents(size_t count);
-  // Those that happened are forgotten: whoever comes with an old version has to list.
+  // Deletes all events, so that clients with an old version must list again.
   void ForgetEvents();
 
  private:

@@ -1,5 +1,5 @@
-// Stands for systemd: a notification socket (sd_notify(3)) that this process, and those it starts
-// while the object lives, are told of by their environment.
+// Simulates systemd's notification socket (sd_notify(3)). The environment of this process and of
+// its children contains the socket while the object exists.
 #ifndef SVCMAP_TESTS_SUPPORT_NOTIFY_SOCKET_H_
 #define SVCMAP_TESTS_SUPPORT_NOTIFY_SOCKET_H_
 

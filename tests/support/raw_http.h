@@ -24,7 +24,7 @@ struct HttpAnswer {
 
 class RawConnection {
  public:
-  // Unavailable if nobody listens there.
+  // Returns Unavailable if the port is closed.
   static absl::StatusOr<RawConnection> Open(const NetNs& netns, const std::string& ip,
                                             uint16_t port);
 

@@ -1,14 +1,14 @@
-// Traffic that goes on while something happens to the rules: TCP connections that stay open and
-// exchange a message every few milliseconds, new TCP connections, and UDP questions, each kind from
-// one thread inside a namespace. Counts what fails, and keeps the first failures with their time.
+// Continuous traffic during changes of the rules: open TCP connections that exchange a message
+// every few milliseconds, new TCP connections, and UDP requests. Each kind runs in one thread
+// inside a namespace. Counts failures and stores the first ones with their time.
 //
-// Nothing hides behind the kernel's patience: a UDP question is sent once, and TCP segments that
-// had to be sent twice are counted, SYNs among them. Time alone is no failure, as a busy machine
-// takes its time; but it is told.
+// Retransmissions are visible: a UDP request is sent once, and retransmitted TCP segments are
+// counted, including SYNs. A slow answer is not a failure, because the machine may be busy, but it
+// is reported.
 //
 //   ASSERT_OK_AND_ASSIGN(auto traffic, SteadyTraffic::Start(client.netns(), targets));
 //   ...
-//   ASSERT_OK(traffic->Go(100));  // So much went on after it happened.
+//   ASSERT_OK(traffic->Go(100));  // Waits for 100 more exchanges.
 //   EXPECT_OK(traffic->Stop().Check());
 //
 // The servers are those of EchoServer. All methods may be called from any thread.
@@ -34,9 +34,10 @@ namespace svcmap::testing {
 
 struct TrafficTarget {
   Request request;  // TCP or UDP. Its timeout is also that of messages on an open connection.
-  // Who may answer; empty: anybody. An answer of somebody else is a failure.
+  // The expected servers; empty: any. An answer of another server is a failure.
   std::vector<std::string> servers = {};
-  // Its endpoints do not change: nothing may fail. Failures of others are counted apart.
+  // The endpoints do not change, so no failure is permitted. Failures of other targets are counted
+  // separately.
   bool steady = true;
 };
 
@@ -62,9 +63,9 @@ struct TrafficCount {
 
 struct TrafficReport {
   static constexpr size_t kFailuresKept = 20;
-  // A packet that is between two of our look-ups while all elements are written anew may find
-  // neither the old one nor the new one (Linux 6.18): one in some hundred rewrites. TCP sends it
-  // again; for a question we do.
+  // During a complete rewrite, a packet between two lookups may find neither the old nor the new
+  // element (Linux 6.18), in about one of several hundred rewrites. TCP retransmits it; a UDP
+  // request is repeated once.
   static constexpr int64_t kDatagramsLost = 1;
   struct Failure {
     std::chrono::microseconds at;  // Since the start of the traffic.
