@@ -29,7 +29,7 @@ void StartGuard::Run() const {
   while (poll(polled, 2, -1) < 0) {
   }
   if (polled[0].revents != 0) return;  // The caller takes the signal.
-  spdlog::info("stopped during start, rules in the kernel are not modified");
+  spdlog::info("exiting during start, rules stay in effect");
   spdlog::default_logger()->flush();
   _exit(0);  // Another thread may never return.
 }
@@ -38,7 +38,7 @@ ExitGuard::ExitGuard() {
   thread_ = std::thread([this] {
     std::unique_lock lock(mutex_);
     if (wake_.wait_for(lock, kTimeout, [this] { return done_; })) return;
-    spdlog::error("exit timed out, exiting without the last sync of the state file timeout={}s",
+    spdlog::error("exit timed out, exiting without the last sync of the state file timeout_s={}",
                   kTimeout.count());
     spdlog::default_logger()->flush();
     _exit(1);
