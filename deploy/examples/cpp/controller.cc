@@ -1,4 +1,5 @@
-// A small controller: keeps an agent equal to a file, one svcmap.v1.Object as JSON per line.
+// Example controller: synchronizes an agent with a file that contains one svcmap.v1.Object as JSON
+// per line.
 //
 //   apt-get install g++ pkg-config libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc
 //   P=--plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin
@@ -7,9 +8,9 @@
 //   g++ -o controller deploy/examples/cpp/controller.cc svcmap/v1/*.cc $FLAGS
 //   ./controller objects.jsonl unix:///run/svcmap/svcmap.sock [EPOCH]
 //
-// Replace the file, and what changed is sent. FILE.sent keeps what the agent acknowledged and the
-// token for it: after a restart of either side only what changed since then is sent, or a snapshot
-// where the agent asks for one. proto/README.md says why each step is as it is.
+// When the file is replaced, the controller sends the differences. FILE.sent stores the
+// acknowledged objects and their token, so after a restart of either side only differences are
+// sent, or a snapshot if the agent requests one. proto/README.md explains each step.
 #include <google/protobuf/util/json_util.h>
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
@@ -70,7 +71,7 @@ std::vector<PushRequest> Batches(const Objects& held, const Objects& wanted) {
     return *batches.back().mutable_batch()->add_changes();
   };
   for (const auto& [ref, json] : wanted) {
-    const auto found = held.find(ref);  // A Change has the fields of an Object.
+    const auto found = held.find(ref);  // A Change has the same fields as an Object.
     if (found == held.end() || found->second != json) add() = Parse<Change>(json);
   }
   for (const auto& [ref, json] : held) {
@@ -79,9 +80,9 @@ std::vector<PushRequest> Batches(const Objects& held, const Objects& wanted) {
   return batches;
 }
 
-// Until the stream ends; true if it was opened.
+// Runs until the stream ends. Returns true if it was opened.
 bool Session(Control::Stub& agent, const std::string& path, uint64_t epoch, grpc::Status& end) {
-  // Its first line is an Open with the token, the others are the objects it stands for.
+  // The first line is an Open with the token, the others are the objects that the token covers.
   std::ifstream sent(path + ".sent");
   std::string line;
   PushRequest request;
@@ -102,7 +103,7 @@ bool Session(Control::Stub& agent, const std::string& path, uint64_t epoch, grpc
   Objects held = resume ? Read(std::move(sent)) : Objects();
 
   std::atomic<uint64_t> acked = 0;  // The number of the last Ack.
-  std::string token;                // Of it.
+  std::string token;                // The token of the last Ack.
   std::thread reader([&] {
     for (PushResponse response; stream->Read(&response);) {
       const Ack& ack = response.ack();
@@ -120,7 +121,7 @@ bool Session(Control::Stub& agent, const std::string& path, uint64_t epoch, grpc
   for (uint64_t number = 0, seen = 0; acked != kEnded; std::this_thread::sleep_for(200ms)) {
     const Objects wanted = Read(std::ifstream(path));
     std::vector<PushRequest> requests = Batches(held, wanted);
-    if (!resume) {  // Everything, and then that it was everything.
+    if (!resume) {  // Sends all objects and the end of the snapshot.
       requests.emplace(requests.begin())->mutable_snapshot_begin();
       requests.emplace_back().mutable_snapshot_end();
       resume = true;
@@ -129,7 +130,7 @@ bool Session(Control::Stub& agent, const std::string& path, uint64_t epoch, grpc
       if (!next.has_snapshot_begin()) ++number;
       if (next.has_batch()) next.mutable_batch()->set_number(number);
       if (next.has_snapshot_end()) next.mutable_snapshot_end()->set_number(number);
-      stream->Write(next);  // Blocks where the agent is behind.
+      stream->Write(next);  // Blocks while the agent is behind.
     }
     while ((seen = acked) < number) acked.wait(seen);
     if (seen == number && !requests.empty()) {
@@ -159,7 +160,7 @@ int main(int argc, char** argv) {
     std::cout << absl::StatusCodeToString(static_cast<absl::StatusCode>(end.error_code())) << " "
               << end.error_message() << std::endl;
     if (end.error_code() == grpc::FAILED_PRECONDITION || end.error_code() == grpc::ABORTED) {
-      return 1;  // Somebody else leads.
+      return 1;  // Another controller is the leader.
     }
     std::this_thread::sleep_for(wait);
   }

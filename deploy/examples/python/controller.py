@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""A small controller: keeps an agent equal to a file, one svcmap.v1.Object as JSON per line.
+"""Example controller: synchronizes an agent with a file of one svcmap.v1.Object as JSON per line.
 
     apt-get install python3-grpcio protobuf-compiler-grpc
     deploy/examples/python/controller.py objects.jsonl unix:///run/svcmap/svcmap.sock [EPOCH]
 
-Edit the file, and what changed is sent. FILE.sent keeps what the agent acknowledged and the token for
-it: after a restart of either side only what changed since then is sent, or a snapshot where the agent
-asks for one. proto/README.md says why each step is as it is.
+When the file changes, the controller sends the differences. FILE.sent stores the acknowledged objects
+and their token, so after a restart of either side only differences are sent, or a snapshot if the agent
+requests one. proto/README.md explains each step.
 """
 import json, os, pathlib, queue, subprocess, sys, tempfile, time
 import grpc
@@ -34,7 +34,7 @@ def read(lines):
 def changes(held, wanted):
     for key, line in wanted.items():
         if held.get(key) != line:
-            yield json_format.Parse(line, control.Change())  # Same fields as an Object.
+            yield json_format.Parse(line, control.Change())  # A Change has the same fields as an Object.
     for kind, namespace, name in held.keys() - wanted.keys():
         yield control.Change(remove=dict(kind=KINDS[kind], namespace=namespace, name=name))
 
@@ -53,7 +53,7 @@ def session(path, target, epoch, saved):
             wanted = read(path.read_text().splitlines())
             parts = list(changes(held, wanted))
             requests = [dict(batch=dict(changes=parts[i:i + PART])) for i in range(0, len(parts), PART)]
-            if not resume:  # Everything, and then that it was everything.
+            if not resume:  # Sends all objects and the end of the snapshot.
                 to_agent.put(control.PushRequest(snapshot_begin={}))
                 requests.append(dict(snapshot_end={}))
                 resume = True
@@ -69,7 +69,7 @@ def session(path, target, epoch, saved):
                 pathlib.Path(f"{path}.sent").write_text(json.dumps(saved))
             held = wanted
             time.sleep(0.2)
-        next(answers)  # Raises what ended the stream.
+        next(answers)  # Raises the error of the stream.
 
 
 def main(path, target, epoch=0):
@@ -81,7 +81,7 @@ def main(path, target, epoch=0):
         except grpc.RpcError as error:
             print(error.code().name, error.details(), flush=True)
             if error.code() in (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.ABORTED):
-                return 1  # Somebody else leads.
+                return 1  # Another controller is the leader.
         time.sleep(1)
 
 
