@@ -268,6 +268,13 @@ TEST_P(AffinityFamilyTest, S123_ARecordOutsideTheSetDoesNotCount) {
   EXPECT_EQ(Used(Place(To(kExternalIp))), Servers{"pod-a"});
 }
 
+TEST_P(AffinityFamilyTest, S125_AClientThatUsesBothSetsSettlesOnAnEndpointOfBoth) {
+  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)).ExternalPolicy("Local"), "L1 R1 R2"));
+  ASSERT_EQ(Used(Place(To(kExternalIp))), Servers{"pod-a"});
+  // The cluster set has other endpoints, but the record of each client names the local one.
+  EXPECT_EQ(Used(Place(To(kV))), Servers{"pod-a"});
+}
+
 TEST_P(AffinityFamilyTest, S123_VerdictsAreThoseOfAServiceWithoutAffinity) {
   const AService service =
       Sticky(ExternalWeb("shop/web", kV)).ExternalPolicy("Local").InternalPolicy("Local");

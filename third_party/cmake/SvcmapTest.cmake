@@ -21,8 +21,11 @@
 # doubles its compile time.
 # SHARDS: number of parallel processes, each with a part of the tests.
 # SERIAL: measures time, so no other test runs in parallel. NO_MAIN: the sources contain main().
-# A skipped test counts as failed, so that CI runs every test. The global property SVCMAP_GTEST_PROGRAMS
-# lists all programs with gtest's main().
+# A skipped test counts as failed, so that CI runs every test.
+# Each entry in ctest writes its results to test-results/ in the build folder
+# (tests/support/test_results.cc). Global properties list the programs with gtest's main():
+# SVCMAP_GTEST_PROGRAMS their names, SVCMAP_GTEST_LABELS "name=label,label" of each, and
+# SVCMAP_GTEST_ENTRIES their entries in ctest, without those labelled long.
 #
 # `cmake --build ... --target tests-<label>` builds the tests of one label.
 include_guard(GLOBAL)
@@ -32,6 +35,7 @@ foreach(label IN LISTS SVCMAP_TEST_LABELS)
   add_custom_target(tests-${label})
 endforeach()
 add_custom_target(fuzzers)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/test-results)
 
 # Sets labels and environment of the ctest entry `name` that runs `target`. Further variables may follow.
 function(_svcmap_register_test name target labels timeout serial)
@@ -70,10 +74,12 @@ function(svcmap_add_test)
     target_compile_options(${arg_NAME} PRIVATE -fno-sanitize=undefined)
   endif()
   if(arg_NO_MAIN)
-    target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} GTest::gmock)
+    target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} svcmap_test_results GTest::gmock)
   else()
-    target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} GTest::gmock_main)
+    target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} svcmap_test_results GTest::gmock_main)
     set_property(GLOBAL APPEND PROPERTY SVCMAP_GTEST_PROGRAMS ${arg_NAME})
+    list(JOIN arg_LABELS "," labels)
+    set_property(GLOBAL APPEND PROPERTY SVCMAP_GTEST_LABELS "${arg_NAME}=${labels}")
   endif()
   # File names in tests are relative to the top directory.
   if(NOT arg_SHARDS)
@@ -87,7 +93,11 @@ function(svcmap_add_test)
     math(EXPR index "${shard} - 1")
     add_test(NAME ${name} COMMAND ${arg_NAME} ${arg_ARGS} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     _svcmap_register_test(${name} ${arg_NAME} "${arg_LABELS}" "${arg_TIMEOUT}" ${arg_SERIAL}
-      GTEST_TOTAL_SHARDS=${arg_SHARDS} GTEST_SHARD_INDEX=${index})
+      GTEST_TOTAL_SHARDS=${arg_SHARDS} GTEST_SHARD_INDEX=${index}
+      SVCMAP_TEST_RESULTS=${CMAKE_BINARY_DIR}/test-results/${name})
+    if(NOT arg_NO_MAIN AND NOT long IN_LIST arg_LABELS)
+      set_property(GLOBAL APPEND PROPERTY SVCMAP_GTEST_ENTRIES ${name})
+    endif()
   endforeach()
 endfunction()
 

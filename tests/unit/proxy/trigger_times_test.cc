@@ -82,5 +82,15 @@ TEST_F(ProgrammingLatencyTest, S346AFailedCommitLosesNone) {
   EXPECT_EQ(Measured(), 1u);
 }
 
+TEST_F(ProgrammingLatencyTest, S356_DeletingASliceKeepsTheTimesOfItsService) {
+  Start();
+  SetFault(Fault::kReject);
+  const Change slice = Triggered(WebSlice().Ready("10.1.0.1"));
+  EXPECT_EQ(Await(SubmitBatch({.changes = {Web(), slice}})).outcome, Outcome::kFailed);
+  SetFault(Fault::kNone);
+  EXPECT_EQ(Await(SubmitBatch({.changes = {NoSlice(slice.key)}})).error, absl::OkStatus());
+  EXPECT_EQ(Measured(), 1u);
+}
+
 }  // namespace
 }  // namespace svcmap::proxy::test
