@@ -7,7 +7,7 @@
 namespace svcmap::conformance {
 namespace {
 
-// "Row/S74_IPv4_ClusterIp" -> "Row/S74_*_ClusterIp"; a parameter without a number goes.
+// "Row/S74_IPv4_ClusterIp" becomes "Row/S74_*_ClusterIp".
 std::string WithoutUninterestingParameter(const std::string& test) {
   const size_t slash = test.find('/');
   if (slash == std::string::npos) return test;
@@ -15,17 +15,11 @@ std::string WithoutUninterestingParameter(const std::string& test) {
   return std::regex_replace(test, std::regex("IPv[46]"), "*");
 }
 
-// What stands before the last slash is the instantiation's name.
-std::string Suite(const std::string& line) {
-  const std::string name = line.substr(0, line.find('.'));
-  return name.substr(name.rfind('/') + 1);
-}
-
 }  // namespace
 
 std::vector<int> RequirementsIn(std::string_view name) {
   std::vector<int> numbers;
-  bool begins = false;  // A word, or what a requirement may stand behind.
+  bool begins = false;  // A number may begin here.
   bool to = false;
   for (size_t at = 0; at < name.size();) {
     if (begins && name[at] == 'S' && at + 1 < name.size() && std::isdigit(name[at + 1])) {
@@ -46,19 +40,25 @@ std::vector<int> RequirementsIn(std::string_view name) {
   return numbers;
 }
 
-void AddTests(std::string_view listing, TestList& tests) {
+std::string TestName(std::string_view suite, std::string_view test) {
+  // The name of the instantiation ends with the last slash.
+  suite = suite.substr(suite.rfind('/') + 1);
+  return std::string(suite) + "." + WithoutUninterestingParameter(std::string(test));
+}
+
+void AddTests(const std::string& program, std::string_view listing, TestList& tests) {
   std::istringstream lines{std::string(listing)};
   std::string suite;
   for (std::string line; std::getline(lines, line);) {
     line = line.substr(0, line.find("  #"));
     if (!line.starts_with("  ")) {
-      // "Running main() from ..." is no suite.
-      suite = line.ends_with('.') ? Suite(line) : "";
+      // "Running main() from ..." is not a suite.
+      suite = line.ends_with('.') ? line.substr(0, line.find('.')) : "";
       continue;
     }
     if (suite.empty() || line.find("DISABLED_") != std::string::npos) continue;
-    const std::string name = suite + "." + WithoutUninterestingParameter(line.substr(2));
-    tests.names.insert(name);
+    const std::string name = TestName(suite, line.substr(2));
+    tests.programs[name].insert(program);
     for (const int number : RequirementsIn(name)) tests.by_requirement[number].insert(name);
   }
 }

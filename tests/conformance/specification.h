@@ -1,0 +1,31 @@
+// Reads the requirements of docs/specification.md.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace svcmap::conformance {
+
+// One paragraph that begins with
+//   <a id="s-94"></a>**S-94 Title.**
+// and may contain "**Differs:**" or "**Not tested:**", each followed by an explanation.
+struct Requirement {
+  int number = 0;
+  std::string title;
+  bool differs = false;     // svcmap deliberately behaves differently from kube-proxy.
+  bool not_tested = false;  // The paragraph gives the reason.
+};
+
+struct Section {
+  std::string title;  // Of a heading of level 2. Sections without requirements are left out.
+  std::vector<Requirement> requirements;
+};
+
+// InvalidArgument if the text of a requirement does not have the form above, or if the numbers do
+// not ascend from 1 without gaps.
+absl::StatusOr<std::vector<Section>> ParseSpecification(std::string_view markdown);
+
+}  // namespace svcmap::conformance
