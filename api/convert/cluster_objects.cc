@@ -1,4 +1,4 @@
-// Node and ServiceCIDR: the objects without a namespace.
+// Converts Node and ServiceCIDR.
 #include <algorithm>
 #include <string>
 
@@ -22,19 +22,19 @@ void AppendAddresses(const v1::NodeStatus& status, std::string_view type, proxy:
     if (const auto address = IpAddress::Parse(entry.address())) {
       node.addresses.push_back(*address);
     } else {
-      report.Warn(absl::StrCat("status.addresses[", i, "].address"), Quote(entry.address()),
-                  "is not an IP address; it is skipped");
+      report.Warn(absl::StrCat("status.addresses[", i, "].address"),
+                  Ignored(Invalid(Quote(entry.address()), kIpAddressDetail)));
     }
   }
 }
 
-// S-65: of each family the first one counts.
+// Requirement S-65: uses the first CIDR of each family.
 void ConvertPodCidrs(const v1::NodeSpec& spec, proxy::Node& node, Report& report) {
   for (int i = 0; i < spec.pod_cidrs_size(); ++i) {
     const std::string& text = spec.pod_cidrs(i);
     const auto cidr = IpPrefix::Parse(text);
     if (!cidr) {
-      report.Refuse(absl::StrCat("spec.podCIDRs[", i, "]"), Quote(text), "is not a CIDR");
+      report.Refuse(absl::StrCat("spec.podCIDRs[", i, "]"), Invalid(Quote(text), kCidrDetail));
       return;
     }
     auto& slot = node.pod_cidr[Index(cidr->family())];
@@ -42,7 +42,7 @@ void ConvertPodCidrs(const v1::NodeSpec& spec, proxy::Node& node, Report& report
   }
 }
 
-// S-253. Value and effect of the taint do not matter.
+// Requirement S-253. Only the key of the taint counts.
 bool Eligible(const v1::Node& node) {
   const auto& taints = node.spec().taints();
   return !node.metadata().has_deletion_timestamp() &&
@@ -56,10 +56,10 @@ Converted<proxy::Node> ConvertNode(const v1::Node& message, const ConvertContext
   Report report = ReportFor(proxy::Kind::kNode, message.metadata());
   auto node = std::make_shared<proxy::Node>();
   node->name = report.key();
-  AppendAddresses(message.status(), "InternalIP", *node, report);  // S-109
+  AppendAddresses(message.status(), "InternalIP", *node, report);  // Requirement S-109.
   AppendAddresses(message.status(), "ExternalIP", *node, report);
   const auto zone = message.metadata().labels().find(kZoneLabel);
-  if (zone != message.metadata().labels().end()) node->zone = zone->second;  // S-29
+  if (zone != message.metadata().labels().end()) node->zone = zone->second;  // Requirement S-29.
   ConvertPodCidrs(message.spec(), *node, report);
   node->eligible = Eligible(message);
   if (!report.refused()) node->message = Serialize(message);
@@ -72,28 +72,28 @@ Converted<proxy::ServiceCidr> ConvertServiceCidr(const v1::ServiceCIDR& message,
   auto result = std::make_shared<proxy::ServiceCidr>();
   result->name = report.key();
   const int count = message.spec().cidrs_size();
-  if (count == 0) report.Refuse("spec.cidrs", "", "is empty");
-  if (count > 2) {
-    report.Refuse("spec.cidrs", "",
-                  absl::StrCat("has ", count, " entries, more than one per address family"));
-  }
+  if (count == 0) report.Refuse("spec.cidrs", Required(""));
+  if (count > 2) report.Refuse("spec.cidrs", TooMany(count, 2, "one for each IP family"));
   for (int i = 0; i < count && !report.refused(); ++i) {
     const std::string& text = message.spec().cidrs(i);
     const std::string field = absl::StrCat("spec.cidrs[", i, "]");
     const auto cidr = IpPrefix::Parse(text);
     if (!cidr) {
-      report.Refuse(field, Quote(text), "is not a CIDR");
+      report.Refuse(field, Invalid(Quote(text), kCidrDetail));
     } else if (IpAddress::Parse(std::string_view(text).substr(0, text.find('/'))) !=
                cidr->address()) {
-      report.Refuse(field, Quote(text),
-                    absl::StrCat("has bits set after the prefix; write ", cidr->ToString()));
+      report.Refuse(field, Invalid(Quote(text), absl::StrCat("must not have host bits set; use ",
+                                                             cidr->ToString())));
     } else if (cidr->length() == 0) {
-      // Every packet that is not for a Service would be dropped (S-83).
-      report.Refuse(field, Quote(text), "covers every address");
+      // Requirement S-83: packets to unused addresses of a ServiceCIDR are dropped. With this CIDR
+      // the node would drop all packets to addresses without a Service.
+      report.Refuse(field, Invalid(Quote(text), "must not contain all addresses"));
     } else if (i == 1 && cidr->family() == result->cidrs[0].family()) {
-      report.Refuse(field, Quote(text),
-                    absl::StrCat("is a second ", std::string(FamilyName(cidr->family())),
-                                 " block; there is one per address family"));
+      const Family other = cidr->family() == Family::kIpv4 ? Family::kIpv6 : Family::kIpv4;
+      report.Refuse(field, Invalid(Quote(text),
+                                   absl::StrCat("must be an ", std::string(FamilyName(other)),
+                                                " CIDR because spec.cidrs[0] is an ",
+                                                std::string(FamilyName(cidr->family())), " CIDR")));
     } else {
       result->cidrs.push_back(*cidr);
     }

@@ -38,7 +38,7 @@ ConvertedChange Upsert(const v1::Service& service, const ConvertContext& context
                   ConvertService(service, context), &proxy::Change::service);
 }
 
-// Absent if it does not say, or not in RFC 3339.
+// Returns nullopt if the annotation is missing or is not an RFC 3339 time.
 std::optional<std::chrono::system_clock::time_point> TriggerTime(const v1::ObjectMeta& metadata) {
   const auto found = metadata.annotations().find(kTriggerTimeAnnotation);
   absl::Time time;
@@ -98,7 +98,7 @@ absl::StatusOr<ConvertedChange> ConvertChange(const v1::Change& change,
     case v1::Change::CHANGE_NOT_SET:
       break;
   }
-  return absl::InvalidArgumentError("a change holds nothing that this agent knows");
+  return absl::InvalidArgumentError("change: Required value: no field known to this agent is set");
 }
 
 absl::StatusOr<ConvertedChange> ConvertObject(const v1::Object& object,
@@ -115,12 +115,14 @@ absl::StatusOr<ConvertedChange> ConvertObject(const v1::Object& object,
     case v1::Object::OBJECT_NOT_SET:
       break;
   }
-  return absl::InvalidArgumentError("an object holds nothing that this agent knows");
+  return absl::InvalidArgumentError("object: Required value: no field known to this agent is set");
 }
 
 absl::StatusOr<ConvertedChange> ConvertRemoval(const v1::ObjectRef& ref) {
   const std::optional<Kind> kind = KindFromProto(ref.kind());
-  if (!kind) return absl::InvalidArgumentError("a removal names no kind that this agent knows");
+  if (!kind)
+    return absl::InvalidArgumentError(
+        "remove.kind: Invalid value: must be a kind known to this agent");
   ConvertedChange result;
   result.kind = *kind;
   result.key = KeyFor(*kind, ref.namespace_(), ref.name());

@@ -1,12 +1,13 @@
-// From the wire to values: takes protobuf objects, checks everything a Kubernetes API server would
-// have checked for the fields a proxy uses, and makes the immutable objects of proxy/state.
+// Converts protobuf objects to the immutable objects of proxy/state. Checks the fields that a proxy
+// uses as the Kubernetes API server does.
 //
-// A bad object is refused as a whole with one finding that names field, value and reason; its last
-// good state stays, which is the caller's business. Where docs/specification.md says that an
-// entry is skipped, it is, with a warning. Objects that are not proxied (headless, ExternalName,
-// another proxy's, headless slices) are checked for their name only: nothing else of them is used.
+// An invalid object is rejected with one finding, which names the field, the value and the
+// expectation. The caller keeps the previously accepted version. Entries that docs/specification.md
+// declares as ignored cause a warning. For objects that are not proxied (headless Services,
+// ExternalName Services, Services of another proxy, headless EndpointSlices), only the name is
+// checked.
 //
-// Pure functions of their arguments: no lock, no clock, any thread, linear time, any input.
+// Pure functions: thread-safe, linear time, safe for untrusted input.
 #pragma once
 
 #include <memory>
@@ -22,26 +23,28 @@
 namespace svcmap::api {
 
 struct ConvertContext {
-  std::string node_name;     // Ours, lower case; empty: no endpoint is local (S-23).
-  bool external_ips = true;  // False: spec.externalIPs is not programmed (S-6).
+  // Node name of the agent, lower case. Empty: no endpoint is local (requirement S-23).
+  std::string node_name;
+  bool external_ips = true;  // False: spec.externalIPs is ignored (requirement S-6).
 };
 
 template <typename T>
 struct Converted {
-  // Null: refused, and `findings` holds exactly one entry, which says why.
+  // Null: the object is rejected.
   std::shared_ptr<const T> value;
-  std::vector<proxy::Finding> findings;  // Warnings otherwise; at most kMaxWarnings + 1.
+  // One rejection if `value` is null. Otherwise at most kMaxWarnings + 1 warnings.
+  std::vector<proxy::Finding> findings;
 };
 
-// More warnings about one object than this are summed up in one last warning.
+// Maximum number of warnings about one object. An additional warning counts the omitted ones.
 inline constexpr size_t kMaxWarnings = 16;
 
 Converted<proxy::Service> ConvertService(const v1::Service& service, const ConvertContext& context);
 Converted<proxy::EndpointSlice> ConvertEndpointSlice(const v1::EndpointSlice& slice,
                                                      const ConvertContext& context);
-// The slice that results from `held` (EndpointSlice::message; null: no slice `key` is held) with
-// the deltas one after another, as if it had been sent whole. Each of them has passed
-// ConvertChange.
+// Applies `deltas` in order to the stored slice `held` and converts the result like a complete
+// EndpointSlice. `held` is EndpointSlice::message, or null if no slice `key` is stored. Each delta
+// must have passed ConvertChange.
 Converted<proxy::EndpointSlice> ConvertDeltas(
     const std::string& key, const std::string* held,
     const std::vector<std::shared_ptr<const v1::EndpointDelta>>& deltas,
@@ -52,29 +55,29 @@ Converted<proxy::ServiceCidr> ConvertServiceCidr(const v1::ServiceCIDR& cidr,
 
 struct ConvertedChange {
   proxy::Kind kind = proxy::Kind::kService;
-  std::string
-      key;  // Of the object meant, also when it was refused: it counts as named (SnapshotEnd).
-  // One of them is set, or it was refused and `findings` say why.
+  // Key of the object, even if the object is rejected: a snapshot does not prune rejected objects.
+  std::string key;
+  // `change` or `delta` is set unless the object is rejected.
   std::optional<proxy::Change> change;
-  std::shared_ptr<const v1::EndpointDelta> delta;  // Becomes a change where the slice is known.
+  std::shared_ptr<const v1::EndpointDelta> delta;  // For ConvertDeltas.
   std::vector<proxy::Finding> findings;
 };
 
-// INVALID_ARGUMENT when nothing is set in it that this agent knows, or a reference names no kind:
-// such a message comes from a broken controller or one that speaks a newer protocol.
+// Return INVALID_ARGUMENT if no known field is set, or if a reference has no known kind. Such a
+// message comes from a faulty controller or from a newer version of the protocol.
 absl::StatusOr<ConvertedChange> ConvertChange(const v1::Change& change,
                                               const ConvertContext& context);
 absl::StatusOr<ConvertedChange> ConvertObject(const v1::Object& object,
                                               const ConvertContext& context);
 absl::StatusOr<ConvertedChange> ConvertRemoval(const v1::ObjectRef& ref);
 
-// The other way, for acks, status and List.
+// Conversion to protobuf for Ack, GetStatusResponse and ListResponse.
 v1::Kind ToProto(proxy::Kind kind);
-std::optional<proxy::Kind> KindFromProto(
-    v1::Kind kind);  // Nothing for KIND_UNSPECIFIED or unknown.
+// Returns nullopt for KIND_UNSPECIFIED and for unknown kinds.
+std::optional<proxy::Kind> KindFromProto(v1::Kind kind);
 v1::ObjectResult ToProto(const proxy::Finding& finding);
 
-// The object as it was sent, from what it was parsed into.
+// Return the object as the controller sent it.
 v1::Object ToProto(const proxy::Service& service);
 v1::Object ToProto(const proxy::EndpointSlice& slice);
 v1::Object ToProto(const proxy::Node& node);

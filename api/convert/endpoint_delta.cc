@@ -10,6 +10,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "api/convert/convert.h"
+#include "api/convert/fields.h"
 #include "api/convert/metadata.h"
 #include "api/convert/quote.h"
 #include "nft/types/ip_address.h"
@@ -19,18 +20,19 @@ namespace {
 
 void CheckAddress(std::string field, const std::string& text, Report& report) {
   if (!IpAddress::Parse(text)) {
-    report.Refuse(std::move(field), Quote(text), "is not an IP address");
+    report.Refuse(std::move(field), Invalid(Quote(text), kIpAddressDetail));
   }
 }
 
-// Addresses are the same however they are written (S-5). A slice that is held and not used may have
-// names in their place.
+// Returns the canonical form of an address (requirement S-5), or `text` if it is not an address:
+// EndpointSlices of addressType FQDN are stored too.
 std::string Identity(const std::string& text) {
   const std::optional<IpAddress> address = IpAddress::Parse(text);
   return address ? address->ToString() : text;
 }
 
-// The endpoints of a slice while they are changed: each change costs what it changes.
+// Endpoints of a slice, indexed by address. The cost of a change does not depend on the size of the
+// slice.
 class EndpointList {
  public:
   using Endpoints = google::protobuf::RepeatedPtrField<v1::Endpoint>;
@@ -40,7 +42,7 @@ class EndpointList {
     for (v1::Endpoint& endpoint : endpoints) Append(std::move(endpoint));
   }
 
-  // All that have it, if any.
+  // Removes all endpoints with this first address.
   void Remove(const std::string& address) {
     const auto found = by_address_.find(Identity(address));
     if (found == by_address_.end()) return;
@@ -68,7 +70,7 @@ class EndpointList {
     places_.emplace_back(std::move(endpoint));
   }
 
-  std::vector<std::optional<v1::Endpoint>> places_;  // Nothing: taken out.
+  std::vector<std::optional<v1::Endpoint>> places_;  // Removed endpoints are nullopt.
   absl::flat_hash_map<std::string, absl::InlinedVector<size_t, 1>> by_address_;
 };
 
@@ -82,7 +84,7 @@ void CheckDelta(const v1::EndpointDelta& delta, Report& report) {
   for (int i = 0; i < delta.upsert_size() && !report.refused(); ++i) {
     const std::string field = absl::StrCat("upsert[", i, "].addresses");
     if (delta.upsert(i).addresses_size() == 0) {
-      report.Refuse(field, "", "is empty; the first address says which endpoint is meant");
+      report.Refuse(field, Required("the first address identifies the endpoint"));
     } else {
       CheckAddress(field + "[0]", delta.upsert(i).addresses(0), report);
     }
@@ -95,11 +97,12 @@ Converted<proxy::EndpointSlice> ConvertDeltas(
     const ConvertContext& context) {
   v1::EndpointSlice slice;
   if (held == nullptr || !slice.ParseFromString(*held)) {
-    return {nullptr,
-            {{.severity = proxy::Finding::Severity::kNotHeld,
-              .kind = proxy::Kind::kEndpointSlice,
-              .key = key,
-              .reason = "is not held, so single endpoints cannot be changed; send it whole"}}};
+    return {
+        nullptr,
+        {{.severity = proxy::Finding::Severity::kNotHeld,
+          .kind = proxy::Kind::kEndpointSlice,
+          .key = key,
+          .reason = "the EndpointSlice is not stored; send the complete object before deltas"}}};
   }
   EndpointList endpoints(*slice.mutable_endpoints());
   for (const auto& delta : deltas) {

@@ -1,6 +1,5 @@
-// Changes of single endpoints. What can be seen in the delta alone is checked where it comes in;
-// the rest where the slice is known, see ConvertDeltas in convert.h.
-// Pure functions.
+// Checks of EndpointDelta messages that do not need the EndpointSlice. ConvertDeltas in convert.h
+// checks the result of a delta. Pure functions.
 #pragma once
 
 #include "api/convert/report.h"
@@ -8,7 +7,7 @@
 
 namespace svcmap::api {
 
-// Refuses missing and malformed names, and endpoints that no address identifies.
+// Rejects missing and malformed names, and endpoints without a valid first address.
 void CheckDelta(const v1::EndpointDelta& delta, Report& report);
 
 }  // namespace svcmap::api

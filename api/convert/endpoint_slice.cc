@@ -22,37 +22,37 @@ constexpr char kHeadlessLabel[] = "service.kubernetes.io/headless";
 constexpr int kMaxEndpoints = 1000;
 constexpr int kMaxPorts = 100;
 constexpr int kMaxAddresses = 100;
-constexpr int kMaxHints = 8;  // Of each kind.
+constexpr int kMaxHints = 8;  // Zones, and nodes, of one endpoint.
 
-// `field` makes the name: there are millions of endpoints, and few to complain of.
+// `field` returns the path of the list. The path is built only for an error because there can be
+// millions of endpoints.
 bool WithinLimit(absl::FunctionRef<std::string()> field, int count, int limit, const char* remedy,
                  Report& report) {
   if (count <= limit) return true;
-  report.Refuse(field(), "",
-                absl::StrCat("has ", count, " entries, more than ", limit,
-                             " (the Kubernetes limit); ", remedy));
+  report.Refuse(field(), TooMany(count, limit, remedy));
   return false;
 }
 
-// S-18. Empty: the slice belongs to no Service, and a warning says so.
+// Requirement S-18. Returns an empty key, with a warning, if the slice belongs to no Service.
 std::string ServiceKey(const v1::ObjectMeta& metadata, Report& report) {
   const std::string field = absl::StrCat("metadata.labels[\"", kServiceNameLabel, "\"]");
   const auto label = metadata.labels().find(kServiceNameLabel);
   if (label == metadata.labels().end() || label->second.empty()) {
-    report.Warn(field, "", "is absent; the slice belongs to no Service and is not used");
+    report.Warn(field, Required("the EndpointSlice belongs to no Service and is not used"));
     return "";
   }
   if (!IsDnsSubdomain(label->second)) {
-    report.Warn(field, Quote(label->second), "is not the name of a Service; the slice is not used");
+    report.Warn(field, Invalid(Quote(label->second),
+                               "must be the name of a Service; the EndpointSlice is not used"));
     return "";
   }
   return absl::StrCat(metadata.namespace_(), "/", label->second);
 }
 
-// S-20: a port without name or number is skipped. Names are unique, as in Kubernetes.
+// Requirement S-20: a port without a name or number is ignored. As in Kubernetes, names are unique.
 void ConvertPorts(const v1::EndpointSlice& message, proxy::EndpointSlice& slice, Report& report) {
   if (!WithinLimit([] { return "ports"; }, message.ports_size(), kMaxPorts,
-                   "split it into more slices", report)) {
+                   "use more EndpointSlices", report)) {
     return;
   }
   absl::flat_hash_map<std::string, int> names;
@@ -61,37 +61,37 @@ void ConvertPorts(const v1::EndpointSlice& message, proxy::EndpointSlice& slice,
     const auto field = [i](const char* name) { return absl::StrCat("ports[", i, "].", name); };
     const auto protocol = ParseProtocol(port.protocol());
     if (!protocol) {
-      report.Refuse(field("protocol"), Quote(port.protocol()), std::string(kProtocolReason));
+      report.Refuse(field("protocol"), UnsupportedProtocol(port.protocol()));
     } else if (port.port() < 0 || port.port() > 65535) {
-      report.Refuse(field("port"), absl::StrCat(port.port()), "is not in 1..65535");
+      report.Refuse(field("port"), OutOfRange(port.port(), 1, 65535));
     } else if (!port.name().empty() && !IsDnsLabel(port.name())) {
-      report.Refuse(
-          field("name"), Quote(port.name()),
-          "is not a DNS-1123 label (lower case letters, digits and '-', at most 63 bytes)");
+      report.Refuse(field("name"), Invalid(Quote(port.name()), kLabelDetail));
     } else if (!port.has_name()) {
-      report.Warn(field("name"), "",
-                  "is absent; the port is skipped (the unnamed port has the name \"\")");
+      report.Warn(field("name"),
+                  Required("the port is ignored; the name of an unnamed port is \"\""));
     } else if (const auto [seen, added] = names.emplace(port.name(), i); !added) {
-      report.Refuse(field("name"), Quote(port.name()),
-                    absl::StrCat("is also the name of ports[", seen->second, "]"));
+      report.Refuse(
+          field("name"),
+          Duplicate(Quote(port.name()), absl::StrCat("already used by ports[", seen->second, "]")));
     } else if (port.port() == 0) {
-      report.Warn(field("port"), "", "is absent or 0; the port is skipped");
+      report.Warn(field("port"), Required("the port is ignored"));
     } else {
       slice.ports.push_back({port.name(), *protocol, static_cast<uint16_t>(port.port())});
     }
   }
 }
 
-// Every address is checked, only the first is used (S-22). Nothing: none, or refused.
+// Checks all addresses and returns the first, the only one that is used (requirement S-22). Returns
+// nullopt if there is no address or the object is rejected.
 std::optional<IpAddress> FirstAddress(const v1::Endpoint& endpoint, int index, Family family,
                                       Report& report) {
   const auto field = [index] { return absl::StrCat("endpoints[", index, "].addresses"); };
   if (endpoint.addresses_size() == 0) {
-    report.Warn(field(), "", "is empty; the endpoint is skipped");
+    report.Warn(field(), Required("the endpoint is ignored"));
     return std::nullopt;
   }
   if (!WithinLimit(field, endpoint.addresses_size(), kMaxAddresses,
-                   "an endpoint is one pod with one address", report)) {
+                   "only the first address is used", report)) {
     return std::nullopt;
   }
   std::optional<IpAddress> first;
@@ -100,15 +100,15 @@ std::optional<IpAddress> FirstAddress(const v1::Endpoint& endpoint, int index, F
     const auto address = IpAddress::Parse(text);
     std::optional<std::string> reason;
     if (!address) {
-      reason = "is not an IP address";
+      reason = kIpAddressDetail;
     } else if (address->family() != family) {
-      reason = absl::StrCat("is not an ", std::string(FamilyName(family)),
-                            " address as addressType says");
+      const std::string name(FamilyName(family));
+      reason = absl::StrCat("must be an ", name, " address because addressType is ", Quote(name));
     } else {
       reason = SpecialAddress(*address);
     }
     if (reason) {
-      report.Refuse(absl::StrCat(field(), "[", i, "]"), Quote(text), *std::move(reason));
+      report.Refuse(absl::StrCat(field(), "[", i, "]"), Invalid(Quote(text), *std::move(reason)));
       return std::nullopt;
     }
     if (i == 0) first = address;
@@ -116,20 +116,20 @@ std::optional<IpAddress> FirstAddress(const v1::Endpoint& endpoint, int index, F
   return first;
 }
 
-// S-24.
+// Requirement S-24.
 proxy::EndpointConditions Conditions(const v1::EndpointConditions& conditions) {
   return {.ready = !conditions.has_ready() || conditions.ready(),
           .serving = !conditions.has_serving() || conditions.serving(),
           .terminating = conditions.terminating()};
 }
 
-// S-23.
+// Requirement S-23.
 bool IsLocal(const v1::Endpoint& endpoint, const ConvertContext& context) {
   return !context.node_name.empty() && endpoint.has_node_name() &&
          endpoint.node_name() == context.node_name;
 }
 
-// S-25. The same hints in another order, or a name given twice, are the same hints.
+// Requirement S-25. Sorts the names and removes duplicates so that equivalent hints are equal.
 proxy::EndpointHints Hints(const v1::EndpointHints& message) {
   const auto sorted = [](const auto& entries) {
     std::vector<std::string> names;
@@ -142,7 +142,7 @@ proxy::EndpointHints Hints(const v1::EndpointHints& message) {
 }
 
 void CheckHints(const v1::EndpointHints& hints, int index, Report& report) {
-  constexpr char kRemedy[] = "name fewer";
+  constexpr char kRemedy[] = "remove some";
   const auto field = [index](const char* name) {
     return [index, name] { return absl::StrCat("endpoints[", index, "].hints.", name); };
   };
@@ -150,23 +150,22 @@ void CheckHints(const v1::EndpointHints& hints, int index, Report& report) {
   WithinLimit(field("forNodes"), hints.for_nodes_size(), kMaxHints, kRemedy, report);
 }
 
-// 0..1000, and 1 where it is absent.
 void CheckWeight(const v1::Endpoint& endpoint, int index, Report& report) {
   if (endpoint.weight() <= proxy::kMaxWeight) return;
-  report.Refuse(absl::StrCat("endpoints[", index, "].weight"), absl::StrCat(endpoint.weight()),
-                absl::StrCat("is not in 0..", proxy::kMaxWeight));
+  report.Refuse(absl::StrCat("endpoints[", index, "].weight"),
+                OutOfRange(endpoint.weight(), 0, proxy::kMaxWeight));
 }
 
 uint16_t Weight(const v1::Endpoint& endpoint) {
   return endpoint.has_weight() ? static_cast<uint16_t>(endpoint.weight()) : 1;
 }
 
-// Stores hints once, however many endpoints have them.
+// Stores equal hints of many endpoints only once.
 class HintTable {
  public:
   explicit HintTable(std::vector<proxy::EndpointHints>& hints) : hints_(hints) {}
 
-  // As Endpoint::hints says it.
+  // Returns the value for Endpoint::hints.
   uint16_t Add(proxy::EndpointHints hints) {
     if (hints.zones.empty() && hints.nodes.empty()) return 0;
     const auto next = static_cast<uint16_t>(hints_.size() + 1);
@@ -182,20 +181,20 @@ class HintTable {
   absl::flat_hash_map<std::pair<Names, Names>, uint16_t> places_;
 };
 
-// An address given twice is used once. As between slices, the one that is not terminating counts
-// (S-26), the first one otherwise.
+// Of several endpoints with the same address, uses the first that is not terminating, or the first
+// one if all are terminating. Requirement S-26 has the same rule for endpoints of several slices.
 void ConvertEndpoints(const v1::EndpointSlice& message, const ConvertContext& context,
                       proxy::EndpointSlice& slice, Report& report) {
   if (!WithinLimit([] { return "endpoints"; }, message.endpoints_size(), kMaxEndpoints,
-                   "split it into more slices", report)) {
+                   "use more EndpointSlices", report)) {
     return;
   }
   struct Used {
     IpAddress address;
-    int index;  // In the message.
+    int index;  // Index in message.endpoints().
   };
   std::vector<Used> used;
-  absl::flat_hash_map<IpAddress, size_t> places;  // In `used`.
+  absl::flat_hash_map<IpAddress, size_t> places;  // Address to index in `used`.
   used.reserve(static_cast<size_t>(message.endpoints_size()));
   places.reserve(static_cast<size_t>(message.endpoints_size()));
   for (int i = 0; i < message.endpoints_size() && !report.refused(); ++i) {
@@ -210,8 +209,10 @@ void ConvertEndpoints(const v1::EndpointSlice& message, const ConvertContext& co
       continue;
     }
     int& other = used[place->second].index;
-    report.Warn(absl::StrCat("endpoints[", i, "].addresses[0]"), Quote(endpoint.addresses(0)),
-                absl::StrCat("is also in endpoints[", other, "]; it is used once"));
+    report.Warn(
+        absl::StrCat("endpoints[", i, "].addresses[0]"),
+        Duplicate(Quote(endpoint.addresses(0)), absl::StrCat("already used by endpoints[", other,
+                                                             "]; the address is used once")));
     if (message.endpoints(other).conditions().terminating() &&
         !endpoint.conditions().terminating()) {
       other = i;
@@ -237,12 +238,13 @@ Converted<proxy::EndpointSlice> ConvertEndpointSlice(const v1::EndpointSlice& me
   slice->key = report.key();
   const std::string& type = message.address_type();
   if (message.metadata().labels().contains(kHeadlessLabel)) {
-    // Held and not used (S-17); it must look deleted, whatever else it says.
+    // Requirement S-17: the slice is stored but not used, so its other fields are not checked.
   } else if (type == "FQDN") {
-    report.Warn("addressType", Quote(type), "is not used; endpoints need IP addresses");  // S-19
+    // Requirement S-19.
+    report.Warn("addressType", {"Unsupported value", Quote(type), "the EndpointSlice is not used"});
   } else if (type != "IPv4" && type != "IPv6") {
-    report.Refuse("addressType", type.empty() ? "" : Quote(type),
-                  type.empty() ? "is absent" : "is not IPv4, IPv6 or FQDN");
+    report.Refuse("addressType",
+                  type.empty() ? Required("") : Unsupported(type, {"IPv4", "IPv6", "FQDN"}));
   } else {
     slice->family = type == "IPv4" ? Family::kIpv4 : Family::kIpv6;
     slice->service_key = ServiceKey(message.metadata(), report);

@@ -16,22 +16,26 @@ std::optional<proxy::Protocol> ParseProtocol(std::string_view text) {
   return std::nullopt;
 }
 
+FieldError UnsupportedProtocol(std::string_view text) {
+  return Unsupported(text, {"TCP", "UDP", "SCTP"});
+}
+
+FieldError Ignored(FieldError error) {
+  error.detail += "; the entry is ignored";
+  return error;
+}
+
 void CheckOneOf(std::string_view field, std::string_view value,
                 std::initializer_list<std::string_view> known, Report& report) {
   if (value.empty() || std::find(known.begin(), known.end(), value) != known.end()) return;
-  std::string reason = "is not ";
-  for (const std::string_view* name = known.begin(); name != known.end(); ++name) {
-    if (name != known.begin()) reason += name + 1 == known.end() ? " or " : ", ";
-    reason += *name;
-  }
-  report.Refuse(std::string(field), Quote(value), std::move(reason));
+  report.Refuse(std::string(field), Unsupported(value, known));
 }
 
 std::optional<std::string> SpecialAddress(const IpAddress& address) {
-  if (address.IsUnspecified()) return "is the unspecified address";
-  if (address.IsLoopback()) return "is a loopback address";
-  if (address.IsLinkLocal()) return "is a link-local address";
-  if (address.IsMulticast()) return "is a multicast address";
+  if (address.IsUnspecified()) return "must not be the unspecified address";
+  if (address.IsLoopback()) return "must not be a loopback address";
+  if (address.IsLinkLocal()) return "must not be a link-local address";
+  if (address.IsMulticast()) return "must not be a multicast address";
   return std::nullopt;
 }
 
@@ -43,12 +47,12 @@ std::string_view Trim(std::string_view text) {
 }
 
 std::string Serialize(const google::protobuf::MessageLite& message) {
-  std::string bytes(message.ByteSizeLong(), '\0');  // As much as it takes: there are many.
+  std::string bytes(message.ByteSizeLong(), '\0');  // The exact size, to save memory.
   google::protobuf::io::ArrayOutputStream stream(bytes.data(), static_cast<int>(bytes.size()));
   google::protobuf::io::CodedOutputStream out(&stream);
-  out.SetSerializationDeterministic(true);  // Maps have no order of their own.
+  out.SetSerializationDeterministic(true);  // Otherwise the order of map entries varies.
   message.SerializeWithCachedSizes(&out);
-  out.Trim();  // What it still holds goes into `bytes`.
+  out.Trim();  // Flushes the rest to `bytes`.
   return bytes;
 }
 

@@ -1,4 +1,4 @@
-// Checks that several kinds of objects share. Pure functions.
+// Checks that the converters of several kinds share. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,34 @@
 
 namespace svcmap::api {
 
-// "TCP" when empty; nothing if unknown.
+// Empty text means TCP. Returns nullopt for an unknown protocol.
 std::optional<proxy::Protocol> ParseProtocol(std::string_view text);
 
+FieldError UnsupportedProtocol(std::string_view text);
 inline constexpr std::string_view kProtocolReason = "is not TCP, UDP or SCTP";
 
-// Refuses a value that is neither empty nor one of `known`.
+inline constexpr char kIpAddressDetail[] = "must be a valid IP address";
+inline constexpr char kCidrDetail[] = "must be a valid CIDR";
+inline constexpr char kLabelDetail[] =
+    "must be a DNS-1123 label: at most 63 lowercase letters, digits and '-'";
+
+// Adds to `error` that the entry of the list is ignored.
+FieldError Ignored(FieldError error);
+
+// Rejects the object unless `value` is empty or one of `known`.
 void CheckOneOf(std::string_view field, std::string_view value,
                 std::initializer_list<std::string_view> known, Report& report);
 
-// "is a loopback address", or nothing if `address` is an ordinary unicast address.
+// Returns "must not be a loopback address" or the like, or nullopt for an ordinary unicast address.
 std::optional<std::string> SpecialAddress(const IpAddress& address);
 
-// Without blanks at both ends.
+// Removes whitespace at both ends.
 std::string_view Trim(std::string_view text);
 
-// The message's bytes; equal messages give equal bytes.
+// Serializes `message` deterministically: equal messages produce equal bytes.
 std::string Serialize(const google::protobuf::MessageLite& message);
 
-// The result of a conversion: `object`, unless `report` refused it.
+// Returns the result of a conversion: `object`, or null if `report` contains a rejection.
 template <typename T>
 Converted<T> Finish(std::shared_ptr<T> object, Report& report) {
   if (report.refused()) return {nullptr, report.Take()};

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "api/convert/fields.h"
 #include "api/convert/quote.h"
 
 namespace svcmap::api {
@@ -11,7 +12,7 @@ namespace {
 
 bool IsLowerAlnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
-// A label of any length; Kubernetes bounds the parts of a subdomain only by the whole.
+// Does not check the length: Kubernetes limits only the total length of a subdomain.
 bool IsLabelText(std::string_view text) {
   return !text.empty() && IsLowerAlnum(text.front()) && IsLowerAlnum(text.back()) &&
          std::all_of(text.begin(), text.end(), [](char c) { return IsLowerAlnum(c) || c == '-'; });
@@ -45,23 +46,24 @@ void CheckNames(proxy::Kind kind, std::string_view name_space, std::string_view 
                 std::string_view prefix, Report& report) {
   const auto field = [prefix](const char* last) { return std::string(prefix) + last; };
   if (name.empty()) {
-    report.Refuse(field("name"), "", "is absent");
+    report.Refuse(field("name"), Required(""));
   } else if (!IsDnsSubdomain(name)) {
-    report.Refuse(field("name"), Quote(name),
-                  "is not a DNS-1123 subdomain (lower case letters, digits, '-' and '.', at most "
-                  "253 bytes)");
+    report.Refuse(field("name"),
+                  Invalid(Quote(name),
+                          "must be a DNS-1123 subdomain: at most 253 lowercase letters, digits, "
+                          "'-' and '.'"));
   }
   if (!IsNamespaced(kind)) {
     if (!name_space.empty()) {
-      report.Refuse(
-          field("namespace"), Quote(name_space),
-          absl::StrCat("is set, but a ", std::string(proxy::KindName(kind)), " has no namespace"));
+      report.Refuse(field("namespace"),
+                    Invalid(Quote(name_space),
+                            absl::StrCat("must be empty because a ",
+                                         std::string(proxy::KindName(kind)), " has no namespace")));
     }
   } else if (name_space.empty()) {
-    report.Refuse(field("namespace"), "", "is absent");
+    report.Refuse(field("namespace"), Required(""));
   } else if (!IsDnsLabel(name_space)) {
-    report.Refuse(field("namespace"), Quote(name_space),
-                  "is not a DNS-1123 label (lower case letters, digits and '-', at most 63 bytes)");
+    report.Refuse(field("namespace"), Invalid(Quote(name_space), kLabelDetail));
   }
 }
 

@@ -1,5 +1,4 @@
-// Names of objects: which object a message is about, and whether it may be called so.
-// Pure functions.
+// Names, keys and metadata of objects. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +11,27 @@
 
 namespace svcmap::api {
 
-// Lower case letters, digits and inner "-", at most 63 bytes: namespaces and port names.
+// Whether `name` is a DNS-1123 label, as required of namespaces and port names.
 bool IsDnsLabel(std::string_view name);
-// Such labels joined by ".", at most 253 bytes in all: object names.
+// Whether `name` is a DNS-1123 subdomain, as required of object names.
 bool IsDnsSubdomain(std::string_view name);
 
 constexpr bool IsNamespaced(proxy::Kind kind) {
   return kind == proxy::Kind::kService || kind == proxy::Kind::kEndpointSlice;
 }
 
-// "namespace/name" or "name". Bad names give a key as well, fit to be shown; no held object has it.
+// Returns "namespace/name" or "name". For an invalid name the key is escaped for display, and no
+// stored object has that key.
 std::string KeyFor(proxy::Kind kind, std::string_view name_space, std::string_view name);
 
-// Refuses missing and malformed names. `prefix` is where they stand: "metadata." or "".
+// Rejects missing and malformed names. `prefix` is the path of the fields: "metadata." or "".
 void CheckNames(proxy::Kind kind, std::string_view name_space, std::string_view name,
                 std::string_view prefix, Report& report);
 
-// A report about the object of this metadata, with the names already checked.
+// Returns a report about the object with this metadata, after CheckNames.
 Report ReportFor(proxy::Kind kind, const v1::ObjectMeta& metadata);
 
-// metadata.creationTimestamp in nanoseconds; 0 if absent, at least 1 otherwise.
+// Returns metadata.creationTimestamp in nanoseconds since the Unix epoch, at least 1. Absent: 0.
 int64_t CreatedUnixNanos(const v1::ObjectMeta& metadata);
 
 }  // namespace svcmap::api

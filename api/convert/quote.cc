@@ -10,19 +10,20 @@ namespace {
 
 bool IsContinuation(uint8_t byte) { return (byte & 0xc0) == 0x80; }
 
-// One character of `text`, made printable; `length` is its Utf8Length.
+// Returns the first character of `text` in printable form. `length` is Utf8Length(text).
 std::string Printable(std::string_view text, size_t length) {
   const auto first = static_cast<uint8_t>(text[0]);
   if (length == 0) return absl::StrFormat("\\x%02x", first);
   if (first == '"' || first == '\\') return {'\\', text[0]};
   if (first < 0x20 || first == 0x7f) return absl::StrFormat("\\u%04x", first);
-  if (first == 0xc2 && static_cast<uint8_t>(text[1]) < 0xa0) {  // C1 controls, CSI among them.
+  if (first == 0xc2 &&
+      static_cast<uint8_t>(text[1]) < 0xa0) {  // C1 control characters, including CSI.
     return absl::StrFormat("\\u%04x", static_cast<uint8_t>(text[1]));
   }
   return std::string(text.substr(0, length));
 }
 
-// Appends to `out` what fits, and says whether everything did.
+// Appends at most kMaxQuotedBytes bytes to `out`. Returns whether all of `text` fits.
 bool AppendEscaped(std::string_view text, std::string& out) {
   size_t written = 0;
   while (!text.empty()) {
@@ -52,7 +53,7 @@ size_t Utf8Length(std::string_view text) {
   if (first == 0xe0 && byte(1) < 0xa0) return 0;   // Overlong.
   if (first == 0xed && byte(1) >= 0xa0) return 0;  // Surrogate.
   if (first == 0xf0 && byte(1) < 0x90) return 0;   // Overlong.
-  if (first == 0xf4 && byte(1) >= 0x90) return 0;  // Over U+10FFFF.
+  if (first == 0xf4 && byte(1) >= 0x90) return 0;  // Above U+10FFFF.
   return length;
 }
 

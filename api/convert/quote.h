@@ -1,5 +1,5 @@
-// Text from outside, made fit for a message: what a controller wrote may be long, or hold terminal
-// escapes. Pure functions.
+// Quotes untrusted text for messages: it can be long or contain terminal escape sequences. Pure
+// functions.
 #pragma once
 
 #include <string>
@@ -9,16 +9,17 @@ namespace svcmap::api {
 
 inline constexpr size_t kMaxQuotedBytes = 64;
 
-// `text` as JSON would write it, in quotes. At most 64 bytes stand between them; "..." follows the
-// closing quote if something was left out. Control characters and bytes that are not UTF-8 are
-// escaped.
+// Returns `text` as a JSON string with at most kMaxQuotedBytes bytes between the quotation marks.
+// "..." after the closing quotation mark indicates truncation. Control characters and bytes that
+// are not valid UTF-8 are escaped.
 std::string Quote(std::string_view text);
 
-// The same without the quotes.
+// Like Quote, but without quotation marks.
 std::string Escape(std::string_view text);
 
-// Bytes of the UTF-8 sequence that `text` begins with; 0 if it begins with something else, or is
-// empty. Overlong forms, surrogates and code points over U+10FFFF are something else.
+// Returns the length in bytes of the UTF-8 sequence at the start of `text`. Returns 0 if `text` is
+// empty or the sequence is invalid, including overlong forms, surrogates and code points above
+// U+10FFFF.
 size_t Utf8Length(std::string_view text);
 
 }  // namespace svcmap::api

@@ -1,34 +1,75 @@
 #include "api/convert/report.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "api/convert/convert.h"
+#include "api/convert/quote.h"
 
 namespace svcmap::api {
 
 using proxy::Finding;
 
-void Report::Refuse(std::string field, std::string value, std::string reason) {
+FieldError Invalid(std::string value, std::string detail) {
+  return {"Invalid value", std::move(value), std::move(detail)};
+}
+
+FieldError OutOfRange(int64_t value, int64_t first, int64_t last) {
+  return Invalid(absl::StrCat(value),
+                 absl::StrCat("must be between ", first, " and ", last, ", inclusive"));
+}
+
+FieldError Required(std::string detail) { return {"Required value", "", std::move(detail)}; }
+
+FieldError Unsupported(std::string_view value, std::initializer_list<std::string_view> supported) {
+  std::string detail = "supported values: ";
+  const char* separator = "";
+  for (const std::string_view name : supported) {
+    absl::StrAppend(&detail, separator, Quote(name));
+    separator = ", ";
+  }
+  return {"Unsupported value", Quote(value), std::move(detail)};
+}
+
+FieldError Duplicate(std::string value, std::string detail) {
+  return {"Duplicate value", std::move(value), std::move(detail)};
+}
+
+FieldError TooMany(int count, int limit, std::string detail) {
+  return {"Too many", absl::StrCat(count),
+          absl::StrCat("must have at most ", limit, " items; ", detail)};
+}
+
+Finding Report::MakeFinding(Finding::Severity severity, std::string field, FieldError error) const {
+  return {.severity = severity,
+          .kind = kind_,
+          .key = key_,
+          .field = std::move(field),
+          .error_type = error.type,
+          .value = std::move(error.value),
+          .reason = std::move(error.detail)};
+}
+
+void Report::Refuse(std::string field, FieldError error) {
   if (refused_) return;
   refused_ = true;
   findings_.clear();
-  findings_.push_back({Finding::Severity::kRefused, kind_, key_, std::move(field), std::move(value),
-                       std::move(reason)});
+  findings_.push_back(MakeFinding(Finding::Severity::kRefused, std::move(field), std::move(error)));
 }
 
-void Report::Warn(std::string field, std::string value, std::string reason) {
+void Report::Warn(std::string field, FieldError error) {
   if (refused_) return;
   if (findings_.size() == kMaxWarnings) {
     ++dropped_;
     return;
   }
-  findings_.push_back({Finding::Severity::kWarning, kind_, key_, std::move(field), std::move(value),
-                       std::move(reason)});
+  findings_.push_back(MakeFinding(Finding::Severity::kWarning, std::move(field), std::move(error)));
 }
 
 std::vector<Finding> Report::Take() {
   if (!refused_ && dropped_ > 0) {
-    findings_.push_back({Finding::Severity::kWarning, kind_, key_, "", "",
-                         absl::StrCat("has ", dropped_, " more warnings like these")});
+    findings_.push_back(MakeFinding(Finding::Severity::kWarning, "",
+                                    {"", "", absl::StrCat(dropped_, " more warnings omitted")}));
   }
   return std::move(findings_);
 }

@@ -1,6 +1,7 @@
-// Collects what there is to say about one object while it is checked. Not thread-safe.
+// Collects the findings about one object while the object is checked. Not thread-safe.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,21 @@
 
 namespace svcmap::api {
 
+// What is wrong with a field, in the words of the Kubernetes API server.
+struct FieldError {
+  std::string_view type;  // "Invalid value". Static storage. Empty: `detail` says everything.
+  std::string value;      // The value of the field, ready for display.
+  std::string detail;     // "must be between 1 and 65535, inclusive"
+};
+
+// The functions below print `value` unchanged: pass strings through Quote.
+FieldError Invalid(std::string value, std::string detail);
+FieldError OutOfRange(int64_t value, int64_t first, int64_t last);
+FieldError Required(std::string detail);
+FieldError Unsupported(std::string_view value, std::initializer_list<std::string_view> supported);
+FieldError Duplicate(std::string value, std::string detail);
+FieldError TooMany(int count, int limit, std::string detail);
+
 class Report {
  public:
   Report(proxy::Kind kind, std::string key) : kind_(kind), key_(std::move(key)) {}
@@ -16,21 +32,24 @@ class Report {
   const std::string& key() const { return key_; }
   bool refused() const { return refused_; }
 
-  // The object cannot be taken. Only the first refusal is kept, and all warnings are forgotten.
-  // `value` is shown as it is: use Quote for strings, and nothing where the reason says it all.
-  void Refuse(std::string field, std::string value, std::string reason);
+  // Rejects the object. Keeps only the first rejection and discards all warnings.
+  void Refuse(std::string field, FieldError error);
 
-  // A part of the object has no effect. After kMaxWarnings they are only counted.
-  void Warn(std::string field, std::string value, std::string reason);
+  // Reports a part of the object that has no effect. Beyond kMaxWarnings, warnings are only
+  // counted.
+  void Warn(std::string field, FieldError error);
 
-  // Everything said, once. One refusal, or the warnings in order.
+  // Returns the rejection, or the warnings in the order in which they were added. Call once.
   std::vector<proxy::Finding> Take();
 
  private:
+  proxy::Finding MakeFinding(proxy::Finding::Severity severity, std::string field,
+                             FieldError error) const;
+
   proxy::Kind kind_;
   std::string key_;
   bool refused_ = false;
-  size_t dropped_ = 0;  // Warnings that were not kept.
+  size_t dropped_ = 0;  // Number of warnings beyond kMaxWarnings.
   std::vector<proxy::Finding> findings_;
 };
 

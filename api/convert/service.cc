@@ -1,5 +1,5 @@
-// Service: names and addresses. Its ports are in service_ports.cc, its policies in
-// service_policies.cc.
+// Converts the names and addresses of a Service. service_ports.cc converts its ports,
+// service_policies.cc its policies.
 #include <string>
 #include <vector>
 
@@ -17,18 +17,17 @@ namespace {
 
 constexpr char kProxyNameLabel[] = "service.kubernetes.io/service-proxy-name";
 
-// S-1, S-2.
+// Requirements S-1 and S-2.
 bool IsProxied(const v1::Service& service, Report& report) {
   if (service.metadata().labels().contains(kProxyNameLabel)) return false;
   if (service.spec().type() == "ExternalName") return false;
   if (service.spec().cluster_ip() == "None") return false;
   if (!service.spec().cluster_ip().empty()) return true;
   if (service.spec().cluster_ips_size() == 0) {
-    report.Warn("spec.clusterIP", "", "is absent; nothing of the Service is programmed");
+    report.Warn("spec.clusterIP", Required("the Service is not programmed without a cluster IP"));
   } else {
-    report.Refuse("spec.clusterIP", "",
-                  absl::StrCat("is absent, but spec.clusterIPs[0] is ",
-                               Quote(service.spec().cluster_ips(0)), "; both must be set"));
+    report.Refuse("spec.clusterIP", Required(absl::StrCat("must be equal to spec.clusterIPs[0] ",
+                                                          Quote(service.spec().cluster_ips(0)))));
   }
   return false;
 }
@@ -37,28 +36,27 @@ std::optional<IpAddress> ParseClusterIp(std::string field, const std::string& te
                                         Report& report) {
   const std::optional<IpAddress> address = IpAddress::Parse(text);
   if (!address) {
-    report.Refuse(std::move(field), Quote(text), "is not an IP address");
+    report.Refuse(std::move(field), Invalid(Quote(text), kIpAddressDetail));
     return std::nullopt;
   }
-  // A link-local clusterIP is odd, but Kubernetes lets a ServiceCIDR be link-local.
+  // Link-local cluster IPs are accepted because Kubernetes accepts link-local ServiceCIDRs.
   const std::optional<std::string> special = SpecialAddress(*address);
   if (special && !address->IsLinkLocal()) {
-    report.Refuse(std::move(field), Quote(text), *special);
+    report.Refuse(std::move(field), Invalid(Quote(text), *special));
     return std::nullopt;
   }
   return address;
 }
 
-// spec.clusterIPs, or spec.clusterIP alone, as Kubernetes fills one from the other.
+// Returns spec.clusterIPs, or spec.clusterIP if spec.clusterIPs is empty. The Kubernetes API server
+// keeps the first entry of spec.clusterIPs equal to spec.clusterIP.
 std::vector<IpAddress> ParseClusterIps(const v1::ServiceSpec& spec, Report& report) {
   std::vector<IpAddress> addresses;
   const auto primary = ParseClusterIp("spec.clusterIP", spec.cluster_ip(), report);
   if (!primary) return addresses;
   if (spec.cluster_ips_size() == 0) return {*primary};
   if (spec.cluster_ips_size() > 2) {
-    report.Refuse("spec.clusterIPs", "",
-                  absl::StrCat("has ", spec.cluster_ips_size(),
-                               " entries, more than one per address family"));
+    report.Refuse("spec.clusterIPs", TooMany(spec.cluster_ips_size(), 2, "one for each IP family"));
     return addresses;
   }
   for (int i = 0; i < spec.cluster_ips_size(); ++i) {
@@ -66,12 +64,16 @@ std::vector<IpAddress> ParseClusterIps(const v1::ServiceSpec& spec, Report& repo
     const auto address = ParseClusterIp(field, spec.cluster_ips(i), report);
     if (!address) return addresses;
     if (i == 0 && *address != *primary) {
-      report.Refuse(field, Quote(spec.cluster_ips(i)),
-                    absl::StrCat("differs from spec.clusterIP ", Quote(spec.cluster_ip())));
+      report.Refuse(field, Invalid(Quote(spec.cluster_ips(i)),
+                                   absl::StrCat("must be equal to spec.clusterIP ",
+                                                Quote(spec.cluster_ip()))));
     } else if (i == 1 && address->family() == primary->family()) {
-      report.Refuse(field, Quote(spec.cluster_ips(i)),
-                    absl::StrCat("is a second ", std::string(FamilyName(address->family())),
-                                 " address; there is one per address family"));
+      const Family other = address->family() == Family::kIpv4 ? Family::kIpv6 : Family::kIpv4;
+      report.Refuse(field,
+                    Invalid(Quote(spec.cluster_ips(i)),
+                            absl::StrCat("must be an ", std::string(FamilyName(other)),
+                                         " address because spec.clusterIPs[0] is an ",
+                                         std::string(FamilyName(address->family())), " address")));
     }
     addresses.push_back(*address);
   }
@@ -84,12 +86,12 @@ std::vector<Family> ParseFamilies(const v1::ServiceSpec& spec, Report& report) {
     const std::string field = absl::StrCat("spec.ipFamilies[", i, "]");
     const std::string& text = spec.ip_families(i);
     if (text != "IPv4" && text != "IPv6") {
-      report.Refuse(field, Quote(text), "is not IPv4 or IPv6");
+      report.Refuse(field, Unsupported(text, {"IPv4", "IPv6"}));
       break;
     }
     const Family family = text == "IPv4" ? Family::kIpv4 : Family::kIpv6;
     if (i > 1 || (i == 1 && families[0] == family)) {
-      report.Refuse(field, Quote(text), "is listed twice");
+      report.Refuse(field, Duplicate(Quote(text), ""));
       break;
     }
     families.push_back(family);
@@ -97,8 +99,8 @@ std::vector<Family> ParseFamilies(const v1::ServiceSpec& spec, Report& report) {
   return families;
 }
 
-// S-3. What Kubernetes would never let exist is refused; an address that S-3 passes over is warned
-// about, since its controller surely meant something by it.
+// Requirement S-3. Rejects Services that the Kubernetes API server would reject. Warns about an
+// address without an entry in spec.ipFamilies because it is ignored.
 void ConvertClusterIps(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
   const std::vector<IpAddress> addresses = ParseClusterIps(spec, report);
   std::vector<Family> families = ParseFamilies(spec, report);
@@ -109,12 +111,15 @@ void ConvertClusterIps(const v1::ServiceSpec& spec, proxy::Service& service, Rep
                                   ? std::string("spec.clusterIP")
                                   : absl::StrCat("spec.clusterIPs[", i, "]");
     if (i >= families.size()) {
-      report.Warn(field, Quote(spec.cluster_ips(static_cast<int>(i))),
-                  "has no entry in spec.ipFamilies; it is skipped");
+      report.Warn(field, Invalid(Quote(spec.cluster_ips(static_cast<int>(i))),
+                                 "has no matching entry in spec.ipFamilies; the address is "
+                                 "ignored"));
     } else if (addresses[i].family() != families[i]) {
-      report.Refuse(field, Quote(addresses[i].ToString()),
-                    absl::StrCat("is not an ", std::string(FamilyName(families[i])),
-                                 " address as spec.ipFamilies[", i, "] says"));
+      const std::string family(FamilyName(families[i]));
+      report.Refuse(
+          field, Invalid(Quote(addresses[i].ToString()),
+                         absl::StrCat("must be an ", family, " address because spec.ipFamilies[", i,
+                                      "] is ", Quote(family))));
       return;
     } else {
       service.cluster_ip[Index(families[i])] = addresses[i];
@@ -122,12 +127,15 @@ void ConvertClusterIps(const v1::ServiceSpec& spec, proxy::Service& service, Rep
   }
 }
 
-// S-6: what is no address is skipped, blanks without a word. Addresses that Kubernetes refuses here
-// would capture the node's own traffic.
+// Requirement S-6: ignores entries that are not addresses, and blank entries without a warning.
+// Rejects the addresses that the Kubernetes API server rejects: they would capture traffic of the
+// node itself.
 void ConvertExternalIps(const v1::ServiceSpec& spec, const ConvertContext& context,
                         proxy::Service& service, Report& report) {
   if (!context.external_ips && spec.external_ips_size() > 0) {
-    report.Warn("spec.externalIPs", "", "is not programmed: svcmapd runs with --no-external-ips");
+    report.Warn("spec.externalIPs",
+                {"Forbidden", "",
+                 "svcmapd runs with --no-external-ips; the external IPs are not programmed"});
     return;
   }
   absl::flat_hash_set<IpAddress> seen;
@@ -136,20 +144,20 @@ void ConvertExternalIps(const v1::ServiceSpec& spec, const ConvertContext& conte
     if (text.empty()) continue;
     const auto address = IpAddress::Parse(text);
     if (!address) {
-      report.Warn(absl::StrCat("spec.externalIPs[", i, "]"), Quote(spec.external_ips(i)),
-                  "is not an IP address; it is skipped");
+      report.Warn(absl::StrCat("spec.externalIPs[", i, "]"),
+                  Ignored(Invalid(Quote(spec.external_ips(i)), kIpAddressDetail)));
       continue;
     }
     if (const auto special = SpecialAddress(*address)) {
-      report.Refuse(absl::StrCat("spec.externalIPs[", i, "]"), Quote(spec.external_ips(i)),
-                    *special);
+      report.Refuse(absl::StrCat("spec.externalIPs[", i, "]"),
+                    Invalid(Quote(spec.external_ips(i)), *special));
       return;
     }
     if (seen.insert(*address).second) service.external_ips.push_back(*address);
   }
 }
 
-// S-7. Kubernetes checks these for syntax alone.
+// Requirement S-7. The Kubernetes API server checks only the syntax of these addresses.
 void ConvertLoadBalancerIps(const v1::ServiceStatus& status, proxy::Service& service,
                             Report& report) {
   absl::flat_hash_set<IpAddress> seen;
@@ -161,7 +169,7 @@ void ConvertLoadBalancerIps(const v1::ServiceStatus& status, proxy::Service& ser
     };
     if (const std::string& mode = ingress.ip_mode(); !mode.empty()) {
       if (mode != "VIP" && mode != "Proxy") {
-        report.Refuse(field("ipMode"), Quote(mode), "is not VIP or Proxy");
+        report.Refuse(field("ipMode"), Unsupported(mode, {"VIP", "Proxy"}));
         return;
       }
       if (mode == "Proxy") continue;
@@ -170,10 +178,9 @@ void ConvertLoadBalancerIps(const v1::ServiceStatus& status, proxy::Service& ser
     if (text.empty()) continue;
     const auto address = IpAddress::Parse(text);
     if (!address) {
-      report.Warn(field("ip"), Quote(ingress.ip()), "is not an IP address; it is skipped");
+      report.Warn(field("ip"), Ignored(Invalid(Quote(ingress.ip()), kIpAddressDetail)));
     } else if (address->IsUnspecified() || address->IsMulticast()) {
-      report.Warn(field("ip"), Quote(ingress.ip()),
-                  absl::StrCat(*SpecialAddress(*address), "; it is skipped"));
+      report.Warn(field("ip"), Ignored(Invalid(Quote(ingress.ip()), *SpecialAddress(*address))));
     } else if (seen.insert(*address).second) {
       service.load_balancer_ips.push_back(*address);
     }

@@ -12,37 +12,39 @@ namespace {
 
 using proxy::TrafficPolicy;
 
-constexpr uint32_t kDefaultAffinitySeconds = 10800;  // Three hours, as the API server fills in.
+constexpr uint32_t kDefaultAffinitySeconds = 10800;  // Three hours, the default of the API server.
 
-// S-10: elsewhere the policy has no meaning, and the API server would not have taken it.
+// Requirement S-10. For other Services the API server rejects the policy.
 void ConvertExternalPolicy(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
   if (spec.external_traffic_policy() != "Local") return;
   if (spec.type() == "LoadBalancer" || spec.type() == "NodePort" || spec.external_ips_size() > 0) {
     service.external_policy = TrafficPolicy::kLocal;
   } else {
-    report.Warn("spec.externalTrafficPolicy", Quote("Local"),
-                "has no meaning for type ClusterIP without spec.externalIPs; it is treated as "
-                "Cluster");
+    report.Warn("spec.externalTrafficPolicy",
+                Invalid(Quote("Local"),
+                        "has no effect for type ClusterIP without spec.externalIPs; \"Cluster\" is "
+                        "used"));
   }
 }
 
-// S-13.
+// Requirement S-13.
 void ConvertHealthCheckNodePort(const v1::ServiceSpec& spec, proxy::Service& service,
                                 Report& report) {
   const int32_t port = spec.health_check_node_port();
   if (port < 0 || port > 65535) {
-    report.Refuse("spec.healthCheckNodePort", absl::StrCat(port), "is not in 0..65535");
+    report.Refuse("spec.healthCheckNodePort", OutOfRange(port, 0, 65535));
     return;
   }
   if (spec.type() != "LoadBalancer" || spec.external_traffic_policy() != "Local") return;
   if (port == 0) {
-    report.Warn("spec.healthCheckNodePort", "",
-                "is absent or 0; load balancers cannot ask this node whether it has endpoints");
+    report.Warn("spec.healthCheckNodePort",
+                Required("without it, load balancers cannot check whether this node has "
+                         "endpoints"));
   }
   service.health_check_node_port = static_cast<uint16_t>(port);
 }
 
-// S-14.
+// Requirement S-14.
 void ConvertAffinity(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
   if (spec.session_affinity() != "ClientIP") return;
   const v1::ClientIPConfig& client_ip = spec.session_affinity_config().client_ip();
@@ -50,7 +52,7 @@ void ConvertAffinity(const v1::ServiceSpec& spec, proxy::Service& service, Repor
     service.affinity_seconds = kDefaultAffinitySeconds;
   } else if (client_ip.timeout_seconds() < 1 || client_ip.timeout_seconds() > 86400) {
     report.Refuse("spec.sessionAffinityConfig.clientIP.timeoutSeconds",
-                  absl::StrCat(client_ip.timeout_seconds()), "is not in 1..86400");
+                  OutOfRange(client_ip.timeout_seconds(), 1, 86400));
   } else {
     service.affinity_seconds = static_cast<uint32_t>(client_ip.timeout_seconds());
   }
@@ -74,13 +76,13 @@ void ConvertPolicies(const v1::ServiceSpec& spec, proxy::Service& service, Repor
 
 void ConvertSourceRanges(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
   constexpr char kField[] = "spec.loadBalancerSourceRanges";
-  bool given[2] = {};      // A block of the family was given. By Index(Family).
-  bool everybody[2] = {};  // One of length 0 was.
+  bool given[2] = {};      // By Index(Family): there is a range of the family.
+  bool everybody[2] = {};  // By Index(Family): a range contains all addresses of the family.
   for (int i = 0; i < spec.load_balancer_source_ranges_size(); ++i) {
     const std::string& text = spec.load_balancer_source_ranges(i);
     const auto range = IpPrefix::Parse(Trim(text));
     if (!range) {
-      report.Warn(absl::StrCat(kField, "[", i, "]"), Quote(text), "is not a CIDR; it is skipped");
+      report.Warn(absl::StrCat(kField, "[", i, "]"), Ignored(Invalid(Quote(text), kCidrDetail)));
       continue;
     }
     given[Index(range->family())] = true;
@@ -91,16 +93,16 @@ void ConvertSourceRanges(const v1::ServiceSpec& spec, proxy::Service& service, R
                 [&](const IpPrefix& range) { return everybody[Index(range.family())]; });
   if (spec.load_balancer_source_ranges_size() == 0) return;
   for (const Family family : {Family::kIpv4, Family::kIpv6}) {
-    // Without a clusterIP nothing of the family is programmed (S-3).
+    // Requirement S-3: a family without a cluster IP is not programmed.
     if (given[Index(family)] || !service.cluster_ip[Index(family)]) continue;
     const bool has_addresses =
         std::any_of(service.load_balancer_ips.begin(), service.load_balancer_ips.end(),
                     [family](const IpAddress& address) { return address.family() == family; });
     if (!has_addresses) continue;
     const std::string name(FamilyName(family));
-    report.Warn(kField, "",
-                absl::StrCat("holds no ", name, " block; the ", name,
-                             " load balancer IPs are open to every source"));
+    report.Warn(kField, {"", "",
+                         absl::StrCat("contains no valid ", name, " CIDR; the ", name,
+                                      " load balancer IPs accept traffic from all sources")});
   }
 }
 

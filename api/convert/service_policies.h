@@ -1,4 +1,4 @@
-// What a Service says about who may use it and which endpoints they get. Pure functions.
+// Converts the traffic policies, session affinity and source ranges of a Service. Pure functions.
 #pragma once
 
 #include "api/convert/report.h"
@@ -7,12 +7,13 @@
 
 namespace svcmap::api {
 
-// Fills the traffic policies (S-10), the health check port (S-13) and the session affinity (S-14),
-// or refuses: unknown words and numbers out of range.
+// Fills the traffic policies (requirement S-10), the health check port (S-13) and the session
+// affinity (S-14). Rejects unknown values and numbers that are out of range.
 void ConvertPolicies(const v1::ServiceSpec& spec, proxy::Service& service, Report& report);
 
-// Fills service.source_ranges (S-11), and warns about load balancer IPs that stay open to everybody
-// although there are ranges (S-12). After the addresses of `service`.
+// Fills service.source_ranges (requirement S-11). Warns if no range has the family of a load
+// balancer IP because that IP then accepts all sources (S-12). The addresses of `service` must
+// already be converted.
 void ConvertSourceRanges(const v1::ServiceSpec& spec, proxy::Service& service, Report& report);
 
 }  // namespace svcmap::api

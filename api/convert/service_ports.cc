@@ -13,36 +13,38 @@
 namespace svcmap::api {
 namespace {
 
-// The ports seen so far, by what may not repeat.
+// Finds duplicate names and numbers among the ports of a Service.
 class PortsSeen {
  public:
   explicit PortsSeen(Report& report) : report_(report) {}
 
   void Add(int index, const proxy::ServicePort& port) {
     if (const auto [seen, added] = names_.emplace(port.name, index); !added) {
-      Refuse(index, "name", Quote(port.name), "is also the name of", seen->second);
+      Refuse(index, "name", Quote(port.name), "", seen->second);
     }
     const std::string protocol(proxy::ProtocolName(port.protocol));
     if (const auto [seen, added] = ports_.emplace(std::pair(port.port, port.protocol), index);
         !added) {
-      Refuse(index, "port", absl::StrCat(port.port), "with protocol " + protocol + " is also in",
-             seen->second);
+      Refuse(index, "port", absl::StrCat(port.port), protocol, seen->second);
     }
     if (port.node_port == 0) return;
     if (const auto [seen, added] =
             node_ports_.emplace(std::pair(port.node_port, port.protocol), index);
         !added) {
-      Refuse(index, "nodePort", absl::StrCat(port.node_port),
-             "with protocol " + protocol + " is also in", seen->second);
+      Refuse(index, "nodePort", absl::StrCat(port.node_port), protocol, seen->second);
     }
   }
 
  private:
   using NumberAndProtocol = std::pair<uint16_t, proxy::Protocol>;
 
-  void Refuse(int index, const char* field, std::string value, const std::string& what, int other) {
-    report_.Refuse(absl::StrCat("spec.ports[", index, "].", field), std::move(value),
-                   absl::StrCat(what, " spec.ports[", other, "]"));
+  void Refuse(int index, const char* field, std::string value, const std::string& protocol,
+              int other) {
+    report_.Refuse(
+        absl::StrCat("spec.ports[", index, "].", field),
+        Duplicate(std::move(value),
+                  absl::StrCat("already used", protocol.empty() ? "" : " with protocol " + protocol,
+                               " by spec.ports[", other, "]")));
   }
 
   Report& report_;
@@ -55,7 +57,7 @@ class PortsSeen {
 
 void ConvertServicePorts(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
   if (spec.ports_size() == 0) {
-    report.Refuse("spec.ports", "", "is empty; a Service with a clusterIP needs a port");
+    report.Refuse("spec.ports", Required("a Service with a cluster IP must have a port"));
   }
   PortsSeen seen(report);
   for (int i = 0; i < spec.ports_size() && !report.refused(); ++i) {
@@ -63,17 +65,15 @@ void ConvertServicePorts(const v1::ServiceSpec& spec, proxy::Service& service, R
     const auto field = [i](const char* name) { return absl::StrCat("spec.ports[", i, "].", name); };
     const auto protocol = ParseProtocol(port.protocol());
     if (port.port() < 1 || port.port() > 65535) {
-      report.Refuse(field("port"), absl::StrCat(port.port()), "is not in 1..65535");
+      report.Refuse(field("port"), OutOfRange(port.port(), 1, 65535));
     } else if (port.node_port() < 0 || port.node_port() > 65535) {
-      report.Refuse(field("nodePort"), absl::StrCat(port.node_port()), "is not in 0..65535");
+      report.Refuse(field("nodePort"), OutOfRange(port.node_port(), 0, 65535));
     } else if (!protocol) {
-      report.Refuse(field("protocol"), Quote(port.protocol()), std::string(kProtocolReason));
+      report.Refuse(field("protocol"), UnsupportedProtocol(port.protocol()));
     } else if (port.name().empty() && spec.ports_size() > 1) {
-      report.Refuse(field("name"), "", "is absent; a Service with several ports names each");
+      report.Refuse(field("name"), Required("every port of a multi-port Service must have a name"));
     } else if (!port.name().empty() && !IsDnsLabel(port.name())) {
-      report.Refuse(
-          field("name"), Quote(port.name()),
-          "is not a DNS-1123 label (lower case letters, digits and '-', at most 63 bytes)");
+      report.Refuse(field("name"), Invalid(Quote(port.name()), kLabelDetail));
     } else {
       service.ports.push_back({port.name(), *protocol, static_cast<uint16_t>(port.port()),
                                static_cast<uint16_t>(port.node_port())});

@@ -1,4 +1,4 @@
-// spec.ports of a Service. Pure function.
+// Converts spec.ports of a Service. Pure function.
 #pragma once
 
 #include "api/convert/report.h"
@@ -7,8 +7,8 @@
 
 namespace svcmap::api {
 
-// Fills service.ports, or refuses: out of range, unknown protocol, missing or repeated names, and
-// repeated (port, protocol) or (nodePort, protocol).
+// Fills service.ports. Rejects the Service if a number is out of range, a protocol is unknown, a
+// name is missing or duplicate, or a pair of (port, protocol) or (nodePort, protocol) is duplicate.
 void ConvertServicePorts(const v1::ServiceSpec& spec, proxy::Service& service, Report& report);
 
 }  // namespace svcmap::api

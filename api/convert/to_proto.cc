@@ -1,4 +1,4 @@
-// From values back to the wire.
+// Conversion of state objects and findings to protobuf messages.
 #include <string>
 
 #include "api/convert/convert.h"
@@ -30,7 +30,7 @@ std::optional<proxy::Kind> KindFromProto(v1::Kind kind) {
       return proxy::Kind::kNode;
     case v1::KIND_SERVICE_CIDR:
       return proxy::Kind::kServiceCidr;
-    default:  // The enumeration is open: any number may come over the wire.
+    default:  // proto3 enumerations are open: a message can contain any number.
       return std::nullopt;
   }
 }
@@ -44,12 +44,13 @@ v1::ObjectResult ToProto(const proxy::Finding& finding) {
   result.set_severity(finding.refused() ? v1::REFUSED : v1::WARNING);
   result.set_field(finding.field);
   result.set_value(finding.value);
-  result.set_reason(finding.reason);
+  const bool both = !finding.error_type.empty() && !finding.reason.empty();
+  result.set_reason(std::string(finding.error_type) + (both ? ": " : "") + finding.reason);
   result.set_message(finding.ToString());
   return result;
 }
 
-// `message` is what Serialize made, so parsing it cannot fail.
+// Parsing `service.message` cannot fail because Serialize produced it.
 v1::Object ToProto(const proxy::Service& service) {
   v1::Object object;
   object.mutable_service()->ParseFromString(service.message);

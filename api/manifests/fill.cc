@@ -22,7 +22,8 @@ Problem Bad(const TreeNode& node, std::string reason) {
   return FillError{node.line, "", ShowScalar(node), std::move(reason)};
 }
 
-// Paths are put together on the way back, so that good objects pay nothing for them.
+// Prepends `name` to the path of `problem`. The path is built only for errors, while the recursion
+// returns, so valid objects have no cost.
 Problem Under(const std::string& name, Problem problem) {
   if (!problem) return problem;
   const bool joined = problem->field.empty() || problem->field[0] == '[';
@@ -32,7 +33,7 @@ Problem Under(const std::string& name, Problem problem) {
 
 const FieldDescriptor* FindField(const Message& message, const std::string& json_name) {
   const google::protobuf::Descriptor& type = *message.GetDescriptor();
-  for (int i = 0; i < type.field_count(); ++i) {  // A dozen at most.
+  for (int i = 0; i < type.field_count(); ++i) {  // At most about twelve fields.
     if (type.field(i)->json_name() == json_name) return type.field(i);
   }
   return nullptr;
@@ -40,13 +41,14 @@ const FieldDescriptor* FindField(const Message& message, const std::string& json
 
 template <typename T>  // int32_t or uint32_t
 Problem ReadInteger(const TreeNode& node, T& value) {
-  if (node.type != Type::kNumber) return Bad(node, "is not an integer");
+  if (node.type != Type::kNumber) return Bad(node, "must be an integer");
   const char* begin = node.text.data() + (node.text.starts_with('+') ? 1 : 0);
   const char* end = node.text.data() + node.text.size();
-  if (std::is_unsigned_v<T> && *begin == '-') return Bad(node, "is negative");
+  if (std::is_unsigned_v<T> && *begin == '-')
+    return Bad(node, "must be greater than or equal to 0");
   const auto [stop, error] = std::from_chars(begin, end, value, 10);
-  if (error == std::errc::result_out_of_range) return Bad(node, "does not fit into 32 bits");
-  if (error != std::errc() || stop != end) return Bad(node, "is not an integer");
+  if (error == std::errc::result_out_of_range) return Bad(node, "must fit into 32 bits");
+  if (error != std::errc() || stop != end) return Bad(node, "must be an integer");
   return std::nullopt;
 }
 
@@ -55,7 +57,7 @@ Problem FillTimestamp(const TreeNode& node, google::protobuf::Timestamp& timesta
       google::protobuf::util::TimeUtil::FromString(node.text, &timestamp)) {
     return std::nullopt;
   }
-  return Bad(node, "is not a time as in \"2026-01-31T12:00:00Z\"");
+  return Bad(node, "must be an RFC 3339 time, such as \"2026-01-31T12:00:00Z\"");
 }
 
 Problem FillSubMessage(const TreeNode& node, Message& message) {
@@ -65,15 +67,15 @@ Problem FillSubMessage(const TreeNode& node, Message& message) {
   return FillMessage(node, message);
 }
 
-// map<string, string>, the only maps there are.
+// Fills a field of type map<string, string>. Objects have no other map types.
 Problem FillMap(const TreeNode& node, const FieldDescriptor& field, Message& message) {
-  if (node.type != Type::kMap) return Bad(node, "is not a map");
+  if (node.type != Type::kMap) return Bad(node, "must be a map");
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   const FieldDescriptor* key_field = field.message_type()->map_key();
   const FieldDescriptor* value_field = field.message_type()->map_value();
   for (const auto& [key, value] : node.fields) {
     if (value->type != Type::kString) {
-      return Under(absl::StrCat("[", Quote(key), "]"), Bad(*value, "is not a string"));
+      return Under(absl::StrCat("[", Quote(key), "]"), Bad(*value, "must be a string"));
     }
     Message& entry = *reflection.AddMessage(&message, &field);
     entry.GetReflection()->SetString(&entry, key_field, key);
@@ -83,7 +85,7 @@ Problem FillMap(const TreeNode& node, const FieldDescriptor& field, Message& mes
 }
 
 Problem FillList(const TreeNode& node, const FieldDescriptor& field, Message& message) {
-  if (node.type != Type::kList) return Bad(node, "is not a list");
+  if (node.type != Type::kList) return Bad(node, "must be a list");
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   for (size_t i = 0; i < node.items.size(); ++i) {
     const TreeNode& item = *node.items[i];
@@ -91,7 +93,7 @@ Problem FillList(const TreeNode& node, const FieldDescriptor& field, Message& me
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       problem = FillSubMessage(item, *reflection.AddMessage(&message, &field));
     } else if (item.type != Type::kString) {
-      problem = Bad(item, "is not a string");
+      problem = Bad(item, "must be a string");
     } else {
       reflection.AddString(&message, &field, item.text);
     }
@@ -108,11 +110,11 @@ Problem FillField(const TreeNode& node, const FieldDescriptor& field, Message& m
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return FillSubMessage(node, *reflection.MutableMessage(&message, &field));
     case FieldDescriptor::CPPTYPE_STRING:
-      if (node.type != Type::kString) return Bad(node, "is not a string");
+      if (node.type != Type::kString) return Bad(node, "must be a string");
       reflection.SetString(&message, &field, node.text);
       return std::nullopt;
     case FieldDescriptor::CPPTYPE_BOOL:
-      if (node.type != Type::kBool) return Bad(node, "is not true or false");
+      if (node.type != Type::kBool) return Bad(node, "must be true or false");
       reflection.SetBool(&message, &field, node.text == "true");
       return std::nullopt;
     case FieldDescriptor::CPPTYPE_INT32: {
@@ -128,7 +130,7 @@ Problem FillField(const TreeNode& node, const FieldDescriptor& field, Message& m
       return std::nullopt;
     }
     default:
-      return Bad(node, "has a type that manifests do not use");
+      return Bad(node, "fields of this type are not supported in manifests");
   }
 }
 
@@ -150,7 +152,7 @@ std::string ShowScalar(const TreeNode& node) {
 }
 
 std::optional<FillError> FillMessage(const TreeNode& node, Message& message) {
-  if (node.type != Type::kMap) return Bad(node, "is not a map");
+  if (node.type != Type::kMap) return Bad(node, "must be a map");
   for (const auto& [name, value] : node.fields) {
     const FieldDescriptor* field = FindField(message, name);
     if (field == nullptr || value->type == Type::kNull) continue;

@@ -1,5 +1,5 @@
-// JSON by hand rather than through protobuf: protobuf gives no line numbers, cannot read the kinds
-// of a List's items before their types are known, and takes a repeated field for a longer list.
+// A JSON parser, because the parser of protobuf has no line numbers, cannot read the items of a
+// List before their kinds are known, and concatenates duplicate repeated fields.
 #include <cstdint>
 #include <string>
 
@@ -10,7 +10,7 @@
 namespace svcmap::api {
 namespace {
 
-// Recursive descent; TreeBuilder refuses to go deeper than kMaxManifestDepth.
+// Recursive descent parser. TreeBuilder limits the depth to kMaxManifestDepth.
 class JsonParser {
  public:
   JsonParser(std::string_view text, int line, Repeats repeats)
@@ -111,14 +111,14 @@ class JsonParser {
       if (Next('"')) return true;
       if (!Escaped(out)) return false;
     }
-    return Fail("has a string without an end");
+    return Fail("invalid JSON: unterminated string");
   }
 
   bool Escaped(std::string& out) {
     constexpr std::string_view kNames = "\"\\/bfnrt";
     constexpr std::string_view kMeanings = "\"\\/\b\f\n\r\t";
     rest_.remove_prefix(1);  // The backslash.
-    if (rest_.empty()) return Fail("has a string without an end");
+    if (rest_.empty()) return Fail("invalid JSON: unterminated string");
     if (Next('u')) return UnicodeEscape(out);
     const size_t index = kNames.find(rest_[0]);
     if (index == std::string_view::npos) return Unexpected();
@@ -133,11 +133,11 @@ class JsonParser {
     if (code >= 0xd800 && code < 0xdc00) {
       uint32_t low = 0;
       if (!Next('\\') || !Next('u') || !FourHexDigits(low) || low < 0xdc00 || low > 0xdfff) {
-        return Fail("has half of a surrogate pair");
+        return Fail("invalid JSON: incomplete surrogate pair");
       }
       code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
     } else if (code >= 0xdc00 && code <= 0xdfff) {
-      return Fail("has half of a surrogate pair");
+      return Fail("invalid JSON: incomplete surrogate pair");
     }
     AppendUtf8(code, out);
     return true;
@@ -186,9 +186,9 @@ class JsonParser {
   }
 
   bool Unexpected() {
-    if (rest_.empty()) return Fail("is not JSON: it ends too early");
+    if (rest_.empty()) return Fail("invalid JSON: unexpected end of input");
     const std::string_view piece = rest_.substr(0, std::min(rest_.find('\n'), rest_.size()));
-    return Fail(absl::StrCat("is not JSON at ", Quote(piece.substr(0, 16))));
+    return Fail(absl::StrCat("invalid JSON at ", Quote(piece.substr(0, 16))));
   }
 
   bool Fail(std::string reason) {

@@ -1,4 +1,4 @@
-// The kinds of manifests we read and write, and where they belong in the protocol. Pure functions.
+// The kinds of objects in manifests and their messages in the protocol. Pure functions.
 #pragma once
 
 #include <string>
@@ -17,12 +17,13 @@ struct ManifestKind {
   v1::Object::ObjectCase field;
 };
 
-// Null for a kind we do not use. The same name in another group is another kind.
+// Returns null for a kind that svcmap does not use. Compares the name and the API group.
 const ManifestKind* FindManifestKind(std::string_view api_version, std::string_view kind);
 
-const ManifestKind* ManifestKindOf(const v1::Object& object);  // Null: nothing is set.
+// Returns null if no field of `object` is set.
+const ManifestKind* ManifestKindOf(const v1::Object& object);
 
-// The message of `kind` in `object`, made if need be.
+// Returns the message of `kind` in `object`. Creates the message if it is not set.
 google::protobuf::Message& MutableMessage(const ManifestKind& kind, v1::Object& object);
 
 }  // namespace svcmap::api

@@ -15,13 +15,13 @@ namespace {
 
 using Type = TreeNode::Type;
 
-// A string field of a map; empty if it is missing or something else.
+// Returns a string field of a map, or "" if the field is missing or not a string.
 std::string_view StringField(const TreeNode* map, std::string_view key) {
   const TreeNode* value = map == nullptr ? nullptr : map->Find(key);
   return value != nullptr && value->type == Type::kString ? std::string_view(value->text) : "";
 }
 
-// "Service shop/web", from what is readable of it.
+// Returns "Service shop/web", or a part of it if the object is incomplete.
 std::string DescribeObject(const TreeNode& root, std::string_view kind) {
   const TreeNode* metadata = root.Find("metadata");
   const std::string_view name_space = StringField(metadata, "namespace");
@@ -49,8 +49,8 @@ class Reader {
   }
 
   void End() {
-    Count(errors_, "has %d more errors", out_.errors);
-    Count(warnings_, "has %d more objects that svcmap does not use", out_.warnings);
+    Count(errors_, "%d more errors omitted", out_.errors);
+    Count(warnings_, "%d more ignored objects omitted", out_.warnings);
   }
 
  private:
@@ -69,10 +69,10 @@ class Reader {
     out.push_back({.source = source_, .reason = absl::StrFormat(text, count - kMaxManifestErrors)});
   }
 
-  // `kind` and `api_version` are what a typed list says about items that do not say it themselves.
+  // `kind` and `api_version` come from a typed list. They apply to items without these fields.
   void Value(const TreeNode& node, std::string_view api_version, std::string_view kind) {
     if (node.type != Type::kMap) {
-      return Error({.line = node.line, .value = ShowScalar(node), .reason = "is not a map"});
+      return Error({.line = node.line, .value = ShowScalar(node), .reason = "must be a map"});
     }
     if (node.Find("kind") != nullptr || kind.empty()) kind = StringField(&node, "kind");
     if (node.Find("apiVersion") != nullptr || api_version.empty()) {
@@ -83,7 +83,7 @@ class Reader {
       return Error({.line = node.line,
                     .object = DescribeObject(node, kind),
                     .field = field,
-                    .reason = "is absent or not a string"});
+                    .reason = "Required value: must be a string"});
     }
     if (kind.ends_with("List") && node.Find("items") != nullptr) {
       kind.remove_suffix(4);
@@ -98,7 +98,7 @@ class Reader {
       return Error({.line = items.line,
                     .field = "items",
                     .value = ShowScalar(items),
-                    .reason = "is not a list"});
+                    .reason = "must be a list"});
     }
     for (const TreeNode* item : items.items) Value(*item, api_version, kind);
   }
@@ -108,8 +108,8 @@ class Reader {
     if (known == nullptr) {
       Warn({.line = node.line,
             .object = DescribeObject(node, kind),
-            .reason = absl::StrCat("is of apiVersion ", Quote(api_version),
-                                   ", which svcmap does not use; it is skipped")});
+            .reason = absl::StrCat("ignored because svcmap does not use this kind of apiVersion ",
+                                   Quote(api_version))});
       return;
     }
     if (known->api_version != api_version) {
@@ -117,7 +117,7 @@ class Reader {
                     .object = DescribeObject(node, kind),
                     .field = "apiVersion",
                     .value = Quote(api_version),
-                    .reason = absl::StrCat("is not ", std::string(known->api_version))});
+                    .reason = absl::StrCat("must be ", Quote(known->api_version))});
     }
     ManifestObject object;
     google::protobuf::Message& message = MutableMessage(*known, object.object);
@@ -138,7 +138,7 @@ class Reader {
     out_.objects.push_back(std::move(object));
   }
 
-  // As kubectl does without --namespace.
+  // Sets the namespace to "default" if it is absent, as kubectl does without --namespace.
   static void DefaultNamespace(v1::Object& object) {
     v1::ObjectMeta* metadata = object.has_service()
                                    ? object.mutable_service()->mutable_metadata()
@@ -146,7 +146,7 @@ class Reader {
     if (metadata->namespace_().empty()) metadata->set_namespace_("default");
   }
 
-  // As the API server does, which a manifest has not met yet.
+  // Sets absent port names to "", as the Kubernetes API server does.
   static void DefaultPortNames(v1::EndpointSlice& slice) {
     for (v1::EndpointPort& port : *slice.mutable_ports()) {
       if (!port.has_name()) port.set_name("");
@@ -160,7 +160,7 @@ class Reader {
   size_t warnings_ = 0;
 };
 
-// The line of the first byte that is not UTF-8, or 0.
+// Returns the line of the first invalid UTF-8 sequence or NUL byte, or 0.
 int FindBadUtf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const size_t length = Utf8Length(text.substr(i));
@@ -179,11 +179,10 @@ std::string ManifestError::ToString() const {
   std::string text = source;
   if (document > 0) absl::StrAppend(&text, ": document ", document);
   if (line > 0) absl::StrAppend(&text, ", line ", line);
-  // What the reason is about: the field, else the object, else the place.
   if (!object.empty()) absl::StrAppend(&text, ": ", object);
   if (!field.empty()) absl::StrAppend(&text, ": ", field);
-  if (!value.empty()) absl::StrAppend(&text, field.empty() ? ": " : " ", value);
-  absl::StrAppend(&text, " ", reason);
+  if (!value.empty()) absl::StrAppend(&text, ": Invalid value: ", value);
+  absl::StrAppend(&text, ": ", reason);
   return text;
 }
 
@@ -191,7 +190,7 @@ void ReadDocuments(std::string_view text, Repeats repeats,
                    const std::function<void(const ReadTree&)>& document) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // A byte order mark.
   if (const int line = FindBadUtf8(text); line > 0) {
-    return document(SyntaxError{line, "is not UTF-8 text"});
+    return document(SyntaxError{line, "must be UTF-8 text"});
   }
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return;
@@ -204,7 +203,8 @@ void ReadDocuments(std::string_view text, Repeats repeats,
   while (!text.empty()) {
     const ReadTree read = ReadJson(text, line, repeats);
     document(read);
-    if (std::holds_alternative<SyntaxError>(read)) return;  // No telling where the next one begins.
+    if (std::holds_alternative<SyntaxError>(read))
+      return;  // The start of the next document is unknown.
   }
 }
 

@@ -1,11 +1,10 @@
-// Kubernetes manifests as objects: reads YAML and JSON text, several documents, Lists, and writes
-// held objects back in the same form. What the objects mean is api/convert's business; this room
-// only knows text and the shape the protocol gives the objects.
+// Reads and writes Kubernetes manifests: YAML and JSON, several documents, Lists. api/convert
+// interprets the objects; this room handles text and message structure only.
 //
-// Fields the protocol does not have are skipped, as they are normal in real manifests. A value of
-// the wrong type, a field given twice or a syntax error makes the document an error and the other
-// documents are still read. Never more memory than a small multiple of the text: nesting and
-// expanded aliases are bounded. Any thread; no state.
+// Fields that the protocol does not have are ignored because real manifests contain many of them. A
+// value of the wrong type, a duplicate field or a syntax error invalidates only the document that
+// contains it. Memory use is a small multiple of the text size because nesting and alias expansion
+// are limited. Thread-safe; no state.
 #pragma once
 
 #include <string>
@@ -17,56 +16,57 @@
 
 namespace svcmap::api {
 
-// What is wrong with a piece of a manifest, for people.
+// An error or warning about a part of a manifest.
 struct ManifestError {
-  std::string source = {};  // File name, as given.
-  int document = 0;         // Counted from 1; 0: the file as a whole.
-  int line = 0;             // Counted from 1; 0: unknown.
-  std::string object = {};  // "Service shop/web"; empty: unknown.
-  std::string field = {};   // "spec.ports[0].port"; empty: the document as a whole.
-  std::string value = {};   // What stood there, as JSON would write it, shortened; may be empty.
-  std::string reason = {};  // "is not an integer"
+  std::string source = {};  // File name.
+  int document = 0;         // Counted from 1. 0: the file as a whole.
+  int line = 0;             // Counted from 1. 0: unknown.
+  std::string object = {};  // "Service shop/web". Empty: unknown.
+  std::string field = {};   // "spec.ports[0].port". Empty: the document as a whole.
+  std::string value = {};   // Value of the field in JSON syntax, truncated. May be empty.
+  std::string reason = {};  // "must be an integer"
 
-  // "web.yaml: document 2, line 14: Service shop/web: spec.ports[0].port "http" is not an integer"
+  // "web.yaml: document 2, line 14: Service shop/web: spec.ports[0].port: Invalid value: "http":
+  // must be an integer"
   std::string ToString() const;
 };
 
-// Where an object came from, to name it in later findings.
+// An object and its location in the source, for later findings.
 struct ManifestObject {
   v1::Object object;
   std::string source;
   int document = 0;  // Counted from 1.
-  int line = 0;      // Where the object begins.
+  int line = 0;      // First line of the object.
 };
 
 struct Manifests {
   std::vector<ManifestObject> objects;  // In order of appearance.
-  // Pieces that could not be read; none of them is in `objects`. At most kMaxManifestErrors of one
-  // source, then one that counts the rest.
+  // Errors; the affected parts are not in `objects`. At most kMaxManifestErrors for each source,
+  // and one more that counts the omitted errors.
   std::vector<ManifestError> errors;
-  std::vector<ManifestError> warnings;  // Objects of a kind we do not use; bounded like errors.
+  std::vector<ManifestError> warnings;  // Ignored objects. Limited in the same way as `errors`.
 };
 
-// Reads `text`; `source` only names it in errors. JSON when the first character is '{', YAML
-// otherwise (which can be JSON too).
+// Reads `text` as JSON if the first character is '{', and as YAML otherwise. `source` is the name
+// in errors.
 Manifests ReadManifests(std::string_view text, std::string_view source);
 
-// Reads one file, or every *.yaml, *.yml and *.json directly in a directory, sorted by name.
-// An error (naming the path) only when `path` itself cannot be opened or listed; a file of a
-// directory that cannot be read, or is over kMaxManifestBytes, is one of the `errors`.
+// Reads one file, or all *.yaml, *.yml and *.json files of a directory, sorted by name, without
+// subdirectories. Returns an error with the path if `path` itself cannot be opened or listed. Files
+// of a directory that cannot be read, or that exceed kMaxManifestBytes, are in `errors`.
 absl::StatusOr<Manifests> ReadManifestPath(const std::string& path);
 
-// A regular file; an error that names the path also when it is over kMaxManifestBytes.
+// Reads a regular file. Returns an error with the path if the file exceeds kMaxManifestBytes.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 
-inline constexpr size_t kMaxManifestBytes = size_t{1} << 30;  // Of one file.
+inline constexpr size_t kMaxManifestBytes = size_t{1} << 30;  // For each file.
 inline constexpr size_t kMaxManifestErrors = 100;
-inline constexpr int kMaxManifestDepth = 64;        // Nested maps and lists.
-inline constexpr size_t kMaxAliasValues = 100'000;  // Of one text, all aliases written out.
+inline constexpr int kMaxManifestDepth = 64;        // Nesting levels of maps and lists.
+inline constexpr size_t kMaxAliasValues = 100'000;  // For each text, after alias expansion.
 inline constexpr size_t kMaxAliasBytes = 10'000'000;
 
-// Kubernetes manifests of `objects`: one JSON object, or a List when there are several; YAML
-// documents separated by "---". ReadManifests gives the same objects back.
+// Return Kubernetes manifests of `objects`. JSON: one object, or a List of several objects. YAML:
+// documents separated by "---". ReadManifests reads the same objects back.
 std::string ManifestJson(const std::vector<v1::Object>& objects);
 std::string ManifestYaml(const std::vector<v1::Object>& objects);
 

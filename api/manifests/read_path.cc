@@ -1,4 +1,4 @@
-// Files and directories of manifests.
+// Reads files and directories of manifests.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -25,8 +25,8 @@ absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) 
   std::error_code error;
   for (fs::directory_iterator entry(path, error), end; !error && entry != end;
        entry.increment(error)) {
-    // Folders in it are left alone, as kubectl does; a name that leads nowhere, or to no file, is
-    // an error when it is read.
+    // Subdirectories are ignored, as in kubectl. Dangling links and special files cause an error
+    // when they are read.
     std::error_code ignored;
     if (IsManifestName(entry->path()) && !entry->is_directory(ignored)) {
       files.push_back(entry->path().string());
@@ -46,15 +46,16 @@ void MoveAppend(std::vector<T>& from, std::vector<T>& to) {
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
   std::error_code error;
-  const auto size = fs::file_size(path, error);  // Fails for what is no regular file.
+  const auto size = fs::file_size(path, error);  // Fails unless `path` is a regular file.
   if (error) return PathError(path, error.message());
   if (size > kMaxManifestBytes) {
-    return PathError(path, absl::StrCat("is larger than ", kMaxManifestBytes, " bytes"));
+    return PathError(path,
+                     absl::StrCat("Too long: must have at most ", kMaxManifestBytes, " bytes"));
   }
   std::ifstream file(path, std::ios::binary);
   std::string text(size, '\0');
   file.read(text.data(), static_cast<std::streamsize>(size));
-  if (!file && !file.eof()) return PathError(path, "cannot be read");
+  if (!file && !file.eof()) return PathError(path, "read failed");
   text.resize(static_cast<size_t>(file.gcount()));
   return text;
 }

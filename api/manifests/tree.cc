@@ -10,7 +10,7 @@
 namespace svcmap::api {
 namespace {
 
-// A field of `map` whose key stood there before, or null.
+// Returns the first field of `map` with a duplicate key, or null.
 const std::pair<std::string, const TreeNode*>* FindRepeated(const TreeNode& map) {
   absl::flat_hash_set<std::string_view> keys;
   for (const auto& field : map.fields) {
@@ -48,10 +48,11 @@ bool TreeBuilder::BeginMap(int line) { return Begin(TreeNode::Type::kMap, line);
 
 bool TreeBuilder::Begin(TreeNode::Type type, int line) {
   if (open_.size() >= static_cast<size_t>(kMaxManifestDepth)) {
-    return Fail(line, absl::StrCat("is nested deeper than ", kMaxManifestDepth, " levels"));
+    return Fail(line, absl::StrCat("maps and lists must not be nested deeper than ",
+                                   kMaxManifestDepth, " levels"));
   }
   if (!open_.empty() && open_.back().node->type == TreeNode::Type::kMap && !open_.back().has_key) {
-    return Fail(line, "has a map or list as a key");
+    return Fail(line, "the key of a map must be a scalar");
   }
   tree_.nodes.push_back({type, line, "", {}, {}});
   open_.push_back({&tree_.nodes.back(), Size{}, std::exchange(next_anchor_, 0)});
@@ -62,7 +63,7 @@ bool TreeBuilder::Add(TreeNode node) {
   const uint64_t anchor = std::exchange(next_anchor_, 0);
   if (!open_.empty() && open_.back().node->type == TreeNode::Type::kMap && !open_.back().has_key) {
     if (node.text == "<<") {
-      return Fail(node.line, "has a merge key (<<), which is not supported; write the fields out");
+      return Fail(node.line, "merge keys (<<) are not supported; write the fields out");
     }
     open_.back().key = std::move(node.text);
     open_.back().has_key = true;
@@ -79,7 +80,8 @@ bool TreeBuilder::End() {
   open_.pop_back();
   const auto* field = repeats_ == Repeats::kRefused ? FindRepeated(*done.node) : nullptr;
   if (field != nullptr) {
-    return Fail(field->second->line, absl::StrCat("has the field ", Quote(field->first), " twice"));
+    return Fail(field->second->line, absl::StrCat("Duplicate value: ", Quote(field->first),
+                                                  ": a map must not contain a key twice"));
   }
   if (done.anchor != 0) anchors_[done.anchor] = {done.node, done.size};
   return Attach(done.node, done.size);
@@ -87,14 +89,16 @@ bool TreeBuilder::End() {
 
 bool TreeBuilder::Alias(int line, uint64_t anchor) {
   const auto target = anchors_.find(anchor);
-  if (target == anchors_.end()) return Fail(line, "has an alias inside the value it stands for");
+  if (target == anchors_.end())
+    return Fail(line, "an alias must not refer to a value that contains the alias");
   const auto& [node, size] = target->second;
   if (open_.size() + static_cast<size_t>(size.height) > static_cast<size_t>(kMaxManifestDepth)) {
-    return Fail(line, absl::StrCat("is nested deeper than ", kMaxManifestDepth, " levels"));
+    return Fail(line, absl::StrCat("maps and lists must not be nested deeper than ",
+                                   kMaxManifestDepth, " levels"));
   }
   if (size.values > aliases_.values || size.bytes > aliases_.bytes) {
     aliases_ = {};
-    return Fail(line, absl::StrCat("has aliases that stand for more than ", kMaxAliasValues,
+    return Fail(line, absl::StrCat("aliases must not expand to more than ", kMaxAliasValues,
                                    " values or ", kMaxAliasBytes, " bytes"));
   }
   aliases_.values -= size.values;
@@ -111,7 +115,7 @@ bool TreeBuilder::Attach(const TreeNode* node, Size size) {
   if (parent.node->type == TreeNode::Type::kList) {
     parent.node->items.push_back(node);
   } else if (!parent.has_key) {
-    return Fail(node->line, "has an alias as a key");
+    return Fail(node->line, "the key of a map must not be an alias");
   } else {
     size.bytes += parent.key.size();
     parent.node->fields.emplace_back(std::move(parent.key), node);

@@ -1,6 +1,6 @@
-// A YAML or JSON document as a tree of maps, lists and scalars, with line numbers: what both
-// readers produce and what fill.h reads. Aliases share the node they mean, so a tree is never
-// larger than its text; what it would be with every alias written out is bounded.
+// A YAML or JSON document as a tree of maps, lists and scalars with line numbers. Both readers
+// produce this tree, and fill.h reads it. Aliases share their target node, so the tree is not
+// larger than the text. The size after alias expansion is limited.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct TreeNode {
   std::vector<const TreeNode*> items;                           // kList.
   std::vector<std::pair<std::string, const TreeNode*>> fields;  // kMap, in order.
 
-  // The first value of `key`, or null.
+  // Returns the first value of `key`, or null.
   const TreeNode* Find(std::string_view key) const;
 };
 
@@ -37,20 +37,20 @@ struct Tree {
   const TreeNode* root = nullptr;  // Null: an empty document.
 };
 
-// What aliases may stand for, written out: more than a tree that shares nodes, once it is messages.
+// Remaining allowance for alias expansion. Messages, unlike the tree, do not share nodes.
 struct AliasBudget {
   size_t values = 0;
   size_t bytes = 0;
 };
 
-// A key that stands twice in a map.
+// Handling of duplicate keys in a map.
 enum class Repeats : uint8_t { kRefused, kKept };
 
-// Takes the events of a parser and builds the tree. Every event says false when the document cannot
-// be read any further; error() then says why, and no more events may follow.
+// Builds a tree from parser events. An event function returns false if the document is invalid.
+// error() then returns the reason, and the parser must not add more events.
 class TreeBuilder {
  public:
-  // `aliases` is what is left of it for this document and those behind it; outlives the builder.
+  // `aliases` is the allowance for this and the following documents. It must outlive the builder.
   explicit TreeBuilder(AliasBudget& aliases, Repeats repeats = Repeats::kRefused)
       : aliases_(aliases), repeats_(repeats) {}
 
@@ -60,9 +60,9 @@ class TreeBuilder {
   bool String(int line, std::string text);
   bool BeginList(int line);
   bool BeginMap(int line);
-  bool End();  // Of the innermost list or map.
+  bool End();  // Ends the innermost list or map.
 
-  // The next node is called `anchor`; Alias stands for that node again.
+  // Names the next node `anchor`. Alias(anchor) refers to that node.
   void Anchor(uint64_t anchor) { next_anchor_ = anchor; }
   bool Alias(int line, uint64_t anchor);
 
@@ -71,7 +71,7 @@ class TreeBuilder {
 
  private:
   struct Size {
-    size_t values = 1;  // Of the subtree, aliases written out.
+    size_t values = 1;  // Number of nodes in the subtree after alias expansion.
     size_t bytes = 0;
     int height = 1;
   };

@@ -1,4 +1,4 @@
-// Objects back to manifests. Fields are sorted by name, as kubectl prints them.
+// Writes manifests. Fields are sorted by name, as in the output of kubectl.
 #include <yaml-cpp/emitter.h>
 #include <yaml-cpp/emittermanip.h>
 
@@ -24,13 +24,13 @@ void SortFields(TreeNode& node) {
             [](const auto& a, const auto& b) { return a.first < b.first; });
 }
 
-// `object` as a tree with apiVersion and kind; an empty map if nothing is set in it.
+// Returns `object` as a tree with apiVersion and kind, or an empty map if no field of it is set.
 Tree ManifestTree(v1::Object object) {
   std::string json = "{}";
   const ManifestKind* kind = ManifestKindOf(object);
   if (kind != nullptr) {
     json.clear();
-    // Fails only on what the protocol does not contain, such as a Timestamp out of its range.
+    // Fails only for values that the protocol does not allow, such as a Timestamp out of range.
     if (!google::protobuf::util::MessageToJsonString(MutableMessage(*kind, object), &json).ok()) {
       json = "{}";
     }
@@ -40,7 +40,7 @@ Tree ManifestTree(v1::Object object) {
   ReadTree read = ReadJson(rest, line);
   if (std::holds_alternative<SyntaxError>(read)) return Tree{};
   Tree tree = std::get<Tree>(std::move(read));
-  TreeNode& root = tree.nodes.front();  // The first node that was begun.
+  TreeNode& root = tree.nodes.front();  // The root is the first node.
   if (kind != nullptr) {
     for (const auto& [field, text] :
          {std::pair("apiVersion", kind->api_version), {"kind", kind->name}}) {
@@ -102,7 +102,8 @@ void AppendJson(const TreeNode& node, const std::string& indent, std::string& ou
   }
 }
 
-// Plain where any YAML reader, one of version 1.1 too ("no", "1_000"), takes it for a string.
+// Whether a YAML 1.1 or 1.2 reader could read the plain scalar `text` as another type than string.
+// Examples from YAML 1.1: "no", "1_000".
 bool NeedsQuotes(std::string_view text) {
   const auto harmless = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -124,13 +125,14 @@ uint32_t CodePoint(std::string_view utf8) {
   return code;
 }
 
-// What YAML does not count as printable, line breaks of YAML 1.1, and noncharacters.
+// Characters that are not printable in YAML, line breaks of YAML 1.1, and noncharacters.
 bool NeedsEscape(uint32_t code) {
   return (code >= 0x7f && code <= 0xa0) || code == 0x2028 || code == 0x2029 || code == 0xfeff ||
          (code & 0xfffe) == 0xfffe || (code >= 0xfdd0 && code <= 0xfdef);
 }
 
-// In double quotes. yaml-cpp's own would turn noncharacters (U+FFFE) into U+FFFD.
+// Returns `text` as a double-quoted YAML scalar. The quoting of yaml-cpp replaces noncharacters
+// such as U+FFFE by U+FFFD.
 std::string YamlString(std::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {
@@ -149,7 +151,7 @@ std::string YamlString(std::string_view text) {
 
 void EmitString(const std::string& text, YAML::Emitter& out) {
   if (NeedsQuotes(text)) {
-    out.WriteIntegralType(YamlString(text));  // Writes what it is given as it is.
+    out.WriteIntegralType(YamlString(text));  // Writes the text unchanged.
   } else {
     out << text;
   }

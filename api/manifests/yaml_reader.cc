@@ -1,6 +1,6 @@
-// YAML through yaml-cpp's event interface. Its recursion follows ours, so that leaving from an
-// event by exception, the only way yaml-cpp offers, bounds its stack as well; nothing escapes from
-// here.
+// Reads YAML with the event interface of yaml-cpp. TreeBuilder limits the nesting depth. Event
+// handlers stop the parser, and thereby its recursion, with an exception because yaml-cpp has no
+// other way. No exception leaves this file.
 #include <yaml-cpp/anchor.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
@@ -22,7 +22,7 @@ namespace {
 
 class Stop : public std::exception {};
 
-// A stream over text that is not copied.
+// A stream buffer that reads from a string_view without a copy.
 class ViewBuffer : public std::streambuf {
  public:
   explicit ViewBuffer(std::string_view text) {
@@ -31,8 +31,8 @@ class ViewBuffer : public std::streambuf {
   }
 };
 
-// yaml-cpp 0.7 gives single bytes where it means the characters of these numbers: for the escapes
-// \N and \_, and in what it says of escapes that it does not know.
+// Replaces bytes that are not valid UTF-8 by the Unicode characters with the same numbers. yaml-cpp
+// 0.7 produces such bytes for the escapes \N and \_ and in messages about unknown escapes.
 std::string WithWholeCharacters(std::string_view text) {
   std::string whole;
   whole.reserve(text.size());
@@ -55,7 +55,7 @@ class Events : public YAML::EventHandler {
   Events(TreeBuilder& builder, int first_line) : builder_(builder), first_line_(first_line) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    if (documents_++ > 0) Fail(mark, "has a second document without \"---\" before it");
+    if (documents_++ > 0) Fail(mark, "documents must be separated by \"---\"");
   }
   void OnDocumentEnd() override {}
 
@@ -73,7 +73,7 @@ class Events : public YAML::EventHandler {
     builder_.Anchor(anchor);
     const bool plain = tag == "?";
     if (!plain && tag != "!" && tag != "tag:yaml.org,2002:str") {
-      Fail(mark, absl::StrCat("has the tag ", Quote(tag), ", which is not supported"));
+      Fail(mark, absl::StrCat("Unsupported value: ", Quote(tag), ": YAML tags are not supported"));
     }
     switch (plain ? PlainScalarType(value) : TreeNode::Type::kString) {
       case TreeNode::Type::kNull:
@@ -159,7 +159,7 @@ bool IsNumber(std::string_view text) {
   return IsDecimal(text);
 }
 
-// Nothing but blanks, comments and %directives.
+// Whether `text` contains only whitespace, comments and %directives.
 bool HasNoContent(std::string_view text) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
@@ -186,7 +186,7 @@ TreeNode::Type PlainScalarType(std::string_view text) {
 
 std::vector<YamlPiece> SplitYaml(std::string_view text) {
   std::vector<YamlPiece> pieces;
-  size_t begin = 0;  // Of the piece.
+  size_t begin = 0;  // Start of the current piece.
   int begin_line = 1;
   int line = 1;
   const auto add = [&](size_t end) {
@@ -222,9 +222,9 @@ ReadTree ReadYaml(const YamlPiece& piece, AliasBudget& aliases, Repeats repeats)
     return *events.error();
   } catch (const YAML::Exception& error) {
     return SyntaxError{events.Line(error.mark),
-                       absl::StrCat("is not YAML: ", WithWholeCharacters(error.msg))};
+                       absl::StrCat("invalid YAML: ", WithWholeCharacters(error.msg))};
   } catch (const std::exception& error) {
-    return SyntaxError{piece.line, absl::StrCat("is not YAML: ", error.what())};
+    return SyntaxError{piece.line, absl::StrCat("invalid YAML: ", error.what())};
   }
   return builder.Take();
 }

@@ -70,11 +70,12 @@ class Builder {
          .kind = Kind::kService,
          .key = service_.key,
          .field = "spec.loadBalancerSourceRanges",
-         .value = std::to_string(wanted) + " ranges",
-         .reason = "(counted for each " + std::string(FamilyName(family)) +
-                   " load balancer IP and port) do not fit into the " +
-                   std::to_string(kMaxSourceRows) +
-                   " that all Services may have; its load balancer IPs are closed to everybody"});
+         .error_type = "Too many",
+         .value = std::to_string(wanted),
+         .reason = "all Services together must have at most " + std::to_string(kMaxSourceRows) +
+                   " ranges, counted for each " + std::string(FamilyName(family)) +
+                   " load balancer IP and port; the " + std::string(FamilyName(family)) +
+                   " load balancer IPs of the Service are closed to all sources"});
   }
 
   bool Firewalled(Family family) const {
@@ -149,10 +150,10 @@ class Builder {
          .kind = Kind::kService,
          .key = service_.key,
          .field = field,
+         .error_type = "Duplicate value",
          .value = claim.ToString(),
-         .reason = "already belongs to Service " +
-                   (owner != nullptr ? owner->key : std::string("?")) +
-                   ", which is older or, at the same age, first by name; it is not programmed"});
+         .reason = "already used by Service " + (owner != nullptr ? owner->key : std::string("?")) +
+                   ", which is older or, at equal age, first by name; not programmed"});
     return false;
   }
 
@@ -169,7 +170,8 @@ class Builder {
         FillSet(rows, before, before != nullptr ? &before->local : nullptr,
                 Weighted(std::move(resolved.local), resolved.local_weights), rows.local);
     if (!rows.any) {
-      Warn(port, std::to_string(port.port), "found no free endpoint group; it is rejected");
+      Warn(port, "", "",
+           "all endpoint groups are in use; new connections to the port are rejected");
       return;
     }
     rows.hairpins = std::move(resolved.reachable_here);
@@ -178,8 +180,9 @@ class Builder {
   void Shorten(const ServicePort& port, std::vector<EndpointAddress>& endpoints,
                std::vector<uint16_t>& weights) {
     if (endpoints.size() <= kMaxEndpoints) return;
-    Warn(port, std::to_string(endpoints.size()) + " endpoints",
-         "are more than " + std::to_string(kMaxEndpoints) + "; the first ones are used");
+    Warn(port, "Too many", std::to_string(endpoints.size()),
+         "must have at most " + std::to_string(kMaxEndpoints) +
+             " endpoints; the remaining endpoints are ignored");
     endpoints.resize(kMaxEndpoints);
     if (!weights.empty()) weights.resize(kMaxEndpoints);
   }
@@ -200,19 +203,19 @@ class Builder {
       affinity.port_number = context_.numbers.Of(NumberPool::kStickyPorts, rows.family).Allocate();
     }
     if (affinity.port_number == 0) {
-      Warn(port, std::to_string(port.port),
-           "has no session affinity: at most " + std::to_string(kMaxStickyPort) +
-               " Service ports of a family with at most " + std::to_string(kMaxStickyEndpoint) +
-               " endpoints each can have it");
+      Warn(port, "", "",
+           "session affinity is not programmed: at most " + std::to_string(kMaxStickyPort) +
+               " Service ports of an IP family can have it, with at most " +
+               std::to_string(kMaxStickyEndpoint) + " endpoints each");
       return;
     }
     affinity.timer = context_.timers.For(service_.affinity_seconds);
     const uint32_t seconds = context_.timers.seconds()[affinity.timer];
     if (seconds != service_.affinity_seconds) {
-      Warn(port, std::to_string(service_.affinity_seconds) + " s",
-           "is not one of the first " + std::to_string(kMaxTimers) +
-               " affinity timeouts; clients keep their endpoint for " + std::to_string(seconds) +
-               " s");
+      Warn(port, "", "",
+           "all Services together can have at most " + std::to_string(kMaxTimers) +
+               " different session affinity timeouts; " + std::to_string(seconds) +
+               " s is used instead of " + std::to_string(service_.affinity_seconds) + " s");
     }
     NumberEndpoints(endpoints, affinity);
     rows.affinity = std::move(affinity);
@@ -236,11 +239,13 @@ class Builder {
     return true;
   }
 
-  void Warn(const ServicePort& port, std::string value, std::string reason) {
+  void Warn(const ServicePort& port, std::string_view error_type, std::string value,
+            std::string reason) {
     desired_.findings.push_back({.severity = Finding::Severity::kWarning,
                                  .kind = Kind::kService,
                                  .key = service_.key,
                                  .field = "spec.ports." + port.name,
+                                 .error_type = error_type,
                                  .value = std::move(value),
                                  .reason = std::move(reason)});
   }

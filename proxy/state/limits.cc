@@ -38,10 +38,12 @@ std::optional<Finding> OverEndpoints(const Store& store, const Change& change, s
                  .kind = change.kind,
                  .key = change.key,
                  .field = "endpoints",
-                 .reason = "would make " + std::to_string(wanted) + " " +
-                           std::string(FamilyName(slice.family)) + " endpoints of Service " +
-                           slice.service_key + ", more than --max-endpoints-per-service " +
-                           std::to_string(limit)};
+                 .error_type = "Too many",
+                 .value = std::to_string(wanted),
+                 .reason = "all EndpointSlices of Service " + slice.service_key +
+                           " together must have at most " + std::to_string(limit) + " " +
+                           std::string(FamilyName(slice.family)) +
+                           " endpoints (--max-endpoints-per-service)"};
 }
 
 }  // namespace
@@ -54,8 +56,9 @@ std::optional<Finding> OverLimit(const Store& store, const Change& change,
     return Finding{.severity = Finding::Severity::kNotHeld,
                    .kind = change.kind,
                    .key = change.key,
-                   .reason = "would be one object more than --max-objects " +
-                             std::to_string(limits.objects) + "; it is not held"};
+                   .error_type = "Forbidden",
+                   .reason = "the agent already stores --max-objects " +
+                             std::to_string(limits.objects) + " objects"};
   }
   if (!change.slice) return std::nullopt;
   return OverEndpoints(store, change, limits.endpoints_per_service);

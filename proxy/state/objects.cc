@@ -16,11 +16,14 @@ bool ExternallyAccessible(const Service& service, Family family, const ServicePo
 
 std::string Finding::ToString() const {
   std::string text =
-      absl::StrCat(std::string(KindName(kind)), " ", key, refused() ? " refused: " : ": ");
-  if (!field.empty()) absl::StrAppend(&text, field, " ");
-  if (!value.empty()) absl::StrAppend(&text, value, " ");
-  absl::StrAppend(&text, reason,
-                  severity == Severity::kRefused ? "; its last good state stays" : "");
+      absl::StrCat(std::string(KindName(kind)), " ", key, refused() ? " rejected" : "");
+  for (const std::string_view part :
+       {std::string_view(field), error_type, std::string_view(value), std::string_view(reason)}) {
+    if (!part.empty()) absl::StrAppend(&text, ": ", std::string(part));
+  }
+  if (severity == Severity::kRefused) {
+    text += "; the previously accepted version, if any, stays in effect";
+  }
   return text;
 }
 

@@ -173,14 +173,17 @@ struct Finding {
   Severity severity = Severity::kRefused;
   Kind kind = Kind::kService;
   std::string key;
-  std::string field;   // Path in the object: "spec.ports[1].port". Empty for the complete object.
-  std::string value;   // The invalid value, truncated to 64 bytes.
-  std::string reason;  // "is not in 1..65535"
+  std::string field;  // Path in the object, "spec.ports[1].port". Empty: the object as a whole.
+  // Category in the words of the Kubernetes API server, "Invalid value". Static storage. May be
+  // empty.
+  std::string_view error_type;
+  std::string value;   // Value of the field, at most 64 bytes.
+  std::string reason;  // "must be between 1 and 65535, inclusive"
 
   bool refused() const { return severity != Severity::kWarning; }
 
-  // "Service shop/web refused: spec.ports[1].port 70000 is not in 1..65535; its last good state
-  // stays"
+  // "Service shop/web rejected: spec.ports[1].port: Invalid value: 70000: must be between 1 and
+  // 65535, inclusive; the previously accepted version, if any, stays in effect"
   std::string ToString() const;
 };
 

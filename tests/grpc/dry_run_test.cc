@@ -164,10 +164,11 @@ TEST_F(DryRunTest, S16_ResultsAreThoseOfTheRealCall) {
   EXPECT_THAT(GetStatus().findings(), IsEmpty());
   EXPECT_EQ(GetStatus().refused_objects(), 0u);
   EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
-  EXPECT_THAT(MessagesOf(told), ElementsAre(HasSubstr("70000 is not in 1..65535"),
-                                            HasSubstr("\"relay.example\" is not an IP address"),
-                                            HasSubstr("more than --max-objects 3"),
-                                            HasSubstr("already belongs to Service shop/web")));
+  EXPECT_THAT(MessagesOf(told),
+              ElementsAre(HasSubstr("70000: must be between 1 and 65535"),
+                          HasSubstr("\"relay.example\": must be a valid IP address"),
+                          HasSubstr("already stores --max-objects 3"),
+                          HasSubstr("already used by Service shop/web")));
   EXPECT_EQ(MessagesOf(Apply(objects)), MessagesOf(told));
 }
 

@@ -103,9 +103,10 @@ TEST_F(EndpointDeltaTest, SliceThatIsNotHeldIsRefusedAndTheRestOfTheBatchGoesOn)
   const v1::Ack ack =
       Push({Removal(SliceRef("shop/web-1")), Delta().Put("10.1.0.2"), Upsert(Web())});
   EXPECT_EQ(ack.outcome(), v1::COMMITTED);
-  EXPECT_THAT(Messages(ack),
-              ElementsAre("EndpointSlice shop/web-1 refused: is not held, so single endpoints "
-                          "cannot be changed; send it whole"));
+  EXPECT_THAT(
+      Messages(ack),
+      ElementsAre("EndpointSlice shop/web-1 rejected: the EndpointSlice is not stored; send the "
+                  "complete object before deltas"));
   EXPECT_EQ(ack.results(0).severity(), v1::REFUSED);
   EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
   EXPECT_EQ(GetStatus().refused_objects(), 1u);
@@ -120,7 +121,8 @@ TEST_F(EndpointDeltaTest, RefusedResultLeavesTheSliceAsItWas) {
   ASSERT_EQ(ack.results_size(), 1);
   EXPECT_EQ(ack.results(0).field(), "endpoints[0].addresses[0]");
   EXPECT_EQ(ack.results(0).value(), "\"127.0.0.1\"");
-  EXPECT_THAT(ack.results(0).message(), HasSubstr("its last good state stays"));
+  EXPECT_THAT(ack.results(0).message(),
+              HasSubstr("the previously accepted version, if any, stays in effect"));
   EXPECT_THAT(Addresses(), ElementsAre("10.1.0.1"));
   EXPECT_EQ(GetStatus().refused_objects(), 1u);
   // The next one that is good makes up for it.
@@ -131,9 +133,11 @@ TEST_F(EndpointDeltaTest, RefusedResultLeavesTheSliceAsItWas) {
 TEST_F(EndpointDeltaTest, BadDeltaIsRefusedAloneAmongOthersOfItsSlice) {
   Push({Upsert(Web()), Upsert(SliceOf({"10.1.0.1"}))});
   const v1::Ack ack = Push({Delta().Put("10.1.0.2"), Delta().Put("web"), Delta().Put("10.1.0.3")});
-  EXPECT_THAT(Messages(ack),
-              ElementsAre("EndpointSlice shop/web-1 refused: upsert[0].addresses[0] \"web\" is not "
-                          "an IP address; its last good state stays"));
+  EXPECT_THAT(
+      Messages(ack),
+      ElementsAre("EndpointSlice shop/web-1 rejected: upsert[0].addresses[0]: Invalid value: "
+                  "\"web\": must be a valid IP address; the previously accepted version, if "
+                  "any, stays in effect"));
   EXPECT_THAT(Addresses(), ElementsAre("10.1.0.1", "10.1.0.2", "10.1.0.3"));
 }
 

@@ -102,8 +102,9 @@ TEST_F(LimitsTest, OneObjectMoreIsRefusedAndTheOthersOfItsBatchAreTaken) {
   const v1::Ack ack =
       Apply({Web("a/one"), Web("a/two", "10.96.0.11"), Web("a/more", "10.96.0.12")});
   EXPECT_EQ(ack.outcome(), v1::COMMITTED);
-  EXPECT_THAT(Messages(ack), ElementsAre("Service a/more refused: would be one object more than "
-                                         "--max-objects 2; it is not held"));
+  EXPECT_THAT(Messages(ack),
+              ElementsAre("Service a/more rejected: Forbidden: the agent already stores "
+                          "--max-objects 2 objects"));
   EXPECT_EQ(ack.results(0).severity(), v1::REFUSED);
   EXPECT_EQ(GetStatus().refused_objects(), 1u);
   // What is held can be changed, and removing makes room.
@@ -120,10 +121,12 @@ TEST_F(LimitsTest, SliceThatMakesTooManyEndpointsIsRefusedAndItsLastGoodStateSta
   Serve();
   EXPECT_THAT(Messages(Apply({Web(), Slice("web-1", 3), Slice("web-2", 2, 10)})), IsEmpty());
   const v1::Ack ack = Apply({Slice("web-2", 3, 10)});
-  EXPECT_THAT(Messages(ack),
-              ElementsAre("EndpointSlice shop/web-2 refused: endpoints would make 6 IPv4 endpoints "
-                          "of Service shop/web, more than --max-endpoints-per-service 5; its last "
-                          "good state stays"));
+  EXPECT_THAT(
+      Messages(ack),
+      ElementsAre("EndpointSlice shop/web-2 rejected: endpoints: Too many: 6: all "
+                  "EndpointSlices of Service shop/web together must have at most 5 IPv4 "
+                  "endpoints (--max-endpoints-per-service); the previously accepted version, "
+                  "if any, stays in effect"));
   EXPECT_EQ(GetStatus().endpoints(), 5u);
   // The same by a delta.
   Stream stream(*stub_);

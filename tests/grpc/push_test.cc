@@ -67,9 +67,10 @@ TEST_F(PushTest, RefusedObjectKeepsItsLastGoodStateAndTheOthersGoOn) {
   const v1::Ack ack = stream.ReadAck();
   EXPECT_EQ(ack.outcome(), v1::COMMITTED);
   ASSERT_EQ(ack.results_size(), 1);
-  EXPECT_EQ(ack.results(0).message(),
-            "Service shop/web refused: spec.ports[0].port 70000 is not in 1..65535; its last good "
-            "state stays");
+  EXPECT_EQ(
+      ack.results(0).message(),
+      "Service shop/web rejected: spec.ports[0].port: Invalid value: 70000: must be between 1 "
+      "and 65535, inclusive; the previously accepted version, if any, stays in effect");
   EXPECT_EQ(Elements(proxy::kNoEndpointServices), 2u);
   EXPECT_EQ(GetStatus().refused_objects(), 1u);
 }
@@ -121,7 +122,7 @@ TEST_F(PushTest, ConflictIsReportedInTheAckThatShowsIt) {
   EXPECT_EQ(ack.results(0).severity(), v1::WARNING);
   EXPECT_EQ(ack.results(0).name(), "second");
   EXPECT_THAT(ack.results(0).message(),
-              ::testing::HasSubstr("10.96.0.10:80/TCP already belongs to Service a/first"));
+              ::testing::HasSubstr("10.96.0.10:80/TCP: already used by Service a/first"));
 }
 
 TEST_F(PushTest, FindingsOfObjectsThatASnapshotDoesNotNameAreForgotten) {

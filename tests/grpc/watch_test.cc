@@ -146,7 +146,7 @@ TEST_F(WatchTest, FindingsOfObjectsThatComeIn) {
   ASSERT_THAT(event.findings().results(), SizeIs(1)) << event.ShortDebugString();
   EXPECT_EQ(event.findings().results(0).severity(), v1::REFUSED);
   EXPECT_THAT(event.findings().results(0).message(),
-              HasSubstr("Service shop/bad refused: spec.ports[0].port 70000"));
+              HasSubstr("Service shop/bad rejected: spec.ports[0].port: Invalid value: 70000"));
   EXPECT_EQ(event.findings().more(), 0u);
   // What the loop finds when it takes them.
   Apply({Web("a/one", "10.96.0.11"), Web("a/two", "10.96.0.12"), Web("a/more", "10.96.0.13")});
@@ -164,8 +164,7 @@ TEST_F(WatchTest, FindingsOfWhatIsProgrammedAreToldOnce) {
   const v1::WatchEvent event = watching.Read();
   ASSERT_THAT(event.findings().results(), SizeIs(1)) << event.ShortDebugString();
   EXPECT_EQ(event.findings().results(0).severity(), v1::WARNING);
-  EXPECT_THAT(event.findings().results(0).message(),
-              HasSubstr("already belongs to Service a/first"));
+  EXPECT_THAT(event.findings().results(0).message(), HasSubstr("already used by Service a/first"));
   Apply({Web("a/third", "10.96.0.12")});
   EXPECT_TRUE(watching.Read().has_commit());
 }

@@ -48,10 +48,12 @@ void CheckBadObjects(const Target& target, Verdict& verdict) {
                  "field, reason and message of each refusal", result.ShortDebugString());
   }
   verdict.That(refused == names, "4 objects refused by name", ack.ShortDebugString());
-  verdict.Contains("the refusal of web",
-                   "Service svcmap-check/web refused: spec.ports[0].port 70000 is not in 1..65535; "
-                   "its last good state stays",
-                   ack.ShortDebugString());
+  verdict.Contains(
+      "the refusal of web",
+      "Service svcmap-check/web rejected: spec.ports[0].port: Invalid value: 70000: must "
+      "be between 1 and 65535, inclusive; the previously accepted version, if any, "
+      "stays in effect",
+      ack.ShortDebugString());
   const State held = After(StateOf(base), {Put(Service("fine", 5))});
   ExpectHeld(target, held, "after a batch with mistakes", verdict);
 

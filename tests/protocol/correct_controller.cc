@@ -124,7 +124,7 @@ void CheckEndpointDelta(const Target& target, Verdict& verdict) {
   const v1::Ack ack = session.Ack();
   ExpectAck(ack, 2, v1::UNCHANGED, verdict);
   verdict.Contains("a delta of a slice that is not held",
-                   "is not held, so single endpoints cannot be changed; send it whole",
+                   "the EndpointSlice is not stored; send the complete object before deltas",
                    ack.ShortDebugString());
 }
 

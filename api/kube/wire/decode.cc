@@ -10,7 +10,7 @@ absl::StatusOr<ListPage> DecodeList(Resource resource, ContentType type, std::st
                                                                  : ReadJsonList(resource, body);
   // What says nothing must not pass for a list of nothing: everything held would be removed.
   if (page.ok() && page->resource_version.empty()) {
-    return WireError(resource, "metadata.resourceVersion", "is absent");
+    return WireError(resource, "metadata.resourceVersion", "Required value");
   }
   return page;
 }

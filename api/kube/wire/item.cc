@@ -59,11 +59,11 @@ bool KeepsAnnotation(Resource resource, std::string_view key) {
 
 std::optional<ObjectError> SetKey(Resource resource, Item& item) {
   const v1::ObjectMeta& metadata = MetadataOf(resource, item.object);
-  if (metadata.name().empty()) return ObjectError{"metadata.name", "is absent"};
+  if (metadata.name().empty()) return ObjectError{"metadata.name", "Required value"};
   if (!KindOf(resource).namespaced) {
     item.key = metadata.name();
   } else if (metadata.namespace_().empty()) {
-    return ObjectError{"metadata.namespace", "is absent"};
+    return ObjectError{"metadata.namespace", "Required value"};
   } else {
     item.key = absl::StrCat(metadata.namespace_(), "/", metadata.name());
   }
@@ -72,7 +72,7 @@ std::optional<ObjectError> SetKey(Resource resource, Item& item) {
 
 absl::Status WireError(Resource resource, std::string_view where, std::string_view what) {
   return absl::DataLossError(absl::StrCat(std::string(ResourceName(resource)), ": ",
-                                          std::string(where), where.empty() ? "" : " ",
+                                          std::string(where), where.empty() ? "" : ": ",
                                           std::string(what)));
 }
 

@@ -50,8 +50,8 @@ std::optional<ObjectError> CheckJsonKind(Resource resource, const TreeNode& node
   const std::string_view kind = JsonText(node.Find("kind"));
   const std::string_view api_version = JsonText(node.Find("apiVersion"));
   if (IsKind(kind, api_version, resource, suffix)) return std::nullopt;
-  return ObjectError{
-      "", absl::StrCat("is of kind ", OneLine(kind), " of apiVersion ", OneLine(api_version))};
+  return ObjectError{"", absl::StrCat("unexpected kind \"", OneLine(kind), "\" of apiVersion \"",
+                                      OneLine(api_version), "\"")};
 }
 
 // A whole object, or of a deleted one the name.
@@ -63,8 +63,10 @@ std::optional<ObjectError> ReadJsonItem(Resource resource, const TreeNode& node,
   if (whole) {
     const auto error = FillMessage(node, MutableMessage(KindOf(resource), item.object));
     if (error)
-      return ObjectError{
-          error->field, absl::StrCat(error->value, error->value.empty() ? "" : " ", error->reason)};
+      return ObjectError{error->field,
+                         error->value.empty()
+                             ? error->reason
+                             : absl::StrCat("Invalid value: ", error->value, ": ", error->reason)};
     KeepJsonMetadata(resource, MetadataOf(resource, item.object));
   } else {
     v1::ObjectMeta& kept = MetadataOf(resource, item.object);
@@ -91,7 +93,8 @@ class JsonListReader {
 
   absl::StatusOr<ListPage> Read() {
     absl::Status status = Fields();
-    if (status.ok() && !rest_.empty()) status = WireError(resource_, "the list", "goes on");
+    if (status.ok() && !rest_.empty())
+      status = WireError(resource_, "list", "unexpected data after the end");
     if (!status.ok()) return status;
     return std::move(page_);
   }
@@ -101,7 +104,7 @@ class JsonListReader {
     if (!Next('{')) return Unexpected("{");
     if (Next('}')) return absl::OkStatus();
     while (true) {
-      absl::StatusOr<api::Tree> key = Value("the list");
+      absl::StatusOr<api::Tree> key = Value("list");
       if (!key.ok()) return key.status();
       if (key->root->type != TreeNode::Type::kString) return Unexpected("a field");
       if (!Next(':')) return Unexpected(":");
@@ -120,9 +123,10 @@ class JsonListReader {
       page_.resource_version = JsonText(value->root->Find("resourceVersion"));
       page_.continue_token = JsonText(value->root->Find("continue"));
     } else if (name == "kind" && !IsKind(JsonText(value->root), "", resource_, "List")) {
-      return WireError(resource_, "the list", "is of kind " + OneLine(JsonText(value->root)));
+      return WireError(resource_, "list",
+                       "unexpected kind \"" + OneLine(JsonText(value->root)) + "\"");
     } else if (name == "items" && value->root->type != TreeNode::Type::kNull) {
-      return WireError(resource_, "items", "is not a list");
+      return WireError(resource_, "items", "must be a list");
     }
     return absl::OkStatus();
   }
@@ -160,8 +164,8 @@ class JsonListReader {
   }
 
   absl::Status Unexpected(const char* wanted) {
-    return WireError(resource_, "the list",
-                     absl::StrCat("is not JSON: \"", wanted, "\" is missing at \"",
+    return WireError(resource_, "list",
+                     absl::StrCat("invalid JSON: expected \"", wanted, "\" before \"",
                                   OneLine(rest_.substr(0, 16)), "\""));
   }
 
@@ -174,12 +178,12 @@ class JsonListReader {
 }  // namespace
 
 absl::StatusOr<ListPage> ReadJsonList(Resource resource, std::string_view body) {
-  if (!IsUtf8(body)) return WireError(resource, "the list", "is not UTF-8 text");
+  if (!IsUtf8(body)) return WireError(resource, "list", "must be UTF-8 text");
   return JsonListReader(resource, body).Read();
 }
 
 absl::StatusOr<WatchEvent> ReadJsonEvent(Resource resource, std::string_view frame) {
-  if (!IsUtf8(frame)) return WireError(resource, "event", "is not UTF-8 text");
+  if (!IsUtf8(frame)) return WireError(resource, "event", "must be UTF-8 text");
   int line = 1;
   const api::ReadTree read = api::ReadJson(frame, line);
   if (const auto* error = std::get_if<api::SyntaxError>(&read)) {
@@ -189,16 +193,17 @@ absl::StatusOr<WatchEvent> ReadJsonEvent(Resource resource, std::string_view fra
   const std::string_view type_text = JsonText(root.Find("type"));
   const std::optional<WatchEvent::Type> type = ParseEventType(type_text);
   if (!type) {
-    return WireError(resource, "event", absl::StrCat("has the type ", OneLine(type_text)));
+    return WireError(resource, "event", absl::StrCat("unknown type \"", OneLine(type_text), "\""));
   }
   WatchEvent event;
   event.type = *type;
   const TreeNode* object = root.Find("object");
   if (*type == WatchEvent::Type::kError) {
-    if (!TakeJsonStatus(object, event.status)) event.status.message = "no Status was sent";
+    if (!TakeJsonStatus(object, event.status))
+      event.status.message = "the event contains no Status";
     return event;
   }
-  if (object == nullptr) return WireError(resource, "event", "has no object");
+  if (object == nullptr) return WireError(resource, "event: object", "Required value");
   if (*type == WatchEvent::Type::kBookmark) {
     if (const auto error = CheckJsonKind(resource, *object, "")) {
       return WireError(resource, "event: object", *error);

@@ -49,11 +49,13 @@ std::optional<OpenedEnvelope> OpenEnvelope(std::string_view bytes) {
 absl::StatusOr<std::string_view> OpenWireBody(Resource resource, std::string_view where,
                                               std::string_view bytes, std::string_view suffix) {
   const std::optional<OpenedEnvelope> envelope = OpenEnvelope(bytes);
-  if (!envelope) return WireError(resource, where, "is not Kubernetes' protobuf");
+  if (!envelope)
+    return WireError(resource, where, "not a message in the Kubernetes protobuf encoding");
   if (!IsKind(envelope->type.kind(), envelope->type.api_version(), resource, suffix)) {
-    return WireError(resource, where,
-                     absl::StrCat("is of kind ", OneLine(envelope->type.kind()), " of apiVersion ",
-                                  OneLine(envelope->type.api_version())));
+    return WireError(
+        resource, where,
+        absl::StrCat("unexpected kind \"", OneLine(envelope->type.kind()), "\" of apiVersion \"",
+                     OneLine(envelope->type.api_version()), "\""));
   }
   return envelope->raw;
 }
@@ -132,7 +134,7 @@ std::optional<ObjectError> ReadEventObject(Resource resource, std::string_view r
 }  // namespace
 
 absl::StatusOr<ListPage> ReadProtobufList(Resource resource, std::string_view body) {
-  const absl::StatusOr<std::string_view> raw = OpenWireBody(resource, "the list", body, "List");
+  const absl::StatusOr<std::string_view> raw = OpenWireBody(resource, "list", body, "List");
   if (!raw.ok()) return raw.status();
   ListPage page;
   WireObjectReader reader(resource);
@@ -155,7 +157,7 @@ absl::StatusOr<ListPage> ReadProtobufList(Resource resource, std::string_view bo
       }
     }
   }
-  if (!fields.good()) return WireError(resource, "the list", "ends in the middle of a field");
+  if (!fields.good()) return WireError(resource, "list", "truncated message");
   return page;
 }
 
@@ -163,12 +165,13 @@ absl::StatusOr<WatchEvent> ReadProtobufEvent(Resource resource, std::string_view
   wire::WatchEvent wire;
   if (!ParseWire(frame, wire)) return WireError(resource, "event", "cannot be decoded");
   const std::optional<WatchEvent::Type> type = ParseEventType(wire.type());
-  if (!type) return WireError(resource, "event", "has the type " + OneLine(wire.type()));
+  if (!type) return WireError(resource, "event", "unknown type \"" + OneLine(wire.type()) + "\"");
   WatchEvent event;
   event.type = *type;
   const std::string_view object = wire.object().raw();
   if (*type == WatchEvent::Type::kError) {
-    if (!ReadProtobufStatus(object, event.status)) event.status.message = "no Status was sent";
+    if (!ReadProtobufStatus(object, event.status))
+      event.status.message = "the event contains no Status";
     return event;
   }
   const absl::StatusOr<std::string_view> raw = OpenWireBody(resource, "event", object, "");

@@ -33,7 +33,7 @@ absl::Status WatchDecoder::Feed(std::string_view bytes, std::vector<WatchEvent>&
     if (!event.ok()) return event.status();
     // A watch goes on from here: without it, deletions would be missed.
     if (event->type != WatchEvent::Type::kError && event->item.resource_version.empty()) {
-      return WireError(resource_, "event: object.metadata.resourceVersion", "is absent");
+      return WireError(resource_, "event: object.metadata.resourceVersion", "Required value");
     }
     events.push_back(*std::move(event));
   }
@@ -59,8 +59,9 @@ absl::StatusOr<bool> WatchDecoder::CutJson(std::string_view& rest, std::string_v
   if (scanned_ == 0) {
     rest.remove_prefix(std::min(rest.find_first_not_of(" \t\r\n"), rest.size()));
     if (!rest.empty() && rest[0] != '{') {
-      return WireError(resource_, "event",
-                       absl::StrCat("is no JSON object: ", OneLine(rest.substr(0, 16))));
+      return WireError(
+          resource_, "event",
+          absl::StrCat("expected a JSON object, received \"", OneLine(rest.substr(0, 16)), "\""));
     }
   }
   for (; scanned_ < rest.size(); ++scanned_) {

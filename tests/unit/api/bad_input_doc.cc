@@ -1,4 +1,4 @@
-// Tests that docs/bad-input.md matches the table. SVCMAP_UPDATE_DOCS=1 rewrites the document.
+// Compares docs/bad-input.md with the table. SVCMAP_UPDATE_DOCS=1 rewrites the document.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,14 +15,15 @@ namespace {
 constexpr size_t kMaxShownBytes = 700;
 constexpr int kMaxShownLines = 16;
 
-// Shortens a long input and adds a line with the number of omitted bytes. Escapes unprintable
-// bytes.
+// Returns the input for the documentation. Long input is truncated, with the total size on the last
+// line. Non-printable bytes are escaped.
 std::string Shown(const std::string& input) {
   std::string text;
   int lines = 0;
   for (const char c : input) {
     if (lines == kMaxShownLines || text.size() >= kMaxShownBytes) {
-      return text + absl::StrCat(c == '\n' ? "" : "\n", "... (", input.size(), " bytes in all)\n");
+      return text +
+             absl::StrCat(c == '\n' ? "" : "\n", "... (", input.size(), " bytes in total)\n");
     }
     const auto byte = static_cast<unsigned char>(c);
     if (c != '\n' && (byte < 0x20 || byte >= 0x7f)) {
@@ -38,23 +39,28 @@ std::string Shown(const std::string& input) {
 
 std::string Document() {
   std::string text =
-      "# Bad input and the answer\n\n"
-      "Generated from `tests/unit/api/bad_input_table.cc`, whose rows are tests; change it there "
-      "and\n"
-      "run the tests with `SVCMAP_UPDATE_DOCS=1`. The files below are read as `input.yaml`; "
-      "objects\n"
-      "that come over gRPC go through the same checks and get the same words, in the results of "
+      "# Validation messages\n\n"
+      "This page lists the messages of svcmap for invalid objects. The wording follows the "
+      "Kubernetes\n"
+      "API server: path of the field, type of the error, value, expectation. The manifests below\n"
+      "are read from a file `input.yaml`. Objects that a controller sends over gRPC are checked "
+      "by\n"
+      "the same code; the `results` of the Ack contain the same messages.\n\n"
+      "An object is either rejected, or accepted with warnings:\n\n"
+      "- A *rejected* object has no effect. The previously accepted version of the object, if "
+      "any,\n"
+      "  stays in effect, and all other objects are programmed.\n"
+      "- An *accepted* object is programmed except for the parts that its warnings name.\n\n"
+      "This page is generated from `tests/unit/api/bad_input_table.cc`. To update the page, edit "
       "the\n"
-      "Ack. A refused object leaves everything else alone: its last good state stays, the other\n"
-      "objects are programmed.\n";
+      "table and run `SVCMAP_UPDATE_DOCS=1 api_unit_test --gtest_filter='BadInputDocTest.*'`.\n";
   std::string_view section;
   for (const BadInput& row : BadInputs()) {
     if (row.section != section) absl::StrAppend(&text, "\n## ", std::string(row.section), "\n");
     section = row.section;
     absl::StrAppend(&text, "\n### ", std::string(row.name), "\n\n```yaml\n", Shown(row.input),
                     "```\n\n```text\n",
-                    row.expected.empty() ? "(nothing to say)" : std::string(row.expected),
-                    "\n```\n");
+                    row.expected.empty() ? "(no message)" : std::string(row.expected), "\n```\n");
   }
   return text;
 }

@@ -1,6 +1,6 @@
-// Invalid inputs with their exact error messages. The tests run each row through the manifest
-// reader and the conversion that is also used for controllers. docs/bad-input.md is generated from
-// this table.
+// Table of invalid inputs and the exact messages of svcmap. The tests pass each input to the manifest
+// reader and the converter; controller streams use the same converter. docs/bad-input.md is generated
+// from this table, so the messages in the documentation are tested.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@ namespace svcmap::api {
 
 struct BadInput {
   std::string_view section;
-  std::string_view name;      // The mistake, for the document.
-  std::string input;          // A complete file in YAML or JSON.
+  std::string_view name;      // Heading in the documentation.
+  std::string input;          // A complete YAML or JSON file.
   std::string_view expected;  // All messages, one per line.
 };
 
-// Returns the rows in the order of the document.
+// Returns the rows in the order of the documentation.
 std::vector<BadInput> BadInputs();
 
-// Returns all messages about `input`: errors and warnings of the reader, then findings of the
-// conversion, then findings of the planning. One message per line, without a newline at the end.
+// Returns all messages about `input`, one per line: errors and warnings of the reader, findings of
+// the converter, then findings of the ruleset computation. No newline at the end.
 std::string MessagesFor(std::string_view input);
 
 }  // namespace svcmap::api

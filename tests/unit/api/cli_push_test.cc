@@ -114,7 +114,7 @@ TEST(CliApplyTest, WhatCannotBeReadIsLeftOutAndTheRestSent) {
   const FakeAgent agent({.ack = Committed(1)});
   const CtlResult result = Ctl(agent, {"apply", "-f", "-", "-f", "/nonexistent.yaml"}, kOneBad);
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err, HasSubstr("error: (stdin): document 1, line 2 is not YAML: "));
+  EXPECT_THAT(result.err, HasSubstr("error: (stdin): document 1, line 2: invalid YAML: "));
   EXPECT_THAT(result.err, HasSubstr("; not sent\nerror: /nonexistent.yaml: No such file"));
   EXPECT_THAT(result.out, HasSubstr("node/n1 applied\n"));
   EXPECT_THAT(agent.seen().apply, SizeIs(1));

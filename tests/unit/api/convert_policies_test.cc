@@ -81,8 +81,8 @@ TEST(ConvertPoliciesTest, S13_TheHealthCheckPortCountsForLoadBalancersWithExtern
       {"type: NodePort, externalTrafficPolicy: Local, healthCheckNodePort: 32000", 0, {}},
       {"type: LoadBalancer, externalTrafficPolicy: Local, healthCheckNodePort: 0",
        0,
-       {"Service shop/web: spec.healthCheckNodePort is absent or 0; load balancers cannot ask this "
-        "node whether it has endpoints"}},
+       {"Service shop/web: spec.healthCheckNodePort: Required value: without it, load balancers "
+        "cannot check whether this node has endpoints"}},
   };
   for (const auto& c : cases) {
     const auto [service, findings] = With(c.fields);
@@ -131,11 +131,11 @@ Converted<proxy::Service> Ranges(const std::string& ranges,
 }
 
 const char kOpen4[] =
-    "Service shop/web: spec.loadBalancerSourceRanges holds no IPv4 block; the IPv4 load balancer "
-    "IPs are open to every source";
+    "Service shop/web: spec.loadBalancerSourceRanges contains no valid IPv4 CIDR; the IPv4 load "
+    "balancer IPs accept traffic from all sources";
 const char kOpen6[] =
-    "Service shop/web: spec.loadBalancerSourceRanges holds no IPv6 block; the IPv6 load balancer "
-    "IPs are open to every source";
+    "Service shop/web: spec.loadBalancerSourceRanges contains no valid IPv6 CIDR; the IPv6 load "
+    "balancer IPs accept traffic from all sources";
 
 TEST(ConvertSourceRangesTest, S11_RangesAreTrimmedAndCanonical) {
   const auto [service, findings] =
@@ -150,9 +150,11 @@ TEST(ConvertSourceRangesTest, S11_WhatIsNoRangeIsSkipped) {
   const auto [service, findings] = Ranges("10.0.0.0/8, 10.0.0.1, ' ', 10.0.0.0/33, 'fd00::/8'");
   ASSERT_NE(service, nullptr);
   EXPECT_THAT(Texts(service->source_ranges), ElementsAre("10.0.0.0/8", "fd00::/8"));
-  EXPECT_THAT(Texts(findings),
-              ElementsAre(HasSubstr("[1] \"10.0.0.1\" is not a CIDR; it is skipped"),
-                          HasSubstr("[2] \" \" is not a CIDR"), HasSubstr("[3]")));
+  EXPECT_THAT(
+      Texts(findings),
+      ElementsAre(HasSubstr("[1]: Invalid value: \"10.0.0.1\": must be a valid CIDR; the entry is "
+                            "ignored"),
+                  HasSubstr("[2]: Invalid value: \" \": must be a valid CIDR"), HasSubstr("[3]")));
 }
 
 TEST(ConvertSourceRangesTest, S11_ARangeOfEverythingOpensItsFamilyAlone) {
@@ -208,7 +210,8 @@ TEST(ConvertSourceRangesTest, S12_EveryRangeInvalidLeavesAllOpen) {
   const auto [service, findings] = Ranges("all");
   ASSERT_NE(service, nullptr);
   EXPECT_THAT(service->source_ranges, IsEmpty());
-  EXPECT_THAT(Texts(findings), ElementsAre(HasSubstr("\"all\" is not a CIDR"), kOpen4, kOpen6));
+  EXPECT_THAT(Texts(findings),
+              ElementsAre(HasSubstr("\"all\": must be a valid CIDR"), kOpen4, kOpen6));
 }
 
 TEST(ConvertSourceRangesTest, S12_AFamilyWithoutClusterIpIsNotOpen) {

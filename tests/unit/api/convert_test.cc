@@ -114,7 +114,7 @@ spec: {clusterIP: 10.96.0.1, ports: [{port: 80}], externalIPs: [192.0.2.7],
   EXPECT_THAT(service->external_ips, IsEmpty());
   EXPECT_FALSE(ExternallyAccessible(*service, Family::kIpv4, service->ports[0]));
   EXPECT_THAT(Texts(findings),
-              ElementsAre("Service shop/web: spec.externalIPs is not programmed: svcmapd runs with "
+              ElementsAre("Service shop/web: spec.externalIPs: Forbidden: svcmapd runs with "
                           "--no-external-ips"));
 }
 
@@ -202,7 +202,7 @@ TEST(ConvertServiceTest, WarningsAreBoundedAndCounted) {
   const auto [service, findings] = ConvertService(message, kContext);
   ASSERT_NE(service, nullptr);
   ASSERT_THAT(findings, SizeIs(kMaxWarnings + 1));
-  EXPECT_EQ(findings.back().ToString(), "Service shop/web: has 99984 more warnings like these");
+  EXPECT_EQ(findings.back().ToString(), "Service shop/web: 99984 more warnings omitted");
 }
 
 TEST(ConvertSliceTest, S22_S23_S24_CarriesEndpointsAndPorts) {
@@ -451,7 +451,7 @@ TEST(ConvertChangeTest, RefusedObjectsAreStillNamed) {
   EXPECT_EQ(result.severity(), v1::REFUSED);
   EXPECT_EQ(result.field(), "spec.clusterIP");
   EXPECT_EQ(result.value(), "\"nonsense\"");
-  EXPECT_EQ(result.reason(), "is not an IP address");
+  EXPECT_EQ(result.reason(), "Invalid value: must be a valid IP address");
 }
 
 TEST(ConvertChangeTest, NothingAndUnknownKindsAreProtocolErrors) {
@@ -471,8 +471,10 @@ TEST(ConvertChangeTest, RemovalsNameTheirObject) {
   auto converted = ConvertChange(change, kContext);
   ASSERT_TRUE(converted.ok());
   EXPECT_FALSE(converted->change.has_value());
-  EXPECT_EQ(converted->findings[0].ToString(),
-            "Service (no namespace)/web refused: namespace is absent; its last good state stays");
+  EXPECT_EQ(
+      converted->findings[0].ToString(),
+      "Service (no namespace)/web rejected: namespace: Required value; the previously accepted "
+      "version, if any, stays in effect");
   change.mutable_remove()->set_namespace_("shop");
   converted = ConvertChange(change, kContext);
   ASSERT_TRUE(converted.ok() && converted->change.has_value());
@@ -520,9 +522,10 @@ TEST(ConvertSliceTest, S20_PortWithoutNameIsSkippedWithAWarning) {
   ASSERT_NE(converted.value, nullptr);
   EXPECT_THAT(converted.value->ports, IsEmpty());
   ASSERT_EQ(converted.findings.size(), 1u);
-  EXPECT_EQ(converted.findings[0].ToString(),
-            "EndpointSlice shop/web-1: ports[0].name is absent; the port is skipped (the unnamed "
-            "port has the name \"\")");
+  EXPECT_EQ(
+      converted.findings[0].ToString(),
+      "EndpointSlice shop/web-1: ports[0].name: Required value: the port is ignored; the name "
+      "of an unnamed port is \"\"");
 }
 
 }  // namespace

@@ -128,7 +128,8 @@ TEST(EndpointDeltaTest, WeightsComeWithTheEndpoint) {
   const auto refused = ConvertDeltas("shop/web-1", &held, {delta}, test::kContext);
   EXPECT_EQ(refused.value, nullptr);
   EXPECT_THAT(test::Texts(refused.findings),
-              ElementsAre(HasSubstr("endpoints[0].weight 1001 is not in 0..1000")));
+              ElementsAre(HasSubstr(
+                  "endpoints[0].weight: Invalid value: 1001: must be between 0 and 1000")));
 }
 
 TEST(EndpointDeltaTest, S5_AddressesAreTheSameHoweverTheyAreWritten) {
@@ -146,7 +147,7 @@ TEST(EndpointDeltaTest, S22_TheFirstAddressSaysWhichEndpointIsMeant) {
   const auto changed = Changed(slice, {{.remove = {"10.1.0.2"}}});
   EXPECT_THAT(Addresses(changed), ElementsAre("10.1.0.1"));
   EXPECT_THAT(test::Texts(changed.findings),
-              ElementsAre(HasSubstr("endpoints[1].addresses is empty")));
+              ElementsAre(HasSubstr("endpoints[1].addresses: Required value")));
 }
 
 TEST(EndpointDeltaTest, AllEndpointsOfOneAddressGo) {
@@ -183,42 +184,48 @@ TEST(EndpointDeltaTest, ResultThatASliceMayNotHaveIsRefused) {
     thousand.push_back(absl::StrCat("10.1.", i / 250, ".", i % 250 + 1));
   }
   EXPECT_THAT(test::Texts(Changed(HeldWith(thousand), {{.put = {"10.2.0.1"}}}).findings),
-              ElementsAre(HasSubstr("endpoints has 1001 entries, more than 1000")));
+              ElementsAre(HasSubstr("endpoints: Too many: 1001: must have at most 1000")));
   EXPECT_THAT(
       Addresses(Changed(HeldWith(thousand), {{.remove = {"10.1.0.1"}, .put = {"10.2.0.1"}}})),
       SizeIs(1000));
-  EXPECT_THAT(test::Texts(Changed(HeldWith({"10.1.0.1"}), {{.put = {"fd00::1"}}}).findings),
-              ElementsAre("EndpointSlice shop/web-1 refused: endpoints[1].addresses[0] \"fd00::1\" "
-                          "is not an IPv4 address as addressType says; its last good state stays"));
+  EXPECT_THAT(
+      test::Texts(Changed(HeldWith({"10.1.0.1"}), {{.put = {"fd00::1"}}}).findings),
+      ElementsAre("EndpointSlice shop/web-1 rejected: endpoints[1].addresses[0]: Invalid value: "
+                  "\"fd00::1\": must be an IPv4 address because addressType is \"IPv4\"; "
+                  "the previously accepted version, if any, stays in effect"));
 }
 
 TEST(EndpointDeltaTest, SliceThatIsNotHeldIsRefused) {
   const auto changed = ConvertDeltas(
       "shop/web-1", nullptr, {std::make_shared<v1::EndpointDelta>(Message({}))}, test::kContext);
   EXPECT_FALSE(changed.value);
-  EXPECT_THAT(test::Texts(changed.findings),
-              ElementsAre("EndpointSlice shop/web-1 refused: is not held, so single endpoints "
-                          "cannot be changed; send it whole"));
+  EXPECT_THAT(
+      test::Texts(changed.findings),
+      ElementsAre("EndpointSlice shop/web-1 rejected: the EndpointSlice is not stored; send the "
+                  "complete object before deltas"));
 }
 
 TEST(EndpointDeltaTest, WhatIsWrongWithTheDeltaAloneRefusesIt) {
   EXPECT_THAT(Findings(Message({})), IsEmpty());
   EXPECT_THAT(Findings(Message({.remove = {"10.1.0.1"}, .put = {"fd00::1"}})), IsEmpty());
-  EXPECT_THAT(Findings(Message({.name = ""})),
-              ElementsAre("EndpointSlice shop/(no name) refused: name is absent; its last good "
-                          "state stays"));
+  EXPECT_THAT(
+      Findings(Message({.name = ""})),
+      ElementsAre("EndpointSlice shop/(no name) rejected: name: Required value; the previously "
+                  "accepted version, if any, stays in effect"));
   EXPECT_THAT(Findings(Message({.name = "Web"})),
-              ElementsAre(HasSubstr("name \"Web\" is not a DNS")));
+              ElementsAre(HasSubstr("name: Invalid value: \"Web\": must be a DNS-1123")));
   EXPECT_THAT(Findings(Message({.remove = {"10.1.0.1", ""}})),
-              ElementsAre(HasSubstr("remove[1] \"\" is not an IP address")));
+              ElementsAre(HasSubstr("remove[1]: Invalid value: \"\": must be a valid IP address")));
   EXPECT_THAT(
       Findings(Message({.put = {"web.example"}})),
-      ElementsAre(HasSubstr("upsert[0].addresses[0] \"web.example\" is not an IP address")));
+      ElementsAre(HasSubstr("upsert[0].addresses[0]: Invalid value: \"web.example\": must be")));
   v1::EndpointDelta empty = Message({});
   empty.add_upsert();
-  EXPECT_THAT(Findings(empty),
-              ElementsAre("EndpointSlice shop/web-1 refused: upsert[0].addresses is empty; the "
-                          "first address says which endpoint is meant; its last good state stays"));
+  EXPECT_THAT(
+      Findings(empty),
+      ElementsAre("EndpointSlice shop/web-1 rejected: upsert[0].addresses: Required value: the "
+                  "first address identifies the endpoint; the previously accepted version, "
+                  "if any, stays in effect"));
 }
 
 }  // namespace

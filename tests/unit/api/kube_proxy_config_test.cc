@@ -316,8 +316,8 @@ TEST(KubeProxyConfigTest, S319_OtherKindsAreErrors) {
               ElementsAre("the file is empty: must contain a KubeProxyConfiguration"));
   EXPECT_THAT(ReadKubeProxyConfiguration("- a\n").errors,
               ElementsAre("the file (line 1): Invalid value: a list: must be a map of fields"));
-  EXPECT_THAT(ReadKubeProxyConfiguration("a: [\n").errors, ElementsAre(HasSubstr("is not YAML")));
-  EXPECT_THAT(ReadKubeProxyConfiguration("{\"a\"").errors, ElementsAre(HasSubstr("is not JSON")));
+  EXPECT_THAT(ReadKubeProxyConfiguration("a: [\n").errors, ElementsAre(HasSubstr("invalid YAML")));
+  EXPECT_THAT(ReadKubeProxyConfiguration("{\"a\"").errors, ElementsAre(HasSubstr("invalid JSON")));
 }
 
 TEST(KubeProxyConfigTest, OnlyTheFirstDocumentIsRead) {

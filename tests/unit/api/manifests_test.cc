@@ -138,8 +138,8 @@ TEST(ManifestsTest, WhatAliasesStandForIsBoundedOverAllDocuments) {
   for (int i = 0; i < 5; ++i) text += document;
   EXPECT_THAT(Texts(Read(text).errors),
               ElementsAre(HasSubstr("document 1"), HasSubstr("document 2"), HasSubstr("document 3"),
-                          HasSubstr("document 4, line 12 has aliases that stand for more than"),
-                          HasSubstr("document 5, line 15 has aliases that stand for more than")));
+                          HasSubstr("document 4, line 12: aliases must not expand to more than"),
+                          HasSubstr("document 5, line 15: aliases must not expand to more than")));
 }
 
 TEST(ManifestsTest, StringsOfEveryKindAreTheSameWhenWrittenAndReadAgain) {
@@ -211,10 +211,11 @@ items:
 - {apiVersion: v1, kind: Service, metadata: {name: b}}
 )");
   EXPECT_THAT(Names(manifests), ElementsAre("b"));
-  EXPECT_THAT(Texts(manifests.errors),
-              ElementsAre("x.yaml: document 1, line 5: Service a: spec.ports[0].port \"x\" is not "
-                          "an integer",
-                          "x.yaml: document 1, line 6: 7 is not a map"));
+  EXPECT_THAT(
+      Texts(manifests.errors),
+      ElementsAre("x.yaml: document 1, line 5: Service a: spec.ports[0].port: Invalid value: "
+                  "\"x\": must be an integer",
+                  "x.yaml: document 1, line 6: Invalid value: 7: must be a map"));
 }
 
 TEST(ManifestsTest, AliasesAreFollowed) {
@@ -228,7 +229,7 @@ spec: {ports: [&p {port: 80}, *p]}
   EXPECT_EQ(manifests.objects[0].object.service().metadata().annotations().at("a"), "b");
   EXPECT_EQ(manifests.objects[0].object.service().spec().ports(1).port(), 80);
   EXPECT_THAT(Texts(Read("a: &a [*a]\n").errors),
-              ElementsAre(HasSubstr("has an alias inside the value it stands for")));
+              ElementsAre(HasSubstr("an alias must not refer to a value that contains the alias")));
 }
 
 TEST(ManifestsTest, ConcatenatedJsonIsSeveralDocuments) {
@@ -265,7 +266,7 @@ TEST(ManifestsTest, ErrorsAreBoundedAndCounted) {
   for (int i = 0; i < 1000; ++i) text += "- 1\n";
   const Manifests manifests = Read(text);
   ASSERT_THAT(manifests.errors, SizeIs(kMaxManifestErrors + 1));
-  EXPECT_EQ(manifests.errors.back().ToString(), "x.yaml has 900 more errors");
+  EXPECT_EQ(manifests.errors.back().ToString(), "x.yaml: 900 more errors omitted");
 }
 
 void ExpectReadBackEqual(const std::vector<v1::Object>& objects) {

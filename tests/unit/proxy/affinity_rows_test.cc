@@ -196,9 +196,10 @@ TEST_F(AffinityRowsTest, WithTheTimersAllTakenTheNextLongerOneServesAndThatIsSai
   Apply({Sticky(150), WebSlice().Ready("10.0.0.1")});
   Make();
   EXPECT_EQ(Made().timer, 2);
-  EXPECT_THAT(Findings(),
-              ElementsAre("Service shop/web: spec.ports. 150 s is not one of the first 32 affinity "
-                          "timeouts; clients keep their endpoint for 200 s"));
+  EXPECT_THAT(
+      Findings(),
+      ElementsAre("Service shop/web: spec.ports.: all Services together can have at most 32 "
+                  "different session affinity timeouts; 200 s is used instead of 150 s"));
   Apply({Sticky(200)});
   Make();
   EXPECT_THAT(Findings(), IsEmpty());
@@ -209,7 +210,8 @@ TEST_F(AffinityRowsTest, WithoutAFreePortNumberThereIsNoAffinityAndThatIsSaid) {
   Apply({Sticky(), WebSlice().Ready("10.0.0.1")});
   Make();
   EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1"));
-  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("has no session affinity: at most 49151")));
+  EXPECT_THAT(Findings(),
+              ElementsAre(HasSubstr("session affinity is not programmed: at most 49151")));
 }
 
 TEST_F(AffinityRowsTest, WithoutAFreeStickyGroupThePortIsRejectedAndNamed) {
@@ -217,7 +219,7 @@ TEST_F(AffinityRowsTest, WithoutAFreeStickyGroupThePortIsRejectedAndNamed) {
   Apply({Sticky(), WebSlice().Ready("10.0.0.1")});
   Make();
   EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80"));
-  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("found no free endpoint group")));
+  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("all endpoint groups are in use")));
 }
 
 TEST_F(AffinityRowsTest, WithMoreEndpointsThanNumbersThereIsNoAffinityAndNoNumberTaken) {
@@ -228,7 +230,7 @@ TEST_F(AffinityRowsTest, WithMoreEndpointsThanNumbersThereIsNoAffinityAndNoNumbe
   slice.Endpoint("10.0.0.1", kServingTerminating, true);  // Only in the local set.
   Apply({Sticky().NodePort(30080).ExternalLocal(), slice});
   Make();
-  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("has no session affinity")));
+  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("session affinity is not programmed")));
   EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("group 1", "group 2"));
   EXPECT_EQ(numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4).Allocate(), 1u);
 }

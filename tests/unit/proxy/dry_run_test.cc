@@ -241,16 +241,16 @@ TEST_F(DryRunTest, TellsRowsAndChangesNothing) {
 TEST_F(DryRunTest, S16_ConflictsAreTold) {
   Settle({Web().Created(1)});
   const DryRun told = Try({AService("shop/young").At("10.96.0.1").Port(80).Created(2)});
-  EXPECT_THAT(Messages(told.findings),
-              ElementsAre(HasSubstr("already belongs to Service shop/web")));
+  EXPECT_THAT(Messages(told.findings), ElementsAre(HasSubstr("already used by Service shop/web")));
   EXPECT_TRUE(told.rows.empty());
 }
 
 TEST_F(DryRunTest, WhatAServiceWouldLoseToAnotherIsTold) {
   Settle({Web().Created(5)});
   const DryRun told = Try({AService("shop/old").At("10.96.0.1").Port(80).Created(2)});
-  EXPECT_THAT(Messages(told.findings),
-              ElementsAre(HasSubstr("shop/web: spec.clusterIP 10.96.0.1:80/TCP already belongs")));
+  EXPECT_THAT(
+      Messages(told.findings),
+      ElementsAre(HasSubstr("spec.clusterIP: Duplicate value: 10.96.0.1:80/TCP: already used")));
   EXPECT_THAT(Operations(told.rows),
               ElementsAre("- no-endpoint-services 10.96.0.1 . tcp . 80",
                           "+ no-endpoint-services 10.96.0.1 . tcp . 80 \"shop/old:\""));

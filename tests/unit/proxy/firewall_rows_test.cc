@@ -136,9 +136,9 @@ TEST_F(FirewallRowsTest, S116RangesThatDoNotFitLetNobodyIn) {
                           "firewall-sources 2001:db8:9::1 . tcp . 80 . fd00:5::/64"));
   EXPECT_THAT(
       Findings(),
-      ElementsAre("Service shop/web: spec.loadBalancerSourceRanges 4097 ranges (counted for "
-                  "each IPv4 load balancer IP and port) do not fit into the 4096 that all "
-                  "Services may have; its load balancer IPs are closed to everybody"));
+      ElementsAre("Service shop/web: spec.loadBalancerSourceRanges: Too many: 4097: all Services "
+                  "together must have at most 4096 ranges, counted for each IPv4 load balancer IP "
+                  "and port; the IPv4 load balancer IPs of the Service are closed to all sources"));
 }
 
 TEST_F(FirewallRowsTest, S119AGuardedVipWithoutEndpointsIsBoth) {

@@ -42,8 +42,8 @@ TEST_F(StateLimitsTest, ObjectsOfAllKindsCount) {
        std::vector<Change>{AService("shop/more").Port(80), ASlice("shop/more-1", "shop/more"),
                            ANode("n2", {"192.0.2.2"}), AServiceCidr("d", {"10.97.0.0/16"})}) {
     EXPECT_EQ(Refusal(change), std::string(KindName(change.kind)) + " " + change.key +
-                                   " refused: would be one object more than --max-objects 4; it is "
-                                   "not held");
+                                   " rejected: Forbidden: the agent already stores --max-objects 4 "
+                                   "objects");
   }
 }
 
@@ -67,8 +67,9 @@ TEST_F(StateLimitsTest, EndpointsOfAllSlicesOfAFamilyCount) {
   limits_.endpoints_per_service = 5;
   EXPECT_EQ(Refusal(Slice("a", 5)), "");
   EXPECT_EQ(Refusal(Slice("a", 6)),
-            "EndpointSlice shop/a refused: endpoints would make 6 IPv4 endpoints of Service "
-            "shop/web, more than --max-endpoints-per-service 5; its last good state stays");
+            "EndpointSlice shop/a rejected: endpoints: Too many: 6: all EndpointSlices of Service "
+            "shop/web together must have at most 5 IPv4 endpoints (--max-endpoints-per-service); "
+            "the previously accepted version, if any, stays in effect");
   Hold({Slice("a", 3)});
   EXPECT_EQ(Refusal(Slice("b", 2)), "");
   EXPECT_NE(Refusal(Slice("b", 3)), "");

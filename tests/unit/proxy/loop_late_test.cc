@@ -69,8 +69,8 @@ TEST_F(LoopLateTest, RefusedOneIsToldAndTheRestOfTheBatchIsCommitted) {
   EXPECT_EQ(result.outcome, Outcome::kCommitted);
   // The findings were reported when the batch was accepted.
   EXPECT_THAT(result.findings, IsEmpty());
-  EXPECT_THAT(found_, ElementsAre("EndpointSlice shop/web-1 refused: is bad; its last good state "
-                                  "stays"));
+  EXPECT_THAT(found_, ElementsAre("EndpointSlice shop/web-1 rejected: is bad; the previously "
+                                  "accepted version, if any, stays in effect"));
 }
 
 TEST_F(LoopLateTest, CountsAsNamedInASnapshotAlsoWhenItIsRefused) {

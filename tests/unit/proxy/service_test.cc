@@ -170,7 +170,7 @@ TEST_F(DesiredServiceTest, WithoutAFreeGroupThePortIsRejectedAndNamed) {
   EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80"));
   EXPECT_THAT(desired_.rows.ports[0].cluster.slots, IsEmpty());
   EXPECT_THAT(SharedRows(desired_.rows), ::testing::SizeIs(1)) << "the clusterIP";
-  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("found no free endpoint group")));
+  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("all endpoint groups are in use")));
 }
 
 TEST_F(DesiredServiceTest, OfTooManyEndpointsTheFirstOnesAreUsedAndThatIsSaid) {
@@ -195,11 +195,10 @@ TEST_F(DesiredServiceTest, TheYoungerOfTwoIsWithoutTheAddressAndToldSo) {
   EXPECT_THAT(
       Findings(),
       ElementsAre(
-          "Service shop/web: spec.externalIPs 192.0.2.1:80/TCP already belongs to Service "
-          "shop/old, which is older or, at the same age, first by name; it is not programmed",
-          "Service shop/web: spec.ports[].nodePort 30080/TCP already belongs to Service "
-          "shop/older, which is older or, at the same age, first by name; it is not "
-          "programmed"));
+          "Service shop/web: spec.externalIPs: Duplicate value: 192.0.2.1:80/TCP: already used by "
+          "Service shop/old, which is older or, at equal age, first by name; not programmed",
+          "Service shop/web: spec.ports[].nodePort: Duplicate value: 30080/TCP: already used by "
+          "Service shop/older, which is older or, at equal age, first by name; not programmed"));
 }
 
 TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimWithoutAFinding) {  // S-94
@@ -230,10 +229,11 @@ TEST_F(DesiredServiceTest, S16_AHealthCheckPortThatAnotherServiceHasIsSaid) {
   Apply({AService("shop/older").At("10.96.0.2").HealthCheck(32000).Created(1),
          Web().HealthCheck(32000).Created(2), WebSlice().Ready("10.0.0.1")});
   Make();
-  EXPECT_THAT(Findings(),
-              ElementsAre("Service shop/web: spec.healthCheckNodePort 32000/TCP already belongs to "
-                          "Service shop/older, which is older or, at the same age, first by name; "
-                          "it is not programmed"));
+  EXPECT_THAT(
+      Findings(),
+      ElementsAre("Service shop/web: spec.healthCheckNodePort: Duplicate value: 32000/TCP: already "
+                  "used by Service shop/older, which is older or, at equal age, first by "
+                  "name; not programmed"));
   Make("shop/older");
   EXPECT_THAT(Findings(), IsEmpty());
 }
