@@ -75,8 +75,8 @@ std::vector<std::string> Findings::LeaveOut(const std::string& change, size_t by
   Said said;
   said.refused = true;
   said.texts.push_back(absl::StrCat(KindText(kind), " ", FullName(name_space, name),
-                                    " not sent: ", bytes, " bytes are more than --max-batch-bytes ",
-                                    max_bytes, " of the agent"));
+                                    " not sent: Too long: ", bytes, " bytes: must have at most ",
+                                    max_bytes, " bytes (--max-batch-bytes of svcmapd)"));
   return Keep({{key, std::move(said)}});
 }
 
@@ -86,8 +86,8 @@ std::vector<std::string> Findings::Keep(std::map<Key, Said> said) {
     const auto before = said_.find(key);
     if (before == said_.end() && said_.size() >= kMaxObjects) {
       if (!std::exchange(unkept_, true)) {
-        lines.push_back(absl::StrCat("there is something to say about more than ", kMaxObjects,
-                                     " objects; the others are not named here"));
+        lines.push_back(absl::StrCat("more than ", kMaxObjects,
+                                     " objects have findings; further objects are not logged"));
       }
       continue;
     }

@@ -11,6 +11,7 @@
 #include "api/kube/push.h"
 #include "api/kube/status_server.h"
 #include "api/kube/watch/list_watch.h"
+#include "api/log/log_value.h"
 
 namespace svcmap::kube {
 namespace {
@@ -37,12 +38,13 @@ absl::Status AwaitEnd(const sigset_t& signals, const api::ConfigWatch* config) {
   int signal = 0;
   sigwait(&signals, &signal);
   if (config != nullptr && config->changed()) {
-    api::NotifyStopping("the configuration has changed, the rules stay");
+    api::NotifyStopping("the configuration file has changed; the rules stay in effect");
     return absl::AbortedError(
-        "the configuration has changed: leaving, to be started again with it; the rules stay");
+        "the configuration file has changed, exiting to be restarted with it; the rules stay in "
+        "effect");
   }
-  spdlog::info("{}: leaving, the rules stay", strsignal(signal));
-  api::NotifyStopping("leaving, the rules stay");
+  spdlog::info("stopping, rules stay in effect signal={}", api::LogValue(strsignal(signal)));
+  api::NotifyStopping("stopping; the rules stay in effect");
   return absl::OkStatus();
 }
 
@@ -75,7 +77,7 @@ PushOptions PushOptionsOf(const KubeOptions& options) {
   push.instance = options.instance;
   // A socket that is not there costs nothing to try.
   if (options.target.starts_with("unix:")) push.last_retry = std::chrono::seconds(1);
-  push.on_synced = [] { api::NotifyReady("svcmapd has all objects"); };
+  push.on_synced = [] { api::NotifyReady("all objects are synced to svcmapd"); };
   return push;
 }
 
@@ -83,8 +85,9 @@ int Run(const KubeOptions& options) {
   const sigset_t signals = BlockSignals();
   const absl::StatusOr<ApiServer> server = FindApiServer(options.kubeconfig, options.master);
   if (!server.ok()) return Fail(server.status());
-  spdlog::info("svcmap-kube {}: node {}, API server {}, svcmapd at {}", SVCMAP_VERSION,
-               options.selection.node_name, server->url, options.agent);
+  spdlog::info("starting svcmap-kube version={} node={} server={} agent={}", SVCMAP_VERSION,
+               api::LogValue(options.selection.node_name), api::LogValue(server->url),
+               api::LogValue(options.agent));
 
   const auto started = std::chrono::steady_clock::now();
   Mirror mirror;

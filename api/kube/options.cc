@@ -40,15 +40,16 @@ absl::Status CheckServiceProxyName(const std::string& name) {
       (name.empty() || (absl::ascii_isalnum(name.front()) && absl::ascii_isalnum(name.back())));
   if (good) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("--service-proxy-name ", Quote(name),
-                   " is no value of a label: at most 63 letters, digits, -, _ and ., with a letter "
-                   "or digit at both ends"));
+      absl::StrCat("--service-proxy-name: Invalid value: ", Quote(name),
+                   ": must be a valid label value: at most 63 letters, digits, '-', '_' and '.', "
+                   "with a letter or digit at both ends"));
 }
 
 absl::StatusOr<api::BindAddress> ParseBindAddress(const std::string& text) {
   const absl::StatusOr<api::BindAddress> at = api::BindAddress::Parse(text, /*default_port=*/0);
   if (at.ok() && at->port == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(Quote(text), " has no port"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("Invalid value: ", Quote(text), ": must contain a port"));
   }
   return at;
 }
@@ -69,37 +70,37 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
   std::string healthz;
   options.agent = api::kDefaultAddress;
 
-  CLI::App app("svcmap-kube feeds svcmapd from the Kubernetes API.", "svcmap-kube");
+  CLI::App app("Sends Services and endpoints from the Kubernetes API to svcmapd.", "svcmap-kube");
   app.set_version_flag("--version", std::string("svcmap-kube ") + SVCMAP_VERSION);
-  app.add_option("--config", config_path,
-                 "kube-proxy's configuration file, a KubeProxyConfiguration: clientConnection and "
-                 "hostnameOverride are read of it. A change of the file ends svcmap-kube, to be "
-                 "started again");
+  app.add_option(
+      "--config", config_path,
+      "kube-proxy configuration file (KubeProxyConfiguration). Uses clientConnection and "
+      "hostnameOverride. Exits if the file changes");
   app.add_option("--kubeconfig", options.kubeconfig,
-                 "How to reach the API server; empty: as the pod's service account. With --config "
-                 "that file says it");
-  app.add_option("--master", options.master,
-                 "URL of the API server, instead of the one in the kubeconfig");
+                 "Kubeconfig file of the API server; empty: service account of the pod. Ignored "
+                 "with --config");
+  app.add_option("--master", options.master, "URL of the API server. Overrides the kubeconfig");
   app.add_option("--node-name,--hostname-override", options.selection.node_name,
-                 "Name of this node (default: hostnameOverride of --config, or the host name)");
+                 "Name of this node [hostnameOverride of --config, or the host name]");
   app.add_option("--service-proxy-name", options.selection.service_proxy_name,
-                 "Only Services whose label service.kubernetes.io/service-proxy-name is this one; "
-                 "empty: those without the label, which kube-proxy takes, too");
+                 "Select Services with this value of the label "
+                 "service.kubernetes.io/service-proxy-name; empty: Services without the label");
   app.add_option("--kube-api-content-type", content_type,
-                 "What to speak with the API server; where it is not JSON, JSON is the second "
-                 "choice. With --config that file says it")
+                 "Content type of API server responses; JSON is the fallback. Ignored with "
+                 "--config")
       ->capture_default_str();
-  app.add_option("--agent", options.agent, "Where svcmapd listens: unix:///path or tcp://host:port")
+  app.add_option("--agent", options.agent, "Address of svcmapd: unix:///path or tcp://host:port")
       ->capture_default_str();
   app.add_option("--tls-ca", options.tls.ca,
-                 "For tcp://: PEM file of the CAs that sign svcmapd's certificate. This and the "
-                 "next two are read anew for each connection");
+                 "For tcp://: PEM file with the CA certificates for svcmapd. TLS files are read "
+                 "for each connection");
   app.add_option("--tls-cert", options.tls.certificate,
-                 "For tcp://: PEM file of the certificate to show to svcmapd");
-  app.add_option("--tls-key", options.tls.key, "For tcp://: PEM file of the certificate's key");
+                 "For tcp://: PEM file with the client certificate");
+  app.add_option("--tls-key", options.tls.key,
+                 "For tcp://: PEM file with the private key of the client certificate");
   app.add_option("--healthz-bind-address", healthz,
-                 "Where /healthz, /livez and /metrics are served, address:port; empty: nowhere");
-  app.add_flag("-v", options.verbosity, "More log lines; -vv for all");
+                 "Address and port for /healthz, /livez and /metrics; empty: disabled");
+  app.add_flag("-v", options.verbosity, "Increase log verbosity; -vv for maximum");
   try {
     app.parse(api::ReversedArguments(argc, argv));
   } catch (const CLI::ParseError& error) {
@@ -119,8 +120,7 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
       if (app.count("-v") == 0) options.verbosity = api::VerbosityOf(c.logging.verbosity);
       for (const char* flag : kFlagsOfTheFile) {
         if (app.count(flag) == 0) continue;
-        options.findings.push_back(std::string(flag) +
-                                   " is ignored: with --config that file counts");
+        options.findings.push_back(std::string(flag) + " is ignored because --config is set");
       }
       options.config = *std::move(file);
     } else {
@@ -133,7 +133,7 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
   const absl::StatusOr<std::string> target = api::ParseTarget(options.agent);
   if (target.ok()) options.target = *target;
   if (problem.ok() && options.selection.node_name.empty()) {
-    problem = absl::InvalidArgumentError("the name of this node is blank; give it by --node-name");
+    problem = absl::InvalidArgumentError("--node-name: Required value: the node name is blank");
   }
   if (problem.ok()) problem = CheckServiceProxyName(options.selection.service_proxy_name);
   if (problem.ok() && !options.master.empty()) {

@@ -17,6 +17,7 @@
 #include "api/kube/batch_message.h"
 #include "api/kube/findings.h"
 #include "api/kube/push_stream.h"
+#include "api/log/log_value.h"
 
 namespace svcmap::kube {
 namespace {
@@ -58,15 +59,15 @@ bool IsLasting(grpc::StatusCode code) {
 std::string Hint(grpc::StatusCode code) {
   switch (code) {
     case grpc::StatusCode::ABORTED:
-      return "; two controllers push to this agent, it may have one";
+      return "; two controllers use this agent, but only one is allowed";
     case grpc::StatusCode::PERMISSION_DENIED:
     case grpc::StatusCode::UNAUTHENTICATED:
-      return "; see svcmapd's --allow-write and --allow-write-uid";
+      return "; check --allow-write and --allow-write-uid of svcmapd";
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
-      return "; see svcmapd's --max-batch-bytes and --max-streams";
+      return "; check --max-batch-bytes and --max-streams of svcmapd";
     case grpc::StatusCode::INVALID_ARGUMENT:
     case grpc::StatusCode::UNIMPLEMENTED:
-      return "; svcmapd and svcmap-kube are of versions that do not go together";
+      return "; the versions of svcmapd and svcmap-kube are incompatible";
     default:
       return "";
   }
@@ -181,10 +182,12 @@ void Push::Worker::Run() {
     wait = wait * std::uniform_int_distribution<int>(50, 100)(random_) / 100;
     ++facts_.failures;
     if (facts_.last_error != end.text) {
-      spdlog::warn("{}; trying again, the rules stay", end.text);
+      spdlog::warn("stream to svcmapd failed, retrying, rules stay in effect error={}",
+                   api::LogValue(end.text));
       facts_.last_error = end.text;
     } else {
-      spdlog::debug("{}; trying again in {} ms", end.text, wait.count());
+      spdlog::debug("stream to svcmapd failed, retrying in {}ms error={}", wait.count(),
+                    api::LogValue(end.text));
     }
     changed_.wait_for(lock, wait, [this] { return ending_; });
   }
@@ -275,12 +278,12 @@ Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const api::Tls
   const bool ended = !status.ok() && status.error_code() != grpc::StatusCode::CANCELLED;
   if (!problem_.empty() && !ended) return {problem_, false};
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !opened_) {
-    return {"cannot reach svcmapd at " + options_.target + ": " +
+    return {"connect to svcmapd at " + options_.target + ": " +
                 api::ConnectAdvice(status.error_message(), options_.target, tls),
             false};
   }
-  if (status.ok()) return {"svcmapd ended the stream without a reason", false};
-  return {"svcmapd ended the stream: " + CodeName(status.error_code()) + ": " +
+  if (status.ok()) return {"svcmapd closed the stream without an error", false};
+  return {"svcmapd closed the stream: " + CodeName(status.error_code()) + ": " +
               status.error_message() + Hint(status.error_code()),
           IsLasting(status.error_code()) && (!by_ourselves || again)};
 }
@@ -297,15 +300,16 @@ bool Push::Worker::Talk(PushStream& stream, const std::string& token) {
     std::unique_lock lock(mutex_);
     const bool answered = changed_.wait_for(lock, options_.opened_timeout,
                                             [this] { return opened_ || broken_ || ending_; });
-    if (!answered) return Fail("svcmapd has not answered Open");
+    if (!answered) return Fail("timeout: no response to Open from svcmapd");
     if (broken_ || ending_) return false;
     const bool resume = !token.empty() && opened_->resume() == v1::CONTINUE;
     facts_.connected = true;
     facts_.synced = resume;
     facts_.last_error.clear();
     facts_.revision = opened_->revision();
-    spdlog::info("svcmapd {} of node {}: {}", opened_->agent_version(), opened_->node_name(),
-                 resume ? "going on" : "sending all objects");
+    spdlog::info("connected to svcmapd, {} version={} node={}",
+                 resume ? "resuming" : "sending snapshot", api::LogValue(opened_->agent_version()),
+                 api::LogValue(opened_->node_name()));
     if (resume) {
       ++facts_.resumed;
       lock.unlock();
@@ -352,7 +356,7 @@ bool Push::Worker::Follow(PushStream& stream) {
       if (broken_ || ending_) return false;
       const Clock::time_point now = Clock::now();
       deadline = in_flight_.empty() ? now + options_.ack_timeout : progress_ + options_.ack_timeout;
-      if (deadline <= now) return Fail("svcmapd does not ack what it was sent");
+      if (deadline <= now) return Fail("timeout: no Ack from svcmapd");
       again = send_again_ && *send_again_ <= now;
       if (send_again_) deadline = std::min(deadline, *send_again_);
     }
@@ -378,7 +382,7 @@ bool Push::Worker::AwaitRoom(size_t window) {
   };
   while (!broken_ && !ending_ && !room()) {
     const Clock::time_point deadline = progress_ + options_.ack_timeout;
-    if (deadline <= Clock::now()) return Fail("svcmapd does not ack what it was sent");
+    if (deadline <= Clock::now()) return Fail("timeout: no Ack from svcmapd");
     changed_.wait_until(lock, deadline);
   }
   return !broken_ && !ending_;
@@ -424,7 +428,7 @@ bool Push::Worker::Write(PushStream& stream, const std::string& message, millise
   const PushStream::Written written = stream.Write(message, Clock::now() + timeout);
   if (written != PushStream::Written::kLate) return written == PushStream::Written::kYes;
   const std::lock_guard lock(mutex_);
-  return Fail("svcmapd does not read what it is sent");
+  return Fail("timeout: svcmapd does not read from the stream");
 }
 
 // With mutex_ held; false. A stream that is broken tells by itself why.
@@ -452,8 +456,7 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
   facts_.revision = ack.revision();
   const bool failed = ack.outcome() == v1::FAILED;
   if (failed && failed_ != ack.error()) {
-    spdlog::error("a change is not in the node's kernel yet, svcmapd keeps trying: {}",
-                  ack.error());
+    spdlog::error("kernel commit failed, svcmapd is retrying error={}", api::LogValue(ack.error()));
   }
   failed_ = failed ? ack.error() : "";
   while (!in_flight_.empty() && in_flight_.front().number <= ack.number()) {
@@ -462,13 +465,13 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
     in_flight_bytes_ -= sent.bytes;
     in_flight_.pop_front();
   }
-  spdlog::debug("batch {}: {}, revision {}", ack.number(), v1::Outcome_Name(ack.outcome()),
-                ack.revision());
+  spdlog::debug("batch acknowledged number={} outcome={} revision={}", ack.number(),
+                v1::Outcome_Name(ack.outcome()), ack.revision());
   if (in_snapshot_ && ack.number() == snapshot_end_) {
     in_snapshot_ = false;
     findings_.EndSnapshot();
     if (!std::exchange(facts_.synced, true)) {
-      spdlog::info("svcmapd has all objects, revision {}", ack.revision());
+      spdlog::info("all objects synced to svcmapd revision={}", ack.revision());
     }
   }
   if (in_snapshot_ || !findings_.any_refused()) {

@@ -35,46 +35,67 @@ const api::Catalogue& KubeMetrics() {
       {"svcmap_kube_listed",
        kGaugeMetric,
        {kResourceLabel},
-       "1 once this resource was listed completely; nothing is pushed before all were"},
-      {"svcmap_kube_lists_total", kCounterMetric, {kResourceLabel}, "Lists that were complete"},
-      {"svcmap_kube_watches_total", kCounterMetric, {kResourceLabel}, "Watches that began"},
-      {"svcmap_kube_events_total", kCounterMetric, {kResourceLabel}, "Events of watches"},
+       "Whether the resource has been listed completely (1) or not (0). The first push requires "
+       "all resources"},
+      {"svcmap_kube_lists_total",
+       kCounterMetric,
+       {kResourceLabel},
+       "Total number of complete lists"},
+      {"svcmap_kube_watches_total",
+       kCounterMetric,
+       {kResourceLabel},
+       "Total number of started watches"},
+      {"svcmap_kube_events_total",
+       kCounterMetric,
+       {kResourceLabel},
+       "Total number of watch events"},
       {"svcmap_kube_failures_total",
        kCounterMetric,
        {kResourceLabel},
-       "Requests to the API server that failed"},
+       "Total number of failed requests to the API server"},
       {"svcmap_kube_expired_total",
        kCounterMetric,
        {kResourceLabel},
-       "Watches that could not go on (410 Gone), so that the resource was listed again"},
+       "Total number of expired watches (410 Gone) that required a new list"},
       {"svcmap_kube_contact_age_seconds",
        kGaugeMetric,
        {kResourceLabel},
-       "Since the API server last sent something about this resource, or since the start"},
-      {"svcmap_kube_objects", kGaugeMetric, {}, "Objects held, of all resources together"},
-      {"svcmap_kube_object_bytes", kGaugeMetric, {}, "How large they are, serialized"},
-      {"svcmap_kube_changes_waiting", kGaugeMetric, {}, "Objects whose change was not sent yet"},
-      {"svcmap_kube_agent_connected", kGaugeMetric, {}, "1 while there is a stream to svcmapd"},
+       "Time since the last data from the API server for this resource, or since the start, in "
+       "seconds"},
+      {"svcmap_kube_objects", kGaugeMetric, {}, "Number of cached objects of all resources"},
+      {"svcmap_kube_object_bytes",
+       kGaugeMetric,
+       {},
+       "Total size of the cached objects, serialized, in bytes"},
+      {"svcmap_kube_changes_waiting",
+       kGaugeMetric,
+       {},
+       "Number of objects with changes that are not sent yet"},
+      {"svcmap_kube_agent_connected",
+       kGaugeMetric,
+       {},
+       "Whether a stream to svcmapd is open (1) or not (0)"},
       {"svcmap_kube_agent_synced",
        kGaugeMetric,
        {},
-       "1 while svcmapd holds a whole state of ours, changes under way apart"},
-      {"svcmap_kube_agent_revision", kGaugeMetric, {}, "svcmapd's revision in the last ack"},
-      {"svcmap_kube_batches_in_flight", kGaugeMetric, {}, "Batches without an ack"},
-      {"svcmap_kube_batches_total", kCounterMetric, {}, "Batches that were sent"},
-      {"svcmap_kube_snapshots_total", kCounterMetric, {}, "Snapshots that were begun"},
+       "Whether svcmapd has a complete state, apart from changes in flight (1), or not (0)"},
+      {"svcmap_kube_agent_revision", kGaugeMetric, {}, "Revision of svcmapd in the last Ack"},
+      {"svcmap_kube_batches_in_flight", kGaugeMetric, {}, "Number of batches without an Ack"},
+      {"svcmap_kube_batches_total", kCounterMetric, {}, "Total number of batches sent"},
+      {"svcmap_kube_snapshots_total", kCounterMetric, {}, "Total number of snapshots started"},
       {"svcmap_kube_resumed_total",
        kCounterMetric,
        {},
-       "Streams that went on where the one before was, without a snapshot"},
+       "Total number of streams that resumed without a snapshot"},
       {"svcmap_kube_stream_failures_total",
        kCounterMetric,
        {},
-       "Streams to svcmapd that ended, and tries to open one that failed"},
+       "Total number of ended streams and failed connection attempts to svcmapd"},
       {"svcmap_kube_refused_objects",
        kGaugeMetric,
        {},
-       "Objects that svcmapd refused: their last good state, or nothing, serves instead"},
+       "Number of objects that svcmapd rejected. The previously accepted version of each, if any, "
+       "stays in effect"},
   };
   return *all;
 }
@@ -110,13 +131,13 @@ api::Answer KubeHealthzAnswer(const BridgeFacts& facts) {
     const std::string name(ResourceName(kResources[i]));
     const std::string why = (watch.last_error.empty() ? "" : ": " + watch.last_error) + "\n";
     if (facts.complete) {
-      without += ", without " + name + why;
+      without += ", " + name + " not available" + why;
     } else {
-      missing += name + " are not listed yet" + why;
+      missing += name + " not listed yet" + why;
     }
   }
   if (!facts.push.synced) {
-    missing += "svcmapd does not have everything";
+    missing += "svcmapd not synced";
     missing += facts.push.last_error.empty() ? "\n" : ": " + facts.push.last_error + "\n";
   }
   api::Answer answer = api::TextPage(missing.empty() ? "ok" + without : missing);

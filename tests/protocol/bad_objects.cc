@@ -1,4 +1,4 @@
-// Mistakes in objects: the controller hears of each, and nobody else suffers.
+// Invalid objects are reported in the Ack and do not affect other objects.
 #include <set>
 
 #include "tests/protocol/checks.h"
@@ -45,25 +45,25 @@ void CheckBadObjects(const Target& target, Verdict& verdict) {
     if (result.severity() != v1::REFUSED) continue;
     refused.insert(result.name());
     verdict.That(!result.field().empty() && !result.reason().empty() && !result.message().empty(),
-                 "field, reason and message of each refusal", result.ShortDebugString());
+                 "field, reason and message of each rejection", result.ShortDebugString());
   }
-  verdict.That(refused == names, "4 objects refused by name", ack.ShortDebugString());
+  verdict.That(refused == names, "4 rejected objects", ack.ShortDebugString());
   verdict.Contains(
-      "the refusal of web",
+      "the rejection of web",
       "Service svcmap-check/web rejected: spec.ports[0].port: Invalid value: 70000: must "
       "be between 1 and 65535, inclusive; the previously accepted version, if any, "
       "stays in effect",
       ack.ShortDebugString());
   const State held = After(StateOf(base), {Put(Service("fine", 5))});
-  ExpectHeld(target, held, "after a batch with mistakes", verdict);
+  ExpectHeld(target, held, "after a batch with invalid objects", verdict);
 
-  // In a snapshot a refused object counts as named.
+  // A rejected object in a snapshot counts as listed.
   session.Begin();
   session.Batch(2, mistakes);
   ExpectAck(session.Ack(), 2, v1::UNCHANGED, verdict);
   session.End(3);
   ExpectAck(session.Ack(), 3, v1::COMMITTED, verdict);
-  ExpectHeld(target, StateOf({base[0], base[1]}), "after a snapshot of mistakes", verdict);
+  ExpectHeld(target, StateOf({base[0], base[1]}), "after a snapshot with invalid objects", verdict);
 }
 
 }  // namespace svcmap::protocol

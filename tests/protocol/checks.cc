@@ -3,56 +3,59 @@
 namespace svcmap::protocol {
 namespace {
 
-// In the order in which they run: first what the later ones rely on.
+// Checks in execution order. Later checks rely on the behavior that earlier checks verify.
 constexpr Check kChecks[] = {
     {"half-open", "A TCP connection on which HTTP/2 does not begin within 10 s is closed",
      CheckHalfOpenConnections, nullptr, nullptr, true},
     {"silent-stream",
-     "A stream on which `Open` has not come within 10 s ends with `DEADLINE_EXCEEDED`",
+     "A stream on which `Open` has not arrived within 10 s ends with `DEADLINE_EXCEEDED`",
      CheckSilentStream, nullptr, nullptr, true},
     {"snapshot",
-     "At `SnapshotEnd` every held object that was not named by an upsert since `SnapshotBegin` is "
-     "removed, **whoever pushed it**.",
+     "At `SnapshotEnd`, the agent prunes every stored object that the snapshot did not list, "
+     "**from "
+     "any source**.",
      CheckSnapshot},
-    {"batches", "One `Ack` for each `Batch` and each `SnapshotEnd`, in the order of their numbers.",
+    {"batches",
+     "One `Ack` answers each `Batch` and each `SnapshotEnd`, in the order of their numbers.",
      CheckBatches},
     {"endpoint-delta",
-     "What results counts as if the slice had been sent whole: the same checks, the same results",
+     "The result is treated like a complete EndpointSlice: same validation, same results",
      CheckEndpointDelta},
     {"resume",
-     "Keep the last one with your state and offer it in `Open.state_token`; `Opened.resume` "
-     "answers",
+     "Store the last token together with the controller's state and send it in "
+     "`Open.state_token`. `Opened.resume` answers",
      CheckResume},
-    {"cuts", "What was acked before stays; what was not acked may or may not be in the kernel.",
+    {"cuts",
+     "Acknowledged changes stay in effect. Changes without an Ack may or may not be in the kernel.",
      CheckCuts},
     {"fight",
-     "When a second controller opens a stream, the first one's ends with `ABORTED: replaced by",
+     "When a second controller opens a stream, the first stream ends with `ABORTED: replaced by",
      CheckFight},
     {"replays", "A repeated or lower number ends the stream with `INVALID_ARGUMENT`.",
      CheckReplays},
-    {"duplicates", "the kernel was already equal", CheckDuplicates},
+    {"duplicates", "the kernel already had this state", CheckDuplicates},
     {"protocol-errors",
      "An error that ends the stream is about the protocol, never about an object.",
      CheckProtocolErrors},
     {"bad-objects",
-     "nothing of the new object was taken. Its last good state stays; if there was none, it is as "
-     "if it had not been sent. The rest of the batch is applied.",
+     "the object is rejected. The previously accepted version, if any, stays in effect. The other "
+     "objects of the batch are applied.",
      CheckBadObjects},
     {"not-messages",
-     "bytes that are no message, or strings that are not UTF-8, in a unary call; a Push stream "
-     "just ends, with `OK` and without an Ack",
+     "a unary request is not a valid protobuf message or contains invalid UTF-8. On a Push stream, "
+     "such a message ends the stream with `OK` and without an Ack",
      CheckNotMessages},
     {"not-http2", "A TCP connection on which HTTP/2 does not begin within 10 s is closed",
      CheckNotHttp2},
     {"flood",
-     "The agent reads at most `limits.max_batches_in_flight` batches that are not acked yet. Then "
-     "it stops reading, HTTP/2 flow control fills up, and the controller's writes block.",
+     "At either limit it stops reading, HTTP/2 flow control fills up, and the writes of the "
+     "controller block.",
      CheckFlood},
     {"large-message", "A message larger than `limits.max_batch_bytes` ends the call.",
      CheckLargeMessage},
     {"fencing",
-     "From then on a stream with a lower one, 0 included, and one with the same from somebody "
-     "else, ends with `FAILED_PRECONDITION`",
+     "From then on, a stream with a lower epoch (including 0), or with the same epoch from another "
+     "holder, ends with `FAILED_PRECONDITION`",
      CheckFencing},
     {"wrong-client", "clients with a valid certificate that this CA signed", CheckWrongClient,
      &Options::wrong_client, "--wrong-client"},

@@ -1,6 +1,6 @@
-// The checks of the protocol, each with the sentence that promises what it expects. They send
-// snapshots, and expect that nobody else changes what the agent holds meanwhile; but for those that
-// run beside the others, which change nothing.
+// Checks of the protocol, each with the sentence of the documentation that it verifies. The checks
+// send snapshots and require that no other controller uses the agent. Checks with `beside` run
+// concurrently with the others and send no objects.
 #pragma once
 
 #include <span>
@@ -13,12 +13,12 @@ namespace svcmap::protocol {
 
 struct Check {
   const char* name;
-  const char* promise;  // Word for word, from proto/README.md or docs/security.md.
+  const char* promise;  // Verbatim from proto/README.md or docs/security.md.
   void (*run)(const Target&, Verdict&);
-  // What it has to be given, and the flag for that; null: nothing.
+  // Required option and its flag. Null: none.
   std::string Options::*needs = nullptr;
   const char* flag = nullptr;
-  bool beside = false;  // It mostly waits, and runs while others do.
+  bool beside = false;  // Runs concurrently with other checks because it mostly waits.
 };
 
 std::span<const Check> AllChecks();

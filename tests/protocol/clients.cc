@@ -1,18 +1,18 @@
-// Clients whose certificate does not entitle them to what they want. Each asks over a connection of
-// its own; the rightful one is served before and after.
+// Clients without valid credentials or without the required role. Each client uses its own
+// connection. The authorized client must be able to call the agent before and after each check.
 #include "tests/protocol/checks.h"
 #include "tests/protocol/session.h"
 
 namespace svcmap::protocol {
 namespace {
 
-// One file with certificate and key, or none.
+// Reads a file with a certificate and its key. The name can be empty.
 std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const Target& target,
                                                         const std::string& pem) {
   return grpc::SslCredentials({target.options().ca, pem, pem});
 }
 
-// How a call of each kind ends: GetStatus, Apply, Push.
+// Status of one call of each kind: GetStatus, Apply, Push.
 struct Ends {
   grpc::Status status, apply, push;
 };
@@ -49,13 +49,13 @@ void ExpectHungUp(const Target& target, const std::string& who,
   ExpectAlive(target, "after", verdict);
 }
 
-// Refused by name: the message has method, client and `role`.
+// Expects PERMISSION_DENIED with the method, the client and `role` in the message.
 void ExpectDenied(const std::string& method, const std::string& role, const grpc::Status& end,
                   Verdict& verdict) {
   verdict.Equal(method + " to end with", "PERMISSION_DENIED", CodeName(end.error_code()));
-  verdict.Contains("its message", "svcmap.v1.Control/" + method + " denied: client ",
+  verdict.Contains("the error message", "svcmap.v1.Control/" + method + " denied: client ",
                    end.error_message());
-  verdict.Contains("its message", role, end.error_message());
+  verdict.Contains("the error message", role, end.error_message());
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ void CheckOutsideClient(const Target& target, Verdict& verdict) {
 
 void CheckReadonlyClient(const Target& target, Verdict& verdict) {
   const Ends ends = CallAll(target, CredentialsOf(target, target.options().readonly_client));
-  verdict.Equal("GetStatus of who may read:", "OK", Text(ends.status));
+  verdict.Equal("GetStatus of a client with read access:", "OK", Text(ends.status));
   ExpectDenied("Apply", "may only read", ends.apply, verdict);
   ExpectDenied("Push", "may only read", ends.push, verdict);
 }

@@ -1,11 +1,12 @@
-// A controller that does everything right, and what it is promised for that.
+// Checks with a correct controller.
 #include "tests/protocol/checks.h"
 #include "tests/protocol/session.h"
 
 namespace svcmap::protocol {
 namespace {
 
-// An Ack with a token, and a revision of this relation to the one before.
+// Expects an Ack with a token and a revision that is equal to or greater than the previous
+// revision.
 void ExpectRevision(const v1::Ack& ack, bool grows, uint64_t& revision, Verdict& verdict) {
   const std::string number = std::to_string(ack.number());
   verdict.That(
@@ -40,7 +41,7 @@ void CheckSnapshot(const Target& target, Verdict& verdict) {
   verdict.That(inside.state_token().empty(), "no state_token inside a snapshot", "one");
   ExpectHeld(target, After(StateOf(old), first), "inside the snapshot", verdict);
   session.Batch(2, second);
-  session.End(7);  // Gaps are fine.
+  session.End(7);  // Gaps are allowed.
   ExpectAck(session.Ack(), 2, v1::COMMITTED, verdict);
   uint64_t revision = opened.revision();
   const v1::Ack end = session.Ack();
@@ -49,7 +50,7 @@ void CheckSnapshot(const Target& target, Verdict& verdict) {
   const State held = After(StateOf(first), second);
   ExpectHeld(target, held, "after the snapshot", verdict);
 
-  // The same once more costs nothing, and an empty one removes everything.
+  // A repeated snapshot changes nothing, and an empty snapshot removes all objects.
   session.Begin();
   session.Batch(8, first);
   session.Batch(9, second);
@@ -81,14 +82,14 @@ void CheckBatches(const Target& target, Verdict& verdict) {
   ExpectRevision(ack, /*grows=*/false, revision, verdict);
   session.Batch(3, {});
   ExpectAck(session.Ack(), 3, v1::UNCHANGED, verdict);
-  // Removing what is not held is no error.
+  // Removing an object that is not stored is not an error.
   session.Batch(1000, {RemoveService("web"), RemoveService("never-seen")});
   ack = session.Ack();
   ExpectAck(ack, 1000, v1::COMMITTED, verdict);
-  verdict.Equal("results of removing what is not held:", 0, ack.results_size());
+  verdict.Equal("results of removing an object that is not stored:", 0, ack.results_size());
   ExpectRevision(ack, /*grows=*/true, revision, verdict);
 
-  // Many under way: the answers come in their order.
+  // With many batches in flight, the Acks arrive in order.
   constexpr uint64_t kLast = 1040;
   for (uint64_t number = 1001; number <= kLast; ++number) {
     session.Batch(number, {Put(Service("web", 2 + static_cast<int>(number % 2)))});
@@ -96,7 +97,7 @@ void CheckBatches(const Target& target, Verdict& verdict) {
   for (uint64_t number = 1001; number <= kLast; ++number) {
     ack = session.Ack();
     verdict.Equal("number of the next Ack:", number, ack.number());
-    verdict.That(ack.revision() >= revision, "revisions that do not go back",
+    verdict.That(ack.revision() >= revision, "revisions that do not decrease",
                  std::to_string(ack.revision()) + " after " + std::to_string(revision));
     revision = ack.revision();
   }
@@ -123,14 +124,14 @@ void CheckEndpointDelta(const Target& target, Verdict& verdict) {
   session.Batch(2, {change});
   const v1::Ack ack = session.Ack();
   ExpectAck(ack, 2, v1::UNCHANGED, verdict);
-  verdict.Contains("a delta of a slice that is not held",
+  verdict.Contains("the result of a delta for a slice that is not stored",
                    "the EndpointSlice is not stored; send the complete object before deltas",
                    ack.ShortDebugString());
 }
 
 void CheckResume(const Target& target, Verdict& verdict) {
   std::string last = Replace(target, {Put(Service("web", 1))}, verdict);
-  // What is answered to who offers `token`.
+  // Expects the given `resume` for an Open with `token`.
   const auto answer = [&](const std::string& token) {
     Session session(target);
     return session.Open(target, token);
@@ -145,12 +146,12 @@ void CheckResume(const Target& target, Verdict& verdict) {
     last = session.Ack().state_token();
   }
   const auto expect = [&](const std::string& who, const std::string& token, v1::Resume resume) {
-    verdict.Equal("resume of who offers " + who + ":", v1::Resume_Name(resume),
+    verdict.Equal("resume after Open with " + who + ":", v1::Resume_Name(resume),
                   v1::Resume_Name(answer(token).resume()));
   };
-  expect("nothing", "", v1::SEND_SNAPSHOT);
+  expect("no token", "", v1::SEND_SNAPSHOT);
   expect("an older token", older, v1::SEND_SNAPSHOT);
-  expect("bytes that are no token", "no token", v1::SEND_SNAPSHOT);
+  expect("an invalid token", "no token", v1::SEND_SNAPSHOT);
   expect("the last token", last, v1::CONTINUE);
   verdict.Equal("Opened.state_token to be that of the last Ack:", true,
                 answer(last).state_token() == last);
@@ -160,15 +161,15 @@ void CheckResume(const Target& target, Verdict& verdict) {
     session.Batch(1, {RemoveService("web")});
     const v1::Ack ack = session.Ack();
     ExpectAck(ack, 1, v1::COMMITTED, verdict);
-    ExpectHeld(target, StateOf({Put(Service("api", 3))}), "after going on", verdict);
+    ExpectHeld(target, StateOf({Put(Service("api", 3))}), "after resuming", verdict);
     last = ack.state_token();
     v1::Ack applied;
     target.Apply(Service("by-hand", 5), &applied);
     verdict.Equal("outcome of Apply:", v1::Outcome_Name(v1::COMMITTED),
                   v1::Outcome_Name(applied.outcome()));
     session.Batch(2, {Put(Service("web", 2))});
-    verdict.That(session.Ack().state_token().empty(), "no state_token after an Apply from aside",
-                 "one");
+    verdict.That(session.Ack().state_token().empty(),
+                 "no state_token after an Apply outside the stream", "one");
   }
   expect("the token from before an Apply", last, v1::SEND_SNAPSHOT);
 }

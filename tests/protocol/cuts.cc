@@ -1,4 +1,4 @@
-// A stream that is cut at every message boundary, in every way.
+// Ends a stream at each message boundary in several ways.
 #include <fcntl.h>
 #include <grpcpp/create_channel_posix.h>
 #include <sys/socket.h>
@@ -12,8 +12,8 @@ namespace {
 
 struct Way {
   const char* name;
-  // All answers were read before. Opened always is: an Open that the agent has not seen may arrive
-  // after that of the next stream, and is then the newest.
+  // Whether all responses are read before the cut. Opened is always read: otherwise, the Open could
+  // arrive after the Open of the next stream and replace that stream.
   bool reads;
   enum { kHalfClose, kCancel, kConnection } cut;
 };
@@ -26,7 +26,7 @@ constexpr Way kWays[] = {
     {"connection lost, answers unread", false, Way::kConnection},
 };
 
-// What is sent, and what the agent holds after each message of it.
+// The messages to send, and the stored objects after each message.
 struct Script {
   std::vector<v1::PushRequest> messages;
   std::vector<State> held;
@@ -54,7 +54,7 @@ Script MakeScript(const Target& target, const Changes& base) {
            After(everything, third)}};
 }
 
-// A connection of which the socket can be broken; only without TLS.
+// A connection whose socket can be shut down. Only works without TLS.
 class Connection {
  public:
   explicit Connection(const Target& target) : fd_(target.ConnectSocket()) {
@@ -71,8 +71,8 @@ class Connection {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
-// Sends the first `count` messages of `script` and cuts. What the controller knows then: its last
-// token, and what that stands for.
+// Sends the first `count` messages of `script` and ends the stream. Returns the last token and the
+// objects that the token identifies.
 struct Known {
   std::string token;
   State state;
@@ -87,7 +87,7 @@ Known SendAndCut(const Target& target, const Script& script, size_t count, const
     session.Write(message);
     if (message.has_snapshot_begin() || (!way.reads && !message.has_open())) continue;
     const auto answer = session.Read();
-    verdict.That(answer.has_value(), "an answer to message " + std::to_string(i + 1), "none");
+    verdict.That(answer.has_value(), "a response to message " + std::to_string(i + 1), "none");
     if (!answer) break;
     const std::string& token =
         answer->has_opened() ? answer->opened().state_token() : answer->ack().state_token();
@@ -118,19 +118,19 @@ void CheckCuts(const Target& target, Verdict& verdict) {
     for (size_t count = 1; count <= script.messages.size() && verdict.passed(); ++count) {
       const std::string token = Replace(target, base, verdict);
       const Known known = SendAndCut(target, script, count, way, {token, StateOf(base)}, verdict);
-      // From here on nothing of the old stream is taken.
+      // From here on, the agent ignores messages of the previous stream.
       Session resumed(target);
       const v1::Opened opened = resumed.Open(target, known.token);
       State held;
       target.List(&held);
       const std::string when = std::string(way.name) + " after message " + std::to_string(count);
-      // Who read the answers knows; who waited for the end, too.
+      // The state is known exactly if the responses were read or the stream was closed normally.
       const bool exact = way.reads || way.cut == Way::kHalfClose;
       bool possible = held == script.held[count - 1];
       for (size_t i = 0; i < count && !exact; ++i) possible = possible || held == script.held[i];
       verdict.That(possible,
-                   when + (exact ? ": what was sent until then" : ": a part of what was sent") +
-                       " to be held",
+                   when + (exact ? ": the changes sent until then" : ": a part of the changes") +
+                       " to be stored",
                    Difference(script.held[count - 1], held));
       verdict.Equal(when + ": resume",
                     v1::Resume_Name(held == known.state ? v1::CONTINUE : v1::SEND_SNAPSHOT),

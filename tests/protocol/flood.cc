@@ -1,4 +1,4 @@
-// A controller that writes and writes, and does not read what it is answered.
+// A controller that writes without reading responses.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -12,16 +12,18 @@ namespace {
 using FloodClock = std::chrono::steady_clock;
 
 constexpr uint64_t kBatches = 10'000;
-constexpr size_t kBatchBytes = 4000;  // So that no buffer on the way takes them all.
+constexpr size_t kBatchBytes = 4000;  // Too much data for the buffers of gRPC and the kernel.
 constexpr std::chrono::milliseconds kStandsStill{500};
-constexpr std::chrono::seconds kPatienceOfOthers{2};  // For one call; it should take milliseconds.
+constexpr std::chrono::seconds kPatienceOfOthers{
+    2};  // Limit for one call, which should take milliseconds.
 
 std::string Milliseconds(FloodClock::duration time) {
   return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count()) +
          " ms";
 }
 
-// Calls of somebody else, until the writer has not got on for kStandsStill; the longest of them.
+// Makes calls of another client until the writer has been blocked for kStandsStill. Returns the
+// duration of the longest call.
 FloodClock::duration CallUntilItStandsStill(const Target& target, const std::atomic<uint64_t>& sent,
                                             Verdict& verdict) {
   FloodClock::duration longest{0};
@@ -63,11 +65,11 @@ void CheckFlood(const Target& target, Verdict& verdict) {
   });
   const FloodClock::duration longest = CallUntilItStandsStill(target, sent, verdict);
   const uint64_t before = sent;
-  verdict.That(before < kBatches, "writes that block while nothing is read",
-               "all " + std::to_string(kBatches) + " batches were taken");
-  verdict.That(longest < kPatienceOfOthers, "each call of others to take less than 2 s",
+  verdict.That(before < kBatches, "writes that block without reading",
+               "all " + std::to_string(kBatches) + " batches written");
+  verdict.That(longest < kPatienceOfOthers, "each call of other clients to take less than 2 s",
                Milliseconds(longest));
-  // Reading sets it free.
+  // Reading unblocks the writer.
   uint64_t acked = 0;
   while (acked < kBatches) {
     const v1::Ack ack = session.Ack();
@@ -80,9 +82,9 @@ void CheckFlood(const Target& target, Verdict& verdict) {
   }
   if (acked < kBatches) session.Cancel();
   writer.join();
-  verdict.Note("written before it blocked: " + std::to_string(before) + ", in flight at most " +
-               std::to_string(in_flight) + "; the longest call of others took " +
-               Milliseconds(longest));
+  verdict.Note("batches written before blocking: " + std::to_string(before) +
+               ", in flight at most " + std::to_string(in_flight) +
+               "; longest call of other clients: " + Milliseconds(longest));
 }
 
 }  // namespace svcmap::protocol

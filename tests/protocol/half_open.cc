@@ -1,4 +1,4 @@
-// Who connects and says little or nothing.
+// Connections and streams that send little or nothing.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,20 +13,20 @@ namespace {
 
 using HalfOpenClock = std::chrono::steady_clock;
 
-constexpr int kSilent = 40;       // Connected.
-constexpr int kHalfPreface = 40;  // Began to say that they speak HTTP/2.
-constexpr int kWithoutCall = 20;  // Speak it, and call nothing.
+constexpr int kSilent = 40;       // Connections that send nothing.
+constexpr int kHalfPreface = 40;  // Connections that send a part of the HTTP/2 preface.
+constexpr int kWithoutCall = 20;  // HTTP/2 connections without calls.
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr std::chrono::seconds kGreetWithin{10};
 constexpr std::chrono::seconds kOpenWithin{10};
 constexpr std::chrono::seconds kSlack{5};
 
-// Waits until the agent has closed all of `fds`; how many it has not at `deadline`.
+// Waits until the agent has closed all `fds`. Returns the number of open ones at `deadline`.
 size_t OpenAt(std::vector<pollfd> fds, HalfOpenClock::time_point deadline) {
   char bytes[4096];
   while (!fds.empty() && HalfOpenClock::now() < deadline) {
     poll(fds.data(), fds.size(), 100);
-    std::erase_if(fds, [&](const pollfd& fd) {  // The agent's greeting comes first.
+    std::erase_if(fds, [&](const pollfd& fd) {  // The agent first sends its HTTP/2 settings.
       return fd.revents != 0 && recv(fd.fd, bytes, sizeof(bytes), MSG_DONTWAIT) <= 0;
     });
   }
@@ -50,18 +50,18 @@ void CheckHalfOpenConnections(const Target& target, Verdict& verdict) {
     verdict.That(channels.back()->WaitForConnected(std::chrono::system_clock::now() + kPatience),
                  "a connection over HTTP/2", "none");
   }
-  ExpectAlive(target, "with 100 connections on which nothing is called", verdict);
+  ExpectAlive(target, "with 100 connections without calls", verdict);
   if (!target.options().is_unix()) {
     const size_t open = OpenAt(fds, started + kGreetWithin + kSlack);
     verdict.That(open == 0, "connections without HTTP/2 to be closed after 10 s",
-                 std::to_string(open) + " are open after 15 s");
-    verdict.Note(std::to_string(fds.size()) + " were closed within " +
+                 std::to_string(open) + " open connections after 15 s");
+    verdict.Note(std::to_string(fds.size()) + " connections closed within " +
                  std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(
                                     HalfOpenClock::now() - started)
                                     .count()) +
                  " ms");
   }
-  ExpectAlive(target, "after that", verdict);
+  ExpectAlive(target, "after the test", verdict);
   for (const pollfd& fd : fds) close(fd.fd);
 }
 
@@ -74,7 +74,7 @@ void CheckSilentStream(const Target& target, Verdict& verdict) {
                 CodeName(status.error_code()));
   verdict.Contains("the message", "open not received within", status.error_message());
   verdict.That(
-      took > kOpenWithin - kSlack && took < kOpenWithin + kSlack, "it to end after 10 s",
+      took > kOpenWithin - kSlack && took < kOpenWithin + kSlack, "the stream to end after 10 s",
       std::to_string(std::chrono::duration_cast<std::chrono::seconds>(took).count()) + " s");
   verdict.Note("ended after " +
                std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(took).count()) +

@@ -1,4 +1,4 @@
-// A message that no agent should take.
+// Messages above the size limit.
 #include <algorithm>
 
 #include "tests/protocol/checks.h"
@@ -17,12 +17,12 @@ void CheckLargeMessage(const Target& target, Verdict& verdict) {
   verdict.Equal("a stream with a message of 64 MB to end with", "RESOURCE_EXHAUSTED",
                 CodeName(session.Finish().error_code()));
   v1::Ack ack;
-  verdict.Equal("Apply of as much:", "RESOURCE_EXHAUSTED",
+  verdict.Equal("Apply of 64 MB:", "RESOURCE_EXHAUSTED",
                 CodeName(target.Apply(large, &ack).error_code()));
   ExpectHeld(target, StateOf(base), "after a message of 64 MB", verdict);
   verdict.Equal("Apply of another object:", "OK", Text(target.Apply(Service("small", 3), &ack)));
 
-  // What just fits is taken.
+  // A message of half the limit is accepted.
   Session fits(target);
   fits.Open(target);
   fits.Batch(1, std::vector<v1::Change>(limit / 2 / Put(Service("web", 1)).ByteSizeLong(),

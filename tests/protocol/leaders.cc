@@ -1,4 +1,4 @@
-// Who of several controllers is heard.
+// Several controllers compete for the agent.
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -12,9 +12,9 @@ namespace {
 constexpr int kFightRounds = 200;
 constexpr int kFightObjects = 3;
 
-// Everything that fighter `who` wants in its round.
+// All objects that fighter `who` sends in a round.
 Changes Wanted(const std::string& who, int round) {
-  Changes changes = {Put(Service(who, 1))};  // Which the other one has not.
+  Changes changes = {Put(Service(who, 1))};  // An object that the other fighter does not have.
   for (int i = 0; i < kFightObjects; ++i) {
     changes.push_back(
         Put(Service("shared-" + std::to_string(i), 10 + i, who + std::to_string(round))));
@@ -22,13 +22,13 @@ Changes Wanted(const std::string& who, int round) {
   return changes;
 }
 
-// One of two that open a stream and send a snapshot, and again at once when they were replaced. Who
-// was replaced kFightRounds times gives up.
+// One of two controllers that send a snapshot and reconnect immediately when they are replaced. A
+// fighter stops after it was replaced kFightRounds times.
 class Fighter {
  public:
   Fighter(const Target& target, std::string who) : target_(target), who_(std::move(who)) {}
 
-  // `over`: one of the two has given up; the other one stays until it is stopped.
+  // `over` is set when one fighter has stopped. The other one keeps its stream until it is stopped.
   void Run(std::atomic<bool>& over) {
     const auto channel = target_.Connect();
     for (int replaced = 0; replaced < kFightRounds && verdict_.passed(); ++replaced) {
@@ -70,7 +70,7 @@ class Fighter {
   std::atomic<bool> gave_up_ = false;
   std::mutex mutex_;
   Session* current_ = nullptr;  // Guarded by mutex_.
-  Verdict verdict_;             // Of Run()'s thread.
+  Verdict verdict_;             // Only used by the thread of Run().
 };
 
 v1::PushRequest OpenOf(const std::string& name, const std::string& instance, uint64_t epoch) {
@@ -82,7 +82,7 @@ v1::PushRequest OpenOf(const std::string& name, const std::string& instance, uin
   return request;
 }
 
-// Somebody who shall not be heard.
+// Expects that the agent rejects this Open because of its epoch.
 void ExpectDeposed(const Target& target, const v1::PushRequest& request, const std::string& why,
                    Verdict& verdict) {
   Session session(target);
@@ -103,7 +103,7 @@ void CheckFight(const Target& target, Verdict& verdict) {
   std::thread thread_b([&] { b.Run(over); });
   over.wait(false);
   Fighter& winner = a.gave_up() ? b : a;
-  // Its snapshot, the last one, may be on its way.
+  // The last snapshot may still be in flight.
   State held;
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   const auto still_fine = [&] { return a.verdict().passed() || b.verdict().passed(); };
@@ -116,10 +116,10 @@ void CheckFight(const Target& target, Verdict& verdict) {
   for (const Fighter* fighter : {&a, &b}) {
     if (!fighter->verdict().passed()) verdict = fighter->verdict();
   }
-  verdict.That(held == winner.Wants(), "in the end exactly the last snapshot to be held",
+  verdict.That(held == winner.Wants(), "exactly the last snapshot to be stored",
                Difference(winner.Wants(), held));
   ExpectHeld(target, winner.Wants(), "after the fight", verdict);
-  verdict.Note("one was replaced " + std::to_string(kFightRounds) + " times");
+  verdict.Note("one controller was replaced " + std::to_string(kFightRounds) + " times");
 }
 
 void CheckFencing(const Target& target, Verdict& verdict) {
@@ -138,13 +138,13 @@ void CheckFencing(const Target& target, Verdict& verdict) {
     Session second(target);
     second.Write(leader);
     verdict.That(second.Read().has_value(), "Opened for a higher epoch", "the end of the stream");
-    verdict.Equal("the stream of who was deposed to end with",
+    verdict.Equal("the stream with the lower epoch to end with",
                   "ABORTED: replaced by svcmap-check-b (two)", Text(first.Finish()));
     ExpectDeposed(target, deposed, lower, verdict);
     ExpectDeposed(target, OpenOf("svcmap-check-a", "one", 0), lower, verdict);
     ExpectDeposed(target, OpenOf("svcmap-check-a", "one", high),
                   " belongs to leader svcmap-check-b (two)", verdict);
-    // Nobody of them disturbed the leader.
+    // The rejected controllers did not affect the leader.
     second.Batch(1, {Put(Service("api", 2))});
     ExpectAck(second.Ack(), 1, v1::COMMITTED, verdict);
     v1::GetStatusResponse status;
@@ -152,14 +152,14 @@ void CheckFencing(const Target& target, Verdict& verdict) {
     verdict.Equal("GetStatus.controller.name:", "svcmap-check-b", status.controller().name());
     verdict.Equal("GetStatus.controller.epoch:", high, status.controller().epoch());
   }
-  // Nor is it forgotten when it left; and it may come back.
+  // The agent keeps the epoch after the leader has left. The leader can reconnect.
   ExpectDeposed(target, deposed, lower, verdict);
   Session again(target);
   again.Write(leader);
   verdict.That(again.Read().has_value(), "Opened for the same holder", "the end of the stream");
-  ExpectHeld(target, StateOf({Put(Service("web", 1)), Put(Service("api", 2))}), "after all this",
+  ExpectHeld(target, StateOf({Put(Service("web", 1)), Put(Service("api", 2))}), "at the end",
              verdict);
-  target.NextEpoch();  // So that the others are heard again.
+  target.NextEpoch();  // Later checks need a higher epoch.
 }
 
 }  // namespace svcmap::protocol

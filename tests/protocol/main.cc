@@ -1,5 +1,5 @@
-// svcmap-protocol-check: plays correct and hostile controllers against a running svcmapd, and
-// prints which promises of the protocol it keeps. Knows the messages and nothing else of the agent.
+// svcmap-protocol-check: checks whether a running svcmapd implements the protocol. Uses only the
+// protocol messages.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -38,29 +38,30 @@ void DefineFlags(CLI::App& app, Arguments& arguments) {
         ->check(CLI::ExistingFile)
         ->type_name("FILE");
   };
-  app.add_option("--address", options.address, "unix:///path/to/socket or tcp://host:port")
+  app.add_option("--address", options.address,
+                 "Address of the agent: unix:///path or tcp://host:port")
       ->check([](const std::string& text) {
         const bool known = text.starts_with("unix:///") || text.starts_with("tcp://");
-        return known ? "" : text + " is neither unix:///path nor tcp://host:port";
+        return known ? ""
+                     : "Invalid value: \"" + text + "\": must be unix:///path or tcp://host:port";
       });
-  file("--tls-ca", options.ca, "whom to trust: the CA of the agent; without it there is no TLS");
-  file("--tls-cert", options.certificate, "our certificate, of a client that may write");
-  file("--tls-key", options.key, "its key");
+  file("--tls-ca", options.ca, "CA certificate of the agent; enables TLS");
+  file("--tls-cert", options.certificate, "Client certificate with write access");
+  file("--tls-key", options.key, "Private key of the client certificate");
   file("--wrong-client", options.wrong_client,
-       "certificate and key, signed by a CA that the agent does not know");
+       "Certificate and key signed by a CA that the agent does not trust");
   file("--expired-client", options.expired_client,
-       "certificate and key that may write, but have expired");
+       "Expired certificate and key of a client with write access");
   file("--outside-client", options.outside_client,
-       "certificate and key of a client on none of the agent's lists");
+       "Certificate and key of a client without access");
   file("--readonly-client", options.readonly_client,
-       "certificate and key of a client that may read and not write");
-  app.add_option("--epoch", options.epoch,
-                 "the lowest epoch to use; the default is the time, so that a later run takes over "
-                 "from an earlier one");
-  app.add_option("--only", arguments.only, "run this check; may be given several times");
-  app.add_flag("--list", arguments.list, "print the names of the checks and what they rely on");
+       "Certificate and key of a client with read access only");
+  app.add_option("--epoch", options.epoch, "Lowest epoch to use [current time in seconds]");
+  app.add_option("--only", arguments.only, "Run only this check; repeatable");
+  app.add_flag("--list", arguments.list,
+               "Print all checks with the verified sentence of the documentation");
   app.add_flag("--i-know-it-replaces-everything", arguments.replaces_everything,
-               "needed to run: all that the agent holds is replaced");
+               "Required: confirms that the agent may lose all its objects");
 }
 
 bool IsWanted(const Check& check, const std::vector<std::string>& only) {
@@ -73,13 +74,13 @@ Verdict RunCheck(const Check& check, const Target& target) {
   return verdict;
 }
 
-// True if it passed.
+// Prints the result of a check. Returns whether the check passed.
 bool Print(const Check& check, const Verdict& verdict) {
   if (verdict.passed()) {
     const std::string notes = verdict.notes().empty() ? "" : " (" + verdict.notes() + ")";
     std::printf("passed %s%s\n", check.name, notes.c_str());
   } else {
-    std::printf("FAILED %s: expected %s, saw %s\n", check.name, verdict.expected().c_str(),
+    std::printf("FAILED %s: expected %s, got %s\n", check.name, verdict.expected().c_str(),
                 verdict.saw().c_str());
   }
   std::fflush(stdout);
@@ -91,12 +92,12 @@ ExitCode RunAll(const Arguments& arguments) {
   const Target target(arguments.options);
   v1::GetStatusResponse agent;
   if (const grpc::Status status = target.GetStatus(&agent); !status.ok()) {
-    std::fprintf(stderr, "error: no agent answers at %s: %s\n", arguments.options.address.c_str(),
-                 Text(status).c_str());
+    std::fprintf(stderr, "error: connect to the agent at %s: %s\n",
+                 arguments.options.address.c_str(), Text(status).c_str());
     return kNothingChecked;
   }
-  std::printf("svcmapd %s on node %s at %s\n", agent.version().c_str(), agent.node_name().c_str(),
-              arguments.options.address.c_str());
+  std::printf("svcmapd version=%s node=%s address=%s\n", agent.version().c_str(),
+              agent.node_name().c_str(), arguments.options.address.c_str());
   int passed = 0, failed = 0, skipped = 0;
   const auto count = [&](bool good) { ++(good ? passed : failed); };
   std::vector<std::pair<const Check*, std::future<Verdict>>> beside;
@@ -122,31 +123,32 @@ ExitCode RunAll(const Arguments& arguments) {
 
 int Main(int argc, char** argv) {
   CLI::App app(
-      "Plays correct and hostile controllers against a running svcmapd, and prints which promises "
-      "of its protocol it keeps (proto/README.md). FOR TEST AGENTS ONLY: it sends snapshots, which "
-      "remove every object that the agent holds, whoever pushed it; it leaves objects of its own "
-      "(namespace svcmap-check), and an epoch that deposes controllers with lower ones. Exit code "
-      "0: all passed; 1: some failed; 2: nothing was checked.");
+      "Checks whether a running svcmapd implements the protocol of proto/README.md.\n\n"
+      "FOR TEST AGENTS ONLY: removes all objects of the agent, and leaves objects in the namespace "
+      "svcmap-check and an epoch that excludes controllers with lower epochs.\n\n"
+      "Exit codes: 0, all checks passed; 1, at least one check failed; 2, no check ran.");
   Arguments arguments;
   DefineFlags(app, arguments);
   CLI11_PARSE(app, argc, argv);
   const auto usage = [](const std::string& problem) {
-    std::fprintf(stderr, "error: %s; nothing was done\n", problem.c_str());
+    std::fprintf(stderr, "error: %s; no check was run\n", problem.c_str());
     return kNothingChecked;
   };
   for (const std::string& name : arguments.only) {
     const auto all = AllChecks();
     if (std::none_of(all.begin(), all.end(), [&](const Check& c) { return c.name == name; })) {
-      return usage("--only " + name + " is no check, see --list");
+      return usage("--only: Not found: \"" + name + "\": run --list for the names of all checks");
     }
   }
   if (arguments.list) {
     for (const Check& check : AllChecks()) std::printf("%s\t%s\n", check.name, check.promise);
     return kAllPassed;
   }
-  if (arguments.options.address.empty()) return usage("--address is missing");
+  if (arguments.options.address.empty()) return usage("--address: Required value");
   if (!arguments.replaces_everything) {
-    return usage("all that the agent holds would be replaced; say --i-know-it-replaces-everything");
+    return usage(
+        "--i-know-it-replaces-everything: Required value: the checks remove all objects of the "
+        "agent");
   }
   return RunAll(arguments);
 }

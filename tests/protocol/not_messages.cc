@@ -1,4 +1,4 @@
-// Bytes that mean nothing: in a call, and instead of HTTP/2.
+// Invalid bytes in a call, and instead of HTTP/2.
 #include <grpcpp/generic/generic_stub.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -12,8 +12,8 @@
 namespace svcmap::protocol {
 namespace {
 
-// How a call of /svcmap.v1.Control/`method` with these bytes ends, and how many answers came
-// before.
+// Calls /svcmap.v1.Control/`method` with these bytes. Returns the status and the number of
+// responses.
 grpc::Status CallWith(const Target& target, const std::string& method, const std::string& bytes,
                       int& answers) {
   grpc::GenericStub stub(target.Connect());
@@ -44,7 +44,7 @@ grpc::Status CallWith(const Target& target, const std::string& method, const std
   return status;
 }
 
-// A good ApplyRequest but for the name, which is no UTF-8.
+// An ApplyRequest with a name that is not valid UTF-8.
 std::string NotUtf8() {
   v1::ApplyRequest request;
   *request.add_objects()->mutable_service() = Service("XX", 9);
@@ -53,7 +53,7 @@ std::string NotUtf8() {
   return bytes;
 }
 
-// The other side closes `fd`; it may say something before.
+// Whether the peer closes `fd`. The peer can send data before.
 bool IsClosed(int fd) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   char bytes[4096];
@@ -73,15 +73,15 @@ void CheckNotMessages(const Target& target, Verdict& verdict) {
   const std::string garbage(1000, '\xff');
   int answers = 0;
   for (const std::string method : {"Apply", "Remove", "GetStatus"}) {
-    verdict.Equal(method + " of bytes that are no message:", "INTERNAL",
+    verdict.Equal(method + " with an invalid message:", "INTERNAL",
                   CodeName(CallWith(target, method, garbage, answers).error_code()));
   }
-  verdict.Equal("Apply of a name that is not UTF-8:", "INTERNAL",
+  verdict.Equal("Apply with invalid UTF-8:", "INTERNAL",
                 CodeName(CallWith(target, "Apply", NotUtf8(), answers).error_code()));
-  verdict.Equal("Push of bytes that are no message:", "OK",
+  verdict.Equal("Push with an invalid message:", "OK",
                 CodeName(CallWith(target, "Push", garbage, answers).error_code()));
-  verdict.Equal("answers to them:", 0, answers);
-  ExpectHeld(target, StateOf(base), "after bytes that are no message", verdict);
+  verdict.Equal("number of responses:", 0, answers);
+  ExpectHeld(target, StateOf(base), "after invalid messages", verdict);
 }
 
 void CheckNotHttp2(const Target& target, Verdict& verdict) {
@@ -92,10 +92,9 @@ void CheckNotHttp2(const Target& target, Verdict& verdict) {
     verdict.That(fd >= 0, "a connection", "none");
     if (fd < 0) return;
     (void)!send(fd, text.data(), text.size(), MSG_NOSIGNAL);
-    verdict.That(IsClosed(fd), "a connection that does not speak HTTP/2 to be closed",
-                 "it stays open");
+    verdict.That(IsClosed(fd), "a connection without HTTP/2 to be closed", "an open connection");
     close(fd);
-    ExpectAlive(target, "after that", verdict);
+    ExpectAlive(target, "after the test", verdict);
   }
 }
 

@@ -1,4 +1,4 @@
-// Batches that come again, or too late, or carry the same thing twice.
+// Repeated batch numbers and repeated objects.
 #include "tests/protocol/checks.h"
 #include "tests/protocol/session.h"
 
@@ -44,19 +44,19 @@ void CheckDuplicates(const Target& target, Verdict& verdict) {
   const v1::Ack first = session.Ack();
   ExpectAck(first, 1, v1::COMMITTED, verdict);
   const State held = StateOf({Put(Service("web", 2))});
-  ExpectHeld(target, held, "after a batch that says things twice: the last of each,", verdict);
-  // The same objects under another number: nothing is written.
+  ExpectHeld(target, held, "after a batch with repeated objects", verdict);
+  // Equal objects with another batch number cause no writes.
   v1::GetStatusResponse before, after;
   target.GetStatus(&before);
   session.Batch(2, {Put(Service("web", 1)), Put(Service("web", 2))});
   const v1::Ack again = session.Ack();
   ExpectAck(again, 2, v1::UNCHANGED, verdict);
-  verdict.Equal("the revision to stay", first.revision(), again.revision());
+  verdict.Equal("an unchanged revision", first.revision(), again.revision());
   verdict.That(!first.state_token().empty() && first.state_token() == again.state_token(),
-               "the state_token to stay", "another one, or none");
+               "an unchanged state_token", "a different token, or none");
   target.GetStatus(&after);
-  verdict.Equal("elements_written to stay", before.elements_written(), after.elements_written());
-  ExpectHeld(target, held, "after the same again", verdict);
+  verdict.Equal("unchanged elements_written", before.elements_written(), after.elements_written());
+  ExpectHeld(target, held, "after a repeated batch", verdict);
 }
 
 }  // namespace svcmap::protocol

@@ -6,7 +6,7 @@
 namespace svcmap::protocol {
 namespace {
 
-// Equal for equal messages.
+// Serializes deterministically: equal messages produce equal bytes.
 std::string Serialized(const google::protobuf::Message& message) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);

@@ -1,5 +1,5 @@
-// svcmap-protocol-check finds nothing in svcmapd as it is shipped, over a Unix socket and over TLS,
-// and finds what is wrong with others.
+// Runs svcmap-protocol-check against svcmapd on a Unix socket and with TLS, and against agents with
+// intentional defects.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -29,7 +29,7 @@ using ::testing::HasSubstr;
 
 constexpr std::chrono::seconds kKitPatience{200};
 
-// One line of `svcmap-protocol-check --list`.
+// One line of the output of `svcmap-protocol-check --list`.
 struct Listed {
   std::string name;
   std::string promise;
@@ -42,7 +42,7 @@ std::vector<std::string> LinesOf(const std::string& text) {
   return lines;
 }
 
-// With one blank where there are several, or a new line.
+// Replaces each sequence of whitespace by one space.
 std::string Words(const std::string& text) {
   std::istringstream stream(text);
   std::string words;
@@ -58,8 +58,8 @@ std::string FileText(const std::string& path) {
 
 class ProtocolCheckTest : public ::testing::Test {
  protected:
-  // gRPC's threads live as long as the program and are where the first of them was made. So all of
-  // this program is in one namespace.
+  // gRPC threads stay in the network namespace in which they were created, and exist until the
+  // process ends. Therefore, all tests of this program use one namespace.
   void SetUp() override {
     if (!netns_) {
       svcmap::testing::MakePrivateNetNs(netns_);
@@ -91,7 +91,7 @@ class ProtocolCheckTest : public ::testing::Test {
   }
 
   std::string Path(const std::string& name) const { return folder_->path() + "/" + name; }
-  // All of it at once, as who rotates certificates should.
+  // Replaces all certificate files at once, as a certificate rotation does.
   void WriteFile(const std::string& name, const std::string& text) const {
     std::ofstream(Path("new")) << text;
     std::filesystem::rename(Path("new"), Path(name));
@@ -128,7 +128,11 @@ TEST_F(ProtocolCheckTest, NothingIsReplacedUnasked) {
   ASSERT_OK_AND_ASSIGN(const auto agent, Agent::Start(*netns_));
   const CommandResult kit = Kit({"--address", agent->socket()});
   EXPECT_EQ(kit.exit.code, 2);
-  EXPECT_THAT(kit.err, HasSubstr("say --i-know-it-replaces-everything; nothing was done"));
+  EXPECT_THAT(
+      kit.err,
+      HasSubstr(
+          "--i-know-it-replaces-everything: Required value: the checks remove all objects of the "
+          "agent; no check was run"));
 }
 
 TEST_F(ProtocolCheckTest, ABrokenPromiseIsFound) {
@@ -138,12 +142,12 @@ TEST_F(ProtocolCheckTest, ABrokenPromiseIsFound) {
     const char* line;
   } cases[] = {
       {Sin::kSwapsTwoAcks, "flood",
-       "FAILED flood: expected Ack{5000, COMMITTED or UNCHANGED}, saw number: 5001"},
+       "FAILED flood: expected Ack{5000, COMMITTED or UNCHANGED}, got number: 5001"},
       {Sin::kReadsWithoutEnd, "flood",
-       "FAILED flood: expected writes that block while nothing is read, saw all 10000"},
+       "FAILED flood: expected writes that block without reading, got all 10000"},
       {Sin::kTakesRepeatedNumbers, "replays",
        "FAILED replays: expected number 4 after 4: INVALID_ARGUMENT: batch number 4 does not "
-       "follow 4, saw OK"},
+       "follow 4, got OK"},
       {Sin::kNone, "snapshot", "FAILED snapshot: expected Opened with a node_name"},
   };
   for (const auto& c : cases) {
@@ -153,7 +157,7 @@ TEST_F(ProtocolCheckTest, ABrokenPromiseIsFound) {
     EXPECT_THAT(kit.out, HasSubstr(c.line));
     EXPECT_THAT(kit.out, HasSubstr("0 passed, 1 failed, 0 skipped"));
   }
-  // What the same agent does right passes.
+  // Checks without a defect pass with the same agent.
   const SinfulAgent agent(Sin::kNone, Path("socket"));
   const CommandResult kit = KitAt("unix://" + Path("socket"), {"--only", "flood"});
   EXPECT_EQ(kit.exit.code, 0) << kit.out;
@@ -174,7 +178,7 @@ class ProtocolCheckTlsTest : public ProtocolCheckTest {
   }
   std::string Address() const { return "tcp://127.0.0.1:" + std::to_string(port_); }
 
-  // The agent's next certificate, and whom it believes.
+  // The new certificate and the new client CA of the agent.
   void Rotate(int number, const std::string& client_ca) const {
     const KeyPair pair = ca_.Issue(AgentName(number), "IP:127.0.0.1");
     WriteFile("agent.pem", pair.certificate);
@@ -220,7 +224,7 @@ TEST_F(ProtocolCheckTlsTest, CertificatesRotateUnderLoadAndNoStreamDrops) {
                        .ca = ca_.certificate(),
                        .certificate = writer_.certificate,
                        .key = writer_.key});
-  Verdict begun;  // Not held any more, where there are rules of an agent before this one.
+  Verdict begun;  // After the first snapshot, batches are no longer answered with HELD.
   Replace(target, {}, begun);
   ASSERT_TRUE(begun.passed()) << begun.saw();
   Session session(target);
@@ -243,12 +247,12 @@ TEST_F(ProtocolCheckTlsTest, CertificatesRotateUnderLoadAndNoStreamDrops) {
     const bool knows_guest = number % 2 == 0;
     const uint64_t before = acked;
     Rotate(number, knows_guest ? both : ca_.certificate());
-    // New connections get what the files hold now.
+    // New connections use the current files.
     const auto seen = svcmap::testing::ProbeTls(port_, {.client = writer_});
     EXPECT_EQ(seen.server, AgentName(number));
     EXPECT_EQ(seen.problem, "");
     EXPECT_EQ(svcmap::testing::ProbeTls(port_, {.client = guest}).problem.empty(), knows_guest);
-    // The stream goes on over the one it has.
+    // The stream continues on its existing connection.
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while (acked < before + 10 && wrong == 0 && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::yield();

@@ -1,4 +1,4 @@
-// Controllers that do not speak the protocol.
+// Controllers that violate the protocol.
 #include "tests/protocol/checks.h"
 #include "tests/protocol/session.h"
 
@@ -14,7 +14,7 @@ v1::PushRequest BatchWith(const v1::Change& change) {
   return request;
 }
 
-// As one who speaks a newer protocol.
+// A message with a field of a newer protocol version.
 template <typename Message>
 Message WithUnknownField() {
   Message message;
@@ -26,7 +26,7 @@ struct ErrorCase {
   const char* name;
   std::vector<v1::PushRequest> messages;
   grpc::StatusCode code;
-  std::string part;  // Of the message.
+  std::string part;  // Expected part of the error message.
 };
 
 std::vector<ErrorCase> ErrorCases(const Target& target) {
@@ -103,7 +103,7 @@ void CheckProtocolErrors(const Target& target, Verdict& verdict) {
     Session session(target);
     for (const v1::PushRequest& message : c.messages) session.Write(message);
     const grpc::Status status = session.HalfClose();
-    verdict.Equal(std::string(c.name) + ": the stream to end with", CodeName(c.code),
+    verdict.Equal(std::string(c.name) + ": end of the stream:", CodeName(c.code),
                   CodeName(status.error_code()));
     verdict.Contains(std::string(c.name) + ": the message", c.part, status.error_message());
     verdict.That(!status.error_message().empty(), std::string(c.name) + ": a reason", "");

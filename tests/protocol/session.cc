@@ -91,7 +91,7 @@ std::string Replace(const Target& target, const Changes& objects, Verdict& verdi
   const v1::Ack end = session.Ack();
   const bool good = end.outcome() == v1::COMMITTED || end.outcome() == v1::UNCHANGED;
   const grpc::Status status = session.HalfClose();
-  verdict.That(good && status.ok(), "a snapshot to begin with: Ack{2, COMMITTED or UNCHANGED}",
+  verdict.That(good && status.ok(), "for the initial snapshot Ack{2, COMMITTED or UNCHANGED}",
                end.ShortDebugString() + ", " + Text(status));
   return end.state_token();
 }

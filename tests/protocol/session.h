@@ -1,6 +1,6 @@
-// A controller's stream, one message at a time. After the stream's end writes and reads do nothing
-// and an Ack is an empty one, so that checks need not look at each step. Reads and writes may be on
-// two threads.
+// Stream of a controller. After the end of the stream, writes and reads have no effect and Ack()
+// returns an empty message, so checks do not need to test each step. One thread can read while
+// another writes.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -16,32 +16,32 @@
 
 namespace svcmap::protocol {
 
-inline constexpr char kController[] = "svcmap-check";  // Open.name of all but where it matters.
+inline constexpr char kController[] = "svcmap-check";  // Default for Open.name.
 
 class Session {
  public:
   explicit Session(const Target& target);
-  // Over a connection of its own.
+  // Uses a new connection.
   explicit Session(std::unique_ptr<v1::Control::Stub> stub);
-  ~Session();  // Cancels it.
+  ~Session();  // Cancels the stream.
 
-  // A good Open; `epoch` 0: that of the target.
+  // Returns a valid Open. `epoch` 0 means the epoch of the target.
   static v1::PushRequest OpenRequest(const Target& target, const std::string& state_token = "");
 
   bool Write(const v1::PushRequest& request);
-  // Nothing: the stream has ended.
+  // Returns nullopt at the end of the stream.
   std::optional<v1::PushResponse> Read();
 
-  // Opens it and waits for Opened; an empty one if that was refused.
+  // Sends Open and returns Opened, or an empty message if the stream ended.
   v1::Opened Open(const Target& target, const std::string& state_token = "");
   bool Begin();
   bool Batch(uint64_t number, const Changes& changes);
   bool End(uint64_t number);
   v1::Ack Ack();
 
-  // Says no more, reads what is still to come, and returns how the stream ended.
+  // Half-closes the stream, reads all responses, and returns the final status.
   grpc::Status HalfClose();
-  // The same where the agent ends it.
+  // Reads until the agent ends the stream, and returns the final status.
   grpc::Status Finish();
   void Cancel() { context_.TryCancel(); }
 
@@ -55,18 +55,19 @@ class Session {
   std::optional<grpc::Status> status_;
 };
 
-// Opens a stream, sends these objects as everything there is, in one batch, and closes it. The
-// token of its end.
+// Opens a stream, sends a snapshot with these objects in one batch, and closes the stream. Returns
+// the token of the last Ack.
 std::string Replace(const Target& target, const Changes& objects, Verdict& verdict);
 
-// The agent holds exactly `expected`. `when`: "after the snapshot"
+// Expects that the agent stores exactly `expected`. `when` describes the time, "after the
+// snapshot".
 void ExpectHeld(const Target& target, const State& expected, const std::string& when,
                 Verdict& verdict);
 
-// The Ack of `number`, with that outcome.
+// Expects an Ack with this number and outcome.
 void ExpectAck(const v1::Ack& ack, uint64_t number, v1::Outcome outcome, Verdict& verdict);
 
-// The agent serves others.
+// Expects that other clients can call the agent.
 void ExpectAlive(const Target& target, const std::string& when, Verdict& verdict);
 
 }  // namespace svcmap::protocol

@@ -1,5 +1,5 @@
-// An agent that does not keep one promise of the protocol, to show that the checks find it. It
-// holds nothing, and takes everything.
+// A fake agent that violates one rule of the protocol, to show that the checks detect the
+// violation. It accepts all objects and stores none.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -45,14 +45,14 @@ class SinfulAgent final : public v1::Control::Service {
   grpc::Status Push(grpc::ServerContext*, Stream* stream) override;
 
  private:
-  // Answers that wait for the controller to read.
+  // Responses that the controller has not read yet.
   class Answers {
    public:
     explicit Answers(Stream& stream, size_t limit) : limit_(limit) {
       thread_ = std::thread([this, &stream] { Run(stream); });
     }
     ~Answers();
-    void Add(const v1::PushResponse& answer);  // Waits for a place.
+    void Add(const v1::PushResponse& answer);  // Blocks while the queue is full.
 
    private:
     void Run(Stream& stream);

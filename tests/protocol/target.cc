@@ -19,7 +19,7 @@ std::string WithoutScheme(const Options& options) {
   return options.address.substr(std::strlen(options.is_unix() ? kUnixScheme : kTcpScheme));
 }
 
-// How gRPC spells it.
+// Returns the address in gRPC syntax.
 std::string ChannelTarget(const Options& options) {
   return (options.is_unix() ? "unix:" : "dns:///") + WithoutScheme(options);
 }
@@ -52,7 +52,8 @@ int ConnectTcp(const std::string& host_and_port) {
 }  // namespace
 
 std::string CodeName(grpc::StatusCode code) {
-  return absl::StatusCodeToString(static_cast<absl::StatusCode>(code));  // The same numbers.
+  return absl::StatusCodeToString(
+      static_cast<absl::StatusCode>(code));  // Both enumerations have the same numbers.
 }
 
 std::string Text(const grpc::Status& status) {
@@ -74,7 +75,8 @@ std::shared_ptr<grpc::Channel> Target::Connect(
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // A client whose window does not grow: what it does not read waits at the agent.
+  // Disables the bandwidth probe so that the flow control window stays small and unread data stays
+  // at the agent.
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   return grpc::CreateCustomChannel(ChannelTarget(options_), credentials, arguments);
 }
@@ -111,7 +113,7 @@ grpc::Status Target::List(State* state) const {
   Changes changes;
   for (v1::ListResponse part; reader->Read(&part);) {
     for (const v1::Object& object : part.objects()) {
-      // An Object's fields are a Change's.
+      // Change has all fields of Object.
       changes.emplace_back().ParseFromString(object.SerializeAsString());
     }
   }

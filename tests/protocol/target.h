@@ -1,5 +1,5 @@
-// The agent under test: how to reach it, and the calls beside a stream. Every call has a deadline,
-// so a check of an agent that does not answer ends. Any thread.
+// Connection to the agent under test, and unary calls. All calls have a deadline, so checks end
+// even if the agent does not answer. Thread-safe.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -13,7 +13,7 @@
 
 namespace svcmap::protocol {
 
-constexpr std::chrono::seconds kPatience{60};  // For one call, and for one stream of a check.
+constexpr std::chrono::seconds kPatience{60};  // Deadline of calls and streams.
 
 struct Options {
   std::string address;  // unix:///path or tcp://host:port
@@ -21,13 +21,13 @@ struct Options {
   std::string ca;
   std::string certificate;
   std::string key;
-  // Certificates and their keys, of clients that the agent shall not let do what they want. Empty:
-  // not given, so not checked.
-  std::string wrong_client;     // Signed by a CA that the agent does not know.
-  std::string expired_client;   // Else good.
-  std::string outside_client;   // Good, and on no list of the agent's.
-  std::string readonly_client;  // On the list of those who may read.
-  uint64_t epoch = 0;           // All others that the kit uses are higher.
+  // Files with a certificate and key of a client that the agent must reject. Empty: the check is
+  // skipped.
+  std::string wrong_client;     // Signed by a CA that the agent does not trust.
+  std::string expired_client;   // Expired, otherwise valid.
+  std::string outside_client;   // Valid, without access.
+  std::string readonly_client;  // Valid, read access only.
+  uint64_t epoch = 0;           // Lowest epoch; later epochs are higher.
 
   bool is_unix() const { return address.starts_with("unix:"); }
 };
@@ -39,23 +39,23 @@ class Target {
   const Options& options() const { return options_; }
   v1::Control::Stub& stub() const { return *stub_; }
 
-  // A connection of its own, with these credentials.
+  // Opens a new connection with these credentials.
   std::shared_ptr<grpc::Channel> Connect(
       const std::shared_ptr<grpc::ChannelCredentials>& credentials) const;
-  // With our own ones.
+  // Opens a new connection with the credentials of the authorized client.
   std::shared_ptr<grpc::Channel> Connect() const;
 
-  // A connected socket and nothing said on it; -1 if that failed.
+  // Returns a connected socket, or -1 on failure. Sends no data.
   int ConnectSocket() const;
 
-  // The next epoch that nobody had, for checks of who leads.
+  // Returns a new epoch for fencing checks.
   uint64_t NextEpoch() const { return ++epoch_; }
-  // That of all other streams: a stream with a lower one is refused.
+  // Epoch of all other streams. The agent rejects lower epochs.
   uint64_t epoch() const { return epoch_; }
 
   grpc::Status GetStatus(v1::GetStatusResponse* response) const;
   grpc::Status Apply(const v1::Service& service, v1::Ack* ack) const;
-  // Objects of other namespaces and kinds, too: a snapshot removes them.
+  // Lists objects of all namespaces and kinds.
   grpc::Status List(State* state) const;
 
  private:
@@ -64,7 +64,7 @@ class Target {
   mutable std::atomic<uint64_t> epoch_;
 };
 
-// "INVALID_ARGUMENT", and "INVALID_ARGUMENT: batch number 4 does not follow 4".
+// Return "INVALID_ARGUMENT", and "INVALID_ARGUMENT: batch number 4 does not follow 4".
 std::string CodeName(grpc::StatusCode code);
 std::string Text(const grpc::Status& status);
 

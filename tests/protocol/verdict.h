@@ -1,6 +1,5 @@
-// What one check saw. The first thing that is not as the protocol says is what counts, so that a
-// check goes on without asking after each step: what follows a mismatch is not looked at any more.
-// Values of any kind that prints. For one thread at a time.
+// Result of one check. Keeps the first mismatch and ignores later ones, so a check does not need to
+// stop at a mismatch. Accepts all values with operator<<. Not thread-safe.
 #pragma once
 
 #include <sstream>
@@ -10,21 +9,21 @@ namespace svcmap::protocol {
 
 class Verdict {
  public:
-  // "Ack of batch 2: outcome", COMMITTED, ...
+  // Example of `what`: "Ack of batch 2: outcome".
   template <typename Expected, typename Saw>
   void Equal(const std::string& what, const Expected& expected, const Saw& saw) {
     if (!(saw == expected)) Mismatch(what + " " + Text(expected), Text(saw));
   }
-  // `saw` has `part` in it.
+  // Expects that `saw` contains `part`.
   void Contains(const std::string& what, const std::string& part, const std::string& saw) {
-    if (saw.find(part) == std::string::npos) Mismatch(what + " to say \"" + part + "\"", saw);
+    if (saw.find(part) == std::string::npos) Mismatch(what + " to contain \"" + part + "\"", saw);
   }
-  // For all else.
+  // Other expectations.
   void That(bool holds, const std::string& expected, const std::string& saw) {
     if (!holds) Mismatch(expected, saw);
   }
 
-  // A figure worth printing.
+  // Adds a note to the output of a passed check.
   void Note(const std::string& note) { notes_ += (notes_.empty() ? "" : ", ") + note; }
 
   bool passed() const { return expected_.empty(); }

@@ -13,10 +13,11 @@ constexpr std::chrono::seconds kMaxAge{60};
 }  // namespace
 
 absl::Status CheckToken(const std::string& text) {
-  if (text.empty()) return absl::InvalidArgumentError("has no token");
+  if (text.empty()) return absl::InvalidArgumentError("Required value: the token is empty");
   for (const char c : text) {
     if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {
-      return absl::InvalidArgumentError("is no token: it has blanks, or what is not ASCII");
+      return absl::InvalidArgumentError(
+          "must contain only printable ASCII characters without whitespace");
     }
   }
   return absl::OkStatus();

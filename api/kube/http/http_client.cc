@@ -149,8 +149,9 @@ bool HttpClient::Impl::Exchange::CountHeader(size_t bytes) {
   last = Clock::now();
   header_bytes += bytes;
   if (header_bytes <= kMaxHeaderBytes) return true;
-  error = absl::UnavailableError(absl::StrCat(client.Name(), ": its answer has more than ",
-                                              kMaxHeaderBytes, " bytes of headers"));
+  error = absl::UnavailableError(absl::StrCat(client.Name(),
+                                              ": Too long: the response headers must have at most ",
+                                              kMaxHeaderBytes, " bytes"));
   return false;
 }
 
@@ -184,8 +185,8 @@ milliseconds HttpClient::Impl::Exchange::TimeLeft(const HttpRequest& request) co
 
 absl::Status HttpClient::Impl::Exchange::Timeout(const HttpRequest& request) const {
   return absl::DeadlineExceededError(
-      heard ? absl::StrCat("silent for ", ShowSeconds(request.silence_timeout))
-            : absl::StrCat("no answer within ", ShowSeconds(request.first_byte_timeout)));
+      heard ? absl::StrCat("no data for ", ShowSeconds(request.silence_timeout))
+            : absl::StrCat("no response within ", ShowSeconds(request.first_byte_timeout)));
 }
 
 absl::Status HttpClient::Impl::SetUp(const std::string& user_agent) {
@@ -193,7 +194,8 @@ absl::Status HttpClient::Impl::SetUp(const std::string& user_agent) {
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
   multi = curl_multi_init();
   easy.reset(curl_easy_init());
-  if (multi == nullptr || easy == nullptr) return absl::InternalError("libcurl does not start");
+  if (multi == nullptr || easy == nullptr)
+    return absl::InternalError("libcurl initialization failed");
   curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, 1L);
 
   CURL* e = easy.get();
@@ -254,7 +256,7 @@ absl::Status HttpClient::Impl::SetUp(const std::string& user_agent) {
 
 std::string HttpClient::Impl::Name() const {
   return proxy_name.empty() ? url.ToString()
-                            : absl::StrCat(url.ToString(), " (through ", proxy_name, ")");
+                            : absl::StrCat(url.ToString(), " (proxy ", proxy_name, ")");
 }
 
 std::string HttpClient::Impl::Authorization() const {
@@ -333,7 +335,7 @@ absl::Status HttpClient::Impl::Explain(CURLcode code, const Exchange& exchange) 
   return tls.problem().ok()
              ? status
              : absl::Status(status.code(),
-                            absl::StrCat(std::string(status.message()), "; meanwhile ",
+                            absl::StrCat(std::string(status.message()), "; in addition, ",
                                          std::string(tls.problem().message())));
 }
 
@@ -344,7 +346,7 @@ absl::Status HttpClient::Impl::Transfer(const HttpRequest& request, Exchange& ex
   curl_easy_setopt(e, CURLOPT_HEADERDATA, &exchange);
   curl_easy_setopt(e, CURLOPT_WRITEDATA, &exchange);
   if (curl_multi_add_handle(multi, e) != CURLM_OK) {
-    return absl::InternalError("libcurl refuses the request");
+    return absl::InternalError("libcurl rejected the request");
   }
   const absl::Status status = Run(request, exchange);
   if (status.ok()) {

@@ -20,8 +20,8 @@ namespace {
 using api::TreeNode;
 
 constexpr char kInstead[] =
-    "svcmap-kube starts no programs. Give it a tokenFile, or a client-certificate with its "
-    "client-key; in a pod it needs no kubeconfig and uses the pod's service account";
+    "svcmap-kube does not run credential plugins. Use tokenFile, or client-certificate and "
+    "client-key. In a pod, omit the kubeconfig to use the service account of the pod";
 
 // The fields of one map. What is absent or null is empty; the first error stays.
 class KubeconfigFields {
@@ -42,11 +42,11 @@ class KubeconfigFields {
     if (value == nullptr) return "";
     if (value->type != TreeNode::Type::kString) {
       Fail(name, value->type == TreeNode::Type::kList || value->type == TreeNode::Type::kMap
-                     ? "is not a string"
-                     : "is not a string: it needs quotes");
+                     ? "must be a string"
+                     : "must be a string; add quotes");
       return "";
     }
-    if (value->text.find('\0') != std::string::npos) Fail(name, "has a NUL character");
+    if (value->text.find('\0') != std::string::npos) Fail(name, "must not contain NUL characters");
     return value->text;
   }
 
@@ -58,21 +58,22 @@ class KubeconfigFields {
   std::string Data(const char* name) {
     const std::string text = Text(name);
     std::string data;
-    if (!absl::Base64Unescape(text, &data)) Fail(name, "is not base64");
-    if (!text.empty() && data.empty()) Fail(name, "is empty");
+    if (!absl::Base64Unescape(text, &data)) Fail(name, "must be valid base64");
+    if (!text.empty() && data.empty()) Fail(name, "Required value: the decoded data is empty");
     return data;
   }
 
   bool Flag(const char* name) {
     const TreeNode* value = Find(name);
     if (value != nullptr && value->type != TreeNode::Type::kBool)
-      Fail(name, "is neither true nor false");
+      Fail(name, "must be true or false");
     return value != nullptr && value->text == "true";
   }
 
   // Of fields that exclude one another.
   void NotBoth(const char* one, const char* other) {
-    if (Given(one) && Given(other)) Fail(one, absl::StrCat("and ", other, " are both given"));
+    if (Given(one) && Given(other))
+      Fail(one, absl::StrCat("Forbidden: must not be set together with ", other));
   }
 
   void Fail(const char* name, std::string_view what) {
@@ -80,7 +81,7 @@ class KubeconfigFields {
     const TreeNode* value = map_->Find(name);
     const std::string line = value == nullptr ? "" : absl::StrCat(" (line ", value->line, ")");
     status_ = absl::InvalidArgumentError(
-        absl::StrCat(place_, place_.empty() ? "" : ": ", name, line, " ", std::string(what)));
+        absl::StrCat(place_, place_.empty() ? "" : ": ", name, line, ": ", std::string(what)));
   }
 
  private:
@@ -107,7 +108,7 @@ std::string NamesInList(const TreeNode* list) {
     if (++count > 5) return names + ", ...";
     absl::StrAppend(&names, names.empty() ? "" : ", ", api::Quote(name->text));
   }
-  return names.empty() ? "nothing" : names;
+  return names.empty() ? "none" : names;
 }
 
 // What stands under `inner` in the entry called `name` of the list `list`.
@@ -116,23 +117,24 @@ absl::StatusOr<KubeconfigFields> FindNamed(const KubeconfigFields& file, const c
   const std::string place = absl::StrCat(list, " ", api::Quote(name));
   const TreeNode* entries = file.Find(list);
   if (entries == nullptr)
-    return BadKubeconfig(absl::StrCat(place, " is missing: there is no ", list));
+    return BadKubeconfig(absl::StrCat(place, ": Not found: the file has no ", list));
   if (entries->type != TreeNode::Type::kList)
-    return BadKubeconfig(absl::StrCat(list, " is not a list"));
+    return BadKubeconfig(absl::StrCat(list, ": must be a list"));
   const TreeNode* found = nullptr;
   for (const TreeNode* entry : entries->items) {
     const TreeNode* its_name = entry->Find("name");
     if (its_name == nullptr || its_name->type != TreeNode::Type::kString || its_name->text != name)
       continue;
-    if (found != nullptr) return BadKubeconfig(absl::StrCat(place, " is there twice"));
+    if (found != nullptr) return BadKubeconfig(absl::StrCat(place, ": Duplicate value"));
     found = entry;
   }
   if (found == nullptr) {
-    return BadKubeconfig(absl::StrCat(place, " is missing; ", list, " has ", NamesInList(entries)));
+    return BadKubeconfig(
+        absl::StrCat(place, ": Not found: existing names: ", NamesInList(entries)));
   }
   const TreeNode* value = found->Find(inner);
   if (value == nullptr || value->type != TreeNode::Type::kMap) {
-    return BadKubeconfig(absl::StrCat(place, ": ", inner, " is not a map of fields"));
+    return BadKubeconfig(absl::StrCat(place, ": ", inner, ": must be a map"));
   }
   return KubeconfigFields(value, place);
 }
@@ -140,7 +142,7 @@ absl::StatusOr<KubeconfigFields> FindNamed(const KubeconfigFields& file, const c
 absl::Status ReadCluster(KubeconfigFields& cluster, const std::string& folder, ApiServer& server) {
   const std::string url = cluster.Text("server");
   if (!cluster.status().ok()) return cluster.status();
-  if (url.empty()) return BadKubeconfig(absl::StrCat(cluster.place(), ": server is missing"));
+  if (url.empty()) return BadKubeconfig(absl::StrCat(cluster.place(), ": server: Required value"));
   const absl::StatusOr<ServerUrl> parsed = ParseServerUrl(url);
   if (!parsed.ok()) return Annotate(parsed.status(), absl::StrCat(cluster.place(), ": server"));
   server.url = parsed->ToString();
@@ -162,11 +164,13 @@ absl::Status ReadCluster(KubeconfigFields& cluster, const std::string& folder, A
 
 absl::Status ReadUser(KubeconfigFields& user, const std::string& folder, ApiServer& server) {
   for (const char* name : {"exec", "auth-provider"}) {
-    if (user.Find(name) != nullptr) user.Fail(name, absl::StrCat("is not supported: ", kInstead));
+    if (user.Find(name) != nullptr) user.Fail(name, absl::StrCat("Forbidden: ", kInstead));
   }
   for (const char* name : {"as", "as-uid", "as-groups", "as-user-extra"}) {
     if (user.Find(name) != nullptr) {
-      user.Fail(name, "is not supported: give the credentials of the user itself");
+      user.Fail(
+          name,
+          "Forbidden: impersonation is not supported; use the credentials of the user itself");
     }
   }
   server.client_certificate_file = user.Path("client-certificate", folder);
@@ -185,10 +189,10 @@ absl::Status ReadUser(KubeconfigFields& user, const std::string& folder, ApiServ
   const bool certificate =
       !server.client_certificate_file.empty() || !server.client_certificate_pem.empty();
   const bool key = !server.client_key_file.empty() || !server.client_key_pem.empty();
-  if (certificate && !key) user.Fail("client-key", "is missing; client-certificate is there");
-  if (key && !certificate) user.Fail("client-certificate", "is missing; client-key is there");
+  if (certificate && !key) user.Fail("client-key", "Required value: client-certificate is set");
+  if (key && !certificate) user.Fail("client-certificate", "Required value: client-key is set");
   if (!server.password.empty() && server.username.empty()) {
-    user.Fail("username", "is missing; password is there");
+    user.Fail("username", "Required value: password is set");
   }
   if (!server.token.empty()) {
     const absl::Status token = CheckToken(server.token);
@@ -201,17 +205,17 @@ absl::Status ReadUser(KubeconfigFields& user, const std::string& folder, ApiServ
 
 absl::StatusOr<ApiServer> ReadRoot(const TreeNode& root, const std::string& folder) {
   if (root.type != TreeNode::Type::kMap)
-    return BadKubeconfig("is not a kubeconfig: wanted a map of fields");
+    return BadKubeconfig("must be a kubeconfig: expected a map");
   KubeconfigFields file(&root, "");
   const std::string version = file.Text("apiVersion");
   const std::string kind = file.Text("kind");
   const std::string current = file.Text("current-context");
   if (!file.status().ok()) return file.status();
   if ((!version.empty() && version != "v1") || (!kind.empty() && kind != "Config")) {
-    return BadKubeconfig("is not a kubeconfig: wanted apiVersion v1 and kind Config");
+    return BadKubeconfig("must be a kubeconfig: expected apiVersion v1 and kind Config");
   }
   if (current.empty()) {
-    return BadKubeconfig("current-context is missing: it says which of the contexts counts");
+    return BadKubeconfig("current-context: Required value");
   }
   absl::StatusOr<KubeconfigFields> context = FindNamed(file, "contexts", "context", current);
   if (!context.ok()) return Annotate(context.status(), "current-context");
@@ -219,7 +223,7 @@ absl::StatusOr<ApiServer> ReadRoot(const TreeNode& root, const std::string& fold
   const std::string user_name = context->Text("user");
   if (!context->status().ok()) return context->status();
   if (cluster_name.empty())
-    return BadKubeconfig(absl::StrCat(context->place(), ": cluster is missing"));
+    return BadKubeconfig(absl::StrCat(context->place(), ": cluster: Required value"));
 
   ApiServer server;
   absl::StatusOr<KubeconfigFields> cluster = FindNamed(file, "clusters", "cluster", cluster_name);
@@ -237,7 +241,7 @@ absl::StatusOr<ApiServer> ReadRoot(const TreeNode& root, const std::string& fold
 }  // namespace
 
 absl::StatusOr<ApiServer> ParseKubeconfig(std::string_view text, const std::string& folder) {
-  absl::StatusOr<ApiServer> server = BadKubeconfig("is empty; wanted a kubeconfig");
+  absl::StatusOr<ApiServer> server = BadKubeconfig("the file is empty; expected a kubeconfig");
   int documents = 0;
   api::ReadDocuments(text, api::Repeats::kRefused, [&](const api::ReadTree& read) {
     const auto* error = std::get_if<api::SyntaxError>(&read);
@@ -246,12 +250,13 @@ absl::StatusOr<ApiServer> ParseKubeconfig(std::string_view text, const std::stri
     if (error == nullptr) {
       server = ReadRoot(*std::get<api::Tree>(read).root, folder);
     } else {  // The parsers' reason may quote a secret.
-      server = BadKubeconfig(absl::StrCat("line ", error->line,
-                                          " cannot be read as YAML or JSON; `kubectl config view "
-                                          "--kubeconfig` may say more of it than a log should"));
+      server =
+          BadKubeconfig(absl::StrCat("line ", error->line,
+                                     ": invalid YAML or JSON; for details, run `kubectl config "
+                                     "view --kubeconfig` (omitted here to protect secrets)"));
     }
   });
-  if (documents > 1 && server.ok()) return BadKubeconfig("has more than one document");
+  if (documents > 1 && server.ok()) return BadKubeconfig("must contain only one document");
   return server;
 }
 

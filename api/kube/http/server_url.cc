@@ -12,8 +12,8 @@
 namespace svcmap::kube {
 namespace {
 
-constexpr char kWantedServer[] = "wanted https://HOST:PORT";
-constexpr char kWantedProxy[] = "wanted http://, https:// or socks5:// with HOST:PORT";
+constexpr char kWantedServer[] = "expected https://HOST:PORT";
+constexpr char kWantedProxy[] = "expected http://, https:// or socks5:// with HOST:PORT";
 
 struct FreeUrl {
   void operator()(CURLU* url) const { curl_url_cleanup(url); }
@@ -50,27 +50,27 @@ absl::StatusOr<ServerUrl> ParseServerUrl(const std::string& url) {
   const bool secret = url.find('@') != std::string::npos;
   const auto refuse = [&](const std::string& why) {
     return absl::InvalidArgumentError(
-        absl::StrCat(secret ? "what stands there" : api::Quote(url), " ", why));
+        absl::StrCat("Invalid value: ", secret ? "(hidden)" : api::Quote(url), ": ", why));
   };
   const UrlParts parts = SplitUrl(url);
-  if (parts == nullptr) return refuse(absl::StrCat("is not a URL; ", kWantedServer));
+  if (parts == nullptr) return refuse(absl::StrCat("must be a URL; ", kWantedServer));
   ServerUrl server = {.scheme = PartOf(parts, CURLUPART_SCHEME),
                       .host = PartOf(parts, CURLUPART_HOST),
                       .port = PartOf(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT),
                       .path = PartOf(parts, CURLUPART_PATH)};
   if (server.scheme != "https" && server.scheme != "http") {
-    return refuse(absl::StrCat("has neither the scheme https nor http; ", kWantedServer));
+    return refuse(absl::StrCat("the scheme must be https or http; ", kWantedServer));
   }
   if (!PartOf(parts, CURLUPART_USER).empty() || !PartOf(parts, CURLUPART_PASSWORD).empty()) {
-    return refuse("has a user name or password; give them in the fields username and password");
+    return refuse("must not contain a user name or password; use the fields username and password");
   }
   if (!PartOf(parts, CURLUPART_QUERY).empty() || !PartOf(parts, CURLUPART_FRAGMENT).empty()) {
-    return refuse(absl::StrCat("has a query or fragment; ", kWantedServer));
+    return refuse(absl::StrCat("must not contain a query or fragment; ", kWantedServer));
   }
   if (server.scheme == "http" && !IsThisMachine(server.host)) {
     return refuse(
-        "would send credentials in the clear: http is for 127.0.0.1, ::1 and localhost; wanted "
-        "https");
+        "must use https: http sends credentials unencrypted and is only allowed for 127.0.0.1, ::1 "
+        "and localhost");
   }
   while (server.path.ends_with('/')) server.path.pop_back();
   return server;
@@ -80,7 +80,7 @@ absl::StatusOr<std::string> ParseProxyUrl(const std::string& url) {
   const UrlParts parts = SplitUrl(url);
   const std::string scheme = parts == nullptr ? "" : PartOf(parts, CURLUPART_SCHEME);
   if (scheme != "http" && scheme != "https" && scheme != "socks5" && scheme != "socks5h") {
-    return absl::InvalidArgumentError(absl::StrCat("is not the URL of a proxy; ", kWantedProxy));
+    return absl::InvalidArgumentError(absl::StrCat("must be the URL of a proxy; ", kWantedProxy));
   }
   const std::string port = PartOf(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT);
   return absl::StrCat(scheme, "://", PartOf(parts, CURLUPART_HOST), port.empty() ? "" : ":", port);

@@ -20,8 +20,7 @@ std::string PrintableDetail(std::string text) {
 }
 
 std::string AuthorityOf(const TransferFailure& failure) {
-  return failure.names.ca.empty() ? "a certificate authority that this system trusts"
-                                  : failure.names.ca;
+  return failure.names.ca.empty() ? "a CA that this system trusts" : failure.names.ca;
 }
 
 std::string CertificateProblem(const TransferFailure& failure) {
@@ -31,22 +30,24 @@ std::string CertificateProblem(const TransferFailure& failure) {
   switch (verified) {
     case X509_V_OK:
     case X509_V_ERR_UNSPECIFIED:  // What libcurl begins with: the chain was not what it minded.
-      return absl::StrCat("its certificate is not made out to ", failure.verified_name,
-                          "; tls-server-name can name one that it is made out to");
+      return absl::StrCat("server certificate is not valid for ", failure.verified_name,
+                          "; set tls-server-name to a name in the certificate");
     case X509_V_ERR_CERT_HAS_EXPIRED:
     case X509_V_ERR_CERT_NOT_YET_VALID:
-      return absl::StrCat("its certificate does not count today: ", reason,
-                          "; renew it, or set the clock");
+      return absl::StrCat("server certificate is not valid at the current time: ", reason,
+                          "; renew the certificate or correct the clock");
     default:
-      return absl::StrCat("its certificate is not signed by ", AuthorityOf(failure), ": ", reason);
+      return absl::StrCat("server certificate is not signed by ", AuthorityOf(failure), ": ",
+                          reason);
   }
 }
 
 absl::Status AlertError(const TransferFailure& failure) {
   const std::string what = absl::StrCat(
-      "it ends TLS with the alert \"", SSL_alert_desc_string_long(failure.alert), "\"; ",
-      failure.names.certificate.empty() ? "we have no client certificate"
-                                        : "ours is " + failure.names.certificate);
+      "server closed the TLS connection with the alert \"",
+      SSL_alert_desc_string_long(failure.alert), "\"; ",
+      failure.names.certificate.empty() ? "no client certificate is configured"
+                                        : "the client certificate is " + failure.names.certificate);
   // Servers that have no certificate yet say that they are at fault.
   return failure.alert == SSL_AD_INTERNAL_ERROR ? absl::UnavailableError(what)
                                                 : absl::UnauthenticatedError(what);
@@ -57,26 +58,26 @@ absl::Status AlertError(const TransferFailure& failure) {
 absl::Status TransferError(const TransferFailure& failure) {
   if (failure.alert >= 0) return AlertError(failure);
   const std::string detail =
-      failure.detail.empty() ? "no details" : PrintableDetail(failure.detail);
+      failure.detail.empty() ? "no details available" : PrintableDetail(failure.detail);
   long error = 0;
   switch (failure.code) {
     case CURLE_PEER_FAILED_VERIFICATION:
       return absl::UnauthenticatedError(CertificateProblem(failure));
     case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_CACERT_BADFILE:
-      return absl::UnauthenticatedError(absl::StrCat("certificates cannot be used (", detail, ")"));
+      return absl::UnauthenticatedError(absl::StrCat("cannot use certificates: ", detail));
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
-      return absl::UnavailableError(absl::StrCat("the name has no address (", detail, ")"));
+      return absl::UnavailableError(absl::StrCat("host name resolution failed: ", detail));
     case CURLE_COULDNT_CONNECT:
       curl_easy_getinfo(failure.easy, CURLINFO_OS_ERRNO, &error);
-      return absl::UnavailableError(
-          absl::StrCat("no connection: ", error == 0 ? detail : strerror(static_cast<int>(error))));
-    case CURLE_SSL_CONNECT_ERROR:
-      return absl::UnavailableError(absl::StrCat("no TLS with it (", detail, ")"));
-    default:
       return absl::UnavailableError(absl::StrCat(
-          "the connection broke (", curl_easy_strerror(failure.code), ": ", detail, ")"));
+          "connection failed: ", error == 0 ? detail : strerror(static_cast<int>(error))));
+    case CURLE_SSL_CONNECT_ERROR:
+      return absl::UnavailableError(absl::StrCat("TLS handshake failed: ", detail));
+    default:
+      return absl::UnavailableError(
+          absl::StrCat("connection lost: ", curl_easy_strerror(failure.code), ": ", detail));
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "api/log/log_value.h"
 
 namespace svcmap::kube {
 namespace {
@@ -50,10 +51,10 @@ std::string NameWithGroup(Resource resource) {
 }
 
 std::string SecondsText(Course::Clock::duration time) {
-  return absl::StrFormat("%.1f s", std::chrono::duration<double>(time).count());
+  return absl::StrFormat("%.1fs", std::chrono::duration<double>(time).count());
 }
 std::string MillisecondsText(Course::Clock::duration time) {
-  return absl::StrCat(std::chrono::duration_cast<milliseconds>(time).count(), " ms");
+  return absl::StrCat(std::chrono::duration_cast<milliseconds>(time).count(), "ms");
 }
 
 // The API server's cache has not seen yet what we have. 504 has other reasons, too.
@@ -136,9 +137,10 @@ void Course::Page(ListPage page, Clock::time_point now) {
 }
 
 void Course::Listed(Clock::time_point now) {
-  lines_.push_back({.text = absl::StrFormat("%s: %d listed in %s, at version %s",
-                                            std::string(ResourceName(resource_)), items_.size(),
-                                            MillisecondsText(now - list_asked_), list_version_)});
+  lines_.push_back(
+      {.text = absl::StrFormat("listed resource=%s count=%d duration=%s version=%s",
+                               std::string(ResourceName(resource_)), items_.size(),
+                               MillisecondsText(now - list_asked_), api::LogValue(list_version_))});
   mirror_.Replace(resource_, std::exchange(items_, {}));
   version_ = std::exchange(list_version_, {});
   watching_ = true;
@@ -161,9 +163,10 @@ void Course::Missing(Clock::time_point now) {
   not_before_ = now + kMissingRest;
   if (std::exchange(said_missing_, true)) return;
   lines_.push_back(
-      {.text = absl::StrCat("the API server has no ", NameWithGroup(resource_),
-                            " (Kubernetes before 1.33): packets to service addresses that nobody "
-                            "uses are not dropped; asking again every 5 minutes")});
+      {.text = absl::StrCat(
+           "resource not available, packets to unused cluster IPs are not dropped, "
+           "retrying every 5m resource=",
+           NameWithGroup(resource_), " reason=\"the Kubernetes version is older than 1.33\"")});
 }
 
 bool Course::Event(const WatchEvent& event, Clock::time_point now) {
@@ -192,8 +195,9 @@ bool Course::Event(const WatchEvent& event, Clock::time_point now) {
 
 void Course::WatchEnded(Clock::time_point now) {
   if (now - asked_ < kShortWatch && !brought_object_) {
-    return Fail(absl::StrCat("it ended after ", MillisecondsText(now - asked_), " with nothing"),
-                now);
+    return Fail(
+        absl::StrCat("the watch ended after ", MillisecondsText(now - asked_), " without events"),
+        now);
   }
   Contact(now);
   GoesWell(now);
@@ -206,23 +210,22 @@ void Course::Refused(int http_status, std::chrono::seconds retry_after, const Ap
   const bool refused_list = !watching_ && (http_status == 403 || http_status == 404);
   refusals_ = refused_list ? refusals_ + 1 : 0;
   const std::string why =
-      absl::StrCat("the API server says ", http_status, status.reason.empty() ? "" : " ",
+      absl::StrCat("API server returned ", http_status, status.reason.empty() ? "" : " ",
                    status.reason, status.message.empty() ? "" : ": ", status.message);
   switch (http_status) {
     case 400:
       if (WithoutFieldSelector(why, now)) return;
       break;
     case 401:
-      return Fail(
-          absl::StrCat("the API server does not accept our credentials (401): ", status.message),
-          now, retry_after);
+      return Fail(absl::StrCat("API server returned 401, check the credentials: ", status.message),
+                  now, retry_after);
     case 403:
       // Nothing but the DROP of unused addresses depends on them, and kube-proxy's own role has not
       // always had them; the Services do not wait for that (S-333).
       if (resource_ == Resource::kServiceCidrs && !facts_.listed && refusals_ >= kRefusals) {
         mirror_.Replace(resource_, {});
       }
-      return Fail(absl::StrCat("svcmap-kube may not ", watching_ ? "watch " : "list ",
+      return Fail(absl::StrCat("not authorized to ", watching_ ? "watch " : "list ",
                                NameWithGroup(resource_), ": ", status.message),
                   now, retry_after);
     case 404:
@@ -261,7 +264,7 @@ void Course::Refused(int http_status, std::chrono::seconds retry_after, const Ap
 
 void Course::Expired(const std::string& why, From next, Clock::time_point now) {
   ++facts_.expired;
-  lines_.push_back({.text = absl::StrCat(Subject(), ": ", why, "; listing again")});
+  lines_.push_back({.text = LogText("expired, listing again", why)});
   ListAgain(next);
   // All nodes' watches may have expired together; and not in a loop.
   not_before_ = now + backoff_.Failure(now);
@@ -276,7 +279,7 @@ void Course::Failed(const absl::Status& error, Clock::time_point now) {
 
 void Course::Unreadable(const absl::Status& error, ContentType type, Clock::time_point now) {
   const std::string why =
-      absl::StrCat("what the API server sent cannot be read: ", std::string(error.message()));
+      absl::StrCat("invalid response from the API server: ", std::string(error.message()));
   if (type == ContentType::kProtobuf && accept_ != kJson) return ToJson(why, now);
   Fail(why, now);
   // The same event would come again.
@@ -290,9 +293,8 @@ bool Course::WithoutFieldSelector(const std::string& why, Clock::time_point now)
   selection_.headless_services = true;
   path_ = CollectionPath(resource_, selection_);
   ++facts_.failures;
-  lines_.push_back({.text = absl::StrCat(Subject(), ": ", why,
-                                         "; asking for headless Services, too, as before "
-                                         "Kubernetes 1.31")});
+  lines_.push_back(
+      {.text = LogText("failed, including headless Services for Kubernetes before 1.31", why)});
   ListAgain(from_);
   not_before_ = now;
   return true;
@@ -300,8 +302,7 @@ bool Course::WithoutFieldSelector(const std::string& why, Clock::time_point now)
 
 void Course::ToJson(const std::string& why, Clock::time_point now) {
   ++facts_.failures;
-  lines_.push_back({.warning = true,
-                    .text = absl::StrCat(Subject(), ": ", why, "; asking for JSON from now on")});
+  lines_.push_back({.warning = true, .text = LogText("failed, switching to JSON", why)});
   accept_ = kJson;
   not_before_ = now;
 }
@@ -317,12 +318,12 @@ void Course::Fail(const std::string& why, Clock::time_point now, std::chrono::se
   }
   not_before_ = now + wait;
 
-  facts_.last_error = absl::StrCat(Subject(), watching_ ? " lost: " : " failed: ", why);
+  facts_.last_error = absl::StrCat(Subject(), " failed: ", why);
   if (facts_.last_error == said_ && now - said_at_ < kSayAgain) return;
   said_ = facts_.last_error;
   said_at_ = now;
   lines_.push_back(
-      {.warning = true, .text = absl::StrCat(said_, "; trying again in ", SecondsText(wait))});
+      {.warning = true, .text = LogText("failed, retrying in " + SecondsText(wait), why)});
 }
 
 void Course::GoesWell(Clock::time_point now) {
@@ -331,7 +332,7 @@ void Course::GoesWell(Clock::time_point now) {
   said_.clear();
   if (failures_in_a_row_ == 0) return;
   lines_.push_back(
-      {.text = absl::StrFormat("%s: the watch goes on, after %d failures in %s",
+      {.text = absl::StrFormat("watch recovered resource=%s failures=%d duration=%s",
                                std::string(ResourceName(resource_)), failures_in_a_row_,
                                SecondsText(now - failing_since_))});
   failures_in_a_row_ = 0;
@@ -339,6 +340,13 @@ void Course::GoesWell(Clock::time_point now) {
 
 std::string Course::Subject() const {
   return absl::StrCat(watching_ ? "watch of " : "list of ", std::string(ResourceName(resource_)));
+}
+
+// A log line about a problem of the current request.
+std::string Course::LogText(const std::string& event, const std::string& why) const {
+  return absl::StrCat(watching_ ? "watch " : "list ", event,
+                      " resource=", std::string(ResourceName(resource_)),
+                      " error=", api::LogValue(why));
 }
 
 std::vector<Course::Line> Course::TakeLines() { return std::exchange(lines_, {}); }

@@ -90,6 +90,7 @@ class Course {
   void Fail(const std::string& why, Clock::time_point now, std::chrono::seconds retry_after = {});
   void GoesWell(Clock::time_point now);
   std::string Subject() const;  // "watch of services"
+  std::string LogText(const std::string& event, const std::string& why) const;
 
   const Resource resource_;
   const ListWatchOptions options_;

@@ -28,7 +28,7 @@ constexpr size_t kMaxStatusBytes = 64 * 1024;
 constexpr size_t kBigBody = 4 * 1024 * 1024;
 
 absl::Status ForeignContent(const HttpResponse& response) {
-  return absl::InternalError("the answer is neither protobuf nor JSON but \"" +
+  return absl::InternalError("the response must be protobuf or JSON, but its content type is \"" +
                              response.content_type + "\"");
 }
 
@@ -126,7 +126,7 @@ class ListWatch::Worker {
           unreadable = decoder->Feed(piece, events);
           for (const WatchEvent& event : events) {
             over = !course_.Event(event, Clock::now());
-            if (over) return absl::CancelledError("the watch is over");
+            if (over) return absl::CancelledError("the watch has ended");
           }
           Tell();
           return unreadable;

@@ -115,7 +115,7 @@ spec: {clusterIP: 10.96.0.1, ports: [{port: 80}], externalIPs: [192.0.2.7],
   EXPECT_FALSE(ExternallyAccessible(*service, Family::kIpv4, service->ports[0]));
   EXPECT_THAT(Texts(findings),
               ElementsAre("Service shop/web: spec.externalIPs: Forbidden: svcmapd runs with "
-                          "--no-external-ips"));
+                          "--no-external-ips; the external IPs are not programmed"));
 }
 
 // S-7: load balancer IPs depend neither on the type nor on spec.loadBalancerIP. S-8: node ports do

@@ -166,7 +166,7 @@ TEST_F(HttpClientTest, AServerOfAnotherAuthorityIsNotTrusted) {
   EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
   EXPECT_THAT(
       std::string(status.message()),
-      StartsWith(server_->url() + ": its certificate is not signed by certificate-authority " +
+      StartsWith(server_->url() + ": server certificate is not signed by certificate-authority " +
                  api_.ca_file + ": unable to get local issuer certificate"));
   ReplaceFile(api_.ca_file, ca_.certificate());
   EXPECT_EQ(GetAll(*client).body, "ok");
@@ -184,7 +184,7 @@ TEST_F(HttpClientTest, TheNameInTheCertificateIsTheHostOrTlsServerName) {
   const absl::Status status = GetAll(*Client()).status;
   EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("its certificate is not made out to 127.0.0.1"));
+              HasSubstr("server certificate is not valid for 127.0.0.1"));
   api_.tls_server_name = "kubernetes.default";
   EXPECT_EQ(GetAll(*Client()).body, "ok");
   EXPECT_THAT(server_->called(), Contains("kubernetes.default"));
@@ -298,9 +298,9 @@ TEST_F(HttpClientTest, SilenceEndsARequest) {
   const auto client = Client();
   Answered silent = GetAll(*client, {.path = "/", .first_byte_timeout = 50ms});
   EXPECT_EQ(silent.status,
-            absl::DeadlineExceededError(server_->url() + ": no answer within 0.05 s"));
+            absl::DeadlineExceededError(server_->url() + ": no response within 0.05 s"));
   silent = GetAll(*client, {.path = "/talk", .silence_timeout = 50ms});
-  EXPECT_EQ(silent.status, absl::DeadlineExceededError(server_->url() + ": silent for 0.05 s"));
+  EXPECT_EQ(silent.status, absl::DeadlineExceededError(server_->url() + ": no data for 0.05 s"));
   EXPECT_EQ(silent.body, "hi");
 }
 
@@ -344,7 +344,7 @@ TEST_F(HttpClientTest, BrokenConnectionsAreUnavailable) {
 
   api_.url = "https://127.0.0.1:" + std::to_string(testing::FreeTcpPort());
   const absl::Status refused = GetAll(*Client()).status;
-  EXPECT_EQ(refused, absl::UnavailableError(api_.url + ": no connection: Connection refused"));
+  EXPECT_EQ(refused, absl::UnavailableError(api_.url + ": connection failed: Connection refused"));
 }
 
 TEST_F(HttpClientTest, AConnectionThatTheServerClosedIsMadeAgain) {
@@ -381,7 +381,7 @@ TEST_F(HttpClientTest, OnlyTheProxyOfTheConfigurationIsUsed) {
   const absl::Status status = GetAll(*Client()).status;
   EXPECT_EQ(status, absl::UnavailableError(server_->url() +
                                            " (through http://127.0.0.1:" + std::to_string(port) +
-                                           "): no connection: Connection refused"));
+                                           "): connection failed: Connection refused"));
   for (const char* name : {"HTTPS_PROXY", "https_proxy", "NO_PROXY"}) unsetenv(name);
 }
 

@@ -140,57 +140,61 @@ TEST(KubeconfigTest, S290_WhatCannotBeUsedIsNamed) {
     std::string error;
   } cases[] = {
       {"exec", Kubeconfig(kServerField, "exec: {command: aws, args: [secret]}"),
-       "users \"u\": exec (line 14) is not supported: svcmap-kube starts no programs. Give it a "
+       "users \"u\": exec (line 14): Forbidden: svcmap-kube does not run credential plugins. Use "
        "tokenFile"},
       {"auth-provider", Kubeconfig(kServerField, "auth-provider: {name: gcp}"),
-       "users \"u\": auth-provider (line 14) is not supported: svcmap-kube starts no programs."},
-      {"as", Kubeconfig(kServerField, "as: admin"), "users \"u\": as (line 14) is not supported"},
+       "users \"u\": auth-provider (line 14): Forbidden: svcmap-kube does not run credential "
+       "plugins."},
+      {"as", Kubeconfig(kServerField, "as: admin"),
+       "users \"u\": as (line 14): Forbidden: impersonation is not supported"},
       {"no server", Kubeconfig("tls-server-name: a", "token: a"),
-       "clusters \"c\": server is missing"},
+       "clusters \"c\": server: Required value"},
       {"no scheme", Kubeconfig("server: 10.0.0.1:6443", "token: a"),
-       "clusters \"c\": server: \"10.0.0.1:6443\""},
+       "clusters \"c\": server: Invalid value: \"10.0.0.1:6443\""},
       {"clear text", Kubeconfig("server: http://10.0.0.1:6443", "token: a"),
-       "clusters \"c\": server: \"http://10.0.0.1:6443\" would send credentials in the clear"},
+       "clusters \"c\": server: Invalid value: \"http://10.0.0.1:6443\": must use https"},
       {"password in the URL", Kubeconfig("server: https://me:secret@10.0.0.1", "token: a"),
-       "clusters \"c\": server: what stands there has a user name or password"},
+       "clusters \"c\": server: Invalid value: (hidden): must not contain a user name or password"},
       {"proxy", Kubeconfig(kServerField + std::string("\nproxy-url: me:secret@proxy"), "token: a"),
-       "clusters \"c\": proxy-url (line 11) is not the URL of a proxy"},
+       "clusters \"c\": proxy-url (line 11): must be the URL of a proxy"},
       {"base64", Kubeconfig(kServerField, "client-key-data: \"secret!\""),
-       "users \"u\": client-key-data (line 14) is not base64"},
+       "users \"u\": client-key-data (line 14): must be valid base64"},
       {"key alone", Kubeconfig(kServerField, "client-key: a"),
-       "users \"u\": client-certificate is missing; client-key is there"},
+       "users \"u\": client-certificate: Required value: client-key is set"},
       {"certificate alone", Kubeconfig(kServerField, "client-certificate: a"),
-       "users \"u\": client-key is missing; client-certificate is there"},
+       "users \"u\": client-key: Required value: client-certificate is set"},
       {"two ways", Kubeconfig(kServerField, "token: secret\nusername: me"),
-       "users \"u\": token (line 14) and username are both given"},
+       "users \"u\": token (line 14): Forbidden: must not be set together with username"},
       {"two authorities",
        Kubeconfig(kServerField + std::string("\ncertificate-authority: a\n"
                                              "certificate-authority-data: YQ=="),
                   "token: a"),
-       "clusters \"c\": certificate-authority (line 11) and certificate-authority-data are both"},
+       "clusters \"c\": certificate-authority (line 11): Forbidden: must not be set together with "
+       "certificate-authority-data"},
       {"insecure with an authority",
        Kubeconfig(kServerField + std::string("\ninsecure-skip-tls-verify: true\n"
                                              "certificate-authority: a"),
                   "token: a"),
-       "clusters \"c\": insecure-skip-tls-verify (line 11) and certificate-authority are both"},
+       "clusters \"c\": insecure-skip-tls-verify (line 11): Forbidden: must not be set together "
+       "with "
+       "certificate-authority"},
       {"number", Kubeconfig(kServerField, "password: 5407"),
-       "users \"u\": password (line 14) is not a"},
+       "users \"u\": password (line 14): must be a"},
       {"header", Kubeconfig(kServerField, "token: \"secret\\nX-Other: secret\""),
-       "users \"u\": token (line 14) is no token"},
-      {"no current context", "contexts: []", "current-context is missing"},
+       "users \"u\": token (line 14): must contain only printable ASCII"},
+      {"no current context", "contexts: []", "current-context: Required value"},
       {"unknown context", "current-context: x\ncontexts: [{name: a}, {name: b}]",
-       "current-context: contexts \"x\" is missing; contexts has \"a\", \"b\""},
+       "current-context: contexts \"x\": Not found: existing names: \"a\", \"b\""},
       {"unknown cluster",
        "current-context: x\ncontexts: [{name: x, context: {cluster: y}}]\nclusters: []",
-       "contexts \"x\": clusters \"y\" is missing; clusters has nothing"},
-      {"other file", "apiVersion: v1\nkind: ConfigMap\n", "is not a kubeconfig"},
-      {"nothing", "# a comment\n", "is empty"},
+       "contexts \"x\": clusters \"y\": Not found: existing names: none"},
+      {"other file", "apiVersion: v1\nkind: ConfigMap\n", "must be a kubeconfig"},
+      {"nothing", "# a comment\n", "the file is empty"},
       {"two documents", "---\n" + Kubeconfig(kServerField, "token: a") + "---\na: b\n",
-       "has more than one document"},
-      {"alias", "users:\n- user:\n    password: *secret\n",
-       "line 3 cannot be read as YAML or JSON"},
-      {"JSON", "{\"token\": secret}", "line 1 cannot be read as YAML or JSON"},
-      {"bytes", "token: \xff\xfe secret", "line 1 cannot be read as YAML or JSON"},
+       "must contain only one document"},
+      {"alias", "users:\n- user:\n    password: *secret\n", "line 3: invalid YAML or JSON"},
+      {"JSON", "{\"token\": secret}", "line 1: invalid YAML or JSON"},
+      {"bytes", "token: \xff\xfe secret", "line 1: invalid YAML or JSON"},
       {"twice", Kubeconfig(kServerField, "token: secret\ntoken: secret"), "line 1"},
   };
   for (const auto& [name, text, error] : cases) {
@@ -209,7 +213,7 @@ TEST(KubeconfigTest, S290_PathsAreOfTheFilesFolder) {
   EXPECT_EQ(server->token_file, folder.path() + "/token");
   std::ofstream(path) << "kind: Pod\n";
   EXPECT_THAT(std::string(ReadKubeconfig(path).status().message()),
-              StartsWith("kubeconfig " + path + ": is not a kubeconfig"));
+              StartsWith("kubeconfig " + path + ": must be a kubeconfig"));
 }
 
 TEST(InClusterTest, S290_APodUsesItsServiceAccount) {

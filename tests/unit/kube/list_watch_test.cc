@@ -133,7 +133,7 @@ TEST_F(CourseTest, TheFirstListIsOfTheNewestStateAndTheWatchGoesOnFromIt) {
   now_ += milliseconds(20);
   Page({Named("a", "3"), Named("b", "4")}, "5");
   EXPECT_THAT(Held(), ElementsAre("a", "b"));
-  EXPECT_THAT(Lines(), ElementsAre("I services: 2 listed in 20 ms, at version 5"));
+  EXPECT_THAT(Lines(), ElementsAre("I listed resource=services count=2 duration=20ms version=5"));
   EXPECT_TRUE(course_->facts().listed);
 
   EXPECT_EQ(Next(), "watch &watch=1&allowWatchBookmarks=true&resourceVersion=5&timeoutSeconds=300");
@@ -267,8 +267,8 @@ TEST_F(CourseTest, AWatchThatEndsAtOnceWithoutAnObjectIsAFailure) {
   Event(Bookmark("7"));
   now_ += milliseconds(5);
   course_->WatchEnded(now_);
-  EXPECT_THAT(Lines(), ElementsAre("W watch of services lost: it ended after 5 ms with nothing; "
-                                   "trying again in 0.4 s"));
+  EXPECT_THAT(Lines(), ElementsAre("W watch failed, retrying in 0.4s resource=services "
+                                   "error=\"the watch ended after 5ms without events\""));
   EXPECT_THAT(Next(), HasSubstr("resourceVersion=7&"));
   EXPECT_EQ(waited().count(), 400);
   Event(Change(Type::kModified, "web", "8"));
@@ -281,18 +281,20 @@ TEST_F(CourseTest, AConnectionLostResumesTheWatch) {
   StartWatching();
   Event(Change(Type::kModified, "web", "6"));
   Break("https://10.96.0.1:443: connection reset");
-  EXPECT_THAT(Lines(), ElementsAre("W watch of services lost: https://10.96.0.1:443: connection "
-                                   "reset; trying again in 0.4 s"));
+  EXPECT_THAT(Lines(), ElementsAre("W watch failed, retrying in 0.4s resource=services "
+                                   "error=\"https://10.96.0.1:443: connection reset\""));
   EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
   Break("https://10.96.0.1:443: connection refused");
-  EXPECT_THAT(Lines(), ElementsAre(EndsWith("connection refused; trying again in 0.8 s")));
+  EXPECT_THAT(Lines(),
+              ElementsAre(::testing::AllOf(HasSubstr("retrying in 0.8s resource=services error="),
+                                           EndsWith("connection refused\""))));
   EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
   Break("https://10.96.0.1:443: connection refused");
   EXPECT_THAT(Lines(), IsEmpty());  // Said already.
   EXPECT_THAT(course_->facts().last_error, HasSubstr("connection refused"));
   EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
   Event(Bookmark("9"));
-  EXPECT_THAT(Lines(), ElementsAre("I services: the watch goes on, after 3 failures in 2.8 s"));
+  EXPECT_THAT(Lines(), ElementsAre("I watch recovered resource=services failures=3 duration=2.8s"));
   EXPECT_EQ(course_->facts().last_error, "");
   EXPECT_THAT(Held(), ElementsAre("web"));
 }
@@ -306,8 +308,8 @@ TEST_F(CourseTest, AVersionThatIsTooOldIsListedAgainWithoutLosingAnything) {
   EXPECT_THAT(Held(), ElementsAre("web"));
   EXPECT_EQ(Next(), "list &resourceVersion=7");  // Not older than what we know.
   EXPECT_EQ(waited().count(), 400);
-  EXPECT_THAT(Lines(), ElementsAre("I watch of services: the API server says 410 Expired: too old: "
-                                   "5 (9); listing again"));
+  EXPECT_THAT(Lines(), ElementsAre("I watch expired, listing again resource=services "
+                                   "error=\"API server returned 410 Expired: too old: 5 (9)\""));
   EXPECT_THAT(Held(), ElementsAre("web"));
   Page({Named("other", "8")}, "9");
   EXPECT_THAT(Held(), ElementsAre("other"));
@@ -385,17 +387,17 @@ TEST_F(CourseTest, PermissionsThatAreMissingAreNamed) {
   Use(Resource::kEndpointSlices);
   Next();
   Refuse(forbidden);
-  EXPECT_THAT(Lines(),
-              ElementsAre("W list of endpointslices failed: svcmap-kube may not list "
-                          "endpointslices.discovery.k8s.io: as the server says; trying again in "
-                          "0.4 s"));
+  EXPECT_THAT(
+      Lines(),
+      ElementsAre("W list failed, retrying in 0.4s resource=endpointslices error=\"not authorized "
+                  "to list endpointslices.discovery.k8s.io: as the server says\""));
   Use(Resource::kNode);
   StartWatching();
   Refuse(forbidden);
-  EXPECT_THAT(Lines(), ElementsAre(HasSubstr("svcmap-kube may not watch nodes: as the")));
+  EXPECT_THAT(Lines(), ElementsAre(HasSubstr("not authorized to watch nodes: as the")));
   Next();
   Refuse({.code = 401, .reason = "Unauthorized", .message = "Unauthorized"});
-  EXPECT_THAT(Lines(), ElementsAre(HasSubstr("does not accept our credentials (401): Unauth")));
+  EXPECT_THAT(Lines(), ElementsAre(HasSubstr("returned 401, check the credentials: Unauth")));
 }
 
 TEST_F(CourseTest, TheSameFailureIsSaidAgainEveryFiveMinutes) {
@@ -450,8 +452,8 @@ TEST_F(CourseTest, AServerWithoutProtobufIsAskedForJson) {
   EXPECT_EQ(waited().count(), 0);
   EXPECT_EQ(ask_.request.accept, "application/json");
   EXPECT_THAT(Lines(),
-              ElementsAre("W list of services: the API server says 406 NotAcceptable: only "
-                          "JSON; asking for JSON from now on"));
+              ElementsAre("W list failed, switching to JSON resource=services error=\"API server "
+                          "returned 406 NotAcceptable: only JSON\""));
   Refuse({.code = 406, .message = "not even that"});  // A failure like any other.
   Next();
   EXPECT_EQ(waited().count(), 400);

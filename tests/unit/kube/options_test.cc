@@ -75,8 +75,7 @@ TEST(KubeOptionsTest, S290_S291_S293_TheFileCountsButForTheNameOfTheNodeAndTheMa
   EXPECT_EQ(flags.kubeconfig, "/file");
   EXPECT_EQ(flags.selection.node_name, "flag");
   EXPECT_EQ(flags.master, "https://10.0.0.1:6443");
-  EXPECT_THAT(flags.findings,
-              ElementsAre("--kubeconfig is ignored: with --config that file counts"));
+  EXPECT_THAT(flags.findings, ElementsAre("--kubeconfig is ignored because --config is set"));
 
   std::ofstream(path) << "kind: Other\n";
   EXPECT_THAT(Complaint({"--config", path}), HasSubstr(path));
@@ -97,14 +96,15 @@ TEST(KubeOptionsTest, S290_TheMasterIsInsteadOfTheServerOfTheKubeconfig) {
 }
 
 TEST(KubeOptionsTest, WhatCannotBeUsedIsSaid) {
-  EXPECT_THAT(Complaint({"--node-name", " "}), HasSubstr("the name of this node is blank"));
+  EXPECT_THAT(Complaint({"--node-name", " "}), HasSubstr("the node name is blank"));
   EXPECT_THAT(Complaint({"--agent", "/run/x.sock"}), HasSubstr("--agent: \"/run/x.sock\" is "));
   EXPECT_THAT(Complaint({"--tls-ca", "/ca"}), HasSubstr("are for tcp:// addresses"));
   EXPECT_THAT(Complaint({"--agent", "tcp://a:1", "--tls-cert", "c"}),
               HasSubstr("--tls-cert needs --tls-key"));
   EXPECT_THAT(Complaint({"--master", "10.0.0.1:6443"}), HasSubstr("--master: "));
-  EXPECT_THAT(Complaint({"--service-proxy-name", "-a"}), HasSubstr("\"-a\" is no value"));
-  EXPECT_THAT(Complaint({"--healthz-bind-address", "127.0.0.1"}), HasSubstr("has no port"));
+  EXPECT_THAT(Complaint({"--service-proxy-name", "-a"}),
+              HasSubstr("\"-a\": must be a valid label value"));
+  EXPECT_THAT(Complaint({"--healthz-bind-address", "127.0.0.1"}), HasSubstr("must contain a port"));
 }
 
 BridgeFacts WellFacts() {
@@ -123,7 +123,7 @@ TEST(KubeStatusTest, HealthSaysWhatIsMissing) {
   facts.push.synced = false;
   EXPECT_EQ(KubeHealthzAnswer(facts).code, 503);
   EXPECT_EQ(KubeHealthzAnswer(facts).body,
-            "endpointslices are not listed yet: 503\nsvcmapd does not have everything\n");
+            "endpointslices not listed yet: 503\nsvcmapd not synced\n");
 }
 
 TEST(KubeStatusTest, WhatWeDoWithoutIsNoFault) {
@@ -131,7 +131,7 @@ TEST(KubeStatusTest, WhatWeDoWithoutIsNoFault) {
   facts.watches[3].listed = false;
   facts.watches[3].last_error = "403";
   EXPECT_EQ(KubeHealthzAnswer(facts).code, 200);
-  EXPECT_EQ(KubeHealthzAnswer(facts).body, "ok, without servicecidrs: 403\n");
+  EXPECT_EQ(KubeHealthzAnswer(facts).body, "ok, servicecidrs not available: 403\n");
 }
 
 TEST(KubeStatusTest, EveryMetricIsExposedAndDocumented) {

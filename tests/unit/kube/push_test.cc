@@ -319,7 +319,8 @@ TEST_F(PushTest, WhoWasReplacedDoesNotChaseTheOther) {
   agent_->EndWithNext({grpc::StatusCode::ABORTED, "replaced by other (node-2)"});
   Upsert("a", "3");
   ASSERT_TRUE(Eventually([this] { return push_->facts().failures == 2; }));
-  EXPECT_THAT(push_->facts().last_error, HasSubstr("replaced by other (node-2); two controllers"));
+  EXPECT_THAT(push_->facts().last_error,
+              HasSubstr("replaced by other (node-2); two controllers use"));
   EXPECT_FALSE(push_->facts().connected);
   push_.reset();  // Does not wait for the next try.
   EXPECT_THAT(agent_->seen().opens, SizeIs(2));

@@ -315,7 +315,7 @@ TEST_F(DryRunLoopTest, LimitsOfStateAreTold) {
       loop_->Try({.changes = {Web()}, .taken = [&](const auto& findings) { found = findings; }});
   ASSERT_TRUE(told);
   EXPECT_TRUE(told->rows.empty());
-  EXPECT_THAT(Messages(found), ElementsAre(HasSubstr("more than --max-objects 1")));
+  EXPECT_THAT(Messages(found), ElementsAre(HasSubstr("already stores --max-objects 1")));
 }
 
 TEST_F(DryRunLoopTest, WhileHeldItTellsWhatComesOnTopAndNothingCountsAsState) {
