@@ -1,4 +1,4 @@
-// Calls any method with an empty request, as one who has no stubs would.
+// Calls any method with an empty request, without generated stubs.
 #pragma once
 
 #include <grpcpp/generic/generic_stub.h>
@@ -11,8 +11,8 @@
 
 namespace svcmap::testing {
 
-// `method` as "/package.Service/Method"; how the call ended. Watch, which does not end by itself,
-// is ended here after its first answer, and that is OK.
+// Calls `method` ("/package.Service/Method") and returns the status. Cancels Watch after its first
+// response and returns OK.
 inline grpc::Status CallAny(const std::shared_ptr<grpc::Channel>& channel,
                             const std::string& method) {
   grpc::GenericStub stub(channel);
@@ -41,7 +41,7 @@ inline grpc::Status CallAny(const std::shared_ptr<grpc::Channel>& channel,
   return watching ? grpc::Status::OK : status;
 }
 
-// A client of which refusals say `name`, that may read: it does, and is refused what changes.
+// Expects that a client called `name` can call all reading methods and no others.
 inline void ExpectReadsOnly(const std::shared_ptr<grpc::Channel>& channel,
                             const std::string& name) {
   for (const std::string method : {"List", "GetStatus", "Watch"}) {

@@ -1,4 +1,4 @@
-// Unary calls, the standard services, and what must not hurt a server.
+// Unary calls, the standard gRPC services, and requests that must not harm the server.
 #include <gmock/gmock.h>
 #include <grpcpp/impl/codegen/client_unary_call.h>
 #include <sys/socket.h>
@@ -127,7 +127,8 @@ TEST_F(ControlTest, HealthAndReflectionAnswer) {
     SetDeadline(context);
     grpc::CompletionQueue queue;
     grpc::internal::RpcMethod rpc(method, grpc::internal::RpcMethod::NORMAL_RPC);
-    v1::GetStatusRequest empty;  // No fields: a health request for the whole server.
+    v1::GetStatusRequest
+        empty;  // An empty message is also a valid health request for the whole server.
     v1::GetStatusRequest answer;
     const grpc::Status status =
         grpc::internal::BlockingUnaryCall<v1::GetStatusRequest, v1::GetStatusRequest>(

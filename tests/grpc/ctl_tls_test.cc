@@ -18,7 +18,7 @@ class CtlTlsTest : public TlsTest {
     Put("client.key", writer_.key);
   }
 
-  // `svcmapctl --address tcp://127.0.0.1:PORT ...`
+  // Runs `svcmapctl --address tcp://127.0.0.1:PORT ...`.
   ExitCode Ctl(std::vector<std::string> args) {
     args.insert(args.begin(), {"--address", Address()});
     std::istringstream in;

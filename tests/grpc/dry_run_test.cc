@@ -1,4 +1,4 @@
-// validate_only: what Apply and Remove would do, and that they do not.
+// validate_only: Apply and Remove report their effect and change nothing.
 #include <gmock/gmock.h>
 
 #include <sstream>
@@ -65,17 +65,17 @@ class DryRunTest : public ServerTest {
     EXPECT_TRUE(status.ok()) << status.error_message();
     return ack;
   }
-  // Of all that is held.
+  // Token of all stored objects.
   proxy::StateToken Token() {
     proxy::StateToken token = {};
     EXPECT_TRUE(loop_->Call([&](proxy::Reconciler& r) { token = r.store().token(); }));
     return token;
   }
-  // What an operator sees, but for what moves by itself.
+  // The status without fields that change without a request.
   std::string Seen() {
     v1::GetStatusResponse status = GetStatus();
     status.clear_started();
-    status.clear_pending_since();  // Until the turn after the answer ends.
+    status.clear_pending_since();  // Set until the iteration of the loop after the response.
     std::string seen = status.SerializeAsString();
     for (const v1::Kind kind : {v1::KIND_SERVICE, v1::KIND_ENDPOINT_SLICE, v1::KIND_NODE}) {
       for (const v1::Object& object : List(kind)) seen += object.SerializeAsString();
@@ -102,13 +102,13 @@ TEST_F(DryRunTest, TellsElementsAndChangesNothing) {
   EXPECT_EQ(ack.dry_run().added(), 2u);
   EXPECT_FALSE(ack.dry_run().rewrites_tables());
   EXPECT_EQ(Seen(), before);
-  // The same as before again, also to a controller.
+  // The state is unchanged, including for controllers.
   const v1::Ack again = Apply({Web(), SliceWith(1)});
   EXPECT_EQ(again.outcome(), v1::UNCHANGED);
   EXPECT_EQ(Token(), token);
 }
 
-// It is measured when it is made.
+// The latency is measured when the change is committed.
 TEST_F(DryRunTest, S346_WhenAChangeWasCausedDoesNotCount) {
   Serve();
   Apply({Web()});
@@ -150,7 +150,7 @@ TEST_F(DryRunTest, ARangeIsOneElement) {
   EXPECT_EQ(ack.dry_run().added(), 1u);
 }
 
-// Refused when read, over a limit, and a conflict that only planning finds; and none is kept.
+// Invalid objects, exceeded limits and conflicts are reported, and no finding is stored.
 TEST_F(DryRunTest, S16_ResultsAreThoseOfTheRealCall) {
   StartLoop({.objects = 3});
   Serve();
@@ -189,7 +189,7 @@ TEST_F(DryRunTest, TheListIsBoundedAndTheCountsAreTrue) {
   EXPECT_EQ(ack.dry_run().elements_size(), 10'000);
   EXPECT_EQ(ack.dry_run().deleted(), 1u);
   EXPECT_EQ(ack.dry_run().added(), 12'001u);
-  EXPECT_FALSE(ack.dry_run().rewrites_tables());  // 196,608 endpoints have room.
+  EXPECT_FALSE(ack.dry_run().rewrites_tables());  // The map has room for 196,608 endpoints.
   EXPECT_LT(ack.ByteSizeLong(), 2'000'000u);
 }
 

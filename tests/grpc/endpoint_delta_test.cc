@@ -1,5 +1,4 @@
-// Changes of single endpoints over the controllers' stream, as EndpointDelta in control.proto
-// promises them.
+// EndpointDelta messages on the stream of a controller.
 #include <gmock/gmock.h>
 
 #include "api/grpc/status_report.h"
@@ -85,11 +84,11 @@ TEST_F(EndpointDeltaTest, WhatChangesNothingIsUnchanged) {
 
 TEST_F(EndpointDeltaTest, OrderWithinABatchCounts) {
   Push({Upsert(Web())});
-  // After the slice, one after another.
+  // Deltas after the slice are applied in order.
   Push({Upsert(SliceOf({"10.1.0.1"})), Delta().Put("10.1.0.2"),
         Delta().Remove("10.1.0.2").Put("10.1.0.3")});
   EXPECT_THAT(Addresses(), ElementsAre("10.1.0.1", "10.1.0.3"));
-  // Before the whole slice: only that counts.
+  // A complete slice supersedes deltas before it.
   EXPECT_THAT(Messages(Push({Delta().Put("10.1.0.4"), Upsert(SliceOf({"10.1.0.5"}))})), IsEmpty());
   EXPECT_THAT(Addresses(), ElementsAre("10.1.0.5"));
   EXPECT_THAT(Messages(Push({Delta().Put("10.1.0.6"), Removal(SliceRef("shop/web-1"))})),
@@ -125,7 +124,7 @@ TEST_F(EndpointDeltaTest, RefusedResultLeavesTheSliceAsItWas) {
               HasSubstr("the previously accepted version, if any, stays in effect"));
   EXPECT_THAT(Addresses(), ElementsAre("10.1.0.1"));
   EXPECT_EQ(GetStatus().refused_objects(), 1u);
-  // The next one that is good makes up for it.
+  // The next accepted delta clears the rejection.
   Push({Delta().Put("10.1.0.2")});
   EXPECT_EQ(GetStatus().refused_objects(), 0u);
 }
@@ -160,7 +159,7 @@ TEST_F(EndpointDeltaTest, CostFollowsTheMessageAndTheSliceNotTheirProduct) {
     ips.push_back("10.1." + std::to_string(i / 250) + "." + std::to_string(i % 250 + 1));
   }
   Push({Upsert(Web()), Upsert(SliceOf(ips))});
-  // One by one, at 900 conversions of a slice each, this would take minutes.
+  // This would take minutes if each delta converted its slice of 900 endpoints separately.
   std::vector<v1::Change> changes(100'000, Delta().Put("10.1.9.9"));
   EXPECT_EQ(Push(changes).outcome(), v1::COMMITTED);
   EXPECT_EQ(Addresses().size(), 901u);
@@ -172,11 +171,12 @@ TEST_F(EndpointDeltaTest, S346_SlicesAndDeltasTellWhenTheyWereCaused) {
   const auto say = [&](const std::string& time) {
     annotations["endpoints.kubernetes.io/last-change-trigger-time"] = time;
   };
-  say("2999-01-01T00:00:00.123456789Z");  // A clock that is ahead.
+  say("2999-01-01T00:00:00.123456789Z");  // The clock of the sender is ahead.
   Push({Upsert(Web()), Upsert(slice)});
   EXPECT_EQ(GetStatus().programming_latency().count(), 1u);
   for (const char* time :
-       {"yesterday", "2001-01-01T00:00:00Z"}) {  // Not readable, before our time.
+       {"yesterday",
+        "2001-01-01T00:00:00Z"}) {  // Invalid time, and a time before the start of the agent.
     say(time);
     EXPECT_EQ(Push({Upsert(slice)}).outcome(), v1::UNCHANGED);
     EXPECT_EQ(GetStatus().programming_latency().count(), 1u) << time;

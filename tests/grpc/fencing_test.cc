@@ -1,4 +1,4 @@
-// Two controllers, of which one does not know yet that it was deposed.
+// Two controllers, one of them with an outdated epoch.
 #include <gmock/gmock.h>
 
 #include "tests/grpc/server_fixture.h"
@@ -17,7 +17,7 @@ class FencingTest : public ServerTest {
     ServerTest::SetUp();
     Serve();
   }
-  // What the agent says to somebody whom it does not take.
+  // Returns the error message for a stream with this Open.
   std::string Refusal(const std::string& name, uint64_t epoch) {
     Stream stream(*stub_);
     EXPECT_FALSE(stream.Open(name, epoch));
@@ -64,7 +64,7 @@ TEST_F(FencingTest, WithoutEpochsTheNewestWins) {
   EXPECT_EQ(first.Finish().error_code(), grpc::ABORTED);
 }
 
-// What was on its way when it was deposed.
+// Batches that were in flight when a higher epoch took over.
 TEST_F(FencingTest, NothingOfADeposedControllerIsTakenAnyMore) {
   PushHolder holder;
   int ended = 0;

@@ -1,4 +1,4 @@
-// What one controller may cost, and what it hears when that is not enough for it.
+// Limits for controllers, and the errors for requests that exceed them.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>
@@ -63,7 +63,7 @@ TEST_F(LimitsTest, OpenedSaysThemAll) {
   EXPECT_EQ(limits.max_bytes_in_flight(), 9000u);
 }
 
-// While the loop stands still nothing is answered: what was read until then becomes one commit.
+// While the loop is blocked, there are no Acks. All batches read until then become one commit.
 TEST_F(LimitsTest, BytesInFlightAreBounded) {
   constexpr int kBatches = 20;
   limits_.max_bytes_in_flight = 2000;
@@ -83,7 +83,7 @@ TEST_F(LimitsTest, BytesInFlightAreBounded) {
     const v1::Object web = Web("shop/web-" + std::to_string(i), "10.96.1." + std::to_string(i));
     ASSERT_TRUE(stream.Send(static_cast<uint64_t>(i), {Upsert(Slice("web-1", 40)), Upsert(web)}));
   }
-  for (int i = 0; i < 20; ++i) {  // On the same connection, behind them; asks nobody of ours.
+  for (int i = 0; i < 20; ++i) {  // Calls on the same connection that do not need the loop.
     EXPECT_TRUE(svcmap::testing::CallAny(channel_, "/grpc.health.v1.Health/Check").ok());
   }
   go_on.set_value();
@@ -107,7 +107,7 @@ TEST_F(LimitsTest, OneObjectMoreIsRefusedAndTheOthersOfItsBatchAreTaken) {
                           "--max-objects 2 objects"));
   EXPECT_EQ(ack.results(0).severity(), v1::REFUSED);
   EXPECT_EQ(GetStatus().refused_objects(), 1u);
-  // What is held can be changed, and removing makes room.
+  // Stored objects can be modified, and a removal makes room.
   EXPECT_THAT(Messages(Apply({Web("a/one", "10.96.0.13")})), IsEmpty());
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("test"));
@@ -128,7 +128,7 @@ TEST_F(LimitsTest, SliceThatMakesTooManyEndpointsIsRefusedAndItsLastGoodStateSta
                   "endpoints (--max-endpoints-per-service); the previously accepted version, "
                   "if any, stays in effect"));
   EXPECT_EQ(GetStatus().endpoints(), 5u);
-  // The same by a delta.
+  // The limit also applies to deltas.
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("test"));
   ADelta delta("shop/web-1");
@@ -169,7 +169,7 @@ TEST_F(LimitsTest, StreamThatWasOpenedInTimeStays) {
   Serve();
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("test"));
-  // Later than that stream's deadline.
+  // The deadline of that stream has expired.
   Stream silent(*stub_);
   v1::PushResponse response;
   EXPECT_FALSE(silent.stream->Read(&response));
@@ -177,8 +177,8 @@ TEST_F(LimitsTest, StreamThatWasOpenedInTimeStays) {
   EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
 }
 
-// Over TCP: those of our Unix socket come accepted to gRPC, which then has no such deadline; its
-// pings end them.
+// Only for TCP: the agent accepts Unix socket connections itself, and gRPC has no handshake
+// deadline for accepted connections. Keepalive pings close them.
 TEST_F(LimitsTest, ConnectionOnWhichNothingIsSaidEnds) {
   limits_.greet_within = std::chrono::milliseconds(20);
   const uint16_t port = svcmap::testing::FreeTcpPort();
@@ -193,7 +193,7 @@ TEST_F(LimitsTest, ConnectionOnWhichNothingIsSaidEnds) {
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   char bytes[4096];
   ssize_t got = 0;
-  do {  // The server's own greeting comes first.
+  do {  // The server first sends its HTTP/2 settings.
     got = read(fd.get(), bytes, sizeof(bytes));
   } while (got > 0);
   EXPECT_TRUE(got == 0 || errno == ECONNRESET) << errno;
@@ -219,10 +219,10 @@ TEST_F(LimitsTest, OneStreamMoreIsRefusedUntilAnotherHasEnded) {
   Stream holder(*stub_);
   ASSERT_TRUE(holder.Open("holder"));
   auto second = std::make_unique<Stream>(*stub_);
-  ASSERT_TRUE(second->Open("second"));  // Replaces the first one, which ends.
+  ASSERT_TRUE(second->Open("second"));  // The first stream is replaced and ends.
   EXPECT_EQ(holder.Finish().error_code(), grpc::ABORTED);
   Stream silent(*stub_);
-  // The end of the first one may be seen here before it is over there.
+  // The client can see the end of the first stream before the server has released it.
   const auto deadline = std::chrono::steady_clock::now() + kDeadline;
   grpc::Status status;
   do {

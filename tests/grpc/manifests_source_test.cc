@@ -1,4 +1,4 @@
-// The embedded controller: files in, state out, and again when they change.
+// The manifest source: reads manifests at start and after changes.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -43,7 +43,7 @@ class ManifestsSourceTest : public ServerTest {
     }
     return names;
   }
-  // Asks until it is so; every question goes through the loop.
+  // Polls until the condition is true. Each poll waits for the loop.
   bool BecomesHeld(const std::vector<std::string>& names) {
     const auto deadline = std::chrono::steady_clock::now() + kDeadline;
     while (Held() != names) {

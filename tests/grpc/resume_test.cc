@@ -1,4 +1,4 @@
-// A controller that comes back: what it has to send again.
+// Reconnect of a controller with a state token.
 #include <gmock/gmock.h>
 
 #include "tests/grpc/server_fixture.h"
@@ -19,13 +19,13 @@ class ResumeTest : public ServerTest {
     ServerTest::SetUp();
     Serve();
   }
-  // The token in the end.
+  // Returns the last token.
   static std::string Snapshot(Stream& stream, const std::vector<v1::Change>& changes) {
     EXPECT_TRUE(stream.BeginSnapshot() && stream.Send(1, changes) && stream.EndSnapshot(2));
     EXPECT_THAT(stream.ReadAck().state_token(), IsEmpty());
     return stream.ReadAck().state_token();
   }
-  // Of a controller that sent shop/web, saw its Ack, and left.
+  // Returns the token of a controller that sent shop/web, received the Ack, and disconnected.
   std::string TokenOfWeb() {
     Stream stream(*stub_);
     EXPECT_TRUE(stream.Open("a"));
@@ -74,7 +74,7 @@ TEST_F(ResumeTest, ATokenStandsForTheObjectsHoweverTheyCame) {
   EXPECT_NE(one, nothing);
   ASSERT_TRUE(stream.Send(5, {Upsert(Web())}));
   EXPECT_EQ(stream.ReadAck().state_token(), both);
-  // What is refused leaves the objects, and so the token, as they were.
+  // A rejected object changes neither the stored objects nor the token.
   ASSERT_TRUE(stream.Send(6, {Upsert(Web("shop/web", "10.96.0.999"))}));
   EXPECT_EQ(stream.ReadAck().state_token(), both);
 }
@@ -87,8 +87,8 @@ TEST_F(ResumeTest, ChangesOfOthersAreNotMissed) {
   EXPECT_EQ(stream.opened.resume(), v1::SEND_SNAPSHOT);
 }
 
-// A token is for who knows all that it stands for; otherwise a change of somebody else would be
-// carried on under it unseen.
+// Only a controller that knows all stored objects gets a token. Otherwise, the controller would
+// resume without noticing changes by other clients.
 TEST_F(ResumeTest, AfterAChangeFromAsideThereIsNoTokenUntilTheNextSnapshot) {
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("a"));
@@ -124,7 +124,7 @@ TEST_F(ResumeTest, InsideASnapshotThereIsNoToken) {
   EXPECT_THAT(stream.ReadAck().state_token(), Not(IsEmpty()));
 }
 
-// Its stream is gone: what comes next is no part of it.
+// The stream has ended, so later changes are not covered by its token.
 TEST_F(ResumeTest, ASnapshotThatWasLeftOpenIsAbandoned) {
   Apply({Web()});
   std::string token;

@@ -1,4 +1,4 @@
-// The whole agent but the kernel in one process: fake kernel, loop, gRPC server on a Unix socket.
+// The agent in one process: fake kernel, loop, gRPC server on a Unix socket.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -36,7 +36,7 @@ class ServerTest : public ::testing::Test {
     folder_ = folder;
     for (const Family family : kFamilies) tables_.push_back(proxy::MakeTable(family, {}));
     kernel_ = std::make_unique<nft::FakeKernel>(tables_);
-    // Faults are switched from the test's thread, the kernel is the loop's.
+    // The test thread sets faults while the loop uses the kernel.
     kernel_->SetFaultHook([this](const nft::Transaction&) {
       return rejecting_ ? nft::FakeKernel::Fault::kReject : nft::FakeKernel::Fault::kNone;
     });
@@ -45,7 +45,7 @@ class ServerTest : public ::testing::Test {
     StartLoop({});
   }
 
-  // Again, where a test wants other limits; before Serve().
+  // Restarts the loop with other limits. Call before Serve().
   void StartLoop(const proxy::StateLimits& limits) {
     proxy::LoopOptions options;
     options.limits = limits;
@@ -62,7 +62,7 @@ class ServerTest : public ::testing::Test {
 
   void Serve(const std::string& manifests_path = "") { ServeAt({}, manifests_path); }
 
-  // Also on our Unix socket.
+  // The Unix socket stays open.
   void ServeAt(ListenOptions listeners, const std::string& manifests_path = "") {
     service_ = std::make_unique<ControlService>(
         *loop_, *intake_, hub_, tables_, ControlOptions{"test", "n1", manifests_path, limits_});
@@ -122,7 +122,7 @@ class ServerTest : public ::testing::Test {
     return objects;
   }
 
-  // A controller's stream, one message at a time.
+  // Stream of a controller.
   struct Stream {
     explicit Stream(v1::Control::Stub& stub) {
       SetDeadline(context);

@@ -1,4 +1,4 @@
-// Where the time from a message to its ack goes, as GetStatus tells it.
+// Processing stages in GetStatusResponse.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -36,7 +36,7 @@ TEST_F(ServerTest, EachBatchIsInEachStageAndNoStageOverlapsAnother) {
         ASlice("shop/web").Endpoint("10.1.0." + std::to_string(i)).Port("http", 8080);
     ASSERT_TRUE(stream.Send(static_cast<uint64_t>(i) + 1, {Upsert(slice)}));
     EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
-    // The ack may be here before the agent's thread knows that it is gone.
+    // The Ack can arrive before the agent has recorded its duration.
     ASSERT_TRUE(loop_->Call([](proxy::Reconciler&) {}));
   }
   const nanoseconds wall = std::chrono::steady_clock::now() - start;

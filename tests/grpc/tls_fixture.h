@@ -1,5 +1,5 @@
-// A server with a TLS listener on a free port, its files, and clients of all kinds. Our Unix socket
-// stays open to ask it what it counted.
+// A server with a TLS listener on a free port, certificate files, and several kinds of clients.
+// Tests read the counters of the server through its Unix socket.
 #pragma once
 
 #include <spdlog/sinks/ostream_sink.h>
@@ -40,7 +40,7 @@ class TlsTest : public ServerTest {
 
   std::string Path(const std::string& name) const { return files_folder_->path() + "/" + name; }
 
-  // All of it at once, as who rotates certificates should.
+  // Replaces all certificate files at once, as a certificate rotation does.
   void Put(const std::string& name, const std::string& text) {
     std::ofstream(Path("new")) << text;
     std::filesystem::rename(Path("new"), Path(name));
@@ -50,7 +50,7 @@ class TlsTest : public ServerTest {
     Put("agent.key", pair.key);
   }
 
-  // A connection of its own.
+  // Opens a new connection.
   std::shared_ptr<grpc::Channel> ChannelOf(const testing::KeyPair& client) const {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -63,7 +63,7 @@ class TlsTest : public ServerTest {
     return testing::ProbeTls(port_, {client, max_version});
   }
 
-  // From here on.
+  // Applies to later connections.
   std::shared_ptr<std::ostringstream> Log() {
     auto text = std::make_shared<std::ostringstream>();
     auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(*text);

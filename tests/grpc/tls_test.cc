@@ -1,4 +1,4 @@
-// TCP listeners with TLS: whom they let in, what those may do, and what a change of the files does.
+// TCP listeners with TLS: authentication, authorization, and reloading of the files.
 #include <gmock/gmock.h>
 #include <grpc/support/log.h>
 #include <openssl/ssl.h>
@@ -16,8 +16,8 @@ using svcmap::testing::ExpectReadsOnly;
 using svcmap::testing::KeyPair;
 using svcmap::testing::TlsProbed;
 
-// What gRPC clients and servers of this process complain of while this lives; the client side of
-// ProbeTls is not gRPC.
+// Collects error logs of gRPC in this process during its lifetime. The client in ProbeTls does not
+// use gRPC.
 class GrpcErrors {
  public:
   GrpcErrors() {
@@ -29,7 +29,7 @@ class GrpcErrors {
   }
   ~GrpcErrors() { gpr_set_log_function(nullptr); }
 
-  // OpenSSL's part of the last one, after the last colon.
+  // Returns the OpenSSL error of the last log line, after the last colon.
   std::string last_reason() const {
     const std::lock_guard lock(mutex_);
     const std::string reason = text_.substr(text_.rfind(':') + 1);
@@ -41,7 +41,7 @@ class GrpcErrors {
   static inline std::string text_;
 };
 
-// gRPC hangs up on who fails in the handshake, and does not send the alert that says why.
+// After a failed handshake, gRPC closes the connection without sending the TLS alert.
 constexpr char kHungUp[] = "unexpected eof while reading";
 
 std::vector<std::string> MethodsOfControl() {

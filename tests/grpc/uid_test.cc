@@ -1,4 +1,4 @@
-// Peers of the Unix socket are known by uid.
+// Authorization of Unix socket clients by uid.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel_posix.h>
@@ -36,7 +36,8 @@ class UidTest : public ServerTest {
     ServeAt({.allow = {.write_uids = {kWriterUid}, .read_uids = {kReaderUid}}});
   }
 
-  // errno, 0 if it connected. Only this thread is somebody else, and only here.
+  // Connects with another uid, which only applies to this thread and this function. Returns errno
+  // or 0.
   int ConnectAs(uid_t uid, UniqueFd& fd) const {
     fd = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address = {.sun_family = AF_UNIX};
@@ -78,7 +79,7 @@ TEST_F(UidTest, UidOutsideOfTheListsIsHungUpOn) {
   const timeval patience = {10, 0};
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   char byte = 0;
-  EXPECT_EQ(recv(fd.get(), &byte, 1, 0), 0);  // The end, without a word.
+  EXPECT_EQ(recv(fd.get(), &byte, 1, 0), 0);  // The connection is closed without data.
   EXPECT_EQ(GetStatus().refused_calls(), 1u);
 }
 

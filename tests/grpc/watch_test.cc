@@ -1,4 +1,4 @@
-// What watchers are told, and what one may cost that does not listen.
+// Events for watchers, and the cost of watchers that do not read.
 #include <gmock/gmock.h>
 #include <grpc/grpc.h>
 
@@ -18,10 +18,10 @@ using ::testing::SizeIs;
 
 class WatchTest : public ServerTest {
  protected:
-  // For good: where a socket was full before, gRPC's shutdown waits up to 10 s for its poller.
+  // Not paired with a shutdown: after a full socket buffer, gRPC can need 10 s to shut down.
   static void SetUpTestSuite() { grpc_init(); }
 
-  // One watcher, one event at a time.
+  // A watcher that reads one event at a time.
   struct Watching {
     explicit Watching(v1::Control::Stub& stub) {
       SetDeadline(context);
@@ -37,7 +37,7 @@ class WatchTest : public ServerTest {
       EXPECT_TRUE(reader->Read(&event));
       return event;
     }
-    // The first one of its kind; what comes before it is passed over.
+    // Returns the next event of this kind and skips others.
     v1::WatchEvent ReadUntil(v1::WatchEvent::EventCase kind) {
       v1::WatchEvent event;
       while (reader->Read(&event)) {
@@ -57,21 +57,21 @@ class WatchTest : public ServerTest {
     bool finished = false;
   };
 
-  // The loop writes the tables when it starts; what a test watches comes after that.
+  // Waits for the first commit of the loop, which creates the tables.
   void Begin(const std::string& manifests_path = "") {
     EXPECT_TRUE(Submit(Web(), [this](const proxy::BatchResult&) { begun_.set_value(); }).ok());
     begun_.get_future().wait();
     Serve(manifests_path);
   }
 
-  // As manifests come in.
+  // Submits objects like the manifest source.
   absl::Status Submit(const v1::Object& object, Intake::Done done) {
     return intake_->Submit(
         proxy::Batch::Mark::kNone, 1,
         [&](int) { return ConvertObject(object, intake_->context()); }, std::move(done));
   }
 
-  // Takes an element away, and tells the loop as the kernel would.
+  // Deletes an element and notifies the loop like the kernel.
   void Damage() {
     nft::ForeignChange change;
     change.text = "1 element deleted from no-endpoint-services";
@@ -103,7 +103,7 @@ TEST_F(WatchTest, FirstComesTheStatusThenEachCommit) {
   EXPECT_EQ(first.status().revision(), GetStatus().revision());
   EXPECT_EQ(first.status().node_name(), "n1");
   EXPECT_EQ(first.status().state(), v1::SERVING);
-  EXPECT_GE(first.number(), 1u);  // That of the commit before it.
+  EXPECT_GE(first.number(), 1u);  // Number of the preceding commit.
   EXPECT_EQ(first.lost(), 0u);
   EXPECT_GT(first.time().seconds(), 0);
 
@@ -148,7 +148,7 @@ TEST_F(WatchTest, FindingsOfObjectsThatComeIn) {
   EXPECT_THAT(event.findings().results(0).message(),
               HasSubstr("Service shop/bad rejected: spec.ports[0].port: Invalid value: 70000"));
   EXPECT_EQ(event.findings().more(), 0u);
-  // What the loop finds when it takes them.
+  // Findings of the loop.
   Apply({Web("a/one", "10.96.0.11"), Web("a/two", "10.96.0.12"), Web("a/more", "10.96.0.13")});
   const v1::WatchEvent over = watching.ReadUntil(v1::WatchEvent::kFindings);
   EXPECT_THAT(over.findings().results(0).message(), HasSubstr("--max-objects 3"));
@@ -278,7 +278,7 @@ TEST_F(WatchTest, WhoDoesNotReadLosesTheOldestAndIsToldHowMany) {
   Watching sleeper(*stub_), reader(*stub_);
   const uint64_t begin = sleeper.Read().number();
   reader.Read();
-  // So large that a few fill the connection's window.
+  // Large enough that a few events fill the flow control window.
   v1::WatchController large;
   large.set_reason(std::string(20'000, 'x'));
   constexpr uint64_t kEvents = 4 * WatchHub::kKept;
@@ -302,7 +302,7 @@ TEST_F(WatchTest, WhoDoesNotReadLosesTheOldestAndIsToldHowMany) {
   }
   EXPECT_EQ(lost + read, kEvents + 1);
   EXPECT_THAT(lost, Ge(2 * WatchHub::kKept));
-  EXPECT_EQ(since_lost, WatchHub::kKept);  // All that is kept, and no more.
+  EXPECT_EQ(since_lost, WatchHub::kKept);  // All events in the buffer.
 }
 
 TEST_F(WatchTest, NumbersGoOnWhileNobodyWatches) {
@@ -328,7 +328,7 @@ TEST_F(WatchTest, OneWatcherMoreIsRefusedUntilAnotherHasLeft) {
   EXPECT_EQ(status.error_message(),
             "no more than --max-watchers 1 watchers at a time; stream rejected");
   watching.reset();
-  // Its end may be seen here before it is over there.
+  // The client can see the end of the stream before the server has released it.
   const auto deadline = std::chrono::steady_clock::now() + kDeadline;
   for (bool taken = false; !taken;) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);

@@ -81,7 +81,7 @@ TEST_F(ApiServerTest, AListHasWhatItsSelectorsSay) {
   EXPECT_EQ(Get("/api/v1/services?fieldSelector=spec.color%3Dred")->status, 400);
 }
 
-// By hand, from the public field numbers.
+// Expected bytes, from the field numbers of the Kubernetes API.
 TEST_F(ApiServerTest, ProtobufHasThePublicFieldNumbers) {
   v1::Object cidr;
   cidr.mutable_service_cidr()->mutable_metadata()->set_name("k");
@@ -120,7 +120,8 @@ TEST_F(ApiServerTest, PagesAreOfOneVersionAndCanExpire) {
   EXPECT_THAT(Names(second), ElementsAre("c"));
   EXPECT_EQ(second["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
   EXPECT_FALSE(second["metadata"].contains("continue"));
-  EXPECT_EQ(Get(rest + "&resourceVersion=" + Version())->status, 400);  // The token has it.
+  EXPECT_EQ(Get(rest + "&resourceVersion=" + Version())->status,
+            400);  // The continue token already contains the version.
   server_->ForgetPages();
   EXPECT_EQ(Get(rest)->status, 410);
 }
@@ -130,7 +131,7 @@ TEST_F(ApiServerTest, AVersionAndALimitAreForExactlyThatVersion) {
   const std::string old = "/api/v1/services?resourceVersion=" + Version();
   EXPECT_THAT(Names(GetJson(old + "&limit=2")), ElementsAre("web"));
   server_->Put({AService("shop/new").ClusterIp("10.96.0.11").Port("http", 80)});
-  EXPECT_EQ(Get(old + "&limit=2")->status, 410);  // Compacted at once.
+  EXPECT_EQ(Get(old + "&limit=2")->status, 410);  // The version is compacted immediately.
   EXPECT_THAT(Names(GetJson(old)), ElementsAre("new", "web"));
 }
 

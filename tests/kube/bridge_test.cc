@@ -1,4 +1,4 @@
-// From an object in the API server to packets, in both encodings.
+// From objects in the API server to packets, with both encodings.
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
@@ -21,7 +21,7 @@ v1::Object Labeled(const AService& service, const std::string& label, const std:
 
 ANode ThisNode() { return ANode(kAgentNode).InternalIp(kNodeV4).InternalIp(kNodeV6); }
 
-// The parameter: the content type.
+// The parameter is the content type.
 class EncodingsTest : public BridgeTest, public ::testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
@@ -57,7 +57,8 @@ TEST_P(EncodingsTest, AServiceFollowsItsEndpointsToItsEnd) {
 }
 
 TEST_P(EncodingsTest, S1_TheProxyNameLabelTakesAServiceAwayAndItsRemovalBringsItBack) {
-  server().Put({Labeled(Web("shop/web", kWeb), kProxyName, "")});  // Even an empty one.
+  server().Put({Labeled(Web("shop/web", kWeb), kProxyName,
+                        "")});  // An empty value excludes the Service too.
   EXPECT_OK(Until(kWeb, ""));
   server().Put({Web("shop/web", kWeb)});
   EXPECT_OK(Until(kWeb, "pod-a"));
@@ -78,7 +79,8 @@ TEST_P(EncodingsTest, S17_HeadlessServicesAndSlicesAreNotSeen) {
   EXPECT_OK(UntilTheAgentHasAll());  // The relevant objects only.
 }
 
-// The zone of the Node decides by the hints (S-29), its ServiceCIDRs say what is dropped (S-83).
+// The zone of the Node selects endpoints by hints (S-29). Packets to unused addresses of
+// ServiceCIDRs are dropped (S-83).
 TEST_P(EncodingsTest, S29_S83_TheNodeAndTheServiceRangesArrive) {
   Objects slices;
   for (const bool v6 : {false, true}) {
@@ -101,7 +103,7 @@ TEST_P(EncodingsTest, S29_S83_TheNodeAndTheServiceRangesArrive) {
     ++nodes;
     EXPECT_EQ(object.node().spec().pod_cidrs(0), kPodCidrV4);
   }
-  EXPECT_EQ(nodes, 1);  // Not n2.
+  EXPECT_EQ(nodes, 1);  // Only n1.
 
   EXPECT_EQ(Answering(kUnallocated), "");
   server().Remove({ServiceCidrRef("kubernetes")});

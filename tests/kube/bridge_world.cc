@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{20};
 
-// S-1, S-17, and the Node of the agent alone.
+// Whether svcmap-kube selects the object (S-1, S-17, and only the Node of the agent).
 bool IsForUs(const v1::Object& object) {
   const auto& labels = MetadataOf(object).labels();
   if (object.has_service()) {
@@ -23,7 +23,7 @@ bool IsForUs(const v1::Object& object) {
   return !object.has_node() || object.node().metadata().name() == kAgentNode;
 }
 
-// "EndpointSlice shop/web-v4", sorted.
+// Names such as "EndpointSlice shop/web-v4", sorted.
 std::set<std::string> NamesIn(const Objects& objects) {
   std::set<std::string> names;
   for (const v1::Object& object : objects) {

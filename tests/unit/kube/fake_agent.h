@@ -1,5 +1,5 @@
-// An agent without a kernel: keeps what it is pushed as the protocol says, and answers as a test
-// wants it. What it holds outlives its server, as on a disk.
+// A fake agent without a kernel. Implements the protocol with scripted Acks. Its objects survive a
+// restart of the server, like the state on disk.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -41,7 +41,7 @@ class FakeAgent final : private v1::Control::Service {
     server_->Wait();
   }
 
-  // Of the stream there is.
+  // Applies to the current stream.
   void BreakStream() {
     const std::lock_guard lock(mutex_);
     held_acks_.clear();
@@ -49,13 +49,14 @@ class FakeAgent final : private v1::Control::Service {
     changed_.notify_all();
     if (context_ != nullptr) context_->TryCancel();
   }
-  // Instead of taking the next message; at once if it reads none.
+  // Ends the stream instead of processing the next message, or immediately if the agent is not
+  // reading.
   void EndWithNext(const grpc::Status& status) {
     const std::lock_guard lock(mutex_);
     end_ = status;
     changed_.notify_all();
   }
-  // But for Open, until BreakStream.
+  // Stops reading after Open, until BreakStream.
   void ReadNothing() {
     const std::lock_guard lock(mutex_);
     deaf_ = true;
@@ -72,13 +73,13 @@ class FakeAgent final : private v1::Control::Service {
     held_acks_.clear();
   }
 
-  // What is said when an object of this name comes; empty: nothing.
+  // Sets the rejection message for objects with this name. Empty: accept.
   void Refuse(const std::string& name, const std::string& message) {
     const std::lock_guard lock(mutex_);
     refused_[name] = message;
   }
 
-  // As if it had been told before.
+  // Adds an object from an earlier stream.
   void Hold(const std::string& name, const std::string& ip) {
     const std::lock_guard lock(mutex_);
     held_[name] = ip;
@@ -88,15 +89,15 @@ class FakeAgent final : private v1::Control::Service {
     held_.clear();
   }
 
-  // Guarded by the lock that Await holds.
+  // Await holds the lock for this state.
   struct Seen {
     std::vector<v1::Open> opens;
-    std::vector<size_t> batches;  // Bytes of each.
+    std::vector<size_t> batches;  // Size of each batch in bytes.
     int snapshots_begun = 0, snapshots_ended = 0, resumed = 0;
-    size_t vanished = 0;         // How often a change or the end of a snapshot took an object away.
-    std::set<std::string> held;  // "name=clusterIP".
+    size_t vanished = 0;         // Number of objects removed by changes and prunes.
+    std::set<std::string> held;  // Stored objects as "name=clusterIP".
   };
-  // Whether it comes true in time.
+  // Waits for the condition. Returns whether it became true before the deadline.
   bool Await(const std::function<bool(const Seen&)>& condition) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return condition(Now()); });
@@ -213,7 +214,7 @@ class FakeAgent final : private v1::Control::Service {
   const uint64_t max_batch_bytes_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::string, std::string> held_;  // Name -> clusterIP.
+  std::map<std::string, std::string> held_;  // Name to cluster IP.
   std::map<std::string, std::string> refused_;
   std::set<std::string> named_;
   bool in_snapshot_ = false;

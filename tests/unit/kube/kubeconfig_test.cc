@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// With the fields of one cluster and one user, each a line of its own.
+// Returns a kubeconfig with these fields of a cluster and a user, one field per line.
 std::string Kubeconfig(const std::string& cluster, const std::string& user) {
   const auto indent = [](std::string lines) {
     for (size_t at = 0; (at = lines.find('\n', at)) != std::string::npos; at += 5) {

@@ -1,4 +1,4 @@
-// What is asked of the API server after each of its answers. No HTTP, no clock.
+// Requests to the API server after each response. Uses no HTTP connection and a fake clock.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,8 +67,8 @@ class CourseTest : public ::testing::Test {
   }
   CourseTest() { Use(Resource::kServices); }
 
-  // When it wants to ask, it asks; what comes after the path of the collection, "list" or "watch"
-  // in front.
+  // Advances the clock to the next request. Returns "list" or "watch" and the query after the path
+  // of the collection.
   std::string Next() {
     waited_ = std::max(course_->not_before() - now_, Course::Clock::duration::zero());
     now_ += waited_;
@@ -89,7 +89,7 @@ class CourseTest : public ::testing::Test {
   void Break(const std::string& why = "connection refused") {
     course_->Failed(absl::UnavailableError(why), now_);
   }
-  // Has listed "web" at version 5 and watches.
+  // Lists Service "web" at version 5 and starts the watch.
   void StartWatching() {
     Next();
     Page({Named("web", "3")}, "5");
@@ -103,7 +103,7 @@ class CourseTest : public ::testing::Test {
     }
     return lines;
   }
-  // Names of the Services that the mirror has.
+  // Returns the names of the Services in the mirror.
   std::vector<std::string> Held() {
     std::vector<std::string> names;
     mirror_.StartSnapshot();
@@ -150,7 +150,7 @@ TEST_F(CourseTest, NothingOfAListReachesTheMirrorBeforeItsLastPage) {
   Next();
   Page({Named("a", "3")}, "5", "t/1=");
   EXPECT_EQ(Next(), "list &limit=500&continue=t%2F1%3D");
-  Break();  // The token is good for minutes: the same page again.
+  Break();  // The continue token is valid for minutes, so the same page is requested again.
   EXPECT_EQ(Next(), "list &limit=500&continue=t%2F1%3D");
   Page({Named("b", "4")}, "5", "t2");
   EXPECT_EQ(waited().count(), 400);
@@ -168,7 +168,7 @@ TEST_F(CourseTest, PagesThatExpireAreAskedForAnewWithoutPages) {
   Page({Named("a", "3")}, "5", "t1");
   Next();
   Refuse(kExpired);
-  EXPECT_EQ(Next(), "list ");  // The newest state, whole.
+  EXPECT_EQ(Next(), "list ");  // The newest state, without pages.
   EXPECT_EQ(course_->facts().expired, 1u);
   Page({Named("b", "8")}, "9");
   EXPECT_THAT(Held(), ElementsAre("b"));
@@ -199,7 +199,7 @@ TEST_F(CourseTest, EventsMoveTheMirrorAndTheVersion) {
   EXPECT_EQ(course_->facts().events, 4u);
 }
 
-// To the server it is a DELETED: the label came on a live Service, or went.
+// The API server sends DELETED if a label change excludes an existing Service from the selection.
 TEST_F(CourseTest, AnObjectThatLeavesTheSelectionGoesAndComesBack_S1) {
   StartWatching();
   Event(Change(Type::kDeleted, "web", "6"));
@@ -232,7 +232,7 @@ TEST_F(CourseTest, WithoutTheFieldSelectorWhereTheServerDoesNotKnowIt_S1) {
   Page({Named("web", "3")}, "5");
   EXPECT_THAT(Next(), StartsWith("watch "));
   EXPECT_THAT(Lines(), Contains(HasSubstr("before Kubernetes 1.31")));
-  // Once: what else it minds is a failure.
+  // Only once; a second rejection is a failure.
   Refuse({.code = 400, .reason = "BadRequest", .message = "no"});
   Next();
   EXPECT_GT(waited(), milliseconds(0));
@@ -256,7 +256,7 @@ TEST_F(CourseTest, WhereBookmarksComeSilenceIsNotWaitedOutToTheEndOfTheWatch) {
   Break();
   Next();
   EXPECT_EQ(ask_.request.silence_timeout, minutes(3));
-  // The next one may be with a server that sends none.
+  // The next API server may not send bookmarks.
   course_->Failed(absl::DeadlineExceededError("silent for 180 s"), now_);
   Next();
   EXPECT_EQ(ask_.request.silence_timeout, seconds(330));
@@ -290,7 +290,7 @@ TEST_F(CourseTest, AConnectionLostResumesTheWatch) {
                                            EndsWith("connection refused\""))));
   EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
   Break("https://10.96.0.1:443: connection refused");
-  EXPECT_THAT(Lines(), IsEmpty());  // Said already.
+  EXPECT_THAT(Lines(), IsEmpty());  // Already logged.
   EXPECT_THAT(course_->facts().last_error, HasSubstr("connection refused"));
   EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
   Event(Bookmark("9"));
@@ -306,7 +306,8 @@ TEST_F(CourseTest, AVersionThatIsTooOldIsListedAgainWithoutLosingAnything) {
   Event(Bookmark("7"));
   EXPECT_FALSE(Event(Error(kExpired)));
   EXPECT_THAT(Held(), ElementsAre("web"));
-  EXPECT_EQ(Next(), "list &resourceVersion=7");  // Not older than what we know.
+  EXPECT_EQ(Next(),
+            "list &resourceVersion=7");  // The list must not be older than the known version.
   EXPECT_EQ(waited().count(), 400);
   EXPECT_THAT(Lines(), ElementsAre("I watch expired, listing again resource=services "
                                    "error=\"API server returned 410 Expired: too old: 5 (9)\""));
@@ -316,7 +317,7 @@ TEST_F(CourseTest, AVersionThatIsTooOldIsListedAgainWithoutLosingAnything) {
   EXPECT_EQ(course_->facts().expired, 1u);
   EXPECT_EQ(course_->facts().failures, 0u);
 
-  // The same as an answer of its own, and twice: not in a loop.
+  // A 410 response to the watch request, twice: retried with a delay.
   EXPECT_THAT(Next(), HasSubstr("watch "));
   Refuse(kExpired);
   EXPECT_EQ(Next(), "list &resourceVersion=9");
@@ -329,7 +330,7 @@ TEST_F(CourseTest, AListThatExpiresAsksForTheNewestState) {
   EXPECT_EQ(Next(), "list &resourceVersion=5");
   Refuse(kExpired);
   EXPECT_EQ(Next(), "list &limit=500");
-  Refuse(kExpired);  // Nothing older than the newest: this is a failure.
+  Refuse(kExpired);  // The request was already for the newest state, so this response is a failure.
   EXPECT_EQ(Next(), "list &limit=500");
   EXPECT_EQ(course_->facts().failures, 1u);
   EXPECT_THAT(Held(), ElementsAre("web"));
@@ -376,7 +377,7 @@ TEST_F(CourseTest, RetryAfterIsKept) {
   random_ = 0.5;
   Refuse({.code = 503, .message = "later", .retry_after_seconds = 5});
   Next();
-  EXPECT_EQ(waited().count(), 5400);  // Not all at the same moment.
+  EXPECT_EQ(waited().count(), 5400);  // Clients retry at different times.
   Refuse({.code = 503, .message = "later"}, std::chrono::hours(5));
   Next();
   EXPECT_EQ(waited(), minutes(2) + milliseconds(400));
@@ -454,7 +455,7 @@ TEST_F(CourseTest, AServerWithoutProtobufIsAskedForJson) {
   EXPECT_THAT(Lines(),
               ElementsAre("W list failed, switching to JSON resource=services error=\"API server "
                           "returned 406 NotAcceptable: only JSON\""));
-  Refuse({.code = 406, .message = "not even that"});  // A failure like any other.
+  Refuse({.code = 406, .message = "not even that"});  // A regular failure.
   Next();
   EXPECT_EQ(waited().count(), 400);
 }
@@ -466,7 +467,7 @@ TEST_F(CourseTest, ProtobufThatCannotBeReadIsAskedForAsJson) {
   EXPECT_THAT(Next(), HasSubstr("watch &watch=1&allowWatchBookmarks=true&resourceVersion=6&"));
   EXPECT_EQ(waited().count(), 0);
   EXPECT_EQ(ask_.request.accept, "application/json");
-  // The event that cannot be read would come again and again: the list does without it.
+  // A resumed watch would repeat the unreadable event, so the resource is listed again.
   course_->Unreadable(absl::DataLossError("offset 7"), ContentType::kJson, now_);
   EXPECT_EQ(Next(), "list &resourceVersion=6");
   EXPECT_EQ(waited().count(), 400);
@@ -479,7 +480,7 @@ TEST_F(CourseTest, ServiceCidrsThatTheServerDoesNotKnowAreAnEmptyList_S105) {
   const ApiStatus unknown = {.code = 404, .reason = "NotFound", .message = "page not found"};
   Use(Resource::kServiceCidrs);
   mirror_.Upsert(Resource::kServiceCidrs, Named("old", "1"));
-  for (const int wait : {0, 400}) {  // Not at once.
+  for (const int wait : {0, 400}) {  // After a delay.
     EXPECT_EQ(Next(), "list &limit=500");
     EXPECT_EQ(waited().count(), wait);
     Refuse(unknown);
@@ -496,7 +497,7 @@ TEST_F(CourseTest, ServiceCidrsThatTheServerDoesNotKnowAreAnEmptyList_S105) {
     EXPECT_EQ(course_->facts().last_error, "");
     EXPECT_THAT(Held(), IsEmpty());
   }
-  // The cluster was upgraded, and back.
+  // The cluster was upgraded and downgraded again.
   Next();
   Page({Named("kubernetes", "3")}, "5");
   EXPECT_THAT(Next(), StartsWith("watch "));
@@ -510,7 +511,7 @@ TEST_F(CourseTest, ServiceCidrsThatTheServerDoesNotKnowAreAnEmptyList_S105) {
   EXPECT_EQ(Next(), "list &limit=500");
 }
 
-// They are not waited for long; but what was listed once stays.
+// svcmap-kube does not wait long for ServiceCIDRs. Listed ServiceCIDRs stay.
 TEST_F(CourseTest, ServiceCidrsThatMayNotBeListedHoldNobodyUp_S333) {
   const ApiStatus forbidden = {.code = 403, .reason = "Forbidden", .message = "no"};
   for (const Resource resource :
@@ -536,7 +537,7 @@ TEST_F(CourseTest, ServiceCidrsThatMayNotBeListedHoldNobodyUp_S333) {
   EXPECT_EQ(Held().size(), 1u);
 }
 
-// An API server that starts refuses everybody until it has read the roles.
+// A starting API server rejects all clients until it has read the RBAC roles.
 TEST_F(CourseTest, ServiceCidrsThatAreRefusedForAMomentAreNotTakenForNone_S333) {
   const ApiStatus forbidden = {.code = 403, .reason = "Forbidden", .message = "no"};
   mirror_.Replace(Resource::kServices, {});
@@ -546,7 +547,7 @@ TEST_F(CourseTest, ServiceCidrsThatAreRefusedForAMomentAreNotTakenForNone_S333) 
   for (int i = 0; i < 8; ++i) {
     Next();
     if (i == 4) {
-      Break();  // It starts again: four others may come.
+      Break();  // The count of rejections starts again.
     } else {
       Refuse(forbidden);
     }

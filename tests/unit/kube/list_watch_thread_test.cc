@@ -1,5 +1,4 @@
-// The thread around a Course, with the real client and decoders, against a server whose answers are
-// written here.
+// ListWatch with its thread, HTTP client and decoders against a scripted server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +64,7 @@ class ListWatchThreadTest : public ::testing::Test {
     connection.Write(size + bytes + "\r\n");
   }
 
-  // The next change that the push would be told: "+web", "-web".
+  // Returns the next change for the push: "+web" or "-web".
   std::string NextChange() {
     if (mirror_.Wait(Clock::now() + kSoon) != Mirror::Wake::kChanges) return "none came";
     v1::Change change;
@@ -108,19 +107,19 @@ TEST_F(ListWatchThreadTest, FollowsTheServerThroughWhatGoesWrong) {
         BeginWatch(connection);
         Chunk(connection, event.substr(0, 50));
         Chunk(connection, event.substr(50));
-        return;  // Not the end of a stream: the connection breaks.
+        return;  // Closes the connection without ending the stream.
       } else if (watch && from("6")) {
         BeginWatch(connection);
         Chunk(connection, Event("ERROR", R"({"kind":"Status","apiVersion":"v1","status":"Failure",)"
                                          R"("reason":"Expired","message":"too old","code":410})"));
-        connection.ReadRequest();  // It hangs up.
+        connection.ReadRequest();  // The client closes the connection.
         return;
       } else if (!watch && from("6")) {
         AnswerJson(connection, List(Service("new", "6") + "," + Service("last", "8"), "9"));
       } else if (watch && from("9")) {
         BeginWatch(connection);
         Chunk(connection, Event("DELETED", Service("new", "10")));
-        connection.ReadRequest();  // Until it hangs up.
+        connection.ReadRequest();  // Waits until the client closes the connection.
         return;
       } else {
         connection.Answer("500 Internal Server Error", "not expected");
@@ -131,17 +130,17 @@ TEST_F(ListWatchThreadTest, FollowsTheServerThroughWhatGoesWrong) {
   for (const char* change : {"+web", "+new", "+last", "-web", "-new"}) {
     EXPECT_EQ(NextChange(), change);
   }
-  Await([&] { return watch->facts().events == 3; });  // Told after the mirror.
+  Await([&] { return watch->facts().events == 3; });  // Updated after the mirror.
   const ListWatchFacts facts = watch->facts();
   EXPECT_EQ(facts.lists, 2u);
   EXPECT_EQ(facts.watches, 3u);
   EXPECT_EQ(facts.expired, 1u);
-  EXPECT_EQ(facts.failures, 2u);  // The protobuf that is none, the connection.
+  EXPECT_EQ(facts.failures, 2u);  // The invalid protobuf response and the lost connection.
   EXPECT_TRUE(facts.listed);
   EXPECT_EQ(facts.last_error, "");
   EXPECT_GT(facts.last_contact, Clock::now() - kSoon);
 
-  // It ends while a watch runs that says nothing.
+  // The destructor returns while a watch without events is open.
   const auto ended = Clock::now();
   watch.reset();
   EXPECT_LT(Clock::now() - ended, kSoon);

@@ -51,7 +51,8 @@ class MirrorTest : public ::testing::Test {
     return item;
   }
 
-  // "+web 10.96.0.1", "+slice web-1 10.1.0.1", "+node n1", "-KIND_SERVICE shop/web"
+  // Formats a change, such as "+web 10.96.0.1", "+slice web-1 10.1.0.1" or "-KIND_SERVICE
+  // shop/web".
   static std::string Text(const std::string& bytes) {
     v1::Change change;
     if (!change.ParseFromString(bytes)) return "no change";
@@ -120,7 +121,7 @@ TEST_F(MirrorTest, WhatIsEqualIsNoChange) {
   for (int i = 0; i < 50; ++i) labels["label-" + std::to_string(i)] = "x";
   Upsert(service);
   EXPECT_EQ(Take().size(), 1u);
-  // The same labels put in the other way round: a map has no order, its bytes have.
+  // Equal labels in another order. The order affects the serialized bytes, but not the map.
   Item again = AService("web", "10.96.0.1");
   auto& same = *again.object.mutable_service()->mutable_metadata()->mutable_labels();
   for (int i = 49; i >= 0; --i) same["label-" + std::to_string(i)] = "x";
@@ -137,8 +138,8 @@ TEST_F(MirrorTest, ARemovalIsToldToWhomeverWasToldTheObject) {
   Upsert(AService("new", "10.96.0.3"));
   Remove("shop/web");
   Remove("shop/web");
-  Remove("shop/new");    // Nobody has heard of it.
-  Remove("shop/never");  // Nobody has heard of it either.
+  Remove("shop/new");    // Not sent yet.
+  Remove("shop/never");  // Never existed.
   EXPECT_EQ(mirror_.counts().objects, 0u);
   EXPECT_EQ(mirror_.counts().bytes, 0u);
   EXPECT_THAT(Take(), ElementsAre("-KIND_SERVICE shop/web"));
@@ -168,7 +169,7 @@ TEST_F(MirrorTest, ARemovalNamesItsKind) {
   }
 }
 
-// Endpoints that moved to another slice are there all the time.
+// Endpoints that move to another slice are present at all times.
 TEST_F(MirrorTest, AListSaysWhatIsNewBeforeWhatIsGone) {
   ListEverything();
   mirror_.Replace(Resource::kEndpointSlices,
@@ -178,7 +179,7 @@ TEST_F(MirrorTest, AListSaysWhatIsNewBeforeWhatIsGone) {
   mirror_.Replace(Resource::kEndpointSlices,
                   {ASlice("web-2", "10.1.0.2"), ASlice("web-3", "10.1.0.1")});
   EXPECT_THAT(Take(), ElementsAre("+slice web-3 10.1.0.1", "-KIND_ENDPOINT_SLICE shop/web-1"));
-  // What came with an event is not older than the next list.
+  // An object from an event is not older than the next list.
   mirror_.Upsert(Resource::kEndpointSlices, ASlice("web-4", "10.1.0.4"));
   Take();
   mirror_.Replace(Resource::kEndpointSlices, {ASlice("web-4", "10.1.0.4")});
@@ -193,7 +194,7 @@ TEST_F(MirrorTest, BatchesKeepToTheirSize) {
   EXPECT_EQ(Take(2 * one).size(), 2u);
   EXPECT_EQ(Take(3 * one - 1).size(), 2u);
   EXPECT_FALSE(mirror_.AllTaken());
-  EXPECT_THAT(Take(1), ElementsAre("+e 10.96.0.1"));  // One at least.
+  EXPECT_THAT(Take(1), ElementsAre("+e 10.96.0.1"));  // Always at least one change.
 }
 
 // ---- Snapshots ----
@@ -227,12 +228,12 @@ TEST_F(MirrorTest, ASnapshotDropsRemovalsThatWait) {
 
 TEST_F(MirrorTest, WhatGoesInsideASnapshotIsRemovedOnlyIfItWasTaken) {
   ListEverything({AService("a", "10.96.0.1"), AService("b", "10.96.0.2")});
-  Take();  // The agent has both from an earlier stream.
+  Take();  // The agent has both objects from an earlier stream.
   mirror_.StartSnapshot();
   const std::string first = Take(1).at(0).substr(1, 1);
   const std::string second = first == "a" ? "b" : "a";
-  Remove("shop/" + first);   // Named already: must be taken back.
-  Remove("shop/" + second);  // Not named: the end of the snapshot prunes it.
+  Remove("shop/" + first);   // Already in the snapshot: must be removed explicitly.
+  Remove("shop/" + second);  // Not in the snapshot yet: SnapshotEnd prunes it.
   EXPECT_THAT(Take(), ElementsAre("-KIND_SERVICE shop/" + first));
 }
 
@@ -241,8 +242,8 @@ TEST_F(MirrorTest, WhatChangesInsideASnapshotIsInIt) {
   mirror_.StartSnapshot();
   const std::string first = Take(1).at(0).substr(1, 1);
   const std::string second = first == "a" ? "b" : "a";
-  Upsert(AService(first, "10.96.1.1"));   // Taken: once more, behind all others.
-  Upsert(AService(second, "10.96.1.2"));  // Not taken: where it stands.
+  Upsert(AService(first, "10.96.1.1"));   // Already sent: sent again after all others.
+  Upsert(AService(second, "10.96.1.2"));  // Not sent yet: sent at its normal position.
   Upsert(AService("c", "10.96.1.3"));
   EXPECT_THAT(Take(),
               ElementsAre("+" + second + " 10.96.1.2", "+" + first + " 10.96.1.1", "+c 10.96.1.3"));
@@ -271,8 +272,8 @@ TEST_F(MirrorTest, WaitIsWokenByTheLastList) {
   lister.join();
 }
 
-// Whatever the interleaving, who applies changes, and prunes at the end of a snapshot, has in the
-// end what the mirror has.
+// With any interleaving, an agent that applies all changes and prunes at SnapshotEnd has the
+// objects of the mirror at the end.
 TEST_F(MirrorTest, WritersAndAPushWithSnapshotsAgreeInTheEnd) {
   constexpr int kWriters = 3;
   constexpr int kRounds = 400;
@@ -292,7 +293,7 @@ TEST_F(MirrorTest, WritersAndAPushWithSnapshotsAgreeInTheEnd) {
   }
 
   std::map<std::string, std::string> agent = {{"stale", "10.96.255.1"}};
-  std::optional<std::map<std::string, std::string>> named;  // Inside a snapshot.
+  std::optional<std::map<std::string, std::string>> named;  // Set inside a snapshot.
   const auto apply = [&] {
     for (const std::string& bytes : mirror_.TakeChanges(100)) {
       v1::Change change;

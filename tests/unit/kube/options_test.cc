@@ -30,7 +30,7 @@ KubeOptions ParseKube(const std::vector<std::string>& arguments) {
   return parsed.options;
 }
 
-// What is said of arguments that cannot be used.
+// Returns the error message for invalid arguments.
 std::string Complaint(const std::vector<std::string>& arguments) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(TryParseKube(arguments).exit, 2);
@@ -117,7 +117,7 @@ BridgeFacts WellFacts() {
 TEST(KubeStatusTest, HealthSaysWhatIsMissing) {
   BridgeFacts facts = WellFacts();
   EXPECT_EQ(KubeHealthzAnswer(facts).code, 200);
-  facts.watches[1].last_error = "503";  // The API server is gone: what was listed goes on.
+  facts.watches[1].last_error = "503";  // An outage of the API server after the list.
   EXPECT_EQ(KubeHealthzAnswer(facts).code, 200);
   facts.watches[1].listed = facts.complete = false;
   facts.push.synced = false;

@@ -39,7 +39,7 @@ bool Eventually(const std::function<bool()>& condition) {
   return true;
 }
 
-// What is logged while it lives.
+// Captures log lines during its lifetime.
 class LogCapture {
  public:
   LogCapture() : before_(spdlog::default_logger()) {
@@ -62,7 +62,7 @@ class LogCapture {
 
 class PushTest : public ::testing::Test {
  protected:
-  // gRPC stays up from then on: its end after each test can take 10 s.
+  // Keeps gRPC initialized because a shutdown after each test can take 10 s.
   static void SetUpTestSuite() { grpc_init(); }
 
   void MakeAgent(uint64_t max_batch_bytes = 1 << 24) {
@@ -90,7 +90,7 @@ class PushTest : public ::testing::Test {
     options.refused_retry = refused_retry_;
     push_ = Push::Start(options, mirror);
   }
-  // All that was sent is acked.
+  // Waits until all batches have an Ack.
   bool Settled() {
     return Eventually([this] {
       const PushFacts facts = push_->facts();
@@ -133,7 +133,7 @@ TEST_F(PushTest, S333_SaysNothingBeforeEverythingWasListedOnce) {
   mirror_.Replace(Resource::kServiceCidrs, {});
   const std::unique_ptr<Push> early = std::move(push_);
 
-  // As long as another one takes that need not wait, and three times.
+  // Three times the duration of a batch that does not wait.
   FakeAgent other(folder_.path() + "/other.sock");
   for (int synced = 1; synced <= 3; ++synced) {
     Mirror mirror;
@@ -216,7 +216,7 @@ TEST_F(PushTest, WhatChangesWithinASnapshotIsNotLost) {
   Complete(services);
   agent_->HoldAcks();
   StartPush();
-  // As many as may be without an ack: the first ones were taken, the last ones were not.
+  // The maximum number of batches without an Ack. The agent has applied only the first ones.
   ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.batches.size() == 8; }));
   std::set<std::string> held;
   for (int i = 0; i < 1000; ++i) {
@@ -268,7 +268,7 @@ TEST_F(PushTest, ARefusalIsLoggedOnceWhileItPersists) {
   StartPush();
   ASSERT_TRUE(Settled());
   agent_->BreakStream();
-  // It is sent again: the agent may take it now.
+  // The object is sent again because the agent may accept it now.
   ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended == 2; }));
   ASSERT_TRUE(Settled());
   Upsert("bad", "3");
@@ -312,7 +312,7 @@ TEST_F(PushTest, WhoWasReplacedDoesNotChaseTheOther) {
   Complete({AService("a", "1")});
   StartPush();
   ASSERT_TRUE(Settled());
-  // A lost Open of our own that arrived late: once more, at once.
+  // A delayed Open of this controller replaced the stream: reconnect once, immediately.
   agent_->EndWithNext({grpc::StatusCode::ABORTED, "replaced by svcmap-kube (node-1)"});
   Upsert("a", "2");
   ASSERT_TRUE(agent_->AwaitHeld({"a=2"}));
@@ -322,7 +322,7 @@ TEST_F(PushTest, WhoWasReplacedDoesNotChaseTheOther) {
   EXPECT_THAT(push_->facts().last_error,
               HasSubstr("replaced by other (node-2); two controllers use"));
   EXPECT_FALSE(push_->facts().connected);
-  push_.reset();  // Does not wait for the next try.
+  push_.reset();  // Returns without waiting for the next retry.
   EXPECT_THAT(agent_->seen().opens, SizeIs(2));
 }
 
@@ -339,7 +339,7 @@ TEST_F(PushTest, WhoIsReplacedWhileItWritesIsToldSo) {
       mirror.Replace(resource, resource == Resource::kServices ? services : std::vector<Item>());
     }
     StartPush(mirror, agent_->target());
-    // They do not fit into what may be under way: one waits for the one before it.
+    // The batches exceed the limit for bytes in flight, so each waits for the previous Ack.
     EXPECT_TRUE(Eventually([this] { return push_->facts().batches >= 2; }));
     agent_->EndWithNext({grpc::StatusCode::ABORTED, "replaced by other (node-2)"});
     EXPECT_TRUE(Eventually([this] { return push_->facts().failures > 0; }));

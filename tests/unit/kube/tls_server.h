@@ -1,5 +1,5 @@
-// A TLS server on 127.0.0.1 whose answers a test writes byte by byte. A thread for each connection;
-// all end with the server.
+// A TLS server on 127.0.0.1 with scripted responses. Each connection has a thread, which ends with
+// the server.
 #pragma once
 
 #include <arpa/inet.h>
@@ -23,13 +23,13 @@
 
 namespace svcmap::kube::test {
 
-// What one connection is for the test's handler: its own thread, blocking calls.
+// A connection with blocking calls for the handler of a test, which runs in its own thread.
 class TlsConnection {
  public:
   TlsConnection(SSL* ssl, std::function<void(const std::string&)> on_request)
       : ssl_(ssl), on_request_(std::move(on_request)) {}
 
-  // Up to the empty line; empty when the client is gone.
+  // Reads up to the empty line. Returns "" if the client closed the connection.
   std::string ReadRequest() {
     std::string text;
     char byte;
@@ -42,7 +42,7 @@ class TlsConnection {
   }
 
   void Write(std::string_view text) { SSL_write(ssl_, text.data(), static_cast<int>(text.size())); }
-  // A whole answer; `headers` end with "\r\n" each.
+  // Writes a complete response. Each line of `headers` ends with "\r\n".
   void Answer(const std::string& status, const std::string& body, const std::string& headers = "") {
     Write("HTTP/1.1 " + status + "\r\n" + headers +
           "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
@@ -52,7 +52,7 @@ class TlsConnection {
     const char* name = SSL_get_servername(ssl_, TLSEXT_NAMETYPE_host_name);
     return name == nullptr ? "" : name;
   }
-  // The common name of the client's certificate; empty if it showed none.
+  // Common name of the client certificate, or "" without one.
   std::string client_name() const {
     X509* certificate = SSL_get1_peer_certificate(ssl_);
     if (certificate == nullptr) return "";
@@ -72,8 +72,8 @@ class TlsServer {
  public:
   using Serve = std::function<void(TlsConnection&)>;
 
-  // `client_ca`: clients have to show a certificate that it signed; empty: they are not asked.
-  // `http2`: that is what TLS agrees on; the frames are the handler's to read and write.
+  // `client_ca` must have signed the client certificates. Empty: no client certificates. `http2`:
+  // ALPN selects HTTP/2, and the handler reads and writes the frames.
   TlsServer(const testing::KeyPair& identity, const std::string& client_ca, Serve serve,
             bool http2 = false)
       : serve_(std::move(serve)), context_(SSL_CTX_new(TLS_server_method())) {
@@ -106,10 +106,10 @@ class TlsServer {
   std::string url() const { return "https://127.0.0.1:" + std::to_string(port_); }
   uint16_t port() const { return port_; }
 
-  // Of each connection on which TLS was agreed on, the client's name; and what clients called us.
+  // Client names and server names of all connections with a completed TLS handshake.
   std::vector<std::string> clients() const { return Locked(clients_); }
   std::vector<std::string> called() const { return Locked(called_); }
-  // Of all connections, as they came.
+  // Requests of all connections in order.
   std::vector<std::string> requests() const { return Locked(requests_); }
 
  private:
@@ -160,7 +160,7 @@ class TlsServer {
   }
 
   void Handle(int fd) {
-    // OpenSSL writes to clients that are gone; the client under test has to do without this.
+    // OpenSSL can write to closed connections. The client under test must handle SIGPIPE itself.
     sigset_t pipe;
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
@@ -180,7 +180,7 @@ class TlsServer {
       }
       serve_(connection);
     } else {
-      // To close with something unread would take the alert away from the client.
+      // Closing a socket with unread data would discard the alert.
       shutdown(fd, SHUT_WR);
       for (char bytes[512]; read(fd, bytes, sizeof(bytes)) > 0;) {
       }
@@ -201,7 +201,7 @@ class TlsServer {
   std::vector<std::string> called_;
   std::vector<std::string> requests_;
   std::vector<std::thread> threads_;
-  std::thread acceptor_;  // Last: it uses the others.
+  std::thread acceptor_;  // Last, because the thread uses the other members.
 };
 
 }  // namespace svcmap::kube::test

@@ -1,6 +1,6 @@
-// Bytes as a Kubernetes API server sends them, made from the field numbers of the public
-// generated.proto files and from nothing of ours. As that server does, everything that is no
-// pointer in its Go types is written, also where it is empty.
+// Encodes messages like a Kubernetes API server, from the field numbers of its generated.proto
+// files and independent of kubernetes.proto. Like the API server, it also writes empty fields
+// unless they are pointers in the Go types.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ inline std::string Varint(uint64_t value) {
   return out + static_cast<char>(value);
 }
 
-// A field that is a string, bytes or a message.
+// Encodes a field of type string, bytes or message.
 inline std::string Bytes(uint32_t number, std::string_view bytes) {
   return Varint(number << 3 | 2) + Varint(bytes.size()) + std::string(bytes);
 }
 
-// A field that is an integer or a boolean.
+// Encodes a field of type integer or boolean.
 inline std::string Int(uint32_t number, int64_t value) {
   return Varint(number << 3) + Varint(static_cast<uint64_t>(value));
 }
@@ -29,7 +29,7 @@ inline std::string MapEntry(uint32_t number, std::string_view key, std::string_v
   return Bytes(number, Bytes(1, key) + Bytes(2, value));
 }
 
-// runtime.Unknown behind its magic number: typeMeta = 1 {apiVersion = 1, kind = 2}, raw = 2,
+// runtime.Unknown after its magic number: typeMeta = 1 {apiVersion = 1, kind = 2}, raw = 2,
 // contentEncoding = 3, contentType = 4.
 inline std::string Envelope(std::string_view api_version, std::string_view kind,
                             std::string_view raw) {
@@ -42,14 +42,14 @@ inline std::string ListMeta(std::string_view resource_version, std::string_view 
   return Bytes(1, "") + Bytes(2, resource_version) + Bytes(3, next) + Int(4, 7);
 }
 
-// Every list: metadata = 1, items = 2.
+// All lists: metadata = 1, items = 2.
 inline std::string ListOf(std::string_view item, std::string_view resource_version = "500",
                           std::string_view next = "") {
   return Bytes(1, ListMeta(resource_version, next)) + Bytes(2, item);
 }
 
-// metav1.ObjectMeta; `more` has labels = 11 and annotations = 12. The creation is a metav1.Time
-// {seconds = 1, nanos = 2}.
+// metav1.ObjectMeta; `more` has labels = 11 and annotations = 12. The creation time is a
+// metav1.Time {seconds = 1, nanos = 2}.
 inline std::string ObjectMeta(std::string_view name, std::string_view name_space,
                               std::string_view resource_version, std::string_view more = "") {
   return Bytes(1, name) +                                     // name
@@ -65,7 +65,7 @@ inline std::string ObjectMeta(std::string_view name, std::string_view name_space
                        Bytes(7, Bytes(1, R"({"f:spec":{}})")));
 }
 
-// metav1.WatchEvent {type = 1, object = 2 {raw = 1}} behind its length.
+// metav1.WatchEvent {type = 1, object = 2 {raw = 1}} after its length.
 inline std::string Frame(std::string_view type, std::string_view enveloped) {
   const std::string event = Bytes(1, type) + Bytes(2, Bytes(1, enveloped));
   std::string out;

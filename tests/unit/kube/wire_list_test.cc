@@ -1,4 +1,4 @@
-// GoldenObject objects: Kubernetes' bytes, Kubernetes' JSON, and what both have to become.
+// Golden objects: protobuf bytes and JSON of Kubernetes, and the expected object.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>
@@ -24,7 +24,7 @@ struct GoldenObject {
   std::string bytes;
   const char* json;
   const char* key;
-  const char* object;  // v1::Object as text.
+  const char* object;  // Expected v1::Object in text format.
 };
 
 // corev1.Service: metadata = 1, spec = 2, status = 3. ServiceSpec: ports = 1, selector = 2,
@@ -70,8 +70,8 @@ GoldenObject GoldenService() {
 }
 
 // ServiceStatus: loadBalancer = 1 {ingress = 1 {ip = 1, hostname = 2, ipMode = 3, ports = 4}}.
-// SessionAffinityConfig: clientIP = 1 {timeoutSeconds = 1}. The label of S-1 has done its work in
-// the selector.
+// SessionAffinityConfig: clientIP = 1 {timeoutSeconds = 1}. The label of S-1 is
+// only used in the label selector.
 GoldenObject GoldenLoadBalancer() {
   const std::string ports =
       pb::Bytes(1, pb::Bytes(1, "dns") + pb::Bytes(2, "UDP") + pb::Int(3, 53) + pb::Int(5, 30053)) +
@@ -201,7 +201,7 @@ GoldenObject GoldenSlice() {
 // corev1.Node: metadata = 1, spec = 2, status = 3. NodeSpec: podCIDR = 1, providerID = 3,
 // unschedulable = 4, taints = 5 {key = 1, value = 2, effect = 3, timeAdded = 4}, podCIDRs = 7.
 // NodeStatus: capacity = 1, conditions = 4, addresses = 5 {type = 1, address = 2}, images = 8.
-// ObjectMeta: deletionTimestamp = 9, the empty Time of a creation that is unknown.
+// ObjectMeta: deletionTimestamp = 9, an empty Time as the unknown creation time.
 GoldenObject GoldenNode() {
   const std::string metadata = pb::Bytes(1, "node-1") + pb::Bytes(3, "") + pb::Bytes(6, "44") +
                                pb::Bytes(8, "") + pb::Bytes(9, pb::Int(1, 60)) +
@@ -387,7 +387,7 @@ TEST(WireListTest, WhatIsNoListIsRefusedAndTheErrorSaysWhereItEnds) {
 TEST(WireListTest, EveryTruncatedListIsRefused) {
   const std::string body =
       pb::Envelope("discovery.k8s.io/v1", "EndpointSliceList", pb::ListOf(GoldenSlice().bytes));
-  const size_t encoding_and_type = 4;  // Two empty fields behind the list itself.
+  const size_t encoding_and_type = 4;  // Two empty fields after the list.
   for (size_t size = 0; size < body.size() - encoding_and_type; ++size) {
     EXPECT_FALSE(DecodeList(Resource::kEndpointSlices, ContentType::kProtobuf,
                             std::string_view(body).substr(0, size))

@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using EventType = WatchEvent::Type;
 
-// A Service as bytes and as JSON; everything about it is in wire_list_test.cc.
+// A Service in protobuf and JSON. wire_list_test.cc tests all fields.
 std::string ServiceBytes(const char* name, const char* resource_version) {
   return pb::Envelope("v1", "Service",
                       pb::Bytes(1, pb::ObjectMeta(name, "shop", resource_version)) +
@@ -31,7 +31,7 @@ std::string ServiceJson(const char* name, const char* resource_version) {
 std::string ProtobufStream() {
   const std::string expired = pb::Envelope(
       "v1", "Status", pb::Bytes(3, "too old") + pb::Bytes(4, "Expired") + pb::Int(6, 410));
-  // A bookmark has the kind of the resource and its version, and else what empty objects have.
+  // A bookmark contains the kind and version of the resource, and the fields of an empty object.
   const std::string bookmark = pb::Envelope(
       "v1", "Service", pb::Bytes(1, pb::Bytes(1, "") + pb::Bytes(6, "13")) + pb::Bytes(2, ""));
   return pb::Frame("ADDED", ServiceBytes("web", "10")) +
