@@ -82,7 +82,7 @@ echo "  svcmapd programs Services"
 
 inside systemctl start svcmap-kube || fail "svcmap-kube does not start"
 until_true 20 "svcmap-kube connects to its API server" \
-  inside journalctl --unit svcmap-kube --grep "list of services failed: .*Connection refused" --quiet
+  inside journalctl --unit svcmap-kube --grep "list failed.*resource=services.*Connection refused" --quiet
 
 inside systemctl reload svcmapd || fail "svcmapd cannot be reloaded"
 inside kill -KILL "$main"

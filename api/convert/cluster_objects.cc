@@ -73,7 +73,7 @@ Converted<proxy::ServiceCidr> ConvertServiceCidr(const v1::ServiceCIDR& message,
   result->name = report.key();
   const int count = message.spec().cidrs_size();
   if (count == 0) report.Refuse("spec.cidrs", Required(""));
-  if (count > 2) report.Refuse("spec.cidrs", TooMany(count, 2, "one for each IP family"));
+  if (count > 2) report.Refuse("spec.cidrs", TooMany(count, 2, "use one for each IP family"));
   for (int i = 0; i < count && !report.refused(); ++i) {
     const std::string& text = message.spec().cidrs(i);
     const std::string field = absl::StrCat("spec.cidrs[", i, "]");

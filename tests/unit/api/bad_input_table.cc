@@ -228,7 +228,7 @@ std::vector<BadInput> BadInputs() {
        R"(Service shop/web rejected: spec.clusterIPs[0]: Invalid value: "10.96.0.11": must be equal to spec.clusterIP "10.96.0.10"; the previously accepted version, if any, stays in effect)"},
       {kAddresses, "three clusterIPs",
        WebWith("clusterIPs: [10.96.0.10, \"fd00::10\", 10.96.0.11]"),
-       R"(Service shop/web rejected: spec.clusterIPs: Too many: 3: must have at most 2 items; one for each IP family; the previously accepted version, if any, stays in effect)"},
+       R"(Service shop/web rejected: spec.clusterIPs: Too many: 3: must have at most 2 items; use one for each IP family; the previously accepted version, if any, stays in effect)"},
       {kAddresses, "two clusterIPs of the same family",
        WebWith("clusterIPs: [10.96.0.10, 10.96.0.11]"),
        R"(Service shop/web rejected: spec.clusterIPs[1]: Invalid value: "10.96.0.11": must be an IPv6 address because spec.clusterIPs[0] is an IPv4 address; the previously accepted version, if any, stays in effect)"},
