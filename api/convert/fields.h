@@ -20,7 +20,6 @@ namespace svcmap::api {
 std::optional<proxy::Protocol> ParseProtocol(std::string_view text);
 
 FieldError UnsupportedProtocol(std::string_view text);
-inline constexpr std::string_view kProtocolReason = "is not TCP, UDP or SCTP";
 
 inline constexpr char kIpAddressDetail[] = "must be a valid IP address";
 inline constexpr char kCidrDetail[] = "must be a valid CIDR";

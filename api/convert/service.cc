@@ -56,7 +56,8 @@ std::vector<IpAddress> ParseClusterIps(const v1::ServiceSpec& spec, Report& repo
   if (!primary) return addresses;
   if (spec.cluster_ips_size() == 0) return {*primary};
   if (spec.cluster_ips_size() > 2) {
-    report.Refuse("spec.clusterIPs", TooMany(spec.cluster_ips_size(), 2, "use one for each IP family"));
+    report.Refuse("spec.clusterIPs",
+                  TooMany(spec.cluster_ips_size(), 2, "use one for each IP family"));
     return addresses;
   }
   for (int i = 0; i < spec.cluster_ips_size(); ++i) {

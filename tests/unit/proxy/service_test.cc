@@ -183,7 +183,8 @@ TEST_F(DesiredServiceTest, OfTooManyEndpointsTheFirstOnesAreUsedAndThatIsSaid) {
   Make();
   EXPECT_EQ(desired_.rows.ports[0].cluster.slots.size(), kMaxEndpoints);
   EXPECT_EQ(desired_.rows.ports[0].cluster.slots.back().ip, Ip("10.0.255.254"));
-  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("Too many: 65536: must have at most 65535 endpoints")));
+  EXPECT_THAT(Findings(),
+              ElementsAre(HasSubstr("Too many: 65536: must have at most 65535 endpoints")));
 }
 
 TEST_F(DesiredServiceTest, TheYoungerOfTwoIsWithoutTheAddressAndToldSo) {
