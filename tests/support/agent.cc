@@ -26,12 +26,14 @@ using std::chrono::steady_clock;
 
 constexpr seconds kStartTimeout{20};
 constexpr seconds kCallTimeout{30};
-constexpr seconds kStreamTimeout{120};  // And of dumps: they may have a million lines.
+// Timeout of streams and dumps. A dump may contain a million lines.
+constexpr seconds kStreamTimeout{120};
 constexpr size_t kSnapshotBatch = 1000;
 
 absl::Status FromGrpc(const grpc::Status& status, const std::string& what) {
   if (status.ok()) return absl::OkStatus();
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),  // The same numbers.
+  // gRPC and absl use the same status codes.
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
                       absl::StrCat(what, ": ", status.error_message()));
 }
 
@@ -43,14 +45,14 @@ bool AcceptsConnections(const std::string& path) {
   return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 
-// "--option", or "--option=VALUE".
+// Returns true if `flags` contain "--option" or "--option=VALUE".
 bool Has(const std::vector<std::string>& flags, const std::string& option) {
   return std::any_of(flags.begin(), flags.end(), [&](const std::string& flag) {
     return flag == option || flag.rfind(option + "=", 0) == 0;
   });
 }
 
-// `state_folder`: unless `flags` name another one.
+// The command line of svcmapd. `state_folder` is used unless `flags` contain --state-dir.
 std::vector<std::string> Argv(const std::vector<std::string>& flags,
                               const std::string& state_folder) {
   std::vector<std::string> argv = {SVCMAP_BIN_DIR "/svcmapd", "--node-name", kAgentNode};
@@ -254,7 +256,8 @@ absl::Status Agent::WaitUntilSaved() {
 }
 
 absl::Status Agent::Stop() {
-  // An idle channel does not notice that the server wants to close it, and would cost its grace.
+  // Closes the channel first. An idle channel does not react to the server's shutdown, so svcmapd
+  // would wait for its grace period.
   impl_->stub.reset();
   impl_->channel.reset();
   if (absl::Status status = impl_->child->Signal(SIGTERM); !status.ok()) {
@@ -283,7 +286,7 @@ struct PushStream::Impl {
   std::unique_ptr<grpc::ClientReaderWriter<v1::PushRequest, v1::PushResponse>> stream;
   v1::Opened opened;
   uint64_t number = 0;
-  absl::Status ended;  // Set once the stream is over; gRPC tells that only once.
+  absl::Status ended;  // The final status of the stream. gRPC returns it only once.
   bool finished = false;
 
   ~Impl() {

@@ -21,7 +21,7 @@
 
 namespace svcmap::testing {
 
-inline constexpr char kAgentNode[] = "n1";  // --node-name of every agent.
+inline constexpr char kAgentNode[] = "n1";  // The --node-name of every agent.
 
 // A controller's stream, limited to two minutes so that tests cannot block. The destructor closes
 // it.
@@ -38,10 +38,10 @@ class PushStream {
   // Sends one batch and returns its Ack.
   absl::StatusOr<v1::Ack> Batch(const std::vector<v1::Change>& changes);
 
-  // Single steps, for tests that interleave them.
+  // Single steps of a snapshot, for tests that interleave steps of several streams.
   absl::Status Begin();
   absl::StatusOr<uint64_t> Send(
-      const std::vector<v1::Change>& changes);  // Returns the batch number.
+      const std::vector<v1::Change>& changes);  // Returns the number of the batch.
   absl::StatusOr<uint64_t> End();
   absl::StatusOr<v1::Ack> ReadAck();
 
@@ -59,18 +59,18 @@ class Agent {
   // deletes.
   static absl::StatusOr<std::unique_ptr<Agent>> Start(const NetNs& netns,
                                                       const std::vector<std::string>& flags = {});
-  // As Start, but returns once the program runs; to be called before any of the calls:
-  // `program`: its path; empty: the one of this build.
+  // As Start, but returns when the process runs, before svcmapd answers. `program` is the path of
+  // svcmapd; if it is empty, the binary of this build.
   static absl::StatusOr<std::unique_ptr<Agent>> Launch(const NetNs& netns,
                                                        const std::vector<std::string>& flags = {},
                                                        const std::string& program = "");
   absl::Status WaitUntilItAnswers();
-  ~Agent();  // Kills a running agent. The rules stay in the kernel.
+  ~Agent();  // Kills a running agent. The tables stay in the kernel.
 
   // Runs `svcmapd --cleanup` in `netns`.
   static absl::Status CleanUp(const NetNs& netns);
 
-  // Unary calls. Return OK only if the changes are committed and no object was rejected.
+  // Unary calls. They return OK only if the changes are committed and no object was rejected.
   absl::Status Apply(const Objects& objects);
   absl::Status Remove(const std::vector<v1::ObjectRef>& objects);
 
@@ -79,16 +79,17 @@ class Agent {
   absl::StatusOr<v1::Ack> TryRemove(const std::vector<v1::ObjectRef>& objects);
   absl::StatusOr<v1::GetStatusResponse> GetStatus();
   absl::StatusOr<std::string> Dump(v1::DumpRequest::What what);
-  absl::StatusOr<Objects> List();  // All stored objects.
+  absl::StatusOr<Objects> List();  // Returns all stored objects.
 
-  // A new stream replaces the previous one.
+  // Opens a stream, which replaces the previous one.
   absl::StatusOr<std::unique_ptr<PushStream>> Push(const std::string& controller = "test");
 
   // Sends `objects` as a complete snapshot on a new stream. Returns OK if the kernel contains
   // exactly this state.
   absl::Status Replace(const Objects& objects);
 
-  // Returns OK if the agent runs, serves the desired state and reports no error.
+  // Returns OK if the agent runs, the kernel contains the desired state and the agent reports no
+  // error.
   absl::Status CheckServing();
 
   // Waits until the last commit is on disk, so that the next start uses the saved state.
@@ -96,7 +97,7 @@ class Agent {
 
   // Sends SIGTERM and expects exit status 0. The object must not be used afterwards.
   absl::Status Stop();
-  absl::Status Kill();  // SIGKILL.
+  absl::Status Kill();  // Sends SIGKILL.
 
   pid_t pid() const;
   std::string socket() const;  // "unix:///tmp/.../agent.sock"

@@ -1,4 +1,4 @@
-// The result of one attempt to reach a server. A plain value.
+// The result of one attempt to reach a server.
 #ifndef SVCMAP_TESTS_SUPPORT_ANSWER_H_
 #define SVCMAP_TESTS_SUPPORT_ANSWER_H_
 
@@ -17,7 +17,7 @@ enum class Outcome {
   kAnswered,  // Answered by `server`, with the source address that it received.
   kRejected,  // Connection refused: a TCP reset, an ICMP port unreachable, or an SCTP ABORT.
   kTimedOut,  // No answer, for example after a drop.
-  kOther,     // Anything else, see `detail`.
+  kOther,     // Any other result, see `detail`.
 };
 
 struct Answer {
@@ -26,15 +26,15 @@ struct Answer {
   std::string seen_ip;
   uint16_t seen_port = 0;
 
-  // The ICMP error behind the outcome, -1 if none came: a reset by the local stack and an nft
-  // reject are both kRejected, and only here they differ.
+  // The type of the ICMP error that caused the outcome, or -1 without an ICMP error. Distinguishes
+  // a reset by the local stack from an nft reject, because the outcome of both is kRejected.
   int icmp_type = -1;
   int icmp_code = -1;
   std::string icmp_from;
 
   std::string detail;  // Human-readable, for example the errno string.
 
-  // Port unreachable (ICMPv4 3/3, ICMPv6 1/4).
+  // Returns true for "port unreachable" (ICMPv4 3/3, ICMPv6 1/4).
   bool PortUnreachable() const {
     return (icmp_type == 3 && icmp_code == 3) || (icmp_type == 1 && icmp_code == 4);
   }
@@ -44,8 +44,8 @@ struct Answer {
 std::ostream& operator<<(std::ostream& out, Outcome outcome);
 std::ostream& operator<<(std::ostream& out, const Answer& answer);
 
-// The answer line of every server: "NAME SOURCE_IP SOURCE_PORT\n", and its reading. False if `line`
-// is anything else.
+// Format and parse the line that every server answers: "NAME SOURCE_IP SOURCE_PORT\n". The parser
+// returns false for any other line.
 std::string FormatAnswerLine(const std::string& server, const std::string& ip, uint16_t port);
 bool ParseAnswerLine(const std::string& line, Answer* answer);
 

@@ -24,7 +24,7 @@
 #include "tests/support/kube_store.h"
 
 namespace svcmap::testing {
-// The open connections, so that Stop can close all of them.
+// The open connections, which Stop closes.
 class OpenConnections {
  public:
   void Follow(SSL_CTX* context) {
@@ -45,7 +45,8 @@ class OpenConnections {
   }
 
  private:
-  // Destroyed with the SSL object, before its socket is closed.
+  // Index of SSL user data. OpenSSL destroys this data with the SSL object, before the socket is
+  // closed.
   static int Index() {
     static const int index = SSL_get_ex_new_index(
         0, nullptr, nullptr, nullptr, [](void* ssl, void* self, CRYPTO_EX_DATA*, int, long, void*) {
@@ -67,11 +68,11 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr char kAddress[] = "127.0.0.1";
-constexpr size_t kThreads = 64;  // One for each connection.
+constexpr size_t kThreads = 64;  // Each connection needs a thread.
 constexpr size_t kSeenKept = 10000;
 constexpr milliseconds kTick{50};  // Interval at which a watch checks its client's connection.
 constexpr milliseconds kBookmarkEvery{60000};
-constexpr int kWatchSeconds = 1800;  // Without timeoutSeconds.
+constexpr int kWatchSeconds = 1800;  // Duration of a watch without timeoutSeconds.
 
 // Parses a PEM certificate and its key.
 bool UsePair(SSL_CTX* context, const KeyPair& pair, const std::string& client_ca) {
@@ -91,7 +92,8 @@ bool UsePair(SSL_CTX* context, const KeyPair& pair, const std::string& client_ca
                     SSL_CTX_use_PrivateKey(context, key) == 1 &&
                     X509_STORE_add_cert(SSL_CTX_get_cert_store(context), ca) == 1;
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);  // Client certificates are optional.
-  // Without this, sessions cannot be resumed where certificates are looked at.
+  // Without a session ID context, OpenSSL cannot resume sessions if it verifies client
+  // certificates.
   const unsigned char session[] = "svcmap";
   SSL_CTX_set_session_id_context(context, session, sizeof(session) - 1);
   X509_free(certificate);
@@ -109,12 +111,12 @@ std::string ClientName(const SSL* ssl) {
   return name;
 }
 
-// The first of the client's content types that the server speaks.
+// Returns the first of the client's content types that the server supports.
 std::optional<Encoding> Accepted(const std::string& accept) {
   if (accept.empty()) return Encoding::kJson;
   for (const auto part : absl::StrSplit(accept, ',')) {
     const std::string type(absl::StripAsciiWhitespace(part));
-    if (type.find("as=") != std::string::npos) continue;  // Tables and the like.
+    if (type.find("as=") != std::string::npos) continue;  // Skips tables and other transformations.
     if (type.rfind("application/vnd.kubernetes.protobuf", 0) == 0) return Encoding::kProtobuf;
     if (type.rfind("application/json", 0) == 0 || type == "*/*") return Encoding::kJson;
   }
@@ -167,7 +169,7 @@ void Refuse(httplib::Response& response, Encoding encoding, int code, const std:
 // The parsed path of a request.
 struct Target {
   Collection collection = Collection::kServices;
-  std::string name_space, name;  // Empty: of all, all.
+  std::string name_space, name;  // Both are empty if the list covers all namespaces.
 };
 
 std::optional<Target> ParseTarget(const std::string& path) {
@@ -206,19 +208,20 @@ struct ApiServerDouble::Impl {
   // Guarded by mutex:
   std::vector<Fault> faults;
   std::deque<SeenRequest> seen;
-  uint64_t first_seen = 0;  // Number of the first of `seen`.
+  uint64_t first_seen = 0;  // Number of the first element of `seen`.
   std::string token;
   bool certificate_required = false;
   bool before_131 = false;
   milliseconds bookmark_every = kBookmarkEvery;
   int64_t always_page = 0;
-  std::map<Collection, KubeStore::Snapshot> cache;  // Empty: it is as new as the store.
+  // Frozen state of each collection. Without an entry, lists show the current state.
+  std::map<Collection, KubeStore::Snapshot> cache;
   uint64_t next_page = 0;
   std::map<uint64_t, std::shared_ptr<const KubeStore::Snapshot>> pages;  // Unfinished lists.
 
   std::atomic<bool> stopping = false;
   std::atomic<uint64_t> healed = 0;
-  std::atomic<uint64_t> ended = 0;  // By EndWatches.
+  std::atomic<uint64_t> ended = 0;  // Number of EndWatches calls.
   std::atomic<int> open_watches = 0;
 
   // ---- The listener ----
@@ -255,7 +258,7 @@ struct ApiServerDouble::Impl {
     if (!listener.joinable()) return;
     stopping = true;
     server->stop();
-    // Those that are being made now show up later.
+    // Repeated until the listener ends, because new connections can still appear.
     std::atomic<bool> done = false;
     std::thread closer([&] {
       while (!done) {
@@ -272,7 +275,7 @@ struct ApiServerDouble::Impl {
 
   // ---- Faults ----
 
-  // Returns the fault of this request and counts it.
+  // Returns the fault for this request and counts its use.
   std::optional<Fault> Strike(Collection collection, bool watch, bool later_page,
                               const std::set<Fault::What>& kinds) {
     const std::lock_guard lock(mutex);
@@ -289,7 +292,7 @@ struct ApiServerDouble::Impl {
     return std::nullopt;
   }
 
-  // Until Heal(), the end of the server, or of the client.
+  // Blocks until Heal() is called, the server stops or the client disconnects.
   void Hang(const std::function<bool()>& client_is_there) const {
     const uint64_t at = healed;
     uint64_t seen_number = 0;
@@ -330,8 +333,8 @@ struct ApiServerDouble::Impl {
   }
 
   void Handle(const httplib::Request& request, httplib::Response& response) {
-    // Watches would wait in a compressor's buffer. The request is no constant, only this view of
-    // it.
+    // A compressor would buffer the events of a watch. The const_cast is valid because the request
+    // object itself is not const.
     const_cast<httplib::Request&>(request).headers.erase("Accept-Encoding");
     if (const auto target = ParseTarget(request.path)) {
       const uint64_t number = Remember(request);
@@ -384,7 +387,7 @@ struct ApiServerDouble::Impl {
     if (target.collection == Collection::kServiceCidrs) {
       const std::lock_guard lock(mutex);
       if (before_131) {
-        response.status = 404;  // As for an unknown path, without a Status body.
+        response.status = 404;  // Without a Status body, like the answer for an unknown path.
         return response.set_content("404 page not found\n", "text/plain; charset=utf-8");
       }
     }
@@ -420,14 +423,14 @@ struct ApiServerDouble::Impl {
             EncodeObject(encoding, target.collection, object->Item(encoding)));
   }
 
-  // The state of a list with this resourceVersion.
+  // Returns the state for a list with this resourceVersion.
   KubeStore::Snapshot ListFor(Collection collection, const std::string& version) const {
     const std::lock_guard lock(mutex);
     if (version.empty() || cache.empty()) return store.List(collection);
     return cache.at(collection);
   }
 
-  // The objects of a list that begins, or goes on: "NUMBER:POSITION" is its continue token.
+  // Answers the first or a later page of a list. The continue token has the form "NUMBER:POSITION".
   void HandleList(const httplib::Request& request, httplib::Response& response, Encoding encoding,
                   Collection collection, const KubeSelector& selector) {
     const std::string version = request.get_param_value("resourceVersion");
@@ -464,7 +467,7 @@ struct ApiServerDouble::Impl {
       if (at_least > all.version) {
         return Refuse(response, encoding, 504, "Timeout: Too large resource version", 1);
       }
-      // Old states are not kept.
+      // Old versions are not kept, so such a request cannot be answered.
       if (limit > 0 && at_least > 0 && at_least < all.version) {
         return Refuse(response, encoding, 410,
                       "The resourceVersion for the provided list is too old.");
@@ -476,7 +479,7 @@ struct ApiServerDouble::Impl {
       }
       snapshot = std::move(selected);
       const std::lock_guard lock(mutex);
-      if (version == "0") limit = 0;  // Out of the server's cache, which gives all at once.
+      if (version == "0") limit = 0;  // Lists from the server's cache are not divided into pages.
       if (always_page > 0) limit = limit > 0 ? std::min(limit, always_page) : always_page;
       number = ++next_page;
       if (limit > 0) pages[number] = snapshot;
@@ -502,7 +505,7 @@ struct ApiServerDouble::Impl {
     Encoding encoding;
     Collection collection;
     KubeSelector selector;
-    uint64_t version = 0;  // The client's version.
+    uint64_t version = 0;  // The last version that the client received.
     bool bookmarks = false;
     Clock::time_point end, next_bookmark;
     uint64_t ended = 0;
@@ -526,7 +529,7 @@ struct ApiServerDouble::Impl {
       const std::lock_guard lock(mutex);
       watch->next_bookmark = Clock::now() + bookmark_every;
     }
-    // Without a version, or with 0: all that there is comes first.
+    // A watch without a version, or with version 0, starts with all existing objects.
     auto first = std::make_shared<std::string>();
     (void)absl::SimpleAtoi(request.get_param_value("resourceVersion"), &watch->version);
     if (watch->version == 0) {
@@ -556,8 +559,8 @@ struct ApiServerDouble::Impl {
                        EncodeObject(watch.encoding, watch.collection, object.Item(watch.encoding)));
   }
 
-  // What this event is for the watch: an object that comes to match is added, one that ceases to is
-  // deleted. Empty: nothing.
+  // Returns the event for this watch. An object that starts to match the selector is ADDED, and an
+  // object that no longer matches is DELETED. Empty if the event does not concern the watch.
   static std::string FrameOf(const Watch& watch, const KubeStore::Event& event) {
     const bool before = event.before != nullptr && watch.selector.Matches(event.before->object());
     const bool after = event.after != nullptr && watch.selector.Matches(event.after->object());
@@ -570,7 +573,8 @@ struct ApiServerDouble::Impl {
                        EncodeStatus(watch.encoding, code, ReasonOf(code), message, 0));
   }
 
-  // Sends what there is, and waits once. False: the connection ends, without the end of the body.
+  // Sends the pending events, and waits once for more. Returns false if the connection must close
+  // without the end of the body.
   bool GoOn(Watch& watch, httplib::DataSink& sink) {
     const auto send = [&](const std::string& frame) {
       return sink.write(frame.data(), frame.size());
@@ -588,7 +592,7 @@ struct ApiServerDouble::Impl {
     const auto broken =
         Strike(watch.collection, true, false, {Fault::What::kCutFrame, Fault::What::kTruncate});
 
-    // Read first, so that later events wake this thread.
+    // Read the number first, so that later events wake this thread.
     const uint64_t seen_number = store.WaitForMore(watch.seen, milliseconds(0));
     const uint64_t version = store.version();
     const auto events = store.EventsAfter(watch.collection, watch.version);
@@ -602,8 +606,7 @@ struct ApiServerDouble::Impl {
       frames += FrameOf(watch, event);
       watch.version = event.version;
     }
-    watch.version =
-        std::max(watch.version, version);  // There were no other events up to this version.
+    watch.version = std::max(watch.version, version);  // No other events exist up to this version.
     const Clock::time_point now = Clock::now();
     const bool over = now >= watch.end || ended != watch.ended;
     if (watch.bookmarks && (over || now >= watch.next_bookmark || (broken && frames.empty()))) {
@@ -710,7 +713,8 @@ KeyPair ApiServerDouble::IssueClient(const std::string& common_name) const {
 }
 
 absl::Status ApiServerDouble::WriteKubeconfig(const std::string& path) const {
-  return WriteKubeconfig(path, {.token = "anybody"});  // Without any, kubectl asks for a name.
+  // Without credentials, kubectl prompts for a user name.
+  return WriteKubeconfig(path, {.token = "anybody"});
 }
 
 absl::Status ApiServerDouble::WriteKubeconfig(const std::string& path,

@@ -1,5 +1,5 @@
 // A fake API server for svcmap-kube and kubectl: HTTPS in the test process, optionally in a network
-// namespace, with discovery, get, list and watch of Services, EndpointSlices, Nodes and
+// namespace. It supports discovery, and get, list and watch of Services, EndpointSlices, Nodes and
 // ServiceCIDRs in protobuf and JSON. Tests can inject faults.
 //
 //   ASSERT_OK_AND_ASSIGN(auto server, ApiServerDouble::Start(&node.netns()));
@@ -31,31 +31,32 @@ namespace svcmap::testing {
 // A fault that affects `times` requests.
 struct Fault {
   enum class What : uint8_t {
-    kStatus,        // Answered with `code`, a metav1.Status as body, and Retry-After.
-    kNoProtobuf,    // 406 for clients that accept protobuf.
-    kTruncate,      // Complete HTTP with only the first half of the list or event.
+    kStatus,        // An error response with `code`, a metav1.Status as body, and Retry-After.
+    kNoProtobuf,    // Status 406 for clients that accept protobuf.
+    kTruncate,      // A complete HTTP response with only the first half of the list or event.
     kHang,          // Lists are never answered. Watches start but send no events.
-    kErrorEvent,    // Watches: an ERROR event with `code`, then the end of the stream.
-    kCutFrame,      // Watches: half an event, then the connection ends.
-    kWrongContent,  // 200 with another content type.
+    kErrorEvent,    // Watches send an ERROR event with `code`, then the stream ends.
+    kCutFrame,      // Watches send half an event, then the connection closes.
+    kWrongContent,  // Status 200 with another content type.
   };
   enum class Where : uint8_t { kEverywhere, kLists, kFirstPages, kLaterPages, kWatches };
 
   What what = What::kStatus;
   Where where = Where::kEverywhere;
-  std::string collection = {};  // "services"; empty: any.
+  std::string collection = {};  // For example "services". Empty affects all collections.
   int code = 500;
-  int retry_after = 0;  // Seconds; 0: no such header.
-  int times = -1;       // -1: until Heal().
+  int retry_after = 0;  // In seconds. 0 omits the header.
+  int times = -1;       // -1 affects all requests until Heal().
 };
 
 // A received request for a collection.
 struct SeenRequest {
   std::string path;
   std::map<std::string, std::string> query;
-  std::map<std::string, std::string> headers;  // Names in lower case.
-  std::string client_certificate;              // Its common name; empty: no certificate.
-  int answered = 0;                            // HTTP status; 0: not answered.
+  std::map<std::string, std::string> headers;  // Header names are in lower case.
+  // Common name of the client certificate. Empty without a certificate.
+  std::string client_certificate;
+  int answered = 0;  // The HTTP status, or 0 before the answer.
 
   bool watch() const { return query.count("watch") > 0; }
   std::string Query(const std::string& name) const {
@@ -72,16 +73,17 @@ class ApiServerDouble {
 
   // ---- The cluster ----
 
-  // Uses the metadata of the objects, such as labels and annotations.
+  // Adds or updates objects, including their metadata such as labels and annotations.
   void Put(const Objects& objects);
-  void Remove(const std::vector<v1::ObjectRef>& refs);  // All objects must exist.
-  Objects objects() const;                              // All stored objects.
-  uint64_t version() const;                             // resourceVersion of the last change.
+  void Remove(const std::vector<v1::ObjectRef>& refs);  // Deletes objects. All of them must exist.
+  Objects objects() const;                              // Returns all stored objects.
+  // Returns the resourceVersion of the last change.
+  uint64_t version() const;
 
   // Simulates a compaction: clients with an older version get 410 (watches as an ERROR event) and
   // must list again.
   void ForgetEvents();
-  void KeepEvents(size_t count);  // Per collection; default 10,000.
+  void KeepEvents(size_t count);  // Limits the stored events per collection. Default: 10,000.
 
   // The interval of bookmarks for watches that permit them. Real servers use one minute.
   void BookmarkEvery(std::chrono::milliseconds period);
@@ -102,14 +104,15 @@ class ApiServerDouble {
   // Requires this bearer token, or a certificate if certificates are accepted. Otherwise 401.
   void RequireToken(const std::string& token);
   void RequireClientCertificate();
-  std::string ca() const;  // PEM
+  std::string ca() const;  // The CA certificate as PEM.
   KeyPair IssueClient(
       const std::string& common_name) const;  // Issues a certificate that the server accepts.
 
   struct Credentials {
-    std::string token;       // Empty: see token_file.
-    std::string token_file;  // Empty: none.
-    KeyPair client = {};     // Empty: none. Goes into the file, as *-data.
+    std::string token;       // If empty, the kubeconfig uses token_file.
+    std::string token_file;  // If empty, the kubeconfig has no tokenFile.
+    // If empty, the kubeconfig has no client certificate. Written inline, in the *-data fields.
+    KeyPair client = {};
   };
   // Writes a kubeconfig with the server's CA. Overwrites the file.
   absl::Status WriteKubeconfig(const std::string& path, const Credentials& credentials) const;
@@ -122,7 +125,8 @@ class ApiServerDouble {
 
   // Closes all connections and rejects new ones.
   void Stop();
-  // Restarts on the same port with the same objects, versions and events. Returns OK if it runs.
+  // Restarts on the same port with the same objects, versions and events. Returns OK when the
+  // server runs.
   absl::Status StartAgain();
   // Adds a fault. Faults for watches also affect running watches.
   void Fail(Fault fault);
@@ -133,10 +137,13 @@ class ApiServerDouble {
   // ---- Received requests ----
 
   std::vector<SeenRequest> requests()
-      const;  // The last 10,000 requests for collections, oldest first.
-  int lists(const std::string& collection) const;    // Including rejected requests.
-  int watches(const std::string& collection) const;  // Including rejected requests.
-  int open_watches() const;                          // Currently open watches of all collections.
+      const;  // Returns the last 10,000 requests for collections, oldest first.
+  // Number of list requests, including rejected ones.
+  int lists(const std::string& collection) const;
+  // Number of watch requests, including rejected ones.
+  int watches(const std::string& collection) const;
+  // Number of currently open watches of all collections.
+  int open_watches() const;
 
  private:
   struct Impl;

@@ -1,13 +1,13 @@
-// Counts the assertions that tests make, including those that succeed. Included before the first
-// line of every source of a test program.
+// Counts the assertions that tests make, including successful ones. The compiler includes this file
+// before the first line of every source of a test program.
 //
-// GoogleTest reports failed assertions only. Each assertion macro (EXPECT_*, ASSERT_*, and macros
+// GoogleTest reports only failed assertions. Each assertion macro (EXPECT_*, ASSERT_*, and macros
 // built on these) expands GTEST_AMBIGUOUS_ELSE_BLOCKER_ once, so the replacement below is evaluated
-// once for each assertion. tests/conformance/sample_tests.cc shows that for each kind of macro.
-// Expectations of mocks (EXPECT_CALL) and FAIL() do not expand it.
+// once for each assertion. tests/conformance/sample_tests.cc verifies this for each kind of macro.
+// Mock expectations (EXPECT_CALL) and FAIL() do not expand the macro.
 #pragma once
 
-// Before the macro changes, so that checks inside of gmock are not counted.
+// Include gmock before the macro changes, so that gmock's internal checks are not counted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -23,21 +23,24 @@ const char* ApiName(Protocol protocol);  // "TCP", as the Kubernetes API spells 
 
 class AService {
  public:
-  explicit AService(const std::string& namespace_and_name);  // "shop/web"
+  explicit AService(const std::string& namespace_and_name);  // For example "shop/web".
 
-  AService& ClusterIp(const std::string& ip);                                 // Single stack.
-  AService& ClusterIps(const std::string& first, const std::string& second);  // Dual stack.
+  // Single-stack address.
+  AService& ClusterIp(const std::string& ip);
+  // Dual-stack addresses.
+  AService& ClusterIps(const std::string& first, const std::string& second);
   AService& Port(const std::string& name, int port, Protocol protocol = Protocol::kTcp);
-  AService& NodePort(int port);  // Of the last added port.
+  AService& NodePort(int port);  // Sets the nodePort of the last added port.
   AService& ExternalIp(const std::string& ip);
   AService& LoadBalancerIp(const std::string& ip);
   AService& LoadBalancerIpWithMode(const std::string& ip, const std::string& mode);
   AService& Type(const std::string& type);
-  AService& InternalPolicy(const std::string& policy);  // "Local"
+  AService& InternalPolicy(const std::string& policy);  // For example "Local".
   AService& ExternalPolicy(const std::string& policy);
   AService& HealthCheckNodePort(int port);
   AService& SourceRange(const std::string& cidr);  // Appends a range.
-  AService& ClientIpAffinity();                    // With the default timeout.
+  // Enables ClientIP affinity with the default timeout.
+  AService& ClientIpAffinity();
   AService& ClientIpAffinity(int timeout_seconds);
   AService& CreatedAt(int64_t unix_seconds);
 
@@ -50,15 +53,15 @@ class AService {
 
 class ASlice {
  public:
-  // A slice of the Service "shop/web", itself named "web-1" unless Named() says otherwise.
+  // Builds a slice of the Service "shop/web". The slice is named "web-1" unless Named() is called.
   explicit ASlice(const std::string& service);
 
   ASlice& Named(const std::string& name);
-  // The address type follows the address.
+  // Adds an endpoint. The slice's address type is that of the endpoint's address.
   ASlice& Endpoint(const std::string& ip, const std::string& node = "");
   ASlice& Port(const std::string& name, int port, Protocol protocol = Protocol::kTcp);
 
-  // Of the last added endpoint.
+  // Sets the condition of the last added endpoint.
   ASlice& NotReady();
   ASlice& Terminating(bool serving = true);   // Also sets ready to false.
   ASlice& ZoneHint(const std::string& zone);  // Appends a hint.
@@ -73,7 +76,7 @@ class ASlice {
   v1::EndpointSlice slice_;
 };
 
-// Changes of single endpoints of the stored slice "shop/web-1".
+// Builds changes of single endpoints of the stored slice "shop/web-1".
 class ADelta {
  public:
   explicit ADelta(const std::string& slice);

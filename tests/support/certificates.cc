@@ -47,7 +47,7 @@ void AddExtension(X509* certificate, X509* issuer, int nid, const std::string& v
   X509_EXTENSION_free(extension);
 }
 
-// Neither signed nor with extensions. Serial numbers are of the process.
+// Creates a certificate without signature and extensions. Serial numbers are unique in the process.
 X509* Unsigned(const std::string& name, EVP_PKEY* key, std::chrono::seconds lasts) {
   static std::atomic<long> serial = 0;
   X509* certificate = X509_new();
@@ -126,7 +126,7 @@ TlsProbed ProbeTls(uint16_t port, const TlsProbe& probe) {
   if (probe.max_version != 0) {
     SSL_CTX_set_max_proto_version(context, probe.max_version);
     SSL_CTX_set_min_proto_version(context, 0);
-    SSL_CTX_set_security_level(context, 0);  // OpenSSL itself refuses the old ones.
+    SSL_CTX_set_security_level(context, 0);  // By default OpenSSL rejects old TLS versions.
   }
   UseClientPair(context, probe.client);
   const unsigned char alpn[] = {2, 'h', '2'};
@@ -138,7 +138,7 @@ TlsProbed ProbeTls(uint16_t port, const TlsProbe& probe) {
   SSL_set_fd(ssl, fd.get());
   ERR_clear_error();
   char first[1];
-  // In TLS 1.3 the client is done before the server has looked at its certificate.
+  // In TLS 1.3 the client finishes the handshake before the server verifies the client certificate.
   if (SSL_connect(ssl) != 1 || SSL_read(ssl, first, sizeof(first)) != 1) {
     result.problem = LastReason();
   }

@@ -11,7 +11,7 @@ struct x509_st;
 
 namespace svcmap::testing {
 
-// PEM.
+// A certificate and its private key, both as PEM.
 struct KeyPair {
   std::string certificate;
   std::string key;
@@ -22,10 +22,10 @@ class CertificateAuthority {
   explicit CertificateAuthority(const std::string& name);
   ~CertificateAuthority();
 
-  const std::string& certificate() const { return pem_; }  // PEM
+  const std::string& certificate() const { return pem_; }  // As PEM.
 
-  // `names` as OpenSSL writes subject alternative names: "URI:spiffe://test/writer, DNS:a"; none if
-  // empty. `lasts` < 0: expired.
+  // Issues a certificate. `names` contains subject alternative names in OpenSSL's notation, for
+  // example "URI:spiffe://test/writer, DNS:a". A negative `lasts` issues an expired certificate.
   KeyPair Issue(const std::string& common_name, const std::string& names,
                 std::chrono::seconds lasts = std::chrono::hours(1)) const;
 
@@ -36,13 +36,14 @@ class CertificateAuthority {
 };
 
 struct TlsProbe {
-  KeyPair client;       // Empty: no client certificate.
-  int max_version = 0;  // For example TLS1_1_VERSION; 0: the newest.
+  KeyPair client;       // Empty for no client certificate.
+  int max_version = 0;  // For example TLS1_1_VERSION. 0 permits the newest version.
 };
 
 struct TlsProbed {
-  std::string server;   // Common name of its certificate; empty if not received.
-  std::string problem;  // Empty on success, otherwise OpenSSL's reason: "tlsv1 alert unknown ca".
+  std::string server;  // Common name of the server certificate. Empty if the client received none.
+  // Empty on success, otherwise OpenSSL's reason, for example "tlsv1 alert unknown ca".
+  std::string problem;
 };
 
 // Connects to a gRPC server on 127.0.0.1. Returns when the server sends data or closes the

@@ -37,8 +37,9 @@ uint32_t RandomNumber() {
   return static_cast<uint32_t>(generator());
 }
 
-// Conntrack remembers a flow without a connection for half a minute, and a datagram with its ports
-// goes where it went: no two of ours are the same before all others were used.
+// Returns a source port that was not used recently. Conntrack keeps the entry of a finished UDP
+// flow for 30 seconds and sends datagrams with the same ports to the same endpoint, so a port is
+// reused only after all other ports.
 uint16_t NextSourcePort() {
   constexpr uint32_t kFirst = 32768, kCount = 28000;
   static std::atomic<uint32_t> next{RandomNumber() % kCount};
@@ -62,7 +63,8 @@ Answer AskTcp(const Request& request, const SocketAddress& destination) {
   return ReadLine(fd->get(), deadline);
 }
 
-// Connects a datagram or raw socket, so that only answers and errors of this destination come in.
+// Connects a datagram or raw socket, so that the kernel delivers only answers and errors of this
+// destination.
 absl::StatusOr<UniqueFd> Connected(const Request& request, const SocketAddress& destination,
                                    int type, int protocol, bool port) {
   absl::StatusOr<UniqueFd> fd = MakeSocket(request, destination.family(), type, protocol, port);
@@ -73,7 +75,7 @@ absl::StatusOr<UniqueFd> Connected(const Request& request, const SocketAddress& 
   return fd;
 }
 
-// Raw IPv4 sockets deliver the IP header too.
+// Removes the IP header, which raw IPv4 sockets deliver with the packet.
 std::string WithoutIpHeader(const std::string& packet, bool v6) {
   if (v6 || packet.empty()) return packet;
   const size_t header = static_cast<size_t>(packet[0] & 0x0f) * 4;
@@ -93,7 +95,7 @@ Answer AskUdp(const Request& given, const SocketAddress& destination) {
 Answer AskSctp(const Request& given, const SocketAddress& destination) {
   const Request request = WithSourcePort(given);
   const Clock::time_point deadline = Clock::now() + request.timeout;
-  SocketAddress host = destination;  // A raw IPv6 socket takes a port for a protocol number.
+  SocketAddress host = destination;  // A raw IPv6 socket interprets the port as a protocol number.
   if (absl::StatusOr<SocketAddress> parsed = SocketAddress::Parse(destination.ip(), 0); parsed.ok())
     host = *parsed;
   absl::StatusOr<UniqueFd> fd = Connected(request, host, SOCK_RAW, IPPROTO_SCTP, /*port=*/false);
@@ -114,7 +116,8 @@ Answer AskSctp(const Request& given, const SocketAddress& destination) {
         if (!reply.ok() || reply->source_port != init.destination_port ||
             reply->destination_port != init.source_port ||
             reply->verification_tag != init.initiate_tag) {
-          return false;  // Another flow's: raw sockets see them all.
+          // Ignores packets of other flows, because a raw socket receives all of them.
+          return false;
         }
         if (reply->chunk_type == kSctpAbort) {
           answer->outcome = Outcome::kRejected;
@@ -144,7 +147,7 @@ Answer PingHere(const Request& request, const SocketAddress& destination) {
   absl::StatusOr<UniqueFd> fd = Connected(
       request, destination, SOCK_RAW, v6 ? int{IPPROTO_ICMPV6} : int{IPPROTO_ICMP}, /*port=*/false);
   if (!fd.ok()) return Failed(fd.status());
-  icmphdr echo = {};  // ICMPv6 echo has the same layout; the kernel fills in its checksum.
+  icmphdr echo = {};  // ICMPv6 echo has the same layout. The kernel calculates the ICMPv6 checksum.
   echo.type = v6 ? ICMP6_ECHO_REQUEST : ICMP_ECHO;
   echo.un.echo.id = static_cast<uint16_t>(RandomNumber());
   echo.un.echo.sequence = htons(1);
@@ -163,7 +166,7 @@ Answer PingHere(const Request& request, const SocketAddress& destination) {
   });
 }
 
-// In the namespace of the calling thread.
+// Sends the request in the calling thread's namespace.
 Answer AskHere(const Request& request) {
   absl::StatusOr<SocketAddress> destination =
       SocketAddress::Parse(request.destination, request.port);
@@ -191,7 +194,7 @@ std::vector<Answer> AskAll(const NetNs& netns, const std::vector<Request>& reque
   const auto ask_what_is_left = [&] {
     for (size_t i = next++; i < requests.size(); i = next++) answers[i] = AskHere(requests[i]);
   };
-  // Threads inherit the namespace.
+  // New threads inherit the namespace.
   netns.Run([&] {
     std::vector<std::thread> helpers;
     for (int i = 1; i < parallel && static_cast<size_t>(i) < requests.size(); ++i) {

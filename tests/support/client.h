@@ -16,27 +16,28 @@ namespace svcmap::testing {
 
 struct Request {
   Protocol protocol = Protocol::kTcp;
-  std::string destination = {};  // IPv4 or IPv6 address.
+  std::string destination = {};  // An IPv4 or IPv6 address.
   uint16_t port = 0;             // Ignored by Ping.
-  std::string source = {};       // Empty: selected by the kernel.
-  uint16_t source_port = 0;      // 0: a different port each time.
+  std::string source = {};       // If empty, the kernel selects the source address.
+  uint16_t source_port = 0;      // If 0, each request uses a different port.
   std::chrono::milliseconds timeout = std::chrono::milliseconds(2000);
 };
 
-// TCP: connects, reads the line, resets the connection (no TIME_WAIT). UDP: one datagram. SCTP: one
-// INIT on a raw socket (the association is never completed). There are no
-// retransmissions, except for TCP SYNs by the kernel.
+// TCP connects, reads the line and resets the connection to avoid TIME_WAIT. UDP sends one
+// datagram. SCTP sends one INIT on a raw socket and never completes the association. Only the
+// kernel's TCP SYNs are retransmitted.
 //
-// A host's own UDP, SCTP and ICMP sends fail with EPERM when its output hook drops *or* rejects.
-// The two still differ: after a reject an ICMP error follows (kRejected), after a drop none does
-// (kTimedOut, detail says EPERM).
+// UDP, SCTP and ICMP sends of the host itself fail with EPERM if its output hook drops or rejects
+// the packet. An ICMP error follows only after a reject. The result is kRejected after a reject,
+// and kTimedOut with EPERM in `detail` after a drop.
 Answer Ask(const NetNs& netns, const Request& request);
 
 // Sends all requests in order, up to `parallel` at a time. Returns the answers in the same order.
 std::vector<Answer> AskAll(const NetNs& netns, const std::vector<Request>& requests,
                            int parallel = 1);
 
-// ICMP echo. kAnswered has no server; kRejected is an ICMP port unreachable.
+// Sends an ICMP echo request. kAnswered has no server, and kRejected means an ICMP port
+// unreachable.
 Answer Ping(const NetNs& netns, const Request& request);
 
 struct Tally {

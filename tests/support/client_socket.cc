@@ -25,8 +25,8 @@ Answer TimedOut(const std::string& detail) {
   return answer;
 }
 
-// Only read after an error was reported, when the queue is filled already; `answer` stays as it is
-// if it is empty.
+// Adds the ICMP error from the socket's error queue to `answer`. Called after a socket error, so
+// the kernel has already filled the queue. An empty queue leaves `answer` unchanged.
 void AddIcmpError(int fd, Answer* answer) {
   char control[512];
   char data[64];
@@ -47,7 +47,7 @@ void AddIcmpError(int fd, Answer* answer) {
     if (error.ee_origin != SO_EE_ORIGIN_ICMP && error.ee_origin != SO_EE_ORIGIN_ICMP6) continue;
     answer->icmp_type = error.ee_type;
     answer->icmp_code = error.ee_code;
-    // SO_EE_OFFENDER: the address behind the error, as a sockaddr of the family of the socket.
+    // The sockaddr after the error (SO_EE_OFFENDER) has the address family of the socket.
     SocketAddress from;
     std::memcpy(
         from.out(), CMSG_DATA(header) + sizeof(error),
@@ -111,8 +111,8 @@ Answer FromErrno(int fd, int error) {
   Answer answer;
   answer.outcome = error == ECONNREFUSED ? Outcome::kRejected : Outcome::kOther;
   AddIcmpError(fd, &answer);
-  // A raw ICMPv6 socket reports EACCES or EPROTO for some codes; port unreachable is a rejection in
-  // any spelling.
+  // A raw ICMPv6 socket reports EACCES or EPROTO for some ICMP codes. A port unreachable always
+  // counts as a rejection.
   if (answer.PortUnreachable()) answer.outcome = Outcome::kRejected;
   answer.detail = std::strerror(error);
   return answer;
@@ -127,7 +127,8 @@ Answer SendOnce(int fd, const std::string& payload, Clock::time_point deadline) 
   }
   const int error = sent < 0 ? errno : EMSGSIZE;
   if (error != EPERM) return FromErrno(fd, error);
-  // Our own output hook refused. Only a reject is followed by an ICMP error.
+  // The host's own output hook dropped or rejected the packet. An ICMP error follows only after a
+  // reject.
   if (WaitFor(fd, 0, deadline)) {
     const int pending = PendingError(fd);
     return FromErrno(fd, pending == 0 ? ECONNREFUSED : pending);
@@ -144,7 +145,7 @@ Received ReceiveOne(int fd, Clock::time_point deadline) {
     return {false, Answer(), std::move(message)};
   }
   if (errno == EAGAIN || errno == EINTR) {
-    // Woken by an entry in the error queue only.
+    // Only an entry in the error queue woke the socket.
     const int pending = PendingError(fd);
     Answer answer = FromErrno(fd, pending == 0 ? EAGAIN : pending);
     if (pending == 0) return {false, Answer(), ""};

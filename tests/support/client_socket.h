@@ -22,34 +22,34 @@ using Clock = std::chrono::steady_clock;
 // Returns true after one of `events`, an error or a hangup; false at the deadline.
 bool WaitFor(int fd, short events, Clock::time_point deadline);
 
-// Creates a non-blocking socket with extended errors, bound as requested. `port` is false for raw
-// sockets.
+// Creates a non-blocking socket with extended errors and binds it as requested. `port` is false for
+// raw sockets.
 absl::StatusOr<UniqueFd> MakeSocket(const Request& request, int family, int type, int protocol,
                                     bool port);
 
-// Converts `error` (errno of connect, send or recv) and the ICMP error of the socket's error queue
-// to an answer.
+// Converts `error` (errno of connect, send or recv) and the ICMP error from the socket's error
+// queue to an answer.
 Answer FromErrno(int fd, int error);
 
 // Sends `payload` on a connected datagram or raw socket and waits for a message that
-// `accept(message, &answer)` accepts. Other messages are ignored, and errors become answers.
+// `accept(message, &answer)` accepts. Ignores other messages, and converts errors to answers.
 template <typename Accept>
 Answer Exchange(int fd, const std::string& payload, Clock::time_point deadline, Accept accept);
 
-// Connects; kAnswered (without a server) once established.
+// Connects the socket. Returns kAnswered (without a server) when the connection is established.
 Answer ConnectTcp(int fd, const SocketAddress& destination, Clock::time_point deadline);
 
-// Reads the server's line from a connected stream; bytes behind the line are not consumed.
+// Reads the server's line from a connected stream. Bytes after the line stay in the socket.
 Answer ReadLine(int fd, Clock::time_point deadline);
 
 // Implementation of Exchange.
 struct Received {
-  bool done;  // `answer` is final.
+  bool done;  // True if `answer` is final.
   Answer answer;
   std::string message;
 };
 Answer SendOnce(int fd, const std::string& payload,
-                Clock::time_point deadline);  // kAnswered: sent.
+                Clock::time_point deadline);  // Returns kAnswered if the payload was sent.
 Received ReceiveOne(int fd, Clock::time_point deadline);
 
 template <typename Accept>

@@ -12,7 +12,7 @@ namespace {
 
 using Script = absl::StatusOr<std::string>;
 
-// The rule of `chain` of ip svcmap in whose text `part` stands, by its handle.
+// Builds a script that deletes the rule in `chain` of table ip svcmap whose text contains `part`.
 Script DeleteRule(const NetNs& netns, const std::string& chain, const std::string& part) {
   const absl::StatusOr<std::string> listing = Nft(netns, "-a list chain ip svcmap " + chain);
   if (!listing.ok()) return listing;
@@ -27,13 +27,14 @@ Script DeleteRule(const NetNs& netns, const std::string& chain, const std::strin
   return absl::NotFoundError(absl::StrCat("no rule with '", part, "' in\n", *listing));
 }
 
-// A key as a command takes it, without comment and data: "10.96.0.10 . tcp . 80".
+// Returns the key of a listed element without comment and data, as nft commands expect it:
+// "10.96.0.10 . tcp . 80".
 std::string KeyOf(const std::string& element) {
   return element.substr(0, std::min(element.find(" comment "), element.find(" : ")));
 }
 
-// Deletes the first `count` elements that are not of real pods, 10.244.1.* and 10.244.2.*, from
-// the endpoints.
+// Builds a script that deletes the first `count` endpoint elements whose addresses are not those of
+// real pods (10.244.1.* and 10.244.2.*).
 Script DeleteEndpointsOfNobody(const NetNs& netns, size_t count) {
   const absl::StatusOr<Listing> listing = ReadListing(netns);
   if (!listing.ok()) return listing.status();
@@ -54,7 +55,7 @@ std::string ServiceKeys(const std::string& ip) {
   return absl::StrCat("{ ", ip, " . tcp . 80, ", ip, " . udp . 80 }");
 }
 
-// The victim's addresses get the descriptors of the other Service.
+// Builds a script that gives the victim's addresses the descriptors of the other Service.
 Script RedirectVictim(const NetNs& netns) {
   const absl::StatusOr<Listing> listing = ReadListing(netns);
   if (!listing.ok()) return listing.status();
@@ -134,7 +135,7 @@ const std::vector<Damage>& AllDamage() {
        }},
       {"ChangedPolicy", true, true,
        [](const NetNs&) -> Script { return "chain ip svcmap filter-forward { policy drop; }\n"; }},
-      {"DormantTable", true, false,  // The flag goes only with the table.
+      {"DormantTable", true, false,  // The dormant flag can be removed only by deleting the table.
        [](const NetNs&) -> Script { return "add table ip svcmap { flags dormant; }\n"; }},
       {"FlushedSet", true, true,
        [](const NetNs&) -> Script { return "flush map ip svcmap service-ips\n"; }},

@@ -18,11 +18,11 @@ inline constexpr char kVictim[] = "10.96.0.10";
 inline constexpr char kOtherService[] = "10.96.0.11";
 
 struct Damage {
-  std::string name;  // "FlushedRuleset"
+  std::string name;  // For example "FlushedRuleset".
   bool interrupts =
-      false;  // New connections to the victim fail or are misdirected until the repair.
-  bool keeps_tables = true;  // Affinity records survive.
-  // The nft script for the current rules and elements in `netns`.
+      false;  // New connections to the victim fail or reach wrong endpoints until the repair.
+  bool keeps_tables = true;  // Affinity records survive the repair.
+  // Returns the nft script for the current rules and elements in `netns`.
   absl::StatusOr<std::string> (*script)(const NetNs& netns);
 };
 
@@ -32,7 +32,7 @@ inline std::ostream& operator<<(std::ostream& out, const Damage& damage) {
 
 const std::vector<Damage>& AllDamage();
 
-// The damage with this name; null if it does not exist.
+// Returns the damage with this name, or null if no such damage exists.
 const Damage* FindDamage(const std::string& name);
 
 }  // namespace svcmap::testing

@@ -15,7 +15,7 @@
 namespace svcmap::testing {
 namespace {
 
-// A connection stops being read while this much waits to be sent back.
+// The server stops reading from a connection while it has this many unsent bytes.
 constexpr size_t kMaxPending = 1 << 20;
 
 void RaiseFileLimit() {
@@ -38,8 +38,8 @@ absl::StatusOr<std::unique_ptr<EchoServer>> EchoServer::Start(const NetNs& netns
   if (::epoll_ctl(server->epoll_.get(), EPOLL_CTL_ADD, server->stop_.get(), &event) != 0) {
     return absl::ErrnoToStatus(errno, "epoll");
   }
-  // Sockets keep the namespace they were made in, accepted ones that of their listener: this thread
-  // needs none.
+  // A socket keeps the namespace in which it was created, and an accepted socket has its listener's
+  // namespace, so this thread need not enter the namespace.
   server->thread_ = std::thread([raw = server.get()] { raw->Loop(); });
   return server;
 }
@@ -107,7 +107,7 @@ absl::Status EchoServer::ListenSctp(const Binding& binding, bool v6) {
   bool open = false;
   {
     std::lock_guard lock(mutex_);
-    // Parse and print: "fd00:0::1" and "fd00::1" are one address.
+    // Normalizes the address, because "fd00:0::1" and "fd00::1" are equal.
     sctp_names_[{SocketAddress::Parse(binding.ip, 0)->ip(), binding.port}] = binding.name;
     open = std::exchange(v6 ? sctp_v6_open_ : sctp_v4_open_, true);
   }
@@ -144,8 +144,8 @@ void EchoServer::Loop() {
     for (int i = 0; i < count; ++i) {
       const int fd = events[static_cast<size_t>(i)].data.fd;
       if (fd == stop_.get()) return;
-      // Gone, or even reused, if an earlier event of this round closed it: a read then finds
-      // nothing, no harm.
+      // An earlier event of this round may have closed the descriptor, and a new socket may have
+      // reused it. Reading is harmless then, because no data is pending.
       const auto found = sockets_.find(fd);
       if (found != sockets_.end()) Serve(found->second);
     }
@@ -176,10 +176,11 @@ void EchoServer::Accept(Socket& listener) {
     UniqueFd fd(::accept4(listener.fd.get(), peer.out(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.ok()) {
       if (errno == ECONNABORTED || errno == EINTR) continue;
-      return;  // Nothing left. Out of descriptors would spin here; RaiseFileLimit makes that
-               // unlikely.
+      // All pending connections are accepted. Without free descriptors this code would loop, but
+      // RaiseFileLimit makes that unlikely.
+      return;
     }
-    // Connections still open at the end are reset, so that the port is free for the next test.
+    // Resets connections that are still open, so that the next test can bind the port.
     const linger reset = {1, 0};
     ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     ++answered_;

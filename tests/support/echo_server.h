@@ -1,16 +1,14 @@
-// TCP, UDP and SCTP servers in one namespace that answer with their name. One thread serves any
-// number of (address, port) bindings, each with a name.
+// TCP, UDP and SCTP servers in one namespace that answer with their name. One thread handles all
+// (address, port) bindings, each with a name.
 //
-//   TCP   on accept: one line "NAME SOURCE_IP SOURCE_PORT\n"; then everything received is sent back
-//   until the
-//         client closes. So the same server serves Ask, TcpFlow and BulkTcp.
-//   UDP   "who\n" is answered with that line, any other datagram with itself.
-//   SCTP  INIT is answered with INIT-ACK whose State Cookie is that line. No association is ever
-//   completed. By raw
-//         socket, as this kernel has no SCTP: INITs for ports without a binding get no answer at
-//         all, and several EchoServers with SCTP in one namespace do not disturb each other.
+//   TCP   After accept, the server sends "NAME SOURCE_IP SOURCE_PORT\n". Then it returns all
+//         received bytes until the client closes. Ask, TcpFlow and BulkTcp use the same server.
+//   UDP   "who\n" is answered with that line, any other datagram with its own contents.
+//   SCTP  An INIT is answered with an INIT-ACK whose State Cookie is that line. Associations are
+//         never completed. The server uses raw sockets because the kernel has no SCTP: an INIT to a
+//         port without a binding gets no answer, and several EchoServers can share a namespace.
 //
-// Listen() and the counters are thread-safe. Sockets are closed by the destructor.
+// Listen() and the counters are thread-safe. The destructor closes the sockets.
 #ifndef SVCMAP_TESTS_SUPPORT_ECHO_SERVER_H_
 #define SVCMAP_TESTS_SUPPORT_ECHO_SERVER_H_
 
@@ -34,33 +32,36 @@ namespace svcmap::testing {
 
 struct Binding {
   Protocol protocol = Protocol::kTcp;
-  std::string ip;  // An address of the namespace. Not a wildcard: UDP answers must leave from it.
+  // An address of the namespace. Wildcards are not permitted, because UDP answers must leave from
+  // the bound address.
+  std::string ip;
   uint16_t port = 0;
-  std::string name;  // Without whitespace.
+  std::string name;  // A name without whitespace.
 };
 
 class EchoServer {
  public:
-  // `netns` must outlive Listen() calls only.
+  // `netns` must outlive the Listen() calls, but not the server.
   static absl::StatusOr<std::unique_ptr<EchoServer>> Start(const NetNs& netns);
 
-  // As Start, listening already on `port` for all three protocols on both addresses.
+  // As Start, but also listens on `port` with all three protocols on both addresses.
   static absl::StatusOr<std::unique_ptr<EchoServer>> StartAll(const NetNs& netns,
                                                               const std::string& v4,
                                                               const std::string& v6, uint16_t port,
                                                               const std::string& name);
 
-  ~EchoServer();  // Closes all sockets; open connections are reset.
+  ~EchoServer();  // Closes all sockets. Open connections are reset.
   EchoServer(const EchoServer&) = delete;
   EchoServer& operator=(const EchoServer&) = delete;
 
-  // Connections are accepted when this returns. On error the previous bindings are kept.
+  // When Listen() returns, connections are accepted. If Listen() fails, the previous bindings stay
+  // in effect.
   absl::Status Listen(const Binding& binding);
   absl::Status Listen(const std::vector<Binding>& bindings);
 
-  // TCP connections, UDP datagrams and INITs answered so far.
+  // Number of TCP connections, UDP datagrams and INITs answered so far.
   int64_t answered() const { return answered_; }
-  // SCTP packets with a wrong CRC32c.
+  // Number of SCTP packets with a wrong CRC32c.
   int64_t sctp_bad_checksums() const { return sctp_bad_checksums_; }
 
  private:
@@ -68,9 +69,9 @@ class EchoServer {
   struct Socket {
     Kind kind;
     UniqueFd fd;
-    std::string name;     // The answering name; unused for kSctp.
-    std::string pending;  // kTcpConnection: not yet sent.
-    bool v6 = false;      // kSctp.
+    std::string name;     // The name in the answer. Unused for kSctp.
+    std::string pending;  // For kTcpConnection: bytes that are not sent yet.
+    bool v6 = false;      // Only used for kSctp.
   };
 
   explicit EchoServer(const NetNs& netns) : netns_(netns) {}
@@ -79,10 +80,10 @@ class EchoServer {
   absl::Status ListenSctp(const Binding& binding, bool v6);
   absl::Status Watch(Socket socket);
 
-  // Called with mutex_ held.
+  // Handles one event. Called with mutex_ held.
   void Serve(Socket& socket);
   void Accept(Socket& listener);
-  bool ServeConnection(Socket& connection);  // False: close it.
+  bool ServeConnection(Socket& connection);  // Returns false if the connection must be closed.
   void ServeUdp(Socket& socket);
   void ServeSctp(Socket& socket);
 
@@ -93,7 +94,7 @@ class EchoServer {
   std::atomic<int64_t> sctp_bad_checksums_{0};
 
   std::mutex mutex_;
-  std::map<int, Socket> sockets_;  // By descriptor. Guarded by mutex_.
+  std::map<int, Socket> sockets_;  // The key is the descriptor. Guarded by mutex_.
   std::map<std::pair<std::string, uint16_t>, std::string> sctp_names_;  // Guarded by mutex_.
   bool sctp_v4_open_ = false;                                           // Guarded by mutex_.
   bool sctp_v6_open_ = false;                                           // Guarded by mutex_.

@@ -1,4 +1,4 @@
-// The SCTP side of EchoServer: INIT in, INIT-ACK out, on raw sockets.
+// The SCTP part of EchoServer: answers INIT with INIT-ACK on raw sockets.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -14,11 +14,11 @@ namespace svcmap::testing {
 namespace {
 
 union PacketInfo {
-  in6_pktinfo v6;  // The larger one first: {} clears all of it.
+  in6_pktinfo v6;  // The larger member is first, so that {} initializes the whole union.
   in_pktinfo v4;
 };
 
-// The address the packet came to, and must be answered from.
+// Returns the destination address of the packet, which is the source address of the answer.
 std::string LocalIp(const PacketInfo& info, bool v6) {
   char text[INET6_ADDRSTRLEN] = "";
   if (v6) {
@@ -30,12 +30,12 @@ std::string LocalIp(const PacketInfo& info, bool v6) {
 }
 
 struct Datagram {
-  std::string bytes;  // SCTP packet, without IP header.
+  std::string bytes;  // The SCTP packet, without IP header.
   SocketAddress peer;
   PacketInfo info = {};
 };
 
-// False when nothing waits.
+// Returns false if no packet is pending.
 bool Receive(int fd, bool v6, Datagram* datagram) {
   char buffer[65536];
   alignas(cmsghdr) char control[256];
@@ -69,9 +69,10 @@ void SendFrom(int fd, bool v6, const Datagram& received, const std::string& byte
   PacketInfo info = received.info;
   size_t info_size = sizeof(info.v6);
   if (v6) {
-    info.v6.ipi6_ifindex = 0;  // By route, not by where it came in.
+    // The route, not the receiving interface, selects the output interface.
+    info.v6.ipi6_ifindex = 0;
   } else {
-    // ipi_spec_dst is what the kernel sends from.
+    // The kernel sends the answer from ipi_spec_dst.
     info.v4 = {0, received.info.v4.ipi_addr, {}};
     info_size = sizeof(info.v4);
   }

@@ -12,7 +12,7 @@ namespace svcmap::testing {
 namespace {
 
 struct CounterField {
-  const char* key;  // As in snmp6; for snmp, the line's name and the column's run together.
+  const char* key;  // The name in snmp6. For snmp, the concatenated names of line and column.
   int64_t ErrorCounters::*member;
 };
 
@@ -31,7 +31,7 @@ constexpr CounterField kFields[] = {
 
 using Values = std::map<std::string, int64_t>;
 
-// Pairs of lines: "Tcp: InSegs InErrs ..." and "Tcp: 12 0 ...".
+// Reads pairs of lines: "Tcp: InSegs InErrs ..." and "Tcp: 12 0 ...".
 void ReadSnmp(Values& values) {
   std::ifstream file("/proc/thread-self/net/snmp");
   std::string names;
@@ -43,14 +43,14 @@ void ReadSnmp(Values& values) {
     std::string skipped;
     name_stream >> protocol;
     number_stream >> skipped;
-    protocol.pop_back();  // The colon.
+    protocol.pop_back();  // Removes the colon.
     std::string name;
     int64_t number = 0;
     while (name_stream >> name && number_stream >> number) values[protocol + name] = number;
   }
 }
 
-// "Udp6InErrors   0" per line.
+// Reads lines of the form "Udp6InErrors   0".
 void ReadSnmp6(Values& values) {
   std::ifstream file("/proc/thread-self/net/snmp6");
   std::string name;

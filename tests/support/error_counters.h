@@ -1,7 +1,7 @@
-// The kernel's receive error counters of one namespace, from /proc/net/snmp and snmp6: a broken
-// checksum after translation shows up here and nowhere else. Read before and after, then look at
-// the difference. SCTP has no kernel counters here; EchoServer::sctp_bad_checksums() and Ask()
-// check its CRC32c. A plain value.
+// The kernel's receive error counters of one namespace, from /proc/net/snmp and snmp6. Only these
+// counters show a wrong checksum after address translation. Tests compare the counters before and
+// after an action. SCTP has no kernel counters in this environment;
+// EchoServer::sctp_bad_checksums() and Ask() check the CRC32c of SCTP packets.
 #ifndef SVCMAP_TESTS_SUPPORT_ERROR_COUNTERS_H_
 #define SVCMAP_TESTS_SUPPORT_ERROR_COUNTERS_H_
 
@@ -15,14 +15,14 @@
 namespace svcmap::testing {
 
 struct ErrorCounters {
-  // Tcp, Udp and Icmp; TCP counts both families together.
+  // The TCP counter covers both address families.
   int64_t tcp_in_errors = 0;
   int64_t tcp_bad_checksums = 0;
-  int64_t udp_in_errors = 0;  // Includes full receive buffers.
+  int64_t udp_in_errors = 0;  // Includes datagrams dropped because of full receive buffers.
   int64_t udp_bad_checksums = 0;
   int64_t udp6_in_errors = 0;
   int64_t udp6_bad_checksums = 0;
-  int64_t icmp_in_errors = 0;  // Includes ICMP errors that came too late for their socket.
+  int64_t icmp_in_errors = 0;  // Includes ICMP errors whose socket was already closed.
   int64_t icmp_bad_checksums = 0;
   int64_t icmp6_in_errors = 0;
   int64_t icmp6_bad_checksums = 0;
@@ -34,7 +34,7 @@ struct ErrorCounters {
   int64_t in_errors() const {
     return tcp_in_errors + udp_in_errors + udp6_in_errors + icmp_in_errors + icmp6_in_errors;
   }
-  std::string ToString() const;  // Only what is not 0.
+  std::string ToString() const;  // Lists only counters that are not 0.
   bool operator==(const ErrorCounters&) const = default;
 };
 

@@ -14,9 +14,11 @@ using nft::Field;
 
 constexpr nft::SetRef kServiceIps = {Family::kIpv4, 0};
 constexpr nft::SetRef kClusterIps = {Family::kIpv4, 1};
-constexpr uint64_t kRuleEvery = 50;  // By nft it takes a process, as long as many of the others.
+// Every 50th change adds a rule. With nft, adding a rule takes one process, as do many other
+// changes.
+constexpr uint64_t kRuleEvery = 50;
 
-// As much of our tables as elements need to be written.
+// The parts of svcmapd's tables that are required to write elements.
 nft::TableSpecs Tables() {
   nft::TableSpecs tables(2);
   for (const Family family : {Family::kIpv4, Family::kIpv6}) {
@@ -92,7 +94,7 @@ void ForeignStorm::Change(uint64_t number) {
   }
   nft::Transaction transaction;
   const bool add = number % 2 == 0;
-  // 10.200.0.0 and up, each time another one; it is in no Service.
+  // Returns a new address from 10.200.0.0 up. No Service uses these addresses.
   const uint8_t address[4] = {10, static_cast<uint8_t>(200 + number / 65536 % 50),
                               static_cast<uint8_t>(number / 256), static_cast<uint8_t>(number)};
   if (add) {

@@ -1,7 +1,7 @@
-// Another program that changes our tables all the time: each change a transaction of its own, most
-// of them elements of service-ips that it deletes or of cluster-ips that it adds, now and then a
-// rule. Who changes the addresses or ports of Services meanwhile makes its deletions fail, and each
-// transaction that the kernel refuses holds up all others as long as that.
+// Simulates another process that continuously changes svcmapd's tables. Each change is a separate
+// transaction. Most changes delete elements of service-ips or add elements to cluster-ips, and some
+// add a rule. Concurrent changes to addresses or ports of Services make deletions fail. A rejected
+// transaction also blocks all other transactions while the kernel processes it.
 #pragma once
 
 #include <atomic>
@@ -22,10 +22,12 @@ namespace svcmap::testing {
 class ForeignStorm {
  public:
   struct Changes {
-    int64_t added = 0;    // Elements.
-    int64_t deleted = 0;  // Elements.
-    int64_t rules = 0;    // Added.
-    int64_t refused = 0;  // By the kernel: what was to be deleted had not come back yet.
+    int64_t added = 0;    // Number of elements.
+    int64_t deleted = 0;  // Number of elements.
+    int64_t rules = 0;    // Number of added rules.
+    // Transactions that the kernel rejected, because svcmapd had not restored the element to delete
+    // yet.
+    int64_t refused = 0;
     std::chrono::duration<double> time{0};
 
     int64_t made() const { return added + deleted + rules; }
@@ -34,17 +36,17 @@ class ForeignStorm {
   };
 
   enum class RulesBy {
-    kNetlink,  // Over one socket.
-    // A process each. When it closes its socket the kernel waits for a grace period of RCU, with
-    // all transactions locked out: 10 to 20 ms (nft_rcv_nl_event of Linux 6.18).
+    kNetlink,  // All changes use one netlink socket.
+    // Each change starts an nft process. When nft closes its socket, the kernel waits for an RCU
+    // grace period and blocks all transactions for 10 to 20 ms (nft_rcv_nl_event in Linux 6.18).
     kNft,
   };
 
-  // Attempts `per_second` changes in the namespace, which must outlive this object. Takes the
-  // elements that are there now for those to delete.
+  // Attempts `per_second` changes in the namespace, which must outlive this object. Deletes only
+  // elements that exist at this call.
   static absl::StatusOr<std::unique_ptr<ForeignStorm>> Start(const NetNs& netns, int per_second,
                                                              RulesBy rules_by = RulesBy::kNetlink);
-  ~ForeignStorm();  // Stops.
+  ~ForeignStorm();  // Stops the changes.
 
   Changes Stop();
 
@@ -60,7 +62,7 @@ class ForeignStorm {
   std::unique_ptr<nft::NetlinkKernel> kernel_;
   RulesBy rules_by_;
   RawSocket rules_;
-  std::vector<nft::Element> victims_;  // Elements of service-ips.
+  std::vector<nft::Element> victims_;  // Elements of service-ips to delete.
   Changes changes_;
   std::atomic<bool> stop_{false};
   std::thread thread_;

@@ -1,4 +1,4 @@
-// Whether the kernel holds what an agent wants, as stock nft(8) sees it.
+// Compares the kernel's tables, as listed by stock nft(8), with an agent's desired state.
 #pragma once
 
 #include <map>
@@ -13,10 +13,10 @@
 
 namespace svcmap::testing {
 
-// `nft ARGUMENTS`, for example "-t list ruleset".
+// Runs `nft ARGUMENTS`, for example "-t list ruleset".
 absl::StatusOr<std::string> Nft(const NetNs& netns, const std::string& arguments);
 
-// The lists "elements = { ... }" of a listing: where the text between the braces lies, and the
+// One list "elements = { ... }" of a listing: the position of the text between the braces, and the
 // elements in order.
 struct ElementsAt {
   size_t begin;
@@ -25,23 +25,24 @@ struct ElementsAt {
 };
 std::vector<ElementsAt> FindElements(const std::string& listing);
 
-// Elements as nft writes them, by set: "ip svcmap service-ips". Sets without any are left out.
+// The elements in nft's notation by set, for example "ip svcmap service-ips". Empty sets have no
+// entry.
 using ElementLists = std::map<std::string, std::set<std::string>>;
 
 // One parsed listing of all tables.
 struct Listing {
-  // Without elements and without the sizes of sets; sets and chains in the order of their names.
+  // The rules without elements and set sizes. Sets and chains are sorted by name.
   std::string rules;
   ElementLists elements;
 };
 absl::StatusOr<Listing> ReadListing(const NetNs& netns);
 
-// What a dump of the agent says of elements.
+// Returns the elements from a dump of the agent.
 absl::StatusOr<ElementLists> ReadDump(Agent& agent, v1::DumpRequest::What what);
 
-// OK if our tables hold the elements that the agent wants, and a marker, and everything else is as
-// in `rules` (Listing::rules). What packets write is not compared. kDataLoss, with some of the
-// differences, if not.
+// Returns OK if the agent's tables contain its desired elements and a marker, and all other objects
+// equal `rules` (Listing::rules). Elements that packets add are not compared. Otherwise returns
+// kDataLoss with some of the differences.
 absl::Status CheckKernel(Agent& agent, const NetNs& netns, const std::string& rules);
 
 }  // namespace svcmap::testing

@@ -15,7 +15,7 @@ struct Entry {
   bool namespaced;
 };
 
-// Those that the double has, and those that our manifests are made of.
+// The resources of the fake API server and those in the project's manifests.
 constexpr Entry kEntries[] = {
     {"v1", "configmaps", "ConfigMap", true},
     {"v1", "endpoints", "Endpoints", true},
@@ -71,13 +71,13 @@ Json Resources(const std::string& group_version) {
           {"resources", resources}};
 }
 
-// "apis/apps/v1", as paths of the API begin.
+// Returns the API path prefix, for example "apis/apps/v1".
 std::string PathOf(const std::string& group_version) {
   return (group_version.find('/') == std::string::npos ? "api/" : "apis/") + group_version;
 }
 
-// OpenAPI as short as it can be: that the server validates fields itself (kubectl then leaves it
-// alone), and nothing of what they are.
+// Returns a minimal OpenAPI document without any schema. It announces that the server validates
+// fields itself, so kubectl does not validate them.
 Json OpenApi(const std::string& group_version) {
   const size_t slash = group_version.find('/');
   const std::string group = slash == std::string::npos ? "" : group_version.substr(0, slash);

@@ -1,11 +1,13 @@
-// What an API server says about itself: enough for kubectl to find the resources of our manifests.
+// Discovery documents of the fake API server: enough for kubectl to find the resources of the
+// project's manifests.
 #pragma once
 
 #include <string>
 
 namespace svcmap::testing {
 
-// The JSON behind a path of discovery ("/api", "/apis/apps/v1", "/version" ...); empty: not such.
+// Returns the JSON for a discovery path ("/api", "/apis/apps/v1", "/version" ...). Empty for any
+// other path.
 std::string KubeDiscovery(const std::string& path);
 
 }  // namespace svcmap::testing

@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kMagic[] = {'k', '8', 's', '\0'};
 
-// Protobuf, field by field.
+// Encodes protobuf messages field by field.
 class Bytes {
  public:
   Bytes& Text(int field, std::string_view value) {
@@ -24,7 +24,7 @@ class Bytes {
     return *this;
   }
   Bytes& Message(int field, const Bytes& value) { return Text(field, value.bytes_); }
-  // Integers and booleans. Negative numbers have ten bytes.
+  // Encodes integers and booleans. Negative numbers take ten bytes.
   Bytes& Number(int field, int64_t value) {
     Varint(static_cast<uint64_t>(field) << 3);
     Varint(static_cast<uint64_t>(value));
@@ -54,7 +54,7 @@ std::string Uid(const v1::ObjectMeta& meta, const char* kind) {
   return absl::StrCat(kind, "-", meta.namespace_(), "-", meta.name(), "-0000-4000-8000");
 }
 
-// A metav1.Time: whole seconds; the zero time is an empty message.
+// Encodes a metav1.Time in whole seconds. The zero time is an empty message.
 Bytes Time(bool set, const google::protobuf::Timestamp& time) {
   Bytes bytes;
   if (set) bytes.Number(1, time.seconds()).Number(2, 0);
@@ -123,7 +123,8 @@ Bytes Of(const v1::Endpoint& endpoint) {
   if (from.has_serving()) conditions.Number(2, from.serving());
   if (from.has_terminating()) conditions.Number(3, from.terminating());
   bytes.Message(2, conditions);
-  bytes.Message(4, Bytes().Text(1, "Pod").Text(3, "a-pod"));  // ObjectReference: targetRef
+  // An ObjectReference in the field targetRef.
+  bytes.Message(4, Bytes().Text(1, "Pod").Text(3, "a-pod"));
   if (endpoint.has_node_name()) bytes.Text(6, endpoint.node_name());
   if (endpoint.has_zone()) bytes.Text(7, endpoint.zone());
   if (endpoint.has_hints()) {
@@ -162,7 +163,7 @@ Bytes Of(const v1::Node& node, uint64_t version) {
   }
   spec.Texts(7, node.spec().pod_cidrs());
   Bytes status;
-  status.Text(3, "");  // phase
+  status.Text(3, "");  // The field phase.
   for (const v1::NodeAddress& address : node.status().addresses()) {
     status.Message(5, Bytes().Text(1, address.type()).Text(2, address.address()));
   }
@@ -198,7 +199,7 @@ std::string JsonOf(const Message& message, const char* kind, uint64_t version) {
   return json.dump();
 }
 
-// runtime.Unknown with its magic number in front.
+// Returns a runtime.Unknown with its magic number prefix.
 std::string Enveloped(const char* api_version, const std::string& kind, std::string_view raw) {
   Bytes unknown;
   unknown.Message(1, Bytes().Text(1, api_version).Text(2, kind));

@@ -11,7 +11,7 @@
 namespace svcmap::testing {
 namespace {
 
-// The fields each collection can be selected by.
+// Returns true if field selectors of the collection support `field`.
 bool HasField(Collection collection, const std::string& field) {
   if (field == "metadata.name") return true;
   if (field == "metadata.namespace") return NamesOf(collection).namespaced;

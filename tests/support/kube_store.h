@@ -1,4 +1,4 @@
-// What an API server holds: objects with versions, and what happened to them.
+// The storage of the fake API server: objects with versions, and their events.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ class StoredObject {
 
   const v1::Object& object() const { return object_; }
   uint64_t version() const { return version_; }
-  const std::string& Item(Encoding encoding) const;  // EncodeItem's.
+  const std::string& Item(Encoding encoding) const;  // The result of EncodeItem.
 
  private:
   const v1::Object object_;
@@ -35,11 +35,11 @@ class StoredObject {
 };
 using StoredObjectPtr = std::shared_ptr<const StoredObject>;
 
-// Label and field selectors of a query, as far as the server knows the fields.
+// Label and field selectors of a request. Supports the fields that the fake server knows.
 class KubeSelector {
  public:
-  // "!a", "a", "a=b", "a==b", "a!=b", several with commas. INVALID_ARGUMENT: anything else, and
-  // fields that this collection cannot be selected by.
+  // Parses "!a", "a", "a=b", "a==b", "a!=b", or a comma-separated list of these. Returns
+  // INVALID_ARGUMENT for any other syntax and for fields that the collection does not support.
   static absl::StatusOr<KubeSelector> Parse(Collection collection, const std::string& labels,
                                             const std::string& fields);
   bool Matches(const v1::Object& object) const;
@@ -57,15 +57,15 @@ class KubeSelector {
 // Thread-safe.
 class KubeStore {
  public:
-  // An equal object is no change.
+  // Storing an equal object is not a change.
   void Put(const v1::Object& object);
-  // False if it was not there.
+  // Returns false if the object did not exist.
   bool Remove(Collection collection, const std::string& key);
 
   StoredObjectPtr Get(Collection collection, const std::string& key) const;
   uint64_t version() const;
 
-  // What a list is made of: by key, as of one version. Pages of one list are of the same version.
+  // The contents of a list at one version, by key. All pages of a list have the same version.
   struct Snapshot {
     uint64_t version = 0;
     std::vector<StoredObjectPtr> objects;
@@ -74,29 +74,32 @@ class KubeStore {
 
   struct Event {
     uint64_t version = 0;
-    StoredObjectPtr before;  // With the version of the event; null: it was added.
-    StoredObjectPtr after;   // Null: it was deleted.
+    // The previous object with the version of the event. Null if the object was added.
+    StoredObjectPtr before;
+    StoredObjectPtr after;  // Null if the object was deleted.
   };
-  // Those after `version`, the oldest first. OUT_OF_RANGE: they are not all kept any more.
+  // Returns the events after `version`, oldest first. OUT_OF_RANGE if some of these events are no
+  // longer stored.
   absl::StatusOr<std::vector<Event>> EventsAfter(Collection collection, uint64_t version) const;
 
-  // Of any collection, and of Wake: a number that grows. Returns at once if it is not `seen`.
+  // Returns a number that increases with each event of any collection and with each call of Wake.
+  // Returns immediately if the number differs from `seen`.
   uint64_t WaitForMore(uint64_t seen, std::chrono::milliseconds timeout) const;
   void Wake();
 
   // Keeps only the newest `count` events of each collection.
   void KeepEvents(size_t count);
-  // Deletes all events, so that clients with an old version must list again.
+  // Deletes all events, so that clients with an older version must list again.
   void ForgetEvents();
 
  private:
   struct Kept {
-    std::map<std::string, StoredObjectPtr> objects;  // By key.
+    std::map<std::string, StoredObjectPtr> objects;  // The objects by key.
     std::deque<Event> events;
-    uint64_t floor = 0;  // Who knows less than this has missed events that are forgotten.
+    uint64_t floor = 0;  // Clients with a version below this one have missed deleted events.
   };
-  void Log(Kept& kept, Event event);  // With mutex_ held.
-  void Trim(Kept& kept);              // With mutex_ held.
+  void Log(Kept& kept, Event event);  // Called with mutex_ held.
+  void Trim(Kept& kept);              // Called with mutex_ held.
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
@@ -106,6 +109,6 @@ class KubeStore {
   size_t keep_events_ = 10000;
 };
 
-std::string KeyOf(const v1::Object& object);  // "namespace/name", or "name".
+std::string KeyOf(const v1::Object& object);  // Returns "namespace/name" or "name".
 
 }  // namespace svcmap::testing

@@ -1,5 +1,5 @@
-// The file config.conf that kubeadm writes for kube-proxy into the ConfigMap kube-proxy, by the
-// minor version of kubeadm. It writes every field that its version knows, most of them empty.
+// The file config.conf that kubeadm writes into kube-proxy's ConfigMap, by kubeadm's minor version.
+// kubeadm writes every field that its version supports, and leaves most of them empty.
 #pragma once
 
 #include <string>

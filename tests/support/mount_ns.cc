@@ -15,7 +15,7 @@
 namespace svcmap::testing {
 namespace {
 
-// In a thread of its own.
+// Called in a thread of its own.
 absl::StatusOr<UniqueFd> MakeMountNamespace() {
   if (::unshare(CLONE_FS | CLONE_NEWNS) != 0) return absl::ErrnoToStatus(errno, "unshare mounts");
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
@@ -38,7 +38,8 @@ absl::StatusOr<MountNs> MountNs::Create() {
 void MountNs::Run(const std::function<void()>& fn) const {
   std::thread([&] {
     if (::unshare(CLONE_FS) != 0 || ::setns(fd_.get(), CLONE_NEWNS) != 0) {
-      std::perror("cannot enter mount namespace");  // Create() could.
+      // Create() has already entered the namespace successfully.
+      std::perror("cannot enter mount namespace");
       std::abort();
     }
     fn();

@@ -1,5 +1,5 @@
-// Mounts that only some processes of a test see: file systems that are full or read-only. As NetNs,
-// held by a file descriptor and by nothing else.
+// Mounts that are visible only to some processes of a test, for file systems that are full or
+// read-only. As with NetNs, only a file descriptor keeps the mount namespace alive.
 #pragma once
 
 #include <functional>
@@ -13,15 +13,15 @@ namespace svcmap::testing {
 
 class MountNs {
  public:
-  // Sees what the test sees. Needs CAP_SYS_ADMIN.
+  // The namespace starts with the mounts of the test. Requires CAP_SYS_ADMIN.
   static absl::StatusOr<MountNs> Create();
 
-  // An empty file system of `bytes`, rounded up to pages, at `path`, which is made if it is not
-  // there.
+  // Mounts an empty tmpfs of `bytes`, rounded up to pages, at `path`. Creates `path` if it does not
+  // exist.
   absl::Status MountTmpfs(const std::string& path, size_t bytes) const;
   absl::Status SetReadOnly(const std::string& path, bool read_only) const;
 
-  // Runs `fn` in a helper thread; processes that it starts see these mounts.
+  // Runs `fn` in a helper thread. Processes that it starts see these mounts.
   void Run(const std::function<void()>& fn) const;
 
  private:

@@ -28,8 +28,7 @@ absl::Status BringLoopbackUp() {
   return absl::OkStatus();
 }
 
-// Runs in a thread of its own: the thread takes the namespace with it when it ends, the descriptor
-// keeps it.
+// Called in a thread of its own. The descriptor keeps the namespace alive after the thread exits.
 absl::StatusOr<UniqueFd> MakeNetworkNamespace() {
   if (::unshare(CLONE_NEWNET) != 0) return absl::ErrnoToStatus(errno, "unshare(CLONE_NEWNET)");
   UniqueFd fd(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));

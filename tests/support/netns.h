@@ -1,10 +1,10 @@
-// An anonymous network namespace, held by a file descriptor and by nothing else: it has no name
-// under /var/run/netns and disappears with the last descriptor, process and socket in it, even
-// after SIGKILL.
+// An anonymous network namespace that only file descriptors, processes and sockets keep alive. It
+// has no name under /var/run/netns, and the kernel deletes it with the last reference, even after
+// SIGKILL.
 //
-// The calling thread never changes namespace: work happens in short helper threads. All const
-// methods may be called from several threads at once. Sockets made inside Run() stay in the
-// namespace and may be used from any thread afterwards.
+// The calling thread never changes its namespace; short helper threads do the work. All const
+// methods may be called from several threads at once. Sockets created inside Run() stay in the
+// namespace, and any thread may use them afterwards.
 #ifndef SVCMAP_TESTS_SUPPORT_NETNS_H_
 #define SVCMAP_TESTS_SUPPORT_NETNS_H_
 
@@ -22,8 +22,8 @@ namespace svcmap::testing {
 
 class NetNs {
  public:
-  // Makes a new empty namespace with `lo` up. Needs CAP_SYS_ADMIN (or a user namespace that has
-  // it).
+  // Creates an empty namespace with `lo` up. Requires CAP_SYS_ADMIN, or a user namespace with this
+  // capability.
   static absl::StatusOr<NetNs> Create();
 
   NetNs(NetNs&&) noexcept = default;
@@ -31,14 +31,15 @@ class NetNs {
 
   int fd() const { return fd_.get(); }
 
-  // "/proc/PID/fd/N": what ip(8) takes for `netns` in place of a name.
+  // Returns "/proc/PID/fd/N", which ip(8) accepts instead of a namespace name.
   std::string path() const;
 
-  // Moves the calling thread into the namespace for good. For threads made for that purpose.
+  // Moves the calling thread into the namespace permanently. Only for threads created for this
+  // purpose.
   absl::Status Enter() const;
 
-  // Runs `fn` inside the namespace in a helper thread and returns its result. Aborts if the
-  // namespace cannot be entered: Create() could, so that is a broken invariant.
+  // Runs `fn` inside the namespace in a helper thread and returns its result. Aborts if the thread
+  // cannot enter the namespace, because Create() has entered it before.
   template <typename Fn>
   std::invoke_result_t<Fn&> Run(Fn&& fn) const {
     using Result = std::invoke_result_t<Fn&>;
@@ -57,7 +58,7 @@ class NetNs {
     }
   }
 
-  // Writes a sysctl of this namespace; `key` is its path below /proc/sys, like
+  // Writes a sysctl of this namespace. `key` is its path below /proc/sys, for example
   // "net/ipv4/ip_forward".
   absl::Status WriteSysctl(const std::string& key, const std::string& value) const;
 
@@ -68,7 +69,8 @@ class NetNs {
   UniqueFd fd_;
 };
 
-// OK where this process may make namespaces, else the reason. Packet tests call this first.
+// Returns OK if this process may create network namespaces, otherwise the reason. Packet tests call
+// this function first.
 absl::Status NetNsAvailable();
 
 }  // namespace svcmap::testing

@@ -17,10 +17,10 @@ class NotifySocket {
   static absl::StatusOr<std::unique_ptr<NotifySocket>> Create();
   ~NotifySocket();
 
-  // As WatchdogSec= does.
+  // Sets the environment like WatchdogSec= does.
   static void AskForWatchdog(std::chrono::microseconds limit);
 
-  // The next message; empty if none comes within `timeout`.
+  // Returns the next message. Empty if no message arrives within `timeout`.
   std::string Hear(std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
 
  private:

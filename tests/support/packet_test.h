@@ -1,5 +1,5 @@
-// Base fixture of tests that send packets: they need network namespaces, so they fail, saying why,
-// where those cannot be made. Only SVCMAP_ALLOW_NETNS_SKIP=1 turns that into a skip.
+// Base fixture of tests that send packets. These tests need network namespaces and fail with the
+// reason if the process cannot create them. SVCMAP_ALLOW_NETNS_SKIP=1 skips the tests instead.
 #ifndef SVCMAP_TESTS_SUPPORT_PACKET_TEST_H_
 #define SVCMAP_TESTS_SUPPORT_PACKET_TEST_H_
 
@@ -15,8 +15,8 @@
 
 namespace svcmap::testing {
 
-// Each test gets a `topology_` of its own, without pods. A derived SetUp calls this one and returns
-// at once if `topology_` is still null.
+// Each test gets its own `topology_`, without pods. The SetUp of a derived fixture calls this SetUp
+// and returns immediately if `topology_` is null.
 class PacketTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -28,7 +28,8 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
-// Ours follow those of the command: getenv() in the child finds the first.
+// Returns the environment of the child. The command's variables come first, because getenv()
+// returns the first match.
 std::vector<char*> Environment(const std::vector<std::string>& added) {
   std::vector<char*> pointers = Pointers(added);
   pointers.pop_back();
@@ -49,11 +50,11 @@ std::string Contents(int fd) {
   }
 }
 
-// What the forked child does. Only async-signal-safe calls: other threads of the test may have held
-// locks.
+// The steps of the forked child. Only async-signal-safe calls are permitted, because other threads
+// of the test may have held locks during the fork.
 struct Launch {
   int in, out, err, report;
-  int netns;  // -1: stay.
+  int netns;  // -1 keeps the namespace of the test.
   pid_t parent;
   char** argv;
   char** env;
@@ -65,7 +66,7 @@ struct Launch {
     const bool ready = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
                        (netns < 0 || ::setns(netns, CLONE_NEWNET) == 0) && ::dup2(in, 0) == 0 &&
                        ::dup2(out, 1) == 1 && ::dup2(err, 2) == 2;
-    if (::getppid() != parent) ::_exit(127);  // The test died before prctl.
+    if (::getppid() != parent) ::_exit(127);  // The test process exited before prctl.
     if (ready) ::execvpe(argv[0], argv, env);
     const int error = errno;
     [[maybe_unused]] const ssize_t written = ::write(report, &error, sizeof(error));
@@ -99,7 +100,8 @@ void ChildProcess::ForkAndReap(const Command& command) {
   const absl::Status started = Fork(command);
   {
     std::lock_guard lock(mutex_);
-    started_ = started;  // `command` belongs to Start(), which returns from here on.
+    // From here on, Start() returns and `command`, which it owns, becomes invalid.
+    started_ = started;
     changed_.notify_all();
   }
   if (pid_ < 0) return;
@@ -172,7 +174,7 @@ std::string ChildProcess::err() const { return Contents(err_.get()); }
 bool ChildProcess::WaitForOutput(const std::string& text, std::chrono::milliseconds timeout) {
   const Clock::time_point deadline = Clock::now() + timeout;
   for (;;) {
-    // Asked before reading, so that the last words of a dying child are not missed.
+    // Checked before the read, so that the last output of an exiting child is not missed.
     const bool last = Wait(std::chrono::milliseconds(2)).has_value() || Clock::now() >= deadline;
     if (out().find(text) != std::string::npos || err().find(text) != std::string::npos) return true;
     if (last) return false;

@@ -1,8 +1,8 @@
-// Runs programs, if wanted inside a NetNs. Every child dies with the test process, even when that
-// is killed.
+// Runs executables, optionally inside a NetNs. Every child is killed with the test process, even
+// after SIGKILL.
 //
-// Output goes to memory files, not pipes: a child never blocks on a test that does not read, and
-// what it wrote stays readable after its death. A ChildProcess may be used from several threads.
+// Output goes to memory files, not pipes, so that a child never blocks if the test does not read,
+// and its output stays readable after it exits. A ChildProcess may be used by several threads.
 #ifndef SVCMAP_TESTS_SUPPORT_PROCESS_H_
 #define SVCMAP_TESTS_SUPPORT_PROCESS_H_
 
@@ -25,45 +25,44 @@
 namespace svcmap::testing {
 
 struct Command {
-  std::vector<std::string> argv = {};  // argv[0] is looked up in PATH.
-  const NetNs* netns = nullptr;        // Null: the namespace of the test itself.
-  std::vector<std::string> env =
-      {};  // "KEY=VALUE"; goes before our own environment, which the child has too.
-  std::string stdin_text = {};  // All the child finds on its standard input.
+  std::vector<std::string> argv = {};  // argv[0] is searched in PATH.
+  const NetNs* netns = nullptr;        // Null for the namespace of the test process.
+  std::vector<std::string> env = {};   // Entries "KEY=VALUE", which override inherited variables.
+  std::string stdin_text = {};         // The complete standard input of the child.
 };
 
 struct ExitStatus {
-  int code = 0;    // Of exit(); meaningless if a signal ended it.
-  int signal = 0;  // 0 if it ended by itself.
+  int code = 0;    // The exit code. Not meaningful if a signal terminated the child.
+  int signal = 0;  // 0 if the child exited itself.
   bool ok() const { return code == 0 && signal == 0; }
   std::string ToString() const;
 };
 
 class ChildProcess {
  public:
-  // Returns once the program runs (exec succeeded). NotFound and the like if it could not be
-  // started.
+  // Returns after a successful exec. Returns an error such as NotFound if the executable could not
+  // be started.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(Command command);
 
-  // Kills (SIGKILL, by pidfd) and reaps the child if it still runs.
+  // Kills the child with SIGKILL (by pidfd) and reaps it, if it still runs.
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
 
-  // NotFound if the child has ended.
+  // Returns NotFound if the child has exited.
   absl::Status Signal(int signal);
 
-  // Nothing if the child still runs after `timeout`. May be called again.
+  // Returns nullopt if the child still runs after `timeout`. May be called several times.
   std::optional<ExitStatus> Wait(std::chrono::milliseconds timeout);
 
-  // All that was written so far.
+  // Returns all output so far.
   std::string out() const;
   std::string err() const;
 
-  // True as soon as `text` stands in out() or err(); false at `timeout` or when the child ended
-  // without it.
+  // Returns true as soon as out() or err() contains `text`. Returns false at `timeout`, or if the
+  // child exits without this text.
   bool WaitForOutput(const std::string& text, std::chrono::milliseconds timeout);
 
  private:
@@ -81,8 +80,8 @@ class ChildProcess {
   std::optional<absl::Status> started_;  // Guarded by mutex_.
   std::optional<ExitStatus> exit_;       // Guarded by mutex_.
 
-  // Forks, then waits for the child. PR_SET_PDEATHSIG fires at the end of the forking *thread*, so
-  // that thread must live as long as the child.
+  // Forks, then waits for the child. PR_SET_PDEATHSIG takes effect at the end of the forking
+  // thread, so this thread must live as long as the child.
   std::thread reaper_;
 };
 
@@ -92,17 +91,17 @@ struct CommandResult {
   std::string err;
 };
 
-// Runs to the end. DeadlineExceeded (and the child killed) if that takes longer than `timeout`. A
-// failing program is not an error here: look at `exit`.
+// Runs a command until it exits. After `timeout`, kills the child and returns DeadlineExceeded. A
+// nonzero exit code is not an error here, see `exit`.
 absl::StatusOr<CommandResult> RunCommand(
     Command command, std::chrono::milliseconds timeout = std::chrono::seconds(20));
 
-// As RunCommand, but any exit other than 0 is an error that quotes standard error. Returns standard
-// output.
+// As RunCommand, but returns standard output. A nonzero exit code is an error that quotes standard
+// error.
 absl::StatusOr<std::string> RunOk(Command command,
                                   std::chrono::milliseconds timeout = std::chrono::seconds(20));
 
-// `nft -f -` with `script`, inside `netns`.
+// Runs `nft -f -` with `script` inside `netns`.
 absl::Status RunNft(const NetNs& netns, const std::string& script);
 
 }  // namespace svcmap::testing

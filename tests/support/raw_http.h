@@ -1,5 +1,5 @@
-// HTTP by hand, so that a test decides about every byte that is sent and sees every byte that comes
-// back. Blocking, with a deadline for each step; not thread-safe.
+// A minimal HTTP client that lets a test control every sent byte and inspect every received byte.
+// Blocking, with a deadline for each step. Not thread-safe.
 #ifndef SVCMAP_TESTS_SUPPORT_RAW_HTTP_H_
 #define SVCMAP_TESTS_SUPPORT_RAW_HTTP_H_
 
@@ -18,7 +18,8 @@ namespace svcmap::testing {
 
 struct HttpAnswer {
   int code = 0;
-  std::map<std::string, std::string> headers;  // Names as they were sent; the last of each.
+  // Header names as received. The last value of each name is kept.
+  std::map<std::string, std::string> headers;
   std::string body;
 };
 
@@ -29,9 +30,10 @@ class RawConnection {
                                             uint16_t port);
 
   absl::Status Send(std::string_view bytes);
-  // The next answer. `head`: it has no body whatever it says. OutOfRange if the other side closes.
+  // Returns the next response. If `head` is true, the response has no body, whatever its headers
+  // announce. OutOfRange if the server closes the connection.
   absl::StatusOr<HttpAnswer> Read(bool head = false);
-  // OK once the other side has closed; what it still sent is forgotten.
+  // Returns OK when the server has closed the connection. Discards the remaining data.
   absl::Status WaitForEnd(std::chrono::milliseconds timeout = std::chrono::seconds(10));
 
   int fd() const { return fd_.get(); }
@@ -44,7 +46,7 @@ class RawConnection {
   std::string received_;
 };
 
-// One request on a connection of its own.
+// Sends one request on a new connection.
 absl::StatusOr<HttpAnswer> HttpRequest(const NetNs& netns, const std::string& ip, uint16_t port,
                                        const std::string& path, const std::string& method = "GET");
 

@@ -1,8 +1,8 @@
-// nf_tables by hand, for what our own code never writes or reads: foreign user data.
+// Raw nf_tables access, for messages that svcmapd never writes or reads, such as foreign user data.
 #pragma once
 
 #include <libmnl/libmnl.h>
-#include <netinet/in.h>  // First: then linux/in.h knows of it.
+#include <netinet/in.h>  // Included first, so that linux/in.h detects its definitions.
 //
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
@@ -30,14 +30,14 @@ inline uint8_t NfFamily(Family family) {
 
 using RawSocket = std::unique_ptr<mnl_socket, int (*)(mnl_socket*)>;
 
-// In the calling thread's namespace; null, with errno, if that fails.
+// Opens a socket in the calling thread's namespace. Returns null and sets errno on failure.
 inline RawSocket OpenRawSocket() {
   RawSocket socket(mnl_socket_open(NETLINK_NETFILTER), mnl_socket_close);
   if (socket && mnl_socket_bind(socket.get(), 0, MNL_SOCKET_AUTOPID) != 0) socket.reset();
   return socket;
 }
 
-// Messages of one batch, built with libmnl alone.
+// The messages of one batch, built directly with libmnl.
 class RawBatch {
  public:
   explicit RawBatch(Family family) : family_(family) { Envelope(NFNL_MSG_BATCH_BEGIN); }
@@ -83,7 +83,7 @@ class RawBatch {
     });
   }
 
-  // At the end of a chain, one that does nothing.
+  // Appends a rule without effect to a chain.
   void AddRule(const std::string& table, const std::string& chain) {
     Message(NFT_MSG_NEWRULE, [&](nlmsghdr* header) {
       header->nlmsg_flags |= NLM_F_APPEND;
@@ -92,7 +92,7 @@ class RawBatch {
     });
   }
 
-  // In the calling thread's namespace.
+  // Sends the batch in the calling thread's namespace.
   absl::Status Send() {
     const RawSocket socket = OpenRawSocket();
     if (!socket) return ErrnoStatus(errno, "open socket for raw batch");
@@ -138,11 +138,11 @@ class RawBatch {
 
   Family family_;
   Bytes bytes_;
-  size_t last_ = 0;  // Where the last message starts.
+  size_t last_ = 0;  // Offset of the last message.
   uint32_t sequence_ = 1;
 };
 
-// The user data of all named sets in the calling thread's namespace, by name.
+// Returns the user data of all named sets in the calling thread's namespace, by set name.
 inline std::map<std::string, Bytes> ReadSetUserdata(Family family) {
   std::map<std::string, Bytes> result;
   const RawSocket socket = OpenRawSocket();

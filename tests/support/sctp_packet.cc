@@ -5,10 +5,11 @@
 namespace svcmap::testing {
 namespace {
 
-constexpr size_t kCommonHeader = 12;  // Ports, verification tag, checksum.
+constexpr size_t kCommonHeader = 12;  // Ports, verification tag and checksum.
 constexpr size_t kChecksumOffset = 8;
 constexpr size_t kChunkHeader = 4;
-constexpr size_t kInitFixed = 16;  // Initiate tag, a_rwnd, streams out and in, initial TSN.
+// Initiate tag, a_rwnd, number of outbound and inbound streams, initial TSN.
+constexpr size_t kInitFixed = 16;
 constexpr uint16_t kStateCookie = 7;
 
 constexpr std::array<uint32_t, 256> MakeTable() {
@@ -39,7 +40,7 @@ uint32_t Get32(const std::string& in, size_t at) {
   return static_cast<uint32_t>(Get16(in, at)) << 16 | Get16(in, at + 2);
 }
 
-// Unlike the rest of the packet, the checksum stands in little endian.
+// Stores the CRC32c, which SCTP transmits in little-endian order, unlike all other fields.
 void StoreChecksum(std::string& packet, uint32_t value) {
   for (size_t i = 0; i < 4; ++i) packet[kChecksumOffset + i] = static_cast<char>(value >> (8 * i));
 }
@@ -69,15 +70,15 @@ std::string BuildSctpPacket(const SctpPacket& packet) {
   Put16(out, packet.source_port);
   Put16(out, packet.destination_port);
   Put32(out, packet.verification_tag);
-  Put32(out, 0);  // Checksum, below.
+  Put32(out, 0);  // Placeholder for the checksum.
   out.push_back(static_cast<char>(packet.chunk_type));
-  out.push_back(0);  // Flags.
+  out.push_back(0);  // Chunk flags.
   Put16(out, static_cast<uint16_t>(kChunkHeader + kInitFixed + parameter.size()));
   Put32(out, packet.initiate_tag);
   Put32(out, 65535);                // a_rwnd
   Put16(out, 1);                    // Outbound streams.
   Put16(out, 1);                    // Inbound streams.
-  Put32(out, packet.initiate_tag);  // Initial TSN: any number.
+  Put32(out, packet.initiate_tag);  // Initial TSN, which may have any value.
   out += parameter;
   while (out.size() % 4 != 0) out.push_back(0);
   StoreChecksum(out, ChecksumOf(out));

@@ -1,5 +1,5 @@
-// The little SCTP we need without kernel sockets (CONFIG_IP_SCTP is off): INIT and INIT-ACK packets
-// (RFC 9260) with a correct CRC32c, as raw sockets send and receive them (no IP header). Pure
+// Builds and parses INIT and INIT-ACK packets (RFC 9260) with a correct CRC32c, for SCTP without
+// kernel sockets (CONFIG_IP_SCTP is off). The packets have no IP header, as on raw sockets. Pure
 // functions.
 #ifndef SVCMAP_TESTS_SUPPORT_SCTP_PACKET_H_
 #define SVCMAP_TESTS_SUPPORT_SCTP_PACKET_H_
@@ -19,18 +19,19 @@ inline constexpr uint8_t kSctpAbort = 6;
 struct SctpPacket {
   uint16_t source_port = 0;
   uint16_t destination_port = 0;
-  uint32_t verification_tag = 0;  // 0 in an INIT; the peer's initiate tag in everything else.
-  uint8_t chunk_type = 0;         // Of the first chunk.
-  uint32_t initiate_tag = 0;      // INIT and INIT-ACK.
-  std::string cookie = {};        // INIT-ACK: contents of its State Cookie.
+  uint32_t verification_tag = 0;  // 0 in an INIT, the peer's initiate tag in all other packets.
+  uint8_t chunk_type = 0;         // Type of the first chunk.
+  uint32_t initiate_tag = 0;      // Only in INIT and INIT-ACK.
+  std::string cookie = {};        // Contents of the State Cookie of an INIT-ACK.
 };
 
 uint32_t Crc32c(const void* data, size_t size);
 
-// Bytes of an INIT or INIT-ACK.
+// Returns the bytes of an INIT or INIT-ACK.
 std::string BuildSctpPacket(const SctpPacket& packet);
 
-// DataLoss for a wrong CRC32c, InvalidArgument for anything too short or inconsistent.
+// Returns DataLoss for a wrong CRC32c, and InvalidArgument for a packet that is too short or
+// inconsistent.
 absl::StatusOr<SctpPacket> ParseSctpPacket(const std::string& bytes);
 
 }  // namespace svcmap::testing

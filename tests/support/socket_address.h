@@ -1,4 +1,4 @@
-// An IP address and port as the socket calls want it. A plain value, safe to share.
+// An IP address and port in the form that socket calls expect.
 #ifndef SVCMAP_TESTS_SUPPORT_SOCKET_ADDRESS_H_
 #define SVCMAP_TESTS_SUPPORT_SOCKET_ADDRESS_H_
 
@@ -16,18 +16,18 @@ class SocketAddress {
  public:
   SocketAddress() = default;
 
-  // `ip` is "10.0.0.1" or "fd00::1".
+  // `ip` is an address such as "10.0.0.1" or "fd00::1".
   static absl::StatusOr<SocketAddress> Parse(const std::string& ip, uint16_t port);
 
   int family() const { return storage_.ss_family; }
   bool v6() const { return family() == AF_INET6; }
-  std::string ip() const;  // "" for an empty address.
+  std::string ip() const;  // Returns "" for an empty address.
   uint16_t port() const;
 
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage_); }
   socklen_t size() const { return v6() ? sizeof(sockaddr_in6) : sizeof(sockaddr_in); }
 
-  // For calls that fill an address in (accept, recvmsg).
+  // Output buffer for calls that return an address (accept, recvmsg).
   sockaddr* out() { return reinterpret_cast<sockaddr*>(&storage_); }
   static constexpr socklen_t kCapacity = sizeof(sockaddr_storage);
 

@@ -1,9 +1,10 @@
-// Checks for absl::Status and absl::StatusOr in tests. Debian's absl (20220623) ships none.
+// Assertions for absl::Status and absl::StatusOr in tests. Debian's absl (20220623) does not
+// include any.
 //
 //   EXPECT_OK(server->Listen(binding));
 //   ASSERT_OK_AND_ASSIGN(auto topology, Topology::Create());
 //
-// ASSERT_ forms return from the current function, so that function must return void.
+// The ASSERT_ macros return from the current function, so that function must return void.
 #ifndef SVCMAP_TESTS_SUPPORT_STATUS_MATCHERS_H_
 #define SVCMAP_TESTS_SUPPORT_STATUS_MATCHERS_H_
 
@@ -22,7 +23,7 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
   return result.status();
 }
 
-// Takes both kinds; in the form EXPECT_PRED_FORMAT1 wants.
+// Accepts Status and StatusOr. Implements the predicate formatter for EXPECT_PRED_FORMAT1.
 struct IsOkFormat {
   template <typename T>
   ::testing::AssertionResult operator()(const char* expression, const T& result) const {

@@ -37,13 +37,13 @@ bool MayAnswer(const TrafficTarget& target, const std::string& server) {
          std::find(target.servers.begin(), target.servers.end(), server) != target.servers.end();
 }
 
-// Empty if `answer` is one that `target` may give.
+// Returns an empty string if `answer` is valid for `target`.
 std::string Complaint(const TrafficTarget& target, const Answer& answer) {
   if (answer.outcome == Outcome::kAnswered && MayAnswer(target, answer.server)) return "";
   return answer.ToString();
 }
 
-// In the calling thread's namespace. `fd` is the connection, if there is one.
+// Connects in the calling thread's namespace. Stores the connection in `fd` on success.
 Answer Connect(const Request& request, UniqueFd& fd) {
   const Clock::time_point deadline = Clock::now() + request.timeout;
   Answer answer;
@@ -115,7 +115,7 @@ absl::StatusOr<std::unique_ptr<SteadyTraffic>> SteadyTraffic::Start(const NetNs&
   for (const TrafficTarget& target : traffic->options_.targets) {
     (target.request.protocol == Protocol::kTcp ? traffic->tcp_ : traffic->udp_).push_back(&target);
   }
-  // Threads inherit the namespace.
+  // New threads inherit the namespace.
   const absl::Status opened = netns.Run([&] {
     absl::Status status = traffic->OpenFlows();
     if (!status.ok()) return status;
@@ -153,7 +153,7 @@ void SteadyTraffic::Pace(microseconds every, const Attempt& attempt) {
   Clock::time_point next = Clock::now();
   for (size_t i = 0; !stop_; ++i) {
     attempt(i);
-    next = std::max(next + every, Clock::now() - every);  // What was missed is not caught up with.
+    next = std::max(next + every, Clock::now() - every);  // Missed attempts are not made later.
     std::this_thread::sleep_until(next);
   }
 }
@@ -215,7 +215,7 @@ void SteadyTraffic::KeepAsking() {
     const TrafficTarget& target = *udp_[i % udp_.size()];
     const Clock::time_point started = Clock::now();
     std::string complaint = Complaint(target, AskOnce(target.request));
-    // A datagram may be lost; a resolver asks again.
+    // A datagram may be lost. Like a resolver, repeat the request.
     const bool lost = !complaint.empty();
     if (lost) complaint = Complaint(target, AskOnce(target.request));
     Count(&TrafficReport::ask, target, started, lost ? 1 : 0, complaint);
@@ -251,7 +251,8 @@ absl::Status SteadyTraffic::Go(int64_t count) const {
   const Clock::time_point deadline = Clock::now() + kGoDeadline;
   for (;;) {
     const TrafficReport now = Report();
-    // One more: the first one that is counted may have begun before.
+    // Waits for one attempt more, because the first counted attempt may have started before this
+    // call.
     const auto done = [&](const TrafficCount TrafficReport::*kind, bool there) {
       return !there || (now.*kind).attempts > (before.*kind).attempts + count;
     };

@@ -1,7 +1,7 @@
-// Writes the result of each test of a program and the number of its assertions to the file that
-// SVCMAP_TEST_RESULTS names; one line for each test: "passed 12 Suite.Test". Instead of "passed"
-// there may be "failed" or "skipped". ctest sets the variable; tests/conformance reads the files.
-// The file appears when the program has finished, so a program that crashed has none.
+// Writes the results of a test program to the file named by SVCMAP_TEST_RESULTS: one line for each
+// test with its result and its number of assertions, for example "passed 12 Suite.Test". The result
+// is "passed", "failed" or "skipped". ctest sets the variable, and tests/conformance reads the
+// files. The file is written when the program exits, so a crashed program has no file.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -50,12 +50,13 @@ class ResultWriter : public ::testing::EmptyTestEventListener {
   std::ostringstream lines_;
 };
 
-// Part of a program because its assertions need CountAssertion().
+// The linker includes this object because the assertions of the program need CountAssertion().
 const bool registered = [] {
   const char* path = std::getenv("SVCMAP_TEST_RESULTS");
   if (path == nullptr || *path == '\0') return false;
   ::testing::UnitTest::GetInstance()->listeners().Append(new ResultWriter(path));
-  unsetenv("SVCMAP_TEST_RESULTS");  // Programs that a test starts do not write to the same file.
+  // Prevents child processes of a test from writing to the same file.
+  unsetenv("SVCMAP_TEST_RESULTS");
   return true;
 }();
 

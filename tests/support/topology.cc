@@ -12,14 +12,15 @@ namespace {
 
 constexpr char kRemoteV4[] = "192.168.77.2";
 constexpr char kRemoteV6[] = "fd00:77::2";
-constexpr char kGatewayV6[] = "fe80::1";  // On the router end of every pod and client veth.
+// The address of the router's end of every pod and client veth.
+constexpr char kGatewayV6[] = "fe80::1";
 
 struct Sysctl {
   const char* key;
   const char* value;
 };
 
-// `default` must be written before devices are made: they copy it.
+// `default` must be written before devices are created, because new devices copy it.
 constexpr Sysctl kEverywhere[] = {
     {"net/ipv6/conf/all/accept_dad", "0"},
     {"net/ipv6/conf/default/accept_dad", "0"},
@@ -35,7 +36,8 @@ constexpr Sysctl kEverywhere[] = {
     {"net/ipv4/icmp_ratelimit", "0"},
     {"net/ipv4/icmp_ratemask", "0"},
     {"net/ipv6/icmp/ratelimit", "0"},
-    {"net/ipv6/icmp/ratemask", "\n"},  // No type is limited.
+    // The empty mask exempts all ICMPv6 types from the rate limit.
+    {"net/ipv6/icmp/ratemask", "\n"},
 };
 
 constexpr Sysctl kRouters[] = {
@@ -50,9 +52,9 @@ absl::Status RunIp(const NetNs& netns, const std::string& batch) {
   return RunOk({.argv = {"ip", "-batch", "-"}, .netns = &netns, .stdin_text = batch}).status();
 }
 
-// ip(8) lines that bring `device` up. The first neighbour solicitation may meet a peer that has not
-// joined its multicast group yet: ask again at once, not after a second, and for two seconds in
-// all.
+// Returns the ip(8) lines that bring `device` up. The peer may not have joined the multicast group
+// of the first neighbour solicitation yet, so solicitations are repeated after a short interval
+// instead of one second, for two seconds in total.
 std::string Up(const std::string& device) {
   const std::string change = absl::StrCat(" dev ", device, " retrans 20 mcast_probes 100\n");
   return absl::StrCat("ntable change name arp_cache", change, "ntable change name ndisc_cache",
@@ -105,10 +107,10 @@ absl::Status Topology::Build() {
   remote_ = std::make_unique<Host>("remote", *std::move(remote), kRemoteV4, kRemoteV6);
   sink_ = std::make_unique<NetNs>(*std::move(sink));
 
-  // `remote` comes first: masquerading on a device without an address takes the first one the node
-  // has, and that should be its primary address. ARP is off towards the sink: frames go out with a
-  // wrong destination address, where neighbour discovery would fail after seconds with
-  // EHOSTUNREACH.
+  // `remote` comes first, because masquerading on a device without an address uses the node's first
+  // address, which should be its primary address. ARP is off on the device to `sink`: frames leave
+  // with a wrong destination address, whereas neighbour discovery would fail with EHOSTUNREACH
+  // after some seconds.
   absl::Status status =
       RunIp(node_->netns(),
             absl::StrCat("link add remote type veth peer name eth0 netns ", remote_->netns().path(),
@@ -171,8 +173,8 @@ absl::StatusOr<const Host*> Topology::Attach(const Host& router, const std::stri
                    "route add ", v4, "/32 dev ", device, " src ", router.v4(), "\n", "route add ",
                    v6, "/128 dev ", device, " src ", router.v6(), "\n"));
   if (!status.ok()) return status;
-  // The IPv4 gateway is an address on another device of the router, which ARP answers for;
-  // neighbour discovery would not, hence fe80::1.
+  // The IPv4 gateway is an address of another device of the router. ARP answers for such an
+  // address, but neighbour discovery does not, so the IPv6 gateway is fe80::1.
   status = RunIp(host->netns(),
                  absl::StrCat(Up("eth0"), "addr add ", v4, "/32 dev eth0\n", "addr add ", v6,
                               "/128 dev eth0 nodad\n", "route add ", router.v4(), "/32 dev eth0\n",
@@ -193,8 +195,8 @@ absl::Status Topology::AddPrefix(const Host& host, const std::string& prefix) {
   if (host.router_ == nullptr)
     return absl::InvalidArgumentError("AddPrefix is for pods and clients");
   const bool v6 = prefix.find(':') != std::string::npos;
-  // With `via`, the router does not resolve each address of the prefix. No host answers for IPv6
-  // AnyIP.
+  // With `via`, the router does not resolve each address of the prefix. No host answers neighbour
+  // solicitations for addresses that are local only by an IPv6 route.
   absl::Status status =
       RunIp(host.router_->netns(),
             absl::StrCat("route add ", prefix, " via ", host.address(v6), " dev ", host.device(),

@@ -30,12 +30,12 @@ namespace svcmap::testing {
 
 inline constexpr char kNodeV4[] = "192.168.77.1";
 inline constexpr char kNodeV6[] = "fd00:77::1";
-inline constexpr char kNodeSecondV4[] = "198.18.7.10";  // Another interface address of the node.
+inline constexpr char kNodeSecondV4[] = "198.18.7.10";  // The second interface address of the node.
 inline constexpr char kNodeSecondV6[] = "fd00:78::10";
 inline constexpr char kClusterCidrV4[] = "10.244.0.0/16";
 inline constexpr char kClusterCidrV6[] = "fd00:10:244::/48";
 inline constexpr char kPodCidrV4[] =
-    "10.244.1.0/24";  // Of the node; the remote one has 10.244.2.0/24.
+    "10.244.1.0/24";  // Pod range of the node. The remote node has 10.244.2.0/24.
 inline constexpr char kPodCidrV6[] = "fd00:10:244:1::/64";
 inline constexpr char kServiceCidrV4[] = "10.96.0.0/16";
 inline constexpr char kServiceCidrV6[] = "fd00:96::/112";
@@ -52,7 +52,7 @@ class Host {
   const std::string& v6() const { return v6_; }
   const std::string& address(bool want_v6) const { return want_v6 ? v6_ : v4_; }
 
-  // The veth on its router (node or remote); empty for these two.
+  // The veth on the host's router (node or remote). Empty for these two routers.
   const std::string& device() const { return device_; }
 
  private:
@@ -72,18 +72,19 @@ class Topology {
   const Host& node() const { return *node_; }
   const Host& remote() const { return *remote_; }
 
-  // Hosts exist as long as the topology, and pointers stay valid. Hosts answer pings when these
+  // Hosts exist as long as the topology, so pointers stay valid. Hosts answer pings when these
   // methods return.
   absl::StatusOr<const Host*> AddLocalPod(const std::string& name);
   absl::StatusOr<const Host*> AddRemotePod(const std::string& name);
   absl::StatusOr<const Host*> AddClient(const std::string& name);
 
   // Makes every address of `prefix` ("203.0.113.200/32", "10.244.1.128/25", "fd00:10:244:1:1::/80")
-  // local to `host` and routes it there from the node: a second client address, or one namespace
-  // that plays a thousand pods. Not for node().
+  // local to `host` and adds a route to it on the node. A client gets a second address this way, or
+  // one namespace simulates a thousand pods. Not permitted for node().
   absl::Status AddPrefix(const Host& host, const std::string& prefix);
 
-  // Checksum, segmentation and receive offloads of all veths made so far, with ethtool -K.
+  // Enables or disables checksum, segmentation and receive offloads of all existing veths with
+  // ethtool -K.
   absl::Status SetOffloads(bool on);
 
  private:
@@ -92,7 +93,7 @@ class Topology {
   absl::StatusOr<const Host*> Attach(const Host& router, const std::string& name,
                                      const std::string& v4, const std::string& v6);
 
-  struct Veth {  // One end.
+  struct Veth {  // One end of a veth pair.
     const NetNs* netns;
     std::string device;
   };

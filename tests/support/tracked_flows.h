@@ -1,4 +1,4 @@
-// Creates and reads entries of the connection tracking table, for tests of its cleanup.
+// Creates and reads conntrack entries, for tests of their deletion.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ struct TrackedFlow {
   std::string ToString() const;
 };
 
-// A flow from `client` to `destination`, answered by `answers`.
+// Returns a flow from `client` to `destination` that `answers` answers.
 TrackedFlow AFlow(const nft::FlowEnd& client, const nft::FlowEnd& destination,
                   const nft::FlowEnd& answers);
 
-// Adds the flows to the table of the calling thread's namespace, with a timeout of one hour. Stops
-// at the first error, which names the flow.
+// Adds the flows to the conntrack table of the calling thread's namespace, with a timeout of one
+// hour. Stops at the first error, which names the flow.
 absl::Status AddTrackedFlows(const std::vector<TrackedFlow>& flows);
 
-// nf_conntrack_count of the calling thread's namespace; 0 if it cannot be read.
+// Returns nf_conntrack_count of the calling thread's namespace, or 0 if it cannot be read.
 uint64_t TrackedFlowCount();
 
 }  // namespace svcmap::testing
