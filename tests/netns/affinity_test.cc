@@ -1,4 +1,4 @@
-// Session affinity by client address: connections of a client use the endpoint of its previous
+// Session affinity by client address: new connections of a client use the endpoint of its previous
 // connection.
 #include <set>
 #include <thread>
@@ -11,9 +11,10 @@
 namespace svcmap::testing {
 namespace {
 
-constexpr int kConnections =
-    30;                       // All of them reach one of two endpoints by chance once in 5e8 runs.
-constexpr int kClients = 64;  // Some of them are moved by chance, except in (3/4)^64 of runs.
+constexpr int kConnections = 30;  // With random picks, all connections reach the same one of two
+                                  // endpoints once in 5e8 runs.
+// Without affinity, some clients reach another endpoint, except in (3/4)^64 of runs.
+constexpr int kClients = 64;
 constexpr std::chrono::seconds kShortTimeout{1};
 
 AService Sticky(AService service, int timeout = 10800) { return service.ClientIpAffinity(timeout); }
@@ -48,7 +49,7 @@ class AffinityTest : public ServiceFlowTest {
     return agent().Apply(Slices(*world(), "shop/web", endpoints));
   }
 
-  // The endpoints that answered `count` connections.
+  // Returns the endpoints that answered `count` connections.
   std::set<std::string> Answering(const Host& from, const Request& request,
                                   int count = kConnections) {
     const Tally tally = AskMany(from.netns(), request, count);
@@ -57,7 +58,7 @@ class AffinityTest : public ServiceFlowTest {
     for (const auto& [name, ignored] : tally.by_server) names.insert(name);
     return names;
   }
-  // The endpoint that answered all connections; empty if several did.
+  // Returns the endpoint that answered all connections. Empty if several endpoints answered.
   std::string Only(const Host& from, const Request& request, int count = kConnections) {
     const std::set<std::string> names = Answering(from, request, count);
     return names.size() == 1 ? *names.begin() : "";
@@ -153,7 +154,7 @@ TEST_P(AffinityTest, S126_WhoLosesItsEndpointGetsAnotherOneAndKeepsThat) {
 }
 
 TEST_P(AffinityTest, S126_WhoLeavesIsForgottenAtOnce) {
-  // Removed, and merely no longer in the set.
+  // The endpoint is removed, or only excluded from the set.
   for (const char* endpoints : {"L2", "L1:tx L2", "L1:st L2"}) {
     SCOPED_TRACE(endpoints);
     ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
@@ -172,8 +173,8 @@ TEST_P(AffinityTest, S126_WhoLeavesIsForgottenAtOnce) {
   }
 }
 
-// An endpoint in the node's own network, where the kernel itself reads what was written to its
-// packets: with policies and affinity, more is written than without.
+// An endpoint in the node's own network. The kernel itself reads the packet marks there, and
+// policies and affinity write additional marks.
 TEST_P(AffinityTest, S79_S122_AnEndpointInTheNodesOwnNetwork) {
   ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
                                                                 kPodPort, "node-process"));
@@ -210,10 +211,10 @@ TEST_P(AffinityTest, S122_ManyEndpoints) {
   }
   ASSERT_OK(agent().Apply(objects));
   const Placement before = Place(To(kExternalIp));
-  EXPECT_GT(Used(before).size(), 20);  // Of some 36 to be expected.
+  EXPECT_GT(Used(before).size(), 20);  // About 36 are expected.
   EXPECT_EQ(Place(To(kExternalIp)), before);
   EXPECT_EQ(Place(To(kV)), before);
-  // Half of them leave.
+  // Removes half of the endpoints.
   std::vector<v1::ObjectRef> leaving;
   for (int i = 0; i < kEndpoints; i += 2) {
     leaving.push_back(SliceRef(absl::StrCat("shop/web-", i)));
@@ -271,7 +272,7 @@ TEST_P(AffinityFamilyTest, S123_ARecordOutsideTheSetDoesNotCount) {
 TEST_P(AffinityFamilyTest, S125_AClientThatUsesBothSetsSettlesOnAnEndpointOfBoth) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)).ExternalPolicy("Local"), "L1 R1 R2"));
   ASSERT_EQ(Used(Place(To(kExternalIp))), Servers{"pod-a"});
-  // The cluster set has other endpoints, but the record of each client names the local one.
+  // The cluster set contains other endpoints, but each client's record names the local endpoint.
   EXPECT_EQ(Used(Place(To(kV))), Servers{"pod-a"});
 }
 
@@ -352,7 +353,7 @@ TEST_P(AffinityFamilyTest, S126_S342_RecordsSurviveARestartOfTheAgent) {
   world()->agent.reset();
   ASSERT_OK(world()->RestartAgent({}, all));
   EXPECT_EQ(Place(To(kV)), before);
-  // Records are still created and deleted.
+  // Records can still be created and deleted.
   ASSERT_OK(Endpoints("L1"));
   EXPECT_EQ(Used(Place(To(kV))), Servers{"pod-a"});
 }
@@ -496,7 +497,7 @@ TEST_F(AffinityTimeTest, S124_RecordsEndWithTheirTimeout) {
 
 TEST_F(AffinityTimeTest, S124_NewConnectionsRestartTheTimer) {
   ASSERT_OK(Serve(kShortTimeout.count()));
-  constexpr int kFew = 24;  // Quick enough to come again well within the timeout.
+  constexpr int kFew = 24;  // Few enough connections to repeat all of them within the timeout.
   EXPECT_OK(Eventually("twice the timeout in which all came again in time", [&] {
     const Placement before = Place(kV, kFew);
     const auto end = std::chrono::steady_clock::now() + 2 * kShortTimeout;
@@ -516,7 +517,7 @@ TEST_F(AffinityTimeTest, S127_AShorterTimeoutHoldsForRecordsThatAreRefreshed) {
   ASSERT_OK(Serve(3600));
   const Placement before = Place(kV);
   ASSERT_OK(Serve(kShortTimeout.count()));
-  EXPECT_EQ(Place(kV), before);  // The change itself deletes no record.
+  EXPECT_EQ(Place(kV), before);  // The change does not delete any record.
   EXPECT_OK(TalkUntilOneMoved(before, kV));
 }
 

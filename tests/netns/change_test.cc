@@ -11,7 +11,8 @@ namespace {
 
 class ChangeTest : public ServiceFlowTest {
  protected:
-  // The endpoints that answer in 40 attempts. The probability to miss one of two is below 1e-12.
+  // Returns the endpoints that answer 40 attempts. The probability of missing one of two endpoints
+  // is below 1e-12.
   std::set<std::string> Answering(const Address& address, uint16_t port = 80) {
     const Tally tally = AskMany(pod_b().netns(), To(address, port), 40);
     EXPECT_EQ(tally.answered, 40) << tally.ToString();
@@ -88,7 +89,7 @@ TEST_P(ChangeTest, S33_TerminatingEndpointsServeOnlyWhereNoneIsReady) {
   EXPECT_REJECTED(Ask(pod_b(), To(kWeb)));
 }
 
-// S-157..S-161: ports are matched by name and protocol, numbers have no effect.
+// S-157..S-161: ports are matched by name and protocol. Port numbers have no effect.
 TEST_P(ChangeTest, S157_PortsAreMatchedByNameAndProtocol) {
   const Address other = ClusterIp(11);
   AService service("shop/web");
@@ -139,7 +140,7 @@ TEST_P(ChangeTest, S16_OfTwoServicesWithOneAddressTheOlderOneServes) {
     EXPECT_EQ(Answering(kExternalIp), Names{"pod-a"});
     EXPECT_EQ(Answering(kLoadBalancerIp), Names{"pod-a"});
     EXPECT_EQ(Answering(kNode, kNodePort), Names{"pod-a"});
-    EXPECT_EQ(Answering(ClusterIp(12)), Names{"remote-pod"});  // Its own address is not disputed.
+    EXPECT_EQ(Answering(ClusterIp(12)), Names{"remote-pod"});  // Only one Service has this address.
     ASSERT_OK(agent().Remove({ServiceRef("shop/older")}));
     ASSERT_OK(FlushConntrack(node().netns()));
     EXPECT_EQ(Answering(kExternalIp), Names{"remote-pod"});
@@ -148,8 +149,8 @@ TEST_P(ChangeTest, S16_OfTwoServicesWithOneAddressTheOlderOneServes) {
   }
 }
 
-// One transaction moves an address between Services. The address must exist afterwards in either
-// order.
+// One transaction moves an address between Services. The address must still exist for either order
+// of the changes.
 TEST_P(ChangeTest, AddressesMoveBetweenServicesInOneBatch) {
   const Objects one = {ExternalWeb("shop/one", ClusterIp(11))};
   const Objects two = {Web("shop/two", ClusterIp(12))};

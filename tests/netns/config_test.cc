@@ -1,4 +1,4 @@
-// svcmapd with kube-proxy's configuration file: effect of the file and of its changes.
+// Tests svcmapd with kube-proxy's configuration file, and with changes of this file.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace {
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 
-// The file of kubeadm 1.36 with `edits`. It sets no sysctl of the whole machine.
+// Returns the file of kubeadm 1.36 with `edits`. The file sets no machine-wide sysctl.
 std::string Config(const std::vector<std::pair<std::string, std::string>>& edits = {}) {
   std::string text = KubeadmConfig(kLastKubeadm, absl::StrCat(kClusterCidrV4, ",", kClusterCidrV6));
   text = absl::StrReplaceAll(text, {{"maxPerCore: null", "maxPerCore: 0"},
@@ -92,8 +92,8 @@ class ConfigFileTest : public ::testing::Test {
     return ChildProcess::Start({.argv = std::move(argv), .netns = &*netns_});
   }
 
-  // As ConfigMaps are mounted: "config.conf" leads to "..data/config.conf", and "..data" to the
-  // folder of one version.
+  // Mounts a file the way the kubelet mounts ConfigMaps: "config.conf" links to
+  // "..data/config.conf", and "..data" links to the directory of one version.
   void Mount(const std::string& version, const std::string& text) {
     namespace fs = std::filesystem;
     fs::create_directory(path(version));
@@ -175,7 +175,8 @@ TEST_F(ConfigFileTest, S321_S328_InitOnlyWritesSysctlsAndProgramsNothing) {
   ASSERT_TRUE(exit);
   EXPECT_TRUE(exit->ok()) << agent->err();
   EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_tcp_timeout_established"), "10800");
-  EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_tcp_timeout_close_wait"), "3600");  // The default.
+  // The default value.
+  EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_tcp_timeout_close_wait"), "3600");
   EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_udp_timeout_stream"), "77");
   EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_tcp_be_liberal"), "1");
   ASSERT_OK_AND_ASSIGN(const std::string rules,
@@ -183,7 +184,7 @@ TEST_F(ConfigFileTest, S321_S328_InitOnlyWritesSysctlsAndProgramsNothing) {
   EXPECT_EQ(rules, "");
 }
 
-// A setting of the whole machine: readable in a namespace, but not writable.
+// A machine-wide setting, which a network namespace can read but not write.
 TEST_F(ConfigFileTest, S327_WhatMayNotBeWrittenIsAWarningWithTheWantedValue) {
   const int now = std::stoi("0" + ReadSysctl(*netns_, "nf_conntrack_max"));
   const int wanted = now == 1000000 ? 1000001 : 1000000;

@@ -1,4 +1,4 @@
-// The ruleset is constant: changes write elements only, and these match the agent's dump.
+// The ruleset is constant: changes write only elements, and these elements match the agent's dump.
 #include <cstdlib>
 #include <random>
 
@@ -109,7 +109,7 @@ TEST_F(ConstancyTest, AThousandChangesLeaveTheRulesetAsItWas) {
   ASSERT_OK_AND_ASSIGN(const std::string after, Nft(node().netns(), "-t list ruleset"));
   EXPECT_EQ(before, after);
 
-  // The kernel contains exactly the applied rows of the agent.
+  // The kernel contains exactly the rows that the agent applied.
   ExpectAppliedIsInTheKernel(agent(), node().netns());
   ASSERT_OK_AND_ASSIGN(const std::string plan, agent().Dump(v1::DumpRequest::PLAN));
   EXPECT_EQ(plan.find("element"), std::string::npos) << plan;
@@ -119,7 +119,7 @@ TEST_F(ConstancyTest, AThousandChangesLeaveTheRulesetAsItWas) {
   ASSERT_OK(CheckAck(ack));
   ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
   for (const v1::MapCount& map : status.maps()) {
-    // The marker, and pod ranges of the command line.
+    // The marker and the pod ranges of the command line always exist.
     if (map.name() == "marker" || map.name().find("-sources") != std::string::npos) continue;
     EXPECT_EQ(map.elements(), 0u) << map.ShortDebugString();
   }

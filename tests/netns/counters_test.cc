@@ -12,7 +12,7 @@
 namespace svcmap::testing {
 namespace {
 
-// Connection counts of /metrics, by "NAMESPACE/NAME PROTOCOL DESTINATION"; all ports are 80.
+// Connection counts in /metrics by "NAMESPACE/NAME PROTOCOL DESTINATION". All ports are 80.
 using Connections = std::map<std::string, int>;
 
 constexpr char kMetric[] = "svcmap_service_connections_total{";
@@ -61,7 +61,7 @@ class CountersTest : public ServiceTest {
     }
     return connections;
   }
-  // Counts are at most one second old.
+  // Waits for the expected counts, because counts may be one second old.
   void Expect(const Connections& wanted) {
     Connections read;
     const auto equal = [&] { return (read = Read()) == wanted; };
@@ -69,7 +69,7 @@ class CountersTest : public ServiceTest {
     EXPECT_EQ(read, wanted);
   }
 
-  // Of a Service as Web makes it, all with 0.
+  // Returns a count of 0 for each address of a Service built by Web.
   static Connections Zeros(const std::string& service, const Address& cluster_ip) {
     Connections zeros;
     for (const Protocol protocol : {Protocol::kTcp, Protocol::kUdp}) {
@@ -90,7 +90,7 @@ class CountersTest : public ServiceTest {
     return zeros;
   }
 
-  // Opens connections that are all answered, and adds them to `wanted`.
+  // Opens connections, expects an answer to each, and adds them to `wanted`.
   void Connect(const Host& from, const std::string& service, const Address& address, int port,
                int count, Connections& wanted) {
     for (const Protocol protocol : {Protocol::kTcp, Protocol::kUdp}) {
@@ -119,8 +119,8 @@ TEST_F(CountersTest, NConnectionsAreNWhereTheyWereSentTo) {
   Connect(client(), "shop/web", kNode, kNodePort, 10, wanted);
   Connect(client(), "shop/web", kExternalIp, 80, 20, wanted);
   Connect(client(), "shop/web", kLoadBalancerIp, 80, 30, wanted);
-  Connect(pod_b(), "shop/web", kWeb, 80, 5, wanted);  // Another hook
-  Connect(node(), "shop/web", kWeb, 80, 7, wanted);   // and another.
+  Connect(pod_b(), "shop/web", kWeb, 80, 5, wanted);  // From a local pod.
+  Connect(node(), "shop/web", kWeb, 80, 7, wanted);   // Passes the output hook.
   Expect(wanted);
   Connect(node(), "shop/other", ClusterIp(11), 80, 1, wanted);
   Expect(wanted);
@@ -135,11 +135,11 @@ TEST_F(CountersTest, ItGoesOnWhenEndpointsChangeAndWhenMapsAreWrittenAnew) {
     ASSERT_OK(agent().Apply(WebSlices("shop/web", hosts)));
     if (!hosts.empty()) {
       Connect(client(), "shop/web", kWeb, 80, 4, wanted);
-    } else {  // They are rejected.
+    } else {  // Connections without endpoints are rejected.
       EXPECT_EQ(AskMany(client().netns(), {.destination = kWeb.v4, .port = 80}, 3).rejected, 3);
     }
   }
-  // A timeout without chains: the tables are rewritten with all maps.
+  // A timeout without existing chains causes svcmapd to rewrite the tables with all maps.
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb).ClientIpAffinity(77)} +
                           WebSlices("shop/web", {&pod_a(), &pod_b()})));
   Connect(client(), "shop/web", kWeb, 80, 6, wanted);
@@ -181,7 +181,7 @@ TEST_F(CountersTest, WithoutTheFlagNothingIsLeftOfIt) {
   EXPECT_EQ(listing.rules.find("service-connections"), std::string::npos);
   EXPECT_EQ(listing.rules.find("counter"), std::string::npos);
   EXPECT_EQ(agent().GetStatus().value().repairs(), 0u) << agent().log();
-  // The rules of an agent without counters.
+  // The rules equal those of an agent without counters.
   ASSERT_OK_AND_ASSIGN(const NetNs empty, NetNs::Create());
   ASSERT_OK_AND_ASSIGN(const auto fresh, Agent::Start(empty));
   ASSERT_OK(fresh->Replace(Basics()));

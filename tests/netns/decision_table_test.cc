@@ -47,7 +47,7 @@ INSTANTIATE_ROWS(
          Each(kAll, kExternal, "REJECT")},
         {"S82", "OtherPortOfAClusterIp", kBothLocal, "L1",
          Each(kAll, {"V:81", "V:81/udp", "V:81/sctp", "V:8080"}, "REJECT")},
-        // The port that is dropped comes before the rule for the others (S-104).
+        // The rule for the dropped port precedes the rule for other ports (S-104).
         {"S82_S104", "OtherPortOfAClusterIpWithRemoteEndpointsOnly", kInternalLocal, "R1",
          Each(kAll, {"V:81"}, "REJECT") + Each(kAll, {"V:80"}, "DROP")},
         {"S82", "OtherPortOfAClusterIpWithoutEndpoints", kCluster, "",
@@ -116,7 +116,8 @@ INSTANTIATE_ROWS(
         {"S97", "HairpinInternalLocal", kInternalLocal, "L1 R1", Each({"L1"}, {"V:80"}, "L1 m")},
         {"S97", "NoHairpinBetweenTwoPodsOfTheNode", kBothLocal, "L2",
          Each({"L1"}, {"V:80", "EIP:80", "VIP:80", "N:NP"}, "L2 -")},
-        // Cluster set L1, local set L1 and L2: a pod of another node is a pod too.
+        // The cluster set is L1, the local set L1 and L2. A pod of another node is also treated as
+        // a pod.
         {"S92",
          "PodElsewhere",
          {ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kNodeInZa},
@@ -285,7 +286,7 @@ TEST_P(DecisionTest, S37_APolicyThatChangesTakesEffectAtOnce) {
   }
 }
 
-// With policy Local, endpoints move between nodes.
+// With externalTrafficPolicy Local, endpoints move between nodes.
 TEST_P(DecisionTest, S34_TheLocalSetFollowsItsEndpoints) {
   ASSERT_OK(agent().Apply(kBothLocal));
   const struct {
@@ -309,7 +310,8 @@ TEST_P(DecisionTest, S34_TheLocalSetFollowsItsEndpoints) {
   }
 }
 
-// An address of the node, as every Service address it has itself.
+// The node itself has the LoadBalancer IP, so packets from this address count as packets of the
+// node.
 TEST_P(DecisionTest, S72_ALoadBalancerIpThatTheNodeHasIsTheNode) {
   ASSERT_OK(ChangeNodeAddress("add", kLoadBalancerIp.in(v6())));
   ASSERT_OK(agent().Apply(kLocal + Slices(*world(), "shop/web", "R1")));
@@ -319,7 +321,7 @@ TEST_P(DecisionTest, S72_ALoadBalancerIpThatTheNodeHasIsTheNode) {
   ASSERT_OK(ChangeNodeAddress("del", kLoadBalancerIp.in(v6())));
 }
 
-// The node's address on a bridge of pods is in their block: it counts as a pod's.
+// The node's address on a pod bridge is in the pods' address block, so it counts as a pod address.
 TEST_P(DecisionTest, S73_APodsAddressOfTheNodeIsAPods) {
   const Address bridge = {"10.244.1.1", "fd00:10:244:1::1"};
   ASSERT_OK(ChangeNodeAddress("add", bridge.in(v6())));
@@ -335,7 +337,7 @@ TEST_P(DecisionTest, S73_APodsAddressOfTheNodeIsAPods) {
   ASSERT_OK(ChangeNodeAddress("del", bridge.in(v6())));
 }
 
-// A change of the node's zone label alone takes effect.
+// A change of only the node's zone label takes effect.
 TEST_P(DecisionTest, S29_TheNodeMovesToAnotherZone) {
   const auto node_in = [](const std::string& zone) {
     return Objects{ANode(kAgentNode).InternalIp(kNodeV4).InternalIp(kNodeV6).Zone(zone)};

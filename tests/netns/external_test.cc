@@ -1,4 +1,4 @@
-// ExternalIPs, LoadBalancer IPs and nodePorts: answering endpoints, source addresses and
+// External IPs, LoadBalancer IPs and nodePorts: answering endpoints, source addresses and
 // untranslated packets.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
@@ -26,7 +26,7 @@ class ExternalTest : public ServiceFlowTest {
                          WebSlices("shop/web", {&endpoint}));
   }
 
-  // A process on the node that answers as "node-process".
+  // Starts a process on the node that answers as "node-process".
   absl::StatusOr<std::unique_ptr<EchoServer>> NodeProcess(const Address& address, uint16_t port) {
     return EchoServer::StartAll(node().netns(), address.v4, address.v6, port, "node-process");
   }
@@ -124,7 +124,7 @@ TEST_P(ExternalTest, S88_S190_ALoadBalancerIpOfModeProxyIsUntouched) {
   }
 }
 
-// The exact address takes precedence over nodePorts, independent of the age of the Services.
+// An exact address takes precedence over nodePorts, whichever Service is older.
 TEST_P(ExternalTest, S94_AnExternalIpThatIsTheNodesWinsOnItsPort) {
   for (const int64_t created : {1000, 3000}) {
     SCOPED_TRACE(created);

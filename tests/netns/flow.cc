@@ -13,8 +13,8 @@ namespace {
 
 const Address kLoopback = {"127.0.0.1", "::1"};
 
-// Number of connections that the expected endpoints must answer, and after which each of them has
-// answered (one of four is missed once in 1e24 runs).
+// Number of connections that must be answered by expected endpoints, and the number after which
+// each expected endpoint must have answered. One of four endpoints is missed once in 1e24 runs.
 constexpr int kFewest = 12;
 constexpr int kMost = 200;
 
@@ -32,7 +32,8 @@ Sender Find(const World& world, const std::string& letters, bool v6) {
   return {found->second, found->second->address(v6)};
 }
 
-// "V:80", "W:53/udp" or "N:NP". A request without a destination if it is not understood.
+// Parses "V:80", "W:53/udp" or "N:NP". Returns a request without a destination if the text is
+// invalid.
 Request ParseTarget(const std::string& text, bool v6) {
   static const auto& addresses =
       *new std::map<std::string, Address>{{"V", kV},
@@ -61,7 +62,7 @@ Request ParseTarget(const std::string& text, bool v6) {
   return request;
 }
 
-// The names of the servers in `list` ("L1,R1", or other names).
+// Returns the names of the servers in `list`, for example of "L1,R1".
 std::set<std::string> ServerNames(const World& world, const std::string& list) {
   std::set<std::string> names;
   for (const auto& piece : absl::StrSplit(list, ',')) {
@@ -72,7 +73,7 @@ std::set<std::string> ServerNames(const World& world, const std::string& list) {
   return names;
 }
 
-// Cuts `text` at `mark` and returns the rest.
+// Cuts `text` at `mark` and returns the part after the mark.
 std::string CutBehind(std::string* text, char mark) {
   const size_t at = text->find(mark);
   if (at == std::string::npos) return "";
@@ -181,7 +182,7 @@ void FlowTest::Expect(const Flow& flow, bool v6) {
 absl::Status FlowTest::ChangeNodeAddress(const char* verb, const std::string& address) {
   Command command = {.argv = {"ip", "addr", verb, address, "dev", "sink"},
                      .netns = &node().netns()};
-  // nodad: the address is usable immediately.
+  // With nodad, the address is usable immediately.
   if (address.find(':') != std::string::npos) command.argv.push_back("nodad");
   return RunOk(command).status();
 }

@@ -1,24 +1,24 @@
 // Flows in the notation of docs/specification.md: source, destination and result.
 //
-//   {"P -> V:80", "L1,R1 -"}          a pod connects to the clusterIP: both answer and receive its
-//   address
-//   {"X -> VIP:80", "L1 m"}           only L1 answers and receives the node's address (masqueraded)
-//   {"B -> VIP:80", "DROP"}           other results: "REJECT" and "untouched" (as without a
-//   Service)
+//   {"P -> V:80", "L1,R1 -"}  a pod connects to the clusterIP: L1 and R1 answer and see its address
+//   {"X -> VIP:80", "L1 m"}   only L1 answers and sees the node's address (masqueraded)
+//   {"B -> VIP:80", "DROP"}   other results: "REJECT" and "untouched" (as without a Service)
 //
 // Sources:
-//   L1..L4 R1 R2  pods that may be endpoints, on this node and on another one
-//   P, Q          pods that are no endpoints, on this node and (unmasqueraded) on another one
-//   N             a process on the node, from its second address: masqueraded, it has the first
+//   L1..L4 R1 R2  pods that may be endpoints, on this node and on another node
+//   P, Q          pods that are no endpoints, on this node and (unmasqueraded) on another node
+//   N             a process on the node, from the node's second address. If masqueraded, the source
+//                 is the first address
 //   X, B          a client, and its second address
-//   VIP           the node, from the LoadBalancer IP, if it has it
+//   VIP           the node, from the LoadBalancer IP, if the node has this address
+//
 // Destinations, with a port (and "/udp" or "/sctp"; NP is kNodePort):
-//   V W           the clusterIP of Service shop/web and another one. V is kUnallocated: "outside"
-//                 answers packets that the node does not translate or drop
-//   EIP VIP VIP2  external addresses; "outside" answers untranslated packets to the first two
-//   N N2 LO       the node's primary, second and loopback address. A process of the node listens at
-//                 kNodePort of each, TCP
-//   FREE          an address of the service range that no Service has
+//   V W           the clusterIP of Service shop/web and of another Service. V is kUnallocated: the
+//                 host "outside" answers packets that the node neither translates nor drops
+//   EIP VIP VIP2  external addresses. "outside" answers untranslated packets to the first two
+//   N N2 LO       the node's primary, second and loopback address. A process of the node listens on
+//                 kNodePort of each address, TCP
+//   FREE          an unallocated address of the service range
 #ifndef SVCMAP_TESTS_NETNS_FLOW_H_
 #define SVCMAP_TESTS_NETNS_FLOW_H_
 
@@ -35,7 +35,7 @@ namespace svcmap::testing {
 inline const Address kV = kUnallocated;
 inline const Address kW = ClusterIp(98);
 inline const Address kSecondLoadBalancerIp = {"198.51.100.21", "2001:db8:51::21"};
-inline const Address kOtherClient = ClientAddress(72);  // "B"
+inline const Address kOtherClient = ClientAddress(72);  // The source B.
 
 struct Flow {
   std::string from_to;
@@ -49,16 +49,16 @@ inline const Names kExternal = {"EIP:80", "VIP:80", "N:NP"};
 // All flows from each source to each destination have this result.
 Flows Each(const Names& sources, const Names& destinations, const std::string& outcome);
 
-// Slices of both families for Service `service`. Endpoints are L1..R2, separated by spaces, each
-// with optional suffixes in this order:
-//   ":st" serving and terminating, ":x" neither ready nor serving, ":tx" the same and terminating
+// Returns slices of both families for Service `service`. Endpoints are L1..R2, separated by spaces,
+// each with optional suffixes in this order:
+//   ":st" serving and terminating, ":x" neither ready nor serving, ":tx" terminating, not serving
 //   "@za" a hint for zone za, "%n1" a hint for node n1
 Objects Slices(const World& world, const std::string& service, const std::string& endpoints);
 
 // A row of a test table: the Service shop/web, its endpoints, and flows.
 struct Row {
-  std::string requirement;  // "S152", or several joined by "_"
-  std::string what;         // "WithoutEndpoints"
+  std::string requirement;  // For example "S152", or several requirements joined by "_".
+  std::string what;         // For example "WithoutEndpoints".
   Objects services;
   std::string endpoints;  // In the format of Slices().
   Flows flows;
@@ -70,21 +70,21 @@ class FlowTest : public ServiceTest {
  protected:
   void SetUp() override;
 
-  // Applies the objects of a row and sends its flows, over one family.
+  // Applies the objects of a row and tests its flows over one family.
   void Check(const Row& row, bool v6);
 
-  // Tests one flow. If several endpoints may answer, repeats until each has answered and no other
-  // has.
+  // Tests one flow. If several endpoints may answer, repeats the flow until each of them has
+  // answered and no other has.
   void Expect(const Flow& flow, bool v6);
 
   // Adds or deletes another address of the node.
   absl::Status ChangeNodeAddress(const char* verb, const std::string& address);
 
-  // The process on the node that listens at kNodePort.
+  // The process on the node that listens on kNodePort.
   std::unique_ptr<EchoServer> node_process_;
 };
 
-// One test per row and family, "S152_IPv4_WithoutEndpoints".
+// One test per row and family, for example "S152_IPv4_WithoutEndpoints".
 class FlowRowTest : public FlowTest, public ::testing::WithParamInterface<std::tuple<bool, Row>> {
  protected:
   void Check() { FlowTest::Check(std::get<1>(GetParam()), std::get<0>(GetParam())); }

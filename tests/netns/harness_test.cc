@@ -1,5 +1,5 @@
-// Tests the packet test harness without svcmap. If a test fails here, other packet tests are
-// meaningless.
+// Tests the packet test harness without svcmap. If a test fails here, the results of other packet
+// tests are meaningless.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -28,7 +28,8 @@ namespace svcmap::testing {
 namespace {
 
 constexpr uint16_t kPodPort = 8080;
-constexpr auto kShort = std::chrono::milliseconds(150);  // Wait for the absence of an answer.
+// How long to wait for an answer that must not come.
+constexpr auto kShort = std::chrono::milliseconds(150);
 
 struct Vip {
   const char* v4 = "10.96.0.10";
@@ -53,8 +54,8 @@ class HarnessTest : public PacketTest {
     }
   }
 
-  // DNAT of tcp, udp and sctp VIP:80 to `pod`, as in svcmap. `extra` contains lines for the
-  // postrouting chains.
+  // Loads rules that translate tcp, udp and sctp VIP:80 to `pod`, as in svcmap. `extra` contains
+  // lines for the postrouting chains.
   absl::Status Translate(const Host& pod, const std::string& extra) {
     std::string script;
     for (bool v6 : {false, true}) {
@@ -132,9 +133,11 @@ TEST_P(HarnessFlowTest, SourcePortIsKept) {
 
 // With a reused source port, conntrack would treat a datagram as part of the previous flow.
 TEST_P(HarnessFlowTest, NoFlowHasTheSourcePortOfOneBefore) {
-  if (protocol() == Protocol::kTcp) return;  // A SYN ends the previous TCP connection.
+  // A SYN starts a new flow even with the port of a closed TCP connection.
+  if (protocol() == Protocol::kTcp) return;
   std::set<uint16_t> ports;
-  for (int i = 0; i < 500; ++i) {  // Random picks of 28,000 ports repeat one in 98 of 100 runs.
+  // Random picks from 28,000 ports contain a repetition in 98 of 100 runs.
+  for (int i = 0; i < 500; ++i) {
     const Answer answer = Ask(pod_b_->netns(), ToPod(*pod_a_));
     EXPECT_ANSWER(answer, "pod-a", At(*pod_b_));
     EXPECT_TRUE(ports.insert(answer.seen_port).second) << answer;
@@ -151,12 +154,12 @@ TEST_P(HarnessFlowTest, SecondClientAddress) {
 
 TEST_P(HarnessFlowTest, NobodyListens) {
   if (protocol() == Protocol::kSctp) {
-    // No raw socket, no SCTP in this kernel: ICMP protocol unreachable, which does not count as a
-    // rejection.
+    // Without a raw socket and without SCTP in the kernel, the answer is ICMP "protocol
+    // unreachable", which does not count as a rejection.
     const Answer answer = Ask(pod_a_->netns(), To(At(*client_), 9));
     EXPECT_EQ(answer.outcome, Outcome::kOther) << answer;
     EXPECT_GE(answer.icmp_type, 0) << answer;
-    // A server without this binding does not answer.
+    // The server does not answer on a port without a binding.
     Request request = To(At(*pod_a_), 9);
     request.timeout = kShort;
     EXPECT_EQ(Ask(client_->netns(), request).outcome, Outcome::kTimedOut);
@@ -189,7 +192,7 @@ TEST_P(HarnessFlowTest, HairpinSeesTheNodesPrimaryAddress) {
   EXPECT_ANSWER(Ask(pod_a_->netns(), ToVip()), "pod-a", At(topology_->node()));
 }
 
-// All sources, including the node, can distinguish reject and drop.
+// All sources, including the node, can distinguish a reject from a drop.
 TEST_P(HarnessFlowTest, RejectAndDrop) {
   ASSERT_OK(
       RunNft(topology_->node().netns(),
@@ -209,13 +212,13 @@ TEST_P(HarnessFlowTest, RejectAndDrop) {
     const Answer dropped = Ask(from->netns(), request);
     EXPECT_EQ(dropped.outcome, Outcome::kTimedOut) << from->name() << ": " << dropped;
   }
-  // The rate of rejects is not limited.
+  // The kernel does not limit the rate of rejects.
   const Tally tally = AskMany(client_->netns(), To(vip_.address(v6()), 81), 3000);
   EXPECT_EQ(tally.rejected, 3000) << tally.ToString();
 }
 
 TEST_P(HarnessFlowTest, ManyAnswersAreSpreadAndCounted) {
-  // Random selection of two pods.
+  // Selects one of two pods at random.
   const std::string map = v6()
                               ? absl::StrCat("ip6 daddr ", vip_.v6,
                                              " meta l4proto { tcp, udp, sctp } th dport 80 dnat to "
@@ -229,7 +232,7 @@ TEST_P(HarnessFlowTest, ManyAnswersAreSpreadAndCounted) {
                    absl::StrCat("table ", v6() ? "ip6" : "ip",
                                 " t { chain prerouting { type nat hook prerouting priority -100; ",
                                 map, "; }\n}\n")));
-  // Without port translation: the pods also listen on the Service port.
+  // Without port translation, because the pods also listen on the Service port.
   for (size_t i : {0u, 1u}) {
     const Host& pod = i == 0 ? *pod_a_ : *pod_b_;
     ASSERT_OK(servers_[i]->Listen({protocol(), At(pod), 80, pod.name()}));
@@ -253,7 +256,7 @@ TEST_F(HarnessTest, PingAnsweredRejectedAndDropped) {
     const Answer rejected = Ping(client_->netns(), {.destination = vip_.address(v6)});
     EXPECT_EQ(rejected.outcome, Outcome::kRejected) << rejected;
     EXPECT_TRUE(rejected.PortUnreachable()) << rejected;
-    // The address is not assigned, so the node routes it to the sink.
+    // No host has the address, so the node routes the packet to the sink.
     const Answer dropped = Ping(
         client_->netns(), {.destination = v6 ? "fd00:96::99" : "10.96.0.99", .timeout = kShort});
     EXPECT_EQ(dropped.outcome, Outcome::kTimedOut) << dropped;
@@ -300,7 +303,8 @@ TEST_F(HarnessTest, ServerCountsBadSctpChecksums) {
         [&] { return UniqueFd(::socket(pod.family(), SOCK_RAW, IPPROTO_SCTP)); });
     ASSERT_EQ(::sendto(fd.get(), bytes.data(), bytes.size(), 0, pod.get(), pod.size()),
               static_cast<ssize_t>(bytes.size()));
-    // A valid datagram follows. Its answer shows that the invalid one was processed.
+    // A valid datagram follows. Its answer shows that the server has processed the invalid
+    // datagram.
     EXPECT_EQ(
         Ask(client_->netns(),
             {.protocol = Protocol::kSctp, .destination = pod_a_->address(v6), .port = kPodPort})
@@ -354,7 +358,8 @@ TEST_F(PacketTest, TenHostsAreQuick) {
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - start);
   RecordProperty("milliseconds", static_cast<int>(took.count()));
-  EXPECT_LT(took, std::chrono::seconds(5));  // Normally about 100 ms; more with sanitizers or load.
+  // Normally about 100 ms, but more with sanitizers or load.
+  EXPECT_LT(took, std::chrono::seconds(5));
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Health answers of svcmapd: at healthCheckNodePorts for load balancers, and at /healthz and
-// /livez.
+// Health endpoints of svcmapd: healthCheckNodePorts for load balancers, /healthz and /livez.
 #include <signal.h>
 #include <stdlib.h>
 
@@ -25,7 +24,7 @@ AService LocalWeb(const std::string& key, const Address& cluster_ip, uint16_t ch
       .HealthCheckNodePort(check_port);
 }
 
-// "200 weight 2", "refused"
+// Returns the answer as text, for example "200 weight 2" or "refused".
 std::string AnswerOf(const Host& from, const std::string& ip, uint16_t port) {
   const absl::StatusOr<HttpAnswer> answer = HttpRequest(from.netns(), ip, port, "/healthz");
   if (absl::IsUnavailable(answer.status())) return "refused";
@@ -37,7 +36,7 @@ std::string AnswerOf(const Host& from, const std::string& ip, uint16_t port) {
 
 class HealthChecksTest : public ServiceTest {
  protected:
-  // Waits for this answer to the client in both families.
+  // Waits until the client receives this answer in both families.
   void Expect(uint16_t port, const std::string& wanted) {
     for (const std::string& ip : {kNode.v4, kNode.v6}) {
       std::string last;
@@ -55,7 +54,7 @@ class HealthChecksTest : public ServiceTest {
       return answer.ok() && answer->code == code && last.find(part) != std::string::npos;
     })) << last;
   }
-  // A slice per family with ready and terminating pods.
+  // Applies a slice per family with ready and terminating pods.
   absl::Status Endpoints(const std::vector<const Host*>& ready,
                          const std::vector<const Host*>& terminating) {
     Objects slices = WebSlices("shop/web", ready + terminating);
@@ -155,7 +154,7 @@ TEST_F(HealthChecksTest, S263_EligibilityDoesNotCountForServices) {
   Expect(kCheckPort, "200 weight 1");
 }
 
-// No controller is connected to the second agent.
+// The second agent has no controller, so it uses the saved state.
 TEST(HealthAfterRestartTest, TheSavedStateIsAnsweredFor) {
   std::string folder = "/tmp/svcmap-health-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
@@ -200,7 +199,7 @@ TEST(SystemdTest, ItHearsOfTheStartOfLifeAndOfTheEnd) {
   EXPECT_TRUE(hears("STOPPING=1\n"));
 }
 
-// A separate agent without a controller.
+// An agent without a controller.
 TEST(HealthzBeforeTheStateTest, ItIsAliveButNotHealthy) {
   ASSERT_OK_AND_ASSIGN(const NetNs netns, NetNs::Create());
   ASSERT_OK_AND_ASSIGN(const auto agent, Agent::Start(netns, {"--state-dir", ""}));

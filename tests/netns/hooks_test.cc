@@ -1,4 +1,4 @@
-// Hooks and priorities of the tables, and that other tables can still drop packets.
+// Hooks and priorities of the tables. Other tables can still drop packets.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -11,7 +11,7 @@ namespace {
 struct Hook {
   const char* requirement;
   const char* declaration;  // The declaration of the base chain in nft syntax.
-  const char* work;         // The target chain of the base chain.
+  const char* work;         // The chain to which the base chain jumps.
 };
 
 constexpr Hook kHooks[] = {
@@ -55,8 +55,8 @@ class CoexistenceTest : public FlowTest, public ::testing::WithParamInterface<bo
 };
 INSTANTIATE_FAMILIES(CoexistenceTest);
 
-// Independent of Services, there is one table per family. Its rules never accept packets, drop them
-// because of their state, or match addresses of the host.
+// There is one table per family, independent of Services. Its rules never accept packets, never
+// drop packets because of their conntrack state, and never match addresses of the host.
 TEST_P(CoexistenceTest, S137_S145_S147_S150_NothingIsDecidedThatIsNotAboutServices) {
   ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kV).ExternalPolicy("Local")} +
                           Slices(*world(), "shop/web", "L1 R1")));

@@ -14,7 +14,7 @@ const Address kOld = ClusterIp(11);
 
 class LifecycleTest : public ServiceTest {
  protected:
-  // Two Services: "web", which stays, and "old", which the next controller does not send.
+  // Two Services: "web" stays, and the next controller does not send "old".
   absl::Status Serve() {
     return agent().Apply(Objects{ExternalWeb("shop/web", kWeb), Web("shop/old", kOld)} +
                          WebSlices("shop/web", {&pod_a()}) + WebSlices("shop/old", {&pod_b()}));
@@ -23,8 +23,8 @@ class LifecycleTest : public ServiceTest {
     return Basics() + Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&endpoint});
   }
 
-  // The server that answers a new connection in both families; empty without an answer, "?" if the
-  // families differ.
+  // Returns the server that answers a new connection in both families. Empty without an answer, "?"
+  // if the families differ.
   std::string Answering(const Address& address) {
     std::string answering[2];
     for (const bool v6 : {false, true}) {
@@ -52,7 +52,7 @@ class LifecycleTest : public ServiceTest {
     ASSERT_OK_AND_ASSIGN(const std::string repaired, Nft(node().netns(), "-t list ruleset"));
     EXPECT_EQ(repaired, rules);
     ExpectAppliedIsInTheKernel(agent(), node().netns());
-    // The connection continues.
+    // The existing connection continues.
     ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod()})));
     EXPECT_EQ(Answering(kWeb), "remote-pod");
   }
@@ -107,7 +107,7 @@ TEST_F(LifecycleTest, OtherTablesAreLeftAlone) {
   ASSERT_OK(world()->RestartAgent({}));
 }
 
-// How the agent exits, and the guarantees of each.
+// The ways in which the agent exits, each with its guarantees.
 class RestartTest : public LifecycleTest, public ::testing::WithParamInterface<bool> {
  protected:
   absl::Status End() {
@@ -180,7 +180,7 @@ TEST_P(RestartTest, S342_TheOldRulesServeUntilTheFirstSnapshotEnds) {
   ExpectAppliedIsInTheKernel(agent(), node().netns());
 }
 
-// Connections are opened continuously. None fails for lack of rules.
+// New connections are opened continuously. None fails because of missing rules.
 TEST_P(RestartTest, S342_ARestartWithTheSameStateIsNotNoticed) {
   ASSERT_OK(agent().Replace(Next(pod_a())));
   std::atomic<bool> done = false;

@@ -11,11 +11,11 @@
 
 namespace svcmap::testing {
 
-// `nft list ruleset` with sorted elements, one per line. The kernel lists elements in hash order,
-// which differs between namespaces.
+// Returns `nft list ruleset` with sorted elements, one per line. The kernel lists elements in hash
+// order, which differs between namespaces.
 absl::StatusOr<std::string> SortedRuleset(const NetNs& netns);
 
-// SortedRuleset after loading `script` into an empty namespace.
+// Returns SortedRuleset after loading `script` into an empty namespace.
 absl::StatusOr<std::string> SortedRulesetOf(const std::string& script);
 
 // Fails unless the kernel's sets and maps, except for the marker, equal the agent's dump of the

@@ -1,4 +1,5 @@
-// Administrators read and save rulesets with nft(8): it must list ours, and load what it listed.
+// Administrators list and save rulesets with nft(8). nft must be able to list svcmapd's tables and
+// to load its own listing.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/listing.h"
 #include "tests/netns/service_world.h"
@@ -8,8 +9,8 @@ namespace {
 
 class ListingTest : public ServiceTest {
  protected:
-  // Both tables with every feature in use: all kinds of addresses, all protocols, Services with
-  // endpoints (few, many, local, remote, terminating) and without.
+  // Applies objects that use every feature of both tables: all kinds of addresses, all protocols,
+  // and Services with endpoints (few, many, local, remote, terminating) and without endpoints.
   void ServeEverything(const std::string& space, const std::string& name, const std::string& port) {
     const std::string key = absl::StrCat(space, "/", name);
     const auto external = [](AService service, int number) {
@@ -51,7 +52,7 @@ class ListingTest : public ServiceTest {
       ASSERT_OK_AND_ASSIGN(const std::string listing,
                            Nft(node().netns(), absl::StrCat("list table ", table)));
       ASSERT_OK_AND_ASSIGN(const std::string loaded, SortedRulesetOf(listing));
-      // The other table is not in it.
+      // The listing does not contain the other table.
       ASSERT_OK_AND_ASSIGN(const std::string ruleset, SortedRuleset(node().netns()));
       EXPECT_NE(ruleset.find(loaded), std::string::npos) << loaded << "\nis not in\n" << ruleset;
     }
@@ -74,8 +75,8 @@ TEST_F(ListingTest, TheListingOfEveryFeatureLoadsAgain) {
 
 TEST_F(ListingTest, TheListingOfMaximalNamesLoadsAgain) {
   const std::string space(63, 'n');
-  const std::string name(62, 's');  // ServeEverything makes it 63.
-  const std::string port(11, 'p');  // and 15.
+  const std::string name(62, 's');  // ServeEverything extends the name to 63 characters.
+  const std::string port(11, 'p');  // ServeEverything extends the port name to 15 characters.
   ServeEverything(space, name, port);
   ExpectListingLoadsAgain();
   ASSERT_OK_AND_ASSIGN(const std::string listing, Nft(node().netns(), "list ruleset"));
@@ -93,8 +94,8 @@ TEST_F(ListingTest, TheListingOfNothingLoadsAgain) {
   ExpectListingLoadsAgain();
 }
 
-// What administrators do: save, flush, restore. Traffic flows by the restored rules, and the agent
-// agrees with them.
+// An administrator saves, flushes and restores the ruleset. The restored rules translate traffic,
+// and the agent finds no difference.
 TEST_F(ListingTest, ASavedRulesetCanBeRestoredWhileNoAgentRuns) {
   const Address web = ClusterIp(10);
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", web)} + WebSlices("shop/web", {&pod_a()})));

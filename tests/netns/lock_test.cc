@@ -1,4 +1,4 @@
-// One agent per network namespace, whatever other users of the node do.
+// Tests that one agent runs per network namespace, independent of other users of the node.
 #include <gmock/gmock.h>
 #include <linux/netlink.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr uid_t kOtherUser = 65534;
-constexpr uint32_t kLockPorts = 0x53000000;  // api/daemon/lock.cc
+constexpr uint32_t kLockPorts = 0x53000000;  // The value in api/daemon/lock.cc.
 constexpr int kNftraceGroup = 9;
 
 class LockTest : public ::testing::Test {
@@ -87,7 +87,8 @@ TEST_F(LockTest, ASecondAgentEndsEvenIfItSharesNoFileWithTheFirst) {
   ASSERT_OK_AND_ASSIGN(const MountNs mounts, MountNs::Create());
   absl::Status second;
   mounts.Run([&] { second = StartAgent().status(); });
-  EXPECT_THAT(second.ToString(), HasSubstr("another svcmapd already programs this network namespace"));
+  EXPECT_THAT(second.ToString(),
+              HasSubstr("another svcmapd already programs this network namespace"));
   EXPECT_OK(first->GetStatus());
 }
 

@@ -1,6 +1,6 @@
-// The masquerade matrix: three Services with a local and a remote endpoint (A: policies Cluster, B:
-// external policy Local, C: internal policy Local), under four configurations. One test per row,
-// configuration and family.
+// The masquerade matrix: three Services with a local and a remote endpoint under four
+// configurations. Service A has policy Cluster, B external policy Local, C internal policy Local.
+// One test per row, configuration and family.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 

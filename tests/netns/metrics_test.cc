@@ -1,4 +1,4 @@
-// What svcmapd itself says on port 10249, and that the numbers follow what happens.
+// Tests svcmapd's metrics on port 10249: the values change with the events that they count.
 #include <atomic>
 #include <fstream>
 #include <map>
@@ -17,7 +17,7 @@ namespace {
 constexpr uint16_t kMetricsPort = 10249;
 constexpr char kScrapedAt[] = "127.0.0.1";
 
-// The values of a page by name and labels, as they stand there.
+// The samples of a page by name and labels, in the notation of the page.
 using Samples = std::map<std::string, double>;
 
 absl::StatusOr<Samples> Scrape(const NetNs& netns) {
@@ -50,7 +50,7 @@ class MetricsTest : public ServiceTest {
     EXPECT_TRUE(there) << sample;
     return there ? samples->at(sample) : -1;
   }
-  // What `step` adds to each of these.
+  // Expects that `step` adds these values to these samples.
   void ExpectAdded(const std::map<std::string, double>& wanted, const std::function<void()>& step) {
     ASSERT_OK_AND_ASSIGN(const Samples before, Scrape(netns()));
     step();
@@ -98,7 +98,8 @@ TEST_F(MetricsTest, TheySayWhatStatusSays) {
   EXPECT_EQ(samples["svcmap_verified"], status.verified());
   EXPECT_EQ(samples["svcmap_watching"], status.watching());
   for (const v1::MapCount& map : status.maps()) {
-    if (map.name() == "affinity") continue;  // Its records are the kernel's.
+    // Packets add records to this map, so the agent does not count them.
+    if (map.name() == "affinity") continue;
     const std::string labels =
         absl::StrCat("map=\"", map.name(), "\",ip_family=\"", map.family(), "\"");
     EXPECT_EQ(samples[Of("svcmap_map_elements", labels)], map.elements()) << labels;
@@ -142,7 +143,7 @@ TEST_F(MetricsTest, S279_S287_NoEndpointHereIsCountedByPolicyAndFamily) {
         {Of(name, kV6Label + R"(,traffic_policy="external")"), external}};
   };
   AService service = ExternalWeb("shop/web", kWeb).Type("LoadBalancer").ExternalPolicy("Local");
-  ExpectAdded(added(0, 3), [&] {  // Three ports.
+  ExpectAdded(added(0, 3), [&] {  // The Service has three ports.
     ASSERT_OK(agent().Apply(Objects{service} + WebSlices("shop/web", {&remote_pod()})));
   });
   ExpectAdded(added(3, 0), [&] { ASSERT_OK(agent().Apply({service.InternalPolicy("Local")})); });
@@ -190,7 +191,8 @@ TEST_F(MetricsTest, RefusedObjectsAreCounted) {
   });
 }
 
-// Batch after batch, and scrapes as fast as they are answered: both go on, and counters only grow.
+// Applies batches continuously while scrapes run in a loop. Both make progress, and counters only
+// increase.
 TEST_F(MetricsTest, ScrapesUnderLoadAreAnsweredAndDelayNobody) {
   ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
   std::atomic<bool> done = false;
@@ -236,7 +238,7 @@ TEST_F(MetricsTest, S267_TheOtherPages) {
       << slis.body;
 }
 
-// Agents of their own.
+// These tests start their own agents.
 class MetricsAddressTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_OK_AND_ASSIGN(netns_, NetNs::Create()); }

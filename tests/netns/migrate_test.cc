@@ -36,7 +36,7 @@ using ::testing::Not;
 constexpr uint16_t kPodPort = 8080;
 constexpr uint16_t kNodePort = 30080;
 constexpr std::chrono::seconds kPatience{10};
-// Waiting time in milliseconds. The default of svcmapd is 30 s.
+// How long kube-proxy must be absent, in milliseconds. svcmapd's default is 30 s.
 constexpr char kAbsence[] = "SVCMAP_TEST_KUBE_PROXY_ABSENCE_MS";
 
 enum class Mode { kIptablesLegacy, kIptablesNft, kNftables };
@@ -80,7 +80,7 @@ class MigrateTest : public PacketTest {
     return port;
   }
 
-  // "web" and "dns" do not change, "moving" changes its endpoint.
+  // The Services "web" and "dns" do not change. "moving" changes its endpoint.
   std::vector<ServicePort> Ports(const Host& moving) const {
     const auto tcp = proxy::Protocol::kTcp;
     const auto udp = proxy::Protocol::kUdp;
@@ -139,7 +139,7 @@ class MigrateTest : public PacketTest {
     return absl::OkStatus();
   }
 
-  // Loads rules of other programs into the same tables.
+  // Loads rules of other processes into the same tables.
   absl::Status LoadForeign(Mode mode) const {
     if (mode == Mode::kNftables) {
       return RunNft(node(),
@@ -212,8 +212,8 @@ class MigrateTest : public PacketTest {
                                        .source_port = source_port},
                            .servers = {pod_a_->name()}};
     };
-    // With a fixed source port, UDP packets form one connection tracking flow. One flow never ends,
-    // the other one does.
+    // UDP packets with a fixed source port form one conntrack flow. One of these flows never ends,
+    // the other flow ends.
     const std::vector<TrafficTarget> cluster_ips = {
         target(Protocol::kTcp, "10.96.0.10", 80, 0), target(Protocol::kTcp, "fd00:96::10", 80, 0),
         target(Protocol::kUdp, "10.96.0.11", 80, 0), target(Protocol::kUdp, "10.96.0.11", 80, 5353),
@@ -318,7 +318,7 @@ TEST_P(TakeOverTest, S331_NothingFailsOnTheWayInAndOnTheWayBack) {
                     : absl::StrCat("ATTENTION  rules of kube-proxy in iptables-", ModeName(mode),
                                    ", for 3 addresses and 1 nodePort;")));
 
-  // svcmapd runs beside kube-proxy.
+  // svcmapd runs in parallel with kube-proxy.
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<Agent> agent, Agent::Start(node()));
   GoOn();
   ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
@@ -358,7 +358,7 @@ TEST_F(MigrateTest, ACleanNodeHasNothingInTheWay) {
   EXPECT_EQ(Rules(Mode::kNftables), "");
 }
 
-// Process with the name kube-proxy that does nothing.
+// A process with the name kube-proxy that does nothing.
 class FakeKubeProxy {
  public:
   absl::Status Start(const NetNs& netns) {
@@ -393,7 +393,7 @@ TEST_F(MigrateTest, S330_WhileAKubeProxyRunsOrWeServeNothingNothingIsRemoved) {
   ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(node(), {"--remove-kube-proxy"}));
   ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
   ASSERT_OK(AwaitLog(*agent, "kept until kube-proxy has exited reason=\"" + kube_proxy.sign()));
-  // Services that were removed before kube-proxy exited do not count.
+  // Services that were deleted before kube-proxy exited do not count as stored Services.
   ASSERT_OK(agent->Replace(ObjectsOf({})));
   kube_proxy.End();
   ASSERT_OK(AwaitLog(*agent, kNoService));
@@ -411,7 +411,7 @@ TEST_F(MigrateTest, S330_WhileAKubeProxyRunsOrWeServeNothingNothingIsRemoved) {
   EXPECT_EQ(Rules(Mode::kNftables), "");
 }
 
-// svcmapd runs no iptables program while kube-proxy runs, because this takes seconds on large
+// svcmapd does not run iptables while kube-proxy runs, because iptables takes seconds on large
 // nodes.
 TEST_F(MigrateTest, S330_AKubeProxyThatStartsAgainKeepsItsRules) {
   const Mode mode = Mode::kIptablesNft;
@@ -507,7 +507,7 @@ TEST_F(MigrateTest, WhatOnlyRootMayReadIsSaidToBeUnread) {
                                    "/proc/thread-self/net/ip_tables_names: Permission denied"));
 }
 
-// Chains of kube-proxy that the node needs for other purposes are kept.
+// svcmapd keeps kube-proxy's chains that the node needs for other purposes.
 TEST_F(MigrateTest, S146_WhereForwardDropsByDefaultItsChainStays) {
   const Mode mode = Mode::kIptablesLegacy;
   ASSERT_OK(LoadKubeProxy(mode, Ports(*pod_a_)));

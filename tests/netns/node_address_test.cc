@@ -1,4 +1,5 @@
-// NodePorts follow the node's addresses; and the mark bit that asks for masquerading.
+// NodePorts are available on the node's current addresses. Also tests the mark bit that requests
+// masquerading.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 
@@ -13,7 +14,7 @@ class NodeAddressTest : public ServiceFlowTest {
   void SetUp() override {
     ServiceFlowTest::SetUp();
     if (world() == nullptr) return;
-    // What a nodePort does not take is answered by the node itself.
+    // A process on the node answers connections that no nodePort translates.
     ASSERT_OK_AND_ASSIGN(process_, EchoServer::Start(node().netns()));
     for (const Address& address : {kNode, kNodeSecond}) {
       ASSERT_OK(process_->Listen({protocol(), address.in(v6()), kNodePort, "node-process"}));
@@ -23,7 +24,7 @@ class NodeAddressTest : public ServiceFlowTest {
   Objects Serving() {
     return Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()});
   }
-  // Who answers the nodePort at `address`, on a connection of its own.
+  // Returns the server that answers a new connection to the nodePort at `address`.
   std::string Answering(const Address& address) {
     EXPECT_OK(FlushConntrack(node().netns()));
     return Ask(client(), InVain(address, kNodePort)).server;
@@ -65,7 +66,7 @@ TEST_P(NodeAddressTest, S114_S172_AddressBlocksSayWhereNodePortsAre) {
   ASSERT_OK(agent().Replace(Basics() + Serving()));
   EXPECT_EQ(Answering(kNode), "node-process");
   EXPECT_EQ(Answering(kNodeSecond), "pod-a");
-  // Unlike the reference, at once.
+  // Unlike kube-proxy, svcmapd applies the new address immediately.
   ASSERT_OK(ChangeAddress("add"));
   EXPECT_OK(
       Eventually("nodePort on the new address", [&] { return Answering(kNewAddress) == "pod-a"; }));
@@ -90,7 +91,7 @@ INSTANTIATE_FLOWS(MarkTest);
 TEST_P(MarkTest, S99_TheMarkBitIsClearedAndTheOthersSurvive) {
   ASSERT_OK(
       agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
-  // All bits but ours, before and after svcmap.
+  // Sets all bits except svcmap's mark bit, before and after svcmap's chains.
   ASSERT_OK(RunNft(node().netns(),
                    "table inet probe {\n"
                    "counter kept { }\n"
@@ -114,11 +115,13 @@ TEST_P(MarkTest, S99_TheMarkBitIsClearedAndTheOthersSurvive) {
   request.source_port = 4711;
   const Answer answer = Ask(client(), request);
   EXPECT_ANSWERED_BY(answer, "pod-a", At(node()));
-  EXPECT_NE(answer.seen_port, 4711);  // Fully random; by chance once in 60,000 runs.
+  // The source port is fully random, so it stays the same once in 60,000 runs.
+  EXPECT_NE(answer.seen_port, 4711);
   EXPECT_ANSWERED_BY(Ask(client(), To(kWeb)), "pod-a", At(node()));
   EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb)), "pod-a", At(pod_b()));
   EXPECT_EQ(packets("ours"), "0");
-  // Only first packets come by port 80 everywhere: the answers' path has other ports.
+  // Only the first packet of a connection has port 80 in every hook. Packets of the answer have
+  // other ports.
   EXPECT_NE(packets("kept"), "0");
   EXPECT_EQ(packets("lost"), "0");
 }

@@ -1,5 +1,5 @@
-// The packet flows that docs/specification.md pins, one test per row and family. Addresses
-// are those of the test network; what a row says about them is kept.
+// The packet flows that docs/specification.md lists, one test per row and family. Addresses are
+// those of the test network, but keep their role in the row.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 
@@ -160,7 +160,7 @@ class PinnedFlowTest : public FlowTest, public ::testing::WithParamInterface<boo
 };
 INSTANTIATE_FAMILIES(PinnedFlowTest);
 
-// Two endpoints with a Service of five ports; the servers' names say at which port.
+// Two endpoints of a Service with five ports. The name of each server contains its port.
 TEST_P(PinnedFlowTest, S157_S158_S159_EachPortHasItsOwnTarget) {
   const struct {
     const char* name;
@@ -201,13 +201,14 @@ TEST_P(PinnedFlowTest, S157_S158_S159_EachPortHasItsOwnTarget) {
   Expect({"P -> V:53/sctp", "L1:53,R1:53 -"});
 }
 
-// The node has the LoadBalancer IP itself, as where a balancer hands packets on untranslated.
+// The node itself has the LoadBalancer IP, as with load balancers that forward packets without
+// translation.
 TEST_P(PinnedFlowTest, S168_S118_TheLoadBalancerIpAsSource) {
   ASSERT_OK(ChangeNodeAddress("add", kLoadBalancerIp.in(v6())));
   ASSERT_OK(agent().Apply(Ranges() + Slices(*world(), "shop/web", "L1")));
   Expect({"VIP -> VIP:80", "L1 m"});
   Expect({"VIP -> VIP2:80", "L1 m"});
-  // S-118: only because the node's own address is in a range.
+  // S-118: accepted only because a range contains the node's own address.
   ASSERT_OK(agent().Apply({ExternalWeb("shop/web", kV)
                                .LoadBalancerIp(kSecondLoadBalancerIp.v4)
                                .LoadBalancerIp(kSecondLoadBalancerIp.v6)
@@ -230,7 +231,7 @@ TEST_P(PinnedFlowTest, S181_TheSliceIsDeleted) {
   }
 }
 
-// Where nodePorts are accepted is a matter of configuration.
+// The configuration selects the addresses that accept nodePorts.
 class NodePortBlocks : public ConfiguredRowTest {
  protected:
   static void SetUpTestSuite() {

@@ -1,5 +1,5 @@
-// Tests of the preflight on the real kernel. A correctly configured namespace gives no warning,
-// each problem gives its own warning, and the probe leaves no trace.
+// Tests the preflight checks on the real kernel. A correctly configured namespace causes no
+// warning, each problem causes its own warning, and the probe leaves no objects behind.
 #include "api/preflight/preflight.h"
 
 #include <gmock/gmock.h>
@@ -190,7 +190,7 @@ TEST_F(PreflightTest, ForwardPolicyDropAndWhatItsRemedyDoes) {
   const std::vector<std::string> lines = Lines();
   EXPECT_THAT(lines, ElementsAre(StartsWith("chain FORWARD of table ip filter drops forwarded "),
                                  StartsWith("chain f of table inet fw drops forwarded ")));
-  for (const std::string& line : lines) {  // The remedies are valid commands.
+  for (const std::string& line : lines) {  // The remedies in the warnings are valid commands.
     const size_t command = line.find("; remedy: nft ");
     ASSERT_NE(command, std::string::npos);
     Nft(line.substr(command + std::strlen("; remedy: nft ")));
@@ -212,7 +212,7 @@ TEST_F(PreflightTest, LegacyIptables) {
   struct {
     char name[32] = "filter";
     uint32_t rest[13] = {};
-  } info;  // Layout of struct ipt_getinfo, whose header cannot be compiled as C++.
+  } info;  // The layout of struct ipt_getinfo. Its header cannot be compiled as C++.
   constexpr int kGetInfo = 64;
   const int error = netns_->Run([&] {
     const UniqueFd fd(socket(AF_INET, SOCK_RAW, IPPROTO_RAW));
@@ -227,7 +227,8 @@ TEST_F(PreflightTest, LegacyIptables) {
 }
 
 TEST_F(PreflightTest, NothingLacksAndNothingStays) {
-  Nft("table ip svcmap-preflight { chain mine { }; }\n");  // Existing table with the probe's name.
+  // A table with the probe's name exists already.
+  Nft("table ip svcmap-preflight { chain mine { }; }\n");
   const std::string listing = Listing();
   const uint32_t generation = Generation();
   absl::StatusOr<nft::Socket> listener = netns_->Run([] {
@@ -248,8 +249,8 @@ TEST_F(PreflightTest, NothingLacksAndNothingStays) {
 
   EXPECT_EQ(Listing(), listing);
   EXPECT_EQ(Generation(), generation);
-  EXPECT_TRUE(
-      listener->Receive(std::chrono::milliseconds(0))->empty());  // No notification was sent.
+  EXPECT_TRUE(listener->Receive(std::chrono::milliseconds(0))->empty());  // The kernel sent no
+                                                                          // notification.
   Nft("add chain ip svcmap-preflight other\n");
   EXPECT_EQ(Generation(), generation + 1);
   EXPECT_FALSE(listener->Receive(std::chrono::milliseconds(0))->empty());
@@ -268,7 +269,7 @@ TEST_F(PreflightTest, WithoutNetAdmin) {
       "securityContext.capabilities.add: [NET_ADMIN])");
 }
 
-// Unreadable facts are reported, and the other facts are still used.
+// Facts that cannot be read are reported. All other facts are still used.
 TEST_F(PreflightTest, FactsWithoutNetAdmin) {
   const Facts facts = netns_->Run([] {
     DropNetAdmin();
@@ -314,7 +315,7 @@ TEST_F(LackTest, Expressions) {
 
 TEST_F(LackTest, SetsAndChains) {
   for (nft::SetSpec& set : ipv6().sets) {
-    if (set.name == "endpoints") set.key.assign(5, nft::Field::kIpv6Addr);  // 80 bytes.
+    if (set.name == "endpoints") set.key.assign(5, nft::Field::kIpv6Addr);  // The key has 80 bytes.
   }
   ipv6().chains.push_back({"odd", "", {{"nat", "forward", 0}}});
   ipv6().chains.push_back({"odder", "", {{"odd", "forward", 0}}});
@@ -354,7 +355,7 @@ TEST_F(PreflightTest, ChainsAreReadWhole) {
                          "arp d base filter output 0 drop", "bridge e base filter forward 0 drop"));
 }
 
-// Another process replaces all chains in one transaction, repeatedly. A reader must see either the
+// Another process repeatedly replaces all chains in one transaction. A reader must see either the
 // old or the new chains.
 TEST_F(PreflightTest, ChainsAreReadAsOfOneGeneration) {
   constexpr int kChains = 2000;

@@ -1,4 +1,4 @@
-// Services without endpoints, and addresses of the service range that lead nowhere.
+// Services without endpoints, and unallocated addresses of the service range.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 
@@ -68,7 +68,7 @@ TEST_P(RejectTest, S106_AServiceCidrTakesEffectAtOnce) {
   EXPECT_NO_ANSWER(Ask(pod_b(), InVain(kUnallocated)));
 }
 
-// Unlike the reference (S-105).
+// Differs from kube-proxy (S-105).
 TEST_P(RejectTest, S105_ABlockThatTwoServiceCidrsListStaysUntilBothAreGone) {
   ASSERT_OK(agent().Apply({AServiceCidr("more", {kServiceCidrV4, kServiceCidrV6})}));
   ASSERT_OK(agent().Remove({ServiceCidrRef("kubernetes")}));

@@ -1,7 +1,6 @@
-// Fixture of the packet tests: one network (tests/support/topology.h) with local pods, remote pods
-// and a client, and one svcmapd on its node, shared by all tests of a program. Each test starts
-// with an agent that has only the node and the Service ranges, and with an empty connection
-// tracking table.
+// Fixture of the packet tests. All tests of a program share one network (tests/support/topology.h)
+// with local pods, remote pods and a client, and one svcmapd on its node. Each test starts with an
+// agent that has only the node and the Service ranges, and with an empty connection tracking table.
 //
 // Every pod answers on kPodPort over TCP, UDP and SCTP, IPv4 and IPv6, with its name. The host
 // "outside" behind the remote node has the addresses kExternalIp, kLoadBalancerIp and kUnallocated
@@ -34,21 +33,22 @@ namespace svcmap::testing {
 inline constexpr uint16_t kPodPort = 8080;
 inline constexpr uint16_t kNodePort = 30080;
 inline constexpr auto kShort =
-    std::chrono::milliseconds(120);  // Wait for the absence of an answer.
+    std::chrono::milliseconds(120);  // How long to wait for an answer that must not come.
 
-// An address in both families.
+// One address per family.
 struct Address {
   std::string v4;
   std::string v6;
   const std::string& in(bool want_v6) const { return want_v6 ? v6 : v4; }
 };
 
-Address ClusterIp(int n);      // 10.96.0.N and fd00:96::N, N in 1..99
-Address ClientAddress(int n);  // An additional address of the client: 203.0.113.128+N, N in 0..127.
+Address ClusterIp(int n);  // 10.96.0.N and fd00:96::N, with N in 1..99.
+// An additional address of the client: 203.0.113.128+N, with N in 0..127.
+Address ClientAddress(int n);
 inline const Address kExternalIp = {"198.51.100.40", "2001:db8:51::40"};
 inline const Address kLoadBalancerIp = {"198.51.100.20", "2001:db8:51::20"};
-inline const Address kWeb = ClusterIp(10);          // shop/web in most tests.
-inline const Address kUnallocated = ClusterIp(99);  // In the service range.
+inline const Address kWeb = ClusterIp(10);          // The clusterIP of shop/web in most tests.
+inline const Address kUnallocated = ClusterIp(99);  // An address in the service range.
 inline const Address kNode = {kNodeV4, kNodeV6};
 inline const Address kNodeSecond = {kNodeSecondV4, kNodeSecondV6};
 
@@ -59,14 +59,15 @@ struct World {
   const Host* remote_pod = nullptr;
   const Host* client = nullptr;
   const Host* outside = nullptr;
-  // The pods and the client by the letters of flow.h: L1 is pod_a, L2 pod_b, R1 remote_pod.
+  // The pods and the client by their names in flow.h: L1 is pod_a, L2 pod_b, R1 remote_pod.
   std::map<std::string, const Host*> cast;
-  std::vector<std::unique_ptr<EchoServer>> servers;  // Of the pods and outside.
-  std::unique_ptr<Agent> agent;                      // Null after a failed restart.
+  // The servers of the pods and of the host "outside".
+  std::vector<std::unique_ptr<EchoServer>> servers;
+  std::unique_ptr<Agent> agent;  // Null after a failed restart.
 
-  // Replaces svcmapd by one with these flags and Basics().
+  // Replaces svcmapd by a process with these flags, and applies Basics().
   absl::Status RestartAgent(const std::vector<std::string>& flags);
-  // Also sends `objects` as the first snapshot, so that existing rows in the kernel are kept.
+  // Also sends `objects` as the first snapshot, so that svcmapd keeps existing rows in the kernel.
   absl::Status RestartAgent(const std::vector<std::string>& flags, const Objects& objects);
 
   const Host& node() const { return topology->node(); }
@@ -83,12 +84,12 @@ absl::Status Eventually(const std::string& what, const std::function<bool()>& co
 // The initial state of every test: the Node and the Service ranges.
 Objects Basics();
 
-// Service `key` with the ports "tcp", "udp" and "sctp" 80, at this clusterIP.
+// Builds Service `key` with port 80 for "tcp", "udp" and "sctp" at this clusterIP.
 AService Web(const std::string& key, const Address& cluster_ip);
 // As Web, with nodePort kNodePort for each port, kExternalIp and kLoadBalancerIp.
 AService ExternalWeb(const std::string& key, const Address& cluster_ip);
 
-// A slice per family with these hosts and the ports of Web at kPodPort.
+// Builds a slice per family with these hosts and the ports of Web, which lead to kPodPort.
 Objects WebSlices(const std::string& service, const std::vector<const Host*>& hosts);
 
 // Concatenates lists of objects, flows or names.
@@ -103,7 +104,7 @@ class ServiceTest : public ::testing::Test {
   void SetUp() override;
   void TearDown() override;
 
-  // The world, created at first use for the complete program. Null on failure.
+  // The shared world, created by the first test of the program. Null if its creation failed.
   static World* world();
   Agent& agent() { return *world()->agent; }
   const Host& pod_a() { return *world()->pod_a; }
@@ -128,7 +129,7 @@ class ServiceFlowTest : public ServiceTest,
   static Protocol protocol() { return std::get<1>(GetParam()); }
 
   static Request To(const Address& address, uint16_t port = 80);
-  // An attempt without an expected answer.
+  // A request that expects no answer, with a short timeout.
   static Request InVain(const Address& address, uint16_t port = 80);
   Answer Ask(const Host& from, const Request& request);
   const std::string& At(const Host& host) { return host.address(v6()); }
@@ -147,12 +148,13 @@ std::string FlowParamName(const ::testing::TestParamInfo<std::tuple<bool, Protoc
 // Assertions on the result of an attempt, in terms of docs/specification.md.
 ::testing::AssertionResult AnsweredBy(const Answer& answer, const std::string& server,
                                       const std::string& seen_source);
-// Answered by one of the pods.
+// One of the pods answered.
 ::testing::AssertionResult AnsweredBySome(const Answer& answer,
                                           const std::vector<const Host*>& hosts,
                                           const std::string& seen_source);
-::testing::AssertionResult Rejected(const Answer& answer);  // Port unreachable.
-::testing::AssertionResult NoAnswer(const Answer& answer);  // Dropped, or discarded by the sink.
+::testing::AssertionResult Rejected(const Answer& answer);  // The answer is "port unreachable".
+// The node dropped the packet, or the sink discarded it.
+::testing::AssertionResult NoAnswer(const Answer& answer);
 
 #define EXPECT_ANSWERED_BY(answer, server, seen) EXPECT_TRUE(AnsweredBy(answer, server, seen))
 #define EXPECT_REJECTED(answer) EXPECT_TRUE(Rejected(answer))

@@ -1,4 +1,4 @@
-// ClusterIPs: who answers, and which source it sees.
+// ClusterIPs: the answering endpoints and the source address that they see.
 #include "tests/netns/service_world.h"
 
 namespace svcmap::testing {
@@ -24,7 +24,8 @@ TEST_P(ClusterIpTest, S74_TheNodeIsMasqueraded) {
   for (const Host* endpoint : {&pod_a(), &remote_pod()}) {
     ASSERT_OK(Serve({endpoint}));
     EXPECT_ANSWERED_BY(Ask(node(), To(kWeb)), endpoint->name(), At(node()));
-    // Masquerading takes the primary address, so another one shows that it was done.
+    // Masquerading uses the node's primary address, so a request from another address shows whether
+    // it was masqueraded.
     Request request = To(kWeb);
     request.source = kNodeSecond.in(v6());
     EXPECT_ANSWERED_BY(Ask(node(), request), endpoint->name(), At(node()));
@@ -38,7 +39,7 @@ TEST_P(ClusterIpTest, S74_S93_AClientFromOutsideIsMasqueraded) {
   }
 }
 
-// A pod of another node whose packets arrive with its own address is a pod too (S-92).
+// A pod of another node whose packets arrive with its own address is treated as a pod (S-92).
 TEST_P(ClusterIpTest, S92_APodOfAnotherNodeKeepsItsSourceAddress) {
   ASSERT_OK(Serve({&pod_a()}));
   EXPECT_ANSWERED_BY(Ask(remote_pod(), To(kWeb)), "pod-a", At(remote_pod()));
@@ -61,8 +62,9 @@ TEST_P(ClusterIpTest, S97_OnlyTheConnectionToItselfIsMasqueraded) {
   }
 }
 
-// A process in the node's own network. Its packets never leave the node, so nothing masquerades
-// those that come in; the node's own come from its address, by either rule.
+// An endpoint in the node's own network. Packets to it never leave the node, so packets from other
+// hosts are not masqueraded. The node's own packets come from its address with and without
+// masquerading.
 TEST_P(ClusterIpTest, S74_AnEndpointInTheNodesOwnNetworkIsReachedFromEverywhere) {
   ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
                                                                 kPodPort, "node-process"));

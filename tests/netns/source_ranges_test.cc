@@ -1,4 +1,4 @@
-// loadBalancerSourceRanges: which sources reach a LoadBalancer IP.
+// loadBalancerSourceRanges: the sources that may connect to a LoadBalancer IP.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 #include "tests/support/transfer.h"
@@ -13,7 +13,7 @@ AService WithRanges(AService service, const Names& ranges) {
 
 Objects Ranges(const Names& ranges) { return {WithRanges(ExternalWeb("shop/web", kV), ranges)}; }
 
-const Names kClients = {"203.0.113.0/25", "2001:db8:203::/121"};  // X, but not B.
+const Names kClients = {"203.0.113.0/25", "2001:db8:203::/121"};  // Contains X, but not B.
 const Names kPods = {"10.244.1.0/24", "fd00:10:244:1::/64"};
 const Names kNowhere = {"192.0.2.0/24", "2001:db8:2::/64"};
 
@@ -107,7 +107,7 @@ TEST_P(SourceRangesTest, S116_RangesThatChangeTakeEffectAtOnce) {
     Expect({"X -> VIP:80", step.client});
     Expect({"P -> VIP:80", step.pod});
   }
-  // Nothing stays behind for the next Service at that address.
+  // No range remains for the next Service at that address.
   ASSERT_OK(Serve(kNowhere));
   ASSERT_OK(agent().Remove({ServiceRef("shop/web")}));
   Expect({"X -> VIP:80", "untouched"});
@@ -124,7 +124,7 @@ TEST_P(SourceRangesTest, S101_S116_OpenConnectionsStay) {
   EXPECT_OK(flow.Exchange(100'000));
 }
 
-// One address, two Services: each port has its own ranges.
+// Two Services share one address, and each port has its own ranges.
 TEST_P(SourceRangesTest, S116_RangesAreOfAServicePort) {
   ASSERT_OK(agent().Apply(Objects{WithRanges(ExternalWeb("shop/web", kV), kNowhere),
                                   WithRanges(AService("shop/more")
@@ -140,7 +140,7 @@ TEST_P(SourceRangesTest, S116_RangesAreOfAServicePort) {
   Expect({"B -> VIP:81", "DROP"});
 }
 
-// Ranges of one family say nothing about the other.
+// Ranges of one family do not restrict the other family.
 TEST_P(SourceRangesTest, S12_RangesOfTheOtherFamilyLeaveThisOneOpen) {
   ASSERT_OK(Serve({kNowhere[v6() ? 0 : 1]}));
   for (const char* from : {"P", "N", "X", "B"}) Expect({absl::StrCat(from, " -> VIP:80"), "L1 m"});
@@ -148,7 +148,8 @@ TEST_P(SourceRangesTest, S12_RangesOfTheOtherFamilyLeaveThisOneOpen) {
   for (const char* from : {"P", "N", "X", "B"}) Expect({absl::StrCat(from, " -> VIP:80"), "DROP"});
 }
 
-// What is no range is ignored: without any other the address is open.
+// Entries that are not valid ranges are ignored. Without any valid range, all sources are
+// permitted.
 TEST_P(SourceRangesTest, S11_S12_EntriesThatAreNoRangesAreIgnored) {
   ASSERT_OK_AND_ASSIGN(const v1::Ack ack, agent().TryApply(Ranges({"everybody", "10.0.0.0/33"})));
   EXPECT_EQ(ack.outcome(), v1::COMMITTED);

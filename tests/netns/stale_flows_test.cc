@@ -1,4 +1,4 @@
-// Cleanup of UDP flows to removed endpoints (S-237..S-249): a client with a constant source port
+// Deletion of UDP flows to removed endpoints (S-237..S-249). A client with a constant source port
 // must reach current endpoints.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"

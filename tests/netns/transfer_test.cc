@@ -1,5 +1,5 @@
-// Every byte of large transfers arrives, and no checksum is ever wrong: both families, with
-// offloads (checksums and segments are left to a device) and without.
+// Large transfers arrive completely and without checksum errors, for both families, with and
+// without offloads (checksums and segmentation by the device).
 #include "tests/support/transfer.h"
 
 #include "absl/strings/str_cat.h"
@@ -84,7 +84,7 @@ TEST_P(TransferTest, ALocalEndpointGetsEveryByte) { TransferTo(pod_a(), "pod-a")
 
 TEST_P(TransferTest, ARemoteEndpointGetsEveryByte) { TransferTo(remote_pod(), "remote-pod"); }
 
-// Packets to the node itself. nf_tables adjusted checksums of received IPv6 datagrams incorrectly
+// Packets to the node itself. For received IPv6 datagrams, nf_tables adjusted checksums incorrectly
 // in this case (docs/decisions/0001).
 TEST_P(TransferTest, AnEndpointInTheNodesOwnNetworkGetsEveryByte) {
   ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
@@ -92,7 +92,7 @@ TEST_P(TransferTest, AnEndpointInTheNodesOwnNetworkGetsEveryByte) {
   TransferTo(node(), "node-process");
 }
 
-// These paths rewrite more fields, in both directions.
+// Policies and affinity rewrite more fields, in both directions.
 TEST_P(TransferTest, PoliciesAndAffinityLoseNoByte) {
   ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
                                                                 kPodPort, "node-process"));

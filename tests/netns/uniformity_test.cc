@@ -9,16 +9,16 @@ namespace svcmap::testing {
 namespace {
 
 constexpr int kMaxEndpoints = 1000;
-constexpr int kSlices = 10;  // With a thousand endpoints each, in the last test.
+constexpr int kSlices = 10;  // The last test uses slices of a thousand endpoints each.
 
-// The chi-square value with `degrees` of freedom that is exceeded once in a million runs
-// (Wilson-Hilferty approximation, too high for few degrees).
+// Returns the chi-square value with `degrees` degrees of freedom that is exceeded once in a million
+// runs. The Wilson-Hilferty approximation is too high for few degrees.
 double ChiSquareBound(int degrees) {
   const double share = 2.0 / (9.0 * degrees);
   return degrees * std::pow(1 - share + 4.7534 * std::sqrt(share), 3);
 }
 
-// One pod that simulates thousands with the addresses 10.244.64.0/18 and fd00:10:244:4::/64.
+// One pod simulates thousands of pods with the addresses 10.244.64.0/18 and fd00:10:244:4::/64.
 class UniformityTest : public ServiceFamilyTest {
  protected:
   static void SetUpTestSuite() {
@@ -36,7 +36,8 @@ class UniformityTest : public ServiceFamilyTest {
         bindings.push_back({Protocol::kTcp, Ip(i, v6), kPodPort, absl::StrCat(i)});
       }
     }
-    // Each wildcard socket represents a slice of a thousand addresses, identified by its port.
+    // Each wildcard socket answers for a slice of a thousand addresses and is identified by its
+    // port.
     for (int i = 0; i < kSlices; ++i) {
       const std::string name = absl::StrCat("slice-", i);
       bindings.push_back({Protocol::kTcp, "0.0.0.0", SlicePort(i, false), name});
@@ -61,7 +62,7 @@ class UniformityTest : public ServiceFamilyTest {
     return {Web("shop/web", kWeb), slice};
   }
 
-  // Opens `count` connections, which must all be answered.
+  // Opens `count` connections and expects an answer to each.
   Tally Draw(int count) {
     Tally tally = AskMany(pod_b().netns(), {.destination = kWeb.in(v6()), .port = 80}, count);
     EXPECT_EQ(tally.answered, count) << tally.first_failure;
@@ -95,7 +96,7 @@ TEST_P(UniformityTest, S38_EachOfNEndpointsGetsItsShare) {
   }
 }
 
-// Earlier changes must have no effect, such as reused slots and changed capacities.
+// Earlier changes, for example reused slots and changed capacities, must have no effect.
 TEST_P(UniformityTest, S38_AlsoAfterEndpointsCameAndWent) {
   for (const int endpoints : {3, 40, 17, 20, 5, 16, 18}) {
     ASSERT_OK(agent().Apply(Serving(endpoints)));

@@ -1,5 +1,5 @@
-// What Kubernetes' own end-to-end tests of Services ask that needs no cluster, as far as no other
-// test here does (docs/conformance.md has the whole list).
+// Cases of Kubernetes' end-to-end tests of Services that need no cluster and that no other test
+// covers. docs/conformance.md contains the complete list.
 #include <atomic>
 #include <thread>
 
@@ -104,7 +104,8 @@ TEST_P(UpstreamTest, SeveralServicesWithTheSameEndpoints) {
   Expect({"L1 -> EIP:80", "L1,R1 m"});
 }
 
-// publishNotReadyAddresses: the controller says "ready" of them, which is all that counts.
+// publishNotReadyAddresses: the controller sends such endpoints as ready, and only this condition
+// counts.
 TEST_P(UpstreamTest, S24_EndpointsThatAreToBePublishedServe) {
   v1::Object slice = ASlice("shop/web")
                          .Endpoint(pod_a().address(v6()), kAgentNode)
@@ -130,8 +131,9 @@ TEST_P(UpstreamTest, S105_ClusterIpsOfSeveralServiceCidrs) {
                      pod.address(v6()));
 }
 
-// New connections all the time while endpoints are replaced one by one, each of them terminating
-// first: none is refused, none is lost. With policy Local, only those of this node take part.
+// A client continuously opens connections while endpoints are replaced one by one, each of them
+// after a terminating phase. No connection is rejected or lost. With policy Local, only endpoints
+// of this node are used.
 TEST_P(UpstreamTest, S33_S34_S340_ARollingUpdateLosesNoConnection) {
   for (const char* policy : {"Cluster", "Local"}) {
     SCOPED_TRACE(policy);
@@ -161,7 +163,7 @@ TEST_P(UpstreamTest, S33_S34_S340_ARollingUpdateLosesNoConnection) {
   }
 }
 
-// One UDP client that keeps its port, while the pod behind it is replaced: its flow must move.
+// A UDP client keeps its source port while its pod is replaced. Its flow must move to the new pod.
 class UdpCyclingTest : public FlowTest,
                        public ::testing::WithParamInterface<std::tuple<bool, const char*>> {
  protected:
@@ -202,11 +204,11 @@ TEST_P(UdpCyclingTest, S240_S245_AClientsFlowFollowsTheServerPod) {
   };
   ASSERT_OK(agent().Apply({service}));
   becomes("L1", "pod-a");
-  becomes("L2", "pod-b");  // Replaced at once.
-  becomes("", "");         // Gone, and after a while another one comes.
+  becomes("L2", "pod-b");  // Replaced in one step.
+  becomes("", "");         // The endpoint is removed, and another endpoint is added later.
   becomes("L1:x", "");
   becomes("L1", "pod-a");
-  becomes("L1:st L2", "pod-a");  // It still serves: the flow stays.
+  becomes("L1:st L2", "pod-a");  // The terminating endpoint still serves, so the flow stays.
   becomes("L2", "pod-b");
 }
 

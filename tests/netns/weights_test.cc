@@ -1,4 +1,5 @@
-// Endpoint weights: the share of new connections; weight 0 drains without closing connections.
+// Endpoint weights determine the share of new connections. Weight 0 drains an endpoint without
+// closing connections.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +13,7 @@ namespace {
 constexpr int kDrawn = 2000;
 constexpr uint16_t kFlowPort = 5454;  // The source port identifies a UDP flow.
 
-// Slices of a Service, in both families, with these weights.
+// Returns slices of a Service with these weights in both families.
 Objects WeightedSlices(const std::string& service,
                        const std::vector<std::pair<const Host*, uint32_t>>& endpoints) {
   std::vector<const Host*> hosts;
@@ -28,8 +29,8 @@ Objects WeightedSlices(const std::string& service,
   return slices;
 }
 
-// Tolerance of a random count: six standard deviations, so that a correct test fails once in 500
-// million runs.
+// Returns the tolerance of a random count: six standard deviations, so that a correct test fails
+// once in 500 million runs.
 double Bound(double share) { return 6 * std::sqrt(kDrawn * share * (1 - share)); }
 
 class WeightsTest : public ServiceFamilyTest {
@@ -74,10 +75,10 @@ TEST_P(WeightsTest, S38_NewConnectionsAreSharedByWeight) {
     SCOPED_TRACE(ApiName(protocol));
     ExpectShare(pod_b(), To(kWeb, protocol), "remote-pod", 3.0 / 4);
   }
-  // New weights without a common divisor: 256 slots.
+  // New weights without a common divisor use 256 slots.
   ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 701}, {&remote_pod(), 299}})));
   ExpectShare(pod_b(), To(kWeb), "remote-pod", 299.0 / 1000);
-  // Equal weights again.
+  // The weights are equal again.
   ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 7}, {&remote_pod(), 7}})));
   ExpectShare(pod_b(), To(kWeb), "remote-pod", 1.0 / 2);
 }
@@ -89,7 +90,8 @@ TEST_P(WeightsTest, S37_TheLocalSetHasItsOwnShares) {
   ExpectShare(client(), To(kExternalIp), "pod-b", 3.0 / 4);
 }
 
-// With 15 of 16 slots, fewer than 100 of 128 clients select it once in 100 million runs.
+// With 15 of 16 slots, an endpoint gets fewer than 100 of 128 clients only once in 100 million
+// runs.
 TEST_P(WeightsTest, S123_ClientsWithAffinityAreSharedByWeightAndStay) {
   constexpr int kClients = 128;
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb).ClientIpAffinity()} +
@@ -132,7 +134,7 @@ TEST_P(WeightsTest, S126_AClientWithAffinityLeavesADrainedEndpoint) {
   ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 0}, {&remote_pod(), 1}})));
   EXPECT_EQ(Ask(client().netns(), To(kWeb)).server, "remote-pod");
   EXPECT_OK(open.Exchange(10'000));
-  // The endpoint is back, and the client keeps its current endpoint.
+  // The endpoint is back, but the client keeps its current endpoint.
   ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 1000}, {&remote_pod(), 1}})));
   const Tally tally = AskMany(client().netns(), To(kWeb), 30);
   EXPECT_EQ(tally.by_server, (std::map<std::string, int>{{"remote-pod", 30}}));
