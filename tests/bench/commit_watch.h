@@ -18,9 +18,10 @@ class CommitWatch {
  public:
   static constexpr std::chrono::microseconds kEvery{200};
 
-  // Times are at most kEvery late. Both are the start time if nothing has changed since then.
+  // Times are at most kEvery too late. Both times are the start time if nothing has changed since
+  // then.
   struct Commits {
-    uint32_t generation = 0;  // After the last change.
+    uint32_t generation = 0;  // The generation id after the last change.
     uint32_t count = 0;       // Number of changes since the start.
     std::chrono::steady_clock::time_point first, last;
   };

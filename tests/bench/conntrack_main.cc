@@ -1,6 +1,5 @@
-// svcmap-bench-conntrack: cost of the cleanup of stale UDP flows in a large connection tracking
-// table, in its own network namespace. Raises net.netfilter.nf_conntrack_max while it runs, if
-// necessary.
+// svcmap-bench-conntrack: cost of deleting stale UDP flows from a large connection tracking table,
+// in its own network namespace. Raises net.netfilter.nf_conntrack_max while it runs, if necessary.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -26,7 +25,8 @@ using Clock = std::chrono::steady_clock;
 using testing::TrackedFlow;
 
 constexpr uint32_t kServices = 1000;
-constexpr uint32_t kEndpoints = 10;  // Per Service, plus one without flows.
+// Endpoints with flows per Service. Each Service also has one endpoint without flows.
+constexpr uint32_t kEndpoints = 10;
 constexpr char kMaxPath[] = "/proc/sys/net/netfilter/nf_conntrack_max";
 constexpr std::chrono::minutes kDeadline{5};
 
@@ -39,7 +39,8 @@ IpAddress Ip(uint8_t net, uint32_t host) {
   return *IpAddress::FromBytes(bytes);
 }
 
-// A limit of the whole machine that also applies to namespaces. Restored at the end.
+// Raises the machine-wide limit, which also applies to namespaces. The destructor restores the
+// limit.
 class RaisedMax {
  public:
   explicit RaisedMax(uint64_t wanted) {
@@ -56,7 +57,7 @@ class RaisedMax {
   uint64_t before_ = 0, now_ = 0;
 };
 
-// In KiB; `field` is "VmRSS:" or "VmHWM:".
+// Returns memory in KiB. `field` is "VmRSS:" or "VmHWM:".
 long Memory(const std::string& field) {
   std::ifstream status("/proc/self/status");
   std::string word;
@@ -69,7 +70,7 @@ long Memory(const std::string& field) {
   return 0;
 }
 
-// The flow with this number. Flows are distributed over Services and endpoints in turn.
+// Returns the flow with this number. Flows are distributed evenly over Services and endpoints.
 TrackedFlow FlowOf(uint32_t number) {
   const uint32_t service = number % kServices;
   const uint32_t endpoint = number / kServices % kEndpoints;
@@ -90,7 +91,7 @@ absl::Status AddFlows(uint32_t count, uint32_t udp_every) {
   return absl::OkStatus();
 }
 
-// Without the first `gone` endpoints.
+// Returns the Service without its first `gone` endpoints.
 std::pair<std::string, proxy::UdpPorts> ServiceOf(uint32_t service, uint32_t gone, bool spare) {
   proxy::UdpPort port{.name = "dns", .destinations = {{Ip(96, service), 53}}};
   for (uint32_t endpoint = gone; endpoint < kEndpoints; ++endpoint) {
@@ -140,7 +141,7 @@ class Bench {
   proxy::Cleaner cleaner_;
 };
 
-// How long packets of one CPU wait while the kernel searches for flows that do not exist.
+// Measures how long packets of one CPU wait while the kernel searches for flows that do not exist.
 void MeasureFruitlessFilter() {
   absl::StatusOr<nft::Socket> socket = nft::Socket::Open(NETLINK_NETFILTER);
   if (!socket.ok()) return;

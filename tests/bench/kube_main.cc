@@ -1,6 +1,6 @@
 // svcmap-bench-kube: time from the start of svcmap-kube until svcmapd has committed all Services
-// and endpoints of a cluster, with the release binaries and the simulated API server of the tests,
-// in its own namespace.
+// and endpoints of a cluster. Uses the release binaries and the tests' fake API server in a
+// separate namespace.
 #include <httplib.h>
 
 #include <CLI/CLI.hpp>
@@ -44,7 +44,7 @@ void Need(const absl::Status& status) {
 }
 
 struct Round {
-  double programmed = 0;  // Seconds.
+  double programmed = 0;  // In seconds.
   double bridge_cpu = 0, agent_cpu = 0;
   int64_t bridge_peak_kib = 0;
 };

@@ -1,5 +1,5 @@
-// svcmap-bench: compares svcmapd with other Service proxies in temporary network namespaces. Needs
-// root. docs/benchmarks.md describes the method.
+// svcmap-bench: compares svcmapd with other Service proxies in temporary network namespaces.
+// Requires root. docs/benchmarks.md describes the method.
 #include <sched.h>
 #include <unistd.h>
 

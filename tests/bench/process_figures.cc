@@ -16,7 +16,7 @@ std::string ProcPath(pid_t pid, const std::string& file) {
   return "/proc/" + std::to_string(pid) + "/" + file;
 }
 
-// Reads a line such as "VmRSS:   1234 kB"; 0 if it does not exist.
+// Reads a line such as "VmRSS:   1234 kB". Returns 0 if the line does not exist.
 int64_t ReadKib(const std::string& path, const std::string& name) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -25,13 +25,15 @@ int64_t ReadKib(const std::string& path, const std::string& name) {
   return 0;
 }
 
-// CPU time of the children that the process has waited for, in clock ticks.
+// Returns the CPU time of reaped children. The kernel counts it in clock ticks.
 double ChildrenSecondsOf(pid_t pid) {
   std::ifstream file(ProcPath(pid, "stat"));
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   std::istringstream fields(text.substr(text.rfind(')') + 1));
   std::string skipped;
-  for (int i = 0; i < 13; ++i) fields >> skipped;  // Up to cutime, the 16th field.
+  for (int i = 0; i < 13; ++i)
+    fields >> skipped;  // Skips the fields before cutime, the 16th
+                        // field.
   double user = 0;
   double system = 0;
   fields >> user >> system;

@@ -13,12 +13,13 @@ struct ProcessMemory {
 };
 ProcessMemory MemoryOf(pid_t pid);
 
-double CpuSecondsOf(pid_t pid);  // User and system time, in nanosecond resolution.
-// Includes all children that the process has waited for.
+double CpuSecondsOf(pid_t pid);  // User and system time with nanosecond resolution.
+// Includes all reaped children.
 double CpuSecondsWithChildrenOf(pid_t pid);
 int64_t DescriptorsOf(pid_t pid);  // Number of open file descriptors.
 
-// Slab, vmalloc and per-CPU memory of the kernel. Differences show the memory of tables.
+// Returns slab, vmalloc and per-CPU memory of the kernel. The difference of two results shows the
+// memory of tables.
 int64_t KernelMemoryKib();
 
 }  // namespace svcmap::bench

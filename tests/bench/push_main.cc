@@ -105,7 +105,7 @@ class Push {
   v1::Ack end_;
 };
 
-// Replaces one endpoint of one Service.
+// Returns a message that replaces one endpoint of one Service.
 v1::PushRequest OneEndpoint(Cluster& cluster, uint64_t number) {
   v1::PushRequest request;
   request.mutable_batch()->set_number(number);
@@ -117,7 +117,8 @@ v1::PushRequest OneEndpoint(Cluster& cluster, uint64_t number) {
 class Bench {
  public:
   Bench() : netns_(*testing::NetNs::Create()), folder_(*testing::TemporaryFolder::Make()) {
-    // gRPC's threads stay in the namespace of the first one.
+    // The namespace is entered first, because gRPC's threads stay in the namespace of the thread
+    // that creates them.
     if (!netns_.Enter().ok()) Give("cannot enter a network namespace");
     const testing::KeyPair agent = ca_.Issue("agent", "IP:127.0.0.1");
     Put("ca.pem", ca_.certificate());
@@ -225,7 +226,7 @@ void Idle(Bench& bench, int count) {
     for (int i = 0; i < count; ++i) channels.push_back(bench.Connect(tls));
     print(absl::StrCat("connection, ", Name(tls)), before);
   }
-  // Watch streams on one connection, because only one controller stream can be open.
+  // Opens Watch streams on one connection, because only one controller stream can be open.
   const auto stub = v1::Control::NewStub(bench.Connect(false));
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   std::vector<std::unique_ptr<grpc::ClientReader<v1::WatchEvent>>> watchers;

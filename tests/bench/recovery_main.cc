@@ -35,12 +35,12 @@ struct Options {
   std::string csv;
 };
 
-// A node with a cluster of `shape`, on which a command measures.
+// The node with a cluster of `shape` on which a command measures.
 struct Context {
   const Options& options;
   Samples& samples;
   RecoveryNode& node;
-  const std::string& name;  // "1000x10"
+  const std::string& name;  // For example "1000x10".
   const ClusterShape& shape;
 };
 

@@ -12,26 +12,30 @@
 namespace svcmap::bench {
 
 enum class Mix {
-  kClusterIp,   // ClusterIP Services.
-  kMixed,       // One of ten Services has a nodePort, one also a load balancer IP, one affinity.
-  kEverything,  // All Services: external and load balancer IP, nodePort, policy Local,
-                // affinity; every tenth has source ranges.
+  kClusterIp,  // Only ClusterIP Services.
+  // Of ten Services, one has a nodePort, one also a load balancer IP, and one session affinity.
+  kMixed,
+  // All Services have an external and a load balancer IP, a nodePort, policy Local and affinity.
+  // Every tenth has source ranges.
+  kEverything,
 };
 
 struct ClusterShape {
   int services = 1000;
-  int endpoints = 10;  // Per Service.
+  int endpoints = 10;  // Endpoints per Service.
   Family family = Family::kIpv4;
   Mix mix = Mix::kClusterIp;
   proxy::Protocol protocol = proxy::Protocol::kTcp;
 };
 
-// "10000x10"
+// Parses a shape such as "10000x10".
 absl::StatusOr<ClusterShape> ParseShape(const std::string& text);
-// The shape with mix and family unless they are the defaults: "10000x10-mixed-ipv6".
+// Returns the shape as text, with mix and family unless they are the defaults:
+// "10000x10-mixed-ipv6".
 std::string ShapeText(const ClusterShape& shape);
 
-// One change. `before` and `after` are the Service port before and after it; absent: not existing.
+// One change. `before` and `after` are the Service port before and after the change, or absent if
+// it does not exist.
 struct ClusterChange {
   std::optional<ServicePort> before, after;
   std::vector<v1::Change> messages;  // The change as messages of a controller.
@@ -39,7 +43,7 @@ struct ClusterChange {
 
 class Cluster {
  public:
-  // `first` is the number of the first Service, from which names and addresses are derived.
+  // `first` is the number of the first Service. Names and addresses are derived from it.
   explicit Cluster(const ClusterShape& shape, int first = 0);
 
   const ClusterShape& shape() const { return shape_; }
@@ -47,10 +51,11 @@ class Cluster {
   const std::vector<ServicePort>& ports() const { return ports_; }
   size_t endpoint_count() const;
 
-  // `position` is an index in ports(). An added address was never used before; the first or the
-  // last address is removed.
+  // `position` is an index in ports(). The added address was never used before, and the first or
+  // the last address is removed.
   ClusterChange ReplaceEndpoint(size_t position);
-  // Replaces several endpoints from `first` on in one change: a step of a rolling update.
+  // Replaces several endpoints, starting at `first`, in one change. This is a step of a rolling
+  // update.
   ClusterChange ReplaceEndpoints(size_t position, size_t first, size_t count);
   ClusterChange AddEndpoint(size_t position);
   ClusterChange RemoveEndpoint(size_t position);  // The Service must have an endpoint.

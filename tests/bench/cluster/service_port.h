@@ -15,7 +15,7 @@ inline constexpr char kThisNode[] = "node-0";
 
 struct BenchEndpoint {
   proxy::EndpointAddress address;
-  int node = 0;  // "node-N"; 0 is this one.
+  int node = 0;  // The endpoint is on "node-N". 0 is this node.
 };
 
 struct ServicePort {
@@ -25,14 +25,15 @@ struct ServicePort {
   proxy::Protocol protocol = proxy::Protocol::kTcp;
   IpAddress cluster_ip;
   uint16_t port = 0;
-  uint16_t node_port = 0;               // 0: none.
-  uint16_t health_check_node_port = 0;  // 0: none.
+  uint16_t node_port = 0;               // 0 if the port has no nodePort.
+  uint16_t health_check_node_port = 0;  // 0 if the Service has no health check.
   std::vector<IpAddress> external_ips;
   std::vector<IpAddress> load_balancer_ips;
-  std::vector<IpPrefix> source_ranges;   // Of the load balancer IPs; empty: all clients.
-  bool external_local = false;           // externalTrafficPolicy: Local
-  int affinity_seconds = 0;              // 0: no session affinity.
-  std::vector<BenchEndpoint> endpoints;  // All ready.
+  // Applies to the load balancer IPs. Empty permits all clients.
+  std::vector<IpPrefix> source_ranges;
+  bool external_local = false;           // True for externalTrafficPolicy Local.
+  int affinity_seconds = 0;              // 0 disables session affinity.
+  std::vector<BenchEndpoint> endpoints;  // All endpoints are ready.
 
   std::string Key() const { return name_space + "/" + service; }
   // In kube-proxy's format: "namespace/name:port", or "namespace/name" without a port name.
@@ -40,11 +41,11 @@ struct ServicePort {
   Family family() const { return cluster_ip.family(); }
 };
 
-// A Service with this port only, and its slices of at most 1,000 endpoints.
+// Returns a Service with only this port, and its slices of at most 1,000 endpoints.
 v1::Service ServiceMessage(const ServicePort& port);
 std::vector<v1::EndpointSlice> SliceMessages(const ServicePort& port);
 v1::EndpointSlice SliceMessage(const ServicePort& port, int index);
-int SliceCount(const ServicePort& port);  // At least 1.
-int SliceOf(size_t endpoint);             // By the position of the endpoint.
+int SliceCount(const ServicePort& port);  // Returns at least 1.
+int SliceOf(size_t endpoint);             // Returns the slice of the endpoint at this position.
 
 }  // namespace svcmap::bench

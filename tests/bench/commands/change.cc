@@ -26,7 +26,8 @@ struct ChangeOptions {
   int budget = 10;
 };
 
-// One or two changes. The second one reverts the first, so the size of the cluster is constant.
+// One or two changes. The second change reverts the first, so that the size of the cluster is
+// constant.
 struct Kind {
   const char* what;
   std::function<ClusterChange(Loaded&)> change;
@@ -133,7 +134,7 @@ class Changes {
           round, recorder);
     }
     if (!status.ok()) return status;
-    // Includes the time of the controller's messages; only for completed updates.
+    // The duration of a completed update, including the controller's messages.
     const std::chrono::duration<double> took = Clock::now() - start;
     if (steps == kRollingEndpoints / kRollingStep) {
       recorder.Add(on.name(), what, "all_steps_seconds", round, took.count());

@@ -1,11 +1,11 @@
 // svcmap-bench churn: endpoint changes at a fixed rate, independent of the speed of the proxy.
 //
-// Latency is measured from the scheduled time of a change, so the waiting time behind a busy proxy
-// is included. svcmapd receives each change on its stream when it is due. The other opponents
-// combine all pending changes in one update. The opponents that represent kube-proxy wait for its
-// minSyncPeriod (1 s by default) between updates. Most of their latency is this delay, so no ratio
-// is calculated. Combining their changes counts as waiting time, but not as CPU time. A real
-// kube-proxy does not take part.
+// Latency is measured from the scheduled time of a change, so it includes the time that a change
+// waits for a busy proxy. svcmapd receives each change on its stream when it is due. The other
+// opponents combine all pending changes in one update. The opponents that represent kube-proxy wait
+// for its minSyncPeriod (1 s by default) between updates. Most of their latency is this delay, so
+// no ratio is calculated. Combining their changes counts as waiting time, but not as CPU time. A
+// real kube-proxy does not take part.
 #include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>
@@ -40,8 +40,8 @@ struct ChurnOptions {
 
 // The results of one turn at one rate.
 struct ChurnFigures {
-  std::vector<double> latencies;  // In seconds, one per change.
-  double elapsed = 0;  // Time until the last change was committed, at least the planned time.
+  std::vector<double> latencies;  // One latency in seconds per change.
+  double elapsed = 0;  // Time until the last change was committed, but at least the planned time.
   double cpu_seconds = 0;
   int updates = 0;  // Number of kernel updates.
 };
@@ -61,7 +61,7 @@ class Schedule {
   double Latency(size_t change, Clock::time_point done) const {
     return Seconds(done - Due(change)).count();
   }
-  // Time until now, at least the planned time.
+  // Returns the elapsed time, but at least the planned time.
   double Elapsed() const {
     return std::max(interval_ * static_cast<double>(count_),
                     Seconds(Clock::now() - start_).count());
@@ -160,7 +160,7 @@ class Churn {
  private:
   static std::string What(int rate) { return absl::StrCat("rate-", rate); }
 
-  // For opponents that represent kube-proxy. svcmapd and the lower bound have none.
+  // The minimum interval of opponents that represent kube-proxy. 0 for svcmapd and the lower bound.
   double MinSyncPeriod(const std::string& opponent) const {
     return opponent == "svcmap" || opponent == "netlink" ? 0 : options_.min_sync_period;
   }
@@ -225,7 +225,7 @@ class Churn {
     }
   }
 
-  CommonOptions common_;  // Without a real kube-proxy.
+  CommonOptions common_;  // The options without the real kube-proxy.
   const ChurnOptions& options_;
   Entrants entrants_;
 };

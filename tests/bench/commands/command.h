@@ -18,8 +18,8 @@ namespace svcmap::bench {
 // Options before the subcommand.
 struct CommonOptions {
   std::vector<ClusterShape> shapes;
-  std::vector<std::string> opponents;  // In the order of their turns.
-  int rounds = 3;                      // Turns of each opponent.
+  std::vector<std::string> opponents;  // The opponents in the order of their turns.
+  int rounds = 3;                      // Number of turns of each opponent.
   OpponentSettings settings;
   Samples* samples = nullptr;
 };

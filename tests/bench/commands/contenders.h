@@ -15,23 +15,24 @@ namespace svcmap::bench {
 struct Contender {
   std::string name;
   std::unique_ptr<PacketWorld> world;
-  std::unique_ptr<Opponent> opponent;  // In the node namespace of the world.
+  std::unique_ptr<Opponent> opponent;  // Runs in the node namespace of the world.
 };
 
-// Loads the opponents that packets can pass ("netlink" has maps but no rules). An opponent that
-// cannot be created or loaded is recorded at kLoading and omitted.
+// Loads the opponents that packets can pass. "netlink" is excluded because it has maps but no
+// rules. An opponent that cannot be created or loaded is recorded at kLoading and omitted.
 inline constexpr char kLoading[] = "load";
 std::vector<Contender> LoadContenders(const CommonOptions& common, const Cluster& cluster,
                                       Entrants& entrants, Recorder& recorder);
 
 // Position in the list of Services. Proxies that search a list take longer for the last Service.
 struct Position {
-  const char* name;  // "first"
-  size_t index;      // In Cluster::ports().
+  const char* name;  // For example "first".
+  size_t index;      // Index in Cluster::ports().
 };
 std::vector<Position> Positions(const Cluster& cluster);
 
-// The destination of a client: the cluster IP, or the first endpoint without a proxy ("direct").
+// Returns the destination of a client: the cluster IP, or the first endpoint for "direct" (no
+// proxy).
 absl::StatusOr<FlowTarget> TargetOf(const std::string& opponent, const ServicePort& port);
 
 }  // namespace svcmap::bench

@@ -10,27 +10,30 @@
 namespace svcmap::bench {
 
 enum class Disturbance {
-  kSync,    // Repeated full syncs. svcmapd writes only differences, so it receives two clusters
-            // with different endpoints in turns.
-  kRepair,  // The ruleset is flushed once per second. Only svcmap repairs it; the others notice it
-            // at their next full sync, up to an hour later (S-149). "direct" has no rules.
+  // Repeated full syncs. svcmapd writes only differences, so it alternates between two clusters
+  // with different endpoints.
+  kSync,
+  // The ruleset is flushed once per second. Only svcmap repairs it. The other opponents detect the
+  // damage at their next full sync, up to an hour later (S-149). "direct" has no rules.
+  kRepair,
 };
 
 struct DisturbanceOptions {
-  int per_second = 1000;  // New connections to the last Service.
-  int seconds =
-      5;  // Duration without and with the disturbance; longer if one disturbance takes longer.
+  int per_second = 1000;  // New connections per second to the last Service.
+  // Duration of each phase, without and with the disturbance. Longer if one disturbance takes
+  // longer.
+  int seconds = 5;
 };
 
 struct Disturbed {
   Latencies quiet, during;
-  int times = 0;  // Number of disturbances; 0 if this opponent has none.
+  int times = 0;  // Number of disturbances, or 0 if this opponent has none.
 };
 
-// The same Services with other endpoints.
+// Returns the same Services with other endpoints.
 Cluster WithOtherEndpoints(Cluster cluster);
 
-// Leaves `cluster` loaded, as at the beginning.
+// At the end, `cluster` is loaded again.
 absl::StatusOr<Disturbed> MeasureDisturbed(Contender& contender, const Cluster& cluster,
                                            Disturbance disturbance,
                                            const DisturbanceOptions& options,

@@ -6,7 +6,7 @@
 namespace svcmap::bench {
 namespace {
 
-// Compares both dimensions: at least as many Services and endpoints.
+// Returns true if a shape has at least as many Services and at least as many endpoints as another.
 bool IsAsBig(const ClusterShape& shape, const ClusterShape& other) {
   const auto endpoints = [](const ClusterShape& of) { return int64_t{of.services} * of.endpoints; };
   return shape.services >= other.services && endpoints(shape) >= endpoints(other);
@@ -18,7 +18,7 @@ std::vector<std::string> Entrants::For(const ClusterShape& shape, const std::str
                                        Recorder& recorder) const {
   std::vector<std::string> entrants;
   for (const std::string& opponent : common_.opponents) {
-    if (opponent == "direct") continue;  // It has no rules.
+    if (opponent == "direct") continue;  // "direct" has no rules.
     if (IsOut(opponent, shape)) {
       recorder.AddNotTried(opponent, what, common_.settings.time_limit);
     } else {

@@ -11,13 +11,14 @@
 
 namespace svcmap::bench {
 
-inline constexpr char kLoad[] = "load";  // The first step, at which overload is detected first.
+inline constexpr char kLoad[] = "load";  // The first step of each opponent, which detects overload.
 
 class Entrants {
  public:
   explicit Entrants(const CommonOptions& common) : common_(common) {}
 
-  // In the order of their turns. Excluded opponents are recorded as not tried at `what`.
+  // Returns the opponents in the order of their turns. Excluded opponents are recorded as not tried
+  // at `what`.
   std::vector<std::string> For(const ClusterShape& shape, const std::string& what,
                                Recorder& recorder) const;
 
@@ -32,8 +33,8 @@ class Entrants {
   std::map<std::string, std::vector<ClusterShape>> failed_;
 };
 
-// Memory of the whole kernel after it has settled. The kernel frees the memory of deleted
-// namespaces in the background, seconds later. Waits at most ten seconds.
+// Returns the memory of the entire kernel after it is stable. The kernel frees the memory of
+// deleted namespaces in the background, seconds later. Waits at most ten seconds.
 int64_t SettledKernelMemoryKib();
 
 }  // namespace svcmap::bench

@@ -2,8 +2,8 @@
 //
 // All opponents have the cluster loaded at the same time, each in its own packet world. They take
 // turns (A B A B) at each position in the list of Services. "direct" connects to an endpoint
-// through a node without rules. The difference to it is the cost of a proxy, including connection
-// tracking.
+// through a node without rules. The difference between a proxy and "direct" is the cost of the
+// proxy, including connection tracking.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
@@ -42,7 +42,7 @@ void RecordLatencies(const Latencies& latencies, const std::string& opponent,
   };
   add("count", static_cast<double>(latencies.count()));
   add("failures", static_cast<double>(latencies.failed));
-  if (latencies.count() == 0) return;  // 0 us would look like a valid result.
+  if (latencies.count() == 0) return;  // Without samples, 0 us would look like a valid result.
   const std::vector<double> microseconds = latencies.WithFailures();
   add("p50_us", Percentile(microseconds, 0.5));
   add("p90_us", Percentile(microseconds, 0.9));
@@ -50,7 +50,7 @@ void RecordLatencies(const Latencies& latencies, const std::string& opponent,
   add("max_us", Percentile(microseconds, 1));
 }
 
-// "28.4 +- 0.3": the median over the rounds.
+// Returns text such as "28.4 +- 0.3": the median over the rounds.
 std::string MicrosecondsText(const std::vector<double>& values) {
   if (values.empty()) return "-";
   return absl::StrFormat("%.1f +- %.1f", Median(values), MedianDeviation(values));
@@ -62,7 +62,7 @@ double Sum(const Rounds& rounds) {
   return sum;
 }
 
-// Calculated per round, because a slow phase of the machine affects both opponents.
+// Calculates the difference per round, because a slow phase of the machine affects both opponents.
 std::vector<double> Over(const Rounds& of, const Rounds& reference) {
   std::vector<double> differences;
   for (const auto& [round, values] : of) {
@@ -186,7 +186,7 @@ class Latency {
     std::fflush(stdout);
   }
 
-  CommonOptions common_;  // With --during repair only opponents that repair, and direct.
+  CommonOptions common_;  // With "--during repair", only opponents that repair, and "direct".
   const LatencyOptions& options_;
   Entrants entrants_;
 };

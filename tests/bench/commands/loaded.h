@@ -20,9 +20,10 @@ class Loaded {
   Opponent& opponent() { return *opponent_; }
   Cluster& cluster() { return cluster_; }
 
-  // Position of a Service: different each time, and no neighbour, which would share cache lines.
+  // Returns the position of a Service that is different each time. It is not adjacent to the
+  // previous one, because neighbours would share cache lines.
   size_t NextPosition();
-  size_t position() const { return position_; }  // The last position.
+  size_t position() const { return position_; }  // Returns the last position.
 
   absl::StatusOr<Cost> Change(const ClusterChange& change) {
     return opponent_->Change(cluster_, {change});

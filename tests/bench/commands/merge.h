@@ -8,8 +8,8 @@
 namespace svcmap::bench {
 
 // Returns one change per Service port, from the state before all changes to the state after them,
-// in the order of the first change. Of several messages about one object, the last is kept. Service
-// ports that were added and deleted are omitted.
+// in the order of the first change. If several messages concern one object, only the last is kept.
+// Service ports that were added and deleted again are omitted.
 std::vector<ClusterChange> MergeChanges(std::vector<ClusterChange> changes);
 
 }  // namespace svcmap::bench

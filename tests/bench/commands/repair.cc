@@ -1,7 +1,8 @@
 // svcmap-bench repair: another process damages svcmapd's tables while svcmapd runs or is stopped.
 // Measures how long a Service is interrupted, and the time until all tables are restored.
 //
-// For svcmap only: kube-proxy restores its rules at its next full sync, see restart.
+// Measures only svcmap. kube-proxy restores its rules at its next full sync, which the subcommand
+// restart measures.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -26,11 +27,12 @@ struct RepairOptions {
 };
 
 struct RepairTimes {
-  double outage_seconds = 0;  // Until the Service answered again; the maximum of UDP and TCP.
-  double seconds = 0;  // Until the agent reported the repair and the kernel had the desired state.
+  double outage_seconds = 0;  // Time until the Service answered again: the maximum of UDP and TCP.
+  // Time until the agent reported the repair and the kernel had the desired state.
+  double seconds = 0;
 };
 
-// Times start with the damage, or with the start of the agent if it was stopped.
+// Times start with the damage, or with the agent's start if it was stopped.
 absl::StatusOr<RepairTimes> DamageAndRepair(RecoveryNode& node, const testing::Damage& damage,
                                             bool stopped, std::chrono::microseconds probe_every) {
   const absl::StatusOr<v1::GetStatusResponse> before = node.agent().GetStatus();

@@ -1,7 +1,7 @@
 // svcmap-bench restart: time of a restart on a node with unchanged state.
 //
-// svcmapd is stopped and restarted with its state directory. Measures the time until /healthz
-// returns 200 and until svcmapd serves, and the number of written elements. For the other
+// Restarts svcmapd with its state directory. Measures the time until /healthz returns 200 and until
+// svcmapd reports the state as serving, and the number of written elements. For the other
 // opponents, measures a full sync over the existing rules, as kube-proxy performs it. All opponents
 // are loaded and take turns.
 #include <CLI/CLI.hpp>
@@ -20,10 +20,10 @@ constexpr std::chrono::milliseconds kHealthPoll{1};
 constexpr char kFullSync[] = "full-sync";
 
 struct Comeback {
-  double healthy_seconds = 0;  // From the start of the process.
+  double healthy_seconds = 0;  // Time from the start of the process.
   double serving_seconds = 0;
   double elements_written = 0;
-  double commits = 0;  // Of all processes, until the kernel had the desired state.
+  double commits = 0;  // Number of commits of all processes until the kernel had the desired state.
 };
 
 absl::StatusOr<Comeback> RestartOnce(RecoveryNode& node, bool kill,
@@ -64,9 +64,9 @@ absl::StatusOr<Comeback> RestartOnce(RecoveryNode& node, bool kill,
 // One opponent with the loaded cluster.
 struct Restarted {
   std::string name;
-  std::unique_ptr<RecoveryNode> svcmap;   // Of svcmap;
-  std::unique_ptr<testing::NetNs> netns;  // and of the others
-  std::unique_ptr<Opponent> opponent;     // these.
+  std::unique_ptr<RecoveryNode> svcmap;   // Only for svcmap.
+  std::unique_ptr<testing::NetNs> netns;  // Only for the other opponents.
+  std::unique_ptr<Opponent> opponent;     // Only for the other opponents.
 };
 
 class RestartCommand {
@@ -79,7 +79,7 @@ class RestartCommand {
       Recorder recorder(*common_.samples, "restart", ShapeText(shape));
       std::vector<Restarted> all;
       for (const std::string& name : entrants_.For(shape, kFullSync, recorder)) {
-        if (name == "netlink") continue;  // It has no state to restart with.
+        if (name == "netlink") continue;  // "netlink" has no state for a restart.
         absl::StatusOr<Restarted> loaded = Load(name, cluster);
         if (loaded.ok()) {
           all.push_back(*std::move(loaded));

@@ -16,12 +16,13 @@
 namespace svcmap::bench {
 namespace {
 
-constexpr size_t kChunk = 500;                             // Objects that one kubectl is given.
-constexpr std::chrono::milliseconds kDeletePatience{100};  // For each object.
+// Maximum number of objects per kubectl command.
+constexpr size_t kChunk = 500;
+constexpr std::chrono::milliseconds kDeletePatience{100};  // Time limit per deleted object.
 constexpr char kLabel[] = "svcmap-bench";
 
 struct ServerUrl {
-  std::string scheme, host, port, path;  // `host` without brackets.
+  std::string scheme, host, port, path;  // `host` has no brackets.
 };
 
 absl::StatusOr<ServerUrl> ParseServerUrl(const std::string& text) {
@@ -93,7 +94,7 @@ absl::StatusOr<std::string> ApiServer::Expose(const testing::NetNs& netns) {
     if (url->scheme == "https" && !cluster["tls-server-name"]) {
       cluster["tls-server-name"] = url->host;
     }
-    std::ofstream(path) << config << "\n";  // In a folder that only we may read.
+    std::ofstream(path) << config << "\n";  // Only this user can read the directory.
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(absl::StrCat("kubeconfig ", kubeconfig_, ": ", error.what()));
   }
@@ -119,7 +120,7 @@ absl::Status ApiServer::Create(const Cluster& cluster) {
                     "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"", id_,
                     "-", name, "\",\"labels\":{\"", kLabel, "\":\"", id_, "\"}}}\n---\n");
   }
-  // With an address, for which kube-proxy would wait.
+  // The Node has an address, because kube-proxy would wait for one.
   v1::Object node;
   node.mutable_node()->mutable_metadata()->set_name(kThisNode);
   (*node.mutable_node()->mutable_metadata()->mutable_labels())[kLabel] = id_;

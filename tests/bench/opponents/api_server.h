@@ -1,4 +1,4 @@
-// The API server of a real kube-proxy, accessed through kubectl.
+// The API server of a real kube-proxy, accessed with kubectl.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ class ApiServer {
   static absl::StatusOr<std::unique_ptr<ApiServer>> Open(const std::string& kubeconfig,
                                                          std::string id,
                                                          std::chrono::seconds limit);
-  // Deletes all created objects. Prints an error on standard error if this fails.
+  // Deletes all created objects. Prints an error to standard error if this fails.
   ~ApiServer();
 
   // Returns the path of a kubeconfig for processes in `netns`. Its server is a forwarder on
@@ -28,7 +28,7 @@ class ApiServer {
   // real name.
   absl::StatusOr<std::string> Expose(const testing::NetNs& netns);
 
-  // Namespaces, the Node, Services and slices.
+  // Creates the namespaces, the Node, Services and slices.
   absl::Status Create(const Cluster& cluster);
   // Runs one kubectl for all created or changed objects, and one for all deleted objects.
   absl::Status Tell(const std::vector<ClusterChange>& changes);

@@ -14,7 +14,7 @@ namespace {
 
 using CleanUpClock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kSyncPeriod(30);  // Kube-proxy's default.
+constexpr std::chrono::seconds kSyncPeriod(30);  // kube-proxy's default.
 constexpr std::chrono::seconds kProbeLimit(20);
 
 // One iptables variant for one family.
@@ -26,7 +26,7 @@ struct IptablesTool {
     return absl::StrCat(family == Family::kIpv4 ? "iptables" : "ip6tables",
                         legacy ? "-legacy-" : "-nft-", what);
   }
-  // With kube-proxy's options, which keep the chains of other programs.
+  // Uses kube-proxy's options, which keep the chains of other processes.
   absl::StatusOr<ToolRun> Restore(const std::string& text, const testing::NetNs& netns,
                                   std::chrono::seconds limit) const {
     return RunTool({Name("restore"), "-w", "5", "-W", "100000", "--noflush", "--counters"}, text,
@@ -41,7 +41,7 @@ IptablesOptions OptionsFor(Family family) {
   return {.cluster_cidr = IpPrefix::Parse(ClusterCidr(family))};
 }
 
-// A cluster with each kind of rule.
+// Returns a cluster with each kind of rule.
 std::vector<ServicePort> ProbePorts(Family family) {
   Cluster cluster({.services = 11, .endpoints = 2, .family = family, .mix = Mix::kEverything});
   std::vector<ServicePort> ports = cluster.ports();
@@ -49,7 +49,7 @@ std::vector<ServicePort> ProbePorts(Family family) {
   return ports;
 }
 
-// In a separate namespace, so that the node stays empty.
+// Runs in a separate namespace, so that the node stays empty.
 absl::Status Probe(const IptablesTool& tool) {
   absl::StatusOr<testing::NetNs> netns = testing::NetNs::Create();
   if (!netns.ok()) return netns.status();

@@ -14,8 +14,8 @@
 
 namespace svcmap::bench {
 
-// Returns FailedPrecondition with the program's output if iptables is missing or the kernel lacks a
-// feature of kube-proxy's rules. IPv6 is tested by Load, and only for clusters with IPv6.
+// Returns FailedPrecondition with the output of iptables if iptables is missing or the kernel lacks
+// a feature of kube-proxy's rules. Load tests IPv6, and only for clusters with IPv6.
 absl::StatusOr<std::unique_ptr<Opponent>> MakeIptables(bool legacy, const testing::NetNs& netns,
                                                        const OpponentSettings& settings);
 

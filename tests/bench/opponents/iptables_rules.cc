@@ -11,7 +11,7 @@
 namespace svcmap::bench {
 namespace {
 
-constexpr size_t kLargeCluster = 1000;  // Endpoints.
+constexpr size_t kLargeCluster = 1000;  // Number of endpoints.
 constexpr char kMark[] = "0x00004000";
 
 // A jump from a built-in chain to a chain of kube-proxy.
@@ -19,13 +19,13 @@ struct Jump {
   const char* table;
   const char* to;
   const char* from;
-  const char* comment;  // Empty: none.
+  const char* comment;  // Empty for a jump without a comment.
   bool only_new;
 };
 constexpr char kExternalPortals[] = "kubernetes externally-visible service portals";
 constexpr char kPortals[] = "kubernetes service portals";
 constexpr char kFirewall[] = "kubernetes load balancer firewall";
-// In the order of insertion.
+// The jumps in the order of insertion.
 constexpr Jump kJumps[] = {
     {"filter", "KUBE-EXTERNAL-SERVICES", "INPUT", kExternalPortals, true},
     {"filter", "KUBE-EXTERNAL-SERVICES", "FORWARD", kExternalPortals, true},
@@ -76,7 +76,7 @@ struct PortPlan {
     external_answers = has_endpoints && (!local || any_here);
   }
 
-  // In the order of their string form (S-27).
+  // Returns the endpoints in the order of their string form (S-27).
   std::vector<NamedEndpoint> Endpoints() const {
     std::vector<NamedEndpoint> endpoints;
     endpoints.reserve(port.endpoints.size());
@@ -91,7 +91,7 @@ struct PortPlan {
     return endpoints;
   }
 
-  // All its chains in the table nat.
+  // Returns all chains of the Service port in the table nat.
   std::vector<std::string> Chains() const {
     std::vector<std::string> chains;
     if (uses_ext) chains.push_back(ext);
@@ -104,10 +104,10 @@ struct PortPlan {
 
   const ServicePort& port;
   std::string svc, svl, ext, fw;
-  bool has_endpoints;  // On any node.
-  bool local;          // The external policy.
+  bool has_endpoints;  // True if the Service has an endpoint on any node.
+  bool local;          // True if externalTrafficPolicy is Local.
   bool uses_svl, uses_ext, uses_fw;
-  bool external_answers;  // An endpoint answers external clients on this node.
+  bool external_answers;  // True if an endpoint answers external clients on this node.
 };
 
 // The input of one sync in four parts, as in kube-proxy: chains before rules, per table.
@@ -137,7 +137,7 @@ class SyncText {
     }
   }
 
-  // Rules in shared chains.
+  // Adds the rules in shared chains.
   void AddDispatch(const PortPlan& plan) {
     const ServicePort& port = plan.port;
     const std::string text = port.Text();
@@ -179,7 +179,7 @@ class SyncText {
     AddNodePort(plan, refusal, verdict);
   }
 
-  // Rules in the chains of the Service.
+  // Adds the rules in the chains of the Service.
   void AddChains(const PortPlan& plan) {
     if (!plan.has_endpoints) return;
     const ServicePort& port = plan.port;
@@ -228,7 +228,7 @@ class SyncText {
   }
 
  private:
-  // " -m tcp -p tcp"
+  // Returns text such as " -m tcp -p tcp".
   static std::string Match(proxy::Protocol protocol) {
     const std::string_view upper = proxy::ProtocolName(protocol);
     const std::string name = absl::AsciiStrToLower({upper.data(), upper.size()});
@@ -254,7 +254,7 @@ class SyncText {
                         " -m addrtype --dst-type LOCAL", match, " -j ", verdict, "\n");
       }
     }
-    // For Services of type LoadBalancer (S-13).
+    // Only for Services of type LoadBalancer (S-13).
     if (port.health_check_node_port != 0 && plan.local && !port.load_balancer_ips.empty()) {
       absl::StrAppend(&filter_rules_, "-A KUBE-NODEPORTS",
                       Comment(port.Text() + " health check node port"), " -m tcp -p tcp --dport ",
@@ -305,7 +305,7 @@ class SyncText {
         "\n");
   }
 
-  // Rules from `chain` to the endpoints.
+  // Adds the rules from `chain` to the endpoints.
   void AddChoice(const ServicePort& port, const std::string& chain,
                  const std::vector<NamedEndpoint>& endpoints) {
     nat_chains_ += ChainLine(chain);

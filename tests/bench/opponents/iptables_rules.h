@@ -2,7 +2,7 @@
 // functions from Services to text.
 //
 // Uses kube-proxy's defaults: all addresses accept nodePorts, for IPv4 including 127.0.0.1; mark
-// 0x4000; no masqueradeAll; conntrack is not liberal. Services are in the order of the list;
+// 0x4000; no masqueradeAll; conntrack is not liberal. Services are in the order of the list.
 // kube-proxy iterates over a Go map, in a different order each time. Omitted, in favour of
 // kube-proxy: the additional rules for kernels with nfacct (a counter in KUBE-FORWARD, and one more
 // rule per nodePort).
@@ -12,10 +12,10 @@
 // other chains.
 //
 // A full or partial sync flushes and deletes unused chains ("clean up") that it finds with
-// iptables-save. In clusters with at most 1,000 endpoints each sync does this; in larger clusters
-// only if the last cleanup is older than the sync period (30 s). Until then, unused chains stay
-// with their rules. In large clusters, rules for endpoints have no comments (S-235); a partial sync
-// does not change the comments of other Services.
+// iptables-save. In clusters with at most 1,000 endpoints each sync cleans up. In larger clusters a
+// sync cleans up only if the last cleanup is older than the sync period (30 s). Until then, unused
+// chains stay with their rules. In large clusters, rules for endpoints have no comments (S-235). A
+// partial sync does not change the comments of other Services.
 #pragma once
 
 #include <optional>
@@ -28,13 +28,13 @@
 namespace svcmap::bench {
 
 struct IptablesOptions {
-  std::optional<IpPrefix>
-      cluster_cidr;  // --cluster-cidr. Without it no client is detected as a pod.
-  std::optional<IpAddress>
-      node_ip;  // If a source range contains it, load balancer IPs are accepted as sources.
+  // The --cluster-cidr. If empty, no client is detected as a pod.
+  std::optional<IpPrefix> cluster_cidr;
+  // If a source range contains this address, load balancer IPs are accepted as sources.
+  std::optional<IpAddress> node_ip;
 };
 
-// Whether kube-proxy treats a cluster as large: see above.
+// Returns true if kube-proxy treats the cluster as large (more than 1,000 endpoints).
 bool IsLargeForIptables(const std::vector<ServicePort>& ports);
 
 class IptablesRules {
@@ -42,16 +42,16 @@ class IptablesRules {
   IptablesRules(Family family, IptablesOptions options)
       : family_(family), options_(std::move(options)) {}
 
-  // The jumps at the beginning of built-in chains, and the empty chains with which kube-proxy
-  // detects a flush. Once per node. kube-proxy runs iptables for each of them at the start, and
-  // checks them in each full sync.
+  // Returns the jumps at the beginning of built-in chains, and the empty chains with which
+  // kube-proxy detects a flush. kube-proxy creates them once per node: it runs iptables for each of
+  // them at the start, and checks them in each full sync.
   std::string SetUp() const;
 
   // All Service ports must belong to the family.
   std::string FullSync(const std::vector<ServicePort>& ports, bool clean_up);
 
-  // `changes` contains all changes since the last call in order, `ports` the state after them.
-  // Missing changes would leave unused chains.
+  // `changes` contains all changes since the last call in order, and `ports` is the state after
+  // them. A missing change would leave unused chains.
   std::string PartialSync(const std::vector<ServicePort>& ports,
                           const std::vector<ClusterChange>& changes, bool clean_up);
 

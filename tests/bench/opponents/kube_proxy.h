@@ -1,39 +1,40 @@
-// Opponent "kube-proxy": a real one, run in the namespace of the node, and a real API server that
-// tells it of Services. SO FAR THIS HAS BEEN RUN ONLY AGAINST STAND-INS for kube-proxy and kubectl
-// (tests/bench/test/kube_proxy_test.cc).
+// Opponent "kube-proxy": a real kube-proxy in the namespace of the node, with a real API server as
+// source of Services. So far this code has only been tested with fake kube-proxy and kubectl
+// scripts (tests/bench/test/kube_proxy_test.cc).
 //
-// What it needs:
-//   - `kube_proxy`: a kube-proxy binary (1.34 or later is what the rules are looked at with).
-//   - `kubeconfig`: of an administrator of an API server that may be filled and emptied: an etcd
-//   and
-//     a kube-apiserver on this machine are enough, no controllers or nodes are needed. Its Service
-//     range must hold 10.96.0.0/15 without handing out those addresses by itself, its nodePort
-//     range 10000 to 60000: --service-cluster-ip-range=10.0.0.0/8
+// Requirements:
+//   - `kube_proxy`: a kube-proxy binary. The checks of its rules expect version 1.34 or later.
+//   - `kubeconfig`: administrator access to an API server for test objects. An etcd and a
+//     kube-apiserver on this machine are sufficient; controllers and nodes are not required. The
+//     Service range must contain 10.96.0.0/15 but must not allocate from it, and the nodePort range
+//     must contain 10000 to 60000: --service-cluster-ip-range=10.0.0.0/8
 //     --service-node-port-range=10000-60000.
 //   - kubectl, and nft or iptables, in PATH.
-// kube-proxy reaches the API server through a forwarder: it sees a server at 127.0.0.1.
 //
-// What it makes there: namespaces ID-NAMESPACE, Services, EndpointSlices, and the Node "node-0",
-// all with the label svcmap-bench=ID, and deletes by that label at the end. Where no controller
-// runs the empty namespaces stay "Terminating". No Service may be there besides, but for
+// kube-proxy connects to the API server through a forwarder at 127.0.0.1.
+//
+// Created objects: namespaces ID-NAMESPACE, Services, EndpointSlices, and the Node "node-0". All
+// have the label svcmap-bench=ID and are deleted by this label at the end. Without controllers, the
+// empty namespaces stay in phase Terminating. The API server must not contain other Services except
 // `kubernetes`.
 //
-// What is measured:
-//   - Load: from the start of kube-proxy to the commit after which the last Service, the first and
-//     one in the middle are programmed. All objects are in the API server by then, so kube-proxy's
-//     own start and its first list are in it, and kubectl is not.
-//   - Change: from the end of kubectl, when the API server has the change. What kube-proxy did
-//     before that end is not counted, and what kubectl takes is not either: both favour kube-proxy.
-//   - In nftables mode commits are seen within half a millisecond, and nft is asked after each of
-//     them whether that was it. In iptables mode the rules are listed again and again: the
-//     resolution is what a listing takes, some milliseconds to seconds.
-//   - CPU time is that of kube-proxy with the tools it ran, up to where it has waited for them. Its
-//     memory is its own, without those tools.
-// kube-proxy runs with its defaults, except: nothing is written to conntrack's sysctls, and two
-// syncs may follow each other at once (--iptables-min-sync-period, 1 s by default), so that changes
-// measured one after the other do not wait for each other: this favours kube-proxy, too.
+// Measurements:
+//   - Load starts with kube-proxy and ends with the commit that programs the first, a middle and
+//     the last Service. The API server contains all objects before, so the time includes
+//     kube-proxy's start and its first list, but not kubectl.
+//   - Change starts when kubectl exits and the API server has the change. The time includes neither
+//     kubectl nor earlier work of kube-proxy. Both omissions favour kube-proxy.
+//   - In nftables mode, commits are detected within half a millisecond, and nft lists the rules
+//     after each commit. In iptables mode, the rules are listed repeatedly, so the resolution is
+//     the time of a listing, from milliseconds to seconds.
+//   - CPU time includes kube-proxy and the tools that it has reaped. Memory does not include tools.
 //
-// Unimplemented: load balancer IPs, which are status and need a controller; a resync on demand.
+// kube-proxy runs with its defaults, with two exceptions. It does not write conntrack sysctls. The
+// minimum interval between syncs (--iptables-min-sync-period, 1 s by default) is removed, so that
+// consecutive changes do not wait for each other, which also favours kube-proxy.
+//
+// Not implemented: load balancer IPs, because they are part of the status, which only a controller
+// writes, and a resync on demand.
 #pragma once
 
 #include <memory>
@@ -44,13 +45,13 @@
 
 namespace svcmap::bench {
 
-// One that no other opponent on this machine has.
+// Returns an ID that no other opponent on this machine uses.
 std::string UniqueBenchId();
 
-// As the Services are called there: its namespace gets `id` and a dash in front.
+// Returns the Service port with its name in the API server: `id` and a dash precede the namespace.
 ServicePort InApiServer(const std::string& id, ServicePort port);
 
-// FailedPrecondition if one of the paths is missing or kubectl does not run.
+// Returns FailedPrecondition if a path is missing or kubectl does not run.
 absl::StatusOr<std::unique_ptr<Opponent>> MakeKubeProxy(const testing::NetNs& netns,
                                                         const OpponentSettings& settings,
                                                         std::string id = UniqueBenchId());

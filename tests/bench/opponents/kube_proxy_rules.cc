@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::chrono::seconds kListingPatience{60};
 
-// What it prints; empty if it fails, as it does for what is not there.
+// Returns the output of the command. Empty if the command fails, because it fails for objects that
+// do not exist.
 absl::StatusOr<std::string> Listed(const testing::NetNs& netns, const std::string& line) {
   absl::StatusOr<testing::CommandResult> result =
       testing::RunCommand({.argv = absl::StrSplit(line, ' '), .netns = &netns}, kListingPatience);
@@ -19,7 +20,7 @@ absl::StatusOr<std::string> Listed(const testing::NetNs& netns, const std::strin
   return result->exit.ok() ? std::move(result->out) : "";
 }
 
-// `text` followed by something that is not part of a number.
+// Returns true if `listing` contains `text`, followed by a character that is not part of a number.
 bool HasEntry(const std::string& listing, const std::string& text) {
   for (size_t at = listing.find(text); at != std::string::npos; at = listing.find(text, at + 1)) {
     const size_t end = at + text.size();
@@ -43,7 +44,7 @@ class RuleReader {
   RuleReader(const testing::NetNs& netns, KubeProxyMode mode, const ServicePort& port)
       : netns_(netns), nftables_(mode == KubeProxyMode::kNftables), port_(port) {}
 
-  // The chain with the endpoints; empty if there is none.
+  // Returns the chain with the endpoints, or an empty name if none exists.
   absl::StatusOr<std::string> Chain() const {
     const std::string key = port_.Key();
     if (nftables_) {

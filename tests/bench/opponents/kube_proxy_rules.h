@@ -10,12 +10,13 @@ namespace svcmap::bench {
 
 enum class KubeProxyMode { kNftables, kIptables };
 
-// Checks that connections to the ClusterIP are sent to exactly its endpoints, or rejected without
-// endpoints. Runs nft or iptables once or twice; in iptables mode each run reads a complete table.
+// Checks that connections to the ClusterIP reach exactly its endpoints, or are rejected if it has
+// no endpoints. Runs nft or iptables once or twice. In iptables mode each run reads a complete
+// table.
 absl::StatusOr<bool> IsProgrammed(const testing::NetNs& netns, KubeProxyMode mode,
                                   const ServicePort& port);
 
-// Checks that connections to its ClusterIP are neither translated nor rejected.
+// Checks that connections to the port's ClusterIP are neither translated nor rejected.
 absl::StatusOr<bool> IsGone(const testing::NetNs& netns, KubeProxyMode mode,
                             const ServicePort& port);
 

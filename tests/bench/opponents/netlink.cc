@@ -21,7 +21,7 @@ enum FloorSet : uint8_t { kServices, kEndpoints, kHairpins };
 
 nft::TableSpec FloorTable(Family family) {
   const Field address = family == Family::kIpv4 ? Field::kIpv4Addr : Field::kIpv6Addr;
-  // The group is a number in the format of an IPv4 address, so that nft can list it.
+  // The group number has the format of an IPv4 address, so that nft can list it.
   return {.family = family,
           .name = "floor",
           .sets = {{.name = "services",
@@ -37,7 +37,7 @@ nft::TableSpec FloorTable(Family family) {
                     .sized = true}}};
 }
 
-// The size of a map with this initial number of elements.
+// Returns the size of a map with this initial number of elements.
 uint32_t WithRoom(size_t elements) { return static_cast<uint32_t>(elements + elements / 2 + 4096); }
 
 size_t AddressCount(const ServicePort& port) {
@@ -56,8 +56,9 @@ class FloorRows {
   FloorRows(Family family, nft::Transaction& transaction)
       : family_(family), transaction_(transaction) {}
 
-  // Adds the difference between the old and new Service port (null: does not exist). The elements
-  // of the Service are always rewritten, because they contain the number of endpoints.
+  // Adds the difference between the old and the new Service port. Null means that the port does not
+  // exist. The elements of the Service are always rewritten, because they contain the number of
+  // endpoints.
   void Change(uint32_t group, const ServicePort* before, const ServicePort* after) {
     static const std::vector<BenchEndpoint> kNone;
     const std::vector<BenchEndpoint>& old = before ? before->endpoints : kNone;
@@ -208,7 +209,7 @@ class Netlink final : public Opponent {
   nft::Session session_;
   const OpponentSettings settings_;
   const nft::TableSpecs tables_ = {FloorTable(Family::kIpv4), FloorTable(Family::kIpv6)};
-  std::map<std::string, uint32_t> groups_;  // By ServicePort::Text().
+  std::map<std::string, uint32_t> groups_;  // The key is ServicePort::Text().
   uint32_t next_group_ = 1;
 };
 

@@ -3,8 +3,8 @@
 //
 // Uses three maps that no rule references: address, protocol and port of a Service to its group and
 // number of endpoints; group and slot to an endpoint; and the endpoints of this node for hairpin
-// connections. A nodePort counts as one more address. There are no comments, affinity, policies,
-// dumps or state files. The batches are built before the clock starts.
+// connections. A nodePort is stored as an additional address. There are no comments, affinity,
+// policies, dumps or state files. The batches are built before the clock starts.
 #pragma once
 
 #include "tests/bench/opponents/opponent.h"

@@ -1,10 +1,10 @@
 // Opponent "nftables": the rules of kube-proxy 1.36's nftables mode (see nftables_rules.h), loaded
-// with `nft -f -` as in kube-proxy: one process and one transaction per sync, preceded by another
-// one that deletes chains that have been stale for one second (S-341). Uses the nft of this
-// machine; Debian 12 and kube-proxy's image have the same version, 1.0.6.
+// with `nft -f -` as in kube-proxy. Each sync is one process and one transaction. A preceding
+// transaction deletes chains that have been stale for one second (S-341). Uses the nft of this
+// machine. Debian 12 and kube-proxy's image have the same version, 1.0.6.
 //
 // Opponent "nftables-single": the same with NftablesNode::plain_single. Services with several
-// endpoints or affinity have the same rules in both.
+// endpoints or affinity have the same rules with both opponents.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace svcmap::bench {
 
-// The node of tests/support/topology.h with the cluster CIDR of tests/support/agent.h.
+// Returns the node of tests/support/topology.h with the cluster CIDR of tests/support/agent.h.
 NftablesNode TopologyNode(Family family);
 
 // Returns FailedPrecondition if nft does not work.

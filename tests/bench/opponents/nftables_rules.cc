@@ -32,7 +32,8 @@ class PortWriter {
         protocol_(LowerCase(proxy::ProtocolName(port.protocol))),
         base_(proxy::KubeChainName(port.Key(), port.port_name, port.protocol)),
         rules_(port.family()) {
-    std::vector<std::pair<std::string, const BenchEndpoint*>> by_text;  // S-27
+    // The endpoints sorted by their text (S-27).
+    std::vector<std::pair<std::string, const BenchEndpoint*>> by_text;
     for (const BenchEndpoint& endpoint : port.endpoints) {
       by_text.emplace_back(proxy::EndpointText(endpoint.address), &endpoint);
     }
@@ -56,7 +57,7 @@ class PortWriter {
     return std::move(layout_);
   }
 
-  // Of those below, which several Service ports may share.
+  // Elements that several Service ports may share.
   static NftElement ClusterIp(const ServicePort& port) {
     return {.container = "cluster-ips", .key = port.cluster_ip.ToString()};
   }
@@ -114,8 +115,9 @@ class PortWriter {
     return absl::StrCat(ip.ToString(), " . ", protocol_, " . ", port_.port);
   }
 
-  // In the one map if there are endpoints, in the other if none of them is in `endpoints`; that can
-  // be both: pods and the node itself reach endpoints elsewhere, others are dropped (S-80).
+  // Adds the destination to `map` if the Service has endpoints, and to `no_endpoint_map` if
+  // `endpoints` is empty. Both can apply: pods and the node itself reach endpoints on other nodes,
+  // and packets of other clients are dropped (S-80).
   void AddDestination(const std::string& map, const std::string& no_endpoint_map,
                       const std::string& key, const std::string& chain,
                       const std::vector<proxy::EndpointAddress>& endpoints) {
@@ -196,7 +198,7 @@ class PortWriter {
       sources.push_back(range.ToString());
       node_allowed |= range.Contains(node_.ip);
     }
-    if (node_allowed) {  // S-118
+    if (node_allowed) {  // Required by S-118.
       for (const IpAddress& ip : port_.load_balancer_ips) sources.push_back(ip.ToString());
     }
     rules_.Rule(chain, absl::StrCat(words_.family, " saddr != { ", absl::StrJoin(sources, " , "),
@@ -208,7 +210,8 @@ class PortWriter {
   const NftWords words_;
   const std::string protocol_;
   const std::string base_;
-  std::vector<proxy::EndpointAddress> all_, here_;  // The cluster and the local set.
+  // The cluster set and the local set of endpoints.
+  std::vector<proxy::EndpointAddress> all_, here_;
   PortLayout layout_;
   NftText rules_;
 };
@@ -244,7 +247,8 @@ struct NetChange {
   const ServicePort* after = nullptr;
 };
 
-// Several changes of one Service port are one: from before the first to after the last (S-334).
+// Combines several changes of one Service port into one change, from the state before the first to
+// the state after the last (S-334).
 std::map<PortIdentity, NetChange> Collapse(const std::vector<ClusterChange>& changes) {
   std::map<PortIdentity, NetChange> collapsed;
   for (const ClusterChange& change : changes) {
@@ -256,7 +260,8 @@ std::map<PortIdentity, NetChange> Collapse(const std::vector<ClusterChange>& cha
   return collapsed;
 }
 
-// Elements that changed Services have in common with others: those are neither added nor deleted.
+// Returns elements that unchanged Services share with changed ones. Such elements are neither added
+// nor deleted.
 std::set<NftElement> HeldByOthers(const std::vector<ServicePort>& ports,
                                   const std::map<PortIdentity, NetChange>& changes) {
   std::set<IpAddress> cluster_ips;
@@ -284,7 +289,7 @@ std::set<NftElement> HeldByOthers(const std::vector<ServicePort>& ports,
   return held;
 }
 
-// What is in `some` and not in `others`.
+// Returns the items that are in `some` but not in `others`.
 template <typename T>
 std::vector<T> ItemsWithout(const std::set<T>& some, const std::set<T>& others) {
   std::vector<T> rest;

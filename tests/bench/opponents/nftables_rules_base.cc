@@ -19,7 +19,9 @@ void WriteBaseChains(NftText& text, bool first) {
   };
   for (const auto& [name, unused] : chains) {
     if (!first) break;
-    text.Add("chain", name);  // So that a chain with other properties may have been there.
+    // Deletes a chain with other properties. Added first, because a missing chain cannot be
+    // deleted.
+    text.Add("chain", name);
     text.Delete("chain", name);
   }
   for (const auto& [name, properties] : chains) {

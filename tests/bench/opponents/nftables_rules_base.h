@@ -6,9 +6,8 @@
 
 namespace svcmap::bench {
 
-// Flushes and refills sets, maps, base chains and their target chains, with elements of
-// nodeport-ips only. With `first`, base chains are recreated, as at the start of kube-proxy
-// (S-342).
+// Flushes and refills sets, maps, base chains and their target chains. Only the set nodeport-ips
+// gets elements. With `first`, base chains are recreated, as at the start of kube-proxy (S-342).
 void WriteNftablesBase(NftText& text, const NftablesNode& node, bool first);
 
 }  // namespace svcmap::bench

@@ -22,8 +22,8 @@ inline NftWords NftWordsOf(Family family) {
   return family == Family::kIpv4 ? NftWords{"ip", "ipv4_addr"} : NftWords{"ip6", "ipv6_addr"};
 }
 
-// An element of a named set or map, ordered by all members. Two elements with equal place() are
-// mutually exclusive.
+// An element of a named set or map, ordered by all members. A set or map cannot contain two
+// elements with equal place().
 struct NftElement {
   std::string container, key;
   std::string verdict = {};  // Empty for an element of a set.

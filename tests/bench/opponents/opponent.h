@@ -17,14 +17,14 @@ namespace svcmap::bench {
 
 // Cost of one sync or change. Values that an opponent cannot provide are negative.
 struct Cost {
-  double seconds = -1;         // From prepared input in memory to the kernel commit.
-  double kernel_seconds = -1;  // Time in kernel transactions, if it can be distinguished.
+  double seconds = -1;         // Time from prepared input in memory to the kernel commit.
+  double kernel_seconds = -1;  // Time in kernel transactions, if the opponent can measure it.
   double longest_commit_seconds = -1;
-  // CPU time of the processes until they exit. For svcmapd, which keeps running: in Load until its
-  // CPU time is constant after the last acknowledgement, in Change and Resync until the
-  // acknowledgement.
+  // CPU time of the processes until they exit. svcmapd keeps running, so its CPU time ends with the
+  // acknowledgement in Change and Resync. In Load it ends when the CPU time is constant after the
+  // last acknowledgement.
   double cpu_seconds = -1;
-  int64_t peak_rss_kib = -1;  // Peak of the same processes.
+  int64_t peak_rss_kib = -1;  // Peak memory of the same processes.
 };
 
 class Opponent {
@@ -45,29 +45,30 @@ class Opponent {
   // syncs.
   virtual absl::StatusOr<Cost> Resync(const Cluster& cluster) = 0;
 
-  // Usage of the permanent process; zeros without one.
+  // Usage of the permanent process. All values are 0 if the opponent has no permanent process.
   virtual ProcessMemory Memory() const = 0;
 };
 
-// --cluster-cidr of all opponents: other clients are masqueraded. Contains the pods of the
-// topology.
+// The --cluster-cidr of all opponents. It contains the pods of the topology. Other clients are
+// masqueraded.
 inline const char* ClusterCidr(Family family) {
   return family == Family::kIpv4 ? testing::kClusterCidrV4 : testing::kClusterCidrV6;
 }
 
 struct OpponentSettings {
-  // A longer call returns DeadlineExceeded, and the opponent is excluded.
+  // A call that takes longer returns DeadlineExceeded, and the opponent is excluded.
   std::chrono::seconds time_limit{120};
-  std::string svcmapd;     // Path of the program.
-  std::string kube_proxy;  // Path of kube-proxy; empty: not available.
+  std::string svcmapd;     // Path of the svcmapd binary.
+  std::string kube_proxy;  // Path of kube-proxy. Empty if not available.
   std::string kubeconfig;
-  std::string kube_proxy_mode = "nftables";  // Or "iptables".
+  std::string kube_proxy_mode = "nftables";  // "nftables" or "iptables".
 };
 
-// "direct" (no proxy: Load and Change do nothing), "netlink" (the floor: raw batches into constant
-// maps), "svcmap", "iptables-legacy", "iptables-nft", "nftables" (kube-proxy 1.36's layout, by
-// nft), "nftables-single" (the same, but without a map where there is one endpoint; nftables.h),
-// and, with a program, "kube-proxy". In this order.
+// The names of all opponents, in this order: "direct" (no proxy: Load and Change do nothing),
+// "netlink" (the lower bound: raw batches into constant maps), "svcmap", "iptables-legacy",
+// "iptables-nft", "nftables" (kube-proxy 1.36's layout, loaded with nft), "nftables-single" (the
+// same, but without maps for single endpoints, see nftables.h), and "kube-proxy" if a binary is
+// available.
 const std::vector<std::string>& OpponentNames();
 
 // Creates an opponent on the node `netns`, which must outlive it. Returns NotFound for other names,

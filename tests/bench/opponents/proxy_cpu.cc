@@ -12,7 +12,7 @@ int proxy_cpu = -1;
 
 void SetProxyCpu(int cpu) {
   proxy_cpu = cpu;
-  // Of fork, which testing::ChildProcess uses; vfork calls no handlers.
+  // testing::ChildProcess uses fork, which calls this handler. vfork calls no handlers.
   pthread_atfork(nullptr, nullptr, MoveToProxyCpu);
 }
 

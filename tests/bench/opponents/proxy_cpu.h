@@ -1,14 +1,14 @@
-// The CPU of the measured processes with --pin. The load generator uses another one.
+// The CPU of the measured processes with --pin. The load generator uses another CPU.
 #pragma once
 
 namespace svcmap::bench {
 
 // Sets the CPU of all processes started with testing::ChildProcess or RunTool. Must be called
-// before the first of them.
+// before the first process starts.
 void SetProxyCpu(int cpu);
 
-// Moves the calling thread to that CPU, or does nothing if none was set. Safe in the child between
-// vfork and exec: makes one system call and does not access memory.
+// Moves the calling thread to the CPU of SetProxyCpu. Does nothing if no CPU was set. Safe in the
+// child between vfork and exec, because it makes one system call and does not access memory.
 void MoveToProxyCpu();
 
 // Permits all CPUs for the calling thread.

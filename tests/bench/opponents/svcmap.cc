@@ -104,8 +104,8 @@ class SvcmapProcess final : public Svcmap {
  private:
   std::string Socket() const { return folder_.path() + "/svcmap.sock"; }
 
-  // CPU time after it was constant for kCpuQuiet: svcmapd writes the state file and releases memory
-  // after the acknowledgement. Waits at most kCpuSettles.
+  // Returns the CPU time after it was constant for kCpuQuiet, because svcmapd writes the state file
+  // and releases memory after the acknowledgement. Waits at most kCpuSettles.
   double SettledCpuSeconds() const {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point deadline = Clock::now() + kCpuSettles;
@@ -153,13 +153,14 @@ class SvcmapProcess final : public Svcmap {
     }
     requests.emplace_back().mutable_snapshot_end()->set_number(TakeNumber());
     absl::StatusOr<Cost> cost = Measure(requests, first);
-    // Otherwise malloc consolidates free memory later, during a measured change.
+    // Frees the requests now. Otherwise malloc would consolidate free memory later, during a
+    // measured change.
     requests = {};
     malloc_trim(0);
     return cost;
   }
 
-  // Sends all batches and concurrently waits for the acknowledgements from `first` to the last
+  // Sends all batches, and concurrently waits for the acknowledgements from `first` to the last
   // number.
   absl::StatusOr<Cost> Measure(const std::vector<v1::PushRequest>& requests, uint64_t first) {
     const double cpu = CpuSeconds();

@@ -15,15 +15,16 @@ class Svcmap : public Opponent {
   static absl::StatusOr<std::unique_ptr<Svcmap>> Start(const testing::NetNs& netns,
                                                        const OpponentSettings& settings);
 
-  // For callers that do not wait for each change. One thread may send while another one waits; do
-  // not mix with the methods of Opponent. Await reads acknowledgements up to `number`, and returns
-  // an error if an earlier batch failed.
+  // For callers that do not wait for each change. One thread may send while another thread waits.
+  // Do not mix these calls with the methods of Opponent. Await reads acknowledgements up to
+  // `number`, and returns an error if an earlier batch failed.
   static v1::PushRequest Message(uint64_t number, const std::vector<ClusterChange>& changes);
-  virtual uint64_t TakeNumber() = 0;  // Batches of a stream are numbered 1, 2, 3, ...
+  // Returns the next batch number. Batches of a stream are numbered 1, 2, 3, ...
+  virtual uint64_t TakeNumber() = 0;
   virtual absl::Status Send(const v1::PushRequest& request) = 0;
   virtual absl::StatusOr<v1::Ack> Await(uint64_t number) = 0;
 
-  virtual double CpuSeconds() const = 0;  // CPU time of the process so far.
+  virtual double CpuSeconds() const = 0;  // Returns the CPU time of the process so far.
 };
 
 }  // namespace svcmap::bench

@@ -27,7 +27,7 @@ namespace {
 
 using ToolClock = std::chrono::steady_clock;
 
-constexpr size_t kQuotedErrors = 600;  // Bytes: some lines.
+constexpr size_t kQuotedErrors = 600;  // Maximum number of quoted bytes, enough for some lines.
 
 absl::Status WriteAll(int fd, const std::string& text) {
   size_t done = 0;
@@ -69,7 +69,7 @@ class Deadline {
   Deadline(pid_t pid, std::chrono::seconds limit)
       : thread_([this, pid, limit] {
           std::unique_lock lock(mutex_);
-          // The lock prevents that the process is reaped and its pid reused.
+          // The lock prevents the process from being reaped and its pid from being reused.
           if (changed_.wait_for(lock, limit, [this] { return reaped_; })) return;
           passed_ = true;
           ::kill(pid, SIGKILL);
@@ -97,7 +97,8 @@ class Deadline {
   std::thread thread_;
 };
 
-// Waits until a traced process stops, and returns the ptrace(2) event; nullopt if it exited.
+// Waits until a traced process stops, and returns the ptrace(2) event. Returns nullopt if the
+// process exited.
 std::optional<int> NextStop(pid_t pid) {
   for (;;) {
     siginfo_t info = {};
@@ -120,8 +121,9 @@ void LetGo(pid_t pid) {
   ::ptrace(PTRACE_CONT, pid, nullptr, nullptr);
 }
 
-// Of a traced process, at its exit, where its memory is still there. The rusage of a child will not
-// do: its ru_maxrss starts with what *we* had at the fork. Negative if it ends in another way.
+// Returns the peak memory of a traced process at its exit, while its memory still exists. The
+// rusage of a child is not usable, because its ru_maxrss starts with the parent's memory at the
+// fork. Negative if the process ends in another way.
 int64_t PeakAtExit(pid_t pid) {
   while (const std::optional<int> stop = NextStop(pid)) {
     if (*stop == (SIGTRAP | (PTRACE_EVENT_EXIT << 8))) {

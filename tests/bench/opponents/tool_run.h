@@ -14,13 +14,13 @@ namespace svcmap::bench {
 struct ToolRun {
   double seconds = 0;         // From the fork until the process is reaped.
   double cpu_seconds = 0;     // User and system time, including waited-for child processes.
-  int64_t peak_rss_kib = -1;  // Negative if it cannot be traced.
+  int64_t peak_rss_kib = -1;  // Negative if the process cannot be traced.
 };
 
 // Searches argv[0] in PATH. A nonzero exit status is an error that quotes the first lines of
-// standard error. Returns NotFound if the program does not exist, and DeadlineExceeded if it takes
-// longer than `limit` and was killed. The process is killed when the calling thread exits. Standard
-// output is discarded.
+// standard error. Returns NotFound if the executable does not exist. After `limit`, kills the
+// process and returns DeadlineExceeded. The process is also killed when the calling thread exits.
+// Standard output is discarded.
 absl::StatusOr<ToolRun> RunTool(const std::vector<std::string>& argv, const std::string& stdin_text,
                                 const testing::NetNs& netns, std::chrono::seconds limit);
 

@@ -4,11 +4,11 @@
 namespace svcmap::bench {
 
 struct CpuPair {
-  int client = -1;  // -1: any.
+  int client = -1;  // -1 permits any CPU.
   int server = -1;
 };
 
-// Returns the last and the first permitted CPU; any for both if there is only one.
+// Returns the last and the first permitted CPU. If only one CPU is permitted, returns -1 for both.
 CpuPair ChooseCpus();
 
 // Pins the calling thread and its future threads to `cpu`; does nothing if `cpu` is negative.

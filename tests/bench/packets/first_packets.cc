@@ -13,7 +13,7 @@
 namespace svcmap::bench {
 namespace {
 
-// Tables of tracked flows hold 65,536 and more.
+// Connection tracking tables have at least 65,536 entries, so they do not overflow.
 constexpr int kFlowsBetweenFlushes = 20000;
 constexpr int kWarmUp = 200;
 constexpr std::chrono::seconds kWarmUpLimit{1};
@@ -47,7 +47,7 @@ UniqueFd TcpSocket(const FlowTarget& target, const testing::SocketAddress& sourc
   return fd;
 }
 
-// In nanoseconds; negative: failed.
+// Returns nanoseconds, or a negative value on failure.
 int64_t TimeConnect(PacketWorld& world, const FlowTarget& target) {
   const UniqueFd fd = TcpSocket(target, world.NextSource());
   const int64_t begin = Nanoseconds();
@@ -87,7 +87,7 @@ Latencies MeasureSome(PacketWorld& world, const FlowTarget& target, int count, i
   return latencies;
 }
 
-// In the client's namespace and on its CPU.
+// Runs `fn` in the client's namespace and on its CPU.
 template <typename Fn>
 auto RunClient(PacketWorld& world, const Fn& fn) {
   return world.client().Run([&] {

@@ -17,11 +17,11 @@ struct FlowTarget {
   testing::SocketAddress destination;
 };
 
-// A longer series ends early, so that a broken path cannot block a run.
+// A series that takes longer ends early, so that a broken path cannot block a run.
 inline constexpr std::chrono::seconds kSeriesLimit{30};
 
-// Opens `count` new flows, each from a separate source port. TCP: the time of connect(), followed
-// by a reset. UDP: the round trip of one datagram.
+// Opens `count` new flows, each from a separate source port. For TCP, measures the time of
+// connect(), followed by a reset. For UDP, measures the round trip of one datagram.
 absl::StatusOr<Latencies> MeasureFirstPackets(PacketWorld& world, const FlowTarget& target,
                                               int count);
 
@@ -29,7 +29,7 @@ struct ConnectionCount {
   int64_t made = 0;
   int64_t failed = 0;
   double seconds =
-      0;  // Time spent on connections, without clearing the connection tracking table in between.
+      0;  // Time spent on connections, excluding the time to clear the connection tracking table.
   double per_second() const { return seconds > 0 ? static_cast<double>(made) / seconds : 0; }
 };
 

@@ -7,15 +7,15 @@
 
 namespace svcmap::bench {
 
-// A longer flow counts as failed. A lost SYN is retransmitted after one second.
+// A flow that takes longer counts as failed. The kernel retransmits a lost SYN after one second.
 inline constexpr std::chrono::milliseconds kFlowPatience{2000};
 
 struct Latencies {
-  std::vector<double> microseconds;  // Of successful flows.
+  std::vector<double> microseconds;  // Latencies of successful flows.
   int64_t failed = 0;
 
-  // Over all flows. A failed flow counts as kFlowPatience; otherwise an opponent that loses slow
-  // flows would look fast.
+  // Returns the latencies of all flows. A failed flow counts as kFlowPatience. Otherwise an
+  // opponent that loses slow flows would look fast.
   std::vector<double> WithFailures() const {
     std::vector<double> all = microseconds;
     all.insert(all.end(), static_cast<size_t>(failed),

@@ -20,26 +20,27 @@ class PacedConnections {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `world` must outlive it.
+  // `world` must outlive the returned object.
   static absl::StatusOr<std::unique_ptr<PacedConnections>> Start(PacketWorld& world,
                                                                  const FlowTarget& target,
                                                                  int per_second);
   ~PacedConnections();
 
-  // Waits until a connection that was due after `after` succeeds; false if this takes longer than
-  // `limit`.
+  // Waits until a connection that was due after `after` succeeds. Returns false if this takes
+  // longer than `limit`.
   bool AwaitConnected(Clock::time_point after, std::chrono::seconds limit) const;
 
   // Waits for open connections, at most kFlowPatience.
   void Stop();
 
-  // Latencies of connections due in [from, to), from the scheduled time. Call after Stop.
+  // Returns the latencies of connections due in [from, to), measured from the scheduled time. Call
+  // after Stop.
   Latencies Between(Clock::time_point from, Clock::time_point to) const;
 
  private:
   struct Flow {
     Clock::time_point due;
-    double microseconds = -1;  // Not connected.
+    double microseconds = -1;  // Negative if not connected.
     UniqueFd fd;
   };
 
@@ -56,9 +57,11 @@ class PacedConnections {
   const FlowTarget target_;
   std::chrono::nanoseconds every_;
   UniqueFd epoll_;
-  std::vector<Flow> flows_;                      // In the order of their scheduled times.
-  size_t oldest_ = 0;                            // The first connection that may be open.
-  std::atomic<Clock::rep> newest_connected_{0};  // Its scheduled time.
+  std::vector<Flow> flows_;  // Flows in the order of their scheduled times.
+  // Index of the first connection that may still be open.
+  size_t oldest_ = 0;
+  // The scheduled time of the newest successful connection.
+  std::atomic<Clock::rep> newest_connected_{0};
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

@@ -23,8 +23,9 @@ inline constexpr uint16_t kPodPort = 8080;
 
 class PacketWorld {
  public:
-  // Every address of EndpointPrefixes() answers at kPodPort over TCP and UDP. Clients are pods of
-  // the node (addresses of kPodCidrV4), so no mode masquerades their connections to cluster IPs.
+  // Every address of EndpointPrefixes() answers on kPodPort over TCP and UDP. Clients are pods of
+  // the node (addresses of kPodCidrV4), so no proxy mode masquerades their connections to cluster
+  // IPs.
   static absl::StatusOr<std::unique_ptr<PacketWorld>> Create(Family family);
 
   const testing::NetNs& node() const { return topology_->node().netns(); }
@@ -33,8 +34,8 @@ class PacketWorld {
   PodServer& pods() { return *pods_; }
   CpuPair cpus() const { return cpus_; }
 
-  // Returns the next source address and port. They repeat only after millions of flows, so an old
-  // connection tracking entry is never matched. Not thread-safe.
+  // Returns the next source address and port. They repeat only after millions of flows, so a packet
+  // never matches an old connection tracking entry. Not thread-safe.
   const testing::SocketAddress& NextSource();
 
   // Clears the connection tracking table of the node, so that it does not fill up.
@@ -47,13 +48,13 @@ class PacketWorld {
   CpuPair cpus_ = ChooseCpus();
   std::unique_ptr<testing::Topology> topology_;
   const testing::Host* client_ = nullptr;
-  const testing::Host* pod_host_ = nullptr;  // Has the addresses of all pods.
+  const testing::Host* pod_host_ = nullptr;  // The host with the addresses of all pods.
   std::unique_ptr<PodServer> pods_;
   std::vector<testing::SocketAddress> sources_;
   uint32_t next_source_ = 0;
 };
 
-// While this object exists, the pods' thread spins, if client and server have separate CPUs.
+// While this object exists, the pods' thread spins if client and server have separate CPUs.
 class SpinningPods {
  public:
   explicit SpinningPods(PacketWorld& world) : world_(world) {

@@ -17,12 +17,12 @@ namespace svcmap::bench {
 
 class PodServer {
  public:
-  // IPv4 and IPv6. Runs on CPU `cpu` if it is not negative.
+  // Starts servers for IPv4 and IPv6. They run on CPU `cpu` if it is not negative.
   static absl::StatusOr<std::unique_ptr<PodServer>> Start(const testing::NetNs& netns,
                                                           uint16_t port, int cpu);
   ~PodServer();
 
-  // While it spins, the thread never sleeps, because a wakeup costs more than most rulesets.
+  // A spinning thread never sleeps, because a wakeup costs more than most rulesets.
   void set_spinning(bool spinning);
 
  private:
@@ -34,7 +34,8 @@ class PodServer {
   void GiveBack();
 
   UniqueFd epoll_, wake_, tcp_, udp_;
-  // The client closes connections. The server keeps its socket until long after that.
+  // The client closes connections first. The server keeps its socket long enough that it never
+  // closes first.
   std::array<UniqueFd, 256> taken_;
   size_t next_taken_ = 0;
   std::atomic<bool> spinning_{false};

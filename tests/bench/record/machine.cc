@@ -39,7 +39,7 @@ std::string Trimmed(const std::string& text) {
   return std::string(absl::StripAsciiWhitespace(text));
 }
 
-// The first line of a program's output; empty if it cannot be started.
+// Returns the first line of the command's output. Empty if the command cannot be started.
 std::string VersionOf(const std::vector<std::string>& argv) {
   const absl::StatusOr<std::string> out = testing::RunOk({.argv = argv});
   return out.ok() ? Trimmed(out->substr(0, out->find('\n'))) : "";

@@ -1,5 +1,5 @@
-// Facts that influence results: machine, kernel and tools. Written to machine.json beside the
-// samples.
+// Facts that influence results: machine, kernel and tools. Written to machine.json in the directory
+// of the samples.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ namespace svcmap::bench {
 
 struct MachineContext {
   std::vector<std::string> command_line;
-  std::string svcmapd;     // Path of svcmapd, whose version is recorded.
-  std::string pinning;     // "proxies on CPU 1, load generator on CPU 0" or "none".
-  std::string kube_proxy;  // Path of kube-proxy; empty: does not take part.
+  std::string svcmapd;     // Path of the svcmapd binary, whose version is recorded.
+  std::string pinning;     // For example "proxies on CPU 1, load generator on CPU 0" or "none".
+  std::string kube_proxy;  // Path of kube-proxy. Empty if it does not take part.
   std::string kube_proxy_mode;
 };
 
@@ -22,7 +22,7 @@ std::string MachineJson(const MachineContext& context);
 absl::Status WriteMachine(const std::string& path, const MachineContext& context);
 
 // Returns the value of the first line "NAME<separator>VALUE" with this name, without surrounding
-// whitespace and quotes; empty if there is none.
+// whitespace and quotes. Empty if no line has this name.
 std::string ValueOf(const std::string& text, const std::string& name, char separator);
 
 }  // namespace svcmap::bench

@@ -25,8 +25,8 @@ class Recorder {
   // Records all values of a cost, in seconds and KiB.
   void Add(const std::string& opponent, const std::string& what, int round, const Cost& cost);
 
-  // Records why a value is missing. DeadlineExceeded: `limit` was exceeded. Unimplemented: the
-  // opponent does not have this step, which is not an error and records no sample.
+  // Records why a value is missing. DeadlineExceeded means that `limit` was exceeded. Unimplemented
+  // means that the opponent does not have this step, which is not an error and records no sample.
   void AddFailure(const std::string& opponent, const std::string& what, int round,
                   const absl::Status& why, std::chrono::seconds limit);
   // Records the metric "not-tried", because the opponent exceeded `limit` with a smaller cluster.
@@ -35,7 +35,7 @@ class Recorder {
 
   const Rounds& Of(const std::string& opponent, const std::string& what,
                    const std::string& metric) const;
-  // "over 120 s", "failed", "not tried"; empty on success.
+  // Returns "over 120 s", "failed" or "not tried". Empty on success.
   std::string Trouble(const std::string& opponent, const std::string& what) const;
 
  private:

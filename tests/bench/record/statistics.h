@@ -1,4 +1,4 @@
-// Statistics of many values. Pure functions; without values all results are 0.
+// Statistics of many values. Pure functions. Without values, all results are 0.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace svcmap::bench {
 // Values by round.
 using Rounds = std::map<int, std::vector<double>>;
 
-// `share` is from 0 to 1. Interpolates linearly between two values, as numpy does.
+// `share` is between 0 and 1. Interpolates linearly between two values, as numpy does.
 inline double Percentile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -37,8 +37,8 @@ inline std::vector<double> AllRounds(const Rounds& rounds) {
   return all;
 }
 
-// The ratio of `of` to `reference`: the median over the rounds that contain both, because a slow
-// phase of the machine affects both. 0 if there is no such round.
+// Returns the ratio of `of` to `reference`: the median over the rounds that contain both, because a
+// slow phase of the machine affects both. 0 if there is no such round.
 inline double Ratio(const Rounds& of, const Rounds& reference) {
   std::vector<double> ratios;
   for (const auto& [round, values] : of) {

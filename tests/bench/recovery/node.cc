@@ -15,7 +15,7 @@ using testing::Objects;
 
 constexpr uint16_t kVictimPort = 8080;
 constexpr uint16_t kHealthPort = 10256;
-constexpr int kFirstService = 200;  // The victim's addresses are in front of the cluster's.
+constexpr int kFirstService = 200;  // The victim's addresses precede those of the cluster.
 constexpr int kProbeSources = 16;
 constexpr std::chrono::seconds kRepairDeadline{30};
 constexpr std::chrono::milliseconds kRepairPoll{1};
@@ -90,7 +90,7 @@ absl::Status RecoveryNode::Load(const ClusterShape& shape) {
                                       std::tuple("other", testing::kOtherService, other_pod_)}) {
     for (v1::Object& object : ServiceOf(name, ip, *pod)) objects.push_back(std::move(object));
   }
-  // Includes the victim.
+  // The number of Services includes the victim.
   ClusterShape others = shape;
   --others.services;
   cluster_.emplace(others, kFirstService);

@@ -1,5 +1,6 @@
-// A node for damage tests: svcmapd with a state directory, a cluster of any size, and one Service
-// with an endpoint that answers at the address that tests/support/damage.h damages (the victim).
+// A node for damage tests. It runs svcmapd with a state directory and a cluster of any size. One
+// Service, the victim, has an endpoint that answers, and tests/support/damage.h damages its
+// addresses.
 #pragma once
 
 #include <memory>
@@ -20,33 +21,34 @@ namespace svcmap::bench {
 
 class RecoveryNode {
  public:
-  // Creates an empty node without an agent. `svcmapd` is the path of the binary; empty: of this
-  // build.
+  // Creates an empty node without an agent. `svcmapd` is the path of the binary. If it is empty,
+  // the binary of this build is used.
   static absl::StatusOr<std::unique_ptr<RecoveryNode>> Create(const std::string& svcmapd = "");
 
-  // Starts an agent with the state directory, replacing a running one. Launch returns immediately.
+  // Start an agent with the state directory and replace a running agent. Launch returns
+  // immediately.
   absl::Status Launch();
   absl::Status Start();
-  absl::Status Stop();  // SIGTERM.
-  absl::Status Kill();  // SIGKILL.
+  absl::Status Stop();  // Sends SIGTERM.
+  absl::Status Kill();  // Sends SIGKILL.
   testing::Agent& agent() { return *agent_; }
 
-  // Replaces the state of the agent by the node, the victim, another Service and a cluster of this
-  // shape. Waits until the state is on disk.
+  // Replaces the state of the agent with the node, the victim, another Service and a cluster of
+  // this shape. Waits until the state is on disk.
   absl::Status Load(const ClusterShape& shape);
-  // Replaces one endpoint of one Service.
+  // Returns a change that replaces one endpoint of one Service.
   v1::Change NextChange();
 
-  // Returns OK if the agent serves, has verified the kernel, and has made at least `repairs`
-  // repairs since its start.
+  // Returns OK if the agent reports the state as serving, has verified the kernel, and has made at
+  // least `repairs` repairs since its start.
   absl::Status Reports(uint64_t repairs);
   // Polls for 30 seconds until Reports succeeds and the kernel has the desired state. Returns the
   // time.
   absl::StatusOr<Clock::time_point> AwaitRepair(uint64_t repairs);
-  // Returns OK if the kernel has the desired state according to nft. `rules` is the listing of the
-  // last Load.
+  // Returns OK if the kernel has the desired state according to nft. The expected rules are the
+  // listing of the last Load.
   absl::Status CheckKernel();
-  bool Healthy();  // According to /healthz.
+  bool Healthy();  // Returns the result of /healthz.
 
   // Connects to the victim from outside.
   absl::StatusOr<std::unique_ptr<Probe>> StartProbe(testing::Protocol protocol,

@@ -13,9 +13,9 @@ using testing::SocketAddress;
 
 constexpr uint32_t kFirstPort = 2000;
 constexpr uint32_t kPorts = 60000;
-constexpr std::chrono::milliseconds kSettled{20};  // Later requests give no new information.
+constexpr std::chrono::milliseconds kSettled{20};  // Later requests provide no new information.
 
-// Shared by all probes, so that a port is not reused while its flow is tracked.
+// Shared by all probes, so that no probe reuses a port while its flow is tracked.
 std::atomic<uint32_t> next_source{0};
 
 }  // namespace
@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<Probe>> Probe::Start(const testing::NetNs& netns,
   probe->destination_ = *destination;
   probe->epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   probe->open_.resize(static_cast<size_t>(2 * kPatience / probe->options_.every) + 1);
-  // Threads inherit the namespace.
+  // New threads inherit the namespace.
   netns.Run([raw = probe.get()] { raw->thread_ = std::thread([raw] { raw->Run(); }); });
   return probe;
 }
@@ -120,7 +120,7 @@ std::chrono::duration<double, std::milli> Probe::StopAndMeasure(Clock::time_poin
       std::find_if(samples_.rbegin(), samples_.rend(),
                    [&](const Sample& sample) { return !sample.answered && sample.asked >= from; });
   if (last_failure == samples_.rend()) return std::chrono::milliseconds(0);
-  // The next answered request; without one the interruption continues.
+  // The next answered request. Without one, the interruption continues.
   if (last_failure == samples_.rbegin()) return Clock::now() - from;
   return std::prev(last_failure)->asked - from;
 }

@@ -1,5 +1,5 @@
-// Sends thousands of requests per second to a Service, each from another port, to measure when it
-// is interrupted. One thread, UDP or TCP.
+// Sends thousands of requests per second to a Service, each from a different port, to measure
+// interruptions. One thread, UDP or TCP.
 #pragma once
 
 #include <atomic>
@@ -36,8 +36,8 @@ class Probe {
                                                       ProbeOptions options);
   ~Probe();
 
-  // Time from `from` to the first request after which all requests were answered; 0 if all were
-  // answered. A request without an answer within kPatience has failed.
+  // Returns the time from `from` to the first request after which all requests were answered, or 0
+  // if all were answered. A request fails if it is not answered within kPatience.
   std::chrono::duration<double, std::milli> StopAndMeasure(Clock::time_point from);
 
   int64_t asked() const { return static_cast<int64_t>(samples_.size()); }  // Call after Stop.
@@ -64,7 +64,8 @@ class Probe {
   const ProbeOptions options_;
   testing::SocketAddress destination_;
   UniqueFd epoll_;
-  std::vector<Open> open_;  // By sample; a ring with more than kPatience / every entries.
+  // Open requests by sample. The ring has more than kPatience / every entries.
+  std::vector<Open> open_;
   std::vector<Sample> samples_;
   size_t oldest_ = 0;  // The first sample that may still be open.
   std::atomic<bool> stop_{false};

@@ -1,13 +1,13 @@
 """Bounds of a run: ratios and differences between its figures, and absolute targets.
 
-A bound is an object with
-  "label"     what it is about
-  "figure"    "workload/shape/opponent/what/metric", its median; "...@p99": that percentile
-  "to"        divided by this figure, or
-  "minus"     less this one, or neither: the figure itself
-  "at_most", "at_least"   one of them
-  "summary"   for the last line, optional: "sync {} faster than nftables"
-  "scope"     what is to be known of the figures, optional
+A bound is an object with these fields:
+  "label"     the name of the bound
+  "figure"    "workload/shape/opponent/what/metric" for the median, "...@p99" for that percentile
+  "to"        optional: the figure by which "figure" is divided
+  "minus"     optional: the figure that is subtracted from "figure"
+  "at_most", "at_least"   one of these limits
+  "summary"   optional: text for the last line, such as "sync {} faster than nftables"
+  "scope"     optional: a remark on the conditions of the figures
 """
 
 from typing import NamedTuple, Optional
@@ -24,7 +24,7 @@ class Verdict(NamedTuple):
     met: bool
     seen: str      # "14x", "over 120 s", "not measured"
     wanted: str    # "at least 8x"
-    why: str = ""  # It was not measured: because of which figure.
+    why: str = ""  # The reason why the figure is missing.
 
     def line(self) -> str:
         why = f" ({self.why})" if self.why else ""
@@ -33,7 +33,7 @@ class Verdict(NamedTuple):
 
 
 def read_bounds(path: str) -> tuple[str, list[dict]]:
-    """Their name, and themselves."""
+    """Returns the name of the bounds and the bounds."""
     stored = read_json(path)
     for bound in stored["bounds"]:
         label = bound.get("label", bound)
@@ -54,7 +54,7 @@ def read_bounds(path: str) -> tuple[str, list[dict]]:
 
 
 def _named(run: Run, name: str) -> tuple[Optional[Figure], str, Optional[float]]:
-    """The figure, its metric, and a percentile if one is asked for: then of enough samples."""
+    """Returns the figure, its metric and the requested percentile, which requires enough samples."""
     *where, metric = name.split("/")
     metric, _, percentile = metric.partition("@p")
     figure = run.figure(*where, metric)
@@ -64,7 +64,7 @@ def _named(run: Run, name: str) -> tuple[Optional[Figure], str, Optional[float]]
 
 
 def _value(figure: Figure, percentile: Optional[float]) -> tuple[float, bool]:
-    """And whether it is only known to be higher."""
+    """Returns the value, and whether the true value is higher than it."""
     if percentile is None:
         return figure.median, figure.over_limit
     value = figure.percentile(percentile)
@@ -113,7 +113,7 @@ def judge(run: Run, bound: dict) -> Verdict:
     if seen is None:
         # A missing figure does not meet its bound.
         return Verdict(bound, False, "not measured", wanted, _why(run, bound, other))
-    # A figure over its time limit counts as the limit, unless that favours svcmap.
+    # A figure over its time limit counts as the limit, unless this favours svcmap.
     if "at_most" in bound:
         met = seen.value <= limit and seen.bound != ">"
     else:

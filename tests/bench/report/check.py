@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Holds the samples of a run against bounds: a line for each, a summary as the last line, exit
-status 1 if one is missed, 2 if the files cannot be read. Needs nothing but Python."""
+"""Checks the samples of a run against bounds. Prints a line for each bound and a summary as the
+last line. Exits with status 1 if a bound is missed, and with 2 if the files cannot be read.
+Requires only Python."""
 
 import argparse
 import os

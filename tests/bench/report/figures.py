@@ -1,4 +1,4 @@
-"""What a run measured: samples.csv (tests/bench/record/samples.h), by name."""
+"""The figures of a run by name, read from samples.csv (see tests/bench/record/samples.h)."""
 
 import csv
 import json
@@ -10,7 +10,7 @@ from typing import NamedTuple, Optional
 
 COLUMNS = ["workload", "shape", "opponent", "what", "metric", "round", "value"]
 
-# In the order in which they are shown; others follow in alphabetical order.
+# Display order. Other names follow in alphabetical order.
 WORKLOADS = ["sync", "change", "churn", "latency", "connections", "restart", "repair"]
 OPPONENTS = ["direct", "netlink", "svcmap", "nftables", "nftables-single", "iptables-legacy",
              "iptables-nft", "kube-proxy"]
@@ -19,7 +19,8 @@ WHATS = ["load", "replace", "n-plus-1", "n-minus-1", "new-service", "deleted-ser
          "udp-first", "udp-middle", "udp-last", "tcp-quiet", "tcp-sync", "tcp-repair", "first",
          "middle", "last", "sigterm", "sigkill", "full-sync"]
 
-# What a workload is about, by which opponents are compared: the first of these that is there.
+# The main metric of each workload, which ratios compare. The first available metric of the list is
+# used.
 HEADLINES = {
     "sync": ["seconds"],
     "change": ["seconds"],
@@ -30,42 +31,44 @@ HEADLINES = {
     "repair": ["outage_seconds"],
 }
 
-# Before all else, but for `sync`, which is about it: whose load fails has no figures.
+# The first step of each workload except `sync`, which measures the load itself. An opponent that
+# fails at this step has no figures.
 LOAD = "load"
 
-# Differences of two looks, and so negative where the machine's own noise is larger.
+# Differences of two measurements. They are negative if the machine's noise is larger than the
+# difference.
 DIFFERENCES = {"kernel_memory_kib", "kernel_bytes_per_endpoint", "bytes_per_endpoint"}
 NOT_TOLD_APART = "below noise"
 
 MIN_P99_SAMPLES = 100
 
-# The opponent that does the least that has to be done.
+# The opponent that performs only the necessary minimum.
 FLOORS = {"sync": "netlink", "change": "netlink", "latency": "direct", "connections": "direct"}
 
-# Latencies of churn are those of waiting for kube-proxy's minSyncPeriod: by its default of a second
-# the ratio would be made of that.
+# Latencies of churn consist mostly of waiting for kube-proxy's minSyncPeriod, 1 s by default. A
+# ratio would compare this setting, not the proxies.
 WITHOUT_RATIOS = {"churn"}
 
 REFERENCE = "svcmap"
 
 
 class BadInput(Exception):
-    """A file of the run that cannot be read: which one, where and why."""
+    """A file of the run cannot be read. The message contains path, line and reason."""
 
 
 class Ratio(NamedTuple):
-    """`bound` is ">" where the true one is higher, as what is divided was over its limit, "<" where
-    it is lower, and "" where it is this."""
+    """`bound` is ">" if the true ratio is higher because the numerator exceeded its limit, "<" if
+    it is lower because the denominator did, and "" if `value` is the ratio."""
     value: float
     bound: str
 
 
 class Figure:
-    """Everything measured under one name. Each round counts once, however many values it has."""
+    """All values measured under one name. Each round counts once, however many values it has."""
 
     def __init__(self):
         self.rounds: dict[int, list[float]] = {}
-        self.limit: Optional[float] = None  # The lowest that was exceeded; among the values too.
+        self.limit: Optional[float] = None  # The lowest exceeded limit. Also in `rounds`.
 
     def add(self, number: int, value: float):
         self.rounds.setdefault(number, []).append(value)
@@ -96,12 +99,12 @@ class Figure:
 
     @property
     def over_limit(self) -> bool:
-        """The median is only known to be higher than what it says."""
+        """True if the true median is higher than `median`."""
         return self.limit is not None and self.median >= self.limit
 
     def percentile(self, percent: float) -> float:
-        """Of all values of all rounds; between two of them in proportion, as svcmap-bench itself
-        (tests/bench/record/statistics.h) and numpy have it."""
+        """Returns the percentile of all values of all rounds. Interpolates linearly, like numpy and
+        svcmap-bench (tests/bench/record/statistics.h)."""
         values = sorted(self.values)
         position = percent / 100 * (len(values) - 1)
         below = int(position)
@@ -109,8 +112,9 @@ class Figure:
         return values[below] + (position - below) * (values[above] - values[below])
 
     def _beside(self, other: "Figure") -> dict[int, tuple[float, float]]:
-        """The medians of the rounds that both were in, so that both saw the same minutes of the
-        machine; as one round those of everything if there is none or one is over its limit."""
+        """Returns the medians of the rounds that contain both figures, so that both were measured
+        at about the same time. If no such round exists or a figure exceeded its limit, returns the
+        medians of all rounds as one round."""
         mine, theirs = self.medians, other.medians
         shared = sorted(mine.keys() & theirs.keys())
         if not shared or self.over_limit or other.over_limit:
@@ -118,7 +122,7 @@ class Figure:
         return {number: (mine[number], theirs[number]) for number in shared}
 
     def ratio_to(self, other: "Figure") -> Optional[Ratio]:
-        """The median of the ratios of the rounds. None: unknown."""
+        """Returns the median of the ratios of the rounds, or None if unknown."""
         pairs = self._beside(other).values()
         if (self.over_limit and other.over_limit) or any(below == 0 for _, below in pairs):
             return None
@@ -126,7 +130,7 @@ class Figure:
         return Ratio(statistics.median(above / below for above, below in pairs), bound)
 
     def less(self, other: "Figure") -> "Figure":
-        """Their difference, round by round. Neither may be over its limit."""
+        """Returns the difference for each round. Neither figure may exceed its limit."""
         difference = Figure()
         for number, (mine, theirs) in self._beside(other).items():
             difference.add(number, mine - theirs)
@@ -137,10 +141,11 @@ class Run:
     def __init__(self):
         # (workload, shape, opponent, what) -> metric -> figure
         self.figures: dict[tuple, dict[str, Figure]] = {}
-        # The same -> rounds
+        # (workload, shape, opponent, what) -> rounds
         self.over_limit: dict[tuple, set[int]] = {}
-        self.never_loaded: set[tuple] = set()  # workload, shape, opponent; of over_limit or failed.
-        # The same with the metric: no figure, though there are values.
+        # (workload, shape, opponent) in over_limit or failed.
+        self.never_loaded: set[tuple] = set()
+        # (workload, shape, opponent, what, metric) without a figure, although values exist.
         self.not_told_apart: set[tuple] = set()
         self.limits: dict[tuple, float] = {}
         self.failed: dict[tuple, set[int]] = {}
@@ -155,7 +160,7 @@ class Run:
             if self._is_of_load(name, number):
                 self.never_loaded.add(name[:3])
             elif workload in ("sync", "change") or what == "full-sync":
-                # Only of times is it known that they are at least so long.
+                # A limit is a lower bound only for figures that are times.
                 metrics.setdefault("seconds", Figure()).add_over_limit(number, value)
         elif metric == "failed":
             self.failed.setdefault(name, set()).add(number)
@@ -166,12 +171,12 @@ class Run:
         elif value >= 0:
             metrics.setdefault(metric, Figure()).add(number, value)
         elif metric in DIFFERENCES:
-            # Without it the median of the other rounds would be too high.
+            # Without this entry, the median of the other rounds would be too high.
             self.not_told_apart.add((*name, metric))
 
     @staticmethod
     def _is_of_load(name, number) -> bool:
-        """`restart` names all after what it measures; the load is before its first round."""
+        """Returns true for the load. In `restart`, it has the name of the step and number 0."""
         return name[0] != "sync" and (name[3] == LOAD or name[0] == "restart" and number == 0)
 
     def figure(self, workload, shape, opponent, what, metric) -> Optional[Figure]:
@@ -181,7 +186,7 @@ class Run:
         return self.figures.get(name, {}).get(metric)
 
     def headline(self, workload, shape, opponent, what) -> Optional[tuple[str, Figure]]:
-        """The metric and its figure."""
+        """Returns the main metric and its figure."""
         for metric in HEADLINES.get(workload, ["seconds"]):
             figure = self.figure(workload, shape, opponent, what, metric)
             if figure is not None:
@@ -189,7 +194,7 @@ class Run:
         return None
 
     def why_not(self, workload, shape, opponent, what) -> str:
-        """Why there is no figure; empty: unknown."""
+        """Returns the reason why there is no figure, or "" if unknown."""
         mine = (workload, shape, opponent, what)
         there = [name for name in sorted({*self.over_limit, *self.failed, *self.not_tried})
                  if name[:3] == mine[:3]]
@@ -201,7 +206,7 @@ class Run:
         return "not tried" if there else ""
 
     def outcome(self, name) -> str:
-        """Of what has no figure, or not in all rounds."""
+        """Returns the outcome of a step that has no figure, or not in all rounds."""
         if name[:3] in self.never_loaded:
             if name in self.over_limit:
                 return f"not loaded in {self.limits[name]:g} s"
@@ -211,7 +216,7 @@ class Run:
         return "failed" if name in self.failed else "not tried"
 
     def _distinct(self, field, order, **wanted):
-        """What stands in `field` of the names whose other fields are as `wanted`."""
+        """Returns the values of `field` in all names whose other fields equal `wanted`."""
         fields = ["workload", "shape", "opponent", "what"]
         found = {name[fields.index(field)] for name in self.figures
                  if all(name[fields.index(other)] == wanted[other] for other in wanted)}
@@ -230,15 +235,15 @@ class Run:
         return self._distinct("what", lambda name: _rank(WHATS, name), **wanted)
 
     def samples(self, workload, shape, opponent, what, metric) -> int:
-        """How many things that were done, in all rounds, stand behind the figure."""
+        """Returns the number of measured operations behind the figure, in all rounds."""
         counts = self.figure(workload, shape, opponent, what, "count")
         each = HEADLINES["churn"][0] if workload == "churn" else metric
         figure = counts or self.figure(workload, shape, opponent, what, each)
         return 0 if figure is None else round(sum(counts.values)) if counts else len(figure.values)
 
     def p99(self, workload, shape, opponent, what, metric) -> Optional[float]:
-        """Of all samples, or the median of the p99 of the rounds if only these are recorded. None: too
-        few samples."""
+        """Returns the p99 of all samples, or the median of the rounds' p99 if only these are
+        recorded. Returns None if there are too few samples."""
         name = (workload, shape, opponent, what)
         if self.samples(*name, metric) < MIN_P99_SAMPLES:
             return None
@@ -260,11 +265,11 @@ def _rank(order, name):
 class Shape(NamedTuple):
     services: int
     endpoints: int
-    mix: str  # Empty: the plain one.
+    mix: str  # Empty for plain clusters.
 
 
 def parse_shape(text: str) -> Optional[Shape]:
-    """ "10000x10", "10000x10-mixed"; None for anything else."""
+    """Parses "10000x10" or "10000x10-mixed". Returns None for any other text."""
     match = re.fullmatch(r"(\d+)x(\d+)(?:-(.+))?", text)
     return Shape(int(match[1]), int(match[2]), match[3] or "") if match else None
 

@@ -1,4 +1,4 @@
-"""Invented runs for tests."""
+"""Generated runs for tests."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import figures
 
 
 def write(folder: str, rows, machine=None):
-    """`rows`: tuples in the order of the columns."""
+    """`rows` contains tuples in the order of the columns."""
     with open(os.path.join(folder, "samples.csv"), "w", encoding="utf-8") as file:
         file.write(",".join(figures.COLUMNS) + "\n")
         for row in rows:
@@ -18,7 +18,7 @@ def write(folder: str, rows, machine=None):
 
 
 def everything():
-    """Rows of every workload; the opponents take `slow` times what svcmap takes."""
+    """Returns rows of every workload. The other opponents take `slow` times as long as svcmap."""
     rows = []
     slow = {"netlink": 0.5, "svcmap": 1, "iptables-legacy": 10, "nftables": 30}
     for number in range(3):

@@ -1,5 +1,5 @@
-"""The figures of a run as SVG: small, the same bytes for the same figures, white behind, and with
-colours and marks that colour-blind people can tell apart (Okabe and Ito's)."""
+"""Plots the figures of a run as small SVG files with a white background. The same figures give the
+same bytes. Colour-blind readers can distinguish the colours (Okabe and Ito) and markers."""
 
 import math
 import os
@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: 
 import units  # noqa: E402
 from figures import FLOORS, HEADLINES, Run, parse_shape  # noqa: E402
 
-STYLES = {  # Colour and mark.
+STYLES = {  # Colour and marker.
     "direct": ("#7f7f7f", "x"),
     "netlink": ("#000000", "+"),
     "svcmap": ("#0072B2", "o"),
@@ -46,9 +46,9 @@ def _style(opponent):
 
 
 def _y_axis(axes, metric, figures, logarithmic):
-    """Values with their unit; on a logarithmic scale enough of them to read others by."""
+    """Labels the ticks with their unit, with enough ticks to read values on a logarithmic scale."""
     if logarithmic and figures:
-        # Sizes of memory are round in powers of two.
+        # Ticks of memory sizes are powers of two.
         base = 2 if metric.endswith("_kib") else 10
         low = min(figure.median for figure in figures)
         high = max(max(figure.high, figure.median * (2.4 if figure.over_limit else 1))
@@ -75,7 +75,7 @@ def _arrow_up(axes, x, y, colour):
 
 
 def _lines(axes, title, metric, series, logarithmic=True):
-    """`series`: opponent -> [(x, figure)]; x is logarithmic."""
+    """`series` maps an opponent to [(x, figure)]. The x axis is logarithmic."""
     for opponent, points in series.items():
         colour, mark = _style(opponent)
         xs = [x for x, _ in points]
@@ -96,7 +96,7 @@ def _lines(axes, title, metric, series, logarithmic=True):
 
 
 def _bars(axes, title, metric, groups, series, logarithmic=True):
-    """`series`: opponent -> {group: figure}."""
+    """`series` maps an opponent to {group: figure}."""
     width = min(0.84 / len(series), 0.25)
     left = -width * len(series) / 2
     for index, (opponent, figures) in enumerate(series.items()):
@@ -134,7 +134,7 @@ class Plots:
         self._memory()
 
     def _save(self, workload, name, caption, panels):
-        """`panels`: functions that draw into axes."""
+        """`panels` contains functions that draw into axes."""
         if not panels:
             return
         width = max(8, 1.2 + 4.4 * len(panels))
@@ -152,7 +152,7 @@ class Plots:
         self.written.setdefault(workload, []).append((name, caption))
 
     def _by_size(self, workload, what, metric, endpoints=10):
-        """Plain clusters with so many endpoints per Service: opponent -> [(Services, figure)]"""
+        """Returns opponent -> [(Services, figure)] for plain clusters of this endpoint count."""
         series = {}
         for opponent in self._run.opponents(workload=workload, what=what):
             points = []
@@ -167,7 +167,7 @@ class Plots:
         return series
 
     def _by_group(self, workload, names, metric):
-        """`names`: group -> (shape, what). opponent -> {group: figure}"""
+        """`names` maps a group to (shape, what). Returns opponent -> {group: figure}."""
         series = {}
         for opponent in self._run.opponents(workload=workload):
             figures = {}
@@ -180,7 +180,7 @@ class Plots:
         return series
 
     def _fullest_shape(self, workload):
-        """The one that most opponents have figures for; of those the largest."""
+        """Returns the largest of the shapes for which most opponents have figures."""
         shapes = self._run.shapes(workload=workload)
         return max(shapes, default=None, key=lambda shape: (
             sum(any(self._run.headline(workload, shape, opponent, what)

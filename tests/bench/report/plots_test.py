@@ -1,4 +1,4 @@
-"""report.py as a whole, with its plots. Needs matplotlib: `make bench` runs it, `make test` not."""
+"""Tests the complete report.py with its plots. Only `make bench` runs it: it needs matplotlib."""
 
 import contextlib
 import io

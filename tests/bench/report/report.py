@@ -21,7 +21,7 @@ TARGETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "targets.json
 
 def body(run: figures.Run, facts: dict, commands: str, verdicts: list, pictures: dict,
          image_folder: str, level: int) -> str:
-    """`pictures`: workload -> files and captions. `level`: of the headings."""
+    """`pictures` maps a workload to files and captions. `level` is the level of the headings."""
     mark = "#" * level
     parts = [f"{mark} Machine\n", tables.machine(facts) if facts else
              "machine.json is missing, so the machine of this run is unknown.\n"]
@@ -56,7 +56,7 @@ def body(run: figures.Run, facts: dict, commands: str, verdicts: list, pictures:
 
 
 def summary(run: figures.Run, facts: dict, verdicts: list, pictures: dict, folder: str) -> str:
-    """For a page that explains the benchmark, with the plots in `folder`."""
+    """Returns the summary for a page that explains the benchmark. The plots are in `folder`."""
     parts = [part for part in (tables.machine_line(facts),) if part]
     parts += ["### Overview\n", OVERVIEW, tables.overview(run, tables.SUMMARY)]
     parts += [f"![{caption}]({os.path.join(folder, name)})\n"
@@ -89,9 +89,9 @@ def main(arguments=None) -> int:
         if os.path.exists(os.path.join(options.folder, "commands.txt")):
             with open(os.path.join(options.folder, "commands.txt"), encoding="utf-8") as file:
                 commands = file.read()
-            facts.pop("command_line", None)  # Only of the last one.
+            facts.pop("command_line", None)  # Only the last run's command line.
         verdicts = [bounds.judge(run, bound) for bound in bounds.read_bounds(TARGETS)[1]]
-        import plots  # Loading matplotlib takes a second; a bad folder is reported first.
+        import plots  # Imported late, because loading matplotlib takes a second.
         drawn = plots.Plots(run, options.folder)
         drawn.write()
         report = os.path.join(options.folder, "report.md")

@@ -1,4 +1,4 @@
-"""What samples become: medians, ratios, tables and verdicts. Needs nothing but Python."""
+"""Tests medians, ratios, tables and verdicts of samples. Requires only Python."""
 
 import contextlib
 import io
@@ -57,13 +57,13 @@ class FiguresTest(FolderTest):
     def test_percentiles_are_of_all_values(self):
         figure = self.figure(self.run_of(*[sync("svcmap", value % 2, value)
                                            for value in range(1, 101)]))
-        # Between two values in proportion, as in tests/bench/record/statistics.h.
+        # Interpolated linearly between two values, as in tests/bench/record/statistics.h.
         self.assertAlmostEqual(figure.percentile(99), 99.01)
         self.assertEqual(figure.percentile(50), 50.5)
         self.assertEqual(figure.percentile(100), 100)
 
     def test_a_ratio_is_the_median_of_those_of_the_rounds(self):
-        # The machine was busy in the second round: both were slow.
+        # The machine was busy in the second round, so both opponents were slow.
         run = self.run_of(sync("svcmap", 0, 1), sync("nftables", 0, 10),
                           sync("svcmap", 1, 8), sync("nftables", 1, 80),
                           sync("svcmap", 2, 2), sync("nftables", 2, 26))

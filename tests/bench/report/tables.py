@@ -1,4 +1,4 @@
-"""The figures of a run as Markdown."""
+"""Formats the figures of a run as Markdown."""
 
 import bounds
 import units
@@ -38,7 +38,7 @@ INTRODUCTIONS = {
               "all tables are restored.",
 }
 
-# What the page with the summary shows of the overview.
+# The part of the overview that the page with the summary shows.
 SUMMARY = {
     "sync": {"load"},
     "change": {"replace"},
@@ -100,13 +100,14 @@ def machine_line(facts: dict) -> str:
 
 
 def overview(run: Run, only=None) -> str:
-    """A line for each step, a column for each opponent. `only`: workload -> steps."""
+    """Returns a table with a line for each step and a column for each opponent. `only` maps a
+    workload to its shown steps."""
     opponents = run.opponents()
     rows = []
     for workload in run.workloads():
         for shape in run.shapes(workload=workload):
             whats = run.whats(workload=workload, shape=shape)
-            # Opponents that could not be loaded appear in the other lines.
+            # Opponents that could not be loaded are listed in the other lines.
             told = [what for what in whats
                     if any(run.headline(workload, shape, opponent, what) for opponent in opponents)]
             for what in told or whats:
@@ -131,7 +132,7 @@ def overview(run: Run, only=None) -> str:
 
 
 def headline(run: Run, workload: str) -> str:
-    """The main metric of the workload, with its spread."""
+    """Shows the main metric of the workload with its spread."""
     floor = FLOORS.get(workload)
     found = [(shape, what, opponent, *entry)
              for shape in run.shapes(workload=workload)
@@ -176,7 +177,7 @@ _P99 = ("p99_us", "p99_seconds")
 
 
 def others(run: Run, workload: str) -> str:
-    """The medians of all other metrics, whatever they are called; p99 stands beside n."""
+    """Shows the medians of all other metrics. The p99 column is next to n."""
     names = [name for name in run.figures if name[0] == workload]
     first = HEADLINES.get(workload, ["seconds"])
     shown = {name: (run.headline(*name) or ("",))[0] for name in names}
@@ -203,7 +204,7 @@ def others(run: Run, workload: str) -> str:
 
 
 def no_figures(run: Run) -> str:
-    """Steps that exceeded their limit or failed. None is omitted."""
+    """Lists all steps that exceeded their limit or failed."""
     rows = []
     for name in sorted({*run.over_limit, *run.failed, *run.not_tried}):
         workload, shape, opponent, what = name

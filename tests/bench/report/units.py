@@ -1,8 +1,8 @@
-"""Figures as people read them: three digits, and the unit that the name of the metric tells."""
+"""Formats figures with three digits and the unit in the name of the metric."""
 
 
 def digits(value: float, count: int = 3) -> str:
-    """ "0.0123", "1.23", "123", "12,345"; zeros at the end of a fraction stay away."""
+    """Formats a number, for example "0.0123", "1.23", "123" or "12,345", without trailing zeros."""
     rounded = float(f"{value:.{count}g}")
     if abs(rounded) >= 10 ** (count - 1):
         return f"{value:,.0f}"
@@ -37,12 +37,12 @@ def text(metric: str, value: float) -> str:
 
 
 def ratio(value: float) -> str:
-    """ "14x", "1.26x", "0.712x"."""
+    """Formats a ratio, for example "14x", "1.26x" or "0.712x"."""
     return f"{digits(value, 2 if abs(value) >= 10 else 3)}x"
 
 
 def name(metric: str) -> str:
-    """A heading: without the unit, which stands beside each value."""
+    """Returns a heading without the unit, because each value has its unit."""
     special = {"per_second": "rate", "seconds": "time",
                "peak_rss_kib": "peak RSS (nft, iptables-restore: without kube-proxy itself)"}
     if metric in special:

@@ -32,7 +32,7 @@ TEST(DisturbanceTest, NoEndpointIsInBothClusters) {
 
 class DisturbedTest : public PacketTest {
  protected:
-  // The opponent `name` with the loaded cluster.
+  // Returns the opponent `name` with the loaded cluster.
   Contender Load(const std::string& name) {
     common_.opponents = {name};
     common_.settings.svcmapd = SVCMAP_BIN_DIR "/svcmapd";

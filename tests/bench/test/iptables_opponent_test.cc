@@ -32,7 +32,7 @@ using testing::Host;
 using testing::NetNs;
 using testing::Outcome;
 
-// Variant ("legacy", "nft") and family.
+// Variant ("legacy" or "nft") and family.
 using IptablesKind = std::tuple<std::string, Family>;
 
 std::string KindName(const ::testing::TestParamInfo<IptablesKind>& info) {
@@ -62,7 +62,7 @@ class IptablesOpponentTest : public testing::PacketTest,
     ASSERT_OK_AND_ASSIGN(opponent_, MakeIptables(legacy(), topology_->node().netns(), {}));
   }
 
-  // Every endpoint answers with its address. Calling this twice is harmless.
+  // Every endpoint answers with its address. May be called twice.
   void Serve(const Cluster& cluster) {
     for (const ServicePort& port : cluster.ports()) {
       for (const BenchEndpoint& endpoint : port.endpoints) {
@@ -77,7 +77,7 @@ class IptablesOpponentTest : public testing::PacketTest,
     return Ask(client_->netns(), {.destination = port.cluster_ip.ToString(), .port = port.port});
   }
 
-  // The number of connections, of 40, that reached each endpoint.
+  // Opens 40 connections and returns the number of connections that reached each endpoint.
   std::map<std::string, int> Reached(const ServicePort& port) const {
     return testing::AskMany(client_->netns(),
                             {.destination = port.cluster_ip.ToString(), .port = port.port}, 40)
@@ -103,7 +103,7 @@ class IptablesOpponentTest : public testing::PacketTest,
     return chains;
   }
 
-  // The same rules as on a new node.
+  // Returns the rules that the opponent loads on a new node.
   absl::StatusOr<SavedChains> SaveOfFresh(const Cluster& cluster) const {
     absl::StatusOr<NetNs> netns = NetNs::Create();
     if (!netns.ok()) return netns.status();

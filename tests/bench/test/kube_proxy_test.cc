@@ -30,8 +30,8 @@ using ::testing::Not;
 constexpr char kId[] = "bench-test";
 constexpr uint16_t kApiPort = 6443;
 
-// Records its input. The file `pending` contains the rules that kube-proxy programs after the next
-// change.
+// Records its input. The file `pending` contains the rules that the fake kube-proxy programs after
+// the next change.
 constexpr char kKubectl[] = R"(#!/bin/bash
 cd "$STAND_IN"
 echo "$*" >> kubectl.arguments
@@ -42,7 +42,7 @@ esac
 exit 0
 )";
 
-// Connects to its API server, then programs the file `rules` after 0.3 s, or exits.
+// Connects to its API server. Then it either exits, or programs the file `rules` after 0.3 s.
 constexpr char kStandInKubeProxy[] = R"(#!/bin/bash
 cd "$STAND_IN"
 echo "$*" > kube-proxy.arguments
@@ -104,7 +104,7 @@ class KubeProxyTest : public testing::PacketTest {
     for (const ServicePort& port : cluster.ports()) ports.push_back(InApiServer(kId, port));
     return ports;
   }
-  // The next rules of kube-proxy.
+  // Sets the rules that the fake kube-proxy programs next.
   void Pend(const std::string& rules) { Write("pending", rules); }
   void PendChange(const Cluster& cluster, ClusterChange change) {
     for (auto* port : {&change.before, &change.after}) {
@@ -120,7 +120,7 @@ class KubeProxyTest : public testing::PacketTest {
 
   const testing::NetNs& node() const { return topology_->node().netns(); }
 
-  // Replaces the namespace of this machine.
+  // Runs `test` in a namespace that simulates the network of this machine.
   void Outside(const std::function<void()>& test) { outside_->Run(test); }
 
   std::optional<testing::TemporaryFolder> folder_;
@@ -137,7 +137,7 @@ TEST_F(KubeProxyTest, LoadAndChangeEndWhenTheKernelHasIt) {
     ASSERT_OK_AND_ASSIGN(Cost cost, opponent->Load(cluster));
     EXPECT_GE(cost.seconds, 0.3);
     EXPECT_GT(cost.peak_rss_kib, 0);
-    EXPECT_GE(cost.cpu_seconds, 0);  // In ticks of 10 ms, often 0.
+    EXPECT_GE(cost.cpu_seconds, 0);  // Measured in ticks of 10 ms, so it is often 0.
     EXPECT_TRUE(Programmed(cluster.ports()[0]));
     EXPECT_GT(opponent->Memory().rss_kib, 0) << "it still runs";
 
@@ -145,7 +145,7 @@ TEST_F(KubeProxyTest, LoadAndChangeEndWhenTheKernelHasIt) {
       PendChange(cluster, made);
       ASSERT_OK_AND_ASSIGN(cost, opponent->Change(cluster, {made}));
       EXPECT_GE(cost.seconds,
-                0.2);  // Less than 0.3 s, because the end of kubectl may be detected late.
+                0.2);  // Less than 0.3 s, because the exit of kubectl may be detected late.
       EXPECT_LT(cost.seconds, 10);
     };
     change(cluster.ReplaceEndpoint(2));
@@ -245,7 +245,7 @@ TEST_F(KubeProxyTest, IptablesRulesAreReadByTheirComments) {
   empty.endpoints.clear();
   EXPECT_FALSE(programmed(port));
   EXPECT_FALSE(programmed(empty));
-  // The rules of kube-proxy, initially without one endpoint.
+  // The rules of kube-proxy, initially without one of the endpoints.
   const std::string chain = "KUBE-SVC-" + proxy::KubeServiceHash(port.Key(), "http", port.protocol);
   const std::string rule = "-A " + chain + " -m comment --comment \"" + port.Text() + " -> ";
   restore("*nat\n:" + chain + " - [0:0]\n" + rule + "11.0.0.1:8080\" -j RETURN\nCOMMIT\n");

@@ -1,4 +1,4 @@
-// Tests that the lower bound programs the reported elements.
+// Tests that the opponent "netlink" programs the elements that it reports.
 #include "tests/bench/opponents/netlink.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 using testing::NetNs;
 
-// The elements of all maps as listed by nft.
+// Returns the elements of all maps as listed by nft.
 std::string FloorElements(const NetNs& netns, const char* family) {
   const absl::StatusOr<std::string> listing =
       testing::RunOk({.argv = {"nft", "list", "table", family, "floor"}, .netns = &netns});

@@ -24,7 +24,7 @@ using testing::Host;
 using testing::Outcome;
 using testing::Request;
 
-constexpr int kAsks = 30;  // Enough to meet one endpoint of three: (2/3)^30 is 5e-6.
+constexpr int kAsks = 30;  // Enough to reach each of three endpoints: (2/3)^30 is 5e-6.
 
 class NftablesOpponentTest : public testing::PacketTest {
  protected:
@@ -60,7 +60,7 @@ class NftablesOpponentTest : public testing::PacketTest {
     return ips;
   }
 
-  // The set of endpoints that answered several requests.
+  // Returns the set of endpoints that answered several requests.
   std::set<std::string> AskedMany(const std::string& ip, uint16_t port) {
     std::set<std::string> servers;
     for (int i = 0; i < kAsks; ++i) {
@@ -178,7 +178,8 @@ TEST_F(NftablesOpponentTest, S79_S87_LocalPolicyAndSourceRanges) {
 TEST_F(NftablesOpponentTest, S97_OnlyConnectionsToOneselfAreMasqueraded) {
   Cluster cluster({.services = 5, .endpoints = 1});
   NftablesNode node_facts = TopologyNode(Family::kIpv4);
-  node_facts.cluster_cidr = *IpPrefix::Parse("10.0.0.0/7");  // Endpoints too.
+  node_facts.cluster_cidr = *IpPrefix::Parse("10.0.0.0/7");  // The CIDR also contains the
+                                                             // endpoints.
   ASSERT_OK(testing::RunNft(node(), NftablesFullSync(node_facts, cluster.ports())));
   const ServicePort& port = cluster.ports()[0];
   Serve(port);
@@ -193,7 +194,7 @@ TEST_F(NftablesOpponentTest, S97_OnlyConnectionsToOneselfAreMasqueraded) {
   EXPECT_EQ(Ask(pod->netns(), request).seen_ip, pod->v4());
 }
 
-// Changes of each kind: Services are added and deleted, lose all endpoints and get new ones.
+// Makes changes of each kind: Services are added and deleted, lose all endpoints and get new ones.
 std::vector<std::vector<ClusterChange>> ChangeMuch(Cluster& cluster,
                                                    const std::function<void()>& after_each) {
   std::vector<std::vector<ClusterChange>> rounds;
