@@ -37,7 +37,11 @@ std::string ConnectAdvice(const std::string& message, const std::string& target,
   if (problem.ends_with("certificate verify failed")) {
     return "the agent's certificate is not signed by a CA in --tls-ca, or is not currently valid";
   }
-  if (problem != "Socket closed" && problem != "Connection reset by peer") return problem;
+  // "Endpoint read failed" after a TLS alert, "recvmsg:Connection reset by peer" without TLS.
+  if (problem != "Socket closed" && problem != "Endpoint read failed" &&
+      !problem.ends_with("Connection reset by peer")) {
+    return problem;
+  }
   return std::string("the agent closed the connection: ") +
          (target.starts_with("unix:") ? "this user may not be authorized"
           : tls.ca.empty()            ? "it may require TLS, see --tls-ca"

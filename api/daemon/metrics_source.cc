@@ -3,7 +3,6 @@
 #include "api/config/configz.h"
 #include "api/daemon/agent_health.h"
 #include "api/grpc/control_service.h"
-#include "api/grpc/grpc_log.h"
 #include "api/intake/intake.h"
 #include "nft/netlink/watched_kernel.h"
 #include "proxy/connections/service_connections.h"
@@ -26,7 +25,13 @@ MetricsFacts MetricsSources::Read() const {
   }
   facts.refused_objects = intake.findings().refused();
   facts.refused_calls = service.refusals().count();
-  facts.failed_handshakes = FailedHandshakes();
+  const Rejections& rejections = service.rejections();
+  facts.failed_handshakes = rejections.count(Rejection::kHandshakeFailed);
+  facts.connections_open = rejections.connections();
+  for (int i = 0; i < kRejections; ++i) {
+    const auto reason = static_cast<Rejection>(i);
+    facts.rejected_connections.emplace_back(NameOf(reason), rejections.count(reason));
+  }
   if (connections != nullptr) facts.connections = connections->Read();
   facts.process = ReadProcessFigures();
   return facts;

@@ -45,8 +45,18 @@ void AddLimits(CLI::App& app, DaemonOptions& options) {
          "the stream")
       ->check(CLI::Range(uint64_t{4096}, uint64_t{1} << 40))
       ->capture_default_str();
-  app.add_option("--max-streams", push.max_streams, "Maximum number of open push streams")
+  app.add_option("--max-streams", push.max_streams,
+                 "Maximum number of open push streams per connection")
       ->check(CLI::Range(uint32_t{1}, uint32_t{10'000}))
+      ->capture_default_str();
+  app.add_option("--max-connections", push.max_connections,
+                 "Maximum number of open connections of controllers and svcmapctl, in total")
+      ->check(CLI::Range(uint32_t{1}, uint32_t{100'000}))
+      ->capture_default_str();
+  app.add_option("--max-connections-per-peer", push.max_connections_per_peer,
+                 "Maximum number of open connections of one IPv4 address, IPv6 /64 network, "
+                 "certificate name or Unix user")
+      ->check(CLI::Range(uint32_t{1}, uint32_t{100'000}))
       ->capture_default_str();
   app.add_option("--max-watchers", push.max_watchers, "Maximum number of open watch streams")
       ->check(CLI::Range(uint32_t{0}, uint32_t{10'000}))

@@ -9,7 +9,6 @@
 #include <chrono>
 
 #include "api/convert/quote.h"
-#include "api/daemon/tls_credentials.h"
 #include "api/grpc/grpc_log.h"
 #include "api/log/log_value.h"
 
@@ -17,11 +16,16 @@ namespace svcmap::api {
 namespace {
 
 constexpr int kMaxThreads = 32;
+constexpr int kReaderThreads = 16;
 constexpr int kKeepaliveMilliseconds = 30000;
 constexpr int kIdleMilliseconds = 300000;
 // Minimum time between keepalive pings of a client without calls. gRPC's default is 5 minutes.
 constexpr int kClientPingMilliseconds = 5000;
-constexpr int kMaxCalls = 100;  // Per connection, in addition to push streams.
+constexpr uint32_t kMaxCalls = 100;  // On one connection, besides streams.
+// Of clients that may read or have no role; on one connection, streams and calls together.
+constexpr uint32_t kReaderStreams = 16;
+constexpr int kReaderMessageBytes = 32 * 1024;
+constexpr int kReaderMetadataBytes = 4 * 1024;
 // Time for open calls to finish at exit. Without a deadline, an idle connection would delay the
 // exit.
 constexpr std::chrono::milliseconds kGrace{200};
@@ -30,47 +34,19 @@ constexpr char kAnonymous[] = "without a certificate";
 constexpr mode_t kOwnerOnly = 0600;
 constexpr mode_t kEverybody = 0666;
 
-CertificateNames NamesOf(const grpc::AuthContext& peer) {
-  const auto all = [&](const char* property) {
-    std::vector<std::string> values;
-    for (const grpc::string_ref& value : peer.FindPropertyValues(property)) {
-      values.emplace_back(value.data(), value.size());
-    }
-    return values;
-  };
-  return {.uris = all(GRPC_PEER_URI_PROPERTY_NAME),
-          .dns = all(GRPC_PEER_DNS_PROPERTY_NAME),
-          .ips = all(GRPC_PEER_IP_PROPERTY_NAME)};
-}
-
-GuardedControl::Caller CallerByCertificate(const AllowList& allow,
-                                           const grpc::ServerContextBase& context) {
-  const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
-  if (!peer || !peer->IsPeerAuthenticated()) return {Role::kNone, kAnonymous};
-  const CertificateNames names = NamesOf(*peer);
-  return {RoleOf(allow, names), Escape(DisplayName(names))};
-}
-
-// Limits idle connections and the calls of a connection, because they use descriptors and memory.
-void LimitConnections(const PushLimits& limits, grpc::ServerBuilder& builder) {
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                             static_cast<int>(limits.greet_within.count()));
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMilliseconds);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
-                             static_cast<int>(limits.max_streams) + kMaxCalls);
-}
+uint32_t WriterStreams(const PushLimits& limits) { return limits.max_streams + kMaxCalls; }
 
 }  // namespace
 
-void Server::ReaderNames::Set(int fd, uid_t uid) {
+void Server::PeerNames::Set(int fd, const std::string& name) {
   const std::lock_guard lock(mutex_);
-  uids_["fd:" + std::to_string(fd)] = uid;
+  names_["fd:" + std::to_string(fd)] = name;
 }
 
-std::string Server::ReaderNames::Of(const std::string& peer) const {
+std::string Server::PeerNames::Of(const std::string& peer) const {
   const std::lock_guard lock(mutex_);
-  const auto found = uids_.find(peer);
-  return found == uids_.end() ? peer : "uid " + std::to_string(found->second);
+  const auto found = names_.find(peer);
+  return found == names_.end() ? peer : found->second;
 }
 
 Server::Server(const PushLimits& limits, ControlService& service)
@@ -85,25 +61,16 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenOptions& optio
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
   std::unique_ptr<Server> server(new Server(limits, service));
-  server->quota_ = std::make_unique<grpc::ResourceQuota>("svcmapd");
-  server->quota_->SetMaxThreads(kMaxThreads);
-  std::vector<Port> ports;
+  std::vector<std::string> addresses;
   std::vector<std::string> paths;
   for (const std::string& listen : options.listen) {
     const absl::StatusOr<ListenAddress> address = ParseListenAddress(listen);
     if (!address.ok()) return address.status();
-    if (address->is_unix) {
-      paths.push_back(address->text);
-      continue;
-    }
-    ports.push_back({listen, address->text, grpc::InsecureServerCredentials()});
-    if (options.insecure) continue;
-    const auto credentials = TlsListenerCredentials::Load(options.tls);
-    if (!credentials.ok()) return credentials.status();
-    ports.back().credentials = *credentials;
+    (address->is_unix ? paths : addresses).push_back(address->text);
   }
-  absl::Status status;
-  if (!ports.empty()) status = server->StartTcp(options, ports);
+  absl::Status status = server->StartServers(options, !paths.empty(), !addresses.empty());
+  if (status.ok()) status = server->StartScreen(options, !addresses.empty());
+  if (status.ok() && !addresses.empty()) status = server->StartTcp(options, addresses);
   if (status.ok() && !paths.empty()) status = server->StartUnix(options.allow, paths);
   if (!status.ok()) return status;
   for (const std::string& listen : options.listen) {
@@ -112,62 +79,86 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenOptions& optio
   return server;
 }
 
-absl::Status Server::StartTcp(const ListenOptions& options, const std::vector<Port>& ports) {
+absl::Status Server::StartServers(const ListenOptions& options, bool has_unix, bool has_tcp) {
+  const AllowList& allow = options.allow;
+  const bool has_tls = has_tcp && !options.insecure;
+  const bool writers = has_unix || has_tls;
+  const bool readers = (has_tcp && options.insecure) || (has_unix && !allow.read_uids.empty()) ||
+                       (has_tls && !allow.read_names.empty());
+  const bool others = has_tls && allow.has_names();
+  for (const auto& [role, needed] :
+       {std::pair(Role::kWrite, writers), std::pair(Role::kRead, readers),
+        std::pair(Role::kNone, others)}) {
+    if (!needed) continue;
+    if (absl::Status status = StartOne(role); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Server::StartScreen(const ListenOptions& options, bool has_tcp) {
+  ScreenOptions screen;
+  screen.connections = {.max_connections = limits_.max_connections,
+                        .max_connections_per_peer = limits_.max_connections_per_peer};
+  screen.greet_within = limits_.greet_within;
+  screen.writer_streams = WriterStreams(limits_);
+  screen.reader_streams = kReaderStreams;
+  screen.hand_over = [this](UniqueFd connection, const Peer& peer) {
+    const auto server = servers_.find(peer.role);
+    if (server == servers_.end()) return;
+    names_.Set(connection.get(), peer.name);
+    grpc::AddInsecureChannelFromFd(server->second.get(), connection.Release());
+  };
+  screen.identify = [allow = options.allow](const CertificateNames& names) {
+    const std::string name = Escape(DisplayName(names));
+    return Peer{name, name, RoleOf(allow, names)};
+  };
+  if (has_tcp && !options.insecure) {
+    absl::StatusOr<std::unique_ptr<TlsServer>> tls = TlsServer::Load(options.tls);
+    if (!tls.ok()) return tls.status();
+    screen.tls = *std::move(tls);
+  }
+  absl::StatusOr<std::unique_ptr<Screen>> started =
+      Screen::Start(std::move(screen), service_.rejections());
+  if (!started.ok()) return started.status();
+  screen_ = *std::move(started);
+  service_.rejections().SetConnections([this] { return screen_->connections(); });
+  return absl::OkStatus();
+}
+
+absl::Status Server::StartTcp(const ListenOptions& options,
+                              const std::vector<std::string>& addresses) {
   if (options.insecure) {
     spdlog::warn("--insecure: any client can read all Services and endpoints address={}",
-                 LogValue(ports.front().listen));
-    return StartOne(
-               [](const grpc::ServerContextBase&) {
-                 return GuardedControl::Caller{Role::kRead, kAnonymous};
-               },
-               ports)
-        .status();
-  }
-  if (!options.allow.has_names()) {
+                 LogValue("tcp://" + addresses.front()));
+  } else if (!options.allow.has_names()) {
     spdlog::warn(
         "--allow-write not set: any client with a certificate of this CA can write path={}",
         LogValue(options.tls.ca));
   }
-  return StartOne(
-             [allow = options.allow](const grpc::ServerContextBase& context) {
-               return CallerByCertificate(allow, context);
-             },
-             ports)
-      .status();
+  const auto take = [this, tls = !options.insecure](UniqueFd connection, const TcpClient& client) {
+    if (tls) {
+      screen_->AddTls(std::move(connection), client.address);
+    } else {
+      screen_->Add(std::move(connection), {client.address, kAnonymous, Role::kRead});
+    }
+  };
+  auto listener = TcpListener::Start(addresses, take);
+  if (!listener.ok()) return listener.status();
+  tcp_ = *std::move(listener);
+  return absl::OkStatus();
 }
 
 absl::Status Server::StartUnix(const AllowList& allow, const std::vector<std::string>& paths) {
-  const absl::StatusOr<grpc::Server*> writers = StartOne(
-      [](const grpc::ServerContextBase& context) {
-        return GuardedControl::Caller{Role::kWrite, context.peer()};
-      },
-      {});
-  if (!writers.ok()) return writers.status();
-  grpc::Server* readers = nullptr;
-  if (!allow.read_uids.empty()) {
-    const absl::StatusOr<grpc::Server*> started = StartOne(
-        [this](const grpc::ServerContextBase& context) {
-          return GuardedControl::Caller{Role::kRead, readers_.Of(context.peer())};
-        },
-        {});
-    if (!started.ok()) return started.status();
-    readers = *started;
-  }
-  const auto take = [=, this, writers = *writers, own = geteuid()](UniqueFd connection, uid_t uid) {
-    switch (RoleOf(allow, own, uid)) {
-      case Role::kNone: {
-        const std::string client = "uid " + std::to_string(uid);
-        service_.refusals().Add(client, "connection closed client=" + LogValue(client) + " error=" +
-                                            LogValue(RefusalText("connection to the Unix socket",
-                                                                 client, Role::kNone)));
-        return;
-      }
-      case Role::kRead:
-        readers_.Set(connection.get(), uid);
-        return grpc::AddInsecureChannelFromFd(readers, connection.Release());
-      case Role::kWrite:
-        return grpc::AddInsecureChannelFromFd(writers, connection.Release());
+  const auto take = [this, allow, own = geteuid()](UniqueFd connection, uid_t uid) {
+    const std::string client = "uid " + std::to_string(uid);
+    const Role role = RoleOf(allow, own, uid);
+    if (role == Role::kNone) {
+      service_.refusals().Add(
+          client, "connection closed client=" + LogValue(client) + " error=" +
+                      LogValue(RefusalText("connection to the Unix socket", client, Role::kNone)));
+      return;
     }
+    screen_->Add(std::move(connection), {client, client, role});
   };
   auto listener = UnixListener::Start(paths, allow.has_uids() ? kEverybody : kOwnerOnly, take);
   if (!listener.ok()) return listener.status();
@@ -175,41 +166,49 @@ absl::Status Server::StartUnix(const AllowList& allow, const std::vector<std::st
   return absl::OkStatus();
 }
 
-absl::StatusOr<grpc::Server*> Server::StartOne(GuardedControl::Identify identify,
-                                               const std::vector<Port>& ports) {
-  guards_.push_back(std::make_unique<GuardedControl>(service_, std::move(identify)));
+absl::Status Server::StartOne(Role role) {
+  guards_.push_back(std::make_unique<GuardedControl>(
+      service_, [this, role](const grpc::ServerContextBase& context) {
+        return GuardedControl::Caller{role, names_.Of(context.peer())};
+      }));
   grpc::ServerBuilder builder;
   builder.RegisterService(guards_.back().get());
-  builder.SetMaxReceiveMessageSize(static_cast<int>(limits_.max_batch_bytes));
+  builder.SetMaxReceiveMessageSize(role == Role::kWrite ? static_cast<int>(limits_.max_batch_bytes)
+                                                        : kReaderMessageBytes);
   builder.SetMaxSendMessageSize(-1);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
-  // Includes connections without any data: gRPC waits for their first bytes without a deadline.
+  // gRPC also pings connections without calls, and closes those that do not answer.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kClientPingMilliseconds);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  LimitConnections(limits_, builder);
-  builder.SetResourceQuota(*quota_);
-  std::vector<int> bound(ports.size());
-  for (size_t i = 0; i < ports.size(); ++i) {
-    builder.AddListeningPort(ports[i].address, ports[i].credentials, &bound[i]);
-    credentials_.push_back(ports[i].credentials);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMilliseconds);
+  const uint32_t streams = role == Role::kWrite ? WriterStreams(limits_) : kReaderStreams;
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(streams));
+  // Larger windows speed up long transfers only; readers send small requests.
+  if (role != Role::kWrite) {
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kReaderMetadataBytes);
   }
+  // Clients of one role cannot take the threads of another role.
+  grpc::ResourceQuota quota;
+  quota.SetMaxThreads(role == Role::kWrite ? kMaxThreads : kReaderThreads);
+  builder.SetResourceQuota(quota);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  for (size_t i = 0; i < ports.size(); ++i) {
-    if (!server || bound[i] == 0) {
-      return absl::UnavailableError("cannot listen on " + ports[i].listen);
-    }
-  }
-  if (!server) return absl::InternalError("cannot start the gRPC server for Unix sockets");
-  servers_.push_back(std::move(server));
-  return servers_.back().get();
+  if (!server) return absl::InternalError("gRPC cannot start a server");
+  servers_.emplace(role, std::move(server));
+  return absl::OkStatus();
 }
 
 Server::~Server() {
-  unix_.reset();  // Must stop first because its thread passes connections to the servers.
+  unix_.reset();  // Hands connections to screen_.
+  tcp_.reset();
   const auto deadline = std::chrono::system_clock::now() + kGrace;
-  for (const std::unique_ptr<grpc::Server>& server : servers_) server->Shutdown(deadline);
+  for (const auto& [role, server] : servers_) server->Shutdown(deadline);
+  if (screen_) {
+    screen_->Drain(kGrace);  // The status of each stream that ended.
+    service_.rejections().SetConnections(nullptr);
+  }
+  screen_.reset();
 }
 
 }  // namespace svcmap::api

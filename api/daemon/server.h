@@ -1,10 +1,10 @@
-// Serves the control service, gRPC health checks and reflection on all listeners, and authorizes
-// each call by the listener that it arrives on.
+// The control service, health and reflection on all listeners. Connections pass a Screen before
+// gRPC sees them (api/screen/screen.h).
 //
-// Connections to Unix sockets are passed to one of two gRPC servers: one for clients that may
-// write, one for clients that may only read. The gRPC peer name, such as "fd:7", cannot identify a
-// client: when a queued call runs, its connection may be closed and descriptor 7 may belong to
-// another client.
+// There is one gRPC server for each role, and a connection is given to the server of its client's
+// role, so that the role of a call follows from the server that it arrives on. The peer's name,
+// "fd:7", would not do: a call may still wait after its connection has been closed and descriptor 7
+// belongs to another client.
 #pragma once
 
 #include <map>
@@ -15,14 +15,14 @@
 
 #include "absl/status/statusor.h"
 #include "api/access/listeners.h"
+#include "api/daemon/tcp_listener.h"
 #include "api/daemon/unix_listener.h"
 #include "api/grpc/control_service.h"
 #include "api/grpc/guarded_control.h"
+#include "api/screen/screen.h"
 
 namespace grpc {
-class ResourceQuota;
 class Server;
-class ServerCredentials;
 }  // namespace grpc
 
 namespace svcmap::api {
@@ -35,36 +35,31 @@ class Server {
   ~Server();  // Closes open streams and removes the Unix sockets.
 
  private:
-  struct Port {
-    std::string listen;   // The value of --listen.
-    std::string address;  // In gRPC's syntax.
-    std::shared_ptr<grpc::ServerCredentials> credentials;
-  };
-
   Server(const PushLimits& limits, ControlService& service);
-  absl::Status StartTcp(const ListenOptions& options, const std::vector<Port>& ports);
+  absl::Status StartServers(const ListenOptions& options, bool has_unix, bool has_tcp);
+  absl::Status StartScreen(const ListenOptions& options, bool has_tcp);
+  absl::Status StartTcp(const ListenOptions& options, const std::vector<std::string>& addresses);
   absl::Status StartUnix(const AllowList& allow, const std::vector<std::string>& paths);
-  absl::StatusOr<grpc::Server*> StartOne(GuardedControl::Identify identify,
-                                         const std::vector<Port>& ports);
+  absl::Status StartOne(Role role);
 
-  // Uids of read-only connections by gRPC peer name, for messages.
-  class ReaderNames {
+  // Names of the clients by the name that gRPC gives to the connection; for messages.
+  class PeerNames {
    public:
-    void Set(int fd, uid_t uid);
+    void Set(int fd, const std::string& name);
     std::string Of(const std::string& peer) const;
 
    private:
     mutable std::mutex mutex_;
-    std::map<std::string, uid_t> uids_;  // At most one entry per file descriptor number.
+    std::map<std::string, std::string> names_;  // At most one for each file descriptor.
   };
 
   const PushLimits limits_;
   ControlService& service_;
-  ReaderNames readers_;
-  std::unique_ptr<grpc::ResourceQuota> quota_;                         // Shared by all servers.
-  std::vector<std::shared_ptr<grpc::ServerCredentials>> credentials_;  // Must outlive the servers.
-  std::vector<std::unique_ptr<GuardedControl>> guards_;                // Must outlive the servers.
-  std::vector<std::unique_ptr<grpc::Server>> servers_;
+  PeerNames names_;
+  std::vector<std::unique_ptr<GuardedControl>> guards_;  // Outlive the servers.
+  std::map<Role, std::unique_ptr<grpc::Server>> servers_;
+  std::unique_ptr<Screen> screen_;
+  std::unique_ptr<TcpListener> tcp_;
   std::unique_ptr<UnixListener> unix_;
 };
 

@@ -6,7 +6,6 @@
 
 #include "api/grpc/dry_run.h"
 #include "api/grpc/explain.h"
-#include "api/grpc/grpc_log.h"
 #include "api/grpc/refused_stream.h"
 #include "api/grpc/status.h"
 #include "api/grpc/status_report.h"
@@ -116,17 +115,19 @@ grpc::Status ControlService::RefusedByManifests() const {
                                          "; controllers and svcmapctl cannot change it"};
 }
 
-grpc::Status ControlService::AdmitStream() {
+grpc::Status ControlService::AdmitStream(const std::string& connection) {
   if (const grpc::Status refused = RefusedByManifests(); !refused.ok()) return refused;
   const uint32_t limit = options_.limits.max_streams;
-  if (holder_.Admit(limit)) return grpc::Status::OK;
-  return {grpc::RESOURCE_EXHAUSTED, "no more than --max-streams " + std::to_string(limit) +
-                                        " push streams at a time; stream rejected"};
+  if (holder_.Admit(connection, limit)) return grpc::Status::OK;
+  return {grpc::RESOURCE_EXHAUSTED,
+          "no more than --max-streams " + std::to_string(limit) +
+              " push streams on one connection at a time; stream rejected"};
 }
 
 grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* ControlService::Push(
-    grpc::CallbackServerContext*) {
-  if (const grpc::Status refused = AdmitStream(); !refused.ok()) {
+    grpc::CallbackServerContext* context) {
+  const std::string connection = context->peer();
+  if (const grpc::Status refused = AdmitStream(connection); !refused.ok()) {
     return new RefusedStream<grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>>(refused);
   }
   v1::Opened opened;
@@ -135,7 +136,7 @@ grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* ControlService::Push
   opened.set_revision(loop_.status().revision);
   FillLimits(options_.limits, loop_.limits(), *opened.mutable_limits());
   SetTimestamp(*opened.mutable_started(), started_);
-  return NewPushStream(intake_, holder_, options_.limits, std::move(opened));
+  return NewPushStream(intake_, holder_, options_.limits, connection, std::move(opened));
 }
 
 grpc::Status ControlService::SubmitAndWait(
@@ -221,7 +222,7 @@ void ControlService::FillStatus(v1::GetStatusResponse& response) {
     FillSavedState(options_.state_dir, options_.log->status(), *response.mutable_saved_state());
   }
   response.set_refused_calls(refusals_.count());
-  response.set_failed_handshakes(FailedHandshakes());
+  response.set_failed_handshakes(rejections_.count(Rejection::kHandshakeFailed));
   FillController(holder_.current(), response);
   FillFindings(intake_.findings(), response);
 }

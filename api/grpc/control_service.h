@@ -10,6 +10,7 @@
 #include "api/grpc/refusals.h"
 #include "api/grpc/watch_hub.h"
 #include "api/intake/intake.h"
+#include "api/screen/rejections.h"
 #include "nft/netlink/batch.h"
 #include "proxy/reconcile/loop.h"
 #include "svcmap/v1/control.grpc.pb.h"
@@ -56,12 +57,14 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<
 
   // Of whoever stands before this service and lets calls in; GetStatus tells of them.
   Refusals& refusals() { return refusals_; }
+  // Connections that were rejected or closed for a limit; GetStatus reports failed handshakes.
+  Rejections& rejections() { return rejections_; }
   // Who pushes, if somebody does.
   std::optional<PushHolder::Controller> controller() const { return holder_.current(); }
 
  private:
   grpc::Status RefusedByManifests() const;
-  grpc::Status AdmitStream();
+  grpc::Status AdmitStream(const std::string& connection);
   void FillStatus(v1::GetStatusResponse& response);
   grpc::Status SubmitAndWait(int size,
                              const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
@@ -76,6 +79,7 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<
   PushHolder holder_{options_.leader, options_.save_leader,
                      [this](const v1::WatchController& event) { hub_.TellController(event); }};
   Refusals refusals_;
+  Rejections rejections_;
 };
 
 }  // namespace svcmap::api

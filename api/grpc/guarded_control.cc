@@ -1,10 +1,17 @@
 #include "api/grpc/guarded_control.h"
 
+#include "api/grpc/call_deadline.h"
 #include "api/grpc/control_service.h"
 #include "api/grpc/refused_stream.h"
 #include "api/log/log_value.h"
 
 namespace svcmap::api {
+namespace {
+
+// Of List and Dump; a List of a million endpoints takes seconds.
+constexpr std::chrono::seconds kCallTime{60};
+
+}  // namespace
 
 grpc::Status GuardedControl::Check(const grpc::ServerContextBase& context, const char* method) {
   const Caller caller = identify_(context);
@@ -45,6 +52,7 @@ grpc::Status GuardedControl::Remove(grpc::ServerContext* context, const v1::Remo
 
 grpc::Status GuardedControl::List(grpc::ServerContext* context, const v1::ListRequest* request,
                                   grpc::ServerWriter<v1::ListResponse>* writer) {
+  const CallDeadline deadline(context, kCallTime);
   return Call("List", &ControlService::List, context, request, writer);
 }
 
@@ -56,6 +64,7 @@ grpc::Status GuardedControl::GetStatus(grpc::ServerContext* context,
 
 grpc::Status GuardedControl::Dump(grpc::ServerContext* context, const v1::DumpRequest* request,
                                   grpc::ServerWriter<v1::DumpResponse>* writer) {
+  const CallDeadline deadline(context, kCallTime);
   return Call("Dump", &ControlService::Dump, context, request, writer);
 }
 

@@ -45,8 +45,13 @@ google::protobuf::ArenaOptions MakeArenaOptions() {
 class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>,
                          public std::enable_shared_from_this<PushStream> {
  public:
-  PushStream(Intake& intake, PushHolder& holder, const PushLimits& limits, v1::Opened opened)
-      : intake_(intake), holder_(holder), limits_(limits), opened_(std::move(opened)) {}
+  PushStream(Intake& intake, PushHolder& holder, const PushLimits& limits, std::string connection,
+             v1::Opened opened)
+      : intake_(intake),
+        holder_(holder),
+        limits_(limits),
+        connection_(std::move(connection)),
+        opened_(std::move(opened)) {}
 
   void Start() {
     self_ = shared_from_this();
@@ -91,7 +96,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   }
 
   void OnDone() override {
-    if (holder_.Leave(id_)) spdlog::info("controller disconnected {}", log_fields_);
+    if (holder_.Leave(id_, connection_)) spdlog::info("controller disconnected {}", log_fields_);
     self_.reset();  // Batches that are not answered yet keep it alive.
   }
 
@@ -281,6 +286,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   Intake& intake_;
   PushHolder& holder_;
   const PushLimits limits_;
+  const std::string connection_;  // As gRPC names it.
   const v1::Opened opened_;
   const uint64_t id_ = NextStreamId();
 
@@ -308,10 +314,11 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
 
 }  // namespace
 
-bool PushHolder::Admit(uint32_t limit) {
+bool PushHolder::Admit(const std::string& connection, uint32_t limit) {
   const std::lock_guard lock(mutex_);
-  if (streams_ >= limit) return false;
-  ++streams_;
+  uint32_t& streams = streams_[connection];
+  if (streams >= limit) return false;
+  ++streams;
   return true;
 }
 
@@ -370,9 +377,11 @@ std::unique_lock<std::mutex> PushHolder::Enter(uint64_t id) {
   return lock;
 }
 
-bool PushHolder::Leave(uint64_t id) {
+bool PushHolder::Leave(uint64_t id, const std::string& connection) {
   const std::lock_guard lock(mutex_);
-  --streams_;
+  if (const auto streams = streams_.find(connection); --streams->second == 0) {
+    streams_.erase(streams);
+  }
   if (id_ != id) return false;
   if (controller_) Tell(v1::WatchController::LEFT, *controller_);
   controller_.reset();
@@ -393,8 +402,10 @@ std::optional<PushHolder::Controller> PushHolder::current() const {
 grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* NewPushStream(Intake& intake,
                                                                           PushHolder& holder,
                                                                           const PushLimits& limits,
+                                                                          std::string connection,
                                                                           v1::Opened opened) {
-  const auto stream = std::make_shared<PushStream>(intake, holder, limits, std::move(opened));
+  const auto stream = std::make_shared<PushStream>(intake, holder, limits, std::move(connection),
+                                                   std::move(opened));
   stream->Start();
   return stream.get();
 }

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -38,8 +39,10 @@ class PushHolder {
                       std::function<void(const v1::WatchController&)> tell = nullptr)
       : leader_(std::move(leader)), save_(std::move(save)), tell_(std::move(tell)) {}
 
-  // One more stream, unless there are `limit`. It calls Leave() in the end.
-  bool Admit(uint32_t limit);
+  // One more stream on `connection`, unless it has `limit` streams already: a client without a
+  // message on its streams cannot lock out clients on other connections. The stream calls Leave()
+  // in the end.
+  bool Admit(const std::string& connection, uint32_t limit);
 
   // Makes `id` the holder and ends the stream that was: its `end` is called with the reason.
   // kFailedPrecondition, and nothing changes, for a controller that another one has deposed.
@@ -47,7 +50,8 @@ class PushHolder {
                     std::function<void(const std::string&)> end);
   // Owned while `id` is the holder, and it stays that for as long as it is.
   std::unique_lock<std::mutex> Enter(uint64_t id);
-  bool Leave(uint64_t id);  // False if it was not the holder any more.
+  bool Leave(uint64_t id,
+             const std::string& connection);  // False if it was not the holder any more.
   void SetInSnapshot(uint64_t id, bool in_snapshot);
   std::optional<Controller> current() const;
 
@@ -60,17 +64,18 @@ class PushHolder {
   proxy::Leader leader_;
   const std::function<void(const proxy::Leader&)> save_;
   const std::function<void(const v1::WatchController&)> tell_;
-  uint32_t streams_ = 0;
+  std::map<std::string, uint32_t> streams_;  // By connection.
   uint64_t id_ = 0;
   std::optional<Controller> controller_;
   std::function<void(const std::string&)> end_;
 };
 
-// For a stream that `holder` admitted. Deletes itself when it is over and the last batch is
-// answered.
+// For a stream on `connection` that `holder` admitted. Deletes itself when it is over and the last
+// batch is answered.
 grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* NewPushStream(Intake& intake,
                                                                           PushHolder& holder,
                                                                           const PushLimits& limits,
+                                                                          std::string connection,
                                                                           v1::Opened opened);
 
 }  // namespace svcmap::api

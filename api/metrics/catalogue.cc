@@ -166,6 +166,11 @@ const Catalogue& AllMetrics() {
        {},
        "Total number of connections and calls denied because the client is not authorized"},
       {"svcmap_failed_handshakes_total", kCounter, {}, "Total number of failed TLS handshakes"},
+      {"svcmap_api_connections", kGauge, {}, "Number of open connections of API clients"},
+      {"svcmap_rejected_connections_total",
+       kCounter,
+       {"reason"},
+       "Total number of API connections rejected or closed because of a limit"},
       // Verification and repair of the tables in the kernel.
       {"svcmap_verified",
        kGauge,

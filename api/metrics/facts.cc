@@ -123,6 +123,10 @@ void AddState(const MetricsFacts& facts, const MetricsConstants& constants, Fami
   }
   page.Add("svcmap_refused_calls_total", facts.refused_calls);
   page.Add("svcmap_failed_handshakes_total", facts.failed_handshakes);
+  page.Add("svcmap_api_connections", facts.connections_open);
+  for (const auto& [reason, count] : facts.rejected_connections) {
+    page.Add("svcmap_rejected_connections_total", count, {reason});
+  }
 }
 
 void AddTruth(const MetricsFacts& facts, Families& page) {

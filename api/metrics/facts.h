@@ -33,6 +33,8 @@ struct MetricsFacts {
   uint64_t refused_objects = 0;
   uint64_t refused_calls = 0;
   uint64_t failed_handshakes = 0;
+  uint64_t connections_open = 0;                                       // Of the API.
+  std::vector<std::pair<std::string, uint64_t>> rejected_connections;  // By reason.
   // Null if connections are not counted. Shared with the connection reader.
   std::shared_ptr<const std::vector<proxy::ServiceConnections>> connections;
   ProcessFigures process;

@@ -137,7 +137,8 @@ class Bench {
         {"--state-dir", folder_.path() + "/state", "--listen",
          absl::StrCat("tcp://127.0.0.1:", port_), "--tls-cert", folder_.path() + "/agent.pem",
          "--tls-key", folder_.path() + "/agent.key", "--tls-client-ca", folder_.path() + "/ca.pem",
-         "--max-streams", "10000", "--max-watchers", "10000"});
+         "--max-streams", "10000", "--max-watchers", "10000", "--max-connections", "10000",
+         "--max-connections-per-peer", "10000"});
     if (!agent.ok()) Give(std::string(agent.status().message()));
     agent_ = *std::move(agent);
   }

@@ -63,7 +63,7 @@ class TlsTest : public ServerTest {
     return testing::ProbeTls(port_, {client, max_version});
   }
 
-  // Applies to later connections.
+  // From here on, until EndLog().
   std::shared_ptr<std::ostringstream> Log() {
     auto text = std::make_shared<std::ostringstream>();
     auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(*text);
@@ -75,9 +75,13 @@ class TlsTest : public ServerTest {
     return text;
   }
 
+  void EndLog() {
+    if (previous_logger_) spdlog::set_default_logger(previous_logger_);
+  }
+
   void TearDown() override {
     ServerTest::TearDown();
-    if (previous_logger_) spdlog::set_default_logger(previous_logger_);
+    EndLog();
   }
 
   const testing::CertificateAuthority ca_{"CA of this test"};

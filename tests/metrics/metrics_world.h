@@ -72,6 +72,8 @@ inline MetricsFacts SomeFacts() {
   facts.refused_objects = 130;
   facts.refused_calls = 131;
   facts.failed_handshakes = 132;
+  facts.connections_open = 138;
+  facts.rejected_connections = {{"peer-limit", 139}, {"too-many-resets", 140}};
   const std::vector<proxy::ServiceConnections> connections = {
       {"shop/web", proxy::Protocol::kTcp, 80, *IpAddress::Parse("10.96.0.1"), 80, 137},
       {"shop/web", proxy::Protocol::kTcp, 80, *IpAddress::Parse("fd00::1"), 30080, 0}};

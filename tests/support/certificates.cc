@@ -6,6 +6,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <signal.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -138,10 +139,17 @@ TlsProbed ProbeTls(uint16_t port, const TlsProbe& probe) {
   SSL_set_fd(ssl, fd.get());
   ERR_clear_error();
   char first[1];
-  // In TLS 1.3 the client finishes the handshake before the server verifies the client certificate.
-  if (SSL_connect(ssl) != 1 || SSL_read(ssl, first, sizeof(first)) != 1) {
-    result.problem = LastReason();
+  // The server answers the HTTP/2 preface and an empty SETTINGS frame. In TLS 1.3 the client's
+  // handshake ends before the server has verified its certificate; the alert comes later.
+  constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
+  signal(SIGPIPE, SIG_IGN);
+  bool accepted = SSL_connect(ssl) == 1;
+  if (accepted) {
+    SSL_write(ssl, kPreface, sizeof(kPreface));
+    ERR_clear_error();
+    accepted = SSL_read(ssl, first, sizeof(first)) == 1;
   }
+  if (!accepted) result.problem = LastReason();
   if (X509* server = SSL_get1_peer_certificate(ssl); server != nullptr) {
     char name[64] = {};
     X509_NAME_get_text_by_NID(X509_get_subject_name(server), NID_commonName, name, sizeof(name));

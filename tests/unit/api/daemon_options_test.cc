@@ -124,10 +124,12 @@ TEST(DaemonOptionsTest, LimitsOfWhatControllersMayCost) {
   EXPECT_EQ(usual.push_limits.max_bytes_in_flight, 64u * 1024 * 1024);
   EXPECT_EQ(usual.push_limits.max_streams, 16u);
   EXPECT_EQ(usual.push_limits.max_watchers, 16u);
+  EXPECT_EQ(usual.push_limits.max_connections, 64u);
+  EXPECT_EQ(usual.push_limits.max_connections_per_peer, 32u);
   const DaemonOptions small =
       Parse({"--max-objects=1", "--max-endpoints-per-service=2", "--max-batch-bytes=4096",
              "--max-batches-in-flight=3", "--max-bytes-in-flight=5000", "--max-streams=4",
-             "--max-watchers=5"});
+             "--max-watchers=5", "--max-connections=6", "--max-connections-per-peer=7"});
   EXPECT_EQ(small.state_limits.objects, 1u);
   EXPECT_EQ(small.state_limits.endpoints_per_service, 2u);
   EXPECT_EQ(small.push_limits.max_batch_bytes, 4096u);
@@ -135,6 +137,8 @@ TEST(DaemonOptionsTest, LimitsOfWhatControllersMayCost) {
   EXPECT_EQ(small.push_limits.max_bytes_in_flight, 5000u);
   EXPECT_EQ(small.push_limits.max_streams, 4u);
   EXPECT_EQ(small.push_limits.max_watchers, 5u);
+  EXPECT_EQ(small.push_limits.max_connections, 6u);
+  EXPECT_EQ(small.push_limits.max_connections_per_peer, 7u);
 }
 
 TEST(DaemonOptionsTest, S250_S295_WhereHealthIsServed) {

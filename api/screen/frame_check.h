@@ -1,0 +1,112 @@
+// Counts the HTTP/2 frames of one connection and detects floods. gRPC 1.51 has no limits on resets,
+// CONTINUATION and other control frames, and applies its limit on streams only after the client has
+// acknowledged SETTINGS.
+//
+// Reads frame headers, and the error code of RST_STREAM; it does not decode header blocks. Pure,
+// except that the caller passes the time. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "api/screen/token_bucket.h"
+
+namespace svcmap::api {
+
+enum class Offence {
+  kNone,
+  kNotHttp2,             // No client preface, or a frame that HTTP/2 does not allow here.
+  kTooManyStreams,       // More open streams than allowed.
+  kRequestsTooLarge,     // More DATA on open streams than allowed.
+  kTooManyResets,        // More RST_STREAM frames, of the client or caused by it, than allowed.
+  kTooManyFrames,        // More frames that carry no data than allowed.
+  kHeaderBlockTooLarge,  // HEADERS with CONTINUATION frames.
+};
+
+struct FrameLimits {
+  uint32_t max_streams = 16;       // Open at one time.
+  uint64_t max_request_bytes = 0;  // DATA of all open streams together; 0: no limit.
+  uint32_t max_header_block_bytes = 16 * 1024;
+  uint32_t max_continuations = 8;  // Of one header block.
+  // RST_STREAM with an error, in either direction.
+  double reset_burst = 200, resets_per_second = 20;
+  // Frames that carry no data: SETTINGS, PING, WINDOW_UPDATE, PRIORITY, unknown types, DATA that is
+  // empty, tiny or of a closed stream. A response allows further frames: a client acknowledges data
+  // by WINDOW_UPDATE and measures its round trip by PING.
+  double frame_burst = 1000, frames_per_second = 200, frames_per_response = 4;
+};
+
+class FrameCheck {
+ public:
+  using Clock = TokenBucket::Clock;
+
+  FrameCheck(const FrameLimits& limits, Clock::time_point now);
+
+  // The next bytes from the client, in pieces of any size. An offence is final.
+  Offence FromClient(std::string_view bytes, Clock::time_point now);
+  // The next bytes from the server.
+  Offence FromServer(std::string_view bytes, Clock::time_point now);
+
+  // Whether the preface and the header of the client's first SETTINGS frame have arrived.
+  bool greeted() const { return greeted_; }
+  // Whether a frame may be inserted behind the server's bytes.
+  bool server_between_frames() const { return server_.between_frames(); }
+  size_t open_streams() const { return open_.size(); }
+
+ private:
+  struct Frame {
+    uint32_t length = 0;
+    uint8_t type = 0;
+    uint8_t flags = 0;
+    uint32_t stream = 0;
+  };
+  // Splits bytes into frame headers, and the first 4 bytes of the payload.
+  struct Splitter {
+    bool between_frames() const { return header_bytes == 0 && payload_left == 0; }
+
+    uint8_t header[9] = {};
+    uint32_t header_bytes = 0;
+    uint32_t payload_left = 0;
+    Frame frame;
+    uint32_t word = 0;
+    uint32_t word_bytes = 0;
+  };
+  struct OpenStream {
+    uint32_t id;
+    bool client_ended;
+    bool server_ended;
+    uint64_t bytes = 0;  // DATA from the client.
+  };
+
+  // Calls `on_header` for each frame header, and `on_word` once the first 4 bytes of the payload
+  // are known.
+  template <typename OnHeader, typename OnWord>
+  static Offence Split(std::string_view bytes, Splitter& splitter, OnHeader on_header,
+                       OnWord on_word);
+
+  Offence OnClientFrame(const Frame& frame, Clock::time_point now);
+  Offence OnClientHeaders(const Frame& frame, Clock::time_point now);
+  Offence OnClientData(const Frame& frame, Clock::time_point now);
+  void OnServerFrame(const Frame& frame);
+  Offence TakeFrames(double frames, Clock::time_point now);
+  Offence TakeReset(Clock::time_point now);
+  OpenStream* Find(uint32_t id);
+  void Close(uint32_t id);
+
+  FrameLimits limits_;
+  TokenBucket resets_;
+  TokenBucket frames_;
+  size_t preface_bytes_ = 0;
+  bool greeted_ = false;
+  Splitter client_;
+  Splitter server_;
+  uint32_t last_stream_ = 0;
+  uint32_t block_stream_ = 0;  // Of the header block that is not complete; 0: none is open.
+  uint32_t block_bytes_ = 0;
+  uint32_t continuations_ = 0;
+  std::vector<OpenStream> open_;
+  uint64_t open_bytes_ = 0;  // Of open_.
+};
+
+}  // namespace svcmap::api

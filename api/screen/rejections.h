@@ -1,0 +1,35 @@
+// Counts rejected and closed connections by reason, and logs them: at most one line per peer and
+// second. Any thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "api/grpc/refusals.h"
+#include "api/screen/connection_limits.h"
+
+namespace svcmap::api {
+
+class Rejections {
+ public:
+  // `peer` is the key of the log's rate limit and part of the line; `detail`: "limit=32".
+  void Add(Rejection reason, const std::string& peer, const std::string& detail);
+
+  uint64_t count(Rejection reason) const { return counts_[static_cast<size_t>(reason)]; }
+
+  // Reports the number of open connections; null: there are none.
+  void SetConnections(std::function<size_t()> connections);
+  size_t connections() const;
+
+ private:
+  std::array<std::atomic<uint64_t>, kRejections> counts_{};
+  Refusals log_;
+  mutable std::mutex mutex_;
+  std::function<size_t()> connections_;  // Guarded by mutex_.
+};
+
+}  // namespace svcmap::api

@@ -1,0 +1,51 @@
+// TLS for a TCP listener: requires and verifies a client certificate. The files are read again for
+// each connection; established connections keep the certificates of their handshake. Files that
+// cannot be used are logged, and the certificates that were read before stay in effect.
+//
+// One thread.
+#pragma once
+
+#include <openssl/types.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "api/access/access.h"
+#include "api/tls/tls_files.h"
+
+namespace svcmap::api {
+
+struct SslDeleter {
+  void operator()(SSL* ssl) const;
+  void operator()(SSL_CTX* context) const;
+};
+using SslConnection = std::unique_ptr<SSL, SslDeleter>;
+
+class TlsServer {
+ public:
+  // The error names the file and the problem.
+  static absl::StatusOr<std::unique_ptr<TlsServer>> Load(const TlsFiles& files);
+
+  // A TLS session on the socket `fd`, before its handshake. Null if memory is exhausted.
+  SslConnection Accept(int fd);
+
+ private:
+  explicit TlsServer(TlsFiles files) : files_(std::move(files)) {}
+  absl::Status Use(TlsMaterial material);
+  void Reload();
+
+  const TlsFiles files_;
+  TlsMaterial material_;  // In use.
+  TlsMaterial bad_;       // The last material that could not be used.
+  std::string problem_;   // The last problem that was logged; empty: none.
+  std::unique_ptr<SSL_CTX, SslDeleter> context_;
+};
+
+// The subject alternative names of the client's certificate. After the handshake.
+CertificateNames NamesOf(SSL* ssl);
+
+// OpenSSL's reason for the last error of this thread, and clears the errors.
+std::string TakeSslError();
+
+}  // namespace svcmap::api

@@ -1,0 +1,46 @@
+// A rate limit: `burst` tokens at once, and `rate` tokens per second. Not thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+namespace svcmap::api {
+
+class TokenBucket {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  TokenBucket(double burst, double rate, Clock::time_point now)
+      : burst_(burst), rate_(rate), tokens_(burst), last_(now) {}
+
+  // False if fewer than `tokens` tokens are left; none is taken in that case.
+  bool Take(double tokens, Clock::time_point now) {
+    Refill(now);
+    if (tokens_ < tokens) return false;
+    tokens_ -= tokens;
+    return true;
+  }
+  // Takes `tokens` tokens, or all if fewer are left.
+  void Drain(double tokens, Clock::time_point now) {
+    Refill(now);
+    tokens_ = std::max(0.0, tokens_ - tokens);
+  }
+  void Add(double tokens) { tokens_ = std::min(burst_, tokens_ + tokens); }
+  bool full(Clock::time_point now) const {
+    return tokens_ + std::chrono::duration<double>(now - last_).count() * rate_ >= burst_;
+  }
+
+ private:
+  void Refill(Clock::time_point now) {
+    if (now <= last_) return;
+    Add(std::chrono::duration<double>(now - last_).count() * rate_);
+    last_ = now;
+  }
+
+  double burst_;
+  double rate_;
+  double tokens_;
+  Clock::time_point last_;
+};
+
+}  // namespace svcmap::api

@@ -1,0 +1,184 @@
+// Attacks by peers that may not write, each beside a legitimate controller.
+//
+// Prints a row for each: MiB of svcmapd before, at most during, and after the attack; milliseconds
+// from the controller's batch to its ack, p50, p99 and maximum; batches; connections.
+#include <gmock/gmock.h>
+
+#include "tests/hostile/attacks.h"
+#include "tests/hostile/frames.h"
+#include "tests/hostile/hostile_world.h"
+
+namespace svcmap::hostile {
+namespace {
+
+using ::testing::HasSubstr;
+using Clock = Wire::Clock;
+
+struct Case {
+  Peer peer;
+  const Attack* attack;
+};
+
+// All attacks, by an anonymous peer; some by the other peers, too.
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const Attack& attack : AllAttacks()) cases.push_back({Peer::kAnonymous, &attack});
+  for (const Peer peer : {Peer::kUnlisted, Peer::kReaderUid, Peer::kWriterUid}) {
+    for (const Attack& attack : AllAttacks()) {
+      for (const char* name :
+           {"RapidReset", "StreamsWithoutReset", "EndlessContinuation", "SettingsFlood",
+            "UnfinishedMessagesInBytes", "CallsWithoutWindow", "NeverOpen"}) {
+        if (attack.name == name) cases.push_back({peer, &attack});
+      }
+    }
+  }
+  return cases;
+}
+
+World& WorldOf(Peer peer) {
+  static std::unique_ptr<World> world;
+  static bool has_tls = false;
+  const bool tls = peer == Peer::kUnlisted;
+  // An attack that cost more than it should does not hide the cost of the next attack.
+  constexpr double kMostMib = 45;
+  if (world && (has_tls != tls || world->Rss() > kMostMib || !world->agent().GetStatus().ok())) {
+    world.reset();
+  }
+  if (!world) world = std::make_unique<World>(tls);
+  has_tls = tls;
+  return *world;
+}
+
+class AttackTest : public ::testing::TestWithParam<Case> {};
+
+// One connection after the other until the time is over.
+size_t Repeat(const World& world, const Case& c, Clock::time_point until) {
+  size_t connections = 0;
+  while (Clock::now() < until) {
+    const std::unique_ptr<Wire> wire = world.Connect(c.peer);
+    ++connections;
+    if (wire) c.attack->run(*wire, until);
+  }
+  return connections;
+}
+
+TEST_P(AttackTest, CostsAtMostTheMemoryThatTheAgentHasAnyway) {
+  World& world = WorldOf(GetParam().peer);
+  Check(NameOf(GetParam().peer) + "/" + GetParam().attack->name,
+        Measure(world, [&](Clock::time_point until) { return Repeat(world, GetParam(), until); }));
+  EXPECT_TRUE(world.agent().GetStatus().ok()) << "svcmapd answers";
+}
+
+INSTANTIATE_TEST_SUITE_P(Hostile, AttackTest, ::testing::ValuesIn(Cases()), [](const auto& info) {
+  return NameOf(info.param.peer) + info.param.attack->name;
+});
+
+// Connections are kept as long as svcmapd keeps them.
+size_t ConnectAndHold(int attempts, Clock::time_point until,
+                      const std::function<std::unique_ptr<Wire>()>& connect) {
+  std::vector<std::unique_ptr<Wire>> wires;
+  for (int i = 0; i < attempts; ++i) {
+    std::unique_ptr<Wire> wire = connect();
+    if (wire) wires.push_back(std::move(wire));
+  }
+  while (Clock::now() < until) {
+    for (const auto& wire : wires) wire->Receive();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return static_cast<size_t>(attempts);
+}
+
+constexpr int kAttempts = 5000;
+
+class ConnectionsTest : public ::testing::TestWithParam<Peer> {};
+
+TEST_P(ConnectionsTest, FiveThousandLeaveAtMost20Mib) {
+  World& world = WorldOf(GetParam());
+  const int attempts = GetParam() == Peer::kUnlisted && !ChecksLatency() ? 1000 : kAttempts;
+  const Figures figures = Measure(world, [&](Clock::time_point until) {
+    return ConnectAndHold(attempts, until, [&] {
+      std::unique_ptr<Wire> wire = world.Connect(GetParam());
+      if (wire) wire->Send(Greeting(), until);
+      return wire;
+    });
+  });
+  Check(NameOf(GetParam()) + "/ManyConnections", figures);
+}
+
+INSTANTIATE_TEST_SUITE_P(Hostile, ConnectionsTest,
+                         ::testing::Values(Peer::kAnonymous, Peer::kUnlisted, Peer::kReaderUid,
+                                           Peer::kWriterUid),
+                         [](const auto& info) { return NameOf(info.param); });
+
+// As many connections of several peers as svcmapd accepts, each with as many calls, header fields
+// and bytes of unfinished messages as it accepts.
+class HoldTest : public ::testing::TestWithParam<Peer> {};
+
+TEST_P(HoldTest, EverythingThatIsAllowedCostsLittle) {
+  World& world = WorldOf(GetParam());
+  const Figures figures = Measure(world, [&](Clock::time_point until) {
+    std::vector<std::unique_ptr<Wire>> wires;
+    size_t connections = 0;
+    for (int peer = 0; peer < 5; ++peer, world.NextPeer()) {
+      for (int i = 0; i < 32; ++i, ++connections) {
+        std::unique_ptr<Wire> wire = world.Connect(GetParam());
+        if (!wire) continue;
+        std::string bytes = Greeting();
+        for (uint32_t n = 0; n < 16; ++n) {
+          bytes += Frame(kHeaders, kEndHeaders, 2 * n + 1,
+                         CallFields("/svcmap.v1.Control/GetStatus") +
+                             Field("x", std::string(3000, 'a'))) +
+                   Frame(kData, 0, 2 * n + 1, MessagePrefix(30'000)) +
+                   Frame(kData, 0, 2 * n + 1, std::string(3'500, 'a'));
+        }
+        wire->Send(bytes, Clock::now() + std::chrono::milliseconds(100));
+        wires.push_back(std::move(wire));
+      }
+    }
+    while (Clock::now() < until) {
+      for (const auto& wire : wires) wire->Receive();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return connections;
+  });
+  Check(NameOf(GetParam()) + "/EverythingAllowed", figures);
+}
+
+INSTANTIATE_TEST_SUITE_P(Hostile, HoldTest,
+                         ::testing::Values(Peer::kAnonymous, Peer::kUnlisted, Peer::kReaderUid),
+                         [](const auto& info) { return NameOf(info.param); });
+
+TEST(HandshakeTest, HalfOpenHandshakesCostLittle) {
+  World& world = WorldOf(Peer::kUnlisted);
+  const Figures figures = Measure(world, [&](Clock::time_point until) {
+    return ConnectAndHold(kAttempts, until, [&] {
+      std::unique_ptr<Wire> wire = world.ConnectToTlsPort();
+      // The beginning of a ClientHello of 512 bytes.
+      if (wire) wire->Send(std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11), until);
+      return wire;
+    });
+  });
+  Check("UnlistedCertificate/HalfOpenHandshakes", figures);
+}
+
+// Streams on which Open does not come, of a user that may write.
+TEST(NeverOpenTest, ControllerOpensAStreamMeanwhile) {
+  World& world = WorldOf(Peer::kWriterUid);
+  const auto until = Clock::now() + std::chrono::seconds(20);
+  std::vector<std::unique_ptr<Wire>> wires;
+  for (int i = 0; i < 8; ++i) {
+    wires.push_back(world.Connect(Peer::kWriterUid));
+    ASSERT_TRUE(wires.back());
+    std::string bytes = Greeting();
+    for (uint32_t n = 0; n < 16; ++n) bytes += Call(2 * n + 1, "/svcmap.v1.Control/Push");
+    ASSERT_TRUE(wires.back()->Send(bytes, until));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  for (int i = 0; i < 10; ++i) {
+    const auto stream = world.agent().Push("legitimate");
+    ASSERT_TRUE(stream.ok()) << stream.status();
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::hostile

@@ -1,0 +1,237 @@
+#include "tests/hostile/hostile_world.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace svcmap::hostile {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = Wire::Clock;
+using svcmap::testing::AService;
+using svcmap::testing::ASlice;
+
+constexpr uint32_t kSource = 0x7f000100;  // 127.0.1.0
+constexpr uint32_t kReader = 2000;
+constexpr uint32_t kWriter = 3000;
+constexpr uint32_t kPeers = 100;
+constexpr double kMaxGrowth = 2;
+constexpr double kMaxLeftMib = 20;
+constexpr double kMaxP99 = 50;
+constexpr milliseconds kSettle{10000};
+
+template <typename T>
+T OrDie(absl::StatusOr<T> value) {
+  if (!value.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(value.status().message()).c_str());
+    std::abort();
+  }
+  return *std::move(value);
+}
+
+double RssOf(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("VmRSS:", 0) == 0) return std::strtod(line.c_str() + 6, nullptr) / 1024;
+  }
+  return 0;
+}
+
+v1::Change Upsert(const v1::Object& object) {
+  v1::Change change;
+  if (object.has_service()) *change.mutable_service() = object.service();
+  if (object.has_endpoint_slice()) *change.mutable_endpoint_slice() = object.endpoint_slice();
+  return change;
+}
+
+// A controller that changes an endpoint every 5 ms until it is stopped.
+class Controller {
+ public:
+  explicit Controller(testing::Agent& agent) : stream_(agent.Push("legitimate")) {
+    if (!stream_.ok()) {
+      problem_ = std::string(stream_.status().message());
+      return;
+    }
+    thread_ = std::thread([this] { Run(); });
+  }
+  void Stop(Figures& figures) {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+    figures.controller_problem = problem_;
+    figures.batches = times_.size();
+    if (times_.empty()) return;
+    std::sort(times_.begin(), times_.end());
+    figures.p50 = times_[times_.size() / 2];
+    figures.p99 = times_[times_.size() * 99 / 100];
+    figures.max = times_.back();
+  }
+
+ private:
+  void Run() {
+    const v1::Object service = AService("shop/web").ClusterIp("10.96.0.10").Port("http", 80);
+    for (int i = 0; !stop_; ++i) {
+      const v1::Object slice =
+          ASlice("shop/web").Port("http", 8080).Endpoint("10.1.0." + std::to_string(1 + i % 200));
+      const auto sent = Clock::now();
+      const absl::StatusOr<v1::Ack> ack = (*stream_)->Batch({Upsert(service), Upsert(slice)});
+      if (!ack.ok()) {
+        problem_ = std::string(ack.status().message());
+        return;
+      }
+      times_.push_back(std::chrono::duration<double, std::milli>(Clock::now() - sent).count());
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+  }
+
+  absl::StatusOr<std::unique_ptr<testing::PushStream>> stream_;
+  std::atomic<bool> stop_ = false;
+  std::vector<double> times_;
+  std::string problem_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::string NameOf(Peer peer) {
+  switch (peer) {
+    case Peer::kAnonymous:
+      return "Anonymous";
+    case Peer::kUnlisted:
+      return "UnlistedCertificate";
+    case Peer::kReaderUid:
+      return "ReaderUid";
+    case Peer::kWriterUid:
+      return "WriterUid";
+  }
+  return "";
+}
+
+milliseconds AttackTime() {
+  const char* text = std::getenv("SVCMAP_HOSTILE_SECONDS");
+  int seconds = 1;
+  if (text != nullptr && !absl::SimpleAtoi(text, &seconds)) std::abort();
+  return std::chrono::seconds(seconds);
+}
+
+bool ChecksLatency() { return std::getenv("SVCMAP_HOSTILE_SECONDS") != nullptr; }
+
+World::World(bool tls)
+    : netns_(OrDie(testing::NetNs::Create())), folder_(OrDie(testing::TemporaryFolder::Make())) {
+  signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to connections that svcmapd has closed.
+  chmod(folder_.path().c_str(), 0755);
+  port_ = netns_.Run([] { return testing::FreeTcpPort(); });
+  metrics_port_ = netns_.Run([] { return testing::FreeTcpPort(); });
+  std::vector<std::string> flags = {"--listen",
+                                    "unix://" + folder_.path() + "/shared.sock",
+                                    "--listen",
+                                    absl::StrCat("tcp://127.0.0.1:", port_),
+                                    "--metrics-bind-address",
+                                    absl::StrCat("127.0.0.1:", metrics_port_)};
+  for (uint32_t i = 0; i <= kPeers; ++i) {
+    flags.insert(flags.end(), {"--allow-read-uid", std::to_string(kReader + i), "--allow-write-uid",
+                               std::to_string(kWriter + i)});
+  }
+  if (tls) {
+    const testing::KeyPair agent = ca_.Issue("agent", "IP:127.0.0.1");
+    for (const auto& [name, text] :
+         {std::pair("ca", ca_.certificate()), std::pair("cert", agent.certificate),
+          std::pair("key", agent.key)}) {
+      std::ofstream(folder_.path() + "/" + name) << text;
+    }
+    flags.insert(flags.end(), {"--tls-cert", folder_.path() + "/cert", "--tls-key",
+                               folder_.path() + "/key", "--tls-client-ca", folder_.path() + "/ca",
+                               "--allow-write", "spiffe://test/writer"});
+  } else {
+    flags.push_back("--insecure");
+  }
+  agent_ = OrDie(testing::Agent::Start(netns_, flags));
+  NextPeer();
+}
+
+void World::NextPeer() {
+  ASSERT_LT(++peer_, kPeers);
+  client_ = ca_.Issue("s", absl::StrCat("URI:spiffe://test/stranger-", peer_));
+}
+
+std::unique_ptr<Wire> World::Connect(Peer peer) const {
+  switch (peer) {
+    case Peer::kAnonymous:
+      return netns_.Run([this] { return Wire::ConnectTcp(port_, kSource + peer_); });
+    case Peer::kUnlisted:
+      return netns_.Run([this] { return Wire::ConnectTls(port_, kSource + peer_, client_); });
+    case Peer::kReaderUid:
+      return Wire::ConnectUnix(folder_.path() + "/shared.sock", kReader + peer_);
+    case Peer::kWriterUid:
+      return Wire::ConnectUnix(folder_.path() + "/shared.sock", kWriter + peer_);
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Wire> World::ConnectToTlsPort() const {
+  return netns_.Run([this] { return Wire::ConnectTcp(port_, kSource + peer_); });
+}
+
+double World::Rss() const { return RssOf(agent_->pid()); }
+
+std::string World::Page(const std::string& path) const {
+  const auto wire = netns_.Run([this] { return Wire::ConnectTcp(metrics_port_, kSource); });
+  const auto deadline = Clock::now() + std::chrono::seconds(10);
+  std::string page;
+  wire->Send("GET " + path + " HTTP/1.0\r\n\r\n", deadline);
+  while (!wire->closed() && Clock::now() < deadline) {
+    page += wire->Receive();
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return page;
+}
+
+Figures Measure(World& world, const std::function<size_t(Clock::time_point until)>& attack) {
+  Figures figures;
+  world.NextPeer();
+  Controller controller(world.agent());
+  std::this_thread::sleep_for(milliseconds(100));
+  figures.start = figures.peak = world.Rss();
+  std::atomic<bool> stop = false;
+  std::thread sampler([&] {
+    while (!stop) {
+      figures.peak = std::max(figures.peak, world.Rss());
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+  });
+  figures.connections = attack(Clock::now() + AttackTime());
+  controller.Stop(figures);
+  stop = true;
+  sampler.join();
+  const auto deadline = Clock::now() + kSettle;
+  do {
+    figures.after = world.Rss();
+    if (figures.after <= figures.start + kMaxLeftMib) break;
+    std::this_thread::sleep_for(milliseconds(100));
+  } while (Clock::now() < deadline);
+  return figures;
+}
+
+void Check(const std::string& name, const Figures& figures) {
+  std::printf("| %s | %.0f | %.0f | %.0f | %.2f | %.2f | %.1f | %zu | %zu |\n", name.c_str(),
+              figures.start, figures.peak, figures.after, figures.p50, figures.p99, figures.max,
+              figures.batches, figures.connections);
+  std::fflush(stdout);
+  EXPECT_EQ(figures.controller_problem, "");
+  EXPECT_GT(figures.batches, 0u);
+  EXPECT_LT(figures.peak, kMaxGrowth * figures.start) << "MiB";
+  EXPECT_LE(figures.after, figures.start + kMaxLeftMib) << "MiB";
+  if (ChecksLatency()) {
+    EXPECT_LT(figures.p99, kMaxP99) << "ms";
+  }
+}
+
+}  // namespace svcmap::hostile
