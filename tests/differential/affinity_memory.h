@@ -1,8 +1,8 @@
 // Predicts session affinity (S-122 to S-126) from the answers that clients received.
 //
-// Stores one record per client and Service port, the last used endpoint. If a client alternates
-// between cluster and local set, S-125 has several records; docs/decisions/0002 explains why svcmap
-// has one.
+// Stores one record per client and Service port: the last used endpoint. If a client alternates
+// between the cluster and the local set, S-125 requires several records. docs/decisions/0002
+// explains why svcmap has one record.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_AFFINITY_MEMORY_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_AFFINITY_MEMORY_H_
 
@@ -18,13 +18,13 @@ namespace svcmap::testing {
 
 class AffinityMemory {
  public:
-  // The predicted choices that a new connection of `client` may use (S-123).
+  // Returns the predicted endpoints that a new connection of `client` may use (S-123).
   std::vector<Choice> Allowed(const std::string& client, const Prediction& prediction) const;
 
   // Records the endpoint of a connection.
   void Remember(const std::string& client, const Prediction& prediction, const Choice& choice);
 
-  // Records a connection to an unknown endpoint.
+  // Deletes the record after a connection whose endpoint is unknown.
   void Forget(const std::string& client, const Prediction& prediction);
 
   // After a change, deletes the records of removed endpoints and keeps all others (S-126).
@@ -32,7 +32,7 @@ class AffinityMemory {
 
  private:
   std::map<std::pair<std::string, std::string>, std::string>
-      records_;  // Key: (client, Service port)
+      records_;  // The key is (client, Service port).
 };
 
 }  // namespace svcmap::testing

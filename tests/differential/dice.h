@@ -1,5 +1,5 @@
-// Random numbers that are reproducible on every machine. The distributions of the standard library
-// differ.
+// Random numbers that are reproducible on every machine, unlike the distributions of the standard
+// library.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_DICE_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_DICE_H_
 

@@ -25,9 +25,10 @@
 namespace svcmap::testing {
 namespace {
 
-constexpr int kChanges = 2;             // Per scenario. All probes are repeated after each change.
-constexpr size_t kMismatchesShown = 6;  // Per scenario.
-constexpr int kFailuresShown = 3;       // The test stops after this number.
+// Number of changes per scenario. All probes are repeated after each change.
+constexpr int kChanges = 2;
+constexpr size_t kMismatchesShown = 6;  // Maximum number of mismatches printed per scenario.
+constexpr int kFailuresShown = 3;       // The test stops after this number of failed scenarios.
 
 std::string Environment(const char* name, const std::string& otherwise) {
   const char* value = std::getenv(name);
@@ -74,14 +75,14 @@ class DifferentialTest : public ::testing::Test {
     world_ = *std::move(world);
   }
 
-  // Returns whether kernel and model agreed.
+  // Returns true if the kernel and the model agreed.
   bool Run(Scenario& scenario) {
     agreed_ = false;
     RunIt(scenario);
     return agreed_;
   }
 
-  // Number of probes by deciding rule.
+  // Returns the number of probes by the rule that determined their result.
   const std::map<std::string, size_t>& probes() const { return probes_; }
 
  private:
@@ -149,7 +150,7 @@ class DifferentialTest : public ::testing::Test {
 
   std::unique_ptr<DifferentialWorld> world_;
   std::string running_;             // Settings of the running agent.
-  std::vector<uint64_t> previous_;  // Seeds that this agent has run.
+  std::vector<uint64_t> previous_;  // Seeds of the scenarios that this agent has run.
   std::map<std::string, size_t> probes_;
   bool agreed_ = false;
 };
@@ -158,7 +159,7 @@ TEST_F(DifferentialTest, TheKernelAgreesWithTheReferenceModelInRandomScenarios) 
   const std::vector<uint64_t> seeds = Seeds();
   std::vector<std::unique_ptr<Scenario>> scenarios;
   for (const uint64_t seed : seeds) scenarios.push_back(std::make_unique<Scenario>(seed));
-  if (!GivenOneByOne()) {  // Few agents.
+  if (!GivenOneByOne()) {  // Sorted by settings, so that the test starts few agents.
     std::stable_sort(scenarios.begin(), scenarios.end(), [](const auto& a, const auto& b) {
       return a->settings.ToString() < b->settings.ToString();
     });

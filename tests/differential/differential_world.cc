@@ -17,7 +17,8 @@ void Append(const Place& place, uint16_t port, const std::string& name,
   }
 }
 
-// Endpoints answer as "pod-a/8080": the port was rewritten, too.
+// Returns the bindings of an endpoint. The server names, such as "pod-a/8080", contain the port, so
+// that tests detect a wrong port translation.
 std::vector<Binding> EndpointBindings(const EndpointHost& host) {
   std::vector<Binding> bindings;
   for (const uint16_t port : kEndpointPorts) {
@@ -33,7 +34,7 @@ std::vector<Place> OutsidePlaces() {
   return places;
 }
 
-// What pods of the other node and that node itself send to each other goes by way of this node.
+// Routes packets between the other node and its pods through this node.
 absl::Status RouteEverythingByTheNode(const Topology& net,
                                       const std::vector<const Host*>& remote_pods) {
   for (const bool v6 : {false, true}) {

@@ -1,7 +1,7 @@
 // The network and servers of all scenarios, and the agent of scenarios with the same settings.
 //
 // All packets pass the node, including packets between two pods of the other node. Otherwise
-// replies of connections with an unmodified source would not pass the node.
+// replies would bypass the node if their connection keeps its source address.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_DIFFERENTIAL_WORLD_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_DIFFERENTIAL_WORLD_H_
 
@@ -22,14 +22,14 @@ namespace svcmap::testing {
 struct Source {
   const Host* host;
   Place address;
-  std::string interface;  // Input interface on the node; empty: a process on the node.
+  std::string interface;  // Input interface on the node. Empty for a process on the node.
 };
 
 class DifferentialWorld {
  public:
   static absl::StatusOr<std::unique_ptr<DifferentialWorld>> Create();
 
-  // Replaces the agent by one with these flags.
+  // Replaces the agent by a process with these flags.
   absl::Status RestartAgent(const std::vector<std::string>& flags);
 
   Agent& agent() { return *agent_; }

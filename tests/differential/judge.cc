@@ -21,9 +21,9 @@ std::string HostOf(const Choice& choice) {
   return choice.ip;
 }
 
-// A host drops packets with its own source address, except on the node, where the packet never left
-// the host. The other node cannot reach its own pods through this node, because their replies take
-// the direct path.
+// Returns true if the packet cannot reach the endpoint or get a reply. A host drops received
+// packets with its own source address; packets that never left the node are not affected. The other
+// node cannot reach its own pods through this node, because their replies take the direct path.
 bool IsLost(const Packet& packet, const Choice& choice) {
   if (choice.masqueraded || IsNodes(choice.ip)) return false;
   if (choice.ip == packet.source) return true;
@@ -32,8 +32,8 @@ bool IsLost(const Packet& packet, const Choice& choice) {
          (host == kEndpointHosts[2].name || host == kEndpointHosts[3].name);
 }
 
-// The source address at the endpoint. Packets to a process on the node pass the postrouting hook
-// only if they also come from the node.
+// Returns the source address that the endpoint sees. Packets to a process on the node pass the
+// postrouting hook only if they also come from the node.
 std::string SeenSource(const Packet& packet, const Choice& choice) {
   if (!choice.masqueraded) return packet.source;
   if (IsNodes(choice.ip) && !packet.interface.empty()) return packet.source;

@@ -19,14 +19,15 @@ struct TriedConnection {
 
 bool IsV6(const std::string& ip);
 
-// Whether no answer is expected: dropped, or possibly sent to an endpoint without a route back.
+// Returns true if no answer is expected, because the packet is dropped or may reach an endpoint
+// without a route back.
 bool InVain(const TriedConnection& tried);
 
-// The choice of a delivered connection.
+// Returns the endpoint of an answered connection.
 std::optional<Choice> TakenChoice(const TriedConnection& tried);
 
-// Returns the expected result if it differs, otherwise nullopt. Updates affinity records, so call
-// it in the order of the connections.
+// Returns the expected result if it differs from the actual result, otherwise nullopt. Updates
+// affinity records, so it must be called in the order of the connections.
 std::optional<std::string> Judge(const TriedConnection& tried, AffinityMemory& affinity);
 
 }  // namespace svcmap::testing

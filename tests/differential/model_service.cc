@@ -41,7 +41,7 @@ bool IsReady(const ModelEndpoint& endpoint) { return endpoint.ready; }
 bool IsSt(const ModelEndpoint& endpoint) { return endpoint.ServingTerminating(); }
 bool IsLocal(const ModelEndpoint& endpoint) { return endpoint.local; }
 
-// S-3. Nothing: the Service does not exist in this family.
+// Implements S-3. Returns nullopt if the Service does not exist in this family.
 std::optional<TextAddress> ClusterIp(const v1::ServiceSpec& spec, bool v6) {
   std::vector<std::string> ips(spec.cluster_ips().begin(), spec.cluster_ips().end());
   if (ips.empty()) ips = {spec.cluster_ip()};
@@ -58,7 +58,7 @@ std::optional<TextAddress> ClusterIp(const v1::ServiceSpec& spec, bool v6) {
   return address && address->v6 == v6 ? address : std::nullopt;
 }
 
-// S-6.
+// Implements S-6.
 std::vector<TextAddress> ExternalIps(const v1::ServiceSpec& spec, bool v6) {
   std::vector<TextAddress> ips;
   for (const std::string& text : spec.external_ips()) {
@@ -68,7 +68,7 @@ std::vector<TextAddress> ExternalIps(const v1::ServiceSpec& spec, bool v6) {
   return ips;
 }
 
-// S-7.
+// Implements S-7.
 std::vector<TextAddress> LoadBalancerIps(const v1::ServiceStatus& status, bool v6) {
   std::vector<TextAddress> ips;
   for (const v1::LoadBalancerIngress& ingress : status.load_balancer().ingress()) {
@@ -79,7 +79,7 @@ std::vector<TextAddress> LoadBalancerIps(const v1::ServiceStatus& status, bool v
   return ips;
 }
 
-// S-11.
+// Implements S-11.
 std::vector<TextPrefix> SourceRanges(const v1::ServiceSpec& spec, bool v6) {
   std::vector<TextPrefix> ranges;
   for (const std::string& text : spec.load_balancer_source_ranges()) {
@@ -91,13 +91,13 @@ std::vector<TextPrefix> SourceRanges(const v1::ServiceSpec& spec, bool v6) {
   return ranges;
 }
 
-// S-10.
+// Implements S-10.
 bool ExternalLocal(const v1::ServiceSpec& spec) {
   if (spec.external_traffic_policy() != "Local") return false;
   return spec.type() == "LoadBalancer" || spec.type() == "NodePort" || spec.external_ips_size() > 0;
 }
 
-// S-18, S-17, S-19.
+// Implements S-17, S-18 and S-19.
 bool SliceServes(const v1::EndpointSlice& slice, const v1::Service& service, bool v6) {
   return !Has(slice.metadata().labels(), "service.kubernetes.io/headless") &&
          slice.metadata().namespace_() == service.metadata().namespace_() &&
@@ -123,16 +123,16 @@ ModelEndpoint EndpointOf(const v1::Endpoint& endpoint, const TextAddress& ip, ui
   return made;
 }
 
-// S-20, S-21.
+// Implements S-20 and S-21.
 bool PortServes(const v1::EndpointPort& slice_port, const ModelServicePort& port) {
   return slice_port.has_name() && slice_port.has_port() && slice_port.port() != 0 &&
          slice_port.name() == port.name && ProtocolOf(slice_port.protocol()) == port.protocol;
 }
 
-// S-22, S-26, S-28.
+// Implements S-22, S-26 and S-28.
 ModelEndpoints EndpointsOf(const v1::Service& service, const ModelServicePort& port,
                            const Objects& objects, bool v6) {
-  std::map<std::string, ModelEndpoint> by_text;  // S-27: the order of the text.
+  std::map<std::string, ModelEndpoint> by_text;  // Sorted by text (S-27).
   const auto add = [&](const v1::Endpoint& endpoint, int number) {
     if (endpoint.addresses_size() == 0) return;
     const auto ip = TextAddress::Parse(endpoint.addresses(0));
@@ -157,7 +157,7 @@ ModelEndpoints EndpointsOf(const v1::Service& service, const ModelServicePort& p
   return endpoints;
 }
 
-// S-1, S-2.
+// Implements S-1 and S-2.
 bool IsProxied(const v1::Service& service) {
   return !Has(service.metadata().labels(), "service.kubernetes.io/service-proxy-name") &&
          !service.spec().cluster_ip().empty() && service.spec().cluster_ip() != "None" &&
@@ -171,7 +171,7 @@ std::string ModelEndpoint::ToString() const {
   return (ip.v6 ? "[" + text + "]" : text) + ":" + std::to_string(port);
 }
 
-// S-29, S-65, S-109.
+// Implements S-29, S-65 and S-109.
 ModelNode ModelNode::Of(const Objects& objects, const std::string& name) {
   ModelNode node;
   node.name = name;
@@ -203,7 +203,7 @@ std::string ModelServicePort::ToString() const {
   return service + ":" + name + "/" + ProtocolName(protocol);
 }
 
-// S-9.
+// Implements S-9.
 bool ModelServicePort::ExternallyAccessible() const {
   return node_port != 0 || !load_balancer_ips.empty() || !external_ips.empty();
 }
@@ -212,7 +212,7 @@ ModelEndpoints ModelServicePort::ClusterSet() const {
   if (internal_local && !ExternallyAccessible()) return {};  // S-30
   const ModelEndpoints ready = Only(endpoints, IsReady);
   if (ready.empty()) return Only(endpoints, IsSt);  // S-33
-  // S-32 (b) and (c).
+  // Implements S-32 (b) and (c).
   const auto on_node = [this](const ModelEndpoint& e) { return e.node_hints.count(node_name) > 0; };
   const auto in_zone = [this](const ModelEndpoint& e) {
     return !node_zone.empty() && e.zone_hints.count(node_zone) > 0;
@@ -233,13 +233,13 @@ ModelEndpoints ModelServicePort::LocalSet() const {
   return ready.empty() ? Only(local, IsSt) : ready;  // S-34
 }
 
-// S-35.
+// Implements S-35.
 bool ModelServicePort::HasEndpoints() const {
   return std::any_of(endpoints.begin(), endpoints.end(),
                      [](const ModelEndpoint& e) { return IsReady(e) || IsSt(e); });
 }
 
-// S-36.
+// Implements S-36.
 ModelEndpoints ModelServicePort::ReachableSet() const {
   std::set<std::string> reachable;
   for (const ModelEndpoint& endpoint : ClusterSet()) reachable.insert(endpoint.ToString());

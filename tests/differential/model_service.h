@@ -1,6 +1,6 @@
 // A simple implementation of sections 1 and 2 of docs/specification.md: the Service ports of the
-// objects in one family and their endpoints. Slow, and independent of proxy/: every rule is
-// implemented from its requirement.
+// objects in one family and their endpoints. Slow, and independent of proxy/, because every rule is
+// implemented directly from its requirement.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_MODEL_SERVICE_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_MODEL_SERVICE_H_
 
@@ -24,21 +24,22 @@ struct ModelEndpoint {
   bool serving = true;
   bool terminating = false;
   bool local = false;
-  bool drained = false;  // Receives no new connections.
+  bool drained = false;  // True if the endpoint receives no new connections.
   std::set<std::string> zone_hints;
   std::set<std::string> node_hints;
 
-  bool ServingTerminating() const { return !ready && serving && terminating; }  // "ST"
-  std::string ToString() const;  // "10.244.1.11:8080", "[fd00::1]:8080"
+  // Called ST in the specification.
+  bool ServingTerminating() const { return !ready && serving && terminating; }
+  std::string ToString() const;  // For example "10.244.1.11:8080" or "[fd00::1]:8080".
 };
 
-using ModelEndpoints = std::vector<ModelEndpoint>;  // In the order of S-27.
+using ModelEndpoints = std::vector<ModelEndpoint>;  // Sorted as in S-27.
 
 // The known properties of the agent's node.
 struct ModelNode {
   std::string name;
-  std::string zone;                            // Empty: no zone.
-  std::vector<std::optional<TextAddress>> ip;  // By family; S-109.
+  std::string zone;                            // Empty if the node has no zone.
+  std::vector<std::optional<TextAddress>> ip;  // The node's address by family (S-109).
   std::vector<std::optional<TextPrefix>> pod_cidr;
 
   static ModelNode Of(const Objects& objects, const std::string& name);
@@ -46,34 +47,35 @@ struct ModelNode {
 
 // One port of one Service in one family.
 struct ModelServicePort {
-  std::string service;  // "namespace/name"
+  std::string service;  // For example "shop/web".
   std::string name;
-  int64_t created = 0;  // 0: unknown, the oldest of all.
+  int64_t created = 0;  // 0 if unknown. Such a Service counts as the oldest.
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
-  uint16_t node_port = 0;  // 0: none.
+  uint16_t node_port = 0;  // 0 if the port has no nodePort.
   TextAddress cluster_ip;
   std::vector<TextAddress> external_ips;
   std::vector<TextAddress> load_balancer_ips;
-  std::vector<TextPrefix> ranges;  // Empty: unrestricted.
+  std::vector<TextPrefix> ranges;  // Empty permits all sources.
   bool external_local = false;
   bool internal_local = false;
   bool affinity = false;
   ModelEndpoints endpoints;
 
-  // The node of the agent. Part of the value, because its zone and name select endpoints.
+  // The name of the agent's node. Part of the value, because the node's zone and name select
+  // endpoints.
   std::string node_name;
   std::string node_zone;
 
-  std::string ToString() const;  // "ns/web:http/tcp"
+  std::string ToString() const;  // For example "ns/web:http/tcp".
   bool ExternallyAccessible() const;
   ModelEndpoints ClusterSet() const;
   ModelEndpoints LocalSet() const;
-  bool HasEndpoints() const;  // "HAS"
+  bool HasEndpoints() const;  // Called HAS in the specification.
   ModelEndpoints ReachableSet() const;
 };
 
-// The Service ports of one family.
+// Returns the Service ports of one family.
 std::vector<ModelServicePort> ModelServicePorts(const Objects& objects, const ModelNode& node,
                                                 bool v6);
 

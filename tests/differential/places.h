@@ -8,15 +8,15 @@
 
 namespace svcmap::testing {
 
-// An address in both families.
+// One address per family.
 struct Place {
   const char* v4;
   const char* v6;
   const char* in(bool want_v6) const { return want_v6 ? v6 : v4; }
 };
 
-// Possible endpoints: two pods on this node, two on the other node, and host network processes of
-// both.
+// Possible endpoints: two pods on this node, two remote pods, and a host network process on this
+// and on the remote node.
 struct EndpointHost {
   const char* name;
   Place ip;
@@ -39,7 +39,7 @@ inline constexpr uint16_t kEndpointPorts[] = {8080, 8081, 8082};
 inline constexpr Place kClusterIps[] = {
     {"10.96.0.1", "fd00:96::1"}, {"10.96.0.2", "fd00:96::2"}, {"10.96.0.3", "fd00:96::3"},
     {"10.96.0.4", "fd00:96::4"}, {"10.96.0.5", "fd00:96::5"}, {"10.96.0.6", "fd00:96::6"},
-    {"10.97.0.1", "fd00:97::1"},  // Usually in no ServiceCIDR.
+    {"10.97.0.1", "fd00:97::1"},  // Usually outside all ServiceCIDRs.
 };
 inline constexpr Place kExternalIps[] = {
     {"198.51.100.40", "2001:db8:51::40"},

@@ -15,14 +15,17 @@
 namespace svcmap::testing {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{2000};  // Only used up when something is wrong.
-constexpr std::chrono::milliseconds kInVain{80};      // To see that nothing comes.
+constexpr std::chrono::milliseconds kPatience{2000};  // Only a wrong result waits this long.
+// How long to wait for an answer that must not come.
+constexpr std::chrono::milliseconds kInVain{80};
 constexpr int kParallelInVain = 48;
 constexpr size_t kDraws = 2;
-constexpr size_t kNobodys = 60;      // Probes of what no Service owns.
-constexpr double kByChance = 1e-10;  // An endpoint may be missed as often as this explains.
+constexpr size_t kNobodys = 60;  // Number of probes of addresses and ports that no Service
+                                 // owns.
+// A missing endpoint is a failure if its probability by chance is lower.
+constexpr double kByChance = 1e-10;
 
-// Everywhere, without a source.
+// Returns packets to all addresses and ports, without a source.
 std::vector<Packet> Destinations() {
   std::vector<Place> places(std::begin(kClusterIps), std::end(kClusterIps));
   places.insert(places.end(), std::begin(kExternalIps), std::end(kExternalIps));
@@ -57,8 +60,8 @@ Request RequestOf(const TriedConnection& probe) {
           .timeout = InVain(probe) ? kInVain : kPatience};
 }
 
-// Those in vain come last, many at a time: they take time, and an ICMP error for one SCTP probe is
-// seen by all raw sockets that talk to the same address.
+// Sends the probes. Probes without an expected answer come last and run in parallel: they take
+// long, and all raw sockets connected to the same address receive the ICMP error of an SCTP probe.
 void Send(const NetNs& netns, const std::vector<TriedConnection*>& probes) {
   for (const bool in_vain : {false, true}) {
     std::vector<TriedConnection*> some;
@@ -78,7 +81,7 @@ std::vector<TriedConnection> Plan(const std::vector<Source>& sources, const Refe
   std::vector<TriedConnection> plan;
   std::vector<Packet> nobodys;
   for (const Packet& to : Destinations()) {
-    // Who owns it does not depend on the source.
+    // The owner of a destination does not depend on the source.
     if (model.Predict(PacketOf(sources[0], to)).service_port.empty()) {
       nobodys.push_back(to);
       continue;
@@ -102,7 +105,7 @@ std::vector<TriedConnection> Plan(const std::vector<Source>& sources, const Refe
   return plan;
 }
 
-// Tries connections, and keeps what they came to.
+// Makes connections and records their results.
 class Session {
  public:
   Session(const std::vector<Source>& sources, AffinityMemory& affinity) : affinity_(affinity) {
@@ -120,7 +123,7 @@ class Session {
     }
     for (std::thread& thread : threads) thread.join();
     for (const auto& [host, all] : by_host) {
-      for (const bool in_vain : {false, true}) {  // In the order they were sent.
+      for (const bool in_vain : {false, true}) {  // The order in which they were sent.
         for (const TriedConnection* tried : all) {
           if (InVain(*tried) == in_vain) Take(*tried);
         }
@@ -128,8 +131,8 @@ class Session {
     }
   }
 
-  // Each member of a set is there: the few that chance left out are asked for until chance is no
-  // explanation any more. Not with affinity, where there are too few clients.
+  // Repeats connections until each endpoint of a set has answered, or until its absence is too
+  // improbable. Sets with affinity are excluded, because there are too few clients.
   void LookForTheMissing() {
     for (auto& [name, set] : sets_) {
       if (set.seen.size() == set.example.prediction.choices.size()) continue;
@@ -151,7 +154,7 @@ class Session {
   ProbeReport report() { return std::move(report_); }
 
  private:
-  // What a set of choices was seen to consist of.
+  // The endpoints that have answered for one predicted set.
   struct Set {
     TriedConnection example;
     std::set<std::pair<std::string, uint16_t>> seen;
@@ -176,7 +179,7 @@ class Session {
   }
 
   AffinityMemory& affinity_;
-  std::map<std::string, const Host*> host_of_;  // By source address.
+  std::map<std::string, const Host*> host_of_;  // Hosts by source address.
   std::map<std::string, Set> sets_;
   ProbeReport report_;
 };

@@ -14,7 +14,7 @@
 namespace svcmap::testing {
 
 // Connects from every source to every address and port of a Service, several times on success, and
-// to some unassigned addresses. Sends all sources in parallel. Returns one string per difference
+// to some unassigned addresses. All sources send in parallel. Returns one string per difference
 // from the model.
 struct ProbeReport {
   std::map<std::string, size_t> count;  // Number of probes by Prediction::why.

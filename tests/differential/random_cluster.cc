@@ -21,15 +21,15 @@ constexpr const char* kRanges[] = {
     " 203.0.113.0/24 ",
     "203.0.113.9/32",
     "203.0.113.200/32",
-    "203.0.113.77/24",    // With host bits.
+    "203.0.113.77/24",    // The range contains host bits.
     "203.0.113.000/025",  // S-5
     "10.244.0.0/16",
     "10.244.1.0/24",
     "10.244.1.11/32",
-    "192.168.77.0/24",  // The node's own, S-118.
+    "192.168.77.0/24",  // The node's own range (S-118).
     "192.168.77.1/32",
     "198.18.7.10/32",
-    "198.51.100.0/24",  // VIPs.
+    "198.51.100.0/24",  // The range of the LoadBalancer IPs.
     "2001:db8:203::/64",
     " 2001:db8::/32",
     "2001:db8:204::200/128",
@@ -95,7 +95,7 @@ void SetConditions(State state, v1::Endpoint& endpoint) {
   }
 }
 
-// "10.244.1.11" as "010.244.001.011".
+// Adds leading zeros, for example "010.244.001.011" for "10.244.1.11".
 std::string WithLeadingZeros(const std::string& ip) {
   if (ip.find(':') != std::string::npos) return ip;
   std::string text;
@@ -182,7 +182,7 @@ void RandomCluster::RollNode() {
   for (const std::string& cidr : pod_cidrs_) node.PodCidr(cidr);
   if (dice_.Chance(70)) node.Zone(dice_.OneOf(kZones));
   const size_t addresses = dice_.Below(10);
-  if (addresses != 0) {  // Else unknown: S-110.
+  if (addresses != 0) {  // Without addresses, the node's address is unknown (S-110).
     const Place& primary = kNodePlaces[addresses == 1 ? 1 : 0];
     if (addresses != 2) node.InternalIp(primary.v4);
     if (addresses != 3) node.InternalIp(primary.v6);
@@ -248,7 +248,8 @@ void RandomCluster::RollClusterIps(Entry& entry) {
   spec.clear_cluster_ips();
   spec.clear_ip_families();
   if (dice_.Chance(3)) spec.set_cluster_ip("None");
-  if (!spec.cluster_ip().empty() || dice_.Chance(2)) return;  // Headless, or none given yet.
+  // Headless, or without a clusterIP yet.
+  if (!spec.cluster_ip().empty() || dice_.Chance(2)) return;
 
   Place ip = dice_.OneOf(kClusterIps);
   while (!dice_.Chance(6) && (ClusterIpTaken(ip.v4) || ClusterIpTaken(ip.v6))) {
@@ -269,7 +270,7 @@ void RandomCluster::RollClusterIps(Entry& entry) {
   }
   spec.set_cluster_ip(spec.cluster_ips(0));
   const bool one = families < 2;
-  if (one && dice_.Chance(30)) return;  // S-3: families may be left out.
+  if (one && dice_.Chance(30)) return;  // S-3: a Service may omit a family.
   for (const std::string& text : spec.cluster_ips()) {
     spec.add_ip_families(text.find(':') == std::string::npos ? "IPv4" : "IPv6");
   }
@@ -303,7 +304,7 @@ void RandomCluster::RollPorts(Entry& entry) {
   RollTargets(entry);
 }
 
-// S-8: a nodePort is served whatever the type.
+// S-8: a nodePort takes effect for every Service type.
 void RandomCluster::RollNodePorts(Entry& entry) {
   v1::ServiceSpec& spec = *entry.service.mutable_spec();
   const unsigned percent = spec.type() == "ClusterIP" ? 5 : 80;
@@ -327,7 +328,7 @@ void RandomCluster::RollExternalIps(Entry& entry) {
   for (size_t i = 0; i < count; ++i) {
     const Place& place = dice_.Chance(20) ? dice_.OneOf(kNodePlaces)
                          : dice_.Chance(12)
-                             ? dice_.OneOf(kClusterIps)  // Perhaps another Service's.
+                             ? dice_.OneOf(kClusterIps)  // Possibly used by another Service.
                              : dice_.OneOf(kExternalIps);
     if (dice_.Chance(85)) {
       spec.add_external_ips(dice_.Chance(5) ? WithLeadingZeros(place.v4) : place.v4);
@@ -337,7 +338,7 @@ void RandomCluster::RollExternalIps(Entry& entry) {
   if (dice_.Chance(8)) spec.add_external_ips(dice_.Chance(50) ? " " : "not-an-address");
 }
 
-// S-7: the type is not asked.
+// S-7: a load balancer IP takes effect for every Service type.
 void RandomCluster::RollLoadBalancer(Entry& entry) {
   entry.service.clear_status();
   if (!dice_.Chance(entry.service.spec().type() == "LoadBalancer" ? 90 : 4)) return;
@@ -389,7 +390,7 @@ void RandomCluster::RollAffinity(Entry& entry) {
   spec.clear_session_affinity_config();
   if (!dice_.Chance(25)) return;
   spec.set_session_affinity("ClientIP");
-  const int timeouts[] = {0, 60, 3600, 86400};  // 0: left to its default.
+  const int timeouts[] = {0, 60, 3600, 86400};  // 0 keeps the default.
   if (const int timeout = dice_.OneOf(timeouts)) {
     spec.mutable_session_affinity_config()->mutable_client_ip()->set_timeout_seconds(timeout);
   }
@@ -404,7 +405,7 @@ void RandomCluster::RollCreation(Entry& entry) {
 
 // ---- Endpoints ----
 
-// S-22: slices may give different numbers.
+// S-22: slices may map a port to different numbers.
 void RandomCluster::RollTargets(Entry& entry) {
   entry.targets.assign(2, {});
   for (int i = 0; i < entry.service.spec().ports_size(); ++i) {
@@ -499,7 +500,7 @@ void RandomCluster::AppendSlices(const Entry& entry, Objects& objects) const {
       const v1::Object slice = RenderSlice(entry, v6, index);
       if (entry.has_slices) objects.push_back(slice);
       if (index == 1 || entry.oddity < Oddity::kUnlabelledSlice) continue;
-      // One more that must not be used, with an endpoint that would be seen.
+      // Adds a slice that must not be used. Its endpoint would answer if it were used.
       v1::Object unused = slice;
       v1::ObjectMeta& metadata = *unused.mutable_endpoint_slice()->mutable_metadata();
       metadata.set_name(metadata.name() + "-unused");

@@ -18,7 +18,7 @@ namespace svcmap::testing {
 
 inline constexpr uint32_t kMaxRandomWeight = 2;
 
-// An endpoint as in all its slices.
+// The properties that an endpoint has in all its slices.
 struct RandomEndpoint {
   enum class State {
     kReady,
@@ -30,15 +30,15 @@ struct RandomEndpoint {
     kNotReady,
     kDown,
   };
-  size_t host = 0;  // Of kEndpointHosts.
+  size_t host = 0;  // Index in kEndpointHosts.
   State state = State::kReady;
   std::vector<std::string> zones;
   std::vector<std::string> nodes;
   bool v4 = true;
   bool v6 = true;
   size_t slice = 0;
-  bool twin = false;              // Also in the other slice.
-  bool terminating_twin = false;  // Terminating in the other slice (S-26).
+  bool twin = false;              // The endpoint is also in the other slice.
+  bool terminating_twin = false;  // The endpoint is terminating in the other slice (S-26).
   bool node_name = true;
   bool second_address = false;  // S-22
   bool leading_zeros = false;   // S-5
@@ -62,10 +62,10 @@ class RandomCluster {
     kPortWithoutName,
     kPortWithoutNumber,
     kExtraPort,
-    kOtherProtocol,  // Of the first port.
-    kMissingPort,    // The first one.
+    kOtherProtocol,  // Changes the protocol of the first port.
+    kMissingPort,    // Omits the first port.
     kEndpointWithoutAddress,
-    kUnlabelledSlice,  // These are slices of their own that must not be used.
+    kUnlabelledSlice,  // The following kinds add a separate slice that must not be used.
     kHeadlessSlice,
     kOtherServicesSlice,
   };
@@ -76,7 +76,7 @@ class RandomCluster {
     std::vector<RandomEndpoint> endpoints;
     Hints hints = Hints::kNone;
     Oddity oddity = Oddity::kNone;
-    std::vector<std::vector<uint16_t>> targets;  // By slice, then by service port.
+    std::vector<std::vector<uint16_t>> targets;  // Indexed by slice, then by Service port.
   };
 
   Entry NewEntry(size_t index);
@@ -111,10 +111,10 @@ class RandomCluster {
   std::optional<v1::Object> node_;
   Objects service_cidrs_;
   std::vector<Entry> entries_;
-  std::vector<Entry> before_;  // The last change.
+  std::vector<Entry> before_;  // The state before the last change.
 };
 
-// The changes from one state to the other, as one batch.
+// Returns the changes from one state to the other, as one batch.
 std::vector<v1::Change> Difference(const Objects& before, const Objects& after);
 
 }  // namespace svcmap::testing

@@ -13,10 +13,10 @@ namespace svcmap::testing {
 
 struct ScenarioSettings {
   ProxySettings proxy;
-  std::vector<std::string>
-      pod_cidrs;  // Of the Node. Fixed, because an agent may exit when they change.
+  // The Node's pod ranges. They stay the same, because an agent may exit when they change.
+  std::vector<std::string> pod_cidrs;
 
-  std::vector<std::string> Flags() const;  // Of svcmapd.
+  std::vector<std::string> Flags() const;  // The command line of svcmapd.
   std::string ToString() const;            // Unique for each setting.
 };
 

@@ -14,7 +14,7 @@ std::vector<std::string> SplitAtCommas(const std::string& text) {
   return parts;
 }
 
-// S-69. Nothing: no block for this family.
+// Implements S-69. Returns nullopt if the list has no block of this family.
 std::optional<TextPrefix> FirstOfFamily(const std::string& list, bool v6) {
   for (const std::string& text : SplitAtCommas(list)) {
     const auto prefix = TextPrefix::Parse(text);
@@ -27,7 +27,7 @@ bool Contains(const std::vector<TextAddress>& list, const TextAddress& address) 
   return std::find(list.begin(), list.end(), address) != list.end();
 }
 
-// S-16: the oldest, then the first by name.
+// Implements S-16: the oldest Service port, then the first by name.
 const ModelServicePort* Elder(const ModelServicePort* a, const ModelServicePort* b) {
   if (a == nullptr) return b;
   return std::tie(a->created, a->service) <= std::tie(b->created, b->service) ? a : b;
@@ -109,7 +109,7 @@ std::map<std::string, std::set<std::string>> ReferenceModel::AffineEndpoints() c
   return affine;
 }
 
-// S-68.
+// Implements S-68.
 bool ReferenceModel::DetectorPresent(bool v6) const {
   switch (settings_.detector) {
     case ProxySettings::Detector::kClusterCidr:
@@ -123,7 +123,7 @@ bool ReferenceModel::DetectorPresent(bool v6) const {
   return false;
 }
 
-// S-64 to S-67, S-70. False without a detector.
+// Implements S-64 to S-67 and S-70. Returns false without a detector.
 bool ReferenceModel::IsPod(const Packet& packet, const TextAddress& source) const {
   if (!DetectorPresent(source.v6)) return false;
   switch (settings_.detector) {
@@ -139,10 +139,11 @@ bool ReferenceModel::IsPod(const Packet& packet, const TextAddress& source) cons
   return false;
 }
 
-// S-108 to S-113.
+// Implements S-108 to S-113.
 bool ReferenceModel::TakesNodePorts(const TextAddress& address) const {
   if (node_addresses_.count(address) == 0 || address.IsLoopback()) return false;
-  if (settings_.nodeport_addresses == "primary") {  // S-109, and S-110 without one.
+  // S-109, or S-110 if the node has no such address.
+  if (settings_.nodeport_addresses == "primary") {
     const auto& primary = node_.ip[address.v6 ? 1 : 0];
     return !primary || primary->IsLoopback() || *primary == address;
   }
@@ -151,7 +152,7 @@ bool ReferenceModel::TakesNodePorts(const TextAddress& address) const {
     const auto block = TextPrefix::Parse(text);
     if (!block || block->address.v6 != address.v6) continue;
     any_of_family = true;
-    if (block->Contains(address)) return true;  // S-111; a /0 contains all.
+    if (block->Contains(address)) return true;  // S-111. A /0 block contains all addresses.
   }
   return !any_of_family;  // S-110
 }
@@ -178,7 +179,7 @@ const ModelServicePort* ReferenceModel::OwnerOfNodePort(const Flow& flow) const 
   return owner;
 }
 
-// S-116, S-118.
+// Implements S-116 and S-118.
 bool ReferenceModel::SourceAllowed(const ModelServicePort& port, const TextAddress& source) const {
   if (port.ranges.empty()) return true;
   const auto in_a_range = [&](const TextAddress& address) {
@@ -191,7 +192,7 @@ bool ReferenceModel::SourceAllowed(const ModelServicePort& port, const TextAddre
   return in_a_range(own) && Contains(port.load_balancer_ips, source);
 }
 
-// S-97.
+// Implements S-97.
 bool ReferenceModel::IsHairpin(const Flow& flow, const ModelEndpoint& endpoint) const {
   if (flow.source != endpoint.ip) return false;
   for (const ModelServicePort& port : Of(flow.source.v6).ports) {
@@ -229,14 +230,14 @@ Prediction ReferenceModel::ToExternal(const ModelServicePort& port, const Flow& 
   if (!port.HasEndpoints()) return Refused(Verdict::kRejected, &port, "S-81");
   if (!port.external_local) return Delivered(port, flow, port.ClusterSet(), true, "S-78");
   const std::string row = port.LocalSet().empty() ? "S-80" : "S-79";
-  // S-73: pods first.
+  // S-73: the check for pods comes first.
   if (flow.from_pod) return Delivered(port, flow, port.ClusterSet(), false, row + " P");
   if (flow.from_node) return Delivered(port, flow, port.ClusterSet(), true, row + " N");
   if (port.LocalSet().empty()) return Refused(Verdict::kDropped, &port, row + " E");
   return Delivered(port, flow, port.LocalSet(), false, row + " E");
 }
 
-// S-82 to S-86, S-88, S-104.
+// Implements S-82 to S-86, S-88 and S-104.
 Prediction ReferenceModel::WithoutOwner(const Flow& flow) const {
   const World& world = Of(flow.destination.v6);
   const bool forwarded = node_addresses_.count(flow.destination) == 0;
@@ -251,7 +252,7 @@ Prediction ReferenceModel::WithoutOwner(const Flow& flow) const {
   return Refused(Verdict::kUntouched, nullptr, "S-84 to S-86, S-88");
 }
 
-// The order of S-94.
+// Implements the order of S-94.
 Prediction ReferenceModel::Predict(const Packet& packet) const {
   const auto source = TextAddress::Parse(packet.source);
   const auto destination = TextAddress::Parse(packet.destination);
@@ -266,7 +267,7 @@ Prediction ReferenceModel::Predict(const Packet& packet) const {
   flow.from_host = packet.interface.empty();
   flow.from_pod = IsPod(packet, *source);
   flow.from_node = node_addresses_.count(*source) > 0;  // S-72
-  // S-74, S-75, S-90, S-91.
+  // Implements S-74, S-75, S-90 and S-91.
   flow.marked = Of(source->v6).cluster_ips.count(*destination) > 0 &&
                 (settings_.masquerade_all || (DetectorPresent(source->v6) && !flow.from_pod));
 

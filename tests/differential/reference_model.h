@@ -26,15 +26,15 @@ struct ProxySettings {
   enum class Detector { kClusterCidr, kNodeCidr, kBridgeInterface, kInterfaceNamePrefix };
   std::string node_name = "n1";
   Detector detector = Detector::kClusterCidr;
-  std::string cluster_cidr;   // For kClusterCidr; comma-separated. Empty: no detector.
-  std::string pod_interface;  // The bridge, or the prefix.
+  std::string cluster_cidr;   // A comma-separated list for kClusterCidr. Empty for no detector.
+  std::string pod_interface;  // The name of the bridge, or the prefix of interface names.
   bool masquerade_all = false;
   std::string nodeport_addresses = "primary";
 };
 
 struct Packet {
   std::string source;
-  std::string interface;  // Input interface; empty: a process on the node.
+  std::string interface;  // Input interface. Empty for a process on the node.
   Protocol protocol = Protocol::kTcp;
   std::string destination;
   uint16_t port = 0;
@@ -54,10 +54,11 @@ enum class Verdict { kDelivered, kRejected, kDropped, kUntouched };
 
 struct Prediction {
   Verdict verdict = Verdict::kUntouched;
-  std::vector<Choice> choices;  // kDelivered: one of these, in the order of S-27.
-  std::string service_port;     // The deciding Service port: "ns/web:http/tcp"; empty if none.
-  bool affinity = false;        // Of that service port.
-  std::string why;              // Requirement numbers, for messages.
+  std::vector<Choice> choices;  // For kDelivered: the possible endpoints in the order of S-27.
+  // The Service port that determined the result, for example "ns/web:http/tcp". Empty if none did.
+  std::string service_port;
+  bool affinity = false;  // True if this Service port has session affinity.
+  std::string why;        // Requirement numbers, for messages.
 
   std::string ToString() const;
 };
@@ -69,8 +70,8 @@ class ReferenceModel {
 
   Prediction Predict(const Packet& packet) const;
 
-  // Endpoints ("IP:port") that may have affinity records, by Service port: the reachable sets of
-  // Service ports with affinity (S-36, S-126).
+  // Returns the endpoints ("IP:port") that may have affinity records, by Service port. These are
+  // the reachable sets of Service ports with affinity (S-36, S-126).
   std::map<std::string, std::set<std::string>> AffineEndpoints() const;
 
  private:
@@ -78,7 +79,7 @@ class ReferenceModel {
   struct World {
     std::vector<ModelServicePort> ports;
     std::vector<TextPrefix> service_cidrs;
-    std::set<TextAddress> cluster_ips;  // Active ones.
+    std::set<TextAddress> cluster_ips;  // The clusterIPs of all Service ports.
   };
   // The packet with parsed addresses and the classification of its source (S-63, S-72).
   struct Flow {
@@ -89,7 +90,7 @@ class ReferenceModel {
     bool from_host;
     bool from_pod;
     bool from_node;
-    bool marked;  // By the clusterIP rule, step 2 of S-94.
+    bool marked;  // Marked for masquerading by the clusterIP rule, step 2 of S-94.
   };
 
   const World& Of(bool v6) const { return worlds_[v6 ? 1 : 0]; }

@@ -10,7 +10,7 @@
 namespace svcmap::testing {
 namespace {
 
-// The common setting of section 3.9, IPv4 and, under the same names, IPv6.
+// The common setting of section 3.9 for IPv4 and, under the same names, for IPv6.
 constexpr bool kBothFamilies[] = {false, true};
 
 struct Names {
@@ -97,7 +97,7 @@ v1::Object TheNode() {
       .Zone("za");
 }
 
-// A Service at V (or another name), dual stack, without ports.
+// Returns a dual-stack Service without ports at address V, or at the address of another name.
 AService At(const std::string& name) {
   AService service("ns/" + std::string(name == "V" ? "svc" : "other"));
   service.ClusterIps(At(name, false), At(name, true));
@@ -111,7 +111,8 @@ AService External(AService service, const std::string& type = "LoadBalancer") {
   return service.Type(type);
 }
 
-// "L1 R1st L2x": ready, serving and terminating, neither.
+// Parses endpoints such as "L1 R1st L2x": ready, serving and terminating, neither ready nor
+// serving.
 Objects Slices(const std::vector<std::string>& endpoints, int port = 8080,
                const std::string& port_name = "", Protocol protocol = Protocol::kTcp,
                const std::string& service = "ns/svc") {
@@ -148,7 +149,8 @@ class Model {
                {"127.0.0.1", "::1", At("N", false), At("N", true), At("NS", false), At("NS", true)},
                objects) {}
 
-  // "P -> V:80/udp": "L1 R1m", "L1:8443", "REJECT", "DROP", "untouched"; the same for each family.
+  // Returns the result of a flow such as "P -> V:80/udp": "L1 R1m", "L1:8443", "REJECT", "DROP" or
+  // "untouched". The result must be the same for each family.
   std::string operator()(const std::string& from, const std::string& to, int port = 80,
                          Protocol protocol = Protocol::kTcp) const {
     const std::string v4 = One(from, to, port, protocol, false);
@@ -171,7 +173,7 @@ class Model {
       case Verdict::kDelivered:
         break;
     }
-    std::set<std::string> texts;  // IPv6 sorts in another way.
+    std::set<std::string> texts;  // A set, because IPv6 addresses have a different order.
     for (const Choice& choice : prediction.choices) {
       texts.insert(absl::StrCat(NameOf(choice.ip),
                                 choice.port == 8080 ? "" : absl::StrCat(":", choice.port),
@@ -252,7 +254,7 @@ TEST(ReferenceModelTest, S163_To_S168_SourceRanges) {
     EXPECT_EQ(model("N", vip), "L1m");
     EXPECT_EQ(model("VIP", vip), "L1m");  // S-118
   }
-  // S-118: not when the node's own address is in no range.
+  // S-118: does not apply if the node's own address is in no range.
   AService narrow = service;
   v1::Object object = narrow;
   object.mutable_service()->mutable_spec()->clear_load_balancer_source_ranges();
@@ -384,7 +386,7 @@ TEST(ReferenceModelTest, S191_To_S202_MasqueradeMatrix) {
     const char* number;
     char service;
     std::vector<const char*> from;
-    bool external;  // nodePort and VIP; else the clusterIP.
+    bool external;  // True for nodePort and VIP, false for the clusterIP.
     const char* results[4];
   };
   const Row rows[] = {
@@ -445,7 +447,7 @@ TEST(ReferenceModelTest, S82_To_S86_WhatIsNotAService) {
     EXPECT_EQ(model(from, "N", kNp + 1), "untouched") << from;           // S-85
     EXPECT_EQ(model(from, "NS", kNp), "untouched") << from;              // S-86
   }
-  // S-105.
+  // Expects S-105.
   EXPECT_EQ(Model(Objects{TheNode(), At("V").Port("", 80)})("P", "U"), "untouched");
 }
 
@@ -494,7 +496,7 @@ TEST(ReferenceModelTest, S97_HairpinByEveryAddress) {
   EXPECT_EQ(model("L1", "V"), "L1m L2 R1");
   EXPECT_EQ(model("L1", "VIP"), "L1m L2 R1");
   EXPECT_EQ(model("L1", "N", kNp), "L1m L2 R1");
-  // Only local endpoints have such an entry.
+  // Only local endpoints have a hairpin entry.
   EXPECT_EQ(model("R1", "V"), "L1 L2 R1");
 }
 
@@ -511,10 +513,11 @@ TEST(ReferenceModelTest, S94_S16_OneOwnerPerAddressAndPort) {
   };
   EXPECT_EQ(claims(1, 2)("X", "VIP"), "L1m");
   EXPECT_EQ(claims(2, 1)("X", "VIP"), "L2m");
-  EXPECT_EQ(claims(2, 2)("X", "VIP"), "L2m");  // "other" before "svc".
+  EXPECT_EQ(claims(2, 2)("X", "VIP"), "L2m");  // "other" precedes "svc".
   EXPECT_EQ(claims(2, 1)("X", "N", kNp), "L2m");
   EXPECT_EQ(claims(2, 1)("X", "V"), "L1m");
-  // An externalIP that is the node's wins over a nodePort, also over an older one.
+  // An externalIP that is an address of the node takes precedence over a nodePort, even over an
+  // older one.
   AService by_address = At("W").Port("", kNp).CreatedAt(9);
   for (const bool v6 : kBothFamilies) by_address.ExternalIp(At("N", v6));
   const Model model(Cluster(Objects{At("V").Port("", 80).NodePort(kNp).CreatedAt(1), by_address} +
@@ -615,8 +618,9 @@ TEST(ReferenceModelTest, S39_To_S47_Sets) {
   struct Row {
     const char* number;
     std::vector<std::string> endpoints;
-    const char* cluster;  // P -> VIP of an ETP Local Service.
-    const char* local;    // X -> VIP of it.
+    const char* cluster;  // The result of "P -> VIP" for a Service with externalTrafficPolicy
+                          // Local.
+    const char* local;    // The result of "X -> VIP" for the same Service.
   };
   const Row rows[] = {
       {"S-39", {}, "REJECT", "REJECT"},

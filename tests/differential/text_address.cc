@@ -14,7 +14,8 @@ bool IsNumber(const std::string& text) {
   });
 }
 
-// "010.0.00.1" as "10.0.0.1"; what has no such form stays as it is.
+// Removes leading zeros, for example "10.0.0.1" for "010.0.00.1". Any other text is returned
+// unchanged.
 std::string WithoutLeadingZeros(const std::string& text) {
   std::string plain;
   std::string octet;

@@ -1,5 +1,5 @@
 // Addresses and blocks of the reference model, parsed with inet_pton. Independent of the types in
-// nft/, so that their errors are not repeated.
+// nft/, so that the model does not repeat their errors.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_TEXT_ADDRESS_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_TEXT_ADDRESS_H_
 
@@ -12,9 +12,10 @@ namespace svcmap::testing {
 
 struct TextAddress {
   bool v6 = false;
-  std::array<uint8_t, 16> bytes = {};  // IPv4: the first four.
+  std::array<uint8_t, 16> bytes = {};  // An IPv4 address uses the first four bytes.
 
-  // Leading zeros of IPv4 octets are allowed and decimal (S-5). Nothing if `text` is no address.
+  // Leading zeros of IPv4 octets are permitted, and octets are decimal (S-5). Returns nullopt if
+  // `text` is not an address.
   static std::optional<TextAddress> Parse(const std::string& text);
   std::string ToString() const;
   bool IsLoopback() const;
@@ -26,7 +27,8 @@ struct TextPrefix {
   TextAddress address;
   int length = 0;
 
-  // "10.0.0.0/8"; host bits are ignored, the length may have leading zeros (S-5).
+  // Parses text such as "10.0.0.0/8". Host bits are ignored, and the length may have leading zeros
+  // (S-5).
   static std::optional<TextPrefix> Parse(const std::string& text);
   bool Contains(const TextAddress& address) const;
 };
