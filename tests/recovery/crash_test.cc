@@ -1,9 +1,8 @@
 // Kills the agent at random moments under traffic and updates. The restarted agent has the accepted
 // state, and no connection to an unchanged Service fails.
 //
-//   SVCMAP_CRASHES=1000   how many times (50)
-//   SVCMAP_SEED=17        of the moments, the changes, and what the controller does (another one
-//                         each time)
+//   SVCMAP_CRASHES=1000   number of crashes (50)
+//   SVCMAP_SEED=17        seed of the moments, the changes and the controller's actions (random)
 #include <algorithm>
 #include <atomic>
 #include <iostream>
@@ -121,7 +120,7 @@ class Controller {
   }
 
   std::mt19937_64 random_;
-  std::vector<int> sent_;  // Versions.
+  std::vector<int> sent_;  // The last sent version of each Service.
   std::vector<int> acked_;
   int64_t batches_ = 0;
 };
@@ -167,7 +166,7 @@ TEST_F(CrashTest, S332_S342_KilledAtAnyMomentItComesBackAndNobodyNotices) {
       ASSERT_OK(churned) << agent().log();
       world()->agent.reset();
     }
-    // Some of the following runs are short.
+    // Some of the next runs of the agent are short.
     while (below(4) == 0) {
       ++early;
       ASSERT_OK_AND_ASSIGN(const auto short_lived, Agent::Launch(node().netns(), Flags()));

@@ -1,4 +1,4 @@
-// Unusable saved state is renamed, and the rules stay in effect.
+// An unusable saved state is renamed, and the rules stay in effect.
 #include <filesystem>
 
 #include "tests/recovery/saved_state_world.h"
@@ -9,7 +9,8 @@ namespace {
 struct FileDamage {
   std::string name;
   std::string (*damaged)(std::string bytes);
-  // Not renamed if it looks like the result of a power loss; then the file is only outdated.
+  // False if the damage looks like the result of a power loss. Then the file is only outdated and
+  // is not renamed.
   bool set_aside = true;
 };
 std::ostream& operator<<(std::ostream& out, const FileDamage& damage) { return out << damage.name; }
@@ -78,7 +79,7 @@ TEST_P(DamagedStateTest, S342_IsSetAsideAndTheRulesServeOn) {
   ExpectItGoesOn();
 }
 
-// Restored from a backup, for example.
+// For example, a state file from a backup.
 TEST_F(DamagedStateTest, S342_AStateOlderThanTheKernelDoesNoHarm) {
   const std::string file = StateFile();
   ASSERT_OK(EndAgent(/*kill=*/false));

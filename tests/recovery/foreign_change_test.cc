@@ -38,7 +38,7 @@ class ForeignChangeTest : public RecoveryTest {
   }
 };
 
-// Parameters: the damage, and whether the agent runs.
+// The parameters are the kind of damage, and whether the agent runs.
 class DamageTest : public ForeignChangeTest,
                    public ::testing::WithParamInterface<std::tuple<Damage, bool>> {
  protected:
@@ -73,7 +73,7 @@ TEST_P(DamageTest, S345_IsRepaired) {
   ASSERT_OK(WaitUntilTheKernelIsAsWanted()) << agent().log();
   if (!stopped()) {
     EXPECT_GT(Repairs(), repairs);
-    // The log names the process.
+    // The log names the process that changed the tables.
     EXPECT_NE(agent().log().find("nft"), std::string::npos) << agent().log();
   }
   if (traffic != nullptr) {
@@ -87,7 +87,7 @@ TEST_P(DamageTest, S345_IsRepaired) {
   ASSERT_OK_AND_ASSIGN(traffic, SteadyTraffic::Start(client().netns(), SteadyTargets(*world())));
   EXPECT_OK(traffic->Go(20));
   EXPECT_OK(traffic->Stop().Check());
-  // Traffic continues.
+  // The agent still applies changes.
   ASSERT_OK(agent().Apply({OtherService(0, 81)}));
   EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
 }
@@ -147,7 +147,8 @@ TEST_F(ForeignChangeTest, AStormOfForeignChangesIsWeathered) {
   const double p99 = own_ms[own_ms.size() * 99 / 100];
   std::cout << "others: " << changes.ToString() << "\nour own " << own_ms.size() << " commits: p50 "
             << p50 << " ms, p99 " << p99 << " ms, longest " << own_ms.back() << " ms\n";
-  EXPECT_GT(changes.made(), 50 * duration.count()) << changes.ToString();  // On a busy machine.
+  // Low enough for a busy machine.
+  EXPECT_GT(changes.made(), 50 * duration.count()) << changes.ToString();
   EXPECT_LT(p99, 500);
 }
 

@@ -1,4 +1,4 @@
-// Another user of the node owns the state directory, or its file system does not answer.
+// Start with a state directory that another user owns, or whose file system does not answer.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 class HostileStartTest : public SavedStateTest {
  protected:
-  // The agent has run on the state directory and has ended.
+  // An agent has used the state directory and has exited.
   void SetUp() override {
     SavedStateTest::SetUp();
     if (HasFatalFailure()) return;
@@ -129,7 +129,8 @@ TEST_F(HostileStartTest, SigtermEndsAStartThatWaitsForTheDisk) {
     agent = Agent::Launch(node().netns(), Flags());
   });
   ASSERT_OK(agent);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // Until it waits for the disk.
+  // Until the agent waits for the disk.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_OK((*agent)->Stop());
 }
 

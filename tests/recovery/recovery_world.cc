@@ -10,11 +10,11 @@ namespace svcmap::testing {
 namespace {
 
 constexpr int kStickyClients = 32;
-constexpr std::chrono::seconds kPatience{8};  // Longer waits count as failures.
+constexpr std::chrono::seconds kPatience{8};  // A longer wait counts as a failure.
 const Address kPair = ClusterIp(11);
 const Address kPublic = ClusterIp(12);
 
-// The endpoints of "other" Services: in the pods' range, without a server.
+// Returns an endpoint of an "other" Service. The address is in the pod range, but has no server.
 std::string OtherEndpoint(int service, int endpoint, bool v6) {
   const int number = service * 16 + endpoint;
   return v6 ? absl::StrCat("fd00:10:244:9::", absl::Hex(number + 1))

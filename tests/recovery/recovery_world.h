@@ -16,11 +16,11 @@
 
 namespace svcmap::testing {
 
-// An environment variable as a number.
+// Returns an environment variable as a number, or `otherwise` if it is not set.
 int64_t NumberFromEnvironment(const char* name, int64_t otherwise);
 
-// Services "steady/..." with answering endpoints: with one address each, with external addresses
-// and a nodePort, and with session affinity.
+// Services "steady/..." with answering endpoints: some with one address each, one with external
+// addresses and a nodePort, and one with session affinity.
 Objects SteadyServices(const World& world);
 inline const Address kSteady = ClusterIp(10);
 inline const Address kSticky = ClusterIp(13);
@@ -42,13 +42,13 @@ class RecoveryTest : public ServiceTest {
   void TearDown() override;
 
   std::string state_folder() const { return folder_->path() + "/state"; }
-  // Flags of an agent with the state directory.
+  // Returns the flags of an agent with the state directory.
   std::vector<std::string> Flags(std::vector<std::string> more = {}) const;
 
   absl::Status StartAgent(const std::vector<std::string>& more_flags = {});
   absl::Status EndAgent(bool kill);
 
-  // Waits until the agent serves the received or saved state and reports no error.
+  // Waits until the agent reports the received or saved state as serving and reports no error.
   absl::Status WaitUntilServing();
 
   // Waits until the kernel has the desired elements, and the rules of the last RememberRules call.
@@ -56,7 +56,7 @@ class RecoveryTest : public ServiceTest {
       std::chrono::milliseconds deadline = std::chrono::seconds(10));
   void RememberRules();
 
-  // The server of each client of the sticky Service.
+  // Returns the server of each client of the Service with session affinity.
   std::vector<std::string> StickyPlacement();
 
   const std::string& rules() const { return rules_; }

@@ -1,5 +1,5 @@
-// A restart with saved state and without a controller: the agent serves immediately, writes only
-// differences, and no client is affected.
+// Restarts with saved state and without a controller. The agent uses the saved state immediately,
+// writes only differences, and does not affect clients.
 #include "absl/strings/str_cat.h"
 #include "tests/recovery/saved_state_world.h"
 #include "tests/support/transfer.h"
@@ -7,7 +7,7 @@
 namespace svcmap::testing {
 namespace {
 
-// Parameter: how the agent was stopped.
+// The parameter is the way in which the agent was stopped.
 class UnchangedRestartTest : public SavedStateTest, public ::testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(, UnchangedRestartTest, ::testing::Bool(),
                          [](const ::testing::TestParamInfo<bool>& info) {
@@ -57,7 +57,8 @@ TEST_P(UnchangedRestartTest, S342_AControllerThatSaysTheSameChangesNothing) {
   ASSERT_OK_AND_ASSIGN(const auto stream, agent().Push());
   ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Snapshot(Everything()));
   EXPECT_EQ(ack.outcome(), v1::UNCHANGED) << ack.ShortDebugString();
-  // After an early kill, the agent cannot exclude foreign commits and compares its rows.
+  // The markers are unchanged. After an early kill, the agent cannot exclude foreign commits and
+  // compares its rows.
   EXPECT_EQ(ReadKernelState().markers, before.markers) << agent().log();
   ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
   EXPECT_EQ(status.elements_written(), 0u) << status.ShortDebugString();
@@ -121,7 +122,7 @@ TEST_F(SavedStateTest, S342_AnUpgradeThatChangesTheRulesIsNotNoticed) {
     ASSERT_OK(EndAgent(/*kill=*/false));
     ASSERT_OK(StartAgent(flags));
     ASSERT_OK(WaitUntilServing());
-    // The rules of an agent with these flags in an empty namespace.
+    // The rules equal those of an agent with these flags in an empty namespace.
     ASSERT_OK_AND_ASSIGN(const NetNs empty, NetNs::Create());
     ASSERT_OK_AND_ASSIGN(const auto fresh, Agent::Start(empty, flags));
     ASSERT_OK(fresh->Replace(Everything()));
@@ -170,7 +171,7 @@ TEST_F(SavedStateTest, S330_CleanUpRemovesOurTwoTablesAndNoOthers) {
   ASSERT_OK_AND_ASSIGN(const std::string expected, Nft(empty, "list ruleset"));
   ASSERT_OK(RunNft(node().netns(), others));
 
-  // Rejected while an agent runs, which would restore the tables.
+  // --cleanup fails while an agent runs, because the agent would restore the tables.
   EXPECT_FALSE(Agent::CleanUp(node().netns()).ok());
   EXPECT_OK(agent().CheckServing());
   ASSERT_OK(EndAgent(/*kill=*/false));

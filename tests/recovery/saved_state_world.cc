@@ -30,7 +30,7 @@ void SavedStateTest::SetUp() {
 }
 
 void SavedStateTest::TearDown() {
-  traffic_.reset();  // Deletes the tables.
+  traffic_.reset();  // Stops the traffic before the tables are deleted.
   RecoveryTest::TearDown();
 }
 

@@ -11,7 +11,7 @@
 
 namespace svcmap::testing {
 
-inline const Address kLate = ClusterIp(20);  // Address of a Service that is added later.
+inline const Address kLate = ClusterIp(20);  // The address of a Service that a test adds later.
 
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& bytes);
@@ -33,15 +33,15 @@ class SavedStateTest : public RecoveryTest {
   void SetUp() override;
   void TearDown() override;
 
-  static Objects Everything();  // All objects sent to the agent.
+  static Objects Everything();  // Returns all objects that were sent to the agent.
 
   void StartTraffic();
-  // Returns OK if no request has failed since StartTraffic and traffic continues.
+  // Expects that no request has failed since StartTraffic and that traffic continues.
   void ExpectNobodyNoticed();
 
   KernelState ReadKernelState();
 
-  // Returns OK if a new Service is programmed and answers.
+  // Expects that a new Service is programmed and answers.
   void ExpectItGoesOn();
 
  private:

@@ -26,7 +26,7 @@ class UnusableFolderTest : public SavedStateTest {
     return status;
   }
 
-  // The agent serves the received state and reports that it cannot save it.
+  // Expects that the agent programs the received state and reports that it cannot save it.
   void ExpectItWorksAndSays(const std::string& why) {
     ASSERT_OK(agent().Replace(Everything()));
     ASSERT_OK(agent().Apply({OtherService(0, 81)}));
@@ -51,7 +51,7 @@ class UnusableFolderTest : public SavedStateTest {
         std::chrono::seconds(60));
   }
 
-  // A healthy agent for the next test.
+  // Provides a healthy agent for the next test.
   void TearDown() override {
     if (world() != nullptr) world()->agent.reset();
     SavedStateTest::TearDown();
