@@ -1,4 +1,4 @@
-// Tests of the fake API server, on which the tests of svcmap-kube depend.
+// Tests the fake API server, which the tests of svcmap-kube use.
 #include "tests/support/api_server.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ class ApiServerTest : public ::testing::Test {
     const httplib::Result result = Get(path);
     return result ? json::parse(result->body, nullptr, false) : json();
   }
-  // "ADDED a", "ERROR 410" ... of a watch that the server ends.
+  // Returns the events of a watch that the server ends, for example "ADDED a" or "ERROR 410".
   std::vector<std::string> Events(const std::string& path) {
     std::vector<std::string> events;
     const httplib::Result result = Get(path);
@@ -81,7 +81,7 @@ TEST_F(ApiServerTest, AListHasWhatItsSelectorsSay) {
   EXPECT_EQ(Get("/api/v1/services?fieldSelector=spec.color%3Dred")->status, 400);
 }
 
-// Expected bytes, from the field numbers of the Kubernetes API.
+// The expected bytes follow from the field numbers of the Kubernetes API.
 TEST_F(ApiServerTest, ProtobufHasThePublicFieldNumbers) {
   v1::Object cidr;
   cidr.mutable_service_cidr()->mutable_metadata()->set_name("k");
@@ -91,15 +91,15 @@ TEST_F(ApiServerTest, ProtobufHasThePublicFieldNumbers) {
   const std::string magic("k8s\0", 4);
   const std::string type = "\x0a\x14networking.k8s.io/v1\x12\x0bServiceCIDR";
   EXPECT_THAT(body, StartsWith(magic + "\x0a" + static_cast<char>(type.size()) + type));
-  // metadata: name, generateName, namespace, selfLink ...
+  // The fields name, generateName, namespace, selfLink ... of metadata.
   EXPECT_THAT(item.substr(item.find("\x0a\x01k")),
               StartsWith(std::string("\x0a\x01k\x12\x00\x1a\x00\x22\x00\x2a", 10)));
   EXPECT_NE(item.find("\x32\x01"
                       "7"),
-            std::string::npos);  // resourceVersion
+            std::string::npos);  // The field resourceVersion.
   EXPECT_NE(item.find("\x12\x0c\x0a\x0a"
                       "10.0.0.0/8"),
-            std::string::npos);  // spec.cidrs
+            std::string::npos);  // The field spec.cidrs.
   const std::string event = EncodeEvent(Encoding::kProtobuf, "ADDED", "o");
   EXPECT_EQ(event, std::string("\x00\x00\x00\x0c\x0a\x05"
                                "ADDED\x12\x03\x0a\x01o",

@@ -1,4 +1,4 @@
-// From objects in the API server to packets, with both encodings.
+// Tests that objects in the API server reach the packet level, with both encodings.
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
@@ -57,8 +57,8 @@ TEST_P(EncodingsTest, AServiceFollowsItsEndpointsToItsEnd) {
 }
 
 TEST_P(EncodingsTest, S1_TheProxyNameLabelTakesAServiceAwayAndItsRemovalBringsItBack) {
-  server().Put({Labeled(Web("shop/web", kWeb), kProxyName,
-                        "")});  // An empty value excludes the Service too.
+  // The label excludes the Service even if its value is empty.
+  server().Put({Labeled(Web("shop/web", kWeb), kProxyName, "")});
   EXPECT_OK(Until(kWeb, ""));
   server().Put({Web("shop/web", kWeb)});
   EXPECT_OK(Until(kWeb, "pod-a"));
@@ -73,10 +73,10 @@ TEST_P(EncodingsTest, S17_HeadlessServicesAndSlicesAreNotSeen) {
   }
   server().Put(headless + Objects{AService("shop/none").ClusterIp("None").Port("http", 80)} +
                Objects{Web("shop/other", kOther)} + WebSlices("shop/other", {&pod_b()}));
-  ASSERT_OK(Until(kOther, "pod-b"));  // Other objects would have arrived by now.
+  ASSERT_OK(Until(kOther, "pod-b"));  // By now, other objects would have arrived, too.
   const Tally tally = AskMany(client().netns(), {.destination = kWeb.v4, .port = 80}, 50);
   EXPECT_EQ(tally.by_server.at("pod-a"), 50) << tally.ToString();
-  EXPECT_OK(UntilTheAgentHasAll());  // The relevant objects only.
+  EXPECT_OK(UntilTheAgentHasAll());  // The agent has only the relevant objects.
 }
 
 // The zone of the Node selects endpoints by hints (S-29). Packets to unused addresses of
@@ -103,7 +103,7 @@ TEST_P(EncodingsTest, S29_S83_TheNodeAndTheServiceRangesArrive) {
     ++nodes;
     EXPECT_EQ(object.node().spec().pod_cidrs(0), kPodCidrV4);
   }
-  EXPECT_EQ(nodes, 1);  // Only n1.
+  EXPECT_EQ(nodes, 1);  // svcmap-kube sends only the Node n1.
 
   EXPECT_EQ(Answering(kUnallocated), "");
   server().Remove({ServiceCidrRef("kubernetes")});

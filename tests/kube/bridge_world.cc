@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{20};
 
-// Whether svcmap-kube selects the object (S-1, S-17, and only the Node of the agent).
+// Returns true if svcmap-kube selects the object (S-1, S-17). Of all Nodes, it selects only the
+// agent's.
 bool IsForUs(const v1::Object& object) {
   const auto& labels = MetadataOf(object).labels();
   if (object.has_service()) {

@@ -32,25 +32,26 @@ class BridgeTest : public ServiceTest {
 
   // Starts svcmap-kube with these additional flags as a child process.
   absl::Status StartBridge(const std::vector<std::string>& flags = {});
-  absl::Status KillBridge();  // SIGKILL.
+  absl::Status KillBridge();  // Sends SIGKILL.
   absl::Status StopBridge();  // Sends SIGTERM and expects exit status 0.
   std::string BridgeLog() const { return bridge_ ? bridge_->err() : "no bridge"; }
 
-  // Replaces the agent by one that keeps socket and state over restarts.
+  // Replaces the agent by an agent that keeps its socket and state over restarts.
   absl::Status StartLastingAgent();
   absl::Status KillAgent();
   std::string state_folder() const { return folder() + "/state"; }
 
-  // The server that answers a new connection of the client in both families: its name, "" without
-  // an answer, "?" if the families differ.
+  // Returns the name of the server that answers a new connection of the client in both families.
+  // Empty without an answer, "?" if the families differ.
   std::string Answering(const Address& address);
-  // Waits until this is `server` ("": no answer). Errors contain the log of svcmap-kube.
+  // Waits until `server` answers, or until no server answers if `server` is empty. Errors contain
+  // the log of svcmap-kube.
   absl::Status Until(const Address& address, const std::string& server);
 
   // Waits until the agent stores exactly the relevant objects of the server (S-1, S-17).
   absl::Status UntilTheAgentHasAll();
 
-  // Continuous TCP and UDP traffic to `address` that `server` must answer.
+  // Starts continuous TCP and UDP traffic to `address`. Only `server` may answer.
   absl::StatusOr<std::unique_ptr<SteadyTraffic>> StartTraffic(const Address& address,
                                                               const std::string& server);
 

@@ -1,5 +1,5 @@
-// During all faults of the API server, traffic continues, existing objects are not pruned, and
-// later changes arrive.
+// Faults of the API server: traffic continues, existing objects are not pruned, and later changes
+// arrive.
 #include <functional>
 
 #include "tests/kube/bridge_world.h"
@@ -19,7 +19,7 @@ struct Outage {
 
 void PrintTo(const Outage& outage, std::ostream* out) { *out << outage.name; }
 
-// Injects `fault` and ends all watches.
+// Returns a function that injects `fault` and ends all watches.
 std::function<void(ApiServerDouble&)> Failing(const Fault& fault) {
   return [fault](ApiServerDouble& server) {
     server.Fail(fault);
@@ -27,7 +27,7 @@ std::function<void(ApiServerDouble&)> Failing(const Fault& fault) {
   };
 }
 
-// Also forces a list, because old events are deleted.
+// As Failing, but also forces a list, because old events are deleted.
 std::function<void(ApiServerDouble&)> FailingLists(const Fault& fault) {
   return [fault](ApiServerDouble& server) {
     server.Fail(fault);
@@ -123,7 +123,8 @@ TEST_F(BridgeTest, WhatIsGoneIsRemovedWithTheLastPageOfTheNewListAndNotBefore) {
   ASSERT_OK(server().StartAgain());
   ASSERT_OK(Eventually("a first page", [&] { return server().lists("services") >= lists + 2; }));
   ASSERT_OK(traffic->Go(100));
-  EXPECT_EQ(Answering(kOther), "pod-b");  // Missing on the first page, but the list is incomplete.
+  // The Service is missing on the first page, but the list is incomplete.
+  EXPECT_EQ(Answering(kOther), "pod-b");
   EXPECT_EQ(Answering(kThird), "pod-b");
   server().Heal();
   EXPECT_OK(Until(kOther, ""));
@@ -159,7 +160,8 @@ TEST_F(BridgeTest, S342_ANewBridgePrunesNothingThatACacheDoesNotHaveYet) {
   ASSERT_OK_AND_ASSIGN(auto traffic, StartTraffic(kWeb, "pod-a"));
   ASSERT_OK(KillBridge());
   server().Fail(
-      {.what = What::kHang, .where = Where::kWatches});  // Watches would deliver the change.
+      // Without the fault, watches would deliver the change.
+      {.what = What::kHang, .where = Where::kWatches});
   server().Put(Objects{Web("shop/other", kOther)} + WebSlices("shop/other", {&pod_b()}));
   ASSERT_OK(StartBridge());
   EXPECT_OK(Until(kOther, "pod-b"));

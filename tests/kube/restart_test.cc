@@ -65,7 +65,7 @@ TEST_P(OrderTest, S342_NothingIsPrunedThatStillExists) {
   bool changed = false;
   for (const Step step : GetParam().steps) {
     const bool coming = step == Step::kStartBridge || step == Step::kStartAgent;
-    if (coming && !changed) {  // While one process is stopped.
+    if (coming && !changed) {  // The change happens while one process is stopped.
       server().Remove({ServiceRef("shop/gone")});
       server().Put(Objects{Web("shop/third", kThird)} + WebSlices("shop/third", {&pod_b()}));
       changed = true;
