@@ -1,5 +1,5 @@
-// Tests of the conformance check itself. The sample program has an empty, a failing and a skipped
-// test, each with the number of a requirement in its name; none of them counts.
+// Tests the conformance check itself. The sample program has an empty, a failing and a skipped
+// test, each with the number of a requirement in its name. None of these tests counts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Whether tests show what the specification requires.
+// Checks whether tests verify the requirements of the specification.
 #pragma once
 
 #include <map>
@@ -13,19 +13,20 @@
 
 namespace svcmap::conformance {
 
-// Tests of a requirement: those whose names carry its number, and `other`.
+// Tests of each requirement: tests whose names contain its number, and the tests in `other`.
 using TestsByRequirement = std::map<int, std::set<std::string>>;
 TestsByRequirement TestsOf(const TestList& tests, const std::map<int, std::string_view>& other);
 
-// Whether tests of `program` show svcmap's behavior. Those of the benchmarks show the behavior of
-// the kube-proxy rules to which the benchmarks compare svcmap.
+// Returns true if tests of `program` verify svcmap's behavior. Tests of the benchmarks verify the
+// behavior of the kube-proxy rules with which the benchmarks compare svcmap.
 bool ShowsSvcmap(std::string_view program);
 
-// Whether one of `names` is a test of a program that shows svcmap's behavior.
+// Returns true if one of `names` is a test of a program that verifies svcmap's behavior.
 bool AnyShowsSvcmap(const std::set<std::string>& names, const TestList& tests);
 
-// One sentence for each requirement that tests do not show: it has no test and no reason for that,
-// or one of its tests does not count. Tests of programs in `without_results` are not judged.
+// Returns one sentence for each requirement that tests do not verify: it has no test and no reason
+// for that, or one of its tests does not count. Tests of programs in `without_results` are not
+// checked.
 std::vector<std::string> Uncovered(const std::vector<Section>& specification,
                                    const TestsByRequirement& by_requirement, const TestList& tests,
                                    const Results& results,

@@ -1,5 +1,4 @@
-// Results of tests, as tests/support/test_results.cc writes them, and whether they count as
-// evidence.
+// Test results in the format of tests/support/test_results.cc, and whether they count as evidence.
 #pragma once
 
 #include <map>
@@ -14,32 +13,33 @@ namespace svcmap::conformance {
 
 class Results {
  public:
-  // Adds the content of a results file of `program`. InvalidArgument if a line has another form.
+  // Adds the content of a results file of `program`. Returns InvalidArgument if a line has an
+  // invalid format.
   absl::Status Add(const std::string& program, std::string_view content);
 
-  // Why `test` of `program` (a name as TestName() makes them) does not count as evidence: it did
-  // not run, did not pass, or made no assertion. All its parameters have to count. Empty if it
-  // counts.
+  // Returns the reason why `test` of `program` does not count as evidence: it did not run, did not
+  // pass, or made no assertion. Returns "" if it counts. `test` is a name as returned by
+  // TestName(). All its parameters must count.
   std::string WhyNotCounted(const std::string& program, const std::string& test) const;
 
  private:
-  // The first reason of each test, by program and name.
+  // The first reason of each test, by program and test name.
   std::map<std::pair<std::string, std::string>, std::string> reasons_;
 };
 
-// What ctest left in a folder. `entries` are the names of ctest entries: a program, or one shard of
-// it such as "packet_test.2".
+// The result files that ctest left in a directory. `entries` are the names of ctest entries: a
+// program, or one shard of a program such as "packet_test.2".
 struct ResultsFolder {
   Results results;
   std::vector<std::string>
       missing;  // Entries that have not finished since their program was built.
 };
 
-// Reads one file for each entry from `folder`. `programs` is the folder of the test programs.
+// Reads one file for each entry from `folder`. `programs` is the directory of the test programs.
 absl::Status ReadResults(const std::string& folder, const std::string& programs,
                          const std::vector<std::string>& entries, ResultsFolder& found);
 
-// "packet_test" for "packet_test.2".
+// Returns "packet_test" for "packet_test.2".
 std::string ProgramOf(std::string_view entry);
 
 }  // namespace svcmap::conformance

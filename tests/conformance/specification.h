@@ -9,7 +9,7 @@
 
 namespace svcmap::conformance {
 
-// One paragraph that begins with
+// One paragraph that starts with
 //   <a id="s-94"></a>**S-94 Title.**
 // and may contain "**Differs:**" or "**Not tested:**", each followed by an explanation.
 struct Requirement {
@@ -20,12 +20,12 @@ struct Requirement {
 };
 
 struct Section {
-  std::string title;  // Of a heading of level 2. Sections without requirements are left out.
+  std::string title;  // The title of a level 2 heading. Sections without requirements are omitted.
   std::vector<Requirement> requirements;
 };
 
-// InvalidArgument if the text of a requirement does not have the form above, or if the numbers do
-// not ascend from 1 without gaps.
+// Returns InvalidArgument if the text of a requirement does not have the form above, or if the
+// numbers do not ascend from 1 without gaps.
 absl::StatusOr<std::vector<Section>> ParseSpecification(std::string_view markdown);
 
 }  // namespace svcmap::conformance

@@ -1,4 +1,4 @@
-// Tables behind docs/conformance.md that neither the specification nor the names of tests contain.
+// Data of docs/conformance.md that neither the specification nor the names of tests contain.
 #pragma once
 
 #include <map>
@@ -7,16 +7,17 @@
 
 namespace svcmap::conformance {
 
-// Tests that show a requirement although their names do not carry its number: space-separated names
-// by requirement.
+// Tests that verify a requirement although their names do not contain its number: space-separated
+// names by requirement.
 const std::map<int, std::string_view>& OtherTests();
 
 // A [sig-network] end-to-end test of Kubernetes, or a group of tests that share a word.
 struct UpstreamTest {
   std::string_view area;
   std::string_view what;
-  std::string_view ours;           // Space-separated names of the equivalent svcmap tests, or
-  std::string_view why_none = "";  // the reason why there is no equivalent.
+  // Space-separated names of the equivalent svcmap tests. Empty if `why_none` is set.
+  std::string_view ours;
+  std::string_view why_none = "";  // The reason why svcmap has no equivalent test.
 };
 
 std::vector<UpstreamTest> UpstreamTests();

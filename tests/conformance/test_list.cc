@@ -7,7 +7,7 @@
 namespace svcmap::conformance {
 namespace {
 
-// "Row/S74_IPv4_ClusterIp" becomes "Row/S74_*_ClusterIp".
+// Returns "Row/S74_*_ClusterIp" for "Row/S74_IPv4_ClusterIp".
 std::string WithoutUninterestingParameter(const std::string& test) {
   const size_t slash = test.find('/');
   if (slash == std::string::npos) return test;
@@ -19,7 +19,7 @@ std::string WithoutUninterestingParameter(const std::string& test) {
 
 std::vector<int> RequirementsIn(std::string_view name) {
   std::vector<int> numbers;
-  bool begins = false;  // A number may begin here.
+  bool begins = false;  // True if a number may start at this position.
   bool to = false;
   for (size_t at = 0; at < name.size();) {
     if (begins && name[at] == 'S' && at + 1 < name.size() && std::isdigit(name[at + 1])) {

@@ -65,7 +65,7 @@ class DryRunTest : public ServerTest {
     EXPECT_TRUE(status.ok()) << status.error_message();
     return ack;
   }
-  // Token of all stored objects.
+  // Returns the token of all stored objects.
   proxy::StateToken Token() {
     proxy::StateToken token = {};
     EXPECT_TRUE(loop_->Call([&](proxy::Reconciler& r) { token = r.store().token(); }));
@@ -75,7 +75,7 @@ class DryRunTest : public ServerTest {
   std::string Seen() {
     v1::GetStatusResponse status = GetStatus();
     status.clear_started();
-    status.clear_pending_since();  // Set until the iteration of the loop after the response.
+    status.clear_pending_since();  // This field is set until the loop iteration after the response.
     std::string seen = status.SerializeAsString();
     for (const v1::Kind kind : {v1::KIND_SERVICE, v1::KIND_ENDPOINT_SLICE, v1::KIND_NODE}) {
       for (const v1::Object& object : List(kind)) seen += object.SerializeAsString();

@@ -176,7 +176,7 @@ TEST_F(EndpointDeltaTest, S346_SlicesAndDeltasTellWhenTheyWereCaused) {
   EXPECT_EQ(GetStatus().programming_latency().count(), 1u);
   for (const char* time :
        {"yesterday",
-        "2001-01-01T00:00:00Z"}) {  // Invalid time, and a time before the start of the agent.
+        "2001-01-01T00:00:00Z"}) {  // An invalid time, and a time before the start of the agent.
     say(time);
     EXPECT_EQ(Push({Upsert(slice)}).outcome(), v1::UNCHANGED);
     EXPECT_EQ(GetStatus().programming_latency().count(), 1u) << time;

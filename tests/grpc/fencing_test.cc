@@ -64,7 +64,7 @@ TEST_F(FencingTest, WithoutEpochsTheNewestWins) {
   EXPECT_EQ(first.Finish().error_code(), grpc::ABORTED);
 }
 
-// Batches that were in flight when a higher epoch took over.
+// Batches that were in flight when a higher epoch took over are discarded.
 TEST_F(FencingTest, NothingOfADeposedControllerIsTakenAnyMore) {
   PushHolder holder;
   int ended = 0;

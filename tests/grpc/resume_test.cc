@@ -1,4 +1,4 @@
-// Reconnect of a controller with a state token.
+// A controller reconnects with a state token.
 #include <gmock/gmock.h>
 
 #include "tests/grpc/server_fixture.h"
@@ -19,7 +19,7 @@ class ResumeTest : public ServerTest {
     ServerTest::SetUp();
     Serve();
   }
-  // Returns the last token.
+  // Sends a snapshot and returns the last token.
   static std::string Snapshot(Stream& stream, const std::vector<v1::Change>& changes) {
     EXPECT_TRUE(stream.BeginSnapshot() && stream.Send(1, changes) && stream.EndSnapshot(2));
     EXPECT_THAT(stream.ReadAck().state_token(), IsEmpty());

@@ -1,4 +1,4 @@
-// The agent in one process: fake kernel, loop, gRPC server on a Unix socket.
+// The agent in one process: fake kernel, loop, and gRPC server on a Unix socket.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -45,7 +45,7 @@ class ServerTest : public ::testing::Test {
     StartLoop({});
   }
 
-  // Restarts the loop with other limits. Call before Serve().
+  // Restarts the loop with other limits. Must be called before Serve().
   void StartLoop(const proxy::StateLimits& limits) {
     proxy::LoopOptions options;
     options.limits = limits;
@@ -62,7 +62,7 @@ class ServerTest : public ::testing::Test {
 
   void Serve(const std::string& manifests_path = "") { ServeAt({}, manifests_path); }
 
-  // The Unix socket stays open.
+  // Listens on `listeners` and on the Unix socket.
   void ServeAt(ListenOptions listeners, const std::string& manifests_path = "") {
     service_ = std::make_unique<ControlService>(
         *loop_, *intake_, hub_, tables_, ControlOptions{"test", "n1", manifests_path, limits_});
@@ -122,7 +122,7 @@ class ServerTest : public ::testing::Test {
     return objects;
   }
 
-  // Stream of a controller.
+  // The stream of a controller.
   struct Stream {
     explicit Stream(v1::Control::Stub& stub) {
       SetDeadline(context);

@@ -1,4 +1,4 @@
-// Processing stages in GetStatusResponse.
+// Tests the processing stages in GetStatusResponse.
 #include <gtest/gtest.h>
 
 #include <chrono>

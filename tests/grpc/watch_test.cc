@@ -103,7 +103,7 @@ TEST_F(WatchTest, FirstComesTheStatusThenEachCommit) {
   EXPECT_EQ(first.status().revision(), GetStatus().revision());
   EXPECT_EQ(first.status().node_name(), "n1");
   EXPECT_EQ(first.status().state(), v1::SERVING);
-  EXPECT_GE(first.number(), 1u);  // Number of the preceding commit.
+  EXPECT_GE(first.number(), 1u);  // The number of the preceding commit.
   EXPECT_EQ(first.lost(), 0u);
   EXPECT_GT(first.time().seconds(), 0);
 
@@ -148,7 +148,7 @@ TEST_F(WatchTest, FindingsOfObjectsThatComeIn) {
   EXPECT_THAT(event.findings().results(0).message(),
               HasSubstr("Service shop/bad rejected: spec.ports[0].port: Invalid value: 70000"));
   EXPECT_EQ(event.findings().more(), 0u);
-  // Findings of the loop.
+  // The loop reports this finding, because the objects exceed --max-objects.
   Apply({Web("a/one", "10.96.0.11"), Web("a/two", "10.96.0.12"), Web("a/more", "10.96.0.13")});
   const v1::WatchEvent over = watching.ReadUntil(v1::WatchEvent::kFindings);
   EXPECT_THAT(over.findings().results(0).message(), HasSubstr("--max-objects 3"));
@@ -302,7 +302,7 @@ TEST_F(WatchTest, WhoDoesNotReadLosesTheOldestAndIsToldHowMany) {
   }
   EXPECT_EQ(lost + read, kEvents + 1);
   EXPECT_THAT(lost, Ge(2 * WatchHub::kKept));
-  EXPECT_EQ(since_lost, WatchHub::kKept);  // All events in the buffer.
+  EXPECT_EQ(since_lost, WatchHub::kKept);  // The number of events in a full buffer.
 }
 
 TEST_F(WatchTest, NumbersGoOnWhileNobodyWatches) {

@@ -13,9 +13,9 @@ namespace svcmap::protocol {
 
 struct Check {
   const char* name;
-  const char* promise;  // Verbatim from proto/README.md or docs/security.md.
+  const char* promise;  // A sentence, verbatim from proto/README.md or docs/security.md.
   void (*run)(const Target&, Verdict&);
-  // Required option and its flag. Null: none.
+  // The required option and its flag. Null if the check requires none.
   std::string Options::*needs = nullptr;
   const char* flag = nullptr;
   bool beside = false;  // Runs concurrently with other checks because it mostly waits.

@@ -12,7 +12,7 @@ std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const Target& target,
   return grpc::SslCredentials({target.options().ca, pem, pem});
 }
 
-// Status of one call of each kind: GetStatus, Apply, Push.
+// Status of one call of each kind: GetStatus, Apply and Push.
 struct Ends {
   grpc::Status status, apply, push;
 };

@@ -41,7 +41,7 @@ void CheckSnapshot(const Target& target, Verdict& verdict) {
   verdict.That(inside.state_token().empty(), "no state_token inside a snapshot", "one");
   ExpectHeld(target, After(StateOf(old), first), "inside the snapshot", verdict);
   session.Batch(2, second);
-  session.End(7);  // Gaps are allowed.
+  session.End(7);  // Gaps in the batch numbers are permitted.
   ExpectAck(session.Ack(), 2, v1::COMMITTED, verdict);
   uint64_t revision = opened.revision();
   const v1::Ack end = session.Ack();

@@ -12,8 +12,8 @@ namespace {
 
 struct Way {
   const char* name;
-  // Whether all responses are read before the cut. Opened is always read: otherwise, the Open could
-  // arrive after the Open of the next stream and replace that stream.
+  // True if all responses are read before the cut. Opened is always read, because otherwise the
+  // Open could arrive after the Open of the next stream and replace that stream.
   bool reads;
   enum { kHalfClose, kCancel, kConnection } cut;
 };

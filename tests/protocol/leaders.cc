@@ -28,7 +28,8 @@ class Fighter {
  public:
   Fighter(const Target& target, std::string who) : target_(target), who_(std::move(who)) {}
 
-  // `over` is set when one fighter has stopped. The other one keeps its stream until it is stopped.
+  // `over` is set when one fighter has stopped. The remaining fighter keeps its stream until it is
+  // stopped.
   void Run(std::atomic<bool>& over) {
     const auto channel = target_.Connect();
     for (int replaced = 0; replaced < kFightRounds && verdict_.passed(); ++replaced) {

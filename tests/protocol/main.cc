@@ -74,7 +74,7 @@ Verdict RunCheck(const Check& check, const Target& target) {
   return verdict;
 }
 
-// Prints the result of a check. Returns whether the check passed.
+// Prints the result of a check. Returns true if the check passed.
 bool Print(const Check& check, const Verdict& verdict) {
   if (verdict.passed()) {
     const std::string notes = verdict.notes().empty() ? "" : " (" + verdict.notes() + ")";

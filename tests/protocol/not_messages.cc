@@ -53,7 +53,7 @@ std::string NotUtf8() {
   return bytes;
 }
 
-// Whether the peer closes `fd`. The peer can send data before.
+// Returns true if the peer closes `fd`. The peer may send data before.
 bool IsClosed(int fd) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   char bytes[4096];

@@ -13,7 +13,8 @@ namespace svcmap::protocol {
 inline constexpr char kNamespace[] = "svcmap-check";
 
 using Changes = std::vector<v1::Change>;
-// All objects of an agent: "service NAME" or "slice NAME" to the serialized object.
+// All objects of an agent. The key is "service NAME" or "slice NAME", the value is the serialized
+// object.
 using State = std::map<std::string, std::string>;
 
 // Returns a Service with port 80 and cluster IP 198.18.0.`ip`. `note` is an annotation to make two

@@ -178,7 +178,7 @@ class ProtocolCheckTlsTest : public ProtocolCheckTest {
   }
   std::string Address() const { return "tcp://127.0.0.1:" + std::to_string(port_); }
 
-  // The new certificate and the new client CA of the agent.
+  // Installs a new certificate and a new client CA of the agent.
   void Rotate(int number, const std::string& client_ca) const {
     const KeyPair pair = ca_.Issue(AgentName(number), "IP:127.0.0.1");
     WriteFile("agent.pem", pair.certificate);

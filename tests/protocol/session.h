@@ -1,6 +1,6 @@
-// Stream of a controller. After the end of the stream, writes and reads have no effect and Ack()
-// returns an empty message, so checks do not need to test each step. One thread can read while
-// another writes.
+// The stream of a controller. After the stream has ended, writes and reads have no effect and Ack()
+// returns an empty message, so checks do not need to test each step. One thread may read while
+// another thread writes.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -59,8 +59,8 @@ class Session {
 // the token of the last Ack.
 std::string Replace(const Target& target, const Changes& objects, Verdict& verdict);
 
-// Expects that the agent stores exactly `expected`. `when` describes the time, "after the
-// snapshot".
+// Expects that the agent stores exactly `expected`. `when` describes the time, for example "after
+// the snapshot".
 void ExpectHeld(const Target& target, const State& expected, const std::string& when,
                 Verdict& verdict);
 

@@ -16,18 +16,18 @@ namespace svcmap::protocol {
 constexpr std::chrono::seconds kPatience{60};  // Deadline of calls and streams.
 
 struct Options {
-  std::string address;  // unix:///path or tcp://host:port
-  // PEM. Without a CA: no TLS.
+  std::string address;  // For example unix:///path or tcp://host:port.
+  // PEM files. Without a CA, connections do not use TLS.
   std::string ca;
   std::string certificate;
   std::string key;
-  // Files with a certificate and key of a client that the agent must reject. Empty: the check is
+  // Files with a certificate and key of a client that the agent must reject. If empty, the check is
   // skipped.
   std::string wrong_client;     // Signed by a CA that the agent does not trust.
   std::string expired_client;   // Expired, otherwise valid.
   std::string outside_client;   // Valid, without access.
   std::string readonly_client;  // Valid, read access only.
-  uint64_t epoch = 0;           // Lowest epoch; later epochs are higher.
+  uint64_t epoch = 0;           // The lowest epoch. Later epochs are higher.
 
   bool is_unix() const { return address.starts_with("unix:"); }
 };
@@ -50,7 +50,7 @@ class Target {
 
   // Returns a new epoch for fencing checks.
   uint64_t NextEpoch() const { return ++epoch_; }
-  // Epoch of all other streams. The agent rejects lower epochs.
+  // Returns the epoch of all other streams. The agent rejects lower epochs.
   uint64_t epoch() const { return epoch_; }
 
   grpc::Status GetStatus(v1::GetStatusResponse* response) const;
@@ -64,7 +64,7 @@ class Target {
   mutable std::atomic<uint64_t> epoch_;
 };
 
-// Return "INVALID_ARGUMENT", and "INVALID_ARGUMENT: batch number 4 does not follow 4".
+// Return text such as "INVALID_ARGUMENT", and "INVALID_ARGUMENT: batch number 4 does not follow 4".
 std::string CodeName(grpc::StatusCode code);
 std::string Text(const grpc::Status& status);
 

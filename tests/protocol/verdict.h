@@ -9,7 +9,7 @@ namespace svcmap::protocol {
 
 class Verdict {
  public:
-  // Example of `what`: "Ack of batch 2: outcome".
+  // `what` is for example "Ack of batch 2: outcome".
   template <typename Expected, typename Saw>
   void Equal(const std::string& what, const Expected& expected, const Saw& saw) {
     if (!(saw == expected)) Mismatch(what + " " + Text(expected), Text(saw));
@@ -18,7 +18,7 @@ class Verdict {
   void Contains(const std::string& what, const std::string& part, const std::string& saw) {
     if (saw.find(part) == std::string::npos) Mismatch(what + " to contain \"" + part + "\"", saw);
   }
-  // Other expectations.
+  // For all other expectations.
   void That(bool holds, const std::string& expected, const std::string& saw) {
     if (!holds) Mismatch(expected, saw);
   }

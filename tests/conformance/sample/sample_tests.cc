@@ -29,7 +29,7 @@ TEST_P(SampleParameterTest, S6_OneParameterIsWithoutAssertion) {
 }
 INSTANTIATE_TEST_SUITE_P(Both, SampleParameterTest, ::testing::Values(0, 1));
 
-// Each makes three assertions.
+// Each test makes three assertions.
 TEST(SampleMacroTest, Boolean) {
   EXPECT_TRUE(true);
   EXPECT_FALSE(false);

@@ -25,11 +25,11 @@ using ::testing::SizeIs;
 
 using Lines = std::vector<std::string>;
 
-// One table of a restore text.
+// One table of the input of iptables-restore.
 struct RestoreTable {
-  Lines chains;                        // In their order, without what follows the name.
-  std::map<std::string, Lines> rules;  // By chain, without "-A CHAIN ".
-  Lines deleted;                       // By -X.
+  Lines chains;                        // Chain names in order, without policy and counters.
+  std::map<std::string, Lines> rules;  // Rules by chain, without "-A CHAIN ".
+  Lines deleted;                       // Chains deleted with -X.
 };
 
 std::map<std::string, RestoreTable> ReadRestore(const std::string& text) {
@@ -74,7 +74,8 @@ ServicePort Port(const std::string& key, const std::string& name, const std::str
   return port;
 }
 
-// Endpoint 10.180.0.1 is here, 10.180.0.2 and so on are elsewhere.
+// Returns a Service whose endpoint 10.180.0.1 is on this node. 10.180.0.2 and higher are on other
+// nodes.
 ServicePort Web(int endpoints) {
   Lines addresses;
   for (int i = 1; i <= endpoints; ++i) addresses.push_back(absl::StrCat("10.180.0.", i));
@@ -91,7 +92,7 @@ std::map<std::string, RestoreTable> Full(const std::vector<ServicePort>& ports) 
   return ReadRestore(Rules().FullSync(ports, true));
 }
 
-// The chain that a rule goes to.
+// Returns the target chain of a rule.
 std::string Target(const std::string& rule) {
   const Lines words = absl::StrSplit(rule, ' ');
   for (size_t i = 0; i + 1 < words.size(); ++i) {
@@ -115,7 +116,7 @@ constexpr char kNodePorts[] =
     "-m comment --comment \"kubernetes service nodeports; NOTE: this must be the last rule in this "
     "chain\" -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS";
 
-// What stands on a node whose only Services are those of a fresh cluster: kube-dns and the API.
+// The rules of a node in a new cluster, which has only the Services kube-dns and kubernetes.
 TEST(IptablesRulesTest, S204_S205_S206_S207_AFreshClusterLooksAsInTheWalkThroughs) {
   const Lines dns = {"10.244.0.2", "10.244.0.3"};
   std::vector<ServicePort> ports = {
@@ -153,7 +154,7 @@ TEST(IptablesRulesTest, S204_S205_S206_S207_AFreshClusterLooksAsInTheWalkThrough
                           "-j KUBE-MARK-MASQ",
                           "-m comment --comment kube-system/kube-dns:dns -m udp -p udp -j DNAT "
                           "--to-destination 10.244.0.3:53"));
-  // S-214. A single endpoint has no probability.
+  // S-214: the rule of a single endpoint has no probability.
   EXPECT_THAT(nat.rules["KUBE-SVC-NPX46M4PTMTKRN6Y"],
               ElementsAre(HasSubstr("! -s 10.0.0.0/8 -j KUBE-MARK-MASQ"),
                           "-m comment --comment \"default/kubernetes:https -> 192.0.2.10:6443\" "
@@ -196,7 +197,7 @@ TEST(IptablesRulesTest, S213_Ipv6EndpointsStandInBrackets) {
                           "--to-destination [fd00:db8::7]:8080"));
   EXPECT_THAT(tables["nat"].rules["KUBE-SERVICES"].back(),
               HasSubstr("-m addrtype --dst-type LOCAL ! -d ::1/128 -j KUBE-NODEPORTS"));
-  // S-226: nodePorts do not work on ::1, so it needs no protection.
+  // S-226: nodePorts do not accept connections to ::1, so ::1 needs no protection.
   EXPECT_THAT(tables["filter"].chains, Not(Contains("KUBE-FIREWALL")));
 }
 
@@ -222,7 +223,7 @@ TEST(IptablesRulesTest, S215_EachEndpointHasTheSameShare) {
 }
 
 TEST(IptablesRulesTest, S27_EndpointsAreInTheOrderOfTheirTexts) {
-  // ".10:80" and ".11:80" come before ".1:80".
+  // ".10:80" and ".11:80" precede ".1:80".
   RestoreTable nat = Full({Web(11)})["nat"];
   EXPECT_THAT(nat.rules[kSvc][1], HasSubstr("-> 10.180.0.10:80"));
   EXPECT_THAT(nat.rules[kSvc][3], HasSubstr("-> 10.180.0.1:80"));
@@ -244,7 +245,7 @@ TEST(IptablesRulesTest, S217_S218_S81_WithoutEndpointsEverythingIsRejected) {
                           comment + " -m tcp -p tcp -d 192.0.2.8 --dport 80 -j REJECT",
                           comment + " -m addrtype --dst-type LOCAL -m tcp -p tcp --dport 30080 "
                                     "-j REJECT"));
-  // S-119: the source ranges do not matter then.
+  // S-119: source ranges have no effect in this case.
   EXPECT_THAT(tables["filter"].rules["KUBE-PROXY-FIREWALL"], IsEmpty());
   EXPECT_THAT(tables["nat"].rules["KUBE-SERVICES"], ElementsAre(kNodePorts));
   EXPECT_THAT(tables["nat"].chains, SizeIs(4));
@@ -357,7 +358,8 @@ TEST(IptablesRulesTest, S227_S232_SourceRangesAreCheckedBeforeAndAfterDnat) {
                                        "by ",
                                        kFw, "\" -m tcp -p tcp -d 192.0.2.8 --dport 80 -j DROP")));
 
-  // S-118: this node is allowed, so is what loops back with the load balancer's address.
+  // S-118: this node is permitted, and so are its own packets with the load balancer's address as
+  // source.
   IptablesRules rules(Family::kIpv4, {.node_ip = Ip("198.51.100.9")});
   EXPECT_THAT(ReadRestore(rules.FullSync({port}, true))["nat"].rules[kFw],
               ElementsAre(HasSubstr("-s 203.0.113.0/25"), HasSubstr("-s 198.51.100.0/24"),
@@ -419,7 +421,7 @@ TEST(IptablesRulesTest, S228_S236_SetUpHasTheJumpsAndTheCanaries) {
   for (const auto& [name, table] : tables) {
     EXPECT_THAT(table.chains, Contains("KUBE-PROXY-CANARY")) << name;
   }
-  // Prepended: the last one is the first that a packet meets.
+  // Jumps are prepended, so a packet meets the last one first.
   const std::string only_new = "-m conntrack --ctstate NEW ";
   const std::string firewall =
       only_new +
@@ -477,7 +479,7 @@ TEST(IptablesRulesTest, S236_APartialSyncHoldsTheChainsOfWhatChanged) {
   RestoreTable& nat = partial["nat"];
 
   EXPECT_EQ(nat.rules["KUBE-SERVICES"], full.rules["KUBE-SERVICES"]) << "a rule for each Service";
-  // Four shared chains, SVC, three SEP, and the one that goes.
+  // Four shared chains, SVC, three SEP, and the deleted chain.
   EXPECT_THAT(nat.chains, SizeIs(4 + 1 + 3 + 1));
   EXPECT_THAT(nat.deleted, ElementsAre(nat.chains.back()));
   EXPECT_THAT(full.chains, Contains(nat.deleted[0]));
@@ -508,7 +510,7 @@ TEST(IptablesRulesTest, S235_StaleChainsWaitForTheCleanUp) {
   EXPECT_THAT(ReadRestore(rules.PartialSync({after}, {}, true))["nat"].deleted, SizeIs(1));
   EXPECT_THAT(ReadRestore(rules.FullSync({after}, true))["nat"].deleted, IsEmpty()) << "only once";
 
-  // Who came back in the meantime is not stale.
+  // An endpoint that was added again is not stale.
   rules.PartialSync({after}, {shrink}, false);
   EXPECT_THAT(ReadRestore(rules.PartialSync({before}, {grow}, true))["nat"].deleted, IsEmpty());
 }

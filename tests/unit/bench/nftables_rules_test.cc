@@ -28,7 +28,8 @@ const NftablesNode& NodeV4() {
   return node;
 }
 
-// testing/service:http, 10.96.3.1:80, an endpoint here and one elsewhere.
+// Returns testing/service:http at 10.96.3.1:80 with an endpoint on this node and an endpoint on
+// another node.
 ServicePort WebService() {
   ServicePort port;
   port.name_space = "testing";
@@ -45,7 +46,8 @@ ServicePort WithoutEndpoints(ServicePort port) {
   return port;
 }
 
-// With nodePort 31001, external IP 198.51.100.40 and load balancer IP 198.51.100.20.
+// Returns a Service with nodePort 31001, external IP 198.51.100.40 and load balancer IP
+// 198.51.100.20.
 ServicePort ExternalService() {
   ServicePort port = WebService();
   port.node_port = 31001;
@@ -58,7 +60,7 @@ std::vector<std::string> Commands(const std::string& text) {
   return absl::StrSplit(text, '\n', absl::SkipEmpty());
 }
 
-// Of those that name the objects of a Service port, and elements.
+// Returns the lines that contain elements or names of objects of a Service port.
 std::vector<std::string> ServiceLines(const ServicePort& port) {
   const std::string base = NftablesFullSync(NodeV4(), {});
   std::vector<std::string> lines = Commands(NftablesFullSync(NodeV4(), {port}));
@@ -80,7 +82,7 @@ NftablesUpdate ChangeOf(const ServicePort* before, const ServicePort* after,
 
 auto HasAll(const std::vector<std::string>& lines) { return ::testing::IsSupersetOf(lines); }
 
-// Commands that start so.
+// Returns the number of commands that start with `start`.
 int CommandCount(const std::string& text, const std::string& start) {
   int count = 0;
   for (const std::string& line : Commands(text)) count += line.starts_with(start) ? 1 : 0;
@@ -106,7 +108,7 @@ TEST(NftablesRulesTest, S129ToS136_BaseChains) {
       }));
 }
 
-// As in the published listing of a 1.36.2 node.
+// The expected rules are those of a published listing of a 1.36.2 node.
 TEST(NftablesRulesTest, FixedRules) {
   EXPECT_THAT(
       Commands(NftablesFullSync(NodeV4(), {})),
@@ -139,7 +141,7 @@ TEST(NftablesRulesTest, S140_S339_AServiceIsOneChainWithOneAnonymousMap) {
                               "0 : 10.64.1.11 . 8080 , 1 : 10.64.2.21 . 8080 }"));
 }
 
-// kubernetes#140723.
+// Tests the layout of kubernetes#140723.
 TEST(NftablesRulesTest, ASingleEndpointNeedsNoMapInTheNewerLayout) {
   ServicePort port = WebService();
   NftablesNode node = NodeV4();

@@ -1,5 +1,5 @@
 // A fake agent without a kernel. Implements the protocol with scripted Acks. Its objects survive a
-// restart of the server, like the state on disk.
+// restart of the server, like a state on disk.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -73,7 +73,7 @@ class FakeAgent final : private v1::Control::Service {
     held_acks_.clear();
   }
 
-  // Sets the rejection message for objects with this name. Empty: accept.
+  // Sets the rejection message for objects with this name. An empty message accepts the object.
   void Refuse(const std::string& name, const std::string& message) {
     const std::lock_guard lock(mutex_);
     refused_[name] = message;
@@ -89,7 +89,7 @@ class FakeAgent final : private v1::Control::Service {
     held_.clear();
   }
 
-  // Await holds the lock for this state.
+  // The state that conditions inspect. Await holds its lock.
   struct Seen {
     std::vector<v1::Open> opens;
     std::vector<size_t> batches;  // Size of each batch in bytes.
@@ -97,7 +97,7 @@ class FakeAgent final : private v1::Control::Service {
     size_t vanished = 0;         // Number of objects removed by changes and prunes.
     std::set<std::string> held;  // Stored objects as "name=clusterIP".
   };
-  // Waits for the condition. Returns whether it became true before the deadline.
+  // Waits for the condition. Returns true if the condition became true before the deadline.
   bool Await(const std::function<bool(const Seen&)>& condition) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return condition(Now()); });
@@ -214,7 +214,7 @@ class FakeAgent final : private v1::Control::Service {
   const uint64_t max_batch_bytes_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::string, std::string> held_;  // Name to cluster IP.
+  std::map<std::string, std::string> held_;  // Cluster IP by name.
   std::map<std::string, std::string> refused_;
   std::set<std::string> named_;
   bool in_snapshot_ = false;

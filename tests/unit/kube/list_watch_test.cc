@@ -232,7 +232,7 @@ TEST_F(CourseTest, WithoutTheFieldSelectorWhereTheServerDoesNotKnowIt_S1) {
   Page({Named("web", "3")}, "5");
   EXPECT_THAT(Next(), StartsWith("watch "));
   EXPECT_THAT(Lines(), Contains(HasSubstr("before Kubernetes 1.31")));
-  // Only once; a second rejection is a failure.
+  // Retried only once. A second rejection is a failure.
   Refuse({.code = 400, .reason = "BadRequest", .message = "no"});
   Next();
   EXPECT_GT(waited(), milliseconds(0));
@@ -290,7 +290,7 @@ TEST_F(CourseTest, AConnectionLostResumesTheWatch) {
                                            EndsWith("connection refused\""))));
   EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
   Break("https://10.96.0.1:443: connection refused");
-  EXPECT_THAT(Lines(), IsEmpty());  // Already logged.
+  EXPECT_THAT(Lines(), IsEmpty());  // This failure is already logged.
   EXPECT_THAT(course_->facts().last_error, HasSubstr("connection refused"));
   EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
   Event(Bookmark("9"));

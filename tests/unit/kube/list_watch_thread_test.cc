@@ -130,7 +130,7 @@ TEST_F(ListWatchThreadTest, FollowsTheServerThroughWhatGoesWrong) {
   for (const char* change : {"+web", "+new", "+last", "-web", "-new"}) {
     EXPECT_EQ(NextChange(), change);
   }
-  Await([&] { return watch->facts().events == 3; });  // Updated after the mirror.
+  Await([&] { return watch->facts().events == 3; });  // This counter is updated after the mirror.
   const ListWatchFacts facts = watch->facts();
   EXPECT_EQ(facts.lists, 2u);
   EXPECT_EQ(facts.watches, 3u);

@@ -138,8 +138,8 @@ TEST_F(MirrorTest, ARemovalIsToldToWhomeverWasToldTheObject) {
   Upsert(AService("new", "10.96.0.3"));
   Remove("shop/web");
   Remove("shop/web");
-  Remove("shop/new");    // Not sent yet.
-  Remove("shop/never");  // Never existed.
+  Remove("shop/new");    // The object is not sent yet.
+  Remove("shop/never");  // The object never existed.
   EXPECT_EQ(mirror_.counts().objects, 0u);
   EXPECT_EQ(mirror_.counts().bytes, 0u);
   EXPECT_THAT(Take(), ElementsAre("-KIND_SERVICE shop/web"));
@@ -194,7 +194,7 @@ TEST_F(MirrorTest, BatchesKeepToTheirSize) {
   EXPECT_EQ(Take(2 * one).size(), 2u);
   EXPECT_EQ(Take(3 * one - 1).size(), 2u);
   EXPECT_FALSE(mirror_.AllTaken());
-  EXPECT_THAT(Take(1), ElementsAre("+e 10.96.0.1"));  // Always at least one change.
+  EXPECT_THAT(Take(1), ElementsAre("+e 10.96.0.1"));  // Take returns at least one change.
 }
 
 // ---- Snapshots ----
@@ -232,8 +232,8 @@ TEST_F(MirrorTest, WhatGoesInsideASnapshotIsRemovedOnlyIfItWasTaken) {
   mirror_.StartSnapshot();
   const std::string first = Take(1).at(0).substr(1, 1);
   const std::string second = first == "a" ? "b" : "a";
-  Remove("shop/" + first);   // Already in the snapshot: must be removed explicitly.
-  Remove("shop/" + second);  // Not in the snapshot yet: SnapshotEnd prunes it.
+  Remove("shop/" + first);   // Already in the snapshot, so it must be removed explicitly.
+  Remove("shop/" + second);  // Not in the snapshot yet, so SnapshotEnd prunes it.
   EXPECT_THAT(Take(), ElementsAre("-KIND_SERVICE shop/" + first));
 }
 
@@ -242,8 +242,8 @@ TEST_F(MirrorTest, WhatChangesInsideASnapshotIsInIt) {
   mirror_.StartSnapshot();
   const std::string first = Take(1).at(0).substr(1, 1);
   const std::string second = first == "a" ? "b" : "a";
-  Upsert(AService(first, "10.96.1.1"));   // Already sent: sent again after all others.
-  Upsert(AService(second, "10.96.1.2"));  // Not sent yet: sent at its normal position.
+  Upsert(AService(first, "10.96.1.1"));   // Already sent, so it is sent again after all others.
+  Upsert(AService(second, "10.96.1.2"));  // Not sent yet, so it is sent at its normal position.
   Upsert(AService("c", "10.96.1.3"));
   EXPECT_THAT(Take(),
               ElementsAre("+" + second + " 10.96.1.2", "+" + first + " 10.96.1.1", "+c 10.96.1.3"));

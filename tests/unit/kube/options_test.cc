@@ -117,7 +117,7 @@ BridgeFacts WellFacts() {
 TEST(KubeStatusTest, HealthSaysWhatIsMissing) {
   BridgeFacts facts = WellFacts();
   EXPECT_EQ(KubeHealthzAnswer(facts).code, 200);
-  facts.watches[1].last_error = "503";  // An outage of the API server after the list.
+  facts.watches[1].last_error = "503";  // The API server failed after the list.
   EXPECT_EQ(KubeHealthzAnswer(facts).code, 200);
   facts.watches[1].listed = facts.complete = false;
   facts.push.synced = false;

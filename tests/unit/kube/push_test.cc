@@ -312,7 +312,8 @@ TEST_F(PushTest, WhoWasReplacedDoesNotChaseTheOther) {
   Complete({AService("a", "1")});
   StartPush();
   ASSERT_TRUE(Settled());
-  // A delayed Open of this controller replaced the stream: reconnect once, immediately.
+  // A delayed Open of this controller replaced the stream, so the controller reconnects once and
+  // immediately.
   agent_->EndWithNext({grpc::StatusCode::ABORTED, "replaced by svcmap-kube (node-1)"});
   Upsert("a", "2");
   ASSERT_TRUE(agent_->AwaitHeld({"a=2"}));

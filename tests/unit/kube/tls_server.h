@@ -29,7 +29,7 @@ class TlsConnection {
   TlsConnection(SSL* ssl, std::function<void(const std::string&)> on_request)
       : ssl_(ssl), on_request_(std::move(on_request)) {}
 
-  // Reads up to the empty line. Returns "" if the client closed the connection.
+  // Reads the request up to the empty line. Returns "" if the client closed the connection.
   std::string ReadRequest() {
     std::string text;
     char byte;
@@ -52,7 +52,7 @@ class TlsConnection {
     const char* name = SSL_get_servername(ssl_, TLSEXT_NAMETYPE_host_name);
     return name == nullptr ? "" : name;
   }
-  // Common name of the client certificate, or "" without one.
+  // Returns the common name of the client certificate, or "" without a certificate.
   std::string client_name() const {
     X509* certificate = SSL_get1_peer_certificate(ssl_);
     if (certificate == nullptr) return "";
@@ -72,8 +72,8 @@ class TlsServer {
  public:
   using Serve = std::function<void(TlsConnection&)>;
 
-  // `client_ca` must have signed the client certificates. Empty: no client certificates. `http2`:
-  // ALPN selects HTTP/2, and the handler reads and writes the frames.
+  // `client_ca` must have signed the client certificates. If empty, the server requests none. With
+  // `http2`, ALPN selects HTTP/2, and the handler reads and writes the frames.
   TlsServer(const testing::KeyPair& identity, const std::string& client_ca, Serve serve,
             bool http2 = false)
       : serve_(std::move(serve)), context_(SSL_CTX_new(TLS_server_method())) {
@@ -106,10 +106,10 @@ class TlsServer {
   std::string url() const { return "https://127.0.0.1:" + std::to_string(port_); }
   uint16_t port() const { return port_; }
 
-  // Client names and server names of all connections with a completed TLS handshake.
+  // Returns client names and server names of all connections with a completed TLS handshake.
   std::vector<std::string> clients() const { return Locked(clients_); }
   std::vector<std::string> called() const { return Locked(called_); }
-  // Requests of all connections in order.
+  // Returns the requests of all connections in order.
   std::vector<std::string> requests() const { return Locked(requests_); }
 
  private:
@@ -201,7 +201,7 @@ class TlsServer {
   std::vector<std::string> called_;
   std::vector<std::string> requests_;
   std::vector<std::thread> threads_;
-  std::thread acceptor_;  // Last, because the thread uses the other members.
+  std::thread acceptor_;  // Declared last, because the thread uses the other members.
 };
 
 }  // namespace svcmap::kube::test

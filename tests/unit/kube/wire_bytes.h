@@ -42,7 +42,7 @@ inline std::string ListMeta(std::string_view resource_version, std::string_view 
   return Bytes(1, "") + Bytes(2, resource_version) + Bytes(3, next) + Int(4, 7);
 }
 
-// All lists: metadata = 1, items = 2.
+// Encodes a list: metadata = 1, items = 2.
 inline std::string ListOf(std::string_view item, std::string_view resource_version = "500",
                           std::string_view next = "") {
   return Bytes(1, ListMeta(resource_version, next)) + Bytes(2, item);

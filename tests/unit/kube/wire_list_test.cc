@@ -1,4 +1,4 @@
-// Golden objects: protobuf bytes and JSON of Kubernetes, and the expected object.
+// Golden objects: protobuf bytes and JSON of Kubernetes, with the expected object.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>

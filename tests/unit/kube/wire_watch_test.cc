@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using EventType = WatchEvent::Type;
 
-// A Service in protobuf and JSON. wire_list_test.cc tests all fields.
+// Returns a Service in protobuf and JSON. wire_list_test.cc tests all fields.
 std::string ServiceBytes(const char* name, const char* resource_version) {
   return pb::Envelope("v1", "Service",
                       pb::Bytes(1, pb::ObjectMeta(name, "shop", resource_version)) +

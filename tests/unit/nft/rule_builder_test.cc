@@ -300,7 +300,7 @@ TEST(RuleBuilderTest, KeyPartsLieOneBehindAnotherInRegisters) {
   EXPECT_EQ(At<PayloadLoad>(v4, 0).reg, 0u);
   EXPECT_EQ(At<MetaLoad>(v4, 1).reg, 1u);
   EXPECT_EQ(At<PayloadLoad>(v4, 2).reg, 2u);
-  EXPECT_EQ(At<PayloadLoad>(v4, 2).offset, 2u);  // The destination port.
+  EXPECT_EQ(At<PayloadLoad>(v4, 2).offset, 2u);  // Offset 2 is the destination port.
   const RuleSpec v6 = Rule(Family::kIpv6).In(kService, kSet).Build();
   EXPECT_EQ(At<PayloadLoad>(v6, 0).reg, 0u);
   EXPECT_EQ(At<MetaLoad>(v6, 1).reg, 4u);
