@@ -1,5 +1,5 @@
-// Detects changes of nf_tables in a namespace by polling the generation id, which takes
-// microseconds. The time of nft depends on the size of the tables.
+// Detects changes of nf_tables in a namespace by polling the generation id. A poll takes
+// microseconds, whereas the duration of nft depends on the size of the tables.
 #pragma once
 
 #include <atomic>

@@ -44,7 +44,7 @@ inline constexpr Place kClusterIps[] = {
 inline constexpr Place kExternalIps[] = {
     {"198.51.100.40", "2001:db8:51::40"},
     {"198.51.100.41", "2001:db8:51::41"},
-    {"10.96.0.50", "fd00:96::50"},  // In the Service range, but not a clusterIP.
+    {"10.96.0.50", "fd00:96::50"},  // An address in the Service range that is not a clusterIP.
 };
 inline constexpr Place kLoadBalancerIps[] = {
     {"198.51.100.20", "2001:db8:51::20"},

@@ -1,4 +1,4 @@
-// Unary calls, the standard gRPC services, and requests that must not harm the server.
+// Tests of unary calls, the standard gRPC services, and requests that must not harm the server.
 #include <gmock/gmock.h>
 #include <grpcpp/impl/codegen/client_unary_call.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-// EndpointDelta messages on the stream of a controller.
+// Tests of EndpointDelta messages on the stream of a controller.
 #include <gmock/gmock.h>
 
 #include "api/grpc/status_report.h"
@@ -159,7 +159,7 @@ TEST_F(EndpointDeltaTest, CostFollowsTheMessageAndTheSliceNotTheirProduct) {
     ips.push_back("10.1." + std::to_string(i / 250) + "." + std::to_string(i % 250 + 1));
   }
   Push({Upsert(Web()), Upsert(SliceOf(ips))});
-  // This would take minutes if each delta converted its slice of 900 endpoints separately.
+  // The test would take minutes if each delta converted its slice of 900 endpoints separately.
   std::vector<v1::Change> changes(100'000, Delta().Put("10.1.9.9"));
   EXPECT_EQ(Push(changes).outcome(), v1::COMMITTED);
   EXPECT_EQ(Addresses().size(), 901u);

@@ -1,4 +1,4 @@
-// Two controllers, one of them with an outdated epoch.
+// Tests of two controllers, one of which has an outdated epoch.
 #include <gmock/gmock.h>
 
 #include "tests/grpc/server_fixture.h"

@@ -1,4 +1,4 @@
-// Limits for controllers, and the errors for requests that exceed them.
+// Tests of the limits for controllers, and of the errors for requests that exceed them.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-// The stream of a controller, see proto/README.md.
+// Tests of the stream of a controller, see proto/README.md.
 #include <gmock/gmock.h>
 
 #include <thread>

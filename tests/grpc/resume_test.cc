@@ -1,4 +1,4 @@
-// A controller reconnects with a state token.
+// Tests of a controller that reconnects with a state token.
 #include <gmock/gmock.h>
 
 #include "tests/grpc/server_fixture.h"

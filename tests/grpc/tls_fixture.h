@@ -63,7 +63,7 @@ class TlsTest : public ServerTest {
     return testing::ProbeTls(port_, {client, max_version});
   }
 
-  // From here on, until EndLog().
+  // Captures log messages until EndLog().
   std::shared_ptr<std::ostringstream> Log() {
     auto text = std::make_shared<std::ostringstream>();
     auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(*text);

@@ -1,4 +1,4 @@
-// Authorization of Unix socket clients by uid.
+// Tests the authorization of Unix socket clients by uid.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel_posix.h>
@@ -36,8 +36,8 @@ class UidTest : public ServerTest {
     ServeAt({.allow = {.write_uids = {kWriterUid}, .read_uids = {kReaderUid}}});
   }
 
-  // Connects with another uid, which only applies to this thread and this function. Returns errno
-  // or 0.
+  // Connects with another uid. The uid changes only for this thread and during this function.
+  // Returns errno or 0.
   int ConnectAs(uid_t uid, UniqueFd& fd) const {
     fd = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address = {.sun_family = AF_UNIX};

@@ -1,4 +1,4 @@
-// Events for watchers, and the cost of watchers that do not read.
+// Tests the events for watchers, and the cost of watchers that do not read.
 #include <gmock/gmock.h>
 #include <grpc/grpc.h>
 
@@ -18,7 +18,7 @@ using ::testing::SizeIs;
 
 class WatchTest : public ServerTest {
  protected:
-  // Not paired with a shutdown: after a full socket buffer, gRPC can need 10 s to shut down.
+  // Initializes gRPC without a matching shutdown, which can take 10 s after a full socket buffer.
   static void SetUpTestSuite() { grpc_init(); }
 
   // A watcher that reads one event at a time.

@@ -1,5 +1,5 @@
-// Faults of the API server: traffic continues, existing objects are not pruned, and later changes
-// arrive.
+// Tests faults of the API server: traffic continues, existing objects are not pruned, and later
+// changes arrive.
 #include <functional>
 
 #include "tests/kube/bridge_world.h"

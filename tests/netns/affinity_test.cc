@@ -194,7 +194,7 @@ TEST_P(AffinityTest, S79_S122_AnEndpointInTheNodesOwnNetwork) {
   }
 }
 
-// More endpoints than exact pick classes; each is a port of one pod.
+// A Service with more endpoints than exact pick classes. Each endpoint is a port of one pod.
 TEST_P(AffinityTest, S122_ManyEndpoints) {
   constexpr uint16_t kFirstPort = 9000;
   constexpr int kEndpoints = 50;
@@ -329,7 +329,7 @@ TEST_P(AffinityFamilyTest, S126_ARemovedServiceIsForgotten) {
   EXPECT_GT(Moved(before, Place(To(kV))), 0);
 }
 
-// Other changes of a Service keep its records.
+// Changes of a Service that do not concern affinity keep its records.
 TEST_P(AffinityFamilyTest, S126_RecordsSurviveChangesOfTheService) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
   const Placement before = Place(To(kV));
@@ -444,7 +444,7 @@ TEST_P(AffinityFamilyTest, S128_ThousandsOfClients) {
   EXPECT_EQ(Used(before), (Servers{"pod-a", "pod-b"}));
 }
 
-// These tests wait for timeouts, for both families at once. An open connection transfers data,
+// Tests that wait for timeouts, with both families at once. An open connection transfers data,
 // which must not extend a record.
 class AffinityTimeTest : public ServiceTest {
  protected:

@@ -71,7 +71,7 @@ TEST_P(ConfigTest, S300_S301_S307_S318_TheFileTakesEffect) {
   ASSERT_OK(world()->RestartAgent({}));
 }
 
-// svcmapd in a separate namespace without clients.
+// Runs svcmapd in a separate namespace without clients.
 class ConfigFileTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -119,7 +119,7 @@ TEST_F(CountersTest, NConnectionsAreNWhereTheyWereSentTo) {
   Connect(client(), "shop/web", kNode, kNodePort, 10, wanted);
   Connect(client(), "shop/web", kExternalIp, 80, 20, wanted);
   Connect(client(), "shop/web", kLoadBalancerIp, 80, 30, wanted);
-  Connect(pod_b(), "shop/web", kWeb, 80, 5, wanted);  // From a local pod.
+  Connect(pod_b(), "shop/web", kWeb, 80, 5, wanted);  // Connects from a local pod.
   Connect(node(), "shop/web", kWeb, 80, 7, wanted);   // Passes the output hook.
   Expect(wanted);
   Connect(node(), "shop/other", ClusterIp(11), 80, 1, wanted);

@@ -35,7 +35,7 @@ namespace svcmap::testing {
 inline const Address kV = kUnallocated;
 inline const Address kW = ClusterIp(98);
 inline const Address kSecondLoadBalancerIp = {"198.51.100.21", "2001:db8:51::21"};
-inline const Address kOtherClient = ClientAddress(72);  // The source B.
+inline const Address kOtherClient = ClientAddress(72);  // The source B in flows.
 
 struct Flow {
   std::string from_to;
@@ -60,7 +60,7 @@ struct Row {
   std::string requirement;  // For example "S152", or several requirements joined by "_".
   std::string what;         // For example "WithoutEndpoints".
   Objects services;
-  std::string endpoints;  // In the format of Slices().
+  std::string endpoints;  // Endpoints in the format of Slices().
   Flows flows;
 };
 std::ostream& operator<<(std::ostream& out, const Row& row);

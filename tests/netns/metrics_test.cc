@@ -238,7 +238,7 @@ TEST_F(MetricsTest, S267_TheOtherPages) {
       << slis.body;
 }
 
-// These tests start their own agents.
+// Tests that start their own agents.
 class MetricsAddressTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_OK_AND_ASSIGN(netns_, NetNs::Create()); }

@@ -86,7 +86,8 @@ Objects Basics();
 
 // Builds Service `key` with port 80 for "tcp", "udp" and "sctp" at this clusterIP.
 AService Web(const std::string& key, const Address& cluster_ip);
-// As Web, with nodePort kNodePort for each port, kExternalIp and kLoadBalancerIp.
+// Builds the same Service as Web, but with nodePort kNodePort for each port, kExternalIp and
+// kLoadBalancerIp.
 AService ExternalWeb(const std::string& key, const Address& cluster_ip);
 
 // Builds a slice per family with these hosts and the ports of Web, which lead to kPodPort.

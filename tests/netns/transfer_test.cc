@@ -59,7 +59,7 @@ class TransferTest : public ServiceTest,
         SCOPED_TRACE(absl::StrCat(from->name(), " -> ", address->in(v6()), " -> ", server));
         const Request request = {
             .destination = address->in(v6()), .port = port, .timeout = std::chrono::seconds(20)};
-        // Full size once per source. Other addresses use the same rules.
+        // Sends the full size once per source. Connections to other addresses use the same rules.
         const size_t bytes = address == &kWeb ? kBytes : kBytes / 10;
         ASSERT_OK_AND_ASSIGN(const Answer answer, BulkTcp(from->netns(), request, bytes));
         EXPECT_EQ(answer.server, server);

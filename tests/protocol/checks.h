@@ -23,34 +23,34 @@ struct Check {
 
 std::span<const Check> AllChecks();
 
-// correct_controller.cc
+// Defined in correct_controller.cc.
 void CheckSnapshot(const Target& target, Verdict& verdict);
 void CheckBatches(const Target& target, Verdict& verdict);
 void CheckEndpointDelta(const Target& target, Verdict& verdict);
 void CheckResume(const Target& target, Verdict& verdict);
-// cuts.cc
+// Defined in cuts.cc.
 void CheckCuts(const Target& target, Verdict& verdict);
-// leaders.cc
+// Defined in leaders.cc.
 void CheckFight(const Target& target, Verdict& verdict);
 void CheckFencing(const Target& target, Verdict& verdict);
-// numbers.cc
+// Defined in numbers.cc.
 void CheckReplays(const Target& target, Verdict& verdict);
 void CheckDuplicates(const Target& target, Verdict& verdict);
-// protocol_errors.cc
+// Defined in protocol_errors.cc.
 void CheckProtocolErrors(const Target& target, Verdict& verdict);
-// bad_objects.cc
+// Defined in bad_objects.cc.
 void CheckBadObjects(const Target& target, Verdict& verdict);
-// not_messages.cc
+// Defined in not_messages.cc.
 void CheckNotMessages(const Target& target, Verdict& verdict);
 void CheckNotHttp2(const Target& target, Verdict& verdict);
-// flood.cc
+// Defined in flood.cc.
 void CheckFlood(const Target& target, Verdict& verdict);
-// large_message.cc
+// Defined in large_message.cc.
 void CheckLargeMessage(const Target& target, Verdict& verdict);
-// half_open.cc
+// Defined in half_open.cc.
 void CheckHalfOpenConnections(const Target& target, Verdict& verdict);
 void CheckSilentStream(const Target& target, Verdict& verdict);
-// clients.cc
+// Defined in clients.cc.
 void CheckWrongClient(const Target& target, Verdict& verdict);
 void CheckExpiredClient(const Target& target, Verdict& verdict);
 void CheckOutsideClient(const Target& target, Verdict& verdict);

@@ -12,7 +12,7 @@ namespace {
 constexpr int kFightRounds = 200;
 constexpr int kFightObjects = 3;
 
-// All objects that fighter `who` sends in a round.
+// Returns all objects that fighter `who` sends in a round.
 Changes Wanted(const std::string& who, int round) {
   Changes changes = {Put(Service(who, 1))};  // An object that the other fighter does not have.
   for (int i = 0; i < kFightObjects; ++i) {

@@ -1,4 +1,4 @@
-// Invalid bytes in a call, and instead of HTTP/2.
+// Sends invalid bytes in a call, and instead of HTTP/2.
 #include <grpcpp/generic/generic_stub.h>
 #include <poll.h>
 #include <sys/socket.h>

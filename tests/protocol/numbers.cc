@@ -1,4 +1,4 @@
-// Repeated batch numbers and repeated objects.
+// Sends repeated batch numbers and repeated objects.
 #include "tests/protocol/checks.h"
 #include "tests/protocol/session.h"
 

@@ -129,7 +129,7 @@ TEST_F(HostileStartTest, SigtermEndsAStartThatWaitsForTheDisk) {
     agent = Agent::Launch(node().netns(), Flags());
   });
   ASSERT_OK(agent);
-  // Until the agent waits for the disk.
+  // By then, the agent waits for the disk.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_OK((*agent)->Stop());
 }

@@ -66,7 +66,8 @@ TEST_P(UnchangedRestartTest, S342_AControllerThatSaysTheSameChangesNothing) {
   ExpectItGoesOn();
 }
 
-// Single endpoint changes are saved with their slice and can continue after a restart.
+// Single endpoint changes are saved with their slice, and further changes are possible after a
+// restart.
 TEST_P(UnchangedRestartTest, SingleEndpointsThatChangedAreKept) {
   const auto replace = [this](const Host& old, const Host& by) -> absl::Status {
     const auto stream = agent().Push();

@@ -22,7 +22,7 @@ class CertificateAuthority {
   explicit CertificateAuthority(const std::string& name);
   ~CertificateAuthority();
 
-  const std::string& certificate() const { return pem_; }  // As PEM.
+  const std::string& certificate() const { return pem_; }  // The certificate as PEM.
 
   // Issues a certificate. `names` contains subject alternative names in OpenSSL's notation, for
   // example "URI:spiffe://test/writer, DNS:a". A negative `lasts` issues an expired certificate.

@@ -100,7 +100,7 @@ void ChildProcess::ForkAndReap(const Command& command) {
   const absl::Status started = Fork(command);
   {
     std::lock_guard lock(mutex_);
-    // From here on, Start() returns and `command`, which it owns, becomes invalid.
+    // After the notification, Start() returns and destroys `command`.
     started_ = started;
     changed_.notify_all();
   }

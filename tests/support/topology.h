@@ -1,5 +1,4 @@
-// The network our packet tests (and the demo) run on, dual stack, all of it in anonymous
-// namespaces:
+// The dual-stack network of the packet tests and the demo. All hosts are anonymous namespaces:
 //
 //   local pod ---- veth --+                    +-- veth ---- remote ---- veth ---- remote pod
 //   10.244.1.N            |                    |   192.168.77.2                    10.244.2.N
@@ -9,12 +8,11 @@
 //
 // The node is a router and the default gateway of all hosts, so Service addresses and external IPs
 // reach it without separate routes. Its own default route leads to `sink`, which drops untranslated
-// packets. Packets of the node to a Service range pass the output hooks first. There is no bridge:
-// each pod has a host route. ICMP rate limits and rp_filter are disabled, and addresses are usable
-// immediately (no DAD).
+// packets. The output hooks process the node's packets to a Service range before they reach `sink`.
+// There is no bridge: each pod has a host route. ICMP rate limits and rp_filter are disabled, and
+// addresses are usable immediately (no DAD).
 //
-// Not thread-safe during construction; its NetNs objects are. The destructor deletes all
-// namespaces.
+// Construction is not thread-safe, but NetNs objects are. The destructor deletes all namespaces.
 #ifndef SVCMAP_TESTS_SUPPORT_TOPOLOGY_H_
 #define SVCMAP_TESTS_SUPPORT_TOPOLOGY_H_
 

@@ -36,7 +36,7 @@ struct ServicePort {
   std::vector<BenchEndpoint> endpoints;  // All endpoints are ready.
 
   std::string Key() const { return name_space + "/" + service; }
-  // In kube-proxy's format: "namespace/name:port", or "namespace/name" without a port name.
+  // Returns "namespace/name:port", or "namespace/name" without a port name, as in kube-proxy.
   std::string Text() const { return port_name.empty() ? Key() : Key() + ":" + port_name; }
   Family family() const { return cluster_ip.family(); }
 };

@@ -12,7 +12,7 @@
 namespace svcmap::bench {
 namespace {
 
-// Copies until `from` is closed, then shuts down `to`.
+// Copies data until `from` is closed, then shuts down `to`.
 void CopyStream(int from, int to) {
   std::array<char, 65536> buffer;
   for (;;) {

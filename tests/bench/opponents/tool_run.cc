@@ -158,7 +158,7 @@ absl::StatusOr<ToolRun> Run(const std::vector<std::string>& argv, int in,
   Launched launched;
   const pid_t parent = ::getpid();
   const ToolClock::time_point start = ToolClock::now();
-  // vfork instead of fork, which would copy the page tables of a large cluster.
+  // Uses vfork, because fork would copy the page tables of a large cluster.
   const pid_t pid = ::vfork();
   if (pid == 0) ExecTool(pointers.data(), in, out.get(), err.get(), parent, launched);
   if (pid < 0) return absl::ErrnoToStatus(errno, "start " + line);

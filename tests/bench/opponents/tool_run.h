@@ -12,8 +12,8 @@
 namespace svcmap::bench {
 
 struct ToolRun {
-  double seconds = 0;         // From the fork until the process is reaped.
-  double cpu_seconds = 0;     // User and system time, including waited-for child processes.
+  double seconds = 0;         // Time from the fork until the process is reaped.
+  double cpu_seconds = 0;     // User and system time, including reaped child processes.
   int64_t peak_rss_kib = -1;  // Negative if the process cannot be traced.
 };
 

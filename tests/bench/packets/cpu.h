@@ -11,7 +11,7 @@ struct CpuPair {
 // Returns the last and the first permitted CPU. If only one CPU is permitted, returns -1 for both.
 CpuPair ChooseCpus();
 
-// Pins the calling thread and its future threads to `cpu`; does nothing if `cpu` is negative.
+// Pins the calling thread and its future threads to `cpu`. Does nothing if `cpu` is negative.
 void PinThread(int cpu);
 
 // Gives the calling thread the highest priority, if permitted. For threads that mostly sleep and

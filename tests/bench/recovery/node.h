@@ -48,7 +48,7 @@ class RecoveryNode {
   // Returns OK if the kernel has the desired state according to nft. The expected rules are the
   // listing of the last Load.
   absl::Status CheckKernel();
-  bool Healthy();  // Returns the result of /healthz.
+  bool Healthy();  // Returns true if /healthz reports a healthy agent.
 
   // Connects to the victim from outside.
   absl::StatusOr<std::unique_ptr<Probe>> StartProbe(testing::Protocol protocol,

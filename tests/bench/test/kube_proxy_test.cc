@@ -1,4 +1,4 @@
-// Uses scripts that simulate kubectl and kube-proxy.
+// Tests the opponent "kube-proxy" with scripts that simulate kubectl and kube-proxy.
 #include "tests/bench/opponents/kube_proxy.h"
 
 #include <gmock/gmock.h>

@@ -168,7 +168,7 @@ TEST_F(CourseTest, PagesThatExpireAreAskedForAnewWithoutPages) {
   Page({Named("a", "3")}, "5", "t1");
   Next();
   Refuse(kExpired);
-  EXPECT_EQ(Next(), "list ");  // The newest state, without pages.
+  EXPECT_EQ(Next(), "list ");  // The list requests the newest state, without pages.
   EXPECT_EQ(course_->facts().expired, 1u);
   Page({Named("b", "8")}, "9");
   EXPECT_THAT(Held(), ElementsAre("b"));
@@ -317,7 +317,7 @@ TEST_F(CourseTest, AVersionThatIsTooOldIsListedAgainWithoutLosingAnything) {
   EXPECT_EQ(course_->facts().expired, 1u);
   EXPECT_EQ(course_->facts().failures, 0u);
 
-  // A 410 response to the watch request, twice: retried with a delay.
+  // The watch request fails twice with status 410. The second failure is retried with a delay.
   EXPECT_THAT(Next(), HasSubstr("watch "));
   Refuse(kExpired);
   EXPECT_EQ(Next(), "list &resourceVersion=9");

@@ -121,7 +121,8 @@ TEST_F(MirrorTest, WhatIsEqualIsNoChange) {
   for (int i = 0; i < 50; ++i) labels["label-" + std::to_string(i)] = "x";
   Upsert(service);
   EXPECT_EQ(Take().size(), 1u);
-  // Equal labels in another order. The order affects the serialized bytes, but not the map.
+  // The labels are equal but in another order. The order affects the serialized bytes, but not the
+  // map.
   Item again = AService("web", "10.96.0.1");
   auto& same = *again.object.mutable_service()->mutable_metadata()->mutable_labels();
   for (int i = 49; i >= 0; --i) same["label-" + std::to_string(i)] = "x";

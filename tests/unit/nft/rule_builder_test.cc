@@ -145,7 +145,8 @@ TEST(RuleBuilderTest, ARecordIsAddedOrDeletedByClientAndServicePort) {
     const RuleSpec forget = Rule(family).Forget(kRecords).Build();
     for (const RuleSpec* rule : {&remember, &forget}) {
       const std::vector<PayloadLoad> loads = All<PayloadLoad>(*rule);
-      ASSERT_EQ(loads.size(), 3u);  // Client and Service port; then the choice.
+      // The rule loads the client address, the Service port and the selected endpoint.
+      ASSERT_EQ(loads.size(), 3u);
       EXPECT_EQ(loads[0].offset, 12u);
       EXPECT_EQ(loads[0].size, v4 ? 4u : 12u);
       EXPECT_EQ(loads[0].reg, 0u);
@@ -165,8 +166,8 @@ TEST(RuleBuilderTest, ARecordIsAddedOrDeletedByClientAndServicePort) {
   }
 }
 
-// In IPv6, the choice includes its complement. In IPv4, it is the complete address, and the kernel
-// updates the checksums.
+// In IPv6, the selected endpoint includes the complement of its checksum. In IPv4, it is the
+// complete address, and the kernel updates the checksums.
 TEST(RuleBuilderTest, AChoiceIsWrittenWithoutASumInIpv6Only) {
   for (const auto& build : {+[](RuleBuilder r) { return r.ChooseRandomSlot(5, kSet); },
                             +[](RuleBuilder r) { return r.Recall(kSet); }}) {
