@@ -87,7 +87,7 @@ std::optional<std::string> Judge(const TriedConnection& tried, AffinityMemory& a
       if (Untouched(tried.packet, tried.answer)) return std::nullopt;
       break;
     case Verdict::kDelivered:
-      // These connections run in parallel, so their order is unknown.
+      // Concurrent connections have no known order, so the record is deleted.
       if (InVain(tried)) affinity.Forget(client, prediction);
       for (const Choice& choice : affinity.Allowed(client, prediction)) {
         if (!Went(tried.packet, choice, tried.answer)) continue;

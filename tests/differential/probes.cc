@@ -22,7 +22,7 @@ constexpr int kParallelInVain = 48;
 constexpr size_t kDraws = 2;
 constexpr size_t kNobodys = 60;  // Number of probes of addresses and ports that no Service
                                  // owns.
-// A missing endpoint is a failure if its probability by chance is lower.
+// An endpoint that never answers is a failure if the probability of this result is lower.
 constexpr double kByChance = 1e-10;
 
 // Returns packets to all addresses and ports, without a source.
@@ -123,7 +123,8 @@ class Session {
     }
     for (std::thread& thread : threads) thread.join();
     for (const auto& [host, all] : by_host) {
-      for (const bool in_vain : {false, true}) {  // The order in which they were sent.
+      // Probes without an expected answer were sent last.
+      for (const bool in_vain : {false, true}) {
         for (const TriedConnection* tried : all) {
           if (InVain(*tried) == in_vain) Take(*tried);
         }

@@ -248,7 +248,7 @@ void RandomCluster::RollClusterIps(Entry& entry) {
   spec.clear_cluster_ips();
   spec.clear_ip_families();
   if (dice_.Chance(3)) spec.set_cluster_ip("None");
-  // Headless, or without a clusterIP yet.
+  // The Service is headless or has no clusterIP yet.
   if (!spec.cluster_ip().empty() || dice_.Chance(2)) return;
 
   Place ip = dice_.OneOf(kClusterIps);

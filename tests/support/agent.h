@@ -100,7 +100,7 @@ class Agent {
   absl::Status Kill();  // Sends SIGKILL.
 
   pid_t pid() const;
-  std::string socket() const;  // "unix:///tmp/.../agent.sock"
+  std::string socket() const;  // For example "unix:///tmp/.../agent.sock".
   std::string log() const;
 
  private:

@@ -119,7 +119,7 @@ class ApiServerDouble {
   absl::Status WriteKubeconfig(const std::string& path) const;
 
   uint16_t port() const;
-  std::string url() const;  // "https://127.0.0.1:40123"
+  std::string url() const;  // For example "https://127.0.0.1:40123".
 
   // ---- Faults ----
 

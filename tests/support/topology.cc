@@ -207,7 +207,7 @@ absl::Status Topology::AddPrefix(const Host& host, const std::string& prefix) {
                                                 host.router_->address(v6), " dev remote\n"));
     if (!status.ok()) return status;
   }
-  if (v6) {  // Required to bind to such IPv6 addresses.
+  if (v6) {  // Required to bind to IPv6 addresses that no device has.
     status = host.netns().WriteSysctl("net/ipv6/ip_nonlocal_bind", "1");
     if (!status.ok()) return status;
   }

@@ -18,7 +18,7 @@ struct TrackedFlow {
   nft::FlowTuple original;
   nft::FlowTuple reply;
 
-  // "udp 10.0.0.9:4000 > 10.96.0.10:53, answers 10.0.1.1:53"
+  // For example "udp 10.0.0.9:4000 > 10.96.0.10:53, answers 10.0.1.1:53".
   std::string ToString() const;
 };
 

@@ -166,8 +166,8 @@ TEST(RuleBuilderTest, ARecordIsAddedOrDeletedByClientAndServicePort) {
   }
 }
 
-// In IPv6, the selected endpoint includes the complement of its checksum. In IPv4, it is the
-// complete address, and the kernel updates the checksums.
+// In IPv6, the value of the selected endpoint includes its complement, so that checksums stay
+// valid. In IPv4, the value is the complete address, and the kernel updates the checksums.
 TEST(RuleBuilderTest, AChoiceIsWrittenWithoutASumInIpv6Only) {
   for (const auto& build : {+[](RuleBuilder r) { return r.ChooseRandomSlot(5, kSet); },
                             +[](RuleBuilder r) { return r.Recall(kSet); }}) {
