@@ -1,4 +1,7 @@
 // Services without endpoints, and unallocated addresses of the service range.
+#include <cerrno>
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 
@@ -17,6 +20,18 @@ TEST_P(RejectTest, S77_S81_S100_WithoutEndpointsEveryAddressSaysPortUnreachable)
     EXPECT_REJECTED(Ask(*from, To(kLoadBalancerIp)));
     EXPECT_REJECTED(Ask(*from, To(kNode, kNodePort)));
   }
+}
+
+// kube-proxy rejects nodePorts in hook input and the other addresses in hook output too, where the
+// reject fails the send of a process on the node. TCP never shows the error of its SYN's send.
+TEST_P(RejectTest, S102_TheNodesOwnPacketsToANodePortAreRejectedAfterTheSend) {
+  ASSERT_OK(agent().Apply({ExternalWeb("shop/web", kWeb)}));
+  const Answer node_port = Ask(node(), To(kNode, kNodePort));
+  EXPECT_REJECTED(node_port);
+  EXPECT_EQ(node_port.send_error, 0) << std::strerror(node_port.send_error);
+  const Answer cluster_ip = Ask(node(), To(kWeb));
+  EXPECT_REJECTED(cluster_ip);
+  EXPECT_EQ(cluster_ip.send_error, protocol() == Protocol::kTcp ? 0 : EPERM);
 }
 
 TEST_P(RejectTest, S77_TheLastEndpointLeavesAndComesBack) {

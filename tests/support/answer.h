@@ -32,6 +32,7 @@ struct Answer {
   int icmp_code = -1;
   std::string icmp_from;
 
+  int send_error = 0;  // errno of the send itself. 0 if the sending host accepted the packet.
   std::string detail;  // Human-readable, for example the errno string.
 
   // Returns true for "port unreachable" (ICMPv4 3/3, ICMPv6 1/4).

@@ -126,14 +126,19 @@ Answer SendOnce(int fd, const std::string& payload, Clock::time_point deadline) 
     return answer;
   }
   const int error = sent < 0 ? errno : EMSGSIZE;
-  if (error != EPERM) return FromErrno(fd, error);
-  // The host's own output hook dropped or rejected the packet. An ICMP error follows only after a
-  // reject.
-  if (WaitFor(fd, 0, deadline)) {
+  Answer answer;
+  if (error != EPERM) {
+    answer = FromErrno(fd, error);
+  } else if (WaitFor(fd, 0, deadline)) {
+    // The host's own output hook dropped or rejected the packet. An ICMP error follows only after a
+    // reject.
     const int pending = PendingError(fd);
-    return FromErrno(fd, pending == 0 ? ECONNREFUSED : pending);
+    answer = FromErrno(fd, pending == 0 ? ECONNREFUSED : pending);
+  } else {
+    answer = TimedOut("EPERM when sending, no ICMP error");
   }
-  return TimedOut("EPERM when sending, no ICMP error");
+  answer.send_error = error;
+  return answer;
 }
 
 Received ReceiveOne(int fd, Clock::time_point deadline) {
