@@ -68,7 +68,7 @@ class OwnRowsBuilder {
     const nft::FieldBytes key = ServiceIpKey(at.address, port.protocol, at.port);
     if (at.firewalled) AddFirewall(port.family, key, comment);
     if (!port.any) {
-      Add(port.family, kNoEndpointServices, key, comment);
+      Add(port.family, at.node_port ? kNoEndpointNodePorts : kNoEndpointServices, key, comment);
       return;
     }
     const EndpointSet& set = SetFor(port, at.kind);

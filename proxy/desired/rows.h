@@ -23,6 +23,7 @@ struct ReachedAt {
   uint16_t port = 0;
   DispatchKind kind = DispatchKind::kInternal;
   bool firewalled = false;  // Restricted to ServiceRows::sources (S-116).
+  bool node_port = false;   // `address` is a node address and `port` a nodePort.
 
   friend bool operator==(const ReachedAt&, const ReachedAt&) = default;
 };

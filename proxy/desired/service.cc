@@ -131,7 +131,8 @@ class Builder {
     for (const IpAddress& address : context_.node.node_port_addresses) {
       if (address.family() != rows.family) continue;
       if (context_.claims.Owner({address, rows.protocol, node_port}) != nullptr) continue;
-      rows.addresses.push_back({address, node_port, kind});
+      rows.addresses.push_back(
+          {address, node_port, kind, /*firewalled=*/false, /*node_port=*/true});
     }
   }
 

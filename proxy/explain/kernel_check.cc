@@ -34,7 +34,8 @@ std::vector<Row> DecidingRows(const IpAddress& address, Protocol protocol, uint1
                   .addresses = {{address, port}}}};
   std::vector<Row> rows = SharedRows(probe);
   for (Row row : OwnRows("", probe)) {
-    for (const SetIndex set : {kServiceIps, kNoEndpointServices, kFirewallIps}) {
+    for (const SetIndex set :
+         {kServiceIps, kNoEndpointServices, kNoEndpointNodePorts, kFirewallIps}) {
       row.set.set = set;
       rows.push_back(row);
     }

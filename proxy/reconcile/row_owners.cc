@@ -16,6 +16,7 @@ Anchor AnchorOf(uint8_t set, size_t key_size) {
   switch (set) {
     case kServiceIps:
     case kNoEndpointServices:
+    case kNoEndpointNodePorts:
     case kFirewallIps:
       return {kServiceIps, key_size};
     case kLocalSets:

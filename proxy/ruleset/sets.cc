@@ -21,6 +21,7 @@ constexpr std::string_view kSetNames[] = {
     "endpoints",
     "local-sets",
     "no-endpoint-services",
+    "no-endpoint-nodeports",
     "hairpin-connections",
     "firewall-ips",
     "firewall-sources",
@@ -99,6 +100,7 @@ std::vector<nft::SetSpec> MakeSets(Family family, bool count_connections) {
   sets[kLocalSets].key = {address};
   sets[kLocalSets].data = {address};
   sets[kNoEndpointServices].key = service;
+  sets[kNoEndpointNodePorts].key = service;
   sets[kHairpinConnections].key = {address, address, Field::kInetProto, Field::kInetService};
   sets[kFirewallIps].key = service;
   sets[kFirewallSources].key = {address, Field::kInetProto, Field::kInetService, address};

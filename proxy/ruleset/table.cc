@@ -50,6 +50,7 @@ std::vector<nft::ChainSpec> MakeChains() {
       {"pick", "picks a random endpoint", {}},
       {"mark-masq", "KUBE-MARK-MASQ", {}},
       {"firewall-check", "KUBE-FW: drops sources that may not use a load balancer IP", {}},
+      {"nodeport-endpoints-check", "KUBE-NODEPORTS (filter): nodePorts without endpoints", {}},
       {"service-endpoints-check", "KUBE-SERVICES (filter): Services without endpoints", {}},
       {"cluster-ips-check", "clusterIPs: unknown ports, unallocated addresses", {}},
       {"pick-first", "fallback if no random pick found an endpoint", {}},
@@ -173,11 +174,17 @@ void AddFilterRules(RuleList& rules) {
                 .In(kServiceKey, Named(kFirewallIps))
                 .NotIn(from_source, Named(kFirewallSources))
                 .Drop());
+  // A nodePort is rejected in hook input only (S-102). A process on the node then receives
+  // ECONNREFUSED from the ICMP error; a reject in hook output would fail its send with EPERM.
+  rules.Add(rules.In("filter-input").ConntrackNew().Jump("nodeport-endpoints-check"));
   rules.Add(rules.In("filter-input").ConntrackNew().Jump("service-endpoints-check"));
   for (const std::string_view chain : {"filter-forward", "filter-output"}) {
     rules.Add(rules.In(chain).ConntrackNew().Jump("service-endpoints-check"));
     rules.Add(rules.In(chain).ConntrackNew().Jump("cluster-ips-check"));
   }
+  rules.Add(rules.In("nodeport-endpoints-check")
+                .In(kServiceKey, Named(kNoEndpointNodePorts))
+                .RejectPortUnreachable());
   rules.Add(rules.In("service-endpoints-check")
                 .In(kServiceKey, Named(kNoEndpointServices))
                 .RejectPortUnreachable());

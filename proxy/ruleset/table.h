@@ -47,6 +47,7 @@ enum SetIndex : uint8_t {
   kEndpoints,               // group . slot : address . port
   kLocalSets,               // descriptor with policy Local : descriptor of its local set
   kNoEndpointServices,      // address . protocol . port; rejected
+  kNoEndpointNodePorts,     // node address . protocol . nodePort; rejected in hook input only
   kHairpinConnections,      // address . address . protocol . port of local endpoints
   kFirewallIps,             // address . protocol . port; restricted to the sources in:
   kFirewallSources,         // address . protocol . port . source range

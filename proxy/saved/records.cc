@@ -7,6 +7,10 @@
 namespace svcmap::proxy {
 namespace {
 
+// Flags of a saved address.
+constexpr uint8_t kFirewalledBit = 1;
+constexpr uint8_t kNodePortBit = 2;
+
 // Encodes lists item by item.
 class ListWriter {
  public:
@@ -141,7 +145,7 @@ void ToMessage(const PortRows& port, saved::v1::Port& message) {
     addresses.Add(at.address);
     addresses.Add16(at.port);
     addresses.Add8(static_cast<uint8_t>(at.kind));
-    addresses.Add8(at.firewalled ? 1 : 0);
+    addresses.Add8((at.firewalled ? kFirewalledBit : 0) | (at.node_port ? kNodePortBit : 0));
   }
   message.set_any(port.any);
   message.set_internal_local(port.internal_local);
@@ -167,7 +171,9 @@ bool ReadPort(const saved::v1::Port& message, PortRows& port) {
         const uint8_t kind = reader.Number8();
         kinds_known = kinds_known && kind <= static_cast<uint8_t>(DispatchKind::kSticky);
         at.kind = static_cast<DispatchKind>(kind);
-        at.firewalled = reader.Number8() != 0;
+        const uint8_t flags = reader.Number8();
+        at.firewalled = (flags & kFirewalledBit) != 0;
+        at.node_port = (flags & kNodePortBit) != 0;
         return at;
       });
   port.any = message.any();

@@ -65,7 +65,7 @@ class MeaningOf {
     }
     for (const SetIndex set :
          {kPodSources, kMasqueradeSources, kClusterIps, kServiceCidrs, kNoEndpointServices,
-          kHairpinConnections, kFirewallIps, kFirewallSources}) {
+          kNoEndpointNodePorts, kHairpinConnections, kFirewallIps, kFirewallSources}) {
       for (const nft::Element& e : Read(set)) {
         lines_.push_back(Text({{family_, set}, e.key, {}, e.comment, e.interval_end, e.key_end}));
       }

@@ -99,7 +99,8 @@ inline std::vector<Row> EdgeRows(Family family) {
         rows.push_back(row);
         rows.back().comment = port == 80 ? "a.b/c-d:e" : long_comment;
         row.data = {};
-        for (const proxy::SetIndex set : {proxy::kNoEndpointServices, proxy::kFirewallIps}) {
+        for (const proxy::SetIndex set :
+             {proxy::kNoEndpointServices, proxy::kNoEndpointNodePorts, proxy::kFirewallIps}) {
           row.set.set = set;
           rows.push_back(row);
         }

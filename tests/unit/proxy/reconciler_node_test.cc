@@ -99,7 +99,7 @@ TEST_F(ReconcilerNodeTest, AFailedSyncDoesNotForgetWhatTheNodeChanged) {
   EXPECT_TRUE(reconciler_.Pending());
   EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
   EXPECT_THAT(Contents(kernel_),
-              ::testing::Contains("no-endpoint-services 192.0.2.2 . tcp . 30080 \"shop/web:\""));
+              ::testing::Contains("no-endpoint-nodeports 192.0.2.2 . tcp . 30080 \"shop/web:\""));
   ExpectConverged();
 }
 

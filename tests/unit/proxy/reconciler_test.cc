@@ -250,7 +250,7 @@ TEST_F(ReconcilerTest, OtherNodePortAddressesRewriteServicesWithANodePort) {
   Apply({ANode("n1", {"192.0.2.1"})});
   EXPECT_EQ(Sync().elements, 1 + kMarkerElements);
   EXPECT_THAT(Contents(kernel_),
-              Contains("no-endpoint-services 192.0.2.1 . tcp . 30080 \"shop/web:\""));
+              Contains("no-endpoint-nodeports 192.0.2.1 . tcp . 30080 \"shop/web:\""));
   Settle({ANode("n1", {"192.0.2.2"})});
   reconciler_.SetInterfaceAddresses(Ips({"192.0.2.3"}));
   EXPECT_EQ(Sync().outcome, Outcome::kNothing) << "the node's own address counts";

@@ -75,7 +75,7 @@ TEST(OwnRowsTest, APortWithoutEndpointsIsRejectedAtEachAddress) {
   EXPECT_THAT(Texts(OwnRows("shop/web", {.ports = {WebPort(Family::kIpv4)}})),
               ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80 \"shop/web:http\"",
                           "no-endpoint-services 192.0.2.1 . tcp . 80 \"shop/web:http\"",
-                          "no-endpoint-services 192.0.2.9 . tcp . 30080 \"shop/web:http\""));
+                          "no-endpoint-nodeports 192.0.2.9 . tcp . 30080 \"shop/web:http\""));
 }
 
 TEST(OwnRowsTest, ProtocolsAreTold) {

@@ -81,7 +81,7 @@ TEST_F(DesiredServiceTest, AFamilyWithoutClusterIpIsNotThere) {  // S-3
   Apply({Web().NodePort(30080).External("2001:db8::1")});
   Make();
   EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
-                                      "no-endpoint-services 192.0.2.7 . tcp . 30080"));
+                                      "no-endpoint-nodeports 192.0.2.7 . tcp . 30080"));
 }
 
 TEST_F(DesiredServiceTest, WhoStaysKeepsGroupAndSlot) {
@@ -208,7 +208,7 @@ TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimWithoutAFinding) {  //
          AService("shop/exact").At("10.96.0.2").Port(30080).External("192.0.2.7")});
   Make();
   EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
-                                      "no-endpoint-services 192.0.2.8 . tcp . 30080"));
+                                      "no-endpoint-nodeports 192.0.2.8 . tcp . 30080"));
   EXPECT_THAT(Findings(), IsEmpty());
 }
 
@@ -223,7 +223,7 @@ TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimOfItsOwnService) {
   EXPECT_THAT(OwnLines(), UnorderedElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
                                                "no-endpoint-services 192.0.2.7 . tcp . 80",
                                                "no-endpoint-services 10.96.0.1 . tcp . 30080",
-                                               "no-endpoint-services 192.0.2.7 . tcp . 30080"));
+                                               "no-endpoint-nodeports 192.0.2.7 . tcp . 30080"));
 }
 
 TEST_F(DesiredServiceTest, S16_AHealthCheckPortThatAnotherServiceHasIsSaid) {
