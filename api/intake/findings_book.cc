@@ -33,7 +33,8 @@ void FindingsBook::Add(const std::vector<proxy::Finding>& findings) {
     const auto same = [&](const proxy::Finding& other) {
       return other.field == finding.field && other.value == finding.value;
     };
-    if (std::none_of(said.findings.begin(), said.findings.end(), same)) {
+    if (said.findings.size() < kMaxFindings &&
+        std::none_of(said.findings.begin(), said.findings.end(), same)) {
       said.findings.push_back(finding);
     }
   }

@@ -15,6 +15,7 @@ namespace svcmap::api {
 class FindingsBook {
  public:
   static constexpr size_t kMaxObjects = 1000;  // Of more, nothing is kept.
+  static constexpr size_t kMaxFindings = 100;  // Per object, of those that Add() reports.
 
   // Replaces what was said about an object when it came in.
   void Set(proxy::Kind kind, const std::string& key, const std::vector<proxy::Finding>& findings);

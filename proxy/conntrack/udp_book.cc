@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 namespace svcmap::proxy {
@@ -9,24 +10,27 @@ namespace {
 
 using Ends = std::vector<nft::FlowEnd>;
 
+auto OrderOf(const UdpPort& port) { return std::tie(port.family, port.name); }
+
+template <typename Ports>
+void SortPorts(Ports& ports) {
+  std::sort(ports.begin(), ports.end(),
+            [](const auto& a, const auto& b) { return OrderOf(a.now) < OrderOf(b.now); });
+}
+
+// Null if there is none. `ports` is sorted.
 template <typename Ports>
 auto* FindPort(Ports& ports, const UdpPort& wanted) {
-  const auto found = std::find_if(ports.begin(), ports.end(), [&](const auto& port) {
-    return port.now.family == wanted.family && port.now.name == wanted.name;
-  });
-  return found == ports.end() ? nullptr : &*found;
+  const auto found = std::lower_bound(
+      ports.begin(), ports.end(), wanted,
+      [](const auto& port, const UdpPort& key) { return OrderOf(port.now) < OrderOf(key); });
+  return found == ports.end() || OrderOf(found->now) != OrderOf(wanted) ? nullptr : &*found;
 }
 
 Ends Union(const Ends& a, const Ends& b) {
   Ends all;
   std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
   return all;
-}
-
-Ends Without(const Ends& from, const Ends& what) {
-  Ends left;
-  std::set_difference(from.begin(), from.end(), what.begin(), what.end(), std::back_inserter(left));
-  return left;
 }
 
 bool Includes(const std::vector<EndpointAddress>& all, const std::vector<EndpointAddress>& some) {
@@ -39,20 +43,26 @@ void UdpBook::Update(const std::string& key, UdpPorts ports) {
   const auto known = services_.find(key);
   const std::shared_ptr<const Service> before = known == services_.end() ? nullptr : known->second;
   Service after;
-  Ends current;
+  absl::flat_hash_set<nft::FlowEnd> current;
   for (UdpPort& port : ports) {
-    current = Union(current, port.destinations);
+    current.insert(port.destinations.begin(), port.destinations.end());
     after.push_back({std::move(port), {}});
   }
+  SortPorts(after);
   if (before) {
+    Service removed;
     for (const Port& old : *before) {
       Port* port = FindPort(after, old.now);
       if (port == nullptr) {
-        after.push_back({{.family = old.now.family, .name = old.now.name}, {}});
-        port = &after.back();
+        removed.push_back({{.family = old.now.family, .name = old.now.name}, {}});
+        port = &removed.back();
       }
-      port->former = Without(Union(old.now.destinations, old.former), current);
+      port->former = Union(old.now.destinations, old.former);
+      std::erase_if(port->former, [&](const nft::FlowEnd& end) { return current.contains(end); });
     }
+    after.insert(after.end(), std::make_move_iterator(removed.begin()),
+                 std::make_move_iterator(removed.end()));
+    SortPorts(after);
   }
   std::erase_if(
       after, [](const Port& port) { return port.now.destinations.empty() && port.former.empty(); });

@@ -21,7 +21,8 @@ class UdpBook {
     UdpPort now;
     std::vector<nft::FlowEnd> former;  // Ascending. Excludes current destinations of the Service.
   };
-  using Service = std::vector<Port>;  // Each port has at least one current or former destination.
+  // Ascending by family and name. Each port has at least one current or former destination.
+  using Service = std::vector<Port>;
 
  public:
   // Sets the current ports of the Service. The Service becomes due, unless the update cannot make a

@@ -20,6 +20,8 @@ UdpPorts MakeUdpPorts(const ServiceEntry* entry, const ServiceRows* rows) {
       if (port.protocol == Protocol::kUdp) all[{slice->family, port.name}];
     }
   }
+  if (all.empty()) return ports;
+  const SlicePorts slice_ports(*entry);
   for (auto& [key, destinations] : all) {
     const auto& [family, name] = key;
     std::sort(destinations.begin(), destinations.end());
@@ -27,7 +29,7 @@ UdpPorts MakeUdpPorts(const ServiceEntry* entry, const ServiceRows* rows) {
     ports.push_back({.family = family,
                      .name = name,
                      .destinations = std::move(destinations),
-                     .endpoints = ServingEndpoints(*entry, family, name, Protocol::kUdp)});
+                     .endpoints = ServingEndpoints(slice_ports, family, name, Protocol::kUdp)});
   }
   return ports;
 }

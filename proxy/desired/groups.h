@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -27,6 +28,10 @@ struct Number {
   uint32_t value = 0;
 
   friend bool operator==(const Number&, const Number&) = default;
+  template <typename H>
+  friend H AbslHashValue(H state, const Number& number) {
+    return H::combine(std::move(state), number.pool, number.family, number.value);
+  }
 };
 
 class NumberAllocator {

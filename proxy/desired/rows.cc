@@ -6,6 +6,7 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "absl/container/flat_hash_set.h"
 #include "proxy/ruleset/table.h"
 
 namespace svcmap::proxy {
@@ -82,15 +83,9 @@ class OwnRowsBuilder {
   // Several addresses may share a descriptor. In IPv4, all addresses of a port share one
   // descriptor.
   void AddLocalSet(const PortRows& port, const ReachedAt& at, const IpAddress& descriptor) {
-    const nft::FieldBytes key = Address(descriptor);
-    for (const Row& row : rows_) {
-      if (row.set == Ref(port.family, kLocalSets) &&
-          std::equal(row.key.bytes().begin(), row.key.bytes().end(), key.bytes().begin())) {
-        return;
-      }
-    }
+    if (!local_set_keys_.insert(descriptor).second) return;
     const Descriptor local = DescriptorOf(port, at.kind, port.local);
-    Add(port.family, kLocalSets, key).data = Address(local.For(at.address));
+    Add(port.family, kLocalSets, Address(descriptor)).data = Address(local.For(at.address));
   }
 
   void AddFirewall(Family family, const nft::FieldBytes& key, const std::string& comment) {
@@ -139,6 +134,7 @@ class OwnRowsBuilder {
   const std::string& service_key_;
   const ServiceRows& service_;
   std::vector<Row> rows_;
+  absl::flat_hash_set<IpAddress> local_set_keys_;  // Descriptors with a row in `local-sets`.
 };
 
 }  // namespace

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
 
 #include "proxy/desired/ranges.h"
 #include "proxy/desired/slots.h"
@@ -10,29 +15,36 @@
 namespace svcmap::proxy {
 namespace {
 
-// Finds a Service port by name and protocol. If only its number changes, it is the same port
+// Identifies a Service port by name and protocol. If only its number changes, it is the same port
 // (S-122).
-const PortRows* FindPort(const ServiceRows* service, Family family, const ServicePort& port) {
-  if (service == nullptr) return nullptr;
-  const auto found =
-      std::find_if(service->ports.begin(), service->ports.end(), [&](const PortRows& candidate) {
-        return candidate.family == family && candidate.protocol == port.protocol &&
-               candidate.name == port.name;
-      });
-  return found == service->ports.end() ? nullptr : &*found;
+using PortIdentity = std::tuple<Family, absl::string_view, Protocol>;
+using PortRowsByIdentity = absl::flat_hash_map<PortIdentity, const PortRows*>;
+
+// `service` may be null.
+PortRowsByIdentity IndexPorts(const ServiceRows* service) {
+  PortRowsByIdentity ports;
+  if (service == nullptr) return ports;
+  for (const PortRows& port : service->ports) {
+    ports.emplace(PortIdentity(port.family, port.name, port.protocol), &port);
+  }
+  return ports;
 }
 
 class Builder {
  public:
   Builder(const ServiceEntry& entry, DesiredContext& context, const ServiceRows* before)
-      : entry_(entry), service_(*entry.service), context_(context), before_(before) {}
+      : slice_ports_(entry),
+        service_(*entry.service),
+        context_(context),
+        before_(IndexPorts(before)) {}
 
   DesiredService Build() {
     AddSources();
     for (const Family family : kFamilies) {
       if (!service_.cluster_ip[Index(family)]) continue;
       desired_.rows.cluster_ips.push_back(*service_.cluster_ip[Index(family)]);
-      for (const ServicePort& port : service_.ports) AddPort(family, port);
+      const std::vector<Destination> destinations = Destinations(family);
+      for (const ServicePort& port : service_.ports) AddPort(family, port, destinations);
       CheckHealthCheckPort(family);
       BoundSources(family);
     }
@@ -83,7 +95,43 @@ class Builder {
                        [family](const IpPrefix& block) { return block.family() == family; });
   }
 
-  void AddPort(Family family, const ServicePort& port) {
+  // An address of the Service at which each of its ports is reached.
+  struct Destination {
+    IpAddress address;
+    DispatchKind kind;
+    const char* field;
+    bool firewalled = false;
+  };
+
+  DispatchKind ExternalKind() const {
+    return service_.external_policy == TrafficPolicy::kLocal ? DispatchKind::kExternalLocal
+                                                             : DispatchKind::kExternal;
+  }
+
+  // Each address once. The first role of an address wins: a clusterIP remains a clusterIP.
+  std::vector<Destination> Destinations(Family family) const {
+    std::vector<Destination> destinations;
+    absl::flat_hash_map<IpAddress, size_t> known;
+    const auto add = [&](const IpAddress& address, DispatchKind kind, const char* field,
+                         bool firewalled) {
+      if (address.family() != family) return;
+      const auto [found, added] = known.try_emplace(address, destinations.size());
+      if (added) destinations.push_back({address, kind, field});
+      destinations[found->second].firewalled |= firewalled;
+    };
+    add(*service_.cluster_ip[Index(family)], DispatchKind::kInternal, "spec.clusterIP", false);
+    for (const IpAddress& address : service_.external_ips) {
+      add(address, ExternalKind(), "spec.externalIPs", false);
+    }
+    const bool firewalled = Firewalled(family);
+    for (const IpAddress& address : service_.load_balancer_ips) {
+      add(address, ExternalKind(), "status.loadBalancer.ingress", firewalled);
+    }
+    return destinations;
+  }
+
+  void AddPort(Family family, const ServicePort& port,
+               const std::vector<Destination>& destinations) {
     PortRows rows{.family = family,
                   .name = port.name,
                   .protocol = port.protocol,
@@ -94,33 +142,13 @@ class Builder {
                   .local = {},
                   .hairpins = {},
                   .affinity = {}};
-    const DispatchKind external = service_.external_policy == TrafficPolicy::kLocal
-                                      ? DispatchKind::kExternalLocal
-                                      : DispatchKind::kExternal;
-    AddAddress(rows, *service_.cluster_ip[Index(family)], DispatchKind::kInternal,
-               "spec.clusterIP");
-    for (const IpAddress& address : service_.external_ips) {
-      AddAddress(rows, address, external, "spec.externalIPs");
+    for (const Destination& to : destinations) {
+      if (!Owns({to.address, port.protocol, port.port}, to.field)) continue;
+      rows.addresses.push_back({to.address, port.port, to.kind, to.firewalled});
     }
-    for (const IpAddress& address : service_.load_balancer_ips) {
-      AddAddress(rows, address, external, "status.loadBalancer.ingress");
-      for (ReachedAt& at : rows.addresses) {
-        if (at.address == address) at.firewalled = Firewalled(family);
-      }
-    }
-    if (port.node_port != 0) AddNodePort(rows, port.node_port, external);
+    if (port.node_port != 0) AddNodePort(rows, port.node_port, ExternalKind());
     AddEndpoints(rows, port);
     desired_.rows.ports.push_back(std::move(rows));
-  }
-
-  void AddAddress(PortRows& rows, const IpAddress& address, DispatchKind kind, const char* field) {
-    if (address.family() != rows.family) return;
-    const bool known = std::any_of(rows.addresses.begin(), rows.addresses.end(),
-                                   [&](const ReachedAt& at) { return at.address == address; });
-    if (known) return;  // The first role of an address wins: a clusterIP remains a clusterIP.
-    if (Owns({address, rows.protocol, rows.port}, field)) {
-      rows.addresses.push_back({address, rows.port, kind});
-    }
   }
 
   // If a Service claims a node address with the same port, this claim takes precedence over the
@@ -159,11 +187,13 @@ class Builder {
   }
 
   void AddEndpoints(PortRows& rows, const ServicePort& port) {
-    ResolvedEndpoints resolved = ResolveEndpoints(entry_, rows.family, port, context_.node.place);
+    ResolvedEndpoints resolved =
+        ResolveEndpoints(slice_ports_, rows.family, port, context_.node.place);
     if (!resolved.any) return;
     Shorten(port, resolved.cluster, resolved.cluster_weights);
     Shorten(port, resolved.local, resolved.local_weights);
-    const PortRows* before = FindPort(before_, rows.family, port);
+    const auto found = before_.find(PortIdentity(rows.family, port.name, port.protocol));
+    const PortRows* before = found == before_.end() ? nullptr : found->second;
     AddAffinity(rows, port, before, resolved);
     rows.any =
         FillSet(rows, before, before != nullptr ? &before->cluster : nullptr,
@@ -251,19 +281,19 @@ class Builder {
                                  .reason = std::move(reason)});
   }
 
-  const ServiceEntry& entry_;
+  const SlicePorts slice_ports_;
   const Service& service_;
   DesiredContext& context_;
-  const ServiceRows* before_;
+  const PortRowsByIdentity before_;
   DesiredService desired_;
 };
 
 // Returns the numbers of `all` that are not in `others`.
 std::vector<Number> Without(const std::vector<Number>& all, const std::vector<Number>& others) {
+  const absl::flat_hash_set<Number> excluded(others.begin(), others.end());
   std::vector<Number> result;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(result), [&](const Number& n) {
-    return std::find(others.begin(), others.end(), n) == others.end();
-  });
+  std::copy_if(all.begin(), all.end(), std::back_inserter(result),
+               [&](const Number& number) { return !excluded.contains(number); });
   return result;
 }
 

@@ -33,20 +33,20 @@ bool Before(const Candidate& a, const Candidate& b) {
          std::tie(a.hints->zones, a.hints->nodes) < std::tie(b.hints->zones, b.hints->nodes);
 }
 
-std::vector<Candidate> Merge(const ServiceEntry& entry, Family family, const std::string& port_name,
-                             Protocol protocol) {
+auto KeyOf(const SlicePorts::Port& at) {
+  return std::tuple(at.slice->family, std::string_view(at.port->name), at.port->protocol);
+}
+
+std::vector<Candidate> Merge(const SlicePorts& slice_ports, Family family,
+                             const std::string& port_name, Protocol protocol) {
   std::vector<Candidate> candidates;
-  for (const auto& slice : entry.slices) {
-    if (slice->family != family) continue;
-    for (const EndpointPort& port : slice->ports) {
-      if (port.name != port_name || port.protocol != protocol) continue;
-      for (const Endpoint& endpoint : slice->endpoints) {
-        candidates.push_back({{endpoint.address, port.port},
-                              endpoint.conditions,
-                              endpoint.local,
-                              endpoint.weight,
-                              endpoint.hints == 0 ? nullptr : &slice->hints[endpoint.hints - 1]});
-      }
+  for (const auto& [slice, port] : slice_ports.Find(family, port_name, protocol)) {
+    for (const Endpoint& endpoint : slice->endpoints) {
+      candidates.push_back({{endpoint.address, port->port},
+                            endpoint.conditions,
+                            endpoint.local,
+                            endpoint.weight,
+                            endpoint.hints == 0 ? nullptr : &slice->hints[endpoint.hints - 1]});
     }
   }
   std::sort(candidates.begin(), candidates.end(), Before);
@@ -104,10 +104,28 @@ class WeightList {
 
 }  // namespace
 
-ResolvedEndpoints ResolveEndpoints(const ServiceEntry& entry, Family family,
+SlicePorts::SlicePorts(const ServiceEntry& entry) : service_(entry.service.get()) {
+  for (const auto& slice : entry.slices) {
+    for (const EndpointPort& port : slice->ports) ports_.push_back({slice.get(), &port});
+  }
+  std::stable_sort(ports_.begin(), ports_.end(),
+                   [](const Port& a, const Port& b) { return KeyOf(a) < KeyOf(b); });
+}
+
+std::span<const SlicePorts::Port> SlicePorts::Find(Family family, std::string_view name,
+                                                   Protocol protocol) const {
+  const std::tuple key(family, name, protocol);
+  const auto first = std::lower_bound(ports_.begin(), ports_.end(), key,
+                                      [](const Port& a, const auto& b) { return KeyOf(a) < b; });
+  const auto last = std::upper_bound(first, ports_.end(), key,
+                                     [](const auto& a, const Port& b) { return a < KeyOf(b); });
+  return {first, last};
+}
+
+ResolvedEndpoints ResolveEndpoints(const SlicePorts& slice_ports, Family family,
                                    const ServicePort& port, const NodePlace& node) {
-  std::vector<Candidate> candidates = Merge(entry, family, port.name, port.protocol);
-  const Service& service = *entry.service;
+  std::vector<Candidate> candidates = Merge(slice_ports, family, port.name, port.protocol);
+  const Service& service = slice_ports.service();
   const bool external = ExternallyAccessible(service, family, port);
   const bool internal_local = service.internal_policy == TrafficPolicy::kLocal;
   const bool external_local = service.external_policy == TrafficPolicy::kLocal;
@@ -145,19 +163,20 @@ ResolvedEndpoints ResolveEndpoints(const ServiceEntry& entry, Family family,
   return resolved;
 }
 
-std::vector<EndpointAddress> ServingEndpoints(const ServiceEntry& entry, Family family,
+std::vector<EndpointAddress> ServingEndpoints(const SlicePorts& slice_ports, Family family,
                                               const std::string& port_name, Protocol protocol) {
   std::vector<EndpointAddress> serving;
-  for (const Candidate& c : Merge(entry, family, port_name, protocol)) {
+  for (const Candidate& c : Merge(slice_ports, family, port_name, protocol)) {
     if (c.conditions.serving) serving.push_back(c.address);
   }
   return serving;
 }
 
 std::vector<IpAddress> ReadyAddressesHere(const ServiceEntry& entry, Family family) {
+  const SlicePorts slice_ports(entry);
   std::vector<IpAddress> addresses;
   for (const ServicePort& port : entry.service->ports) {
-    for (const Candidate& c : Merge(entry, family, port.name, port.protocol)) {
+    for (const Candidate& c : Merge(slice_ports, family, port.name, port.protocol)) {
       if (c.ready() && c.local && !c.drained()) addresses.push_back(c.address.ip);
     }
   }

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "proxy/state/store.h"
@@ -51,16 +53,35 @@ struct ResolvedEndpoints {
   uint32_t drained = 0;  // Number of endpoints that would be ready or serving but have weight 0.
 };
 
+// The ports of a Service's EndpointSlices, found by family, name and protocol in logarithmic time:
+// a Service and its slices can have 65,535 ports each. Keeps references to the slices of `entry`.
+class SlicePorts {
+ public:
+  // Implicit, so that one port can be resolved without naming the index.
+  SlicePorts(const ServiceEntry& entry);  // NOLINT(google-explicit-constructor)
+
+  struct Port {
+    const EndpointSlice* slice;
+    const EndpointPort* port;
+  };
+  std::span<const Port> Find(Family family, std::string_view name, Protocol protocol) const;
+  const Service& service() const { return *service_; }  // Must not be called without a Service.
+
+ private:
+  const Service* service_;
+  std::vector<Port> ports_;  // Ascending by family, name and protocol.
+};
+
 // Resolves one port in one family. EndpointSlices are matched by port name and protocol (S-21). An
 // address in several EndpointSlices counts once: a non-terminating entry takes precedence over a
 // terminating entry (S-26), and then the entry with the larger weight.
-// `entry.service` must not be null.
-ResolvedEndpoints ResolveEndpoints(const ServiceEntry& entry, Family family,
+// The Service must not be null.
+ResolvedEndpoints ResolveEndpoints(const SlicePorts& slice_ports, Family family,
                                    const ServicePort& port, const NodePlace& node);
 
 // Returns all serving endpoints, including drained ones, because existing flows to such endpoints
 // may continue (S-238). The Service need not exist. Ascending, without duplicates.
-std::vector<EndpointAddress> ServingEndpoints(const ServiceEntry& entry, Family family,
+std::vector<EndpointAddress> ServingEndpoints(const SlicePorts& slice_ports, Family family,
                                               const std::string& port_name, Protocol protocol);
 
 // Returns the addresses of all endpoints on this node that are ready and not drained, for all ports

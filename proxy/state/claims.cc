@@ -1,16 +1,9 @@
 #include "proxy/state/claims.h"
 
-#include <algorithm>
+#include "absl/container/flat_hash_set.h"
 
 namespace svcmap::proxy {
 namespace {
-
-bool Precedes(const Service& a, const Service& b) {
-  if (a.created_unix_nanos != b.created_unix_nanos) {
-    return a.created_unix_nanos < b.created_unix_nanos;
-  }
-  return a.key < b.key;
-}
 
 IpAddress AnyAddress(Family family) {
   constexpr uint8_t zero[16] = {};
@@ -41,11 +34,12 @@ std::vector<ClaimKey> ClaimsOf(const Service& service) {
     // The Service has no address in this family (S-3).
     if (!service.cluster_ip[Index(family)]) continue;
     std::vector<IpAddress> addresses = {*service.cluster_ip[Index(family)]};
+    absl::flat_hash_set<IpAddress> known = {addresses.front()};
     for (const auto* more : {&service.external_ips, &service.load_balancer_ips}) {
       for (const IpAddress& address : *more) {
-        const bool known =
-            std::find(addresses.begin(), addresses.end(), address) != addresses.end();
-        if (address.family() == family && !known) addresses.push_back(address);
+        if (address.family() == family && known.insert(address).second) {
+          addresses.push_back(address);
+        }
       }
     }
     for (const ServicePort& port : service.ports) {
@@ -72,15 +66,15 @@ void Claims::AddNodePortOwner(const ClaimKey& claim, absl::btree_set<std::string
 }
 
 // Replaces the Service object. The Service's role (owner or waiting) does not change.
-void Claims::ReplaceHolder(const ClaimKey& claim, const std::shared_ptr<const Service>& after) {
+void Claims::ReplaceHolder(const ClaimKey& claim, const Holder& after) {
   auto& owner = owners_.find(claim)->second;
   if (owner->key == after->key) {
     owner = after;
     return;
   }
-  for (auto& loser : losers_.find(claim)->second) {
-    if (loser->key == after->key) loser = after;
-  }
+  auto& losers = losers_.find(claim)->second;
+  losers.erase(losers.find(after));
+  losers.insert(after);
 }
 
 Claims::Moved Claims::Update(const Service* before, const std::shared_ptr<const Service>& after) {
@@ -99,7 +93,7 @@ Claims::Moved Claims::Update(const Service* before, const std::shared_ptr<const 
     const auto contested = losers_.find(claim);
     const auto owner = owners_.find(claim);
     if (owner->second->key != key) {  // The Service was waiting for the claim.
-      std::erase_if(contested->second, [&](const auto& loser) { return loser->key == key; });
+      contested->second.erase(contested->second.find(*before));
       if (contested->second.empty()) losers_.erase(contested);
       continue;
     }
@@ -107,8 +101,7 @@ Claims::Moved Claims::Update(const Service* before, const std::shared_ptr<const 
       owners_.erase(owner);
       continue;
     }
-    auto next = std::min_element(contested->second.begin(), contested->second.end(),
-                                 [](const auto& a, const auto& b) { return Precedes(*a, *b); });
+    const auto next = contested->second.begin();
     affected.insert((*next)->key);
     owner->second = *next;
     contested->second.erase(next);
@@ -118,12 +111,12 @@ Claims::Moved Claims::Update(const Service* before, const std::shared_ptr<const 
     AddNodePortOwner(claim, affected);
     const auto [owner, free] = owners_.try_emplace(claim, after);
     if (free) continue;
-    if (Precedes(*after, *owner->second)) {
+    if (OlderFirst()(after, owner->second)) {
       affected.insert(owner->second->key);
-      losers_[claim].push_back(std::move(owner->second));
+      losers_[claim].insert(std::move(owner->second));
       owner->second = after;
     } else {
-      losers_[claim].push_back(after);
+      losers_[claim].insert(after);
     }
   }
   affected.erase(key);

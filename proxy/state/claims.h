@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/container/btree_set.h"
@@ -55,12 +56,24 @@ class Claims {
   const Service* Owner(const ClaimKey& key) const;
 
  private:
-  void ReplaceHolder(const ClaimKey& claim, const std::shared_ptr<const Service>& after);
+  using Holder = std::shared_ptr<const Service>;
+  // Orders Services by age, then by name.
+  struct OlderFirst {
+    using is_transparent = void;
+    static const Service& Of(const Service& service) { return service; }
+    static const Service& Of(const Holder& holder) { return *holder; }
+    bool operator()(const auto& a, const auto& b) const {
+      return std::tie(Of(a).created_unix_nanos, Of(a).key) <
+             std::tie(Of(b).created_unix_nanos, Of(b).key);
+    }
+  };
+
+  void ReplaceHolder(const ClaimKey& claim, const Holder& after);
   void AddNodePortOwner(const ClaimKey& claim, absl::btree_set<std::string>& to) const;
 
   // Nearly every key has a single claimant, so lists exist only for contested keys.
-  absl::flat_hash_map<ClaimKey, std::shared_ptr<const Service>> owners_;
-  absl::flat_hash_map<ClaimKey, std::vector<std::shared_ptr<const Service>>> losers_;
+  absl::flat_hash_map<ClaimKey, Holder> owners_;
+  absl::flat_hash_map<ClaimKey, absl::btree_set<Holder, OlderFirst>> losers_;
 };
 
 }  // namespace svcmap::proxy

@@ -3,61 +3,33 @@
 // instructions, because its count does not depend on the load of the machine.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "tests/instructions/changes.h"
-#include "tests/support/process.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/instructions/profile.h"
 
 namespace svcmap::instructions {
 namespace {
 
 constexpr double kMostGrowth = 0.10;
-constexpr std::chrono::minutes kPatience{10};
 
 // Instructions per change, by kind of change.
-using Counts = std::map<std::string, uint64_t>;
-
-// A line in the profile's header contains the kind, and the last line contains the sum.
-void AddProfile(const std::filesystem::path& profile, Counts& counts) {
-  std::ifstream lines(profile);
-  std::string kind;
-  for (std::string line; std::getline(lines, line);) {
-    absl::string_view rest = line;
-    if (absl::ConsumePrefix(&rest, "desc: Trigger: Client Request: ")) kind = std::string(rest);
-    if (kind.empty() || !absl::ConsumePrefix(&rest, "totals: ")) continue;
-    counts[kind] = std::stoull(std::string(rest)) / kCounted;
-  }
-}
-
-absl::StatusOr<Counts> CountAt(const std::string& shape) {
-  auto folder = svcmap::testing::TemporaryFolder::Make();
-  if (!folder.ok()) return folder.status();
-  const auto ran = svcmap::testing::RunOk({{"valgrind", "--tool=callgrind", "--instr-atstart=no",
-                                            "--callgrind-out-file=" + folder->path() + "/profile",
-                                            SVCMAP_BIN_DIR "/svcmap-change-instructions", shape}},
-                                          kPatience);
-  if (!ran.ok()) return ran.status();
-  Counts counts;
-  for (const auto& entry : std::filesystem::directory_iterator(folder->path())) {
-    AddProfile(entry.path(), counts);
-  }
+absl::StatusOr<std::map<std::string, uint64_t>> CountAt(const std::string& shape) {
+  auto counts = CountInstructions({SVCMAP_BIN_DIR "/svcmap-change-instructions", shape});
+  if (!counts.ok()) return counts;
+  for (auto& [kind, count] : *counts) count /= kCounted;
   return counts;
 }
 
 TEST(ChangeInstructionsTest, OneChangeCostsTheSameAtAHundredThousandServicesAsAtAThousand) {
-  const absl::StatusOr<Counts> small = CountAt("1000x10");
+  const auto small = CountAt("1000x10");
   ASSERT_TRUE(small.ok()) << small.status();
-  const absl::StatusOr<Counts> large = CountAt("100000x10");
+  const auto large = CountAt("100000x10");
   ASSERT_TRUE(large.ok()) << large.status();
   ASSERT_EQ(small->size(), size_t{kKinds});
   ASSERT_EQ(large->size(), size_t{kKinds});

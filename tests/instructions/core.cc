@@ -33,15 +33,30 @@ proxy::LoopOptions Options() {
   return options;
 }
 
+proxy::NodePortAddresses AllAddresses() {
+  return {.mode = proxy::NodePortAddresses::Mode::kPrefixes, .prefixes = {}};
+}
+
 }  // namespace
 
-Core::Core(const bench::Cluster& cluster)
+Core::Core(proxy::NodePortAddresses node_port_addresses)
     : log_(OpenLog(files_)),
-      reconciler_(kernel_, {.node_name = bench::kThisNode}, log_.get()),
+      reconciler_(kernel_,
+                  {.node_name = bench::kThisNode, .node_port_addresses = node_port_addresses},
+                  log_.get()),
       loop_(reconciler_, Options()),
       intake_(loop_, {.node_name = bench::kThisNode}) {
   loop_.Start(/*hold=*/false);
+}
+
+Core::Core(std::vector<IpAddress> node_addresses) : Core(AllAddresses()) {
+  loop_.SetInterfaceAddresses(std::move(node_addresses));
   Submit(Mark::kSnapshotBegin, {});
+  Submit(Mark::kSnapshotEnd, {});
+}
+
+Core::Core(const bench::Cluster& cluster) : Core(proxy::NodePortAddresses()) {
+  Commit(Mark::kSnapshotBegin, {});
   v1::Batch batch;
   for (const bench::ServicePort& port : cluster.ports()) {
     *batch.add_changes()->mutable_service() = ServiceMessage(port);
@@ -49,13 +64,13 @@ Core::Core(const bench::Cluster& cluster)
       *batch.add_changes()->mutable_endpoint_slice() = std::move(slice);
     }
     if (batch.changes_size() < 2 * kServicesAtOnce && &port != &cluster.ports().back()) continue;
-    Submit(Mark::kNone, batch);
+    Commit(Mark::kNone, batch);
     batch.Clear();
   }
-  Submit(Mark::kSnapshotEnd, {});
+  Commit(Mark::kSnapshotEnd, {});
 }
 
-void Core::Submit(Mark mark, const v1::Batch& batch) {
+proxy::BatchResult Core::Submit(Mark mark, const v1::Batch& batch) {
   std::promise<proxy::BatchResult> answer;
   const absl::Status status = intake_.Submit(
       mark, batch.changes_size(),
@@ -63,7 +78,11 @@ void Core::Submit(Mark mark, const v1::Batch& batch) {
       [&answer](proxy::BatchResult result) { answer.set_value(std::move(result)); },
       [this] { return std::unique_lock(speaker_); });
   if (!status.ok()) Die(status.ToString());
-  const proxy::BatchResult result = answer.get_future().get();
+  return answer.get_future().get();
+}
+
+void Core::Commit(Mark mark, const v1::Batch& batch) {
+  const proxy::BatchResult result = Submit(mark, batch);
   if (!result.findings.empty()) Die(result.findings.front().ToString());
   if (mark == Mark::kNone && result.outcome != proxy::BatchResult::Outcome::kCommitted) {
     Die("nothing was committed for: " + batch.ShortDebugString());
@@ -73,7 +92,7 @@ void Core::Submit(Mark mark, const v1::Batch& batch) {
 void Core::Push(const std::string& request) {
   v1::PushRequest parsed;
   if (!parsed.ParseFromString(request)) Die("not a PushRequest: " + request);
-  Submit(Mark::kNone, parsed.batch());
+  Commit(Mark::kNone, parsed.batch());
 }
 
 }  // namespace svcmap::instructions

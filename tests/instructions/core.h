@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "api/intake/intake.h"
 #include "proxy/reconcile/loop.h"
@@ -18,17 +19,23 @@ class Core {
  public:
   // Loads the cluster as a controller's snapshot does.
   explicit Core(const bench::Cluster& cluster);
+  // Stores nothing. nodePorts are accepted on all of `node_addresses`.
+  explicit Core(std::vector<IpAddress> node_addresses);
   ~Core() { loop_.Stop(); }
 
   // Sends a serialized PushRequest with a batch and waits for its response. Exits the process
   // unless the response is a commit without findings.
   void Push(const std::string& request);
 
+  // Submits a batch and returns its result. The program exits if the agent does not accept it.
+  proxy::BatchResult Submit(proxy::Batch::Mark mark, const v1::Batch& batch);
+
   // Number of times the tables were rewritten completely.
   uint64_t recreations() const { return loop_.status().recreations; }
 
  private:
-  void Submit(proxy::Batch::Mark mark, const v1::Batch& batch);
+  explicit Core(proxy::NodePortAddresses node_port_addresses);
+  void Commit(proxy::Batch::Mark mark, const v1::Batch& batch);
 
   const nft::TableSpecs tables_ = proxy::MakeTables({});
   SinkKernel kernel_{tables_};

@@ -1,0 +1,61 @@
+// The work for one operation grows at most with n log n, where n is the number of ports, slices,
+// endpoints, source ranges, addresses of a Service, node addresses, or claims on one address.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "tests/instructions/profile.h"
+
+namespace svcmap::instructions {
+namespace {
+
+constexpr int kFactor = 4;
+// Growth beyond n log n that caches of hash tables and trees may cause.
+constexpr double kTolerance = 1.25;
+
+struct Dimension {
+  const char* name;
+  int size;  // The larger size is kFactor times this size.
+};
+
+class ScalingInstructionsTest : public ::testing::TestWithParam<Dimension> {};
+
+TEST_P(ScalingInstructionsTest, AnOperationCostsAtMostNLogN) {
+  const auto [name, size] = GetParam();
+  const auto count = [name = name](int n) {
+    return CountInstructions(
+        {SVCMAP_BIN_DIR "/svcmap-scaling-instructions", name, absl::StrCat(n)});
+  };
+  const auto small = count(size);
+  ASSERT_TRUE(small.ok()) << small.status();
+  const auto large = count(kFactor * size);
+  ASSERT_TRUE(large.ok()) << large.status();
+  ASSERT_EQ(small->size(), 3u) << "add, change, remove";
+  const double bound = kFactor * std::log(kFactor * size) / std::log(size) * kTolerance;
+  for (const auto& [operation, few] : *small) {
+    const double growth = static_cast<double>(large->at(operation)) / static_cast<double>(few);
+    std::printf("%s of %d and %d %s: %.1f M and %.1f M instructions, factor %.2f\n",
+                operation.c_str(), size, kFactor * size, name, static_cast<double>(few) / 1e6,
+                static_cast<double>(large->at(operation)) / 1e6, growth);
+    EXPECT_LT(growth, bound) << operation;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Dimensions, ScalingInstructionsTest,
+                         ::testing::Values(Dimension{"ports", 1000}, Dimension{"slices", 500},
+                                           Dimension{"endpoints", 4000},
+                                           Dimension{"source-ranges", 256},
+                                           Dimension{"addresses", 250},
+                                           Dimension{"node-addresses", 500},
+                                           Dimension{"claims", 500}),
+                         [](const auto& info) {
+                           std::string name = info.param.name;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace svcmap::instructions

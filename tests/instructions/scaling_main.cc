@@ -1,0 +1,172 @@
+// svcmap-scaling-instructions DIMENSION N: adds, changes and removes a Service that is large in one
+// dimension. Run by valgrind --tool=callgrind --instr-atstart=no, each operation leaves a profile.
+#include <valgrind/callgrind.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/instructions/core.h"
+#include "tests/support/builders.h"
+
+namespace svcmap::instructions {
+namespace {
+
+using svcmap::testing::AService;
+using svcmap::testing::ASlice;
+using svcmap::testing::Objects;
+using svcmap::testing::Protocol;
+
+std::string Address(const std::string& first_byte, int number) {
+  return absl::StrCat(first_byte, ".", number >> 16, ".", number >> 8 & 255, ".", number & 255);
+}
+
+AService Web() { return AService("shop/web").ClusterIp("10.96.0.10"); }
+
+struct Case {
+  Objects objects;  // Added and removed in one batch each.
+  Objects changed;  // A small change in between.
+  std::vector<IpAddress> node_addresses = {*IpAddress::Parse("192.0.2.1")};
+};
+
+Objects WithPorts(int ports, const std::string& endpoint) {
+  AService service = Web();
+  ASlice slice("shop/web");
+  slice.Endpoint(endpoint);
+  for (int i = 0; i < ports; ++i) {
+    const Protocol protocol = i % 2 == 0 ? Protocol::kTcp : Protocol::kUdp;
+    service.Port(absl::StrCat("p", i), 1 + i, protocol);
+    slice.Port(absl::StrCat("p", i), 1 + i, protocol);
+  }
+  return {service, slice};
+}
+
+Case Ports(int n) { return {WithPorts(n, "10.244.0.1"), {WithPorts(n, "10.244.0.2")[1]}}; }
+
+Case Slices(int n) {
+  Case made{.objects = {Web().Port("", 80)}, .changed = {}};
+  for (int i = 0; i < n; ++i) {
+    const std::string name = absl::StrCat("shop/web-", i);
+    made.objects.push_back(
+        ASlice("shop/web").Named(name).Endpoint(Address("10", i)).Port("", 8080));
+  }
+  made.changed = {ASlice("shop/web").Named("shop/web-0").Endpoint(Address("11", 0)).Port("", 8080)};
+  return made;
+}
+
+Case Endpoints(int n) {
+  constexpr int kPerSlice = 1000;
+  Case made{.objects = {Web().Port("", 80).ClientIpAffinity()}, .changed = {}};
+  for (int i = 0; i < n; i += kPerSlice) {
+    ASlice slice = ASlice("shop/web").Named(absl::StrCat("shop/web-", i)).Port("", 8080);
+    for (int j = i; j < i + kPerSlice; ++j) slice.Endpoint(Address("10", j));
+    made.objects.push_back(slice);
+  }
+  made.changed = {ASlice("shop/web").Named("shop/web-0").Endpoint("11.0.0.1").Port("", 8080)};
+  return made;
+}
+
+Objects WithSourceRanges(int ranges, int first) {
+  AService service = Web().Port("", 80).LoadBalancerIp("203.0.113.1");
+  for (int i = 0; i < ranges; ++i) service.SourceRange(Address("10", 2 * i + first) + "/32");
+  return {service, ASlice("shop/web").Endpoint("10.244.0.1").Port("", 8080)};
+}
+
+Case SourceRanges(int n) { return {WithSourceRanges(n, 0), {WithSourceRanges(n, 2)[0]}}; }
+
+Objects WithAddresses(int addresses, const std::string& first_byte) {
+  AService service = Web().ExternalPolicy("Local").Type("LoadBalancer");
+  ASlice slice("shop/web");
+  slice.Endpoint("10.244.0.1", bench::kThisNode);
+  for (int i = 0; i < 4; ++i) {
+    service.Port(absl::StrCat("p", i), 80 + i);
+    slice.Port(absl::StrCat("p", i), 8080 + i);
+  }
+  for (int i = 0; i < addresses; ++i) {
+    service.ExternalIp(Address(first_byte, i));
+    service.LoadBalancerIp(Address("80", i));
+  }
+  return {service, slice};
+}
+
+Case Addresses(int n) { return {WithAddresses(n, "78"), {WithAddresses(n, "79")[0]}}; }
+
+Case NodeAddresses(int n) {
+  Case made{.objects = {Web().Port("", 80).NodePort(30080),
+                        ASlice("shop/web").Endpoint("10.244.0.1").Port("", 8080)},
+            .changed = {Web().Port("", 80).NodePort(30081)},
+            .node_addresses = {}};
+  for (int i = 0; i < n; ++i) made.node_addresses.push_back(*IpAddress::Parse(Address("172", i)));
+  return made;
+}
+
+// All Services claim one external address and one nodePort.
+Case Claims(int n) {
+  Case made;
+  for (int i = 0; i < n; ++i) {
+    made.objects.push_back(AService(absl::StrCat("shop/web-", i))
+                               .ClusterIp(Address("10", i))
+                               .ExternalIp("203.0.113.1")
+                               .Port("", 80)
+                               .NodePort(30080)
+                               .CreatedAt(n - i));
+  }
+  made.changed = {AService(absl::StrCat("shop/web-", n - 1))
+                      .ClusterIp(Address("10", n - 1))
+                      .Port("", 80)
+                      .CreatedAt(1)};
+  return made;
+}
+
+v1::ObjectRef RefOf(const v1::Object& object) {
+  const v1::ObjectMeta& metadata =
+      object.has_service() ? object.service().metadata() : object.endpoint_slice().metadata();
+  const std::string name = absl::StrCat(metadata.namespace_(), "/", metadata.name());
+  return object.has_service() ? svcmap::testing::ServiceRef(name) : svcmap::testing::SliceRef(name);
+}
+
+void Count(Core& core, const char* operation, const v1::Batch& batch) {
+  CALLGRIND_ZERO_STATS;
+  const proxy::BatchResult result = core.Submit(proxy::Batch::Mark::kNone, batch);
+  CALLGRIND_DUMP_STATS_AT(operation);
+  if (result.outcome == proxy::BatchResult::Outcome::kCommitted) return;
+  std::fprintf(stderr, "%s: not committed: %s\n", operation, result.error.ToString().c_str());
+  std::exit(1);
+}
+
+int Main(int argc, char** argv) {
+  const std::map<std::string, std::function<Case(int)>> cases = {
+      {"ports", Ports},         {"slices", Slices},
+      {"endpoints", Endpoints}, {"source-ranges", SourceRanges},
+      {"addresses", Addresses}, {"node-addresses", NodeAddresses},
+      {"claims", Claims}};
+  const auto made = argc == 3 ? cases.find(argv[1]) : cases.end();
+  if (made == cases.end()) {
+    std::fputs("usage: svcmap-scaling-instructions DIMENSION N\n", stderr);
+    return 2;
+  }
+  const Case given = made->second(std::atoi(argv[2]));
+  v1::Batch add, change, remove;
+  for (const v1::Object& object : given.objects) {
+    *add.add_changes() = svcmap::testing::Upsert(object);
+    *remove.add_changes() = svcmap::testing::Removal(RefOf(object));
+  }
+  for (const v1::Object& object : given.changed) {
+    *change.add_changes() = svcmap::testing::Upsert(object);
+  }
+  Core core(given.node_addresses);
+  CALLGRIND_START_INSTRUMENTATION;
+  Count(core, "add", add);
+  Count(core, "change", change);
+  Count(core, "remove", remove);
+  return 0;
+}
+
+}  // namespace
+}  // namespace svcmap::instructions
+
+int main(int argc, char** argv) { return svcmap::instructions::Main(argc, argv); }
