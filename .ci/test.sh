@@ -1,6 +1,6 @@
 #!/bin/bash
 # Builds and runs the test suites named, release, asan and tsan if none is; their presets say what
-# each holds. Goes on after a failure; ends with ctest's summaries, one line for people, and the
+# each holds. Checks the language first, and continues after a failure; ends with ctest's summaries, one line for people, and the
 # status. The log of each suite is build/<suite>/test.log.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -27,6 +27,10 @@ minutes() { printf '%d min %02d s' $(($1 / 60)) $(($1 % 60)); }
 summaries=
 failed=()
 passed=()
+
+echo "== prose"
+.ci/prose.sh || failed+=("prose")
+
 for suite in "${suites[@]}"; do
   log=build/$suite/test.log
   mkdir -p "build/$suite"
