@@ -4,7 +4,9 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 #include "proxy/reconcile/loop.h"
 
@@ -24,11 +26,22 @@ class HeapTrim {
     malloc_trim(0);
   }
 
+  // `bytes`: size of all stored objects. Trims after many bytes have been removed: an object with
+  // a few endpoints may have megabytes of annotations.
+  void AfterChange(uint64_t bytes) {
+    peak_ = std::max(peak_, bytes);
+    if (peak_ - bytes < kManyBytes) return;
+    peak_ = bytes;
+    malloc_trim(0);
+  }
+
  private:
+  static constexpr uint64_t kManyBytes = uint64_t{16} << 20;
   static constexpr size_t kBigSync = 5000;          // Elements.
   static constexpr std::chrono::seconds kRest{10};  // Minimum time between two trims.
   bool due_ = false;
   std::chrono::steady_clock::time_point next_;
+  uint64_t peak_ = 0;  // Of the bytes since the last trim.
 };
 
 }  // namespace svcmap::api

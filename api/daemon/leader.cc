@@ -3,12 +3,26 @@
 #include <spdlog/spdlog.h>
 
 #include "api/log/log_value.h"
+#include "proxy/saved/bounded_files.h"
 
 namespace svcmap::api {
+namespace {
+
+// A controller waits for its epoch to be saved, and a hung disk must not keep it out.
+proxy::Files& LeaderFiles() {
+  using std::chrono::seconds;
+  static proxy::Files& files =
+      *proxy::MakeBoundedFiles(proxy::PosixFiles(),
+                               {.write = seconds(1), .sync = seconds(2), .other = seconds(1)})
+           .release();
+  return files;
+}
+
+}  // namespace
 
 proxy::Leader LoadLeader(const std::string& state_dir) {
   if (state_dir.empty()) return {};
-  absl::StatusOr<proxy::Leader> leader = proxy::LeaderFile(state_dir, proxy::PosixFiles()).Load();
+  absl::StatusOr<proxy::Leader> leader = proxy::LeaderFile(state_dir, LeaderFiles()).Load();
   if (leader.ok()) return *std::move(leader);
   spdlog::warn("saved epoch unreadable, controllers with any epoch can connect error={}",
                LogValue(leader.status()));
@@ -17,7 +31,7 @@ proxy::Leader LoadLeader(const std::string& state_dir) {
 
 void SaveLeader(const std::string& state_dir, const proxy::Leader& leader) {
   if (state_dir.empty()) return;
-  const absl::Status saved = proxy::LeaderFile(state_dir, proxy::PosixFiles()).Save(leader);
+  const absl::Status saved = proxy::LeaderFile(state_dir, LeaderFiles()).Save(leader);
   if (saved.ok()) return;
   spdlog::warn("epoch not saved, a restart of svcmapd will forget it epoch={} error={}",
                leader.epoch, LogValue(saved));

@@ -2,11 +2,14 @@
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "api/log/log_value.h"
+
+#include "api/log/stderr_sink.h"
 
 namespace svcmap::api {
 namespace {
@@ -28,7 +31,11 @@ std::string RepairFields(const proxy::Repaired& repaired, uint64_t suppressed) {
 }  // namespace
 
 void SetUpLog(int verbosity) {
-  spdlog::set_default_logger(spdlog::stderr_color_mt("svcmapd"));
+  // Programming Services must not wait for the reader of the log.
+  spdlog::set_default_logger(isatty(STDERR_FILENO) == 1
+                                 ? spdlog::stderr_color_mt("svcmapd")
+                                 : std::make_shared<spdlog::logger>(
+                                       "svcmapd", std::make_shared<BoundedSink>(STDERR_FILENO)));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
   spdlog::set_level(verbosity == 0   ? spdlog::level::info
                     : verbosity == 1 ? spdlog::level::debug

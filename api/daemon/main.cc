@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "absl/strings/numbers.h"
@@ -31,6 +32,7 @@
 #include "nft/netlink/address_monitor.h"
 #include "nft/netlink/watched_kernel.h"
 #include "proxy/reconcile/loop.h"
+#include "proxy/saved/bounded_files.h"
 
 namespace svcmap::api {
 namespace {
@@ -99,9 +101,14 @@ absl::StatusOr<std::unique_ptr<proxy::StateLog>> OpenStateLog(const DaemonOption
   log_options.on_problem = [](const std::string& problem) {
     spdlog::warn("saved state unusable error={}", LogValue(problem));
   };
+  log_options.on_shared_folder = [&options](const std::string& reason) {
+    spdlog::warn("other users can change the state directory path={} reason={}",
+                 LogValue(options.state_dir), LogValue(reason));
+  };
   log_options.on_recovery = [] { spdlog::info("saving state works again"); };
-  return proxy::StateLog::Open(options.state_dir, proxy::PosixFiles(), &saved,
-                               std::move(log_options));
+  // Threads that wait for a hung disk use it until the process ends.
+  static proxy::Files& files = *proxy::MakeBoundedFiles(proxy::PosixFiles()).release();
+  return proxy::StateLog::Open(options.state_dir, files, &saved, std::move(log_options));
 }
 
 // Logs tables that have the name of svcmapd's tables but not its marker. The first commit replaces
@@ -153,11 +160,21 @@ sigset_t BlockSignals() {
 }
 
 // Every connection needs a file descriptor, and gRPC does not recover from running out of them.
-void RaiseDescriptorLimit() {
+// Returns the number of descriptors that svcmapd may use.
+size_t RaiseDescriptorLimit() {
+  constexpr rlim_t kUsual = 1024;
   rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kUsual;
+  const rlim_t before = limit.rlim_cur;
   limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
+  return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_max : before;
+}
+
+// Half of the descriptors may listen at healthCheckNodePorts and a quarter may answer health
+// checks. The rest is left for controllers, netlink and files.
+void ShareDescriptors(size_t descriptors, HealthServerOptions& health) {
+  health.max_service_sockets = descriptors / 2;
+  health.max_connections = std::min(health.max_connections, std::max<size_t>(descriptors / 4, 1));
 }
 
 constexpr char kReadyStatus[] = "Programming Services";
@@ -197,7 +214,7 @@ std::chrono::milliseconds AbsenceOfKubeProxy() {
 }
 
 int Run(DaemonOptions options) {
-  RaiseDescriptorLimit();
+  const size_t descriptors = RaiseDescriptorLimit();
   const sigset_t signals = BlockSignals();
   std::optional<StartGuard> starting(std::in_place);
   std::optional<ExitGuard> exiting;  // Destroyed last.
@@ -272,7 +289,9 @@ int Run(DaemonOptions options) {
   };
   loop_options.on_answered = [&](const proxy::SyncResult& result, bool done) {
     heap_trim.AfterSync(result, done);
+    heap_trim.AfterChange(reconciler.store().bytes());
   };
+  loop_options.on_stored = [&] { heap_trim.AfterChange(reconciler.store().bytes()); };
   loop_options.on_repair = [&](const proxy::Repaired& repaired) {
     repairs.Add(repaired);
     watches.TellRepair(repaired);
@@ -311,6 +330,7 @@ int Run(DaemonOptions options) {
   health_options.on_answer = [&](const std::string& path, int code) {
     observations.Answered(path, code);
   };
+  ShareDescriptors(descriptors, health_options);
   health_options.tick = watchdog.interval();
   health_options.on_tick = [&] { watchdog.Ping(); };
   const absl::StatusOr<std::unique_ptr<HealthServer>> health =

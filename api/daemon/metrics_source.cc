@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const MetricsSources
   server.bind_hard_fail = options.bind_address_hard_fail;
   server.facts = [sources] { return sources.Read(); };
   server.constants = {SVCMAP_VERSION, tables, options.state_limits.objects,
-                      std::chrono::system_clock::now()};
+                      options.state_limits.bytes, std::chrono::system_clock::now()};
   if (options.config) {
     server.pages["/configz"] = [&config = options.config->config] {
       return JsonPage(ConfigzText(config));

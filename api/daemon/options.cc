@@ -25,6 +25,10 @@ void AddLimits(CLI::App& app, DaemonOptions& options) {
   app.add_option("--max-objects", state.objects, "Maximum number of stored objects of all kinds")
       ->check(CLI::Range(size_t{1}, size_t{10'000'000}))
       ->capture_default_str();
+  app.add_option("--max-bytes", state.bytes,
+                 "Maximum size of all stored objects together, in bytes as sent")
+      ->check(CLI::Range(uint64_t{4096}, uint64_t{1} << 40))
+      ->capture_default_str();
   app.add_option("--max-endpoints-per-service", state.endpoints_per_service,
                  "Maximum number of endpoints of a Service per IP family, including endpoints that "
                  "are not ready")

@@ -15,7 +15,8 @@
 namespace svcmap::api {
 namespace {
 
-constexpr size_t kChunkBytes = 256 * 1024;  // Of a List or Dump answer, about.
+constexpr std::chrono::milliseconds kStatusPatience{100};  // For the end of the loop's turn.
+constexpr size_t kChunkBytes = 256 * 1024;                 // Of a List or Dump answer, about.
 
 struct Listed {
   proxy::Kind kind;
@@ -212,10 +213,14 @@ void ControlService::FillStatus(v1::GetStatusResponse& response) {
   response.set_manifests_path(options_.manifests_path);
   SetTimestamp(*response.mutable_started(), started_);
   // First, so that the status is that of a turn that has ended: whoever has an ack finds its batch.
-  loop_.Call([&](proxy::Reconciler& reconciler) {
-    const absl::StatusOr<uint32_t> generation = reconciler.KernelGeneration();
-    if (generation.ok()) response.set_kernel_generation(*generation);
-  });
+  // A commit may take seconds, or forever; the status does not wait for it.
+  const auto generation = std::make_shared<absl::StatusOr<uint32_t>>();
+  const auto read = [generation](proxy::Reconciler& reconciler) {
+    *generation = reconciler.KernelGeneration();
+  };
+  if (loop_.TryCall(read, kStatusPatience) && generation->ok()) {
+    response.set_kernel_generation(**generation);
+  }
   FillLoopStatus(loop_.status(), tables_, response);
   if (options_.watching) response.set_watching(options_.watching());
   if (options_.log != nullptr) {

@@ -351,16 +351,19 @@ absl::Status PushHolder::Take(uint64_t id, Controller controller,
                               std::function<void(const std::string&)> end) {
   const std::string by = DisplayName(controller.name, controller.instance);
   std::function<void(const std::string&)> end_previous;
+  // Saving waits for the disk. GetStatus and the present controller must not wait for it.
+  const std::lock_guard taking(take_mutex_);
+  if (absl::Status status = CheckEpoch(controller); !status.ok()) {
+    const std::lock_guard lock(mutex_);
+    Tell(v1::WatchController::FENCED, controller, std::string(status.message()));
+    return status;
+  }
+  if (controller.epoch > leader_.epoch) {
+    leader_ = {controller.epoch, controller.name, controller.instance};
+    if (save_) save_(leader_);
+  }
   {
     const std::lock_guard lock(mutex_);
-    if (absl::Status status = CheckEpoch(controller); !status.ok()) {
-      Tell(v1::WatchController::FENCED, controller, std::string(status.message()));
-      return status;
-    }
-    if (controller.epoch > leader_.epoch) {
-      leader_ = {controller.epoch, controller.name, controller.instance};
-      if (save_) save_(leader_);
-    }
     end_previous = std::exchange(end_, std::move(end));
     id_ = id;
     if (controller_) Tell(v1::WatchController::REPLACED, *controller_, by);

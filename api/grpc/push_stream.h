@@ -60,8 +60,9 @@ class PushHolder {
   void Tell(v1::WatchController::What what, const Controller& controller,
             const std::string& reason = "") const;
 
-  mutable std::mutex mutex_;
-  proxy::Leader leader_;
+  std::mutex take_mutex_;     // Taken before mutex_; one Take() at a time.
+  proxy::Leader leader_;      // Guarded by take_mutex_.
+  mutable std::mutex mutex_;  // Guards what follows.
   const std::function<void(const proxy::Leader&)> save_;
   const std::function<void(const v1::WatchController&)> tell_;
   std::map<std::string, uint32_t> streams_;  // By connection.

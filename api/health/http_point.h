@@ -30,6 +30,7 @@ class HttpPoint {
   ~HttpPoint();
 
   absl::Status Open(const BindAddress& at, Stack stack);
+  size_t socket_count() const { return sockets_.size(); }
   bool IsOpen(const IpAddress& address) const { return sockets_.contains(address); }
   // Closes the listening sockets whose address is not in `kept`. Their connections stay open.
   void CloseOthers(const std::vector<IpAddress>& kept);

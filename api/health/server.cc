@@ -18,7 +18,8 @@ class HealthServer::Impl {
       : options_(std::move(options)),
         thread_([this] { OnWake(); }),
         connections_(thread_.base(), options_.max_connections, options_.patience),
-        service_points_(thread_.base(), connections_, options_.health, options_.retry),
+        service_points_(thread_.base(), connections_, options_.health, options_.retry,
+                        options_.max_service_sockets),
         tick_(thread_.base(), -1, EV_PERSIST, [this] { options_.on_tick(); }) {}
   ~Impl() { thread_.Stop(); }
 

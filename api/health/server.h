@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,6 +41,7 @@ struct HealthServerOptions {
 
   // Limits of connections, see Connections.
   size_t max_connections = 1024;
+  size_t max_service_sockets = SIZE_MAX;  // Listening at healthCheckNodePorts.
   std::chrono::milliseconds patience{30000};
 };
 

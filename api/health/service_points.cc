@@ -25,11 +25,13 @@ void LogFailure(const std::string& service, Family family, uint16_t port,
 }  // namespace
 
 ServicePoints::ServicePoints(event_base* base, Connections& connections,
-                             std::function<proxy::Health()> health, std::chrono::milliseconds retry)
+                             std::function<proxy::Health()> health, std::chrono::milliseconds retry,
+                             size_t max_sockets)
     : base_(base),
       connections_(connections),
       health_(std::move(health)),
       retry_after_(retry),
+      max_sockets_(max_sockets),
       retry_(base, [this] { Retry(); }) {}
 
 // Closes listeners before it opens new ones, because a port may move from one Service to another.
@@ -50,6 +52,7 @@ void ServicePoints::Take(const Key& key, const std::optional<proxy::HealthCheck>
   const bool wanted = check && check->families[family];
   const auto held = points_.find(key);
   if (held != points_.end() && (!wanted || held->second.port != check->port)) {
+    if (held->second.http) open_sockets_ -= held->second.http->socket_count();
     points_.erase(held);
     failed_.erase(key);
     to_open.erase(key);
@@ -69,7 +72,7 @@ void ServicePoints::SetAddresses(std::vector<IpAddress> addresses) {
   addresses_ = std::move(addresses);
   std::set<Key> keys;
   for (auto& [key, point] : points_) {
-    point.http->CloseOthers(addresses_);
+    CloseOthers(point, addresses_);
     keys.insert(key);
   }
   Open(keys);
@@ -80,7 +83,7 @@ void ServicePoints::Open(const std::set<Key>& keys) {
     Point& point = points_.at(key);
     absl::Status failure = TryToOpen(key, point);
     if (!failure.ok()) {
-      point.http->CloseOthers({});
+      CloseOthers(point, {});
       failed_.insert(key);
       if (failure != point.failure) LogFailure(key.first, key.second, point.port, failure);
     } else if (failed_.erase(key) > 0) {
@@ -92,11 +95,22 @@ void ServicePoints::Open(const std::set<Key>& keys) {
   if (!failed_.empty() && !retry_.pending()) retry_.After(retry_after_);
 }
 
-absl::Status ServicePoints::TryToOpen(const Key& key, Point& point) const {
+void ServicePoints::CloseOthers(Point& point, const std::vector<IpAddress>& kept) {
+  open_sockets_ -= point.http->socket_count();
+  point.http->CloseOthers(kept);
+  open_sockets_ += point.http->socket_count();
+}
+
+absl::Status ServicePoints::TryToOpen(const Key& key, Point& point) {
   for (const IpAddress& address : addresses_) {
     if (address.family() != key.second || point.http->IsOpen(address)) continue;
+    if (open_sockets_ >= max_sockets_) {
+      return absl::ResourceExhaustedError("all " + std::to_string(max_sockets_) +
+                                          " file descriptors for such ports are in use");
+    }
     const absl::Status status = point.http->Open({address, point.port}, Stack::kOne);
     if (!status.ok()) return status;
+    ++open_sockets_;
   }
   return absl::OkStatus();
 }

@@ -21,8 +21,9 @@ namespace svcmap::api {
 
 class ServicePoints {
  public:
+  // Opens at most `max_sockets`, so that the rest of the agent has file descriptors left.
   ServicePoints(event_base* base, Connections& connections, std::function<proxy::Health()> health,
-                std::chrono::milliseconds retry);
+                std::chrono::milliseconds retry, size_t max_sockets);
 
   // Opens and closes listeners. Retries failed listeners soon (S-261). Does not affect unchanged
   // listeners.
@@ -43,13 +44,16 @@ class ServicePoints {
   // Adds new listeners to `to_open`, and closes the listener if it is no longer needed.
   void Take(const Key& key, const std::optional<proxy::HealthCheck>& check, std::set<Key>& to_open);
   void Open(const std::set<Key>& keys);
-  absl::Status TryToOpen(const Key& key, Point& point) const;
+  absl::Status TryToOpen(const Key& key, Point& point);
+  void CloseOthers(Point& point, const std::vector<IpAddress>& kept);
   void Retry();
 
   event_base* base_;
   Connections& connections_;
   const std::function<proxy::Health()> health_;
   const std::chrono::milliseconds retry_after_;
+  const size_t max_sockets_;
+  size_t open_sockets_ = 0;  // Of all points.
   std::vector<IpAddress> addresses_;
   absl::flat_hash_map<Key, Point> points_;
   std::set<Key> failed_;

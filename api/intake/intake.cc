@@ -76,15 +76,15 @@ absl::Status Intake::Submit(Mark mark, int size,
   const auto received = std::chrono::steady_clock::now();
   absl::StatusOr<std::vector<ConvertedChange>> converted = ConvertAll(size, convert);
   if (!converted.ok()) return converted.status();
+  // All findings of the batch. Only the loop's thread adds to them.
+  const auto said = std::make_shared<std::vector<proxy::Finding>>(FindingsOf(*converted));
+  Tell(*said);  // Logging may take time, so it comes before the lock of `gate`.
+  proxy::Batch batch = MakeBatch(*converted, context_);
   std::unique_lock<std::mutex> entered;
   if (gate) {
     entered = gate();
     if (!entered.owns_lock()) return absl::AbortedError("another controller has taken over");
   }
-  // What there is to say about the batch, in the end: only the loop's thread adds to it.
-  const auto said = std::make_shared<std::vector<proxy::Finding>>(FindingsOf(*converted));
-  Tell(*said);
-  proxy::Batch batch = MakeBatch(*converted, context_);
   batch.mark = mark;
   batch.aside = !gate;
   batch.received = received;

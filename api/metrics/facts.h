@@ -46,6 +46,7 @@ struct MetricsConstants {
   std::string version;
   nft::TableSpecs tables;
   size_t max_objects = 0;
+  uint64_t max_bytes = 0;
   std::chrono::system_clock::time_point started;
 };
 

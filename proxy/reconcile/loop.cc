@@ -146,6 +146,31 @@ bool Loop::Call(const std::function<void(Reconciler&)>& fn) {
   }
 }
 
+bool Loop::TryCall(std::function<void(Reconciler&)> fn, std::chrono::milliseconds limit) {
+  const auto expired = std::make_shared<std::atomic<bool>>(false);
+  auto done = std::make_shared<std::promise<void>>();
+  std::future<void> finished = done->get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_ || stopping_) return false;
+    tasks_.push_back([this, fn = std::move(fn), expired, done] {
+      if (*expired) return;
+      fn(reconciler_);
+      done->set_value();
+    });
+  }
+  done.reset();
+  wake_.notify_one();
+  const bool ready = finished.wait_for(limit) == std::future_status::ready;
+  if (!ready) *expired = true;
+  try {
+    if (ready) finished.get();
+    return ready;
+  } catch (const std::future_error&) {
+    return false;  // The loop stopped first and dropped the task.
+  }
+}
+
 std::optional<DryRun> Loop::Try(const Batch& batch) {
   std::optional<DryRun> result;
   Call([&](Reconciler& reconciler) { result = reconciler.Try([&] { ApplyChanges(batch); }); });
@@ -403,6 +428,7 @@ void Loop::SyncOnce() {
     PublishStatus(nothing);
     TellCleaner(nothing);
     Answer(nothing, Clock::now());
+    if (options_.on_stored) options_.on_stored();
     return;
   }
   const auto started = Clock::now();
@@ -527,6 +553,7 @@ void Loop::PublishStatus(const SyncResult& result) {
     status_.slices = store.slice_count();
     status_.nodes = store.nodes().size();
     status_.service_cidrs = store.service_cidrs().size();
+    status_.object_bytes = store.bytes();
     status_.pending_services = store.dirty_count();
     if (const Node* node = reconciler_.ThisNode()) status_.node_eligible = node->eligible;
     status_.service_ports = reconciler_.applied().service_ports();

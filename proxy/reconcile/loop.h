@@ -95,6 +95,7 @@ struct LoopStatus {
   State state = State::kWaitingForState;
   uint64_t revision = 0;
   size_t services = 0, slices = 0, nodes = 0, service_cidrs = 0;
+  uint64_t object_bytes = 0;  // Size of all stored objects as they were sent.
   size_t pending_services = 0;
   size_t service_ports = 0;
   SetCounts elements = {};
@@ -148,6 +149,8 @@ struct LoopOptions {
   // The same for syncs that did not fail, once their batches are answered: for what may take time.
   // `done`: nothing is left to program.
   std::function<void(const SyncResult&, bool done)> on_answered;
+  // The same for batches that changed objects, but nothing that has to be programmed.
+  std::function<void()> on_stored;
   std::function<void(const Repaired&)> on_repair;  // As on_sync.
   TriggerTimes::Observer on_programmed;
   // What changed about healthCheckNodePorts, after each sync that did not fail while there are any.
@@ -191,6 +194,9 @@ class Loop {
 
   // Runs `fn` on the loop's thread, between two transactions, and waits for it. False once stopped.
   bool Call(const std::function<void(Reconciler&)>& fn);
+  // The same, but waits at most for `limit` and returns false after that. A call that has not begun
+  // by then is dropped; one that has begun goes on, so `fn` owns all that it uses.
+  bool TryCall(std::function<void(Reconciler&)> fn, std::chrono::milliseconds limit);
 
   const StateLimits& limits() const { return options_.limits; }
   LoopStatus status() const;

@@ -25,6 +25,7 @@ constexpr size_t kMaxDamaged = 3;
 // Maximum size that is copied while the caller may have to wait.
 constexpr uint64_t kSmallTail = uint64_t{64} << 10;
 constexpr int kTailRounds = 8;
+constexpr int kStatusAttempts = 100;  // Of a millisecond each.
 
 std::string Timestamp() {
   const std::time_t now = SystemClock::to_time_t(SystemClock::now());
@@ -86,9 +87,8 @@ absl::Status StateLog::LockFolder() {
 
 void StateLog::WarnIfShared() const {
   const absl::Status checked = files_.CheckFolder(folder_);
-  if (!absl::IsPermissionDenied(checked)) return;
-  Problem("other users can change the state directory path=" + folder_ + " reason=\"" +
-          std::string(checked.message()) + "\" remedy=\"chown to the agent's user, chmod 0700\"");
+  if (!absl::IsPermissionDenied(checked) || !options_.on_shared_folder) return;
+  options_.on_shared_folder(std::string(checked.message()));
 }
 
 // An existing file is read even if nothing can be written.
@@ -318,10 +318,20 @@ std::shared_ptr<FrameFile> StateLog::CurrentFile() const {
   return file_;
 }
 
+// The lock may be held while a hung disk is waited for. The status then is that of the last call.
 StateLogStatus StateLog::status() const {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_, std::defer_lock);
+  for (int attempt = 0; !lock.try_lock(); ++attempt) {
+    if (attempt == kStatusAttempts) {
+      const std::lock_guard last(last_status_mutex_);
+      return last_status_;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   StateLogStatus status = status_;
   if (file_ != nullptr) status.bytes = file_->size();
+  const std::lock_guard last(last_status_mutex_);
+  last_status_ = status;
   return status;
 }
 

@@ -52,6 +52,8 @@ struct StateLogOptions {
   // Called with a message for the operator when a damaged file is renamed, or when the log stops
   // writing after an error. May be called on any thread.
   std::function<void(const std::string&)> on_problem;
+  // Other users can change the directory; `reason` is its owner or its mode. At most once.
+  std::function<void(const std::string& reason)> on_shared_folder;
   // Called when saving works again. May be called on any thread.
   std::function<void()> on_recovery;
 };
@@ -165,6 +167,8 @@ class StateLog {
   int failures_in_row_ = 0;
   std::minstd_rand random_{std::random_device()()};
   StateLogStatus status_;
+  mutable std::mutex last_status_mutex_;  // Taken last.
+  mutable StateLogStatus last_status_;
   bool stopping_ = false;
   std::thread thread_;
 };

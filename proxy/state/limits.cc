@@ -46,6 +46,29 @@ std::optional<Finding> OverEndpoints(const Store& store, const Change& change, s
                            " endpoints (--max-endpoints-per-service)"};
 }
 
+const std::string& MessageOf(const Change& change) {
+  if (change.service) return change.service->message;
+  if (change.slice) return change.slice->message;
+  if (change.node) return change.node->message;
+  return change.service_cidr->message;
+}
+
+std::optional<Finding> OverBytes(const Store& store, const Change& change, uint64_t limit) {
+  const uint64_t after = ObjectBytes(change.key, MessageOf(change));
+  if (store.bytes() + after <= limit) return std::nullopt;  // Whatever is stored of it.
+  const std::string* held = store.FindMessage(change.kind, change.key);
+  const uint64_t before = held == nullptr ? 0 : ObjectBytes(change.key, *held);
+  const uint64_t total = store.bytes() - before + after;
+  if (total <= limit || after <= before) return std::nullopt;
+  return Finding{
+      .severity = held == nullptr ? Finding::Severity::kNotHeld : Finding::Severity::kRefused,
+      .kind = change.kind,
+      .key = change.key,
+      .reason = "has " + std::to_string(after) + " bytes, which would make " +
+                std::to_string(total) + " bytes of objects, more than --max-bytes " +
+                std::to_string(limit) + (held == nullptr ? "; it is not held" : "")};
+}
+
 }  // namespace
 
 std::optional<Finding> OverLimit(const Store& store, const Change& change,
@@ -60,6 +83,7 @@ std::optional<Finding> OverLimit(const Store& store, const Change& change,
                    .reason = "the agent already stores --max-objects " +
                              std::to_string(limits.objects) + " objects"};
   }
+  if (auto over = OverBytes(store, change, limits.bytes)) return over;
   if (!change.slice) return std::nullopt;
   return OverEndpoints(store, change, limits.endpoints_per_service);
 }

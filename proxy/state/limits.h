@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "proxy/ruleset/descriptor.h"
@@ -15,6 +16,7 @@ namespace svcmap::proxy {
 struct StateLimits {
   size_t objects = 500'000;                      // For all kinds together.
   size_t endpoints_per_service = kMaxEndpoints;  // In all EndpointSlices of one family.
+  uint64_t bytes = uint64_t{512} << 20;          // For all objects together, as they were sent.
 };
 
 // Returns a finding if `change` would exceed a limit, or nullopt.

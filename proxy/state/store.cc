@@ -123,10 +123,12 @@ bool Store::ApplySlice(const Change& change, uint64_t sequence) {
 
 void Store::Touch(const Change& change, const std::string* before, const std::string* after) {
   if (before != nullptr) {
+    bytes_ -= ObjectBytes(change.key, *before);
     const StateToken token = TokenOf(change.kind, change.key, *before);
     for (size_t i = 0; i < token.size(); ++i) token_[i] -= token[i];
   }
   if (after != nullptr) {
+    bytes_ += ObjectBytes(change.key, *after);
     const StateToken token = TokenOf(change.kind, change.key, *after);
     for (size_t i = 0; i < token.size(); ++i) token_[i] += token[i];
   }

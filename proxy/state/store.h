@@ -32,6 +32,11 @@ struct ServiceEntry {
 // equal tokens. Not resistant to deliberate collisions, because the hash is not cryptographic.
 using StateToken = std::array<uint64_t, 2>;
 
+// Size of an object in Store::bytes().
+inline uint64_t ObjectBytes(const std::string& key, const std::string& message) {
+  return key.size() + message.size();
+}
+
 class Store {
  public:
   // Applies one change. `sequence` numbers changes and never decreases. Returns false if the object
@@ -102,6 +107,8 @@ class Store {
       const std::function<void(const std::shared_ptr<const EndpointSlice>&)>& fn) const;
   size_t service_count() const { return service_count_; }
   size_t slice_count() const { return slices_.size(); }
+  // Size of all stored objects as they were sent, with their names.
+  uint64_t bytes() const { return bytes_; }
 
  private:
   using Slices = std::vector<std::shared_ptr<const EndpointSlice>>;
@@ -138,6 +145,7 @@ class Store {
   Claims claims_;
 
   StateToken token_ = {};
+  uint64_t bytes_ = 0;
   bool keep_touched_ = false;
   std::vector<std::pair<Kind, std::string>> touched_;
 

@@ -64,8 +64,12 @@ class ServerTest : public ::testing::Test {
 
   // Listens on `listeners` and on the Unix socket.
   void ServeAt(ListenOptions listeners, const std::string& manifests_path = "") {
-    service_ = std::make_unique<ControlService>(
-        *loop_, *intake_, hub_, tables_, ControlOptions{"test", "n1", manifests_path, limits_});
+    service_ = std::make_unique<ControlService>(*loop_, *intake_, hub_, tables_,
+                                                ControlOptions{.version = "test",
+                                                               .node_name = "n1",
+                                                               .manifests_path = manifests_path,
+                                                               .limits = limits_,
+                                                               .save_leader = save_leader_});
     listeners.listen.push_back("unix://" + socket());
     auto server = Server::Start(listeners, limits_, *service_);
     ASSERT_TRUE(server.ok()) << server.status();
@@ -183,6 +187,7 @@ class ServerTest : public ::testing::Test {
   std::string folder_;
   nft::TableSpecs tables_;
   PushLimits limits_;
+  std::function<void(const proxy::Leader&)> save_leader_;
   std::atomic<bool> rejecting_ = false;
   std::unique_ptr<nft::FakeKernel> kernel_;
   WatchHub hub_;

@@ -286,5 +286,58 @@ TEST_F(ServicePointsTest, S259_FiveHundredListenersComeChangeAndGo) {
   EXPECT_TRUE(Soon([&] { return OpenDescriptors() <= before; }));
 }
 
+class FewSocketsTest : public ServicePointsTest {
+ protected:
+  static constexpr size_t kSockets = 10;
+
+  void SetUp() override {
+    HealthServerTest::SetUp();
+    if (!netns_) return;
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log_)));
+    ASSERT_OK(Start({.retry = std::chrono::milliseconds(50), .max_service_sockets = kSockets}));
+  }
+  void TearDown() override {
+    server_.reset();
+    spdlog::set_default_logger(before_);
+  }
+  static std::string Name(size_t i) { return absl::StrCat("shop/web-", i); }
+  static uint16_t PortOf(size_t i) { return static_cast<uint16_t>(kPort + i); }
+  // Of the first Services, both families.
+  size_t OpenCount(size_t services) {
+    size_t count = 0;
+    for (size_t i = 0; i < services; ++i) {
+      count += (Closed(PortOf(i), kV4) ? 0 : 1) + (Closed(PortOf(i), kV6) ? 0 : 1);
+    }
+    return count;
+  }
+
+  const std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
+  std::ostringstream log_;
+};
+
+TEST_F(FewSocketsTest, MoreServicesThanSocketsDoNotSilenceTheAgent) {
+  constexpr size_t kServices = 20;
+  proxy::HealthCheckChanges changes;
+  for (size_t i = 0; i < kServices; ++i) changes.emplace_back(Name(i), CheckAt(PortOf(i)));
+  server().Update(changes);
+  EXPECT_TRUE(Soon([&] { return OpenCount(kServices) == kSockets; }));
+  EXPECT_OK(Ask("/livez"));
+  // A Service that goes makes room for another one.
+  changes.clear();
+  for (size_t i = 0; i < kServices / 2; ++i) changes.emplace_back(Name(i), std::nullopt);
+  server().Update(changes);
+  EXPECT_TRUE(Soon([&] { return OpenCount(kServices) == kSockets; }));
+  server().Update({{Name(15), CheckAt(PortOf(30))}});
+  EXPECT_TRUE(Soon([&] { return Closed(PortOf(15), kV4) && Closed(PortOf(15), kV6); }));
+  // An address that goes makes room, too.
+  server().SetListenAddresses({*IpAddress::Parse("0.0.0.0")});
+  EXPECT_TRUE(Soon([&] { return OpenCount(kServices) == kServices / 2 - 1; }));
+  EXPECT_TRUE(SoonOpen(PortOf(30)));
+  server_.reset();
+  EXPECT_THAT(log_.str(), HasSubstr("shop/web-19"));
+  EXPECT_THAT(log_.str(), HasSubstr("all 10 file descriptors for such ports are in use"));
+}
+
 }  // namespace
 }  // namespace svcmap::api::test

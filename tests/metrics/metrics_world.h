@@ -18,8 +18,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 inline MetricsConstants SomeConstants() {
-  return {
-      .version = "1.2.3", .tables = proxy::MakeTables({}), .max_objects = 500'000, .started = {}};
+  return {.version = "1.2.3",
+          .tables = proxy::MakeTables({}),
+          .max_objects = 500'000,
+          .max_bytes = 512 << 20,
+          .started = {}};
 }
 
 inline MetricsFacts SomeFacts() {
@@ -33,6 +36,7 @@ inline MetricsFacts SomeFacts() {
   loop.slices = 103;
   loop.nodes = 104;
   loop.service_cidrs = 105;
+  loop.object_bytes = 138;
   loop.pending_services = 106;
   loop.service_ports = 107;
   for (size_t set = 0; set < proxy::kSetCount; ++set) {

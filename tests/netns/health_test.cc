@@ -1,6 +1,7 @@
 // Health endpoints of svcmapd: healthCheckNodePorts for load balancers, /healthz and /livez.
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -217,6 +218,58 @@ TEST(HealthzBeforeTheStateTest, ItIsAliveButNotHealthy) {
     const auto answer = HttpRequest(netns, "127.0.0.1", kHealthzPort, "/healthz");
     return answer.ok() && answer->code == 200;
   }));
+}
+
+// The limits that svcmapd inherits from this process.
+class DescriptorLimit {
+ public:
+  explicit DescriptorLimit(rlim_t limit) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit few = {limit, limit};
+    prlimit(0, RLIMIT_NOFILE, &few, nullptr);
+  }
+  ~DescriptorLimit() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_ = {};
+};
+
+TEST_F(HealthChecksTest, MoreHealthCheckPortsThanDescriptorsDoNotSilenceTheAgent) {
+  constexpr int kServices = 2000;
+  {
+    const DescriptorLimit few(600);
+    ASSERT_OK(world()->RestartAgent({}));
+  }
+  Objects objects = Basics();
+  for (int i = 0; i < kServices; ++i) {
+    objects.push_back(AService(absl::StrCat("shop/web-", i))
+                          .ClusterIp(absl::StrCat("10.96.", 100 + i / 200, ".", 1 + i % 200))
+                          .Port("", 80)
+                          .Type("LoadBalancer")
+                          .ExternalPolicy("Local")
+                          .HealthCheckNodePort(kCheckPort + i));
+  }
+  ASSERT_OK(agent().Replace(objects));
+  ExpectHealthz("/livez", 200, "");
+  EXPECT_OK(agent().GetStatus());
+  EXPECT_OK(Eventually("the ports without a listener are logged", [&] {
+    return agent().log().find("cannot listen on healthCheckNodePort") != std::string::npos;
+  }));
+  // Other connections still find descriptors.
+  std::vector<RawConnection> connections;
+  for (int i = 0; i < 100; ++i) {
+    auto connection = RawConnection::Open(client().netns(), kNode.v4, kHealthzPort);
+    ASSERT_OK(connection);
+    connections.push_back(*std::move(connection));
+  }
+  EXPECT_OK(agent().GetStatus());
+  EXPECT_OK(Eventually("a healthCheckNodePort answers", [&] {
+    for (int i = 0; i < kServices; ++i) {
+      if (AnswerOf(client(), kNode.v4, kCheckPort + i) != "refused") return true;
+    }
+    return false;
+  }));
+  ASSERT_OK(world()->RestartAgent({}));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "api/log/log_value.h"
@@ -37,6 +38,11 @@ constexpr std::chrono::seconds kShortWatch{1};
 constexpr int kRefusals = 5;
 constexpr int kUnknownFromTheStart = 3;
 
+// A page with fewer objects than a part of what was asked for, though more pages follow: an API
+// server seldom sends one, and a broken one must not be asked as fast as the network allows.
+constexpr int64_t kShortPage = 10;  // The part: a tenth.
+constexpr milliseconds kShortPagePause{100};
+
 constexpr std::chrono::minutes kMissingRest{5};
 constexpr std::chrono::minutes kSayAgain{5};  // The same failure.
 constexpr std::chrono::minutes kLongestRetryAfter{
@@ -67,6 +73,7 @@ bool LagsBehind(const ApiStatus& status) {
 Course::Course(Resource resource, ListWatchOptions options, Mirror& mirror, Random random)
     : resource_(resource),
       options_(std::move(options)),
+      page_size_(options_.page_size),
       selection_(options_.selection),
       path_(CollectionPath(resource, selection_)),
       mirror_(mirror),
@@ -82,6 +89,15 @@ Course::Ask Course::Next(Clock::time_point now) {
     if (continue_token_.empty()) list_asked_ = now;
     ask.request.path = ListPath();
     ask.request.first_byte_timeout = kListPatience;
+    const ListBounds& bounds = options_.bounds;
+    ask.max_bytes = bounds.page;
+    if (!InPages()) {
+      const Mirror::Counts stored = mirror_.counts();
+      ask.max_bytes +=
+          bounds.times_stored * (stored.bytes + ListBounds::kItemCost * stored.objects);
+    }
+    const uint64_t most = std::max(bounds.list, ask.max_bytes);
+    ask.max_items = (most - std::min(most, list_cost_)) / ListBounds::kItemCost;
     return ask;
   }
   ++facts_.watches;
@@ -100,7 +116,7 @@ Course::Ask Course::Next(Clock::time_point now) {
 }
 
 std::string Course::ListPath() const {
-  const std::string limit = absl::StrCat("&limit=", options_.page_size);
+  const std::string limit = absl::StrCat("&limit=", page_size_);
   // The token stands for the version, too: both together are refused.
   if (!continue_token_.empty()) {
     return absl::StrCat(path_, limit, "&continue=", PercentEncoded(continue_token_));
@@ -123,17 +139,43 @@ void Course::ListAgain(From from) {
   items_.clear();
   list_version_.clear();
   continue_token_.clear();
+  tokens_.clear();
+  list_cost_ = 0;
 }
 
-void Course::Page(ListPage page, Clock::time_point now) {
+void Course::Page(ListPage page, Clock::time_point now, uint64_t bytes) {
   refusals_ = 0;
+  list_cost_ += bytes + ListBounds::kItemCost * page.items.size();
+  if (!page.continue_token.empty()) {
+    const uint64_t token = absl::Hash<std::string>()(page.continue_token);
+    if (!tokens_.insert(token).second) {
+      Fail("the API server sent the same continue token twice", now);
+      return ListAgain(From::kNewestWhole);
+    }
+    if (list_cost_ >= options_.bounds.list) return TooLarge(now);
+  }
+  const bool short_page = static_cast<int64_t>(page.items.size()) < page_size_ / kShortPage;
   // All pages are of the version of the first; were they not, the first would be the safe one.
   if (continue_token_.empty()) list_version_ = std::move(page.resource_version);
   items_.insert(items_.end(), std::make_move_iterator(page.items.begin()),
                 std::make_move_iterator(page.items.end()));
   continue_token_ = std::move(page.continue_token);
-  not_before_ = now;
+  not_before_ = short_page && !continue_token_.empty() ? now + kShortPagePause : now;
   if (continue_token_.empty()) Listed(now);
+}
+
+void Course::TooLarge(Clock::time_point now) {
+  if (!InPages()) {
+    Fail("the list is much larger than the stored objects; listing in pages", now);
+  } else if (list_cost_ >= options_.bounds.list) {
+    Fail(absl::StrCat("the list takes more than ", options_.bounds.list, " bytes"), now);
+  } else {
+    page_size_ = std::max<int64_t>(page_size_ / 2, 1);
+    Fail(absl::StrCat("a page takes more than ", options_.bounds.page,
+                      " bytes; listing in pages of ", page_size_, " objects"),
+         now);
+  }
+  ListAgain(From::kNewest);
 }
 
 void Course::Listed(Clock::time_point now) {
@@ -143,6 +185,8 @@ void Course::Listed(Clock::time_point now) {
                                MillisecondsText(now - list_asked_), api::LogValue(list_version_))});
   mirror_.Replace(resource_, std::exchange(items_, {}));
   version_ = std::exchange(list_version_, {});
+  tokens_.clear();
+  list_cost_ = 0;
   watching_ = true;
   ++facts_.lists;
   facts_.listed = true;

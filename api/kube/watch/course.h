@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "api/kube/http/http_client.h"
 #include "api/kube/mirror.h"
@@ -39,6 +40,9 @@ class Course {
   struct Ask {
     bool watch = false;  // Or list.
     HttpRequest request;
+    // Of a list: a larger answer, or one with more objects, is not read to its end.
+    uint64_t max_bytes = 0;
+    uint64_t max_items = 0;
   };
   struct Line {  // For the log: something is not as it was.
     bool warning = false;
@@ -52,11 +56,12 @@ class Course {
   Clock::time_point not_before() const { return not_before_; }
   Ask Next(Clock::time_point now);
 
-  // ---- What came. A list ends with one of Page, Refused, Failed, Unreadable; a watch is any
-  // number of Events, and then WatchEnded, Refused, Failed or Unreadable ----
+  // ---- What came. A list ends with one of Page, TooLarge, Refused, Failed, Unreadable; a watch is
+  // any number of Events, and then WatchEnded, Refused, Failed or Unreadable ----
 
   void Contact(Clock::time_point now) { facts_.last_contact = now; }  // Bytes of a success.
-  void Page(ListPage page, Clock::time_point now);
+  void Page(ListPage page, Clock::time_point now, uint64_t bytes = 0);
+  void TooLarge(Clock::time_point now);  // Beyond a bound of Ask.
   // False: the watch is over, nothing else of it is wanted, not even its end.
   bool Event(const WatchEvent& event, Clock::time_point now);
   void WatchEnded(Clock::time_point now);  // By the server, as it should be.
@@ -82,6 +87,7 @@ class Course {
   std::string ListPath() const;
   void ListAgain(From from);
   void Listed(Clock::time_point now);
+  bool InPages() const { return from_ == From::kNewest; }
   void Missing(Clock::time_point now);  // The server does not know ServiceCIDRs, and means it.
   void Expired(const std::string& why, From next, Clock::time_point now);
   bool WithoutFieldSelector(const std::string& why, Clock::time_point now);
@@ -94,6 +100,7 @@ class Course {
 
   const Resource resource_;
   const ListWatchOptions options_;
+  int64_t page_size_;
   Selection selection_;
   std::string path_;
   Mirror& mirror_;
@@ -112,6 +119,8 @@ class Course {
   std::vector<Item> items_;
   std::string list_version_;
   std::string continue_token_;
+  absl::flat_hash_set<uint64_t> tokens_;  // Hashes of all that came with this list.
+  uint64_t list_cost_ = 0;
   Clock::time_point list_asked_;
 
   ListWatchFacts facts_;

@@ -71,18 +71,21 @@ class ListWatch::Worker {
       if (ask.watch) {
         Watch(ask.request);
       } else {
-        List(ask.request);
+        List(ask);
       }
       Tell();
     }
   }
 
-  void List(const HttpRequest& request) {
+  void List(const Course::Ask& ask) {
     std::string body;
+    bool too_large = false;
     const absl::StatusOr<HttpResponse> response =
-        client_->Get(request, [&](const HttpResponse& head, std::string_view piece) {
+        client_->Get(ask.request, [&](const HttpResponse& head, std::string_view piece) {
           if (head.status == 200) {
             course_.Contact(Clock::now());
+            too_large = body.size() + piece.size() > ask.max_bytes;
+            if (too_large) return absl::ResourceExhaustedError("the answer is too large");
             body += piece;
           } else {
             AppendStatus(body, piece);
@@ -91,15 +94,22 @@ class ListWatch::Worker {
         });
     if (stopping()) return;
     const Clock::time_point now = Clock::now();
+    if (too_large) {
+      std::string().swap(body);
+      malloc_trim(0);
+      return course_.TooLarge(now);
+    }
     if (!response.ok()) return course_.Failed(response.status(), now);
     if (response->status != 200) return Refused(*response, body);
     const std::optional<ContentType> type = ParseContentType(response->content_type);
     if (!type) return course_.Failed(ForeignContent(*response), now);
-    absl::StatusOr<ListPage> page = DecodeList(resource_, *type, body);
-    if (!page.ok()) return course_.Unreadable(page.status(), *type, Clock::now());
-    const bool big = body.size() >= kBigBody;
+    absl::StatusOr<ListPage> page = DecodeList(resource_, *type, body, ask.max_items);
+    const size_t bytes = body.size();
+    const bool big = bytes >= kBigBody;
     std::string().swap(body);
-    course_.Page(*std::move(page), Clock::now());
+    if (absl::IsResourceExhausted(page.status())) return course_.TooLarge(Clock::now());
+    if (!page.ok()) return course_.Unreadable(page.status(), *type, Clock::now());
+    course_.Page(*std::move(page), Clock::now(), bytes);
     page = ListPage();
     if (big) malloc_trim(0);
   }

@@ -17,6 +17,16 @@
 
 namespace svcmap::kube {
 
+// Bounds of the memory of a list. Cost is what an answer takes: its bytes after decompression, and
+// kItemCost for each object.
+struct ListBounds {
+  static constexpr uint64_t kItemCost = 512;
+  uint64_t page = uint64_t{64} << 20;   // Bytes of one answer.
+  uint64_t list = uint64_t{512} << 20;  // Cost of a list in pages.
+  // Bytes of a list in one piece: `page`, and this many times what the mirror stores.
+  uint64_t times_stored = 8;
+};
+
 struct ListWatchOptions {
   Selection selection;
   // What is asked for first; after an answer that is neither protobuf nor usable (406, or DATA_LOSS
@@ -28,6 +38,7 @@ struct ListWatchOptions {
   std::chrono::milliseconds last_retry{30000};
   std::chrono::seconds watch_timeout_min{300};  // timeoutSeconds is random in [min, 2 * min].
   int64_t page_size = 500;                      // Of lists of the newest state.
+  ListBounds bounds;
 };
 
 // What a watch has been doing, for metrics and /healthz. All since the start.

@@ -5,9 +5,11 @@
 
 namespace svcmap::kube {
 
-absl::StatusOr<ListPage> DecodeList(Resource resource, ContentType type, std::string_view body) {
-  absl::StatusOr<ListPage> page = type == ContentType::kProtobuf ? ReadProtobufList(resource, body)
-                                                                 : ReadJsonList(resource, body);
+absl::StatusOr<ListPage> DecodeList(Resource resource, ContentType type, std::string_view body,
+                                    uint64_t max_items) {
+  absl::StatusOr<ListPage> page = type == ContentType::kProtobuf
+                                      ? ReadProtobufList(resource, body, max_items)
+                                      : ReadJsonList(resource, body, max_items);
   // What says nothing must not pass for a list of nothing: everything held would be removed.
   if (page.ok() && page->resource_version.empty()) {
     return WireError(resource, "metadata.resourceVersion", "Required value");

@@ -49,7 +49,9 @@ struct WatchEvent {
 
 // One page. An object that cannot be decoded or has no name refuses the page, as does a list
 // without resourceVersion: DATA_LOSS, naming resource and offset or path.
-absl::StatusOr<ListPage> DecodeList(Resource resource, ContentType type, std::string_view body);
+// RESOURCE_EXHAUSTED, before more memory is taken: the page has more than `max_items` objects.
+absl::StatusOr<ListPage> DecodeList(Resource resource, ContentType type, std::string_view body,
+                                    uint64_t max_items = UINT64_MAX);
 
 // The body of an answer that is no success. Whatever it is: an unreadable one becomes the message.
 // Texts are one line, shortened and printable.

@@ -1,6 +1,8 @@
-// The two encodings behind decode.h. Pure functions; errors are DATA_LOSS.
+// The two encodings behind decode.h. Pure functions; errors are DATA_LOSS, and TooManyItems.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -9,8 +11,14 @@
 
 namespace svcmap::kube {
 
-absl::StatusOr<ListPage> ReadProtobufList(Resource resource, std::string_view body);
-absl::StatusOr<ListPage> ReadJsonList(Resource resource, std::string_view body);
+absl::StatusOr<ListPage> ReadProtobufList(Resource resource, std::string_view body,
+                                          uint64_t max_items);
+absl::StatusOr<ListPage> ReadJsonList(Resource resource, std::string_view body, uint64_t max_items);
+
+inline absl::Status TooManyItems(uint64_t max_items) {
+  return absl::ResourceExhaustedError("the page has more than " + std::to_string(max_items) +
+                                      " objects");
+}
 
 // One event, whole: in protobuf without the length before it.
 absl::StatusOr<WatchEvent> ReadProtobufEvent(Resource resource, std::string_view frame);

@@ -89,7 +89,8 @@ bool TakeJsonStatus(const TreeNode* node, ApiStatus& status) {
 // Reads {"kind":...,"metadata":{...},"items":[...]} in any order.
 class JsonListReader {
  public:
-  JsonListReader(Resource resource, std::string_view body) : resource_(resource), rest_(body) {}
+  JsonListReader(Resource resource, std::string_view body, uint64_t max_items)
+      : resource_(resource), rest_(body), max_items_(max_items) {}
 
   absl::StatusOr<ListPage> Read() {
     absl::Status status = Fields();
@@ -135,6 +136,7 @@ class JsonListReader {
     Next('[');
     if (Next(']')) return absl::OkStatus();
     while (true) {
+      if (page_.items.size() >= max_items_) return TooManyItems(max_items_);
       const std::string where = absl::StrCat("items[", page_.items.size(), "]");
       absl::StatusOr<api::Tree> tree = Value(where);
       if (!tree.ok()) return tree.status();
@@ -171,15 +173,17 @@ class JsonListReader {
 
   const Resource resource_;
   std::string_view rest_;
+  const uint64_t max_items_;
   int line_ = 1;
   ListPage page_;
 };
 
 }  // namespace
 
-absl::StatusOr<ListPage> ReadJsonList(Resource resource, std::string_view body) {
+absl::StatusOr<ListPage> ReadJsonList(Resource resource, std::string_view body,
+                                      uint64_t max_items) {
   if (!IsUtf8(body)) return WireError(resource, "list", "must be UTF-8 text");
-  return JsonListReader(resource, body).Read();
+  return JsonListReader(resource, body, max_items).Read();
 }
 
 absl::StatusOr<WatchEvent> ReadJsonEvent(Resource resource, std::string_view frame) {

@@ -133,7 +133,8 @@ std::optional<ObjectError> ReadEventObject(Resource resource, std::string_view r
 
 }  // namespace
 
-absl::StatusOr<ListPage> ReadProtobufList(Resource resource, std::string_view body) {
+absl::StatusOr<ListPage> ReadProtobufList(Resource resource, std::string_view body,
+                                          uint64_t max_items) {
   const absl::StatusOr<std::string_view> raw = OpenWireBody(resource, "list", body, "List");
   if (!raw.ok()) return raw.status();
   ListPage page;
@@ -148,6 +149,7 @@ absl::StatusOr<ListPage> ReadProtobufList(Resource resource, std::string_view bo
       page.resource_version = metadata.resource_version();
       page.continue_token = metadata.continue_();
     } else if (fields.number() == wire::List::kItemsFieldNumber) {
+      if (page.items.size() >= max_items) return TooManyItems(max_items);
       const auto error = reader.Read(fields.value(), page.items.emplace_back());
       if (error) {
         return WireError(resource,

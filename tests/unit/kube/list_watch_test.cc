@@ -182,6 +182,90 @@ TEST_F(CourseTest, APlaceInTheListThatTheServerCannotDoWithBeginsItAnew) {
   EXPECT_EQ(Next(), "list &limit=500");
 }
 
+// ---- Lists of an API server that is broken or hostile ----
+
+TEST_F(CourseTest, ARepeatedContinueTokenEndsTheListAndBacksOff) {
+  for (int i = 0; i < 20; ++i) {
+    Next();
+    Page({Named("a", "3")}, "5", "t1");
+    Next();
+    Page({Named("b", "3")}, "5", "t2");
+    Next();
+    Page({Named("c", "3")}, "5", "t1");
+    EXPECT_EQ(Next(), "list ");  // In one piece, after a while.
+    EXPECT_GE(waited(), std::min(milliseconds(15000), milliseconds(400) * (1 << i))) << i;
+    course_->TooLarge(now_);
+  }
+  EXPECT_THAT(Held(), IsEmpty());
+  EXPECT_THAT(Lines(), Contains(HasSubstr("sent the same continue token twice")));
+  EXPECT_THAT(course_->facts().last_error, HasSubstr("list of services failed: "));
+}
+
+TEST_F(CourseTest, PagesOfFewObjectsAreNotAskedForAsFastAsPossible) {
+  Next();
+  for (int i = 0; i < 50; ++i) {
+    Page({Named("a", "3")}, "5", "t" + std::to_string(i));
+    Next();
+    EXPECT_GE(waited(), milliseconds(100));
+  }
+  std::vector<Item> full;
+  for (int i = 0; i < 500; ++i) full.push_back(Named("s" + std::to_string(i), "3"));
+  Page(full, "5", "more");
+  Next();
+  EXPECT_EQ(waited().count(), 0);
+  Page({}, "5");
+  EXPECT_EQ(course_->facts().lists, 1u);
+}
+
+TEST_F(CourseTest, PagesThatAreTooLargeAreAskedForInSmallerOnes) {
+  EXPECT_EQ(Next(), "list &limit=500");
+  EXPECT_EQ(ask_.max_bytes, uint64_t{64} << 20);
+  for (const char* smaller : {"list &limit=250", "list &limit=125", "list &limit=62"}) {
+    course_->TooLarge(now_);
+    EXPECT_EQ(Next(), smaller);
+    EXPECT_GT(waited().count(), 0);
+  }
+  for (int i = 0; i < 20; ++i) {
+    course_->TooLarge(now_);
+    Next();
+  }
+  EXPECT_THAT(ask_.request.path, EndsWith("&limit=1"));
+  Page({Named("a", "3")}, "5");
+  EXPECT_THAT(Held(), ElementsAre("a"));
+}
+
+TEST_F(CourseTest, AListInPagesHasABoundForAllOfThem) {
+  Use(Resource::kServices, {.bounds = {.page = 1000, .list = 10000}});
+  uint64_t items = 0;
+  for (int page = 0; page < 1000 && Lines().empty(); ++page) {
+    Next();
+    EXPECT_LE(ask_.max_items, 10000 / ListBounds::kItemCost);
+    items = ask_.max_items;
+    course_->Page({.resource_version = "5",
+                   .continue_token = "t" + std::to_string(page),
+                   .items = {Named("s" + std::to_string(page), "3")}},
+                  now_, 500);
+  }
+  EXPECT_LE(items, 2u);
+  EXPECT_THAT(course_->facts().last_error, HasSubstr("takes more than 10000 bytes"));
+  EXPECT_EQ(Next(), "list &limit=500");  // From the beginning.
+  EXPECT_GE(waited(), milliseconds(400));
+  EXPECT_GT(ask_.max_items, 10u);
+}
+
+TEST_F(CourseTest, AListInOnePieceIsBoundByWhatIsStored) {
+  StartWatching();
+  Refuse(kExpired);
+  EXPECT_THAT(Next(), StartsWith("list &resourceVersion="));
+  const Mirror::Counts stored = mirror_.counts();
+  ASSERT_GT(stored.bytes, 0u);
+  EXPECT_EQ(ask_.max_bytes, (uint64_t{64} << 20) + 8 * (stored.bytes + 512 * stored.objects));
+  course_->TooLarge(now_);
+  EXPECT_EQ(Next(), "list &limit=500");
+  EXPECT_EQ(ask_.max_bytes, uint64_t{64} << 20);
+  EXPECT_THAT(Held(), ElementsAre("web"));  // Nothing is removed by a list that was not complete.
+}
+
 // ---- Events ----
 
 TEST_F(CourseTest, EventsMoveTheMirrorAndTheVersion) {

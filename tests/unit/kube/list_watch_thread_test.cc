@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -157,6 +158,32 @@ TEST_F(ListWatchThreadTest, EndsWhileItWaitsToTryAgain) {
   const auto ended = Clock::now();
   watch.reset();
   EXPECT_LT(Clock::now() - ended, kSoon);
+}
+
+TEST_F(ListWatchThreadTest, AListWithoutEndIsCutOffAndTheNextOneIsRead) {
+  options_.bounds.page = 1 << 20;
+  std::atomic<uint64_t> sent = 0;
+  std::atomic<int> lists = 0;
+  TlsServer server(ca_.Issue("server", "IP:127.0.0.1"), "", [&](TlsConnection& connection) {
+    while (true) {
+      const std::string request = connection.ReadRequest();
+      if (request.empty()) return;
+      if (request.find("&watch=1") != std::string::npos) return;
+      if (++lists > 2) {
+        AnswerJson(connection, List(Service("web", "3"), "5"));
+        continue;
+      }
+      BeginWatch(connection);
+      const std::string chunk = "10000\r\n" + std::string(0x10000, ' ') + "\r\n";
+      while (connection.Write(chunk)) sent += chunk.size();
+      return;
+    }
+  });
+  const auto watch = Start(server.url());
+  EXPECT_EQ(NextChange(), "+web");
+  EXPECT_LT(sent, 32u << 20);
+  Await([&] { return watch->facts().lists == 1; });
+  EXPECT_EQ(watch->facts().failures, 2u);
 }
 
 }  // namespace

@@ -41,7 +41,10 @@ class TlsConnection {
     return text;
   }
 
-  void Write(std::string_view text) { SSL_write(ssl_, text.data(), static_cast<int>(text.size())); }
+  // Returns false once the client has closed the connection.
+  bool Write(std::string_view text) {
+    return SSL_write(ssl_, text.data(), static_cast<int>(text.size())) > 0;
+  }
   // Writes a complete response. Each line of `headers` ends with "\r\n".
   void Answer(const std::string& status, const std::string& body, const std::string& headers = "") {
     Write("HTTP/1.1 " + status + "\r\n" + headers +

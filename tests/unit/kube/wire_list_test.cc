@@ -315,6 +315,24 @@ TEST(WireListTest, AnEmptyListIsAListAndTheLastPageHasNoToken) {
   EXPECT_EQ(page->resource_version, "7");
 }
 
+TEST(WireListTest, APageWithTooManyObjectsIsNotReadToItsEnd) {
+  std::string json = R"({"items":[)";
+  std::string items;
+  for (int i = 0; i < 5; ++i) {
+    json += std::string(i == 0 ? "" : ",") + GoldenService().json;
+    items += pb::Bytes(2, GoldenService().bytes);
+  }
+  json += R"(],"metadata":{"resourceVersion":"7"}})";
+  const std::string wire =
+      pb::Envelope("v1", "ServiceList", pb::Bytes(1, pb::ListMeta("7", "")) + items);
+  for (const auto& [type, body] :
+       {std::pair{ContentType::kJson, json}, std::pair{ContentType::kProtobuf, wire}}) {
+    EXPECT_OK(DecodeList(Resource::kServices, type, body, 5));
+    EXPECT_EQ(DecodeList(Resource::kServices, type, body, 4).status(),
+              absl::ResourceExhaustedError("the page has more than 4 objects"));
+  }
+}
+
 TEST(WireListTest, WhatIsNoListIsRefusedAndTheErrorSaysWhereItEnds) {
   const std::string good = GoldenService().bytes;
   const std::string no_name = pb::Bytes(1, pb::Bytes(3, "shop"));

@@ -85,6 +85,50 @@ TEST_F(StateLimitsTest, SliceThatDoesNotGrowIsAlwaysTaken) {
   EXPECT_NE(Refusal(Slice("a", 7)), "");
 }
 
+// A Service whose message has `bytes`, with its name.
+Change ServiceOfBytes(const std::string& key, size_t bytes) {
+  const Change made = AService(key).Port(80);
+  auto service = std::make_shared<Service>(*made.service);
+  service->message = std::string(bytes - key.size(), 'x');
+  Change change = made;
+  change.service = std::move(service);
+  return change;
+}
+
+TEST_F(StateLimitsTest, BytesOfAllObjectsCount) {
+  limits_.bytes = 1000;
+  Hold({ServiceOfBytes("shop/a", 600)});
+  EXPECT_EQ(store_.bytes(), 600u);
+  EXPECT_EQ(Refusal(ServiceOfBytes("shop/b", 400)), "");
+  EXPECT_EQ(Refusal(ServiceOfBytes("shop/b", 401)),
+            "Service shop/b refused: has 401 bytes, which would make 1001 bytes of objects, more "
+            "than --max-bytes 1000; it is not held");
+  EXPECT_EQ(Refusal(ServiceOfBytes("shop/a", 1000)), "");
+  EXPECT_EQ(Refusal(ServiceOfBytes("shop/a", 1001)),
+            "Service shop/a refused: has 1001 bytes, which would make 1001 bytes of objects, more "
+            "than --max-bytes 1000; its last good state stays");
+}
+
+TEST_F(StateLimitsTest, ObjectsThatDoNotGrowAreTakenAndRemovedOnesMakeRoom) {
+  Hold({ServiceOfBytes("shop/a", 600), ServiceOfBytes("shop/b", 600)});
+  limits_.bytes = 1000;  // As after a start with a lower limit.
+  EXPECT_EQ(Refusal(ServiceOfBytes("shop/a", 600)), "");
+  EXPECT_EQ(Refusal(NoService("shop/a")), "");
+  Hold({ServiceOfBytes("shop/a", 500), NoService("shop/b")});
+  EXPECT_EQ(store_.bytes(), 500u);
+  EXPECT_EQ(Refusal(ServiceOfBytes("shop/b", 500)), "");
+}
+
+TEST_F(StateLimitsTest, ATrialLeavesTheBytesAsTheyWere) {
+  Hold({ServiceOfBytes("shop/a", 600)});
+  while (store_.dirty_count() > 0) store_.TakeDirty();
+  store_.BeginTrial();
+  store_.Apply(ServiceOfBytes("shop/a", 700), 2);
+  store_.Apply(ServiceOfBytes("shop/b", 100), 2);
+  store_.EndTrial();
+  EXPECT_EQ(store_.bytes(), 600u);
+}
+
 TEST_F(StateLimitsTest, SliceThatBelongsToNoServiceHasNoLimitOfEndpoints) {
   limits_.endpoints_per_service = 0;
   EXPECT_EQ(Refusal(ASlice("shop/a", "").Ready("10.1.0.1")), "");
