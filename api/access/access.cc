@@ -51,7 +51,7 @@ std::string DisplayName(const CertificateNames& names) {
   return "without a subject alternative name";
 }
 
-std::string RefusalText(std::string_view what, const std::string& client, Role role) {
+std::string RejectionText(std::string_view what, const std::string& client, Role role) {
   return std::string(what) + " denied: client " + client +
          (role == Role::kRead ? " may only read" : " is not authorized to read or write");
 }

@@ -48,6 +48,6 @@ std::string DisplayName(const CertificateNames& names);
 
 // Returns "WHAT denied: client CLIENT may only read", or "... is not authorized to read or write"
 // for Role::kNone.
-std::string RefusalText(std::string_view what, const std::string& client, Role role);
+std::string RejectionText(std::string_view what, const std::string& client, Role role);
 
 }  // namespace svcmap::api

@@ -14,8 +14,8 @@ namespace {
 // Prints the agent's findings about single objects. Returns the rejected objects.
 std::set<ObjectId> ReportFindings(const v1::Ack& ack, const std::vector<SentObject>& objects,
                                   const Session& session) {
-  std::set<ObjectId> refused;
-  if (ack.results().empty()) return refused;
+  std::set<ObjectId> rejected;
+  if (ack.results().empty()) return rejected;
   std::map<ObjectId, std::string> origins;  // The last duplicate wins, as in the agent.
   for (const SentObject& object : objects) origins[object.id] = object.origin;
   for (const v1::ObjectResult& result : ack.results()) {
@@ -27,12 +27,12 @@ std::set<ObjectId> ReportFindings(const v1::Ack& ack, const std::vector<SentObje
         result.message().empty() ? id.ToString() + " " + result.reason() : result.message());
     if (result.severity() == v1::REFUSED) {
       session.Error(text);
-      refused.insert(id);
+      rejected.insert(id);
     } else {
       session.Warn(text);
     }
   }
-  return refused;
+  return rejected;
 }
 
 // Example: "revision 12, committed in 1.83 ms"
@@ -97,13 +97,13 @@ ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
     session.Error("the agent does not support dry runs and has applied the change");
     return Worse(ExitCode::kIncomplete, ReportAck(ack, objects, done, false, session));
   }
-  const std::set<ObjectId> refused = ReportFindings(ack, objects, session);
+  const std::set<ObjectId> rejected = ReportFindings(ack, objects, session);
   const bool failed = ack.outcome() == v1::FAILED;
   const std::string_view word = failed                      ? "stored, not committed"
                                 : ack.outcome() == v1::HELD ? "stored"
                                                             : done;
   for (const SentObject& object : objects) {
-    session.out << object.id.ToString() << ' ' << (refused.contains(object.id) ? "rejected" : word)
+    session.out << object.id.ToString() << ' ' << (rejected.contains(object.id) ? "rejected" : word)
                 << (dry_run ? " (dry run)\n" : "\n");
   }
   ReportElements(ack.dry_run(), session);
@@ -115,7 +115,7 @@ ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
                      "effect"));
     return ExitCode::kKernelFailed;
   }
-  return refused.empty() ? ExitCode::kOk : ExitCode::kIncomplete;
+  return rejected.empty() ? ExitCode::kOk : ExitCode::kIncomplete;
 }
 
 }  // namespace svcmap::api

@@ -15,7 +15,7 @@ namespace svcmap::api {
 namespace {
 
 // Runs svcmapd from the directory of svcmapctl, or from $PATH.
-absl::StatusOr<NodeReport> AskSvcmapd() {
+absl::StatusOr<NodeReport> QuerySvcmapd() {
   std::error_code error;
   const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
   std::optional<std::string> program = (own.parent_path() / "svcmapd").string();
@@ -33,7 +33,7 @@ MigrationFacts ReadMigrationFacts() {
   facts.kube_proxy = FindKubeProxy();
   facts.virtual_servers = HasVirtualServers();
   facts.interfaces = InterfaceNames();
-  if (absl::StatusOr<NodeReport> report = AskSvcmapd(); report.ok()) {
+  if (absl::StatusOr<NodeReport> report = QuerySvcmapd(); report.ok()) {
     facts.report = *std::move(report);
   } else {
     facts.unread.push_back(

@@ -42,7 +42,7 @@ ExitCode Session::CallFailed(const absl::Status& status, std::string_view sent) 
     default:
       if (!sent.empty()) absl::StrAppend(&text, "; ", what, " not processed");
       Error(text);
-      return ExitCode::kCallRefused;
+      return ExitCode::kCallRejected;
   }
 }
 

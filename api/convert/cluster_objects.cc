@@ -34,7 +34,7 @@ void ConvertPodCidrs(const v1::NodeSpec& spec, proxy::Node& node, Report& report
     const std::string& text = spec.pod_cidrs(i);
     const auto cidr = IpPrefix::Parse(text);
     if (!cidr) {
-      report.Refuse(absl::StrCat("spec.podCIDRs[", i, "]"), Invalid(Quote(text), kCidrDetail));
+      report.Reject(absl::StrCat("spec.podCIDRs[", i, "]"), Invalid(Quote(text), kCidrDetail));
       return;
     }
     auto& slot = node.pod_cidr[Index(cidr->family())];
@@ -62,7 +62,7 @@ Converted<proxy::Node> ConvertNode(const v1::Node& message, const ConvertContext
   if (zone != message.metadata().labels().end()) node->zone = zone->second;  // Requirement S-29.
   ConvertPodCidrs(message.spec(), *node, report);
   node->eligible = Eligible(message);
-  if (!report.refused()) node->message = Serialize(message);
+  if (!report.rejected()) node->message = Serialize(message);
   return Finish(std::move(node), report);
 }
 
@@ -72,25 +72,25 @@ Converted<proxy::ServiceCidr> ConvertServiceCidr(const v1::ServiceCIDR& message,
   auto result = std::make_shared<proxy::ServiceCidr>();
   result->name = report.key();
   const int count = message.spec().cidrs_size();
-  if (count == 0) report.Refuse("spec.cidrs", Required(""));
-  if (count > 2) report.Refuse("spec.cidrs", TooMany(count, 2, "use one for each IP family"));
-  for (int i = 0; i < count && !report.refused(); ++i) {
+  if (count == 0) report.Reject("spec.cidrs", Required(""));
+  if (count > 2) report.Reject("spec.cidrs", TooMany(count, 2, "use one for each IP family"));
+  for (int i = 0; i < count && !report.rejected(); ++i) {
     const std::string& text = message.spec().cidrs(i);
     const std::string field = absl::StrCat("spec.cidrs[", i, "]");
     const auto cidr = IpPrefix::Parse(text);
     if (!cidr) {
-      report.Refuse(field, Invalid(Quote(text), kCidrDetail));
+      report.Reject(field, Invalid(Quote(text), kCidrDetail));
     } else if (IpAddress::Parse(std::string_view(text).substr(0, text.find('/'))) !=
                cidr->address()) {
-      report.Refuse(field, Invalid(Quote(text), absl::StrCat("must not have host bits set; use ",
+      report.Reject(field, Invalid(Quote(text), absl::StrCat("must not have host bits set; use ",
                                                              cidr->ToString())));
     } else if (cidr->length() == 0) {
       // Requirement S-83: packets to unused addresses of a ServiceCIDR are dropped. With this CIDR
       // the node would drop all packets to addresses without a Service.
-      report.Refuse(field, Invalid(Quote(text), "must not contain all addresses"));
+      report.Reject(field, Invalid(Quote(text), "must not contain all addresses"));
     } else if (i == 1 && cidr->family() == result->cidrs[0].family()) {
       const Family other = cidr->family() == Family::kIpv4 ? Family::kIpv6 : Family::kIpv4;
-      report.Refuse(field, Invalid(Quote(text),
+      report.Reject(field, Invalid(Quote(text),
                                    absl::StrCat("must be an ", std::string(FamilyName(other)),
                                                 " CIDR because spec.cidrs[0] is an ",
                                                 std::string(FamilyName(cidr->family())), " CIDR")));
@@ -98,7 +98,7 @@ Converted<proxy::ServiceCidr> ConvertServiceCidr(const v1::ServiceCIDR& message,
       result->cidrs.push_back(*cidr);
     }
   }
-  if (!report.refused()) result->message = Serialize(message);
+  if (!report.rejected()) result->message = Serialize(message);
   return Finish(std::move(result), report);
 }
 

@@ -73,7 +73,7 @@ ConvertedChange Delta(const v1::EndpointDelta& delta) {
   result.key = KeyFor(Kind::kEndpointSlice, delta.namespace_(), delta.name());
   Report report(result.kind, result.key);
   CheckDelta(delta, report);
-  if (!report.refused()) result.delta = std::make_shared<v1::EndpointDelta>(delta);
+  if (!report.rejected()) result.delta = std::make_shared<v1::EndpointDelta>(delta);
   result.findings = report.Take();
   return result;
 }
@@ -128,7 +128,7 @@ absl::StatusOr<ConvertedChange> ConvertRemoval(const v1::ObjectRef& ref) {
   result.key = KeyFor(*kind, ref.namespace_(), ref.name());
   Report report(*kind, result.key);
   CheckNames(*kind, ref.namespace_(), ref.name(), "", report);
-  if (!report.refused()) {
+  if (!report.rejected()) {
     proxy::Change& change = result.change.emplace();
     change.kind = *kind;
     change.key = result.key;

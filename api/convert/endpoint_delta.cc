@@ -20,7 +20,7 @@ namespace {
 
 void CheckAddress(std::string field, const std::string& text, Report& report) {
   if (!IpAddress::Parse(text)) {
-    report.Refuse(std::move(field), Invalid(Quote(text), kIpAddressDetail));
+    report.Reject(std::move(field), Invalid(Quote(text), kIpAddressDetail));
   }
 }
 
@@ -78,13 +78,13 @@ class EndpointList {
 
 void CheckDelta(const v1::EndpointDelta& delta, Report& report) {
   CheckNames(proxy::Kind::kEndpointSlice, delta.namespace_(), delta.name(), "", report);
-  for (int i = 0; i < delta.remove_size() && !report.refused(); ++i) {
+  for (int i = 0; i < delta.remove_size() && !report.rejected(); ++i) {
     CheckAddress(absl::StrCat("remove[", i, "]"), delta.remove(i), report);
   }
-  for (int i = 0; i < delta.upsert_size() && !report.refused(); ++i) {
+  for (int i = 0; i < delta.upsert_size() && !report.rejected(); ++i) {
     const std::string field = absl::StrCat("upsert[", i, "].addresses");
     if (delta.upsert(i).addresses_size() == 0) {
-      report.Refuse(field, Required("the first address identifies the endpoint"));
+      report.Reject(field, Required("the first address identifies the endpoint"));
     } else {
       CheckAddress(field + "[0]", delta.upsert(i).addresses(0), report);
     }
@@ -99,7 +99,7 @@ Converted<proxy::EndpointSlice> ConvertDeltas(
   if (held == nullptr || !slice.ParseFromString(*held)) {
     return {
         nullptr,
-        {{.severity = proxy::Finding::Severity::kNotHeld,
+        {{.severity = proxy::Finding::Severity::kNotStored,
           .kind = proxy::Kind::kEndpointSlice,
           .key = key,
           .reason = "the EndpointSlice is not stored; send the complete object before deltas"}}};

@@ -29,7 +29,7 @@ constexpr int kMaxHints = 8;  // Zones, and nodes, of one endpoint.
 bool WithinLimit(absl::FunctionRef<std::string()> field, int count, int limit, const char* remedy,
                  Report& report) {
   if (count <= limit) return true;
-  report.Refuse(field(), TooMany(count, limit, remedy));
+  report.Reject(field(), TooMany(count, limit, remedy));
   return false;
 }
 
@@ -56,21 +56,21 @@ void ConvertPorts(const v1::EndpointSlice& message, proxy::EndpointSlice& slice,
     return;
   }
   absl::flat_hash_map<std::string, int> names;
-  for (int i = 0; i < message.ports_size() && !report.refused(); ++i) {
+  for (int i = 0; i < message.ports_size() && !report.rejected(); ++i) {
     const v1::EndpointPort& port = message.ports(i);
     const auto field = [i](const char* name) { return absl::StrCat("ports[", i, "].", name); };
     const auto protocol = ParseProtocol(port.protocol());
     if (!protocol) {
-      report.Refuse(field("protocol"), UnsupportedProtocol(port.protocol()));
+      report.Reject(field("protocol"), UnsupportedProtocol(port.protocol()));
     } else if (port.port() < 0 || port.port() > 65535) {
-      report.Refuse(field("port"), OutOfRange(port.port(), 1, 65535));
+      report.Reject(field("port"), OutOfRange(port.port(), 1, 65535));
     } else if (!port.name().empty() && !IsDnsLabel(port.name())) {
-      report.Refuse(field("name"), Invalid(Quote(port.name()), kLabelDetail));
+      report.Reject(field("name"), Invalid(Quote(port.name()), kLabelDetail));
     } else if (!port.has_name()) {
       report.Warn(field("name"),
                   Required("the port is ignored; the name of an unnamed port is \"\""));
     } else if (const auto [seen, added] = names.emplace(port.name(), i); !added) {
-      report.Refuse(
+      report.Reject(
           field("name"),
           Duplicate(Quote(port.name()), absl::StrCat("already used by ports[", seen->second, "]")));
     } else if (port.port() == 0) {
@@ -108,7 +108,7 @@ std::optional<IpAddress> FirstAddress(const v1::Endpoint& endpoint, int index, F
       reason = SpecialAddress(*address);
     }
     if (reason) {
-      report.Refuse(absl::StrCat(field(), "[", i, "]"), Invalid(Quote(text), *std::move(reason)));
+      report.Reject(absl::StrCat(field(), "[", i, "]"), Invalid(Quote(text), *std::move(reason)));
       return std::nullopt;
     }
     if (i == 0) first = address;
@@ -152,7 +152,7 @@ void CheckHints(const v1::EndpointHints& hints, int index, Report& report) {
 
 void CheckWeight(const v1::Endpoint& endpoint, int index, Report& report) {
   if (endpoint.weight() <= proxy::kMaxWeight) return;
-  report.Refuse(absl::StrCat("endpoints[", index, "].weight"),
+  report.Reject(absl::StrCat("endpoints[", index, "].weight"),
                 OutOfRange(endpoint.weight(), 0, proxy::kMaxWeight));
 }
 
@@ -197,7 +197,7 @@ void ConvertEndpoints(const v1::EndpointSlice& message, const ConvertContext& co
   absl::flat_hash_map<IpAddress, size_t> places;  // Address to index in `used`.
   used.reserve(static_cast<size_t>(message.endpoints_size()));
   places.reserve(static_cast<size_t>(message.endpoints_size()));
-  for (int i = 0; i < message.endpoints_size() && !report.refused(); ++i) {
+  for (int i = 0; i < message.endpoints_size() && !report.rejected(); ++i) {
     const v1::Endpoint& endpoint = message.endpoints(i);
     const auto address = FirstAddress(endpoint, i, slice.family, report);
     CheckHints(endpoint.hints(), i, report);
@@ -218,7 +218,7 @@ void ConvertEndpoints(const v1::EndpointSlice& message, const ConvertContext& co
       other = i;
     }
   }
-  if (report.refused()) return;
+  if (report.rejected()) return;
   HintTable hints(slice.hints);
   slice.endpoints.reserve(used.size());
   for (const auto& [address, index] : used) {
@@ -243,7 +243,7 @@ Converted<proxy::EndpointSlice> ConvertEndpointSlice(const v1::EndpointSlice& me
     // Requirement S-19.
     report.Warn("addressType", {"Unsupported value", Quote(type), "the EndpointSlice is not used"});
   } else if (type != "IPv4" && type != "IPv6") {
-    report.Refuse("addressType",
+    report.Reject("addressType",
                   type.empty() ? Required("") : Unsupported(type, {"IPv4", "IPv6", "FQDN"}));
   } else {
     slice->family = type == "IPv4" ? Family::kIpv4 : Family::kIpv6;
@@ -251,7 +251,7 @@ Converted<proxy::EndpointSlice> ConvertEndpointSlice(const v1::EndpointSlice& me
     ConvertPorts(message, *slice, report);
     ConvertEndpoints(message, context, *slice, report);
   }
-  if (!report.refused()) slice->message = Serialize(message);
+  if (!report.rejected()) slice->message = Serialize(message);
   return Finish(std::move(slice), report);
 }
 

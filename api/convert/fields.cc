@@ -28,7 +28,7 @@ FieldError Ignored(FieldError error) {
 void CheckOneOf(std::string_view field, std::string_view value,
                 std::initializer_list<std::string_view> known, Report& report) {
   if (value.empty() || std::find(known.begin(), known.end(), value) != known.end()) return;
-  report.Refuse(std::string(field), Unsupported(value, known));
+  report.Reject(std::string(field), Unsupported(value, known));
 }
 
 std::optional<std::string> SpecialAddress(const IpAddress& address) {

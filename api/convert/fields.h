@@ -45,7 +45,7 @@ std::string Serialize(const google::protobuf::MessageLite& message);
 // Returns the result of a conversion: `object`, or null if `report` contains a rejection.
 template <typename T>
 Converted<T> Finish(std::shared_ptr<T> object, Report& report) {
-  if (report.refused()) return {nullptr, report.Take()};
+  if (report.rejected()) return {nullptr, report.Take()};
   return {std::move(object), report.Take()};
 }
 

@@ -46,24 +46,24 @@ void CheckNames(proxy::Kind kind, std::string_view name_space, std::string_view 
                 std::string_view prefix, Report& report) {
   const auto field = [prefix](const char* last) { return std::string(prefix) + last; };
   if (name.empty()) {
-    report.Refuse(field("name"), Required(""));
+    report.Reject(field("name"), Required(""));
   } else if (!IsDnsSubdomain(name)) {
-    report.Refuse(field("name"),
+    report.Reject(field("name"),
                   Invalid(Quote(name),
                           "must be a DNS-1123 subdomain: at most 253 lowercase letters, digits, "
                           "'-' and '.'"));
   }
   if (!IsNamespaced(kind)) {
     if (!name_space.empty()) {
-      report.Refuse(field("namespace"),
+      report.Reject(field("namespace"),
                     Invalid(Quote(name_space),
                             absl::StrCat("must be empty because a ",
                                          std::string(proxy::KindName(kind)), " has no namespace")));
     }
   } else if (name_space.empty()) {
-    report.Refuse(field("namespace"), Required(""));
+    report.Reject(field("namespace"), Required(""));
   } else if (!IsDnsLabel(name_space)) {
-    report.Refuse(field("namespace"), Invalid(Quote(name_space), kLabelDetail));
+    report.Reject(field("namespace"), Invalid(Quote(name_space), kLabelDetail));
   }
 }
 

@@ -50,15 +50,16 @@ Finding Report::MakeFinding(Finding::Severity severity, std::string field, Field
           .reason = std::move(error.detail)};
 }
 
-void Report::Refuse(std::string field, FieldError error) {
-  if (refused_) return;
-  refused_ = true;
+void Report::Reject(std::string field, FieldError error) {
+  if (rejected_) return;
+  rejected_ = true;
   findings_.clear();
-  findings_.push_back(MakeFinding(Finding::Severity::kRefused, std::move(field), std::move(error)));
+  findings_.push_back(
+      MakeFinding(Finding::Severity::kRejected, std::move(field), std::move(error)));
 }
 
 void Report::Warn(std::string field, FieldError error) {
-  if (refused_) return;
+  if (rejected_) return;
   if (findings_.size() == kMaxWarnings) {
     ++dropped_;
     return;
@@ -67,7 +68,7 @@ void Report::Warn(std::string field, FieldError error) {
 }
 
 std::vector<Finding> Report::Take() {
-  if (!refused_ && dropped_ > 0) {
+  if (!rejected_ && dropped_ > 0) {
     findings_.push_back(MakeFinding(Finding::Severity::kWarning, "",
                                     {"", "", absl::StrCat(dropped_, " more warnings omitted")}));
   }

@@ -30,10 +30,10 @@ class Report {
   Report(proxy::Kind kind, std::string key) : kind_(kind), key_(std::move(key)) {}
 
   const std::string& key() const { return key_; }
-  bool refused() const { return refused_; }
+  bool rejected() const { return rejected_; }
 
   // Rejects the object. Keeps only the first rejection and discards all warnings.
-  void Refuse(std::string field, FieldError error);
+  void Reject(std::string field, FieldError error);
 
   // Reports a part of the object that has no effect. Beyond kMaxWarnings, warnings are only
   // counted.
@@ -48,7 +48,7 @@ class Report {
 
   proxy::Kind kind_;
   std::string key_;
-  bool refused_ = false;
+  bool rejected_ = false;
   size_t dropped_ = 0;  // Number of warnings beyond kMaxWarnings.
   std::vector<proxy::Finding> findings_;
 };

@@ -26,7 +26,7 @@ bool IsProxied(const v1::Service& service, Report& report) {
   if (service.spec().cluster_ips_size() == 0) {
     report.Warn("spec.clusterIP", Required("the Service is not programmed without a cluster IP"));
   } else {
-    report.Refuse("spec.clusterIP", Required(absl::StrCat("must be equal to spec.clusterIPs[0] ",
+    report.Reject("spec.clusterIP", Required(absl::StrCat("must be equal to spec.clusterIPs[0] ",
                                                           Quote(service.spec().cluster_ips(0)))));
   }
   return false;
@@ -36,13 +36,13 @@ std::optional<IpAddress> ParseClusterIp(std::string field, const std::string& te
                                         Report& report) {
   const std::optional<IpAddress> address = IpAddress::Parse(text);
   if (!address) {
-    report.Refuse(std::move(field), Invalid(Quote(text), kIpAddressDetail));
+    report.Reject(std::move(field), Invalid(Quote(text), kIpAddressDetail));
     return std::nullopt;
   }
   // Link-local cluster IPs are accepted because Kubernetes accepts link-local ServiceCIDRs.
   const std::optional<std::string> special = SpecialAddress(*address);
   if (special && !address->IsLinkLocal()) {
-    report.Refuse(std::move(field), Invalid(Quote(text), *special));
+    report.Reject(std::move(field), Invalid(Quote(text), *special));
     return std::nullopt;
   }
   return address;
@@ -56,7 +56,7 @@ std::vector<IpAddress> ParseClusterIps(const v1::ServiceSpec& spec, Report& repo
   if (!primary) return addresses;
   if (spec.cluster_ips_size() == 0) return {*primary};
   if (spec.cluster_ips_size() > 2) {
-    report.Refuse("spec.clusterIPs",
+    report.Reject("spec.clusterIPs",
                   TooMany(spec.cluster_ips_size(), 2, "use one for each IP family"));
     return addresses;
   }
@@ -65,12 +65,12 @@ std::vector<IpAddress> ParseClusterIps(const v1::ServiceSpec& spec, Report& repo
     const auto address = ParseClusterIp(field, spec.cluster_ips(i), report);
     if (!address) return addresses;
     if (i == 0 && *address != *primary) {
-      report.Refuse(field, Invalid(Quote(spec.cluster_ips(i)),
+      report.Reject(field, Invalid(Quote(spec.cluster_ips(i)),
                                    absl::StrCat("must be equal to spec.clusterIP ",
                                                 Quote(spec.cluster_ip()))));
     } else if (i == 1 && address->family() == primary->family()) {
       const Family other = address->family() == Family::kIpv4 ? Family::kIpv6 : Family::kIpv4;
-      report.Refuse(field,
+      report.Reject(field,
                     Invalid(Quote(spec.cluster_ips(i)),
                             absl::StrCat("must be an ", std::string(FamilyName(other)),
                                          " address because spec.clusterIPs[0] is an ",
@@ -87,12 +87,12 @@ std::vector<Family> ParseFamilies(const v1::ServiceSpec& spec, Report& report) {
     const std::string field = absl::StrCat("spec.ipFamilies[", i, "]");
     const std::string& text = spec.ip_families(i);
     if (text != "IPv4" && text != "IPv6") {
-      report.Refuse(field, Unsupported(text, {"IPv4", "IPv6"}));
+      report.Reject(field, Unsupported(text, {"IPv4", "IPv6"}));
       break;
     }
     const Family family = text == "IPv4" ? Family::kIpv4 : Family::kIpv6;
     if (i > 1 || (i == 1 && families[0] == family)) {
-      report.Refuse(field, Duplicate(Quote(text), ""));
+      report.Reject(field, Duplicate(Quote(text), ""));
       break;
     }
     families.push_back(family);
@@ -105,7 +105,7 @@ std::vector<Family> ParseFamilies(const v1::ServiceSpec& spec, Report& report) {
 void ConvertClusterIps(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
   const std::vector<IpAddress> addresses = ParseClusterIps(spec, report);
   std::vector<Family> families = ParseFamilies(spec, report);
-  if (report.refused()) return;
+  if (report.rejected()) return;
   if (families.empty()) families.push_back(addresses[0].family());
   for (size_t i = 0; i < addresses.size(); ++i) {
     const std::string field = spec.cluster_ips_size() == 0
@@ -117,7 +117,7 @@ void ConvertClusterIps(const v1::ServiceSpec& spec, proxy::Service& service, Rep
                                  "ignored"));
     } else if (addresses[i].family() != families[i]) {
       const std::string family(FamilyName(families[i]));
-      report.Refuse(
+      report.Reject(
           field, Invalid(Quote(addresses[i].ToString()),
                          absl::StrCat("must be an ", family, " address because spec.ipFamilies[", i,
                                       "] is ", Quote(family))));
@@ -150,7 +150,7 @@ void ConvertExternalIps(const v1::ServiceSpec& spec, const ConvertContext& conte
       continue;
     }
     if (const auto special = SpecialAddress(*address)) {
-      report.Refuse(absl::StrCat("spec.externalIPs[", i, "]"),
+      report.Reject(absl::StrCat("spec.externalIPs[", i, "]"),
                     Invalid(Quote(spec.external_ips(i)), *special));
       return;
     }
@@ -170,7 +170,7 @@ void ConvertLoadBalancerIps(const v1::ServiceStatus& status, proxy::Service& ser
     };
     if (const std::string& mode = ingress.ip_mode(); !mode.empty()) {
       if (mode != "VIP" && mode != "Proxy") {
-        report.Refuse(field("ipMode"), Unsupported(mode, {"VIP", "Proxy"}));
+        report.Reject(field("ipMode"), Unsupported(mode, {"VIP", "Proxy"}));
         return;
       }
       if (mode == "Proxy") continue;
@@ -205,7 +205,7 @@ Converted<proxy::Service> ConvertService(const v1::Service& message,
     ConvertLoadBalancerIps(message.status(), *service, report);
     ConvertSourceRanges(message.spec(), *service, report);
   }
-  if (!report.refused()) service->message = Serialize(message);
+  if (!report.rejected()) service->message = Serialize(message);
   return Finish(std::move(service), report);
 }
 

@@ -32,7 +32,7 @@ void ConvertHealthCheckNodePort(const v1::ServiceSpec& spec, proxy::Service& ser
                                 Report& report) {
   const int32_t port = spec.health_check_node_port();
   if (port < 0 || port > 65535) {
-    report.Refuse("spec.healthCheckNodePort", OutOfRange(port, 0, 65535));
+    report.Reject("spec.healthCheckNodePort", OutOfRange(port, 0, 65535));
     return;
   }
   if (spec.type() != "LoadBalancer" || spec.external_traffic_policy() != "Local") return;
@@ -51,7 +51,7 @@ void ConvertAffinity(const v1::ServiceSpec& spec, proxy::Service& service, Repor
   if (!client_ip.has_timeout_seconds()) {
     service.affinity_seconds = kDefaultAffinitySeconds;
   } else if (client_ip.timeout_seconds() < 1 || client_ip.timeout_seconds() > 86400) {
-    report.Refuse("spec.sessionAffinityConfig.clientIP.timeoutSeconds",
+    report.Reject("spec.sessionAffinityConfig.clientIP.timeoutSeconds",
                   OutOfRange(client_ip.timeout_seconds(), 1, 86400));
   } else {
     service.affinity_seconds = static_cast<uint32_t>(client_ip.timeout_seconds());

@@ -20,27 +20,27 @@ class PortsSeen {
 
   void Add(int index, const proxy::ServicePort& port) {
     if (const auto [seen, added] = names_.emplace(port.name, index); !added) {
-      Refuse(index, "name", Quote(port.name), "", seen->second);
+      Reject(index, "name", Quote(port.name), "", seen->second);
     }
     const std::string protocol(proxy::ProtocolName(port.protocol));
     if (const auto [seen, added] = ports_.emplace(std::pair(port.port, port.protocol), index);
         !added) {
-      Refuse(index, "port", absl::StrCat(port.port), protocol, seen->second);
+      Reject(index, "port", absl::StrCat(port.port), protocol, seen->second);
     }
     if (port.node_port == 0) return;
     if (const auto [seen, added] =
             node_ports_.emplace(std::pair(port.node_port, port.protocol), index);
         !added) {
-      Refuse(index, "nodePort", absl::StrCat(port.node_port), protocol, seen->second);
+      Reject(index, "nodePort", absl::StrCat(port.node_port), protocol, seen->second);
     }
   }
 
  private:
   using NumberAndProtocol = std::pair<uint16_t, proxy::Protocol>;
 
-  void Refuse(int index, const char* field, std::string value, const std::string& protocol,
+  void Reject(int index, const char* field, std::string value, const std::string& protocol,
               int other) {
-    report_.Refuse(
+    report_.Reject(
         absl::StrCat("spec.ports[", index, "].", field),
         Duplicate(std::move(value),
                   absl::StrCat("already used", protocol.empty() ? "" : " with protocol " + protocol,
@@ -57,23 +57,23 @@ class PortsSeen {
 
 void ConvertServicePorts(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
   if (spec.ports_size() == 0) {
-    report.Refuse("spec.ports", Required("a Service with a cluster IP must have a port"));
+    report.Reject("spec.ports", Required("a Service with a cluster IP must have a port"));
   }
   PortsSeen seen(report);
-  for (int i = 0; i < spec.ports_size() && !report.refused(); ++i) {
+  for (int i = 0; i < spec.ports_size() && !report.rejected(); ++i) {
     const v1::ServicePort& port = spec.ports(i);
     const auto field = [i](const char* name) { return absl::StrCat("spec.ports[", i, "].", name); };
     const auto protocol = ParseProtocol(port.protocol());
     if (port.port() < 1 || port.port() > 65535) {
-      report.Refuse(field("port"), OutOfRange(port.port(), 1, 65535));
+      report.Reject(field("port"), OutOfRange(port.port(), 1, 65535));
     } else if (port.node_port() < 0 || port.node_port() > 65535) {
-      report.Refuse(field("nodePort"), OutOfRange(port.node_port(), 0, 65535));
+      report.Reject(field("nodePort"), OutOfRange(port.node_port(), 0, 65535));
     } else if (!protocol) {
-      report.Refuse(field("protocol"), UnsupportedProtocol(port.protocol()));
+      report.Reject(field("protocol"), UnsupportedProtocol(port.protocol()));
     } else if (port.name().empty() && spec.ports_size() > 1) {
-      report.Refuse(field("name"), Required("every port of a multi-port Service must have a name"));
+      report.Reject(field("name"), Required("every port of a multi-port Service must have a name"));
     } else if (!port.name().empty() && !IsDnsLabel(port.name())) {
-      report.Refuse(field("name"), Invalid(Quote(port.name()), kLabelDetail));
+      report.Reject(field("name"), Invalid(Quote(port.name()), kLabelDetail));
     } else {
       service.ports.push_back({port.name(), *protocol, static_cast<uint16_t>(port.port()),
                                static_cast<uint16_t>(port.node_port())});

@@ -41,7 +41,7 @@ v1::ObjectResult ToProto(const proxy::Finding& finding) {
   const size_t slash = IsNamespaced(finding.kind) ? finding.key.find('/') : std::string::npos;
   if (slash != std::string::npos) result.set_namespace_(finding.key.substr(0, slash));
   result.set_name(slash == std::string::npos ? finding.key : finding.key.substr(slash + 1));
-  result.set_severity(finding.refused() ? v1::REFUSED : v1::WARNING);
+  result.set_severity(finding.rejected() ? v1::REFUSED : v1::WARNING);
   result.set_field(finding.field);
   result.set_value(finding.value);
   const bool both = !finding.error_type.empty() && !finding.reason.empty();

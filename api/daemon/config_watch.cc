@@ -14,13 +14,13 @@ absl::StatusOr<std::unique_ptr<ConfigWatch>> ConfigWatch::Start(const Configurat
   absl::StatusOr<std::unique_ptr<FileWatch>> opened = FileWatch::Open(file.path);
   if (!opened.ok()) return opened.status();
   std::unique_ptr<ConfigWatch> watch(new ConfigWatch(file, *std::move(opened)));
-  watch->Look();  // The file may have changed before the watch started.
+  watch->Poll();  // The file may have changed before the watch started.
   watch->watch_->Follow([w = watch.get()](const absl::Status& watched) {
     if (!watched.ok()) {
       spdlog::error("watch failed, changes of the configuration file may be missed error={}",
                     LogValue(watched));
     }
-    w->Look();
+    w->Poll();
   });
   return watch;
 }
@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<ConfigWatch>> ConfigWatch::Start(const Configurat
 ConfigWatch::ConfigWatch(const ConfigurationFile& file, std::unique_ptr<FileWatch> watch)
     : path_(file.path), text_(file.text), watch_(std::move(watch)) {}
 
-void ConfigWatch::Look() {
+void ConfigWatch::Poll() {
   const absl::StatusOr<ConfigurationFile> file = ReadConfigurationFile(path_);
   if (!file.ok()) {
     spdlog::error(

@@ -22,7 +22,7 @@ class ConfigWatch {
 
  private:
   ConfigWatch(const ConfigurationFile& file, std::unique_ptr<FileWatch> watch);
-  void Look();
+  void Poll();
 
   const std::string path_;
   const std::string text_;  // Content at start.

@@ -11,7 +11,7 @@
 
 namespace svcmap::api {
 
-void DropCountersIfRefused(proxy::RulesetOptions& ruleset) {
+void DropCountersIfRejected(proxy::RulesetOptions& ruleset) {
   if (!ruleset.count_connections) return;
   const absl::Status probed = ProbeTables(proxy::MakeTables(ruleset));
   if (probed.ok()) return;

@@ -11,7 +11,7 @@ namespace svcmap::api {
 
 // Disables counters in `ruleset`, with a warning, if the kernel rejects tables with counters.
 // Missing kernel support does not prevent svcmapd from starting.
-void DropCountersIfRefused(proxy::RulesetOptions& ruleset);
+void DropCountersIfRejected(proxy::RulesetOptions& ruleset);
 
 // Returns null if connections are not counted.
 absl::StatusOr<std::unique_ptr<proxy::ConnectionReader>> OpenConnectionReader(

@@ -137,8 +137,8 @@ KubeProxyRemover::KubeProxyRemover(std::function<proxy::LoopStatus()> status,
       absence_(absence),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
-void KubeProxyRemover::Say(const std::string& line) {
-  if (line == std::exchange(said_, line) || line.empty()) return;
+void KubeProxyRemover::Log(const std::string& line) {
+  if (line == std::exchange(reported_, line) || line.empty()) return;
   spdlog::warn("{}", line);
 }
 
@@ -146,7 +146,7 @@ bool KubeProxyRemover::Absent() {
   if (const std::string runs = FindKubeProxy(); !runs.empty()) {
     absent_since_.reset();
     rested_ = removed_ = false;
-    Say(absl::StrCat("kube-proxy rules kept until kube-proxy has exited reason=", LogValue(runs)));
+    Log(absl::StrCat("kube-proxy rules kept until kube-proxy has exited reason=", LogValue(runs)));
     return false;
   }
   if (!absent_since_) {
@@ -162,13 +162,13 @@ bool KubeProxyRemover::Absent() {
 bool KubeProxyRemover::Serving() {
   const proxy::LoopStatus status = status_();
   if (!status.confirmed) {
-    Say("kube-proxy rules kept reason=\"no complete state received since start\" "
+    Log("kube-proxy rules kept reason=\"no complete state received since start\" "
         "remedy=\"connect a controller, or run svcmapctl apply --prune\"");
   } else if (status.services == 0) {
-    Say("kube-proxy rules kept reason=\"the complete state has no Service\"");
-  } else if (status.refused_services > 0) {
-    Say(absl::StrCat("kube-proxy rules kept reason=\"the kernel rejected Services\" count=",
-                     status.refused_services));
+    Log("kube-proxy rules kept reason=\"the complete state has no Service\"");
+  } else if (status.rejected_services > 0) {
+    Log(absl::StrCat("kube-proxy rules kept reason=\"the kernel rejected Services\" count=",
+                     status.rejected_services));
   } else {
     return status.state == proxy::LoopStatus::State::kServing && status.verified &&
            !status.oldest_unsynced;
@@ -177,10 +177,10 @@ bool KubeProxyRemover::Serving() {
 }
 
 // Inexpensive checks come first, because iptables-save takes seconds on a large node.
-bool KubeProxyRemover::LookAndRemove(const std::stop_token& stop) {
+bool KubeProxyRemover::FindAndRemove(const std::stop_token& stop) {
   if (!Absent() || !Serving()) return false;
   if (HasIpvsInterface()) {
-    Say(absl::StrCat("kube-proxy rules kept reason=\"interface ", kIpvsInterface,
+    Log(absl::StrCat("kube-proxy rules kept reason=\"interface ", kIpvsInterface,
                      " exists, svcmapd does not remove rules of IPVS mode\" remedy=\"run "
                      "kube-proxy --cleanup, which removes all IPVS virtual servers, including "
                      "those of other programs\""));
@@ -193,16 +193,16 @@ bool KubeProxyRemover::LookAndRemove(const std::stop_token& stop) {
   if (stop.stop_requested()) return true;
   if (!tables.ok() || !iptables.ok()) {
     const absl::Status& status = tables.ok() ? iptables.status() : tables.status();
-    Say(absl::StrCat("search for kube-proxy rules failed, retrying error=", LogValue(status)));
+    Log(absl::StrCat("search for kube-proxy rules failed, retrying error=", LogValue(status)));
     return false;
   }
   std::vector<Plan> plans = PlansOf(*iptables);
   if (tables->empty() && plans.empty()) {
-    Say(UnreadText(*iptables));
+    Log(UnreadText(*iptables));
     return true;
   }
   if (removed_) {
-    Say("kube-proxy rules reappeared and are kept reason=\"another process writes them\" "
+    Log("kube-proxy rules reappeared and are kept reason=\"another process writes them\" "
         "remedy=\"stop that process, then restart svcmapd\"");
     return true;
   }
@@ -220,11 +220,11 @@ bool KubeProxyRemover::LookAndRemove(const std::stop_token& stop) {
   }
   if (stop.stop_requested()) return true;
   if (!status.ok()) {
-    Say(absl::StrCat("removal of kube-proxy rules failed, retrying error=", LogValue(status)));
+    Log(absl::StrCat("removal of kube-proxy rules failed, retrying error=", LogValue(status)));
     return false;
   }
   removed_ = true;
-  Say(UnreadText(*iptables));
+  Log(UnreadText(*iptables));
   if (iptables->unread.empty()) {
     spdlog::info("all kube-proxy rules removed");
   }
@@ -236,7 +236,7 @@ void KubeProxyRemover::Run(const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any wake;
   while (!stop.stop_requested()) {
-    const bool rest = LookAndRemove(stop);
+    const bool rest = FindAndRemove(stop);
     rested_ = rested_ || rest;
     std::unique_lock lock(mutex);
     wake.wait_for(lock, stop, rest ? std::max(kRests * absence_, soon) : soon,

@@ -41,14 +41,14 @@ class KubeProxyRemover {
   bool Absent();
   bool Serving();
   // Removes the rules if all conditions are met. Returns true if the next check can wait.
-  bool LookAndRemove(const std::stop_token& stop);
+  bool FindAndRemove(const std::stop_token& stop);
   // Logs a warning unless it equals the previous one. `line` is empty if there is nothing to
   // report.
-  void Say(const std::string& line);
+  void Log(const std::string& line);
 
   const std::function<proxy::LoopStatus()> status_;
   const std::chrono::milliseconds absence_;
-  std::string said_;
+  std::string reported_;
   std::optional<Clock::time_point> absent_since_;  // No kube-proxy process was found since then.
   bool rested_ = false;   // A long pause between checks has passed since the last check.
   bool removed_ = false;  // Rules were removed, and no kube-proxy process was found since then.

@@ -70,34 +70,34 @@ void LogCleanup(const proxy::Cleanup& cleanup) {
   }
 }
 
-void LogBeginning(proxy::Beginning beginning, uint64_t revision) {
+void LogBeginning(proxy::AdoptedState beginning, uint64_t revision) {
   switch (beginning) {
-    case proxy::Beginning::kNothing:
+    case proxy::AdoptedState::kNothing:
       return;
-    case proxy::Beginning::kUnknown:
+    case proxy::AdoptedState::kUnknown:
       spdlog::info(
           "tables in the kernel kept unmodified until a complete state is received "
           "revision={}",
           revision);
       return;
-    case proxy::Beginning::kSaved:
+    case proxy::AdoptedState::kSaved:
       spdlog::info(
           "tables in the kernel are missing or differ from the saved state, writing the saved "
           "state "
           "revision={}",
           revision);
       return;
-    case proxy::Beginning::kTrusted:
+    case proxy::AdoptedState::kTrusted:
       spdlog::info("tables in the kernel match the saved state, nothing to write revision={}",
                    revision);
       return;
-    case proxy::Beginning::kToVerify:
+    case proxy::AdoptedState::kToVerify:
       spdlog::info(
           "tables in the kernel kept, comparing them with the saved state because nf_tables has "
           "changed since the state was saved revision={}",
           revision);
       return;
-    case proxy::Beginning::kUpgrade:
+    case proxy::AdoptedState::kUpgrade:
       spdlog::info(
           "rules of another svcmapd version or configuration found, replacing them "
           "revision={}",
@@ -114,11 +114,11 @@ void RepairLog::Add(const proxy::Repaired& repaired) {
     refilled_ = now;
   }
   if (allowed_ == 0) {
-    ++unsaid_;
+    ++unreported_;
     return;
   }
   --allowed_;
-  const std::string fields = RepairFields(repaired, std::exchange(unsaid_, 0));
+  const std::string fields = RepairFields(repaired, std::exchange(unreported_, 0));
   const proxy::RepairResult& result = repaired.result;
   switch (result.outcome) {
     case proxy::RepairResult::Outcome::kNothing:

@@ -14,7 +14,7 @@ void SetUpLog(int verbosity);
 
 void LogSync(const proxy::SyncResult& result, const proxy::LoopStatus& status);
 void LogCleanup(const proxy::Cleanup& cleanup);
-void LogBeginning(proxy::Beginning beginning, uint64_t revision);
+void LogBeginning(proxy::AdoptedState beginning, uint64_t revision);
 
 // Logs repairs of the tables, rate-limited to a burst of 10 lines and then one line a second,
 // because another process may change the tables in a loop. Not thread-safe.
@@ -26,7 +26,7 @@ class RepairLog {
   static constexpr int kBurst = 10;
   std::chrono::steady_clock::time_point refilled_;
   int allowed_ = kBurst;
-  uint64_t unsaid_ = 0;
+  uint64_t unreported_ = 0;
 };
 
 }  // namespace svcmap::api

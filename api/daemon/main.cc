@@ -113,7 +113,7 @@ absl::StatusOr<std::unique_ptr<proxy::StateLog>> OpenStateLog(const DaemonOption
 
 // Logs tables that have the name of svcmapd's tables but not its marker. The first commit replaces
 // them.
-void WarnOfTablesOfOthers(nft::Kernel& kernel, const nft::TableSpecs& tables) {
+void WarnAboutForeignTables(nft::Kernel& kernel, const nft::TableSpecs& tables) {
   for (const nft::TableSpec& table : tables) {
     const absl::StatusOr<bool> there = kernel.HasTable(table.family);
     if (!there.ok() || !*there) continue;
@@ -126,7 +126,7 @@ void WarnOfTablesOfOthers(nft::Kernel& kernel, const nft::TableSpecs& tables) {
 absl::Status ApplyToKernel(const KubeProxyConfiguration& config) {
   const int cpus = static_cast<int>(std::thread::hardware_concurrency());
   const absl::StatusOr<std::vector<std::string>> warnings =
-      WriteSysctls(WantedSysctls(config, cpus));
+      WriteSysctls(DesiredSysctls(config, cpus));
   if (!warnings.ok()) return warnings.status();
   for (const std::string& warning : *warnings) {
     spdlog::warn("sysctl not set error={}", LogValue(warning));
@@ -218,7 +218,7 @@ int Run(DaemonOptions options) {
   const sigset_t signals = BlockSignals();
   std::optional<StartGuard> starting(std::in_place);
   std::optional<ExitGuard> exiting;  // Destroyed last.
-  DropCountersIfRefused(options.ruleset);
+  DropCountersIfRejected(options.ruleset);
   const nft::TableSpecs tables = proxy::MakeTables(options.ruleset);
   if (options.preflight) {
     const std::string report = NodeReportJson(ReportNode(tables));
@@ -257,16 +257,16 @@ int Run(DaemonOptions options) {
   if (!log.ok()) return Fail(log.status());
   proxy::Reconciler reconciler(
       **kernel, {options.node_name, options.node_port_addresses, options.ruleset}, log->get());
-  const absl::StatusOr<proxy::Beginning> beginning = reconciler.Adopt(saved);
+  const absl::StatusOr<proxy::AdoptedState> beginning = reconciler.Adopt(saved);
   if (!beginning.ok()) return Fail(beginning.status());
-  if (*beginning == proxy::Beginning::kUnknown && !saved.objects.empty()) {
+  if (*beginning == proxy::AdoptedState::kUnknown && !saved.objects.empty()) {
     spdlog::warn("saved state ignored: it does not belong to the tables in the kernel path={}",
                  LogValue(options.state_dir));
   }
-  if (*beginning == proxy::Beginning::kNothing) WarnOfTablesOfOthers(**kernel, tables);
+  if (*beginning == proxy::AdoptedState::kNothing) WarnAboutForeignTables(**kernel, tables);
   LogBeginning(*beginning, reconciler.revision());
-  const bool hold = *beginning == proxy::Beginning::kUnknown;
-  const bool complete = !hold && *beginning != proxy::Beginning::kNothing;
+  const bool hold = *beginning == proxy::AdoptedState::kUnknown;
+  const bool complete = !hold && *beginning != proxy::AdoptedState::kNothing;
   if (complete) ApplySavedObjects(saved.objects, convert, reconciler.store());
   saved = {};
 
@@ -285,7 +285,7 @@ int Run(DaemonOptions options) {
   loop_options.on_sync = [&](const proxy::SyncResult& result, const proxy::LoopStatus& status) {
     observations.Synced(result);
     LogSync(result, status);
-    watches.TellSync(result, status.revision);
+    watches.PublishSync(result, status.revision);
   };
   loop_options.on_answered = [&](const proxy::SyncResult& result, bool done) {
     heap_trim.AfterSync(result, done);
@@ -294,7 +294,7 @@ int Run(DaemonOptions options) {
   loop_options.on_stored = [&] { heap_trim.AfterChange(reconciler.store().bytes()); };
   loop_options.on_repair = [&](const proxy::Repaired& repaired) {
     repairs.Add(repaired);
-    watches.TellRepair(repaired);
+    watches.PublishRepair(repaired);
   };
   loop_options.on_programmed = [&](Family family, std::chrono::nanoseconds took) {
     observations.Programmed(family, took);
@@ -338,7 +338,7 @@ int Run(DaemonOptions options) {
   if (!health.ok()) return Fail(health.status());
   health_checks = health->get();
 
-  Intake intake(loop, convert, [&](const auto& findings) { watches.TellFindings(findings); });
+  Intake intake(loop, convert, [&](const auto& findings) { watches.PublishFindings(findings); });
   ControlService service(
       loop, intake, watches, tables,
       {.version = SVCMAP_VERSION,

@@ -23,8 +23,8 @@ MetricsFacts MetricsSources::Read() const {
     facts.controller.emplace();
     if (const auto controller = service.controller()) facts.controller->since = controller->since;
   }
-  facts.refused_objects = intake.findings().refused();
-  facts.refused_calls = service.refusals().count();
+  facts.refused_objects = intake.findings().rejected();
+  facts.refused_calls = service.rejected_calls().count();
   const Rejections& rejections = service.rejections();
   facts.failed_handshakes = rejections.count(Rejection::kHandshakeFailed);
   facts.connections_open = rejections.connections();

@@ -153,9 +153,10 @@ absl::Status Server::StartUnix(const AllowList& allow, const std::vector<std::st
     const std::string client = "uid " + std::to_string(uid);
     const Role role = RoleOf(allow, own, uid);
     if (role == Role::kNone) {
-      service_.refusals().Add(
-          client, "connection closed client=" + LogValue(client) + " error=" +
-                      LogValue(RefusalText("connection to the Unix socket", client, Role::kNone)));
+      service_.rejected_calls().Add(
+          client,
+          "connection closed client=" + LogValue(client) + " error=" +
+              LogValue(RejectionText("connection to the Unix socket", client, Role::kNone)));
       return;
     }
     screen_->Add(std::move(connection), {client, client, role});

@@ -48,7 +48,7 @@ bool IsForbidden(int error) {
 
 }  // namespace
 
-std::vector<Sysctl> WantedSysctls(const KubeProxyConfiguration& config, int cpus) {
+std::vector<Sysctl> DesiredSysctls(const KubeProxyConfiguration& config, int cpus) {
   const auto& c = config.conntrack;
   std::vector<Sysctl> wanted;
   if (c.max_per_core > 0) {

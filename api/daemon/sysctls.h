@@ -18,7 +18,7 @@ struct Sysctl {
 };
 
 // Returns the sysctls to write. Fields of the configuration that are 0 do not change a sysctl.
-std::vector<Sysctl> WantedSysctls(const KubeProxyConfiguration& config, int cpus);
+std::vector<Sysctl> DesiredSysctls(const KubeProxyConfiguration& config, int cpus);
 
 // Locations in /proc and /sys. Tests use other directories.
 struct SysctlPaths {

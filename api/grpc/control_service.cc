@@ -6,7 +6,7 @@
 
 #include "api/grpc/dry_run.h"
 #include "api/grpc/explain.h"
-#include "api/grpc/refused_stream.h"
+#include "api/grpc/rejected_stream.h"
 #include "api/grpc/status.h"
 #include "api/grpc/status_report.h"
 #include "api/grpc/watch_stream.h"
@@ -110,16 +110,16 @@ ControlService::ControlService(proxy::Loop& loop, Intake& intake, WatchHub& hub,
                                const nft::TableSpecs& tables, ControlOptions options)
     : loop_(loop), intake_(intake), hub_(hub), tables_(tables), options_(std::move(options)) {}
 
-grpc::Status ControlService::RefusedByManifests() const {
+grpc::Status ControlService::RejectedByManifests() const {
   if (options_.manifests_path.empty()) return grpc::Status::OK;
   return {grpc::FAILED_PRECONDITION, "the state comes from --manifests " + options_.manifests_path +
                                          "; controllers and svcmapctl cannot change it"};
 }
 
 grpc::Status ControlService::AdmitStream(const std::string& connection) {
-  if (const grpc::Status refused = RefusedByManifests(); !refused.ok()) return refused;
+  if (const grpc::Status rejected = RejectedByManifests(); !rejected.ok()) return rejected;
   const uint32_t limit = options_.limits.max_streams;
-  if (holder_.Admit(connection, limit)) return grpc::Status::OK;
+  if (active_session_.Admit(connection, limit)) return grpc::Status::OK;
   return {grpc::RESOURCE_EXHAUSTED,
           "no more than --max-streams " + std::to_string(limit) +
               " push streams on one connection at a time; stream rejected"};
@@ -128,8 +128,8 @@ grpc::Status ControlService::AdmitStream(const std::string& connection) {
 grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* ControlService::Push(
     grpc::CallbackServerContext* context) {
   const std::string connection = context->peer();
-  if (const grpc::Status refused = AdmitStream(connection); !refused.ok()) {
-    return new RefusedStream<grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>>(refused);
+  if (const grpc::Status rejected = AdmitStream(connection); !rejected.ok()) {
+    return new RejectedStream<grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>>(rejected);
   }
   v1::Opened opened;
   opened.set_agent_version(options_.version);
@@ -137,13 +137,13 @@ grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* ControlService::Push
   opened.set_revision(loop_.status().revision);
   FillLimits(options_.limits, loop_.limits(), *opened.mutable_limits());
   SetTimestamp(*opened.mutable_started(), started_);
-  return NewPushStream(intake_, holder_, options_.limits, connection, std::move(opened));
+  return NewPushStream(intake_, active_session_, options_.limits, connection, std::move(opened));
 }
 
 grpc::Status ControlService::SubmitAndWait(
     int size, const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
     bool validate_only, v1::Ack* ack) {
-  if (const grpc::Status refused = RefusedByManifests(); !refused.ok()) return refused;
+  if (const grpc::Status rejected = RejectedByManifests(); !rejected.ok()) return rejected;
   if (validate_only) {
     const absl::StatusOr<proxy::DryRun> tried = intake_.Try(size, convert);
     if (!tried.ok()) return ToGrpc(tried.status());
@@ -226,9 +226,9 @@ void ControlService::FillStatus(v1::GetStatusResponse& response) {
   if (options_.log != nullptr) {
     FillSavedState(options_.state_dir, options_.log->status(), *response.mutable_saved_state());
   }
-  response.set_refused_calls(refusals_.count());
+  response.set_refused_calls(rejected_calls_.count());
   response.set_failed_handshakes(rejections_.count(Rejection::kHandshakeFailed));
-  FillController(holder_.current(), response);
+  FillController(active_session_.current(), response);
   FillFindings(intake_.findings(), response);
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "api/grpc/push_stream.h"
-#include "api/grpc/refusals.h"
+#include "api/grpc/rejected_calls.h"
 #include "api/grpc/watch_hub.h"
 #include "api/intake/intake.h"
 #include "api/screen/rejections.h"
@@ -26,7 +26,7 @@ struct ControlOptions {
   std::function<bool()> watching;
   const proxy::StateLog* log = nullptr;  // Null: no state is kept on disk.
   std::string state_dir;
-  // See PushHolder.
+  // See ActiveSession.
   proxy::Leader leader;
   std::function<void(const proxy::Leader&)> save_leader;
 };
@@ -56,14 +56,14 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<
                                                   const v1::WatchRequest* request) override;
 
   // Of whoever stands before this service and lets calls in; GetStatus tells of them.
-  Refusals& refusals() { return refusals_; }
+  RejectedCalls& rejected_calls() { return rejected_calls_; }
   // Connections that were rejected or closed for a limit; GetStatus reports failed handshakes.
   Rejections& rejections() { return rejections_; }
   // Who pushes, if somebody does.
-  std::optional<PushHolder::Controller> controller() const { return holder_.current(); }
+  std::optional<ActiveSession::Controller> controller() const { return active_session_.current(); }
 
  private:
-  grpc::Status RefusedByManifests() const;
+  grpc::Status RejectedByManifests() const;
   grpc::Status AdmitStream(const std::string& connection);
   void FillStatus(v1::GetStatusResponse& response);
   grpc::Status SubmitAndWait(int size,
@@ -76,9 +76,10 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<
   const nft::TableSpecs& tables_;
   const ControlOptions options_;
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
-  PushHolder holder_{options_.leader, options_.save_leader,
-                     [this](const v1::WatchController& event) { hub_.TellController(event); }};
-  Refusals refusals_;
+  ActiveSession active_session_{
+      options_.leader, options_.save_leader,
+      [this](const v1::WatchController& event) { hub_.PublishController(event); }};
+  RejectedCalls rejected_calls_;
   Rejections rejections_;
 };
 

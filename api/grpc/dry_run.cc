@@ -6,7 +6,7 @@
 namespace svcmap::api {
 namespace {
 
-void FillElement(const nft::TableSpecs& tables, const nft::ElementWords& words,
+void FillElement(const nft::TableSpecs& tables, const nft::ElementParts& words,
                  v1::ElementChange& element) {
   element.set_change(words.verb == nft::Verb::kAdd ? v1::ElementChange::ADDED
                                                    : v1::ElementChange::DELETED);
@@ -25,16 +25,16 @@ v1::Ack ToAck(const nft::TableSpecs& tables, const proxy::DryRun& dry_run) {
   for (const proxy::Finding& finding : dry_run.findings) *ack.add_results() = ToProto(finding);
   ack.set_outcome(dry_run.rows.empty() ? v1::UNCHANGED : v1::WOULD_CHANGE);
   if (dry_run.rows.empty()) return ack;
-  v1::DryRun& told = *ack.mutable_dry_run();
-  told.set_rewrites_tables(dry_run.recreates);
+  v1::DryRun& reported = *ack.mutable_dry_run();
+  reported.set_rewrites_tables(dry_run.recreates);
   uint64_t deleted = 0, added = 0;
-  nft::ForEachElementWords(tables, dry_run.rows, [&](const nft::ElementWords& words) {
+  nft::ForEachElementParts(tables, dry_run.rows, [&](const nft::ElementParts& words) {
     ++(words.verb == nft::Verb::kAdd ? added : deleted);
     if (deleted + added > kMaxListedElements) return;
-    FillElement(tables, words, *told.add_elements());
+    FillElement(tables, words, *reported.add_elements());
   });
-  told.set_deleted(deleted);
-  told.set_added(added);
+  reported.set_deleted(deleted);
+  reported.set_added(added);
   return ack;
 }
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "api/grpc/refusals.h"
+#include "api/grpc/rejected_calls.h"
 #include "api/log/log_value.h"
 
 namespace svcmap::api {
@@ -13,7 +13,7 @@ namespace {
 // At most one line per second.
 void Take(gpr_log_func_args* arguments) {
   if (arguments->severity != GPR_LOG_SEVERITY_ERROR) return;
-  static Refusals errors;
+  static RejectedCalls errors;
   errors.Add("gRPC", "gRPC error error=" + LogValue(arguments->message));
 }
 

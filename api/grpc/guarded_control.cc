@@ -2,7 +2,7 @@
 
 #include "api/grpc/call_deadline.h"
 #include "api/grpc/control_service.h"
-#include "api/grpc/refused_stream.h"
+#include "api/grpc/rejected_stream.h"
 #include "api/log/log_value.h"
 
 namespace svcmap::api {
@@ -17,9 +17,9 @@ grpc::Status GuardedControl::Check(const grpc::ServerContextBase& context, const
   const Caller caller = identify_(context);
   if (caller.role >= NeededRole(method)) return grpc::Status::OK;
   const std::string text =
-      RefusalText(std::string("svcmap.v1.Control/") + method, caller.name, caller.role);
-  control_.refusals().Add(caller.name, "call denied client=" + LogValue(caller.name) +
-                                           " method=" + method + " error=" + LogValue(text));
+      RejectionText(std::string("svcmap.v1.Control/") + method, caller.name, caller.role);
+  control_.rejected_calls().Add(caller.name, "call denied client=" + LogValue(caller.name) +
+                                                 " method=" + method + " error=" + LogValue(text));
   return {grpc::PERMISSION_DENIED, text};
 }
 
@@ -28,14 +28,14 @@ grpc::Status GuardedControl::Call(const char* name,
                                   grpc::Status (ControlService::*method)(grpc::ServerContext*,
                                                                          Arguments...),
                                   grpc::ServerContext* context, Arguments... arguments) {
-  if (grpc::Status refused = Check(*context, name); !refused.ok()) return refused;
+  if (grpc::Status rejected = Check(*context, name); !rejected.ok()) return rejected;
   return (control_.*method)(context, arguments...);
 }
 
 grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* GuardedControl::Push(
     grpc::CallbackServerContext* context) {
-  if (const grpc::Status refused = Check(*context, "Push"); !refused.ok()) {
-    return new RefusedStream<grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>>(refused);
+  if (const grpc::Status rejected = Check(*context, "Push"); !rejected.ok()) {
+    return new RejectedStream<grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>>(rejected);
   }
   return control_.Push(context);
 }
@@ -76,8 +76,8 @@ grpc::Status GuardedControl::Explain(grpc::ServerContext* context,
 
 grpc::ServerWriteReactor<v1::WatchEvent>* GuardedControl::Watch(
     grpc::CallbackServerContext* context, const v1::WatchRequest* request) {
-  if (const grpc::Status refused = Check(*context, "Watch"); !refused.ok()) {
-    return new RefusedStream<grpc::ServerWriteReactor<v1::WatchEvent>>(refused);
+  if (const grpc::Status rejected = Check(*context, "Watch"); !rejected.ok()) {
+    return new RejectedStream<grpc::ServerWriteReactor<v1::WatchEvent>>(rejected);
   }
   return control_.Watch(context, request);
 }

@@ -45,10 +45,10 @@ google::protobuf::ArenaOptions MakeArenaOptions() {
 class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>,
                          public std::enable_shared_from_this<PushStream> {
  public:
-  PushStream(Intake& intake, PushHolder& holder, const PushLimits& limits, std::string connection,
-             v1::Opened opened)
+  PushStream(Intake& intake, ActiveSession& holder, const PushLimits& limits,
+             std::string connection, v1::Opened opened)
       : intake_(intake),
-        holder_(holder),
+        active_session_(holder),
         limits_(limits),
         connection_(std::move(connection)),
         opened_(std::move(opened)) {}
@@ -96,7 +96,8 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   }
 
   void OnDone() override {
-    if (holder_.Leave(id_, connection_)) spdlog::info("controller disconnected {}", log_fields_);
+    if (active_session_.Leave(id_, connection_))
+      spdlog::info("controller disconnected {}", log_fields_);
     self_.reset();  // Batches that are not answered yet keep it alive.
   }
 
@@ -163,23 +164,24 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
     name_ = DisplayName(open.name(), open.instance());
     log_fields_ = LogFields(open);
     const std::weak_ptr<PushStream> weak = weak_from_this();
-    const absl::Status taken = holder_.Take(id_,
-                                            {.name = open.name(),
-                                             .instance = open.instance(),
-                                             .epoch = open.epoch(),
-                                             .since = std::chrono::system_clock::now()},
-                                            [weak](const std::string& by) {
-                                              if (const auto stream = weak.lock()) {
-                                                stream->End({grpc::ABORTED, "replaced by " + by});
-                                              }
-                                            });
+    const absl::Status taken =
+        active_session_.Take(id_,
+                             {.name = open.name(),
+                              .instance = open.instance(),
+                              .epoch = open.epoch(),
+                              .since = std::chrono::system_clock::now()},
+                             [weak](const std::string& by) {
+                               if (const auto stream = weak.lock()) {
+                                 stream->End({grpc::ABORTED, "replaced by " + by});
+                               }
+                             });
     if (!taken.ok()) return ToGrpc(taken);
     spdlog::info("controller connected {}", log_fields_);
     const std::optional<proxy::StateToken> offered = TokenFromBytes(open.state_token());
-    intake_.NewSpeaker(offered,
-                       [self = shared_from_this(), offered](std::optional<proxy::StateToken> held) {
-                         self->AnswerOpen(offered, held);
-                       });
+    intake_.StartSession(
+        offered, [self = shared_from_this(), offered](std::optional<proxy::StateToken> held) {
+          self->AnswerOpen(offered, held);
+        });
     return grpc::Status::OK;
   }
 
@@ -209,13 +211,13 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
     if (request_->has_snapshot_begin()) {
       if (in_snapshot_) return {grpc::INVALID_ARGUMENT, "snapshot_begin inside a snapshot"};
       in_snapshot_ = true;
-      holder_.SetInSnapshot(id_, true);
+      active_session_.SetInSnapshot(id_, true);
       return Submit(proxy::Batch::Mark::kSnapshotBegin, nullptr);
     }
     if (request_->has_snapshot_end()) {
       if (!in_snapshot_) return {grpc::INVALID_ARGUMENT, "snapshot_end outside a snapshot"};
       in_snapshot_ = false;
-      holder_.SetInSnapshot(id_, false);
+      active_session_.SetInSnapshot(id_, false);
       mark = proxy::Batch::Mark::kSnapshotEnd;
       number = request_->snapshot_end().number();
     } else {
@@ -242,7 +244,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
     const absl::Status submitted = intake_.Submit(
         mark, batch.changes_size(),
         [&](int i) { return ConvertChange(batch.changes(i), intake_.context()); }, std::move(done),
-        [this] { return holder_.Enter(id_); });
+        [this] { return active_session_.Enter(id_); });
     // Whoever took over ends this stream, and says who that is.
     if (absl::IsAborted(submitted)) return grpc::Status::OK;
     return ToGrpc(submitted);
@@ -284,7 +286,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   }
 
   Intake& intake_;
-  PushHolder& holder_;
+  ActiveSession& active_session_;
   const PushLimits limits_;
   const std::string connection_;  // As gRPC names it.
   const v1::Opened opened_;
@@ -314,7 +316,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
 
 }  // namespace
 
-bool PushHolder::Admit(const std::string& connection, uint32_t limit) {
+bool ActiveSession::Admit(const std::string& connection, uint32_t limit) {
   const std::lock_guard lock(mutex_);
   uint32_t& streams = streams_[connection];
   if (streams >= limit) return false;
@@ -322,7 +324,7 @@ bool PushHolder::Admit(const std::string& connection, uint32_t limit) {
   return true;
 }
 
-absl::Status PushHolder::CheckEpoch(const Controller& controller) const {
+absl::Status ActiveSession::CheckEpoch(const Controller& controller) const {
   const bool same = controller.name == leader_.name && controller.instance == leader_.instance;
   if (controller.epoch > leader_.epoch || leader_.epoch == 0) return absl::OkStatus();
   if (controller.epoch == leader_.epoch && same) return absl::OkStatus();
@@ -335,27 +337,27 @@ absl::Status PushHolder::CheckEpoch(const Controller& controller) const {
                                        "; stream rejected");
 }
 
-void PushHolder::Tell(v1::WatchController::What what, const Controller& controller,
-                      const std::string& reason) const {
-  if (!tell_) return;
+void ActiveSession::Notify(v1::WatchController::What what, const Controller& controller,
+                           const std::string& reason) const {
+  if (!notify_) return;
   v1::WatchController event;
   event.set_what(what);
   event.set_name(controller.name);
   event.set_instance(controller.instance);
   event.set_epoch(controller.epoch);
   event.set_reason(reason);
-  tell_(event);
+  notify_(event);
 }
 
-absl::Status PushHolder::Take(uint64_t id, Controller controller,
-                              std::function<void(const std::string&)> end) {
+absl::Status ActiveSession::Take(uint64_t id, Controller controller,
+                                 std::function<void(const std::string&)> end) {
   const std::string by = DisplayName(controller.name, controller.instance);
   std::function<void(const std::string&)> end_previous;
   // Saving waits for the disk. GetStatus and the present controller must not wait for it.
   const std::lock_guard taking(take_mutex_);
   if (absl::Status status = CheckEpoch(controller); !status.ok()) {
     const std::lock_guard lock(mutex_);
-    Tell(v1::WatchController::FENCED, controller, std::string(status.message()));
+    Notify(v1::WatchController::FENCED, controller, std::string(status.message()));
     return status;
   }
   if (controller.epoch > leader_.epoch) {
@@ -366,44 +368,44 @@ absl::Status PushHolder::Take(uint64_t id, Controller controller,
     const std::lock_guard lock(mutex_);
     end_previous = std::exchange(end_, std::move(end));
     id_ = id;
-    if (controller_) Tell(v1::WatchController::REPLACED, *controller_, by);
+    if (controller_) Notify(v1::WatchController::REPLACED, *controller_, by);
     controller_ = std::move(controller);
-    Tell(v1::WatchController::CAME, *controller_);
+    Notify(v1::WatchController::CAME, *controller_);
   }
   if (end_previous) end_previous(by);
   return absl::OkStatus();
 }
 
-std::unique_lock<std::mutex> PushHolder::Enter(uint64_t id) {
+std::unique_lock<std::mutex> ActiveSession::Enter(uint64_t id) {
   std::unique_lock lock(mutex_);
   if (id_ != id || !controller_) lock.unlock();
   return lock;
 }
 
-bool PushHolder::Leave(uint64_t id, const std::string& connection) {
+bool ActiveSession::Leave(uint64_t id, const std::string& connection) {
   const std::lock_guard lock(mutex_);
   if (const auto streams = streams_.find(connection); --streams->second == 0) {
     streams_.erase(streams);
   }
   if (id_ != id) return false;
-  if (controller_) Tell(v1::WatchController::LEFT, *controller_);
+  if (controller_) Notify(v1::WatchController::LEFT, *controller_);
   controller_.reset();
   end_ = nullptr;
   return true;
 }
 
-void PushHolder::SetInSnapshot(uint64_t id, bool in_snapshot) {
+void ActiveSession::SetInSnapshot(uint64_t id, bool in_snapshot) {
   const std::lock_guard lock(mutex_);
   if (id_ == id && controller_) controller_->in_snapshot = in_snapshot;
 }
 
-std::optional<PushHolder::Controller> PushHolder::current() const {
+std::optional<ActiveSession::Controller> ActiveSession::current() const {
   const std::lock_guard lock(mutex_);
   return controller_;
 }
 
 grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* NewPushStream(Intake& intake,
-                                                                          PushHolder& holder,
+                                                                          ActiveSession& holder,
                                                                           const PushLimits& limits,
                                                                           std::string connection,
                                                                           v1::Opened opened) {

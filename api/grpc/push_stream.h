@@ -21,7 +21,7 @@
 namespace svcmap::api {
 
 // Who holds the stream: the newest one of those with the highest epoch that ever came.
-class PushHolder {
+class ActiveSession {
  public:
   struct Controller {
     std::string name;
@@ -34,10 +34,10 @@ class PushHolder {
   // `leader` came with the highest epoch so far. A new one is given to `save` before it counts;
   // what cannot be saved is forgotten by a restart. `tell` hears who came and went, in that order;
   // it must not block.
-  explicit PushHolder(proxy::Leader leader = {},
-                      std::function<void(const proxy::Leader&)> save = nullptr,
-                      std::function<void(const v1::WatchController&)> tell = nullptr)
-      : leader_(std::move(leader)), save_(std::move(save)), tell_(std::move(tell)) {}
+  explicit ActiveSession(proxy::Leader leader = {},
+                         std::function<void(const proxy::Leader&)> save = nullptr,
+                         std::function<void(const v1::WatchController&)> notify = nullptr)
+      : leader_(std::move(leader)), save_(std::move(save)), notify_(std::move(notify)) {}
 
   // One more stream on `connection`, unless it has `limit` streams already: a client without a
   // message on its streams cannot lock out clients on other connections. The stream calls Leave()
@@ -57,14 +57,14 @@ class PushHolder {
 
  private:
   absl::Status CheckEpoch(const Controller& controller) const;
-  void Tell(v1::WatchController::What what, const Controller& controller,
-            const std::string& reason = "") const;
+  void Notify(v1::WatchController::What what, const Controller& controller,
+              const std::string& reason = "") const;
 
   std::mutex take_mutex_;     // Taken before mutex_; one Take() at a time.
   proxy::Leader leader_;      // Guarded by take_mutex_.
   mutable std::mutex mutex_;  // Guards what follows.
   const std::function<void(const proxy::Leader&)> save_;
-  const std::function<void(const v1::WatchController&)> tell_;
+  const std::function<void(const v1::WatchController&)> notify_;
   std::map<std::string, uint32_t> streams_;  // By connection.
   uint64_t id_ = 0;
   std::optional<Controller> controller_;
@@ -74,7 +74,7 @@ class PushHolder {
 // For a stream on `connection` that `holder` admitted. Deletes itself when it is over and the last
 // batch is answered.
 grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* NewPushStream(Intake& intake,
-                                                                          PushHolder& holder,
+                                                                          ActiveSession& holder,
                                                                           const PushLimits& limits,
                                                                           std::string connection,
                                                                           v1::Opened opened);

@@ -11,7 +11,7 @@ v1::Outcome ToProto(proxy::BatchResult::Outcome outcome) {
       return v1::COMMITTED;
     case proxy::BatchResult::Outcome::kUnchanged:
       return v1::UNCHANGED;
-    case proxy::BatchResult::Outcome::kHeld:
+    case proxy::BatchResult::Outcome::kPending:
       return v1::HELD;
     case proxy::BatchResult::Outcome::kFailed:
       return v1::FAILED;

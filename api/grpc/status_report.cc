@@ -42,7 +42,7 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
   response.set_repaired_chains(status.repaired_chains);
   response.set_audits(status.audits);
   response.set_verified(status.verified);
-  response.set_kernel_refused_services(status.refused_services);
+  response.set_kernel_refused_services(status.rejected_services);
   response.set_elements_written(status.elements_written);
   if (status.oldest_unsynced) {
     const auto age = std::chrono::steady_clock::now() - *status.oldest_unsynced;
@@ -106,7 +106,7 @@ void FillSavedState(const std::string& folder, const proxy::StateLogStatus& log,
   }
 }
 
-void FillController(const std::optional<PushHolder::Controller>& controller,
+void FillController(const std::optional<ActiveSession::Controller>& controller,
                     v1::GetStatusResponse& response) {
   if (!controller) return;
   v1::ControllerStatus* status = response.mutable_controller();
@@ -122,7 +122,7 @@ void FillFindings(const FindingsBook& findings, v1::GetStatusResponse& response)
   for (size_t i = 0; i < all.size(); ++i) {
     if (i + kMaxFindings >= all.size()) *response.add_findings() = ToProto(all[i]);
   }
-  response.set_refused_objects(findings.refused());
+  response.set_refused_objects(findings.rejected());
 }
 
 }  // namespace svcmap::api

@@ -15,7 +15,7 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
                     v1::GetStatusResponse& response);
 void FillSavedState(const std::string& folder, const proxy::StateLogStatus& log,
                     v1::SavedStateStatus& saved);
-void FillController(const std::optional<PushHolder::Controller>& controller,
+void FillController(const std::optional<ActiveSession::Controller>& controller,
                     v1::GetStatusResponse& response);
 void FillFindings(const FindingsBook& findings, v1::GetStatusResponse& response);
 

@@ -35,7 +35,7 @@ void WatchHub::WakeThread() {
   if (std::exchange(asleep_, false)) wake_.notify_one();
 }
 
-void WatchHub::TellSync(const proxy::SyncResult& result, uint64_t revision) {
+void WatchHub::PublishSync(const proxy::SyncResult& result, uint64_t revision) {
   using Outcome = proxy::SyncResult::Outcome;
   const std::lock_guard lock(mutex_);
   if (result.outcome == Outcome::kFailed) {
@@ -63,12 +63,12 @@ void WatchHub::TellSync(const proxy::SyncResult& result, uint64_t revision) {
   });
 }
 
-void WatchHub::TellRepair(const proxy::Repaired& repaired) {
+void WatchHub::PublishRepair(const proxy::Repaired& repaired) {
   const std::lock_guard lock(mutex_);
   Add([&](v1::WatchEvent& event) { FillRepair(repaired, *event.mutable_repair()); });
 }
 
-void WatchHub::TellFindings(const std::vector<proxy::Finding>& findings) {
+void WatchHub::PublishFindings(const std::vector<proxy::Finding>& findings) {
   if (findings.empty()) return;
   const std::lock_guard lock(mutex_);
   Add([&](v1::WatchEvent& event) {
@@ -76,7 +76,7 @@ void WatchHub::TellFindings(const std::vector<proxy::Finding>& findings) {
   });
 }
 
-void WatchHub::TellController(const v1::WatchController& controller) {
+void WatchHub::PublishController(const v1::WatchController& controller) {
   const std::lock_guard lock(mutex_);
   Add([&](v1::WatchEvent& event) { *event.mutable_controller() = controller; });
 }

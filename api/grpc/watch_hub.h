@@ -38,10 +38,10 @@ class WatchHub {
   WatchHub() : thread_([this] { Run(); }) {}
   ~WatchHub() { End(); }
 
-  void TellSync(const proxy::SyncResult& result, uint64_t revision);
-  void TellRepair(const proxy::Repaired& repaired);
-  void TellFindings(const std::vector<proxy::Finding>& findings);
-  void TellController(const v1::WatchController& controller);
+  void PublishSync(const proxy::SyncResult& result, uint64_t revision);
+  void PublishRepair(const proxy::Repaired& repaired);
+  void PublishFindings(const std::vector<proxy::Finding>& findings);
+  void PublishController(const v1::WatchController& controller);
 
   // The number of the last event before it joined. kResourceExhausted if there are `limit` watchers
   // already, kUnavailable after End().

@@ -29,8 +29,8 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::WatchEvent>,
   }
 
   void Wake() override {
-    if (!std::exchange(told_status_, true)) {
-      TellStatus();
+    if (!std::exchange(sent_status_, true)) {
+      SendStatus();
       return;
     }
     const std::lock_guard lock(mutex_);
@@ -64,7 +64,7 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::WatchEvent>,
 
  private:
   // Asks the loop, so without our lock.
-  void TellStatus() {
+  void SendStatus() {
     v1::GetStatusResponse status;
     fill_status_(status);
     const std::lock_guard lock(mutex_);
@@ -92,7 +92,7 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::WatchEvent>,
 
   WatchHub& hub_;
   const std::function<void(v1::GetStatusResponse&)> fill_status_;
-  bool told_status_ = false;  // Only on the hub's thread.
+  bool sent_status_ = false;  // Only on the hub's thread.
 
   std::mutex mutex_;  // Guards what follows. The hub's is taken inside of it.
   v1::WatchEvent event_;

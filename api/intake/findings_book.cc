@@ -8,9 +8,9 @@ void FindingsBook::Set(proxy::Kind kind, const std::string& key,
                        const std::vector<proxy::Finding>& findings) {
   const std::lock_guard lock(mutex_);
   if (findings.empty()) {
-    said_.erase({kind, key});
-  } else if (said_.size() < kMaxObjects) {
-    said_[{kind, key}] = {findings, snapshot_};
+    reported_.erase({kind, key});
+  } else if (reported_.size() < kMaxObjects) {
+    reported_[{kind, key}] = {findings, snapshot_};
   }
 }
 
@@ -21,21 +21,21 @@ void FindingsBook::BeginSnapshot() {
 
 void FindingsBook::EndSnapshot() {
   const std::lock_guard lock(mutex_);
-  std::erase_if(said_, [this](const auto& entry) { return entry.second.snapshot < snapshot_; });
+  std::erase_if(reported_, [this](const auto& entry) { return entry.second.snapshot < snapshot_; });
 }
 
 void FindingsBook::Add(const std::vector<proxy::Finding>& findings) {
   const std::lock_guard lock(mutex_);
   for (const proxy::Finding& finding : findings) {
-    if (said_.size() >= kMaxObjects) return;
-    Said& said = said_[{finding.kind, finding.key}];
-    said.snapshot = snapshot_;
+    if (reported_.size() >= kMaxObjects) return;
+    Reported& reported = reported_[{finding.kind, finding.key}];
+    reported.snapshot = snapshot_;
     const auto same = [&](const proxy::Finding& other) {
       return other.field == finding.field && other.value == finding.value;
     };
-    if (said.findings.size() < kMaxFindings &&
-        std::none_of(said.findings.begin(), said.findings.end(), same)) {
-      said.findings.push_back(finding);
+    if (reported.findings.size() < kMaxFindings &&
+        std::none_of(reported.findings.begin(), reported.findings.end(), same)) {
+      reported.findings.push_back(finding);
     }
   }
 }
@@ -43,19 +43,20 @@ void FindingsBook::Add(const std::vector<proxy::Finding>& findings) {
 std::vector<proxy::Finding> FindingsBook::All() const {
   const std::lock_guard lock(mutex_);
   std::vector<proxy::Finding> all;
-  for (const auto& [key, said] : said_) {
-    all.insert(all.end(), said.findings.begin(), said.findings.end());
+  for (const auto& [key, reported] : reported_) {
+    all.insert(all.end(), reported.findings.begin(), reported.findings.end());
   }
   return all;
 }
 
-uint64_t FindingsBook::refused() const {
+uint64_t FindingsBook::rejected() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<uint64_t>(std::count_if(said_.begin(), said_.end(), [](const auto& entry) {
-    const std::vector<proxy::Finding>& findings = entry.second.findings;
-    return std::any_of(findings.begin(), findings.end(),
-                       [](const proxy::Finding& finding) { return finding.refused(); });
-  }));
+  return static_cast<uint64_t>(
+      std::count_if(reported_.begin(), reported_.end(), [](const auto& entry) {
+        const std::vector<proxy::Finding>& findings = entry.second.findings;
+        return std::any_of(findings.begin(), findings.end(),
+                           [](const proxy::Finding& finding) { return finding.rejected(); });
+      }));
 }
 
 }  // namespace svcmap::api

@@ -27,16 +27,16 @@ class FindingsBook {
   void Add(const std::vector<proxy::Finding>& findings);
 
   std::vector<proxy::Finding> All() const;
-  uint64_t refused() const;  // Objects of which something was refused.
+  uint64_t rejected() const;  // Objects of which something was refused.
 
  private:
   using Key = std::pair<proxy::Kind, std::string>;
   mutable std::mutex mutex_;
-  struct Said {
+  struct Reported {
     std::vector<proxy::Finding> findings;
     uint64_t snapshot = 0;  // Counted; when it was said.
   };
-  std::map<Key, Said> said_;
+  std::map<Key, Reported> reported_;
   uint64_t snapshot_ = 0;
 };
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "api/intake/late_slices.h"
+#include "api/intake/deferred_slices.h"
 #include "api/log/log_value.h"
 
 namespace svcmap::api {
@@ -17,7 +17,7 @@ using Mark = proxy::Batch::Mark;
 void Log(const std::vector<proxy::Finding>& findings) {
   for (const proxy::Finding& finding : findings) {
     spdlog::warn("{} kind={} name={} error={}",
-                 finding.refused() ? "object rejected" : "object accepted with a warning",
+                 finding.rejected() ? "object rejected" : "object accepted with a warning",
                  std::string(KindName(finding.kind)), LogValue(finding.key),
                  LogValue(finding.ToString()));
   }
@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<ConvertedChange>> ConvertAll(
 // Leaves nothing in `converted` but what there is to say.
 proxy::Batch MakeBatch(std::vector<ConvertedChange>& converted, const ConvertContext& context) {
   proxy::Batch batch;
-  LateSlices late;
+  DeferredSlices late;
   for (ConvertedChange& change : converted) {
     if (change.change) {
       late.Forget(*change.change);
@@ -50,10 +50,10 @@ proxy::Batch MakeBatch(std::vector<ConvertedChange>& converted, const ConvertCon
     } else if (change.delta) {
       late.Add(change.key, std::move(change.delta));
     } else {
-      batch.refused.emplace_back(change.kind, change.key);
+      batch.rejected.emplace_back(change.kind, change.key);
     }
   }
-  batch.late = late.Take(context);
+  batch.deferred = late.Take(context);
   return batch;
 }
 
@@ -65,7 +65,7 @@ std::vector<proxy::Finding> FindingsOf(const std::vector<ConvertedChange>& conve
 
 }  // namespace
 
-void Intake::Tell(const std::vector<proxy::Finding>& findings) const {
+void Intake::Notify(const std::vector<proxy::Finding>& findings) const {
   Log(findings);
   if (found_) found_(findings);
 }
@@ -77,8 +77,8 @@ absl::Status Intake::Submit(Mark mark, int size,
   absl::StatusOr<std::vector<ConvertedChange>> converted = ConvertAll(size, convert);
   if (!converted.ok()) return converted.status();
   // All findings of the batch. Only the loop's thread adds to them.
-  const auto said = std::make_shared<std::vector<proxy::Finding>>(FindingsOf(*converted));
-  Tell(*said);  // Logging may take time, so it comes before the lock of `gate`.
+  const auto reported = std::make_shared<std::vector<proxy::Finding>>(FindingsOf(*converted));
+  Notify(*reported);  // Logging may take time, so it comes before the lock of `gate`.
   proxy::Batch batch = MakeBatch(*converted, context_);
   std::unique_lock<std::mutex> entered;
   if (gate) {
@@ -86,24 +86,24 @@ absl::Status Intake::Submit(Mark mark, int size,
     if (!entered.owns_lock()) return absl::AbortedError("another controller has taken over");
   }
   batch.mark = mark;
-  batch.aside = !gate;
+  batch.out_of_band = !gate;
   batch.received = received;
   // The book follows the order in which the loop takes batches, from whatever thread they came.
-  batch.taken = [this, mark, said,
-                 converted = *std::move(converted)](const std::vector<proxy::Finding>& findings) {
+  batch.on_accepted = [this, mark, reported, converted = *std::move(converted)](
+                          const std::vector<proxy::Finding>& findings) {
     if (mark == Mark::kSnapshotBegin) book_.BeginSnapshot();
     if (mark == Mark::kSnapshotEnd) book_.EndSnapshot();
     for (const ConvertedChange& change : converted) {
       book_.Set(change.kind, change.key, change.findings);
     }
     book_.Add(findings);
-    Tell(findings);
-    Append(*said, findings);
+    Notify(findings);
+    Append(*reported, findings);
   };
-  batch.done = [this, said, done = std::move(done)](proxy::BatchResult result) {
+  batch.done = [this, reported, done = std::move(done)](proxy::BatchResult result) {
     book_.Add(result.findings);
     Log(result.findings);
-    result.findings.insert(result.findings.begin(), said->begin(), said->end());
+    result.findings.insert(result.findings.begin(), reported->begin(), reported->end());
     if (done) done(std::move(result));
   };
   loop_.Submit(std::move(batch));
@@ -114,13 +114,15 @@ absl::StatusOr<proxy::DryRun> Intake::Try(
     int size, const std::function<absl::StatusOr<ConvertedChange>(int)>& convert) {
   absl::StatusOr<std::vector<ConvertedChange>> converted = ConvertAll(size, convert);
   if (!converted.ok()) return converted.status();
-  std::vector<proxy::Finding> said = FindingsOf(*converted);
+  std::vector<proxy::Finding> reported = FindingsOf(*converted);
   proxy::Batch batch = MakeBatch(*converted, context_);
-  batch.taken = [&said](const std::vector<proxy::Finding>& findings) { Append(said, findings); };
+  batch.on_accepted = [&reported](const std::vector<proxy::Finding>& findings) {
+    Append(reported, findings);
+  };
   std::optional<proxy::DryRun> tried = loop_.Try(batch);
   if (!tried) return absl::UnavailableError("the agent is stopping");
-  Append(said, tried->findings);
-  tried->findings = std::move(said);
+  Append(reported, tried->findings);
+  tried->findings = std::move(reported);
   return *std::move(tried);
 }
 

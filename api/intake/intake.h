@@ -43,16 +43,16 @@ class Intake {
       int size, const std::function<absl::StatusOr<ConvertedChange>(int)>& convert);
 
   // See proxy::Loop.
-  void NewSpeaker(std::optional<proxy::StateToken> offered,
-                  std::function<void(std::optional<proxy::StateToken>)> answer) {
-    loop_.NewSpeaker(offered, std::move(answer));
+  void StartSession(std::optional<proxy::StateToken> offered,
+                    std::function<void(std::optional<proxy::StateToken>)> answer) {
+    loop_.StartSession(offered, std::move(answer));
   }
 
   const ConvertContext& context() const { return context_; }
   const FindingsBook& findings() const { return book_; }
 
  private:
-  void Tell(const std::vector<proxy::Finding>& findings) const;
+  void Notify(const std::vector<proxy::Finding>& findings) const;
 
   proxy::Loop& loop_;
   ConvertContext context_;

@@ -49,18 +49,18 @@ Findings::Key Findings::KeyOf(const v1::Change& change) {
 
 std::vector<std::string> Findings::Take(const v1::Ack& ack,
                                         const std::vector<std::string>& changes) {
-  std::map<Key, Said> now;
+  std::map<Key, Reported> now;
   for (const v1::ObjectResult& result : ack.results()) {
-    Said& said = now[{result.kind(), result.namespace_(), result.name()}];
-    if (said.texts.size() < kMaxTexts) said.texts.push_back(result.message());
-    said.refused = said.refused || result.severity() == v1::REFUSED;
+    Reported& reported = now[{result.kind(), result.namespace_(), result.name()}];
+    if (reported.texts.size() < kMaxTexts) reported.texts.push_back(result.message());
+    reported.rejected = reported.rejected || result.severity() == v1::REFUSED;
   }
-  if (!said_.empty()) {
+  if (!reported_.empty()) {
     for (const std::string& bytes : changes) {
       v1::Change change;
       if (!change.ParseFromString(bytes)) continue;
       const Key key = KeyOf(change);
-      if (!now.contains(key)) said_.erase(key);
+      if (!now.contains(key)) reported_.erase(key);
     }
   }
   return Keep(std::move(now));
@@ -72,48 +72,49 @@ std::vector<std::string> Findings::LeaveOut(const std::string& change, size_t by
   parsed.ParseFromString(change);
   const Key key = KeyOf(parsed);
   const auto& [kind, name_space, name] = key;
-  Said said;
-  said.refused = true;
-  said.texts.push_back(absl::StrCat(KindText(kind), " ", FullName(name_space, name),
-                                    " not sent: Too long: ", bytes, " bytes: must have at most ",
-                                    max_bytes, " bytes (--max-batch-bytes of svcmapd)"));
-  return Keep({{key, std::move(said)}});
+  Reported reported;
+  reported.rejected = true;
+  reported.texts.push_back(absl::StrCat(
+      KindText(kind), " ", FullName(name_space, name), " not sent: Too long: ", bytes,
+      " bytes: must have at most ", max_bytes, " bytes (--max-batch-bytes of svcmapd)"));
+  return Keep({{key, std::move(reported)}});
 }
 
-std::vector<std::string> Findings::Keep(std::map<Key, Said> said) {
+std::vector<std::string> Findings::Keep(std::map<Key, Reported> reported) {
   std::vector<std::string> lines;
-  for (auto& [key, now] : said) {
-    const auto before = said_.find(key);
-    if (before == said_.end() && said_.size() >= kMaxObjects) {
-      if (!std::exchange(unkept_, true)) {
+  for (auto& [key, now] : reported) {
+    const auto before = reported_.find(key);
+    if (before == reported_.end() && reported_.size() >= kMaxObjects) {
+      if (!std::exchange(dropped_, true)) {
         lines.push_back(absl::StrCat("more than ", kMaxObjects,
                                      " objects have findings; further objects are not logged"));
       }
       continue;
     }
     for (const std::string& text : now.texts) {
-      const bool known = before != said_.end() && std::count(before->second.texts.begin(),
-                                                             before->second.texts.end(), text) > 0;
+      const bool known =
+          before != reported_.end() &&
+          std::count(before->second.texts.begin(), before->second.texts.end(), text) > 0;
       if (!known) lines.push_back(text);
     }
     now.snapshot = snapshot_;
-    said_[key] = std::move(now);
+    reported_[key] = std::move(now);
   }
   return lines;
 }
 
 void Findings::BeginSnapshot() {
   ++snapshot_;
-  unkept_ = false;
+  dropped_ = false;
 }
 
 void Findings::EndSnapshot() {
-  std::erase_if(said_, [this](const auto& item) { return item.second.snapshot != snapshot_; });
+  std::erase_if(reported_, [this](const auto& item) { return item.second.snapshot != snapshot_; });
 }
 
-size_t Findings::refused() const {
-  return static_cast<size_t>(std::count_if(said_.begin(), said_.end(),
-                                           [](const auto& item) { return item.second.refused; }));
+size_t Findings::rejected() const {
+  return static_cast<size_t>(std::count_if(reported_.begin(), reported_.end(),
+                                           [](const auto& item) { return item.second.rejected; }));
 }
 
 }  // namespace svcmap::kube

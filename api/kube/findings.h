@@ -30,24 +30,24 @@ class Findings {
   void EndSnapshot();
 
   // Objects that the agent holds in another state than they were sent in, or not at all.
-  size_t refused() const;
+  size_t rejected() const;
   // Whether there are any: refused() does not know of those that were too many to keep.
-  bool any_refused() const { return unkept_ || refused() > 0; }
+  bool any_rejected() const { return dropped_ || rejected() > 0; }
 
  private:
   using Key = std::tuple<v1::Kind, std::string, std::string>;
-  struct Said {
+  struct Reported {
     std::vector<std::string> texts;
-    bool refused = false;
+    bool rejected = false;
     uint64_t snapshot = 0;  // Counted; when it was said.
   };
 
   static Key KeyOf(const v1::Change& change);
-  std::vector<std::string> Keep(std::map<Key, Said> said);
+  std::vector<std::string> Keep(std::map<Key, Reported> reported);
 
-  std::map<Key, Said> said_;
+  std::map<Key, Reported> reported_;
   uint64_t snapshot_ = 0;
-  bool unkept_ = false;  // Since the last snapshot began.
+  bool dropped_ = false;  // Since the last snapshot began.
 };
 
 }  // namespace svcmap::kube

@@ -66,7 +66,7 @@ void Mirror::Replace(Resource resource, std::vector<Item> items) {
   for (auto& [key, bytes] : named) Put(resource, key, std::move(bytes));
   for (auto object = objects(resource).begin(); object != objects(resource).end();) {
     const auto next = std::next(object);
-    if (object->second.list != list) TakeOut(resource, object);
+    if (object->second.list != list) RemoveObject(resource, object);
     object = next;
   }
   WakeUp();
@@ -83,13 +83,13 @@ void Mirror::Remove(Resource resource, const std::string& key) {
   const std::lock_guard lock(mutex_);
   const auto object = objects(resource).find(key);
   if (object == objects(resource).end()) return;
-  TakeOut(resource, object);
+  RemoveObject(resource, object);
   WakeUp();
 }
 
 void Mirror::Put(Resource resource, const std::string& key, std::string bytes) {
   const auto object = objects(resource).try_emplace(key).first;
-  Held& held = object->second;
+  Stored& held = object->second;
   held.list = lists_[static_cast<size_t>(resource)];
   if (held.bytes == bytes) return;
   if (held.bytes.empty()) ++counts_.objects;
@@ -98,12 +98,12 @@ void Mirror::Put(Resource resource, const std::string& key, std::string bytes) {
   Line(resource, *object);
 }
 
-void Mirror::TakeOut(Resource resource, Objects::iterator object) {
-  Held& held = object->second;
+void Mirror::RemoveObject(Resource resource, Objects::iterator object) {
+  Stored& held = object->second;
   if (held.bytes.empty()) return;  // Gone already.
   --counts_.objects;
   counts_.bytes -= held.bytes.size();
-  if (held.told) {
+  if (held.sent) {
     held.bytes = std::string();
     Line(resource, *object);
   } else {
@@ -158,7 +158,7 @@ std::vector<std::string> Mirror::TakeChanges(size_t max_bytes) {
   size_t bytes = 0;
   while (!waiting_.empty()) {
     const auto [resource, object] = waiting_.begin()->second;
-    Held& held = object->second;
+    Stored& held = object->second;
     const bool gone = held.bytes.empty();
     std::string change = gone ? Removal(resource, object->first) : held.bytes;
     bytes += change.size();
@@ -166,7 +166,7 @@ std::vector<std::string> Mirror::TakeChanges(size_t max_bytes) {
     changes.push_back(std::move(change));
     waiting_.erase(waiting_.begin());
     held.turn = 0;
-    held.told = true;
+    held.sent = true;
     if (gone) objects(resource).erase(objects(resource).find(object->first));
   }
   return changes;
@@ -179,14 +179,14 @@ void Mirror::StartSnapshot() {
     std::erase_if(objects(resource),
                   [](const auto& object) { return object.second.bytes.empty(); });
     for (Objects::value_type& object : objects(resource)) {
-      object.second.told = false;
+      object.second.sent = false;
       object.second.turn = 0;
       Line(resource, object);
     }
   }
 }
 
-bool Mirror::AllTaken() const {
+bool Mirror::AllSent() const {
   const std::lock_guard lock(mutex_);
   return waiting_.empty();
 }

@@ -55,7 +55,7 @@ class Mirror {
   // are dropped: a snapshot prunes. So is what goes before it was taken; what goes afterwards
   // becomes a removal.
   void StartSnapshot();
-  bool AllTaken() const;
+  bool AllSent() const;
 
   struct Counts {
     size_t objects = 0;
@@ -65,17 +65,17 @@ class Mirror {
   Counts counts() const;
 
  private:
-  struct Held {
+  struct Stored {
     std::string bytes;  // A serialized v1::Change. Empty: gone, and the agent has to be told.
     uint64_t turn = 0;  // Its key in waiting_; 0: it does not wait.
     uint32_t list = 0;  // The number of the last list that named it.
-    bool told = false;  // Taken since the last StartSnapshot.
+    bool sent = false;  // Taken since the last StartSnapshot.
   };
-  using Objects = std::unordered_map<std::string, Held>;
+  using Objects = std::unordered_map<std::string, Stored>;
 
   // With mutex_ held.
   void Put(Resource resource, const std::string& key, std::string bytes);
-  void TakeOut(Resource resource, Objects::iterator object);
+  void RemoveObject(Resource resource, Objects::iterator object);
   void Line(Resource resource, Objects::value_type& object);  // At the end, unless it stands there.
   bool Complete() const;
   void WakeUp();

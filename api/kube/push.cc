@@ -98,7 +98,7 @@ class Push::Worker {
     const std::lock_guard lock(mutex_);
     PushFacts facts = facts_;
     facts.in_flight = in_flight_.size();
-    facts.refused = findings_.refused();
+    facts.rejected = findings_.rejected();
     return facts;
   }
 
@@ -125,7 +125,7 @@ class Push::Worker {
   std::shared_ptr<grpc::Channel> Connect(const api::TlsMaterial& tls) const;
 
   // On the stream: false as soon as it is over.
-  bool Talk(PushStream& stream, const std::string& token);
+  bool RunStream(PushStream& stream, const std::string& token);
   bool SendSnapshot(PushStream& stream);
   bool Follow(PushStream& stream);
   bool AwaitRoom(size_t window);
@@ -160,7 +160,7 @@ class Push::Worker {
   std::string token_;           // Of the last ack. Stands for the mirror if nothing is in flight.
   Findings findings_;
   std::string failed_;  // What the kernel did not take, as it was logged.
-  bool told_synced_ = false;
+  bool reported_synced_ = false;
   bool replaced_by_ourselves_ = false;  // So the last stream ended.
   PushFacts facts_;
 
@@ -228,7 +228,7 @@ Push::Worker::End Push::Worker::OneStream() {
     opened_.reset();
     last_number_ = snapshot_end_ = 0;
     // What the agent refused is sent again with a snapshot: it may take it now.
-    if (in_flight_.empty() && !findings_.any_refused()) token = token_;
+    if (in_flight_.empty() && !findings_.any_rejected()) token = token_;
     progress_ = Clock::now();
   }
   PushStream stream(Connect(*tls), {.on_answer = [this](const auto& answer) { Take(answer); },
@@ -240,7 +240,7 @@ Push::Worker::End Push::Worker::OneStream() {
                                           mirror_.Interrupt();
                                         }});
   SetStream(&stream);
-  Talk(stream, token);
+  RunStream(stream, token);
   // What has ended, or is cancelled by the destructor, tells why by itself: do not cut that short.
   if (GaveUp()) stream.Cancel();
   const grpc::Status status = stream.Finish();
@@ -288,7 +288,7 @@ Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const api::Tls
           IsLasting(status.error_code()) && (!by_ourselves || again)};
 }
 
-bool Push::Worker::Talk(PushStream& stream, const std::string& token) {
+bool Push::Worker::RunStream(PushStream& stream, const std::string& token) {
   v1::PushRequest request;
   v1::Open& open = *request.mutable_open();
   open.set_name(kControllerName);
@@ -335,7 +335,7 @@ bool Push::Worker::SendSnapshot(PushStream& stream) {
   v1::PushRequest request;
   request.mutable_snapshot_begin();
   if (!Write(stream, request.SerializeAsString(), options_.opened_timeout)) return false;
-  while (!mirror_.AllTaken()) {
+  while (!mirror_.AllSent()) {
     if (!AwaitRoom(kWindow) || !SendBatch(stream)) return false;
   }
   if (!AwaitRoom(kWindow)) return false;
@@ -426,7 +426,7 @@ bool Push::Worker::Send(PushStream& stream, Sent sent, const std::string& messag
 
 bool Push::Worker::Write(PushStream& stream, const std::string& message, milliseconds timeout) {
   const PushStream::Written written = stream.Write(message, Clock::now() + timeout);
-  if (written != PushStream::Written::kLate) return written == PushStream::Written::kYes;
+  if (written != PushStream::Written::kTimedOut) return written == PushStream::Written::kYes;
   const std::lock_guard lock(mutex_);
   return Fail("timeout: svcmapd does not read from the stream");
 }
@@ -442,8 +442,8 @@ void Push::Worker::Take(const v1::PushResponse& answer) {
   if (answer.has_opened()) opened_ = answer.opened();
   if (answer.has_ack()) TakeAck(answer.ack());
   changed_.notify_all();
-  const bool first = facts_.synced && !told_synced_;
-  told_synced_ = told_synced_ || first;
+  const bool first = facts_.synced && !reported_synced_;
+  reported_synced_ = reported_synced_ || first;
   lock.unlock();
   if (first && options_.on_synced) options_.on_synced();
 }
@@ -474,10 +474,10 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
       spdlog::info("all objects synced to svcmapd revision={}", ack.revision());
     }
   }
-  if (in_snapshot_ || !findings_.any_refused()) {
+  if (in_snapshot_ || !findings_.any_rejected()) {
     send_again_.reset();
   } else if (!send_again_) {
-    send_again_ = Clock::now() + options_.refused_retry;
+    send_again_ = Clock::now() + options_.rejected_retry;
     mirror_.Interrupt();  // Follow waits for something later.
   }
 }

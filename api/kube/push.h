@@ -30,7 +30,7 @@ struct PushOptions {
   std::chrono::milliseconds ack_timeout{120000};
   // After a refusal, or a snapshot with one, until everything is sent again: the agent may have
   // room by then.
-  std::chrono::milliseconds refused_retry{600000};
+  std::chrono::milliseconds rejected_retry{600000};
   std::function<void()> on_synced;  // Once: the first snapshot was acked. On a thread of gRPC.
 };
 
@@ -40,7 +40,7 @@ struct PushFacts {
   bool synced = false;     // And holds a whole state of ours.
   uint64_t revision = 0;   // Of the last ack.
   size_t in_flight = 0;    // Batches without an ack.
-  size_t refused = 0;      // Objects.
+  size_t rejected = 0;     // Objects.
   uint64_t batches = 0, snapshots = 0, resumed = 0, failures = 0;
   std::string last_error;  // Empty once things go well again.
 };

@@ -26,7 +26,7 @@ PushStream::Written PushStream::Write(const std::string& message,
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, deadline, [this] { return !writing_ || broken_; });
   if (broken_) return Written::kBroken;
-  if (writing_) return Written::kLate;
+  if (writing_) return Written::kTimedOut;
   writing_ = true;
   const grpc::Slice slice(message);
   outgoing_ = grpc::ByteBuffer(&slice, 1);

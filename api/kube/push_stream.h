@@ -29,7 +29,7 @@ class PushStream final : private grpc::ClientBidiReactor<grpc::ByteBuffer, v1::P
   PushStream(const std::shared_ptr<grpc::Channel>& channel, Handlers handlers);
   ~PushStream() override;  // Cancels it if it has not ended.
 
-  enum class Written : uint8_t { kYes, kLate, kBroken };
+  enum class Written : uint8_t { kYes, kTimedOut, kBroken };
   // Sends a serialized PushRequest once gRPC has taken the one before. kLate: it has not by
   // `deadline`. kBroken: the call is, and Finish tells why. One thread.
   Written Write(const std::string& message, std::chrono::steady_clock::time_point deadline);

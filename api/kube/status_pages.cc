@@ -118,7 +118,7 @@ std::string KubeMetricsText(const BridgeFacts& facts, const std::string& version
   page.Add("svcmap_kube_snapshots_total", static_cast<double>(push.snapshots));
   page.Add("svcmap_kube_resumed_total", static_cast<double>(push.resumed));
   page.Add("svcmap_kube_stream_failures_total", static_cast<double>(push.failures));
-  page.Add("svcmap_kube_refused_objects", static_cast<double>(push.refused));
+  page.Add("svcmap_kube_refused_objects", static_cast<double>(push.rejected));
   return api::ToText(std::move(page).Take());
 }
 

@@ -211,7 +211,7 @@ void ReadDocuments(std::string_view text, Repeats repeats,
 Manifests ReadManifests(std::string_view text, std::string_view source) {
   Manifests manifests;
   Reader reader(source, manifests);
-  ReadDocuments(text, Repeats::kRefused, [&](const ReadTree& read) { reader.Document(read); });
+  ReadDocuments(text, Repeats::kRejected, [&](const ReadTree& read) { reader.Document(read); });
   reader.End();
   return manifests;
 }

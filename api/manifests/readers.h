@@ -28,11 +28,11 @@ std::vector<YamlPiece> SplitYaml(std::string_view text);
 // Reads one document with the YAML core schema: quoted scalars are strings; plain scalars can also
 // be null, booleans or numbers.
 ReadTree ReadYaml(const YamlPiece& piece, AliasBudget& aliases,
-                  Repeats repeats = Repeats::kRefused);
+                  Repeats repeats = Repeats::kRejected);
 
 // Reads one JSON value (RFC 8259) at the start of `text`. Removes the value and surrounding
 // whitespace from `text`, and adds the number of removed lines to `line`.
-ReadTree ReadJson(std::string_view& text, int& line, Repeats repeats = Repeats::kRefused);
+ReadTree ReadJson(std::string_view& text, int& line, Repeats repeats = Repeats::kRejected);
 
 // Calls `document` for each document of `text`, which is JSON if it begins with "{", otherwise
 // YAML. Stops after a JSON syntax error. Skips a byte order mark. Text that is not UTF-8 is an

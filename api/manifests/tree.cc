@@ -78,7 +78,7 @@ bool TreeBuilder::Add(TreeNode node) {
 bool TreeBuilder::End() {
   const Open done = std::move(open_.back());
   open_.pop_back();
-  const auto* field = repeats_ == Repeats::kRefused ? FindRepeated(*done.node) : nullptr;
+  const auto* field = repeats_ == Repeats::kRejected ? FindRepeated(*done.node) : nullptr;
   if (field != nullptr) {
     return Fail(field->second->line, absl::StrCat("Duplicate value: ", Quote(field->first),
                                                   ": a map must not contain a key twice"));

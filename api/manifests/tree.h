@@ -44,14 +44,14 @@ struct AliasBudget {
 };
 
 // Handling of duplicate keys in a map.
-enum class Repeats : uint8_t { kRefused, kKept };
+enum class Repeats : uint8_t { kRejected, kKept };
 
 // Builds a tree from parser events. An event function returns false if the document is invalid.
 // error() then returns the reason, and the parser must not add more events.
 class TreeBuilder {
  public:
   // `aliases` is the allowance for this and the following documents. It must outlive the builder.
-  explicit TreeBuilder(AliasBudget& aliases, Repeats repeats = Repeats::kRefused)
+  explicit TreeBuilder(AliasBudget& aliases, Repeats repeats = Repeats::kRejected)
       : aliases_(aliases), repeats_(repeats) {}
 
   bool Null(int line);

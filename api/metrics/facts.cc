@@ -115,7 +115,7 @@ void AddState(const MetricsFacts& facts, const MetricsConstants& constants, Fami
                ? std::chrono::duration<double>(facts.now - *loop.oldest_unsynced).count()
                : 0);
   page.Add("svcmap_refused_objects", facts.refused_objects);
-  page.Add("svcmap_kernel_refused_services", loop.refused_services);
+  page.Add("svcmap_kernel_refused_services", loop.rejected_services);
   page.Add("svcmap_node_eligible", Flag(loop.node_eligible));
   if (facts.controller) {
     page.Add("svcmap_controller_connected", Flag(facts.controller->since.has_value()));

@@ -75,7 +75,7 @@ class TablePlan {
       : table_(table), kept_(kept), built_in_(BuiltInChains(table)) {}
 
   RemovalOfTable Plan() && {
-    KeepWhatOthersUse();
+    KeepRulesOfOthers();
     if (table_.name == "filter") {
       KeepWhereDropped("KUBE-FORWARD", "FORWARD", "Service traffic");
       KeepWhereDropped("KUBE-NODEPORTS", "INPUT", "load balancers' health checks");
@@ -97,7 +97,7 @@ class TablePlan {
   }
 
  private:
-  void KeepWhatOthersUse() {
+  void KeepRulesOfOthers() {
     for (const IptablesRule& rule : table_.rules) {
       if (!IsKubeProxyChain(rule.target()) || IsKubeProxyChain(rule.chain()) ||
           built_in_.contains(rule.chain()) || !stays_.insert(rule.target()).second) {

@@ -54,7 +54,7 @@ bool AwaitProgram(pid_t pid, const std::stop_token& stop) {
   const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   const UniqueFd stopped(eventfd(0, EFD_CLOEXEC));
   if (!process.ok() || !stopped.ok()) return false;
-  const std::stop_callback tell(stop, [&stopped] { eventfd_write(stopped.get(), 1); });
+  const std::stop_callback notify(stop, [&stopped] { eventfd_write(stopped.get(), 1); });
   std::array<pollfd, 2> fds = {{{.fd = process.get(), .events = POLLIN, .revents = 0},
                                 {.fd = stopped.get(), .events = POLLIN, .revents = 0}}};
   const int limit = static_cast<int>(std::chrono::milliseconds(kLimit).count());
@@ -135,12 +135,12 @@ absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& argv, std
                      absl::StrCat(argv[0], " killed after ", kLimit.count(), " s"));
   }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    const std::string said = LastLine(ContentOf(*err));
+    const std::string reported = LastLine(ContentOf(*err));
     return absl::InternalError(
         absl::StrCat(argv[0],
                      WIFEXITED(status) ? absl::StrCat(" exited with status ", WEXITSTATUS(status))
                                        : absl::StrCat(" terminated by signal ", WTERMSIG(status)),
-                     said.empty() ? "" : ": ", Escape(said)));
+                     reported.empty() ? "" : ": ", Escape(reported)));
   }
   return ContentOf(*out);
 }

@@ -192,29 +192,29 @@ std::vector<Warning> Judge(const Facts& facts) {
   return warnings;
 }
 
-absl::Status LackStatus(std::span<const nft::Lack> lacks) {
-  if (lacks.empty()) return absl::OkStatus();
+absl::Status MissingFeaturesStatus(std::span<const nft::MissingFeature> missing_features) {
+  if (missing_features.empty()) return absl::OkStatus();
   struct Entry {
-    const nft::Lack* lack;
+    const nft::MissingFeature* missing;
     std::set<Family> families;
   };
   std::vector<Entry> entries;  // In the order of `lacks`, with both families merged.
   std::vector<std::string> modules;
-  for (const nft::Lack& lack : lacks) {
+  for (const nft::MissingFeature& missing : missing_features) {
     const auto same = [&](const Entry& entry) {
-      return entry.lack->feature == lack.feature && entry.lack->option == lack.option;
+      return entry.missing->feature == missing.feature && entry.missing->option == missing.option;
     };
     auto entry = std::find_if(entries.begin(), entries.end(), same);
-    if (entry == entries.end()) entry = entries.insert(entries.end(), {&lack, {}});
-    entry->families.insert(lack.family);
-    const bool named = std::find(modules.begin(), modules.end(), lack.module) != modules.end();
-    if (!lack.module.empty() && !named) modules.push_back(lack.module);
+    if (entry == entries.end()) entry = entries.insert(entries.end(), {&missing, {}});
+    entry->families.insert(missing.family);
+    const bool named = std::find(modules.begin(), modules.end(), missing.module) != modules.end();
+    if (!missing.module.empty() && !named) modules.push_back(missing.module);
   }
   const std::string list = absl::StrJoin(entries, ", ", [](std::string* out, const Entry& entry) {
-    const char* error = strerrorname_np(entry.lack->error);
-    absl::StrAppend(out, entry.lack->feature, " for ", FamiliesText(entry.families), " (",
-                    entry.lack->option, entry.lack->option.empty() ? "" : ", ",
-                    error == nullptr ? std::to_string(entry.lack->error) : error, ")");
+    const char* error = strerrorname_np(entry.missing->error);
+    absl::StrAppend(out, entry.missing->feature, " for ", FamiliesText(entry.families), " (",
+                    entry.missing->option, entry.missing->option.empty() ? "" : ", ",
+                    error == nullptr ? std::to_string(entry.missing->error) : error, ")");
   });
   const std::string remedy = modules.empty()
                                  ? "run a newer kernel"

@@ -5,14 +5,16 @@
 namespace svcmap::api {
 
 absl::Status CheckKernel(const nft::TableSpecs& tables) {
-  const absl::StatusOr<std::vector<nft::Lack>> lacks = nft::FindLacks(tables);
-  if (absl::IsPermissionDenied(lacks.status())) {
+  const absl::StatusOr<std::vector<nft::MissingFeature>> missing_features =
+      nft::FindMissingFeatures(tables);
+  if (absl::IsPermissionDenied(missing_features.status())) {
     return absl::PermissionDeniedError(
-        absl::StrCat(std::string(lacks.status().message()),
+        absl::StrCat(std::string(missing_features.status().message()),
                      "; remedy: run as root or with this capability (systemd: AmbientCapabilities="
                      "CAP_NET_ADMIN; pod: securityContext.capabilities.add: [NET_ADMIN])"));
   }
-  return lacks.ok() ? LackStatus(*lacks) : lacks.status();
+  return missing_features.ok() ? MissingFeaturesStatus(*missing_features)
+                               : missing_features.status();
 }
 
 absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables) {
@@ -22,8 +24,10 @@ absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables) {
 }
 
 absl::Status ProbeTables(const nft::TableSpecs& tables) {
-  const absl::StatusOr<std::vector<nft::Lack>> lacks = nft::FindLacks(tables);
-  return lacks.ok() ? LackStatus(*lacks) : lacks.status();
+  const absl::StatusOr<std::vector<nft::MissingFeature>> missing_features =
+      nft::FindMissingFeatures(tables);
+  return missing_features.ok() ? MissingFeaturesStatus(*missing_features)
+                               : missing_features.status();
 }
 
 }  // namespace svcmap::api

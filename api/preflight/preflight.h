@@ -50,7 +50,7 @@ struct Facts {
 std::vector<Warning> Judge(const Facts& facts);
 
 // Returns kFailedPrecondition with one line that lists all missing features, or OK. Pure function.
-absl::Status LackStatus(std::span<const nft::Lack> lacks);
+absl::Status MissingFeaturesStatus(std::span<const nft::MissingFeature> missing_features);
 
 // Directories of the files read by ReadProc.
 struct ProcPaths {

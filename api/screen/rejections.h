@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string>
 
-#include "api/grpc/refusals.h"
+#include "api/grpc/rejected_calls.h"
 #include "api/screen/connection_limits.h"
 
 namespace svcmap::api {
@@ -27,7 +27,7 @@ class Rejections {
 
  private:
   std::array<std::atomic<uint64_t>, kRejections> counts_{};
-  Refusals log_;
+  RejectedCalls log_;
   mutable std::mutex mutex_;
   std::function<size_t()> connections_;  // Guarded by mutex_.
 };

@@ -55,7 +55,7 @@ absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEachUdp(
         if (status.ok()) status = dump(WriteUdpDump(buffer, family));
       }
       if (absl::IsInvalidArgument(status) || absl::IsUnimplemented(status)) {
-        filter_refused_ = true;
+        filter_unsupported_ = true;
         continue;
       }
     } else {
@@ -77,7 +77,7 @@ absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEachUdp(
 // Therefore the kernel's filter is used only if matching flows are not rare. If matching flows are
 // rare, all flows are requested.
 bool NetlinkFlowTable::FilterInKernel(std::span<const Family> families) const {
-  return !filter_refused_ && std::all_of(families.begin(), families.end(), [&](Family family) {
+  return !filter_unsupported_ && std::all_of(families.begin(), families.end(), [&](Family family) {
     return udp_flows_[Index(family)] * kRare > flows_;
   });
 }

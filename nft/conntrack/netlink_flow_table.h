@@ -29,7 +29,7 @@ class NetlinkFlowTable : public FlowTable {
   // Total number of flows, and number of UDP flows by family, at the last count.
   uint64_t flows_ = 0;
   std::array<uint64_t, 2> udp_flows_ = {};
-  bool filter_refused_ = false;
+  bool filter_unsupported_ = false;
   // Separate from the listing's socket, which is in use during a dump.
   std::optional<Socket> deletions_;
   uint32_t sequence_ = 1;

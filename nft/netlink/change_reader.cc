@@ -100,7 +100,7 @@ void ChangeReader::Read(const nlmsghdr* message) {
   if (kind->name_attribute == NFTA_TABLE_NAME && std::string_view(kind->noun) == "table") {
     name = (table.family == Family::kIpv4 ? "ip " : "ip6 ") + name;
   }
-  if (!IsInsideRule(type, name)) Tell(type, 1, name);
+  if (!IsInsideRule(type, name)) Notify(type, 1, name);
 }
 
 void ChangeReader::ReadElementChange(const nlmsghdr* message, const TableSpec& table, bool added) {
@@ -121,12 +121,12 @@ void ChangeReader::ReadElementChange(const nlmsghdr* message, const TableSpec& t
   } else {
     const SetRef set{table.family, static_cast<uint8_t>(spec - table.sets.begin())};
     if (spec->interval) {
-      TouchWhole(set);
+      TouchSet(set);
     } else {
       for (const Element& element : elements) Touch(set, element.key);
     }
   }
-  if (count > 0) Tell(type, count, name);
+  if (count > 0) Notify(type, count, name);
 }
 
 void ChangeReader::Touch(SetRef set, const std::vector<uint8_t>& key) {
@@ -135,18 +135,18 @@ void ChangeReader::Touch(SetRef set, const std::vector<uint8_t>& key) {
     return;
   }
   overflowed_ = true;
-  for (const ForeignChange::Touched& touched : change_.elements) TouchWhole(touched.set);
+  for (const ForeignChange::Touched& touched : change_.elements) TouchSet(touched.set);
   change_.elements.clear();
-  TouchWhole(set);
+  TouchSet(set);
 }
 
-void ChangeReader::TouchWhole(SetRef set) {
+void ChangeReader::TouchSet(SetRef set) {
   if (std::find(change_.sets.begin(), change_.sets.end(), set) == change_.sets.end()) {
     change_.sets.push_back(set);
   }
 }
 
-void ChangeReader::Tell(unsigned type, size_t count, const std::string& name) {
+void ChangeReader::Notify(unsigned type, size_t count, const std::string& name) {
   const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds),
                                   [&](const Kind& candidate) { return candidate.type == type; });
   Count& counts = counts_[static_cast<size_t>(kind - kKinds)];

@@ -39,8 +39,8 @@ class ChangeReader {
 
   void ReadElementChange(const nlmsghdr* message, const TableSpec& table, bool added);
   void Touch(SetRef set, const std::vector<uint8_t>& key);
-  void TouchWhole(SetRef set);
-  void Tell(unsigned type, size_t count, const std::string& name);
+  void TouchSet(SetRef set);
+  void Notify(unsigned type, size_t count, const std::string& name);
   std::string Text() const;
 
   TableSpecs tables_;

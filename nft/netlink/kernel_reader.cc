@@ -58,10 +58,10 @@ void PutKey(nlmsghdr* request, std::span<const uint8_t> key) {
 
 absl::StatusOr<bool> NetlinkKernel::HasTable(Family family) {
   TableReader reader(tables_[Index(family)].name);
-  return AskForTable(family, reader);
+  return RequestTable(family, reader);
 }
 
-absl::StatusOr<bool> NetlinkKernel::AskForTable(Family family, TableReader& reader) {
+absl::StatusOr<bool> NetlinkKernel::RequestTable(Family family, TableReader& reader) {
   alignas(nlmsghdr) uint8_t buffer[kRequestSize];
   nlmsghdr* request = Prepare(buffer, NFT_MSG_GETTABLE, family, 0);
   mnl_attr_put_strz(request, NFTA_TABLE_NAME, tables_[Index(family)].name.c_str());
@@ -176,7 +176,7 @@ absl::StatusOr<std::optional<TableContent>> NetlinkKernel::ReadTable(Family fami
   const absl::Status status = session_.AsOfOneGeneration([&]() -> absl::Status {
     TableReader reader(tables_[Index(family)].name);
     content.reset();
-    const absl::StatusOr<bool> found = AskForTable(family, reader);
+    const absl::StatusOr<bool> found = RequestTable(family, reader);
     if (!found.ok() || !*found) return found.status();
     struct Part {
       uint16_t type;

@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<Monitor>> Monitor::Start(TableSpecs tables, OnCha
   std::unique_ptr<Monitor> monitor(new Monitor(std::move(tables), std::move(on_change), options,
                                                *std::move(questions), std::move(wake)));
   if (absl::Status status = monitor->Reopen(); !status.ok()) return status;
-  const absl::StatusOr<uint32_t> generation = monitor->questions_.SettledGeneration();
+  const absl::StatusOr<uint32_t> generation = monitor->requests_.SettledGeneration();
   if (!generation.ok()) return generation.status();
   monitor->reported_ = *generation;
   monitor->last_well_ = Clock::now().time_since_epoch().count();
@@ -59,7 +59,7 @@ Monitor::Monitor(TableSpecs tables, OnChange on_change, MonitorOptions options, 
       on_change_(std::move(on_change)),
       wake_(std::move(wake)),
       reader_(std::move(tables)),
-      questions_(std::move(questions)) {}
+      requests_(std::move(questions)) {}
 
 Monitor::~Monitor() {
   {
@@ -123,7 +123,7 @@ bool Monitor::alive() const {
   return Clock::now() - well < 2 * options_.patience + options_.check_interval;
 }
 
-bool Monitor::HeardUpTo(uint32_t generation) const { return AtLeast(reported_, generation); }
+bool Monitor::ReceivedUpTo(uint32_t generation) const { return AtLeast(reported_, generation); }
 
 void Monitor::Run() {
   next_check_ = Clock::now() + options_.check_interval;
@@ -152,7 +152,7 @@ void Monitor::Run() {
 void Monitor::Listen() {
   if (!socket_) return;
   const auto datagram = socket_->Receive(std::chrono::milliseconds(0));
-  heard_all_ = datagram.ok() && datagram->empty();
+  received_all_ = datagram.ok() && datagram->empty();
   if (datagram.ok()) {
     Read(*datagram);
   } else if (absl::IsResourceExhausted(datagram.status())) {
@@ -185,12 +185,12 @@ void Monitor::Read(std::span<const uint8_t> datagram) {
 }
 
 void Monitor::EndTransaction(const nlmsghdr* generation) {
-  deaf_ = false;
+  receives_nothing_ = false;
   if (const std::optional<ForeignChange> change = reader_.Take(generation)) on_change_(*change);
   const std::optional<uint32_t> id = GenerationIn(generation);
   if (!id) return;
   CrossGaps();
-  if (HeardUpTo(*id)) return;  // From before the monitor started over.
+  if (ReceivedUpTo(*id)) return;  // From before the monitor started over.
   if (*id != reported_ + 1) ReportLoss("notifications of commits by other processes are missing");
   reported_ = *id;
 }
@@ -201,12 +201,12 @@ void Monitor::CrossGaps() {
     std::optional<Gap> gap;
     {
       const std::lock_guard lock(mutex_);
-      if (gaps_.empty() || !HeardUpTo(gaps_.front().before)) return;
+      if (gaps_.empty() || !ReceivedUpTo(gaps_.front().before)) return;
       gap = gaps_.front();
       gaps_.pop_front();
     }
     if (!gap->explained) ReportLoss("another process committed during a large batch");
-    if (!HeardUpTo(gap->after)) reported_ = gap->after;
+    if (!ReceivedUpTo(gap->after)) reported_ = gap->after;
   }
 }
 
@@ -224,12 +224,12 @@ void Monitor::StartOver(const std::string& text) {
   last_start_over_ = Clock::now();
   reader_.Forget();
   if (!socket_ && !Reopen().ok()) return;
-  const absl::StatusOr<uint32_t> generation = questions_.SettledGeneration();
+  const absl::StatusOr<uint32_t> generation = requests_.SettledGeneration();
   if (!generation.ok()) return;
   start_over_.reset();
   awaited_.reset();
   ReportLoss(text);
-  if (!HeardUpTo(*generation)) reported_ = *generation;
+  if (!ReceivedUpTo(*generation)) reported_ = *generation;
 }
 
 absl::Status Monitor::Reopen() {
@@ -262,26 +262,26 @@ void Monitor::Check() {
     const std::lock_guard lock(mutex_);
     gap_open = gap_open_;
   }
-  if (awaited_ && HeardUpTo(*awaited_)) {
+  if (awaited_ && ReceivedUpTo(*awaited_)) {
     awaited_.reset();
     IsWell();
   }
   if (gap_open) return IsWell();
   if (awaited_) {
-    if (Clock::now() - awaited_since_ < options_.patience || !heard_all_) return;
-    deaf_ = true;
+    if (Clock::now() - awaited_since_ < options_.patience || !received_all_) return;
+    receives_nothing_ = true;
     CloseSocket();
     return StartOver("no notification received for the latest commits");
   }
-  const absl::StatusOr<uint32_t> generation = questions_.Generation();
+  const absl::StatusOr<uint32_t> generation = requests_.Generation();
   if (!generation.ok()) return;
-  if (HeardUpTo(*generation)) return IsWell();
+  if (ReceivedUpTo(*generation)) return IsWell();
   awaited_ = *generation;
   awaited_since_ = Clock::now();
 }
 
 void Monitor::IsWell() {
-  if (!deaf_) last_well_ = Clock::now().time_since_epoch().count();
+  if (!receives_nothing_) last_well_ = Clock::now().time_since_epoch().count();
 }
 
 }  // namespace svcmap::nft

@@ -99,7 +99,7 @@ class Monitor {
   void IsWell();
   void DrainQueue();
   bool IsOwn(uint32_t port_id);
-  bool HeardUpTo(uint32_t generation) const;
+  bool ReceivedUpTo(uint32_t generation) const;
 
   const MonitorOptions options_;
   const OnChange on_change_;
@@ -107,15 +107,15 @@ class Monitor {
 
   // Used only by the monitor's thread.
   ChangeReader reader_;
-  Session questions_;
+  Session requests_;
   // Current generation id of the kernel for which no notification has arrived yet.
   std::optional<uint32_t> awaited_;
   Clock::time_point awaited_since_;  // Time when `awaited_` was read.
   Clock::time_point next_check_;
   Clock::time_point last_start_over_;
   std::optional<std::string> start_over_;  // Reason for a pending restart of the monitor.
-  bool heard_all_ = true;                  // The socket's queue is empty.
-  bool deaf_ = false;                      // Set until the next notification arrives.
+  bool received_all_ = true;               // The socket's queue is empty.
+  bool receives_nothing_ = false;          // Set until the next notification arrives.
 
   std::atomic<uint32_t> reported_ = 0;
   std::atomic<Clock::rep> last_well_ = 0;  // Last time when no notification was overdue.

@@ -47,7 +47,7 @@ class NetlinkKernel final : public Kernel {
   absl::Status ReadSome(SetRef set, std::span<const FieldBytes> keys,
                         std::span<std::optional<Element>> elements, std::vector<bool>& answered);
   // Returns false if the table does not exist.
-  absl::StatusOr<bool> AskForTable(Family family, TableReader& reader);
+  absl::StatusOr<bool> RequestTable(Family family, TableReader& reader);
 
   nlmsghdr* Prepare(uint8_t* buffer, uint16_t type, Family family, uint16_t flags);
 

@@ -27,7 +27,7 @@ constexpr size_t kBatchEndSize = MNL_NLMSG_HDRLEN + sizeof(nfgenmsg);
 enum class Comments : bool { kWithout, kWith };
 
 // The first message of a batch that the kernel rejected.
-struct Refusal {
+struct Rejection {
   std::string what;
   int error;
   bool whole = false;  // The kernel rejected the complete batch, not a single message.
@@ -59,16 +59,16 @@ class Prober {
   explicit Prober(Socket socket) : socket_(std::move(socket)) {}
 
   // Returns nullopt if the kernel accepts the table.
-  absl::StatusOr<std::optional<Refusal>> Try(TableSpec table, Comments comments);
+  absl::StatusOr<std::optional<Rejection>> Try(TableSpec table, Comments comments);
 
  private:
-  absl::StatusOr<std::optional<Refusal>> AwaitVerdict(const Batch& batch);
+  absl::StatusOr<std::optional<Rejection>> AwaitVerdict(const Batch& batch);
 
   Socket socket_;
   uint32_t sequence_ = 1;
 };
 
-absl::StatusOr<std::optional<Refusal>> Prober::Try(TableSpec table, Comments comments) {
+absl::StatusOr<std::optional<Rejection>> Prober::Try(TableSpec table, Comments comments) {
   table.name = kScratchTable;
   const Transaction creation = Creation(table, comments);
   TableSpecs tables(kFamilies.size());
@@ -93,15 +93,15 @@ absl::StatusOr<std::optional<Refusal>> Prober::Try(TableSpec table, Comments com
 
 // The kernel reports all errors in message order and then acknowledges the last message, even
 // though it aborts the batch. An error for the first message, the batch begin, ends the responses.
-absl::StatusOr<std::optional<Refusal>> Prober::AwaitVerdict(const Batch& batch) {
-  std::optional<Refusal> refusal;
+absl::StatusOr<std::optional<Rejection>> Prober::AwaitVerdict(const Batch& batch) {
+  std::optional<Rejection> rejection;
   for (;;) {
     const auto datagram = socket_.Receive(kAnswerTimeout);
     // More errors than the receive buffer can hold.
     if (absl::IsResourceExhausted(datagram.status())) continue;
     if (!datagram.ok()) return datagram.status();
     if (datagram->empty()) {
-      if (refusal) return refusal;
+      if (rejection) return rejection;
       return ErrnoStatus(ETIMEDOUT, "wait for the nf_tables response to the probe");
     }
     for (const nlmsghdr* message : Messages(*datagram)) {
@@ -114,8 +114,8 @@ absl::StatusOr<std::optional<Refusal>> Prober::AwaitVerdict(const Batch& batch) 
       }
       const int error = ErrorIn(message);
       const bool whole = sequence == batch.first_sequence();
-      if (error != 0 && !refusal) refusal = {batch.Describe(sequence), error, whole};
-      if (whole || sequence == batch.last_sequence()) return refusal;
+      if (error != 0 && !rejection) rejection = {batch.Describe(sequence), error, whole};
+      if (whole || sequence == batch.last_sequence()) return rejection;
     }
   }
 }
@@ -251,64 +251,64 @@ class Pieces {
 };
 
 // An error for the complete batch would apply to every other batch too.
-absl::StatusOr<Lack> WholeLack(Family family, const Refusal& refusal) {
-  if (refusal.error == EPERM || refusal.error == EACCES) {
+absl::StatusOr<MissingFeature> MissingForBatch(Family family, const Rejection& rejection) {
+  if (rejection.error == EPERM || rejection.error == EACCES) {
     return absl::PermissionDeniedError(
         "programming nf_tables requires CAP_NET_ADMIN in this network namespace");
   }
-  if (refusal.error == EOPNOTSUPP) {
-    return Lack{family, "nf_tables", "CONFIG_NF_TABLES", "nf_tables", refusal.error};
+  if (rejection.error == EOPNOTSUPP) {
+    return MissingFeature{family, "nf_tables", "CONFIG_NF_TABLES", "nf_tables", rejection.error};
   }
-  return ErrnoStatus(refusal.error, "probe nf_tables");
+  return ErrnoStatus(rejection.error, "probe nf_tables");
 }
 
 // Called if the kernel rejected the table. Probes each piece to find the unsupported features.
-absl::Status Narrow(Prober& prober, const TableSpec& table, const Refusal& whole_table,
-                    std::vector<Lack>& lacks) {
-  const size_t before = lacks.size();
+absl::Status Narrow(Prober& prober, const TableSpec& table, const Rejection& whole_table,
+                    std::vector<MissingFeature>& missing_features) {
+  const size_t before = missing_features.size();
   for (Piece& piece : Pieces(table).Take()) {
-    const auto known = [&](const Lack& lack) {
-      return lack.family == table.family && lack.feature == piece.feature.name;
+    const auto known = [&](const MissingFeature& missing) {
+      return missing.family == table.family && missing.feature == piece.feature.name;
     };
-    if (std::any_of(lacks.begin(), lacks.end(), known)) continue;
-    const absl::StatusOr<std::optional<Refusal>> refusal =
+    if (std::any_of(missing_features.begin(), missing_features.end(), known)) continue;
+    const absl::StatusOr<std::optional<Rejection>> rejection =
         prober.Try(std::move(piece.table), piece.comments);
-    if (!refusal.ok()) return refusal.status();
-    if (!*refusal) continue;
-    lacks.push_back({table.family, piece.feature.name, piece.feature.option, piece.feature.module,
-                     (*refusal)->error});
+    if (!rejection.ok()) return rejection.status();
+    if (!*rejection) continue;
+    missing_features.push_back({table.family, piece.feature.name, piece.feature.option,
+                                piece.feature.module, (*rejection)->error});
   }
-  if (lacks.size() == before) {
-    lacks.push_back({table.family, whole_table.what, "", "", whole_table.error});
+  if (missing_features.size() == before) {
+    missing_features.push_back({table.family, whole_table.what, "", "", whole_table.error});
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<Lack>> FindLacks(const TableSpecs& tables) {
+absl::StatusOr<std::vector<MissingFeature>> FindMissingFeatures(const TableSpecs& tables) {
   absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER);
   if (absl::IsUnimplemented(socket.status())) {  // EPROTONOSUPPORT
-    return std::vector<Lack>{{Family::kIpv4, "netlink for netfilter", "CONFIG_NETFILTER_NETLINK",
-                              "nfnetlink", EPROTONOSUPPORT}};
+    return std::vector<MissingFeature>{{Family::kIpv4, "netlink for netfilter",
+                                        "CONFIG_NETFILTER_NETLINK", "nfnetlink", EPROTONOSUPPORT}};
   }
   if (!socket.ok()) return socket.status();
   Prober prober(*std::move(socket));
-  std::vector<Lack> lacks;
+  std::vector<MissingFeature> missing_features;
   for (const TableSpec& table : tables) {
-    const absl::StatusOr<std::optional<Refusal>> refusal = prober.Try(table, Comments::kWith);
-    if (!refusal.ok()) return refusal.status();
-    if (!*refusal) continue;
-    if ((*refusal)->whole) {
-      absl::StatusOr<Lack> lack = WholeLack(table.family, **refusal);
-      if (!lack.ok()) return lack.status();
-      lacks.push_back(*std::move(lack));
+    const absl::StatusOr<std::optional<Rejection>> rejection = prober.Try(table, Comments::kWith);
+    if (!rejection.ok()) return rejection.status();
+    if (!*rejection) continue;
+    if ((*rejection)->whole) {
+      absl::StatusOr<MissingFeature> missing = MissingForBatch(table.family, **rejection);
+      if (!missing.ok()) return missing.status();
+      missing_features.push_back(*std::move(missing));
       continue;
     }
-    const absl::Status status = Narrow(prober, table, **refusal, lacks);
+    const absl::Status status = Narrow(prober, table, **rejection, missing_features);
     if (!status.ok()) return status;
   }
-  return lacks;
+  return missing_features;
 }
 
 }  // namespace svcmap::nft

@@ -16,7 +16,7 @@
 namespace svcmap::nft {
 
 // A feature that our rules need and the kernel does not support.
-struct Lack {
+struct MissingFeature {
   Family family = Family::kIpv4;
   std::string feature;  // Description: "masquerade".
   // "CONFIG_NFT_MASQ". Empty if the kernel rejects a basic feature of nf_tables.
@@ -24,12 +24,12 @@ struct Lack {
   std::string module;  // "nft_masq". Empty in the same case.
   int error = 0;       // The errno of the rejection.
 
-  friend bool operator==(const Lack&, const Lack&) = default;
+  friend bool operator==(const MissingFeature&, const MissingFeature&) = default;
 };
 
 // Returns the missing features for `tables`, in the calling thread's network namespace. Returns an
 // empty vector if all features are supported. Returns kPermissionDenied with an explanation if
 // CAP_NET_ADMIN is missing. Takes a few tens of milliseconds, and longer if a feature is missing.
-absl::StatusOr<std::vector<Lack>> FindLacks(const TableSpecs& tables);
+absl::StatusOr<std::vector<MissingFeature>> FindMissingFeatures(const TableSpecs& tables);
 
 }  // namespace svcmap::nft

@@ -125,7 +125,7 @@ absl::StatusOr<uint32_t> Session::SettledGeneration() {
 absl::StatusOr<uint32_t> Session::Generation() {
   absl::StatusOr<std::optional<uint32_t>> generation;
   for (int attempt = 0; attempt < kMaxGenerationAttempts; ++attempt) {
-    generation = AskGeneration();
+    generation = RequestGeneration();
     // On kResourceExhausted the response was lost.
     if (!absl::IsResourceExhausted(generation.status())) break;
   }
@@ -134,7 +134,7 @@ absl::StatusOr<uint32_t> Session::Generation() {
   return **generation;
 }
 
-absl::StatusOr<std::optional<uint32_t>> Session::AskGeneration() {
+absl::StatusOr<std::optional<uint32_t>> Session::RequestGeneration() {
   alignas(nlmsghdr) uint8_t buffer[128];
   const nlmsghdr* request = Prepare(buffer, NFT_MSG_GETGEN, NFPROTO_UNSPEC, 0);
   std::optional<uint32_t> generation;

@@ -75,7 +75,7 @@ class Session {
       : options_(std::move(options)), netns_(std::move(netns)) {}
 
   absl::Status EnsureSocket();
-  absl::StatusOr<std::optional<uint32_t>> AskGeneration();
+  absl::StatusOr<std::optional<uint32_t>> RequestGeneration();
 
   SessionOptions options_;
   NetworkNamespace netns_;

@@ -130,22 +130,22 @@ std::string RepairLines(const TableSpec& table, const ChainRepair& repair) {
 
 // Converts the elements of a transaction to words. Delays each start of a range until the end of
 // the range is known.
-class ElementWorder {
+class ElementPartsWriter {
  public:
-  ElementWorder(const TableSpecs& tables, const std::function<void(const ElementWords&)>& fn)
+  ElementPartsWriter(const TableSpecs& tables, const std::function<void(const ElementParts&)>& fn)
       : tables_(tables), fn_(fn) {}
 
   void Add(Verb verb, const ElementView& element) {
     const SetSpec& set = SpecOf(element.set);
     if (!set.has_bounds()) {
       Flush();
-      Tell(verb, element, KeyText(set, element.key, element.key_end));
+      Notify(verb, element, KeyText(set, element.key, element.key_end));
     } else if (!element.interval_end) {
       Flush();
       start_ = Start{verb, element};
     } else if (start_ && start_->verb == verb && start_->element.set == element.set) {
       const Start start = *std::exchange(start_, std::nullopt);
-      Tell(verb, start.element, RangeText(set.key, start.element.key, element.key));
+      Notify(verb, start.element, RangeText(set.key, start.element.key, element.key));
     } else {
       Flush();
       fn_({.verb = verb,
@@ -158,8 +158,8 @@ class ElementWorder {
   void Flush() {
     if (!start_) return;
     const Start start = *std::exchange(start_, std::nullopt);
-    Tell(start.verb, start.element,
-         RangeText(SpecOf(start.element.set).key, start.element.key, {}));
+    Notify(start.verb, start.element,
+           RangeText(SpecOf(start.element.set).key, start.element.key, {}));
   }
 
  private:
@@ -170,7 +170,7 @@ class ElementWorder {
 
   const SetSpec& SpecOf(SetRef ref) const { return tables_[Index(ref.family)].sets[ref.set]; }
 
-  void Tell(Verb verb, const ElementView& element, std::string key) {
+  void Notify(Verb verb, const ElementView& element, std::string key) {
     fn_({.verb = verb,
          .set = element.set,
          .key = std::move(key),
@@ -179,11 +179,11 @@ class ElementWorder {
   }
 
   const TableSpecs& tables_;
-  const std::function<void(const ElementWords&)>& fn_;
+  const std::function<void(const ElementParts&)>& fn_;
   std::optional<Start> start_;  // The pending range start. Its views point into the transaction.
 };
 
-std::string ElementLine(const TableSpecs& tables, const ElementWords& words) {
+std::string ElementLine(const TableSpecs& tables, const ElementParts& words) {
   const TableSpec& table = tables[Index(words.set.family)];
   const std::string head = std::string(words.verb == Verb::kAdd ? "add" : "delete") + " element " +
                            TableName(table) + " " + table.sets[words.set.set].name;
@@ -218,14 +218,14 @@ std::string TransactionText(const TableSpecs& tables, const Transaction& transac
   for (const ChainRepair& repair : transaction.repairs()) {
     text += RepairLines(tables[Index(repair.family)], repair);
   }
-  ForEachElementWords(tables, transaction,
-                      [&](const ElementWords& words) { text += ElementLine(tables, words); });
+  ForEachElementParts(tables, transaction,
+                      [&](const ElementParts& words) { text += ElementLine(tables, words); });
   return text;
 }
 
-void ForEachElementWords(const TableSpecs& tables, const Transaction& transaction,
-                         const std::function<void(const ElementWords&)>& fn) {
-  ElementWorder worder(tables, fn);
+void ForEachElementParts(const TableSpecs& tables, const Transaction& transaction,
+                         const std::function<void(const ElementParts&)>& fn) {
+  ElementPartsWriter worder(tables, fn);
   transaction.ForEachElement(
       [&](Verb verb, const ElementView& element) { worder.Add(verb, element); });
   worder.Flush();

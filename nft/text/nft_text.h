@@ -31,7 +31,7 @@ std::string TableText(const TableSpec& table, std::span<const uint32_t> sizes);
 std::string TransactionText(const TableSpecs& tables, const Transaction& transaction);
 
 // The parts of one printed line: a single element or a range.
-struct ElementWords {
+struct ElementParts {
   Verb verb = Verb::kAdd;
   SetRef set;
   std::string key;        // "10.96.0.1 . tcp . 80", "10.96.0.0/16"
@@ -41,8 +41,8 @@ struct ElementWords {
 };
 
 // Calls `fn` for each element line of TransactionText, in order.
-void ForEachElementWords(const TableSpecs& tables, const Transaction& transaction,
-                         const std::function<void(const ElementWords&)>& fn);
+void ForEachElementParts(const TableSpecs& tables, const Transaction& transaction,
+                         const std::function<void(const ElementParts&)>& fn);
 
 // Prints the elements sorted by key, one per line, as in a listing:
 //     		elements = { 10.96.0.1 . tcp . 80 comment "ns/web:http" : 3.0.0.1,

@@ -77,14 +77,14 @@ void ConnectionReader::Run() {
     changed_.wait(lock, [this] { return wanted_ || ending_; });
     if (ending_) return;
     lock.unlock();
-    ReadAnew();
+    Reload();
     lock.lock();
     wanted_ = false;
     changed_.notify_all();
   }
 }
 
-void ConnectionReader::ReadAnew() {
+void ConnectionReader::Reload() {
   const Clock::time_point began = Clock::now();
   std::vector<ServiceConnections> connections;
   if (!ReadDestinations(loop_, connections)) return;

@@ -59,7 +59,7 @@ class ConnectionReader {
 
  private:
   void Run();
-  void ReadAnew();
+  void Reload();
 
   Loop& loop_;
   const ConnectionReaderOptions options_;

@@ -59,10 +59,10 @@ CleanerStatus Cleaner::status() const {
 // Waits until a Service is due or a second scan is due.
 void Cleaner::AwaitWork(std::unique_lock<std::mutex>& lock) {
   const auto ready = [this] { return stopping_ || (complete_ && book_.due()); };
-  if (second_looks_.empty()) {
+  if (second_scans_.empty()) {
     wake_.wait(lock, ready);
   } else {
-    wake_.wait_until(lock, second_look_at_, ready);
+    wake_.wait_until(lock, second_scan_at_, ready);
   }
 }
 
@@ -74,10 +74,10 @@ void Cleaner::Run() {
     next_ = std::max(next_, Clock::now() + options_.settle);
     if (wake_.wait_until(lock, next_, stopping)) return;
 
-    const bool second_look = !second_looks_.empty() && Clock::now() >= second_look_at_;
-    if (second_look) {
-      for (const UdpBook::Round& earlier : second_looks_) book_.Return(earlier);
-      second_looks_.clear();
+    const bool second_scan = !second_scans_.empty() && Clock::now() >= second_scan_at_;
+    if (second_scan) {
+      for (const UdpBook::Round& earlier : second_scans_) book_.Return(earlier);
+      second_scans_.clear();
     }
     if (!book_.due()) continue;  // No flows to scan again were left.
     UdpBook::Round round = book_.Take();
@@ -86,7 +86,7 @@ void Cleaner::Run() {
     const Cleanup cleanup = Clean(round, flows);
     lock.lock();
     if (stopping_) return;
-    Settle(round, flows, cleanup, second_look);
+    Settle(round, flows, cleanup, second_scan);
     lock.unlock();
     if (options_.on_round) options_.on_round(cleanup);
     lock.lock();
@@ -130,14 +130,14 @@ Cleanup Cleaner::Clean(UdpBook::Round& round, StaleFlows& flows) {
 }
 
 void Cleaner::Settle(const UdpBook::Round& round, const StaleFlows& flows, const Cleanup& cleanup,
-                     bool second_look) {
+                     bool second_scan) {
   auto rest = std::chrono::duration_cast<Clock::duration>(cleanup.duration * options_.rest_factor);
   if (cleanup.complete) {
     failures_in_row_ = 0;
     book_.Finish(round, flows);
-    if (!second_look && cleanup.deleted[0] + cleanup.deleted[1] > 0) {
-      second_looks_.push_back(round);
-      second_look_at_ = Clock::now() + options_.second_look;
+    if (!second_scan && cleanup.deleted[0] + cleanup.deleted[1] > 0) {
+      second_scans_.push_back(round);
+      second_scan_at_ = Clock::now() + options_.second_scan;
     }
   } else {
     const auto retry = options_.first_retry * (1 << std::min(failures_in_row_++, 20));

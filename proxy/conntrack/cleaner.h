@@ -49,7 +49,7 @@ struct CleanerOptions {
   int rest_factor = 9;
   // Delay until a second scan for deleted flows, because a reply in flight may have created a flow
   // again.
-  std::chrono::milliseconds second_look{1000};
+  std::chrono::milliseconds second_scan{1000};
   std::chrono::milliseconds first_retry{1000};
   std::chrono::milliseconds last_retry{60000};
   // Called on the cleaner's thread after each round.
@@ -79,7 +79,7 @@ class Cleaner {
   Cleanup Clean(UdpBook::Round& round, StaleFlows& flows);
   // Schedules the work that remains after a round.
   void Settle(const UdpBook::Round& round, const StaleFlows& flows, const Cleanup& cleanup,
-              bool second_look);
+              bool second_scan);
 
   nft::FlowTable& table_;
   const CleanerOptions options_;
@@ -93,8 +93,8 @@ class Cleaner {
   CleanerStatus status_;
   std::chrono::steady_clock::time_point next_;
   int failures_in_row_ = 0;
-  std::vector<UdpBook::Round> second_looks_;  // Rounds that deleted flows.
-  std::chrono::steady_clock::time_point second_look_at_;
+  std::vector<UdpBook::Round> second_scans_;  // Rounds that deleted flows.
+  std::chrono::steady_clock::time_point second_scan_at_;
   std::thread thread_;
 };
 

@@ -104,7 +104,7 @@ void UdpBook::Replace(const std::string& key, Service service) {
 UdpBook::Round UdpBook::Take() {
   Round round;
   for (const std::string& key : std::exchange(due_, {})) {
-    Round::Taken taken{key, services_.at(key), {}};
+    Round::Entry taken{key, services_.at(key), {}};
     for (const Port& port : *taken.service) {
       for (const nft::FlowEnd& destination : port.former) {
         if (!destinations_.contains(destination)) taken.former.push_back({&port.now, destination});
@@ -117,13 +117,13 @@ UdpBook::Round UdpBook::Take() {
 
 StaleFlows UdpBook::Round::MakeStaleFlows() {
   StaleFlows flows;
-  for (Taken& taken : services_) {
+  for (Entry& taken : services_) {
     for (const Port& port : *taken.service) {
       for (const nft::FlowEnd& destination : port.now.destinations) {
         flows.Add(destination, StaleFlows::Place::kCurrent, port.now.endpoints);
       }
     }
-    for (Former& former : taken.former) {
+    for (FormerDestination& former : taken.former) {
       former.number =
           flows.Add(former.destination, StaleFlows::Place::kFormer, former.port->endpoints);
     }
@@ -134,7 +134,7 @@ StaleFlows UdpBook::Round::MakeStaleFlows() {
 // Skips Services that changed during the round. Such Services are due again and keep their former
 // addresses.
 void UdpBook::Finish(const Round& round, const StaleFlows& flows) {
-  for (const Round::Taken& taken : round.services_) {
+  for (const Round::Entry& taken : round.services_) {
     const auto held = services_.find(taken.key);
     if (held == services_.end() || held->second != taken.service) continue;
     Service left = *taken.service;
@@ -144,7 +144,7 @@ void UdpBook::Finish(const Round& round, const StaleFlows& flows) {
       port.former.clear();
     }
     if (!changed) continue;
-    for (const Round::Former& former : taken.former) {
+    for (const Round::FormerDestination& former : taken.former) {
       if (!flows.Kept(former.number)) continue;
       FindPort(left, *former.port)->former.push_back(former.destination);
     }
@@ -156,7 +156,7 @@ void UdpBook::Finish(const Round& round, const StaleFlows& flows) {
 }
 
 void UdpBook::Return(const Round& round) {
-  for (const Round::Taken& taken : round.services_) {
+  for (const Round::Entry& taken : round.services_) {
     if (services_.contains(taken.key)) due_.insert(taken.key);
   }
 }

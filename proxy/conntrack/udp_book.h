@@ -39,17 +39,17 @@ class UdpBook {
 
    private:
     friend class UdpBook;
-    struct Former {
+    struct FormerDestination {
       const UdpPort* port;
       nft::FlowEnd destination;
       size_t number = 0;  // Number returned by StaleFlows::Add.
     };
-    struct Taken {
+    struct Entry {
       std::string key;
       std::shared_ptr<const Service> service;
-      std::vector<Former> former;  // Excludes destinations that some Service uses.
+      std::vector<FormerDestination> former;  // Excludes destinations that some Service uses.
     };
-    std::vector<Taken> services_;
+    std::vector<Entry> services_;
   };
 
   bool due() const { return !due_.empty(); }

@@ -26,9 +26,9 @@ bool Overlap(const IpPrefix& a, const IpPrefix& b) {
 }
 
 // Explains one source and one destination, step by step in the order of S-94.
-class Walk {
+class PathTracer {
  public:
-  Walk(const ExplainContext& context, const Destination& to, const Source& from)
+  PathTracer(const ExplainContext& context, const Destination& to, const Source& from)
       : context_(context), to_(to), from_(from) {}
 
   Explanation Run() {
@@ -41,10 +41,11 @@ class Walk {
 
  private:
   void Decide() {
-    if (!to_.known()) return NobodysPort();
+    if (!to_.known()) return UnknownPort();
     if (!PassesFirewall()) return End(Verdict::kDrop);
     MarkForClusterIp();
-    Say("service",
+    AddStep(
+        "service",
         absl::StrCat(RoleName(to_.role), " of ", to_.Name(),
                      to_.role == Role::kNodePort
                          ? "; this address accepts nodePorts, and no Service uses the same address "
@@ -57,15 +58,15 @@ class Walk {
     AddEndpoints();
     DescribeHairpin();
     if (to_.chained) {
-      Say("filter",
-          absl::StrCat("endpoint ", to_.chained->ToString(),
-                       " is itself a clusterIP: packets to this endpoint are rejected"),
-          "S-98");
+      AddStep("filter",
+              absl::StrCat("endpoint ", to_.chained->ToString(),
+                           " is itself a clusterIP: packets to this endpoint are rejected"),
+              "S-98");
     }
     End(Verdict::kDnat);
   }
 
-  void Say(const char* what, std::string text, std::string rules) {
+  void AddStep(const char* what, std::string text, std::string rules) {
     result_.steps.push_back({what, std::move(text), std::move(rules)});
   }
 
@@ -83,8 +84,8 @@ class Walk {
       if (range.family() == to_.family()) ranges.push_back(range);
     }
     if (ranges.empty()) {
-      Say("firewall", "no loadBalancerSourceRanges in this IP family: all sources are allowed",
-          "S-11, S-12");
+      AddStep("firewall", "no loadBalancerSourceRanges in this IP family: all sources are allowed",
+              "S-11, S-12");
       return true;
     }
     result_.kube_chains.push_back("KUBE-FW-" + Hash());
@@ -95,13 +96,13 @@ class Walk {
     if (from_.kind == SourceKind::kPod && pods &&
         std::none_of(ranges.begin(), ranges.end(),
                      [&](const IpPrefix& range) { return Overlap(range, *pods); })) {
-      Say("firewall", absl::StrCat("no pod address is in ", listed, ": dropped before DNAT"),
-          "S-116, S-117");
+      AddStep("firewall", absl::StrCat("no pod address is in ", listed, ": dropped before DNAT"),
+              "S-116, S-117");
       return false;
     }
-    Say("firewall",
-        absl::StrCat("only sources in ", listed, " are allowed, all other sources are dropped"),
-        "S-116, S-117");
+    AddStep("firewall",
+            absl::StrCat("only sources in ", listed, " are allowed, all other sources are dropped"),
+            "S-116, S-117");
     return true;
   }
 
@@ -112,19 +113,21 @@ class Walk {
                          [&](const IpPrefix& range) { return range.Contains(address); });
     };
     if (in_ranges(source)) {
-      Say("firewall", absl::StrCat(source.ToString(), " is in ", listed), "S-116, S-121");
+      AddStep("firewall", absl::StrCat(source.ToString(), " is in ", listed), "S-116, S-121");
       return true;
     }
     const IpAddress& node_ip = context_.node.own_ip[Index(to_.family())];
     if (absl::c_linear_search(to_.service().load_balancer_ips, source) && in_ranges(node_ip)) {
-      Say("firewall",
+      AddStep(
+          "firewall",
           absl::StrCat(source.ToString(), " is a load balancer IP of the Service, and the node IP ",
                        node_ip.ToString(), " is in ", listed),
           "S-118");
       return true;
     }
-    Say("firewall", absl::StrCat(source.ToString(), " is not in ", listed, ": dropped before DNAT"),
-        "S-116, S-117");
+    AddStep("firewall",
+            absl::StrCat(source.ToString(), " is not in ", listed, ": dropped before DNAT"),
+            "S-116, S-117");
     return false;
   }
 
@@ -133,30 +136,31 @@ class Walk {
     if (to_.cluster_ip_of.empty()) return;
     if (context_.ruleset.masquerade_all) {
       masquerade_ = true;
-      return Say("masquerade",
-                 "masqueradeAll is set: all connections to a clusterIP are "
-                 "masqueraded",
-                 "S-90");
+      return AddStep("masquerade",
+                     "masqueradeAll is set: all connections to a clusterIP are "
+                     "masqueraded",
+                     "S-90");
     }
     if (!RecognisesPods(context_, to_.family())) {
-      return Say("masquerade",
-                 "the agent cannot detect pods, so connections to a clusterIP are not masqueraded",
-                 "S-71, S-91");
+      return AddStep(
+          "masquerade",
+          "the agent cannot detect pods, so connections to a clusterIP are not masqueraded",
+          "S-71, S-91");
     }
     masquerade_ = from_.kind != SourceKind::kPod;
-    Say("masquerade",
-        masquerade_ ? "the source is not a pod, so its connection to a clusterIP is masqueraded"
-                    : "a pod that connects to a clusterIP keeps its source address",
-        "S-74, S-75");
+    AddStep("masquerade",
+            masquerade_ ? "the source is not a pod, so its connection to a clusterIP is masqueraded"
+                        : "a pod that connects to a clusterIP keeps its source address",
+            "S-74, S-75");
   }
 
   // Chooses the cluster or local endpoints. Returns false if the packet is rejected or dropped.
   bool ChooseSet() {
     if (const uint32_t drained = to_.resolved.drained; drained > 0) {
-      Say("endpoints",
-          absl::StrCat(drained, drained == 1 ? " endpoint is" : " endpoints are",
-                       " drained (weight 0) and receive no new connections"),
-          "");
+      AddStep("endpoints",
+              absl::StrCat(drained, drained == 1 ? " endpoint is" : " endpoints are",
+                           " drained (weight 0) and receive no new connections"),
+              "");
     }
     return to_.role == Role::kClusterIp ? ChooseInternalSet() : ChooseExternalSet();
   }
@@ -165,14 +169,14 @@ class Walk {
     const ResolvedEndpoints& endpoints = to_.resolved;
     if (!endpoints.any) return Reject("S-77");
     if (to_.service().internal_policy == TrafficPolicy::kCluster) {
-      Say("policy", "internalTrafficPolicy Cluster: endpoints on all nodes", "S-37, S-74");
+      AddStep("policy", "internalTrafficPolicy Cluster: endpoints on all nodes", "S-37, S-74");
       result_.set = ChosenSet::kCluster;
       return true;
     }
     if (endpoints.local.empty()) {
       return Drop("internalTrafficPolicy Local and no usable endpoint on this node", "S-76");
     }
-    Say("policy", "internalTrafficPolicy Local: endpoints on this node", "S-37, S-75");
+    AddStep("policy", "internalTrafficPolicy Local: endpoints on this node", "S-37, S-75");
     result_.set = ChosenSet::kLocal;
     return true;
   }
@@ -184,13 +188,14 @@ class Walk {
     result_.set = ChosenSet::kCluster;
     if (to_.service().external_policy == TrafficPolicy::kCluster) {
       masquerade_ = true;
-      Say("policy", "externalTrafficPolicy Cluster: endpoints on all nodes, masqueraded",
-          "S-37, S-78");
+      AddStep("policy", "externalTrafficPolicy Cluster: endpoints on all nodes, masqueraded",
+              "S-37, S-78");
       return true;
     }
     const std::string row = endpoints.local.empty() ? "S-80" : "S-79";
     if (from_.kind == SourceKind::kPod) {
-      Say("policy",
+      AddStep(
+          "policy",
           "externalTrafficPolicy Local, but pods use endpoints on all nodes and keep their source "
           "address",
           row + ", S-73");
@@ -198,29 +203,30 @@ class Walk {
     }
     if (from_.kind == SourceKind::kNode) {
       masquerade_ = true;
-      Say("policy",
-          "externalTrafficPolicy Local, but this node uses endpoints on all nodes, masqueraded",
-          row);
+      AddStep("policy",
+              "externalTrafficPolicy Local, but this node uses endpoints on all nodes, masqueraded",
+              row);
       return true;
     }
     if (endpoints.local.empty()) {
       return Drop("externalTrafficPolicy Local and no usable endpoint on this node", row);
     }
-    Say("policy", "externalTrafficPolicy Local: endpoints on this node", row);
+    AddStep("policy", "externalTrafficPolicy Local: endpoints on this node", row);
     result_.set = ChosenSet::kLocal;
     return true;
   }
 
   bool Reject(const char* row) {
-    Say("filter", "the Service port has no usable endpoint: rejected with ICMP port unreachable",
-        std::string(row) + ", S-100, S-102");
+    AddStep("filter",
+            "the Service port has no usable endpoint: rejected with ICMP port unreachable",
+            std::string(row) + ", S-100, S-102");
     End(Verdict::kReject);
     return false;
   }
 
   bool Drop(std::string why, const std::string& row) {
     result_.set = ChosenSet::kNone;
-    Say("policy", std::move(why) + ": dropped", row);
+    AddStep("policy", std::move(why) + ": dropped", row);
     End(Verdict::kDrop);
     return false;
   }
@@ -235,30 +241,31 @@ class Walk {
 
   void DescribeSet() {
     if (result_.set == ChosenSet::kLocal) {
-      Say("endpoints",
-          to_.resolved.any_ready_here
-              ? "ready endpoints on this node; topology hints do not apply"
-              : "no endpoint on this node is ready: terminating endpoints that still serve",
-          "S-34");
+      AddStep("endpoints",
+              to_.resolved.any_ready_here
+                  ? "ready endpoints on this node; topology hints do not apply"
+                  : "no endpoint on this node is ready: terminating endpoints that still serve",
+              "S-34");
     } else if (!to_.resolved.any_ready) {
-      Say("endpoints", "no endpoint is ready: all terminating endpoints that still serve", "S-33");
+      AddStep("endpoints", "no endpoint is ready: all terminating endpoints that still serve",
+              "S-33");
     } else if (to_.resolved.topology == TopologyMode::kSameNode) {
-      Say("endpoints", "topology hints: endpoints for node " + context_.node.place.name,
-          "S-32, S-33");
+      AddStep("endpoints", "topology hints: endpoints for node " + context_.node.place.name,
+              "S-32, S-33");
     } else if (to_.resolved.topology == TopologyMode::kSameZone) {
-      Say("endpoints", "topology hints: endpoints for zone " + context_.node.place.zone,
-          "S-32, S-33");
+      AddStep("endpoints", "topology hints: endpoints for zone " + context_.node.place.zone,
+              "S-32, S-33");
     } else {
-      Say("endpoints", "all ready endpoints; topology hints do not apply", "S-32, S-33");
+      AddStep("endpoints", "all ready endpoints; topology hints do not apply", "S-32, S-33");
     }
   }
 
   void DescribeAffinity() {
     if (to_.service().affinity_seconds == 0) return;
-    Say("affinity",
-        absl::StrCat("a client keeps its endpoint for ", to_.service().affinity_seconds,
-                     " s after its last new connection, if the endpoint is still usable"),
-        "S-122..S-124");
+    AddStep("affinity",
+            absl::StrCat("a client keeps its endpoint for ", to_.service().affinity_seconds,
+                         " s after its last new connection, if the endpoint is still usable"),
+            "S-122..S-124");
   }
 
   void AddEndpoints() {
@@ -283,62 +290,63 @@ class Walk {
     const auto& endpoints = result_.endpoints;
     if (std::any_of(endpoints.begin(), endpoints.end(),
                     [](const ExplainedEndpoint& endpoint) { return endpoint.masquerade; })) {
-      Say("hairpin", "the client is itself an endpoint: masqueraded if it is selected", "S-97");
+      AddStep("hairpin", "the client is itself an endpoint: masqueraded if it is selected", "S-97");
     } else if (!from_.address &&
                std::any_of(endpoints.begin(), endpoints.end(),
                            [](const ExplainedEndpoint& endpoint) { return endpoint.local; })) {
-      Say("hairpin", "an endpoint on this node that connects to itself is masqueraded", "S-97");
+      AddStep("hairpin", "an endpoint on this node that connects to itself is masqueraded", "S-97");
     }
   }
 
   // Explains a destination without a Service port (S-82..S-86, S-113). The filter chains hook into
   // forward and output. A packet from another host to an address of this node passes neither hook
   // (S-104).
-  void NobodysPort() {
+  void UnknownPort() {
     const bool checked = from_.from_process || !to_.local;
     const std::string address = to_.address.ToString();
     if (!to_.cluster_ip_of.empty()) {
-      Say("service",
-          absl::StrCat("clusterIP of ", to_.cluster_ip_of, ", which does not have this port"),
-          "S-82");
+      AddStep("service",
+              absl::StrCat("clusterIP of ", to_.cluster_ip_of, ", which does not have this port"),
+              "S-82");
       if (!checked) return NotChecked();
-      Say("filter", "rejected with ICMP port unreachable in the forward or output hook",
-          "S-82, S-104");
+      AddStep("filter", "rejected with ICMP port unreachable in the forward or output hook",
+              "S-82, S-104");
       return End(Verdict::kReject);
     }
     if (to_.service_cidr != nullptr) {
-      Say("service",
-          absl::StrCat("in ServiceCIDR ", to_.service_cidr->ToString(),
-                       ", but not the clusterIP of a Service"),
-          "S-83");
+      AddStep("service",
+              absl::StrCat("in ServiceCIDR ", to_.service_cidr->ToString(),
+                           ", but not the clusterIP of a Service"),
+              "S-83");
       if (!checked) return NotChecked();
-      Say("filter", "dropped in the forward or output hook", "S-83, S-104");
+      AddStep("filter", "dropped in the forward or output hook", "S-83, S-104");
       return End(Verdict::kDrop);
     }
     if (!to_.listed_by.empty()) {
-      return Say("service",
-                 absl::StrCat("address of ", to_.listed_by,
-                              ", which does not have this port: not modified"),
-                 "S-84");
+      return AddStep("service",
+                     absl::StrCat("address of ", to_.listed_by,
+                                  ", which does not have this port: not modified"),
+                     "S-84");
     }
     if (absl::c_linear_search(context_.node.node_port_addresses, to_.address)) {
-      return Say("service",
-                 "the address accepts nodePorts, but the port is not a nodePort: not modified",
-                 "S-85");
+      return AddStep("service",
+                     "the address accepts nodePorts, but the port is not a nodePort: not modified",
+                     "S-85");
     }
     const Service* node_port =
         context_.store.claims().Owner(NodePortClaim(to_.family(), to_.protocol, to_.number));
     if (node_port != nullptr && to_.local) {
-      return Say("service",
-                 absl::StrCat("nodePort of ", node_port->key,
-                              ", but the address does not accept nodePorts: not modified"),
-                 to_.address.IsLoopback() ? "S-113" : "S-86");
+      return AddStep("service",
+                     absl::StrCat("nodePort of ", node_port->key,
+                                  ", but the address does not accept nodePorts: not modified"),
+                     to_.address.IsLoopback() ? "S-113" : "S-86");
     }
-    Say("service", "no Service has this address: not modified", "");
+    AddStep("service", "no Service has this address: not modified", "");
   }
 
   void NotChecked() {
-    Say("filter",
+    AddStep(
+        "filter",
         "not modified: packets that arrive for an address of this node pass neither the forward "
         "nor the output hook",
         "S-104");
@@ -365,7 +373,7 @@ Explained Explain(const ExplainContext& context, const Question& question) {
     explained.port = *to.port;
   }
   for (const Source& source : SourcesOf(context, question)) {
-    explained.cases.push_back(Walk(context, to, source).Run());
+    explained.cases.push_back(PathTracer(context, to, source).Run());
   }
   return explained;
 }

@@ -4,15 +4,15 @@
 
 namespace svcmap::proxy {
 
-void SyncClock::Told(Time now) {
-  if (!told_) told_ = now;
+void SyncClock::Received(Time now) {
+  if (!received_) received_ = now;
 }
 
-void SyncClock::Taken() {
-  const std::optional<Time> told = std::exchange(told_, std::nullopt);
-  if (!taken_) taken_ = told;
+void SyncClock::Started() {
+  const std::optional<Time> reported = std::exchange(received_, std::nullopt);
+  if (!started_) started_ = reported;
 }
 
-void SyncClock::Synced() { taken_.reset(); }
+void SyncClock::Synced() { started_.reset(); }
 
 }  // namespace svcmap::proxy

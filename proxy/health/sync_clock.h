@@ -11,15 +11,16 @@ class SyncClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  void Told(Time now);  // A change was received.
-  void Taken();         // All received changes are being programmed.
-  void Synced();        // All changes that were being programmed are committed.
+  void Received(Time now);  // A change was received.
+  void Started();           // All received changes are being programmed.
+  void Synced();            // All changes that were being programmed are committed.
 
-  std::optional<Time> oldest_unsynced() const { return taken_ ? taken_ : told_; }
+  std::optional<Time> oldest_unsynced() const { return started_ ? started_ : received_; }
 
  private:
-  std::optional<Time> told_;  // Arrival time of the oldest change that is not being programmed yet.
-  std::optional<Time> taken_;  // Arrival time of the oldest change that is being programmed.
+  std::optional<Time>
+      received_;  // Arrival time of the oldest change that is not being programmed yet.
+  std::optional<Time> started_;  // Arrival time of the oldest change that is being programmed.
 };
 
 }  // namespace svcmap::proxy

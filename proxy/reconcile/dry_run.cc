@@ -3,7 +3,7 @@
 #include <iterator>
 
 #include "proxy/desired/node_rows.h"
-#include "proxy/reconcile/draft.h"
+#include "proxy/reconcile/sync_plan.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -24,19 +24,19 @@ SetCounts Sum(SetCounts a, const SetCounts& b) {
 
 // The rows that will be applied: a layer over those that are, of the Services that have changed.
 // The numbers that it takes for them are given back at its end.
-class Reconciler::Outlook {
+class Reconciler::DryRunState {
  public:
-  explicit Outlook(Reconciler& reconciler)
+  explicit DryRunState(Reconciler& reconciler)
       : reconciler_(reconciler),
         timers_before_(reconciler.timers_),
         node_(reconciler.node_),
         node_rows_(reconciler.applied_.node_rows()) {}
-  ~Outlook() {
+  ~DryRunState() {
     reconciler_.numbers_.GiveBack(new_numbers_);
     reconciler_.timers_ = std::move(timers_before_);
   }
-  Outlook(const Outlook&) = delete;
-  Outlook& operator=(const Outlook&) = delete;
+  DryRunState(const DryRunState&) = delete;
+  DryRunState& operator=(const DryRunState&) = delete;
 
   // Brings the rows to the store as it is; `plan` gets what that takes.
   void Follow(bool node_changed, Plan& plan, std::vector<Finding>& findings) {
@@ -92,7 +92,7 @@ class Reconciler::Outlook {
 DryRun Reconciler::Try(const std::function<void()>& change) {
   DryRun result;
   result.revision = revision();
-  Outlook outlook(*this);
+  DryRunState outlook(*this);
   static const SharedCounts kNone;
   Plan waiting(kNone);  // What is to be written anyway.
   std::vector<Finding> found_before;

@@ -40,7 +40,7 @@ void Count(const Change& change, ChangeCounts& counts) {
 
 // IPv4 for what has none.
 Family FamilyOf(const Store& store, const Change& change) {
-  const auto slice = change.slice ? change.slice : store.Held(change.kind, change.key).slice;
+  const auto slice = change.slice ? change.slice : store.Stored(change.kind, change.key).slice;
   return slice ? slice->family : Family::kIpv4;
 }
 
@@ -51,11 +51,11 @@ Loop::Loop(Reconciler& reconciler, LoopOptions options)
 
 Loop::~Loop() { Stop(); }
 
-void Loop::Start(bool hold, bool complete) {
-  hold_ = hold;
+void Loop::Start(bool keep_previous_rules, bool complete) {
+  keep_previous_rules_ = keep_previous_rules;
   has_state_ = complete;
   audit_at_ = Clock::now() + options_.first_audit;
-  cut_allowed_ = !hold;  // What replaces something is not cut.
+  split_allowed_ = !keep_previous_rules;  // What replaces something is not cut.
   {
     const std::lock_guard lock(mutex_);
     stopped_ = false;
@@ -89,9 +89,9 @@ void Loop::Submit(Batch batch) {
   {
     const std::lock_guard lock(mutex_);
     if (!stopped_ && !stopping_) {
-      clock_.Told(now);
+      clock_.Received(now);
       status_.last_queued = SystemClock::now();
-      tasks_.push_back([this, shared, now] { Take(std::move(*shared), now); });
+      tasks_.push_back([this, shared, now] { Accept(std::move(*shared), now); });
       shared = nullptr;
     }
   }
@@ -113,15 +113,15 @@ void Loop::Repair(nft::ForeignChange change) {
   Post([this, change = std::move(change)] {
     damage_ = change.text;
     damaged_by_ = change.process;
-    if (!hold_) {
-      reconciler_.Doubt(change);
+    if (!keep_previous_rules_) {
+      reconciler_.MarkSuspect(change);
       return;
     }
     RepairResult nothing;
     nothing.outcome = RepairResult::Outcome::kFailed;
     nothing.error = absl::FailedPreconditionError(
         "the desired state is unknown until a complete state is received");
-    Tell(nothing);
+    Notify(nothing);
   });
 }
 
@@ -189,27 +189,27 @@ uint64_t Loop::Turn() {
   return turns_;
 }
 
-void Loop::NewSpeaker(std::optional<StateToken> offered,
-                      std::function<void(std::optional<StateToken>)> answer) {
+void Loop::StartSession(std::optional<StateToken> offered,
+                        std::function<void(std::optional<StateToken>)> answer) {
   Post([this, offered, answer = std::move(answer)] {
     if (std::exchange(in_snapshot_, false)) reconciler_.store().AbandonSnapshot();
     std::optional<StateToken> held;
-    if (!hold_) held = reconciler_.store().token();
-    speaker_knows_ = offered && held == offered;
-    told_ = told_ || speaker_knows_;
+    if (!keep_previous_rules_) held = reconciler_.store().token();
+    session_is_synced_ = offered && held == offered;
+    confirmed_ = confirmed_ || session_is_synced_;
     answer(held);
   });
 }
 
 // When there is something to do without being told; now is in the past.
 std::optional<Loop::Clock::time_point> Loop::NextWork() const {
-  if (hold_) return std::nullopt;
+  if (keep_previous_rules_) return std::nullopt;
   if (reconciler_.Pending()) {
     return failures_in_row_ == 0 ? Clock::time_point() : retry_at_;
   }
-  if (reconciler_.InDoubt()) return repair_at_;
+  if (reconciler_.HasSuspects()) return repair_at_;
   Clock::time_point next = audit_at_;
-  if (reconciler_.refused_services() > 0) next = std::min(next, retry_refused_at_);
+  if (reconciler_.rejected_services() > 0) next = std::min(next, retry_rejected_at_);
   if (reconciler_.SavingFails()) next = std::min(next, Clock::now() + kRetrySaving);
   return next;
 }
@@ -227,30 +227,31 @@ void Loop::Run() {
         wake_.wait_until(lock, *next, ready);
       }
       tasks.swap(tasks_);
-      clock_.Taken();
+      clock_.Started();
       stopping = stopping_;
     }
     for (Task& task : tasks) task();  // Batches, too, so that each is answered.
     tasks.clear();
-    if (stopping || hold_) {
+    if (stopping || keep_previous_rules_) {
       EndTurn();
       continue;
     }
     const auto now = Clock::now();
     if (failures_in_row_ == 0 || now >= retry_at_) {
-      for (int i = 0; failures_in_row_ > 0 && i < kLooksBeforeRetry && reconciler_.InDoubt(); ++i) {
+      for (int i = 0; failures_in_row_ > 0 && i < kLooksBeforeRetry && reconciler_.HasSuspects();
+           ++i) {
         RepairOnce();
       }
       SyncOnce();
     }
-    if (reconciler_.InDoubt()) {
+    if (reconciler_.HasSuspects()) {
       if (now >= repair_at_) RepairOnce();
     } else if (!reconciler_.Pending() && now >= audit_at_) {
       AuditOnce();
     }
-    if (reconciler_.refused_services() > 0 && now >= retry_refused_at_) {
-      reconciler_.RetryRefused();
-      retry_refused_at_ = now + options_.retry_refused;
+    if (reconciler_.rejected_services() > 0 && now >= retry_rejected_at_) {
+      reconciler_.RetryRejected();
+      retry_rejected_at_ = now + options_.retry_rejected;
     }
     reconciler_.RetrySaving();
     EndTurn();
@@ -266,8 +267,8 @@ void Loop::Run() {
 }
 
 void Loop::EndTurn() {
-  const bool idle = hold_ || (!reconciler_.Pending() && waiting_.empty());
-  const bool verified = !hold_ && reconciler_.Verified();
+  const bool idle = keep_previous_rules_ || (!reconciler_.Pending() && waiting_.empty());
+  const bool verified = !keep_previous_rules_ && reconciler_.Verified();
   // Also of commits of others that left our tables alone. All reports up to it were there before it
   // was read; with no task left they have been worked off.
   const std::optional<uint32_t> generation = reconciler_.ReportedGeneration();
@@ -277,12 +278,13 @@ void Loop::EndTurn() {
     status_.verified = verified;
     status_.stages = stages_;
     if (verified) status_.last_verified = Clock::now();
-    status_.complete |= idle && !hold_ && has_state_ && !in_snapshot_ && failures_in_row_ == 0;
-    status_.confirmed |= status_.complete && idle && told_ && failures_in_row_ == 0;
+    status_.complete |=
+        idle && !keep_previous_rules_ && has_state_ && !in_snapshot_ && failures_in_row_ == 0;
+    status_.confirmed |= status_.complete && idle && confirmed_ && failures_in_row_ == 0;
     status_.audits = reconciler_.audits();
-    status_.refused_services = reconciler_.refused_services();
+    status_.rejected_services = reconciler_.rejected_services();
     if (idle) clock_.Synced();
-    if (idle && !hold_) status_.pending_changes = {};
+    if (idle && !keep_previous_rules_) status_.pending_changes = {};
     if (!tasks_.empty()) return;
   }
   if (verified && generation) reconciler_.NoteGeneration(*generation);
@@ -309,7 +311,7 @@ void Loop::RepairOnce() {
     failed_repairs_in_row_ = 0;
     repair_at_ = now + (now - start);
   }
-  Tell(result);
+  Notify(result);
 }
 
 void Loop::AuditOnce() {
@@ -323,10 +325,10 @@ void Loop::AuditOnce() {
   const auto by_cycle = std::chrono::duration_cast<Clock::duration>(options_.audit_cycle) / steps;
   const auto by_share = std::chrono::duration_cast<Clock::duration>(spent / options_.audit_share);
   audit_at_ = now + std::max(by_cycle, by_share);
-  Tell(result);
+  Notify(result);
 }
 
-void Loop::Tell(const RepairResult& result) {
+void Loop::Notify(const RepairResult& result) {
   if (result.outcome == RepairResult::Outcome::kNothing) return;
   {
     const std::lock_guard lock(mutex_);
@@ -345,13 +347,13 @@ void Loop::Tell(const RepairResult& result) {
 }
 
 // Touches nothing but the store: dry runs come here, too.
-Loop::Taken Loop::ApplyChanges(const Batch& batch) {
+Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
   Store& store = reconciler_.store();
   std::vector<Finding> findings;
-  Taken taken;
+  BatchEffect taken;
   const auto apply = [&](const Change& change) {
     if (std::optional<Finding> over = OverLimit(store, change, options_.limits)) {
-      store.Mention(change.kind, change.key);
+      store.AddToSnapshot(change.kind, change.key);
       findings.push_back(*std::move(over));
       return;
     }
@@ -364,19 +366,19 @@ Loop::Taken Loop::ApplyChanges(const Batch& batch) {
     Count(change, taken.net);
     if (change.triggered) taken.triggered.emplace_back(*change.triggered, family);
   };
-  for (const auto& [kind, key] : batch.refused) store.Mention(kind, key);
+  for (const auto& [kind, key] : batch.rejected) store.AddToSnapshot(kind, key);
   for (const Change& change : batch.changes) apply(change);
-  for (const LateChange& late : batch.late) {
-    store.Mention(late.kind, late.key);
-    LateChange::Made made = late.make(store);
+  for (const DeferredChange& late : batch.deferred) {
+    store.AddToSnapshot(late.kind, late.key);
+    DeferredChange::Result made = late.make(store);
     std::move(made.findings.begin(), made.findings.end(), std::back_inserter(findings));
     if (made.change) apply(*made.change);
   }
-  if (batch.taken) batch.taken(findings);
+  if (batch.on_accepted) batch.on_accepted(findings);
   return taken;
 }
 
-void Loop::Take(Batch batch, Clock::time_point submitted) {
+void Loop::Accept(Batch batch, Clock::time_point submitted) {
   const auto start = Clock::now();
   if (batch.received) stages_.Add(Stage::kConvert, submitted - *batch.received);
   stages_.Add(Stage::kQueue, start - submitted);
@@ -384,10 +386,10 @@ void Loop::Take(Batch batch, Clock::time_point submitted) {
   if (batch.mark == Batch::Mark::kSnapshotBegin) {
     reconciler_.store().BeginSnapshot();
     in_snapshot_ = true;
-    speaker_knows_ = true;  // In the end, unless somebody else changes something meanwhile.
+    session_is_synced_ = true;  // In the end, unless somebody else changes something meanwhile.
   }
-  const Taken taken = ApplyChanges(batch);
-  if (taken.changed && batch.aside) speaker_knows_ = false;
+  const BatchEffect taken = ApplyChanges(batch);
+  if (taken.changed && batch.out_of_band) session_is_synced_ = false;
   for (const auto& [time, family] : taken.triggered) triggers_.Add(sequence_, time, family);
   {
     const std::lock_guard lock(mutex_);
@@ -398,22 +400,22 @@ void Loop::Take(Batch batch, Clock::time_point submitted) {
     reconciler_.store().EndSnapshot(sequence_);
     in_snapshot_ = false;
     has_state_ = true;
-    told_ = true;
-    hold_ = false;
+    confirmed_ = true;
+    keep_previous_rules_ = false;
   } else if (!in_snapshot_ && taken.any) {
     has_state_ = true;
     // What replaces something is not cut.
-    cut_allowed_ = cut_allowed_ && reconciler_.applied().services().empty();
+    split_allowed_ = split_allowed_ && reconciler_.applied().services().empty();
   }
   stages_.Add(Stage::kIntake, Clock::now() - start);
   if (!batch.done) return;
   Waiting waiting{sequence_, submitted, std::move(batch.done), {}};
   waiting.result.outcome = BatchResult::Outcome::kUnchanged;
-  if (speaker_knows_ && !hold_ && !in_snapshot_) {
+  if (session_is_synced_ && !keep_previous_rules_ && !in_snapshot_) {
     waiting.result.token = reconciler_.store().token();
   }
-  if (hold_) {
-    waiting.result.outcome = BatchResult::Outcome::kHeld;
+  if (keep_previous_rules_) {
+    waiting.result.outcome = BatchResult::Outcome::kPending;
     Answer(std::move(waiting));
     return;
   }
@@ -426,13 +428,13 @@ void Loop::SyncOnce() {
     reconciler_.SaveObjects();
     SyncResult nothing;
     PublishStatus(nothing);
-    TellCleaner(nothing);
+    NotifyCleaner(nothing);
     Answer(nothing, Clock::now());
     if (options_.on_stored) options_.on_stored();
     return;
   }
   const auto started = Clock::now();
-  const size_t limit = cut_allowed_ ? options_.max_elements : std::numeric_limits<size_t>::max();
+  const size_t limit = split_allowed_ ? options_.max_elements : std::numeric_limits<size_t>::max();
   SyncResult result = reconciler_.Sync(limit);
   result.whole = Clock::now() - started;
   if (result.outcome == SyncResult::Outcome::kFailed) {
@@ -448,12 +450,12 @@ void Loop::SyncOnce() {
   if (result.outcome == SyncResult::Outcome::kNothing) reconciler_.SaveObjects();
   if (result.recreated) repair_at_ = std::max(repair_at_, Clock::now() + result.duration);
   if (reconciler_.store().dirty_count() == 0) {
-    cut_allowed_ = true;
-    reconciler_.ForgetFormerLife();
+    split_allowed_ = true;
+    reconciler_.ForgetPreviousRun();
   }
   PublishStatus(result);
-  TellCleaner(result);
-  TellHealthChecks(result);
+  NotifyCleaner(result);
+  NotifyHealthChecks(result);
   CountStages(result, started);
   Answer(result, started);
   if (options_.on_answered) {
@@ -471,7 +473,7 @@ void Loop::CountStages(const SyncResult& result, Clock::time_point started) {
   stages_.Add(Stage::kFollow, follow);
 }
 
-void Loop::TellHealthChecks(SyncResult& result) {
+void Loop::NotifyHealthChecks(SyncResult& result) {
   if (result.health_check_addresses && options_.on_health_check_addresses) {
     options_.on_health_check_addresses(*std::move(result.health_check_addresses));
   }
@@ -481,7 +483,7 @@ void Loop::TellHealthChecks(SyncResult& result) {
 }
 
 // Before the state is complete a Service may be known without all of its slices.
-void Loop::TellCleaner(SyncResult& result) {
+void Loop::NotifyCleaner(SyncResult& result) {
   if (options_.cleaner == nullptr) return;
   options_.cleaner->Update(std::move(result.udp));
   const bool complete = has_state_ && !in_snapshot_ && reconciler_.store().dirty_count() == 0;

@@ -38,7 +38,7 @@ struct BatchResult {
   enum class Outcome : uint8_t {
     kCommitted,  // In the kernel.
     kUnchanged,  // The kernel already was what the batch asks for.
-    kHeld,       // Taken; the rules of the former life serve on until the snapshot ends.
+    kPending,    // Taken; the rules of the former life serve on until the snapshot ends.
     kFailed,     // Taken, but the kernel refuses; we go on trying.
   };
   Outcome outcome = Outcome::kCommitted;
@@ -54,14 +54,14 @@ struct BatchResult {
 
 // A change that follows from what is held of its object when its turn comes. The object counts as
 // named, also if nothing comes of it.
-struct LateChange {
-  struct Made {
+struct DeferredChange {
+  struct Result {
     std::optional<Change> change;  // Nothing: refused, see `findings`.
     std::vector<Finding> findings;
   };
   Kind kind = Kind::kService;
   std::string key;
-  std::function<Made(const Store&)> make;  // Called once, on the loop's thread; must not block.
+  std::function<Result(const Store&)> make;  // Called once, on the loop's thread; must not block.
 };
 
 struct Batch {
@@ -69,14 +69,14 @@ struct Batch {
   Mark mark = Mark::kNone;
   std::vector<Change> changes;
   // Objects that were named but refused: a snapshot must not prune their last good state.
-  std::vector<std::pair<Kind, std::string>> refused;
-  std::vector<LateChange> late;  // After `changes`.
-  bool aside = false;            // Not from whoever speaks (see NewSpeaker).
+  std::vector<std::pair<Kind, std::string>> rejected;
+  std::vector<DeferredChange> deferred;  // After `changes`.
+  bool out_of_band = false;              // Not from whoever speaks (see StartSession).
   // When it came in, before anything was made of it; Stage::kConvert is not counted without.
   std::optional<std::chrono::steady_clock::time_point> received;
   // Called once, on the loop's thread, when the changes are in the store, before `done`: with what
   // the late ones found, and what is over a limit. Must not block.
-  std::function<void(const std::vector<Finding>&)> taken;
+  std::function<void(const std::vector<Finding>&)> on_accepted;
   std::function<void(BatchResult)> done;  // Called once, on the loop's thread; must not block.
 };
 
@@ -102,8 +102,8 @@ struct LoopStatus {
   uint64_t commits = 0, recreations = 0, failures = 0;
   uint64_t repairs = 0;  // Looks at the kernel that found something, which was mended.
   uint64_t repaired_elements = 0, repaired_chains = 0;
-  uint64_t audits = 0;          // Walks through everything that have ended.
-  size_t refused_services = 0;  // That the kernel does not take.
+  uint64_t audits = 0;           // Walks through everything that have ended.
+  size_t rejected_services = 0;  // That the kernel does not take.
   // We were told everything there is to serve, and it was in the kernel once.
   bool complete = false;
   // As `complete`, and told in this life: by a snapshot, or by a speaker whose offer was right.
@@ -162,7 +162,7 @@ struct LoopOptions {
   double audit_share = 0.015;
   std::chrono::milliseconds first_audit{std::chrono::seconds(30)};  // After the start.
   // After which what the kernel refused is tried again.
-  std::chrono::milliseconds retry_refused{std::chrono::minutes(1)};
+  std::chrono::milliseconds retry_rejected{std::chrono::minutes(1)};
   StateLimits limits;
 };
 
@@ -173,7 +173,7 @@ class Loop {
 
   // `hold`: tables of a former life serve; nothing is written before a snapshot has ended.
   // `complete`: the store holds the whole state already.
-  void Start(bool hold, bool complete = false);
+  void Start(bool keep_previous_rules, bool complete = false);
   // Finishes the commit in flight and answers what waits with kFailed. The rules stay.
   void Stop();
 
@@ -185,8 +185,8 @@ class Loop {
   // Somebody new speaks, who knows what `offered` stands for: a snapshot that another left open is
   // abandoned, and `answer` gets what is held then, or nothing while the rules of a former life
   // serve; on the loop's thread, never if the loop stops first.
-  void NewSpeaker(std::optional<StateToken> offered,
-                  std::function<void(std::optional<StateToken>)> answer);
+  void StartSession(std::optional<StateToken> offered,
+                    std::function<void(std::optional<StateToken>)> answer);
 
   // What a batch without a mark would change, and what there would be to say of its changes;
   // nothing of it stays. `taken` is called, `done` is not. Waits; nothing once stopped.
@@ -216,28 +216,28 @@ class Loop {
   void Post(Task task);
   void Run();
   std::optional<StateToken> Token() const;
-  void Take(Batch batch, std::chrono::steady_clock::time_point submitted);
+  void Accept(Batch batch, std::chrono::steady_clock::time_point submitted);
   // What became of the changes of a batch.
-  struct Taken {
+  struct BatchEffect {
     bool any = false;      // What is over a limit counts as named, as everything that is refused.
     bool changed = false;  // Not all were held already.
     // Of those that changed something.
     std::vector<std::pair<TriggerTimes::Time, Family>> triggered;
     ChangeCounts seen, net;
   };
-  Taken ApplyChanges(const Batch& batch);
+  BatchEffect ApplyChanges(const Batch& batch);
   void SyncOnce();
   std::optional<Clock::time_point> NextWork() const;
   void RepairOnce();
   void AuditOnce();
-  void Tell(const RepairResult& result);
+  void Notify(const RepairResult& result);
   void EndTurn();
   Clock::duration Backoff(int failures);
   void CountStages(const SyncResult& result, Clock::time_point started);
   void Answer(const SyncResult& result, std::chrono::steady_clock::time_point started);
   void Answer(Waiting waiting);
-  void TellCleaner(SyncResult& result);
-  void TellHealthChecks(SyncResult& result);
+  void NotifyCleaner(SyncResult& result);
+  void NotifyHealthChecks(SyncResult& result);
   uint64_t FirstUnprogrammed() const;
   void AnswerAll(BatchResult::Outcome outcome, const absl::Status& error);
   LoopStatus::State State() const;
@@ -251,19 +251,19 @@ class Loop {
   uint64_t sequence_ = 0;
   TriggerTimes triggers_{std::chrono::system_clock::now()};
   StageTimes stages_;
-  bool hold_ = false;
+  bool keep_previous_rules_ = false;
   bool in_snapshot_ = false;
-  bool speaker_knows_ = false;  // All that is held.
-  bool has_state_ = false;      // A snapshot has ended, or changes came outside of one.
-  bool told_ = false;           // All there is, in this life (LoopStatus::confirmed).
-  bool cut_allowed_ = true;
+  bool session_is_synced_ = false;  // All that is held.
+  bool has_state_ = false;          // A snapshot has ended, or changes came outside of one.
+  bool confirmed_ = false;          // All there is, in this life (LoopStatus::confirmed).
+  bool split_allowed_ = true;
   bool has_health_checks_ = false;  // Now or before.
   int failures_in_row_ = 0;
   Clock::time_point retry_at_;
   int failed_repairs_in_row_ = 0;
   Clock::time_point repair_at_;
   Clock::time_point audit_at_;
-  Clock::time_point retry_refused_at_;
+  Clock::time_point retry_rejected_at_;
   std::string damage_, damaged_by_;  // What the next repair is for.
   std::minstd_rand random_{std::random_device()()};
 

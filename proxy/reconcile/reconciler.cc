@@ -6,7 +6,7 @@
 #include "nft/base/status.h"
 #include "proxy/desired/node_rows.h"
 #include "proxy/desired/service.h"
-#include "proxy/reconcile/draft.h"
+#include "proxy/reconcile/sync_plan.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -82,7 +82,7 @@ void Reconciler::SetInterfaceAddresses(std::vector<IpAddress> addresses) {
 }
 
 bool Reconciler::Pending() const {
-  return recreate_ || store_.dirty_count() > 0 || !refusals_.empty() || NodeChanged();
+  return recreate_ || store_.dirty_count() > 0 || !rejected_findings_.empty() || NodeChanged();
 }
 
 const Node* Reconciler::ThisNode() const {
@@ -134,71 +134,71 @@ void Reconciler::FollowNode() {
   if (before != node_) store_.MarkDirtyIf(DependsOn(before, node_));
 }
 
-void Reconciler::AddDirty(Draft& draft, size_t element_limit) {
+void Reconciler::AddDirty(SyncPlan& sync_plan, size_t element_limit) {
   DesiredContext context = Context();
   // What one Service gives up must not be taken by another one before.
   if (store_.addresses_moved()) element_limit = SIZE_MAX;
-  while (store_.FirstDirty() != nullptr && draft.plan.element_bound() < element_limit &&
-         draft.taken.size() < take_limit_) {
+  while (store_.FirstDirty() != nullptr && sync_plan.plan.element_bound() < element_limit &&
+         sync_plan.dirty.size() < take_limit_) {
     // What was refused once is tried alone.
-    const bool alone = refused_.contains(store_.FirstDirty()->key);
-    if (alone && !draft.taken.empty()) break;
+    const bool alone = rejected_.contains(store_.FirstDirty()->key);
+    if (alone && !sync_plan.dirty.empty()) break;
     if (alone) element_limit = 0;
     Store::Dirty dirty = store_.TakeDirty();
     const ServiceRows* before = applied_.Find(dirty.key);
     DesiredService desired =
-        Desire(dirty.key, store_, applied_, before, draft.source_rows, context);
-    draft.plan.AddService(dirty.key, draft.recreate ? nullptr : before, desired.rows);
-    for (auto [from, to] : {std::pair{&desired.new_numbers, &draft.new_numbers},
-                            std::pair{&desired.old_numbers, &draft.old_numbers}}) {
+        Desire(dirty.key, store_, applied_, before, sync_plan.source_rows, context);
+    sync_plan.plan.AddService(dirty.key, sync_plan.recreate ? nullptr : before, desired.rows);
+    for (auto [from, to] : {std::pair{&desired.new_numbers, &sync_plan.new_numbers},
+                            std::pair{&desired.old_numbers, &sync_plan.old_numbers}}) {
       to->insert(to->end(), from->begin(), from->end());
     }
     for (Finding& finding : desired.findings) {
-      draft.findings.emplace_back(dirty.sequence, std::move(finding));
+      sync_plan.findings.emplace_back(dirty.sequence, std::move(finding));
     }
-    draft.services.emplace_back(dirty.key, std::move(desired.rows));
-    draft.taken.push_back(std::move(dirty));
+    sync_plan.services.emplace_back(dirty.key, std::move(desired.rows));
+    sync_plan.dirty.push_back(std::move(dirty));
   }
 }
 
-Reconciler::Draft Reconciler::MakeDraft(size_t element_limit) {
-  Draft draft(applied_.shared());
-  draft.node_rows = applied_.node_rows();
+Reconciler::SyncPlan Reconciler::MakeSyncPlan(size_t element_limit) {
+  SyncPlan sync_plan(applied_.shared());
+  sync_plan.node_rows = applied_.node_rows();
   if (node_version_ != store_.node_version()) {
-    draft.node_rows = NodeRows(options_.ruleset, ThisNode(), store_);
-    draft.plan.AddRanges(applied_.node_rows(), draft.node_rows);
+    sync_plan.node_rows = NodeRows(options_.ruleset, ThisNode(), store_);
+    sync_plan.plan.AddRanges(applied_.node_rows(), sync_plan.node_rows);
   }
-  AddDirty(draft, element_limit);
-  draft.plan.Finish();
-  return draft;
+  AddDirty(sync_plan, element_limit);
+  sync_plan.plan.Finish();
+  return sync_plan;
 }
 
-Reconciler::Draft Reconciler::MakeRecreation(size_t element_limit) {
+Reconciler::SyncPlan Reconciler::MakeRecreation(size_t element_limit) {
   static const SharedCounts kNone;
-  Draft draft(kNone);
-  draft.recreate = true;
-  draft.node_rows = NodeRows(options_.ruleset, ThisNode(), store_);
-  draft.plan.AddRanges({}, draft.node_rows);
-  AddDirty(draft, element_limit);
+  SyncPlan sync_plan(kNone);
+  sync_plan.recreate = true;
+  sync_plan.node_rows = NodeRows(options_.ruleset, ThisNode(), store_);
+  sync_plan.plan.AddRanges({}, sync_plan.node_rows);
+  AddDirty(sync_plan, element_limit);
   absl::flat_hash_set<std::string_view> changed;
-  for (const auto& [key, rows] : draft.services) changed.insert(key);
+  for (const auto& [key, rows] : sync_plan.services) changed.insert(key);
   for (const auto& [key, rows] : applied_.services()) {
-    if (!changed.contains(std::string_view(key))) draft.plan.AddService(key, nullptr, rows);
+    if (!changed.contains(std::string_view(key))) sync_plan.plan.AddService(key, nullptr, rows);
   }
-  draft.plan.Finish();
-  nft::Transaction& transaction = draft.plan.transaction();
-  const SetCounts counts = Expected(draft.plan.counts());
+  sync_plan.plan.Finish();
+  nft::Transaction& transaction = sync_plan.plan.transaction();
+  const SetCounts counts = Expected(sync_plan.plan.counts());
   for (const Family family : kFamilies) {
     if (!in_place_) transaction.DropTable(family);
     const auto spec =
         std::make_shared<nft::TableSpec>(MakeTable(family, options_.ruleset, timers_.seconds()));
     transaction.CreateTable({family, SizesFor(family, counts[Index(family)]), spec, in_place_});
-    if (!in_place_ || !former_tables_[Index(family)]) continue;
-    nft::ChainRepair leftovers = Leftovers(*former_tables_[Index(family)], spec);
+    if (!in_place_ || !previous_tables_[Index(family)]) continue;
+    nft::ChainRepair leftovers = Leftovers(*previous_tables_[Index(family)], spec);
     if (leftovers.remove_chains.empty() && leftovers.remove_sets.empty()) continue;
     transaction.RepairChains(std::move(leftovers));
   }
-  return draft;
+  return sync_plan;
 }
 
 // What is left to program will follow at once: the maps are made for it, too.
@@ -244,9 +244,9 @@ bool Reconciler::Fits(const SetCounts& more, size_t source_rows_removed) const {
   return true;
 }
 
-void Reconciler::Undo(Draft& draft) {
-  numbers_.GiveBack(draft.new_numbers);
-  store_.ReturnDirty(std::move(draft.taken));
+void Reconciler::Undo(SyncPlan& sync_plan) {
+  numbers_.GiveBack(sync_plan.new_numbers);
+  store_.ReturnDirty(std::move(sync_plan.dirty));
 }
 
 SyncResult Reconciler::Sync(size_t element_limit) {
@@ -254,25 +254,25 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   const auto began = Clock::now();
   SyncResult result;
   FollowNode();
-  if (recreate_ && in_place_) ReadFormerTables();
-  Draft draft = recreate_ ? MakeRecreation(element_limit) : MakeDraft(element_limit);
-  if (!draft.recreate && !Fits(draft.plan.counts(), draft.plan.source_rows_removed())) {
-    Undo(draft);
-    draft = MakeRecreation(element_limit);
+  if (recreate_ && in_place_) ReadPreviousTables();
+  SyncPlan sync_plan = recreate_ ? MakeRecreation(element_limit) : MakeSyncPlan(element_limit);
+  if (!sync_plan.recreate && !Fits(sync_plan.plan.counts(), sync_plan.plan.source_rows_removed())) {
+    Undo(sync_plan);
+    sync_plan = MakeRecreation(element_limit);
   }
   const uint64_t node_version = store_.node_version();
-  const bool empty = draft.plan.transaction().empty();
-  result.recreated = draft.recreate;
+  const bool empty = sync_plan.plan.transaction().empty();
+  result.recreated = sync_plan.recreate;
   Marker marker = applied_.marker();
   if (!empty) {
-    marker.digest = (draft.recreate ? 0 : marker.digest) + draft.plan.digest_change();
+    marker.digest = (sync_plan.recreate ? 0 : marker.digest) + sync_plan.plan.digest_change();
     ++marker.generation;
-    draft.plan.AddMarker(draft.recreate ? nullptr : &applied_.marker(), marker);
+    sync_plan.plan.AddMarker(sync_plan.recreate ? nullptr : &applied_.marker(), marker);
 
     const auto planned = Clock::now();
-    LogAttempt(draft, marker);
+    LogAttempt(sync_plan, marker);
     const auto start = Clock::now();
-    const nft::ApplyResult applied = kernel_.Apply(draft.plan.transaction());
+    const nft::ApplyResult applied = kernel_.Apply(sync_plan.plan.transaction());
     const auto end = Clock::now();
     result.error = Settle(applied, marker);
     LogOutcome(result.error.ok());
@@ -280,43 +280,43 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     result.duration = end - start;
     result.save_duration = start - planned + (Clock::now() - end);
     if (!result.error.ok()) {
-      HandleRejection(draft, applied);
-      Undo(draft);
+      HandleRejection(sync_plan, applied);
+      Undo(sync_plan);
       result.outcome = SyncResult::Outcome::kFailed;
       return result;
     }
     result.outcome = SyncResult::Outcome::kCommitted;
-    result.elements = draft.plan.transaction().element_count();
+    result.elements = sync_plan.plan.transaction().element_count();
     rejections_ = 0;
   }
-  if (draft.recreate) {
+  if (sync_plan.recreate) {
     Specs specs;
-    for (const auto& creation : draft.plan.transaction().creations()) {
+    for (const auto& creation : sync_plan.plan.transaction().creations()) {
       sizes_[Index(creation.family)] = creation.sizes;
       specs[Index(creation.family)] = creation.spec;
     }
     recreate_ = false;
     in_place_ = true;
-    for (std::optional<nft::TableContent>& former : former_tables_) former.reset();
+    for (std::optional<nft::TableContent>& former : previous_tables_) former.reset();
     timers_created_ = timers_.seconds().size();
     repairer_.TablesWritten(std::move(specs));
   }
-  applied_.Advance(draft.plan, draft.recreate, std::move(draft.services),
-                   std::move(draft.node_rows), marker);
-  numbers_.Release(draft.old_numbers);
+  applied_.Advance(sync_plan.plan, sync_plan.recreate, std::move(sync_plan.services),
+                   std::move(sync_plan.node_rows), marker);
+  numbers_.Release(sync_plan.old_numbers);
   node_changed_ = false;
   node_version_ = node_version;
   if (take_limit_ < SIZE_MAX / 2) take_limit_ *= 2;
-  result.findings = std::move(draft.findings);
-  result.findings.insert(result.findings.end(), std::make_move_iterator(refusals_.begin()),
-                         std::make_move_iterator(refusals_.end()));
-  refusals_.clear();
+  result.findings = std::move(sync_plan.findings);
+  result.findings.insert(result.findings.end(), std::make_move_iterator(rejected_findings_.begin()),
+                         std::make_move_iterator(rejected_findings_.end()));
+  rejected_findings_.clear();
   if (std::exchange(health_check_addresses_changed_, false)) {
     result.health_check_addresses = health_check_addresses_;
   }
-  result.udp.reserve(draft.taken.size());
-  for (Store::Dirty& dirty : draft.taken) {
-    refused_.erase(dirty.key);
+  result.udp.reserve(sync_plan.dirty.size());
+  for (Store::Dirty& dirty : sync_plan.dirty) {
+    rejected_.erase(dirty.key);
     AddHealthCheck(dirty.key, result);
     UdpPorts ports = MakeUdpPorts(store_.Find(dirty.key), applied_.Find(dirty.key));
     result.udp.emplace_back(std::move(dirty.key), std::move(ports));

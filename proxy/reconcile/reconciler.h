@@ -99,7 +99,7 @@ struct DryRun {
 };
 
 // What a life begins with.
-enum class Beginning : uint8_t {
+enum class AdoptedState : uint8_t {
   kNothing,   // No tables of ours, nothing saved.
   kUnknown,   // The tables of a life that left nothing behind that we may trust.
   kSaved,     // No tables; what is saved is to be written.
@@ -131,16 +131,16 @@ class Reconciler {
   // Reads what a former life left in the kernel and compares it with what it saved, of which it
   // takes all but the objects. Unless the beginning is kNothing or kUnknown, those are to be
   // applied to the store next. Revisions go on from the former life's.
-  absl::StatusOr<Beginning> Adopt(SavedState& saved);
-  absl::StatusOr<Beginning> Adopt() {
+  absl::StatusOr<AdoptedState> Adopt(SavedState& saved);
+  absl::StatusOr<AdoptedState> Adopt() {
     SavedState nothing;
     return Adopt(nothing);
   }
 
   // Somebody changed our tables: Repair() will look.
-  void Doubt(const nft::ForeignChange& change) { repairer_.Doubt(change); }
-  bool InDoubt() const { return !recreate_ && repairer_.in_doubt(); }
-  bool Verified() const { return !recreate_ && !repairer_.in_doubt(); }
+  void MarkSuspect(const nft::ForeignChange& change) { repairer_.MarkSuspect(change); }
+  bool HasSuspects() const { return !recreate_ && repairer_.has_suspects(); }
+  bool Verified() const { return !recreate_ && !repairer_.has_suspects(); }
   size_t applied_rows() const;  // In the kernel, in all sets.
   // At most one look at what is in doubt, and what it takes to mend it.
   RepairResult Repair();
@@ -154,8 +154,8 @@ class Reconciler {
   void NoteGeneration(uint32_t generation);
 
   // What the kernel refused is pending again.
-  void RetryRefused();
-  size_t refused_services() const { return refused_.size(); }
+  void RetryRejected();
+  size_t rejected_services() const { return rejected_.size(); }
 
   // Objects that changed without a commit are saved, too.
   void SaveObjects();
@@ -167,7 +167,7 @@ class Reconciler {
   }
 
   // The state is complete: what a former life had and nobody asked for can be forgotten.
-  void ForgetFormerLife() { memory_.Forget(numbers_); }
+  void ForgetPreviousRun() { memory_.Forget(numbers_); }
 
   // True when there is something to write.
   bool Pending() const;
@@ -201,22 +201,22 @@ class Reconciler {
   DryRun Try(const std::function<void()>& change);
 
  private:
-  struct Draft;  // A plan with what becomes true when it is committed.
+  struct SyncPlan;  // A plan with what becomes true when it is committed.
   class Preview;
-  class Outlook;
+  class DryRunState;
   using Specs = std::array<std::shared_ptr<const nft::TableSpec>, 2>;
 
-  Draft MakeDraft(size_t element_limit);
-  Draft MakeRecreation(size_t element_limit);
+  SyncPlan MakeSyncPlan(size_t element_limit);
+  SyncPlan MakeRecreation(size_t element_limit);
   DesiredContext Context() { return {store_.claims(), node_, numbers_, timers_, memory_}; }
   absl::StatusOr<std::vector<nft::Element>> ReadUndisturbed(nft::SetRef set);
   absl::Status AdoptAffinity();
   bool Restore(SavedState& saved);
-  absl::StatusOr<Beginning> Verify(std::optional<uint32_t> saved_generation,
-                                   uint64_t saved_ruleset);
+  absl::StatusOr<AdoptedState> Verify(std::optional<uint32_t> saved_generation,
+                                      uint64_t saved_ruleset);
   uint64_t RulesetDigest() const;
-  void ReadFormerTables();
-  void AddDirty(Draft& draft, size_t element_limit);
+  void ReadPreviousTables();
+  void AddDirty(SyncPlan& sync_plan, size_t element_limit);
   bool Fits(const SetCounts& more, size_t source_rows_removed) const;
   SetCounts Expected(SetCounts counts) const;
   std::vector<uint32_t> SizesFor(Family family, const std::array<int64_t, kSetCount>& counts) const;
@@ -224,16 +224,16 @@ class Reconciler {
   NodeFacts FactsNow() const;
   void FollowNode();
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
-  void Undo(Draft& draft);
+  void Undo(SyncPlan& sync_plan);
   void AddHealthCheck(const std::string& key, SyncResult& result);
-  void LogAttempt(const Draft& draft, const Marker& marker);
+  void LogAttempt(const SyncPlan& sync_plan, const Marker& marker);
   void LogOutcome(bool committed);
   void PutObjects();
   void RewriteLog();
   SavedTables TablesOf(const nft::Transaction& transaction) const;
-  void HandleRejection(Draft& draft, const nft::ApplyResult& result);
-  bool Isolate(Draft& draft, const nft::ApplyResult& result);
-  RepairResult Mend(absl::StatusOr<Damage> damage);
+  void HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& result);
+  bool IsolateRejected(SyncPlan& sync_plan, const nft::ApplyResult& result);
+  RepairResult ApplyRepair(absl::StatusOr<Damage> damage);
 
   nft::Kernel& kernel_;
   ReconcilerOptions options_;
@@ -252,9 +252,9 @@ class Reconciler {
   int rejections_ = 0;            // In a row.
   int failed_repairs_ = 0;        // In a row.
   size_t take_limit_ = SIZE_MAX;  // Services of one transaction, while one is being isolated.
-  absl::flat_hash_set<std::string> health_checked_;        // Services with a healthCheckNodePort.
-  absl::flat_hash_map<std::string, std::string> refused_;  // Services, and what the kernel says.
-  std::vector<std::pair<uint64_t, Finding>> refusals_;     // Not told yet.
+  absl::flat_hash_set<std::string> health_checked_;         // Services with a healthCheckNodePort.
+  absl::flat_hash_map<std::string, std::string> rejected_;  // Services, and what the kernel says.
+  std::vector<std::pair<uint64_t, Finding>> rejected_findings_;  // Not told yet.
   // Every commit up to this generation was ours or left our tables alone.
   std::optional<uint32_t> known_generation_;
   NodeFacts node_;
@@ -264,7 +264,7 @@ class Reconciler {
   uint64_t node_version_ = 0;
   // What is there before tables of ours that are not known to be as we make them are written in
   // place: sets and chains of it that the new ones do not have go.
-  std::optional<nft::TableContent> former_tables_[2];
+  std::optional<nft::TableContent> previous_tables_[2];
 };
 
 }  // namespace svcmap::proxy

@@ -1,7 +1,7 @@
 // What to do when the kernel does not take a transaction.
 #include <algorithm>
 
-#include "proxy/reconcile/draft.h"
+#include "proxy/reconcile/sync_plan.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -59,65 +59,66 @@ bool HasRowAt(const Place& place, const std::string& key, const ServiceRows& row
 
 }  // namespace
 
-void Reconciler::HandleRejection(Draft& draft, const nft::ApplyResult& result) {
+void Reconciler::HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& result) {
   ++rejections_;
   if (result.outcome == nft::ApplyOutcome::kUnknown) {
-    if (draft.recreate) in_place_ = false;
+    if (sync_plan.recreate) in_place_ = false;
     return;
   }
   const Cause cause = CauseOf(result.error);
   if (cause == Cause::kPassing && rejections_ % kRejectionPatience != 0) return;
-  if (draft.recreate) {
+  if (sync_plan.recreate) {
     // In place it needs the tables as we know them.
-    if (!std::exchange(in_place_, false) && cause == Cause::kContents) Isolate(draft, result);
+    if (!std::exchange(in_place_, false) && cause == Cause::kContents)
+      IsolateRejected(sync_plan, result);
     return;
   }
   if (cause == Cause::kPassing) return;
   if (cause == Cause::kFull) {
     recreate_ = true;
   } else if (rejections_ == 1) {
-    repairer_.DoubtRows(draft.plan.transaction());  // Somebody may have been there.
-  } else if (cause == Cause::kDiffers || !Isolate(draft, result)) {
+    repairer_.MarkRowsSuspect(sync_plan.plan.transaction());  // Somebody may have been there.
+  } else if (cause == Cause::kDiffers || !IsolateRejected(sync_plan, result)) {
     recreate_ = rejections_ >= kRejectionPatience;
   }
 }
 
 // The Service that the kernel named stays as it is, without the others; if it named none they are
 // tried in ever smaller parts.
-bool Reconciler::Isolate(Draft& draft, const nft::ApplyResult& result) {
-  auto culprit = draft.taken.end();
-  if (draft.taken.size() == 1) {
-    culprit = draft.taken.begin();
+bool Reconciler::IsolateRejected(SyncPlan& sync_plan, const nft::ApplyResult& result) {
+  auto culprit = sync_plan.dirty.end();
+  if (sync_plan.dirty.size() == 1) {
+    culprit = sync_plan.dirty.begin();
   } else if (result.failed_element) {
-    const Place place = PlaceOf(draft.plan.transaction(), *result.failed_element);
-    for (size_t i = 0; i < draft.taken.size() && culprit == draft.taken.end(); ++i) {
-      const auto& [key, rows] = draft.services[i];
+    const Place place = PlaceOf(sync_plan.plan.transaction(), *result.failed_element);
+    for (size_t i = 0; i < sync_plan.dirty.size() && culprit == sync_plan.dirty.end(); ++i) {
+      const auto& [key, rows] = sync_plan.services[i];
       const ServiceRows* before = applied_.Find(key);
       if (HasRowAt(place, key, rows) || (before != nullptr && HasRowAt(place, key, *before))) {
-        culprit = draft.taken.begin() + static_cast<std::ptrdiff_t>(i);
+        culprit = sync_plan.dirty.begin() + static_cast<std::ptrdiff_t>(i);
       }
     }
   }
-  if (culprit == draft.taken.end()) {
-    if (draft.taken.empty()) return false;
-    take_limit_ = std::max<size_t>(draft.taken.size() / 2, 1);
+  if (culprit == sync_plan.dirty.end()) {
+    if (sync_plan.dirty.empty()) return false;
+    take_limit_ = std::max<size_t>(sync_plan.dirty.size() / 2, 1);
     return true;
   }
-  refusals_.emplace_back(
+  rejected_findings_.emplace_back(
       culprit->sequence,
-      Finding{.severity = Finding::Severity::kRefused,
+      Finding{.severity = Finding::Severity::kRejected,
               .kind = Kind::kService,
               .key = culprit->key,
               .reason = "the kernel rejected the rules, retrying every minute: " +
                         std::string(result.error.message())});
-  refused_[culprit->key] = std::string(result.error.message());
-  draft.taken.erase(culprit);
+  rejected_[culprit->key] = std::string(result.error.message());
+  sync_plan.dirty.erase(culprit);
   rejections_ = 0;
   return true;
 }
 
-void Reconciler::RetryRefused() {
-  for (const auto& [key, error] : refused_) store_.MarkDirty(key, 0);
+void Reconciler::RetryRejected() {
+  for (const auto& [key, error] : rejected_) store_.MarkDirty(key, 0);
 }
 
 }  // namespace svcmap::proxy

@@ -1,7 +1,7 @@
 // How the reconciler mends what others have done.
 #include <numeric>
 
-#include "proxy/reconcile/draft.h"
+#include "proxy/reconcile/sync_plan.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -11,11 +11,11 @@ constexpr int kRepairPatience = 3;
 
 }  // namespace
 
-RepairResult Reconciler::Repair() { return Mend(repairer_.Look()); }
+RepairResult Reconciler::Repair() { return ApplyRepair(repairer_.CheckNext()); }
 
-RepairResult Reconciler::Audit() { return Mend(repairer_.Audit()); }
+RepairResult Reconciler::Audit() { return ApplyRepair(repairer_.Audit()); }
 
-RepairResult Reconciler::Mend(absl::StatusOr<Damage> damage) {
+RepairResult Reconciler::ApplyRepair(absl::StatusOr<Damage> damage) {
   RepairResult result;
   if (!damage.ok()) {
     result.outcome = RepairResult::Outcome::kFailed;
@@ -59,7 +59,7 @@ size_t Reconciler::applied_rows() const {
 }
 
 void Reconciler::NoteGeneration(uint32_t generation) {
-  if (known_generation_ == generation || recreate_ || repairer_.in_doubt()) return;
+  if (known_generation_ == generation || recreate_ || repairer_.has_suspects()) return;
   known_generation_ = generation;
   if (log_ != nullptr) log_->NoteGeneration(generation);
 }

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "absl/container/flat_hash_set.h"
-#include "proxy/reconcile/draft.h"
+#include "proxy/reconcile/sync_plan.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -24,23 +24,24 @@ absl::StatusOr<Markers> ReadMarkers(nft::Kernel& kernel) {
   return markers;
 }
 
-bool Hold(const Markers& markers, const Marker& marker) {
+bool ReserveNumbers(const Markers& markers, const Marker& marker) {
   return markers[0] == marker && markers[1] == marker;
 }
 
 }  // namespace
 
-absl::StatusOr<Beginning> Reconciler::Adopt(SavedState& saved) {
+absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
   const absl::StatusOr<Markers> markers = ReadMarkers(kernel_);
   if (!markers.ok()) return markers.status();
   if (saved.attempt) {
-    Resolve(saved, Hold(*markers, saved.attempt->marker));
-    if (log_ != nullptr) log_->End(Hold(*markers, saved.attempt->marker), saved.generation);
+    Resolve(saved, ReserveNumbers(*markers, saved.attempt->marker));
+    if (log_ != nullptr)
+      log_->End(ReserveNumbers(*markers, saved.attempt->marker), saved.generation);
   }
   recreate_ = true;
   in_place_ = false;
   const std::optional<Marker> saved_marker = saved.marker;
-  if (saved_marker && Hold(*markers, *saved_marker)) {
+  if (saved_marker && ReserveNumbers(*markers, *saved_marker)) {
     const std::optional<uint32_t> saved_generation = saved.generation;
     const uint64_t ruleset = saved.tables.ruleset;
     if (Restore(saved)) return Verify(saved_generation, ruleset);
@@ -48,7 +49,8 @@ absl::StatusOr<Beginning> Reconciler::Adopt(SavedState& saved) {
 
   Marker newest = applied_.marker();
   bool found = false;
-  bool newer = Hold(*markers, saved_marker.value_or(Marker()));  // And yet it is not what is saved.
+  bool newer = ReserveNumbers(*markers,
+                              saved_marker.value_or(Marker()));  // And yet it is not what is saved.
   for (const std::optional<Marker>& marker : *markers) {
     if (!marker) continue;
     found = true;
@@ -65,7 +67,7 @@ absl::StatusOr<Beginning> Reconciler::Adopt(SavedState& saved) {
       if (!there.ok()) return there.status();
       in_place_ = *there && (in_place_ || family == kFamilies[0]);
     }
-    return Beginning::kSaved;
+    return AdoptedState::kSaved;
   }
   // What is saved is not to be believed by the next life, either.
   if (log_ != nullptr && !saved.objects.empty()) {
@@ -75,27 +77,27 @@ absl::StatusOr<Beginning> Reconciler::Adopt(SavedState& saved) {
     log_->Flush();
   }
   applied_.Advance(Plan(applied_.shared()), true, {}, {}, newest);
-  if (!found) return Beginning::kNothing;
+  if (!found) return AdoptedState::kNothing;
   const absl::Status status = AdoptAffinity();
   if (!status.ok() && !absl::IsNotFound(status)) return status;
   in_place_ = status.ok();  // Otherwise they are of a version that did not know affinity.
-  return Beginning::kUnknown;
+  return AdoptedState::kUnknown;
 }
 
 // The elements are as saved, if nobody has touched them since.
-absl::StatusOr<Beginning> Reconciler::Verify(std::optional<uint32_t> saved_generation,
-                                             uint64_t saved_ruleset) {
+absl::StatusOr<AdoptedState> Reconciler::Verify(std::optional<uint32_t> saved_generation,
+                                                uint64_t saved_ruleset) {
   in_place_ = true;
-  if (saved_ruleset != RulesetDigest()) return Beginning::kUpgrade;
+  if (saved_ruleset != RulesetDigest()) return AdoptedState::kUpgrade;
   recreate_ = false;
   const absl::StatusOr<uint32_t> generation = kernel_.Generation();
   if (!generation.ok()) return generation.status();
   if (saved_generation == *generation) {
     known_generation_ = *generation;
-    return Beginning::kTrusted;
+    return AdoptedState::kTrusted;
   }
-  repairer_.DoubtEverything();
-  return Beginning::kToVerify;
+  repairer_.MarkAllSuspect();
+  return AdoptedState::kToVerify;
 }
 
 // Commits of others disturb a dump, and nothing else is to be done meanwhile.
@@ -182,10 +184,10 @@ uint64_t Reconciler::RulesetDigest() const {
 }
 
 // What cannot be read now is found when everything is compared.
-void Reconciler::ReadFormerTables() {
+void Reconciler::ReadPreviousTables() {
   for (const Family family : kFamilies) {
     auto content = kernel_.ReadTable(family);
-    former_tables_[Index(family)] = content.ok() ? *std::move(content) : std::nullopt;
+    previous_tables_[Index(family)] = content.ok() ? *std::move(content) : std::nullopt;
   }
 }
 
@@ -214,20 +216,21 @@ SavedTables Reconciler::TablesOf(const nft::Transaction& transaction) const {
   return tables;
 }
 
-void Reconciler::LogAttempt(const Draft& draft, const Marker& marker) {
+void Reconciler::LogAttempt(const SyncPlan& sync_plan, const Marker& marker) {
   if (log_ == nullptr) return;
   if (log_->needs_everything()) RewriteLog();
   PutObjects();
-  SavedCommit commit{.marker = marker, .whole = draft.recreate, .node_rows = &draft.node_rows};
-  for (const auto& [key, rows] : draft.services) {
-    if (!draft.recreate || !rows.empty()) commit.services.emplace_back(key, &rows);
+  SavedCommit commit{
+      .marker = marker, .whole = sync_plan.recreate, .node_rows = &sync_plan.node_rows};
+  for (const auto& [key, rows] : sync_plan.services) {
+    if (!sync_plan.recreate || !rows.empty()) commit.services.emplace_back(key, &rows);
   }
   SavedTables tables;
-  if (draft.recreate) {
-    tables = TablesOf(draft.plan.transaction());
+  if (sync_plan.recreate) {
+    tables = TablesOf(sync_plan.plan.transaction());
     commit.tables = &tables;
     absl::flat_hash_set<std::string_view> changed;
-    for (const auto& [key, rows] : draft.services) changed.insert(key);
+    for (const auto& [key, rows] : sync_plan.services) changed.insert(key);
     for (const auto& [key, rows] : applied_.services()) {
       if (!changed.contains(key)) commit.services.emplace_back(key, &rows);
     }

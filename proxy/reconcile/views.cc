@@ -1,7 +1,7 @@
 // What the reconciler shows of itself: dumps, and what explain needs.
 #include "proxy/desired/node_rows.h"
 #include "proxy/explain/kernel_check.h"
-#include "proxy/reconcile/draft.h"
+#include "proxy/reconcile/sync_plan.h"
 
 namespace svcmap::proxy {
 
@@ -55,9 +55,9 @@ nft::Transaction Reconciler::PendingRows() {
   FollowNode();
   const Numbers numbers = numbers_;
   const AffinityTimers timers = timers_;
-  Draft draft = recreate_ ? MakeRecreation(SIZE_MAX) : MakeDraft(SIZE_MAX);
-  nft::Transaction rows = std::move(draft.plan.transaction());
-  Undo(draft);
+  SyncPlan sync_plan = recreate_ ? MakeRecreation(SIZE_MAX) : MakeSyncPlan(SIZE_MAX);
+  nft::Transaction rows = std::move(sync_plan.plan.transaction());
+  Undo(sync_plan);
   numbers_ = numbers;
   timers_ = timers;
   return rows;

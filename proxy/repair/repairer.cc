@@ -35,8 +35,8 @@ void Repairer::TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2
   at_row_ = 0;
 }
 
-void Repairer::Doubt(const nft::ForeignChange& change) {
-  if (change.lost) DoubtEverything();
+void Repairer::MarkSuspect(const nft::ForeignChange& change) {
+  if (change.lost) MarkAllSuspect();
   if (change.table || change.structure || change.lost) structure_ = {true, true};
   for (const nft::SetRef set : change.sets) sets_[Index(set.family)][set.set] = true;
   for (const Touched& touched : change.elements) {
@@ -48,7 +48,7 @@ void Repairer::Doubt(const nft::ForeignChange& change) {
   rows_.clear();
 }
 
-void Repairer::DoubtRows(const nft::Transaction& transaction) {
+void Repairer::MarkRowsSuspect(const nft::Transaction& transaction) {
   nft::ForeignChange change;
   change.structure = true;
   transaction.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
@@ -58,31 +58,31 @@ void Repairer::DoubtRows(const nft::Transaction& transaction) {
       change.elements.push_back({element.set, {element.key.begin(), element.key.end()}});
     }
   });
-  Doubt(change);
+  MarkSuspect(change);
 }
 
-void Repairer::DoubtEverything() {
+void Repairer::MarkAllSuspect() {
   structure_ = {true, true};
   everything_ = true;
   audit_covers_ = at_service_.empty() && at_row_ == 0;
 }
 
-bool Repairer::in_doubt() const {
+bool Repairer::has_suspects() const {
   const auto any = [](const auto& sets) { return std::ranges::count(sets, true) > 0; };
   return any(structure_) || any(recount_) || !rows_.empty() || any(sets_[0]) || any(sets_[1]) ||
          everything_;
 }
 
-absl::StatusOr<Damage> Repairer::Look() {
-  looked_structure_ = {};
-  looked_rows_.clear();
-  looked_set_.reset();
+absl::StatusOr<Damage> Repairer::CheckNext() {
+  checked_structure_ = {};
+  checked_rows_.clear();
+  checked_set_.reset();
   for (const Family family : kFamilies) {
     if (!structure_[Index(family)]) continue;
-    absl::StatusOr<Damage> damage = LookAtStructure(family);
+    absl::StatusOr<Damage> damage = CheckStructure(family);
     if (damage.ok()) {
       structure_[Index(family)] = false;
-      looked_structure_[Index(family)] = true;
+      checked_structure_[Index(family)] = true;
     }
     return damage;
   }
@@ -91,14 +91,14 @@ absl::StatusOr<Damage> Repairer::Look() {
     std::vector<Touched> rows(std::make_move_iterator(rows_.begin()),
                               std::make_move_iterator(rows_.begin() + count));
     rows_.erase(rows_.begin(), rows_.begin() + count);
-    return LookAtRows(std::move(rows));
+    return CheckRows(std::move(rows));
   }
   for (const Family family : kFamilies) {
     for (uint8_t set = 0; set < kSetCount; ++set) {
-      bool& doubted = sets_[Index(family)][set];
-      if (!std::exchange(doubted, false)) continue;
-      absl::StatusOr<Damage> damage = LookAtSet({family, set});
-      doubted = !damage.ok();
+      bool& suspects = sets_[Index(family)][set];
+      if (!std::exchange(suspects, false)) continue;
+      absl::StatusOr<Damage> damage = CheckSet({family, set});
+      suspects = !damage.ok();
       return damage;
     }
   }
@@ -112,12 +112,12 @@ absl::StatusOr<Damage> Repairer::Look() {
 
 void Repairer::NotRepaired() {
   for (const Family family : kFamilies) {
-    structure_[Index(family)] |= looked_structure_[Index(family)];
+    structure_[Index(family)] |= checked_structure_[Index(family)];
   }
-  rows_.insert(rows_.end(), std::make_move_iterator(looked_rows_.begin()),
-               std::make_move_iterator(looked_rows_.end()));
-  looked_rows_.clear();
-  if (looked_set_) sets_[Index(looked_set_->family)][looked_set_->set] = true;
+  rows_.insert(rows_.end(), std::make_move_iterator(checked_rows_.begin()),
+               std::make_move_iterator(checked_rows_.end()));
+  checked_rows_.clear();
+  if (checked_set_) sets_[Index(checked_set_->family)][checked_set_->set] = true;
 }
 
 absl::StatusOr<const nft::TableContent*> Repairer::Reference(Family family) {
@@ -130,12 +130,12 @@ absl::StatusOr<const nft::TableContent*> Repairer::Reference(Family family) {
   return &*reference;
 }
 
-absl::StatusOr<Damage> Repairer::LookAtStructure(Family family) {
+absl::StatusOr<Damage> Repairer::CheckStructure(Family family) {
   const auto found = kernel_.ReadTable(family);
   if (!found.ok()) return found.status();
   Damage damage;
   if (!*found) {
-    damage.rewrite = Damage::Rewrite::kAnew;
+    damage.rewrite = Damage::Rewrite::kRecreate;
     return damage;
   }
   const absl::Status status = CompareStructure(**found, family, damage);
@@ -158,7 +158,7 @@ absl::Status Repairer::CompareStructure(const nft::TableContent& found, Family f
     sets_lost |= set == found.sets.end() || set->second != digest;
   }
   if (sets_lost) {
-    damage.rewrite = Damage::Rewrite::kAnew;
+    damage.rewrite = Damage::Rewrite::kRecreate;
     return absl::OkStatus();
   }
   for (const auto& [name, digest] : wanted.chains) {
@@ -192,7 +192,7 @@ void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
   }
 }
 
-absl::StatusOr<Damage> Repairer::LookAtRows(std::vector<Touched> rows) {
+absl::StatusOr<Damage> Repairer::CheckRows(std::vector<Touched> rows) {
   std::erase_if(rows, [](const Touched& row) {
     return WrittenByRules(row.set.set) || HasRanges(row.set.set);
   });
@@ -208,7 +208,7 @@ absl::StatusOr<Damage> Repairer::LookAtRows(std::vector<Touched> rows) {
 
   const std::vector<std::optional<Row>> expected = ExpectedRows(applied_, rows);
   Differences differences;
-  looked_rows_ = rows;
+  checked_rows_ = rows;
   for (size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
     while (end < rows.size() && rows[end].set == rows[begin].set) ++end;
     std::vector<nft::FieldBytes> keys;
@@ -228,10 +228,10 @@ absl::StatusOr<Damage> Repairer::LookAtRows(std::vector<Touched> rows) {
   return damage;
 }
 
-absl::StatusOr<Damage> Repairer::LookAtSet(nft::SetRef set) {
+absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
   Damage damage;
   if (WrittenByRules(set.set)) return damage;
-  looked_set_ = set;
+  checked_set_ = set;
   const auto expected_count = applied_.counts()[Index(set.family)][set.set];
   if (expected_count > static_cast<int64_t>(kMaxRead)) {
     damage.rewrite = Damage::Rewrite::kInPlace;
@@ -239,7 +239,7 @@ absl::StatusOr<Damage> Repairer::LookAtSet(nft::SetRef set) {
   }
   const auto found = kernel_.ReadSet(set);
   if (absl::IsNotFound(found.status())) {
-    damage.rewrite = Damage::Rewrite::kAnew;
+    damage.rewrite = Damage::Rewrite::kRecreate;
     return damage;
   }
   if (!found.ok()) return found.status();
@@ -280,7 +280,7 @@ std::vector<Repairer::Touched> Repairer::NextRows() {
 
 absl::StatusOr<Damage> Repairer::Audit() {
   std::vector<Touched> rows = NextRows();
-  if (!rows.empty()) return LookAtRows(std::move(rows));
+  if (!rows.empty()) return CheckRows(std::move(rows));
   // End of the audit: check the rows without a single owner, and look for unknown elements.
   at_service_.clear();
   at_row_ = 0;

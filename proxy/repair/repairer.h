@@ -26,9 +26,9 @@ namespace svcmap::proxy {
 // Detected damage and its repair.
 struct Damage {
   enum class Rewrite : uint8_t {
-    kNo,       // `repair` fixes the damage.
-    kInPlace,  // The damage is too large for `repair`: rewrite all elements,
-    kAnew,     // or create the tables again.
+    kNo,        // `repair` fixes the damage.
+    kInPlace,   // The damage is too large for `repair`: rewrite all elements,
+    kRecreate,  // or create the tables again.
   };
   Rewrite rewrite = Rewrite::kNo;
   nft::Transaction repair;
@@ -51,15 +51,15 @@ class Repairer {
   void TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2> specs);
 
   // Marks objects as suspect.
-  void Doubt(const nft::ForeignChange& change);
-  void DoubtRows(const nft::Transaction& transaction);
-  void DoubtEverything();
+  void MarkSuspect(const nft::ForeignChange& change);
+  void MarkRowsSuspect(const nft::Transaction& transaction);
+  void MarkAllSuspect();
 
   // True while suspect objects have to be checked soon.
-  bool in_doubt() const;
+  bool has_suspects() const;
 
   // Checks the next suspect object. If no damage is found, the object is no longer suspect.
-  absl::StatusOr<Damage> Look();
+  absl::StatusOr<Damage> CheckNext();
   // Checks the next rows of the audit. The audit restarts after its end.
   absl::StatusOr<Damage> Audit();
   // The damage found was not repaired, so the objects are suspect again.
@@ -71,11 +71,11 @@ class Repairer {
  private:
   using Touched = nft::ForeignChange::Touched;
 
-  absl::StatusOr<Damage> LookAtStructure(Family family);
+  absl::StatusOr<Damage> CheckStructure(Family family);
   absl::Status CompareStructure(const nft::TableContent& found, Family family, Damage& damage);
   void CompareCounts(const nft::TableContent& found, Family family);
-  absl::StatusOr<Damage> LookAtRows(std::vector<Touched> rows);
-  absl::StatusOr<Damage> LookAtSet(nft::SetRef set);
+  absl::StatusOr<Damage> CheckRows(std::vector<Touched> rows);
+  absl::StatusOr<Damage> CheckSet(nft::SetRef set);
   absl::StatusOr<const nft::TableContent*> Reference(Family family);
   std::vector<Touched> NextRows();
 
@@ -94,9 +94,9 @@ class Repairer {
   bool audit_covers_ = false;  // The audit in progress started after everything became suspect.
 
   // Objects of the last Look or Audit.
-  std::array<bool, 2> looked_structure_ = {};
-  std::vector<Touched> looked_rows_;
-  std::optional<nft::SetRef> looked_set_;
+  std::array<bool, 2> checked_structure_ = {};
+  std::vector<Touched> checked_rows_;
+  std::optional<nft::SetRef> checked_set_;
 
   // Position of the audit.
   std::string at_service_;

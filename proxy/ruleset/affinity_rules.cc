@@ -15,7 +15,7 @@ std::string ChooseChain(unsigned pick_class) {
   return "choose-" + std::to_string(PickCapacity(pick_class));
 }
 
-std::string ChooseDrawChain(unsigned pick_class) {
+std::string ChooseRepickChain(unsigned pick_class) {
   return "choose-draw-" + std::to_string(PickCapacity(pick_class));
 }
 
@@ -32,10 +32,10 @@ void AddChooseRules(RuleList& rules) {
     if (pick <= kMaxExactClass) {
       rules.Add(rules.In(chain).ChooseRandomSlot(PickCapacity(pick), slots).Return());
     } else {
-      for (int i = 0; i < kSizeClassDraws; ++i)
-        rules.Add(rules.In(chain).Jump(ChooseDrawChain(pick)));
-      rules.Add(rules.In(ChooseDrawChain(pick)).IsChosen().Return());
-      rules.Add(rules.In(ChooseDrawChain(pick)).ChooseRandomSlot(PickCapacity(pick), slots));
+      for (int i = 0; i < kSizeClassPicks; ++i)
+        rules.Add(rules.In(chain).Jump(ChooseRepickChain(pick)));
+      rules.Add(rules.In(ChooseRepickChain(pick)).IsChosen().Return());
+      rules.Add(rules.In(ChooseRepickChain(pick)).ChooseRandomSlot(PickCapacity(pick), slots));
     }
     rules.Add(rules.In(chain).Goto("choose-first"));
   }
@@ -74,7 +74,7 @@ void AddAffinityChains(std::span<const uint32_t> timers, std::vector<nft::ChainS
   chains.push_back({"restore-local", "", {}});
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
     chains.push_back({ChooseChain(pick), "", {}});
-    if (pick > kMaxExactClass) chains.push_back({ChooseDrawChain(pick), "", {}});
+    if (pick > kMaxExactClass) chains.push_back({ChooseRepickChain(pick), "", {}});
   }
   for (const uint32_t seconds : timers) {
     for (const bool local : {false, true}) {

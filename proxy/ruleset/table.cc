@@ -20,7 +20,7 @@ std::string PickChain(unsigned pick_class) {
   return "pick-" + std::to_string(PickCapacity(pick_class));
 }
 
-std::string DrawChain(unsigned pick_class) {
+std::string RepickChain(unsigned pick_class) {
   return "draw-" + std::to_string(PickCapacity(pick_class));
 }
 
@@ -61,7 +61,7 @@ std::vector<nft::ChainSpec> MakeChains() {
       chains.push_back({PickChain(pick), "KUBE-SVC with " + capacity + " endpoints", {}});
     } else {
       chains.push_back({PickChain(pick), "KUBE-SVC with at most " + capacity + " endpoints", {}});
-      chains.push_back({DrawChain(pick), "", {}});
+      chains.push_back({RepickChain(pick), "", {}});
     }
   }
   return chains;
@@ -76,8 +76,9 @@ void AddPickRules(RuleList& rules) {
     if (pick <= kMaxExactClass) {
       rules.Add(rules.In(chain).DnatToRandomSlot(PickCapacity(pick), Named(kEndpoints)));
     } else {
-      for (int i = 0; i < kSizeClassDraws; ++i) rules.Add(rules.In(chain).Jump(DrawChain(pick)));
-      rules.Add(rules.In(DrawChain(pick)).DnatToRandomSlot(PickCapacity(pick), Named(kEndpoints)));
+      for (int i = 0; i < kSizeClassPicks; ++i) rules.Add(rules.In(chain).Jump(RepickChain(pick)));
+      rules.Add(
+          rules.In(RepickChain(pick)).DnatToRandomSlot(PickCapacity(pick), Named(kEndpoints)));
     }
     rules.Add(rules.In(chain).Goto("pick-first"));
   }

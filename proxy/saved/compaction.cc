@@ -24,15 +24,15 @@ struct Ordinals {
 namespace {
 
 // The live records, when records are visited in ordinal order.
-class Alive {
+class LiveRecords {
  public:
-  explicit Alive(Keyed<uint32_t>& keyed) {
+  explicit LiveRecords(Keyed<uint32_t>& keyed) {
     ordinals_.reserve(keyed.size());
     keyed.ForEach([this](uint32_t ordinal) { ordinals_.push_back(ordinal); });
     std::sort(ordinals_.begin(), ordinals_.end());
   }
   template <typename Kept>
-  explicit Alive(const std::optional<Kept>& kept) {
+  explicit LiveRecords(const std::optional<Kept>& kept) {
     if (kept) ordinals_.push_back(kept->value);
   }
 
@@ -105,7 +105,7 @@ absl::StatusOr<std::shared_ptr<FrameFile>> Compaction::Write(Files& files, const
                                                              const std::string& writer) {
   absl::StatusOr<std::shared_ptr<FrameFile>> to = FrameFile::Create(files, path, writer);
   if (!to.ok()) return to;
-  absl::Status status = CopyAlive(**to);
+  absl::Status status = CopyLiveRecords(**to);
   copied_ = places_->resolved;
   if (status.ok()) status = CopyTail(**to, places_->end);
   places_.reset();
@@ -114,10 +114,10 @@ absl::StatusOr<std::shared_ptr<FrameFile>> Compaction::Write(Files& files, const
 }
 
 // Writes all rows as one committed attempt.
-absl::Status Compaction::CopyAlive(FrameFile& to) {
+absl::Status Compaction::CopyLiveRecords(FrameFile& to) {
   Ledger<Ordinals>& ledger = places_->ledger;
-  Alive objects(ledger.objects()), services(ledger.services());
-  Alive node_rows(ledger.node_rows()), tables(ledger.tables());
+  LiveRecords objects(ledger.objects()), services(ledger.services());
+  LiveRecords node_rows(ledger.node_rows()), tables(ledger.tables());
   Output output(to);
 
   saved::v1::Frame part;

@@ -32,7 +32,7 @@ class Compaction {
  private:
   struct Places;
 
-  absl::Status CopyAlive(FrameFile& to);
+  absl::Status CopyLiveRecords(FrameFile& to);
 
   File& from_;
   const uint64_t id_;

@@ -101,7 +101,7 @@ void StateLog::Load(absl::Status not_writable, SavedState* found) {
   }
   absl::StatusOr<std::unique_ptr<File>> file =
       files_.Open(Path(kState), not_writable.ok() ? OpenMode::kUpdate : OpenMode::kRead);
-  if (absl::IsDataLoss(file.status())) return SetAside(file.status(), not_writable);
+  if (absl::IsDataLoss(file.status())) return RenameDamaged(file.status(), not_writable);
   if (not_writable.ok() && !file.ok()) {
     if (absl::IsNotFound(file.status())) return StartFile();
     not_writable = file.status();
@@ -113,7 +113,7 @@ void StateLog::Load(absl::Status not_writable, SavedState* found) {
   // The previous process was killed while it created the file.
   if (not_writable.ok() && size.ok() && *size == 0) return StartFile();
   absl::StatusOr<Replayed> replayed = Replay(**file);
-  if (!replayed.ok()) return SetAside(replayed.status(), not_writable);
+  if (!replayed.ok()) return RenameDamaged(replayed.status(), not_writable);
   *found = std::move(replayed->state);
   if (!not_writable.ok()) return Fail(nullptr, not_writable);
   if (replayed->torn) {
@@ -127,7 +127,7 @@ void StateLog::Load(absl::Status not_writable, SavedState* found) {
   status_.live_bytes = replayed->live_bytes;
 }
 
-void StateLog::SetAside(const absl::Status& damage, const absl::Status& not_writable) {
+void StateLog::RenameDamaged(const absl::Status& damage, const absl::Status& not_writable) {
   const std::string name = std::string(kDamaged) + Timestamp();
   const absl::Status moved =
       not_writable.ok() ? files_.Rename(Path(kState), Path(name.c_str())) : not_writable;
@@ -138,11 +138,11 @@ void StateLog::SetAside(const absl::Status& damage, const absl::Status& not_writ
           (moved.ok() ? " renamed_to=" + name
                       : " rename_error=\"" + std::string(moved.message()) + "\""));
   if (!moved.ok()) return Fail(nullptr, moved);
-  PruneSetAside();
+  PruneDamaged();
   StartFile();
 }
 
-void StateLog::PruneSetAside() {
+void StateLog::PruneDamaged() {
   absl::StatusOr<std::vector<std::string>> names = files_.List(folder_);
   if (!names.ok()) return;
   std::erase_if(*names, [](const std::string& name) { return name.rfind(kDamaged, 0) != 0; });

@@ -127,8 +127,8 @@ class StateLog {
   absl::Status LockFolder();
   void WarnIfShared() const;
   void Load(absl::Status not_writable, SavedState* found);
-  void SetAside(const absl::Status& damage, const absl::Status& not_writable);
-  void PruneSetAside();
+  void RenameDamaged(const absl::Status& damage, const absl::Status& not_writable);
+  void PruneDamaged();
   void StartFile();
   bool Write();
   std::shared_ptr<FrameFile> CurrentFile() const;

@@ -34,7 +34,7 @@ std::optional<Finding> OverEndpoints(const Store& store, const Change& change, s
   const EndpointCount held = CountEndpoints(store, slice);
   const size_t wanted = held.elsewhere + slice.endpoints.size();
   if (wanted <= limit || slice.endpoints.size() <= held.here) return std::nullopt;
-  return Finding{.severity = Finding::Severity::kRefused,
+  return Finding{.severity = Finding::Severity::kRejected,
                  .kind = change.kind,
                  .key = change.key,
                  .field = "endpoints",
@@ -61,7 +61,7 @@ std::optional<Finding> OverBytes(const Store& store, const Change& change, uint6
   const uint64_t total = store.bytes() - before + after;
   if (total <= limit || after <= before) return std::nullopt;
   return Finding{
-      .severity = held == nullptr ? Finding::Severity::kNotHeld : Finding::Severity::kRefused,
+      .severity = held == nullptr ? Finding::Severity::kNotStored : Finding::Severity::kRejected,
       .kind = change.kind,
       .key = change.key,
       .reason = "has " + std::to_string(after) + " bytes, which would make " +
@@ -76,7 +76,7 @@ std::optional<Finding> OverLimit(const Store& store, const Change& change,
   if (change.removal()) return std::nullopt;
   if (ObjectCount(store) >= limits.objects &&
       store.FindMessage(change.kind, change.key) == nullptr) {
-    return Finding{.severity = Finding::Severity::kNotHeld,
+    return Finding{.severity = Finding::Severity::kNotStored,
                    .kind = change.kind,
                    .key = change.key,
                    .error_type = "Forbidden",

@@ -16,12 +16,12 @@ bool ExternallyAccessible(const Service& service, Family family, const ServicePo
 
 std::string Finding::ToString() const {
   std::string text =
-      absl::StrCat(std::string(KindName(kind)), " ", key, refused() ? " rejected" : "");
+      absl::StrCat(std::string(KindName(kind)), " ", key, rejected() ? " rejected" : "");
   for (const std::string_view part :
        {std::string_view(field), error_type, std::string_view(value), std::string_view(reason)}) {
     if (!part.empty()) absl::StrAppend(&text, ": ", std::string(part));
   }
-  if (severity == Severity::kRefused) {
+  if (severity == Severity::kRejected) {
     text += "; the previously accepted version, if any, stays in effect";
   }
   return text;

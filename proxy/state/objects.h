@@ -166,11 +166,11 @@ struct Change {
 // A problem with one object: the reason why it was rejected, or which part is not programmed.
 struct Finding {
   enum class Severity : uint8_t {
-    kRefused,  // The new object was rejected. The previously accepted version stays in effect.
-    kWarning,  // The object was accepted, but a part of it has no effect.
-    kNotHeld,  // The new object was rejected, and there is no previously accepted version.
+    kRejected,   // The new object was rejected. The previously accepted version stays in effect.
+    kWarning,    // The object was accepted, but a part of it has no effect.
+    kNotStored,  // The new object was rejected, and there is no previously accepted version.
   };
-  Severity severity = Severity::kRefused;
+  Severity severity = Severity::kRejected;
   Kind kind = Kind::kService;
   std::string key;
   std::string field;  // Path in the object, "spec.ports[1].port". Empty: the object as a whole.
@@ -180,7 +180,7 @@ struct Finding {
   std::string value;   // Value of the field, at most 64 bytes.
   std::string reason;  // "must be between 1 and 65535, inclusive"
 
-  bool refused() const { return severity != Severity::kWarning; }
+  bool rejected() const { return severity != Severity::kWarning; }
 
   // "Service shop/web rejected: spec.ports[1].port: Invalid value: 70000: must be between 1 and
   // 65535, inclusive; the previously accepted version, if any, stays in effect"

@@ -9,7 +9,7 @@
 namespace svcmap::proxy {
 namespace {
 
-std::string MentionKey(Kind kind, const std::string& key) {
+std::string SnapshotKey(Kind kind, const std::string& key) {
   return std::string(KindName(kind)) + " " + key;
 }
 
@@ -48,7 +48,7 @@ StateToken TokenOf(Kind kind, const std::string& key, const std::string& message
 }  // namespace
 
 bool Store::Apply(const Change& change, uint64_t sequence) {
-  if (!change.removal()) Mention(change.kind, change.key);
+  if (!change.removal()) AddToSnapshot(change.kind, change.key);
   if (trial_) Remember(change);
   return Replace(change, sequence);
 }
@@ -135,7 +135,7 @@ void Store::Touch(const Change& change, const std::string* before, const std::st
   if (keep_touched_) touched_.emplace_back(change.kind, change.key);
 }
 
-Change Store::Held(Kind kind, const std::string& key) const {
+Change Store::Stored(Kind kind, const std::string& key) const {
   Change held{.kind = kind, .key = key};
   const auto find = [&key](const auto& objects, auto& object) {
     const auto found = objects.find(key);
@@ -160,7 +160,7 @@ Change Store::Held(Kind kind, const std::string& key) const {
 
 const std::string* Store::FindMessage(Kind kind, const std::string& key) const {
   // The change refers to the stored objects, so the pointer remains valid.
-  const Change held = Held(kind, key);
+  const Change held = Stored(kind, key);
   if (held.service) return MessageOf(held.service);
   if (held.slice) return MessageOf(held.slice);
   if (held.node) return MessageOf(held.node);
@@ -170,7 +170,7 @@ const std::string* Store::FindMessage(Kind kind, const std::string& key) const {
 // Undoing single changes would not restore the order of a Service's EndpointSlices, so the order is
 // saved.
 void Store::Remember(const Change& change) {
-  Change held = Held(change.kind, change.key);
+  Change held = Stored(change.kind, change.key);
   for (const auto& slice : {held.slice, change.slice}) {
     if (!slice) continue;
     const ServiceEntry* entry = Find(slice->service_key);
@@ -188,7 +188,7 @@ void Store::BeginTrial() {
   trial_->dirty_keys = std::exchange(dirty_keys_, {});
   trial_->released = std::exchange(released_, false);
   trial_->moved = std::exchange(moved_, false);
-  trial_->mentioned = std::exchange(mentioned_, std::nullopt);
+  trial_->snapshot_keys = std::exchange(snapshot_keys_, std::nullopt);
 }
 
 void Store::EndTrial() {
@@ -209,7 +209,7 @@ void Store::EndTrial() {
   dirty_keys_ = std::move(trial.dirty_keys);
   released_ = trial.released;
   moved_ = trial.moved;
-  mentioned_ = std::move(trial.mentioned);
+  snapshot_keys_ = std::move(trial.snapshot_keys);
 }
 
 void Store::DropIfEmpty(const std::string& key) {
@@ -248,18 +248,18 @@ void Store::MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected
   ReturnDirty(std::move(dirty));
 }
 
-void Store::BeginSnapshot() { mentioned_.emplace(); }
+void Store::BeginSnapshot() { snapshot_keys_.emplace(); }
 
-void Store::Mention(Kind kind, const std::string& key) {
-  if (mentioned_) mentioned_->insert(MentionKey(kind, key));
+void Store::AddToSnapshot(Kind kind, const std::string& key) {
+  if (snapshot_keys_) snapshot_keys_->insert(SnapshotKey(kind, key));
 }
 
 void Store::EndSnapshot(uint64_t sequence) {
-  if (!mentioned_) return;
-  const auto mentioned = *std::exchange(mentioned_, std::nullopt);
+  if (!snapshot_keys_) return;
+  const auto snapshot_keys = *std::exchange(snapshot_keys_, std::nullopt);
   std::vector<Change> removals;
   const auto collect = [&](Kind kind, const std::string& key) {
-    if (!mentioned.contains(MentionKey(kind, key))) {
+    if (!snapshot_keys.contains(SnapshotKey(kind, key))) {
       removals.push_back({.kind = kind, .key = key});
     }
   };

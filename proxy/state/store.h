@@ -47,10 +47,10 @@ class Store {
   // belong to the snapshot. EndSnapshot removes all other objects. A second BeginSnapshot discards
   // the open snapshot.
   void BeginSnapshot();
-  void Mention(Kind kind, const std::string& key);
+  void AddToSnapshot(Kind kind, const std::string& key);
   void EndSnapshot(uint64_t sequence);
   // Discards the open snapshot without removing objects.
-  void AbandonSnapshot() { mentioned_.reset(); }
+  void AbandonSnapshot() { snapshot_keys_.reset(); }
 
   // Changes between BeginTrial() and EndTrial() are undone by EndTrial(). The cost is proportional
   // to the number of changes. A trial may begin only if no Service is dirty and no snapshot is
@@ -65,7 +65,7 @@ class Store {
   // Token of all stored objects.
   const StateToken& token() const { return token_; }
   // Returns the change that would restore the object to its stored state.
-  Change Held(Kind kind, const std::string& key) const;
+  Change Stored(Kind kind, const std::string& key) const;
   // Returns the object as received, serialized. Null if the object is not stored.
   const std::string* FindMessage(Kind kind, const std::string& key) const;
 
@@ -125,7 +125,7 @@ class Store {
     absl::flat_hash_set<std::string> dirty_keys;
     bool released;
     bool moved;
-    std::optional<absl::flat_hash_set<std::string>> mentioned;
+    std::optional<absl::flat_hash_set<std::string>> snapshot_keys;
   };
 
   bool Replace(const Change& change, uint64_t sequence);
@@ -154,7 +154,7 @@ class Store {
   bool released_ = false;  // Some Service has released an address since the list was last empty.
   bool moved_ = false;
   std::optional<absl::flat_hash_set<std::string>>
-      mentioned_;  // "KIND key" of all named objects while a snapshot is open.
+      snapshot_keys_;  // "KIND key" of all named objects while a snapshot is open.
   std::optional<Trial> trial_;
 };
 

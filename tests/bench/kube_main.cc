@@ -53,7 +53,7 @@ class Bench {
  public:
   explicit Bench(const ClusterShape& shape)
       : netns_(Need(testing::NetNs::Create())), folder_(Need(testing::TemporaryFolder::Make())) {
-    server_ = Need(testing::ApiServerDouble::Start(&netns_));
+    server_ = Need(testing::FakeApiServer::Start(&netns_));
     const Cluster cluster(shape);
     endpoints_ = cluster.endpoint_count();
     testing::Objects objects = {testing::ANode(testing::kAgentNode),
@@ -117,7 +117,7 @@ class Bench {
 
   testing::NetNs netns_;
   testing::TemporaryFolder folder_;
-  std::unique_ptr<testing::ApiServerDouble> server_;
+  std::unique_ptr<testing::FakeApiServer> server_;
   uint64_t endpoints_ = 0;
 };
 

@@ -107,7 +107,7 @@ absl::Status MeasureOneStorm(const Context& context, testing::ForeignStorm::Rule
   const char* by = rules_by == testing::ForeignStorm::RulesBy::kNft ? "nft" : "netlink";
   std::printf("| %s | %s | %.0f | %lld | %zu | %.2f ms | %.2f ms | %.2f ms | %.1f ms |\n",
               context.name.c_str(), by, changes.per_second(),
-              static_cast<long long>(changes.refused), own.size(), Median(own),
+              static_cast<long long>(changes.rejected), own.size(), Median(own),
               Percentile(own, 0.99), Percentile(own, 1), after);
   context.samples.Add(
       {"storm", context.name, "svcmap", "foreign", "per_second", 0, changes.per_second()});

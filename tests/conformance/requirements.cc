@@ -40,7 +40,7 @@ const std::map<int, std::string_view>& OtherTests() {
        "DecisionTable.Row/S97_*_Hairpin "
        "AffinityTest.S122_OneEndpointForAllAddressesOfAPort"},
       {234, "AffinityTimeTest.S124_NewConnectionsRestartTheTimer"},
-      {236, "LifecycleTest.OtherTablesAreLeftAlone"},
+      {236, "LifecycleTest.OtherTablesAreNotModified"},
       {322, "NodeAddressTest.S110_WithoutANodeObjectAllAddressesTakeNodePortsUntilItComes"},
       {323, "ReconcilerNodeTest.S65TheNodesPodCidrIsFollowed"},
       {324, "PinnedFlows.Row/S169_*_NodePortServiceClusterIp"},
@@ -49,10 +49,10 @@ const std::map<int, std::string_view>& OtherTests() {
        "LoopTest.ABatchThatChangesNothingIsAnsweredAtOnce"},
       {335, "LoopTest.WhatComesDuringACommitIsMergedAndTheLatestWins"},
       {336,
-       "LoopTest.ABatchThatTheKernelRefusesFailsAfterSomePatienceAndGoesInLater "
-       "PushTest.KernelThatRefusesIsAckedFailedAndCaughtUpWithLater"},
+       "LoopTest.ABatchThatTheKernelRejectsFailsAfterSomePatienceAndGoesInLater "
+       "PushTest.KernelThatRejectsIsAckedFailedAndCaughtUpWithLater"},
       {337,
-       "RepairTest.AnAuditFindsWhatNobodyTold "
+       "RepairTest.AnAuditFindsUnreportedChanges "
        "RepairTest.AnAuditReadsEachRowOnceAndWritesNothingWhereAllIsRight "
        "ReconcilerNodeTest.S29S32AnotherZonePlansServicesWithHintsAgain"},
       {338,
@@ -76,7 +76,7 @@ const std::map<int, std::string_view>& OtherTests() {
       {352, "EndpointsTest.S26_WhichOfTwoDuplicatesCounts"},
       {353, "ConstancyTest.AThousandChangesLeaveTheRulesetAsItWas"},
       {354, "DecisionTest.S102_AnExternalIpOfTheNodeWithoutEndpointsIsRejected"},
-      {355, "LoopRepairTest.S259HealthChecksAreToldWhenTheyChangeAndNotOtherwise"},
+      {355, "LoopRepairTest.S259HealthChecksAreReportedWhenTheyChangeAndNotOtherwise"},
       {357,
        "NodeAddressTest.S109_TheNodeObjectMovesTheNodePorts "
        "NodeAddressTest.S114_S172_AddressBlocksSayWhereNodePortsAre"},

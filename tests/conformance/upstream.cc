@@ -39,10 +39,10 @@ std::vector<UpstreamTest> UpstreamTests() {
       {"Services", "nodePort, same number and different protocols",
        "ExternalTest.S78_EverySourceIsMasqueraded"},
       {"Services", "service-proxy-name",
-       "ConvertServiceTest.S1_S2_WhatIsNotProxiedIsHeldWhateverElseItSays "
+       "ConvertServiceTest.S1_S2_WhatIsNotProxiedIsStoredWhateverElseItSays "
        "StoreTest.S1_AServiceThatIsNoLongerProxiedIsDirtyAndKeepsItsSlices"},
       {"Services", "headless label",
-       "ConvertServiceTest.S1_S2_WhatIsNotProxiedIsHeldWhateverElseItSays"},
+       "ConvertServiceTest.S1_S2_WhatIsNotProxiedIsStoredWhateverElseItSays"},
       {"Services", "rejected without endpoints",
        "RejectTest.S77_S81_S100_WithoutEndpointsEveryAddressSaysPortUnreachable"},
       {"Services", "rejected where pods were evicted",

@@ -39,7 +39,7 @@ class ChainRepairContract : public ForeignContract {
     transaction.RepairChains(std::move(repair));
     Commit(transaction);
   }
-  void ExpectRefused(ChainRepair repair, absl::StatusCode code) {
+  void ExpectRejected(ChainRepair repair, absl::StatusCode code) {
     Transaction transaction;
     transaction.RepairChains(std::move(repair));
     const ApplyResult result = kernel_->Apply(transaction);
@@ -94,7 +94,7 @@ TEST_P(ChainRepairContract, ForeignChainsAndSetsGo) {
   ExpectAsBefore();
 }
 
-TEST_P(ChainRepairContract, ChainsInBothListsAreMadeAnew) {
+TEST_P(ChainRepairContract, ChainsInBothListsAreRecreated) {
   Fill();
   Repair(Of({"nat-output", "filter-input"}, {"nat-output"}));
   ExpectAsBefore();
@@ -108,7 +108,7 @@ TEST_P(ChainRepairContract, AnotherKindOfChainHasToBeRemoved) {
   Fill();
   DeleteChain("nat-output");
   AddChain("nat-output");
-  ExpectRefused(Of({"nat-output"}), absl::StatusCode::kUnimplemented);
+  ExpectRejected(Of({"nat-output"}), absl::StatusCode::kUnimplemented);
   Repair(Of({"nat-output"}, {"nat-output"}));
   ExpectAsBefore();
 }
@@ -142,7 +142,7 @@ TEST_P(ChainRepairContract, ChainsOfTheGivenSpecAreWritten) {
 }
 
 TEST_P(ChainRepairContract, WithoutATableItIsRejected) {
-  ExpectRefused(Of({"services"}), absl::StatusCode::kNotFound);
+  ExpectRejected(Of({"services"}), absl::StatusCode::kNotFound);
   EXPECT_FALSE(HasTable(family()));
 }
 
@@ -150,14 +150,14 @@ TEST_P(ChainRepairContract, WhatIsToBeRemovedMustBeThere) {
   Fill();
   AddRule("services");
   const TableContent damaged = Content();
-  ExpectRefused(Of({"services"}, {"foreign"}), absl::StatusCode::kNotFound);
-  ExpectRefused(Of({"services"}, {}, {"foreign-set"}), absl::StatusCode::kNotFound);
+  ExpectRejected(Of({"services"}, {"foreign"}), absl::StatusCode::kNotFound);
+  ExpectRejected(Of({"services"}, {}, {"foreign-set"}), absl::StatusCode::kNotFound);
   EXPECT_EQ(Content(), damaged) << "all or nothing";
 }
 
 TEST_P(ChainRepairContract, AChainThatRulesLeadToCannotGo) {
   Fill();
-  ExpectRefused(Of({}, {"mark-masq"}), absl::StatusCode::kUnavailable);
+  ExpectRejected(Of({}, {"mark-masq"}), absl::StatusCode::kUnavailable);
   ExpectAsBefore();
 }
 
@@ -168,7 +168,7 @@ TEST_P(ChainRepairContract, AMissingTargetIsRejected) {
   TableSpec spec = proxy::MakeTable(family(), {});
   spec.rules.push_back(RuleBuilder(family(), "nat-output").Jump("nowhere").Build());
   repair.spec = std::make_shared<TableSpec>(std::move(spec));
-  ExpectRefused(repair, absl::StatusCode::kNotFound);
+  ExpectRejected(repair, absl::StatusCode::kNotFound);
   EXPECT_FALSE(Content().chains.contains("nat-output"));
 }
 
@@ -237,7 +237,7 @@ TEST_P(RealChainRepair, OneThatComesBackOnAnotherHookHasToBeRemoved) {
   Fill();
   Nft("delete chain %T nat-output\n"
       "add chain %T nat-output { type nat hook output priority 7; }");
-  ExpectRefused(Of({"nat-output"}), absl::StatusCode::kUnimplemented);
+  ExpectRejected(Of({"nat-output"}), absl::StatusCode::kUnimplemented);
   Repair(Of({"nat-output"}, {"nat-output"}));
   ExpectAsBefore();
 }
@@ -245,7 +245,7 @@ TEST_P(RealChainRepair, OneThatComesBackOnAnotherHookHasToBeRemoved) {
 TEST_P(RealChainRepair, AMissingSetIsRejected) {
   Fill();
   Nft("flush chain %T nat-postrouting\ndelete set %T hairpin-connections");
-  ExpectRefused(Of({"nat-postrouting"}), absl::StatusCode::kNotFound);
+  ExpectRejected(Of({"nat-postrouting"}), absl::StatusCode::kNotFound);
 }
 
 }  // namespace

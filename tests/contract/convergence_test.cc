@@ -191,7 +191,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     reconciler_.reset();
     log_.reset();
     files_ = std::make_unique<MemoryFiles>();
-    BeginLife();
+    BeginRun();
     for (int step = 0; step < steps && !HasFailure(); ++step) {
       SCOPED_TRACE("step " + std::to_string(step));
       ChangeSomething();
@@ -248,10 +248,10 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     std::sort(slices.begin(), slices.end());
     store.BeginSnapshot();
     for (const std::string& key : services) {
-      if (changes_->Chance(60)) store.Mention(Kind::kService, key);
+      if (changes_->Chance(60)) store.AddToSnapshot(Kind::kService, key);
     }
     for (const std::string& key : slices) {
-      if (changes_->Chance(60)) store.Mention(Kind::kEndpointSlice, key);
+      if (changes_->Chance(60)) store.AddToSnapshot(Kind::kEndpointSlice, key);
     }
     for (int part = 0; part < 3; ++part) {
       for (int i = 0; i < 4; ++i) Send(sequence);
@@ -280,12 +280,12 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     if (changes_->Chance(10)) {
       reconciler_->Invalidate();
     } else {
-      reconciler_->Doubt(change);
+      reconciler_->MarkSuspect(change);
     }
   }
 
   // In a run with faults, reading or writing a file sometimes fails, or the file is truncated.
-  void BeginLife() {
+  void BeginRun() {
     reconciler_.reset();
     log_.reset();
     files_->Restart();
@@ -306,7 +306,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
                                .own_thread = false});
     ASSERT_OK(log);
     log_ = *std::move(log);
-    absl::StatusOr<Beginning> beginning;
+    absl::StatusOr<AdoptedState> beginning;
     do {  // Reading may fail.
       SavedState copy = saved;
       reconciler_ = std::make_unique<Reconciler>(*kernel_, options_, log_.get());
@@ -314,7 +314,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     } while (!beginning.ok());
     reconciler_->SetInterfaceAddresses(interfaces_);
     ++beginnings_[*beginning];
-    if (*beginning == Beginning::kNothing || *beginning == Beginning::kUnknown) return;
+    if (*beginning == AdoptedState::kNothing || *beginning == AdoptedState::kUnknown) return;
     for (const SavedState::Object& object : saved.objects) {
       const auto change = sent_.find({object.kind, object.key, object.message});
       ASSERT_NE(change, sent_.end()) << "saved what was never sent: " << object.key;
@@ -328,15 +328,15 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     const bool settled = !reconciler_->Pending();
     const Lines numbers = AffinityNumbers();
     Reconciler old(*kernel_, options_);
-    Tell(*reconciler_, old);
-    BeginLife();
+    Notify(*reconciler_, old);
+    BeginRun();
     if (HasFatalFailure()) return;
     if (changes_->Chance(50)) Settle();
     reconciler_->store().BeginSnapshot();
-    Tell(old, *reconciler_);
+    Notify(old, *reconciler_);
     reconciler_->store().EndSnapshot(1);
     Settle();
-    reconciler_->ForgetFormerLife();
+    reconciler_->ForgetPreviousRun();
     if (settled && !faulty()) {
       EXPECT_THAT(Differences(numbers, AffinityNumbers()), IsEmpty());
     }
@@ -351,7 +351,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   }
 
   // In a different order than the original order of arrival.
-  void Tell(const Reconciler& from, Reconciler& to) {
+  void Notify(const Reconciler& from, Reconciler& to) {
     const Store& store = from.store();
     to.SetInterfaceAddresses(interfaces_);
     for (const auto& [name, node] : store.nodes()) {
@@ -401,22 +401,22 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
 
   void Settle() {
     int rounds = 0;
-    while ((reconciler_->Pending() || reconciler_->InDoubt()) && ++rounds < 2000) {
-      if (reconciler_->InDoubt()) {
+    while ((reconciler_->Pending() || reconciler_->HasSuspects()) && ++rounds < 2000) {
+      if (reconciler_->HasSuspects()) {
         reconciler_->Repair();
       } else {
         SyncOnce();
       }
       if (rounds % 8 == 0) log_->Work();
     }
-    ASSERT_FALSE(reconciler_->Pending() || reconciler_->InDoubt()) << "does not settle";
+    ASSERT_FALSE(reconciler_->Pending() || reconciler_->HasSuspects()) << "does not settle";
     reconciler_->SaveObjects();
     if (const auto generation = inner_->Generation(); generation.ok()) {
       reconciler_->NoteGeneration(*generation);
     }
     if (changes_->Chance(50)) log_->Work();
     interfered_ = false;
-    ASSERT_THAT(kernel_->refused(), IsEmpty()) << "the kernel refused what we sent";
+    ASSERT_THAT(kernel_->rejected(), IsEmpty()) << "the kernel refused what we sent";
     CheckRows();
   }
 
@@ -461,7 +461,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   void CheckMeaning() {
     nft::FakeKernel kernel(Tables());
     Reconciler anew(kernel, options_);
-    Tell(*reconciler_, anew);
+    Notify(*reconciler_, anew);
     ASSERT_EQ(anew.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
     ASSERT_THAT(Differences(Meaning(*inner_), Meaning(kernel)), IsEmpty());
   }
@@ -478,7 +478,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   std::optional<RandomChanges> changes_;
   // Keyed as in the saved state.
   std::map<std::tuple<Kind, std::string, std::string>, Change> sent_;
-  std::map<Beginning, int> beginnings_;
+  std::map<AdoptedState, int> beginnings_;
   bool interfered_ = false;  // A change by another process has not been checked yet.
   std::vector<IpAddress> interfaces_;
   ReconcilerOptions options_;
@@ -495,10 +495,10 @@ TEST_P(ConvergenceTest, TheKernelHoldsWhatIsWantedAfterAnyChanges) {
   }
   if (seeds() < 12) return;
   // Runs that could use the saved state, and, after write failures, runs that could not.
-  EXPECT_GT(beginnings_[Beginning::kTrusted] + beginnings_[Beginning::kToVerify], 0)
+  EXPECT_GT(beginnings_[AdoptedState::kTrusted] + beginnings_[AdoptedState::kToVerify], 0)
       << "the seeds show too little";
   if (faulty()) {
-    EXPECT_GT(beginnings_[Beginning::kUnknown], 0) << "the seeds show too little";
+    EXPECT_GT(beginnings_[AdoptedState::kUnknown], 0) << "the seeds show too little";
   }
 }
 

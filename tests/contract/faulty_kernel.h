@@ -39,7 +39,7 @@ class FaultyKernel final : public Kernel {
       }
       last_ = transaction;
     } else if (!excused_ || !excused_()) {
-      refused_.push_back(result.error.ToString());
+      rejected_.push_back(result.error.ToString());
     }
     return fault ? unknown : result;
   }
@@ -64,7 +64,7 @@ class FaultyKernel final : public Kernel {
 
   // The last transaction that could be committed.
   const Transaction& last() const { return last_; }
-  const std::vector<std::string>& refused() const { return refused_; }
+  const std::vector<std::string>& rejected() const { return rejected_; }
   const std::vector<uint32_t>& sizes(Family family) const { return sizes_[Index(family)]; }
 
  private:
@@ -75,7 +75,7 @@ class FaultyKernel final : public Kernel {
   std::mt19937 random_;
   std::function<bool()> excused_;
   Transaction last_;
-  std::vector<std::string> refused_;
+  std::vector<std::string> rejected_;
   std::array<std::vector<uint32_t>, 2> sizes_;
 };
 

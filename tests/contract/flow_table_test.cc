@@ -102,7 +102,7 @@ TEST_P(FlowTableContract, AFlowIsReadAsItIs) {
   EXPECT_NE(flows[0].id, 0u);
 }
 
-TEST_P(FlowTableContract, S249OnlyUdpFlowsOfTheWantedFamilyAreTold) {
+TEST_P(FlowTableContract, S249OnlyUdpFlowsOfTheWantedFamilyAreReported) {
   if (!netns_) return;
   TrackedFlow udp = AFlow(Client(), at()(10, 53), at()(1, 53)), tcp = udp, sctp = udp;
   tcp.protocol = FlowProtocol::kTcp;
@@ -265,11 +265,11 @@ TEST_P(FlowTableContract, AListingMayBeLeftAndDeletesWhileItRuns) {
     flows.push_back(AFlow(Client(static_cast<uint16_t>(1000 + i)), at()(10, 53), at()(1, 53)));
   }
   Add(flows);
-  int told = 0;
+  int reported = 0;
   const auto left = netns_->Run(
-      [&] { return table_.ForEachUdp(kFamilies, [&](const UdpFlow&) { return ++told < 5; }); });
+      [&] { return table_.ForEachUdp(kFamilies, [&](const UdpFlow&) { return ++reported < 5; }); });
   EXPECT_TRUE(absl::IsCancelled(left.status())) << left.status();
-  EXPECT_EQ(told, 5);
+  EXPECT_EQ(reported, 5);
   // Each flow is deleted while it is listed. The listing still covers all flows.
   size_t deleted = 0;
   EXPECT_OK(netns_->Run([&] {

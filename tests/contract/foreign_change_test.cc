@@ -121,7 +121,7 @@ TEST_F(ForeignChangeTest, S345_ADeletedAndAReplacedRule) {
   EXPECT_EQ(change.text, "1 rule deleted from mark-masq");
 }
 
-TEST_F(ForeignChangeTest, S345_AFlushedTableIsToldInShort) {
+TEST_F(ForeignChangeTest, S345_AFlushedTableIsReportedInShort) {
   const ForeignChange change = AfterNft("flush table ip svcmap");
   EXPECT_TRUE(change.structure);
   EXPECT_THAT(change.text, ::testing::MatchesRegex("[0-9]+ rules deleted from several chains"));

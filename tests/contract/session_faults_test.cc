@@ -95,7 +95,7 @@ TEST_F(SessionFaultsTest, AMissingVerdictIsUnknownAndTheNextBatchGoesOverAFreshS
 }
 
 // A late response to one batch must not affect the next batch.
-TEST_F(SessionFaultsTest, ALateVerdictIsNotTakenForAnother) {
+TEST_F(SessionFaultsTest, ALateVerdictIsNotMistakenForAnother) {
   Once({.late = true});
   EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kUnknown);
   Transaction invalid;
@@ -242,7 +242,7 @@ TEST_F(SessionFaultsTest, ReadsThatAreInterruptedAreRepeated) {
 }
 
 // A late response arrives at a socket that is already closed.
-TEST_F(SessionFaultsTest, LateAnswersToReadsAreNotTakenForOthers) {
+TEST_F(SessionFaultsTest, LateAnswersToReadsAreNotMistakenForOthers) {
   Once({.late = true});
   EXPECT_FALSE(kernel_->ReadElement(kSet, ServiceRow(kFamily, 1).key.bytes()).ok());
   ASSERT_OK_AND_ASSIGN(const auto missing,

@@ -28,7 +28,7 @@ namespace svcmap::nft {
 constexpr auto kForeignTimeout = std::chrono::seconds(10);
 
 // Collects reported changes.
-class Heard {
+class ReportedChanges {
  public:
   void Add(const ForeignChange& change) {
     {
@@ -131,7 +131,7 @@ class WatchedWorld : public ::testing::Test {
 
   std::optional<testing::NetNs> netns_;
   TableSpecs tables_;
-  Heard heard_;
+  ReportedChanges heard_;
   std::unique_ptr<WatchedKernel> kernel_;
 };
 

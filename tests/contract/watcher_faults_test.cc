@@ -44,7 +44,7 @@ class WatcherFaultsTest : public WatchedWorld {
     EXPECT_TRUE(change->lost);
     EXPECT_THAT(change->text, HasSubstr(text));
   }
-  void ExpectToHear() {
+  void ExpectReport() {
     Nft(kForeign);
     const std::optional<ForeignChange> change = heard_.Next();
     ASSERT_TRUE(change);
@@ -85,7 +85,7 @@ TEST_F(WatcherFaultsTest, S345_AForeignCommitDuringALargeBatchIsALoss) {
   Commit(Large());
   ExpectLoss("another process committed during a large batch");
   WaitUntilReported();
-  ExpectToHear();
+  ExpectReport();
 }
 
 TEST_F(WatcherFaultsTest, S345_AlsoWhenTheLargeBatchIsRejected) {
@@ -94,7 +94,7 @@ TEST_F(WatcherFaultsTest, S345_AlsoWhenTheLargeBatchIsRejected) {
   rejected.Delete(ServiceRow(kFamily, 9999));
   EXPECT_EQ(kernel_->Apply(rejected).outcome, ApplyOutcome::kRejected);
   ExpectLoss("another process committed during a large batch");
-  ExpectToHear();
+  ExpectReport();
 }
 
 // The reader is slower than the notifications, so the kernel drops notifications.
@@ -128,7 +128,7 @@ TEST_F(WatcherFaultsTest, S345_AnOverflowIsALoss) {
   WaitUntilReported();
   watcher_.Clear();
   while (!heard_.Texts().empty()) heard_.Next();
-  ExpectToHear();
+  ExpectReport();
 }
 
 TEST_F(WatcherFaultsTest, S345_AFailedSocketIsReplaced) {
@@ -143,7 +143,7 @@ TEST_F(WatcherFaultsTest, S345_AFailedSocketIsReplaced) {
   Nft(kForeign);
   ExpectLoss("notification socket failed");
   WaitUntilReported();
-  ExpectToHear();
+  ExpectReport();
   EXPECT_TRUE(kernel_->WatcherAlive());
 }
 
@@ -161,7 +161,7 @@ TEST_F(WatcherFaultsTest, WithoutASocketItIsNotAliveUntilItHasOneAgain) {
   watcher_.Clear();
   WaitFor([&] { return kernel_->WatcherAlive(); });
   ExpectLoss("notification socket failed");
-  ExpectToHear();
+  ExpectReport();
 }
 
 TEST_F(WatcherFaultsTest, S345_ADeafWatcherStartsOverAndIsNotAliveUntilItHears) {
@@ -179,18 +179,18 @@ TEST_F(WatcherFaultsTest, S345_ADeafWatcherStartsOverAndIsNotAliveUntilItHears) 
   WaitFor([&] { return kernel_->WatcherAlive(); });
 }
 
-TEST_F(WatcherFaultsTest, S345_ARefusedReturnToTheGroupIsALoss) {
-  std::atomic<int> refused = 0;
+TEST_F(WatcherFaultsTest, S345_ARejectedReturnToTheGroupIsALoss) {
+  std::atomic<int> rejected = 0;
   {
     const std::lock_guard lock(watcher_.mutex);
     watcher_.set_option = [&](int option) {
-      return option == NETLINK_ADD_MEMBERSHIP && ++refused == 1 ? EPERM : 0;
+      return option == NETLINK_ADD_MEMBERSHIP && ++rejected == 1 ? EPERM : 0;
     };
   }
   Commit(Large());
   ExpectLoss("joining the nf_tables notification group failed");
   WaitUntilReported();
-  ExpectToHear();
+  ExpectReport();
 }
 
 TEST_F(WatcherFaultsTest, S345_AGapThatCannotBeMeasuredIsALoss) {
@@ -205,7 +205,7 @@ TEST_F(WatcherFaultsTest, S345_AGapThatCannotBeMeasuredIsALoss) {
   Commit(Large());
   ExpectLoss("changes during a large batch are unknown");
   WaitUntilReported();
-  ExpectToHear();
+  ExpectReport();
 }
 
 // After a late response, batches use a new socket. Commits from the new socket must be recognized
@@ -228,7 +228,7 @@ TEST_F(WatcherFaultsTest, CommitsFromAFreshSocketAreOurs) {
 
 // Another process commits as fast as possible. Each commit is reported, and our own commits
 // continue.
-TEST_F(WatcherFaultsTest, S345_AStormIsToldToItsEnd) {
+TEST_F(WatcherFaultsTest, S345_AStormIsReportedToItsEnd) {
   constexpr int kForeignCommits = 2000;
   ASSERT_OK_AND_ASSIGN(const auto other, netns_->Run([&] { return NetlinkKernel::Open(tables_); }));
   std::jthread storm([&] {
@@ -241,9 +241,9 @@ TEST_F(WatcherFaultsTest, S345_AStormIsToldToItsEnd) {
   for (uint32_t i = 0; i < 200; ++i) Add({ServiceRow(kFamily, 100 + i)});
   storm.join();
   WaitUntilReported();
-  size_t told = 0;
-  while (!heard_.Texts().empty()) told += heard_.Next()->elements.size();
-  EXPECT_EQ(told, kForeignCommits);
+  size_t reported = 0;
+  while (!heard_.Texts().empty()) reported += heard_.Next()->elements.size();
+  EXPECT_EQ(reported, kForeignCommits);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ std::string SeenText(const Scene& scene, const Row& row, bool v6) {
     if (all != known) absl::StrAppend(&text, " other ", all - known);
     absl::StrAppend(&text, "  ", absl::StrJoin(seen.sources, ", "));
   }
-  if (seen.refused > 0) absl::StrAppend(&text, seen.refused, " rejected");
+  if (seen.rejected > 0) absl::StrAppend(&text, seen.rejected, " rejected");
   if (seen.unanswered > 0) absl::StrAppend(&text, " ", seen.unanswered, " unanswered");
   return text;
 }

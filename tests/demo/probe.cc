@@ -69,7 +69,7 @@ Seen Connect(const Scene& scene, const testing::Host& from, const Target& target
       const std::string source = scene.NameOf(answer.seen_ip);
       seen.sources.insert(answer.server == from.name() ? "itself: " + source : source);
     } else if (answer.outcome == Outcome::kRejected && answer.PortUnreachable()) {
-      ++seen.refused;
+      ++seen.rejected;
     } else if (answer.outcome == Outcome::kTimedOut) {
       ++seen.unanswered;
     } else if (seen.strange.empty()) {
@@ -82,10 +82,10 @@ Seen Connect(const Scene& scene, const testing::Host& from, const Target& target
 bool Same(const Seen& seen, const std::set<std::string>& names,
           const std::set<std::string>& sources) {
   if (!seen.strange.empty() || seen.unanswered > 0) return false;
-  if (names.empty()) return seen.answers.empty() && seen.refused > 0;
+  if (names.empty()) return seen.answers.empty() && seen.rejected > 0;
   std::set<std::string> servers;
   for (const auto& [server, count] : seen.answers) servers.insert(server);
-  return seen.refused == 0 && servers == names && seen.sources == sources;
+  return seen.rejected == 0 && servers == names && seen.sources == sources;
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ std::vector<Target> TargetsOf(const std::vector<v1::Object>& objects, const Scen
 struct Seen {
   std::map<std::string, int> answers;  // Number of answers by server.
   std::set<std::string> sources;       // Names of the source addresses that the servers saw.
-  int refused = 0;
+  int rejected = 0;
   int unanswered = 0;
   std::string strange;  // First result of another kind.
 };

@@ -33,7 +33,7 @@ const ModelServicePort* Elder(const ModelServicePort* a, const ModelServicePort*
   return std::tie(a->created, a->service) <= std::tie(b->created, b->service) ? a : b;
 }
 
-Prediction Refused(Verdict verdict, const ModelServicePort* port, const std::string& why) {
+Prediction Rejected(Verdict verdict, const ModelServicePort* port, const std::string& why) {
   Prediction prediction;
   prediction.verdict = verdict;
   if (port != nullptr) prediction.service_port = port->ToString();
@@ -220,20 +220,20 @@ Prediction ReferenceModel::Delivered(const ModelServicePort& port, const Flow& f
 }
 
 Prediction ReferenceModel::ToClusterIp(const ModelServicePort& port, const Flow& flow) const {
-  if (!port.HasEndpoints()) return Refused(Verdict::kRejected, &port, "S-77");
+  if (!port.HasEndpoints()) return Rejected(Verdict::kRejected, &port, "S-77");
   const ModelEndpoints set = port.internal_local ? port.LocalSet() : port.ClusterSet();
-  if (set.empty()) return Refused(Verdict::kDropped, &port, "S-76");
+  if (set.empty()) return Rejected(Verdict::kDropped, &port, "S-76");
   return Delivered(port, flow, set, false, port.internal_local ? "S-75" : "S-74");
 }
 
 Prediction ReferenceModel::ToExternal(const ModelServicePort& port, const Flow& flow) const {
-  if (!port.HasEndpoints()) return Refused(Verdict::kRejected, &port, "S-81");
+  if (!port.HasEndpoints()) return Rejected(Verdict::kRejected, &port, "S-81");
   if (!port.external_local) return Delivered(port, flow, port.ClusterSet(), true, "S-78");
   const std::string row = port.LocalSet().empty() ? "S-80" : "S-79";
   // S-73: the check for pods comes first.
   if (flow.from_pod) return Delivered(port, flow, port.ClusterSet(), false, row + " P");
   if (flow.from_node) return Delivered(port, flow, port.ClusterSet(), true, row + " N");
-  if (port.LocalSet().empty()) return Refused(Verdict::kDropped, &port, row + " E");
+  if (port.LocalSet().empty()) return Rejected(Verdict::kDropped, &port, row + " E");
   return Delivered(port, flow, port.LocalSet(), false, row + " E");
 }
 
@@ -243,13 +243,13 @@ Prediction ReferenceModel::WithoutOwner(const Flow& flow) const {
   const bool forwarded = node_addresses_.count(flow.destination) == 0;
   if (flow.from_host || forwarded) {
     if (world.cluster_ips.count(flow.destination) > 0) {
-      return Refused(Verdict::kRejected, nullptr, "S-82");
+      return Rejected(Verdict::kRejected, nullptr, "S-82");
     }
     for (const TextPrefix& cidr : world.service_cidrs) {
-      if (cidr.Contains(flow.destination)) return Refused(Verdict::kDropped, nullptr, "S-83");
+      if (cidr.Contains(flow.destination)) return Rejected(Verdict::kDropped, nullptr, "S-83");
     }
   }
-  return Refused(Verdict::kUntouched, nullptr, "S-84 to S-86, S-88");
+  return Rejected(Verdict::kUntouched, nullptr, "S-84 to S-86, S-88");
 }
 
 // Implements the order of S-94.
@@ -257,7 +257,7 @@ Prediction ReferenceModel::Predict(const Packet& packet) const {
   const auto source = TextAddress::Parse(packet.source);
   const auto destination = TextAddress::Parse(packet.destination);
   if (!source || !destination || source->v6 != destination->v6) {
-    return Refused(Verdict::kUntouched, nullptr, "not a packet");
+    return Rejected(Verdict::kUntouched, nullptr, "not a packet");
   }
   Flow flow;
   flow.source = *source;
@@ -274,7 +274,7 @@ Prediction ReferenceModel::Predict(const Packet& packet) const {
   if (const ModelServicePort* port = OwnerOfAddress(flow)) {
     const bool vip = Contains(port->load_balancer_ips, *destination);
     if (vip && !SourceAllowed(*port, *source)) {
-      return Refused(Verdict::kDropped, port, "S-87, S-116");
+      return Rejected(Verdict::kDropped, port, "S-87, S-116");
     }
     return port->cluster_ip == *destination ? ToClusterIp(*port, flow) : ToExternal(*port, flow);
   }

@@ -44,7 +44,7 @@ void CheckAccepted(const KubeProxyConfiguration& c) {
       ParseDetectLocal({c.detect_local_mode, c.cluster_cidr, c.detect_local.bridge_interface,
                         c.detect_local.interface_name_prefix})
           .ok());
-  for (const Sysctl& sysctl : WantedSysctls(c, 4096)) RequireThat(sysctl.value > 0);
+  for (const Sysctl& sysctl : DesiredSysctls(c, 4096)) RequireThat(sysctl.value > 0);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ void RequireThis(bool holds) {
   if (!holds) __builtin_trap();
 }
 
-void CheckRefusal(std::string_view message) {
+void CheckRejection(std::string_view message) {
   RequireThis(!message.empty() && message.size() < 2000);
   while (!message.empty()) {
     const size_t length = api::Utf8Length(message);
@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (server.ok()) {
     CheckServer(*server);
   } else {
-    CheckRefusal({server.status().message().data(), server.status().message().size()});
+    CheckRejection({server.status().message().data(), server.status().message().size()});
   }
   return 0;
 }

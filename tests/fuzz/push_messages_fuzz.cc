@@ -14,7 +14,7 @@
 #include "api/convert/convert.h"
 #include "api/convert/quote.h"
 #include "api/grpc/explain.h"
-#include "api/intake/late_slices.h"
+#include "api/intake/deferred_slices.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/stubs/logging.h"
@@ -81,7 +81,7 @@ class Agent {
     const proxy::Explained explained = proxy::Explain(reconciler_.ContextForExplain(), *question);
     v1::ExplainResponse response;
     FillExplained(*question, explained, response);
-    said_ += response.SerializeAsString();
+    reported_ += response.SerializeAsString();
     if (reconciler_.revision() == 0) return;  // The tables do not exist.
     const auto differences = reconciler_.Disagreements(proxy::test::Tables(), *question, explained);
     Require(differences.ok() && differences->empty());
@@ -109,7 +109,7 @@ class Agent {
     Require(!reconciler_.Pending());
   }
 
-  const std::string& said() const { return said_; }  // All responses.
+  const std::string& reported() const { return reported_; }  // All responses.
   proxy::test::Lines elements() { return proxy::test::Contents(kernel_); }
 
  private:
@@ -123,25 +123,25 @@ class Agent {
       changes.push_back(*std::move(change));
     }
     ++sequence_;
-    LateSlices late;
+    DeferredSlices late;
     for (const ConvertedChange& change : changes) {
       Require(change.change.has_value() || change.delta || change.findings.size() == 1);
       Require(change.findings.size() <= kMaxWarnings + 1);
-      for (const proxy::Finding& finding : change.findings) Tell(finding);
+      for (const proxy::Finding& finding : change.findings) Notify(finding);
       if (change.change) {
         late.Forget(*change.change);
         store().Apply(*change.change, sequence_);
       } else if (change.delta) {
         late.Add(change.key, change.delta);
       } else {
-        store().Mention(change.kind, change.key);
+        store().AddToSnapshot(change.kind, change.key);
       }
     }
-    for (const proxy::LateChange& change : late.Take(context_)) {
-      store().Mention(change.kind, change.key);
-      const proxy::LateChange::Made made = change.make(store());
+    for (const proxy::DeferredChange& change : late.Take(context_)) {
+      store().AddToSnapshot(change.kind, change.key);
+      const proxy::DeferredChange::Result made = change.make(store());
       Require(made.change.has_value() || !made.findings.empty());
-      for (const proxy::Finding& finding : made.findings) Tell(finding);
+      for (const proxy::Finding& finding : made.findings) Notify(finding);
       if (made.change) store().Apply(*made.change, sequence_);
     }
     Settle();
@@ -152,15 +152,15 @@ class Agent {
       Require(i < kMaxSyncs);
       const proxy::SyncResult result = reconciler_.Sync(SIZE_MAX);
       Require(result.outcome != proxy::SyncResult::Outcome::kFailed);
-      for (const auto& [sequence, finding] : result.findings) Tell(finding);
+      for (const auto& [sequence, finding] : result.findings) Notify(finding);
     }
-    Require(reconciler_.refused_services() == 0);
+    Require(reconciler_.rejected_services() == 0);
     const proxy::test::Lines wanted = proxy::test::Additions(reconciler_.DesiredRows());
     Require(wanted == proxy::test::Additions(reconciler_.AppliedRows()));
     Require(wanted == elements());
   }
 
-  void Tell(const proxy::Finding& finding) {
+  void Notify(const proxy::Finding& finding) {
     const v1::ObjectResult result = ToProto(finding);
     Require(!result.reason().empty() && result.value().size() <= kMaxQuotedBytes + 5);
     for (const std::string* text : {&result.namespace_(), &result.name(), &result.field(),
@@ -172,7 +172,7 @@ class Agent {
 
   void Say(const std::string& text) {
     Require(!text.empty() && text.size() <= kMaxResultBytes && IsUtf8(text));
-    said_ += text + "\n";
+    reported_ += text + "\n";
   }
 
   proxy::Store& store() { return reconciler_.store(); }
@@ -181,7 +181,7 @@ class Agent {
   proxy::Reconciler reconciler_{kernel_, Options()};
   const ConvertContext context_{.node_name = "n1"};
   uint64_t sequence_ = 0;
-  std::string said_;
+  std::string reported_;
 };
 
 using Message =
@@ -241,7 +241,7 @@ void TakeTwice(const std::vector<Message>& messages) {
     std::visit([&agent](const auto& request) { agent.Take(request); }, message);
     std::visit([&another](const auto& request) { another.Take(request); }, message);
   }
-  Require(agent.said() == another.said() && agent.elements() == another.elements());
+  Require(agent.reported() == another.reported() && agent.elements() == another.elements());
   agent.TakeAgain();
 }
 

@@ -25,7 +25,7 @@ TEST_F(ControlTest, SocketIsForItsOwnerOnly) {
   EXPECT_EQ(found.st_mode & 0777, 0600u);
 }
 
-TEST_F(ControlTest, SecondServerOnTheSameSocketIsRefusedAndTheFirstGoesOn) {
+TEST_F(ControlTest, SecondServerOnTheSameSocketIsRejectedAndTheFirstGoesOn) {
   Serve();
   const auto second = Server::Start({.listen = {"unix://" + socket()}}, limits_, *service_);
   EXPECT_EQ(second.status().message(), "another process listens on " + socket());
@@ -40,7 +40,7 @@ TEST_F(ControlTest, TcpNeedsCertificatesOrTheWordInsecure) {
             "needs TLS; use --insecure to allow read-only access without TLS");
 }
 
-TEST_F(ControlTest, HeldObjectsAreListedAsTheyWereSent) {
+TEST_F(ControlTest, StoredObjectsAreListedAsTheyWereSent) {
   Serve();
   v1::Object web = Web();
   (*web.mutable_service()->mutable_metadata()->mutable_labels())["team"] = "shop";
@@ -91,7 +91,7 @@ TEST_F(ControlTest, StateIsWaitedForUntilSomebodyTellsIt) {
   EXPECT_EQ(GetStatus().state(), v1::SERVING);
 }
 
-TEST_F(ControlTest, MessageOverTheLimitIsRefusedAndTheNextOneTaken) {
+TEST_F(ControlTest, MessageOverTheLimitIsRejectedAndTheNextOneTaken) {
   limits_.max_batch_bytes = 100'000;
   Serve();
   grpc::ClientContext context;

@@ -25,7 +25,7 @@ v1::Object SliceWith(int endpoints) {
   return slice.Port("http", 8080);
 }
 
-std::vector<std::string> Told(const v1::Ack& ack) {
+std::vector<std::string> Reported(const v1::Ack& ack) {
   std::vector<std::string> lines;
   for (const v1::ElementChange& e : ack.dry_run().elements()) {
     lines.push_back((e.change() == v1::ElementChange::ADDED ? "+ " : "- ") + e.family() + " " +
@@ -94,7 +94,7 @@ TEST_F(DryRunTest, TellsElementsAndChangesNothing) {
   EXPECT_EQ(ack.revision(), real.revision());
   EXPECT_EQ(ack.state_token(), "");
   EXPECT_FALSE(ack.has_commit_duration());
-  EXPECT_THAT(Told(ack),
+  EXPECT_THAT(Reported(ack),
               ElementsAre("- IPv4 service-ips 10.96.0.10 . tcp . 80",
                           "+ IPv4 endpoints 0x1 . 1 : 10.1.0.1 . 8080",
                           "+ IPv4 service-ips 10.96.0.10 . tcp . 80 : 2.0.0.1 \"shop/web:http\""));
@@ -133,10 +133,10 @@ TEST_F(DryRunTest, NothingToChangeIsUnchanged) {
   }
 }
 
-TEST_F(DryRunTest, RemovalIsTold) {
+TEST_F(DryRunTest, RemovalIsReported) {
   Serve();
   Apply({Web()});
-  EXPECT_THAT(Told(TryRemoval({ServiceRef("shop/web")})),
+  EXPECT_THAT(Reported(TryRemoval({ServiceRef("shop/web")})),
               ElementsAre("- IPv4 no-endpoint-services 10.96.0.10 . tcp . 80",
                           "- IPv4 cluster-ips 10.96.0.10"));
   EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
@@ -146,7 +146,7 @@ TEST_F(DryRunTest, ARangeIsOneElement) {
   Serve();
   Apply({Web()});
   const v1::Ack ack = Try({svcmap::testing::AServiceCidr("kubernetes", {"10.96.0.0/16"})});
-  EXPECT_THAT(Told(ack), ElementsAre("+ IPv4 service-cidrs 10.96.0.0/16"));
+  EXPECT_THAT(Reported(ack), ElementsAre("+ IPv4 service-cidrs 10.96.0.0/16"));
   EXPECT_EQ(ack.dry_run().added(), 1u);
 }
 
@@ -160,16 +160,16 @@ TEST_F(DryRunTest, S16_ResultsAreThoseOfTheRealCall) {
       AService("shop/x-same").ClusterIp("10.96.0.10").Port("http", 80),
       AService("shop/y-odd").ClusterIp("10.96.0.13").ExternalIp("relay.example").Port("", 25),
       AService("shop/z-over").ClusterIp("10.96.0.14").Port("http", 80)};
-  const v1::Ack told = Try(objects);
+  const v1::Ack reported = Try(objects);
   EXPECT_THAT(GetStatus().findings(), IsEmpty());
   EXPECT_EQ(GetStatus().refused_objects(), 0u);
   EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
-  EXPECT_THAT(MessagesOf(told),
+  EXPECT_THAT(MessagesOf(reported),
               ElementsAre(HasSubstr("70000: must be between 1 and 65535"),
                           HasSubstr("\"relay.example\": must be a valid IP address"),
                           HasSubstr("already stores --max-objects 3"),
                           HasSubstr("already used by Service shop/web")));
-  EXPECT_EQ(MessagesOf(Apply(objects)), MessagesOf(told));
+  EXPECT_EQ(MessagesOf(Apply(objects)), MessagesOf(reported));
 }
 
 TEST_F(DryRunTest, TheListIsBoundedAndTheCountsAreTrue) {
@@ -198,7 +198,7 @@ TEST_F(DryRunTest, WhileTheKernelTakesNothingItTellsWhatComesOnTop) {
   Apply({Web()});
   rejecting_ = true;
   EXPECT_EQ(Apply({SliceWith(1)}).outcome(), v1::FAILED);
-  EXPECT_THAT(Told(Try({SliceWith(2)})),
+  EXPECT_THAT(Reported(Try({SliceWith(2)})),
               ElementsAre("- IPv4 service-ips 10.96.0.10 . tcp . 80",
                           "+ IPv4 endpoints 0x1 . 1 : 10.1.0.1 . 8080",
                           "+ IPv4 service-ips 10.96.0.10 . tcp . 80 : 2.0.0.1 \"shop/web:http\""));
@@ -232,7 +232,7 @@ TEST_F(DryRunTest, ASnapshotThatIsOpenPrunesAsIfNobodyHadAsked) {
   EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
 }
 
-TEST_F(DryRunTest, WithManifestsItIsRefusedLikeTheRealCall) {
+TEST_F(DryRunTest, WithManifestsItIsRejectedLikeTheRealCall) {
   Serve("/etc/svcmap/manifests");
   grpc::ClientContext context;
   SetDeadline(context);
@@ -242,7 +242,7 @@ TEST_F(DryRunTest, WithManifestsItIsRefusedLikeTheRealCall) {
   EXPECT_EQ(stub_->Apply(&context, request, &ack).error_code(), grpc::FAILED_PRECONDITION);
 }
 
-TEST_F(DryRunTest, StoppedAgentSaysSo) {
+TEST_F(DryRunTest, StoppedAgentReportsIt) {
   Serve();
   loop_->Stop();
   grpc::ClientContext context;

@@ -97,7 +97,7 @@ TEST_F(EndpointDeltaTest, OrderWithinABatchCounts) {
   EXPECT_EQ(Programmed(), 0u);
 }
 
-TEST_F(EndpointDeltaTest, SliceThatIsNotHeldIsRefusedAndTheRestOfTheBatchGoesOn) {
+TEST_F(EndpointDeltaTest, SliceThatIsNotStoredIsRejectedAndTheRestOfTheBatchGoesOn) {
   Push({Upsert(SliceOf({"10.1.0.1"}))});
   const v1::Ack ack =
       Push({Removal(SliceRef("shop/web-1")), Delta().Put("10.1.0.2"), Upsert(Web())});
@@ -113,7 +113,7 @@ TEST_F(EndpointDeltaTest, SliceThatIsNotHeldIsRefusedAndTheRestOfTheBatchGoesOn)
   EXPECT_EQ(GetStatus().refused_objects(), 0u);
 }
 
-TEST_F(EndpointDeltaTest, RefusedResultLeavesTheSliceAsItWas) {
+TEST_F(EndpointDeltaTest, RejectedResultLeavesTheSliceAsItWas) {
   Push({Upsert(Web()), Upsert(SliceOf({"10.1.0.1"}))});
   const v1::Ack ack = Push({Delta().Remove("10.1.0.1").Put("127.0.0.1"), Delta().Put("10.1.0.2")});
   EXPECT_EQ(ack.outcome(), v1::UNCHANGED);
@@ -129,7 +129,7 @@ TEST_F(EndpointDeltaTest, RefusedResultLeavesTheSliceAsItWas) {
   EXPECT_EQ(GetStatus().refused_objects(), 0u);
 }
 
-TEST_F(EndpointDeltaTest, BadDeltaIsRefusedAloneAmongOthersOfItsSlice) {
+TEST_F(EndpointDeltaTest, BadDeltaIsRejectedAloneAmongOthersOfItsSlice) {
   Push({Upsert(Web()), Upsert(SliceOf({"10.1.0.1"}))});
   const v1::Ack ack = Push({Delta().Put("10.1.0.2"), Delta().Put("web"), Delta().Put("10.1.0.3")});
   EXPECT_THAT(
@@ -140,7 +140,7 @@ TEST_F(EndpointDeltaTest, BadDeltaIsRefusedAloneAmongOthersOfItsSlice) {
   EXPECT_THAT(Addresses(), ElementsAre("10.1.0.1", "10.1.0.2", "10.1.0.3"));
 }
 
-TEST_F(EndpointDeltaTest, DeltaNamesItsSliceInASnapshotAlsoWhenItIsRefused) {
+TEST_F(EndpointDeltaTest, DeltaNamesItsSliceInASnapshotAlsoWhenItIsRejected) {
   for (const bool good : {true, false}) {
     SCOPED_TRACE(good);
     Push({Upsert(Web("shop/old")), Upsert(SliceOf({"10.1.0.1"}))});

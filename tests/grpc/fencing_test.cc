@@ -18,7 +18,7 @@ class FencingTest : public ServerTest {
     Serve();
   }
   // Returns the error message for a stream with this Open.
-  std::string Refusal(const std::string& name, uint64_t epoch) {
+  std::string Rejection(const std::string& name, uint64_t epoch) {
     Stream stream(*stub_);
     EXPECT_FALSE(stream.Open(name, epoch));
     const grpc::Status status = stream.Finish();
@@ -37,12 +37,12 @@ TEST_F(FencingTest, AHigherEpochTakesOver) {
   EXPECT_EQ(GetStatus().controller().epoch(), 8u);
 }
 
-TEST_F(FencingTest, ALowerOneIsRefusedAndDisturbsNobody) {
+TEST_F(FencingTest, ALowerOneIsRejectedAndDisturbsNobody) {
   Stream holder(*stub_);
   ASSERT_TRUE(holder.Open("b", 8));
-  EXPECT_THAT(Refusal("a", 7),
+  EXPECT_THAT(Rejection("a", 7),
               AllOf(HasSubstr("open.epoch 7 is lower than 8"), HasSubstr("the epoch of leader b")));
-  EXPECT_THAT(Refusal("a", 0), HasSubstr("open.epoch 0 is lower than 8"));
+  EXPECT_THAT(Rejection("a", 0), HasSubstr("open.epoch 0 is lower than 8"));
   ASSERT_TRUE(holder.Send(1, {Upsert(Web())}));
   EXPECT_EQ(holder.ReadAck().outcome(), v1::COMMITTED);
 }
@@ -52,7 +52,7 @@ TEST_F(FencingTest, AnEpochHasOneHolderWhoMayComeBack) {
     Stream holder(*stub_);
     ASSERT_TRUE(holder.Open("b", 8));
   }
-  EXPECT_THAT(Refusal("a", 8), HasSubstr("open.epoch 8 belongs to leader b"));
+  EXPECT_THAT(Rejection("a", 8), HasSubstr("open.epoch 8 belongs to leader b"));
   Stream again(*stub_);
   EXPECT_TRUE(again.Open("b", 8));
 }
@@ -66,7 +66,7 @@ TEST_F(FencingTest, WithoutEpochsTheNewestWins) {
 
 // Batches that were in flight when a higher epoch took over are discarded.
 TEST_F(FencingTest, NothingOfADeposedControllerIsTakenAnyMore) {
-  PushHolder holder;
+  ActiveSession holder;
   int ended = 0;
   const auto end = [&](const std::string&) { ++ended; };
   ASSERT_TRUE(holder.Take(1, {.name = "a", .epoch = 1}, end).ok());
@@ -88,8 +88,8 @@ TEST_F(FencingTest, NothingOfADeposedControllerIsTakenAnyMore) {
 
 TEST_F(FencingTest, TheLeaderIsSavedBeforeItCounts) {
   std::vector<proxy::Leader> saved;
-  PushHolder holder({.epoch = 5, .name = "a"},
-                    [&](const proxy::Leader& leader) { saved.push_back(leader); });
+  ActiveSession holder({.epoch = 5, .name = "a"},
+                       [&](const proxy::Leader& leader) { saved.push_back(leader); });
   const auto end = [](const std::string&) {};
   EXPECT_FALSE(holder.Take(1, {.name = "b", .epoch = 4}, end).ok());
   EXPECT_TRUE(holder.Take(2, {.name = "a", .epoch = 5}, end).ok());

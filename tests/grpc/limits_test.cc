@@ -96,7 +96,7 @@ TEST_F(LimitsTest, BytesInFlightAreBounded) {
   for (const auto& [revision, batches] : batches_of_revision) EXPECT_LE(batches, most) << revision;
 }
 
-TEST_F(LimitsTest, OneObjectMoreIsRefusedAndTheOthersOfItsBatchAreTaken) {
+TEST_F(LimitsTest, OneObjectMoreIsRejectedAndTheOthersOfItsBatchAreTaken) {
   StartLoop({.objects = 2});
   Serve();
   const v1::Ack ack =
@@ -116,7 +116,7 @@ TEST_F(LimitsTest, OneObjectMoreIsRefusedAndTheOthersOfItsBatchAreTaken) {
   EXPECT_EQ(GetStatus().refused_objects(), 0u);
 }
 
-TEST_F(LimitsTest, SliceThatMakesTooManyEndpointsIsRefusedAndItsLastGoodStateStays) {
+TEST_F(LimitsTest, SliceThatMakesTooManyEndpointsIsRejectedAndItsLastGoodStateStays) {
   StartLoop({.endpoints_per_service = 5});
   Serve();
   EXPECT_THAT(Messages(Apply({Web(), Slice("web-1", 3), Slice("web-2", 2, 10)})), IsEmpty());
@@ -139,7 +139,7 @@ TEST_F(LimitsTest, SliceThatMakesTooManyEndpointsIsRefusedAndItsLastGoodStateSta
   EXPECT_THAT(Messages(stream.ReadAck()), IsEmpty());
 }
 
-TEST_F(LimitsTest, RefusedObjectCountsAsNamedInASnapshot) {
+TEST_F(LimitsTest, RejectedObjectCountsAsNamedInASnapshot) {
   StartLoop({.endpoints_per_service = 2});
   Serve();
   Apply({Web(), Slice("web-1", 2)});
@@ -179,7 +179,7 @@ TEST_F(LimitsTest, StreamThatWasOpenedInTimeStays) {
 
 // Only for TCP: the agent accepts Unix socket connections itself, and gRPC has no handshake
 // deadline for accepted connections. Keepalive pings close them.
-TEST_F(LimitsTest, ConnectionOnWhichNothingIsSaidEnds) {
+TEST_F(LimitsTest, ConnectionOnWhichNothingIsReportedEnds) {
   limits_.greet_within = std::chrono::milliseconds(20);
   const uint16_t port = svcmap::testing::FreeTcpPort();
   ServeAt({.listen = {"tcp://127.0.0.1:" + std::to_string(port)}, .insecure = true});
@@ -213,7 +213,7 @@ TEST_F(LimitsTest, MessageOverTheLimitEndsTheStreamAndNobodyElse) {
   EXPECT_EQ(Apply({Web()}).outcome(), v1::UNCHANGED);
 }
 
-TEST_F(LimitsTest, OneStreamMoreIsRefusedUntilAnotherHasEnded) {
+TEST_F(LimitsTest, OneStreamMoreIsRejectedUntilAnotherHasEnded) {
   limits_.max_streams = 2;
   Serve();
   Stream holder(*stub_);

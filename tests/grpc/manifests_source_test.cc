@@ -36,7 +36,7 @@ class ManifestsSourceTest : public ServerTest {
     ASSERT_TRUE(source.ok()) << source.status();
     source_ = *std::move(source);
   }
-  std::vector<std::string> Held() {
+  std::vector<std::string> Stored() {
     std::vector<std::string> names;
     for (const v1::Object& object : List(v1::KIND_SERVICE)) {
       names.push_back(object.service().metadata().name());
@@ -44,9 +44,9 @@ class ManifestsSourceTest : public ServerTest {
     return names;
   }
   // Polls until the condition is true. Each poll waits for the loop.
-  bool BecomesHeld(const std::vector<std::string>& names) {
+  bool BecomesStored(const std::vector<std::string>& names) {
     const auto deadline = std::chrono::steady_clock::now() + kDeadline;
-    while (Held() != names) {
+    while (Stored() != names) {
       if (std::chrono::steady_clock::now() > deadline) return false;
     }
     return true;
@@ -59,62 +59,62 @@ class ManifestsSourceTest : public ServerTest {
 TEST_F(ManifestsSourceTest, FolderIsFollowedFilesAddedChangedAndRemoved) {
   Write("a.yaml", Service("a", "10.96.0.1"));
   Start(manifests_);
-  EXPECT_TRUE(BecomesHeld({"a"}));
+  EXPECT_TRUE(BecomesStored({"a"}));
   EXPECT_EQ(GetStatus().state(), v1::SERVING);
   Write("b.yaml", Service("b", "10.96.0.2") + "---\n" + Service("c", "10.96.0.3"));
-  EXPECT_TRUE(BecomesHeld({"a", "b", "c"}));
+  EXPECT_TRUE(BecomesStored({"a", "b", "c"}));
   Write("b.yaml", Service("c", "10.96.0.3"));
-  EXPECT_TRUE(BecomesHeld({"a", "c"}));
+  EXPECT_TRUE(BecomesStored({"a", "c"}));
   std::filesystem::remove(manifests_ + "/a.yaml");
-  EXPECT_TRUE(BecomesHeld({"c"}));
+  EXPECT_TRUE(BecomesStored({"c"}));
 }
 
 TEST_F(ManifestsSourceTest, FileIsFollowedWhenAnotherOneTakesItsPlace) {
   Write("state.yaml", Service("a", "10.96.0.1"));
   Start(manifests_ + "/state.yaml");
-  EXPECT_TRUE(BecomesHeld({"a"}));
+  EXPECT_TRUE(BecomesStored({"a"}));
   Write("next", Service("b", "10.96.0.2"));
   std::filesystem::rename(manifests_ + "/next", manifests_ + "/state.yaml");
-  EXPECT_TRUE(BecomesHeld({"b"}));
+  EXPECT_TRUE(BecomesStored({"b"}));
 }
 
 TEST_F(ManifestsSourceTest, FolderIsFollowedWhenAnotherOneTakesItsPlace) {
   Write("a.yaml", Service("a", "10.96.0.1"));
   Start(manifests_);
-  EXPECT_TRUE(BecomesHeld({"a"}));
+  EXPECT_TRUE(BecomesStored({"a"}));
   std::filesystem::create_directory(folder_ + "/next");
   std::ofstream(folder_ + "/next/b.yaml") << Service("b", "10.96.0.2");
   std::filesystem::rename(manifests_, folder_ + "/old");
   std::filesystem::rename(folder_ + "/next", manifests_);
-  EXPECT_TRUE(BecomesHeld({"b"}));
+  EXPECT_TRUE(BecomesStored({"b"}));
   Write("c.yaml", Service("c", "10.96.0.3"));
-  EXPECT_TRUE(BecomesHeld({"b", "c"}));
+  EXPECT_TRUE(BecomesStored({"b", "c"}));
   std::filesystem::remove_all(folder_ + "/old");
 }
 
 TEST_F(ManifestsSourceTest, LinkThatLeadsNowhereRemovesNothing) {
   Write("a.yaml", Service("a", "10.96.0.1"));
   Start(manifests_);
-  EXPECT_TRUE(BecomesHeld({"a"}));
+  EXPECT_TRUE(BecomesStored({"a"}));
   std::filesystem::remove(manifests_ + "/a.yaml");
   std::filesystem::create_symlink("/nonexistent", manifests_ + "/a.yaml");
   Write("b.yaml", Service("b", "10.96.0.2"));
-  EXPECT_TRUE(BecomesHeld({"a", "b"}));
+  EXPECT_TRUE(BecomesStored({"a", "b"}));
 }
 
 TEST_F(ManifestsSourceTest, WhileSomethingCannotBeReadNothingIsRemoved) {
   Write("a.yaml", Service("a", "10.96.0.1"));
   Write("b.yaml", Service("b", "10.96.0.2"));
   Start(manifests_);
-  EXPECT_TRUE(BecomesHeld({"a", "b"}));
+  EXPECT_TRUE(BecomesStored({"a", "b"}));
   Write("b.yaml", "kind: [\n");
   Write("c.yaml", Service("c", "10.96.0.3"));
-  EXPECT_TRUE(BecomesHeld({"a", "b", "c"}));
+  EXPECT_TRUE(BecomesStored({"a", "b", "c"}));
   Write("b.yaml", "");
-  EXPECT_TRUE(BecomesHeld({"a", "c"}));
+  EXPECT_TRUE(BecomesStored({"a", "c"}));
 }
 
-TEST_F(ManifestsSourceTest, PathThatIsNotThereIsSaid) {
+TEST_F(ManifestsSourceTest, PathThatIsNotThereIsReported) {
   const auto source = ManifestsSource::Start(manifests_ + "/missing/x.yaml", *intake_);
   EXPECT_THAT(std::string(source.status().message()),
               ::testing::HasSubstr(manifests_ + "/missing"));

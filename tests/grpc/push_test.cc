@@ -56,7 +56,7 @@ TEST_F(PushTest, BatchThatChangesNothingIsUnchangedWithTheSameRevision) {
   EXPECT_EQ(ack.revision(), revision);
 }
 
-TEST_F(PushTest, RefusedObjectKeepsItsLastGoodStateAndTheOthersGoOn) {
+TEST_F(PushTest, RejectedObjectKeepsItsLastGoodStateAndTheOthersGoOn) {
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("test"));
   ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
@@ -138,7 +138,7 @@ TEST_F(PushTest, FindingsOfObjectsThatASnapshotDoesNotNameAreForgotten) {
   EXPECT_EQ(GetStatus().findings_size(), 0);
 }
 
-TEST_F(PushTest, ControllerNameThatIsTooLongIsRefused) {
+TEST_F(PushTest, ControllerNameThatIsTooLongIsRejected) {
   Stream stream(*stub_);
   EXPECT_FALSE(stream.Open(std::string(254, 'a')));
   EXPECT_EQ(stream.Finish().error_code(), grpc::INVALID_ARGUMENT);
@@ -160,7 +160,7 @@ TEST_F(PushTest, NumberThatDoesNotGrowEndsTheStreamNamingBoth) {
   EXPECT_EQ(status.error_message(), "batch number 4 does not follow 4");
 }
 
-TEST_F(PushTest, UnknownProtocolVersionIsRefused) {
+TEST_F(PushTest, UnknownProtocolVersionIsRejected) {
   Stream stream(*stub_);
   v1::PushRequest request;
   request.mutable_open()->set_name("test");
@@ -227,7 +227,7 @@ TEST_F(PushTest, ControllerThatDoesNotReadIsHeldBackAndDelaysNobody) {
   EXPECT_EQ(GetStatus().state(), v1::SERVING);
 }
 
-TEST_F(PushTest, KernelThatRefusesIsAckedFailedAndCaughtUpWithLater) {
+TEST_F(PushTest, KernelThatRejectsIsAckedFailedAndCaughtUpWithLater) {
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("test"));
   rejecting_ = true;

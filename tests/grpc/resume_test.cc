@@ -89,7 +89,7 @@ TEST_F(ResumeTest, ChangesOfOthersAreNotMissed) {
 
 // Only a controller that knows all stored objects gets a token. Otherwise, the controller would
 // resume without noticing changes by other clients.
-TEST_F(ResumeTest, AfterAChangeFromAsideThereIsNoTokenUntilTheNextSnapshot) {
+TEST_F(ResumeTest, AfterAChangeOutOfBandThereIsNoTokenUntilTheNextSnapshot) {
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("a"));
   ASSERT_TRUE(stream.Send(1, {}));

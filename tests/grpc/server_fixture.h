@@ -50,14 +50,14 @@ class ServerTest : public ::testing::Test {
     proxy::LoopOptions options;
     options.limits = limits;
     options.on_sync = [this](const proxy::SyncResult& result, const proxy::LoopStatus& status) {
-      hub_.TellSync(result, status.revision);
+      hub_.PublishSync(result, status.revision);
     };
-    options.on_repair = [this](const proxy::Repaired& repaired) { hub_.TellRepair(repaired); };
+    options.on_repair = [this](const proxy::Repaired& repaired) { hub_.PublishRepair(repaired); };
     loop_ = std::make_unique<proxy::Loop>(*reconciler_, options);
     loop_->Start(/*hold=*/false);
     intake_ = std::make_unique<Intake>(
         *loop_, ConvertContext{"n1"},
-        [this](const std::vector<proxy::Finding>& findings) { hub_.TellFindings(findings); });
+        [this](const std::vector<proxy::Finding>& findings) { hub_.PublishFindings(findings); });
   }
 
   void Serve(const std::string& manifests_path = "") { ServeAt({}, manifests_path); }

@@ -32,7 +32,7 @@ TEST_F(TlsTest, EveryMethodHasItsRoleOnPurpose) {
       << "who may call the new one? See NeededRole";
 }
 
-TEST_F(TlsTest, WriterIsRefusedNothing) {
+TEST_F(TlsTest, WriterIsRejectedNothing) {
   Listen();
   const auto channel = ChannelOf(writer_);
   for (const std::string& method : MethodsOfControl()) {
@@ -44,7 +44,7 @@ TEST_F(TlsTest, WriterIsRefusedNothing) {
   EXPECT_EQ(GetStatus().refused_calls(), 0u);
 }
 
-TEST_F(TlsTest, ReaderReadsAndIsRefusedWhatChanges) {
+TEST_F(TlsTest, ReaderReadsAndIsRejectedWhatChanges) {
   Listen();
   Apply({Web()});
   const auto channel = ChannelOf(reader_);
@@ -53,7 +53,7 @@ TEST_F(TlsTest, ReaderReadsAndIsRefusedWhatChanges) {
   EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
 }
 
-TEST_F(TlsTest, ClientOutsideOfTheListIsRefusedEveryMethodButHealthAndReflection) {
+TEST_F(TlsTest, ClientOutsideOfTheListIsRejectedEveryMethodButHealthAndReflection) {
   Listen();
   const auto channel = ChannelOf(stranger_);
   for (const std::string& method : MethodsOfControl()) {
@@ -142,7 +142,7 @@ TEST_F(TlsTest, FailedHandshakesAreCounted) {
   EXPECT_EQ(GetStatus().failed_handshakes(), before + 2);
 }
 
-TEST_F(TlsTest, OldVersionsOfTlsAreRefused) {
+TEST_F(TlsTest, OldVersionsOfTlsAreRejected) {
   Listen();
   EXPECT_EQ(Probe(writer_, TLS1_3_VERSION).problem, "");
   EXPECT_EQ(Probe(writer_, TLS1_2_VERSION).problem, "");

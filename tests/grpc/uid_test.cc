@@ -83,7 +83,7 @@ TEST_F(UidTest, UidOutsideOfTheListsIsHungUpOn) {
   EXPECT_EQ(GetStatus().refused_calls(), 1u);
 }
 
-TEST_F(UidTest, WriterAndRootAreRefusedNothing) {
+TEST_F(UidTest, WriterAndRootAreRejectedNothing) {
   ListenForUids();
   for (const uid_t uid : {kWriterUid, uid_t{0}}) {
     const auto channel = ChannelAs(uid);
@@ -94,7 +94,7 @@ TEST_F(UidTest, WriterAndRootAreRefusedNothing) {
   EXPECT_EQ(GetStatus().refused_calls(), 0u);
 }
 
-TEST_F(UidTest, ReaderReadsAndIsRefusedWhatChanges) {
+TEST_F(UidTest, ReaderReadsAndIsRejectedWhatChanges) {
   ListenForUids();
   const auto channel = ChannelAs(kReaderUid);
   ExpectReadsOnly(channel, "uid 1002");

@@ -119,7 +119,7 @@ TEST_F(WatchTest, FirstComesTheStatusThenEachCommit) {
   EXPECT_GE(second.time().seconds(), first.time().seconds());
 }
 
-TEST_F(WatchTest, TablesWrittenWholeAreSaid) {
+TEST_F(WatchTest, TablesRewrittenCompletelyAreReported) {
   Begin();
   Watching watching(*stub_);
   watching.Read();
@@ -154,7 +154,7 @@ TEST_F(WatchTest, FindingsOfObjectsThatComeIn) {
   EXPECT_THAT(over.findings().results(0).message(), HasSubstr("--max-objects 3"));
 }
 
-TEST_F(WatchTest, FindingsOfWhatIsProgrammedAreToldOnce) {
+TEST_F(WatchTest, FindingsOfWhatIsProgrammedAreReportedOnce) {
   Begin();
   Watching watching(*stub_);
   watching.Read();
@@ -169,7 +169,7 @@ TEST_F(WatchTest, FindingsOfWhatIsProgrammedAreToldOnce) {
   EXPECT_TRUE(watching.Read().has_commit());
 }
 
-TEST_F(WatchTest, OfManyFindingsTheFirstAreToldAndTheOthersCounted) {
+TEST_F(WatchTest, OfManyFindingsTheFirstAreReportedAndTheOthersCounted) {
   Begin();
   Watching watching(*stub_);
   watching.Read();
@@ -181,7 +181,7 @@ TEST_F(WatchTest, OfManyFindingsTheFirstAreToldAndTheOthersCounted) {
   EXPECT_EQ(event.findings().more(), 50u);
 }
 
-TEST_F(WatchTest, RepairsAreTold) {
+TEST_F(WatchTest, RepairsAreReported) {
   Begin();
   Watching watching(*stub_);
   watching.Read();
@@ -197,7 +197,7 @@ TEST_F(WatchTest, RepairsAreTold) {
   EXPECT_EQ(event.repair().error(), "");
 }
 
-TEST_F(WatchTest, FailedRepairIsToldWithWhatTheKernelSaid) {
+TEST_F(WatchTest, FailedRepairIsReportedWithWhatTheKernelSaid) {
   Begin();
   Watching watching(*stub_);
   watching.Read();
@@ -260,7 +260,7 @@ TEST_F(WatchTest, ControllersComeAreReplacedAreFencedAndLeave) {
   EXPECT_EQ(event.reason(), "");
 }
 
-TEST_F(WatchTest, EveryWatcherIsToldTheSame) {
+TEST_F(WatchTest, EveryWatcherIsReportedTheSame) {
   Begin();
   Watching one(*stub_), other(*stub_);
   one.Read();
@@ -273,7 +273,7 @@ TEST_F(WatchTest, EveryWatcherIsToldTheSame) {
   }
 }
 
-TEST_F(WatchTest, WhoDoesNotReadLosesTheOldestAndIsToldHowMany) {
+TEST_F(WatchTest, WhoDoesNotReadLosesTheOldestAndIsReportedHowMany) {
   Begin();
   Watching sleeper(*stub_), reader(*stub_);
   const uint64_t begin = sleeper.Read().number();
@@ -283,8 +283,8 @@ TEST_F(WatchTest, WhoDoesNotReadLosesTheOldestAndIsToldHowMany) {
   large.set_reason(std::string(20'000, 'x'));
   constexpr uint64_t kEvents = 4 * WatchHub::kKept;
   constexpr uint64_t kAtOnce = WatchHub::kKept / 2;
-  for (uint64_t told = 0; told < kEvents; told += kAtOnce) {
-    for (uint64_t i = 0; i < kAtOnce; ++i) hub_.TellController(large);
+  for (uint64_t reported = 0; reported < kEvents; reported += kAtOnce) {
+    for (uint64_t i = 0; i < kAtOnce; ++i) hub_.PublishController(large);
     for (uint64_t i = 0; i < kAtOnce; ++i) EXPECT_EQ(reader.Read().lost(), 0u);
   }
   EXPECT_EQ(Apply({Web("shop/a", "10.96.0.11")}).outcome(), v1::COMMITTED);
@@ -318,7 +318,7 @@ TEST_F(WatchTest, NumbersGoOnWhileNobodyWatches) {
   EXPECT_EQ(again.Read().number(), number + 2);
 }
 
-TEST_F(WatchTest, OneWatcherMoreIsRefusedUntilAnotherHasLeft) {
+TEST_F(WatchTest, OneWatcherMoreIsRejectedUntilAnotherHasLeft) {
   limits_.max_watchers = 1;
   Begin();
   auto watching = std::make_unique<Watching>(*stub_);
@@ -364,7 +364,7 @@ TEST_F(WatchTest, WatcherThatDoesNotReadDoesNotHoldUpTheEnd) {
   sleeper.Read();
   v1::WatchController large;
   large.set_reason(std::string(1'000'000, 'x'));
-  for (int i = 0; i < 10; ++i) hub_.TellController(large);
+  for (int i = 0; i < 10; ++i) hub_.PublishController(large);
   loop_->Stop();
   hub_.End();
   const auto begin = std::chrono::steady_clock::now();

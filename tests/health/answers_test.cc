@@ -43,7 +43,7 @@ TEST(AnswersTest, S257_ExampleOfLivez) {
       R"({"lastUpdated":"2026-03-01T09:58:00Z","currentTime":"2026-03-01T10:00:05Z","healthy":false,"status":{"IPv4":{"lastUpdated":"2026-03-01T09:58:00Z","healthy":false}}})");
 }
 
-TEST(AnswersTest, S255_OnFailureTheLatestUpdateOfAllFamiliesIsSaid) {
+TEST(AnswersTest, S255_OnFailureTheLatestUpdateOfAllFamiliesIsReported) {
   proxy::Health health = Updated(seconds(120), false);
   health.family[1] = Updated(seconds(60), true).family[0];
   for (const Answer& answer : {LivezAnswer(health, kNow), HealthzAnswer(health, kNow)}) {
@@ -91,7 +91,7 @@ TEST(BindAddressTest, S295_AddressesWithAndWithoutPort) {
   }
 }
 
-TEST(BindAddressTest, S295_WhatIsNoAddressIsRefused) {
+TEST(BindAddressTest, S295_WhatIsNoAddressIsRejected) {
   for (const char* text : {"", ":10256", "localhost:10256", "0.0.0.0:", "0.0.0.0:0",
                            "0.0.0.0:65536", "0.0.0.0:+1", "0.0.0.0:1a", "[::", "[::]1",
                            "[::]:", "::]:1", "[]", "[0.0.0.0]:1", "fe80::1%eth0", "0.0.0.0 :1"}) {

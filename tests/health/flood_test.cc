@@ -98,7 +98,7 @@ TEST_F(FloodTest, AThousandConnectionsAtOnceAreAllAnswered) {
   }
 }
 
-TEST_F(FloodTest, HeadersAndBodiesWithoutEndAreRefused) {
+TEST_F(FloodTest, HeadersAndBodiesWithoutEndAreRejected) {
   ASSERT_OK(Start());
   const std::string much(size_t{64} << 10, 'x');
   const struct {

@@ -73,7 +73,7 @@ TEST_F(HealthzTest, S252_S253_S254_ANodeThatIsNotEligibleIsStillAlive) {
   EXPECT_THAT(answer.body, HasSubstr(R"("nodeEligible":false,"healthy":true)"));
 }
 
-TEST_F(HealthzTest, WhatIsNotReadyIsAliveAndSaysWhyItIsNot) {
+TEST_F(HealthzTest, WhatIsNotReadyIsAliveAndGivesTheReasonItIsNot) {
   proxy::Health health = AllIsWell();
   health.ready = false;
   health.reason = "complete state not received or not programmed yet";
@@ -83,7 +83,8 @@ TEST_F(HealthzTest, WhatIsNotReadyIsAliveAndSaysWhyItIsNot) {
   EXPECT_THAT(alive.body, Not(HasSubstr("reason")));
   ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz"));
   EXPECT_EQ(answer.code, 503);
-  EXPECT_THAT(answer.body, HasSubstr(R"(},"reason":"complete state not received or not programmed yet"})"));
+  EXPECT_THAT(answer.body,
+              HasSubstr(R"(},"reason":"complete state not received or not programmed yet"})"));
 }
 
 TEST_F(HealthzTest, S254_S255_S256_TheBodyHasItsFieldsInOrder) {
@@ -141,7 +142,7 @@ TEST_F(HealthzBindTest, S250_TheUnspecifiedIPv4AddressServesIPv4Only) {
   EXPECT_FALSE(Closed(kHealthPort, kV4));
 }
 
-TEST_F(HealthzBindTest, S258_AnAddressThatIsTakenIsTriedAgain) {
+TEST_F(HealthzBindTest, S258_AnAddressThatIsTakenIsRetried) {
   UniqueFd squatter = Squatter();
   ASSERT_OK(Start({.retry = std::chrono::milliseconds(20)}));
   squatter.Close();

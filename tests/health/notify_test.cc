@@ -26,20 +26,20 @@ class NotifyTest : public ::testing::Test {
   std::unique_ptr<NotifySocket> systemd_;
 };
 
-TEST_F(NotifyTest, StatesAreSaidWithWhatTheyMean) {
+TEST_F(NotifyTest, StatesAreReportedWithWhatTheyMean) {
   NotifyReady("revision 7");
-  EXPECT_EQ(systemd_->Hear(), "READY=1\nSTATUS=revision 7");
+  EXPECT_EQ(systemd_->ReceiveMessage(), "READY=1\nSTATUS=revision 7");
   NotifyReloading("manifests changed");
-  EXPECT_THAT(systemd_->Hear(),
+  EXPECT_THAT(systemd_->ReceiveMessage(),
               MatchesRegex("RELOADING=1\nMONOTONIC_USEC=[1-9][0-9]+\nSTATUS=manifests changed"));
   NotifyStopping("finishing");
-  EXPECT_EQ(systemd_->Hear(), "STOPPING=1\nSTATUS=finishing");
+  EXPECT_EQ(systemd_->ReceiveMessage(), "STOPPING=1\nSTATUS=finishing");
 }
 
-TEST_F(NotifyTest, WithoutSystemdNothingIsSaid) {
+TEST_F(NotifyTest, WithoutSystemdNothingIsReported) {
   unsetenv("NOTIFY_SOCKET");
   NotifyReady("revision 7");
-  EXPECT_EQ(systemd_->Hear(), "");
+  EXPECT_EQ(systemd_->ReceiveMessage(), "");
 }
 
 TEST_F(NotifyTest, TheWatchdogIsPingedWellInTimeWhenItIsAskedFor) {
@@ -52,13 +52,13 @@ TEST_F(NotifyTest, TheWatchdogHearsNothingWhileNothingMoves) {
   bool alive = true;
   Watchdog watchdog([&] { return alive; });
   watchdog.Ping();
-  EXPECT_EQ(systemd_->Hear(), "WATCHDOG=1");
+  EXPECT_EQ(systemd_->ReceiveMessage(), "WATCHDOG=1");
   alive = false;
   watchdog.Ping();
-  EXPECT_EQ(systemd_->Hear(), "");
+  EXPECT_EQ(systemd_->ReceiveMessage(), "");
   alive = true;
   watchdog.Ping();
-  EXPECT_EQ(systemd_->Hear(), "WATCHDOG=1");
+  EXPECT_EQ(systemd_->ReceiveMessage(), "WATCHDOG=1");
 }
 
 TEST_F(NotifyTest, TheHealthServersThreadPings) {
@@ -70,9 +70,9 @@ TEST_F(NotifyTest, TheHealthServersThreadPings) {
                              watchdog.Ping();
                            }});
   ASSERT_OK(server);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(systemd_->Hear(seconds(10)), "WATCHDOG=1");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(systemd_->ReceiveMessage(seconds(10)), "WATCHDOG=1");
   alive = false;
-  while (!systemd_->Hear(milliseconds(200)).empty()) continue;  // It falls silent.
+  while (!systemd_->ReceiveMessage(milliseconds(200)).empty()) continue;  // It falls silent.
 }
 
 }  // namespace

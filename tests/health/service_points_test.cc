@@ -107,7 +107,7 @@ TEST_F(ServicePointsTest, S259_AFamilyThatGoesIsClosedAndTheOtherStays) {
   EXPECT_FALSE(Closed(kPort, kV4));
 }
 
-TEST_F(ServicePointsTest, S259_UnchangedListenersAreLeftAlone) {
+TEST_F(ServicePointsTest, S259_UnchangedListenersAreNotModified) {
   Set(kWeb, CheckAt(kPort, 1));
   ASSERT_TRUE(SoonOpen(kPort));
   ASSERT_OK_AND_ASSIGN(RawConnection connection, RawConnection::Open(netns(), kV4, kPort));
@@ -182,7 +182,7 @@ TEST_F(ServicePointsTest, S261_TheNextUpdateTriesAgain) {
   EXPECT_TRUE(SoonOpen(kPort));
 }
 
-TEST_F(ServicePointsTest, S261_AServiceThatGoesIsNotTriedAgain) {
+TEST_F(ServicePointsTest, S261_AServiceThatGoesIsNotRetried) {
   UniqueFd squatter = Occupy(kPort, "0.0.0.0");
   Set(kWeb, proxy::HealthCheck{kPort, {true, false}, {1, 0}});
   Set(kWeb, std::nullopt);

@@ -76,7 +76,7 @@ proxy::BatchResult Core::Submit(Mark mark, const v1::Batch& batch) {
       mark, batch.changes_size(),
       [&](int i) { return api::ConvertChange(batch.changes(i), intake_.context()); },
       [&answer](proxy::BatchResult result) { answer.set_value(std::move(result)); },
-      [this] { return std::unique_lock(speaker_); });
+      [this] { return std::unique_lock(session_); });
   if (!status.ok()) Die(status.ToString());
   return answer.get_future().get();
 }

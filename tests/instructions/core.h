@@ -44,7 +44,7 @@ class Core {
   proxy::Reconciler reconciler_;
   proxy::Loop loop_;
   api::Intake intake_;
-  std::mutex speaker_;
+  std::mutex session_;
 };
 
 }  // namespace svcmap::instructions

@@ -24,7 +24,7 @@ constexpr char kServices[] =
 
 class ApiServerTest : public ::testing::Test {
  protected:
-  void SetUp() override { ASSERT_OK_AND_ASSIGN(server_, ApiServerDouble::Start()); }
+  void SetUp() override { ASSERT_OK_AND_ASSIGN(server_, FakeApiServer::Start()); }
 
   httplib::Result Get(const std::string& path, const std::string& accept = "application/json") {
     httplib::SSLClient client("127.0.0.1", server_->port());
@@ -64,7 +64,7 @@ class ApiServerTest : public ::testing::Test {
     return object;
   }
 
-  std::unique_ptr<ApiServerDouble> server_;
+  std::unique_ptr<FakeApiServer> server_;
 };
 
 TEST_F(ApiServerTest, AListHasWhatItsSelectorsSay) {
@@ -164,12 +164,12 @@ TEST_F(ApiServerTest, AWatchTellsWhatHappenedSinceItsVersion) {
   EXPECT_THAT(Events(watch), ElementsAre("ERROR 410"));
 }
 
-TEST_F(ApiServerTest, FaultsStrikeAsOftenAsTheyAreTold) {
+TEST_F(ApiServerTest, FaultsStrikeAsOftenAsTheyAreReported) {
   server_->Fail({.code = 429, .retry_after = 3, .times = 1});
-  const httplib::Result refused = Get(kServices);
-  ASSERT_TRUE(refused);
-  EXPECT_EQ(refused->status, 429);
-  EXPECT_EQ(refused->get_header_value("Retry-After"), "3");
+  const httplib::Result rejected = Get(kServices);
+  ASSERT_TRUE(rejected);
+  EXPECT_EQ(rejected->status, 429);
+  EXPECT_EQ(rejected->get_header_value("Retry-After"), "3");
   EXPECT_EQ(Get(kServices)->status, 200);
 
   server_->Fail({.what = Fault::What::kNoProtobuf});

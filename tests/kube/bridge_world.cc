@@ -43,7 +43,7 @@ void BridgeTest::SetUp() {
   if (HasFatalFailure()) return;
   ASSERT_OK_AND_ASSIGN(TemporaryFolder folder, TemporaryFolder::Make());
   folder_ = std::make_unique<TemporaryFolder>(std::move(folder));
-  ASSERT_OK_AND_ASSIGN(server_, ApiServerDouble::Start(&node().netns()));
+  ASSERT_OK_AND_ASSIGN(server_, FakeApiServer::Start(&node().netns()));
   server_->Put(Basics());
   ASSERT_OK(server_->WriteKubeconfig(kubeconfig()));
 }

@@ -26,7 +26,7 @@ class BridgeTest : public ServiceTest {
   void SetUp() override;
   void TearDown() override;
 
-  ApiServerDouble& server() { return *server_; }
+  FakeApiServer& server() { return *server_; }
   std::string folder() const { return folder_->path(); }
   std::string kubeconfig() const { return folder() + "/kubeconfig"; }
 
@@ -57,7 +57,7 @@ class BridgeTest : public ServiceTest {
 
  private:
   std::unique_ptr<TemporaryFolder> folder_;
-  std::unique_ptr<ApiServerDouble> server_;
+  std::unique_ptr<FakeApiServer> server_;
   std::unique_ptr<ChildProcess> bridge_;
   bool lasting_agent_ = false;
 };

@@ -24,7 +24,7 @@ done | kubectl --kubeconfig="$1/kubeconfig" --cache-dir="$1/cache" apply --dry-r
   --validate=false -f -)";
 
 TEST(ManifestsTest, KubectlAppliesEveryOverlay) {
-  ASSERT_OK_AND_ASSIGN(const auto server, ApiServerDouble::Start());
+  ASSERT_OK_AND_ASSIGN(const auto server, FakeApiServer::Start());
   ASSERT_OK_AND_ASSIGN(const TemporaryFolder folder, TemporaryFolder::Make());
   ASSERT_OK(server->WriteKubeconfig(folder.path() + "/kubeconfig"));
   ASSERT_OK_AND_ASSIGN(const std::string applied,

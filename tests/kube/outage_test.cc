@@ -13,23 +13,23 @@ using Where = Fault::Where;
 
 struct Outage {
   const char* name;
-  std::function<void(ApiServerDouble&)> begin;
-  std::function<void(ApiServerDouble&)> end = [](ApiServerDouble& server) { server.Heal(); };
+  std::function<void(FakeApiServer&)> begin;
+  std::function<void(FakeApiServer&)> end = [](FakeApiServer& server) { server.Heal(); };
 };
 
 void PrintTo(const Outage& outage, std::ostream* out) { *out << outage.name; }
 
 // Returns a function that injects `fault` and ends all watches.
-std::function<void(ApiServerDouble&)> Failing(const Fault& fault) {
-  return [fault](ApiServerDouble& server) {
+std::function<void(FakeApiServer&)> Failing(const Fault& fault) {
+  return [fault](FakeApiServer& server) {
     server.Fail(fault);
     server.EndWatches();
   };
 }
 
 // As Failing, but also forces a list, because old events are deleted.
-std::function<void(ApiServerDouble&)> FailingLists(const Fault& fault) {
-  return [fault](ApiServerDouble& server) {
+std::function<void(FakeApiServer&)> FailingLists(const Fault& fault) {
+  return [fault](FakeApiServer& server) {
     server.Fail(fault);
     server.Put({AServiceCidr("more", {"10.97.0.0/16"}), AService("away/unseen").ClusterIp("None")});
     server.ForgetEvents();
@@ -38,18 +38,18 @@ std::function<void(ApiServerDouble&)> FailingLists(const Fault& fault) {
 }
 
 const Outage kOutages[] = {
-    {"ConnectionsAreRefused", [](ApiServerDouble& server) { server.Stop(); },
-     [](ApiServerDouble& server) { EXPECT_OK(server.StartAgain()); }},
-    {"ItComesBackWithoutItsEvents", [](ApiServerDouble& server) { server.Stop(); },
-     [](ApiServerDouble& server) {
+    {"ConnectionsAreRefused", [](FakeApiServer& server) { server.Stop(); },
+     [](FakeApiServer& server) { EXPECT_OK(server.StartAgain()); }},
+    {"ItComesBackWithoutItsEvents", [](FakeApiServer& server) { server.Stop(); },
+     [](FakeApiServer& server) {
        server.ForgetEvents();
        EXPECT_OK(server.StartAgain());
      }},
-    {"WatchesEnd", [](ApiServerDouble& server) { server.EndWatches(); }},
+    {"WatchesEnd", [](FakeApiServer& server) { server.EndWatches(); }},
     {"WatchesAreGone", Failing({.where = Where::kWatches, .code = 410, .times = 4})},
     {"WatchesSayGone", Failing({.what = What::kErrorEvent, .code = 410, .times = 4})},
     {"PagesExpire",
-     [](ApiServerDouble& server) {
+     [](FakeApiServer& server) {
        server.AlwaysPage(1);
        FailingLists({.where = Where::kLaterPages, .code = 410, .times = 3})(server);
      }},
@@ -57,10 +57,10 @@ const Outage kOutages[] = {
     {"Unavailable", FailingLists({.code = 503})},
     {"Unauthorized", Failing({.code = 401})},
     {"Forbidden", FailingLists({.code = 403})},
-    {"NoProtobufAnyMore", FailingLists({.what = What::kNoProtobuf}), [](ApiServerDouble&) {}},
+    {"NoProtobufAnyMore", FailingLists({.what = What::kNoProtobuf}), [](FakeApiServer&) {}},
     {"ListsAreTruncated", FailingLists({.what = What::kTruncate, .where = Where::kLists})},
-    {"EventsAreTruncated", [](ApiServerDouble& server) { server.Fail({.what = What::kTruncate}); }},
-    {"EventsAreCut", [](ApiServerDouble& server) { server.Fail({.what = What::kCutFrame}); }},
+    {"EventsAreTruncated", [](FakeApiServer& server) { server.Fail({.what = What::kTruncate}); }},
+    {"EventsAreCut", [](FakeApiServer& server) { server.Fail({.what = What::kCutFrame}); }},
     {"SomethingElseAnswers", FailingLists({.what = What::kWrongContent})},
     {"ListsHang", FailingLists({.what = What::kHang, .where = Where::kLists})},
     {"WatchesHang", Failing({.what = What::kHang, .where = Where::kWatches})},

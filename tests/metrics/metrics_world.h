@@ -50,7 +50,7 @@ inline MetricsFacts SomeFacts() {
   loop.repaired_elements = 112;
   loop.repaired_chains = 113;
   loop.audits = 114;
-  loop.refused_services = 115;
+  loop.rejected_services = 115;
   loop.complete = true;
   loop.oldest_unsynced = facts.now - milliseconds(1500);
   loop.node_eligible = true;

@@ -116,14 +116,14 @@ TEST_F(MetricsServerTest, S267_EveryMethodIsAnswered) {
   }
 }
 
-TEST_F(MetricsServerTest, S267_ItListensWhereItIsTold) {
+TEST_F(MetricsServerTest, S267_ItListensAtTheConfiguredAddress) {
   ASSERT_OK(Start({}, "[::1]"));
   ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz", "GET", "::1"));
   EXPECT_EQ(answer.body, "ok");
   EXPECT_TRUE(absl::IsUnavailable(RawConnection::Open(*netns_, kLocalV4, kMetricsPort).status()));
 }
 
-TEST_F(MetricsServerTest, S268_AnAddressThatIsTakenIsTriedAgain) {
+TEST_F(MetricsServerTest, S268_AnAddressThatIsTakenIsRetried) {
   UniqueFd squatter = Squatter();
   ASSERT_OK(Start({.retry = milliseconds(20)}));
   squatter.Close();

@@ -242,7 +242,7 @@ TEST_P(AffinityFamilyTest, S14_WithoutAffinityConnectionsAreSpread) {
   EXPECT_EQ(Answering(client(), To(kV)).size(), 2);
 }
 
-TEST_P(AffinityFamilyTest, S122_ClientsAreToldApartByTheirAddress) {
+TEST_P(AffinityFamilyTest, S122_ClientsAreDistinguishedByTheirAddress) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
   const Placement before = Place(To(kV));
   EXPECT_EQ(Used(before), (Servers{"pod-a", "pod-b"}));
@@ -459,7 +459,7 @@ class AffinityTimeTest : public ServiceTest {
     }
     return both;
   }
-  absl::Status TalkFor(std::chrono::duration<double> time) {
+  absl::Status SendFor(std::chrono::duration<double> time) {
     std::vector<TcpFlow> flows;
     for (const bool v6 : {false, true}) {
       absl::StatusOr<TcpFlow> flow =
@@ -478,9 +478,9 @@ class AffinityTimeTest : public ServiceTest {
     return absl::OkStatus();
   }
   // Waits until the record of a client expires.
-  absl::Status TalkUntilOneMoved(const Placement& before, const Address& to) {
+  absl::Status SendUntilOneMoved(const Placement& before, const Address& to) {
     return Eventually("another endpoint for some client", [&] {
-      EXPECT_OK(TalkFor(1.1 * kShortTimeout));
+      EXPECT_OK(SendFor(1.1 * kShortTimeout));
       const Placement after = Place(to);
       const Placement after_v4(after.begin(), after.begin() + kClients);
       const Placement after_v6(after.begin() + kClients, after.end());
@@ -492,7 +492,7 @@ class AffinityTimeTest : public ServiceTest {
 
 TEST_F(AffinityTimeTest, S124_RecordsEndWithTheirTimeout) {
   ASSERT_OK(Serve(kShortTimeout.count()));
-  EXPECT_OK(TalkUntilOneMoved(Place(kV), kV));
+  EXPECT_OK(SendUntilOneMoved(Place(kV), kV));
 }
 
 TEST_F(AffinityTimeTest, S124_NewConnectionsRestartTheTimer) {
@@ -502,7 +502,7 @@ TEST_F(AffinityTimeTest, S124_NewConnectionsRestartTheTimer) {
     const Placement before = Place(kV, kFew);
     const auto end = std::chrono::steady_clock::now() + 2 * kShortTimeout;
     for (auto last = std::chrono::steady_clock::now(); last < end;) {
-      EXPECT_OK(TalkFor(kShortTimeout / 5.0));
+      EXPECT_OK(SendFor(kShortTimeout / 5.0));
       const Placement after = Place(kV, kFew);
       const auto now = std::chrono::steady_clock::now();
       if (now - last > kShortTimeout / 2.0) return false;
@@ -518,7 +518,7 @@ TEST_F(AffinityTimeTest, S127_AShorterTimeoutHoldsForRecordsThatAreRefreshed) {
   const Placement before = Place(kV);
   ASSERT_OK(Serve(kShortTimeout.count()));
   EXPECT_EQ(Place(kV), before);  // The change does not delete any record.
-  EXPECT_OK(TalkUntilOneMoved(before, kV));
+  EXPECT_OK(SendUntilOneMoved(before, kV));
 }
 
 TEST_F(AffinityTimeTest, S127_ALongerTimeoutHoldsForRecordsThatAreRefreshed) {
@@ -526,7 +526,7 @@ TEST_F(AffinityTimeTest, S127_ALongerTimeoutHoldsForRecordsThatAreRefreshed) {
   Place(kV, 4);
   ASSERT_OK(Serve(3600));
   const Placement refreshed = Place(kV);
-  ASSERT_OK(TalkFor(1.3 * kShortTimeout));
+  ASSERT_OK(SendFor(1.3 * kShortTimeout));
   EXPECT_EQ(Place(kV), refreshed);
 }
 
@@ -537,7 +537,7 @@ TEST_F(AffinityTimeTest, S124_EachServiceHasItsOwnTimeout) {
                           Slices(*world(), "shop/other", "L1 L2")));
   const Placement web = Place(kV);
   const Placement other = Place(kW);
-  EXPECT_OK(TalkUntilOneMoved(web, kV));
+  EXPECT_OK(SendUntilOneMoved(web, kV));
   EXPECT_EQ(Place(kW), other);
 }
 

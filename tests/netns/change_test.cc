@@ -69,7 +69,7 @@ TEST_P(ChangeTest, S28_TheSliceMayComeBeforeItsService) {
   EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb)), "pod-a", At(pod_b()));
 }
 
-TEST_P(ChangeTest, S33_TerminatingEndpointsServeOnlyWhereNoneIsReady) {
+TEST_P(ChangeTest, S33_TerminatingEndpointsStayInEffectlyWhereNoneIsReady) {
   ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
   const auto slice = [&] {
     ASlice slice("shop/web");

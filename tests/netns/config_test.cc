@@ -197,7 +197,7 @@ TEST_F(ConfigFileTest, S327_WhatMayNotBeWrittenIsAWarningWithTheWantedValue) {
   EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_max"), absl::StrCat(now));
 }
 
-TEST_F(ConfigFileTest, S328_AValueThatTheKernelRefusesEndsIt) {
+TEST_F(ConfigFileTest, S328_AValueThatTheKernelRejectsEndsIt) {
   WriteText(path("config.conf"),
             Config({{"tcpEstablishedTimeout: null", "tcpEstablishedTimeout: 2000000h"}}));
   ASSERT_OK_AND_ASSIGN(const auto agent, Start());

@@ -127,7 +127,7 @@ TEST_F(CountersTest, NConnectionsAreNWhereTheyWereSentTo) {
 }
 
 // The count belongs to the address, independent of its endpoints.
-TEST_F(CountersTest, ItGoesOnWhenEndpointsChangeAndWhenMapsAreWrittenAnew) {
+TEST_F(CountersTest, ItGoesOnWhenEndpointsChangeAndWhenMapsAreRewritten) {
   ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
   Connections wanted = Zeros("shop/web", kWeb);
   for (const std::vector<const Host*>& hosts :

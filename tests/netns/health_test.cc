@@ -187,7 +187,7 @@ TEST(SystemdTest, ItHearsOfTheStartOfLifeAndOfTheEnd) {
   const auto hears = [&](const std::string& beginning) {
     std::string message;
     do {
-      message = systemd->Hear(std::chrono::seconds(10));
+      message = systemd->ReceiveMessage(std::chrono::seconds(10));
     } while (!message.empty() && message.rfind(beginning, 0) != 0);
     return !message.empty();
   };

@@ -85,7 +85,7 @@ TEST_F(LifecycleTest, S345_AnAddedRuleGoesAway) {
   ExpectRepaired("insert rule ip svcmap services drop");
 }
 
-TEST_F(LifecycleTest, OtherTablesAreLeftAlone) {
+TEST_F(LifecycleTest, OtherTablesAreNotModified) {
   ASSERT_OK(Serve());
   ASSERT_OK(RunNft(node().netns(),
                    "table inet firewall {\nset blocked { type ipv4_addr; elements = { 192.0.2.1 } "

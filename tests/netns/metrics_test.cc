@@ -185,7 +185,7 @@ TEST_F(MetricsTest, AControllerIsSeenComingAndGoing) {
       Eventually("nobody is connected", [&] { return Value("svcmap_controller_connected") == 0; }));
 }
 
-TEST_F(MetricsTest, RefusedObjectsAreCounted) {
+TEST_F(MetricsTest, RejectedObjectsAreCounted) {
   ExpectAdded({{"svcmap_refused_objects", 1}}, [&] {
     ASSERT_OK(agent().TryApply({AService("shop/odd").ClusterIp("nonsense").Port("tcp", 80)}));
   });
@@ -277,7 +277,7 @@ TEST_F(MetricsAddressTest, S268_WithHardFailItEndsInstead) {
       << agent.status();
 }
 
-TEST_F(MetricsAddressTest, S267_S296_TheConfigurationSaysWhereAndIsToldAtConfigz) {
+TEST_F(MetricsAddressTest, S267_S296_TheConfigurationSaysWhereAndIsReportedAtConfigz) {
   ASSERT_OK_AND_ASSIGN(const TemporaryFolder folder, TemporaryFolder::Make());
   const std::string path = folder.path() + "/config.conf";
   std::ofstream(path) << "apiVersion: kubeproxy.config.k8s.io/v1alpha1\n"

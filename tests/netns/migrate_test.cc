@@ -274,13 +274,13 @@ class MigrateTest : public PacketTest {
     return absl::OkStatus();
   }
   static absl::Status AwaitLog(const Agent& agent, const std::string& text, size_t times = 1) {
-    const auto said = [&] {
+    const auto reported = [&] {
       const std::string log = agent.log();
       size_t count = 0;
       for (size_t at = 0; (at = log.find(text, at)) != std::string::npos; ++at) ++count;
       return count >= times;
     };
-    const absl::Status status = Await(text, said);
+    const absl::Status status = Await(text, reported);
     return status.ok() ? status : absl::DeadlineExceededError(text + " in vain in\n" + agent.log());
   }
 
@@ -442,7 +442,7 @@ TEST_F(MigrateTest, S330_AKubeProxyThatStartsAgainKeepsItsRules) {
   EXPECT_FALSE(std::filesystem::exists(ran));
 }
 
-TEST_F(MigrateTest, S330_WhatAFormerLifeWasToldRemovesNothing) {
+TEST_F(MigrateTest, S330_WhatAPreviousRunWasToldRemovesNothing) {
   ASSERT_OK_AND_ASSIGN(const TemporaryFolder folder, TemporaryFolder::Make());
   const std::string state = "--state-dir=" + folder.path();
   ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(node(), {state}));
@@ -496,7 +496,7 @@ TEST_F(MigrateTest, WhoeverHoldsTheLockOfIptablesDoesNotKeepUsFromLeaving) {
 }
 
 // Only root can list iptables-legacy tables, regardless of capabilities.
-TEST_F(MigrateTest, WhatOnlyRootMayReadIsSaidToBeUnread) {
+TEST_F(MigrateTest, WhatOnlyRootMayReadIsReportedToBeUnread) {
   ASSERT_OK_AND_ASSIGN(
       const CommandResult check,
       RunCommand({.argv = {"setpriv", "--reuid=65532", "--regid=65532", "--clear-groups",

@@ -91,8 +91,9 @@ class PreflightTest : public ::testing::Test {
   uint32_t Generation() {
     return netns_->Run([] { return *(*nft::NetlinkKernel::Open(OurTables()))->Generation(); });
   }
-  absl::StatusOr<std::vector<nft::Lack>> FindLacks(const nft::TableSpecs& tables) {
-    return netns_->Run([&] { return nft::FindLacks(tables); });
+  absl::StatusOr<std::vector<nft::MissingFeature>> FindMissingFeatures(
+      const nft::TableSpecs& tables) {
+    return netns_->Run([&] { return nft::FindMissingFeatures(tables); });
   }
 
   // Returns the warnings of the preflight.
@@ -142,8 +143,8 @@ TEST_F(PreflightTest, CountersAreProbed) {
   EXPECT_OK(netns_->Run([&] { return ProbeTables(tables); }));
   // Rules cannot update a set of this type.
   tables[1].sets[proxy::kServiceConnections].dynamic_size = 0;
-  const absl::Status refused = netns_->Run([&] { return ProbeTables(tables); });
-  EXPECT_THAT(std::string(refused.message()),
+  const absl::Status rejected = netns_->Run([&] { return ProbeTables(tables); });
+  EXPECT_THAT(std::string(rejected.message()),
               AllOf(HasSubstr("IPv6"), HasSubstr("update @service-connections")));
   EXPECT_EQ(Listing(), before);
 }
@@ -240,12 +241,13 @@ TEST_F(PreflightTest, NothingLacksAndNothingStays) {
   ASSERT_OK(listener);
 
   const auto start = std::chrono::steady_clock::now();
-  ASSERT_OK_AND_ASSIGN(const std::vector<nft::Lack> lacks, FindLacks(OurTables()));
+  ASSERT_OK_AND_ASSIGN(const std::vector<nft::MissingFeature> missing_features,
+                       FindMissingFeatures(OurTables()));
   RecordProperty("microseconds",
                  static_cast<int>(std::chrono::duration_cast<std::chrono::microseconds>(
                                       std::chrono::steady_clock::now() - start)
                                       .count()));
-  EXPECT_THAT(lacks, IsEmpty());
+  EXPECT_THAT(missing_features, IsEmpty());
 
   EXPECT_EQ(Listing(), listing);
   EXPECT_EQ(Generation(), generation);
@@ -281,54 +283,55 @@ TEST_F(PreflightTest, FactsWithoutNetAdmin) {
 
 // The test kernel supports all features, so these tests use table specifications that no kernel
 // supports. The probe must identify the unsupported part.
-class LackTest : public PreflightTest {
+class MissingFeatureTest : public PreflightTest {
  protected:
   nft::TableSpecs tables_ = OurTables();
   nft::TableSpec& ipv6() { return tables_[Index(Family::kIpv6)]; }
   void AddRule(std::vector<nft::Expr> exprs) {
     ipv6().rules.push_back({.chain = "services", .text = "odd", .exprs = std::move(exprs)});
   }
-  std::vector<std::string> Lacks() {
+  std::vector<std::string> MissingFeatures() {
     const uint32_t generation = Generation();
-    const absl::StatusOr<std::vector<nft::Lack>> lacks = FindLacks(tables_);
-    EXPECT_OK(lacks);
+    const absl::StatusOr<std::vector<nft::MissingFeature>> missing_features =
+        FindMissingFeatures(tables_);
+    EXPECT_OK(missing_features);
     EXPECT_EQ(Generation(), generation);
     EXPECT_EQ(Listing(), "");
     std::vector<std::string> lines;
-    if (!lacks.ok()) return lines;
-    for (const nft::Lack& lack : *lacks) {
-      EXPECT_EQ(lack.family, Family::kIpv6);
-      lines.push_back(absl::StrCat(lack.feature, "|", lack.option, "|", lack.module, "|",
-                                   strerrorname_np(lack.error)));
+    if (!missing_features.ok()) return lines;
+    for (const nft::MissingFeature& missing : *missing_features) {
+      EXPECT_EQ(missing.family, Family::kIpv6);
+      lines.push_back(absl::StrCat(missing.feature, "|", missing.option, "|", missing.module, "|",
+                                   strerrorname_np(missing.error)));
     }
     return lines;
   }
 };
 
-TEST_F(LackTest, Expressions) {
+TEST_F(MissingFeatureTest, Expressions) {
   AddRule({nft::RandomNumber{0, 0}});  // The modulus must not be 0.
   AddRule({nft::PayloadLoad{nft::Header::kNetwork, 0, 16, 0}, nft::Dnat{Family::kIpv6, 0, 99}});
-  EXPECT_THAT(Lacks(),
+  EXPECT_THAT(MissingFeatures(),
               UnorderedElementsAre("random numbers|CONFIG_NFT_NUMGEN|nft_numgen|ERANGE",
                                    "destination translation|CONFIG_NFT_NAT|nft_nat|ERANGE"));
 }
 
-TEST_F(LackTest, SetsAndChains) {
+TEST_F(MissingFeatureTest, SetsAndChains) {
   for (nft::SetSpec& set : ipv6().sets) {
     if (set.name == "endpoints") set.key.assign(5, nft::Field::kIpv6Addr);  // The key has 80 bytes.
   }
   ipv6().chains.push_back({"odd", "", {{"nat", "forward", 0}}});
   ipv6().chains.push_back({"odder", "", {{"odd", "forward", 0}}});
-  EXPECT_THAT(Lacks(), ElementsAre("nat chains|CONFIG_NFT_NAT|nft_chain_nat|EOPNOTSUPP",
-                                   "filter chains|CONFIG_NF_TABLES_IPV6|nf_tables|ENOENT",
-                                   "maps|CONFIG_NF_TABLES|nf_tables|EINVAL"));
+  EXPECT_THAT(MissingFeatures(), ElementsAre("nat chains|CONFIG_NFT_NAT|nft_chain_nat|EOPNOTSUPP",
+                                             "filter chains|CONFIG_NF_TABLES_IPV6|nf_tables|ENOENT",
+                                             "maps|CONFIG_NF_TABLES|nf_tables|EINVAL"));
 }
 
-TEST_F(LackTest, WhatNoPieceExplains) {
+TEST_F(MissingFeatureTest, WhatNoPieceExplains) {
   ipv6().rules.push_back({.chain = "pick-first",
                           .text = "goto nowhere",
                           .exprs = {nft::Verdict{nft::Verdict::Kind::kGoto, "nowhere"}}});
-  EXPECT_THAT(Lacks(), ElementsAre("add rule to pick-first: goto nowhere|||ENOENT"));
+  EXPECT_THAT(MissingFeatures(), ElementsAre("add rule to pick-first: goto nowhere|||ENOENT"));
 }
 
 TEST_F(PreflightTest, ChainsAreReadWhole) {

@@ -59,7 +59,7 @@ TEST_P(StaleFlowsTest, S239_AFlowIsRejectedWhenNobodyIsLeft) {
 
 // A client that sent to a Service address without endpoints is answered when the first endpoint is
 // added.
-TEST_P(StaleFlowsTest, S247_AFlowThatNobodyTranslatedStartsAnew) {
+TEST_P(StaleFlowsTest, S247_AFlowThatNobodyTranslatedStartsAgain) {
   ASSERT_EQ(AskFlow(client(), kExternalIp).server, "outside");
   ASSERT_OK(
       agent().Apply(Objects{ExternalWeb("shop/dns", kDns)} + WebSlices("shop/dns", {&pod_a()})));

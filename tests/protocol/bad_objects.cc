@@ -40,14 +40,14 @@ void CheckBadObjects(const Target& target, Verdict& verdict) {
   session.Batch(1, batch);
   const v1::Ack ack = session.Ack();
   ExpectAck(ack, 1, v1::COMMITTED, verdict);
-  std::set<std::string> refused;
+  std::set<std::string> rejected;
   for (const v1::ObjectResult& result : ack.results()) {
     if (result.severity() != v1::REFUSED) continue;
-    refused.insert(result.name());
+    rejected.insert(result.name());
     verdict.That(!result.field().empty() && !result.reason().empty() && !result.message().empty(),
                  "field, reason and message of each rejection", result.ShortDebugString());
   }
-  verdict.That(refused == names, "4 rejected objects", ack.ShortDebugString());
+  verdict.That(rejected == names, "4 rejected objects", ack.ShortDebugString());
   verdict.Contains(
       "the rejection of web",
       "Service svcmap-check/web rejected: spec.ports[0].port: Invalid value: 70000: must "
@@ -55,7 +55,7 @@ void CheckBadObjects(const Target& target, Verdict& verdict) {
       "stays in effect",
       ack.ShortDebugString());
   const State held = After(StateOf(base), {Put(Service("fine", 5))});
-  ExpectHeld(target, held, "after a batch with invalid objects", verdict);
+  ExpectStored(target, held, "after a batch with invalid objects", verdict);
 
   // A rejected object in a snapshot counts as listed.
   session.Begin();
@@ -63,7 +63,8 @@ void CheckBadObjects(const Target& target, Verdict& verdict) {
   ExpectAck(session.Ack(), 2, v1::UNCHANGED, verdict);
   session.End(3);
   ExpectAck(session.Ack(), 3, v1::COMMITTED, verdict);
-  ExpectHeld(target, StateOf({base[0], base[1]}), "after a snapshot with invalid objects", verdict);
+  ExpectStored(target, StateOf({base[0], base[1]}), "after a snapshot with invalid objects",
+               verdict);
 }
 
 }  // namespace svcmap::protocol

@@ -39,7 +39,7 @@ void CheckSnapshot(const Target& target, Verdict& verdict) {
   const v1::Ack inside = session.Ack();
   ExpectAck(inside, 1, v1::COMMITTED, verdict);
   verdict.That(inside.state_token().empty(), "no state_token inside a snapshot", "one");
-  ExpectHeld(target, After(StateOf(old), first), "inside the snapshot", verdict);
+  ExpectStored(target, After(StateOf(old), first), "inside the snapshot", verdict);
   session.Batch(2, second);
   session.End(7);  // Gaps in the batch numbers are permitted.
   ExpectAck(session.Ack(), 2, v1::COMMITTED, verdict);
@@ -48,7 +48,7 @@ void CheckSnapshot(const Target& target, Verdict& verdict) {
   ExpectAck(end, 7, v1::COMMITTED, verdict);
   ExpectRevision(end, /*grows=*/true, revision, verdict);
   const State held = After(StateOf(first), second);
-  ExpectHeld(target, held, "after the snapshot", verdict);
+  ExpectStored(target, held, "after the snapshot", verdict);
 
   // A repeated snapshot changes nothing, and an empty snapshot removes all objects.
   session.Begin();
@@ -59,11 +59,11 @@ void CheckSnapshot(const Target& target, Verdict& verdict) {
   const v1::Ack again = session.Ack();
   ExpectAck(again, 10, v1::UNCHANGED, verdict);
   ExpectRevision(again, /*grows=*/false, revision, verdict);
-  ExpectHeld(target, held, "after the same snapshot", verdict);
+  ExpectStored(target, held, "after the same snapshot", verdict);
   session.Begin();
   session.End(11);
   ExpectAck(session.Ack(), 11, v1::COMMITTED, verdict);
-  ExpectHeld(target, {}, "after an empty snapshot", verdict);
+  ExpectStored(target, {}, "after an empty snapshot", verdict);
   verdict.Equal("the end of a stream that was closed to be", "OK", Text(session.HalfClose()));
 }
 
@@ -101,8 +101,8 @@ void CheckBatches(const Target& target, Verdict& verdict) {
                  std::to_string(ack.revision()) + " after " + std::to_string(revision));
     revision = ack.revision();
   }
-  ExpectHeld(target, StateOf({Put(Service("web", 2)), Put(Slice("web-1", "web", 1))}),
-             "after the last batch", verdict);
+  ExpectStored(target, StateOf({Put(Service("web", 2)), Put(Slice("web-1", "web", 1))}),
+               "after the last batch", verdict);
 }
 
 void CheckEndpointDelta(const Target& target, Verdict& verdict) {
@@ -118,8 +118,8 @@ void CheckEndpointDelta(const Target& target, Verdict& verdict) {
   *delta.add_upsert() = Slice("", "", 2).endpoints(0);
   session.Batch(1, {change});
   ExpectAck(session.Ack(), 1, v1::COMMITTED, verdict);
-  ExpectHeld(target, StateOf({Put(Service("web", 1)), Put(Slice("web-1", "web", 2))}),
-             "after a delta", verdict);
+  ExpectStored(target, StateOf({Put(Service("web", 1)), Put(Slice("web-1", "web", 2))}),
+               "after a delta", verdict);
   delta.set_name("never-seen");
   session.Batch(2, {change});
   const v1::Ack ack = session.Ack();
@@ -161,7 +161,7 @@ void CheckResume(const Target& target, Verdict& verdict) {
     session.Batch(1, {RemoveService("web")});
     const v1::Ack ack = session.Ack();
     ExpectAck(ack, 1, v1::COMMITTED, verdict);
-    ExpectHeld(target, StateOf({Put(Service("api", 3))}), "after resuming", verdict);
+    ExpectStored(target, StateOf({Put(Service("api", 3))}), "after resuming", verdict);
     last = ack.state_token();
     v1::Ack applied;
     target.Apply(Service("by-hand", 5), &applied);

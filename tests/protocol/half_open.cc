@@ -40,8 +40,8 @@ void CheckHalfOpenConnections(const Target& target, Verdict& verdict) {
   std::vector<pollfd> fds;
   for (int i = 0; i < kSilent + kHalfPreface; ++i) {
     fds.push_back({.fd = target.ConnectSocket(), .events = POLLIN});
-    const size_t said = i < kSilent ? 0 : kPreface.size() / 2;
-    (void)!send(fds.back().fd, kPreface.data(), said, MSG_NOSIGNAL);
+    const size_t reported = i < kSilent ? 0 : kPreface.size() / 2;
+    (void)!send(fds.back().fd, kPreface.data(), reported, MSG_NOSIGNAL);
     verdict.That(fds.back().fd >= 0, "a connection", "none");
   }
   std::vector<std::shared_ptr<grpc::Channel>> channels;

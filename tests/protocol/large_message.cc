@@ -19,7 +19,7 @@ void CheckLargeMessage(const Target& target, Verdict& verdict) {
   v1::Ack ack;
   verdict.Equal("Apply of 64 MB:", "RESOURCE_EXHAUSTED",
                 CodeName(target.Apply(large, &ack).error_code()));
-  ExpectHeld(target, StateOf(base), "after a message of 64 MB", verdict);
+  ExpectStored(target, StateOf(base), "after a message of 64 MB", verdict);
   verdict.Equal("Apply of another object:", "OK", Text(target.Apply(Service("small", 3), &ack)));
 
   // A message of half the limit is accepted.

@@ -119,7 +119,7 @@ void CheckFight(const Target& target, Verdict& verdict) {
   }
   verdict.That(held == winner.Wants(), "exactly the last snapshot to be stored",
                Difference(winner.Wants(), held));
-  ExpectHeld(target, winner.Wants(), "after the fight", verdict);
+  ExpectStored(target, winner.Wants(), "after the fight", verdict);
   verdict.Note("one controller was replaced " + std::to_string(kFightRounds) + " times");
 }
 
@@ -158,8 +158,8 @@ void CheckFencing(const Target& target, Verdict& verdict) {
   Session again(target);
   again.Write(leader);
   verdict.That(again.Read().has_value(), "Opened for the same holder", "the end of the stream");
-  ExpectHeld(target, StateOf({Put(Service("web", 1)), Put(Service("api", 2))}), "at the end",
-             verdict);
+  ExpectStored(target, StateOf({Put(Service("web", 1)), Put(Service("api", 2))}), "at the end",
+               verdict);
   target.NextEpoch();  // Later checks need a higher epoch.
 }
 

@@ -81,7 +81,7 @@ void CheckNotMessages(const Target& target, Verdict& verdict) {
   verdict.Equal("Push with an invalid message:", "OK",
                 CodeName(CallWith(target, "Push", garbage, answers).error_code()));
   verdict.Equal("number of responses:", 0, answers);
-  ExpectHeld(target, StateOf(base), "after invalid messages", verdict);
+  ExpectStored(target, StateOf(base), "after invalid messages", verdict);
 }
 
 void CheckNotHttp2(const Target& target, Verdict& verdict) {

@@ -26,7 +26,7 @@ void CheckReplays(const Target& target, Verdict& verdict) {
         "number " + std::to_string(c.number) + " after 4:",
         "INVALID_ARGUMENT: batch number " + std::to_string(c.number) + " does not follow 4",
         Text(session.HalfClose()));
-    ExpectHeld(target, StateOf(base), "after a replay", verdict);
+    ExpectStored(target, StateOf(base), "after a replay", verdict);
   }
   Session zero(target);
   zero.Open(target);
@@ -44,7 +44,7 @@ void CheckDuplicates(const Target& target, Verdict& verdict) {
   const v1::Ack first = session.Ack();
   ExpectAck(first, 1, v1::COMMITTED, verdict);
   const State held = StateOf({Put(Service("web", 2))});
-  ExpectHeld(target, held, "after a batch with repeated objects", verdict);
+  ExpectStored(target, held, "after a batch with repeated objects", verdict);
   // Equal objects with another batch number cause no writes.
   v1::GetStatusResponse before, after;
   target.GetStatus(&before);
@@ -56,7 +56,7 @@ void CheckDuplicates(const Target& target, Verdict& verdict) {
                "an unchanged state_token", "a different token, or none");
   target.GetStatus(&after);
   verdict.Equal("unchanged elements_written", before.elements_written(), after.elements_written());
-  ExpectHeld(target, held, "after a repeated batch", verdict);
+  ExpectStored(target, held, "after a repeated batch", verdict);
 }
 
 }  // namespace svcmap::protocol

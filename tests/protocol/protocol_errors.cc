@@ -107,7 +107,7 @@ void CheckProtocolErrors(const Target& target, Verdict& verdict) {
                   CodeName(status.error_code()));
     verdict.Contains(std::string(c.name) + ": the message", c.part, status.error_message());
     verdict.That(!status.error_message().empty(), std::string(c.name) + ": a reason", "");
-    ExpectHeld(target, StateOf(base), "after " + std::string(c.name), verdict);
+    ExpectStored(target, StateOf(base), "after " + std::string(c.name), verdict);
   }
 }
 

@@ -96,8 +96,8 @@ std::string Replace(const Target& target, const Changes& objects, Verdict& verdi
   return end.state_token();
 }
 
-void ExpectHeld(const Target& target, const State& expected, const std::string& when,
-                Verdict& verdict) {
+void ExpectStored(const Target& target, const State& expected, const std::string& when,
+                  Verdict& verdict) {
   State held;
   const grpc::Status status = target.List(&held);
   verdict.Equal("List " + when + ":", "OK", Text(status));

@@ -61,8 +61,8 @@ std::string Replace(const Target& target, const Changes& objects, Verdict& verdi
 
 // Expects that the agent stores exactly `expected`. `when` describes the time, for example "after
 // the snapshot".
-void ExpectHeld(const Target& target, const State& expected, const std::string& when,
-                Verdict& verdict);
+void ExpectStored(const Target& target, const State& expected, const std::string& when,
+                  Verdict& verdict);
 
 // Expects an Ack with this number and outcome.
 void ExpectAck(const v1::Ack& ack, uint64_t number, v1::Outcome outcome, Verdict& verdict);

@@ -135,7 +135,7 @@ class CrashTest : public RecoveryTest {
   Objects constant_;  // Objects that do not change.
 };
 
-TEST_F(CrashTest, S332_S342_KilledAtAnyMomentItComesBackAndNobodyNotices) {
+TEST_F(CrashTest, S332_S342_KilledAtAnyMomentItComesBackAndThereIsNoInterruption) {
   const int64_t crashes = NumberFromEnvironment("SVCMAP_CRASHES", 50);
   const auto seed = static_cast<uint64_t>(
       NumberFromEnvironment("SVCMAP_SEED", static_cast<int64_t>(std::random_device{}())));

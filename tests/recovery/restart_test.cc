@@ -21,7 +21,7 @@ TEST_P(UnchangedRestartTest, S342_ItServesByItselfAndWritesNothing) {
   StartTraffic();
   if (HasFatalFailure()) return;
   const KernelState before = ReadKernelState();
-  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse told, agent().GetStatus());
+  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse reported, agent().GetStatus());
   ASSERT_OK(agent().WaitUntilSaved());
   for (int restart = 1; restart <= 3; ++restart) {
     SCOPED_TRACE(absl::StrCat("restart ", restart));
@@ -32,14 +32,14 @@ TEST_P(UnchangedRestartTest, S342_ItServesByItselfAndWritesNothing) {
     EXPECT_EQ(status.elements_written(), 0u) << status.ShortDebugString();
     EXPECT_FALSE(status.has_last_commit()) << status.ShortDebugString();
     EXPECT_TRUE(status.verified()) << status.ShortDebugString();
-    EXPECT_EQ(status.revision(), told.revision());
-    EXPECT_EQ(status.service_ports(), told.service_ports());
-    EXPECT_EQ(status.endpoints(), told.endpoints());
-    ASSERT_EQ(status.objects_size(), told.objects_size());
-    for (int i = 0; i < told.objects_size(); ++i) {
-      EXPECT_EQ(status.objects(i).ShortDebugString(), told.objects(i).ShortDebugString());
+    EXPECT_EQ(status.revision(), reported.revision());
+    EXPECT_EQ(status.service_ports(), reported.service_ports());
+    EXPECT_EQ(status.endpoints(), reported.endpoints());
+    ASSERT_EQ(status.objects_size(), reported.objects_size());
+    for (int i = 0; i < reported.objects_size(); ++i) {
+      EXPECT_EQ(status.objects(i).ShortDebugString(), reported.objects(i).ShortDebugString());
     }
-    ExpectNobodyNoticed();
+    ExpectNoInterruption();
     EXPECT_EQ(ReadKernelState(), before) << agent().log();
     EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
   }
@@ -62,7 +62,7 @@ TEST_P(UnchangedRestartTest, S342_AControllerThatSaysTheSameChangesNothing) {
   EXPECT_EQ(ReadKernelState().markers, before.markers) << agent().log();
   ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
   EXPECT_EQ(status.elements_written(), 0u) << status.ShortDebugString();
-  ExpectNobodyNoticed();
+  ExpectNoInterruption();
   ExpectItGoesOn();
 }
 
@@ -93,7 +93,7 @@ TEST_P(UnchangedRestartTest, SingleEndpointsThatChangedAreKept) {
 }
 
 // A snapshot after a restart replaces the saved state, including deleted objects.
-TEST_P(UnchangedRestartTest, S342_AControllerThatSaysSomethingElseIsFollowed) {
+TEST_P(UnchangedRestartTest, S342_AControllerThatReportsItmethingElseIsFollowed) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/old", kLate)} + WebSlices("shop/old", {&pod_a()})));
   StartTraffic();
   if (HasFatalFailure()) return;
@@ -103,7 +103,7 @@ TEST_P(UnchangedRestartTest, S342_AControllerThatSaysSomethingElseIsFollowed) {
   ASSERT_OK(agent().Replace(Everything()));
   EXPECT_NE(Ask(pod_b().netns(), {.destination = kLate.v4, .port = 80, .timeout = kShort}).outcome,
             Outcome::kAnswered);
-  ExpectNobodyNoticed();
+  ExpectNoInterruption();
   EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
 }
 
@@ -129,13 +129,13 @@ TEST_F(SavedStateTest, S342_AnUpgradeThatChangesTheRulesIsNotNoticed) {
     ASSERT_OK(fresh->Replace(Everything()));
     ASSERT_OK_AND_ASSIGN(const Listing listing, ReadListing(empty));
     EXPECT_OK(CheckKernel(agent(), node().netns(), listing.rules));
-    ExpectNobodyNoticed();
+    ExpectNoInterruption();
     EXPECT_EQ(StickyPlacement(), placement);
   }
   ExpectItGoesOn();
 }
 
-TEST_F(SavedStateTest, S342_WithoutAStateFolderTheOldRulesServeUntilItIsTold) {
+TEST_F(SavedStateTest, S342_WithoutAStateFolderTheOldRulesServeUntilItIsReported) {
   StartTraffic();
   if (HasFatalFailure()) return;
   for (int i = 0; i < 2; ++i) {
@@ -143,7 +143,7 @@ TEST_F(SavedStateTest, S342_WithoutAStateFolderTheOldRulesServeUntilItIsTold) {
     ASSERT_OK_AND_ASSIGN(world()->agent, Agent::Start(node().netns(), {"--state-dir", ""}));
     ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
     EXPECT_EQ(status.state(), v1::WAITING_FOR_STATE);
-    ExpectNobodyNoticed();
+    ExpectNoInterruption();
   }
   ASSERT_OK(agent().Replace(Everything()));
   ExpectItGoesOn();
@@ -187,7 +187,7 @@ TEST_F(SavedStateTest, S330_CleanUpRemovesOurTwoTablesAndNoOthers) {
   ASSERT_OK(WaitUntilServing());
   EXPECT_OK(WaitUntilTheKernelIsAsWanted());
   StartTraffic();
-  ExpectNobodyNoticed();
+  ExpectNoInterruption();
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ void SavedStateTest::StartTraffic() {
   ASSERT_OK_AND_ASSIGN(traffic_, SteadyTraffic::Start(client().netns(), SteadyTargets(*world())));
 }
 
-void SavedStateTest::ExpectNobodyNoticed() {
+void SavedStateTest::ExpectNoInterruption() {
   EXPECT_OK(traffic_->Go(40));
   EXPECT_OK(traffic_->Report().Check()) << agent().log();
 }

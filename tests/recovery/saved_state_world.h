@@ -37,7 +37,7 @@ class SavedStateTest : public RecoveryTest {
 
   void StartTraffic();
   // Expects that no request has failed since StartTraffic and that traffic continues.
-  void ExpectNobodyNoticed();
+  void ExpectNoInterruption();
 
   KernelState ReadKernelState();
 

@@ -33,7 +33,7 @@ class UnusableFolderTest : public SavedStateTest {
     EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
     EXPECT_TRUE(Says(why)) << Status() << agent().log();
     EXPECT_NE(agent().log().find(why), std::string::npos) << agent().log();
-    ExpectNobodyNoticed();
+    ExpectNoInterruption();
   }
 
   std::string Status() {
@@ -88,7 +88,7 @@ TEST_F(UnusableFolderTest, S342_AReadOnlyFolder) {
   ASSERT_OK(EndAgent(/*kill=*/true));
   ASSERT_OK(StartWithMounts());
   EXPECT_OK(WaitUntilServing());
-  ExpectNobodyNoticed();
+  ExpectNoInterruption();
 }
 
 TEST_F(UnusableFolderTest, S342_AFullFolder) {
@@ -112,7 +112,7 @@ TEST_F(UnusableFolderTest, S342_AFullFolder) {
   ASSERT_OK(EndAgent(/*kill=*/true));
   ASSERT_OK(StartWithMounts());
   EXPECT_OK(WaitUntilServing());
-  ExpectNobodyNoticed();
+  ExpectNoInterruption();
 }
 
 }  // namespace

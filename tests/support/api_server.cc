@@ -159,7 +159,7 @@ void Respond(httplib::Response& response, Encoding encoding, int code, const std
   response.set_content(body, ContentTypeOf(encoding, false));
 }
 
-void Refuse(httplib::Response& response, Encoding encoding, int code, const std::string& message,
+void Reject(httplib::Response& response, Encoding encoding, int code, const std::string& message,
             int retry_after = 0) {
   if (retry_after > 0) response.set_header("Retry-After", absl::StrCat(retry_after));
   Respond(response, encoding, code,
@@ -194,7 +194,7 @@ std::optional<Target> ParseTarget(const std::string& path) {
 
 }  // namespace
 
-struct ApiServerDouble::Impl {
+struct FakeApiServer::Impl {
   const NetNs* netns = nullptr;
   CertificateAuthority authority{"kube-ca"};
   const KeyPair pair = authority.Issue("kube-apiserver", absl::StrCat("IP:", kAddress));
@@ -342,11 +342,11 @@ struct ApiServerDouble::Impl {
       SetAnswered(number, response.status);
       return;
     }
-    if (!LetIn(request)) return Refuse(response, Encoding::kJson, 401, "Unauthorized");
+    if (!LetIn(request)) return Reject(response, Encoding::kJson, 401, "Unauthorized");
     if (const std::string body = KubeDiscovery(request.path); !body.empty()) {
       return Respond(response, Encoding::kJson, 200, body);
     }
-    Refuse(response, Encoding::kJson, 404, "the server could not find the requested resource");
+    Reject(response, Encoding::kJson, 404, "the server could not find the requested resource");
   }
 
   void HandleObjects(const httplib::Request& request, httplib::Response& response,
@@ -365,22 +365,22 @@ struct ApiServerDouble::Impl {
         char byte;
         return ::recv(SSL_get_fd(request.ssl), &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
       });
-      return Refuse(response, speaks, 504, "Timeout: request did not complete");
+      return Reject(response, speaks, 504, "Timeout: request did not complete");
     }
     if (const auto fault = strike({Fault::What::kStatus})) {
-      return Refuse(response, speaks, fault->code, "it was made to fail", fault->retry_after);
+      return Reject(response, speaks, fault->code, "it was made to fail", fault->retry_after);
     }
     if (accept.find("protobuf") != std::string::npos && strike({Fault::What::kNoProtobuf})) {
-      return Refuse(response, Encoding::kJson, 406,
+      return Reject(response, Encoding::kJson, 406,
                     "only the following media types are accepted: application/json");
     }
     if (strike({Fault::What::kWrongContent})) {
       response.status = 200;
       return response.set_content("<html>a captive portal</html>", "text/html");
     }
-    if (!LetIn(request)) return Refuse(response, speaks, 401, "Unauthorized");
+    if (!LetIn(request)) return Reject(response, speaks, 401, "Unauthorized");
     if (!encoding) {
-      return Refuse(response, speaks, 406,
+      return Reject(response, speaks, 406,
                     "only the following media types are accepted: "
                     "application/json, application/vnd.kubernetes.protobuf");
     }
@@ -395,7 +395,7 @@ struct ApiServerDouble::Impl {
     std::string fields = request.get_param_value("fieldSelector");
     if (fields.find("spec.") != std::string::npos) {
       const std::lock_guard lock(mutex);
-      if (before_131) return Refuse(response, *encoding, 400, "field label not supported");
+      if (before_131) return Reject(response, *encoding, 400, "field label not supported");
     }
     if (!target.name_space.empty()) {
       absl::StrAppend(&fields, ",metadata.namespace=", target.name_space);
@@ -403,7 +403,7 @@ struct ApiServerDouble::Impl {
     const auto selector =
         KubeSelector::Parse(target.collection, request.get_param_value("labelSelector"), fields);
     if (!selector.ok()) {
-      return Refuse(response, *encoding, 400, std::string(selector.status().message()));
+      return Reject(response, *encoding, 400, std::string(selector.status().message()));
     }
     if (watch) return HandleWatch(request, response, *encoding, target.collection, *selector);
     HandleList(request, response, *encoding, target.collection, *selector);
@@ -415,7 +415,7 @@ struct ApiServerDouble::Impl {
                                          ? target.name
                                          : absl::StrCat(target.name_space, "/", target.name));
     if (object == nullptr) {
-      return Refuse(
+      return Reject(
           response, encoding, 404,
           absl::StrCat(NamesOf(target.collection).plural, " \"", target.name, "\" not found"));
     }
@@ -441,18 +441,18 @@ struct ApiServerDouble::Impl {
     size_t position = 0;
     if (const std::string token_text = request.get_param_value("continue"); !token_text.empty()) {
       if (!version.empty() && version != "0") {
-        return Refuse(response, encoding, 400,
+        return Reject(response, encoding, 400,
                       "specifying resource version is not allowed when using continue");
       }
       const std::vector<std::string> parts = absl::StrSplit(token_text, ':');
       const std::lock_guard lock(mutex);
       if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &number) ||
           !absl::SimpleAtoi(parts[1], &position)) {
-        return Refuse(response, encoding, 400, "continue key is not valid");
+        return Reject(response, encoding, 400, "continue key is not valid");
       }
       const auto found = pages.find(number);
       if (found == pages.end()) {
-        return Refuse(response, encoding, 410,
+        return Reject(response, encoding, 410,
                       "The provided continue parameter is too old to display a consistent list "
                       "result.");
       }
@@ -461,15 +461,15 @@ struct ApiServerDouble::Impl {
     } else {
       uint64_t at_least = 0;
       if (!version.empty() && !absl::SimpleAtoi(version, &at_least)) {
-        return Refuse(response, encoding, 400, "Invalid value: \"" + version + "\"");
+        return Reject(response, encoding, 400, "Invalid value: \"" + version + "\"");
       }
       KubeStore::Snapshot all = ListFor(collection, version);
       if (at_least > all.version) {
-        return Refuse(response, encoding, 504, "Timeout: Too large resource version", 1);
+        return Reject(response, encoding, 504, "Timeout: Too large resource version", 1);
       }
       // Old versions are not kept, so such a request cannot be answered.
       if (limit > 0 && at_least > 0 && at_least < all.version) {
-        return Refuse(response, encoding, 410,
+        return Reject(response, encoding, 410,
                       "The resourceVersion for the provided list is too old.");
       }
       auto selected = std::make_shared<KubeStore::Snapshot>();
@@ -631,22 +631,22 @@ struct ApiServerDouble::Impl {
   }
 };
 
-ApiServerDouble::ApiServerDouble(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+FakeApiServer::FakeApiServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-ApiServerDouble::~ApiServerDouble() { impl_->End(); }
+FakeApiServer::~FakeApiServer() { impl_->End(); }
 
-absl::StatusOr<std::unique_ptr<ApiServerDouble>> ApiServerDouble::Start(const NetNs* netns) {
+absl::StatusOr<std::unique_ptr<FakeApiServer>> FakeApiServer::Start(const NetNs* netns) {
   auto impl = std::make_unique<Impl>();
   impl->netns = netns;
   if (absl::Status status = impl->Listen(); !status.ok()) return status;
-  return std::unique_ptr<ApiServerDouble>(new ApiServerDouble(std::move(impl)));
+  return std::unique_ptr<FakeApiServer>(new FakeApiServer(std::move(impl)));
 }
 
-void ApiServerDouble::Put(const Objects& objects) {
+void FakeApiServer::Put(const Objects& objects) {
   for (const v1::Object& object : objects) impl_->store.Put(object);
 }
 
-void ApiServerDouble::Remove(const std::vector<v1::ObjectRef>& refs) {
+void FakeApiServer::Remove(const std::vector<v1::ObjectRef>& refs) {
   for (const v1::ObjectRef& ref : refs) {
     const auto collection = static_cast<Collection>(ref.kind() - v1::KIND_SERVICE);
     const std::string key =
@@ -655,7 +655,7 @@ void ApiServerDouble::Remove(const std::vector<v1::ObjectRef>& refs) {
   }
 }
 
-Objects ApiServerDouble::objects() const {
+Objects FakeApiServer::objects() const {
   Objects objects;
   for (const Collection collection : kCollections) {
     for (const StoredObjectPtr& object : impl_->store.List(collection).objects) {
@@ -665,60 +665,60 @@ Objects ApiServerDouble::objects() const {
   return objects;
 }
 
-uint64_t ApiServerDouble::version() const { return impl_->store.version(); }
-void ApiServerDouble::ForgetEvents() { impl_->store.ForgetEvents(); }
-void ApiServerDouble::KeepEvents(size_t count) { impl_->store.KeepEvents(count); }
+uint64_t FakeApiServer::version() const { return impl_->store.version(); }
+void FakeApiServer::ForgetEvents() { impl_->store.ForgetEvents(); }
+void FakeApiServer::KeepEvents(size_t count) { impl_->store.KeepEvents(count); }
 
-void ApiServerDouble::BookmarkEvery(std::chrono::milliseconds period) {
+void FakeApiServer::BookmarkEvery(std::chrono::milliseconds period) {
   const std::lock_guard lock(impl_->mutex);
   impl_->bookmark_every = period;
 }
 
-void ApiServerDouble::FreezeCache() {
+void FakeApiServer::FreezeCache() {
   const std::lock_guard lock(impl_->mutex);
   for (const Collection collection : kCollections) {
     impl_->cache[collection] = impl_->store.List(collection);
   }
 }
 
-void ApiServerDouble::AlwaysPage(int64_t objects) {
+void FakeApiServer::AlwaysPage(int64_t objects) {
   const std::lock_guard lock(impl_->mutex);
   impl_->always_page = objects;
 }
 
-void ApiServerDouble::ForgetPages() {
+void FakeApiServer::ForgetPages() {
   const std::lock_guard lock(impl_->mutex);
   impl_->pages.clear();
 }
 
-void ApiServerDouble::BeBefore131() {
+void FakeApiServer::BeBefore131() {
   const std::lock_guard lock(impl_->mutex);
   impl_->before_131 = true;
 }
 
-void ApiServerDouble::RequireToken(const std::string& token) {
+void FakeApiServer::RequireToken(const std::string& token) {
   const std::lock_guard lock(impl_->mutex);
   impl_->token = token;
 }
 
-void ApiServerDouble::RequireClientCertificate() {
+void FakeApiServer::RequireClientCertificate() {
   const std::lock_guard lock(impl_->mutex);
   impl_->certificate_required = true;
 }
 
-std::string ApiServerDouble::ca() const { return impl_->authority.certificate(); }
+std::string FakeApiServer::ca() const { return impl_->authority.certificate(); }
 
-KeyPair ApiServerDouble::IssueClient(const std::string& common_name) const {
+KeyPair FakeApiServer::IssueClient(const std::string& common_name) const {
   return impl_->authority.Issue(common_name, "");
 }
 
-absl::Status ApiServerDouble::WriteKubeconfig(const std::string& path) const {
+absl::Status FakeApiServer::WriteKubeconfig(const std::string& path) const {
   // Without credentials, kubectl prompts for a user name.
   return WriteKubeconfig(path, {.token = "anybody"});
 }
 
-absl::Status ApiServerDouble::WriteKubeconfig(const std::string& path,
-                                              const Credentials& credentials) const {
+absl::Status FakeApiServer::WriteKubeconfig(const std::string& path,
+                                            const Credentials& credentials) const {
   const auto data = [](const std::string& pem) {
     std::string text;
     absl::Base64Escape(pem, &text);
@@ -747,16 +747,16 @@ absl::Status ApiServerDouble::WriteKubeconfig(const std::string& path,
   return absl::OkStatus();
 }
 
-uint16_t ApiServerDouble::port() const { return static_cast<uint16_t>(impl_->port); }
-std::string ApiServerDouble::url() const {
+uint16_t FakeApiServer::port() const { return static_cast<uint16_t>(impl_->port); }
+std::string FakeApiServer::url() const {
   return absl::StrCat("https://", kAddress, ":", impl_->port);
 }
 
-void ApiServerDouble::Stop() { impl_->End(); }
+void FakeApiServer::Stop() { impl_->End(); }
 
-absl::Status ApiServerDouble::StartAgain() { return impl_->Listen(); }
+absl::Status FakeApiServer::StartAgain() { return impl_->Listen(); }
 
-void ApiServerDouble::Fail(Fault fault) {
+void FakeApiServer::Fail(Fault fault) {
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->faults.push_back(std::move(fault));
@@ -764,7 +764,7 @@ void ApiServerDouble::Fail(Fault fault) {
   impl_->store.Wake();
 }
 
-void ApiServerDouble::Heal() {
+void FakeApiServer::Heal() {
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->faults.clear();
@@ -774,12 +774,12 @@ void ApiServerDouble::Heal() {
   impl_->store.Wake();
 }
 
-void ApiServerDouble::EndWatches() {
+void FakeApiServer::EndWatches() {
   ++impl_->ended;
   impl_->store.Wake();
 }
 
-std::vector<SeenRequest> ApiServerDouble::requests() const {
+std::vector<SeenRequest> FakeApiServer::requests() const {
   const std::lock_guard lock(impl_->mutex);
   return {impl_->seen.begin(), impl_->seen.end()};
 }
@@ -797,12 +797,12 @@ int CountRequests(const std::vector<SeenRequest>& requests, const std::string& c
 
 }  // namespace
 
-int ApiServerDouble::lists(const std::string& collection) const {
+int FakeApiServer::lists(const std::string& collection) const {
   return CountRequests(requests(), collection, false);
 }
-int ApiServerDouble::watches(const std::string& collection) const {
+int FakeApiServer::watches(const std::string& collection) const {
   return CountRequests(requests(), collection, true);
 }
-int ApiServerDouble::open_watches() const { return impl_->open_watches; }
+int FakeApiServer::open_watches() const { return impl_->open_watches; }
 
 }  // namespace svcmap::testing

@@ -2,7 +2,7 @@
 // namespace. It supports discovery, and get, list and watch of Services, EndpointSlices, Nodes and
 // ServiceCIDRs in protobuf and JSON. Tests can inject faults.
 //
-//   ASSERT_OK_AND_ASSIGN(auto server, ApiServerDouble::Start(&node.netns()));
+//   ASSERT_OK_AND_ASSIGN(auto server, FakeApiServer::Start(&node.netns()));
 //   server->Put({AService("shop/web")..., ASlice("shop/web")...});
 //   ASSERT_OK(server->WriteKubeconfig(path));
 //   server->Fail({.what = Fault::What::kStatus, .code = 503, .retry_after = 1, .times = 2});
@@ -65,11 +65,11 @@ struct SeenRequest {
   }
 };
 
-class ApiServerDouble {
+class FakeApiServer {
  public:
   // Listens on a free port of 127.0.0.1 in `netns` (null: the caller's namespace).
-  static absl::StatusOr<std::unique_ptr<ApiServerDouble>> Start(const NetNs* netns = nullptr);
-  ~ApiServerDouble();
+  static absl::StatusOr<std::unique_ptr<FakeApiServer>> Start(const NetNs* netns = nullptr);
+  ~FakeApiServer();
 
   // ---- The cluster ----
 
@@ -147,7 +147,7 @@ class ApiServerDouble {
 
  private:
   struct Impl;
-  explicit ApiServerDouble(std::unique_ptr<Impl> impl);
+  explicit FakeApiServer(std::unique_ptr<Impl> impl);
   const std::unique_ptr<Impl> impl_;
 };
 

@@ -35,7 +35,7 @@ std::string KeyOf(const std::string& element) {
 
 // Builds a script that deletes the first `count` endpoint elements whose addresses are not those of
 // real pods (10.244.1.* and 10.244.2.*).
-Script DeleteEndpointsOfNobody(const NetNs& netns, size_t count) {
+Script DeleteUnownedEndpoints(const NetNs& netns, size_t count) {
   const absl::StatusOr<Listing> listing = ReadListing(netns);
   if (!listing.ok()) return listing.status();
   std::vector<std::string> keys;
@@ -96,7 +96,7 @@ const std::vector<Damage>& AllDamage() {
        [](const NetNs& netns) { return DeleteRule(netns, "cluster-ips-check", " drop"); }},
       {"DeletedThousandElements", true, true,
        [](const NetNs& netns) {
-         Script script = DeleteEndpointsOfNobody(netns, 998);
+         Script script = DeleteUnownedEndpoints(netns, 998);
          if (script.ok()) {
            absl::StrAppend(&*script, "delete element ip svcmap service-ips ", ServiceKeys(kVictim),
                            "\n");
@@ -104,7 +104,7 @@ const std::vector<Damage>& AllDamage() {
          return script;
        }},
       {"DeletedElementsOfOthers", false, true,
-       [](const NetNs& netns) { return DeleteEndpointsOfNobody(netns, 1000); }},
+       [](const NetNs& netns) { return DeleteUnownedEndpoints(netns, 1000); }},
       {"DeletedMarker", false, true,
        [](const NetNs&) -> Script { return "flush map ip svcmap marker\n"; }},
       {"AddedElements", false, true,

@@ -40,7 +40,7 @@ nft::TableSpecs Tables() {
 std::string ForeignStorm::Changes::ToString() const {
   return absl::StrCat(added, " elements added, ", deleted, " deleted, ", rules, " rules added in ",
                       absl::SixDigits(time.count()), " s, ", static_cast<int64_t>(per_second()),
-                      " per second, ", refused, " refused");
+                      " per second, ", rejected, " refused");
 }
 
 absl::StatusOr<std::unique_ptr<ForeignStorm>> ForeignStorm::Start(const NetNs& netns,
@@ -89,7 +89,7 @@ absl::Status ForeignStorm::AddRule() {
 
 void ForeignStorm::Change(uint64_t number) {
   if (number % kRuleEvery == kRuleEvery - 1) {
-    ++(AddRule().ok() ? changes_.rules : changes_.refused);
+    ++(AddRule().ok() ? changes_.rules : changes_.rejected);
     return;
   }
   nft::Transaction transaction;
@@ -104,7 +104,7 @@ void ForeignStorm::Change(uint64_t number) {
     transaction.Delete({.set = kServiceIps, .key = victim.key, .data = victim.data, .comment = {}});
   }
   const bool committed = kernel_->Apply(transaction).outcome == nft::ApplyOutcome::kCommitted;
-  ++(!committed ? changes_.refused : add ? changes_.added : changes_.deleted);
+  ++(!committed ? changes_.rejected : add ? changes_.added : changes_.deleted);
 }
 
 }  // namespace svcmap::testing

@@ -27,7 +27,7 @@ class ForeignStorm {
     int64_t rules = 0;    // Number of added rules.
     // Transactions that the kernel rejected, because svcmapd had not restored the element to delete
     // yet.
-    int64_t refused = 0;
+    int64_t rejected = 0;
     std::chrono::duration<double> time{0};
 
     int64_t made() const { return added + deleted + rules; }

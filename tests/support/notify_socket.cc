@@ -40,7 +40,7 @@ void NotifySocket::AskForWatchdog(std::chrono::microseconds limit) {
   ::setenv("WATCHDOG_USEC", std::to_string(limit.count()).c_str(), 1);
 }
 
-std::string NotifySocket::Hear(std::chrono::milliseconds timeout) {
+std::string NotifySocket::ReceiveMessage(std::chrono::milliseconds timeout) {
   pollfd waiting = {fd_.get(), POLLIN, 0};
   if (::poll(&waiting, 1, static_cast<int>(timeout.count())) <= 0) return "";
   char buffer[512];

@@ -21,7 +21,7 @@ class NotifySocket {
   static void AskForWatchdog(std::chrono::microseconds limit);
 
   // Returns the next message. Empty if no message arrives within `timeout`.
-  std::string Hear(std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
+  std::string ReceiveMessage(std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
 
  private:
   NotifySocket() = default;

@@ -121,7 +121,7 @@ absl::StatusOr<std::unique_ptr<SteadyTraffic>> SteadyTraffic::Start(const NetNs&
     if (!status.ok()) return status;
     SteadyTraffic* const raw = traffic.get();
     if (!raw->tcp_.empty()) {
-      raw->threads_.emplace_back([raw] { raw->KeepTalking(); });
+      raw->threads_.emplace_back([raw] { raw->KeepSending(); });
       raw->threads_.emplace_back([raw] { raw->KeepConnecting(); });
     }
     if (!raw->udp_.empty()) raw->threads_.emplace_back([raw] { raw->KeepAsking(); });
@@ -143,7 +143,7 @@ absl::Status SteadyTraffic::OpenFlows() {
     }
     flow.sent_twice = SentTwice(flow.fd.get());
     flows_.push_back(std::move(flow));
-    ++talking_;
+    ++sending_;
   }
   return absl::OkStatus();
 }
@@ -158,12 +158,12 @@ void SteadyTraffic::Pace(microseconds every, const Attempt& attempt) {
   }
 }
 
-void SteadyTraffic::KeepTalking() {
+void SteadyTraffic::KeepSending() {
   Pace(options_.message_every / static_cast<int64_t>(flows_.size()),
-       [this](size_t i) { Talk(flows_[i % flows_.size()]); });
+       [this](size_t i) { Run(flows_[i % flows_.size()]); });
 }
 
-void SteadyTraffic::Talk(OpenFlow& flow) {
+void SteadyTraffic::Run(OpenFlow& flow) {
   if (!flow.fd.ok()) return;
   const Clock::time_point started = Clock::now();
   const std::string message = "0123456789abcdef0123456789abcdef";
@@ -197,7 +197,7 @@ void SteadyTraffic::Talk(OpenFlow& flow) {
   flow.sent_twice = sent_twice;
   if (error.empty()) return;
   flow.fd.Close();
-  --talking_;
+  --sending_;
 }
 
 void SteadyTraffic::KeepConnecting() {
@@ -256,7 +256,7 @@ absl::Status SteadyTraffic::Go(int64_t count) const {
     const auto done = [&](const TrafficCount TrafficReport::*kind, bool there) {
       return !there || (now.*kind).attempts > (before.*kind).attempts + count;
     };
-    if (done(&TrafficReport::open, talking_ > 0) && done(&TrafficReport::connect, !tcp_.empty()) &&
+    if (done(&TrafficReport::open, sending_ > 0) && done(&TrafficReport::connect, !tcp_.empty()) &&
         done(&TrafficReport::ask, !udp_.empty())) {
       return absl::OkStatus();
     }

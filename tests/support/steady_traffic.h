@@ -113,10 +113,10 @@ class SteadyTraffic {
 
   explicit SteadyTraffic(TrafficOptions options) : options_(std::move(options)) {}
   absl::Status OpenFlows();
-  void KeepTalking();
+  void KeepSending();
   void KeepConnecting();
   void KeepAsking();
-  void Talk(OpenFlow& flow);
+  void Run(OpenFlow& flow);
   // Adds one attempt to the report. An empty `error` means success.
   void Count(TrafficCount TrafficReport::*kind, const TrafficTarget& target,
              Clock::time_point started, int64_t sent_twice, const std::string& error);
@@ -129,7 +129,7 @@ class SteadyTraffic {
   std::vector<const TrafficTarget*> tcp_;
   std::vector<const TrafficTarget*> udp_;
   std::vector<OpenFlow> flows_;
-  std::atomic<int> talking_{0};  // Number of open connections in flows_.
+  std::atomic<int> sending_{0};  // Number of open connections in flows_.
   std::atomic<bool> stop_{false};
   mutable std::mutex mutex_;
   TrafficReport report_;  // Guarded by mutex_.

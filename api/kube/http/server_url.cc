@@ -48,27 +48,27 @@ bool IsThisMachine(const std::string& host) {
 
 absl::StatusOr<ServerUrl> ParseServerUrl(const std::string& url) {
   const bool secret = url.find('@') != std::string::npos;
-  const auto refuse = [&](const std::string& why) {
+  const auto reject = [&](const std::string& why) {
     return absl::InvalidArgumentError(
         absl::StrCat("Invalid value: ", secret ? "(hidden)" : api::Quote(url), ": ", why));
   };
   const UrlParts parts = SplitUrl(url);
-  if (parts == nullptr) return refuse(absl::StrCat("must be a URL; ", kWantedServer));
+  if (parts == nullptr) return reject(absl::StrCat("must be a URL; ", kWantedServer));
   ServerUrl server = {.scheme = PartOf(parts, CURLUPART_SCHEME),
                       .host = PartOf(parts, CURLUPART_HOST),
                       .port = PartOf(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT),
                       .path = PartOf(parts, CURLUPART_PATH)};
   if (server.scheme != "https" && server.scheme != "http") {
-    return refuse(absl::StrCat("the scheme must be https or http; ", kWantedServer));
+    return reject(absl::StrCat("the scheme must be https or http; ", kWantedServer));
   }
   if (!PartOf(parts, CURLUPART_USER).empty() || !PartOf(parts, CURLUPART_PASSWORD).empty()) {
-    return refuse("must not contain a user name or password; use the fields username and password");
+    return reject("must not contain a user name or password; use the fields username and password");
   }
   if (!PartOf(parts, CURLUPART_QUERY).empty() || !PartOf(parts, CURLUPART_FRAGMENT).empty()) {
-    return refuse(absl::StrCat("must not contain a query or fragment; ", kWantedServer));
+    return reject(absl::StrCat("must not contain a query or fragment; ", kWantedServer));
   }
   if (server.scheme == "http" && !IsThisMachine(server.host)) {
-    return refuse(
+    return reject(
         "must use https: http sends credentials unencrypted and is only allowed for 127.0.0.1, ::1 "
         "and localhost");
   }

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "api/kube/watch/course.h"
+#include "api/kube/watch/reflector.h"
 #include "api/kube/wire/content_type.h"
 #include "api/kube/wire/decode.h"
 
@@ -41,10 +41,10 @@ class ListWatch::Worker {
          Mirror& mirror)
       : resource_(resource),
         client_(std::move(client)),
-        course_(resource, std::move(options), mirror,
-                [random = std::mt19937_64(std::random_device()())]() mutable {
-                  return std::uniform_real_distribution<double>()(random);
-                }),
+        reflector_(resource, std::move(options), mirror,
+                   [random = std::mt19937_64(std::random_device()())]() mutable {
+                     return std::uniform_real_distribution<double>()(random);
+                   }),
         thread_([this] { Run(); }) {}
 
   ~Worker() {
@@ -63,27 +63,27 @@ class ListWatch::Worker {
   }
 
  private:
-  using Clock = Course::Clock;
+  using Clock = Reflector::Clock;
 
   void Run() {
-    while (WaitUntil(course_.not_before())) {
-      const Course::Ask ask = course_.Next(Clock::now());
+    while (WaitUntil(reflector_.not_before())) {
+      const Reflector::Request ask = reflector_.Next(Clock::now());
       if (ask.watch) {
         Watch(ask.request);
       } else {
         List(ask);
       }
-      Tell();
+      Notify();
     }
   }
 
-  void List(const Course::Ask& ask) {
+  void List(const Reflector::Request& ask) {
     std::string body;
     bool too_large = false;
     const absl::StatusOr<HttpResponse> response =
         client_->Get(ask.request, [&](const HttpResponse& head, std::string_view piece) {
           if (head.status == 200) {
-            course_.Contact(Clock::now());
+            reflector_.Contact(Clock::now());
             too_large = body.size() + piece.size() > ask.max_bytes;
             if (too_large) return absl::ResourceExhaustedError("the answer is too large");
             body += piece;
@@ -97,19 +97,19 @@ class ListWatch::Worker {
     if (too_large) {
       std::string().swap(body);
       malloc_trim(0);
-      return course_.TooLarge(now);
+      return reflector_.TooLarge(now);
     }
-    if (!response.ok()) return course_.Failed(response.status(), now);
-    if (response->status != 200) return Refused(*response, body);
+    if (!response.ok()) return reflector_.Failed(response.status(), now);
+    if (response->status != 200) return Rejected(*response, body);
     const std::optional<ContentType> type = ParseContentType(response->content_type);
-    if (!type) return course_.Failed(ForeignContent(*response), now);
+    if (!type) return reflector_.Failed(ForeignContent(*response), now);
     absl::StatusOr<ListPage> page = DecodeList(resource_, *type, body, ask.max_items);
     const size_t bytes = body.size();
     const bool big = bytes >= kBigBody;
     std::string().swap(body);
-    if (absl::IsResourceExhausted(page.status())) return course_.TooLarge(Clock::now());
-    if (!page.ok()) return course_.Unreadable(page.status(), *type, Clock::now());
-    course_.Page(*std::move(page), Clock::now(), bytes);
+    if (absl::IsResourceExhausted(page.status())) return reflector_.TooLarge(Clock::now());
+    if (!page.ok()) return reflector_.Unreadable(page.status(), *type, Clock::now());
+    reflector_.Page(*std::move(page), Clock::now(), bytes);
     page = ListPage();
     if (big) malloc_trim(0);
   }
@@ -117,13 +117,13 @@ class ListWatch::Worker {
   void Watch(const HttpRequest& request) {
     std::optional<ContentType> type;
     std::optional<WatchDecoder> decoder;
-    std::string refusal;
+    std::string rejection;
     absl::Status unreadable;
     bool over = false;  // The course has said so.
     const absl::StatusOr<HttpResponse> response =
         client_->Get(request, [&](const HttpResponse& head, std::string_view piece) {
           if (head.status != 200) {
-            AppendStatus(refusal, piece);
+            AppendStatus(rejection, piece);
             return absl::OkStatus();
           }
           if (!decoder) {
@@ -131,27 +131,28 @@ class ListWatch::Worker {
             if (!type) return ForeignContent(head);
             decoder.emplace(resource_, *type);
           }
-          course_.Contact(Clock::now());
+          reflector_.Contact(Clock::now());
           std::vector<WatchEvent> events;
           unreadable = decoder->Feed(piece, events);
           for (const WatchEvent& event : events) {
-            over = !course_.Event(event, Clock::now());
+            over = !reflector_.Event(event, Clock::now());
             if (over) return absl::CancelledError("the watch has ended");
           }
-          Tell();
+          Notify();
           return unreadable;
         });
     if (over || stopping()) return;
     const Clock::time_point now = Clock::now();
-    if (!unreadable.ok()) return course_.Unreadable(unreadable, *type, now);
-    if (!response.ok()) return course_.Failed(response.status(), now);
-    if (response->status != 200) return Refused(*response, refusal);
-    course_.WatchEnded(now);
+    if (!unreadable.ok()) return reflector_.Unreadable(unreadable, *type, now);
+    if (!response.ok()) return reflector_.Failed(response.status(), now);
+    if (response->status != 200) return Rejected(*response, rejection);
+    reflector_.WatchEnded(now);
   }
 
-  void Refused(const HttpResponse& response, const std::string& body) {
+  void Rejected(const HttpResponse& response, const std::string& body) {
     const ContentType type = ParseContentType(response.content_type).value_or(ContentType::kJson);
-    course_.Refused(response.status, response.retry_after, DecodeStatus(type, body), Clock::now());
+    reflector_.Rejected(response.status, response.retry_after, DecodeStatus(type, body),
+                        Clock::now());
   }
 
   static void AppendStatus(std::string& body, std::string_view piece) {
@@ -168,17 +169,17 @@ class ListWatch::Worker {
     return stopping_;
   }
 
-  void Tell() {
-    for (const Course::Line& line : course_.TakeLines()) {
+  void Notify() {
+    for (const Reflector::Line& line : reflector_.TakeLines()) {
       spdlog::log(line.warning ? spdlog::level::warn : spdlog::level::info, "{}", line.text);
     }
     const std::lock_guard lock(mutex_);
-    facts_ = course_.facts();
+    facts_ = reflector_.facts();
   }
 
   const Resource resource_;
   const std::unique_ptr<HttpClient> client_;
-  Course course_;
+  Reflector reflector_;
 
   mutable std::mutex mutex_;
   std::condition_variable stop_;

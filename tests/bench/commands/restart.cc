@@ -45,18 +45,18 @@ absl::StatusOr<Comeback> RestartOnce(RecoveryNode& node, bool kill,
   }
   comeback.healthy_seconds = seconds();
   if (status = node.agent().WaitUntilItAnswers(); !status.ok()) return status;
-  absl::StatusOr<v1::GetStatusResponse> said = node.agent().GetStatus();
-  while (said.ok() && said->state() != v1::SERVING) {
+  absl::StatusOr<v1::GetStatusResponse> reported = node.agent().GetStatus();
+  while (reported.ok() && reported->state() != v1::SERVING) {
     if (Clock::now() > start + time_limit) return too_long("not serving");
-    said = node.agent().GetStatus();
+    reported = node.agent().GetStatus();
   }
-  if (!said.ok()) return said.status();
+  if (!reported.ok()) return reported.status();
   comeback.serving_seconds = seconds();
   const absl::StatusOr<Clock::time_point> right = node.AwaitRepair(0);
   if (!right.ok()) return right.status();
-  said = node.agent().GetStatus();
-  if (!said.ok()) return said.status();
-  comeback.elements_written = static_cast<double>(said->elements_written());
+  reported = node.agent().GetStatus();
+  if (!reported.ok()) return reported.status();
+  comeback.elements_written = static_cast<double>(reported->elements_written());
   comeback.commits = (*watch)->Seen().count;
   return comeback;
 }

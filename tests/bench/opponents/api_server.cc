@@ -137,7 +137,7 @@ absl::Status ApiServer::Create(const Cluster& cluster) {
   return absl::OkStatus();
 }
 
-absl::Status ApiServer::Tell(const std::vector<ClusterChange>& changes) {
+absl::Status ApiServer::Notify(const std::vector<ClusterChange>& changes) {
   std::vector<v1::Object> there, gone;
   for (const ClusterChange& change : changes) {
     for (const v1::Change& message : change.messages) {

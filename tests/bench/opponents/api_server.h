@@ -31,7 +31,7 @@ class ApiServer {
   // Creates the namespaces, the Node, Services and slices.
   absl::Status Create(const Cluster& cluster);
   // Runs one kubectl for all created or changed objects, and one for all deleted objects.
-  absl::Status Tell(const std::vector<ClusterChange>& changes);
+  absl::Status Notify(const std::vector<ClusterChange>& changes);
 
  private:
   ApiServer(std::string kubeconfig, std::string id, std::chrono::seconds limit,

@@ -141,18 +141,18 @@ class SyncText {
   void AddDispatch(const PortPlan& plan) {
     const ServicePort& port = plan.port;
     const std::string text = port.Text();
-    const std::string refusal =
+    const std::string rejection =
         Comment(text + (plan.has_endpoints ? " has no local endpoints" : " has no endpoints"));
     const char* verdict = plan.has_endpoints ? "DROP" : "REJECT";
-    const auto refuse = [&](const IpAddress& ip) {
-      absl::StrAppend(&filter_rules_, "-A KUBE-EXTERNAL-SERVICES", refusal, To(port, ip), " -j ",
+    const auto reject = [&](const IpAddress& ip) {
+      absl::StrAppend(&filter_rules_, "-A KUBE-EXTERNAL-SERVICES", rejection, To(port, ip), " -j ",
                       verdict, "\n");
     };
 
     if (plan.has_endpoints) {
       absl::StrAppend(&nat_rules_, "-A KUBE-SERVICES", ToClusterIp(port), " -j ", plan.svc, "\n");
     } else {
-      absl::StrAppend(&filter_rules_, "-A KUBE-SERVICES", refusal, To(port, port.cluster_ip),
+      absl::StrAppend(&filter_rules_, "-A KUBE-SERVICES", rejection, To(port, port.cluster_ip),
                       " -j ", verdict, "\n");
     }
     for (const IpAddress& ip : port.external_ips) {
@@ -160,7 +160,7 @@ class SyncText {
         absl::StrAppend(&nat_rules_, "-A KUBE-SERVICES", Comment(text + " external IP"),
                         To(port, ip), " -j ", plan.ext, "\n");
       }
-      if (!plan.external_answers) refuse(ip);
+      if (!plan.external_answers) reject(ip);
     }
     for (const IpAddress& ip : port.load_balancer_ips) {
       if (plan.has_endpoints) {
@@ -174,9 +174,9 @@ class SyncText {
       }
     }
     if (!plan.external_answers) {
-      for (const IpAddress& ip : port.load_balancer_ips) refuse(ip);
+      for (const IpAddress& ip : port.load_balancer_ips) reject(ip);
     }
-    AddNodePort(plan, refusal, verdict);
+    AddNodePort(plan, rejection, verdict);
   }
 
   // Adds the rules in the chains of the Service.
@@ -241,7 +241,7 @@ class SyncText {
     return Comment(port.Text() + " cluster IP") + To(port, port.cluster_ip);
   }
 
-  void AddNodePort(const PortPlan& plan, const std::string& refusal, const char* verdict) {
+  void AddNodePort(const PortPlan& plan, const std::string& rejection, const char* verdict) {
     const ServicePort& port = plan.port;
     if (port.node_port != 0) {
       const std::string match = absl::StrCat(Match(port.protocol), " --dport ", port.node_port);
@@ -250,7 +250,7 @@ class SyncText {
                         " -j ", plan.ext, "\n");
       }
       if (!plan.external_answers) {
-        absl::StrAppend(&filter_rules_, "-A KUBE-EXTERNAL-SERVICES", refusal,
+        absl::StrAppend(&filter_rules_, "-A KUBE-EXTERNAL-SERVICES", rejection,
                         " -m addrtype --dst-type LOCAL", match, " -j ", verdict, "\n");
       }
     }

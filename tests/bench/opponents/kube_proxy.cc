@@ -90,7 +90,7 @@ class KubeProxy : public Opponent {
     }
     const uint32_t generation = commits_->Seen().generation;
     const double cpu_before = CpuSecondsWithChildrenOf(process_->pid());
-    if (absl::Status status = server_->Tell(changes); !status.ok()) return status;
+    if (absl::Status status = server_->Notify(changes); !status.ok()) return status;
     return Await(std::chrono::steady_clock::now(), cpu_before, generation, checks);
   }
 

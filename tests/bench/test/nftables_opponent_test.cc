@@ -274,7 +274,7 @@ TEST_F(NftablesOpponentTest, S341_StaleChainsAreDeletedByALaterChange) {
   ASSERT_OK(opponent_->Resync(cluster));
 }
 
-TEST_F(NftablesOpponentTest, WhatNftRefusesIsReportedInItsWords) {
+TEST_F(NftablesOpponentTest, WhatNftRejectsIsReportedInItsWords) {
   Cluster cluster({.services = 5, .endpoints = 1});
   ASSERT_OK_AND_ASSIGN(opponent_, MakeNftables(/*plain_single=*/false, node(), OpponentSettings()));
   const absl::Status status = opponent_->Change(cluster, {cluster.ReplaceEndpoint(0)}).status();

@@ -54,7 +54,7 @@ TEST_F(PacketWorldTest, EveryEndpointAnswersOverIpv6) {
   }
 }
 
-TEST_F(PacketWorldTest, WhatIsRefusedCountsAsFailed) {
+TEST_F(PacketWorldTest, WhatIsRejectedCountsAsFailed) {
   for (const Protocol protocol : {Protocol::kTcp, Protocol::kUdp}) {
     ASSERT_OK_AND_ASSIGN(const Latencies latencies,
                          MeasureFirstPackets(*world_, Target(protocol, "11.0.0.1", 9), 50));

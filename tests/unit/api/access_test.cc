@@ -57,7 +57,7 @@ TEST(AccessTest, RootAndTheAgentsOwnUidAlwaysWrite) {
   EXPECT_EQ(RoleOf(AllowList{}, 7, 8), Role::kNone);
 }
 
-TEST(ListenersTest, OptionsThatDoNotGoTogetherAreRefusedByName) {
+TEST(ListenersTest, OptionsThatDoNotGoTogetherAreRejectedByName) {
   const TlsFiles tls{"c", "k", "a"};
   const std::vector<std::string> tcp = {"tcp://h:1"};
   const std::vector<std::string> local = {"unix:///s"};

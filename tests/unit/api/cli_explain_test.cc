@@ -98,7 +98,7 @@ kernel { agrees: true })")});
             "Kernel: matches the desired state, revision 0\n");
 }
 
-TEST(CliExplainTest, AKernelThatDiffersIsSaidAndHasAnExitCode) {
+TEST(CliExplainTest, AKernelThatDiffersIsReportedAndHasAnExitCode) {
   CtlResult result = Ctl(FakeAgent({.explain = Answer(R"(
 address: "10.96.0.10" port: 80 protocol: "TCP" revision: 3
 kernel { differences: "10.96.0.10 . tcp . 80 in service-ips is missing" pending: true })")}),
@@ -137,7 +137,7 @@ TEST(CliExplainTest, JsonAndYamlHaveEveryField) {
   EXPECT_THAT(Ctl(agent, {"explain", "10.96.0.10:80", "-o", "yaml"}).out, HasSubstr("verdict: "));
 }
 
-TEST(CliExplainTest, ARefusedQuestionSaysSo) {
+TEST(CliExplainTest, ARejectedQuestionReportsIt) {
   const FakeAgent agent({.error = absl::InvalidArgumentError("address is bad")});
   const CtlResult result = Ctl(agent, {"explain", "10.96.0.10:80"});
   EXPECT_EQ(result.code, 4);

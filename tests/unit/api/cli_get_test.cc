@@ -164,7 +164,7 @@ TEST(CliGetTest, NothingThere) {
   EXPECT_EQ(result.err, "error: no services named \"web\" found in namespace \"shop\"\n");
 }
 
-TEST(CliGetTest, ABrokenListingSaysSo) {
+TEST(CliGetTest, ABrokenListingReportsIt) {
   const FakeAgent agent({.error = absl::InternalError("lost"), .list = Parts(kServices)});
   const CtlResult result = Ctl(agent, {"get", "svc"});
   EXPECT_EQ(result.code, 4);

@@ -57,7 +57,7 @@ TEST(CliApplyTest, TellsEachObjectAndTheCommit) {
   EXPECT_EQ(agent.seen().apply[0].objects(0).service().spec().ports(0).port(), 80);
 }
 
-TEST(CliApplyTest, RefusedObjectsAreNamedWithTheirPlace) {
+TEST(CliApplyTest, RejectedObjectsAreNamedWithTheirPlace) {
   v1::Ack ack = Committed(13);
   AddResult(ack, v1::REFUSED,
             "Service shop/web rejected: spec.ports[0].port: Invalid value: 70000");
@@ -168,7 +168,7 @@ TEST(CliApplyTest, AnObjectTooLargeIsNamed) {
               HasSubstr("note: 1 object sent before the error, 3 remaining not sent\n"));
 }
 
-TEST(CliApplyTest, ARefusedCallSaysWhy) {
+TEST(CliApplyTest, ARejectedCallGivesTheReason) {
   const FakeAgent agent(
       {.error = absl::FailedPreconditionError("reads manifests from /etc/svcmap")});
   const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, kTwoObjects);
@@ -267,7 +267,7 @@ TEST(CliDryRunTest, DeletesNothingAndRealCallsDoNotAsk) {
   EXPECT_FALSE(agent.seen().remove[2].validate_only());
 }
 
-TEST(CliDryRunTest, RefusedObjectsCountAsInTheRealCall) {
+TEST(CliDryRunTest, RejectedObjectsCountAsInTheRealCall) {
   v1::Ack ack;
   ack.set_revision(3);
   ack.set_outcome(v1::UNCHANGED);

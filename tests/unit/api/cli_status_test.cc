@@ -238,7 +238,7 @@ TEST(CliWaitTest, NoAgentAtAll) {
                    address, ": No such file or directory\n"));
 }
 
-TEST(CliWaitTest, AnAgentThatRefusesIsNotAskedAgain) {
+TEST(CliWaitTest, AnAgentThatRejectsIsNotAskedAgain) {
   const FakeAgent agent({.error = absl::UnimplementedError("no such call")});
   EXPECT_EQ(Ctl(agent, {"wait", "--timeout", "20s"}).code, 4);
 }

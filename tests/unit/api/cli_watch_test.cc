@@ -22,23 +22,23 @@ v1::WatchEvent AnEvent(const std::string& text) {
 }
 
 // Returns the lines without the leading time.
-std::string Said(const std::string& text) {
-  std::string said;
+std::string Reported(const std::string& text) {
+  std::string reported;
   const std::string time = "2023-11-14T22:13:20.042Z ";
   std::string lines = WatchText(AnEvent(text));
   while (!lines.empty()) {
     const size_t end = lines.find('\n') + 1;
     EXPECT_EQ(lines.substr(0, time.size()), time);
-    said += lines.substr(time.size(), end - time.size());
+    reported += lines.substr(time.size(), end - time.size());
     lines.erase(0, end);
   }
-  return said;
+  return reported;
 }
 
 TEST(WatchTextTest, EveryEventIsALine) {
   const struct {
     const char* event;
-    const char* said;
+    const char* reported;
   } cases[] = {
       {"status { version: \"0.1.0\" node_name: \"n1\" state: SERVING revision: 6 }",
        "agent status version=0.1.0 node=n1 state=serving revision=6\n"},
@@ -72,18 +72,19 @@ TEST(WatchTextTest, EveryEventIsALine) {
        "controller rejected name=kube epoch=2 reason=\"open.epoch 2 is lower\"\n"},
       {"", "unknown event, not supported by this version of svcmapctl\n"},
   };
-  for (const auto& [event, said] : cases) EXPECT_EQ(Said(event), said) << event;
+  for (const auto& [event, reported] : cases) EXPECT_EQ(Reported(event), reported) << event;
 }
 
 TEST(WatchTextTest, EveryFindingIsALine) {
-  EXPECT_EQ(Said("findings { results { message: \"Service a/b rejected: x\" } "
-                 "results { kind: KIND_SERVICE namespace: \"c\" name: \"d\" reason: \"is\\nodd\" } "
-                 "more: 5 }"),
-            "Service a/b rejected: x\nservice/c/d is\\nodd\nfindings omitted count=5\n");
+  EXPECT_EQ(
+      Reported("findings { results { message: \"Service a/b rejected: x\" } "
+               "results { kind: KIND_SERVICE namespace: \"c\" name: \"d\" reason: \"is\\nodd\" } "
+               "more: 5 }"),
+      "Service a/b rejected: x\nservice/c/d is\\nodd\nfindings omitted count=5\n");
 }
 
-TEST(WatchTextTest, WhatWasLostIsSaidFirst) {
-  EXPECT_EQ(Said("lost: 12 sync_failed { error: \"x\" }"),
+TEST(WatchTextTest, WhatWasLostIsReportedFirst) {
+  EXPECT_EQ(Reported("lost: 12 sync_failed { error: \"x\" }"),
             "events lost, svcmapctl read them too slowly count=12\n"
             "commit failed, retrying error=x\n");
 }
@@ -124,7 +125,7 @@ TEST(CliWatchTest, AnAgentThatSaysNothingAtFirstIsNotWaitedFor) {
   EXPECT_THAT(result.err, HasSubstr("timed out after 100ms"));
 }
 
-TEST(CliWatchTest, AnAgentThatRefusesIsSaid) {
+TEST(CliWatchTest, AnAgentThatRejectsIsReported) {
   const FakeAgent agent({.error = absl::ResourceExhaustedError("no more than --max-watchers 16")});
   const CtlResult result = Ctl(agent, {"watch"});
   EXPECT_EQ(result.code, 4);

@@ -112,7 +112,7 @@ TEST(ConvertPoliciesTest, S14_AffinityLastsThreeHoursUnlessItSaysOtherwise) {
   }
 }
 
-TEST(ConvertPoliciesTest, S14_ATimeoutOfNoSecondsIsRefused) {
+TEST(ConvertPoliciesTest, S14_ATimeoutOfNoSecondsIsRejected) {
   for (const char* seconds : {"0", "-1", "86401"}) {
     const auto [service, findings] = With(absl::StrCat(
         "sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: ", seconds,

@@ -66,7 +66,7 @@ TEST(ConvertServiceTest, S5_SloppyAddressesBecomeCanonical) {
   EXPECT_THAT(Texts(service->external_ips), ElementsAre("192.0.2.7"));
 }
 
-TEST(ConvertServiceTest, S3_FamilyComesFromTheClusterIpWhenNoneIsSaid) {
+TEST(ConvertServiceTest, S3_FamilyComesFromTheClusterIpWhenNoneIsReported) {
   const auto [service, findings] = Web("spec: {clusterIP: 'fd00::10', ports: [{port: 80}]}");
   ASSERT_NE(service, nullptr);
   EXPECT_FALSE(service->cluster_ip[Index(Family::kIpv4)].has_value());
@@ -99,7 +99,7 @@ TEST(ConvertServiceTest, S3_EachFamilyHasTheClusterIpOfItsPlace) {
   }
 }
 
-TEST(ConvertServiceTest, S6_ExternalIpsAreLeftAloneWhereTheDaemonIsToldSo) {
+TEST(ConvertServiceTest, S6_ExternalIpsAreNotModifiedWhereTheDaemonIsReportedSo) {
   const v1::Service message = Read(R"(
 apiVersion: v1
 kind: Service
@@ -155,7 +155,7 @@ TEST(ConvertServiceTest, S15_FieldsThatAProxyDoesNotReadChangeNothing) {
   EXPECT_EQ(service->ports, std::vector<proxy::ServicePort>({{.port = 80}}));
 }
 
-TEST(ConvertServiceTest, S1_S2_WhatIsNotProxiedIsHeldWhateverElseItSays) {
+TEST(ConvertServiceTest, S1_S2_WhatIsNotProxiedIsStoredWhateverElseItSays) {
   const char* const kSpecs[] = {
       "spec: {clusterIP: None, ports: [{port: 70000}]}",
       "spec: {type: ExternalName, clusterIP: 10.96.0.10, externalName: a.example}",
@@ -327,7 +327,7 @@ TEST(ConvertSliceTest, S20_APortWithoutNumberLeavesTheOthers) {
   EXPECT_THAT(findings, SizeIs(2));
 }
 
-TEST(ConvertSliceTest, S19_FqdnSlicesAreHeldAndNotUsed) {
+TEST(ConvertSliceTest, S19_FqdnSlicesAreStoredAndNotUsed) {
   const auto [slice, findings] = WebSlice("addressType: FQDN\nendpoints: [{addresses: [a.b]}]\n");
   ASSERT_NE(slice, nullptr);
   EXPECT_EQ(slice->service_key, "");
@@ -434,7 +434,7 @@ TEST(ConvertServiceCidrTest, TakesOneBlockPerFamily) {
   EXPECT_EQ(cidr->cidrs[1].ToString(), "fd00:96::/112");
 }
 
-TEST(ConvertChangeTest, RefusedObjectsAreStillNamed) {
+TEST(ConvertChangeTest, RejectedObjectsAreStillNamed) {
   v1::Change change;
   change.mutable_service()->mutable_metadata()->set_namespace_("shop");
   change.mutable_service()->mutable_metadata()->set_name("web");

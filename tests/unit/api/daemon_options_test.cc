@@ -80,7 +80,7 @@ TEST(DaemonOptionsTest, S64_S69_OneClusterCidrOfEachFamily) {
             "--cluster-cidr: Invalid value: \"pods\": must be a CIDR, such as \"10.244.0.0/16\"");
 }
 
-TEST(DaemonOptionsTest, S68_WithoutAClusterCidrNobodyIsToldApart) {
+TEST(DaemonOptionsTest, S68_WithoutAClusterCidrNobodyIsDistinguished) {
   const auto options = ParseDetectLocal({});
   ASSERT_TRUE(options.ok());
   EXPECT_FALSE(options->cluster_cidr[0] || options->cluster_cidr[1]);
@@ -283,7 +283,7 @@ TEST_F(ConfigFileTest, S293_ABlankNameIsBadUsage) {
   EXPECT_EQ(ExitOf({"--config", File("hostnameOverride: \" \"\n")}), 2);
 }
 
-TEST_F(ConfigFileTest, S319_WhatCannotBeUsedIsSaidAtOnceAndLineByLine) {
+TEST_F(ConfigFileTest, S319_WhatCannotBeUsedIsReportedAtOnceAndLineByLine) {
   const std::string file = File("oomScoreAdj: 5000\nconntrack: {min: -1}\n");
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(ExitOf({"--config", file}), 2);
@@ -328,7 +328,7 @@ TEST(DaemonOptionsTest, ConnectionsAreCountedOnRequestOnly) {
   EXPECT_TRUE(Parse({"--service-counters"}).ruleset.count_connections);
 }
 
-TEST(DaemonOptionsTest, S6_ExternalIpsAreProgrammedUnlessToldOtherwise) {
+TEST(DaemonOptionsTest, S6_ExternalIpsAreProgrammedByDefault) {
   EXPECT_TRUE(Parse({}).external_ips);
   EXPECT_FALSE(Parse({"--no-external-ips"}).external_ips);
 }

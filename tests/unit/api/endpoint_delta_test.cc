@@ -32,7 +32,7 @@ v1::EndpointDelta Message(const Delta& delta) {
   return message;
 }
 
-v1::EndpointSlice HeldWith(const std::vector<std::string>& ips) {
+v1::EndpointSlice StoredWith(const std::vector<std::string>& ips) {
   v1::EndpointSlice slice;
   slice.mutable_metadata()->set_namespace_("shop");
   slice.mutable_metadata()->set_name("web-1");
@@ -109,12 +109,12 @@ TEST(EndpointDeltaTest, EndpointsGoAndComeBehindTheOthers) {
        {"10.1.0.2", "10.1.0.1"}},
   };
   for (const auto& c : cases) {
-    EXPECT_EQ(Addresses(Changed(HeldWith(c.held), c.deltas)), c.result) << c.name;
+    EXPECT_EQ(Addresses(Changed(StoredWith(c.held), c.deltas)), c.result) << c.name;
   }
 }
 
 TEST(EndpointDeltaTest, WeightsComeWithTheEndpoint) {
-  v1::EndpointSlice slice = HeldWith({"10.1.0.1", "10.1.0.2"});
+  v1::EndpointSlice slice = StoredWith({"10.1.0.1", "10.1.0.2"});
   slice.mutable_endpoints(0)->set_weight(5);
   slice.mutable_endpoints(1)->set_weight(5);
   auto delta = std::make_shared<v1::EndpointDelta>(Message({.put = {"10.1.0.1", "10.1.0.2"}}));
@@ -125,23 +125,24 @@ TEST(EndpointDeltaTest, WeightsComeWithTheEndpoint) {
   EXPECT_EQ(changed.value->endpoints.at(0).weight, 0);
   EXPECT_EQ(changed.value->endpoints.at(1).weight, 1) << "replaced, all of it";
   delta->mutable_upsert(0)->set_weight(1001);
-  const auto refused = ConvertDeltas("shop/web-1", &held, {delta}, test::kContext);
-  EXPECT_EQ(refused.value, nullptr);
-  EXPECT_THAT(test::Texts(refused.findings),
+  const auto rejected = ConvertDeltas("shop/web-1", &held, {delta}, test::kContext);
+  EXPECT_EQ(rejected.value, nullptr);
+  EXPECT_THAT(test::Texts(rejected.findings),
               ElementsAre(HasSubstr(
                   "endpoints[0].weight: Invalid value: 1001: must be between 0 and 1000")));
 }
 
 TEST(EndpointDeltaTest, S5_AddressesAreTheSameHoweverTheyAreWritten) {
-  EXPECT_THAT(Addresses(Changed(HeldWith({"10.1.0.01", "10.1.0.2"}), {{.remove = {"10.01.0.1"}}})),
-              ElementsAre("10.1.0.2"));
-  EXPECT_THAT(Addresses(Changed(HeldWith({"fd00::1", "fd00::2"}),
+  EXPECT_THAT(
+      Addresses(Changed(StoredWith({"10.1.0.01", "10.1.0.2"}), {{.remove = {"10.01.0.1"}}})),
+      ElementsAre("10.1.0.2"));
+  EXPECT_THAT(Addresses(Changed(StoredWith({"fd00::1", "fd00::2"}),
                                 {{.remove = {"FD00:0:0::0001"}, .put = {"fd00:0::2"}}})),
               ElementsAre("fd00::2"));
 }
 
 TEST(EndpointDeltaTest, S22_TheFirstAddressSaysWhichEndpointIsMeant) {
-  v1::EndpointSlice slice = HeldWith({"10.1.0.1", "10.1.0.2"});
+  v1::EndpointSlice slice = StoredWith({"10.1.0.1", "10.1.0.2"});
   slice.mutable_endpoints(0)->add_addresses("10.1.0.2");
   slice.add_endpoints();  // An endpoint without address, which is skipped and kept.
   const auto changed = Changed(slice, {{.remove = {"10.1.0.2"}}});
@@ -151,15 +152,15 @@ TEST(EndpointDeltaTest, S22_TheFirstAddressSaysWhichEndpointIsMeant) {
 }
 
 TEST(EndpointDeltaTest, AllEndpointsOfOneAddressGo) {
-  EXPECT_THAT(Addresses(Changed(HeldWith({"10.1.0.1", "10.1.0.2", "10.1.0.1"}),
+  EXPECT_THAT(Addresses(Changed(StoredWith({"10.1.0.1", "10.1.0.2", "10.1.0.1"}),
                                 {{.remove = {"10.1.0.1"}}})),
               ElementsAre("10.1.0.2"));
 }
 
 TEST(EndpointDeltaTest, ResultIsTheSameAsASliceThatWasSentWhole) {
-  const auto changed =
-      Changed(HeldWith({"10.1.0.1", "10.1.0.2"}), {{.remove = {"10.1.0.1"}, .put = {"10.1.0.3"}}});
-  const auto whole = ConvertEndpointSlice(HeldWith({"10.1.0.2", "10.1.0.3"}), test::kContext);
+  const auto changed = Changed(StoredWith({"10.1.0.1", "10.1.0.2"}),
+                               {{.remove = {"10.1.0.1"}, .put = {"10.1.0.3"}}});
+  const auto whole = ConvertEndpointSlice(StoredWith({"10.1.0.2", "10.1.0.3"}), test::kContext);
   ASSERT_TRUE(changed.value);
   EXPECT_EQ(changed.value->message, whole.value->message);
   EXPECT_EQ(changed.value->service_key, "shop/web");
@@ -170,7 +171,7 @@ TEST(EndpointDeltaTest, ConditionsAndNodeComeWithTheEndpoint) {
   auto delta = std::make_shared<v1::EndpointDelta>(Message({.put = {"10.1.0.1"}}));
   delta->mutable_upsert(0)->set_node_name("n1");
   delta->mutable_upsert(0)->mutable_conditions()->set_ready(false);
-  const std::string held = Serialize(HeldWith({"10.1.0.1"}));
+  const std::string held = Serialize(StoredWith({"10.1.0.1"}));
   const auto changed = ConvertDeltas("shop/web-1", &held, {delta}, test::kContext);
   ASSERT_TRUE(changed.value);
   ASSERT_THAT(changed.value->endpoints, SizeIs(1));
@@ -178,24 +179,24 @@ TEST(EndpointDeltaTest, ConditionsAndNodeComeWithTheEndpoint) {
   EXPECT_FALSE(changed.value->endpoints[0].conditions.ready);
 }
 
-TEST(EndpointDeltaTest, ResultThatASliceMayNotHaveIsRefused) {
+TEST(EndpointDeltaTest, ResultThatASliceMayNotHaveIsRejected) {
   std::vector<std::string> thousand;
   for (int i = 0; i < 1000; ++i) {
     thousand.push_back(absl::StrCat("10.1.", i / 250, ".", i % 250 + 1));
   }
-  EXPECT_THAT(test::Texts(Changed(HeldWith(thousand), {{.put = {"10.2.0.1"}}}).findings),
+  EXPECT_THAT(test::Texts(Changed(StoredWith(thousand), {{.put = {"10.2.0.1"}}}).findings),
               ElementsAre(HasSubstr("endpoints: Too many: 1001: must have at most 1000")));
   EXPECT_THAT(
-      Addresses(Changed(HeldWith(thousand), {{.remove = {"10.1.0.1"}, .put = {"10.2.0.1"}}})),
+      Addresses(Changed(StoredWith(thousand), {{.remove = {"10.1.0.1"}, .put = {"10.2.0.1"}}})),
       SizeIs(1000));
   EXPECT_THAT(
-      test::Texts(Changed(HeldWith({"10.1.0.1"}), {{.put = {"fd00::1"}}}).findings),
+      test::Texts(Changed(StoredWith({"10.1.0.1"}), {{.put = {"fd00::1"}}}).findings),
       ElementsAre("EndpointSlice shop/web-1 rejected: endpoints[1].addresses[0]: Invalid value: "
                   "\"fd00::1\": must be an IPv4 address because addressType is \"IPv4\"; "
                   "the previously accepted version, if any, stays in effect"));
 }
 
-TEST(EndpointDeltaTest, SliceThatIsNotHeldIsRefused) {
+TEST(EndpointDeltaTest, SliceThatIsNotStoredIsRejected) {
   const auto changed = ConvertDeltas(
       "shop/web-1", nullptr, {std::make_shared<v1::EndpointDelta>(Message({}))}, test::kContext);
   EXPECT_FALSE(changed.value);
@@ -205,7 +206,7 @@ TEST(EndpointDeltaTest, SliceThatIsNotHeldIsRefused) {
                   "complete object before deltas"));
 }
 
-TEST(EndpointDeltaTest, WhatIsWrongWithTheDeltaAloneRefusesIt) {
+TEST(EndpointDeltaTest, WhatIsWrongWithTheDeltaAloneRejectsIt) {
   EXPECT_THAT(Findings(Message({})), IsEmpty());
   EXPECT_THAT(Findings(Message({.remove = {"10.1.0.1"}, .put = {"fd00::1"}})), IsEmpty());
   EXPECT_THAT(

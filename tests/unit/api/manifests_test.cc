@@ -90,7 +90,7 @@ TEST(ManifestsTest, ReadsEveryKindAndSaysWhereItStood) {
   EXPECT_EQ(web.metadata().labels().at("yes"), "no");
 }
 
-TEST(ManifestsTest, AbsentEmptyAndNullAreToldApart) {
+TEST(ManifestsTest, AbsentEmptyAndNullAreDistinguished) {
   const Manifests manifests = Read(R"(
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
@@ -243,7 +243,7 @@ TEST(ManifestsTest, ConcatenatedJsonIsSeveralDocuments) {
   EXPECT_EQ(manifests.objects[1].line, 2);
 }
 
-TEST(ManifestsTest, BadJsonIsRefusedWithItsLine) {
+TEST(ManifestsTest, BadJsonIsRejectedWithItsLine) {
   const char* const kBad[] = {"{\"a\": 01}",      "{\"a\": +1}",          "{\"a\": .5}",
                               "{\"a\": 1.}",      "{\"a\": -}",           "{\"a\": \"\\ud800\"}",
                               "{\"a\": \"\\x\"}", "{\"a\": tru}",         "{\"a\" 1}",

@@ -286,7 +286,7 @@ MigrationFacts CleanNode() {
 }
 
 // Returns the level and the first 60 characters of each finding.
-std::vector<std::string> Said(const MigrationFacts& facts) {
+std::vector<std::string> Reported(const MigrationFacts& facts) {
   std::vector<std::string> lines;
   for (const Finding& finding : JudgeMigration(facts)) {
     EXPECT_NE(finding.effect, "");
@@ -296,7 +296,7 @@ std::vector<std::string> Said(const MigrationFacts& facts) {
   return lines;
 }
 
-TEST(FindingsTest, ACleanNode) { EXPECT_THAT(Said(CleanNode()), IsEmpty()); }
+TEST(FindingsTest, ACleanNode) { EXPECT_THAT(Reported(CleanNode()), IsEmpty()); }
 
 TEST(FindingsTest, RulesAreFineWhileAKubeProxyKeepsThem) {
   MigrationFacts facts = CleanNode();
@@ -309,9 +309,9 @@ TEST(FindingsTest, RulesAreFineWhileAKubeProxyKeepsThem) {
       facts.iptables.found[0].save.tables[2].rules.begin() + 4);  // The rule of the CNI plugin.
   constexpr char kTables[] = "rules of kube-proxy in nftables mode: table ip kube-proxy an";
   constexpr char kChains[] = "rules of kube-proxy in ip6tables-legacy, for 1 address and 1";
-  EXPECT_THAT(Said(facts), ElementsAre(absl::StrCat("! ", kTables), HasSubstr(kChains)));
+  EXPECT_THAT(Reported(facts), ElementsAre(absl::StrCat("! ", kTables), HasSubstr(kChains)));
   facts.kube_proxy = "process 12 is kube-proxy";
-  EXPECT_THAT(Said(facts),
+  EXPECT_THAT(Reported(facts),
               ElementsAre("- process 12 is kube-proxy", absl::StrCat("- ", kTables),
                           HasSubstr(absl::StrCat("- ", std::string(kChains).substr(0, 50)))));
 }
@@ -325,7 +325,7 @@ TEST(FindingsTest, OtherOwnersOfTheAddresses) {
                           {"inet", "fw", "snat", {{"nat", "postrouting", 0}}},
                           {"ip", "nat", "PREROUTING", {{"nat", "prerouting", -100}}},
                           {"ip", "svcmap", "nat-prerouting", {{"nat", "prerouting", -100}}}};
-  EXPECT_THAT(Said(facts),
+  EXPECT_THAT(Reported(facts),
               ElementsAre("! interface kube-ipvs0 exists: kube-proxy runs or has run in i",
                           "! interface cilium_host belongs to Cilium",
                           HasSubstr("! chain early of table inet fw"),
@@ -335,7 +335,7 @@ TEST(FindingsTest, OtherOwnersOfTheAddresses) {
 TEST(FindingsTest, VirtualServersOfOthersAreNoKubeProxy) {
   MigrationFacts facts = CleanNode();
   facts.virtual_servers = true;
-  EXPECT_THAT(Said(facts),
+  EXPECT_THAT(Reported(facts),
               ElementsAre("- IPVS virtual servers exist that do not belong to kube-proxy "));
 }
 
@@ -348,34 +348,34 @@ TEST(FindingsTest, WhatThePreflightSaysAndWhatIsKnownBetter) {
                             {"ip filter FORWARD", "drops", "accept"},
                             {"inet fw forward", "drops, too", "accept"}};
   EXPECT_EQ(JudgeMigration(facts)[0].remedy, "modprobe -a nft_masq");
-  EXPECT_THAT(Said(facts), ElementsAre("! missing kernel features: masquerade",
-                                       "! forwarding is off", "! drops", "! drops, too"));
+  EXPECT_THAT(Reported(facts), ElementsAre("! missing kernel features: masquerade",
+                                           "! forwarding is off", "! drops", "! drops, too"));
   facts.iptables.found = {{{Family::kIpv4, false},
                            Saved("*filter\n:FORWARD DROP [0:0]\n"
                                  "-A FORWARD -m conntrack --ctstate DNAT -j ACCEPT\nCOMMIT\n")}};
   facts.report->fatal = "";
-  EXPECT_THAT(Said(facts), ElementsAre("! forwarding is off", "! drops, too"));
+  EXPECT_THAT(Reported(facts), ElementsAre("! forwarding is off", "! drops, too"));
 }
 
 TEST(FindingsTest, S146_S147_FirewallsThatDrop) {
   MigrationFacts facts = CleanNode();
   facts.iptables.found = {
       {{Family::kIpv4, true}, Saved("*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\nCOMMIT\n")}};
-  EXPECT_THAT(Said(facts), ElementsAre("! FORWARD of iptables-legacy drops by default",
-                                       "- INPUT of iptables-legacy drops by default"));
+  EXPECT_THAT(Reported(facts), ElementsAre("! FORWARD of iptables-legacy drops by default",
+                                           "- INPUT of iptables-legacy drops by default"));
   facts.iptables.found = {
       {{Family::kIpv4, false},
        Saved("*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -i eth0 -j DROP\nCOMMIT\n")}};
-  EXPECT_THAT(Said(facts),
+  EXPECT_THAT(Reported(facts),
               ElementsAre("- FORWARD of iptables-nft may drop packets (-A FORWARD -i eth0"));
 }
 
-TEST(FindingsTest, WhatWasNotLookedAtIsSaid) {
+TEST(FindingsTest, WhatWasNotLookedAtIsReported) {
   MigrationFacts facts;
   facts.unread = {"the kernel"};
   facts.iptables.unread = {"rules of iptables-legacy: iptables-legacy-save not found"};
-  EXPECT_THAT(Said(facts), ElementsAre("! not checked: the kernel",
-                                       HasSubstr("! not checked: rules of iptables-legacy")));
+  EXPECT_THAT(Reported(facts), ElementsAre("! not checked: the kernel",
+                                           HasSubstr("! not checked: rules of iptables-legacy")));
 }
 
 }  // namespace

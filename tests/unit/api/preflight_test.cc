@@ -225,16 +225,16 @@ TEST(JudgeTest, NoRuleHidesAnother) {
   EXPECT_EQ(Lines(facts).size(), 6u);
 }
 
-TEST(LackStatusTest, NothingLackingIsOk) { EXPECT_TRUE(LackStatus({}).ok()); }
+TEST(MissingFeaturesStatusTest, NothingLackingIsOk) { EXPECT_TRUE(MissingFeaturesStatus({}).ok()); }
 
-TEST(LackStatusTest, OneLineNamesAll) {
-  const std::vector<nft::Lack> lacks = {
+TEST(MissingFeaturesStatusTest, OneLineNamesAll) {
+  const std::vector<nft::MissingFeature> missing_features = {
       {Family::kIpv4, "masquerade", "CONFIG_NFT_MASQ", "nft_masq", ENOENT},
       {Family::kIpv4, "reject", "CONFIG_NFT_REJECT_IPV4", "nft_reject_ipv4", ENOENT},
       {Family::kIpv6, "masquerade", "CONFIG_NFT_MASQ", "nft_masq", ENOENT},
       {Family::kIpv6, "maps", "CONFIG_NF_TABLES", "nf_tables", EOPNOTSUPP},
   };
-  const absl::Status status = LackStatus(lacks);
+  const absl::Status status = MissingFeaturesStatus(missing_features);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(std::string(status.message()),
             "missing kernel features: masquerade for IPv4 and IPv6 (CONFIG_NFT_MASQ, "
@@ -243,10 +243,10 @@ TEST(LackStatusTest, OneLineNamesAll) {
             "nf_tables, or use a kernel with the listed options");
 }
 
-TEST(LackStatusTest, WhatNobodyCanName) {
-  const std::vector<nft::Lack> lacks = {
+TEST(MissingFeaturesStatusTest, WhatNobodyCanName) {
+  const std::vector<nft::MissingFeature> missing_features = {
       {Family::kIpv6, "add rule to services: drop", "", "", EINVAL}};
-  EXPECT_EQ(std::string(LackStatus(lacks).message()),
+  EXPECT_EQ(std::string(MissingFeaturesStatus(missing_features).message()),
             "missing kernel features: add rule to services: drop for IPv6 (EINVAL); remedy: run a "
             "newer kernel");
 }
@@ -311,7 +311,7 @@ TEST_F(ReadProcTest, EverythingThere) {
 }
 
 // Simulates an error other than ENOENT. EACCES cannot be tested, because root can read all files.
-TEST_F(ReadProcTest, WhatMayNotBeReadIsNotTakenForNothing) {
+TEST_F(ReadProcTest, WhatMayNotBeReadIsNotMistakenForNothing) {
   std::filesystem::create_directories(root_ / "net");
   std::filesystem::create_symlink("ip_tables_names", root_ / "net/ip_tables_names");
   const Facts facts = Read();

@@ -32,7 +32,7 @@ int64_t MaxOf(int32_t max_per_core, int32_t min, int cpus) {
   KubeProxyConfiguration config = NoSysctls();
   config.conntrack.max_per_core = max_per_core;
   config.conntrack.min = min;
-  const std::vector<Sysctl> wanted = WantedSysctls(config, cpus);
+  const std::vector<Sysctl> wanted = DesiredSysctls(config, cpus);
   EXPECT_EQ(wanted.size(), 1u);
   EXPECT_EQ(wanted.at(0).name, kConnectionLimit);
   return wanted.at(0).value;
@@ -48,7 +48,7 @@ TEST(SysctlsTest, S309_S310_S327_ConnectionsForEachCpu) {
 }
 
 TEST(SysctlsTest, S309_S311_S312_S314_ZeroLeavesThemAlone) {
-  EXPECT_THAT(WantedSysctls(NoSysctls(), 8), IsEmpty());
+  EXPECT_THAT(DesiredSysctls(NoSysctls(), 8), IsEmpty());
 }
 
 TEST(SysctlsTest, S311ToS314_S328_TimeoutsAreWholeSeconds) {
@@ -58,7 +58,7 @@ TEST(SysctlsTest, S311ToS314_S328_TimeoutsAreWholeSeconds) {
   config.conntrack.udp_timeout = std::chrono::milliseconds(999);
   config.conntrack.udp_stream_timeout = std::chrono::seconds(7);
   config.conntrack.tcp_be_liberal = true;
-  EXPECT_THAT(WantedSysctls(config, 8),
+  EXPECT_THAT(DesiredSysctls(config, 8),
               ElementsAre(Sysctl{"net.netfilter.nf_conntrack_tcp_timeout_established", 5},
                           Sysctl{"net.netfilter.nf_conntrack_tcp_timeout_close_wait", 3600},
                           Sysctl{"net.netfilter.nf_conntrack_udp_timeout_stream", 7},
@@ -66,7 +66,7 @@ TEST(SysctlsTest, S311ToS314_S328_TimeoutsAreWholeSeconds) {
 }
 
 TEST(SysctlsTest, S329_NothingElseIsWritten) {
-  for (const Sysctl& sysctl : WantedSysctls(KubeProxyConfiguration(), 8)) {
+  for (const Sysctl& sysctl : DesiredSysctls(KubeProxyConfiguration(), 8)) {
     EXPECT_THAT(sysctl.name, HasSubstr("net.netfilter.nf_conntrack_"));
   }
 }
@@ -122,7 +122,7 @@ TEST_F(WriteSysctlsTest, S327_S328_WhatIsNotThereIsAWarningWithTheWantedValue) {
   EXPECT_EQ(Get(Path("udp_timeout")), "30");
 }
 
-TEST_F(WriteSysctlsTest, S328_AValueThatTheKernelRefusesIsAnError) {
+TEST_F(WriteSysctlsTest, S328_AValueThatTheKernelRejectsIsAnError) {
   std::filesystem::create_directory(Path("udp_timeout"));  // EISDIR in place of EINVAL.
   EXPECT_THAT(std::string(WriteSysctls({{"net.netfilter.nf_conntrack_udp_timeout", 30}}, paths())
                               .status()

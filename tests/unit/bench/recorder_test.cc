@@ -19,7 +19,7 @@ TEST(RecorderTest, WhatACostDoesNotTellIsNoFigure) {
   EXPECT_TRUE(recorder.Of("nobody", "load", "seconds").empty());
 }
 
-TEST(RecorderTest, TroubleIsToldInPlaceOfAFigure) {
+TEST(RecorderTest, TroubleIsReportedInPlaceOfAFigure) {
   ASSERT_OK_AND_ASSIGN(const auto samples, Samples::Open(""));
   Recorder recorder(*samples, "sync", "10x1");
   EXPECT_EQ(recorder.Trouble("a", "load"), "");

@@ -45,7 +45,7 @@ class FakeAgent final : private v1::Control::Service {
   void BreakStream() {
     const std::lock_guard lock(mutex_);
     held_acks_.clear();
-    deaf_ = false;
+    receives_nothing_ = false;
     changed_.notify_all();
     if (context_ != nullptr) context_->TryCancel();
   }
@@ -59,7 +59,7 @@ class FakeAgent final : private v1::Control::Service {
   // Stops reading after Open, until BreakStream.
   void ReadNothing() {
     const std::lock_guard lock(mutex_);
-    deaf_ = true;
+    receives_nothing_ = true;
   }
 
   void HoldAcks() {
@@ -74,9 +74,9 @@ class FakeAgent final : private v1::Control::Service {
   }
 
   // Sets the rejection message for objects with this name. An empty message accepts the object.
-  void Refuse(const std::string& name, const std::string& message) {
+  void Reject(const std::string& name, const std::string& message) {
     const std::lock_guard lock(mutex_);
-    refused_[name] = message;
+    rejected_[name] = message;
   }
 
   // Adds an object from an earlier stream.
@@ -102,7 +102,7 @@ class FakeAgent final : private v1::Control::Service {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return condition(Now()); });
   }
-  bool AwaitHeld(const std::set<std::string>& held) {
+  bool AwaitStored(const std::set<std::string>& held) {
     return Await([&](const Seen& seen) { return seen.held == held; });
   }
   Seen seen() {
@@ -142,8 +142,8 @@ class FakeAgent final : private v1::Control::Service {
 
   bool MayRead() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !deaf_ || !end_.ok(); });
-    return !deaf_;
+    changed_.wait(lock, [this] { return !receives_nothing_ || !end_.ok(); });
+    return !receives_nothing_;
   }
 
   bool Take(const v1::PushRequest& request) {
@@ -185,8 +185,8 @@ class FakeAgent final : private v1::Control::Service {
                                   ? change.endpoint_slice().metadata().name()
                                   : change.service().metadata().name();
     named_.insert(name);
-    const std::string& refused = refused_[name];
-    if (refused.empty()) {
+    const std::string& rejected = rejected_[name];
+    if (rejected.empty()) {
       held_[name] = change.service().spec().cluster_ip();
       return;
     }
@@ -195,7 +195,7 @@ class FakeAgent final : private v1::Control::Service {
     result.set_namespace_(change.service().metadata().namespace_());
     result.set_name(name);
     result.set_severity(v1::REFUSED);
-    result.set_message(refused);
+    result.set_message(rejected);
   }
 
   Seen Now() const {
@@ -215,12 +215,12 @@ class FakeAgent final : private v1::Control::Service {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::string> held_;  // Cluster IP by name.
-  std::map<std::string, std::string> refused_;
+  std::map<std::string, std::string> rejected_;
   std::set<std::string> named_;
   bool in_snapshot_ = false;
   bool knows_all_ = false;
   bool hold_acks_ = false;
-  bool deaf_ = false;
+  bool receives_nothing_ = false;
   std::vector<v1::PushResponse> held_acks_;
   grpc::Status end_;
   grpc::ServerContext* context_ = nullptr;

@@ -210,7 +210,7 @@ TEST_F(HttpClientTest, RotatedClientCertificatesAreForTheNextRequest) {
   EXPECT_THAT(server_->clients(), ElementsAre("first", "second"));
 }
 
-TEST_F(HttpClientTest, AServerThatDoesNotTrustUsSaysSo) {
+TEST_F(HttpClientTest, AServerThatDoesNotTrustUsReportsIt) {
   Serve(AnswerAll, CertificateAuthority("clients").certificate());
   absl::Status status = GetAll(*Client()).status;
   EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
@@ -223,7 +223,7 @@ TEST_F(HttpClientTest, AServerThatDoesNotTrustUsSaysSo) {
               AllOf(HasSubstr("unknown CA"), HasSubstr(api_.client_certificate_file)));
 }
 
-TEST_F(HttpClientTest, ATokenThatIsRefusedIsReadAgainOnce) {
+TEST_F(HttpClientTest, ATokenThatIsRejectedIsReadAgainOnce) {
   api_.token_file = File("token");
   Serve([&](TlsConnection& connection) {
     while (!connection.ReadRequest().empty()) {
@@ -343,8 +343,8 @@ TEST_F(HttpClientTest, BrokenConnectionsAreUnavailable) {
                                            ": its answer has more than 65536 bytes of headers"));
 
   api_.url = "https://127.0.0.1:" + std::to_string(testing::FreeTcpPort());
-  const absl::Status refused = GetAll(*Client()).status;
-  EXPECT_EQ(refused, absl::UnavailableError(api_.url + ": connection failed: Connection refused"));
+  const absl::Status rejected = GetAll(*Client()).status;
+  EXPECT_EQ(rejected, absl::UnavailableError(api_.url + ": connection failed: Connection refused"));
 }
 
 TEST_F(HttpClientTest, AConnectionThatTheServerClosedIsMadeAgain) {

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "api/kube/mirror.h"
-#include "api/kube/watch/course.h"
+#include "api/kube/watch/reflector.h"
 #include "svcmap/v1/control.pb.h"
 
 namespace svcmap::kube::test {
@@ -28,7 +28,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-class CourseTest : public ::testing::Test {
+class ReflectorTest : public ::testing::Test {
  protected:
   static Item Named(const std::string& name, const std::string& version) {
     Item item = {.key = "shop/" + name, .resource_version = version, .object = {}};
@@ -63,31 +63,31 @@ class CourseTest : public ::testing::Test {
   void Use(Resource resource, ListWatchOptions options = {}) {
     options.selection.node_name = "n1";
     base_ = CollectionPath(resource, options.selection);
-    course_.emplace(resource, options, mirror_, [this] { return random_; });
+    reflector_.emplace(resource, options, mirror_, [this] { return random_; });
   }
-  CourseTest() { Use(Resource::kServices); }
+  ReflectorTest() { Use(Resource::kServices); }
 
   // Advances the clock to the next request. Returns "list" or "watch" and the query after the path
   // of the collection.
   std::string Next() {
-    waited_ = std::max(course_->not_before() - now_, Course::Clock::duration::zero());
+    waited_ = std::max(reflector_->not_before() - now_, Reflector::Clock::duration::zero());
     now_ += waited_;
-    ask_ = course_->Next(now_);
-    EXPECT_THAT(ask_.request.path, StartsWith(base_));
-    return (ask_.watch ? "watch " : "list ") + ask_.request.path.substr(base_.size());
+    request_ = reflector_->Next(now_);
+    EXPECT_THAT(request_.request.path, StartsWith(base_));
+    return (request_.watch ? "watch " : "list ") + request_.request.path.substr(base_.size());
   }
   milliseconds waited() const { return std::chrono::duration_cast<milliseconds>(waited_); }
 
   void Page(std::vector<Item> items, const std::string& version, const std::string& more = "") {
-    course_->Page({.resource_version = version, .continue_token = more, .items = std::move(items)},
-                  now_);
+    reflector_->Page(
+        {.resource_version = version, .continue_token = more, .items = std::move(items)}, now_);
   }
-  bool Event(const WatchEvent& event) { return course_->Event(event, now_); }
-  void Refuse(const ApiStatus& status, seconds retry_after = seconds(0)) {
-    course_->Refused(status.code, retry_after, status, now_);
+  bool Event(const WatchEvent& event) { return reflector_->Event(event, now_); }
+  void Reject(const ApiStatus& status, seconds retry_after = seconds(0)) {
+    reflector_->Rejected(status.code, retry_after, status, now_);
   }
   void Break(const std::string& why = "connection refused") {
-    course_->Failed(absl::UnavailableError(why), now_);
+    reflector_->Failed(absl::UnavailableError(why), now_);
   }
   // Lists Service "web" at version 5 and starts the watch.
   void StartWatching() {
@@ -98,13 +98,13 @@ class CourseTest : public ::testing::Test {
   }
   std::vector<std::string> Lines() {
     std::vector<std::string> lines;
-    for (Course::Line& line : course_->TakeLines()) {
+    for (Reflector::Line& line : reflector_->TakeLines()) {
       lines.push_back((line.warning ? "W " : "I ") + line.text);
     }
     return lines;
   }
   // Returns the names of the Services in the mirror.
-  std::vector<std::string> Held() {
+  std::vector<std::string> Stored() {
     std::vector<std::string> names;
     mirror_.StartSnapshot();
     for (const std::string& bytes : mirror_.TakeChanges(1 << 20)) {
@@ -119,34 +119,34 @@ class CourseTest : public ::testing::Test {
   Mirror mirror_;
   double random_ = 0;
   std::string base_;
-  std::optional<Course> course_;
-  Course::Clock::time_point now_{std::chrono::hours(1)};
-  Course::Clock::duration waited_{};
-  Course::Ask ask_;
+  std::optional<Reflector> reflector_;
+  Reflector::Clock::time_point now_{std::chrono::hours(1)};
+  Reflector::Clock::duration waited_{};
+  Reflector::Request request_;
 };
 
 // ---- Lists ----
 
-TEST_F(CourseTest, TheFirstListIsOfTheNewestStateAndTheWatchGoesOnFromIt) {
+TEST_F(ReflectorTest, TheFirstListIsOfTheNewestStateAndTheWatchGoesOnFromIt) {
   EXPECT_EQ(Next(), "list &limit=500");
-  EXPECT_EQ(ask_.request.accept, "application/vnd.kubernetes.protobuf,application/json");
+  EXPECT_EQ(request_.request.accept, "application/vnd.kubernetes.protobuf,application/json");
   now_ += milliseconds(20);
   Page({Named("a", "3"), Named("b", "4")}, "5");
-  EXPECT_THAT(Held(), ElementsAre("a", "b"));
+  EXPECT_THAT(Stored(), ElementsAre("a", "b"));
   EXPECT_THAT(Lines(), ElementsAre("I listed resource=services count=2 duration=20ms version=5"));
-  EXPECT_TRUE(course_->facts().listed);
+  EXPECT_TRUE(reflector_->facts().listed);
 
   EXPECT_EQ(Next(), "watch &watch=1&allowWatchBookmarks=true&resourceVersion=5&timeoutSeconds=300");
   EXPECT_EQ(waited().count(), 0);
-  EXPECT_EQ(ask_.request.silence_timeout, seconds(330));
+  EXPECT_EQ(request_.request.silence_timeout, seconds(330));
   random_ = 0.5;
   now_ += minutes(5);
-  course_->WatchEnded(now_);
+  reflector_->WatchEnded(now_);
   EXPECT_THAT(Next(), EndsWith("timeoutSeconds=450"));
-  EXPECT_EQ(ask_.request.silence_timeout, seconds(480));
+  EXPECT_EQ(request_.request.silence_timeout, seconds(480));
 }
 
-TEST_F(CourseTest, NothingOfAListReachesTheMirrorBeforeItsLastPage) {
+TEST_F(ReflectorTest, NothingOfAListReachesTheMirrorBeforeItsLastPage) {
   Next();
   Page({Named("a", "3")}, "5", "t/1=");
   EXPECT_EQ(Next(), "list &limit=500&continue=t%2F1%3D");
@@ -154,37 +154,37 @@ TEST_F(CourseTest, NothingOfAListReachesTheMirrorBeforeItsLastPage) {
   EXPECT_EQ(Next(), "list &limit=500&continue=t%2F1%3D");
   Page({Named("b", "4")}, "5", "t2");
   EXPECT_EQ(waited().count(), 400);
-  EXPECT_FALSE(course_->facts().listed);
-  EXPECT_THAT(Held(), IsEmpty());
+  EXPECT_FALSE(reflector_->facts().listed);
+  EXPECT_THAT(Stored(), IsEmpty());
   EXPECT_EQ(Next(), "list &limit=500&continue=t2");
   Page({Named("c", "2")}, "5");
-  EXPECT_THAT(Held(), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(Stored(), ElementsAre("a", "b", "c"));
   EXPECT_THAT(Next(), HasSubstr("resourceVersion=5&"));
-  EXPECT_EQ(course_->facts().lists, 1u);
+  EXPECT_EQ(reflector_->facts().lists, 1u);
 }
 
-TEST_F(CourseTest, PagesThatExpireAreAskedForAnewWithoutPages) {
+TEST_F(ReflectorTest, PagesThatExpireAreRequestedAgainWithoutPages) {
   Next();
   Page({Named("a", "3")}, "5", "t1");
   Next();
-  Refuse(kExpired);
+  Reject(kExpired);
   EXPECT_EQ(Next(), "list ");  // The list requests the newest state, without pages.
-  EXPECT_EQ(course_->facts().expired, 1u);
+  EXPECT_EQ(reflector_->facts().expired, 1u);
   Page({Named("b", "8")}, "9");
-  EXPECT_THAT(Held(), ElementsAre("b"));
+  EXPECT_THAT(Stored(), ElementsAre("b"));
 }
 
-TEST_F(CourseTest, APlaceInTheListThatTheServerCannotDoWithBeginsItAnew) {
+TEST_F(ReflectorTest, APlaceInTheListThatTheServerCannotDoWithStartsItAgain) {
   Next();
   Page({Named("a", "3")}, "5", "t1");
   Next();
-  Refuse({.code = 400, .reason = "BadRequest", .message = "continue key is not valid"});
+  Reject({.code = 400, .reason = "BadRequest", .message = "continue key is not valid"});
   EXPECT_EQ(Next(), "list &limit=500");
 }
 
 // ---- Lists of an API server that is broken or hostile ----
 
-TEST_F(CourseTest, ARepeatedContinueTokenEndsTheListAndBacksOff) {
+TEST_F(ReflectorTest, ARepeatedContinueTokenEndsTheListAndBacksOff) {
   for (int i = 0; i < 20; ++i) {
     Next();
     Page({Named("a", "3")}, "5", "t1");
@@ -194,14 +194,14 @@ TEST_F(CourseTest, ARepeatedContinueTokenEndsTheListAndBacksOff) {
     Page({Named("c", "3")}, "5", "t1");
     EXPECT_EQ(Next(), "list ");  // In one piece, after a while.
     EXPECT_GE(waited(), std::min(milliseconds(15000), milliseconds(400) * (1 << i))) << i;
-    course_->TooLarge(now_);
+    reflector_->TooLarge(now_);
   }
-  EXPECT_THAT(Held(), IsEmpty());
+  EXPECT_THAT(Stored(), IsEmpty());
   EXPECT_THAT(Lines(), Contains(HasSubstr("sent the same continue token twice")));
-  EXPECT_THAT(course_->facts().last_error, HasSubstr("list of services failed: "));
+  EXPECT_THAT(reflector_->facts().last_error, HasSubstr("list of services failed: "));
 }
 
-TEST_F(CourseTest, PagesOfFewObjectsAreNotAskedForAsFastAsPossible) {
+TEST_F(ReflectorTest, PagesOfFewObjectsAreNotAskedForAsFastAsPossible) {
   Next();
   for (int i = 0; i < 50; ++i) {
     Page({Named("a", "3")}, "5", "t" + std::to_string(i));
@@ -214,85 +214,85 @@ TEST_F(CourseTest, PagesOfFewObjectsAreNotAskedForAsFastAsPossible) {
   Next();
   EXPECT_EQ(waited().count(), 0);
   Page({}, "5");
-  EXPECT_EQ(course_->facts().lists, 1u);
+  EXPECT_EQ(reflector_->facts().lists, 1u);
 }
 
-TEST_F(CourseTest, PagesThatAreTooLargeAreAskedForInSmallerOnes) {
+TEST_F(ReflectorTest, PagesThatAreTooLargeAreAskedForInSmallerOnes) {
   EXPECT_EQ(Next(), "list &limit=500");
-  EXPECT_EQ(ask_.max_bytes, uint64_t{64} << 20);
+  EXPECT_EQ(request_.max_bytes, uint64_t{64} << 20);
   for (const char* smaller : {"list &limit=250", "list &limit=125", "list &limit=62"}) {
-    course_->TooLarge(now_);
+    reflector_->TooLarge(now_);
     EXPECT_EQ(Next(), smaller);
     EXPECT_GT(waited().count(), 0);
   }
   for (int i = 0; i < 20; ++i) {
-    course_->TooLarge(now_);
+    reflector_->TooLarge(now_);
     Next();
   }
-  EXPECT_THAT(ask_.request.path, EndsWith("&limit=1"));
+  EXPECT_THAT(request_.request.path, EndsWith("&limit=1"));
   Page({Named("a", "3")}, "5");
-  EXPECT_THAT(Held(), ElementsAre("a"));
+  EXPECT_THAT(Stored(), ElementsAre("a"));
 }
 
-TEST_F(CourseTest, AListInPagesHasABoundForAllOfThem) {
+TEST_F(ReflectorTest, AListInPagesHasABoundForAllOfThem) {
   Use(Resource::kServices, {.bounds = {.page = 1000, .list = 10000}});
   uint64_t items = 0;
   for (int page = 0; page < 1000 && Lines().empty(); ++page) {
     Next();
-    EXPECT_LE(ask_.max_items, 10000 / ListBounds::kItemCost);
-    items = ask_.max_items;
-    course_->Page({.resource_version = "5",
-                   .continue_token = "t" + std::to_string(page),
-                   .items = {Named("s" + std::to_string(page), "3")}},
-                  now_, 500);
+    EXPECT_LE(request_.max_items, 10000 / ListBounds::kItemCost);
+    items = request_.max_items;
+    reflector_->Page({.resource_version = "5",
+                      .continue_token = "t" + std::to_string(page),
+                      .items = {Named("s" + std::to_string(page), "3")}},
+                     now_, 500);
   }
   EXPECT_LE(items, 2u);
-  EXPECT_THAT(course_->facts().last_error, HasSubstr("takes more than 10000 bytes"));
+  EXPECT_THAT(reflector_->facts().last_error, HasSubstr("takes more than 10000 bytes"));
   EXPECT_EQ(Next(), "list &limit=500");  // From the beginning.
   EXPECT_GE(waited(), milliseconds(400));
-  EXPECT_GT(ask_.max_items, 10u);
+  EXPECT_GT(request_.max_items, 10u);
 }
 
-TEST_F(CourseTest, AListInOnePieceIsBoundByWhatIsStored) {
+TEST_F(ReflectorTest, AListInOnePieceIsBoundByWhatIsStored) {
   StartWatching();
-  Refuse(kExpired);
+  Reject(kExpired);
   EXPECT_THAT(Next(), StartsWith("list &resourceVersion="));
   const Mirror::Counts stored = mirror_.counts();
   ASSERT_GT(stored.bytes, 0u);
-  EXPECT_EQ(ask_.max_bytes, (uint64_t{64} << 20) + 8 * (stored.bytes + 512 * stored.objects));
-  course_->TooLarge(now_);
+  EXPECT_EQ(request_.max_bytes, (uint64_t{64} << 20) + 8 * (stored.bytes + 512 * stored.objects));
+  reflector_->TooLarge(now_);
   EXPECT_EQ(Next(), "list &limit=500");
-  EXPECT_EQ(ask_.max_bytes, uint64_t{64} << 20);
-  EXPECT_THAT(Held(), ElementsAre("web"));  // Nothing is removed by a list that was not complete.
+  EXPECT_EQ(request_.max_bytes, uint64_t{64} << 20);
+  EXPECT_THAT(Stored(), ElementsAre("web"));  // Nothing is removed by a list that was not complete.
 }
 
 // ---- Events ----
 
-TEST_F(CourseTest, EventsMoveTheMirrorAndTheVersion) {
+TEST_F(ReflectorTest, EventsMoveTheMirrorAndTheVersion) {
   StartWatching();
   EXPECT_TRUE(Event(Change(Type::kAdded, "new", "6")));
   EXPECT_TRUE(Event(Change(Type::kModified, "web", "7")));
-  EXPECT_THAT(Held(), ElementsAre("new", "web"));
+  EXPECT_THAT(Stored(), ElementsAre("new", "web"));
   EXPECT_TRUE(Event(Change(Type::kDeleted, "web", "8")));
-  EXPECT_THAT(Held(), ElementsAre("new"));
+  EXPECT_THAT(Stored(), ElementsAre("new"));
   Break();
   EXPECT_THAT(Next(), HasSubstr("resourceVersion=8&"));
   EXPECT_TRUE(Event(Bookmark("20")));
   Break();
   EXPECT_THAT(Next(), HasSubstr("resourceVersion=20&"));
-  EXPECT_EQ(course_->facts().events, 4u);
+  EXPECT_EQ(reflector_->facts().events, 4u);
 }
 
 // The API server sends DELETED if a label change excludes an existing Service from the selection.
-TEST_F(CourseTest, AnObjectThatLeavesTheSelectionGoesAndComesBack_S1) {
+TEST_F(ReflectorTest, AnObjectThatLeavesTheSelectionGoesAndComesBack_S1) {
   StartWatching();
   Event(Change(Type::kDeleted, "web", "6"));
-  EXPECT_THAT(Held(), IsEmpty());
+  EXPECT_THAT(Stored(), IsEmpty());
   Event(Change(Type::kAdded, "web", "7"));
-  EXPECT_THAT(Held(), ElementsAre("web"));
+  EXPECT_THAT(Stored(), ElementsAre("web"));
 }
 
-TEST_F(CourseTest, EachResourceIsAskedForWithItsSelectors_S1_S17) {
+TEST_F(ReflectorTest, EachResourceIsAskedForWithItsSelectors_S1_S17) {
   for (const Resource resource : kResources) {
     Use(resource);
     EXPECT_EQ(Next(), "list &limit=500");
@@ -303,9 +303,9 @@ TEST_F(CourseTest, EachResourceIsAskedForWithItsSelectors_S1_S17) {
 
 // ---- The end of a watch ----
 
-TEST_F(CourseTest, WithoutTheFieldSelectorWhereTheServerDoesNotKnowIt_S1) {
+TEST_F(ReflectorTest, WithoutTheFieldSelectorWhereTheServerDoesNotKnowIt_S1) {
   Next();
-  Refuse({.code = 400, .reason = "BadRequest", .message = "field label not supported"});
+  Reject({.code = 400, .reason = "BadRequest", .message = "field label not supported"});
   Selection all;
   all.node_name = "n1";
   all.headless_services = true;
@@ -317,51 +317,51 @@ TEST_F(CourseTest, WithoutTheFieldSelectorWhereTheServerDoesNotKnowIt_S1) {
   EXPECT_THAT(Next(), StartsWith("watch "));
   EXPECT_THAT(Lines(), Contains(HasSubstr("before Kubernetes 1.31")));
   // Retried only once. A second rejection is a failure.
-  Refuse({.code = 400, .reason = "BadRequest", .message = "no"});
+  Reject({.code = 400, .reason = "BadRequest", .message = "no"});
   Next();
   EXPECT_GT(waited(), milliseconds(0));
 }
 
-TEST_F(CourseTest, AWatchThatEndsIsResumedAtOnce) {
+TEST_F(ReflectorTest, AWatchThatEndsIsResumedAtOnce) {
   StartWatching();
   Event(Bookmark("7"));
   now_ += minutes(5);
-  course_->WatchEnded(now_);
+  reflector_->WatchEnded(now_);
   EXPECT_THAT(Next(), HasSubstr("resourceVersion=7&"));
   EXPECT_EQ(waited().count(), 0);
   EXPECT_THAT(Lines(), IsEmpty());
-  EXPECT_EQ(course_->facts().failures, 0u);
+  EXPECT_EQ(reflector_->facts().failures, 0u);
 }
 
-TEST_F(CourseTest, WhereBookmarksComeSilenceIsNotWaitedOutToTheEndOfTheWatch) {
+TEST_F(ReflectorTest, WhereBookmarksComeSilenceIsNotWaitedOutToTheEndOfTheWatch) {
   StartWatching();
-  EXPECT_EQ(ask_.request.silence_timeout, seconds(330));
+  EXPECT_EQ(request_.request.silence_timeout, seconds(330));
   Event(Bookmark("7"));
   Break();
   Next();
-  EXPECT_EQ(ask_.request.silence_timeout, minutes(3));
+  EXPECT_EQ(request_.request.silence_timeout, minutes(3));
   // The next API server may not send bookmarks.
-  course_->Failed(absl::DeadlineExceededError("silent for 180 s"), now_);
+  reflector_->Failed(absl::DeadlineExceededError("silent for 180 s"), now_);
   Next();
-  EXPECT_EQ(ask_.request.silence_timeout, seconds(330));
+  EXPECT_EQ(request_.request.silence_timeout, seconds(330));
 }
 
-TEST_F(CourseTest, AWatchThatEndsAtOnceWithoutAnObjectIsAFailure) {
+TEST_F(ReflectorTest, AWatchThatEndsAtOnceWithoutAnObjectIsAFailure) {
   StartWatching();
   Event(Bookmark("7"));
   now_ += milliseconds(5);
-  course_->WatchEnded(now_);
+  reflector_->WatchEnded(now_);
   EXPECT_THAT(Lines(), ElementsAre("W watch failed, retrying in 0.4s resource=services "
                                    "error=\"the watch ended after 5ms without events\""));
   EXPECT_THAT(Next(), HasSubstr("resourceVersion=7&"));
   EXPECT_EQ(waited().count(), 400);
   Event(Change(Type::kModified, "web", "8"));
-  course_->WatchEnded(now_);
+  reflector_->WatchEnded(now_);
   Next();
   EXPECT_EQ(waited().count(), 0);
 }
 
-TEST_F(CourseTest, AConnectionLostResumesTheWatch) {
+TEST_F(ReflectorTest, AConnectionLostResumesTheWatch) {
   StartWatching();
   Event(Change(Type::kModified, "web", "6"));
   Break("https://10.96.0.1:443: connection reset");
@@ -375,57 +375,57 @@ TEST_F(CourseTest, AConnectionLostResumesTheWatch) {
   EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
   Break("https://10.96.0.1:443: connection refused");
   EXPECT_THAT(Lines(), IsEmpty());  // This failure is already logged.
-  EXPECT_THAT(course_->facts().last_error, HasSubstr("connection refused"));
+  EXPECT_THAT(reflector_->facts().last_error, HasSubstr("connection refused"));
   EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
   Event(Bookmark("9"));
   EXPECT_THAT(Lines(), ElementsAre("I watch recovered resource=services failures=3 duration=2.8s"));
-  EXPECT_EQ(course_->facts().last_error, "");
-  EXPECT_THAT(Held(), ElementsAre("web"));
+  EXPECT_EQ(reflector_->facts().last_error, "");
+  EXPECT_THAT(Stored(), ElementsAre("web"));
 }
 
 // ---- 410, and not going back in time ----
 
-TEST_F(CourseTest, AVersionThatIsTooOldIsListedAgainWithoutLosingAnything) {
+TEST_F(ReflectorTest, AVersionThatIsTooOldIsListedAgainWithoutLosingAnything) {
   StartWatching();
   Event(Bookmark("7"));
   EXPECT_FALSE(Event(Error(kExpired)));
-  EXPECT_THAT(Held(), ElementsAre("web"));
+  EXPECT_THAT(Stored(), ElementsAre("web"));
   EXPECT_EQ(Next(),
             "list &resourceVersion=7");  // The list must not be older than the known version.
   EXPECT_EQ(waited().count(), 400);
   EXPECT_THAT(Lines(), ElementsAre("I watch expired, listing again resource=services "
                                    "error=\"API server returned 410 Expired: too old: 5 (9)\""));
-  EXPECT_THAT(Held(), ElementsAre("web"));
+  EXPECT_THAT(Stored(), ElementsAre("web"));
   Page({Named("other", "8")}, "9");
-  EXPECT_THAT(Held(), ElementsAre("other"));
-  EXPECT_EQ(course_->facts().expired, 1u);
-  EXPECT_EQ(course_->facts().failures, 0u);
+  EXPECT_THAT(Stored(), ElementsAre("other"));
+  EXPECT_EQ(reflector_->facts().expired, 1u);
+  EXPECT_EQ(reflector_->facts().failures, 0u);
 
   // The watch request fails twice with status 410. The second failure is retried with a delay.
   EXPECT_THAT(Next(), HasSubstr("watch "));
-  Refuse(kExpired);
+  Reject(kExpired);
   EXPECT_EQ(Next(), "list &resourceVersion=9");
   EXPECT_EQ(waited().count(), 800);
 }
 
-TEST_F(CourseTest, AListThatExpiresAsksForTheNewestState) {
+TEST_F(ReflectorTest, AListThatExpiresAsksForTheNewestState) {
   StartWatching();
   Event(Error(kExpired));
   EXPECT_EQ(Next(), "list &resourceVersion=5");
-  Refuse(kExpired);
+  Reject(kExpired);
   EXPECT_EQ(Next(), "list &limit=500");
-  Refuse(kExpired);  // The request was already for the newest state, so this response is a failure.
+  Reject(kExpired);  // The request was already for the newest state, so this response is a failure.
   EXPECT_EQ(Next(), "list &limit=500");
-  EXPECT_EQ(course_->facts().failures, 1u);
-  EXPECT_THAT(Held(), ElementsAre("web"));
+  EXPECT_EQ(reflector_->facts().failures, 1u);
+  EXPECT_THAT(Stored(), ElementsAre("web"));
 }
 
-TEST_F(CourseTest, AServerThatLagsBehindIsAskedForTheNewestState) {
+TEST_F(ReflectorTest, AServerThatLagsBehindIsAskedForTheNewestState) {
   StartWatching();
   EXPECT_FALSE(Event(Error(kLagging)));
   EXPECT_EQ(Next(), "list &resourceVersion=5");
   EXPECT_EQ(waited().count(), 1000);
-  Refuse(kLagging);
+  Reject(kLagging);
   EXPECT_EQ(Next(), "list &limit=500");
   Page({Named("web", "3")}, "9");
   EXPECT_THAT(Next(), HasSubstr("resourceVersion=9&"));
@@ -433,73 +433,73 @@ TEST_F(CourseTest, AServerThatLagsBehindIsAskedForTheNewestState) {
 
 // ---- Other answers ----
 
-TEST_F(CourseTest, WhatPassesByItselfIsAskedAgainTheSame) {
+TEST_F(ReflectorTest, WhatPassesByItselfIsAskedAgainTheSame) {
   StartWatching();
   for (const int code : {401, 403, 429, 502, 503, 504}) {
-    Refuse({.code = code, .message = "no"});
+    Reject({.code = code, .message = "no"});
     EXPECT_THAT(Next(), HasSubstr("&resourceVersion=5&")) << code;
   }
   EXPECT_FALSE(Event(Error({.code = 503, .message = "no"})));
   EXPECT_THAT(Next(), HasSubstr("&resourceVersion=5&"));
 }
 
-TEST_F(CourseTest, WhatDoesNotIsListedAgain) {
+TEST_F(ReflectorTest, WhatDoesNotIsListedAgain) {
   for (const int code : {400, 404, 500}) {
     Use(Resource::kServices);
     StartWatching();
-    Refuse({.code = code, .message = "no"});
+    Reject({.code = code, .message = "no"});
     EXPECT_EQ(Next(), "list &resourceVersion=5") << code;
     EXPECT_EQ(waited().count(), 400) << code;
   }
 }
 
-TEST_F(CourseTest, RetryAfterIsKept) {
+TEST_F(ReflectorTest, RetryAfterIsKept) {
   StartWatching();
-  Refuse({.code = 429, .reason = "TooManyRequests", .message = "later"}, seconds(7));
+  Reject({.code = 429, .reason = "TooManyRequests", .message = "later"}, seconds(7));
   Next();
   EXPECT_EQ(waited().count(), 7000);
   random_ = 0.5;
-  Refuse({.code = 503, .message = "later", .retry_after_seconds = 5});
+  Reject({.code = 503, .message = "later", .retry_after_seconds = 5});
   Next();
   EXPECT_EQ(waited().count(), 5400);  // Clients retry at different times.
-  Refuse({.code = 503, .message = "later"}, std::chrono::hours(5));
+  Reject({.code = 503, .message = "later"}, std::chrono::hours(5));
   Next();
   EXPECT_EQ(waited(), minutes(2) + milliseconds(400));
 }
 
-TEST_F(CourseTest, PermissionsThatAreMissingAreNamed) {
+TEST_F(ReflectorTest, PermissionsThatAreMissingAreNamed) {
   const ApiStatus forbidden = {.code = 403, .reason = "Forbidden", .message = "as the server says"};
   Use(Resource::kEndpointSlices);
   Next();
-  Refuse(forbidden);
+  Reject(forbidden);
   EXPECT_THAT(
       Lines(),
       ElementsAre("W list failed, retrying in 0.4s resource=endpointslices error=\"not authorized "
                   "to list endpointslices.discovery.k8s.io: as the server says\""));
   Use(Resource::kNode);
   StartWatching();
-  Refuse(forbidden);
+  Reject(forbidden);
   EXPECT_THAT(Lines(), ElementsAre(HasSubstr("not authorized to watch nodes: as the")));
   Next();
-  Refuse({.code = 401, .reason = "Unauthorized", .message = "Unauthorized"});
+  Reject({.code = 401, .reason = "Unauthorized", .message = "Unauthorized"});
   EXPECT_THAT(Lines(), ElementsAre(HasSubstr("returned 401, check the credentials: Unauth")));
 }
 
-TEST_F(CourseTest, TheSameFailureIsSaidAgainEveryFiveMinutes) {
+TEST_F(ReflectorTest, TheSameFailureIsReportedAgainEveryFiveMinutes) {
   Next();
-  size_t said = 0;
+  size_t reported = 0;
   const auto start = now_;
   while (now_ - start < minutes(16)) {
     Break();
-    said += Lines().size();
+    reported += Lines().size();
     Next();
   }
-  EXPECT_EQ(said, 4u);
+  EXPECT_EQ(reported, 4u);
 }
 
 // ---- Backoff ----
 
-TEST_F(CourseTest, TheWaitDoublesUpToItsEndAndHalfOfItIsRandom) {
+TEST_F(ReflectorTest, TheWaitDoublesUpToItsEndAndHalfOfItIsRandom) {
   Next();
   for (const int wait : {400, 800, 1600, 3200, 6400, 12800, 15000, 15000}) {
     Break();
@@ -512,7 +512,7 @@ TEST_F(CourseTest, TheWaitDoublesUpToItsEndAndHalfOfItIsRandom) {
   EXPECT_EQ(waited().count(), 28500);
 }
 
-TEST_F(CourseTest, TheWaitBeginsAnewAfterAGoodMinute) {
+TEST_F(ReflectorTest, TheWaitStartsAgainAfterAGoodMinute) {
   StartWatching();
   for (const int wait : {400, 800}) {
     Break();
@@ -530,73 +530,73 @@ TEST_F(CourseTest, TheWaitBeginsAnewAfterAGoodMinute) {
 
 // ---- Protobuf and JSON ----
 
-TEST_F(CourseTest, AServerWithoutProtobufIsAskedForJson) {
+TEST_F(ReflectorTest, AServerWithoutProtobufIsAskedForJson) {
   Next();
-  Refuse({.code = 406, .reason = "NotAcceptable", .message = "only JSON"});
+  Reject({.code = 406, .reason = "NotAcceptable", .message = "only JSON"});
   EXPECT_EQ(Next(), "list &limit=500");
   EXPECT_EQ(waited().count(), 0);
-  EXPECT_EQ(ask_.request.accept, "application/json");
+  EXPECT_EQ(request_.request.accept, "application/json");
   EXPECT_THAT(Lines(),
               ElementsAre("W list failed, switching to JSON resource=services error=\"API server "
                           "returned 406 NotAcceptable: only JSON\""));
-  Refuse({.code = 406, .message = "not even that"});  // A regular failure.
+  Reject({.code = 406, .message = "not even that"});  // A regular failure.
   Next();
   EXPECT_EQ(waited().count(), 400);
 }
 
-TEST_F(CourseTest, ProtobufThatCannotBeReadIsAskedForAsJson) {
+TEST_F(ReflectorTest, ProtobufThatCannotBeReadIsAskedForAsJson) {
   StartWatching();
   Event(Bookmark("6"));
-  course_->Unreadable(absl::DataLossError("offset 7"), ContentType::kProtobuf, now_);
+  reflector_->Unreadable(absl::DataLossError("offset 7"), ContentType::kProtobuf, now_);
   EXPECT_THAT(Next(), HasSubstr("watch &watch=1&allowWatchBookmarks=true&resourceVersion=6&"));
   EXPECT_EQ(waited().count(), 0);
-  EXPECT_EQ(ask_.request.accept, "application/json");
+  EXPECT_EQ(request_.request.accept, "application/json");
   // A resumed watch would repeat the unreadable event, so the resource is listed again.
-  course_->Unreadable(absl::DataLossError("offset 7"), ContentType::kJson, now_);
+  reflector_->Unreadable(absl::DataLossError("offset 7"), ContentType::kJson, now_);
   EXPECT_EQ(Next(), "list &resourceVersion=6");
   EXPECT_EQ(waited().count(), 400);
-  EXPECT_EQ(ask_.request.accept, "application/json");
+  EXPECT_EQ(request_.request.accept, "application/json");
 }
 
 // ---- ServiceCIDRs ----
 
-TEST_F(CourseTest, ServiceCidrsThatTheServerDoesNotKnowAreAnEmptyList_S105) {
+TEST_F(ReflectorTest, ServiceCidrsThatTheServerDoesNotKnowAreAnEmptyList_S105) {
   const ApiStatus unknown = {.code = 404, .reason = "NotFound", .message = "page not found"};
   Use(Resource::kServiceCidrs);
   mirror_.Upsert(Resource::kServiceCidrs, Named("old", "1"));
   for (const int wait : {0, 400}) {  // After a delay.
     EXPECT_EQ(Next(), "list &limit=500");
     EXPECT_EQ(waited().count(), wait);
-    Refuse(unknown);
-    EXPECT_FALSE(course_->facts().listed);
-    EXPECT_EQ(Held().size(), 1u);
+    Reject(unknown);
+    EXPECT_FALSE(reflector_->facts().listed);
+    EXPECT_EQ(Stored().size(), 1u);
   }
   Lines();
   for (const milliseconds wait : {milliseconds(800), milliseconds(minutes(5))}) {
     EXPECT_EQ(Next(), "list &limit=500");
     EXPECT_EQ(waited(), wait);
-    Refuse(unknown);
+    Reject(unknown);
     EXPECT_EQ(Lines().size(), wait < minutes(5) ? 1u : 0u);
-    EXPECT_TRUE(course_->facts().listed);
-    EXPECT_EQ(course_->facts().last_error, "");
-    EXPECT_THAT(Held(), IsEmpty());
+    EXPECT_TRUE(reflector_->facts().listed);
+    EXPECT_EQ(reflector_->facts().last_error, "");
+    EXPECT_THAT(Stored(), IsEmpty());
   }
   // The cluster was upgraded and downgraded again.
   Next();
   Page({Named("kubernetes", "3")}, "5");
   EXPECT_THAT(Next(), StartsWith("watch "));
-  Refuse(unknown);
+  Reject(unknown);
   for (int i = 0; i < 5; ++i) {
-    EXPECT_EQ(Held().size(), 1u);
+    EXPECT_EQ(Stored().size(), 1u);
     EXPECT_EQ(Next(), "list &resourceVersion=5");
-    Refuse(unknown);
+    Reject(unknown);
   }
-  EXPECT_THAT(Held(), IsEmpty());
+  EXPECT_THAT(Stored(), IsEmpty());
   EXPECT_EQ(Next(), "list &limit=500");
 }
 
 // svcmap-kube does not wait long for ServiceCIDRs. Listed ServiceCIDRs stay.
-TEST_F(CourseTest, ServiceCidrsThatMayNotBeListedHoldNobodyUp_S333) {
+TEST_F(ReflectorTest, ServiceCidrsThatMayNotBeListedHoldNobodyUp_S333) {
   const ApiStatus forbidden = {.code = 403, .reason = "Forbidden", .message = "no"};
   for (const Resource resource :
        {Resource::kServices, Resource::kEndpointSlices, Resource::kNode}) {
@@ -606,23 +606,23 @@ TEST_F(CourseTest, ServiceCidrsThatMayNotBeListedHoldNobodyUp_S333) {
   for (int i = 0; i < 5; ++i) {
     Next();
     EXPECT_FALSE(mirror_.complete());
-    Refuse(forbidden);
+    Reject(forbidden);
   }
   EXPECT_TRUE(mirror_.complete());
-  EXPECT_FALSE(course_->facts().listed);
+  EXPECT_FALSE(reflector_->facts().listed);
   Next();
   EXPECT_EQ(waited().count(), 6400);
   Page({Named("kubernetes", "3")}, "5");
   Next();
   for (int i = 0; i < 6; ++i) {
-    Refuse(forbidden);
+    Reject(forbidden);
     Next();
   }
-  EXPECT_EQ(Held().size(), 1u);
+  EXPECT_EQ(Stored().size(), 1u);
 }
 
 // A starting API server rejects all clients until it has read the RBAC roles.
-TEST_F(CourseTest, ServiceCidrsThatAreRefusedForAMomentAreNotTakenForNone_S333) {
+TEST_F(ReflectorTest, ServiceCidrsThatAreRejectedForAMomentAreNotMistakenForNone_S333) {
   const ApiStatus forbidden = {.code = 403, .reason = "Forbidden", .message = "no"};
   mirror_.Replace(Resource::kServices, {});
   mirror_.Replace(Resource::kEndpointSlices, {});
@@ -633,19 +633,19 @@ TEST_F(CourseTest, ServiceCidrsThatAreRefusedForAMomentAreNotTakenForNone_S333) 
     if (i == 4) {
       Break();  // The count of rejections starts again.
     } else {
-      Refuse(forbidden);
+      Reject(forbidden);
     }
     EXPECT_FALSE(mirror_.complete());
   }
   Next();
   Page({Named("kubernetes", "3")}, "5");
-  EXPECT_EQ(Held().size(), 1u);
+  EXPECT_EQ(Stored().size(), 1u);
 }
 
-TEST_F(CourseTest, OtherResourcesThatAreNotThereAreAFailure) {
+TEST_F(ReflectorTest, OtherResourcesThatAreNotThereAreAFailure) {
   Next();
-  Refuse({.code = 404, .reason = "NotFound", .message = "page not found"});
-  EXPECT_FALSE(course_->facts().listed);
+  Reject({.code = 404, .reason = "NotFound", .message = "page not found"});
+  EXPECT_FALSE(reflector_->facts().listed);
   EXPECT_EQ(Next(), "list &limit=500");
   EXPECT_EQ(waited().count(), 400);
 }

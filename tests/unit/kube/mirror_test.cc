@@ -110,7 +110,7 @@ TEST_F(MirrorTest, ChangesComeInTheirOrderAndOnce) {
   Upsert(AService("b", "10.96.0.3"));
   EXPECT_EQ(mirror_.counts().waiting, 3u);
   EXPECT_THAT(Take(), ElementsAre("+b 10.96.0.3", "+node n1", "+a 10.96.0.1"));
-  EXPECT_TRUE(mirror_.AllTaken());
+  EXPECT_TRUE(mirror_.AllSent());
   EXPECT_THAT(Take(), IsEmpty());
 }
 
@@ -129,10 +129,10 @@ TEST_F(MirrorTest, WhatIsEqualIsNoChange) {
   again.resource_version = "2";
   Upsert(again);
   mirror_.Replace(Resource::kServices, {again});
-  EXPECT_TRUE(mirror_.AllTaken());
+  EXPECT_TRUE(mirror_.AllSent());
 }
 
-TEST_F(MirrorTest, ARemovalIsToldToWhomeverWasToldTheObject) {
+TEST_F(MirrorTest, ARemovalIsReportedToWhomeverWasToldTheObject) {
   ListEverything({AService("web", "10.96.0.1")});
   EXPECT_EQ(Take().size(), 1u);
   Upsert(AService("web", "10.96.0.2"));
@@ -194,7 +194,7 @@ TEST_F(MirrorTest, BatchesKeepToTheirSize) {
   const size_t one = mirror_.counts().bytes / 5;
   EXPECT_EQ(Take(2 * one).size(), 2u);
   EXPECT_EQ(Take(3 * one - 1).size(), 2u);
-  EXPECT_FALSE(mirror_.AllTaken());
+  EXPECT_FALSE(mirror_.AllSent());
   EXPECT_THAT(Take(1), ElementsAre("+e 10.96.0.1"));  // Take returns at least one change.
 }
 
@@ -214,7 +214,7 @@ TEST_F(MirrorTest, ASnapshotIsEverythingSlicesBeforeServices) {
     EXPECT_EQ(mirror_.counts().waiting, 4u);
     EXPECT_THAT(Take(), ElementsAre("+node n1", "+slice web-1 10.1.0.1", "+web 10.96.0.1",
                                     "+cidr kubernetes"));
-    EXPECT_TRUE(mirror_.AllTaken());
+    EXPECT_TRUE(mirror_.AllSent());
   }
 }
 
@@ -312,12 +312,12 @@ TEST_F(MirrorTest, WritersAndAPushWithSnapshotsAgreeInTheEnd) {
   for (int snapshot = 0; snapshot < 20; ++snapshot) {
     mirror_.StartSnapshot();
     named.emplace();
-    while (!mirror_.AllTaken()) apply();
+    while (!mirror_.AllSent()) apply();
     agent = *std::exchange(named, std::nullopt);
     for (int i = 0; i < 20; ++i) apply();
   }
   for (std::thread& writer : writers) writer.join();
-  while (!mirror_.AllTaken()) apply();
+  while (!mirror_.AllSent()) apply();
 
   std::map<std::string, std::string> wanted;
   mirror_.StartSnapshot();

@@ -95,7 +95,7 @@ TEST(KubeOptionsTest, S290_TheMasterIsInsteadOfTheServerOfTheKubeconfig) {
   EXPECT_EQ(FindApiServer("", "http://127.0.0.1:8001")->url, "http://127.0.0.1:8001");
 }
 
-TEST(KubeOptionsTest, WhatCannotBeUsedIsSaid) {
+TEST(KubeOptionsTest, WhatCannotBeUsedIsReported) {
   EXPECT_THAT(Complaint({"--node-name", " "}), HasSubstr("the node name is blank"));
   EXPECT_THAT(Complaint({"--agent", "/run/x.sock"}), HasSubstr("--agent: \"/run/x.sock\" is "));
   EXPECT_THAT(Complaint({"--tls-ca", "/ca"}), HasSubstr("are for tcp:// addresses"));

@@ -87,18 +87,18 @@ class PushTest : public ::testing::Test {
     options.first_retry = std::chrono::milliseconds(5);
     options.last_retry = std::chrono::milliseconds(20);
     options.slow_retry = std::chrono::hours(1);
-    options.refused_retry = refused_retry_;
+    options.rejected_retry = rejected_retry_;
     push_ = Push::Start(options, mirror);
   }
   // Waits until all batches have an Ack.
   bool Settled() {
     return Eventually([this] {
       const PushFacts facts = push_->facts();
-      return facts.synced && facts.in_flight == 0 && mirror_.AllTaken();
+      return facts.synced && facts.in_flight == 0 && mirror_.AllSent();
     });
   }
 
-  std::chrono::milliseconds refused_retry_ = std::chrono::hours(1);
+  std::chrono::milliseconds rejected_retry_ = std::chrono::hours(1);
   testing::TemporaryFolder folder_ = *testing::TemporaryFolder::Make();
   std::unique_ptr<FakeAgent> agent_;
   Mirror mirror_;
@@ -109,7 +109,7 @@ TEST_F(PushTest, SendsEverythingAndThenWhatChanges) {
   MakeAgent();
   StartPush();
   Complete({AService("a", "1"), AService("b", "2")});
-  ASSERT_TRUE(agent_->AwaitHeld({"a=1", "b=2"}));
+  ASSERT_TRUE(agent_->AwaitStored({"a=1", "b=2"}));
   ASSERT_TRUE(Settled());
   const v1::Open open = agent_->seen().opens.at(0);
   EXPECT_EQ(open.name() + "/" + open.instance(), "svcmap-kube/node-1");
@@ -119,7 +119,7 @@ TEST_F(PushTest, SendsEverythingAndThenWhatChanges) {
   Upsert("a", "3");
   Remove("b");
   Upsert("c", "4");
-  EXPECT_TRUE(agent_->AwaitHeld({"a=3", "c=4"}));
+  EXPECT_TRUE(agent_->AwaitStored({"a=3", "c=4"}));
   EXPECT_EQ(agent_->seen().snapshots_begun, 1);
 }
 
@@ -154,7 +154,7 @@ TEST_F(PushTest, S333_SaysNothingBeforeEverythingWasListedOnce) {
   EXPECT_EQ(agent_->seen().vanished, 0u);
 }
 
-TEST_F(PushTest, AnEmptyClusterIsTold) {
+TEST_F(PushTest, AnEmptyClusterIsReported) {
   MakeAgent();
   StartPush();
   Complete({});
@@ -171,7 +171,7 @@ TEST_F(PushTest, GoesOnWhereItWas) {
   Upsert("b", "2");
   Remove("a");
   agent_->Start();
-  EXPECT_TRUE(agent_->AwaitHeld({"b=2"}));
+  EXPECT_TRUE(agent_->AwaitStored({"b=2"}));
   EXPECT_EQ(agent_->seen().resumed, 1);
   EXPECT_EQ(agent_->seen().snapshots_begun, 1);
   EXPECT_EQ(push_->facts().last_error, "");
@@ -184,7 +184,7 @@ TEST_F(PushTest, AfterWhatWasNotAckedComesASnapshot) {
   ASSERT_TRUE(Settled());
   agent_->HoldAcks();
   Upsert("a", "3");
-  ASSERT_TRUE(agent_->AwaitHeld({"a=3", "b=2"}));
+  ASSERT_TRUE(agent_->AwaitStored({"a=3", "b=2"}));
   agent_->BreakStream();
   Remove("b");
   agent_->ReleaseAcks();
@@ -194,7 +194,7 @@ TEST_F(PushTest, AfterWhatWasNotAckedComesASnapshot) {
   EXPECT_EQ(agent_->seen().opens.at(1).state_token(), "");
 }
 
-TEST_F(PushTest, AnAgentThatForgotIsToldEverything) {
+TEST_F(PushTest, AnAgentWithoutStateReceivesEverything) {
   MakeAgent();
   Complete({AService("a", "1")});
   StartPush();
@@ -205,7 +205,7 @@ TEST_F(PushTest, AnAgentThatForgotIsToldEverything) {
   EXPECT_THAT(push_->facts().last_error, HasSubstr("svcmapd"));
   Upsert("b", "2");
   agent_->Start();
-  EXPECT_TRUE(agent_->AwaitHeld({"a=1", "b=2"}));
+  EXPECT_TRUE(agent_->AwaitStored({"a=1", "b=2"}));
   EXPECT_NE(agent_->seen().opens.at(1).state_token(), "");
 }
 
@@ -226,7 +226,7 @@ TEST_F(PushTest, WhatChangesWithinASnapshotIsNotLost) {
   Upsert("new", "2");
   held.insert("new=2");
   agent_->ReleaseAcks();
-  EXPECT_TRUE(agent_->AwaitHeld(held));
+  EXPECT_TRUE(agent_->AwaitStored(held));
   EXPECT_EQ(agent_->seen().snapshots_begun, 1);
   EXPECT_THAT(agent_->seen().batches, Each(Le(4096u)));
 }
@@ -241,7 +241,7 @@ TEST_F(PushTest, ChangesOfOneObjectBecomeOneWhileTheAgentIsBehind) {
   ASSERT_TRUE(Eventually([this] { return push_->facts().in_flight >= 1; }));
   EXPECT_LE(push_->facts().in_flight, 8u);
   agent_->ReleaseAcks();
-  EXPECT_TRUE(agent_->AwaitHeld({"a=1000"}));
+  EXPECT_TRUE(agent_->AwaitStored({"a=1000"}));
   EXPECT_LE(agent_->seen().batches.size(), 1 + 8 + 8u);
 }
 
@@ -250,20 +250,20 @@ TEST_F(PushTest, WhatIsLargerThanAMessageMayBeIsLeftOut) {
   MakeAgent(4096);
   Complete({AService("a", "1"), AService("large", std::string(5000, 'x'))});
   StartPush();
-  ASSERT_TRUE(agent_->AwaitHeld({"a=1"}));
+  ASSERT_TRUE(agent_->AwaitStored({"a=1"}));
   ASSERT_TRUE(Settled());
-  EXPECT_EQ(push_->facts().refused, 1u);
+  EXPECT_EQ(push_->facts().rejected, 1u);
   EXPECT_EQ(log.Count("Service shop/large not sent: "), 1);
   Upsert("large", "2");
-  EXPECT_TRUE(agent_->AwaitHeld({"a=1", "large=2"}));
+  EXPECT_TRUE(agent_->AwaitStored({"a=1", "large=2"}));
   ASSERT_TRUE(Settled());
-  EXPECT_EQ(push_->facts().refused, 0u);
+  EXPECT_EQ(push_->facts().rejected, 0u);
 }
 
-TEST_F(PushTest, ARefusalIsLoggedOnceWhileItPersists) {
+TEST_F(PushTest, ARejectionIsLoggedOnceWhileItPersists) {
   LogCapture log;
   MakeAgent();
-  agent_->Refuse("bad", "Service shop/bad refused: why");
+  agent_->Reject("bad", "Service shop/bad refused: why");
   Complete({AService("a", "1"), AService("bad", "2")});
   StartPush();
   ASSERT_TRUE(Settled());
@@ -273,37 +273,37 @@ TEST_F(PushTest, ARefusalIsLoggedOnceWhileItPersists) {
   ASSERT_TRUE(Settled());
   Upsert("bad", "3");
   ASSERT_TRUE(Settled());
-  EXPECT_EQ(push_->facts().refused, 1u);
+  EXPECT_EQ(push_->facts().rejected, 1u);
   EXPECT_EQ(log.Count("Service shop/bad refused: why"), 1);
 
-  agent_->Refuse("bad", "");
+  agent_->Reject("bad", "");
   Upsert("bad", "4");
-  ASSERT_TRUE(agent_->AwaitHeld({"a=1", "bad=4"}));
+  ASSERT_TRUE(agent_->AwaitStored({"a=1", "bad=4"}));
   ASSERT_TRUE(Settled());
-  EXPECT_EQ(push_->facts().refused, 0u);
-  agent_->Refuse("bad", "Service shop/bad refused: why");
+  EXPECT_EQ(push_->facts().rejected, 0u);
+  agent_->Reject("bad", "Service shop/bad refused: why");
   Upsert("bad", "5");
-  ASSERT_TRUE(Eventually([this] { return push_->facts().refused == 1; }));
+  ASSERT_TRUE(Eventually([this] { return push_->facts().rejected == 1; }));
   EXPECT_EQ(log.Count("Service shop/bad refused: why"), 2);
 }
 
-TEST_F(PushTest, WhatWasRefusedIsSentAgainOnTheSameStream) {
+TEST_F(PushTest, WhatWasRejectedIsSentAgainOnTheSameStream) {
   MakeAgent();
-  agent_->Refuse("b", "Service shop/b refused: no room");
+  agent_->Reject("b", "Service shop/b refused: no room");
   Complete({AService("a", "1"), AService("b", "2")});
-  refused_retry_ = std::chrono::milliseconds(10);
+  rejected_retry_ = std::chrono::milliseconds(10);
   StartPush();
   ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended == 2; }));
-  agent_->Refuse("b", "");
-  EXPECT_TRUE(agent_->AwaitHeld({"a=1", "b=2"}));
-  ASSERT_TRUE(Eventually([this] { return push_->facts().refused == 0; }));
+  agent_->Reject("b", "");
+  EXPECT_TRUE(agent_->AwaitStored({"a=1", "b=2"}));
+  ASSERT_TRUE(Eventually([this] { return push_->facts().rejected == 0; }));
   ASSERT_TRUE(Settled());
 
-  agent_->Refuse("c", "Service shop/c refused: no room");
+  agent_->Reject("c", "Service shop/c refused: no room");
   Upsert("c", "3");
-  ASSERT_TRUE(Eventually([this] { return push_->facts().refused == 1; }));
-  agent_->Refuse("c", "");
-  EXPECT_TRUE(agent_->AwaitHeld({"a=1", "b=2", "c=3"}));
+  ASSERT_TRUE(Eventually([this] { return push_->facts().rejected == 1; }));
+  agent_->Reject("c", "");
+  EXPECT_TRUE(agent_->AwaitStored({"a=1", "b=2", "c=3"}));
   EXPECT_THAT(agent_->seen().opens, SizeIs(1));
 }
 
@@ -316,7 +316,7 @@ TEST_F(PushTest, WhoWasReplacedDoesNotChaseTheOther) {
   // immediately.
   agent_->EndWithNext({grpc::StatusCode::ABORTED, "replaced by svcmap-kube (node-1)"});
   Upsert("a", "2");
-  ASSERT_TRUE(agent_->AwaitHeld({"a=2"}));
+  ASSERT_TRUE(agent_->AwaitStored({"a=2"}));
   agent_->EndWithNext({grpc::StatusCode::ABORTED, "replaced by other (node-2)"});
   Upsert("a", "3");
   ASSERT_TRUE(Eventually([this] { return push_->facts().failures == 2; }));
@@ -327,7 +327,7 @@ TEST_F(PushTest, WhoWasReplacedDoesNotChaseTheOther) {
   EXPECT_THAT(agent_->seen().opens, SizeIs(2));
 }
 
-TEST_F(PushTest, WhoIsReplacedWhileItWritesIsToldSo) {
+TEST_F(PushTest, WhoIsReplacedWhileItWritesIsReportedSo) {
   MakeAgent();
   agent_->ReadNothing();
   std::vector<Item> services;
@@ -356,10 +356,10 @@ TEST_F(PushTest, ComesBeforeTheAgentAndLeavesAtOnce) {
   ASSERT_TRUE(Eventually([this] { return push_->facts().failures >= 2; }));
   EXPECT_THAT(push_->facts().last_error, HasSubstr("No such file or directory"));
   MakeAgent();
-  ASSERT_TRUE(agent_->AwaitHeld({"a=1"}));
+  ASSERT_TRUE(agent_->AwaitStored({"a=1"}));
   agent_->HoldAcks();
   Upsert("a", "2");
-  ASSERT_TRUE(agent_->AwaitHeld({"a=2"}));
+  ASSERT_TRUE(agent_->AwaitStored({"a=2"}));
   push_.reset();
   EXPECT_EQ(agent_->seen().held, std::set<std::string>{"a=2"});
 }

@@ -333,7 +333,7 @@ TEST(WireListTest, APageWithTooManyObjectsIsNotReadToItsEnd) {
   }
 }
 
-TEST(WireListTest, WhatIsNoListIsRefusedAndTheErrorSaysWhereItEnds) {
+TEST(WireListTest, WhatIsNoListIsRejectedAndTheErrorSaysWhereItEnds) {
   const std::string good = GoldenService().bytes;
   const std::string no_name = pb::Bytes(1, pb::Bytes(3, "shop"));
   const std::string not_utf8 =
@@ -402,7 +402,7 @@ TEST(WireListTest, WhatIsNoListIsRefusedAndTheErrorSaysWhereItEnds) {
   }
 }
 
-TEST(WireListTest, EveryTruncatedListIsRefused) {
+TEST(WireListTest, EveryTruncatedListIsRejected) {
   const std::string body =
       pb::Envelope("discovery.k8s.io/v1", "EndpointSliceList", pb::ListOf(GoldenSlice().bytes));
   const size_t encoding_and_type = 4;  // Two empty fields after the list.

@@ -152,7 +152,7 @@ TEST(WireWatchTest, WhatIsNoEventEndsTheWatchBehindTheEventsThatWere) {
   }
 }
 
-TEST(WireWatchTest, AnEventThatNeverEndsIsRefusedAtSixteenMebibytes) {
+TEST(WireWatchTest, AnEventThatNeverEndsIsRejectedAtSixteenMebibytes) {
   std::vector<WatchEvent> events;
   WatchDecoder protobuf(Resource::kServices, ContentType::kProtobuf);
   EXPECT_OK(protobuf.Feed(std::string("\x01\x00\x00\x00", 4), events));

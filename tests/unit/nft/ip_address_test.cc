@@ -33,7 +33,7 @@ TEST(IpAddressTest, Ipv4LeadingZerosAreDecimal) {  // S-5
   EXPECT_EQ(Canonical("000000001.2.3.4"), "1.2.3.4");
 }
 
-TEST(IpAddressTest, WhatIsNoIpv4AddressIsRefused) {
+TEST(IpAddressTest, WhatIsNoIpv4AddressIsRejected) {
   for (const char* text : {"", ".", "1", "1.2.3", "1.2.3.4.5", "1.2.3.", ".1.2.3", "1..2.3",
                            "1.2.3.256", "1.2.3.-4", "1.2.3.+4", "1.2.3.4 ", " 1.2.3.4", "1.2.3.0x4",
                            "1.2.3.4/32", "1.2.3.4a", "1.2.3.00000000001", "localhost"}) {
@@ -52,7 +52,7 @@ TEST(IpAddressTest, Ipv6PrintsAsRfc5952Wants) {
             "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
 }
 
-TEST(IpAddressTest, WhatIsNoIpv6AddressIsRefused) {
+TEST(IpAddressTest, WhatIsNoIpv6AddressIsRejected) {
   for (const char* text :
        {":", ":::", "1::2::3", "fd00::g", "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9",
         "12345::", "fe80::1%eth0", "fe80::1%2", "[::1]", " ::1", "::1 ", "::1/128"}) {
@@ -62,7 +62,7 @@ TEST(IpAddressTest, WhatIsNoIpv6AddressIsRefused) {
   EXPECT_EQ(Canonical(std::string(1000, ':')), "refused");
 }
 
-TEST(IpAddressTest, Ipv4MappedIpv6IsRefused) {
+TEST(IpAddressTest, Ipv4MappedIpv6IsRejected) {
   EXPECT_EQ(Canonical("::ffff:10.0.0.1"), "refused");
   EXPECT_EQ(Canonical("::ffff:a00:1"), "refused");
 }
@@ -129,7 +129,7 @@ TEST(IpPrefixTest, LeadingZerosAreDecimal) {  // S-5
   EXPECT_EQ(CanonicalPrefix("fd00::/0064"), "fd00::/64");
 }
 
-TEST(IpPrefixTest, WhatIsNoPrefixIsRefused) {
+TEST(IpPrefixTest, WhatIsNoPrefixIsRejected) {
   for (const char* text :
        {"", "/", "10.0.0.0", "10.0.0.0/", "/8", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/8/8",
         "fd00::/129", "10.0.0.0/ 8", "10.0.0.0/8 ", "10.0.0.0/255.0.0.0", "::ffff:10.0.0.0/104"}) {

@@ -234,7 +234,7 @@ TEST(RuleBuilderTest, TheDestinationIsComparedUnderAMask) {
   EXPECT_EQ(At<Lookup>(to, 2).into, Lookup::Into::kVerdict);
 }
 
-TEST(RuleBuilderTest, AnInvertedLookUpGoesOnAfterAMiss) {
+TEST(RuleBuilderTest, AnInvertedLookupGoesOnAfterAMiss) {
   EXPECT_TRUE(All<Lookup>(Rule(Family::kIpv4).NotIn(kService, kSet).Build()).at(0).invert);
   EXPECT_FALSE(All<Lookup>(Rule(Family::kIpv4).In(kService, kSet).Build()).at(0).invert);
 }
@@ -308,7 +308,7 @@ TEST(RuleBuilderTest, KeyPartsLieOneBehindAnotherInRegisters) {
   EXPECT_EQ(At<PayloadLoad>(v6, 2).reg, 5u);
 }
 
-TEST(RuleBuilderTest, ALookUpInASetReturnsNothing) {
+TEST(RuleBuilderTest, ALookupInASetReturnsNothing) {
   const Lookup lookup = All<Lookup>(Rule(Family::kIpv4).In(kService, kSet).Build()).at(0);
   EXPECT_EQ(lookup.into, Lookup::Into::kNothing);
   EXPECT_FALSE(lookup.anonymous);

@@ -91,7 +91,7 @@ TEST_F(AffinityRowsTest, S122AllDestinationsAndBothSetsShareTheChoices) {
                                       "affinity-local-endpoints 0.1.0.1 : 10.0.0.1 . 8080"));
 }
 
-TEST_F(AffinityRowsTest, S75AnInternalLocalSetIsToldByItsDescriptor) {
+TEST_F(AffinityRowsTest, S75AnInternalLocalSetIsIdentifiedByItsDescriptor) {
   Apply({Sticky().InternalLocal(), WebSlice().Local("10.0.0.1")});
   Make();
   EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 193.32.0.1",
@@ -191,7 +191,7 @@ TEST_F(AffinityRowsTest, S127AnotherTimeoutIsAnotherTimerAndNothingElse) {
   EXPECT_THAT(timers_.seconds(), ElementsAre(10800, 90));
 }
 
-TEST_F(AffinityRowsTest, WithTheTimersAllTakenTheNextLongerOneServesAndThatIsSaid) {
+TEST_F(AffinityRowsTest, WithTheTimersAllTakenTheNextLongerOneServesAndThatIsReported) {
   for (uint32_t i = 1; i < kMaxTimers; ++i) timers_.For(i * 100);
   Apply({Sticky(150), WebSlice().Ready("10.0.0.1")});
   Make();
@@ -205,7 +205,7 @@ TEST_F(AffinityRowsTest, WithTheTimersAllTakenTheNextLongerOneServesAndThatIsSai
   EXPECT_THAT(Findings(), IsEmpty());
 }
 
-TEST_F(AffinityRowsTest, WithoutAFreePortNumberThereIsNoAffinityAndThatIsSaid) {
+TEST_F(AffinityRowsTest, WithoutAFreePortNumberThereIsNoAffinityAndThatIsReported) {
   numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4) = NumberAllocator(0);
   Apply({Sticky(), WebSlice().Ready("10.0.0.1")});
   Make();

@@ -34,7 +34,7 @@ class CleanerTest : public ::testing::Test {
   void Start(std::chrono::milliseconds first_retry = std::chrono::milliseconds(1)) {
     cleaner_.emplace(table_, CleanerOptions{.settle = std::chrono::milliseconds(0),
                                             .rest_factor = 0,
-                                            .second_look = std::chrono::milliseconds(50),
+                                            .second_scan = std::chrono::milliseconds(50),
                                             .first_retry = first_retry,
                                             .last_retry = first_retry,
                                             .on_round = [this](const Cleanup& cleanup) {
@@ -187,7 +187,7 @@ TEST_F(CleanerTest, S243APartialListIsUsedAndTheRoundRepeated) {
   EXPECT_EQ(cleaner_->status().failures, 0u);
 }
 
-TEST_F(CleanerTest, S243AfterAnErrorTheSameServicesAreTriedAgain) {
+TEST_F(CleanerTest, S243AfterAnErrorTheSameServicesAreRetried) {
   table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
   table_.FailListings(absl::InternalError("no"));
   StartComplete();

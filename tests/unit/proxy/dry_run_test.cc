@@ -80,8 +80,8 @@ Lines StateOf(const Store& store) {
 }
 
 // A reconciler and the transactions it has sent.
-struct Life {
-  Life() {
+struct AgentRun {
+  AgentRun() {
     kernel.SetFaultHook([this](const nft::Transaction& transaction) {
       sent = Sorted(Operations(transaction));
       return fault;
@@ -128,13 +128,13 @@ class DryRunPropertyTest : public ::testing::TestWithParam<uint32_t> {
     const Lines before = StateOf(asked_.reconciler.store());
     const Lines contents = Contents(asked_.kernel);
     asked_.sent.clear();
-    DryRun told = asked_.reconciler.Try([&] {
+    DryRun reported = asked_.reconciler.Try([&] {
       for (const Change& change : changes) asked_.reconciler.store().Apply(change, 99);
     });
     EXPECT_EQ(StateOf(asked_.reconciler.store()), before);
     EXPECT_EQ(Contents(asked_.kernel), contents);
     EXPECT_THAT(asked_.sent, IsEmpty());
-    return told;
+    return reported;
   }
 
   std::vector<Change> SomeChanges() {
@@ -146,7 +146,7 @@ class DryRunPropertyTest : public ::testing::TestWithParam<uint32_t> {
   }
 
   RandomChanges random_{GetParam()};
-  Life asked_, other_;
+  AgentRun asked_, other_;
   SyncResult result_;
 };
 
@@ -161,8 +161,8 @@ TEST_P(DryRunPropertyTest, TellsWhatTheRealThingDoesAndLeavesNothingBehind) {
     }
     const std::vector<Change> changes = SomeChanges();
     const bool waiting = asked_.reconciler.Pending();
-    const DryRun told = Ask(changes);
-    EXPECT_EQ(told.revision, asked_.reconciler.revision());
+    const DryRun reported = Ask(changes);
+    EXPECT_EQ(reported.revision, asked_.reconciler.revision());
     // Sometimes the tried change is not applied afterwards.
     if (random_.Chance(20)) continue;
     // Pending changes are written first, so that the remaining rows belong to the tried change.
@@ -180,18 +180,18 @@ TEST_P(DryRunPropertyTest, TellsWhatTheRealThingDoesAndLeavesNothingBehind) {
     if (!alone) continue;
     ++(waiting ? on_top : compared);
     if (!waiting) {
-      EXPECT_EQ(told.recreates, result_.recreated);
+      EXPECT_EQ(reported.recreates, result_.recreated);
       Lines findings;
       for (const auto& [sequence, finding] : result_.findings) {
         findings.push_back(finding.ToString());
       }
-      EXPECT_EQ(Messages(told.findings), findings);
+      EXPECT_EQ(Messages(reported.findings), findings);
     }
     if (!result_.recreated) {
-      EXPECT_EQ(Sorted(Operations(told.rows)), asked_.sent);
+      EXPECT_EQ(Sorted(Operations(reported.rows)), asked_.sent);
       continue;
     }
-    EXPECT_EQ(Contents(asked_.kernel), After(told.rows, std::move(before)));
+    EXPECT_EQ(Contents(asked_.kernel), After(reported.rows, std::move(before)));
   }
   EXPECT_GT(compared, 20);
   EXPECT_GT(on_top, 3);
@@ -201,7 +201,7 @@ TEST_P(DryRunPropertyTest, TellsWhatTheRealThingDoesAndLeavesNothingBehind) {
 TEST_P(DryRunPropertyTest, InsideASnapshotNothingCountsAsNamed) {
   for (int step = 0; step < 20 && !HasFailure(); ++step) {
     SCOPED_TRACE("step " + std::to_string(step));
-    for (Life* life : {&asked_, &other_}) life->reconciler.store().BeginSnapshot();
+    for (AgentRun* run : {&asked_, &other_}) run->reconciler.store().BeginSnapshot();
     for (int part = 0; part < 4; ++part) {
       const std::vector<Change> changes = SomeChanges();
       Ask(SomeChanges());
@@ -209,7 +209,7 @@ TEST_P(DryRunPropertyTest, InsideASnapshotNothingCountsAsNamed) {
       other_.Apply(changes);
       if (random_.Chance(50)) Settle();
     }
-    for (Life* life : {&asked_, &other_}) life->reconciler.store().EndSnapshot(life->sequence);
+    for (AgentRun* run : {&asked_, &other_}) run->reconciler.store().EndSnapshot(run->sequence);
     Settle();
   }
 }
@@ -227,36 +227,38 @@ class DryRunTest : public ReconcilerTest {
 
 TEST_F(DryRunTest, TellsRowsAndChangesNothing) {
   Settle({Web(), WebSlice().Ready("10.1.0.1")});
-  const DryRun told = Try({WebSlice().Ready("10.1.0.1").Ready("10.1.0.2"), NoService("shop/no")});
+  const DryRun reported =
+      Try({WebSlice().Ready("10.1.0.1").Ready("10.1.0.2"), NoService("shop/no")});
   EXPECT_THAT(
-      Operations(told.rows),
+      Operations(reported.rows),
       ElementsAre("- service-ips 10.96.0.1 . tcp . 80", "+ endpoints 0x1 . 1 : 10.1.0.2 . 8080",
                   "+ service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1 \"shop/web:\""));
-  EXPECT_FALSE(told.recreates);
-  EXPECT_EQ(told.revision, 1u);
+  EXPECT_FALSE(reported.recreates);
+  EXPECT_EQ(reported.revision, 1u);
   EXPECT_THAT(sent_, IsEmpty());
   ExpectConverged();
 }
 
-TEST_F(DryRunTest, S16_ConflictsAreTold) {
+TEST_F(DryRunTest, S16_ConflictsAreReported) {
   Settle({Web().Created(1)});
-  const DryRun told = Try({AService("shop/young").At("10.96.0.1").Port(80).Created(2)});
-  EXPECT_THAT(Messages(told.findings), ElementsAre(HasSubstr("already used by Service shop/web")));
-  EXPECT_TRUE(told.rows.empty());
+  const DryRun reported = Try({AService("shop/young").At("10.96.0.1").Port(80).Created(2)});
+  EXPECT_THAT(Messages(reported.findings),
+              ElementsAre(HasSubstr("already used by Service shop/web")));
+  EXPECT_TRUE(reported.rows.empty());
 }
 
-TEST_F(DryRunTest, WhatAServiceWouldLoseToAnotherIsTold) {
+TEST_F(DryRunTest, WhatAServiceWouldLoseToAnotherIsReported) {
   Settle({Web().Created(5)});
-  const DryRun told = Try({AService("shop/old").At("10.96.0.1").Port(80).Created(2)});
+  const DryRun reported = Try({AService("shop/old").At("10.96.0.1").Port(80).Created(2)});
   EXPECT_THAT(
-      Messages(told.findings),
+      Messages(reported.findings),
       ElementsAre(HasSubstr("spec.clusterIP: Duplicate value: 10.96.0.1:80/TCP: already used")));
-  EXPECT_THAT(Operations(told.rows),
+  EXPECT_THAT(Operations(reported.rows),
               ElementsAre("- no-endpoint-services 10.96.0.1 . tcp . 80",
                           "+ no-endpoint-services 10.96.0.1 . tcp . 80 \"shop/old:\""));
 }
 
-TEST_F(DryRunTest, RewritingIsTold) {
+TEST_F(DryRunTest, RewritingIsReported) {
   Settle({Web(), WebSlice().Ready("10.1.0.1")});
   const DryRun timer = Try({Web().Affinity(77)});
   EXPECT_TRUE(timer.recreates);
@@ -270,10 +272,10 @@ TEST_F(DryRunTest, RewritingIsTold) {
 
 TEST_F(DryRunTest, BeforeTheFirstCommitItTellsOnlyWhatComesOnTop) {
   Apply({Web(), WebSlice().Ready("10.1.0.1"), AService("shop/api").At("10.96.0.2").Port(80)});
-  const DryRun told = Try({NoService("shop/api")});
-  EXPECT_THAT(Operations(told.rows), ElementsAre("- no-endpoint-services 10.96.0.2 . tcp . 80",
-                                                 "- cluster-ips 10.96.0.2"));
-  EXPECT_TRUE(told.recreates);  // The tables must be recreated anyway.
+  const DryRun reported = Try({NoService("shop/api")});
+  EXPECT_THAT(Operations(reported.rows), ElementsAre("- no-endpoint-services 10.96.0.2 . tcp . 80",
+                                                     "- cluster-ips 10.96.0.2"));
+  EXPECT_TRUE(reported.recreates);  // The tables must be recreated anyway.
   EXPECT_EQ(reconciler_.store().dirty_count(), 2u);
   EXPECT_TRUE(Try({Web()}).rows.empty());
 }
@@ -282,8 +284,8 @@ TEST_F(DryRunTest, BeforeTheFirstCommitItTellsOnlyWhatComesOnTop) {
 TEST_F(DryRunTest, SharedRowsThatWaitAreCounted) {
   Apply({Web(), WebSlice().Local("10.1.0.1"), AService("shop/api").At("10.96.0.2").Port(80),
          ASlice("shop/api-1", "shop/api").Port(8080).Local("10.1.0.1")});
-  const DryRun told = Try({NoSlice("shop/api-1")});
-  EXPECT_THAT(Operations(told.rows), ::testing::Not(::testing::Contains(HasSubstr("hairpin"))));
+  const DryRun reported = Try({NoSlice("shop/api-1")});
+  EXPECT_THAT(Operations(reported.rows), ::testing::Not(::testing::Contains(HasSubstr("hairpin"))));
   const DryRun both = Try({NoSlice("shop/api-1"), NoSlice("shop/web-1")});
   EXPECT_THAT(Operations(both.rows), ::testing::Contains(HasSubstr("- hairpin-connections")));
 }
@@ -294,10 +296,10 @@ TEST_F(DryRunLoopTest, GoesBetweenBatchesAndIsNoBatch) {
   StartServing();
   const LoopStatus before = loop_->status();
   std::vector<Finding> found;
-  const std::optional<DryRun> told =
-      loop_->Try({.changes = {Web()}, .taken = [&](const auto& findings) { found = findings; }});
-  ASSERT_TRUE(told);
-  EXPECT_THAT(Operations(told->rows), SizeIs(2));
+  const std::optional<DryRun> reported = loop_->Try(
+      {.changes = {Web()}, .on_accepted = [&](const auto& findings) { found = findings; }});
+  ASSERT_TRUE(reported);
+  EXPECT_THAT(Operations(reported->rows), SizeIs(2));
   EXPECT_THAT(found, IsEmpty());
   EXPECT_THAT(TakeSizes(), IsEmpty());
   const LoopStatus after = loop_->status();
@@ -307,23 +309,24 @@ TEST_F(DryRunLoopTest, GoesBetweenBatchesAndIsNoBatch) {
   EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kCommitted);
 }
 
-TEST_F(DryRunLoopTest, LimitsOfStateAreTold) {
+TEST_F(DryRunLoopTest, LimitsOfStateAreReported) {
   options_.limits.objects = 1;
   StartServing();
   std::vector<Finding> found;
-  const std::optional<DryRun> told =
-      loop_->Try({.changes = {Web()}, .taken = [&](const auto& findings) { found = findings; }});
-  ASSERT_TRUE(told);
-  EXPECT_TRUE(told->rows.empty());
+  const std::optional<DryRun> reported = loop_->Try(
+      {.changes = {Web()}, .on_accepted = [&](const auto& findings) { found = findings; }});
+  ASSERT_TRUE(reported);
+  EXPECT_TRUE(reported->rows.empty());
   EXPECT_THAT(Messages(found), ElementsAre(HasSubstr("already stores --max-objects 1")));
 }
 
 TEST_F(DryRunLoopTest, WhileHeldItTellsWhatComesOnTopAndNothingCountsAsState) {
   Start(/*hold=*/true);
-  EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kHeld);
-  const std::optional<DryRun> told = loop_->Try({.changes = {Web(), WebSlice().Ready("10.1.0.1")}});
-  ASSERT_TRUE(told);
-  EXPECT_THAT(Operations(told->rows),
+  EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kPending);
+  const std::optional<DryRun> reported =
+      loop_->Try({.changes = {Web(), WebSlice().Ready("10.1.0.1")}});
+  ASSERT_TRUE(reported);
+  EXPECT_THAT(Operations(reported->rows),
               ElementsAre("- no-endpoint-services 10.96.0.1 . tcp . 80",
                           "+ endpoints 0x1 . 0 : 10.1.0.1 . 8080",
                           "+ service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1 \"shop/web:\""));

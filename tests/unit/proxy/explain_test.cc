@@ -214,7 +214,7 @@ TEST_F(ExplainTest, S104WhatComesInForTheNodeItselfPassesNeitherForwardNorOutput
   EXPECT_EQ(Row(bound, 80), "untouched, DROP, untouched");
 }
 
-TEST_F(ExplainTest, S84OtherPortsOfExternalAddressesAreLeftAlone) {
+TEST_F(ExplainTest, S84OtherPortsOfExternalAddressesAreNotModified) {
   Web();
   LocalAndRemote();
   EXPECT_EQ(Row(kExternal, 443), "untouched, untouched, untouched");
@@ -222,13 +222,13 @@ TEST_F(ExplainTest, S84OtherPortsOfExternalAddressesAreLeftAlone) {
   EXPECT_THAT(StepOf(One(kVip, 443, kPod), "service"), HasSubstr("address of shop/web"));
 }
 
-TEST_F(ExplainTest, S85OtherPortsOfTheNodeAreLeftAlone) {
+TEST_F(ExplainTest, S85OtherPortsOfTheNodeAreNotModified) {
   Web();
   LocalAndRemote();
   EXPECT_EQ(Row(kNode, 22), "untouched, untouched, untouched");
 }
 
-TEST_F(ExplainTest, S86NodePortsAreLeftAloneWhereTheyAreNotAccepted) {
+TEST_F(ExplainTest, S86NodePortsAreNotModifiedWhereTheyAreNotAccepted) {
   Web();
   LocalAndRemote();
   EXPECT_EQ(Row("198.18.7.10", kNodePort), "untouched, untouched, untouched");  // S-171
@@ -287,7 +287,7 @@ TEST_F(ExplainTest, S116WithoutASourceTheRangesAreNamedAndPodsOutsideOfThemDropp
               HasSubstr("only sources in loadBalancerSourceRanges 192.0.2.0/24, 203.0.113.0/25"));
 }
 
-TEST_F(ExplainTest, S88AnIpThatIsNotTheServicesIsLeftAlone) {
+TEST_F(ExplainTest, S88AnIpThatIsNotTheServicesIsNotModified) {
   Web();
   EXPECT_EQ(Row("198.51.100.99", 80), "untouched, untouched, untouched");
 }
@@ -357,7 +357,7 @@ TEST_F(ExplainTest, S97OnlyTheEndpointThatReachesItselfIsMasqueraded) {
               HasSubstr("an endpoint on this node that connects to itself"));
 }
 
-TEST_F(ExplainTest, S98AnEndpointThatIsAClusterIpIsTold) {
+TEST_F(ExplainTest, S98AnEndpointThatIsAClusterIpIsReported) {
   Web();
   Slice([](ASlice& slice) { slice.Ready("10.96.3.9"); });
   EXPECT_EQ(StepOf(One(kClusterIp, 80, kPod), "filter"), "");
@@ -382,7 +382,7 @@ TEST_F(ExplainTest, S32TheTopologyModeIsNamed) {
               HasSubstr("all ready endpoints; topology hints do not apply"));
 }
 
-TEST_F(ExplainTest, S33AndS34TerminatingEndpointsAreTold) {
+TEST_F(ExplainTest, S33AndS34TerminatingEndpointsAreReported) {
   Web(ExternalLocal);
   Slice([](ASlice& slice) { slice.Endpoint(kL1, kServingTerminating, true).Ready(kR1); });
   EXPECT_THAT(EndpointTexts(One(kClusterIp, 80, kPod)), ElementsAre(kR1));  // S-183
@@ -395,7 +395,7 @@ TEST_F(ExplainTest, S33AndS34TerminatingEndpointsAreTold) {
   EXPECT_EQ(Outcome(One(kVip, 80, kOutside)), "DROP");  // S-184
 }
 
-TEST_F(ExplainTest, S122AffinityIsTold) {
+TEST_F(ExplainTest, S122AffinityIsReported) {
   Web([](AService& service) { service.Affinity(10800); });
   LocalAndRemote();
   EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "affinity"),

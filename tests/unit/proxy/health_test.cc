@@ -100,20 +100,20 @@ TEST(LiveTest, S251_AFamilyThatHasNotStartedDoesNotCount) {
 TEST(SyncClockTest, S251_TheOldestChangeCounts) {
   SyncClock clock;
   EXPECT_THAT(clock.oldest_unsynced(), Eq(std::nullopt));
-  clock.Told(kNow);
-  clock.Told(kNow + seconds(1));
+  clock.Received(kNow);
+  clock.Received(kNow + seconds(1));
   EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow));
-  clock.Taken();
+  clock.Started();
   EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow)) << "it is not in the kernel yet";
   clock.Synced();
   EXPECT_THAT(clock.oldest_unsynced(), Eq(std::nullopt));
 }
 
-TEST(SyncClockTest, S251_WhatIsToldDuringASyncWaitsForTheNextOne) {
+TEST(SyncClockTest, S251_WhatIsReportedDuringASyncWaitsForTheNextOne) {
   SyncClock clock;
-  clock.Told(kNow);
-  clock.Taken();
-  clock.Told(kNow + seconds(1));
+  clock.Received(kNow);
+  clock.Started();
+  clock.Received(kNow + seconds(1));
   EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow));
   clock.Synced();
   EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow + seconds(1)));
@@ -121,10 +121,10 @@ TEST(SyncClockTest, S251_WhatIsToldDuringASyncWaitsForTheNextOne) {
 
 TEST(SyncClockTest, S251_AFailedSyncLeavesTheClockRunning) {
   SyncClock clock;
-  clock.Told(kNow);
-  clock.Taken();
-  clock.Told(kNow + seconds(1));
-  clock.Taken();  // The next attempt starts.
+  clock.Received(kNow);
+  clock.Started();
+  clock.Received(kNow + seconds(1));
+  clock.Started();  // The next attempt starts.
   EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow));
   clock.Synced();
   EXPECT_THAT(clock.oldest_unsynced(), Eq(std::nullopt));

@@ -18,7 +18,7 @@ class StateLimitsTest : public ::testing::Test {
   void Hold(const std::vector<Change>& changes) {
     for (const Change& change : changes) store_.Apply(change, 1);
   }
-  std::string Refusal(const Change& change) const {
+  std::string Rejection(const Change& change) const {
     const std::optional<Finding> over = OverLimit(store_, change, limits_);
     return over ? over->ToString() : "";
   }
@@ -36,53 +36,54 @@ class StateLimitsTest : public ::testing::Test {
 TEST_F(StateLimitsTest, ObjectsOfAllKindsCount) {
   limits_.objects = 4;
   Hold({Web(), WebSlice(), ANode("n1", {"192.0.2.1"})});
-  EXPECT_EQ(Refusal(AServiceCidr("c", {"10.96.0.0/16"})), "");
+  EXPECT_EQ(Rejection(AServiceCidr("c", {"10.96.0.0/16"})), "");
   Hold({AServiceCidr("c", {"10.96.0.0/16"})});
   for (const Change& change :
        std::vector<Change>{AService("shop/more").Port(80), ASlice("shop/more-1", "shop/more"),
                            ANode("n2", {"192.0.2.2"}), AServiceCidr("d", {"10.97.0.0/16"})}) {
-    EXPECT_EQ(Refusal(change), std::string(KindName(change.kind)) + " " + change.key +
-                                   " rejected: Forbidden: the agent already stores --max-objects 4 "
-                                   "objects");
+    EXPECT_EQ(Rejection(change),
+              std::string(KindName(change.kind)) + " " + change.key +
+                  " rejected: Forbidden: the agent already stores --max-objects 4 "
+                  "objects");
   }
 }
 
-TEST_F(StateLimitsTest, WhatIsHeldMayChangeAndGo) {
+TEST_F(StateLimitsTest, StoredObjectsMayChangeAndGo) {
   limits_.objects = 1;
   Hold({Web(), WebSlice(), ANode("n1", {"192.0.2.1"})});  // Simulates a restart with a lower limit.
-  EXPECT_EQ(Refusal(Web().NodePort(30080)), "");
-  EXPECT_EQ(Refusal(ANode("n1", {"192.0.2.2"})), "");
-  EXPECT_EQ(Refusal(NoService("shop/web")), "");
-  EXPECT_EQ(Refusal(NoService("shop/unknown")), "");
+  EXPECT_EQ(Rejection(Web().NodePort(30080)), "");
+  EXPECT_EQ(Rejection(ANode("n1", {"192.0.2.2"})), "");
+  EXPECT_EQ(Rejection(NoService("shop/web")), "");
+  EXPECT_EQ(Rejection(NoService("shop/unknown")), "");
 }
 
-TEST_F(StateLimitsTest, SliceOfAServiceThatIsNotHeldIsAnObjectMore) {
+TEST_F(StateLimitsTest, SliceOfAServiceThatIsNotStoredIsAnObjectMore) {
   limits_.objects = 1;
   Hold({WebSlice()});
   // The EndpointSlice is known, but not the Service.
-  EXPECT_NE(Refusal(Web()), "");
+  EXPECT_NE(Rejection(Web()), "");
 }
 
 TEST_F(StateLimitsTest, EndpointsOfAllSlicesOfAFamilyCount) {
   limits_.endpoints_per_service = 5;
-  EXPECT_EQ(Refusal(Slice("a", 5)), "");
-  EXPECT_EQ(Refusal(Slice("a", 6)),
+  EXPECT_EQ(Rejection(Slice("a", 5)), "");
+  EXPECT_EQ(Rejection(Slice("a", 6)),
             "EndpointSlice shop/a rejected: endpoints: Too many: 6: all EndpointSlices of Service "
             "shop/web together must have at most 5 IPv4 endpoints (--max-endpoints-per-service); "
             "the previously accepted version, if any, stays in effect");
   Hold({Slice("a", 3)});
-  EXPECT_EQ(Refusal(Slice("b", 2)), "");
-  EXPECT_NE(Refusal(Slice("b", 3)), "");
-  EXPECT_EQ(Refusal(Slice("b", 5, Family::kIpv6)), "");
-  EXPECT_EQ(Refusal(Slice("a", 5)), "");  // The change replaces the stored EndpointSlice.
+  EXPECT_EQ(Rejection(Slice("b", 2)), "");
+  EXPECT_NE(Rejection(Slice("b", 3)), "");
+  EXPECT_EQ(Rejection(Slice("b", 5, Family::kIpv6)), "");
+  EXPECT_EQ(Rejection(Slice("a", 5)), "");  // The change replaces the stored EndpointSlice.
 }
 
 TEST_F(StateLimitsTest, SliceThatDoesNotGrowIsAlwaysTaken) {
   limits_.endpoints_per_service = 5;
   Hold({Slice("a", 6), Slice("b", 6)});
-  EXPECT_EQ(Refusal(Slice("a", 6).Port(8080)), "");
-  EXPECT_EQ(Refusal(Slice("a", 4)), "");
-  EXPECT_NE(Refusal(Slice("a", 7)), "");
+  EXPECT_EQ(Rejection(Slice("a", 6).Port(8080)), "");
+  EXPECT_EQ(Rejection(Slice("a", 4)), "");
+  EXPECT_NE(Rejection(Slice("a", 7)), "");
 }
 
 // A Service whose message has `bytes`, with its name.
@@ -99,12 +100,12 @@ TEST_F(StateLimitsTest, BytesOfAllObjectsCount) {
   limits_.bytes = 1000;
   Hold({ServiceOfBytes("shop/a", 600)});
   EXPECT_EQ(store_.bytes(), 600u);
-  EXPECT_EQ(Refusal(ServiceOfBytes("shop/b", 400)), "");
-  EXPECT_EQ(Refusal(ServiceOfBytes("shop/b", 401)),
+  EXPECT_EQ(Rejection(ServiceOfBytes("shop/b", 400)), "");
+  EXPECT_EQ(Rejection(ServiceOfBytes("shop/b", 401)),
             "Service shop/b refused: has 401 bytes, which would make 1001 bytes of objects, more "
             "than --max-bytes 1000; it is not held");
-  EXPECT_EQ(Refusal(ServiceOfBytes("shop/a", 1000)), "");
-  EXPECT_EQ(Refusal(ServiceOfBytes("shop/a", 1001)),
+  EXPECT_EQ(Rejection(ServiceOfBytes("shop/a", 1000)), "");
+  EXPECT_EQ(Rejection(ServiceOfBytes("shop/a", 1001)),
             "Service shop/a refused: has 1001 bytes, which would make 1001 bytes of objects, more "
             "than --max-bytes 1000; its last good state stays");
 }
@@ -112,11 +113,11 @@ TEST_F(StateLimitsTest, BytesOfAllObjectsCount) {
 TEST_F(StateLimitsTest, ObjectsThatDoNotGrowAreTakenAndRemovedOnesMakeRoom) {
   Hold({ServiceOfBytes("shop/a", 600), ServiceOfBytes("shop/b", 600)});
   limits_.bytes = 1000;  // As after a start with a lower limit.
-  EXPECT_EQ(Refusal(ServiceOfBytes("shop/a", 600)), "");
-  EXPECT_EQ(Refusal(NoService("shop/a")), "");
+  EXPECT_EQ(Rejection(ServiceOfBytes("shop/a", 600)), "");
+  EXPECT_EQ(Rejection(NoService("shop/a")), "");
   Hold({ServiceOfBytes("shop/a", 500), NoService("shop/b")});
   EXPECT_EQ(store_.bytes(), 500u);
-  EXPECT_EQ(Refusal(ServiceOfBytes("shop/b", 500)), "");
+  EXPECT_EQ(Rejection(ServiceOfBytes("shop/b", 500)), "");
 }
 
 TEST_F(StateLimitsTest, ATrialLeavesTheBytesAsTheyWere) {
@@ -131,7 +132,7 @@ TEST_F(StateLimitsTest, ATrialLeavesTheBytesAsTheyWere) {
 
 TEST_F(StateLimitsTest, SliceThatBelongsToNoServiceHasNoLimitOfEndpoints) {
   limits_.endpoints_per_service = 0;
-  EXPECT_EQ(Refusal(ASlice("shop/a", "").Ready("10.1.0.1")), "");
+  EXPECT_EQ(Rejection(ASlice("shop/a", "").Ready("10.1.0.1")), "");
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST_F(LoopMetricsTest, S274_ChangesWaitWhileTheirCommitIsOnItsWay) {
   Start();
   gate_.Close();
   Answer answer = Submit({Web(), WebSlice().Ready("10.1.0.1")});
-  gate_.AwaitSomebody();
+  gate_.AwaitWaiter();
   EXPECT_EQ(Waiting().services, 1u);
   EXPECT_EQ(Waiting().slices, 1u);
   gate_.Open();
@@ -50,9 +50,9 @@ TEST_F(LoopMetricsTest, S274_ChangesWaitWhileTheirCommitIsOnItsWay) {
   EXPECT_EQ(Waiting().slices, 0u);
 }
 
-TEST_F(LoopMetricsTest, S274_WhatTheRulesOfAFormerLifeHoldUpWaits) {
+TEST_F(LoopMetricsTest, S274_WhatTheRulesOfAPreviousRunHoldUpWaits) {
   Start(/*hold=*/true);
-  EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kHeld);
+  EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kPending);
   EXPECT_EQ(Waiting().services, 1u);
 }
 
@@ -100,10 +100,10 @@ TEST_F(LoopMetricsTest, S269_WhereNothingIsToDoNothingIsMeasured) {
   EXPECT_THAT(measured, ElementsAre(std::chrono::nanoseconds(0)));
 }
 
-TEST_F(LoopMetricsTest, S278_S346_EachTimeIsToldWithTheFamilyOfItsSlice) {
-  std::vector<std::pair<Family, bool>> told;
+TEST_F(LoopMetricsTest, S278_S346_EachTimeIsReportedWithTheFamilyOfItsSlice) {
+  std::vector<std::pair<Family, bool>> reported;
   options_.on_programmed = [&](Family family, std::chrono::nanoseconds took) {
-    told.emplace_back(family, took > std::chrono::nanoseconds(0));
+    reported.emplace_back(family, took > std::chrono::nanoseconds(0));
   };
   Start();
   const auto triggered = [](Change change) {
@@ -114,8 +114,8 @@ TEST_F(LoopMetricsTest, S278_S346_EachTimeIsToldWithTheFamilyOfItsSlice) {
   Await(Submit({Web(), triggered(WebSlice().Ready("10.1.0.1")), triggered(v6)}));
   Await(Submit({triggered(NoSlice("shop/web-6"))}));
   loop_->Stop();
-  EXPECT_THAT(told, ElementsAre(Pair(Family::kIpv4, true), Pair(Family::kIpv6, true),
-                                Pair(Family::kIpv6, true)));
+  EXPECT_THAT(reported, ElementsAre(Pair(Family::kIpv4, true), Pair(Family::kIpv6, true),
+                                    Pair(Family::kIpv6, true)));
 }
 
 // Metrics of one Service port with a nodePort and three endpoints.

@@ -63,10 +63,10 @@ class LoopRepairTest : public LoopTest {
   Repairs repairs_;
 };
 
-TEST_F(LoopRepairTest, AForeignChangeIsMendedToldAndCounted) {
+TEST_F(LoopRepairTest, AForeignChangeIsRepairedReportedAndCounted) {
   StartServing();
   Await(Submit(Numbered(1, 3)));
-  const Lines before = Held();
+  const Lines before = Stored();
   loop_->Repair(Remove(kEndpoints));
   const Repaired repaired = repairs_.Await(1);
   EXPECT_EQ(repaired.what, "1 element deleted from endpoints");
@@ -76,7 +76,7 @@ TEST_F(LoopRepairTest, AForeignChangeIsMendedToldAndCounted) {
   EXPECT_EQ(status.repairs, 1u);
   EXPECT_EQ(status.repaired_elements, 1u);
   EXPECT_EQ(status.recreations, 1u) << "only the first write";
-  EXPECT_EQ(Held(), before);
+  EXPECT_EQ(Stored(), before);
 }
 
 TEST_F(LoopRepairTest, ABatchThatMeetsTheDamageIsCommittedAfterIt) {
@@ -89,16 +89,16 @@ TEST_F(LoopRepairTest, ABatchThatMeetsTheDamageIsCommittedAfterIt) {
   ExpectConverged();
 }
 
-TEST_F(LoopRepairTest, TheAuditFindsWhatNobodyTold) {
+TEST_F(LoopRepairTest, TheAuditFindsUnreportedChanges) {
   options_.first_audit = std::chrono::milliseconds(0);
   options_.audit_cycle = std::chrono::milliseconds(1);
   options_.audit_share = 1;
   StartServing();
   Await(Submit(Numbered(1, 3)));
-  const Lines before = Held();
+  const Lines before = Stored();
   Remove(kServiceIps);
   EXPECT_EQ(repairs_.Await(1).what, "");
-  EXPECT_EQ(Held(), before);
+  EXPECT_EQ(Stored(), before);
   EXPECT_GE(AwaitVerified().audits, 1u);
 }
 
@@ -109,7 +109,7 @@ TEST_F(LoopRepairTest, WhatIsNotInTheKernelYetIsSeenAndForHowLong) {
   const auto before = std::chrono::steady_clock::now();
   gate_.Close();
   Answer answer = Submit(Numbered(1, 3));
-  gate_.AwaitSomebody();
+  gate_.AwaitWaiter();
   const auto unsynced = loop_->status().oldest_unsynced;
   ASSERT_TRUE(unsynced);
   EXPECT_GE(*unsynced, before);
@@ -126,9 +126,9 @@ TEST_F(LoopRepairTest, WhatIsNotInTheKernelYetIsSeenAndForHowLong) {
 TEST_F(LoopRepairTest, S251ABatchThatIsHeldBackWaitsForNobody) {
   Reconciler former(kernel_, {.node_name = "n1"});
   ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
-  ASSERT_EQ(reconciler_.Adopt().value(), Beginning::kUnknown);
+  ASSERT_EQ(reconciler_.Adopt().value(), AdoptedState::kUnknown);
   Start(/*hold=*/true);
-  EXPECT_EQ(Await(Submit(Numbered(1, 3))).outcome, Outcome::kHeld);
+  EXPECT_EQ(Await(Submit(Numbered(1, 3))).outcome, Outcome::kPending);
   loop_->Call([](Reconciler&) {});
   loop_->Call([](Reconciler&) {});
   EXPECT_FALSE(loop_->status().oldest_unsynced);
@@ -143,10 +143,10 @@ TEST_F(LoopRepairTest, ItTurnsWhenAskedTo) {
   EXPECT_GT(loop_->Turn(), before);
 }
 
-TEST_F(LoopRepairTest, S259HealthChecksAreToldWhenTheyChangeAndNotOtherwise) {
-  std::vector<HealthCheckChanges> told;
+TEST_F(LoopRepairTest, S259HealthChecksAreReportedWhenTheyChangeAndNotOtherwise) {
+  std::vector<HealthCheckChanges> reported;
   options_.on_health_checks = [&](HealthCheckChanges changes) {
-    if (!changes.empty()) told.push_back(std::move(changes));
+    if (!changes.empty()) reported.push_back(std::move(changes));
   };
   StartServing();
   Change change = AService("shop/lb").At("10.96.0.9").Port(80);
@@ -158,10 +158,10 @@ TEST_F(LoopRepairTest, S259HealthChecksAreToldWhenTheyChangeAndNotOtherwise) {
   Await(Submit(Numbered(1, 3)));
   Await(Submit({AService("shop/lb").At("10.96.0.9").Port(80)}));
   loop_->Call([](Reconciler&) {});
-  ASSERT_EQ(told.size(), 2u);
-  ASSERT_TRUE(told[0][0].second);
-  EXPECT_EQ(told[0][0].second->port, 31000);
-  EXPECT_FALSE(told[1][0].second);
+  ASSERT_EQ(reported.size(), 2u);
+  ASSERT_TRUE(reported[0][0].second);
+  EXPECT_EQ(reported[0][0].second->port, 31000);
+  EXPECT_FALSE(reported[1][0].second);
 }
 
 }  // namespace

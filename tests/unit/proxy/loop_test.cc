@@ -58,7 +58,7 @@ TEST_F(LoopTest, WhatComesDuringACommitIsMergedAndTheLatestWins) {
   StartServing();
   gate_.Close();
   Answer first = Submit(Numbered(1, 1));
-  gate_.AwaitSomebody();
+  gate_.AwaitWaiter();
   Answer second = Submit(Numbered(1, 2)), third = Submit(Numbered(1, 3));
   gate_.Open();
   EXPECT_EQ(Await(first).revision, 3u);
@@ -68,15 +68,15 @@ TEST_F(LoopTest, WhatComesDuringACommitIsMergedAndTheLatestWins) {
   EXPECT_EQ(loop_->status().elements[0][kEndpoints], 3);
 }
 
-TEST_F(LoopTest, UntilTheSnapshotEndsAFormerLifeServesOn) {
+TEST_F(LoopTest, UntilTheSnapshotEndsAPreviousRunStaysInEffect) {
   Reconciler former(kernel_, {.node_name = "n1"});
   ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
-  ASSERT_EQ(reconciler_.Adopt().value(), Beginning::kUnknown);
+  ASSERT_EQ(reconciler_.Adopt().value(), AdoptedState::kUnknown);
   Start(/*hold=*/true);
   const uint32_t generation = *kernel_.Generation();
-  EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kHeld);
-  EXPECT_EQ(Await(Submit(Numbered(1, 2), Batch::Mark::kSnapshotBegin)).outcome, Outcome::kHeld);
-  EXPECT_EQ(Await(Submit(Numbered(2, 2))).outcome, Outcome::kHeld);
+  EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kPending);
+  EXPECT_EQ(Await(Submit(Numbered(1, 2), Batch::Mark::kSnapshotBegin)).outcome, Outcome::kPending);
+  EXPECT_EQ(Await(Submit(Numbered(2, 2))).outcome, Outcome::kPending);
   loop_->Repair({.structure = true});
   EXPECT_TRUE(loop_->Call([&](Reconciler&) { EXPECT_EQ(*kernel_.Generation(), generation); }));
 
@@ -89,26 +89,26 @@ TEST_F(LoopTest, UntilTheSnapshotEndsAFormerLifeServesOn) {
 TEST_F(LoopTest, AFlushBeforeTheSnapshotEndsDoesNotMakeAPartOfItTheState) {
   Reconciler former(kernel_, {.node_name = "n1"});
   ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
-  ASSERT_EQ(reconciler_.Adopt().value(), Beginning::kUnknown);
-  std::vector<std::string> told;
+  ASSERT_EQ(reconciler_.Adopt().value(), AdoptedState::kUnknown);
+  std::vector<std::string> reported;
   options_.on_repair = [&](const Repaired& repaired) {
-    told.push_back(repaired.what + ": " + std::string(repaired.result.error.message()));
+    reported.push_back(repaired.what + ": " + std::string(repaired.result.error.message()));
   };
   Start(/*hold=*/true);
   ASSERT_TRUE(kernel_.ForeignDropTable(Family::kIpv4));
   loop_->Repair({.table = true, .text = "table deleted"});
-  EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kHeld);
+  EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kPending);
   EXPECT_FALSE(loop_->status().complete);
   EXPECT_FALSE(*kernel_.HasTable(Family::kIpv4));
-  EXPECT_THAT(told, ElementsAre("table deleted: the desired state is unknown until a "
-                                "complete state is received"));
+  EXPECT_THAT(reported, ElementsAre("table deleted: the desired state is unknown until a "
+                                    "complete state is received"));
   Await(Submit({}, Batch::Mark::kSnapshotBegin));
   EXPECT_EQ(Await(Submit({Web()}, Batch::Mark::kSnapshotEnd)).outcome, Outcome::kCommitted);
   ExpectConverged();
 }
 
 // If this transaction were split, its first part would replace all rows in use.
-TEST_F(LoopTest, WhatReplacesAFormerLifeIsOneTransactionHoweverLarge) {
+TEST_F(LoopTest, WhatReplacesAPreviousRunIsOneTransactionHoweverLarge) {
   options_.max_elements = 10;
   Start(/*hold=*/true);
   std::vector<Change> changes;
@@ -133,7 +133,7 @@ TEST_F(LoopTest, ABatchThatChangesNothingIsAnsweredAtOnce) {
   EXPECT_THAT(TakeSizes(), IsEmpty());
 }
 
-TEST_F(LoopTest, ABatchThatTheKernelRefusesFailsAfterSomePatienceAndGoesInLater) {
+TEST_F(LoopTest, ABatchThatTheKernelRejectsFailsAfterSomePatienceAndGoesInLater) {
   std::promise<void> recovered;
   bool failing = true;
   options_.patience = 3;
@@ -163,7 +163,7 @@ TEST_F(LoopTest, ABatchThatTheKernelRefusesFailsAfterSomePatienceAndGoesInLater)
   EXPECT_EQ(Await(Submit({Web().External("192.0.2.1")})).outcome, Outcome::kCommitted);
 }
 
-TEST_F(LoopTest, AShortFailureIsNotToldToTheController) {
+TEST_F(LoopTest, AShortFailureIsNotReportedToTheController) {
   options_.on_sync = [&](const SyncResult& result, const LoopStatus&) {
     if (result.outcome == SyncResult::Outcome::kFailed) SetFault(Fault::kNone);
   };
@@ -187,16 +187,16 @@ LoopStatus StatusAfterTurn(Loop& loop) {
   return loop.status();
 }
 
-TEST_F(LoopTest, AStateIsConfirmedByASpeakerWhoHoldsTheSameAndNotByChanges) {
+TEST_F(LoopTest, AStateIsConfirmedByASessionThatHoldsTheSameAndNotByChanges) {
   StartServing();
   LoopStatus status = StatusAfterTurn(*loop_);
   EXPECT_TRUE(status.complete);
   EXPECT_FALSE(status.confirmed);
   std::promise<std::optional<StateToken>> held;
-  loop_->NewSpeaker(std::nullopt, [&](auto token) { held.set_value(token); });
+  loop_->StartSession(std::nullopt, [&](auto token) { held.set_value(token); });
   const std::optional<StateToken> token = held.get_future().get();
   EXPECT_FALSE(StatusAfterTurn(*loop_).confirmed);
-  loop_->NewSpeaker(token, [](auto) {});
+  loop_->StartSession(token, [](auto) {});
   EXPECT_TRUE(StatusAfterTurn(*loop_).confirmed);
 }
 
@@ -213,7 +213,7 @@ TEST_F(LoopTest, StopFinishesTheCommitInFlightAndAnswersEverything) {
   StartServing();
   gate_.Close();
   Answer in_flight = Submit({Web()});
-  gate_.AwaitSomebody();
+  gate_.AwaitWaiter();
   Answer waiting = Submit(Numbered(1, 1));
   std::thread stopper([this] { loop_->Stop(); });
   // An immediately rejected batch shows that the loop is stopping.
@@ -229,7 +229,7 @@ TEST_F(LoopTest, StopFinishesTheCommitInFlightAndAnswersEverything) {
   EXPECT_THAT(Contents(kernel_), SizeIs(4)) << "the rules stay";
 }
 
-TEST_F(LoopTest, AStoppedLoopRefuses) {
+TEST_F(LoopTest, AStoppedLoopRejects) {
   Start();
   loop_->Stop();
   const BatchResult result = Await(Submit({Web()}));
@@ -286,14 +286,14 @@ TEST_F(LoopTest, ADeltaIsOneTransactionHoweverLarge) {
   EXPECT_THAT(TakeSizes(), ElementsAre(30 * 5 + kMarkerElements));
 }
 
-TEST_F(LoopTest, WhatASnapshotNamedButRefusedStays) {
+TEST_F(LoopTest, WhatASnapshotNamedButRejectedStays) {
   StartServing();
   Await(Submit({Web()}));
   Await(Submit({}, Batch::Mark::kSnapshotBegin));
-  Await(SubmitBatch({.refused = {{Kind::kService, "shop/web"}}}));
+  Await(SubmitBatch({.rejected = {{Kind::kService, "shop/web"}}}));
   EXPECT_EQ(Await(Submit({}, Batch::Mark::kSnapshotEnd)).outcome, Outcome::kCommitted);
-  EXPECT_THAT(Held(), ElementsAre("cluster-ips 10.96.0.1",
-                                  "no-endpoint-services 10.96.0.1 . tcp . 80 \"shop/web:\""));
+  EXPECT_THAT(Stored(), ElementsAre("cluster-ips 10.96.0.1",
+                                    "no-endpoint-services 10.96.0.1 . tcp . 80 \"shop/web:\""));
 }
 
 TEST_F(LoopTest, AFindingGoesToTheBatchThatCausedIt) {
@@ -301,7 +301,7 @@ TEST_F(LoopTest, AFindingGoesToTheBatchThatCausedIt) {
   Await(Submit({Web()}));
   gate_.Close();
   Answer other = Submit(Numbered(11, 1));
-  gate_.AwaitSomebody();
+  gate_.AwaitWaiter();
   Answer innocent = Submit(Numbered(12, 1));
   Answer guilty = Submit({AService("shop/z").Created(1).At("10.96.0.1").Port(80)});
   gate_.Open();
@@ -318,11 +318,11 @@ TEST_F(LoopTest, RepairWritesEverythingAgain) {
     if (result.recreated && status.repairs == 1) repaired.set_value();
   };
   StartServing();
-  const Lines before = Held();
+  const Lines before = Stored();
   loop_->Call([&](Reconciler&) { kernel_.ForeignDropTable(Family::kIpv4); });
   loop_->Repair({.table = true});
   ASSERT_EQ(repaired.get_future().wait_for(kDeadline), std::future_status::ready);
-  EXPECT_EQ(Held(), before);
+  EXPECT_EQ(Stored(), before);
 }
 
 TEST_F(LoopTest, StatusTellsWhatIsServed) {

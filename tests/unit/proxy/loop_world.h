@@ -36,7 +36,7 @@ class Gate {
     EXPECT_TRUE(changed_.wait_for(lock, kDeadline, [this] { return !closed_; }));
     --waiting_;
   }
-  void AwaitSomebody() {
+  void AwaitWaiter() {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, kDeadline, [this] { return closed_ && waiting_ > 0; }));
   }
@@ -119,7 +119,7 @@ class LoopTest : public ::testing::Test {
     const std::lock_guard lock(mutex_);
     return std::exchange(sizes_, {});
   }
-  Lines Held() {
+  Lines Stored() {
     Lines lines;
     EXPECT_TRUE(loop_->Call([&](Reconciler&) { lines = Contents(kernel_); }));
     return lines;

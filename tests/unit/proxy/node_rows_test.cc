@@ -73,7 +73,7 @@ TEST(NodeRowsTest, S66S67ByInterfaceThereAreNoBlocks) {
   EXPECT_THAT(Ranges(options, kNode), IsEmpty()) << "the rule says it";
 }
 
-TEST(NodeRowsTest, S68S71WithoutABlockNobodyIsToldApart) {
+TEST(NodeRowsTest, S68S71WithoutABlockNobodyIsDistinguished) {
   RulesetOptions options;
   EXPECT_THAT(Ranges(options, kNode), IsEmpty());
   options.cluster_cidr[1] = Cidr("fd00:244::/32");

@@ -105,7 +105,7 @@ TEST(PlanTest, TheLastEndpointTurnsAMappingIntoARejection) {
                                    "+ no-endpoint-services 10.96.0.1 . tcp . 80 \"ns/web:\""));
 }
 
-TEST(PlanTest, AChangedCommentIsWrittenAnew) {
+TEST(PlanTest, AChangedCommentIsRewritten) {
   const ServiceRows before = Rows(1, {"10.0.0.1"});
   ServiceRows after = before;
   after.ports[0].name = "http";

@@ -44,7 +44,7 @@ TEST_F(ReconcilerInPlaceTest, S126WhenAMapGrowsTheRecordsStay) {
 }
 
 // Each range removed from a large set blocks a CPU in the kernel for some time.
-TEST_F(ReconcilerInPlaceTest, S116ManyRangesThatGoAreWrittenAnewAndTheRecordsStay) {
+TEST_F(ReconcilerInPlaceTest, S116ManyRangesThatGoAreRewrittenAndTheRecordsStay) {
   const auto web = [] { return Web().Affinity(10800).LoadBalancer("203.0.113.1"); };
   AService restricted = web();
   for (size_t i = 0; i < 2 * kMaxSourceRowsRemoved; ++i) {
@@ -124,7 +124,7 @@ TEST_F(ReconcilerInPlaceTest, ACreationInPlaceThatGoesOnFailingIsFollowedByADrop
   ExpectConverged();
 }
 
-TEST_F(ReconcilerInPlaceTest, ATableThatIsGoneRefusesAndIsMadeAnew) {
+TEST_F(ReconcilerInPlaceTest, ATableThatIsGoneRejectsAndIsRecreated) {
   Settle({Web().Affinity(10800), Slice("shop/web", 2)});
   kernel_.ForeignDropTable(Family::kIpv4);
   Apply({Web().Affinity(90)});
@@ -182,7 +182,7 @@ class ReconcilerRestartTest : public ReconcilerInPlaceTest {
     }
     return lines;
   }
-  void Tell(Reconciler& next, const std::vector<Change>& changes) {
+  void Notify(Reconciler& next, const std::vector<Change>& changes) {
     for (const Change& change : changes) next.store().Apply(change, ++sequence_);
   }
   void SyncAll(Reconciler& next, size_t limit) {
@@ -200,8 +200,8 @@ TEST_F(ReconcilerRestartTest, S342WhatTheRulesNoLongerHaveGoes) {
   ASSERT_TRUE(kernel_.ForeignAddSet(Family::kIpv6, "of-a-former-life"));
   ASSERT_TRUE(kernel_.ForeignAddChain(Family::kIpv4, "of-a-former-life"));
   Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), Beginning::kUnknown);
-  Tell(next, State());
+  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
+  Notify(next, State());
   SyncAll(next, SIZE_MAX);
   EXPECT_TRUE(HasRecord());
   EXPECT_FALSE(kernel_.ReadTable(Family::kIpv6).value()->sets.contains("of-a-former-life"));
@@ -211,8 +211,8 @@ TEST_F(ReconcilerRestartTest, S342WhatTheRulesNoLongerHaveGoes) {
 
 TEST_F(ReconcilerRestartTest, S126RecordsAndNumbersStay) {
   Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), Beginning::kUnknown);
-  Tell(next, State());
+  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
+  Notify(next, State());
   EXPECT_TRUE(next.Sync(SIZE_MAX).recreated);
   EXPECT_TRUE(SentInPlace());
   EXPECT_TRUE(HasRecord());
@@ -222,9 +222,9 @@ TEST_F(ReconcilerRestartTest, S126RecordsAndNumbersStay) {
 
 TEST_F(ReconcilerRestartTest, S126EndpointsOfTheMeantimeGetNewNumbers) {
   Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), Beginning::kUnknown);
-  Tell(next, State());
-  Tell(next, {Slice("shop/web", 4)});
+  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
+  Notify(next, State());
+  Notify(next, {Slice("shop/web", 4)});
   SyncAll(next, SIZE_MAX);
   before_.push_back("affinity-endpoints 0.2.0.6 : 10.1.0.3 . 8080 \"shop/web:\"");
   std::sort(before_.begin(), before_.end());
@@ -235,8 +235,8 @@ TEST_F(ReconcilerRestartTest, S126EndpointsOfTheMeantimeGetNewNumbers) {
 // made twice.
 TEST_F(ReconcilerRestartTest, S126NumbersStayWhenAPlanIsMadeTwice) {
   Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), Beginning::kUnknown);
-  Tell(next, State());
+  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
+  Notify(next, State());
   SyncAll(next, 1);
   EXPECT_EQ(Records(), before_);
   EXPECT_TRUE(HasRecord());
@@ -244,20 +244,20 @@ TEST_F(ReconcilerRestartTest, S126NumbersStayWhenAPlanIsMadeTwice) {
 
 TEST_F(ReconcilerRestartTest, S126NumbersStayWhenATransactionFails) {
   Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), Beginning::kUnknown);
+  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
   EXPECT_OK(next.Sync(SIZE_MAX).error);
-  Tell(next, {Web().Affinity(10800), Slice("shop/web", 3)});
+  Notify(next, {Web().Affinity(10800), Slice("shop/web", 3)});
   fault_ = Fault::kReject;
   EXPECT_EQ(next.Sync(SIZE_MAX).outcome, Outcome::kFailed);
-  Tell(next, State());
+  Notify(next, State());
   SyncAll(next, SIZE_MAX);
   EXPECT_EQ(Records(), before_);
 }
 
-TEST_F(ReconcilerRestartTest, DumpsOfTheNewLifeDoNotTakeWhatIsRemembered) {
+TEST_F(ReconcilerRestartTest, DumpsOfTheNewRunDoNotTakeWhatIsRemembered) {
   Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), Beginning::kUnknown);
-  Tell(next, State());
+  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
+  Notify(next, State());
   next.DesiredRows();
   next.PendingRows();
   SyncAll(next, SIZE_MAX);
@@ -266,20 +266,20 @@ TEST_F(ReconcilerRestartTest, DumpsOfTheNewLifeDoNotTakeWhatIsRemembered) {
 
 TEST_F(ReconcilerRestartTest, WhatNobodyAskedForIsForgottenWithTheSnapshot) {
   Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), Beginning::kUnknown);
+  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
   SyncAll(next, SIZE_MAX);
-  next.ForgetFormerLife();
-  Tell(next, State());
+  next.ForgetPreviousRun();
+  Notify(next, State());
   SyncAll(next, SIZE_MAX);
   EXPECT_EQ(Contents(kernel_), Additions(next.DesiredRows()));
   EXPECT_NE(Records(), before_);
 }
 
-TEST_F(ReconcilerRestartTest, WithOneTableMissingEverythingIsMadeAnew) {
+TEST_F(ReconcilerRestartTest, WithOneTableMissingEverythingIsRecreated) {
   kernel_.ForeignDropTable(Family::kIpv6);
   Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), Beginning::kUnknown);
-  Tell(next, State());
+  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
+  Notify(next, State());
   SyncAll(next, SIZE_MAX);
   EXPECT_FALSE(SentInPlace());
   EXPECT_FALSE(HasRecord());

@@ -26,9 +26,9 @@ class RepairTest : public ReconcilerTest {
   }
 
   // Checks until nothing is suspect. Returns the number of checks that found damage.
-  int Mend() {
+  int ApplyRepair() {
     int found = 0;
-    for (int look = 0; reconciler_.InDoubt(); ++look) {
+    for (int look = 0; reconciler_.HasSuspects(); ++look) {
       EXPECT_LT(look, 100) << "does not end";
       if (look == 100) break;
       const RepairResult result = reconciler_.Repair();
@@ -37,7 +37,7 @@ class RepairTest : public ReconcilerTest {
     }
     return found;
   }
-  void ExpectMended() {
+  void ExpectRepaired() {
     EXPECT_FALSE(reconciler_.Pending());
     EXPECT_TRUE(reconciler_.Verified());
     EXPECT_EQ(Contents(kernel_), before_);
@@ -70,10 +70,10 @@ TEST_F(RepairTest, AnElementThatWasRemovedIsPutBackAndNothingElseIsWritten) {
   for (const SetIndex set : {kServiceIps, kEndpoints, kClusterIps, kMarker}) {
     SCOPED_TRACE(set);
     sent_.clear();
-    reconciler_.Doubt(Remove(set));
+    reconciler_.MarkSuspect(Remove(set));
     EXPECT_FALSE(reconciler_.Verified());
-    EXPECT_EQ(Mend(), 1);
-    ExpectMended();
+    EXPECT_EQ(ApplyRepair(), 1);
+    ExpectRepaired();
     ASSERT_THAT(sent_, SizeIs(1));
     EXPECT_EQ(sent_[0].element_count(), 1u);
   }
@@ -85,59 +85,59 @@ TEST_F(RepairTest, AnElementThatIsNotOursIsRemoved) {
   nft::ForeignChange change;
   const auto key = endpoint.key.bytes();
   change.elements.push_back({endpoint.set, {key.begin(), key.end()}});
-  reconciler_.Doubt(change);
-  EXPECT_EQ(Mend(), 1);
-  ExpectMended();
+  reconciler_.MarkSuspect(change);
+  EXPECT_EQ(ApplyRepair(), 1);
+  ExpectRepaired();
 }
 
 TEST_F(RepairTest, AnElementThatLeadsElsewhereLeadsBack) {
   const auto held = kernel_.ReadSet({kV4, kEndpoints});
   nft::Element element = held->front();
-  reconciler_.Doubt(Remove(kEndpoints));
+  reconciler_.MarkSuspect(Remove(kEndpoints));
   element.data[0] ^= 1;
   ASSERT_TRUE(kernel_.ForeignAddElement({{kV4, kEndpoints}, element.key, element.data, {}}));
-  EXPECT_EQ(Mend(), 1);
-  ExpectMended();
+  EXPECT_EQ(ApplyRepair(), 1);
+  ExpectRepaired();
 }
 
-TEST_F(RepairTest, RangesWithBoundsAreWrittenAnewInPlace) {
+TEST_F(RepairTest, RangesWithBoundsAreRewrittenInPlace) {
   WriteRecord();
   const auto held = kernel_.ReadSet({kV4, kServiceCidrs});
   ASSERT_TRUE(kernel_.ForeignRemoveElement({kV4, kServiceCidrs}, held->front().key,
                                            held->front().interval_end));
   nft::ForeignChange change;
   change.sets.push_back({kV4, kServiceCidrs});
-  reconciler_.Doubt(change);
-  EXPECT_EQ(Mend(), 1);
+  reconciler_.MarkSuspect(change);
+  EXPECT_EQ(ApplyRepair(), 1);
   EXPECT_TRUE(Sync().recreated);
-  ExpectMended();
+  ExpectRepaired();
   EXPECT_TRUE(HasRecord());
 }
 
-TEST_F(RepairTest, WhatIsRightAgainByItselfIsLeftAlone) {
+TEST_F(RepairTest, WhatIsRightAgainByItselfIsNotModified) {
   const nft::ForeignChange change = Remove(kServiceIps);
-  reconciler_.Doubt(change);
-  EXPECT_EQ(Mend(), 1);
+  reconciler_.MarkSuspect(change);
+  EXPECT_EQ(ApplyRepair(), 1);
   sent_.clear();
-  reconciler_.Doubt(change);
-  EXPECT_EQ(Mend(), 0);
+  reconciler_.MarkSuspect(change);
+  EXPECT_EQ(ApplyRepair(), 0);
   EXPECT_THAT(sent_, IsEmpty());
 }
 
-TEST_F(RepairTest, RulesAndChainsAreWrittenAnewWithoutElementsAndRecordsStay) {
+TEST_F(RepairTest, RulesAndChainsAreRewrittenWithoutElementsAndRecordsStay) {
   WriteRecord();
   const std::string chain = Tables()[0].rules.front().chain;
   ASSERT_TRUE(kernel_.ForeignDeleteRule(kV4, chain));
-  reconciler_.Doubt(Structure());
-  EXPECT_EQ(Mend(), 1);
-  ExpectMended();
+  reconciler_.MarkSuspect(Structure());
+  EXPECT_EQ(ApplyRepair(), 1);
+  ExpectRepaired();
 
   ASSERT_TRUE(kernel_.ForeignAddRule(kV4, chain));
   ASSERT_TRUE(kernel_.ForeignAddChain(kV4, "theirs"));
   ASSERT_TRUE(kernel_.ForeignAddSet(kV4, "their-set"));
-  reconciler_.Doubt(Structure());
-  EXPECT_EQ(Mend(), 1);
-  ExpectMended();
+  reconciler_.MarkSuspect(Structure());
+  EXPECT_EQ(ApplyRepair(), 1);
+  ExpectRepaired();
   EXPECT_TRUE(HasRecord());
   for (const nft::Transaction& transaction : sent_) {
     EXPECT_EQ(transaction.element_count(), 0u);
@@ -145,15 +145,15 @@ TEST_F(RepairTest, RulesAndChainsAreWrittenAnewWithoutElementsAndRecordsStay) {
   }
 }
 
-TEST_F(RepairTest, ATableThatIsGoneIsWrittenAnew) {
+TEST_F(RepairTest, ATableThatIsGoneIsRewritten) {
   ASSERT_TRUE(kernel_.ForeignDropTable(kV4));
   nft::ForeignChange change;
   change.table = true;
-  reconciler_.Doubt(change);
-  Mend();
+  reconciler_.MarkSuspect(change);
+  ApplyRepair();
   EXPECT_TRUE(reconciler_.Pending());
   EXPECT_TRUE(Sync().recreated);
-  ExpectMended();
+  ExpectRepaired();
 }
 
 TEST_F(RepairTest, LostNotificationsAreMadeUpForByGoingThroughEverything) {
@@ -161,19 +161,19 @@ TEST_F(RepairTest, LostNotificationsAreMadeUpForByGoingThroughEverything) {
   Remove(kEndpoints);
   const Row endpoint = EndpointRow(kV4, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
   ASSERT_TRUE(kernel_.ForeignAddElement(endpoint.view()));
-  reconciler_.Doubt(Lost());
-  EXPECT_GE(Mend(), 1);
-  ExpectMended();
+  reconciler_.MarkSuspect(Lost());
+  EXPECT_GE(ApplyRepair(), 1);
+  ExpectRepaired();
   EXPECT_EQ(reconciler_.audits(), 1u);
 }
 
-TEST_F(RepairTest, AnAuditFindsWhatNobodyTold) {
+TEST_F(RepairTest, AnAuditFindsUnreportedChanges) {
   Remove(kServiceIps);
   const Row endpoint = EndpointRow(kV4, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
   ASSERT_TRUE(kernel_.ForeignAddElement(endpoint.view()));
   while (reconciler_.audits() == 0) EXPECT_OK(reconciler_.Audit().error);
-  EXPECT_GE(Mend(), 1);  // This damage is visible only at the end of the audit.
-  ExpectMended();
+  EXPECT_GE(ApplyRepair(), 1);  // This damage is visible only at the end of the audit.
+  ExpectRepaired();
 }
 
 TEST_F(RepairTest, AnAuditReadsEachRowOnceAndWritesNothingWhereAllIsRight) {
@@ -183,7 +183,7 @@ TEST_F(RepairTest, AnAuditReadsEachRowOnceAndWritesNothingWhereAllIsRight) {
     EXPECT_EQ(reconciler_.Audit().outcome, RepairResult::Outcome::kNothing);
   }
   EXPECT_EQ(looks, 4);  // The rows and the end of the audit.
-  EXPECT_EQ(Mend(), 0);
+  EXPECT_EQ(ApplyRepair(), 0);
   EXPECT_THAT(sent_, IsEmpty());
 }
 
@@ -192,33 +192,33 @@ TEST_F(RepairTest, ABatchThatMeetsAForeignChangeGoesThroughAfterARepair) {
   Remove(kEndpoints);
   Apply({NoService("shop/web"), NoService("shop/b")});
   EXPECT_EQ(Sync().outcome, Outcome::kFailed);
-  EXPECT_TRUE(reconciler_.InDoubt());
-  EXPECT_GE(Mend(), 1);
+  EXPECT_TRUE(reconciler_.HasSuspects());
+  EXPECT_GE(ApplyRepair(), 1);
   const SyncResult result = Sync();
   EXPECT_EQ(result.outcome, Outcome::kCommitted);
   EXPECT_FALSE(result.recreated);
   ExpectConverged();
 }
 
-TEST_F(RepairTest, ARepairThatFailsIsTriedAgainAndInTheEndEverythingIsWritten) {
-  reconciler_.Doubt(Remove(kServiceIps));
+TEST_F(RepairTest, ARepairThatFailsIsRetriedAndInTheEndEverythingIsWritten) {
+  reconciler_.MarkSuspect(Remove(kServiceIps));
   fault_ = Fault::kReject;
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(reconciler_.Repair().outcome, RepairResult::Outcome::kFailed) << i;
   }
   EXPECT_TRUE(reconciler_.Pending());
   EXPECT_TRUE(Sync().recreated);
-  ExpectMended();
+  ExpectRepaired();
 }
 
 TEST_F(RepairTest, AnUnknownOutcomeOfARepairIsSeenByLookingAgain) {
   for (const Fault fault : {Fault::kUnknownCommitted, Fault::kUnknownNotCommitted}) {
-    reconciler_.Doubt(Remove(kServiceIps));
+    reconciler_.MarkSuspect(Remove(kServiceIps));
     fault_ = fault;
     EXPECT_EQ(reconciler_.Repair().outcome, RepairResult::Outcome::kFailed);
     fault_ = Fault::kNone;
-    EXPECT_EQ(Mend(), fault == Fault::kUnknownCommitted ? 0 : 1);
-    ExpectMended();
+    EXPECT_EQ(ApplyRepair(), fault == Fault::kUnknownCommitted ? 0 : 1);
+    ExpectRepaired();
   }
 }
 

@@ -34,7 +34,7 @@ class SavedTest : public ::testing::Test {
   }
 
   // Ends the current run, if any, and starts the next run. The store gets the saved objects.
-  Beginning Begin() {
+  AdoptedState Begin() {
     End();
     SavedState saved;
     auto log = StateLog::Open(folder_, PosixFiles(), &saved, {.own_thread = false});
@@ -42,10 +42,10 @@ class SavedTest : public ::testing::Test {
     log_ = *std::move(log);
     reconciler_ = std::make_unique<Reconciler>(kernel_, options_, log_.get());
     saved_objects_ = saved.objects.size();
-    const absl::StatusOr<Beginning> beginning = reconciler_->Adopt(saved);
+    const absl::StatusOr<AdoptedState> beginning = reconciler_->Adopt(saved);
     EXPECT_OK(beginning);
     log_->Work();
-    if (*beginning != Beginning::kNothing && *beginning != Beginning::kUnknown) {
+    if (*beginning != AdoptedState::kNothing && *beginning != AdoptedState::kUnknown) {
       for (const Change& change : objects_) reconciler_->store().Apply(change, 0);
     }
     sent_.clear();
@@ -56,7 +56,7 @@ class SavedTest : public ::testing::Test {
     log_.reset();
   }
   // Simulates a crash: only the state already in the log is available afterwards.
-  void Tell(const std::vector<Change>& changes) {
+  void Notify(const std::vector<Change>& changes) {
     objects_.insert(objects_.end(), changes.begin(), changes.end());
     for (const Change& change : changes) reconciler_->store().Apply(change, ++sequence_);
   }
@@ -91,19 +91,19 @@ class SavedTest : public ::testing::Test {
   size_t saved_objects_ = 0;
 };
 
-TEST_F(SavedTest, AFirstLifeHasNothing) { EXPECT_EQ(Begin(), Beginning::kNothing); }
+TEST_F(SavedTest, AFirstRunHasNothing) { EXPECT_EQ(Begin(), AdoptedState::kNothing); }
 
 TEST_F(SavedTest, WithNothingChangedNothingIsWritten) {
   Begin();
-  Tell(World());
+  Notify(World());
   Sync();
-  Tell({Slice("shop/web", 5)});
+  Notify({Slice("shop/web", 5)});
   Sync();
   Note();
   const Lines before = Contents(kernel_);
   const uint32_t generation = *kernel_.Generation();
 
-  EXPECT_EQ(Begin(), Beginning::kTrusted);
+  EXPECT_EQ(Begin(), AdoptedState::kTrusted);
   EXPECT_EQ(saved_objects_, 5u);
   EXPECT_TRUE(reconciler_->Verified());
   EXPECT_EQ(Sync().outcome, Outcome::kNothing);
@@ -112,35 +112,35 @@ TEST_F(SavedTest, WithNothingChangedNothingIsWritten) {
   EXPECT_EQ(Contents(kernel_), before);
   ExpectConverged();
 
-  Tell({Slice("shop/web", 6)});
+  Notify({Slice("shop/web", 6)});
   EXPECT_FALSE(Sync().recreated);
   ExpectConverged();
 }
 
 TEST_F(SavedTest, NumbersAreNotGivenTwice) {
   Begin();
-  Tell(World());
+  Notify(World());
   Sync();
   Begin();
-  Tell({AService("shop/new").At("10.96.0.9").Port(80).Affinity(90), Slice("shop/new", 3, 9),
-        AService("shop/c").At("10.96.0.10").Port(80), Slice("shop/c", 3, 10)});
+  Notify({AService("shop/new").At("10.96.0.9").Port(80).Affinity(90), Slice("shop/new", 3, 9),
+          AService("shop/c").At("10.96.0.10").Port(80), Slice("shop/c", 3, 10)});
   EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
   ExpectConverged();
 }
 
-TEST_F(SavedTest, SomebodyElsesCommitMeansThatAllIsLookedAtWhileItServes) {
+TEST_F(SavedTest, ACommitOfAnotherProcessMeansThatAllIsLookedAtWhileItServes) {
   Begin();
-  Tell(World());
+  Notify(World());
   Sync();
   Note();
   const auto held = kernel_.ReadSet({Family::kIpv4, kServiceIps});
   kernel_.ForeignRemoveElement({Family::kIpv4, kServiceIps}, held->front().key);
 
-  EXPECT_EQ(Begin(), Beginning::kToVerify);
+  EXPECT_EQ(Begin(), AdoptedState::kToVerify);
   EXPECT_FALSE(reconciler_->Verified());
   EXPECT_EQ(Sync().outcome, Outcome::kNothing);
   size_t elements = 0;
-  while (reconciler_->InDoubt()) elements += reconciler_->Repair().elements;
+  while (reconciler_->HasSuspects()) elements += reconciler_->Repair().elements;
   EXPECT_EQ(elements, 1u);
   ExpectConverged();
   EXPECT_TRUE(reconciler_->Verified());
@@ -149,11 +149,11 @@ TEST_F(SavedTest, SomebodyElsesCommitMeansThatAllIsLookedAtWhileItServes) {
 TEST_F(SavedTest, TablesThatAreGoneAreWrittenFromWhatIsSaved) {
   for (const bool both : {true, false}) {
     Begin();
-    Tell(World());
+    Notify(World());
     Sync();
     kernel_.ForeignDropTable(Family::kIpv4);
     if (both) kernel_.ForeignDropTable(Family::kIpv6);
-    EXPECT_EQ(Begin(), Beginning::kSaved);
+    EXPECT_EQ(Begin(), AdoptedState::kSaved);
     EXPECT_TRUE(Sync().recreated);
     ExpectConverged();
   }
@@ -162,11 +162,11 @@ TEST_F(SavedTest, TablesThatAreGoneAreWrittenFromWhatIsSaved) {
 TEST_F(SavedTest, KilledBetweenCommitAndAnswerItKnowsWhatWasCommitted) {
   for (const Fault fault : {Fault::kNone, Fault::kUnknownCommitted, Fault::kReject}) {
     Begin();
-    Tell(World());
+    Notify(World());
     Sync();
     Note();
     // The attempt is in the log, but not its outcome: simulates a crash during the kernel's commit.
-    Tell({Slice("shop/web", 7)});
+    Notify({Slice("shop/web", 7)});
     fault_ = fault;
     std::filesystem::path copy = folder_ + "-copy";
     std::filesystem::remove_all(copy);
@@ -185,13 +185,13 @@ TEST_F(SavedTest, KilledBetweenCommitAndAnswerItKnowsWhatWasCommitted) {
     std::filesystem::remove_all(folder_);
     std::filesystem::rename(copy, folder_);
 
-    const Beginning beginning = Begin();
-    EXPECT_TRUE(beginning == Beginning::kTrusted || beginning == Beginning::kToVerify)
+    const AdoptedState beginning = Begin();
+    EXPECT_TRUE(beginning == AdoptedState::kTrusted || beginning == AdoptedState::kToVerify)
         << static_cast<int>(beginning) << " after " << static_cast<int>(fault);
     const SyncResult result = Sync();
     EXPECT_FALSE(result.recreated);
     EXPECT_EQ(result.outcome == Outcome::kCommitted, fault == Fault::kReject);
-    while (reconciler_->InDoubt()) {
+    while (reconciler_->HasSuspects()) {
       EXPECT_EQ(reconciler_->Repair().outcome, RepairResult::Outcome::kNothing);
     }
     ExpectConverged();
@@ -206,12 +206,12 @@ TEST_F(SavedTest, KilledBetweenCommitAndAnswerItKnowsWhatWasCommitted) {
 
 TEST_F(SavedTest, OtherRulesAreWrittenInPlaceAndNumbersStay) {
   Begin();
-  Tell(World());
+  Notify(World());
   Sync();
   const auto before = kernel_.ReadSet({Family::kIpv4, kAffinityEndpoints});
   options_.ruleset.detect_local = DetectLocal::kInterface;
   options_.ruleset.interface = "cni0";
-  EXPECT_EQ(Begin(), Beginning::kUpgrade);
+  EXPECT_EQ(Begin(), AdoptedState::kUpgrade);
   EXPECT_TRUE(Sync().recreated);
   ASSERT_THAT(sent_, SizeIs(1));
   EXPECT_TRUE(sent_[0].creations()[0].in_place);
@@ -221,7 +221,7 @@ TEST_F(SavedTest, OtherRulesAreWrittenInPlaceAndNumbersStay) {
 
 TEST_F(SavedTest, OtherOptionsChangeTheRangesThatComeFromThem) {
   Begin();
-  Tell({Web(), Slice("shop/web", 3)});
+  Notify({Web(), Slice("shop/web", 3)});
   Sync();
   options_.ruleset.masquerade_all = true;
   Begin();
@@ -231,33 +231,33 @@ TEST_F(SavedTest, OtherOptionsChangeTheRangesThatComeFromThem) {
 
 TEST_F(SavedTest, AFileThatIsOlderThanTheKernelIsNotServedFrom) {
   Begin();
-  Tell(World());
+  Notify(World());
   Sync();
   End();
   std::filesystem::copy(folder_, folder_ + "-old");
   Begin();
-  Tell({Slice("shop/web", 8)});
+  Notify({Slice("shop/web", 8)});
   Sync();
   End();
   std::filesystem::remove_all(folder_);
   std::filesystem::rename(folder_ + "-old", folder_);
 
   const Lines before = Contents(kernel_);
-  EXPECT_EQ(Begin(), Beginning::kUnknown);
+  EXPECT_EQ(Begin(), AdoptedState::kUnknown);
   EXPECT_EQ(Contents(kernel_), before);
   // The old content of the state file is not used later either.
   End();
-  EXPECT_EQ(Begin(), Beginning::kUnknown);
+  EXPECT_EQ(Begin(), AdoptedState::kUnknown);
   EXPECT_EQ(saved_objects_, 0u);
 }
 
 TEST_F(SavedTest, AServiceThatIsAmongTheSavedRowsButNotTheObjectsGoes) {
   Begin();
-  Tell(World());
+  Notify(World());
   Sync();
   Note();
   std::erase_if(objects_, [](const Change& change) { return change.key == "shop/b"; });
-  EXPECT_EQ(Begin(), Beginning::kTrusted);
+  EXPECT_EQ(Begin(), AdoptedState::kTrusted);
   EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
   ExpectConverged();
 }

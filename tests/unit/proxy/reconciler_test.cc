@@ -69,7 +69,7 @@ TEST_F(ReconcilerTest, ARejectedBatchLeavesTheAppliedViewAsItWas) {
   ExpectConverged();
 }
 
-TEST_F(ReconcilerTest, AnUnknownOutcomeIsCommittedWhenTheMarkerSaysSo) {
+TEST_F(ReconcilerTest, AnUnknownOutcomeIsCommittedWhenTheMarkerReportsIt) {
   for (const int endpoints : {2, 3}) {  // The first iteration creates the tables.
     Apply({Web(), Slice("shop/web", endpoints)});
     EXPECT_EQ(Sync(SIZE_MAX, Fault::kUnknownCommitted).outcome, Outcome::kCommitted);
@@ -100,7 +100,7 @@ TEST_F(ReconcilerTest, AnUnknownOutcomeWithoutMarkerWritesEverything) {
   }
 }
 
-TEST_F(ReconcilerTest, AKernelThatGoesOnHoldingSomethingElseIsWrittenWhole) {
+TEST_F(ReconcilerTest, AKernelThatGoesOnHoldingSomethingElseIsRewrittenCompletely) {
   Settle({Web(), Slice("shop/web", 2)});
   const auto held = kernel_.ReadSet({Family::kIpv4, kServiceIps});
   kernel_.ForeignRemoveElement({Family::kIpv4, kServiceIps}, held->front().key);
@@ -180,11 +180,11 @@ TEST_F(ReconcilerTest, IPv6GetsItsMapsWhenItOutgrowsSmallOnes) {
   EXPECT_THAT(sizes({many}), Pair(defaults.first_endpoints, defaults.first_endpoints));
 }
 
-TEST_F(ReconcilerTest, AdoptGoesOnWithTheRevisionOfAFormerLife) {
+TEST_F(ReconcilerTest, AdoptGoesOnWithTheRevisionOfAPreviousRun) {
   Settle({Web()});
   Settle({Slice("shop/web", 2)});
   Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), Beginning::kUnknown);
+  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
   EXPECT_EQ(next.revision(), 2u);
   EXPECT_TRUE(next.Sync(SIZE_MAX).recreated);
   EXPECT_EQ(next.revision(), 3u);
@@ -194,9 +194,9 @@ TEST_F(ReconcilerTest, AdoptGoesOnWithTheRevisionOfAFormerLife) {
 TEST_F(ReconcilerTest, AdoptTakesTheNewerOfTwoMarkers) {
   Settle({Web()});
   kernel_.ForeignDropTable(Family::kIpv4);
-  EXPECT_EQ(Reconciler(kernel_, {}).Adopt().value(), Beginning::kUnknown);
+  EXPECT_EQ(Reconciler(kernel_, {}).Adopt().value(), AdoptedState::kUnknown);
   kernel_.ForeignDropTable(Family::kIpv6);
-  EXPECT_EQ(Reconciler(kernel_, {}).Adopt().value(), Beginning::kNothing);
+  EXPECT_EQ(Reconciler(kernel_, {}).Adopt().value(), AdoptedState::kNothing);
 }
 
 TEST_F(ReconcilerTest, TheLimitCutsBetweenServices) {

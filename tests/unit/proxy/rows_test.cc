@@ -78,7 +78,7 @@ TEST(OwnRowsTest, APortWithoutEndpointsIsRejectedAtEachAddress) {
                           "no-endpoint-nodeports 192.0.2.9 . tcp . 30080 \"shop/web:http\""));
 }
 
-TEST(OwnRowsTest, ProtocolsAreTold) {
+TEST(OwnRowsTest, ProtocolsAreReported) {
   PortRows port = WebPort(Family::kIpv4);
   port.addresses.resize(1);
   port.protocol = Protocol::kSctp;

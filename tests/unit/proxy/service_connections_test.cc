@@ -63,7 +63,7 @@ class ConnectionReaderTest : public LoopTest {
   int problems_ = 0;
 };
 
-TEST_F(ConnectionReaderTest, EveryAddressIsToldAlsoThoseNobodyConnectsTo) {
+TEST_F(ConnectionReaderTest, EveryAddressIsReportedAlsoThoseNobodyConnectsTo) {
   Count("10.96.0.1", 3);
   Count("10.96.0.77", 9);  // An address without a Service.
   const auto reader = Reader();
@@ -105,7 +105,7 @@ TEST_F(ConnectionReaderTest, WhatWasReadStaysForAWhile) {
   EXPECT_EQ(reads_, 2);  // One read per family.
 }
 
-TEST_F(ConnectionReaderTest, AFailureIsToldOnceAndTheCountsStay) {
+TEST_F(ConnectionReaderTest, AFailureIsReportedOnceAndTheCountsStay) {
   Count("10.96.0.1", 3);
   const auto reader = Reader();
   Lines(reader);
@@ -126,7 +126,7 @@ TEST_F(ConnectionReaderTest, WhoAsksDoesNotWaitForACommitThatHangs) {
   auto impatient = Reader({}, std::chrono::milliseconds(0));
   gate_.Close();
   Answer answer = Submit({AService("shop/more").At("10.96.0.2").Port(80)});
-  gate_.AwaitSomebody();
+  gate_.AwaitWaiter();
   EXPECT_THAT(Lines(impatient), IsEmpty());
   gate_.Open();
   Await(answer);
@@ -134,7 +134,7 @@ TEST_F(ConnectionReaderTest, WhoAsksDoesNotWaitForACommitThatHangs) {
   EXPECT_THAT(Lines(reader), SizeIs(before.size() + 1));
 }
 
-TEST_F(ConnectionReaderTest, WhenTheLoopHasStoppedTheLastCountsAreTold) {
+TEST_F(ConnectionReaderTest, WhenTheLoopHasStoppedTheLastCountsAreReported) {
   Count("10.96.0.1", 3);
   const auto reader = Reader();
   const std::vector<std::string> before = Lines(reader);

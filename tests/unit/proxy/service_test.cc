@@ -173,7 +173,7 @@ TEST_F(DesiredServiceTest, WithoutAFreeGroupThePortIsRejectedAndNamed) {
   EXPECT_THAT(Findings(), ElementsAre(HasSubstr("all endpoint groups are in use")));
 }
 
-TEST_F(DesiredServiceTest, OfTooManyEndpointsTheFirstOnesAreUsedAndThatIsSaid) {
+TEST_F(DesiredServiceTest, OfTooManyEndpointsTheFirstOnesAreUsedAndThatIsReported) {
   ASlice slice = WebSlice();
   for (uint32_t i = 0; i <= kMaxEndpoints; ++i) {
     const auto octet = [&](int shift) { return std::to_string(i >> shift & 255); };
@@ -187,7 +187,7 @@ TEST_F(DesiredServiceTest, OfTooManyEndpointsTheFirstOnesAreUsedAndThatIsSaid) {
               ElementsAre(HasSubstr("Too many: 65536: must have at most 65535 endpoints")));
 }
 
-TEST_F(DesiredServiceTest, TheYoungerOfTwoIsWithoutTheAddressAndToldSo) {
+TEST_F(DesiredServiceTest, TheYoungerOfTwoIsWithoutTheAddressAndItIsReported) {
   Apply({AService("shop/old").At("10.96.0.2").Port(80).External("192.0.2.1"),
          Web().Created(2).External("192.0.2.1").NodePort(30080),
          AService("shop/older").At("10.96.0.3").Port(1).NodePort(30080)});
@@ -226,7 +226,7 @@ TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimOfItsOwnService) {
                                                "no-endpoint-nodeports 192.0.2.7 . tcp . 30080"));
 }
 
-TEST_F(DesiredServiceTest, S16_AHealthCheckPortThatAnotherServiceHasIsSaid) {
+TEST_F(DesiredServiceTest, S16_AHealthCheckPortThatAnotherServiceHasIsReported) {
   Apply({AService("shop/older").At("10.96.0.2").HealthCheck(32000).Created(1),
          Web().HealthCheck(32000).Created(2), WebSlice().Ready("10.0.0.1")});
   Make();

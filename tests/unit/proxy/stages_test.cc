@@ -68,7 +68,7 @@ TEST_F(LoopStagesTest, MergedBatchesShareATransactionAndWaitInTheQueueMeanwhile)
   const StageTimes before = Stages();
   gate_.Close();
   Answer first = SubmitReceived(Numbered(1, 1));
-  gate_.AwaitSomebody();
+  gate_.AwaitWaiter();
   const auto came = std::chrono::steady_clock::now();
   Answer second = SubmitReceived(Numbered(2, 1));
   Answer third = SubmitReceived(Numbered(3, 1));
@@ -80,7 +80,7 @@ TEST_F(LoopStagesTest, MergedBatchesShareATransactionAndWaitInTheQueueMeanwhile)
   EXPECT_LE(Stages().of(Stage::kQueue).last, waited);
 }
 
-TEST_F(LoopStagesTest, ARefusedTransactionCounts) {
+TEST_F(LoopStagesTest, ARejectedTransactionCounts) {
   StartServing();
   const StageTimes before = Stages();
   SetFault(Fault::kReject);

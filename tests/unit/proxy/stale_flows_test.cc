@@ -91,7 +91,7 @@ TEST_F(StaleFlowsTest, S247AFlowThatAnAnswerTurnedAroundIsStale) {
   EXPECT_FALSE(flows_.IsStale(masqueraded));
 }
 
-TEST_F(StaleFlowsTest, S248OtherPortsOfTheSameAddressesAreLeftAlone) {
+TEST_F(StaleFlowsTest, S248OtherPortsOfTheSameAddressesAreNotModified) {
   for (const std::string at : {"10.96.0.10:3000", "192.0.2.1:3000", "198.51.100.1:3000",
                                "172.16.0.1:3000", "172.16.0.1:53", "10.96.0.10:30053"}) {
     EXPECT_FALSE(flows_.IsStale(Flow(at, at))) << at;
@@ -160,7 +160,7 @@ TEST(FormerPlacesTest, S240AFlowStaysIfItHasAnEndpointOfAnyFormerService) {
 }
 
 // A virtual switch with its own conntrack zone tracks pods' packets before translation.
-TEST(ZonesTest, S241UntranslatedFlowsOfOtherZonesAreLeftAlone) {
+TEST(ZonesTest, S241UntranslatedFlowsOfOtherZonesAreNotModified) {
   StaleFlows flows;
   const auto endpoints = Endpoints({"10.0.0.1:53"});
   flows.Add(End("10.96.0.10:53"), Place::kCurrent, endpoints);

@@ -24,7 +24,7 @@ class StateLogThreadTest : public ::testing::Test, protected SavedWorld {
     options.own_thread = true;
     options.sync_interval = std::chrono::milliseconds(0);
     options.compact_above = 10000;
-    options.on_problem = [this](const std::string&) { ++told_; };
+    options.on_problem = [this](const std::string&) { ++reported_; };
     options.on_recovery = [this] { ++recovered_; };
     SavedState found;
     auto opened = StateLog::Open(kFolder, files, &found, options);
@@ -42,11 +42,11 @@ class StateLogThreadTest : public ::testing::Test, protected SavedWorld {
 
   const std::chrono::steady_clock::time_point deadline_ =
       std::chrono::steady_clock::now() + kDeadline;
-  std::atomic<int> told_ = 0;
+  std::atomic<int> reported_ = 0;
   std::atomic<int> recovered_ = 0;
 };
 
-TEST_F(StateLogThreadTest, AppendsWhileTheFileIsWrittenAnew) {
+TEST_F(StateLogThreadTest, AppendsWhileTheFileIsRewritten) {
   Start();
   // Another thread reads the status continuously.
   std::atomic<bool> over = false;
@@ -60,23 +60,23 @@ TEST_F(StateLogThreadTest, AppendsWhileTheFileIsWrittenAnew) {
   reader.join();
   EXPECT_GE(log->status().compactions, 20u);
   Stop();
-  const Said expected = model.said();
+  const Reported expected = model.reported();
   EXPECT_EQ(Open(), expected);
-  EXPECT_EQ(told_, 0);
+  EXPECT_EQ(reported_, 0);
 }
 
-TEST_F(StateLogThreadTest, KilledWhileTheFileIsWrittenAnewItSaysWhatIsTrue) {
-  for (int life = 0; life < 30 && !AtDeadline(); ++life) {
+TEST_F(StateLogThreadTest, KilledWhileTheFileIsRewrittenItSaysWhatIsTrue) {
+  for (int run = 0; run < 30 && !AtDeadline(); ++run) {
     Start();
     const uint64_t wanted = dice.Below(4);
     while (log->status().compactions < wanted && !AtDeadline()) Step();
     Step();
-    const Said expected = model.said();
-    Said found = Reopen();
+    const Reported expected = model.reported();
+    Reported found = Reopen();
     // The last generation may have been written or not.
     found.is.generation = expected.is.generation;
     if (found.may_be && expected.may_be) found.may_be->generation = expected.may_be->generation;
-    ASSERT_EQ(found, expected) << life;
+    ASSERT_EQ(found, expected) << run;
     Kill();
   }
 }
@@ -103,7 +103,7 @@ TEST_F(StateLogThreadTest, FailsAndRecoversWhileAppending) {
     std::this_thread::yield();
   }
   Stop();
-  const Said expected = model.said();
+  const Reported expected = model.reported();
   EXPECT_EQ(Open(), expected);
 }
 
@@ -112,7 +112,7 @@ TEST_F(StateLogThreadTest, WhatWasWrittenIsOnDiskSoon) {
   while (!model.open()) Step();
   End(true, 1);
   while (!files.IsSynced(kPath) && !AtDeadline()) std::this_thread::yield();
-  const Said expected = model.said();
+  const Reported expected = model.reported();
   EXPECT_EQ(ReopenAfterPowerLoss(), expected);
 }
 

@@ -99,7 +99,7 @@ class AffinityMemoryTest : public DesiredWorld {
     }
     return elements;
   }
-  void BeginAnew() {
+  void StartOver() {
     numbers_ = Numbers();
     memory_ = AffinityMemory();
     before_ = {};
@@ -137,7 +137,7 @@ TEST_F(AffinityMemoryTest, S126ARestartedProxyGivesTheSameNumbers) {
   MakeWeb("10.0.0.3");
   EXPECT_EQ(Made(), "5: 10.0.0.1 is 1 10.0.0.3 is 3");
   const auto left = Left(kAffinityEndpoints);
-  BeginAnew();
+  StartOver();
   Remember(left);
   MakeWeb("10.0.0.3");
   EXPECT_EQ(Made(), "5: 10.0.0.1 is 1 10.0.0.3 is 3");
@@ -157,7 +157,7 @@ TEST_F(AffinityMemoryTest, S126BothSetsAndBothFamiliesAreRemembered) {
       left.emplace_back(family, Left(set, family));
     }
   }
-  BeginAnew();
+  StartOver();
   for (const auto& [family, elements] : left) Remember(elements, family);
   Make();
   ASSERT_EQ(desired_.rows.ports.size(), 2u);
@@ -233,7 +233,7 @@ TEST_F(AffinityMemoryTest, DamagedAndForeignElementsAreIgnored) {
        "7: 10.0.0.1 is 3 10.0.0.2 is 4"},
   };
   for (const auto& c : cases) {
-    BeginAnew();
+    StartOver();
     Remember(c.elements);
     MakeWeb();
     EXPECT_EQ(Made(), c.made) << c.name;

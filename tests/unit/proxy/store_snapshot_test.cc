@@ -34,7 +34,7 @@ class SnapshotTest : public ::testing::Test {
     for (const Change& change : Objects("x/new")) store_.Apply(change, 2);
   }
   // Sorted lines such as "Service x/old".
-  std::vector<std::string> Held() const {
+  std::vector<std::string> Stored() const {
     std::vector<std::string> held;
     store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
       if (entry.service) held.push_back("Service " + key);
@@ -52,10 +52,10 @@ class SnapshotTest : public ::testing::Test {
 };
 
 TEST_F(SnapshotTest, NothingGoesBeforeTheEnd) {
-  const auto before = Held();
+  const auto before = Stored();
   store_.BeginSnapshot();
   ApplyNew();
-  EXPECT_EQ(Held(), before);
+  EXPECT_EQ(Stored(), before);
   EXPECT_EQ(store_.dirty_count(), 0u);
 }
 
@@ -63,35 +63,35 @@ TEST_F(SnapshotTest, TheEndRemovesWhatWasNotNamedOfEveryKind) {
   store_.BeginSnapshot();
   ApplyNew();
   store_.EndSnapshot(7);
-  EXPECT_EQ(Held(), new_);
+  EXPECT_EQ(Stored(), new_);
   ASSERT_EQ(store_.dirty_count(), 1u);
   EXPECT_EQ(store_.FirstDirty()->key, "x/old");
   EXPECT_EQ(store_.FirstDirty()->sequence, 7u);
 }
 
-TEST_F(SnapshotTest, WhatWasNamedButRefusedStays) {
+TEST_F(SnapshotTest, WhatWasNamedButRejectedStays) {
   store_.BeginSnapshot();
   for (const Kind kind : {Kind::kService, Kind::kEndpointSlice, Kind::kNode, Kind::kServiceCidr}) {
-    store_.Mention(kind, "x/new");
+    store_.AddToSnapshot(kind, "x/new");
   }
   store_.EndSnapshot(2);
-  EXPECT_EQ(Held(), new_);
+  EXPECT_EQ(Stored(), new_);
 }
 
-TEST_F(SnapshotTest, AMentionCountsForItsKindOnly) {
+TEST_F(SnapshotTest, ASnapshotKeyCountsForItsKindOnly) {
   store_.BeginSnapshot();
-  store_.Mention(Kind::kService, "x/new");
+  store_.AddToSnapshot(Kind::kService, "x/new");
   store_.EndSnapshot(2);
-  EXPECT_THAT(Held(), ElementsAre("Service x/new"));
+  EXPECT_THAT(Stored(), ElementsAre("Service x/new"));
 }
 
-TEST_F(SnapshotTest, ARemovalIsNoMention) {
+TEST_F(SnapshotTest, ARemovalIsNoSnapshotKey) {
   store_.BeginSnapshot();
   store_.Apply(NoService("x/gone"), 2);
   store_.Apply(AService("x/gone"), 2);
   store_.Apply(NoService("x/gone"), 2);
   store_.EndSnapshot(3);
-  EXPECT_THAT(Held(), IsEmpty());
+  EXPECT_THAT(Stored(), IsEmpty());
 }
 
 TEST_F(SnapshotTest, BeginningAgainForgetsWhatWasNamed) {
@@ -100,21 +100,21 @@ TEST_F(SnapshotTest, BeginningAgainForgetsWhatWasNamed) {
   store_.BeginSnapshot();
   ApplyNew();
   store_.EndSnapshot(3);
-  EXPECT_EQ(Held(), new_);
+  EXPECT_EQ(Stored(), new_);
 }
 
 TEST_F(SnapshotTest, AnEndWithoutBeginRemovesNothing) {
-  const auto before = Held();
+  const auto before = Stored();
   store_.EndSnapshot(2);
-  EXPECT_EQ(Held(), before);
+  EXPECT_EQ(Stored(), before);
 }
 
-TEST_F(SnapshotTest, MentionsOutsideOfASnapshotDoNotCount) {
-  store_.Mention(Kind::kService, "x/old");
+TEST_F(SnapshotTest, SnapshotKeysOutsideOfASnapshotDoNotCount) {
+  store_.AddToSnapshot(Kind::kService, "x/old");
   store_.BeginSnapshot();
   ApplyNew();
   store_.EndSnapshot(2);
-  EXPECT_EQ(Held(), new_);
+  EXPECT_EQ(Stored(), new_);
 }
 
 TEST_F(SnapshotTest, DeltasAfterTheEndPruneNothing) {

@@ -62,7 +62,7 @@ class MemoryFiles : public Files {
   // Starts a new process. File objects of the old process are invalid.
   void Restart() {
     const std::lock_guard lock(mutex_);
-    ++life_;
+    ++run_;
     crashed_ = false;
     plan_ = nullptr;
     for (auto& [path, inode] : names_) inode->locked = false;
@@ -176,10 +176,10 @@ class MemoryFiles : public Files {
   class MemoryFile : public File {
    public:
     MemoryFile(MemoryFiles& files, std::shared_ptr<Inode> inode)
-        : files_(files), inode_(std::move(inode)), life_(files.life_) {}
+        : files_(files), inode_(std::move(inode)), run_(files.run_) {}
     ~MemoryFile() override {
       const std::lock_guard lock(files_.mutex_);
-      if (locked_ && life_ == files_.life_) inode_->locked = false;
+      if (locked_ && run_ == files_.run_) inode_->locked = false;
     }
 
     absl::StatusOr<size_t> Read(uint64_t offset, std::span<char> into) override {
@@ -239,19 +239,19 @@ class MemoryFiles : public Files {
    private:
     template <typename Fn>
     absl::Status Do(Call call, const char* what, Fn fn) {
-      return files_.Do(call, what, fn, life_);
+      return files_.Do(call, what, fn, run_);
     }
 
     MemoryFiles& files_;
     const std::shared_ptr<Inode> inode_;
-    const int life_;
+    const int run_;
     bool locked_ = false;
   };
 
   template <typename Fn>
-  absl::Status Do(Call call, const std::string& what, Fn fn, std::optional<int> life = {}) {
+  absl::Status Do(Call call, const std::string& what, Fn fn, std::optional<int> run = {}) {
     std::unique_lock lock(mutex_);
-    const auto dead = [&] { return crashed_ || life.value_or(life_) != life_; };
+    const auto dead = [&] { return crashed_ || run.value_or(run_) != run_; };
     if (dead()) return ErrnoStatus(EIO, what);
     const size_t number = calls_++;
     const Plan plan = plan_;
@@ -296,7 +296,7 @@ class MemoryFiles : public Files {
   Plan plan_;
   size_t calls_ = 0;
   bool crashed_ = false;
-  int life_ = 0;
+  int run_ = 0;
   Directory names_;
   // Possible directories on disk: the directory at the last sync and after each change since.
   std::vector<Directory> name_history_ = {{}};

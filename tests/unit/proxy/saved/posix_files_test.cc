@@ -94,7 +94,7 @@ TEST_F(PosixFilesTest, AFolderIsLockedUntilStop) {
   EXPECT_NE(Open(&found), nullptr);
 }
 
-TEST_F(PosixFilesTest, AFolderThatCannotBeMadeIsToldOf) {
+TEST_F(PosixFilesTest, AFolderThatCannotBeMadeIsReported) {
   SavedState found;
   const std::string file = top_ + "/no";
   std::ofstream(file) << "a file";
@@ -172,7 +172,7 @@ TEST_F(PosixFilesTest, ObjectsThatAnotherUserMayHaveMadeAreDataLoss) {
 TEST_F(PosixFilesTest, S342KilledAtRandomItSaysExactlyWhatWasTrue) {
   std::mt19937 random(1);
   uint32_t last = 0;
-  for (int life = 0; life < 30; ++life) {
+  for (int run = 0; run < 30; ++run) {
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);
     const pid_t child = fork();

@@ -152,23 +152,23 @@ inline Content ContentOf(const SavedState& state) {
 }
 
 // Content of a file: the current state, and the state if the open attempt was committed.
-struct Said {
+struct Reported {
   Content is;
   std::optional<Content> may_be;
 
-  friend bool operator==(const Said&, const Said&) = default;
+  friend bool operator==(const Reported&, const Reported&) = default;
 };
 
-inline Said SaidBy(SavedState state) {
-  Said said{.is = ContentOf(state)};
-  if (!state.attempt) return said;
+inline Reported SaidBy(SavedState state) {
+  Reported reported{.is = ContentOf(state)};
+  if (!state.attempt) return reported;
   Resolve(state, true);
   EXPECT_FALSE(state.attempt.has_value());
-  said.may_be = ContentOf(state);
-  return said;
+  reported.may_be = ContentOf(state);
+  return reported;
 }
 
-inline void PrintTo(const Said& said, std::ostream* out) {
+inline void PrintTo(const Reported& reported, std::ostream* out) {
   const auto print = [out](const Content& content) {
     *out << content.objects.size() << " objects, " << content.services.size()
          << " Services, marker "
@@ -176,10 +176,10 @@ inline void PrintTo(const Said& said, std::ostream* out) {
          << ", generation "
          << (content.generation ? std::to_string(*content.generation) : "unknown");
   };
-  print(said.is);
-  if (!said.may_be) return;
+  print(reported.is);
+  if (!reported.may_be) return;
   *out << "; perhaps ";
-  print(*said.may_be);
+  print(*reported.may_be);
 }
 
 // One commit that owns its data.
@@ -203,12 +203,12 @@ struct OwnedCommit {
 // call returns.
 class Model {
  public:
-  const Said& said() const { return said_; }
-  bool open() const { return said_.may_be.has_value(); }
+  const Reported& reported() const { return reported_; }
+  bool open() const { return reported_.may_be.has_value(); }
 
   // Initializes the model with the state found when the log was opened.
-  void StartFrom(const Said& said) {
-    said_ = said;
+  void StartFrom(const Reported& reported) {
+    reported_ = reported;
     buffered_.clear();
     noted_.reset();
   }
@@ -224,7 +224,7 @@ class Model {
   }
   void Begin(const OwnedCommit& commit) {
     Write();
-    Content next = said_.is;
+    Content next = reported_.is;
     next.marker = commit.marker;
     if (next.generation) ++*next.generation;
     if (commit.whole) {
@@ -238,20 +238,20 @@ class Model {
     }
     if (commit.node_rows) next.node_rows = Comparable(*commit.node_rows);
     if (commit.tables) next.tables = *commit.tables;
-    said_.may_be = std::move(next);
+    reported_.may_be = std::move(next);
   }
   void End(bool committed, std::optional<uint32_t> generation) {
     noted_.reset();
-    if (committed) said_.is = *said_.may_be;
-    said_.may_be.reset();
-    said_.is.generation = generation;
+    if (committed) reported_.is = *reported_.may_be;
+    reported_.may_be.reset();
+    reported_.is.generation = generation;
     Write();
   }
   void NoteGeneration(uint32_t generation) { noted_ = generation; }
   void Sync() {
     if (!noted_) return;
-    said_.is.generation = std::exchange(noted_, std::nullopt);
-    if (said_.may_be) said_.may_be->generation = *said_.is.generation + 1;
+    reported_.is.generation = std::exchange(noted_, std::nullopt);
+    if (reported_.may_be) reported_.may_be->generation = *reported_.is.generation + 1;
   }
 
  private:
@@ -262,7 +262,7 @@ class Model {
 
   void Write() {
     Sync();
-    for (Content* content : {&said_.is, said_.may_be ? &*said_.may_be : nullptr}) {
+    for (Content* content : {&reported_.is, reported_.may_be ? &*reported_.may_be : nullptr}) {
       if (content == nullptr) continue;
       for (const Object& object : buffered_) {
         content->objects.erase(object.key);
@@ -272,7 +272,7 @@ class Model {
     buffered_.clear();
   }
 
-  Said said_;
+  Reported reported_;
   std::vector<Object> buffered_;
   std::optional<uint32_t> noted_;
 };
@@ -298,32 +298,32 @@ class SavedWorld {
   }
 
   // Opens the log and initializes the model with the state found.
-  Said Open() {
+  Reported Open() {
     SavedState found;
     auto opened = StateLog::Open(kFolder, files, &found, Options());
     EXPECT_TRUE(opened.ok()) << opened.status();
     if (opened.ok()) log = *std::move(opened);
-    const Said said = SaidBy(std::move(found));
-    model.StartFrom(said);
-    return said;
+    const Reported reported = SaidBy(std::move(found));
+    model.StartFrom(reported);
+    return reported;
   }
   // Returns the state that a new run would find, without changing the files.
-  Said FoundIn(const MemoryFiles& others) {
+  Reported FoundIn(const MemoryFiles& others) {
     if (const auto content = others.Content(kPath)) files.SetContent(kPath, *content);
     return Open();
   }
   // Kills the process and starts it again.
-  Said Reopen() {
+  Reported Reopen() {
     Kill();
     return Open();
   }
   void Kill() {
     files.Restart();
-    Bury();
+    DiscardProblems();
   }
-  Said ReopenAfterPowerLoss() {
+  Reported ReopenAfterPowerLoss() {
     files.PowerLoss(dice);
-    Bury();
+    DiscardProblems();
     return Open();
   }
   void Stop() {
@@ -406,9 +406,10 @@ class SavedWorld {
   void Rewrite(const std::function<void()>& meanwhile = nullptr) {
     model.Flush();
     model.Sync();
-    const Said said = model.said();
+    const Reported reported = model.reported();
     std::vector<Row> node_rows;
-    for (const auto& [family, set, key, data, comment, interval_end, key_end] : said.is.node_rows) {
+    for (const auto& [family, set, key, data, comment, interval_end, key_end] :
+         reported.is.node_rows) {
       const auto field = [](const std::string& bytes) {
         return nft::FieldBytes().Append(
             {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
@@ -420,18 +421,19 @@ class SavedWorld {
                            .interval_end = interval_end,
                            .key_end = field(key_end)});
     }
-    OwnedCommit commit{.marker = said.is.marker.value_or(Marker()),
+    OwnedCommit commit{.marker = reported.is.marker.value_or(Marker()),
                        .whole = true,
-                       .services = said.is.services,
+                       .services = reported.is.services,
                        .node_rows = node_rows,
-                       .tables = said.is.tables};
+                       .tables = reported.is.tables};
     const SavedCommit borrowed = commit.Borrow();
     log->Rewrite(
         [&](const StateLog::PutObjectFn& put) {
-          for (const auto& [key, message] : said.is.objects) put(key.first, key.second, message);
+          for (const auto& [key, message] : reported.is.objects)
+            put(key.first, key.second, message);
           if (meanwhile) meanwhile();
         },
-        said.is.marker ? &borrowed : nullptr, said.is.generation);
+        reported.is.marker ? &borrowed : nullptr, reported.is.generation);
   }
 
   // Disables the log by an invalid call, which the model does not receive.
@@ -441,10 +443,10 @@ class SavedWorld {
   }
 
   // Discards problems reported by a killed process.
-  void Bury() {
-    const std::vector<std::string> said = problems;
+  void DiscardProblems() {
+    const std::vector<std::string> reported = problems;
     log.reset();
-    problems = said;
+    problems = reported;
   }
 
   MemoryFiles files;

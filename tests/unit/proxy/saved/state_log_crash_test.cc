@@ -30,24 +30,24 @@ const End kEnds[] = {{"before", {.crash = true}},
 // Runs a history with all kinds of calls, including a compaction and a stop of the agent. Ends with
 // the process. Appends the expected content of the file after each step to `said`. `synced` is the
 // number of steps that are certainly on disk.
-void Live(SavedWorld& world, std::vector<Said>& said, size_t& synced) {
+void Live(SavedWorld& world, std::vector<Reported>& reported, size_t& synced) {
   const auto step = [&](const std::function<void()>& act) {
     if (world.files.crashed()) return;
     act();
-    said.push_back(world.model.said());
+    reported.push_back(world.model.reported());
   };
   const auto work = [&] {
     if (world.files.crashed()) return;
     const auto before = world.log->status().synced;
     step([&] { world.Work(); });
     // The process may have been killed after the first sync.
-    if (world.log->status().synced != before) synced = said.size();
+    if (world.log->status().synced != before) synced = reported.size();
   };
   const auto commit = [&] {
     step([&] { world.Begin(world.RandomCommit()); });
     step([&] { world.End(world.dice.Chance(80), world.RandomGeneration()); });
   };
-  said.push_back({});
+  reported.push_back({});
   world.compact_above = 4000;
   step([&] { world.Open(); });
   for (int round = 0; round < 4; ++round) {
@@ -66,31 +66,32 @@ void Live(SavedWorld& world, std::vector<Said>& said, size_t& synced) {
     if (round == 2) {
       step([&] { world.Stop(); });
       step([&] { world.Open(); });
-      if (!world.files.crashed()) synced = said.size();
+      if (!world.files.crashed()) synced = reported.size();
     }
   }
 }
 
 // Runs the history once for each of its calls, with a crash at this call, and then `check`.
-void EndAtEachCall(const std::function<void(SavedWorld& world, const std::vector<Said>& said,
-                                            size_t synced, const std::string& where)>& check) {
+void EndAtEachCall(
+    const std::function<void(SavedWorld& world, const std::vector<Reported>& reported,
+                             size_t synced, const std::string& where)>& check) {
   SavedWorld whole;
-  std::vector<Said> said;
+  std::vector<Reported> reported;
   size_t synced = 0;
-  Live(whole, said, synced);
+  Live(whole, reported, synced);
   const size_t calls = whole.files.calls();
   ASSERT_GT(calls, 80u);
   ASSERT_GT(whole.log->status().compactions, 0u);
   for (size_t call = 0; call < calls; ++call) {
     for (const End& end : kEnds) {
       SavedWorld world;
-      said.clear();
+      reported.clear();
       synced = 0;
       world.files.SetPlan(
           [&](size_t number, MemoryFiles::Call) { return number == call ? end.fault : Fault{}; });
-      Live(world, said, synced);
+      Live(world, reported, synced);
       ASSERT_TRUE(world.files.crashed());
-      check(world, said, synced, "call " + std::to_string(call) + ", " + end.name);
+      check(world, reported, synced, "call " + std::to_string(call) + ", " + end.name);
       if (::testing::Test::HasFatalFailure()) return;
     }
   }
@@ -99,71 +100,71 @@ void EndAtEachCall(const std::function<void(SavedWorld& world, const std::vector
 // After the restart, the log works normally with the state found.
 void GoOn(SavedWorld& world, const std::string& where) {
   for (int i = 0; i < 6; ++i) world.RandomStep();
-  const Said expected = world.model.said();
+  const Reported expected = world.model.reported();
   ASSERT_EQ(world.Reopen(), expected) << where;
   ASSERT_EQ(world.log->status().error, "") << where;
 }
 
 TEST(StateLogCrashTest, S342KilledAtAnyCallItSaysExactlyWhatWasTrue) {
-  EndAtEachCall(
-      [](SavedWorld& world, const std::vector<Said>& said, size_t, const std::string& where) {
-        world.problems.clear();
-        const Said found = world.Reopen();
-        // The file contains the interrupted step or the step before it.
-        const bool last = found == said.back();
-        const bool before = found == said[said.size() - 2];
-        ASSERT_TRUE(last || before) << where << ": " << ::testing::PrintToString(found)
-                                    << " instead of " << ::testing::PrintToString(said.back());
-        // Without a complete header, the file does not count as a state file.
-        if (said.size() > 2) {
-          EXPECT_THAT(world.problems, IsEmpty()) << where;
-        }
-        GoOn(world, where);
-      });
+  EndAtEachCall([](SavedWorld& world, const std::vector<Reported>& reported, size_t,
+                   const std::string& where) {
+    world.problems.clear();
+    const Reported found = world.Reopen();
+    // The file contains the interrupted step or the step before it.
+    const bool last = found == reported.back();
+    const bool before = found == reported[reported.size() - 2];
+    ASSERT_TRUE(last || before) << where << ": " << ::testing::PrintToString(found)
+                                << " instead of " << ::testing::PrintToString(reported.back());
+    // Without a complete header, the file does not count as a state file.
+    if (reported.size() > 2) {
+      EXPECT_THAT(world.problems, IsEmpty()) << where;
+    }
+    GoOn(world, where);
+  });
 }
 
 TEST(StateLogCrashTest, AfterALossOfPowerItSaysWhatWasTrueAtTheLastSyncOrLater) {
-  EndAtEachCall([](SavedWorld& world, const std::vector<Said>& said, size_t synced,
+  EndAtEachCall([](SavedWorld& world, const std::vector<Reported>& reported, size_t synced,
                    const std::string& where) {
     world.dice = Dice(std::hash<std::string>()(where));
-    const Said found = world.ReopenAfterPowerLoss();
-    const auto first = said.begin() + static_cast<ptrdiff_t>(std::max<size_t>(synced, 1) - 1);
-    ASSERT_NE(std::find(first, said.end(), found), said.end())
+    const Reported found = world.ReopenAfterPowerLoss();
+    const auto first = reported.begin() + static_cast<ptrdiff_t>(std::max<size_t>(synced, 1) - 1);
+    ASSERT_NE(std::find(first, reported.end(), found), reported.end())
         << where << ": " << ::testing::PrintToString(found);
     GoOn(world, where);
   });
 }
 
-TEST(StateLogCrashTest, RandomLivesWithCrashesSayWhatIsTrue) {
+TEST(StateLogCrashTest, RandomRunsWithCrashesSayWhatIsTrue) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SavedWorld world(seed);
     world.compact_above = world.dice.OneOf({3000, 10000, 1000000});
     world.Open();
-    std::vector<Said> said = {world.model.said()};
+    std::vector<Reported> reported = {world.model.reported()};
     size_t synced = 0;  // Number of steps that are certainly on disk since the last loss of power.
-    for (int life = 0; life < 12; ++life) {
+    for (int run = 0; run < 12; ++run) {
       for (size_t steps = world.dice.Below(40); steps > 0; --steps) {
         const auto before = world.log->status().synced;
         world.RandomStep();
-        said.push_back(world.model.said());
-        if (world.log->status().synced != before) synced = said.size() - 1;
+        reported.push_back(world.model.reported());
+        if (world.log->status().synced != before) synced = reported.size() - 1;
       }
       ASSERT_EQ(world.log->status().error, "") << seed;
-      const std::string where = "seed " + std::to_string(seed) + ", life " + std::to_string(life);
+      const std::string where = "seed " + std::to_string(seed) + ", life " + std::to_string(run);
       if (world.dice.Chance(40)) {
-        const Said found = world.ReopenAfterPowerLoss();
-        const auto first = said.begin() + static_cast<ptrdiff_t>(synced);
-        ASSERT_NE(std::find(first, said.end(), found), said.end())
+        const Reported found = world.ReopenAfterPowerLoss();
+        const auto first = reported.begin() + static_cast<ptrdiff_t>(synced);
+        ASSERT_NE(std::find(first, reported.end(), found), reported.end())
             << where << ": " << ::testing::PrintToString(found);
-        said = {found};
+        reported = {found};
         synced = 0;
       } else if (world.dice.Chance(70)) {
-        ASSERT_EQ(world.Reopen(), said.back()) << where;
+        ASSERT_EQ(world.Reopen(), reported.back()) << where;
       } else {
         world.Stop();
-        said.push_back(world.model.said());
-        ASSERT_EQ(world.Open(), said.back()) << where;
-        synced = said.size() - 1;
+        reported.push_back(world.model.reported());
+        ASSERT_EQ(world.Open(), reported.back()) << where;
+        synced = reported.size() - 1;
       }
     }
   }
@@ -225,7 +226,7 @@ TEST(StateLogCrashTest, WhatIsAppendedAtAnyTimeOfABackgroundRoundIsKept) {
       for (size_t opening = 0; acted; ++opening) {
         SavedWorld world(seed);
         MakeDue(world, open);
-        std::vector<Said> said = {world.model.said()};
+        std::vector<Reported> reported = {world.model.reported()};
         const auto act = [&](int steps) {
           for (int i = 0; i < steps; ++i) {
             if (world.model.open()) {
@@ -234,19 +235,19 @@ TEST(StateLogCrashTest, WhatIsAppendedAtAnyTimeOfABackgroundRoundIsKept) {
               world.RandomObjectChange();
               world.Begin(world.RandomCommit());
             }
-            said.push_back(world.model.said());
+            reported.push_back(world.model.reported());
           }
         };
         acted = WorkAnd(world, opening, [&] { act(3); });
-        said.push_back(world.model.said());
+        reported.push_back(world.model.reported());
         act(4);  // These frames contain the number of bytes on disk.
         compactions += world.log->status().compactions;
         const std::string where = "seed " + std::to_string(seed) + ", opening " +
                                   std::to_string(opening) + (open ? ", open" : "");
-        ASSERT_EQ(SavedWorld().FoundIn(world.files), said.back()) << where;
+        ASSERT_EQ(SavedWorld().FoundIn(world.files), reported.back()) << where;
         world.dice = Dice(seed * 1000 + opening);
-        const Said found = world.ReopenAfterPowerLoss();
-        ASSERT_NE(std::find(said.begin(), said.end(), found), said.end())
+        const Reported found = world.ReopenAfterPowerLoss();
+        ASSERT_NE(std::find(reported.begin(), reported.end(), found), reported.end())
             << where << ": " << ::testing::PrintToString(found);
       }
     }
@@ -270,7 +271,7 @@ TEST(StateLogCrashTest, AnOutageAtAnyTimeOfABackgroundRoundIsOverWithIt) {
     world.Work();
     ASSERT_EQ(world.log->status().error, "") << opening;
     world.Begin(world.RandomCommit());
-    const Said expected = world.model.said();
+    const Reported expected = world.model.reported();
     ASSERT_EQ(world.Reopen(), expected) << opening;
   }
 }

@@ -27,9 +27,9 @@ using ::testing::StartsWith;
 
 class StateLogDamageTest : public ::testing::Test, protected SavedWorld {
  protected:
-  // Runs a short history. `said_` contains the expected content of the file after each step.
+  // Runs a short history. `reported_` contains the expected content of the file after each step.
   StateLogDamageTest() {
-    said_.push_back({});
+    reported_.push_back({});
     Open();
     for (int i = 0; i < 3; ++i) {
       for (int j = 0; j < 3; ++j) RandomObjectChange();
@@ -37,37 +37,37 @@ class StateLogDamageTest : public ::testing::Test, protected SavedWorld {
       commit.services[RandomKey()] = RandomServiceRows(dice);
       commit.node_rows = RandomRows(dice);
       Begin(commit);
-      said_.push_back(model.said());
+      reported_.push_back(model.reported());
       before_last_frame_ = log->status().bytes;
       End(true, static_cast<uint32_t>(i));
-      said_.push_back(model.said());
+      reported_.push_back(model.reported());
     }
   }
 
   // Returns the state that a new log finds in a file with this content.
-  Said FoundIn(const std::string& content) {
+  Reported FoundIn(const std::string& content) {
     other_ = std::make_unique<SavedWorld>();
     other_->files.SetContent(kPath, content);
     return other_->Open();
   }
 
-  std::vector<Said> said_;
+  std::vector<Reported> reported_;
   uint64_t before_last_frame_ = 0;
   std::unique_ptr<SavedWorld> other_;
 };
 
 TEST_F(StateLogDamageTest, AFlippedBitIsNeverTrusted) {
   Stop();
-  const Said whole = model.said();
+  const Reported whole = model.reported();
   std::string content = *files.Content(kPath);
   ASSERT_EQ(FoundIn(content), whole);
   ASSERT_THAT(other_->problems, IsEmpty());
   for (size_t offset = 0; offset < content.size(); ++offset) {
     for (int bit = 0; bit < 8; ++bit) {
       content[offset] = static_cast<char>(content[offset] ^ 1 << bit);
-      const Said found = FoundIn(content);
+      const Reported found = FoundIn(content);
       if (offset < content.size() - kFrameHeaderSize) {
-        ASSERT_EQ(found, Said()) << "bit " << bit << " at " << offset;
+        ASSERT_EQ(found, Reported()) << "bit " << bit << " at " << offset;
         ASSERT_THAT(other_->problems,
                     ElementsAre(AllOf(StartsWith("saved state "),
                                       HasSubstr(", not using it path=/var/lib/svcmap/state "),
@@ -87,7 +87,7 @@ TEST_F(StateLogDamageTest, AFlippedBitWithoutASyncLeavesWhatWasTrueBeforeIt) {
   std::string content = *files.Content(kPath);
   for (size_t offset = 0; offset < content.size(); ++offset) {
     content[offset] = static_cast<char>(content[offset] ^ 4);
-    ASSERT_THAT(said_, Contains(FoundIn(content))) << offset;
+    ASSERT_THAT(reported_, Contains(FoundIn(content))) << offset;
     content[offset] = static_cast<char>(content[offset] ^ 4);
   }
 }
@@ -95,22 +95,22 @@ TEST_F(StateLogDamageTest, AFlippedBitWithoutASyncLeavesWhatWasTrueBeforeIt) {
 TEST_F(StateLogDamageTest, AFileCutOffAnywhereSaysWhatWasTrueOnce) {
   Stop();
   const std::string content = *files.Content(kPath);
-  const auto place = [this](const Said& said) {
-    return std::find(said_.begin(), said_.end(), said) - said_.begin();
+  const auto place = [this](const Reported& reported) {
+    return std::find(reported_.begin(), reported_.end(), reported) - reported_.begin();
   };
   ptrdiff_t last = 0;
   for (size_t size = 0; size <= content.size(); ++size) {
     const ptrdiff_t now = place(FoundIn(content.substr(0, size)));
-    ASSERT_LT(now, static_cast<ptrdiff_t>(said_.size())) << size;
+    ASSERT_LT(now, static_cast<ptrdiff_t>(reported_.size())) << size;
     ASSERT_GE(now, last) << size;
     last = now;
   }
-  EXPECT_EQ(last, static_cast<ptrdiff_t>(said_.size()) - 1);
+  EXPECT_EQ(last, static_cast<ptrdiff_t>(reported_.size()) - 1);
 }
 
 TEST_F(StateLogDamageTest, GarbageBehindTheEndIsCutOff) {
   Kill();
-  const Said whole = model.said();
+  const Reported whole = model.reported();
   const std::string content = *files.Content(kPath);
   for (const std::string& garbage :
        {std::string(1, 'x'), std::string(5000, '\0'), std::string(5000, 'x'),
@@ -128,26 +128,26 @@ TEST_F(StateLogDamageTest, AFrameWithinAnObjectIsNone) {
   Open();
   PutObject(Kind::kService, "ns/a", before + before);
   Flush();
-  const Said said = model.said();
+  const Reported reported = model.reported();
   const std::string content = *files.Content(kPath);
-  EXPECT_EQ(FoundIn(content), said);
-  const Said found = FoundIn(content.substr(0, content.size() - 1));
-  EXPECT_EQ(found, said_.back());
+  EXPECT_EQ(FoundIn(content), reported);
+  const Reported found = FoundIn(content.substr(0, content.size() - 1));
+  EXPECT_EQ(found, reported_.back());
   EXPECT_THAT(other_->problems, IsEmpty());
 }
 
-TEST_F(StateLogDamageTest, LifeGoesOnWithoutIt) {
+TEST_F(StateLogDamageTest, TheAgentContinuesWithoutIt) {
   Stop();
   std::string content = *files.Content(kPath);
   content[content.size() / 2] ^= 1;
   FoundIn(content);
   for (int i = 0; i < 10; ++i) other_->RandomStep();
-  const Said expected = other_->model.said();
+  const Reported expected = other_->model.reported();
   EXPECT_EQ(other_->Reopen(), expected);
   EXPECT_THAT(other_->problems, SizeIs(1));
 }
 
-TEST_F(StateLogDamageTest, WhatWasSetAsideIsKeptAsItWasAndTheOldestGo) {
+TEST_F(StateLogDamageTest, WhatWasRenamedIsKeptAsItWasAndTheOldestGo) {
   Stop();
   std::string content = *files.Content(kPath);
   content[content.size() / 2] ^= 1;
@@ -169,33 +169,33 @@ TEST_F(StateLogDamageTest, AnotherVersionOfTheFormatIsNotRead) {
   Stop();
   std::string content = *files.Content(kPath);
   content[8] = 2;
-  EXPECT_EQ(FoundIn(content), Said());
+  EXPECT_EQ(FoundIn(content), Reported());
   EXPECT_THAT(other_->problems,
               ElementsAre(StartsWith("saved state has an unsupported format version, not using it "
                                      "path=/var/lib/svcmap/state error=\"format version 2 is not "
                                      "supported, expected version 1\" renamed_to=state.damaged-")));
 }
 
-TEST_F(StateLogDamageTest, AFileOfSomethingElseIsSetAside) {
-  EXPECT_EQ(FoundIn("apiVersion: v1\nkind: ConfigMap\n"), Said());
+TEST_F(StateLogDamageTest, AFileOfSomethingElseIsRenamed) {
+  EXPECT_EQ(FoundIn("apiVersion: v1\nkind: ConfigMap\n"), Reported());
   EXPECT_THAT(
       other_->problems,
       ElementsAre(AllOf(StartsWith("saved state is damaged, not using it path="),
                         HasSubstr("\"offset 0: not a state file (invalid magic number)\""))));
 }
 
-TEST_F(StateLogDamageTest, WhatCannotBeReadIsSetAsideAsWell) {
+TEST_F(StateLogDamageTest, WhatCannotBeReadIsRenamedAsWell) {
   Stop();
   files.SetPlan([](size_t, MemoryFiles::Call call) {
     return MemoryFiles::Fault{.error = call == MemoryFiles::Call::kRead ? EIO : 0};
   });
-  EXPECT_EQ(Open(), Said());
+  EXPECT_EQ(Open(), Reported());
   EXPECT_THAT(problems, ElementsAre(AllOf(StartsWith("saved state is damaged, not using it path="),
                                           HasSubstr("\"read: Input/output error (EIO)\""))));
 }
 
 // Frames with valid checksums and content that svcmapd never writes.
-TEST(ReplayTest, RefusesWhatCannotBe) {
+TEST(ReplayTest, RejectsWhatCannotBe) {
   struct Case {
     const char* error;
     std::function<void(saved::v1::Frame&)> make;

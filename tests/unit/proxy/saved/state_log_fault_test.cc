@@ -42,14 +42,14 @@ void ExpectRecovery(SavedWorld& world, const std::string& where) {
   Live(world, 3);
   ASSERT_EQ(world.log->status().error, "") << where;
   world.Stop();
-  const Said expected = world.model.said();
+  const Reported expected = world.model.reported();
   ASSERT_EQ(world.Open(), expected) << where;
   ASSERT_THAT(world.files.Names(), Not(Contains(HasSubstr("state.new")))) << where;
   ASSERT_THAT(world.files.Names(), Not(Contains(HasSubstr("state.compacted")))) << where;
 }
 
 // Data written to a deleted file would be lost.
-TEST(StateLogFaultTest, AFileThatSomebodyRemovedIsWrittenAnew) {
+TEST(StateLogFaultTest, ARemovedFileIsRewritten) {
   SavedWorld world;
   world.Open();
   Live(world, 10);
@@ -95,7 +95,7 @@ TEST(StateLogFaultTest, ADiskThatFillsUpAtAnyWriteLeavesNothingThatPassesForCurr
       SavedWorld world;
       world.compact_above = 4000;
       size_t left = writes;
-      std::vector<Said> said = {{}};
+      std::vector<Reported> reported = {{}};
       world.files.SetPlan([&](size_t, Call call) {
         if (call != Call::kAppend) return Fault{};
         return left == 0 ? Fault{.error = ENOSPC, .bytes = bytes} : (--left, Fault{});
@@ -103,13 +103,13 @@ TEST(StateLogFaultTest, ADiskThatFillsUpAtAnyWriteLeavesNothingThatPassesForCurr
       world.Open();
       for (int i = 0; i < 30; ++i) {
         world.RandomStep();
-        said.push_back(world.model.said());
+        reported.push_back(world.model.reported());
         if (world.log->needs_everything() && !world.model.open()) world.Rewrite();
       }
       const std::string where = std::to_string(writes) + " writes";
-      const Said old = SavedWorld().FoundIn(world.files);
+      const Reported old = SavedWorld().FoundIn(world.files);
       // The marker distinguishes the old content from the current content.
-      const Content& now = world.model.said().is;
+      const Content& now = world.model.reported().is;
       if (old.is.marker == now.marker) {
         EXPECT_EQ(old.is.services, now.services) << where;
       }
@@ -153,11 +153,11 @@ TEST(StateLogFaultTest, KilledWhileEverythingIsWrittenItSaysTheOldOrTheNew) {
     if (world.model.open()) world.End(true, 1);
     world.Work();
     world.Flush();
-    const Said old = world.model.said();
+    const Reported old = world.model.reported();
     world.files.SetPlan(
         [](size_t, Call what) { return Fault{.error = what == Call::kAppend ? ENOSPC : 0}; });
     Live(world, 10);
-    const Said now = world.model.said();
+    const Reported now = world.model.reported();
     ASSERT_NE(old, now);
     ASSERT_NE(world.log->status().error, "");
 
@@ -168,8 +168,8 @@ TEST(StateLogFaultTest, KilledWhileEverythingIsWrittenItSaysTheOldOrTheNew) {
     world.Work();
     over = !world.files.crashed();
     const bool power_loss = call % 2 == 1;
-    const Said found = power_loss ? world.ReopenAfterPowerLoss() : world.Reopen();
-    ASSERT_TRUE(found == old || found == world.model.said()) << call;
+    const Reported found = power_loss ? world.ReopenAfterPowerLoss() : world.Reopen();
+    ASSERT_TRUE(found == old || found == world.model.reported()) << call;
     if (found != old) ++news;
   }
   EXPECT_GT(news, 0u);
@@ -184,14 +184,14 @@ TEST(StateLogFaultTest, NothingCountsBeforeEverythingIsWritten) {
   if (world.model.open()) world.End(true, 1);
   world.Work();
   world.PutOutOfOrder();
-  const Said old = SavedWorld().FoundIn(world.files);
+  const Reported old = SavedWorld().FoundIn(world.files);
   world.Rewrite([&] {
     world.log->Work();
     EXPECT_EQ(SavedWorld().FoundIn(world.files), old);
   });
   EXPECT_EQ(SavedWorld().FoundIn(world.files), old);
   world.Work();
-  EXPECT_EQ(SavedWorld().FoundIn(world.files), world.model.said());
+  EXPECT_EQ(SavedWorld().FoundIn(world.files), world.model.reported());
 }
 
 class StateLogOutageTest : public ::testing::Test, protected SavedWorld {
@@ -207,7 +207,7 @@ class StateLogOutageTest : public ::testing::Test, protected SavedWorld {
   }
 };
 
-TEST_F(StateLogOutageTest, IsToldOnceAndSoIsItsEnd) {
+TEST_F(StateLogOutageTest, IsReportedOnceAndSoIsItsEnd) {
   Open();
   Live(*this, 10);
   Break(ENOSPC);
@@ -261,7 +261,7 @@ TEST_F(StateLogOutageTest, AReadOnlyFolderIsReadAllTheSame) {
   Open();
   Live(*this, 20);
   Stop();
-  const Said expected = model.said();
+  const Reported expected = model.reported();
   // The lock and the file cannot be opened for writing. Then the file is opened for reading.
   size_t opens = 0;
   files.SetPlan([&](size_t, Call call) {
@@ -277,7 +277,7 @@ TEST_F(StateLogOutageTest, AReadOnlyFolderIsReadAllTheSame) {
 
 TEST_F(StateLogOutageTest, AFolderThatCannotBeMadeIsNoReasonNotToStart) {
   Break(EACCES);
-  EXPECT_EQ(Open(), Said());
+  EXPECT_EQ(Open(), Reported());
   EXPECT_THAT(problems, ElementsAre(HasSubstr("make folder /var/lib/svcmap: Permission denied")));
   Live(*this, 10);
   ExpectRecovery(*this, "");
@@ -317,7 +317,7 @@ TEST_F(StateLogOutageTest, AFailedRewriteLeavesNothing) {
   }
 }
 
-TEST_F(StateLogOutageTest, AFileThatCannotBeWrittenAnewGrowsOn) {
+TEST_F(StateLogOutageTest, AFileThatCannotBeRewrittenGrowsOn) {
   compact_above = 2000;
   Open();
   size_t opens = 0;
@@ -336,7 +336,7 @@ TEST_F(StateLogOutageTest, AFileThatCannotBeWrittenAnewGrowsOn) {
 }
 
 // A file damaged while in use could not be used after a restart.
-TEST_F(StateLogOutageTest, DamageFoundWhenTheFileIsWrittenAnewStartsANewOne) {
+TEST_F(StateLogOutageTest, DamageFoundWhenTheFileIsRewrittenStartsANewOne) {
   compact_above = 2000;
   Open();
   Commit();

@@ -37,41 +37,41 @@ TEST_F(StateLogTest, S342EverythingComesBackAsItWas) {
     Begin(commit);
     End(true, static_cast<uint32_t>(seed));
     Stop();
-    const Said expected = model.said();
+    const Reported expected = model.reported();
     ASSERT_EQ(Open(), expected) << seed;
   }
   EXPECT_THAT(problems, IsEmpty());
 }
 
 TEST_F(StateLogTest, NothingIsFoundInANewFolder) {
-  EXPECT_EQ(model.said(), Said());
-  EXPECT_EQ(Reopen(), Said());
+  EXPECT_EQ(model.reported(), Reported());
+  EXPECT_EQ(Reopen(), Reported());
   EXPECT_THAT(problems, IsEmpty());
 }
 
-TEST_F(StateLogTest, S342AnAttemptWithoutOutcomeIsToldApart) {
+TEST_F(StateLogTest, S342AnAttemptWithoutOutcomeIsDistinguished) {
   Commit("ns/a", 7);
   OwnedCommit commit{.marker = {1, 2}};
   commit.services["ns/b"] = RandomServiceRows(dice);
   commit.services["ns/a"] = {};  // Deleted.
   Begin(commit);
   Reopen();
-  const Said said = model.said();
-  EXPECT_EQ(said.is.services.count("ns/a"), 1u);
-  EXPECT_EQ(said.is.generation, 7u);
-  ASSERT_TRUE(said.may_be);
-  EXPECT_EQ(said.may_be->marker, (Marker{1, 2}));
-  EXPECT_EQ(said.may_be->services.count("ns/a"), 0u);
-  EXPECT_EQ(said.may_be->services.count("ns/b"), 1u);
-  EXPECT_EQ(said.may_be->generation, 8u);
+  const Reported reported = model.reported();
+  EXPECT_EQ(reported.is.services.count("ns/a"), 1u);
+  EXPECT_EQ(reported.is.generation, 7u);
+  ASSERT_TRUE(reported.may_be);
+  EXPECT_EQ(reported.may_be->marker, (Marker{1, 2}));
+  EXPECT_EQ(reported.may_be->services.count("ns/a"), 0u);
+  EXPECT_EQ(reported.may_be->services.count("ns/b"), 1u);
+  EXPECT_EQ(reported.may_be->generation, 8u);
   // The marker determined the outcome, which is written to the file.
   End(true, 8);
-  EXPECT_EQ(Reopen(), (Said{.is = *said.may_be}));
+  EXPECT_EQ(Reopen(), (Reported{.is = *reported.may_be}));
 }
 
 TEST_F(StateLogTest, AnAttemptThatIsNotCompleteWasNeverAsked) {
   Commit("ns/a", 7);
-  const Said before = model.said();
+  const Reported before = model.reported();
   OwnedCommit commit{.marker = {1, 2}, .whole = true};
   for (int i = 0; i < 4000; ++i) {
     commit.services["ns/" + std::to_string(i)] = RandomServiceRows(dice);
@@ -87,7 +87,7 @@ TEST_F(StateLogTest, AnAttemptThatIsNotCompleteWasNeverAsked) {
   EXPECT_EQ(Reopen(), before);
   // Records of the old attempt do not mix with the next attempt.
   Commit("ns/b", 8);
-  const Said after = model.said();
+  const Reported after = model.reported();
   EXPECT_THAT(after.is.services, SizeIs(2));
   EXPECT_EQ(Reopen(), after);
   EXPECT_THAT(problems, IsEmpty());
@@ -99,9 +99,9 @@ TEST_F(StateLogTest, AWholeCommitLeavesNothingOfWhatWas) {
   commit.services["ns/b"] = RandomServiceRows(dice);
   Begin(commit);
   End(true, 8);
-  const Said said = Reopen();
-  EXPECT_THAT(said.is.services, SizeIs(1));
-  EXPECT_EQ(said.is.services.count("ns/b"), 1u);
+  const Reported reported = Reopen();
+  EXPECT_THAT(reported.is.services, SizeIs(1));
+  EXPECT_EQ(reported.is.services.count("ns/b"), 1u);
 }
 
 TEST_F(StateLogTest, AWholeAttemptMayFollowOneThatStaysUnsettled) {
@@ -111,7 +111,7 @@ TEST_F(StateLogTest, AWholeAttemptMayFollowOneThatStaysUnsettled) {
   commit.whole = true;
   Begin(commit);
   EXPECT_EQ(log->status().error, "");
-  const Said expected = model.said();
+  const Reported expected = model.reported();
   EXPECT_EQ(Reopen(), expected);
 }
 
@@ -120,7 +120,7 @@ TEST_F(StateLogTest, AnotherAttemptThanAWholeOneMayNot) {
   OwnedCommit commit = RandomCommit();
   commit.whole = false;
   Begin(commit);
-  const Said before = model.said();
+  const Reported before = model.reported();
   log->Begin(commit.Borrow());
   EXPECT_EQ(log->status().error, "/var/lib/svcmap: new attempt while the previous attempt is open");
   EXPECT_TRUE(log->needs_everything());
@@ -135,10 +135,10 @@ TEST_F(StateLogTest, GenerationsOfOthersAreWrittenWithTheNextSyncOrWrite) {
   NoteGeneration(11);
   OwnedCommit commit{.marker = {1, 2}};
   Begin(commit);
-  const Said said = Reopen();
-  EXPECT_EQ(said.is.generation, 11u);
-  ASSERT_TRUE(said.may_be);
-  EXPECT_EQ(said.may_be->generation, 12u);
+  const Reported reported = Reopen();
+  EXPECT_EQ(reported.is.generation, 11u);
+  ASSERT_TRUE(reported.may_be);
+  EXPECT_EQ(reported.may_be->generation, 12u);
   End(false, 15);
   EXPECT_EQ(Reopen().is.generation, 15u);
   // The outcome's generation takes precedence over an earlier NoteGeneration.
@@ -152,9 +152,9 @@ TEST_F(StateLogTest, AGenerationThatIsNotKnownIsForgotten) {
   Commit("ns/a", 7);
   Begin({.marker = {1, 2}});
   End(true, std::nullopt);
-  const Said said = Reopen();
-  EXPECT_EQ(said.is.marker, (Marker{1, 2}));
-  EXPECT_EQ(said.is.generation, std::nullopt);
+  const Reported reported = Reopen();
+  EXPECT_EQ(reported.is.marker, (Marker{1, 2}));
+  EXPECT_EQ(reported.is.generation, std::nullopt);
   Begin({.marker = {1, 3}});
   EXPECT_EQ(Reopen().may_be->generation, std::nullopt);
 }
@@ -163,7 +163,7 @@ TEST_F(StateLogTest, ManyObjectsDoNotPileUpInMemory) {
   for (int i = 0; i < 1000; ++i) PutObject(Kind::kNode, std::to_string(i), std::string(1000, 'x'));
   EXPECT_GT(log->status().bytes, 700'000u);
   Flush();
-  const Said expected = model.said();
+  const Reported expected = model.reported();
   EXPECT_THAT(expected.is.objects, SizeIs(1000));
   EXPECT_EQ(Reopen(), expected);
 }
@@ -171,7 +171,7 @@ TEST_F(StateLogTest, ManyObjectsDoNotPileUpInMemory) {
 TEST_F(StateLogTest, AMessageOfTheLargestSizeFits) {
   PutObject(Kind::kEndpointSlice, "ns/a", std::string(16 << 20, 'x'));
   Flush();
-  const Said expected = model.said();
+  const Reported expected = model.reported();
   EXPECT_EQ(Reopen(), expected);
 }
 
@@ -211,11 +211,11 @@ TEST_F(StateLogTest, TwoAgentsNeverShareAFolder) {
             absl::FailedPreconditionError("another agent uses the folder /var/lib/svcmap"));
   EXPECT_EQ(log->status().error, "");
   Stop();
-  const Said expected = model.said();
+  const Reported expected = model.reported();
   EXPECT_EQ(Open(), expected);
 }
 
-TEST_F(StateLogTest, IsWrittenAnewWhenMostOfItIsOutOfDate) {
+TEST_F(StateLogTest, IsRewrittenWhenMostOfItIsOutOfDate) {
   compact_above = 20000;
   Reopen();
   int commits = 0;
@@ -227,25 +227,25 @@ TEST_F(StateLogTest, IsWrittenAnewWhenMostOfItIsOutOfDate) {
     ASSERT_LT(log->status().bytes, 200'000u);
   }
   EXPECT_LT(log->status().bytes, 2 * 20000u);
-  const Said expected = model.said();
+  const Reported expected = model.reported();
   EXPECT_EQ(Reopen(), expected);
   EXPECT_THAT(problems, IsEmpty());
 }
 
 // An attempt may be open during the whole compaction.
-TEST_F(StateLogTest, AnOpenAttemptSurvivesThatTheFileIsWrittenAnew) {
+TEST_F(StateLogTest, AnOpenAttemptSurvivesThatTheFileIsRewritten) {
   compact_above = 5000;
   Reopen();
   for (int i = 0; i < 300; ++i) {
     RandomStep();
     if (!model.open()) continue;
     Work();
-    ASSERT_EQ(SavedWorld().FoundIn(files), model.said()) << i;
+    ASSERT_EQ(SavedWorld().FoundIn(files), model.reported()) << i;
   }
   EXPECT_GT(log->status().compactions, 2u);
 }
 
-TEST_F(StateLogTest, AFileThatIsAliveIsNotWrittenAnew) {
+TEST_F(StateLogTest, AFileThatIsAliveIsNotRewritten) {
   compact_above = 5000;
   Reopen();
   for (int i = 0; i < 500; ++i) {
@@ -258,7 +258,7 @@ TEST_F(StateLogTest, AFileThatIsAliveIsNotWrittenAnew) {
 
 TEST_F(StateLogTest, NothingIsWrittenAfterStop) {
   Commit("ns/a", 7);
-  const Said expected = model.said();
+  const Reported expected = model.reported();
   log->Stop();
   const auto content = files.Content(kPath);
   log->PutObject(Kind::kNode, "n", "m");

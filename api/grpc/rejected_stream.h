@@ -7,9 +7,9 @@ namespace svcmap::api {
 
 // Deletes itself. `Reactor`: what gRPC has for streams of this kind.
 template <typename Reactor>
-class RefusedStream final : public Reactor {
+class RejectedStream final : public Reactor {
  public:
-  explicit RefusedStream(const grpc::Status& status) { this->Finish(status); }
+  explicit RejectedStream(const grpc::Status& status) { this->Finish(status); }
   void OnDone() override { delete this; }
 };
 

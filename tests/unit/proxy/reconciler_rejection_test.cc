@@ -20,17 +20,17 @@ class PickyKernel final : public nft::Kernel {
   explicit PickyKernel(nft::Kernel& kernel) : kernel_(kernel) {}
 
   nft::ApplyResult Apply(const nft::Transaction& transaction) override {
-    std::optional<size_t> refused;
+    std::optional<size_t> rejected;
     size_t number = 0;
     transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
       const bool bad = verb == nft::Verb::kAdd && !comment.empty() &&
                        element.comment.substr(0, comment.size()) == comment;
-      if (bad && !refused) refused = number;
+      if (bad && !rejected) rejected = number;
       ++number;
     });
-    if (!refused) return kernel_.Apply(transaction);
+    if (!rejected) return kernel_.Apply(transaction);
     return {nft::ApplyOutcome::kRejected, ErrnoStatus(EINVAL, "add to service-ips"),
-            tells ? refused : std::nullopt};
+            tells ? rejected : std::nullopt};
   }
   absl::StatusOr<bool> HasTable(Family family) override { return kernel_.HasTable(family); }
   absl::StatusOr<std::vector<nft::Element>> ReadSet(nft::SetRef set) override {
@@ -55,9 +55,9 @@ class PickyKernel final : public nft::Kernel {
   nft::Kernel& kernel_;
 };
 
-class RefusalTest : public ::testing::TestWithParam<bool> {
+class RejectionTest : public ::testing::TestWithParam<bool> {
  protected:
-  RefusalTest() { kernel_.tells = GetParam(); }
+  RejectionTest() { kernel_.tells = GetParam(); }
 
   static Change Numbered(int i) {
     return AService("shop/s" + std::to_string(i)).At("10.96.0." + std::to_string(i)).Port(80);
@@ -68,7 +68,7 @@ class RefusalTest : public ::testing::TestWithParam<bool> {
     std::vector<Finding> findings;
     int rounds = 0;
     for (; reconciler_.Pending() && rounds < 100; ++rounds) {
-      while (reconciler_.InDoubt()) EXPECT_OK(reconciler_.Repair().error);
+      while (reconciler_.HasSuspects()) EXPECT_OK(reconciler_.Repair().error);
       for (const auto& [sequence, finding] : reconciler_.Sync(SIZE_MAX).findings) {
         findings.push_back(finding);
       }
@@ -84,27 +84,27 @@ class RefusalTest : public ::testing::TestWithParam<bool> {
   uint64_t sequence_ = 0;
 };
 
-TEST_P(RefusalTest, TheOthersAreProgrammedAndItIsNamed) {
+TEST_P(RejectionTest, TheOthersAreProgrammedAndItIsNamed) {
   Apply(Numbered(1));
   Settle();
   kernel_.comment = "shop/s5:";
   for (int i = 2; i <= 9; ++i) Apply(Numbered(i));
   const std::vector<Finding> findings = Settle();
   EXPECT_EQ(ServiceIps(), 8u);
-  EXPECT_EQ(reconciler_.refused_services(), 1u);
+  EXPECT_EQ(reconciler_.rejected_services(), 1u);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].key, "shop/s5");
   EXPECT_THAT(findings[0].ToString(), HasSubstr("EINVAL"));
 }
 
-TEST_P(RefusalTest, AlsoWhenTheTablesAreMade) {
+TEST_P(RejectionTest, AlsoWhenTheTablesAreMade) {
   kernel_.comment = "shop/s5:";
   for (int i = 1; i <= 9; ++i) Apply(Numbered(i));
   EXPECT_THAT(Settle(), SizeIs(1));
   EXPECT_EQ(ServiceIps(), 8u);
 }
 
-TEST_P(RefusalTest, ItsLastGoodStateStaysAndItIsTriedAgainAlone) {
+TEST_P(RejectionTest, ItsLastGoodStateStaysAndItIsRetriedAlone) {
   Apply(Numbered(1));
   Apply(AService("shop/s5").At("10.96.0.5").Port(443));
   Settle();
@@ -114,19 +114,19 @@ TEST_P(RefusalTest, ItsLastGoodStateStaysAndItIsTriedAgainAlone) {
   EXPECT_EQ(ServiceIps(), 2u);
 
   for (int i = 6; i <= 8; ++i) Apply(Numbered(i));
-  reconciler_.RetryRefused();
+  reconciler_.RetryRejected();
   EXPECT_THAT(Settle(), SizeIs(1));
   EXPECT_EQ(ServiceIps(), 5u);
-  EXPECT_EQ(reconciler_.refused_services(), 1u);
+  EXPECT_EQ(reconciler_.rejected_services(), 1u);
 
   kernel_.comment.clear();
-  reconciler_.RetryRefused();
+  reconciler_.RetryRejected();
   EXPECT_THAT(Settle(), SizeIs(0));
-  EXPECT_EQ(reconciler_.refused_services(), 0u);
+  EXPECT_EQ(reconciler_.rejected_services(), 0u);
   EXPECT_EQ(Contents(fake_), Additions(reconciler_.DesiredRows()));
 }
 
-INSTANTIATE_TEST_SUITE_P(, RefusalTest, ::testing::Bool(), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(, RejectionTest, ::testing::Bool(), [](const auto& info) {
   return std::string(info.param ? "Named" : "NotNamed");
 });
 

@@ -11,7 +11,7 @@
 
 namespace svcmap::api {
 
-class Refusals {
+class RejectedCalls {
  public:
   using Clock = std::chrono::steady_clock;
 

@@ -1,4 +1,4 @@
-#include "api/grpc/refusals.h"
+#include "api/grpc/rejected_calls.h"
 
 #include <spdlog/spdlog.h>
 
@@ -10,7 +10,7 @@ constexpr size_t kMaxLoggedClients = 64;  // Of one second; more are only counte
 
 }  // namespace
 
-bool Refusals::Add(const std::string& client, const std::string& what, Clock::time_point now) {
+bool RejectedCalls::Add(const std::string& client, const std::string& what, Clock::time_point now) {
   ++count_;
   {
     const std::lock_guard lock(mutex_);

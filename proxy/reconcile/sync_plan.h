@@ -10,12 +10,12 @@
 
 namespace svcmap::proxy {
 
-struct Reconciler::Draft {
-  explicit Draft(const SharedCounts& shared) : plan(shared) {}
+struct Reconciler::SyncPlan {
+  explicit SyncPlan(const SharedCounts& shared) : plan(shared) {}
 
   Plan plan;
   bool recreate = false;
-  std::vector<Store::Dirty> taken;
+  std::vector<Store::Dirty> dirty;
   Applied::ServiceChanges services;
   std::vector<Number> new_numbers;
   std::vector<Number> old_numbers;

@@ -33,11 +33,11 @@
 namespace svcmap::kube {
 
 // Not thread-safe.
-class Course {
+class Reflector {
  public:
   using Clock = std::chrono::steady_clock;
 
-  struct Ask {
+  struct Request {
     bool watch = false;  // Or list.
     HttpRequest request;
     // Of a list: a larger answer, or one with more objects, is not read to its end.
@@ -49,12 +49,12 @@ class Course {
     std::string text;
   };
 
-  Course(Resource resource, ListWatchOptions options, Mirror& mirror, Random random);
+  Reflector(Resource resource, ListWatchOptions options, Mirror& mirror, Random random);
 
   // ---- What to ask, and not before when ----
 
   Clock::time_point not_before() const { return not_before_; }
-  Ask Next(Clock::time_point now);
+  Request Next(Clock::time_point now);
 
   // ---- What came. A list ends with one of Page, TooLarge, Refused, Failed, Unreadable; a watch is
   // any number of Events, and then WatchEnded, Refused, Failed or Unreadable ----
@@ -66,8 +66,8 @@ class Course {
   bool Event(const WatchEvent& event, Clock::time_point now);
   void WatchEnded(Clock::time_point now);  // By the server, as it should be.
   // An answer that is no success.
-  void Refused(int http_status, std::chrono::seconds retry_after, const ApiStatus& status,
-               Clock::time_point now);
+  void Rejected(int http_status, std::chrono::seconds retry_after, const ApiStatus& status,
+                Clock::time_point now);
   // No answer, or not all of it.
   void Failed(const absl::Status& error, Clock::time_point now);
   // An answer of this type that is none.
@@ -79,9 +79,9 @@ class Course {
  private:
   // What a list has to be.
   enum class From : uint8_t {
-    kNotOlder,    // Than version_.
-    kNewest,      // In pages.
-    kNewestWhole  // Without pages: those have just expired.
+    kNotOlder,      // Than version_.
+    kNewest,        // In pages.
+    kNewestUnpaged  // Without pages: those have just expired.
   };
 
   std::string ListPath() const;
@@ -94,7 +94,7 @@ class Course {
   void ToJson(const std::string& why, Clock::time_point now);
   // Counts, says and waits.
   void Fail(const std::string& why, Clock::time_point now, std::chrono::seconds retry_after = {});
-  void GoesWell(Clock::time_point now);
+  void Succeeded(Clock::time_point now);
   std::string Subject() const;  // "watch of services"
   std::string LogText(const std::string& event, const std::string& why) const;
 
@@ -121,16 +121,16 @@ class Course {
   std::string continue_token_;
   absl::flat_hash_set<uint64_t> tokens_;  // Hashes of all that came with this list.
   uint64_t list_cost_ = 0;
-  Clock::time_point list_asked_;
+  Clock::time_point list_requested_;
 
   ListWatchFacts facts_;
   std::vector<Line> lines_;
   uint64_t failures_in_a_row_ = 0;
   Clock::time_point failing_since_;
-  int refusals_ = 0;  // Lists in a row with 403 or 404.
-  std::string said_;  // The last failure in the log, and when.
-  Clock::time_point said_at_;
-  bool said_missing_ = false;
+  int failures_in_row_ = 0;  // Lists in a row with 403 or 404.
+  std::string reported_;     // The last failure in the log, and when.
+  Clock::time_point reported_at_;
+  bool reported_missing_ = false;
 };
 
 }  // namespace svcmap::kube

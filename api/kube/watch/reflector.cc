@@ -1,4 +1,4 @@
-#include "api/kube/watch/course.h"
+#include "api/kube/watch/reflector.h"
 
 #include <algorithm>
 #include <iterator>
@@ -44,7 +44,7 @@ constexpr int64_t kShortPage = 10;  // The part: a tenth.
 constexpr milliseconds kShortPagePause{100};
 
 constexpr std::chrono::minutes kMissingRest{5};
-constexpr std::chrono::minutes kSayAgain{5};  // The same failure.
+constexpr std::chrono::minutes kLogAgain{5};  // The same failure.
 constexpr std::chrono::minutes kLongestRetryAfter{
     2};  // Whatever it says, we are not gone for hours.
 
@@ -56,10 +56,10 @@ std::string NameWithGroup(Resource resource) {
   return name;
 }
 
-std::string SecondsText(Course::Clock::duration time) {
+std::string SecondsText(Reflector::Clock::duration time) {
   return absl::StrFormat("%.1fs", std::chrono::duration<double>(time).count());
 }
-std::string MillisecondsText(Course::Clock::duration time) {
+std::string MillisecondsText(Reflector::Clock::duration time) {
   return absl::StrCat(std::chrono::duration_cast<milliseconds>(time).count(), "ms");
 }
 
@@ -70,7 +70,7 @@ bool LagsBehind(const ApiStatus& status) {
 
 }  // namespace
 
-Course::Course(Resource resource, ListWatchOptions options, Mirror& mirror, Random random)
+Reflector::Reflector(Resource resource, ListWatchOptions options, Mirror& mirror, Random random)
     : resource_(resource),
       options_(std::move(options)),
       page_size_(options_.page_size),
@@ -80,13 +80,13 @@ Course::Course(Resource resource, ListWatchOptions options, Mirror& mirror, Rand
       backoff_(options_.first_retry, options_.last_retry, std::move(random)),
       accept_(options_.accept) {}
 
-Course::Ask Course::Next(Clock::time_point now) {
+Reflector::Request Reflector::Next(Clock::time_point now) {
   asked_ = now;
-  Ask ask;
+  Request ask;
   ask.watch = watching_;
   ask.request.accept = accept_;
   if (!watching_) {
-    if (continue_token_.empty()) list_asked_ = now;
+    if (continue_token_.empty()) list_requested_ = now;
     ask.request.path = ListPath();
     ask.request.first_byte_timeout = kListPatience;
     const ListBounds& bounds = options_.bounds;
@@ -115,7 +115,7 @@ Course::Ask Course::Next(Clock::time_point now) {
   return ask;
 }
 
-std::string Course::ListPath() const {
+std::string Reflector::ListPath() const {
   const std::string limit = absl::StrCat("&limit=", page_size_);
   // The token stands for the version, too: both together are refused.
   if (!continue_token_.empty()) {
@@ -127,13 +127,13 @@ std::string Course::ListPath() const {
       return absl::StrCat(path_, "&resourceVersion=", PercentEncoded(version_));
     case From::kNewest:
       return absl::StrCat(path_, limit);
-    case From::kNewestWhole:
+    case From::kNewestUnpaged:
       break;
   }
   return path_;
 }
 
-void Course::ListAgain(From from) {
+void Reflector::ListAgain(From from) {
   watching_ = false;
   from_ = from;
   items_.clear();
@@ -143,14 +143,14 @@ void Course::ListAgain(From from) {
   list_cost_ = 0;
 }
 
-void Course::Page(ListPage page, Clock::time_point now, uint64_t bytes) {
-  refusals_ = 0;
+void Reflector::Page(ListPage page, Clock::time_point now, uint64_t bytes) {
+  failures_in_row_ = 0;
   list_cost_ += bytes + ListBounds::kItemCost * page.items.size();
   if (!page.continue_token.empty()) {
     const uint64_t token = absl::Hash<std::string>()(page.continue_token);
     if (!tokens_.insert(token).second) {
       Fail("the API server sent the same continue token twice", now);
-      return ListAgain(From::kNewestWhole);
+      return ListAgain(From::kNewestUnpaged);
     }
     if (list_cost_ >= options_.bounds.list) return TooLarge(now);
   }
@@ -164,7 +164,7 @@ void Course::Page(ListPage page, Clock::time_point now, uint64_t bytes) {
   if (continue_token_.empty()) Listed(now);
 }
 
-void Course::TooLarge(Clock::time_point now) {
+void Reflector::TooLarge(Clock::time_point now) {
   if (!InPages()) {
     Fail("the list is much larger than the stored objects; listing in pages", now);
   } else if (list_cost_ >= options_.bounds.list) {
@@ -178,11 +178,11 @@ void Course::TooLarge(Clock::time_point now) {
   ListAgain(From::kNewest);
 }
 
-void Course::Listed(Clock::time_point now) {
-  lines_.push_back(
-      {.text = absl::StrFormat("listed resource=%s count=%d duration=%s version=%s",
-                               std::string(ResourceName(resource_)), items_.size(),
-                               MillisecondsText(now - list_asked_), api::LogValue(list_version_))});
+void Reflector::Listed(Clock::time_point now) {
+  lines_.push_back({.text = absl::StrFormat("listed resource=%s count=%d duration=%s version=%s",
+                                            std::string(ResourceName(resource_)), items_.size(),
+                                            MillisecondsText(now - list_requested_),
+                                            api::LogValue(list_version_))});
   mirror_.Replace(resource_, std::exchange(items_, {}));
   version_ = std::exchange(list_version_, {});
   tokens_.clear();
@@ -191,11 +191,11 @@ void Course::Listed(Clock::time_point now) {
   ++facts_.lists;
   facts_.listed = true;
   failures_in_a_row_ = 0;  // The line above says it.
-  said_missing_ = false;
-  GoesWell(now);
+  reported_missing_ = false;
+  Succeeded(now);
 }
 
-void Course::Missing(Clock::time_point now) {
+void Reflector::Missing(Clock::time_point now) {
   mirror_.Replace(resource_, {});
   ListAgain(From::kNewest);
   version_.clear();
@@ -203,9 +203,9 @@ void Course::Missing(Clock::time_point now) {
   facts_.listed = true;
   failures_in_a_row_ = 0;  // Said below.
   Contact(now);
-  GoesWell(now);
+  Succeeded(now);
   not_before_ = now + kMissingRest;
-  if (std::exchange(said_missing_, true)) return;
+  if (std::exchange(reported_missing_, true)) return;
   lines_.push_back(
       {.text = absl::StrCat(
            "resource not available, packets to unused cluster IPs are not dropped, "
@@ -213,11 +213,11 @@ void Course::Missing(Clock::time_point now) {
            NameWithGroup(resource_), " reason=\"the Kubernetes version is older than 1.33\"")});
 }
 
-bool Course::Event(const WatchEvent& event, Clock::time_point now) {
+bool Reflector::Event(const WatchEvent& event, Clock::time_point now) {
   ++facts_.events;
   switch (event.type) {
     case WatchEvent::Type::kError:
-      Refused(event.status.code, {}, event.status, now);
+      Rejected(event.status.code, {}, event.status, now);
       return false;
     case WatchEvent::Type::kAdded:
     case WatchEvent::Type::kModified:
@@ -233,26 +233,26 @@ bool Course::Event(const WatchEvent& event, Clock::time_point now) {
       break;
   }
   if (!event.item.resource_version.empty()) version_ = event.item.resource_version;
-  GoesWell(now);
+  Succeeded(now);
   return true;
 }
 
-void Course::WatchEnded(Clock::time_point now) {
+void Reflector::WatchEnded(Clock::time_point now) {
   if (now - asked_ < kShortWatch && !brought_object_) {
     return Fail(
         absl::StrCat("the watch ended after ", MillisecondsText(now - asked_), " without events"),
         now);
   }
   Contact(now);
-  GoesWell(now);
+  Succeeded(now);
   not_before_ = now;
 }
 
-void Course::Refused(int http_status, std::chrono::seconds retry_after, const ApiStatus& status,
-                     Clock::time_point now) {
+void Reflector::Rejected(int http_status, std::chrono::seconds retry_after, const ApiStatus& status,
+                         Clock::time_point now) {
   retry_after = std::max(retry_after, std::chrono::seconds(status.retry_after_seconds));
   const bool refused_list = !watching_ && (http_status == 403 || http_status == 404);
-  refusals_ = refused_list ? refusals_ + 1 : 0;
+  failures_in_row_ = refused_list ? failures_in_row_ + 1 : 0;
   const std::string why =
       absl::StrCat("API server returned ", http_status, status.reason.empty() ? "" : " ",
                    status.reason, status.message.empty() ? "" : ": ", status.message);
@@ -266,7 +266,7 @@ void Course::Refused(int http_status, std::chrono::seconds retry_after, const Ap
     case 403:
       // Nothing but the DROP of unused addresses depends on them, and kube-proxy's own role has not
       // always had them; the Services do not wait for that (S-333).
-      if (resource_ == Resource::kServiceCidrs && !facts_.listed && refusals_ >= kRefusals) {
+      if (resource_ == Resource::kServiceCidrs && !facts_.listed && failures_in_row_ >= kRefusals) {
         mirror_.Replace(resource_, {});
       }
       return Fail(absl::StrCat("not authorized to ", watching_ ? "watch " : "list ",
@@ -276,7 +276,7 @@ void Course::Refused(int http_status, std::chrono::seconds retry_after, const Ap
       // networking.k8s.io/v1beta1, of 1.31 and 1.32, is not asked for: it is off there unless
       // somebody turned it on.
       if (resource_ == Resource::kServiceCidrs &&
-          refusals_ >= (version_.empty() ? kUnknownFromTheStart : kRefusals)) {
+          failures_in_row_ >= (version_.empty() ? kUnknownFromTheStart : kRefusals)) {
         return Missing(now);
       }
       break;
@@ -285,7 +285,7 @@ void Course::Refused(int http_status, std::chrono::seconds retry_after, const Ap
       break;
     case 410:
       if (watching_) return Expired(why, From::kNotOlder, now);
-      if (!continue_token_.empty()) return Expired(why, From::kNewestWhole, now);
+      if (!continue_token_.empty()) return Expired(why, From::kNewestUnpaged, now);
       if (from_ == From::kNotOlder) return Expired(why, From::kNewest, now);
       break;
     case 429:
@@ -306,7 +306,7 @@ void Course::Refused(int http_status, std::chrono::seconds retry_after, const Ap
   ListAgain(watching_ ? From::kNotOlder : from_);
 }
 
-void Course::Expired(const std::string& why, From next, Clock::time_point now) {
+void Reflector::Expired(const std::string& why, From next, Clock::time_point now) {
   ++facts_.expired;
   lines_.push_back({.text = LogText("expired, listing again", why)});
   ListAgain(next);
@@ -314,14 +314,14 @@ void Course::Expired(const std::string& why, From next, Clock::time_point now) {
   not_before_ = now + backoff_.Failure(now);
 }
 
-void Course::Failed(const absl::Status& error, Clock::time_point now) {
+void Reflector::Failed(const absl::Status& error, Clock::time_point now) {
   // Perhaps it is another server by now, which sends none.
   if (absl::IsDeadlineExceeded(error)) bookmarks_come_ = false;
-  refusals_ = 0;
+  failures_in_row_ = 0;
   Fail(std::string(error.message()), now);
 }
 
-void Course::Unreadable(const absl::Status& error, ContentType type, Clock::time_point now) {
+void Reflector::Unreadable(const absl::Status& error, ContentType type, Clock::time_point now) {
   const std::string why =
       absl::StrCat("invalid response from the API server: ", std::string(error.message()));
   if (type == ContentType::kProtobuf && accept_ != kJson) return ToJson(why, now);
@@ -331,7 +331,7 @@ void Course::Unreadable(const absl::Status& error, ContentType type, Clock::time
 }
 
 // S-1. False: that is not what it minds.
-bool Course::WithoutFieldSelector(const std::string& why, Clock::time_point now) {
+bool Reflector::WithoutFieldSelector(const std::string& why, Clock::time_point now) {
   if (resource_ != Resource::kServices || watching_ || !continue_token_.empty()) return false;
   if (selection_.headless_services) return false;
   selection_.headless_services = true;
@@ -344,14 +344,15 @@ bool Course::WithoutFieldSelector(const std::string& why, Clock::time_point now)
   return true;
 }
 
-void Course::ToJson(const std::string& why, Clock::time_point now) {
+void Reflector::ToJson(const std::string& why, Clock::time_point now) {
   ++facts_.failures;
   lines_.push_back({.warning = true, .text = LogText("failed, switching to JSON", why)});
   accept_ = kJson;
   not_before_ = now;
 }
 
-void Course::Fail(const std::string& why, Clock::time_point now, std::chrono::seconds retry_after) {
+void Reflector::Fail(const std::string& why, Clock::time_point now,
+                     std::chrono::seconds retry_after) {
   ++facts_.failures;
   if (failures_in_a_row_++ == 0) failing_since_ = now;
   // What the server asks for, a bit apart from all others whom it told the same.
@@ -363,17 +364,17 @@ void Course::Fail(const std::string& why, Clock::time_point now, std::chrono::se
   not_before_ = now + wait;
 
   facts_.last_error = absl::StrCat(Subject(), " failed: ", why);
-  if (facts_.last_error == said_ && now - said_at_ < kSayAgain) return;
-  said_ = facts_.last_error;
-  said_at_ = now;
+  if (facts_.last_error == reported_ && now - reported_at_ < kLogAgain) return;
+  reported_ = facts_.last_error;
+  reported_at_ = now;
   lines_.push_back(
       {.warning = true, .text = LogText("failed, retrying in " + SecondsText(wait), why)});
 }
 
-void Course::GoesWell(Clock::time_point now) {
+void Reflector::Succeeded(Clock::time_point now) {
   backoff_.Success(now);
   facts_.last_error.clear();
-  said_.clear();
+  reported_.clear();
   if (failures_in_a_row_ == 0) return;
   lines_.push_back(
       {.text = absl::StrFormat("watch recovered resource=%s failures=%d duration=%s",
@@ -382,17 +383,17 @@ void Course::GoesWell(Clock::time_point now) {
   failures_in_a_row_ = 0;
 }
 
-std::string Course::Subject() const {
+std::string Reflector::Subject() const {
   return absl::StrCat(watching_ ? "watch of " : "list of ", std::string(ResourceName(resource_)));
 }
 
 // A log line about a problem of the current request.
-std::string Course::LogText(const std::string& event, const std::string& why) const {
+std::string Reflector::LogText(const std::string& event, const std::string& why) const {
   return absl::StrCat(watching_ ? "watch " : "list ", event,
                       " resource=", std::string(ResourceName(resource_)),
                       " error=", api::LogValue(why));
 }
 
-std::vector<Course::Line> Course::TakeLines() { return std::exchange(lines_, {}); }
+std::vector<Reflector::Line> Reflector::TakeLines() { return std::exchange(lines_, {}); }
 
 }  // namespace svcmap::kube

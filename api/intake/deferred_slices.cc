@@ -1,4 +1,4 @@
-#include "api/intake/late_slices.h"
+#include "api/intake/deferred_slices.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,8 +10,8 @@
 namespace svcmap::api {
 namespace {
 
+using proxy::DeferredChange;
 using proxy::Kind;
-using proxy::LateChange;
 
 // The earliest, of those that say.
 std::optional<std::chrono::system_clock::time_point> TriggerTime(
@@ -19,19 +19,20 @@ std::optional<std::chrono::system_clock::time_point> TriggerTime(
   std::optional<absl::Time> first;
   for (const auto& delta : deltas) {
     if (!delta->has_last_change_trigger_time()) continue;
-    const google::protobuf::Timestamp& said = delta->last_change_trigger_time();
-    const absl::Time time = absl::FromUnixSeconds(said.seconds()) + absl::Nanoseconds(said.nanos());
+    const google::protobuf::Timestamp& reported = delta->last_change_trigger_time();
+    const absl::Time time =
+        absl::FromUnixSeconds(reported.seconds()) + absl::Nanoseconds(reported.nanos());
     first = first ? std::min(*first, time) : time;
   }
   if (!first) return std::nullopt;
   return absl::ToChronoTime(*first);
 }
 
-LateChange::Made Make(const std::string& key, const std::string* held,
-                      const std::vector<std::shared_ptr<const v1::EndpointDelta>>& deltas,
-                      const ConvertContext& context) {
+DeferredChange::Result Make(const std::string& key, const std::string* held,
+                            const std::vector<std::shared_ptr<const v1::EndpointDelta>>& deltas,
+                            const ConvertContext& context) {
   Converted<proxy::EndpointSlice> slice = ConvertDeltas(key, held, deltas, context);
-  LateChange::Made made;
+  DeferredChange::Result made;
   made.findings = std::move(slice.findings);
   if (slice.value) {
     made.change = {.kind = Kind::kEndpointSlice,
@@ -44,13 +45,13 @@ LateChange::Made Make(const std::string& key, const std::string* held,
 
 }  // namespace
 
-void LateSlices::Add(const std::string& key, std::shared_ptr<const v1::EndpointDelta> delta) {
+void DeferredSlices::Add(const std::string& key, std::shared_ptr<const v1::EndpointDelta> delta) {
   const auto [place, added] = places_.try_emplace(key, slices_.size());
   if (added) slices_.emplace_back(key, Deltas());
   slices_[place->second].second.push_back(std::move(delta));
 }
 
-void LateSlices::Forget(const proxy::Change& change) {
+void DeferredSlices::Forget(const proxy::Change& change) {
   if (change.kind != Kind::kEndpointSlice || places_.empty()) return;
   const auto found = places_.find(change.key);
   if (found == places_.end()) return;
@@ -58,8 +59,8 @@ void LateSlices::Forget(const proxy::Change& change) {
   places_.erase(found);
 }
 
-std::vector<LateChange> LateSlices::Take(const ConvertContext& context) {
-  std::vector<LateChange> late;
+std::vector<DeferredChange> DeferredSlices::Take(const ConvertContext& context) {
+  std::vector<DeferredChange> late;
   for (auto& [key, deltas] : std::exchange(slices_, {})) {
     if (deltas.empty()) continue;
     late.push_back(

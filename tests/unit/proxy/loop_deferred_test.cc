@@ -15,12 +15,12 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-class LoopLateTest : public LoopTest {
+class LoopDeferredTest : public LoopTest {
  protected:
   // Returns a late change that results in `change`, or is rejected if `change` is empty.
-  LateChange Late(std::optional<Change> change, std::string key = "shop/web-1") {
+  DeferredChange Late(std::optional<Change> change, std::string key = "shop/web-1") {
     const auto make = [change = std::move(change), key](const Store&) {
-      LateChange::Made made{.change = change, .findings = {}};
+      DeferredChange::Result made{.change = change, .findings = {}};
       if (!change) {
         made.findings.push_back({.kind = Kind::kEndpointSlice, .key = key, .reason = "is bad"});
       }
@@ -30,7 +30,7 @@ class LoopLateTest : public LoopTest {
   }
   // Submits the batch and waits for its result. Stores the findings in found_.
   BatchResult Push(Batch batch) {
-    batch.taken = [this](const std::vector<Finding>& findings) {
+    batch.on_accepted = [this](const std::vector<Finding>& findings) {
       found_.clear();
       for (const Finding& finding : findings) found_.push_back(finding.ToString());
     };
@@ -48,24 +48,24 @@ class LoopLateTest : public LoopTest {
   std::vector<std::string> found_;
 };
 
-TEST_F(LoopLateTest, AreMadeOfWhatTheBatchItselfHasBrought) {
+TEST_F(LoopDeferredTest, AreMadeOfWhatTheBatchItselfHasBrought) {
   Start();
-  LateChange late = Late({});
+  DeferredChange late = Late({});
   late.make = [](const Store& store) {
     EXPECT_NE(store.FindMessage(Kind::kEndpointSlice, "shop/web-1"), nullptr);
-    return LateChange::Made{.change = WebSlice().Ready("10.1.0.2"), .findings = {}};
+    return DeferredChange::Result{.change = WebSlice().Ready("10.1.0.2"), .findings = {}};
   };
   const BatchResult result =
-      Push({.changes = {Web(), WebSlice().Ready("10.1.0.1")}, .late = {std::move(late)}});
+      Push({.changes = {Web(), WebSlice().Ready("10.1.0.1")}, .deferred = {std::move(late)}});
   EXPECT_EQ(result.outcome, Outcome::kCommitted);
   EXPECT_THAT(found_, IsEmpty());
-  EXPECT_THAT(Held(), ::testing::Contains(::testing::HasSubstr("10.1.0.2")));
+  EXPECT_THAT(Stored(), ::testing::Contains(::testing::HasSubstr("10.1.0.2")));
   ExpectConverged();
 }
 
-TEST_F(LoopLateTest, RefusedOneIsToldAndTheRestOfTheBatchIsCommitted) {
+TEST_F(LoopDeferredTest, RejectedOneIsReportedAndTheRestOfTheBatchIsCommitted) {
   Start();
-  const BatchResult result = Push({.changes = {Web()}, .late = {Late({})}});
+  const BatchResult result = Push({.changes = {Web()}, .deferred = {Late({})}});
   EXPECT_EQ(result.outcome, Outcome::kCommitted);
   // The findings were reported when the batch was accepted.
   EXPECT_THAT(result.findings, IsEmpty());
@@ -73,46 +73,46 @@ TEST_F(LoopLateTest, RefusedOneIsToldAndTheRestOfTheBatchIsCommitted) {
                                   "accepted version, if any, stays in effect"));
 }
 
-TEST_F(LoopLateTest, CountsAsNamedInASnapshotAlsoWhenItIsRefused) {
+TEST_F(LoopDeferredTest, CountsAsNamedInASnapshotAlsoWhenItIsRejected) {
   Start();
   Push({.changes = {Web(), WebSlice(), ASlice("shop/old", "shop/web")}});
   Push({.mark = Batch::Mark::kSnapshotBegin});
-  Push({.late = {Late({})}});
+  Push({.deferred = {Late({})}});
   Push({.mark = Batch::Mark::kSnapshotEnd});
   EXPECT_NE(Message("shop/web-1"), "none");
   EXPECT_EQ(Message("shop/old"), "none");
 }
 
-TEST_F(LoopLateTest, IsTakenWhileAFormerLifeServes) {
+TEST_F(LoopDeferredTest, IsTakenWhileAPreviousRunServes) {
   Reconciler former(kernel_, {.node_name = "n1"});
   ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
-  ASSERT_EQ(reconciler_.Adopt().value(), Beginning::kUnknown);
+  ASSERT_EQ(reconciler_.Adopt().value(), AdoptedState::kUnknown);
   Start(/*hold=*/true);
   const std::vector<Change> all = {Web(), WebSlice()};
-  EXPECT_EQ(Push({.mark = Batch::Mark::kSnapshotBegin, .changes = all}).outcome, Outcome::kHeld);
-  EXPECT_EQ(Push({.late = {Late(WebSlice().Ready("10.1.0.7"))}}).outcome, Outcome::kHeld);
-  EXPECT_EQ(Push({.late = {Late({})}}).outcome, Outcome::kHeld);
+  EXPECT_EQ(Push({.mark = Batch::Mark::kSnapshotBegin, .changes = all}).outcome, Outcome::kPending);
+  EXPECT_EQ(Push({.deferred = {Late(WebSlice().Ready("10.1.0.7"))}}).outcome, Outcome::kPending);
+  EXPECT_EQ(Push({.deferred = {Late({})}}).outcome, Outcome::kPending);
   EXPECT_THAT(found_, SizeIs(1));
   EXPECT_EQ(Push({.mark = Batch::Mark::kSnapshotEnd}).outcome, Outcome::kCommitted);
-  EXPECT_THAT(Held(), ::testing::Contains(::testing::HasSubstr("10.1.0.7")));
+  EXPECT_THAT(Stored(), ::testing::Contains(::testing::HasSubstr("10.1.0.7")));
 }
 
-TEST_F(LoopLateTest, BatchOfWhichNothingIsTakenIsNoState) {
+TEST_F(LoopDeferredTest, BatchOfWhichNothingIsTakenIsNoState) {
   Start();
-  Push({.late = {Late({})}});
+  Push({.deferred = {Late({})}});
   EXPECT_EQ(loop_->status().state, LoopStatus::State::kWaitingForState);
-  Push({.late = {Late(WebSlice())}});
+  Push({.deferred = {Late(WebSlice())}});
   EXPECT_EQ(loop_->status().state, LoopStatus::State::kServing);
 }
 
-TEST_F(LoopLateTest, WhatIsOverALimitIsToldAndCountsAsNamed) {
+TEST_F(LoopDeferredTest, WhatIsOverALimitIsReportedAndCountsAsNamed) {
   options_.limits.endpoints_per_service = 1;
   Start();
   Push({.changes = {Web(), WebSlice().Ready("10.1.0.1")}});
   Push({.mark = Batch::Mark::kSnapshotBegin});
   Push({.changes = {Web(), WebSlice().Ready("10.1.0.1").Ready("10.1.0.2")}});
   EXPECT_THAT(found_, SizeIs(1));
-  Push({.late = {Late(WebSlice().Ready("10.1.0.1").Ready("10.1.0.3"))}});
+  Push({.deferred = {Late(WebSlice().Ready("10.1.0.1").Ready("10.1.0.3"))}});
   EXPECT_THAT(found_, SizeIs(1));
   EXPECT_EQ(Push({.mark = Batch::Mark::kSnapshotEnd}).outcome, Outcome::kUnchanged);
   EXPECT_EQ(loop_->status().slices, 1u);

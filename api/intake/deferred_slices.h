@@ -13,7 +13,7 @@
 
 namespace svcmap::api {
 
-class LateSlices {
+class DeferredSlices {
  public:
   void Add(const std::string& key, std::shared_ptr<const v1::EndpointDelta> delta);
 
@@ -21,7 +21,7 @@ class LateSlices {
   void Forget(const proxy::Change& change);
 
   // In the order in which the slices were first added.
-  std::vector<proxy::LateChange> Take(const ConvertContext& context);
+  std::vector<proxy::DeferredChange> Take(const ConvertContext& context);
 
  private:
   using Deltas = std::vector<std::shared_ptr<const v1::EndpointDelta>>;
