@@ -64,9 +64,9 @@ std::optional<Finding> OverBytes(const Store& store, const Change& change, uint6
       .severity = held == nullptr ? Finding::Severity::kNotStored : Finding::Severity::kRejected,
       .kind = change.kind,
       .key = change.key,
-      .reason = "has " + std::to_string(after) + " bytes, which would make " +
-                std::to_string(total) + " bytes of objects, more than --max-bytes " +
-                std::to_string(limit) + (held == nullptr ? "; it is not held" : "")};
+      .error_type = "Forbidden",
+      .reason = "this object of " + std::to_string(after) + " bytes would raise the total to " +
+                std::to_string(total) + " bytes, more than --max-bytes " + std::to_string(limit)};
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ constexpr std::chrono::seconds kLong{5};  // Much longer than GetStatus may wait
 
 class HungDiskTest : public ServerTest {
  protected:
-  // Blocks whoever waits for it until Recover() is called.
+  // Blocks the calling thread until Recover() is called.
   void Hang() {
     reached_.set_value();
     recovered_.get_future().wait();

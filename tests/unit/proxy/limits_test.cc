@@ -102,12 +102,14 @@ TEST_F(StateLimitsTest, BytesOfAllObjectsCount) {
   EXPECT_EQ(store_.bytes(), 600u);
   EXPECT_EQ(Rejection(ServiceOfBytes("shop/b", 400)), "");
   EXPECT_EQ(Rejection(ServiceOfBytes("shop/b", 401)),
-            "Service shop/b refused: has 401 bytes, which would make 1001 bytes of objects, more "
-            "than --max-bytes 1000; it is not held");
+            "Service shop/b rejected: Forbidden: this object of 401 bytes would raise the total to "
+            "1001 bytes, more than --max-bytes 1000");
   EXPECT_EQ(Rejection(ServiceOfBytes("shop/a", 1000)), "");
-  EXPECT_EQ(Rejection(ServiceOfBytes("shop/a", 1001)),
-            "Service shop/a refused: has 1001 bytes, which would make 1001 bytes of objects, more "
-            "than --max-bytes 1000; its last good state stays");
+  EXPECT_EQ(
+      Rejection(ServiceOfBytes("shop/a", 1001)),
+      "Service shop/a rejected: Forbidden: this object of 1001 bytes would raise the total to "
+      "1001 bytes, more than --max-bytes 1000; the previously accepted version, if any, stays "
+      "in effect");
 }
 
 TEST_F(StateLimitsTest, ObjectsThatDoNotGrowAreTakenAndRemovedOnesMakeRoom) {
