@@ -253,7 +253,7 @@ absl::StatusOr<ApiServer> ParseKubeconfig(std::string_view text, const std::stri
       server =
           BadKubeconfig(absl::StrCat("line ", error->line,
                                      ": invalid YAML or JSON; for details, run `kubectl config "
-                                     "view --kubeconfig` (omitted here to protect secrets)"));
+                                     "view --kubeconfig` (omitted here to protect credentials)"));
     }
   });
   if (documents > 1 && server.ok()) return BadKubeconfig("must contain only one document");

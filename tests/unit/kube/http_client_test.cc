@@ -215,7 +215,7 @@ TEST_F(HttpClientTest, AServerThatDoesNotTrustUsReportsIt) {
   absl::Status status = GetAll(*Client()).status;
   EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
   EXPECT_THAT(std::string(status.message()),
-              AllOf(StartsWith(server_->url()), HasSubstr("we have no client certificate")));
+              AllOf(StartsWith(server_->url()), HasSubstr("no client certificate is configured")));
   ShowClientCertificate("first");
   status = GetAll(*Client()).status;
   EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
@@ -339,8 +339,9 @@ TEST_F(HttpClientTest, BrokenConnectionsAreUnavailable) {
   EXPECT_EQ(cut.body, "hal");
   EXPECT_TRUE(absl::IsUnavailable(GetAll(*client, {.path = "/nothing"}).status));
   const absl::Status status = GetAll(*client, {.path = "/long"}).status;
-  EXPECT_EQ(status, absl::UnavailableError(server_->url() +
-                                           ": its answer has more than 65536 bytes of headers"));
+  EXPECT_EQ(status,
+            absl::UnavailableError(
+                server_->url() + ": Too long: the response headers must have at most 65536 bytes"));
 
   api_.url = "https://127.0.0.1:" + std::to_string(testing::FreeTcpPort());
   const absl::Status rejected = GetAll(*Client()).status;
@@ -380,7 +381,7 @@ TEST_F(HttpClientTest, OnlyTheProxyOfTheConfigurationIsUsed) {
   api_.proxy_url = "http://me:password-that-is-secret@127.0.0.1:" + std::to_string(port);
   const absl::Status status = GetAll(*Client()).status;
   EXPECT_EQ(status, absl::UnavailableError(server_->url() +
-                                           " (through http://127.0.0.1:" + std::to_string(port) +
+                                           " (proxy http://127.0.0.1:" + std::to_string(port) +
                                            "): connection failed: Connection refused"));
   for (const char* name : {"HTTPS_PROXY", "https_proxy", "NO_PROXY"}) unsetenv(name);
 }

@@ -104,7 +104,7 @@ TEST(WireWatchTest, AnErrorWithoutAStatusIsAnError) {
     ASSERT_OK(decoder.Feed(stream, events));
     ASSERT_EQ(events.size(), 1u);
     EXPECT_EQ(events[0].type, EventType::kError);
-    EXPECT_EQ(events[0].status.message, "no Status was sent");
+    EXPECT_EQ(events[0].status.message, "the event contains no Status");
   }
 }
 

@@ -1,5 +1,5 @@
-// Endpoint selection. Each row of the tables in docs/specification.md, section 2, is a row here, with
-// the same number. L and R stand for local and remote endpoints; r means ready, st serving and
+// Endpoint selection. Each row of the tables in docs/specification.md, section 2, is a row here,
+// with the same number. L and R stand for local and remote endpoints; r means ready, st serving and
 // terminating, x neither.
 #include "proxy/resolve/endpoints.h"
 

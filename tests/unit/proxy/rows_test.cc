@@ -58,7 +58,8 @@ PortRows WebPort(Family family) {
           .port = 80,
           .addresses = {{Ip(v4 ? "10.96.0.1" : "fd00:96::1"), 80, DispatchKind::kInternal},
                         {Ip(v4 ? "192.0.2.1" : "2001:db8::1"), 80, DispatchKind::kExternal},
-                        {Ip(v4 ? "192.0.2.9" : "2001:db8::9"), 30080, DispatchKind::kExternal}}};
+                        {Ip(v4 ? "192.0.2.9" : "2001:db8::9"), 30080, DispatchKind::kExternal,
+                         /*firewalled=*/false, /*node_port=*/true}}};
 }
 
 TEST(OwnRowsTest, APortWithEndpointsMapsEachAddressToADescriptor) {

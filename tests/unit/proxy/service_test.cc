@@ -223,7 +223,7 @@ TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimOfItsOwnService) {
   EXPECT_THAT(OwnLines(), UnorderedElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
                                                "no-endpoint-services 192.0.2.7 . tcp . 80",
                                                "no-endpoint-services 10.96.0.1 . tcp . 30080",
-                                               "no-endpoint-nodeports 192.0.2.7 . tcp . 30080"));
+                                               "no-endpoint-services 192.0.2.7 . tcp . 30080"));
 }
 
 TEST_F(DesiredServiceTest, S16_AHealthCheckPortThatAnotherServiceHasIsReported) {

@@ -46,8 +46,8 @@ inline PortRows RandomPortRows(Dice& dice) {
     at = {.address = RandomIp(dice, port.family),
           .port = RandomPort(dice),
           .kind = static_cast<DispatchKind>(dice.Below(4)),
-          .firewalled = dice.Chance(50),
-          .node_port = dice.Chance(50)};
+          .firewalled = dice.Chance(50)};
+    at.node_port = at.port % 2 == 0;
   }
   port.any = dice.Chance(50);
   port.internal_local = dice.Chance(50);
