@@ -23,7 +23,7 @@ constexpr int kIdleMilliseconds = 300000;
 constexpr int kClientPingMilliseconds = 5000;
 constexpr uint32_t kMaxCalls = 100;  // On one connection, besides streams.
 // Of clients that may read or have no role; on one connection, streams and calls together.
-constexpr uint32_t kReaderStreams = 16;
+constexpr uint32_t kReaderStreams = 10;
 constexpr int kReaderMessageBytes = 32 * 1024;
 constexpr int kReaderMetadataBytes = 4 * 1024;
 // Time for open calls to finish at exit. Without a deadline, an idle connection would delay the

@@ -40,7 +40,7 @@ struct ConnectionLimitOptions {
   // New connections of one peer; at least twice max_connections_per_peer at once.
   double burst = 200, per_second = 50;
   // Each offence counts as so many new connections.
-  double offence_cost = 10;
+  double offence_cost = 50;
 };
 
 class ConnectionLimits {

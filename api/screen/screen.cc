@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -28,7 +29,7 @@ constexpr milliseconds kTick{20};  // Between two looks at deadlines, while ther
 // gRPC has closed a connection: the client gets so long to read the last bytes.
 constexpr milliseconds kLinger{1000};
 constexpr size_t kTrimAfter = 32;  // Closed connections.
-constexpr milliseconds kTrimRest{2000};
+constexpr milliseconds kTrimDelay{1000};
 constexpr uint32_t kEnhanceYourCalm = 11;  // HTTP/2 error code.
 
 Rejection RejectionOf(Offence offence) {
@@ -445,6 +446,7 @@ class ScreenLoop {
   void Punish(Connection& connection, Offence offence) {
     // Before the preface nothing has been spent on the connection.
     if (connection.server.fd.ok()) screen_.limits_.Penalize(connection.handle, now_);
+    CountForTrim(kTrimAfter);
     const Rejection reason = RejectionOf(offence);
     if (connection.server.fd.ok() && connection.check.server_between_frames() &&
         connection.client.pending.empty()) {
@@ -473,19 +475,26 @@ class ScreenLoop {
     closed.ssl.reset();
     closed.client.fd = UniqueFd();
     closed.server.fd = UniqueFd();
-    if (++screen_.closed_connections_ == kTrimAfter && screen_.greeter_) {
-      eventfd_write(screen_.greeter_->wake_.get(), 1);
-    }
+    CountForTrim(1);
   }
 
   bool TrimIsDue() const {
     return this == screen_.greeter_.get() && screen_.closed_connections_ >= kTrimAfter;
   }
-  // Returns the memory of closed connections to the system.
+  // Any loop. An offence counts as kTrimAfter connections.
+  void CountForTrim(size_t connections) {
+    const size_t before = screen_.closed_connections_.fetch_add(connections);
+    if (before < kTrimAfter && before + connections >= kTrimAfter && screen_.greeter_) {
+      eventfd_write(screen_.greeter_->wake_.get(), 1);
+    }
+  }
+  // Returns the memory of closed connections to the system, after gRPC has had time to free it.
   void MaybeTrim() {
-    if (!TrimIsDue() || now_ < next_trim_) return;
+    if (!TrimIsDue()) return;
+    if (!trim_at_) trim_at_ = now_ + kTrimDelay;
+    if (now_ < *trim_at_) return;
+    trim_at_.reset();
     screen_.closed_connections_ = 0;
-    next_trim_ = now_ + kTrimRest;
     malloc_trim(0);
   }
 
@@ -503,7 +512,7 @@ class ScreenLoop {
   std::vector<std::unique_ptr<Connection>> dead_;
   size_t connections_with_deadline_ = 0;
   ScreenClock::time_point now_ = ScreenClock::now();
-  ScreenClock::time_point next_trim_;
+  std::optional<ScreenClock::time_point> trim_at_;
   std::vector<char> buffer_ = std::vector<char>(kReadBytes);
   std::thread thread_;
 };

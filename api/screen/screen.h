@@ -26,7 +26,7 @@ struct ScreenOptions {
   std::chrono::milliseconds greet_within{10000};  // TLS handshake and HTTP/2 preface.
   uint32_t writer_streams = 116;                  // Open at one time, of a connection.
   // Of clients that may read or have no role.
-  uint32_t reader_streams = 16;
+  uint32_t reader_streams = 10;
   uint64_t reader_request_bytes = 64 * 1024;  // Of open calls together.
   uint32_t reader_header_block_bytes = 8 * 1024;
   // Gives gRPC its end of a connection. On the thread for handshakes.
