@@ -1,5 +1,5 @@
-// Session affinity by client address: new connections of a client use the endpoint of its previous
-// connection.
+// Tests of session affinity by client address: new connections of a client use the endpoint of the
+// client's previous connection.
 #include <set>
 #include <thread>
 
@@ -11,15 +11,16 @@
 namespace svcmap::testing {
 namespace {
 
-constexpr int kConnections = 30;  // With random picks, all connections reach the same one of two
-                                  // endpoints once in 5e8 runs.
-// Without affinity, some clients reach another endpoint, except in (3/4)^64 of runs.
+// Without affinity, all connections reach the same one of two endpoints once in 5e8 runs.
+constexpr int kConnections = 30;
+// Number of clients. Without affinity, none of the clients changes its endpoint in (3/4)^64 of
+// runs.
 constexpr int kClients = 64;
 constexpr std::chrono::seconds kShortTimeout{1};
 
 AService Sticky(AService service, int timeout = 10800) { return service.ClientIpAffinity(timeout); }
 
-// The endpoint of each client's connection. Index N is the client ClientAddress(N).
+// The endpoint of each client's connection. Index N belongs to the client ClientAddress(N).
 using Placement = std::vector<std::string>;
 
 // Opens one connection from each client.
@@ -58,7 +59,8 @@ class AffinityTest : public ServiceFlowTest {
     for (const auto& [name, ignored] : tally.by_server) names.insert(name);
     return names;
   }
-  // Returns the endpoint that answered all connections. Empty if several endpoints answered.
+  // Returns the endpoint that answered all connections, or an empty string if several endpoints
+  // answered.
   std::string Only(const Host& from, const Request& request, int count = kConnections) {
     const std::set<std::string> names = Answering(from, request, count);
     return names.size() == 1 ? *names.begin() : "";
@@ -119,7 +121,7 @@ TEST_P(AffinityTest, S123_PoliciesAndAffinity) {
     EXPECT_EQ(Used(before), (Servers{"pod-a", "pod-b"}));
     EXPECT_EQ(Place(To(to)), before);
   }
-  // The source address is the same as without affinity.
+  // Affinity does not change the source address that the endpoint sees.
   EXPECT_EQ(Ask(client(), To(kExternalIp)).seen_ip, At(client()));
   EXPECT_EQ(Ask(client(), To(kV)).seen_ip, At(node()));
   const Host& pod = *world()->cast.at("P");
@@ -134,7 +136,7 @@ TEST_P(AffinityTest, S97_HairpinWithAffinity) {
   ASSERT_OK(Serve(Sticky(Web("shop/web", kV)), "L1"));
   for (int i = 0; i < 3; ++i) EXPECT_ANSWERED_BY(Ask(pod_a(), To(kV)), "pod-a", At(node()));
   ASSERT_OK(Serve(Sticky(Web("shop/web", kV)), "L1 L2"));
-  // The client has a separate record.
+  // Each client has a separate affinity record.
   for (int i = 0; i < 5; ++i) EXPECT_ANSWERED_BY(Ask(pod_a(), To(kV)), "pod-a", At(node()));
 }
 
@@ -154,7 +156,7 @@ TEST_P(AffinityTest, S126_WhoLosesItsEndpointGetsAnotherOneAndKeepsThat) {
 }
 
 TEST_P(AffinityTest, S126_WhoLeavesIsForgottenAtOnce) {
-  // The endpoint is removed, or only excluded from the set.
+  // In the first case the endpoint is removed, in the other cases it is only excluded from the set.
   for (const char* endpoints : {"L2", "L1:tx L2", "L1:st L2"}) {
     SCOPED_TRACE(endpoints);
     ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
@@ -173,8 +175,8 @@ TEST_P(AffinityTest, S126_WhoLeavesIsForgottenAtOnce) {
   }
 }
 
-// An endpoint in the node's own network. The kernel itself reads the packet marks there, and
-// policies and affinity write additional marks.
+// Tests an endpoint in the node's own network. The kernel itself reads the packet marks on this
+// path, and policies and affinity write additional marks.
 TEST_P(AffinityTest, S79_S122_AnEndpointInTheNodesOwnNetwork) {
   ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
                                                                 kPodPort, "node-process"));
@@ -194,7 +196,7 @@ TEST_P(AffinityTest, S79_S122_AnEndpointInTheNodesOwnNetwork) {
   }
 }
 
-// A Service with more endpoints than exact pick classes. Each endpoint is a port of one pod.
+// Tests a Service with more endpoints than exact pick classes. Each endpoint is a port of one pod.
 TEST_P(AffinityTest, S122_ManyEndpoints) {
   constexpr uint16_t kFirstPort = 9000;
   constexpr int kEndpoints = 50;
@@ -211,10 +213,10 @@ TEST_P(AffinityTest, S122_ManyEndpoints) {
   }
   ASSERT_OK(agent().Apply(objects));
   const Placement before = Place(To(kExternalIp));
-  EXPECT_GT(Used(before).size(), 20);  // About 36 are expected.
+  EXPECT_GT(Used(before).size(), 20);  // The expected number is about 36.
   EXPECT_EQ(Place(To(kExternalIp)), before);
   EXPECT_EQ(Place(To(kV)), before);
-  // Removes half of the endpoints.
+  // Remove half of the endpoints.
   std::vector<v1::ObjectRef> leaving;
   for (int i = 0; i < kEndpoints; i += 2) {
     leaving.push_back(SliceRef(absl::StrCat("shop/web-", i)));
@@ -272,7 +274,8 @@ TEST_P(AffinityFamilyTest, S123_ARecordOutsideTheSetDoesNotCount) {
 TEST_P(AffinityFamilyTest, S125_AClientThatUsesBothSetsSettlesOnAnEndpointOfBoth) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)).ExternalPolicy("Local"), "L1 R1 R2"));
   ASSERT_EQ(Used(Place(To(kExternalIp))), Servers{"pod-a"});
-  // The cluster set contains other endpoints, but each client's record names the local endpoint.
+  // The cluster set contains other endpoints, but the affinity record of each client names the
+  // local endpoint.
   EXPECT_EQ(Used(Place(To(kV))), Servers{"pod-a"});
 }
 
@@ -329,7 +332,7 @@ TEST_P(AffinityFamilyTest, S126_ARemovedServiceIsForgotten) {
   EXPECT_GT(Moved(before, Place(To(kV))), 0);
 }
 
-// Changes of a Service that do not concern affinity keep its records.
+// A change of a Service keeps the affinity records unless it concerns affinity.
 TEST_P(AffinityFamilyTest, S126_RecordsSurviveChangesOfTheService) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
   const Placement before = Place(To(kV));
@@ -353,12 +356,12 @@ TEST_P(AffinityFamilyTest, S126_S342_RecordsSurviveARestartOfTheAgent) {
   world()->agent.reset();
   ASSERT_OK(world()->RestartAgent({}, all));
   EXPECT_EQ(Place(To(kV)), before);
-  // Records can still be created and deleted.
+  // Affinity records can still be created and deleted.
   ASSERT_OK(Endpoints("L1"));
   EXPECT_EQ(Used(Place(To(kV))), Servers{"pod-a"});
 }
 
-// Records of endpoints that were removed while no agent ran are deleted.
+// The agent deletes records of endpoints that were removed while no agent was running.
 TEST_P(AffinityFamilyTest, S126_S342_WhoLeftDuringARestartIsForgotten) {
   const Objects services = Basics() + Objects{Sticky(ExternalWeb("shop/web", kV))};
   ASSERT_OK(agent().Replace(services + Slices(*world(), "shop/web", "L1 L2")));
@@ -373,7 +376,7 @@ TEST_P(AffinityFamilyTest, S126_S342_WhoLeftDuringARestartIsForgotten) {
   }
 }
 
-// A growing map is rewritten.
+// svcmapd rewrites a map that must grow, and keeps the affinity records.
 TEST_P(AffinityFamilyTest, S126_RecordsSurviveTheGrowthOfTheMaps) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
   const Placement before = Place(To(kV));
@@ -394,7 +397,7 @@ TEST_P(AffinityFamilyTest, S126_RecordsSurviveTheGrowthOfTheMaps) {
   EXPECT_EQ(Place(To(kV)), before);
 }
 
-// A new timeout changes the rules. Their number is limited.
+// A new timeout changes the rules. The number of different timeouts is limited.
 TEST_P(AffinityFamilyTest, S126_RecordsSurviveTimeoutsOfOtherServices) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
   const Placement before = Place(To(kV));
@@ -424,7 +427,7 @@ TEST_P(AffinityFamilyTest, S345_AfterDamageAffinityWorksAgain) {
   EXPECT_EQ(Place(To(kV)), after);
 }
 
-// One pod simulates thousands of clients, which have a record each.
+// One pod simulates thousands of clients. Each client has a record.
 TEST_P(AffinityFamilyTest, S128_ThousandsOfClients) {
   constexpr int kMany = 2000;
   ASSERT_OK(world()->topology->AddPrefix(client(), v6() ? "2001:db8:203:2::/64" : "100.64.0.0/16"));
@@ -445,7 +448,7 @@ TEST_P(AffinityFamilyTest, S128_ThousandsOfClients) {
 }
 
 // Tests that wait for timeouts, with both families at once. An open connection transfers data,
-// which must not extend a record.
+// which must not extend an affinity record.
 class AffinityTimeTest : public ServiceTest {
  protected:
   absl::Status Serve(int timeout) {
@@ -477,7 +480,7 @@ class AffinityTimeTest : public ServiceTest {
     }
     return absl::OkStatus();
   }
-  // Waits until the record of a client expires.
+  // Sends connections until the affinity record of a client has expired.
   absl::Status SendUntilOneMoved(const Placement& before, const Address& to) {
     return Eventually("another endpoint for some client", [&] {
       EXPECT_OK(SendFor(1.1 * kShortTimeout));
@@ -497,7 +500,8 @@ TEST_F(AffinityTimeTest, S124_RecordsEndWithTheirTimeout) {
 
 TEST_F(AffinityTimeTest, S124_NewConnectionsRestartTheTimer) {
   ASSERT_OK(Serve(kShortTimeout.count()));
-  constexpr int kFew = 24;  // Few enough connections to repeat all of them within the timeout.
+  // Number of connections, low enough to repeat all connections within the timeout.
+  constexpr int kFew = 24;
   EXPECT_OK(Eventually("twice the timeout in which all came again in time", [&] {
     const Placement before = Place(kV, kFew);
     const auto end = std::chrono::steady_clock::now() + 2 * kShortTimeout;
@@ -517,7 +521,7 @@ TEST_F(AffinityTimeTest, S127_AShorterTimeoutHoldsForRecordsThatAreRefreshed) {
   ASSERT_OK(Serve(3600));
   const Placement before = Place(kV);
   ASSERT_OK(Serve(kShortTimeout.count()));
-  EXPECT_EQ(Place(kV), before);  // The change does not delete any record.
+  EXPECT_EQ(Place(kV), before);  // The change does not delete any affinity record.
   EXPECT_OK(SendUntilOneMoved(before, kV));
 }
 

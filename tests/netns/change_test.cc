@@ -1,4 +1,4 @@
-// Changes affect new connections and keep existing ones.
+// Tests that changes affect new connections and keep existing connections.
 #include <map>
 #include <set>
 
@@ -12,7 +12,7 @@ namespace {
 class ChangeTest : public ServiceFlowTest {
  protected:
   // Returns the endpoints that answer 40 attempts. The probability of missing one of two endpoints
-  // is below 1e-12.
+  // is below 2e-12.
   std::set<std::string> Answering(const Address& address, uint16_t port = 80) {
     const Tally tally = AskMany(pod_b().netns(), To(address, port), 40);
     EXPECT_EQ(tally.answered, 40) << tally.ToString();
@@ -82,7 +82,7 @@ TEST_P(ChangeTest, S33_TerminatingEndpointsStayInEffectlyWhereNoneIsReady) {
       {slice().Endpoint(At(pod_a())).Terminating().Endpoint(At(remote_pod())).Terminating()}));
   ASSERT_OK(FlushConntrack(node().netns()));
   EXPECT_EQ(Answering(kWeb), (Names{"pod-a", "remote-pod"}));
-  // S-46, S-48: neither endpoint is used.
+  // S-46, S-48: neither of the two endpoints is used.
   ASSERT_OK(agent().Apply(
       {slice().Endpoint(At(pod_a())).Terminating(false).Endpoint(At(remote_pod())).NotReady()}));
   ASSERT_OK(FlushConntrack(node().netns()));
@@ -124,10 +124,11 @@ TEST_P(ChangeTest, S157_PortsAreMatchedByNameAndProtocol) {
   EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb, 53)), absl::StrCat("dns-", ProtocolName(protocol())),
                      At(pod_b()));
   EXPECT_ANSWERED_BY(Ask(pod_b(), To(other, 80)), "http", At(pod_b()));
-  EXPECT_REJECTED(Ask(pod_b(), To(other, 443)));  // S-161
+  EXPECT_REJECTED(Ask(pod_b(), To(other, 443)));  // S-161: another port is rejected.
 }
 
-// S-16: the older Service owns the address. The younger one takes over after its deletion.
+// S-16: the older Service owns the address. After its deletion, the younger Service takes over the
+// address.
 TEST_P(ChangeTest, S16_OfTwoServicesWithOneAddressTheOlderOneServes) {
   const Objects older = {ExternalWeb("shop/older", ClusterIp(11)).CreatedAt(1000)};
   const Objects younger = {ExternalWeb("shop/younger", ClusterIp(12)).CreatedAt(2000)};
@@ -150,7 +151,7 @@ TEST_P(ChangeTest, S16_OfTwoServicesWithOneAddressTheOlderOneServes) {
 }
 
 // One transaction moves an address between Services. The address must still exist for either order
-// of the changes.
+// of the two changes.
 TEST_P(ChangeTest, AddressesMoveBetweenServicesInOneBatch) {
   const Objects one = {ExternalWeb("shop/one", ClusterIp(11))};
   const Objects two = {Web("shop/two", ClusterIp(12))};

@@ -1,4 +1,4 @@
-// Tests svcmapd with kube-proxy's configuration file, and with changes of this file.
+// Tests of svcmapd with kube-proxy's configuration file, and of changes to this file.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -16,7 +16,8 @@ namespace {
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 
-// Returns the file of kubeadm 1.36 with `edits`. The file sets no machine-wide sysctl.
+// Returns the configuration file of kubeadm 1.36 with `edits` applied. The file sets no
+// machine-wide sysctl.
 std::string Config(const std::vector<std::pair<std::string, std::string>>& edits = {}) {
   std::string text = KubeadmConfig(kLastKubeadm, absl::StrCat(kClusterCidrV4, ",", kClusterCidrV6));
   text = absl::StrReplaceAll(text, {{"maxPerCore: null", "maxPerCore: 0"},
@@ -52,7 +53,8 @@ TEST_P(ConfigTest, S300_S301_S307_S318_TheFileTakesEffect) {
       Config({{"nodePortAddresses: null", "nodePortAddresses: [198.18.7.0/24, \"fd00:78::/64\"]"},
               {"nftables:\n  masqueradeAll: false\n  masqueradeBit: null",
                "nftables:\n  masqueradeAll: true\n  masqueradeBit: 15"}}));
-  // Agent passes --cluster-cidr, which is ignored, and --node-name, which takes effect.
+  // The agent's flags include --cluster-cidr, which is ignored, and --node-name, which takes
+  // effect.
   ASSERT_OK(world()->RestartAgent({"--config", path_}));
   ASSERT_OK(agent().Replace(Basics() + Objects{ExternalWeb("shop/web", kWeb)} +
                             WebSlices("shop/web", {&pod_a()})));
@@ -71,7 +73,7 @@ TEST_P(ConfigTest, S300_S301_S307_S318_TheFileTakesEffect) {
   ASSERT_OK(world()->RestartAgent({}));
 }
 
-// Runs svcmapd in a separate namespace without clients.
+// Runs svcmapd in a separate namespace without traffic.
 class ConfigFileTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -121,7 +123,7 @@ TEST_F(ConfigFileTest, S320_OtherContentEndsItAndTheRulesStay) {
   WriteText(path("config.conf"), verbose);
   ASSERT_OK_AND_ASSIGN(const auto agent, Start());
   ASSERT_TRUE(agent->WaitForOutput("svcmapd started", seconds(20))) << agent->err();
-  // Writes the same content again, then invalid content.
+  // Write the same content again, then invalid content.
   WriteText(path("config.conf"), verbose);
   EXPECT_TRUE(agent->WaitForOutput("configuration file unchanged", seconds(20))) << agent->err();
   WriteText(path("config.conf"), Config({{"oomScoreAdj: 0", "oomScoreAdj: 5000"}}));
@@ -175,7 +177,7 @@ TEST_F(ConfigFileTest, S321_S328_InitOnlyWritesSysctlsAndProgramsNothing) {
   ASSERT_TRUE(exit);
   EXPECT_TRUE(exit->ok()) << agent->err();
   EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_tcp_timeout_established"), "10800");
-  // The default value.
+  // The kernel's default value.
   EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_tcp_timeout_close_wait"), "3600");
   EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_udp_timeout_stream"), "77");
   EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_tcp_be_liberal"), "1");
@@ -184,7 +186,7 @@ TEST_F(ConfigFileTest, S321_S328_InitOnlyWritesSysctlsAndProgramsNothing) {
   EXPECT_EQ(rules, "");
 }
 
-// A machine-wide setting, which a network namespace can read but not write.
+// The file sets a machine-wide sysctl, which a network namespace can read but not write.
 TEST_F(ConfigFileTest, S327_WhatMayNotBeWrittenIsAWarningWithTheWantedValue) {
   const int now = std::stoi("0" + ReadSysctl(*netns_, "nf_conntrack_max"));
   const int wanted = now == 1000000 ? 1000001 : 1000000;

@@ -1,4 +1,5 @@
-// The ruleset is constant: changes write only elements, and these elements match the agent's dump.
+// Tests that the ruleset is constant: changes write only elements, and these elements match the
+// agent's dump.
 #include <cstdlib>
 #include <random>
 
@@ -9,7 +10,7 @@
 namespace svcmap::testing {
 namespace {
 
-// A stream of random valid changes, including conflicts, duplicates and reverts.
+// Generates random valid changes, including conflicts, duplicates and reverts.
 class RandomChanges {
  public:
   explicit RandomChanges(uint32_t seed) : random_(seed) {}
@@ -46,7 +47,7 @@ class RandomChanges {
 
   AService RandomService(int service, const std::string& key) {
     AService made(key);
-    // Sometimes two Services claim one address.
+    // Sometimes two Services claim the same address.
     const Address ip = ClusterIp(10 + service - (Below(10) == 0 ? 1 : 0));
     switch (Below(4)) {
       case 0:
@@ -109,7 +110,7 @@ TEST_F(ConstancyTest, AThousandChangesLeaveTheRulesetAsItWas) {
   ASSERT_OK_AND_ASSIGN(const std::string after, Nft(node().netns(), "-t list ruleset"));
   EXPECT_EQ(before, after);
 
-  // The kernel contains exactly the rows that the agent applied.
+  // The kernel contains exactly the rows that the agent reports as applied.
   ExpectAppliedIsInTheKernel(agent(), node().netns());
   ASSERT_OK_AND_ASSIGN(const std::string plan, agent().Dump(v1::DumpRequest::PLAN));
   EXPECT_EQ(plan.find("element"), std::string::npos) << plan;
@@ -119,7 +120,7 @@ TEST_F(ConstancyTest, AThousandChangesLeaveTheRulesetAsItWas) {
   ASSERT_OK(CheckAck(ack));
   ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
   for (const v1::MapCount& map : status.maps()) {
-    // The marker and the pod ranges of the command line always exist.
+    // The marker always exists, and so do the pod ranges given on the command line.
     if (map.name() == "marker" || map.name().find("-sources") != std::string::npos) continue;
     EXPECT_EQ(map.elements(), 0u) << map.ShortDebugString();
   }
@@ -127,7 +128,7 @@ TEST_F(ConstancyTest, AThousandChangesLeaveTheRulesetAsItWas) {
   EXPECT_EQ(before, empty);
 }
 
-// The result does not depend on the order of changes.
+// The result does not depend on the order and size of the batches.
 TEST_F(ConstancyTest, ManySmallBatchesAndALargeOneCountTheSameElements) {
   RandomChanges changes(7);
   ASSERT_OK_AND_ASSIGN(const auto stream, agent().Push());

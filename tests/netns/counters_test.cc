@@ -1,4 +1,4 @@
-// --service-counters: /metrics reports the number of connections of each Service.
+// Tests of --service-counters: /metrics reports the number of connections of each Service.
 #include <signal.h>
 
 #include <map>
@@ -12,7 +12,8 @@
 namespace svcmap::testing {
 namespace {
 
-// Connection counts in /metrics by "NAMESPACE/NAME PROTOCOL DESTINATION". All ports are 80.
+// Connection counts in /metrics. The key is "NAMESPACE/NAME PROTOCOL DESTINATION". All ports are
+// 80.
 using Connections = std::map<std::string, int>;
 
 constexpr char kMetric[] = "svcmap_service_connections_total{";
@@ -36,7 +37,7 @@ class CountersTest : public ServiceTest {
     if (HasFatalFailure()) return;
     ASSERT_OK(world()->RestartAgent({"--service-counters"}));
   }
-  // Deleting the set deletes the counts.
+  // Restarts without --service-counters, which deletes the set and its counts.
   void TearDown() override {
     if (world() == nullptr) return;
     ServiceTest::TearDown();
@@ -61,7 +62,7 @@ class CountersTest : public ServiceTest {
     }
     return connections;
   }
-  // Waits for the expected counts, because counts may be one second old.
+  // Waits for the expected counts, because counts in /metrics can be up to one second old.
   void Expect(const Connections& wanted) {
     Connections read;
     const auto equal = [&] { return (read = Read()) == wanted; };
@@ -69,7 +70,7 @@ class CountersTest : public ServiceTest {
     EXPECT_EQ(read, wanted);
   }
 
-  // Returns a count of 0 for each address of a Service built by Web.
+  // Returns a count of 0 for each address of a Service that Web() builds.
   static Connections Zeros(const std::string& service, const Address& cluster_ip) {
     Connections zeros;
     for (const Protocol protocol : {Protocol::kTcp, Protocol::kUdp}) {
@@ -90,7 +91,7 @@ class CountersTest : public ServiceTest {
     return zeros;
   }
 
-  // Opens connections, expects an answer to each, and adds them to `wanted`.
+  // Opens connections, expects an answer to each connection, and adds the connections to `wanted`.
   void Connect(const Host& from, const std::string& service, const Address& address, int port,
                int count, Connections& wanted) {
     for (const Protocol protocol : {Protocol::kTcp, Protocol::kUdp}) {
@@ -119,14 +120,15 @@ TEST_F(CountersTest, NConnectionsAreNWhereTheyWereSentTo) {
   Connect(client(), "shop/web", kNode, kNodePort, 10, wanted);
   Connect(client(), "shop/web", kExternalIp, 80, 20, wanted);
   Connect(client(), "shop/web", kLoadBalancerIp, 80, 30, wanted);
-  Connect(pod_b(), "shop/web", kWeb, 80, 5, wanted);  // Connects from a local pod.
-  Connect(node(), "shop/web", kWeb, 80, 7, wanted);   // Passes the output hook.
+  Connect(pod_b(), "shop/web", kWeb, 80, 5, wanted);  // Connections of a local pod.
+  // Connections of the node pass the output hook.
+  Connect(node(), "shop/web", kWeb, 80, 7, wanted);
   Expect(wanted);
   Connect(node(), "shop/other", ClusterIp(11), 80, 1, wanted);
   Expect(wanted);
 }
 
-// The count belongs to the address, independent of its endpoints.
+// The connection count belongs to the Service address, independent of the endpoints.
 TEST_F(CountersTest, ItGoesOnWhenEndpointsChangeAndWhenMapsAreRewritten) {
   ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
   Connections wanted = Zeros("shop/web", kWeb);
@@ -135,16 +137,16 @@ TEST_F(CountersTest, ItGoesOnWhenEndpointsChangeAndWhenMapsAreRewritten) {
     ASSERT_OK(agent().Apply(WebSlices("shop/web", hosts)));
     if (!hosts.empty()) {
       Connect(client(), "shop/web", kWeb, 80, 4, wanted);
-    } else {  // Connections without endpoints are rejected.
+    } else {  // Connections to a Service without endpoints are rejected.
       EXPECT_EQ(AskMany(client().netns(), {.destination = kWeb.v4, .port = 80}, 3).rejected, 3);
     }
   }
-  // A timeout without existing chains causes svcmapd to rewrite the tables with all maps.
+  // svcmapd has no chains for this affinity timeout, so it rewrites the tables with all maps.
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb).ClientIpAffinity(77)} +
                           WebSlices("shop/web", {&pod_a(), &pod_b()})));
   Connect(client(), "shop/web", kWeb, 80, 6, wanted);
   Expect(wanted);
-  // Counts continue after a restart of the agent.
+  // Connection counts continue after a restart of the agent.
   ASSERT_OK(world()->RestartAgent(
       {"--service-counters"},
       Basics() + Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
@@ -181,7 +183,7 @@ TEST_F(CountersTest, WithoutTheFlagNothingIsLeftOfIt) {
   EXPECT_EQ(listing.rules.find("service-connections"), std::string::npos);
   EXPECT_EQ(listing.rules.find("counter"), std::string::npos);
   EXPECT_EQ(agent().GetStatus().value().repairs(), 0u) << agent().log();
-  // The rules equal those of an agent without counters.
+  // The rules are the same as those of an agent that never had --service-counters.
   ASSERT_OK_AND_ASSIGN(const NetNs empty, NetNs::Create());
   ASSERT_OK_AND_ASSIGN(const auto fresh, Agent::Start(empty));
   ASSERT_OK(fresh->Replace(Basics()));

@@ -1,5 +1,5 @@
-// The main decision table: answering endpoints and source address for each kind of destination,
-// policy and source. One test per row and family.
+// Tests of the main decision table: answering endpoints and source address for each kind of
+// destination, policy and source. One test per row and family.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 #include "tests/support/transfer.h"
@@ -95,7 +95,7 @@ INSTANTIATE_ROWS(
         {"S89_S103", "BothPoliciesLocalWithRemoteEndpointsOnly", kBothLocal, "R1 R2",
          Each(kAll, {"V:80"}, "DROP") + Each({"P"}, kExternal, "R1,R2 -") +
              Each({"N"}, kExternal, "R1,R2 m") + Each({"X"}, kExternal, "DROP")},
-        // The mode is relevant only for external addresses (S-10).
+        // The proxy mode is relevant only for external addresses (S-10).
         {"S10",
          "TheExternalPolicyOfAClusterIpServiceWithoutExternalIps",
          {Web("shop/web", kV).ExternalPolicy("Local")},
@@ -110,14 +110,14 @@ INSTANTIATE_ROWS(
          "L1 R1",
          Each({"P"}, {"EIP:80"}, "L1,R1 -") + Each({"N"}, {"EIP:80"}, "L1,R1 m") +
              Each({"X"}, {"EIP:80"}, "L1 -")},
-        // Hairpin connections on every path that keeps the source (S-97).
+        // Tests hairpin connections on every path that keeps the source address (S-97).
         {"S97", "Hairpin", kLocal, "L1",
          Each({"L1"}, {"V:80", "EIP:80", "VIP:80", "N:NP"}, "L1 m")},
         {"S97", "HairpinInternalLocal", kInternalLocal, "L1 R1", Each({"L1"}, {"V:80"}, "L1 m")},
         {"S97", "NoHairpinBetweenTwoPodsOfTheNode", kBothLocal, "L2",
          Each({"L1"}, {"V:80", "EIP:80", "VIP:80", "N:NP"}, "L2 -")},
-        // The cluster set is L1, the local set L1 and L2. A pod of another node is also treated as
-        // a pod.
+        // The cluster set is L1, the local set is L1 and L2. A pod of another node is also treated
+        // as a pod.
         {"S92",
          "PodElsewhere",
          {ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kNodeInZa},
@@ -126,7 +126,7 @@ INSTANTIATE_ROWS(
              Each({"X"}, kExternal, "L1,L2 -")},
     });
 
-// Endpoint selection: terminating endpoints and topology.
+// Tests of endpoint selection with terminating endpoints and topology hints.
 
 class EndpointChoice : public FlowRowTest {};
 
@@ -193,7 +193,7 @@ INSTANTIATE_ROWS(EndpointChoice,
                       Each({"P"}, {"V:80"}, "L1,L2 -") + Each({"X"}, {"N:NP"}, "L1,R2 m")},
                  });
 
-// Cases with several or unusual Services.
+// Tests that need several or unusual Services.
 class DecisionTest : public FlowTest, public ::testing::WithParamInterface<bool> {
  protected:
   static bool v6() { return GetParam(); }
@@ -210,7 +210,7 @@ TEST_P(DecisionTest, S98_AnEndpointThatIsAClusterIpIsRejected) {
   for (const char* from : {"P", "N", "X"}) Expect({absl::StrCat(from, " -> V:80"), "REJECT"});
 }
 
-// Packets to an address of the node pass the input hook.
+// Packets to an address of the node itself pass the input hook.
 TEST_P(DecisionTest, S102_AnExternalIpOfTheNodeWithoutEndpointsIsRejected) {
   ASSERT_OK(
       agent().Apply({Web("shop/web", kV).ExternalIp(kNodeSecondV4).ExternalIp(kNodeSecondV6)}));
@@ -229,7 +229,7 @@ TEST_P(DecisionTest, S102_AnExternalIpOfTheNodeWithRemoteEndpointsOnlyIsDropped)
 }
 
 // The verdict for a port without local endpoints does not apply to translated connections, even if
-// their endpoint has that port.
+// the connection's endpoint has that port.
 TEST_P(DecisionTest, S103_AShortCircuitDoesNotMeetTheVerdictOfItsPort) {
   ASlice slice("shop/web");
   slice.Endpoint(remote_pod().address(v6()), "n2").Port("tcp", kPodPort);
@@ -260,7 +260,7 @@ TEST_P(DecisionTest, S101_OpenConnectionsOutliveAVerdict) {
   ASSERT_OK(agent().Apply(Slices(*world(), "shop/web", "")));
   Expect({"X -> EIP:80", "REJECT"});
   EXPECT_OK(flow.Exchange(100'000));
-  // Changes of policies and returning endpoints have no effect either.
+  // Policy changes and returning endpoints do not affect existing connections.
   ASSERT_OK(agent().Apply(kCluster + Slices(*world(), "shop/web", "R1")));
   Expect({"X -> EIP:80", "R1 m"});
   EXPECT_OK(flow.Exchange(100'000));
@@ -286,7 +286,8 @@ TEST_P(DecisionTest, S37_APolicyThatChangesTakesEffectAtOnce) {
   }
 }
 
-// With externalTrafficPolicy Local, endpoints move between nodes.
+// With externalTrafficPolicy Local, the local endpoint set follows endpoints that move between
+// nodes.
 TEST_P(DecisionTest, S34_TheLocalSetFollowsItsEndpoints) {
   ASSERT_OK(agent().Apply(kBothLocal));
   const struct {
@@ -310,8 +311,8 @@ TEST_P(DecisionTest, S34_TheLocalSetFollowsItsEndpoints) {
   }
 }
 
-// The node itself has the LoadBalancer IP, so packets from this address count as packets of the
-// node.
+// The LoadBalancer IP is an address of the node, so packets from this address count as packets of
+// the node.
 TEST_P(DecisionTest, S72_ALoadBalancerIpThatTheNodeHasIsTheNode) {
   ASSERT_OK(ChangeNodeAddress("add", kLoadBalancerIp.in(v6())));
   ASSERT_OK(agent().Apply(kLocal + Slices(*world(), "shop/web", "R1")));
@@ -321,7 +322,8 @@ TEST_P(DecisionTest, S72_ALoadBalancerIpThatTheNodeHasIsTheNode) {
   ASSERT_OK(ChangeNodeAddress("del", kLoadBalancerIp.in(v6())));
 }
 
-// The node's address on a pod bridge is in the pods' address block, so it counts as a pod address.
+// The node's address on a pod bridge is in the pods' address block, so this address counts as a pod
+// address.
 TEST_P(DecisionTest, S73_APodsAddressOfTheNodeIsAPods) {
   const Address bridge = {"10.244.1.1", "fd00:10:244:1::1"};
   ASSERT_OK(ChangeNodeAddress("add", bridge.in(v6())));
@@ -337,7 +339,7 @@ TEST_P(DecisionTest, S73_APodsAddressOfTheNodeIsAPods) {
   ASSERT_OK(ChangeNodeAddress("del", bridge.in(v6())));
 }
 
-// A change of only the node's zone label takes effect.
+// The node's zone label takes effect even if nothing else changes.
 TEST_P(DecisionTest, S29_TheNodeMovesToAnotherZone) {
   const auto node_in = [](const std::string& zone) {
     return Objects{ANode(kAgentNode).InternalIp(kNodeV4).InternalIp(kNodeV6).Zone(zone)};

@@ -1,5 +1,5 @@
-// Detection of local pods by address, by the node's podCIDRs and by input interface. All local
-// hosts use a veth. Packets of other nodes arrive on the device "remote".
+// Tests of the detection of local pods by address, by the node's podCIDRs and by input interface.
+// Each local host has a veth. Packets of other nodes arrive on the device "remote".
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 
@@ -14,8 +14,8 @@ const v1::Object kNodeWithPods = ANode(kAgentNode)
                                      .PodCidr(kPodCidrV6);
 const Objects kBoth = {ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kNodeWithPods};
 
-// The cluster set is L1, the local set L1 and L2. Pods use the cluster set, other clients the local
-// set.
+// The cluster set is L1, the local set is L1 and L2. Pods use the cluster set, and other clients
+// use the local set.
 constexpr char kEndpoints[] = "L1@za L2@zb";
 
 // Expected results for a source that counts as a pod, another source, and the node.
@@ -51,7 +51,7 @@ INSTANTIATE_ROWS(DetectNodeCidr, std::vector<Row>{
                                      {"S65", "Node", kBoth, kEndpoints, OfNode()},
                                  });
 
-// The device of P represents the bridge.
+// The veth of pod P has the role of the bridge.
 class DetectBridge : public ConfiguredRowTest {
  protected:
   static void SetUpTestSuite() {
@@ -69,7 +69,8 @@ INSTANTIATE_ROWS(DetectBridge, std::vector<Row>{
                                    {"S66_S70", "Node", kBoth, kEndpoints, OfNode()},
                                });
 
-// All devices of pods and of the client start with "veth", so the client also counts as a pod.
+// All devices of pods and the device of the client start with "veth", so the client also counts as
+// a pod.
 class DetectPrefix : public ConfiguredRowTest {
  protected:
   static void SetUpTestSuite() {

@@ -1,4 +1,4 @@
-// Tests the controllers in deploy/examples with svcmapd.
+// Runs the controllers in deploy/examples with svcmapd.
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -16,7 +16,8 @@ constexpr std::chrono::seconds kPatience{20};
 
 struct Example {
   const char* name;
-  std::vector<std::string> argv;  // The command. File, address and epoch are appended.
+  // Command line of the controller. Start appends file, address and epoch.
+  std::vector<std::string> argv;
 };
 
 class ExampleControllerTest : public ::testing::TestWithParam<Example> {
@@ -28,8 +29,8 @@ class ExampleControllerTest : public ::testing::TestWithParam<Example> {
     ASSERT_OK_AND_ASSIGN(TemporaryFolder folder, TemporaryFolder::Make());
     folder_.emplace(std::move(folder));
   }
-  // Writes the only endpoint of the only Service. Written atomically, because a partial file would
-  // be a valid file with fewer objects.
+  // Replaces the file with one Service and one endpoint. The replacement is atomic, because a
+  // partial file would be a valid file with fewer objects.
   void WriteObjects(const std::string& endpoint) const {
     std::ofstream(file() + ".new")
         << R"({"service": {"metadata": {"namespace": "shop", "name": "web"}, )"
@@ -50,7 +51,7 @@ class ExampleControllerTest : public ::testing::TestWithParam<Example> {
     const auto applied = agent_->Dump(v1::DumpRequest::APPLIED);
     return applied.ok() ? *applied : applied.status().ToString();
   }
-  // Waits until the saved resume token covers `endpoint`.
+  // Waits until the saved resume token includes `endpoint`.
   bool WaitUntilKept(const std::string& endpoint) const {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while (std::chrono::steady_clock::now() < deadline) {

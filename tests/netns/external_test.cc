@@ -1,4 +1,4 @@
-// External IPs, LoadBalancer IPs and nodePorts: answering endpoints, source addresses and
+// Tests of external IPs, LoadBalancer IPs and nodePorts: answering endpoints, source addresses and
 // untranslated packets.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
@@ -124,7 +124,7 @@ TEST_P(ExternalTest, S88_S190_ALoadBalancerIpOfModeProxyIsUntouched) {
   }
 }
 
-// An exact address takes precedence over nodePorts, whichever Service is older.
+// An exact address takes precedence over nodePorts, regardless of the age of the Services.
 TEST_P(ExternalTest, S94_AnExternalIpThatIsTheNodesWinsOnItsPort) {
   for (const int64_t created : {1000, 3000}) {
     SCOPED_TRACE(created);

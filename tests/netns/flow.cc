@@ -13,8 +13,8 @@ namespace {
 
 const Address kLoopback = {"127.0.0.1", "::1"};
 
-// Number of connections that must be answered by expected endpoints, and the number after which
-// each expected endpoint must have answered. One of four endpoints is missed once in 1e24 runs.
+// Number of connections that expected endpoints must answer, and maximum number after which each
+// expected endpoint must have answered once. One of four endpoints is missed once in 1e24 runs.
 constexpr int kFewest = 12;
 constexpr int kMost = 200;
 
@@ -62,7 +62,7 @@ Request ParseTarget(const std::string& text, bool v6) {
   return request;
 }
 
-// Returns the names of the servers in `list`, for example of "L1,R1".
+// Returns the server names for a list of flow names such as "L1,R1".
 std::set<std::string> ServerNames(const World& world, const std::string& list) {
   std::set<std::string> names;
   for (const auto& piece : absl::StrSplit(list, ',')) {
@@ -73,7 +73,8 @@ std::set<std::string> ServerNames(const World& world, const std::string& list) {
   return names;
 }
 
-// Cuts `text` at `mark` and returns the part after the mark.
+// Splits `text` at `mark`: `text` keeps the first part, and the function returns the part after the
+// mark.
 std::string CutBehind(std::string* text, char mark) {
   const size_t at = text->find(mark);
   if (at == std::string::npos) return "";
@@ -182,7 +183,7 @@ void FlowTest::Expect(const Flow& flow, bool v6) {
 absl::Status FlowTest::ChangeNodeAddress(const char* verb, const std::string& address) {
   Command command = {.argv = {"ip", "addr", verb, address, "dev", "sink"},
                      .netns = &node().netns()};
-  // With nodad, the address is usable immediately.
+  // `nodad` makes the address usable immediately.
   if (address.find(':') != std::string::npos) command.argv.push_back("nodad");
   return RunOk(command).status();
 }

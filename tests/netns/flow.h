@@ -35,7 +35,7 @@ namespace svcmap::testing {
 inline const Address kV = kUnallocated;
 inline const Address kW = ClusterIp(98);
 inline const Address kSecondLoadBalancerIp = {"198.51.100.21", "2001:db8:51::21"};
-inline const Address kOtherClient = ClientAddress(72);  // The source B in flows.
+inline const Address kOtherClient = ClientAddress(72);  // Address of the source B in flows.
 
 struct Flow {
   std::string from_to;
@@ -46,7 +46,7 @@ using Flows = std::vector<Flow>;
 using Names = std::vector<std::string>;
 inline const Names kExternal = {"EIP:80", "VIP:80", "N:NP"};
 
-// All flows from each source to each destination have this result.
+// Returns flows from each source to each destination, all with the same result.
 Flows Each(const Names& sources, const Names& destinations, const std::string& outcome);
 
 // Returns slices of both families for Service `service`. Endpoints are L1..R2, separated by spaces,
@@ -57,15 +57,16 @@ Objects Slices(const World& world, const std::string& service, const std::string
 
 // A row of a test table: the Service shop/web, its endpoints, and flows.
 struct Row {
-  std::string requirement;  // For example "S152", or several requirements joined by "_".
-  std::string what;         // For example "WithoutEndpoints".
+  // Requirement, for example "S152", or several requirements joined by "_".
+  std::string requirement;
+  std::string what;  // Name of the case, for example "WithoutEndpoints".
   Objects services;
-  std::string endpoints;  // Endpoints in the format of Slices().
+  std::string endpoints;  // Endpoints in the format that Slices() parses.
   Flows flows;
 };
 std::ostream& operator<<(std::ostream& out, const Row& row);
 
-// Sends the flows.
+// Fixture that sends the flows of a row and checks the results.
 class FlowTest : public ServiceTest {
  protected:
   void SetUp() override;
@@ -73,14 +74,14 @@ class FlowTest : public ServiceTest {
   // Applies the objects of a row and tests its flows over one family.
   void Check(const Row& row, bool v6);
 
-  // Tests one flow. If several endpoints may answer, repeats the flow until each of them has
-  // answered and no other has.
+  // Tests one flow. If several endpoints may answer, repeats the flow until each expected endpoint
+  // has answered. Fails if any other endpoint answers.
   void Expect(const Flow& flow, bool v6);
 
   // Adds or deletes another address of the node.
   absl::Status ChangeNodeAddress(const char* verb, const std::string& address);
 
-  // The process on the node that listens on kNodePort.
+  // Answers as a process on the node that listens on kNodePort.
   std::unique_ptr<EchoServer> node_process_;
 };
 
@@ -96,7 +97,7 @@ std::string RowParamName(const ::testing::TestParamInfo<std::tuple<bool, Row>>& 
       , suite, ::testing::Combine(::testing::Bool(), ::testing::ValuesIn(__VA_ARGS__)), \
       RowParamName)
 
-// For suites whose SetUpTestSuite starts the agent with other flags.
+// Base of suites whose SetUpTestSuite starts the agent with other flags.
 class ConfiguredRowTest : public FlowRowTest {
  protected:
   static void StartAgent(const std::vector<std::string>& flags);

@@ -1,4 +1,4 @@
-// Tests the parts of the packet test harness that need no topology: child processes and SCTP
+// Tests of the parts of the packet test harness that need no topology: child processes and SCTP
 // packets.
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -58,7 +58,7 @@ TEST(ChildProcessTest, SignalEndsIt) {
   EXPECT_EQ(child->Signal(SIGTERM).code(), absl::StatusCode::kNotFound);
 }
 
-// Not a test of its own. DiesWithTheTest runs and kills this test.
+// Helper of DiesWithTheTest, which runs and kills this test. Disabled in normal runs.
 TEST(ChildProcessTest, DISABLED_StartsAChildAndWaits) {
   ASSERT_OK_AND_ASSIGN(auto child, ChildProcess::Start({.argv = {"sleep", "1000"}}));
   std::printf("grandchild %d is up\n", child->pid());

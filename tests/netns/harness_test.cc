@@ -1,5 +1,5 @@
-// Tests the packet test harness without svcmap. If a test fails here, the results of other packet
-// tests are meaningless.
+// Tests of the packet test harness without svcmap. If a test fails here, the results of other
+// packet tests are meaningless.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -28,7 +28,7 @@ namespace svcmap::testing {
 namespace {
 
 constexpr uint16_t kPodPort = 8080;
-// How long to wait for an answer that must not come.
+// Time to wait if no answer is expected.
 constexpr auto kShort = std::chrono::milliseconds(150);
 
 struct Vip {
@@ -37,7 +37,8 @@ struct Vip {
   const char* address(bool want_v6) const { return want_v6 ? v6 : v4; }
 };
 
-// Two local pods, a remote pod and a client. Every pod answers on kPodPort with its name.
+// Topology with two local pods, a remote pod and a client. Every pod answers on kPodPort with its
+// name.
 class HarnessTest : public PacketTest {
  protected:
   void SetUp() override {
@@ -54,8 +55,8 @@ class HarnessTest : public PacketTest {
     }
   }
 
-  // Loads rules that translate tcp, udp and sctp VIP:80 to `pod`, as in svcmap. `extra` contains
-  // lines for the postrouting chains.
+  // Loads rules that translate VIP:80 to `pod` for TCP, UDP and SCTP, like svcmap's rules. `extra`
+  // contains lines for the postrouting chains.
   absl::Status Translate(const Host& pod, const std::string& extra) {
     std::string script;
     for (bool v6 : {false, true}) {
@@ -82,7 +83,7 @@ class HarnessTest : public PacketTest {
   std::vector<std::unique_ptr<EchoServer>> servers_;
 };
 
-// Runs for every protocol and family.
+// Runs once for every protocol and family.
 class HarnessFlowTest : public HarnessTest,
                         public ::testing::WithParamInterface<std::tuple<Protocol, bool>> {
  protected:
@@ -131,12 +132,12 @@ TEST_P(HarnessFlowTest, SourcePortIsKept) {
   EXPECT_EQ(answer.seen_port, 4711);
 }
 
-// With a reused source port, conntrack would treat a datagram as part of the previous flow.
+// Conntrack would treat a datagram from a reused source port as part of the previous flow.
 TEST_P(HarnessFlowTest, NoFlowHasTheSourcePortOfOneBefore) {
-  // A SYN starts a new flow even with the port of a closed TCP connection.
+  // A SYN starts a new flow even if a closed TCP connection used the same port.
   if (protocol() == Protocol::kTcp) return;
   std::set<uint16_t> ports;
-  // Random picks from 28,000 ports contain a repetition in 98 of 100 runs.
+  // Picking 500 of 28,000 ports at random would repeat a port in 98 of 100 runs.
   for (int i = 0; i < 500; ++i) {
     const Answer answer = Ask(pod_b_->netns(), ToPod(*pod_a_));
     EXPECT_ANSWER(answer, "pod-a", At(*pod_b_));
@@ -154,12 +155,12 @@ TEST_P(HarnessFlowTest, SecondClientAddress) {
 
 TEST_P(HarnessFlowTest, NobodyListens) {
   if (protocol() == Protocol::kSctp) {
-    // Without a raw socket and without SCTP in the kernel, the answer is ICMP "protocol
+    // Without a raw socket and without SCTP in the kernel, the host answers with ICMP "protocol
     // unreachable", which does not count as a rejection.
     const Answer answer = Ask(pod_a_->netns(), To(At(*client_), 9));
     EXPECT_EQ(answer.outcome, Outcome::kOther) << answer;
     EXPECT_GE(answer.icmp_type, 0) << answer;
-    // The server does not answer on a port without a binding.
+    // The server does not answer on ports without a binding.
     Request request = To(At(*pod_a_), 9);
     request.timeout = kShort;
     EXPECT_EQ(Ask(client_->netns(), request).outcome, Outcome::kTimedOut);
@@ -192,7 +193,7 @@ TEST_P(HarnessFlowTest, HairpinSeesTheNodesPrimaryAddress) {
   EXPECT_ANSWER(Ask(pod_a_->netns(), ToVip()), "pod-a", At(topology_->node()));
 }
 
-// All sources, including the node, can distinguish a reject from a drop.
+// All sources, including the node, must distinguish a reject from a drop.
 TEST_P(HarnessFlowTest, RejectAndDrop) {
   ASSERT_OK(
       RunNft(topology_->node().netns(),
@@ -212,13 +213,13 @@ TEST_P(HarnessFlowTest, RejectAndDrop) {
     const Answer dropped = Ask(from->netns(), request);
     EXPECT_EQ(dropped.outcome, Outcome::kTimedOut) << from->name() << ": " << dropped;
   }
-  // The kernel does not limit the rate of rejects.
+  // The kernel must not limit the rate of rejects.
   const Tally tally = AskMany(client_->netns(), To(vip_.address(v6()), 81), 3000);
   EXPECT_EQ(tally.rejected, 3000) << tally.ToString();
 }
 
 TEST_P(HarnessFlowTest, ManyAnswersAreSpreadAndCounted) {
-  // Selects one of two pods at random.
+  // The map selects one of two pods at random.
   const std::string map = v6()
                               ? absl::StrCat("ip6 daddr ", vip_.v6,
                                              " meta l4proto { tcp, udp, sctp } th dport 80 dnat to "
@@ -232,7 +233,7 @@ TEST_P(HarnessFlowTest, ManyAnswersAreSpreadAndCounted) {
                    absl::StrCat("table ", v6() ? "ip6" : "ip",
                                 " t { chain prerouting { type nat hook prerouting priority -100; ",
                                 map, "; }\n}\n")));
-  // Without port translation, because the pods also listen on the Service port.
+  // The rules do not translate the port, because the pods also listen on the Service port.
   for (size_t i : {0u, 1u}) {
     const Host& pod = i == 0 ? *pod_a_ : *pod_b_;
     ASSERT_OK(servers_[i]->Listen({protocol(), At(pod), 80, pod.name()}));
@@ -242,7 +243,7 @@ TEST_P(HarnessFlowTest, ManyAnswersAreSpreadAndCounted) {
   EXPECT_EQ(tally.answered, kCount) << tally.ToString();
   EXPECT_EQ(tally.by_server.size(), 2u) << tally.ToString();
   EXPECT_NEAR(tally.by_server["pod-a"], kCount / 2, 150)
-      << tally.ToString();  // 6.7 standard deviations.
+      << tally.ToString();  // The tolerance is 6.7 standard deviations.
 }
 
 TEST_F(HarnessTest, PingAnsweredRejectedAndDropped) {
@@ -256,7 +257,7 @@ TEST_F(HarnessTest, PingAnsweredRejectedAndDropped) {
     const Answer rejected = Ping(client_->netns(), {.destination = vip_.address(v6)});
     EXPECT_EQ(rejected.outcome, Outcome::kRejected) << rejected;
     EXPECT_TRUE(rejected.PortUnreachable()) << rejected;
-    // No host has the address, so the node routes the packet to the sink.
+    // No host has the destination address, so the node routes the packet to the sink.
     const Answer dropped = Ping(
         client_->netns(), {.destination = v6 ? "fd00:96::99" : "10.96.0.99", .timeout = kShort});
     EXPECT_EQ(dropped.outcome, Outcome::kTimedOut) << dropped;
@@ -303,7 +304,7 @@ TEST_F(HarnessTest, ServerCountsBadSctpChecksums) {
         [&] { return UniqueFd(::socket(pod.family(), SOCK_RAW, IPPROTO_SCTP)); });
     ASSERT_EQ(::sendto(fd.get(), bytes.data(), bytes.size(), 0, pod.get(), pod.size()),
               static_cast<ssize_t>(bytes.size()));
-    // A valid datagram follows. Its answer shows that the server has processed the invalid
+    // The next datagram is valid. Its answer shows that the server has processed the invalid
     // datagram.
     EXPECT_EQ(
         Ask(client_->netns(),
@@ -358,7 +359,7 @@ TEST_F(PacketTest, TenHostsAreQuick) {
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - start);
   RecordProperty("milliseconds", static_cast<int>(took.count()));
-  // Normally about 100 ms, but more with sanitizers or load.
+  // The process normally takes about 100 ms, but longer with sanitizers or under load.
   EXPECT_LT(took, std::chrono::seconds(5));
 }
 

@@ -1,4 +1,4 @@
-// Verifies that SteadyTraffic detects failures.
+// Tests that SteadyTraffic detects failures.
 #include <thread>
 
 #include "tests/support/echo_server.h"
@@ -27,7 +27,7 @@ class SteadyTrafficTest : public PacketTest {
     }
   }
 
-  // Drops the packets that match `what` on the node for `duration`.
+  // Drops packets on the node that match `what` for `duration`.
   void Drop(const std::string& what, std::chrono::milliseconds duration) {
     ASSERT_OK(RunNft(
         topology_->node().netns(),
@@ -55,7 +55,7 @@ TEST_F(SteadyTrafficTest, NothingFailsWhereNothingIsWrong) {
 TEST_F(SteadyTrafficTest, ALostSynAndALostAnswerAreSeen) {
   ASSERT_OK_AND_ASSIGN(const auto traffic, SteadyTraffic::Start(client_->netns(), options_));
   ASSERT_OK(traffic->Go(20));
-  // Sequential drops, because a client that waits for an answer sends no SYN.
+  // Drop first SYNs and then all packets, because a client that waits for an answer sends no SYN.
   Drop("tcp flags & (syn | ack) == syn", std::chrono::milliseconds(100));
   Drop("", std::chrono::milliseconds(100));
   ASSERT_OK(traffic->Go(20));

@@ -1,4 +1,5 @@
-// Health endpoints of svcmapd: healthCheckNodePorts for load balancers, /healthz and /livez.
+// Tests of svcmapd's health endpoints: healthCheckNodePorts for load balancers, /healthz and
+// /livez.
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -25,7 +26,8 @@ AService LocalWeb(const std::string& key, const Address& cluster_ip, uint16_t ch
       .HealthCheckNodePort(check_port);
 }
 
-// Returns the answer as text, for example "200 weight 2" or "refused".
+// Requests the health status and returns the answer as text, for example "200 weight 2" or
+// "refused".
 std::string AnswerOf(const Host& from, const std::string& ip, uint16_t port) {
   const absl::StatusOr<HttpAnswer> answer = HttpRequest(from.netns(), ip, port, "/healthz");
   if (absl::IsUnavailable(answer.status())) return "refused";
@@ -37,7 +39,7 @@ std::string AnswerOf(const Host& from, const std::string& ip, uint16_t port) {
 
 class HealthChecksTest : public ServiceTest {
  protected:
-  // Waits until the client receives this answer in both families.
+  // Waits until the client receives the answer `wanted` in both families.
   void Expect(uint16_t port, const std::string& wanted) {
     for (const std::string& ip : {kNode.v4, kNode.v6}) {
       std::string last;
@@ -55,7 +57,7 @@ class HealthChecksTest : public ServiceTest {
       return answer.ok() && answer->code == code && last.find(part) != std::string::npos;
     })) << last;
   }
-  // Applies a slice per family with ready and terminating pods.
+  // Applies one slice per family with the given ready and terminating pods.
   absl::Status Endpoints(const std::vector<const Host*>& ready,
                          const std::vector<const Host*>& terminating) {
     Objects slices = WebSlices("shop/web", ready + terminating);
@@ -155,7 +157,7 @@ TEST_F(HealthChecksTest, S263_EligibilityDoesNotCountForServices) {
   Expect(kCheckPort, "200 weight 1");
 }
 
-// The second agent has no controller, so it uses the saved state.
+// The second agent has no controller and uses the saved state.
 TEST(HealthAfterRestartTest, TheSavedStateIsAnsweredFor) {
   std::string folder = "/tmp/svcmap-health-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
@@ -183,7 +185,7 @@ TEST(SystemdTest, ItHearsOfTheStartOfLifeAndOfTheEnd) {
   NotifySocket::AskForWatchdog(std::chrono::milliseconds(200));
   ASSERT_OK_AND_ASSIGN(const NetNs netns, NetNs::Create());
   ASSERT_OK_AND_ASSIGN(const auto agent, Agent::Start(netns, {"--state-dir", ""}));
-  // Waits for a message with this prefix and discards all others.
+  // Waits for a message that starts with this prefix and discards all other messages.
   const auto hears = [&](const std::string& beginning) {
     std::string message;
     do {
@@ -200,7 +202,7 @@ TEST(SystemdTest, ItHearsOfTheStartOfLifeAndOfTheEnd) {
   EXPECT_TRUE(hears("STOPPING=1\n"));
 }
 
-// An agent without a controller.
+// An agent without a controller is alive but not healthy.
 TEST(HealthzBeforeTheStateTest, ItIsAliveButNotHealthy) {
   ASSERT_OK_AND_ASSIGN(const NetNs netns, NetNs::Create());
   ASSERT_OK_AND_ASSIGN(const auto agent, Agent::Start(netns, {"--state-dir", ""}));
@@ -220,7 +222,7 @@ TEST(HealthzBeforeTheStateTest, ItIsAliveButNotHealthy) {
   }));
 }
 
-// The limits that svcmapd inherits from this process.
+// Changes the limit of file descriptors that svcmapd inherits from this process.
 class DescriptorLimit {
  public:
   explicit DescriptorLimit(rlim_t limit) {
@@ -255,7 +257,7 @@ TEST_F(HealthChecksTest, MoreHealthCheckPortsThanDescriptorsDoNotSilenceTheAgent
   EXPECT_OK(Eventually("the ports without a listener are logged", [&] {
     return agent().log().find("cannot listen on healthCheckNodePort") != std::string::npos;
   }));
-  // Other connections still find descriptors.
+  // The agent still has file descriptors for connections to other ports.
   std::vector<RawConnection> connections;
   for (int i = 0; i < 100; ++i) {
     auto connection = RawConnection::Open(client().netns(), kNode.v4, kHealthzPort);

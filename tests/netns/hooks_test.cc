@@ -1,4 +1,4 @@
-// Hooks and priorities of the tables. Other tables can still drop packets.
+// Tests of the hooks and priorities of the tables. Other tables can still drop packets.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -11,7 +11,7 @@ namespace {
 struct Hook {
   const char* requirement;
   const char* declaration;  // The declaration of the base chain in nft syntax.
-  const char* work;         // The chain to which the base chain jumps.
+  const char* work;         // Chain to which the base chain jumps.
 };
 
 constexpr Hook kHooks[] = {
@@ -55,7 +55,7 @@ class CoexistenceTest : public FlowTest, public ::testing::WithParamInterface<bo
 };
 INSTANTIATE_FAMILIES(CoexistenceTest);
 
-// There is one table per family, independent of Services. Its rules never accept packets, never
+// There is one table per family, independent of the Services. The rules never accept packets, never
 // drop packets because of their conntrack state, and never match addresses of the host.
 TEST_P(CoexistenceTest, S137_S145_S147_S150_NothingIsDecidedThatIsNotAboutServices) {
   ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kV).ExternalPolicy("Local")} +
@@ -71,7 +71,7 @@ TEST_P(CoexistenceTest, S137_S145_S147_S150_NothingIsDecidedThatIsNotAboutServic
   }
 }
 
-// A firewall in another table receives translated packets.
+// A firewall in another table sees packets after the translation.
 TEST_P(CoexistenceTest, S137_S146_AFirewallThatDropsForwardedPacketsMustAllowThem) {
   ASSERT_OK(
       agent().Apply(Objects{ExternalWeb("shop/web", kV)} + Slices(*world(), "shop/web", "L1")));

@@ -1,4 +1,5 @@
-// Foreign changes of the tables and restarts of the agent have little effect on traffic.
+// Tests that changes to the tables by other processes and restarts of the agent have little effect
+// on traffic.
 #include <atomic>
 #include <thread>
 
@@ -14,7 +15,7 @@ const Address kOld = ClusterIp(11);
 
 class LifecycleTest : public ServiceTest {
  protected:
-  // Two Services: "web" stays, and the next controller does not send "old".
+  // Applies two Services: "web" stays, and the next controller does not send "old".
   absl::Status Serve() {
     return agent().Apply(Objects{ExternalWeb("shop/web", kWeb), Web("shop/old", kOld)} +
                          WebSlices("shop/web", {&pod_a()}) + WebSlices("shop/old", {&pod_b()}));
@@ -23,8 +24,8 @@ class LifecycleTest : public ServiceTest {
     return Basics() + Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&endpoint});
   }
 
-  // Returns the server that answers a new connection in both families. Empty without an answer, "?"
-  // if the families differ.
+  // Returns the server that answers a new connection in both families. Returns "" if there is no
+  // answer, and "?" if the families differ.
   std::string Answering(const Address& address) {
     std::string answering[2];
     for (const bool v6 : {false, true}) {
@@ -52,7 +53,7 @@ class LifecycleTest : public ServiceTest {
     ASSERT_OK_AND_ASSIGN(const std::string repaired, Nft(node().netns(), "-t list ruleset"));
     EXPECT_EQ(repaired, rules);
     ExpectAppliedIsInTheKernel(agent(), node().netns());
-    // The existing connection continues.
+    // The change of endpoints does not affect the existing connection.
     ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod()})));
     EXPECT_EQ(Answering(kWeb), "remote-pod");
   }
@@ -102,12 +103,12 @@ TEST_F(LifecycleTest, OtherTablesAreNotModified) {
   ASSERT_OK_AND_ASSIGN(const std::string left, Nft(node().netns(), "list ruleset"));
   EXPECT_EQ(left, firewall);
   ASSERT_OK(RunNft(node().netns(), "delete table inet firewall\n"));
-  ASSERT_OK(Agent::CleanUp(node().netns()));  // Cleanup without tables succeeds.
+  ASSERT_OK(Agent::CleanUp(node().netns()));  // --cleanup succeeds even if no tables exist.
   world()->agent.reset();
   ASSERT_OK(world()->RestartAgent({}));
 }
 
-// The ways in which the agent exits, each with its guarantees.
+// The parameter is true if the agent is killed, and false if it exits after SIGTERM.
 class RestartTest : public LifecycleTest, public ::testing::WithParamInterface<bool> {
  protected:
   absl::Status End() {
@@ -166,7 +167,7 @@ TEST_P(RestartTest, S342_TheOldRulesServeUntilTheFirstSnapshotEnds) {
   EXPECT_EQ(Answering(kWeb), "pod-a");
   EXPECT_EQ(Answering(kOld), "pod-b");
 
-  // The controller disconnects during a snapshot: no object is pruned or changed.
+  // The controller disconnects during a snapshot, so svcmapd does not prune or change any object.
   stream.reset();
   EXPECT_EQ(Answering(kWeb), "pod-a");
   EXPECT_EQ(Answering(kOld), "pod-b");
@@ -176,11 +177,11 @@ TEST_P(RestartTest, S342_TheOldRulesServeUntilTheFirstSnapshotEnds) {
   EXPECT_EQ(ack.outcome(), v1::COMMITTED) << ack.ShortDebugString();
   EXPECT_EQ(Answering(kWeb), "remote-pod");
   EXPECT_EQ(Answering(kOld), "");
-  EXPECT_OK(flow.Exchange(100'000));  // S-101
+  EXPECT_OK(flow.Exchange(100'000));  // S-101: the connection continues.
   ExpectAppliedIsInTheKernel(agent(), node().netns());
 }
 
-// New connections are opened continuously. None fails because of missing rules.
+// New connections are opened continuously. No connection fails because of missing rules.
 TEST_P(RestartTest, S342_ARestartWithTheSameStateIsNotNoticed) {
   ASSERT_OK(agent().Replace(Next(pod_a())));
   std::atomic<bool> done = false;
@@ -205,7 +206,7 @@ TEST_P(RestartTest, S342_ARestartWithTheSameStateIsNotNoticed) {
   ExpectAppliedIsInTheKernel(agent(), node().netns());
 }
 
-// The next start detects damage that occurred while no agent was running.
+// The next agent detects damage that occurred while no agent was running.
 TEST_P(RestartTest, S342_DamageDoneWhileNoAgentRanIsRepaired) {
   ASSERT_OK(Serve());
   ASSERT_OK(End());

@@ -17,7 +17,7 @@ std::string Sorted(const std::string& listing) {
   return sorted + listing.substr(at);
 }
 
-// Removes sets that packets update, and values that differ after every commit.
+// Removes sets that packets update, and values that change with every commit.
 std::string WithoutState(std::string listing) {
   for (const std::string map : {"map marker {", "map affinity {", "set service-connections {"}) {
     size_t at = 0;

@@ -1,4 +1,4 @@
-// Comparable listings of a namespace by the installed nft(8).
+// Lists the ruleset of a namespace with the installed nft(8), in a form that tests can compare.
 #ifndef SVCMAP_TESTS_NETNS_LISTING_H_
 #define SVCMAP_TESTS_NETNS_LISTING_H_
 
@@ -15,11 +15,11 @@ namespace svcmap::testing {
 // order, which differs between namespaces.
 absl::StatusOr<std::string> SortedRuleset(const NetNs& netns);
 
-// Returns SortedRuleset after loading `script` into an empty namespace.
+// Loads `script` into an empty namespace and returns its SortedRuleset.
 absl::StatusOr<std::string> SortedRulesetOf(const std::string& script);
 
-// Fails unless the kernel's sets and maps, except for the marker, equal the agent's dump of the
-// applied state.
+// Fails unless the kernel's sets and maps, except for the marker, equal the applied state in the
+// agent's dump.
 void ExpectAppliedIsInTheKernel(Agent& agent, const NetNs& netns);
 
 }  // namespace svcmap::testing

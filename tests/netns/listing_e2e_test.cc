@@ -52,7 +52,7 @@ class ListingTest : public ServiceTest {
       ASSERT_OK_AND_ASSIGN(const std::string listing,
                            Nft(node().netns(), absl::StrCat("list table ", table)));
       ASSERT_OK_AND_ASSIGN(const std::string loaded, SortedRulesetOf(listing));
-      // The listing does not contain the other table.
+      // The listing of one table does not contain the other table.
       ASSERT_OK_AND_ASSIGN(const std::string ruleset, SortedRuleset(node().netns()));
       EXPECT_NE(ruleset.find(loaded), std::string::npos) << loaded << "\nis not in\n" << ruleset;
     }
@@ -75,8 +75,10 @@ TEST_F(ListingTest, TheListingOfEveryFeatureLoadsAgain) {
 
 TEST_F(ListingTest, TheListingOfMaximalNamesLoadsAgain) {
   const std::string space(63, 'n');
-  const std::string name(62, 's');  // ServeEverything extends the name to 63 characters.
-  const std::string port(11, 'p');  // ServeEverything extends the port name to 15 characters.
+  // ServeEverything appends to the name, which then has 63 characters.
+  const std::string name(62, 's');
+  // ServeEverything appends to the port name, which then has 15 characters.
+  const std::string port(11, 'p');
   ServeEverything(space, name, port);
   ExpectListingLoadsAgain();
   ASSERT_OK_AND_ASSIGN(const std::string listing, Nft(node().netns(), "list ruleset"));
@@ -95,7 +97,7 @@ TEST_F(ListingTest, TheListingOfNothingLoadsAgain) {
 }
 
 // An administrator saves, flushes and restores the ruleset. The restored rules translate traffic,
-// and the agent finds no difference.
+// and the agent finds nothing to repair.
 TEST_F(ListingTest, ASavedRulesetCanBeRestoredWhileNoAgentRuns) {
   const Address web = ClusterIp(10);
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", web)} + WebSlices("shop/web", {&pod_a()})));

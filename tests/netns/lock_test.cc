@@ -1,4 +1,4 @@
-// Tests that one agent runs per network namespace, independent of other users of the node.
+// Tests that only one agent runs per network namespace, independent of other users of the node.
 #include <gmock/gmock.h>
 #include <linux/netlink.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr uid_t kOtherUser = 65534;
-constexpr uint32_t kLockPorts = 0x53000000;  // The value in api/daemon/lock.cc.
+constexpr uint32_t kLockPorts = 0x53000000;  // Must equal the value in api/daemon/lock.cc.
 constexpr int kNftraceGroup = 9;
 
 class LockTest : public ::testing::Test {

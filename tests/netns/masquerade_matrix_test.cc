@@ -1,4 +1,4 @@
-// The masquerade matrix: three Services with a local and a remote endpoint under four
+// Tests of the masquerade matrix: three Services with a local and a remote endpoint under four
 // configurations. Service A has policy Cluster, B external policy Local, C internal policy Local.
 // One test per row, configuration and family.
 #include "absl/strings/str_cat.h"
@@ -24,7 +24,7 @@ std::vector<std::string> AgentFlags(Configuration configuration) {
   return flags;
 }
 
-// The cells of a row, in the order of Configuration.
+// One row of the matrix. Cells are in the order of Configuration.
 struct MatrixRow {
   const char* requirement;
   const char* what;
@@ -124,7 +124,8 @@ INSTANTIATE_ROWS(MatrixBase, Column(kBase));
 INSTANTIATE_ROWS(MatrixNoDetector,
                  Column(kNoDetector) +
                      std::vector<Row>{HairpinRow("S71_S91"),
-                                      // Without pod detection, a pod is treated like any client.
+                                      // Without pod detection, svcmapd treats a pod like any
+                                      // client.
                                       {"S68_S91", "LocalWithRemoteEndpointsOnly", kB, "R1 R2",
                                        Each({"P", "X"}, {"EIP:80", "VIP:80", "N:NP"}, "DROP") +
                                            Each({"N"}, {"EIP:80", "VIP:80", "N:NP"}, "R1,R2 m") +

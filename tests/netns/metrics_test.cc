@@ -1,4 +1,4 @@
-// Tests svcmapd's metrics on port 10249: the values change with the events that they count.
+// Tests of svcmapd's metrics on port 10249: each value changes with the events that it counts.
 #include <atomic>
 #include <fstream>
 #include <map>
@@ -17,7 +17,7 @@ namespace {
 constexpr uint16_t kMetricsPort = 10249;
 constexpr char kScrapedAt[] = "127.0.0.1";
 
-// The samples of a page by name and labels, in the notation of the page.
+// Values of a metrics page by sample name and labels, in the notation of the page.
 using Samples = std::map<std::string, double>;
 
 absl::StatusOr<Samples> Scrape(const NetNs& netns) {
@@ -50,7 +50,7 @@ class MetricsTest : public ServiceTest {
     EXPECT_TRUE(there) << sample;
     return there ? samples->at(sample) : -1;
   }
-  // Expects that `step` adds these values to these samples.
+  // Runs `step` and expects that the samples increase by these values.
   void ExpectAdded(const std::map<std::string, double>& wanted, const std::function<void()>& step) {
     ASSERT_OK_AND_ASSIGN(const Samples before, Scrape(netns()));
     step();
@@ -98,7 +98,7 @@ TEST_F(MetricsTest, TheySayWhatStatusSays) {
   EXPECT_EQ(samples["svcmap_verified"], status.verified());
   EXPECT_EQ(samples["svcmap_watching"], status.watching());
   for (const v1::MapCount& map : status.maps()) {
-    // Packets add records to this map, so the agent does not count them.
+    // Packets add records to this map, so the agent does not count its elements.
     if (map.name() == "affinity") continue;
     const std::string labels =
         absl::StrCat("map=\"", map.name(), "\",ip_family=\"", map.family(), "\"");
@@ -191,8 +191,8 @@ TEST_F(MetricsTest, RejectedObjectsAreCounted) {
   });
 }
 
-// Applies batches continuously while scrapes run in a loop. Both make progress, and counters only
-// increase.
+// Applies batches continuously while scrapes run in a loop. Both batches and scrapes make progress,
+// and counters only increase.
 TEST_F(MetricsTest, ScrapesUnderLoadAreAnsweredAndDelayNobody) {
   ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
   std::atomic<bool> done = false;

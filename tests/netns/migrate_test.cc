@@ -36,7 +36,8 @@ using ::testing::Not;
 constexpr uint16_t kPodPort = 8080;
 constexpr uint16_t kNodePort = 30080;
 constexpr std::chrono::seconds kPatience{10};
-// How long kube-proxy must be absent, in milliseconds. svcmapd's default is 30 s.
+// Environment variable with the time in milliseconds for which kube-proxy must be absent. svcmapd's
+// default is 30 s.
 constexpr char kAbsence[] = "SVCMAP_TEST_KUBE_PROXY_ABSENCE_MS";
 
 enum class Mode { kIptablesLegacy, kIptablesNft, kNftables };
@@ -80,7 +81,7 @@ class MigrateTest : public PacketTest {
     return port;
   }
 
-  // The Services "web" and "dns" do not change. "moving" changes its endpoint.
+  // Returns the Services. "web" and "dns" never change, and "moving" changes its endpoint.
   std::vector<ServicePort> Ports(const Host& moving) const {
     const auto tcp = proxy::Protocol::kTcp;
     const auto udp = proxy::Protocol::kUdp;
@@ -112,7 +113,7 @@ class MigrateTest : public PacketTest {
         .status();
   }
 
-  // Loads the rules that kube-proxy creates at its start.
+  // Loads the rules that kube-proxy creates when it starts.
   absl::Status LoadKubeProxy(Mode mode, const std::vector<ServicePort>& all) const {
     for (const Family family : kFamilies) {
       const bool v4 = family == Family::kIpv4;
@@ -159,14 +160,14 @@ class MigrateTest : public PacketTest {
     return absl::OkStatus();
   }
 
-  // Lists all rules of this iptables backend, or of nf_tables except svcmap's tables, without
-  // counters and times.
+  // Lists all rules of this iptables backend, or all nf_tables rules except svcmap's tables,
+  // without counters and times.
   std::string Rules(Mode mode) const {
     std::string all;
     if (mode == Mode::kNftables) {
       const auto mine =
           RunCommand({.argv = {"nft", "list", "table", "ip", "mine"}, .netns = &node()});
-      if (mine.ok()) all = mine->out;  // Empty if the test did not create the table.
+      if (mine.ok()) all = mine->out;  // The output is empty if the test did not create the table.
     }
     for (const Family family : kFamilies) {
       std::vector<std::string> argv = {Program(mode, family, "-save")};
@@ -201,7 +202,7 @@ class MigrateTest : public PacketTest {
     return rest;
   }
 
-  // Opens long-lived and new connections from outside (masqueraded) and from a pod (not
+  // Opens long-lived and new connections from outside the cluster (masqueraded) and from a pod (not
   // masqueraded).
   absl::Status StartTraffic() {
     const auto target = [&](Protocol protocol, const std::string& to, uint16_t port,
@@ -212,8 +213,8 @@ class MigrateTest : public PacketTest {
                                        .source_port = source_port},
                            .servers = {pod_a_->name()}};
     };
-    // UDP packets with a fixed source port form one conntrack flow. One of these flows never ends,
-    // the other flow ends.
+    // UDP packets with a fixed source port form one conntrack flow. One of these flows lasts for
+    // the whole test, the other flow ends.
     const std::vector<TrafficTarget> cluster_ips = {
         target(Protocol::kTcp, "10.96.0.10", 80, 0), target(Protocol::kTcp, "fd00:96::10", 80, 0),
         target(Protocol::kUdp, "10.96.0.11", 80, 0), target(Protocol::kUdp, "10.96.0.11", 80, 5353),
@@ -229,7 +230,8 @@ class MigrateTest : public PacketTest {
     }
     return absl::OkStatus();
   }
-  // New connections from outside are masqueraded, connections from pods are not (S-74, S-75).
+  // New connections from outside the cluster are masqueraded, connections from pods are not (S-74,
+  // S-75).
   void GoOn() {
     for (const auto& traffic : traffic_) EXPECT_OK(traffic->Go(60));
     for (const char* ip : {"10.96.0.10", "fd00:96::10"}) {
@@ -318,7 +320,7 @@ TEST_P(TakeOverTest, S331_NothingFailsOnTheWayInAndOnTheWayBack) {
                     : absl::StrCat("ATTENTION  rules of kube-proxy in iptables-", ModeName(mode),
                                    ", for 3 addresses and 1 nodePort;")));
 
-  // svcmapd runs in parallel with kube-proxy.
+  // First phase: svcmapd runs in parallel with kube-proxy.
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<Agent> agent, Agent::Start(node()));
   GoOn();
   ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
@@ -326,7 +328,7 @@ TEST_P(TakeOverTest, S331_NothingFailsOnTheWayInAndOnTheWayBack) {
   EXPECT_EQ(Rules(mode), loaded);
   ASSERT_OK(agent->Stop());
 
-  // svcmapd removes kube-proxy's rules.
+  // Second phase: svcmapd removes kube-proxy's rules.
   ASSERT_OK_AND_ASSIGN(agent, Agent::Start(node(), {"--remove-kube-proxy"}));
   EXPECT_EQ(Rules(mode), loaded) << "removed before we serve";
   ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
@@ -339,7 +341,7 @@ TEST_P(TakeOverTest, S331_NothingFailsOnTheWayInAndOnTheWayBack) {
   EXPECT_EQ(check.exit.code, 0) << check.out;
   GoOn();
 
-  // Rollback to kube-proxy.
+  // Third phase: rollback to kube-proxy.
   ASSERT_OK(LoadKubeProxy(mode, Ports(*pod_b_)));
   GoOn();
   ASSERT_OK(agent->Stop());
@@ -358,7 +360,7 @@ TEST_F(MigrateTest, ACleanNodeHasNothingInTheWay) {
   EXPECT_EQ(Rules(Mode::kNftables), "");
 }
 
-// A process with the name kube-proxy that does nothing.
+// A process that is named kube-proxy and does nothing.
 class FakeKubeProxy {
  public:
   absl::Status Start(const NetNs& netns) {
@@ -393,7 +395,8 @@ TEST_F(MigrateTest, S330_WhileAKubeProxyRunsOrWeServeNothingNothingIsRemoved) {
   ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(node(), {"--remove-kube-proxy"}));
   ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
   ASSERT_OK(AwaitLog(*agent, "kept until kube-proxy has exited reason=\"" + kube_proxy.sign()));
-  // Services that were deleted before kube-proxy exited do not count as stored Services.
+  // svcmapd removes kube-proxy's rules only if at least one Service is stored. Services that were
+  // deleted before kube-proxy exited do not count.
   ASSERT_OK(agent->Replace(ObjectsOf({})));
   kube_proxy.End();
   ASSERT_OK(AwaitLog(*agent, kNoService));
@@ -402,7 +405,7 @@ TEST_F(MigrateTest, S330_WhileAKubeProxyRunsOrWeServeNothingNothingIsRemoved) {
   ASSERT_OK(AwaitLog(*agent, kRemoved));
   EXPECT_EQ(Rules(Mode::kNftables), "");
 
-  // If kube-proxy starts again and exits, its rules are removed again.
+  // If kube-proxy starts again and exits, svcmapd removes its rules again.
   ASSERT_OK(kube_proxy.Start(node()));
   ASSERT_OK(AwaitLog(*agent, "kept until kube-proxy has exited reason=\"" + kube_proxy.sign()));
   ASSERT_OK(LoadKubeProxy(Mode::kNftables, Ports(*pod_a_)));
@@ -411,8 +414,8 @@ TEST_F(MigrateTest, S330_WhileAKubeProxyRunsOrWeServeNothingNothingIsRemoved) {
   EXPECT_EQ(Rules(Mode::kNftables), "");
 }
 
-// svcmapd does not run iptables while kube-proxy runs, because iptables takes seconds on large
-// nodes.
+// svcmapd does not run iptables while kube-proxy is running, because iptables takes seconds on
+// large nodes.
 TEST_F(MigrateTest, S330_AKubeProxyThatStartsAgainKeepsItsRules) {
   const Mode mode = Mode::kIptablesNft;
   ASSERT_OK(LoadKubeProxy(mode, Ports(*pod_a_)));
@@ -495,7 +498,7 @@ TEST_F(MigrateTest, WhoeverHoldsTheLockOfIptablesDoesNotKeepUsFromLeaving) {
   EXPECT_EQ(Rules(Mode::kIptablesLegacy), loaded);
 }
 
-// Only root can list iptables-legacy tables, regardless of capabilities.
+// Listing the tables of iptables-legacy requires the root user, regardless of capabilities.
 TEST_F(MigrateTest, WhatOnlyRootMayReadIsReportedToBeUnread) {
   ASSERT_OK_AND_ASSIGN(
       const CommandResult check,

@@ -1,5 +1,5 @@
-// NodePorts are available on the node's current addresses. Also tests the mark bit that requests
-// masquerading.
+// Tests that nodePorts are available on the node's current addresses. Also tests the mark bit that
+// requests masquerading.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 
@@ -14,7 +14,7 @@ class NodeAddressTest : public ServiceFlowTest {
   void SetUp() override {
     ServiceFlowTest::SetUp();
     if (world() == nullptr) return;
-    // A process on the node answers connections that no nodePort translates.
+    // The process answers connections to the node that no nodePort translates.
     ASSERT_OK_AND_ASSIGN(process_, EchoServer::Start(node().netns()));
     for (const Address& address : {kNode, kNodeSecond}) {
       ASSERT_OK(process_->Listen({protocol(), address.in(v6()), kNodePort, "node-process"}));
@@ -91,7 +91,7 @@ INSTANTIATE_FLOWS(MarkTest);
 TEST_P(MarkTest, S99_TheMarkBitIsClearedAndTheOthersSurvive) {
   ASSERT_OK(
       agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
-  // Sets all bits except svcmap's mark bit, before and after svcmap's chains.
+  // Rules before and after svcmap's chains set all mark bits except svcmap's mark bit.
   ASSERT_OK(RunNft(node().netns(),
                    "table inet probe {\n"
                    "counter kept { }\n"
@@ -115,13 +115,13 @@ TEST_P(MarkTest, S99_TheMarkBitIsClearedAndTheOthersSurvive) {
   request.source_port = 4711;
   const Answer answer = Ask(client(), request);
   EXPECT_ANSWERED_BY(answer, "pod-a", At(node()));
-  // The source port is fully random, so it stays the same once in 60,000 runs.
+  // The source port is completely random, so it stays the same only once in 60,000 runs.
   EXPECT_NE(answer.seen_port, 4711);
   EXPECT_ANSWERED_BY(Ask(client(), To(kWeb)), "pod-a", At(node()));
   EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb)), "pod-a", At(pod_b()));
   EXPECT_EQ(packets("ours"), "0");
-  // Only the first packet of a connection has port 80 in every hook. Packets of the answer have
-  // other ports.
+  // Only the first packet of a connection has port 80 in every hook. Reply packets have other
+  // ports.
   EXPECT_NE(packets("kept"), "0");
   EXPECT_EQ(packets("lost"), "0");
 }

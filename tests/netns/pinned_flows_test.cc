@@ -1,17 +1,17 @@
-// The packet flows that docs/specification.md lists, one test per row and family. Addresses are
-// those of the test network, but keep their role in the row.
+// Tests of the packet flows that docs/specification.md lists, one test per row and family.
+// Addresses are those of the test network, with the same roles as in the specification.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 
 namespace svcmap::testing {
 namespace {
 
-// ---- All addresses, no endpoints; a clusterIP alone ----
+// ---- All kinds of addresses without endpoints; only a clusterIP ----
 
 const Objects kFull = {ExternalWeb("shop/web", kV)};
 const Objects kPlain = {Web("shop/web", kV)};
 
-// ---- LoadBalancer with source ranges: the node's network and half of the clients' ----
+// ---- LoadBalancer with source ranges: the node's network and half of the clients' addresses ----
 
 Objects Ranges() {
   AService service = ExternalWeb("shop/web", kV);
@@ -160,7 +160,7 @@ class PinnedFlowTest : public FlowTest, public ::testing::WithParamInterface<boo
 };
 INSTANTIATE_FAMILIES(PinnedFlowTest);
 
-// Two endpoints of a Service with five ports. The name of each server contains its port.
+// Tests two endpoints of a Service with five ports. The name of each server contains its port.
 TEST_P(PinnedFlowTest, S157_S158_S159_EachPortHasItsOwnTarget) {
   const struct {
     const char* name;
@@ -201,14 +201,14 @@ TEST_P(PinnedFlowTest, S157_S158_S159_EachPortHasItsOwnTarget) {
   Expect({"P -> V:53/sctp", "L1:53,R1:53 -"});
 }
 
-// The node itself has the LoadBalancer IP, as with load balancers that forward packets without
-// translation.
+// The LoadBalancer IP is an address of the node, as with load balancers that forward packets
+// without translation.
 TEST_P(PinnedFlowTest, S168_S118_TheLoadBalancerIpAsSource) {
   ASSERT_OK(ChangeNodeAddress("add", kLoadBalancerIp.in(v6())));
   ASSERT_OK(agent().Apply(Ranges() + Slices(*world(), "shop/web", "L1")));
   Expect({"VIP -> VIP:80", "L1 m"});
   Expect({"VIP -> VIP2:80", "L1 m"});
-  // S-118: accepted only because a range contains the node's own address.
+  // S-118: the packet is accepted only because a range contains the node's own address.
   ASSERT_OK(agent().Apply({ExternalWeb("shop/web", kV)
                                .LoadBalancerIp(kSecondLoadBalancerIp.v4)
                                .LoadBalancerIp(kSecondLoadBalancerIp.v6)

@@ -1,5 +1,5 @@
-// Tests the preflight checks on the real kernel. A correctly configured namespace causes no
-// warning, each problem causes its own warning, and the probe leaves no objects behind.
+// Tests of the preflight checks on the real kernel. A correctly configured namespace causes no
+// warning, each problem causes a specific warning, and the probe leaves no objects behind.
 #include "api/preflight/preflight.h"
 
 #include <gmock/gmock.h>
@@ -52,7 +52,7 @@ nft::TableSpecs OurTables() {
   return tables;
 }
 
-// Drops the capability of the calling thread permanently.
+// Drops CAP_NET_ADMIN of the calling thread permanently.
 void DropNetAdmin() {
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
@@ -96,7 +96,7 @@ class PreflightTest : public ::testing::Test {
     return netns_->Run([&] { return nft::FindMissingFeatures(tables); });
   }
 
-  // Returns the warnings of the preflight.
+  // Returns the warnings of the preflight checks.
   std::vector<std::string> Lines() {
     const absl::StatusOr<std::vector<Warning>> warnings =
         netns_->Run([] { return Preflight(OurTables()); });
@@ -141,7 +141,7 @@ TEST_F(PreflightTest, CountersAreProbed) {
   }
   const std::string before = Listing();
   EXPECT_OK(netns_->Run([&] { return ProbeTables(tables); }));
-  // Rules cannot update a set of this type.
+  // Rules cannot update a set without a dynamic size.
   tables[1].sets[proxy::kServiceConnections].dynamic_size = 0;
   const absl::Status rejected = netns_->Run([&] { return ProbeTables(tables); });
   EXPECT_THAT(std::string(rejected.message()),
@@ -191,7 +191,8 @@ TEST_F(PreflightTest, ForwardPolicyDropAndWhatItsRemedyDoes) {
   const std::vector<std::string> lines = Lines();
   EXPECT_THAT(lines, ElementsAre(StartsWith("chain FORWARD of table ip filter drops forwarded "),
                                  StartsWith("chain f of table inet fw drops forwarded ")));
-  for (const std::string& line : lines) {  // The remedies in the warnings are valid commands.
+  // The warnings contain valid commands that solve the problem.
+  for (const std::string& line : lines) {
     const size_t command = line.find("; remedy: nft ");
     ASSERT_NE(command, std::string::npos);
     Nft(line.substr(command + std::strlen("; remedy: nft ")));
@@ -208,12 +209,13 @@ TEST_F(PreflightTest, OtherProxies) {
                                    StartsWith("table ip6 kube-proxy exists: ")));
 }
 
-// The kernel creates a legacy table on the first request for it.
+// The kernel creates a legacy table when a process first requests it.
 TEST_F(PreflightTest, LegacyIptables) {
   struct {
     char name[32] = "filter";
     uint32_t rest[13] = {};
-  } info;  // The layout of struct ipt_getinfo. Its header cannot be compiled as C++.
+    // Layout of struct ipt_getinfo. The kernel header that defines it cannot be compiled as C++.
+  } info;
   constexpr int kGetInfo = 64;
   const int error = netns_->Run([&] {
     const UniqueFd fd(socket(AF_INET, SOCK_RAW, IPPROTO_RAW));
@@ -228,7 +230,7 @@ TEST_F(PreflightTest, LegacyIptables) {
 }
 
 TEST_F(PreflightTest, NothingLacksAndNothingStays) {
-  // A table with the probe's name exists already.
+  // A table with the name of the probe's table exists already.
   Nft("table ip svcmap-preflight { chain mine { }; }\n");
   const std::string listing = Listing();
   const uint32_t generation = Generation();
@@ -251,8 +253,8 @@ TEST_F(PreflightTest, NothingLacksAndNothingStays) {
 
   EXPECT_EQ(Listing(), listing);
   EXPECT_EQ(Generation(), generation);
-  EXPECT_TRUE(listener->Receive(std::chrono::milliseconds(0))->empty());  // The kernel sent no
-                                                                          // notification.
+  // The kernel sent no notification, because the probe changed nothing.
+  EXPECT_TRUE(listener->Receive(std::chrono::milliseconds(0))->empty());
   Nft("add chain ip svcmap-preflight other\n");
   EXPECT_EQ(Generation(), generation + 1);
   EXPECT_FALSE(listener->Receive(std::chrono::milliseconds(0))->empty());
@@ -271,7 +273,7 @@ TEST_F(PreflightTest, WithoutNetAdmin) {
       "securityContext.capabilities.add: [NET_ADMIN])");
 }
 
-// Facts that cannot be read are reported. All other facts are still used.
+// Preflight checks report facts that cannot be read and use all other facts.
 TEST_F(PreflightTest, FactsWithoutNetAdmin) {
   const Facts facts = netns_->Run([] {
     DropNetAdmin();
@@ -282,7 +284,7 @@ TEST_F(PreflightTest, FactsWithoutNetAdmin) {
 }
 
 // The test kernel supports all features, so these tests use table specifications that no kernel
-// supports. The probe must identify the unsupported part.
+// supports. The probe must name the unsupported part.
 class MissingFeatureTest : public PreflightTest {
  protected:
   nft::TableSpecs tables_ = OurTables();
@@ -309,7 +311,7 @@ class MissingFeatureTest : public PreflightTest {
 };
 
 TEST_F(MissingFeatureTest, Expressions) {
-  AddRule({nft::RandomNumber{0, 0}});  // The modulus must not be 0.
+  AddRule({nft::RandomNumber{0, 0}});  // Invalid, because the modulus must not be 0.
   AddRule({nft::PayloadLoad{nft::Header::kNetwork, 0, 16, 0}, nft::Dnat{Family::kIpv6, 0, 99}});
   EXPECT_THAT(MissingFeatures(),
               UnorderedElementsAre("random numbers|CONFIG_NFT_NUMGEN|nft_numgen|ERANGE",
@@ -318,7 +320,8 @@ TEST_F(MissingFeatureTest, Expressions) {
 
 TEST_F(MissingFeatureTest, SetsAndChains) {
   for (nft::SetSpec& set : ipv6().sets) {
-    if (set.name == "endpoints") set.key.assign(5, nft::Field::kIpv6Addr);  // The key has 80 bytes.
+    // Invalid, because the key has 80 bytes.
+    if (set.name == "endpoints") set.key.assign(5, nft::Field::kIpv6Addr);
   }
   ipv6().chains.push_back({"odd", "", {{"nat", "forward", 0}}});
   ipv6().chains.push_back({"odder", "", {{"odd", "forward", 0}}});
@@ -358,8 +361,8 @@ TEST_F(PreflightTest, ChainsAreReadWhole) {
                          "arp d base filter output 0 drop", "bridge e base filter forward 0 drop"));
 }
 
-// Another process repeatedly replaces all chains in one transaction. A reader must see either the
-// old or the new chains.
+// Another process repeatedly replaces all chains in one transaction. A reader must see either all
+// old chains or all new chains.
 TEST_F(PreflightTest, ChainsAreReadAsOfOneGeneration) {
   constexpr int kChains = 2000;
   std::string scripts[2];

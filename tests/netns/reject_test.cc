@@ -1,4 +1,4 @@
-// Services without endpoints, and unallocated addresses of the service range.
+// Tests of Services without endpoints, and of unallocated addresses of the service range.
 #include <cerrno>
 #include <cstring>
 
@@ -22,8 +22,9 @@ TEST_P(RejectTest, S77_S81_S100_WithoutEndpointsEveryAddressSaysPortUnreachable)
   }
 }
 
-// kube-proxy rejects nodePorts in hook input and the other addresses in hook output too, where the
-// reject fails the send of a process on the node. TCP never shows the error of its SYN's send.
+// kube-proxy rejects packets to nodePorts in hook input. For all other addresses, it also rejects
+// packets in hook output, where the reject makes the send call of a local process fail. For TCP,
+// the application never sees the error of sending the SYN.
 TEST_P(RejectTest, S102_TheNodesOwnPacketsToANodePortAreRejectedAfterTheSend) {
   ASSERT_OK(agent().Apply({ExternalWeb("shop/web", kWeb)}));
   const Answer node_port = Ask(node(), To(kNode, kNodePort));
@@ -83,7 +84,7 @@ TEST_P(RejectTest, S106_AServiceCidrTakesEffectAtOnce) {
   EXPECT_NO_ANSWER(Ask(pod_b(), InVain(kUnallocated)));
 }
 
-// Differs from kube-proxy (S-105).
+// svcmapd differs from kube-proxy in this case (S-105).
 TEST_P(RejectTest, S105_ABlockThatTwoServiceCidrsListStaysUntilBothAreGone) {
   ASSERT_OK(agent().Apply({AServiceCidr("more", {kServiceCidrV4, kServiceCidrV6})}));
   ASSERT_OK(agent().Remove({ServiceCidrRef("kubernetes")}));

@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<World>>& WorldSlot() {
   return slot;
 }
 
-// Destroys the world before the static objects that it uses.
+// Destroys the world before the destructors of static objects that the world uses.
 class WorldEnvironment : public ::testing::Environment {
  public:
   void TearDown() override { WorldSlot() = absl::NotFoundError("already gone"); }
@@ -29,7 +29,7 @@ class WorldEnvironment : public ::testing::Environment {
 [[maybe_unused]] auto* const kWorldEnvironment =
     ::testing::AddGlobalTestEnvironment(new WorldEnvironment);
 
-// Assigns Service addresses to `host`, which receives untranslated packets.
+// Assigns Service addresses to `host`, so that `host` receives untranslated packets.
 absl::StatusOr<std::unique_ptr<EchoServer>> MakeOutside(Topology& net, const Host& host) {
   std::vector<Binding> bindings;
   for (const Address& address : {kExternalIp, kLoadBalancerIp, kUnallocated}) {
@@ -51,6 +51,7 @@ absl::StatusOr<std::unique_ptr<EchoServer>> MakeOutside(Topology& net, const Hos
 }
 
 // Routes packets of the remote `pod` through the node, including packets to the host "outside".
+// Replies take the same path.
 absl::Status RouteByTheNode(const Topology& net, const Host& pod) {
   for (const bool v6 : {false, true}) {
     const std::string batch =
@@ -204,7 +205,7 @@ Objects WebSlices(const std::string& service, const std::vector<const Host*>& ho
     ASlice slice(service);
     slice.Named(service.substr(service.find('/') + 1) + (v6 ? "-v6" : "-v4"));
     for (const Host* host : hosts) {
-      // Topology uses 10.244.1 for pods of the node and 10.244.2 for remote pods.
+      // Topology uses 10.244.1.0/24 for pods of the node and 10.244.2.0/24 for remote pods.
       const bool local = host->v4().rfind("10.244.2.", 0) != 0;
       slice.Endpoint(host->address(v6), local ? kAgentNode : "n2");
     }

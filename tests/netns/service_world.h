@@ -33,22 +33,23 @@ namespace svcmap::testing {
 inline constexpr uint16_t kPodPort = 8080;
 inline constexpr uint16_t kNodePort = 30080;
 inline constexpr auto kShort =
-    std::chrono::milliseconds(120);  // How long to wait for an answer that must not come.
+    std::chrono::milliseconds(120);  // Time to wait if no answer is expected.
 
-// One address per family.
+// An IPv4 and an IPv6 address.
 struct Address {
   std::string v4;
   std::string v6;
   const std::string& in(bool want_v6) const { return want_v6 ? v6 : v4; }
 };
 
-Address ClusterIp(int n);  // 10.96.0.N and fd00:96::N, with N in 1..99.
-// An additional address of the client: 203.0.113.128+N, with N in 0..127.
+Address ClusterIp(int n);  // Returns 10.96.0.N and fd00:96::N, with N in 1..99.
+// Returns an additional address of the client: 203.0.113.128+N, with N in 0..127.
 Address ClientAddress(int n);
 inline const Address kExternalIp = {"198.51.100.40", "2001:db8:51::40"};
 inline const Address kLoadBalancerIp = {"198.51.100.20", "2001:db8:51::20"};
-inline const Address kWeb = ClusterIp(10);          // The clusterIP of shop/web in most tests.
-inline const Address kUnallocated = ClusterIp(99);  // An address in the service range.
+inline const Address kWeb = ClusterIp(10);  // clusterIP of shop/web in most tests.
+// An address in the service range that no Service has.
+inline const Address kUnallocated = ClusterIp(99);
 inline const Address kNode = {kNodeV4, kNodeV6};
 inline const Address kNodeSecond = {kNodeSecondV4, kNodeSecondV6};
 
@@ -59,15 +60,16 @@ struct World {
   const Host* remote_pod = nullptr;
   const Host* client = nullptr;
   const Host* outside = nullptr;
-  // The pods and the client by their names in flow.h: L1 is pod_a, L2 pod_b, R1 remote_pod.
+  // The pods and the client by their names in flow.h: L1 is pod_a, L2 is pod_b, R1 is remote_pod.
   std::map<std::string, const Host*> cast;
   // The servers of the pods and of the host "outside".
   std::vector<std::unique_ptr<EchoServer>> servers;
   std::unique_ptr<Agent> agent;  // Null after a failed restart.
 
-  // Replaces svcmapd by a process with these flags, and applies Basics().
+  // Replaces svcmapd by a new process with these flags, and applies Basics().
   absl::Status RestartAgent(const std::vector<std::string>& flags);
-  // Also sends `objects` as the first snapshot, so that svcmapd keeps existing rows in the kernel.
+  // Restarts svcmapd and sends `objects` as the first snapshot, so that svcmapd keeps existing rows
+  // in the kernel.
   absl::Status RestartAgent(const std::vector<std::string>& flags, const Objects& objects);
 
   const Host& node() const { return topology->node(); }
@@ -77,20 +79,21 @@ struct World {
 // Clears the connection tracking table of a namespace.
 absl::Status FlushConntrack(const NetNs& netns);
 
-// Polls `condition`. Returns an error that names `what` after the deadline.
+// Polls `condition` until it returns true. After the deadline, returns an error that contains
+// `what`.
 absl::Status Eventually(const std::string& what, const std::function<bool()>& condition,
                         std::chrono::seconds deadline = std::chrono::seconds(10));
 
-// The initial state of every test: the Node and the Service ranges.
+// Returns the initial objects of every test: the Node and the Service ranges.
 Objects Basics();
 
-// Builds Service `key` with port 80 for "tcp", "udp" and "sctp" at this clusterIP.
+// Builds Service `key` with this clusterIP and with port 80 for "tcp", "udp" and "sctp".
 AService Web(const std::string& key, const Address& cluster_ip);
 // Builds the same Service as Web, but with nodePort kNodePort for each port, kExternalIp and
 // kLoadBalancerIp.
 AService ExternalWeb(const std::string& key, const Address& cluster_ip);
 
-// Builds a slice per family with these hosts and the ports of Web, which lead to kPodPort.
+// Builds one slice per family with these hosts and the ports of Web(). The target port is kPodPort.
 Objects WebSlices(const std::string& service, const std::vector<const Host*>& hosts);
 
 // Concatenates lists of objects, flows or names.
@@ -105,7 +108,8 @@ class ServiceTest : public ::testing::Test {
   void SetUp() override;
   void TearDown() override;
 
-  // The shared world, created by the first test of the program. Null if its creation failed.
+  // The world that all tests share. The first test of the program creates the world. Null if its
+  // creation failed.
   static World* world();
   Agent& agent() { return *world()->agent; }
   const Host& pod_a() { return *world()->pod_a; }
@@ -130,7 +134,7 @@ class ServiceFlowTest : public ServiceTest,
   static Protocol protocol() { return std::get<1>(GetParam()); }
 
   static Request To(const Address& address, uint16_t port = 80);
-  // A request that expects no answer, with a short timeout.
+  // Returns a request with a short timeout, for tests that expect no answer.
   static Request InVain(const Address& address, uint16_t port = 80);
   Answer Ask(const Host& from, const Request& request);
   const std::string& At(const Host& host) { return host.address(v6()); }
@@ -149,12 +153,13 @@ std::string FlowParamName(const ::testing::TestParamInfo<std::tuple<bool, Protoc
 // Assertions on the result of an attempt, in terms of docs/specification.md.
 ::testing::AssertionResult AnsweredBy(const Answer& answer, const std::string& server,
                                       const std::string& seen_source);
-// One of the pods answered.
+// Succeeds if one of the pods answered.
 ::testing::AssertionResult AnsweredBySome(const Answer& answer,
                                           const std::vector<const Host*>& hosts,
                                           const std::string& seen_source);
-::testing::AssertionResult Rejected(const Answer& answer);  // The answer is "port unreachable".
-// The node dropped the packet, or the sink discarded it.
+// Succeeds if the answer is "port unreachable".
+::testing::AssertionResult Rejected(const Answer& answer);
+// Succeeds if the node dropped the packet or the sink discarded it.
 ::testing::AssertionResult NoAnswer(const Answer& answer);
 
 #define EXPECT_ANSWERED_BY(answer, server, seen) EXPECT_TRUE(AnsweredBy(answer, server, seen))

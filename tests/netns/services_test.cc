@@ -1,4 +1,4 @@
-// ClusterIPs: the answering endpoints and the source address that they see.
+// Tests of clusterIPs: the answering endpoints and the source address that they see.
 #include "tests/netns/service_world.h"
 
 namespace svcmap::testing {
@@ -24,8 +24,8 @@ TEST_P(ClusterIpTest, S74_TheNodeIsMasqueraded) {
   for (const Host* endpoint : {&pod_a(), &remote_pod()}) {
     ASSERT_OK(Serve({endpoint}));
     EXPECT_ANSWERED_BY(Ask(node(), To(kWeb)), endpoint->name(), At(node()));
-    // Masquerading uses the node's primary address, so a request from another address shows whether
-    // it was masqueraded.
+    // Masquerading uses the node's primary address, so a request from the second address shows
+    // whether it was masqueraded.
     Request request = To(kWeb);
     request.source = kNodeSecond.in(v6());
     EXPECT_ANSWERED_BY(Ask(node(), request), endpoint->name(), At(node()));
@@ -39,7 +39,7 @@ TEST_P(ClusterIpTest, S74_S93_AClientFromOutsideIsMasqueraded) {
   }
 }
 
-// A pod of another node whose packets arrive with its own address is treated as a pod (S-92).
+// A pod of another node whose packets arrive with the pod's own address is treated as a pod (S-92).
 TEST_P(ClusterIpTest, S92_APodOfAnotherNodeKeepsItsSourceAddress) {
   ASSERT_OK(Serve({&pod_a()}));
   EXPECT_ANSWERED_BY(Ask(remote_pod(), To(kWeb)), "pod-a", At(remote_pod()));
@@ -62,9 +62,9 @@ TEST_P(ClusterIpTest, S97_OnlyTheConnectionToItselfIsMasqueraded) {
   }
 }
 
-// An endpoint in the node's own network. Packets to it never leave the node, so packets from other
-// hosts are not masqueraded. The node's own packets come from its address with and without
-// masquerading.
+// Tests an endpoint in the node's own network. Packets to this endpoint never leave the node, so
+// packets from other hosts are not masqueraded. The node's own packets come from the node's address
+// with and without masquerading.
 TEST_P(ClusterIpTest, S74_AnEndpointInTheNodesOwnNetworkIsReachedFromEverywhere) {
   ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
                                                                 kPodPort, "node-process"));

@@ -1,4 +1,4 @@
-// loadBalancerSourceRanges: the sources that may connect to a LoadBalancer IP.
+// Tests of loadBalancerSourceRanges: the sources that may connect to a LoadBalancer IP.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 #include "tests/support/transfer.h"
@@ -13,7 +13,8 @@ AService WithRanges(AService service, const Names& ranges) {
 
 Objects Ranges(const Names& ranges) { return {WithRanges(ExternalWeb("shop/web", kV), ranges)}; }
 
-const Names kClients = {"203.0.113.0/25", "2001:db8:203::/121"};  // Contains X, but not B.
+// The first ranges contain X, but not B.
+const Names kClients = {"203.0.113.0/25", "2001:db8:203::/121"};
 const Names kPods = {"10.244.1.0/24", "fd00:10:244:1::/64"};
 const Names kNowhere = {"192.0.2.0/24", "2001:db8:2::/64"};
 
@@ -107,7 +108,7 @@ TEST_P(SourceRangesTest, S116_RangesThatChangeTakeEffectAtOnce) {
     Expect({"X -> VIP:80", step.client});
     Expect({"P -> VIP:80", step.pod});
   }
-  // No range remains for the next Service at that address.
+  // The next Service at that address does not inherit the ranges.
   ASSERT_OK(Serve(kNowhere));
   ASSERT_OK(agent().Remove({ServiceRef("shop/web")}));
   Expect({"X -> VIP:80", "untouched"});
@@ -124,7 +125,7 @@ TEST_P(SourceRangesTest, S101_S116_OpenConnectionsStay) {
   EXPECT_OK(flow.Exchange(100'000));
 }
 
-// Two Services share one address, and each port has its own ranges.
+// Two Services share one address, and each Service port has separate source ranges.
 TEST_P(SourceRangesTest, S116_RangesAreOfAServicePort) {
   ASSERT_OK(agent().Apply(Objects{WithRanges(ExternalWeb("shop/web", kV), kNowhere),
                                   WithRanges(AService("shop/more")

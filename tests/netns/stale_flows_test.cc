@@ -1,5 +1,5 @@
-// Deletion of UDP flows to removed endpoints (S-237..S-249). A client with a constant source port
-// must reach current endpoints.
+// Tests of the deletion of UDP flows to removed endpoints (S-237..S-249). A client with a constant
+// source port must reach current endpoints.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 
@@ -57,8 +57,8 @@ TEST_P(StaleFlowsTest, S239_AFlowIsRejectedWhenNobodyIsLeft) {
       Eventually("a reject", [&] { return AskFlow(pod_b(), kDns).outcome == Outcome::kRejected; }));
 }
 
-// A client that sent to a Service address without endpoints is answered when the first endpoint is
-// added.
+// A client sends to a Service address without endpoints. When the first endpoint is added, the
+// client's requests are answered.
 TEST_P(StaleFlowsTest, S247_AFlowThatNobodyTranslatedStartsAgain) {
   ASSERT_EQ(AskFlow(client(), kExternalIp).server, "outside");
   ASSERT_OK(
@@ -73,7 +73,7 @@ TEST_P(StaleFlowsTest, S242_S244_AFlowStaysWithAnEndpointThatServes) {
   ASSERT_EQ(AskFlow(pod_b(), kDns).server, "pod-a");
   ASSERT_EQ(AskFlow(client(), ClusterIp(54)).server, "pod-b");
 
-  // The endpoint becomes serving-terminating, another one is added, and the Service changes.
+  // The endpoint becomes serving-terminating, another endpoint is added, and the Service changes.
   Objects slices = WebSlices("shop/dns", {&pod_a(), &remote_pod()});
   for (v1::Object& slice : slices) {
     v1::EndpointConditions& conditions =
@@ -84,19 +84,21 @@ TEST_P(StaleFlowsTest, S242_S244_AFlowStaysWithAnEndpointThatServes) {
   }
   AService service = Web("shop/dns", kDns);
   ASSERT_OK(agent().Apply(Objects{service.InternalPolicy("Local")} + slices));
-  // Waits for a complete cleanup pass, which deletes the flow of another Service.
+  // Wait for a complete cleanup pass. The deletion of another Service's flow shows that the pass
+  // has finished.
   ASSERT_OK(agent().Apply(WebSlices("shop/other", {&remote_pod()})));
   ASSERT_OK(Eventually("the round",
                        [&] { return AskFlow(client(), ClusterIp(54)).server == "remote-pod"; }));
   EXPECT_EQ(AskFlow(pod_b(), kDns).server, "pod-a");
 }
 
-// An unanswered flow to a previous Service address is deleted with its endpoint.
+// Renaming a Service port deletes flows to endpoints that the port no longer has, even if no
+// EndpointSlice changes.
 TEST_P(StaleFlowsTest, S237_AServiceOnlyChangeClearsFlowsToo) {
   AService service = Web("shop/dns", kDns);
   ASSERT_OK(agent().Apply(Objects{service} + WebSlices("shop/dns", {&pod_a()})));
   ASSERT_EQ(AskFlow(pod_b(), kDns).server, "pod-a");
-  // Renames the port to a name without endpoints.
+  // Rename the port. No endpoint has a port with the new name.
   AService renamed("shop/dns");
   renamed.ClusterIps(kDns.v4, kDns.v6).Port("elsewhere", 80, Protocol::kUdp);
   ASSERT_OK(agent().Apply({renamed}));

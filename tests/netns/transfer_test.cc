@@ -1,5 +1,5 @@
-// Large transfers arrive completely and without checksum errors, for both families, with and
-// without offloads (checksums and segmentation by the device).
+// Tests that large transfers arrive completely and without checksum errors, for both families, with
+// and without offloads (checksums and segmentation by the device).
 #include "tests/support/transfer.h"
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kBytes = 10'000'000;
 
-// Runs for each family with offloads off and on.
+// Runs once for each family, with offloads off and on.
 class TransferTest : public ServiceTest,
                      public ::testing::WithParamInterface<std::tuple<bool, bool>> {
  protected:
@@ -59,7 +59,8 @@ class TransferTest : public ServiceTest,
         SCOPED_TRACE(absl::StrCat(from->name(), " -> ", address->in(v6()), " -> ", server));
         const Request request = {
             .destination = address->in(v6()), .port = port, .timeout = std::chrono::seconds(20)};
-        // Sends the full size once per source. Connections to other addresses use the same rules.
+        // Send the full size once per source. Connections to other addresses use the same rules, so
+        // fewer bytes are sufficient.
         const size_t bytes = address == &kWeb ? kBytes : kBytes / 10;
         ASSERT_OK_AND_ASSIGN(const Answer answer, BulkTcp(from->netns(), request, bytes));
         EXPECT_EQ(answer.server, server);
@@ -84,15 +85,15 @@ TEST_P(TransferTest, ALocalEndpointGetsEveryByte) { TransferTo(pod_a(), "pod-a")
 
 TEST_P(TransferTest, ARemoteEndpointGetsEveryByte) { TransferTo(remote_pod(), "remote-pod"); }
 
-// Packets to the node itself. For received IPv6 datagrams, nf_tables adjusted checksums incorrectly
-// in this case (docs/decisions/0001).
+// Tests packets to the node itself. For received IPv6 datagrams, nf_tables adjusted checksums
+// incorrectly in this case (docs/decisions/0001).
 TEST_P(TransferTest, AnEndpointInTheNodesOwnNetworkGetsEveryByte) {
   ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
                                                                 kPodPort, "node-process"));
   TransferTo(node(), "node-process");
 }
 
-// Policies and affinity rewrite more fields, in both directions.
+// Policies and affinity rewrite more packet fields, in both directions.
 TEST_P(TransferTest, PoliciesAndAffinityLoseNoByte) {
   ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
                                                                 kPodPort, "node-process"));
@@ -105,9 +106,8 @@ TEST_P(TransferTest, PoliciesAndAffinityLoseNoByte) {
 }
 
 TEST_P(TransferTest, APodThatReachesItselfGetsEveryByte) {
-  // An IPv6 router sends a redirect for packets that leave through their input interface. The pod
-  // ignores redirects and counts
-  // them as errors.
+  // An IPv6 router sends a redirect for packets that leave through the interface on which they
+  // arrived. The pod ignores redirects and counts them as errors.
   redirects_expected_ = true;
   ASSERT_OK(
       agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));

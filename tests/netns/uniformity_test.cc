@@ -1,4 +1,4 @@
-// Each endpoint receives the same share of new connections, for any number of endpoints.
+// Tests that each endpoint receives the same share of new connections, for any number of endpoints.
 #include <algorithm>
 #include <cmath>
 
@@ -11,14 +11,15 @@ namespace {
 constexpr int kMaxEndpoints = 1000;
 constexpr int kSlices = 10;  // The last test uses slices of a thousand endpoints each.
 
-// Returns the chi-square value with `degrees` degrees of freedom that is exceeded once in a million
-// runs. The Wilson-Hilferty approximation is too high for few degrees.
+// Returns the chi-square value for `degrees` degrees of freedom that a correct implementation
+// exceeds once in a million runs. The Wilson-Hilferty approximation is too high for few degrees.
 double ChiSquareBound(int degrees) {
   const double share = 2.0 / (9.0 * degrees);
   return degrees * std::pow(1 - share + 4.7534 * std::sqrt(share), 3);
 }
 
-// One pod simulates thousands of pods with the addresses 10.244.64.0/18 and fd00:10:244:4::/64.
+// One pod simulates thousands of pods, which have addresses in 10.244.64.0/18 and
+// fd00:10:244:4::/64.
 class UniformityTest : public ServiceFamilyTest {
  protected:
   static void SetUpTestSuite() {
@@ -36,8 +37,8 @@ class UniformityTest : public ServiceFamilyTest {
         bindings.push_back({Protocol::kTcp, Ip(i, v6), kPodPort, absl::StrCat(i)});
       }
     }
-    // Each wildcard socket answers for a slice of a thousand addresses and is identified by its
-    // port.
+    // Each wildcard socket answers for a slice of a thousand addresses. The socket's port
+    // identifies the slice.
     for (int i = 0; i < kSlices; ++i) {
       const std::string name = absl::StrCat("slice-", i);
       bindings.push_back({Protocol::kTcp, "0.0.0.0", SlicePort(i, false), name});
@@ -62,7 +63,7 @@ class UniformityTest : public ServiceFamilyTest {
     return {Web("shop/web", kWeb), slice};
   }
 
-  // Opens `count` connections and expects an answer to each.
+  // Opens `count` connections and expects an answer to each connection.
   Tally Draw(int count) {
     Tally tally = AskMany(pod_b().netns(), {.destination = kWeb.in(v6()), .port = 80}, count);
     EXPECT_EQ(tally.answered, count) << tally.first_failure;
@@ -96,7 +97,8 @@ TEST_P(UniformityTest, S38_EachOfNEndpointsGetsItsShare) {
   }
 }
 
-// Earlier changes, for example reused slots and changed capacities, must have no effect.
+// Earlier changes, for example reused slots and changed capacities, must not affect the
+// distribution.
 TEST_P(UniformityTest, S38_AlsoAfterEndpointsCameAndWent) {
   for (const int endpoints : {3, 40, 17, 20, 5, 16, 18}) {
     ASSERT_OK(agent().Apply(Serving(endpoints)));

@@ -1,5 +1,5 @@
-// Cases of Kubernetes' end-to-end tests of Services that need no cluster and that no other test
-// covers. docs/conformance.md contains the complete list.
+// Test cases from Kubernetes' end-to-end tests of Services that need no cluster and that no other
+// test covers. docs/conformance.md contains the complete list.
 #include <atomic>
 #include <thread>
 
@@ -104,8 +104,8 @@ TEST_P(UpstreamTest, SeveralServicesWithTheSameEndpoints) {
   Expect({"L1 -> EIP:80", "L1,R1 m"});
 }
 
-// publishNotReadyAddresses: the controller sends such endpoints as ready, and only this condition
-// counts.
+// With publishNotReadyAddresses, the controller sends endpoints that are not ready as ready.
+// svcmapd reads only this condition.
 TEST_P(UpstreamTest, S24_EndpointsThatAreToBePublishedServe) {
   v1::Object slice = ASlice("shop/web")
                          .Endpoint(pod_a().address(v6()), kAgentNode)
@@ -131,9 +131,9 @@ TEST_P(UpstreamTest, S105_ClusterIpsOfSeveralServiceCidrs) {
                      pod.address(v6()));
 }
 
-// A client continuously opens connections while endpoints are replaced one by one, each of them
-// after a terminating phase. No connection is rejected or lost. With policy Local, only endpoints
-// of this node are used.
+// A client continuously opens connections while endpoints are replaced one by one, each after a
+// terminating phase. No connection is rejected or lost. With policy Local, only endpoints of this
+// node are used.
 TEST_P(UpstreamTest, S33_S34_S340_ARollingUpdateLosesNoConnection) {
   for (const char* policy : {"Cluster", "Local"}) {
     SCOPED_TRACE(policy);
@@ -163,7 +163,8 @@ TEST_P(UpstreamTest, S33_S34_S340_ARollingUpdateLosesNoConnection) {
   }
 }
 
-// A UDP client keeps its source port while its pod is replaced. Its flow must move to the new pod.
+// A UDP client keeps its source port while its pod is replaced. The client's flow must move to the
+// new pod.
 class UdpCyclingTest : public FlowTest,
                        public ::testing::WithParamInterface<std::tuple<bool, const char*>> {
  protected:
@@ -204,11 +205,11 @@ TEST_P(UdpCyclingTest, S240_S245_AClientsFlowFollowsTheServerPod) {
   };
   ASSERT_OK(agent().Apply({service}));
   becomes("L1", "pod-a");
-  becomes("L2", "pod-b");  // Replaced in one step.
-  becomes("", "");         // The endpoint is removed, and another endpoint is added later.
+  becomes("L2", "pod-b");  // One step replaces the endpoint.
+  becomes("", "");         // The only endpoint is removed, and another endpoint is added later.
   becomes("L1:x", "");
   becomes("L1", "pod-a");
-  becomes("L1:st L2", "pod-a");  // The terminating endpoint still serves, so the flow stays.
+  becomes("L1:st L2", "pod-a");  // The terminating endpoint is still serving, so the flow stays.
   becomes("L2", "pod-b");
 }
 

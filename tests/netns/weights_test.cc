@@ -1,5 +1,5 @@
-// Endpoint weights determine the share of new connections. Weight 0 drains an endpoint without
-// closing connections.
+// Tests that endpoint weights determine the share of new connections. Weight 0 drains an endpoint
+// without closing connections.
 #include <algorithm>
 #include <cmath>
 
@@ -29,8 +29,8 @@ Objects WeightedSlices(const std::string& service,
   return slices;
 }
 
-// Returns the tolerance of a random count: six standard deviations, so that a correct test fails
-// once in 500 million runs.
+// Returns the tolerance of a random count. The tolerance is six standard deviations, so a correct
+// implementation fails once in 500 million runs.
 double Bound(double share) { return 6 * std::sqrt(kDrawn * share * (1 - share)); }
 
 class WeightsTest : public ServiceFamilyTest {
@@ -52,7 +52,8 @@ class WeightsTest : public ServiceFamilyTest {
     ASSERT_NE(count, tally.by_server.end()) << tally.ToString();
     EXPECT_NEAR(count->second, kDrawn * share, Bound(share)) << tally.ToString();
   }
-  // Waits for another cleanup pass, which deletes the flow of another Service.
+  // Waits for another cleanup pass. The deletion of another Service's flow shows that the pass has
+  // finished.
   void AfterACleanup(const std::function<void()>& change) {
     ASSERT_OK(agent().Apply(Objects{Web("shop/other", ClusterIp(54))} +
                             WebSlices("shop/other", {&pod_a()})));
@@ -78,7 +79,7 @@ TEST_P(WeightsTest, S38_NewConnectionsAreSharedByWeight) {
   // New weights without a common divisor use 256 slots.
   ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 701}, {&remote_pod(), 299}})));
   ExpectShare(pod_b(), To(kWeb), "remote-pod", 299.0 / 1000);
-  // The weights are equal again.
+  // Set equal weights again.
   ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 7}, {&remote_pod(), 7}})));
   ExpectShare(pod_b(), To(kWeb), "remote-pod", 1.0 / 2);
 }
@@ -90,8 +91,7 @@ TEST_P(WeightsTest, S37_TheLocalSetHasItsOwnShares) {
   ExpectShare(client(), To(kExternalIp), "pod-b", 3.0 / 4);
 }
 
-// With 15 of 16 slots, an endpoint gets fewer than 100 of 128 clients only once in 100 million
-// runs.
+// An endpoint with 15 of 16 slots gets fewer than 100 of 128 clients only once in 100 million runs.
 TEST_P(WeightsTest, S123_ClientsWithAffinityAreSharedByWeightAndStay) {
   constexpr int kClients = 128;
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb).ClientIpAffinity()} +
@@ -134,7 +134,7 @@ TEST_P(WeightsTest, S126_AClientWithAffinityLeavesADrainedEndpoint) {
   ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 0}, {&remote_pod(), 1}})));
   EXPECT_EQ(Ask(client().netns(), To(kWeb)).server, "remote-pod");
   EXPECT_OK(open.Exchange(10'000));
-  // The endpoint is back, but the client keeps its current endpoint.
+  // The endpoint has its weight back, but the client keeps its current endpoint.
   ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 1000}, {&remote_pod(), 1}})));
   const Tally tally = AskMany(client().netns(), To(kWeb), 30);
   EXPECT_EQ(tally.by_server, (std::map<std::string, int>{{"remote-pod", 30}}));

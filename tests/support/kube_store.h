@@ -76,14 +76,14 @@ class KubeStore {
     uint64_t version = 0;
     // The previous object with the version of the event. Null if the object was added.
     StoredObjectPtr before;
-    StoredObjectPtr after;  // Null if the object was deleted.
+    StoredObjectPtr after;  // The object after the event. Null if the event deleted the object.
   };
-  // Returns the events after `version`, oldest first. OUT_OF_RANGE if some of these events are no
-  // longer stored.
+  // Returns the events after `version`, oldest first. Returns OUT_OF_RANGE if some of these events
+  // are no longer stored.
   absl::StatusOr<std::vector<Event>> EventsAfter(Collection collection, uint64_t version) const;
 
-  // Returns a number that increases with each event of any collection and with each call of Wake.
-  // Returns immediately if the number differs from `seen`.
+  // Waits for the next event or call of Wake, and returns a number that increases with each event
+  // of any collection and each call of Wake. Returns immediately if the number differs from `seen`.
   uint64_t WaitForMore(uint64_t seen, std::chrono::milliseconds timeout) const;
   void Wake();
 
@@ -94,12 +94,14 @@ class KubeStore {
 
  private:
   struct Kept {
-    std::map<std::string, StoredObjectPtr> objects;  // The objects by key.
+    std::map<std::string, StoredObjectPtr> objects;  // Objects of the collection by key.
     std::deque<Event> events;
-    uint64_t floor = 0;  // Clients with a version below this one have missed deleted events.
+    // Oldest version from which events are complete. Clients with an older version have missed
+    // deleted events.
+    uint64_t floor = 0;
   };
-  void Log(Kept& kept, Event event);  // Called with mutex_ held.
-  void Trim(Kept& kept);              // Called with mutex_ held.
+  void Log(Kept& kept, Event event);  // The caller holds mutex_.
+  void Trim(Kept& kept);              // The caller holds mutex_.
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
@@ -109,6 +111,7 @@ class KubeStore {
   size_t keep_events_ = 10000;
 };
 
-std::string KeyOf(const v1::Object& object);  // Returns "namespace/name" or "name".
+// Returns "namespace/name", or "name" for objects without namespace.
+std::string KeyOf(const v1::Object& object);
 
 }  // namespace svcmap::testing

@@ -1,5 +1,5 @@
-// Mounts that are visible only to some processes of a test, for file systems that are full or
-// read-only. As with NetNs, only a file descriptor keeps the mount namespace alive.
+// A mount namespace for file systems that only some processes of a test see, for example full or
+// read-only file systems. As with NetNs, only a file descriptor keeps the namespace alive.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace svcmap::testing {
 
 class MountNs {
  public:
-  // The namespace starts with the mounts of the test. Requires CAP_SYS_ADMIN.
+  // Creates a namespace that starts with the mounts of the test. Requires CAP_SYS_ADMIN.
   static absl::StatusOr<MountNs> Create();
 
   // Mounts an empty tmpfs of `bytes`, rounded up to pages, at `path`. Creates `path` if it does not
@@ -21,7 +21,8 @@ class MountNs {
   absl::Status MountTmpfs(const std::string& path, size_t bytes) const;
   absl::Status SetReadOnly(const std::string& path, bool read_only) const;
 
-  // Runs `fn` in a helper thread. Processes that it starts see these mounts.
+  // Runs `fn` in a helper thread in the namespace. Processes that `fn` starts inherit the
+  // namespace.
   void Run(const std::function<void()>& fn) const;
 
  private:

@@ -1,10 +1,10 @@
-// An anonymous network namespace that only file descriptors, processes and sockets keep alive. It
-// has no name under /var/run/netns, and the kernel deletes it with the last reference, even after
-// SIGKILL.
+// An anonymous network namespace that only file descriptors, processes and sockets keep alive. The
+// namespace has no name under /var/run/netns, and the kernel deletes it with the last reference,
+// even after SIGKILL.
 //
-// The calling thread never changes its namespace; short helper threads do the work. All const
-// methods may be called from several threads at once. Sockets created inside Run() stay in the
-// namespace, and any thread may use them afterwards.
+// The calling thread never changes its own namespace; short-lived helper threads enter the
+// namespace instead. All const methods may be called from several threads at once. Sockets created
+// inside Run() stay in the namespace, and any thread may use these sockets afterwards.
 #ifndef SVCMAP_TESTS_SUPPORT_NETNS_H_
 #define SVCMAP_TESTS_SUPPORT_NETNS_H_
 
@@ -22,8 +22,8 @@ namespace svcmap::testing {
 
 class NetNs {
  public:
-  // Creates an empty namespace with `lo` up. Requires CAP_SYS_ADMIN, or a user namespace with this
-  // capability.
+  // Creates an empty namespace in which `lo` is up. Requires CAP_SYS_ADMIN, or a user namespace
+  // with this capability.
   static absl::StatusOr<NetNs> Create();
 
   NetNs(NetNs&&) noexcept = default;
@@ -34,12 +34,13 @@ class NetNs {
   // Returns "/proc/PID/fd/N", which ip(8) accepts instead of a namespace name.
   std::string path() const;
 
-  // Moves the calling thread into the namespace permanently. Only for threads created for this
-  // purpose.
+  // Moves the calling thread into the namespace permanently. Call Enter() only in threads created
+  // for this purpose.
   absl::Status Enter() const;
 
-  // Runs `fn` inside the namespace in a helper thread and returns its result. Aborts if the thread
-  // cannot enter the namespace, because Create() has entered it before.
+  // Runs `fn` inside the namespace in a helper thread and returns the result of `fn`. Aborts if the
+  // thread cannot enter the namespace, which is unexpected because Create() has entered the
+  // namespace once.
   template <typename Fn>
   std::invoke_result_t<Fn&> Run(Fn&& fn) const {
     using Result = std::invoke_result_t<Fn&>;
@@ -58,7 +59,7 @@ class NetNs {
     }
   }
 
-  // Writes a sysctl of this namespace. `key` is its path below /proc/sys, for example
+  // Writes a sysctl of this namespace. `key` is the path below /proc/sys, for example
   // "net/ipv4/ip_forward".
   absl::Status WriteSysctl(const std::string& key, const std::string& value) const;
 
@@ -69,8 +70,8 @@ class NetNs {
   UniqueFd fd_;
 };
 
-// Returns OK if this process may create network namespaces, otherwise the reason. Packet tests call
-// this function first.
+// Returns OK if this process may create network namespaces, otherwise an error with the reason.
+// Packet tests call this function first.
 absl::Status NetNsAvailable();
 
 }  // namespace svcmap::testing

@@ -1,5 +1,5 @@
-// Simulates systemd's notification socket (sd_notify(3)). The environment of this process and of
-// its children contains the socket while the object exists.
+// Simulates systemd's notification socket (sd_notify(3)). While the object exists, the environment
+// of this process and of child processes contains the socket's address.
 #ifndef SVCMAP_TESTS_SUPPORT_NOTIFY_SOCKET_H_
 #define SVCMAP_TESTS_SUPPORT_NOTIFY_SOCKET_H_
 
@@ -17,10 +17,10 @@ class NotifySocket {
   static absl::StatusOr<std::unique_ptr<NotifySocket>> Create();
   ~NotifySocket();
 
-  // Sets the environment like WatchdogSec= does.
+  // Sets the same environment variables as systemd does for WatchdogSec=.
   static void AskForWatchdog(std::chrono::microseconds limit);
 
-  // Returns the next message. Empty if no message arrives within `timeout`.
+  // Returns the next message, or an empty string if no message arrives within `timeout`.
   std::string ReceiveMessage(std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
 
  private:

@@ -15,8 +15,8 @@
 
 namespace svcmap::testing {
 
-// Each test gets its own `topology_`, without pods. The SetUp of a derived fixture calls this SetUp
-// and returns immediately if `topology_` is null.
+// Each test has a separate `topology_`, without pods. The SetUp of a derived fixture calls this
+// SetUp and returns immediately if `topology_` is null.
 class PacketTest : public ::testing::Test {
  protected:
   void SetUp() override {

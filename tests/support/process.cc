@@ -28,8 +28,8 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
-// Returns the environment of the child. The command's variables come first, because getenv()
-// returns the first match.
+// Returns the environment of the child process. The command's variables come first, because
+// getenv() returns the first match.
 std::vector<char*> Environment(const std::vector<std::string>& added) {
   std::vector<char*> pointers = Pointers(added);
   pointers.pop_back();
@@ -50,11 +50,11 @@ std::string Contents(int fd) {
   }
 }
 
-// The steps of the forked child. Only async-signal-safe calls are permitted, because other threads
-// of the test may have held locks during the fork.
+// Executes the command in the forked child. Only async-signal-safe calls are permitted, because
+// other threads of the test may have held locks during the fork.
 struct Launch {
   int in, out, err, report;
-  int netns;  // -1 keeps the namespace of the test.
+  int netns;  // Descriptor of the namespace. -1 keeps the namespace of the test.
   pid_t parent;
   char** argv;
   char** env;
@@ -66,7 +66,7 @@ struct Launch {
     const bool ready = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
                        (netns < 0 || ::setns(netns, CLONE_NEWNET) == 0) && ::dup2(in, 0) == 0 &&
                        ::dup2(out, 1) == 1 && ::dup2(err, 2) == 2;
-    if (::getppid() != parent) ::_exit(127);  // The test process exited before prctl.
+    if (::getppid() != parent) ::_exit(127);  // The test process exited before the call of prctl.
     if (ready) ::execvpe(argv[0], argv, env);
     const int error = errno;
     [[maybe_unused]] const ssize_t written = ::write(report, &error, sizeof(error));
@@ -100,7 +100,7 @@ void ChildProcess::ForkAndReap(const Command& command) {
   const absl::Status started = Fork(command);
   {
     std::lock_guard lock(mutex_);
-    // After the notification, Start() returns and destroys `command`.
+    // Start() returns and destroys `command` after this notification.
     started_ = started;
     changed_.notify_all();
   }
@@ -174,7 +174,8 @@ std::string ChildProcess::err() const { return Contents(err_.get()); }
 bool ChildProcess::WaitForOutput(const std::string& text, std::chrono::milliseconds timeout) {
   const Clock::time_point deadline = Clock::now() + timeout;
   for (;;) {
-    // Checked before the read, so that the last output of an exiting child is not missed.
+    // Check for the exit before reading the output, so that the last output of an exiting child is
+    // not missed.
     const bool last = Wait(std::chrono::milliseconds(2)).has_value() || Clock::now() >= deadline;
     if (out().find(text) != std::string::npos || err().find(text) != std::string::npos) return true;
     if (last) return false;

@@ -1,8 +1,9 @@
-// Runs executables, optionally inside a NetNs. Every child is killed with the test process, even
-// after SIGKILL.
+// Runs executables, optionally inside a NetNs. Every child process is killed when the test process
+// ends, even after SIGKILL.
 //
-// Output goes to memory files, not pipes, so that a child never blocks if the test does not read,
-// and its output stays readable after it exits. A ChildProcess may be used by several threads.
+// Output goes to memory files instead of pipes, so that a child never blocks if the test does not
+// read the output, and the output stays readable after the child exits. A ChildProcess may be used
+// by several threads.
 #ifndef SVCMAP_TESTS_SUPPORT_PROCESS_H_
 #define SVCMAP_TESTS_SUPPORT_PROCESS_H_
 
@@ -26,43 +27,46 @@ namespace svcmap::testing {
 
 struct Command {
   std::vector<std::string> argv = {};  // argv[0] is searched in PATH.
-  const NetNs* netns = nullptr;        // Null for the namespace of the test process.
-  std::vector<std::string> env = {};   // Entries "KEY=VALUE", which override inherited variables.
-  std::string stdin_text = {};         // The complete standard input of the child.
+  // Network namespace of the child. Null selects the namespace of the test process.
+  const NetNs* netns = nullptr;
+  // Entries "KEY=VALUE". These entries override inherited variables.
+  std::vector<std::string> env = {};
+  std::string stdin_text = {};  // The complete standard input of the child.
 };
 
 struct ExitStatus {
   int code = 0;    // The exit code. Not meaningful if a signal terminated the child.
-  int signal = 0;  // 0 if the child exited itself.
+  int signal = 0;  // Signal that terminated the child. 0 if the child exited itself.
   bool ok() const { return code == 0 && signal == 0; }
   std::string ToString() const;
 };
 
 class ChildProcess {
  public:
-  // Returns after a successful exec. Returns an error such as NotFound if the executable could not
-  // be started.
+  // Starts the command and returns after a successful exec. Returns an error such as NotFound if
+  // the executable could not be started.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(Command command);
 
-  // Kills the child with SIGKILL (by pidfd) and reaps it, if it still runs.
+  // Kills the child with SIGKILL (by pidfd) if it is still running, and reaps it.
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
 
-  // Returns NotFound if the child has exited.
+  // Sends a signal to the child. Returns NotFound if the child has exited.
   absl::Status Signal(int signal);
 
-  // Returns nullopt if the child still runs after `timeout`. May be called several times.
+  // Waits for the child to exit. Returns nullopt if the child is still running after `timeout`. May
+  // be called several times.
   std::optional<ExitStatus> Wait(std::chrono::milliseconds timeout);
 
-  // Returns all output so far.
+  // Returns all output that the child has written so far.
   std::string out() const;
   std::string err() const;
 
   // Returns true as soon as out() or err() contains `text`. Returns false at `timeout`, or if the
-  // child exits without this text.
+  // child exits without writing `text`.
   bool WaitForOutput(const std::string& text, std::chrono::milliseconds timeout);
 
  private:
@@ -80,8 +84,8 @@ class ChildProcess {
   std::optional<absl::Status> started_;  // Guarded by mutex_.
   std::optional<ExitStatus> exit_;       // Guarded by mutex_.
 
-  // Forks, then waits for the child. PR_SET_PDEATHSIG takes effect at the end of the forking
-  // thread, so this thread must live as long as the child.
+  // Forks the child and waits for its exit. PR_SET_PDEATHSIG takes effect when the forking thread
+  // ends, so this thread must live as long as the child.
   std::thread reaper_;
 };
 
@@ -92,12 +96,12 @@ struct CommandResult {
 };
 
 // Runs a command until it exits. After `timeout`, kills the child and returns DeadlineExceeded. A
-// nonzero exit code is not an error here, see `exit`.
+// nonzero exit code is not an error of this function; CommandResult::exit contains the code.
 absl::StatusOr<CommandResult> RunCommand(
     Command command, std::chrono::milliseconds timeout = std::chrono::seconds(20));
 
-// As RunCommand, but returns standard output. A nonzero exit code is an error that quotes standard
-// error.
+// Runs a command and returns its standard output. A nonzero exit code is an error that quotes
+// standard error.
 absl::StatusOr<std::string> RunOk(Command command,
                                   std::chrono::milliseconds timeout = std::chrono::seconds(20));
 

@@ -1,5 +1,5 @@
-// A minimal HTTP client that lets a test control every sent byte and inspect every received byte.
-// Blocking, with a deadline for each step. Not thread-safe.
+// A minimal HTTP client with which a test controls every sent byte and inspects every received
+// byte. Blocking, with a deadline for each step. Not thread-safe.
 #ifndef SVCMAP_TESTS_SUPPORT_RAW_HTTP_H_
 #define SVCMAP_TESTS_SUPPORT_RAW_HTTP_H_
 
@@ -18,20 +18,20 @@ namespace svcmap::testing {
 
 struct HttpAnswer {
   int code = 0;
-  // Header names as received. The last value of each name is kept.
+  // Headers by name, spelled as received. If a header is repeated, the last value is kept.
   std::map<std::string, std::string> headers;
   std::string body;
 };
 
 class RawConnection {
  public:
-  // Returns Unavailable if the port is closed.
+  // Connects to the port. Returns Unavailable if the port is closed.
   static absl::StatusOr<RawConnection> Open(const NetNs& netns, const std::string& ip,
                                             uint16_t port);
 
   absl::Status Send(std::string_view bytes);
-  // Returns the next response. If `head` is true, the response has no body, whatever its headers
-  // announce. OutOfRange if the server closes the connection.
+  // Returns the next response, or OutOfRange if the server closes the connection. `head` is true
+  // for a response to a HEAD request, which has no body regardless of its headers.
   absl::StatusOr<HttpAnswer> Read(bool head = false);
   // Returns OK when the server has closed the connection. Discards the remaining data.
   absl::Status WaitForEnd(std::chrono::milliseconds timeout = std::chrono::seconds(10));
@@ -46,7 +46,7 @@ class RawConnection {
   std::string received_;
 };
 
-// Sends one request on a new connection.
+// Sends one request on a new connection and returns the response.
 absl::StatusOr<HttpAnswer> HttpRequest(const NetNs& netns, const std::string& ip, uint16_t port,
                                        const std::string& path, const std::string& method = "GET");
 

@@ -1,8 +1,9 @@
-// Raw nf_tables access, for messages that svcmapd never writes or reads, such as foreign user data.
+// Low-level nf_tables access, for messages that svcmapd never writes or reads, such as foreign user
+// data.
 #pragma once
 
 #include <libmnl/libmnl.h>
-#include <netinet/in.h>  // Included first, so that linux/in.h detects its definitions.
+#include <netinet/in.h>  // This header must come first, so that linux/in.h detects its definitions.
 //
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
@@ -30,14 +31,14 @@ inline uint8_t NfFamily(Family family) {
 
 using RawSocket = std::unique_ptr<mnl_socket, int (*)(mnl_socket*)>;
 
-// Opens a socket in the calling thread's namespace. Returns null and sets errno on failure.
+// Opens a netlink socket in the calling thread's namespace. Returns null and sets errno on failure.
 inline RawSocket OpenRawSocket() {
   RawSocket socket(mnl_socket_open(NETLINK_NETFILTER), mnl_socket_close);
   if (socket && mnl_socket_bind(socket.get(), 0, MNL_SOCKET_AUTOPID) != 0) socket.reset();
   return socket;
 }
 
-// The messages of one batch, built directly with libmnl.
+// The messages of one nf_tables batch, built directly with libmnl.
 class RawBatch {
  public:
   explicit RawBatch(Family family) : family_(family) { Envelope(NFNL_MSG_BATCH_BEGIN); }
@@ -83,7 +84,7 @@ class RawBatch {
     });
   }
 
-  // Appends a rule without effect to a chain.
+  // Appends a rule that has no effect to a chain.
   void AddRule(const std::string& table, const std::string& chain) {
     Message(NFT_MSG_NEWRULE, [&](nlmsghdr* header) {
       header->nlmsg_flags |= NLM_F_APPEND;
@@ -138,7 +139,7 @@ class RawBatch {
 
   Family family_;
   Bytes bytes_;
-  size_t last_ = 0;  // Offset of the last message.
+  size_t last_ = 0;  // Offset of the last message in the buffer.
   uint32_t sequence_ = 1;
 };
 

@@ -5,7 +5,8 @@
 namespace svcmap::testing {
 namespace {
 
-constexpr size_t kCommonHeader = 12;  // Ports, verification tag and checksum.
+// Source port, destination port, verification tag and checksum.
+constexpr size_t kCommonHeader = 12;
 constexpr size_t kChecksumOffset = 8;
 constexpr size_t kChunkHeader = 4;
 // Initiate tag, a_rwnd, number of outbound and inbound streams, initial TSN.
@@ -75,10 +76,10 @@ std::string BuildSctpPacket(const SctpPacket& packet) {
   out.push_back(0);  // Chunk flags.
   Put16(out, static_cast<uint16_t>(kChunkHeader + kInitFixed + parameter.size()));
   Put32(out, packet.initiate_tag);
-  Put32(out, 65535);                // a_rwnd
-  Put16(out, 1);                    // Outbound streams.
-  Put16(out, 1);                    // Inbound streams.
-  Put32(out, packet.initiate_tag);  // Initial TSN, which may have any value.
+  Put32(out, 65535);                // Advertised receiver window (a_rwnd).
+  Put16(out, 1);                    // Number of outbound streams.
+  Put16(out, 1);                    // Number of inbound streams.
+  Put32(out, packet.initiate_tag);  // Initial TSN. Any value is permitted.
   out += parameter;
   while (out.size() % 4 != 0) out.push_back(0);
   StoreChecksum(out, ChecksumOf(out));

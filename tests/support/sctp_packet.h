@@ -1,5 +1,5 @@
 // Builds and parses INIT and INIT-ACK packets (RFC 9260) with a correct CRC32c, for SCTP without
-// kernel sockets (CONFIG_IP_SCTP is off). The packets have no IP header, as on raw sockets. Pure
+// kernel support (CONFIG_IP_SCTP is off). The packets have no IP header, as on raw sockets. Pure
 // functions.
 #ifndef SVCMAP_TESTS_SUPPORT_SCTP_PACKET_H_
 #define SVCMAP_TESTS_SUPPORT_SCTP_PACKET_H_
@@ -19,10 +19,11 @@ inline constexpr uint8_t kSctpAbort = 6;
 struct SctpPacket {
   uint16_t source_port = 0;
   uint16_t destination_port = 0;
-  uint32_t verification_tag = 0;  // 0 in an INIT, the peer's initiate tag in all other packets.
-  uint8_t chunk_type = 0;         // Type of the first chunk.
-  uint32_t initiate_tag = 0;      // Only in INIT and INIT-ACK.
-  std::string cookie = {};        // Contents of the State Cookie of an INIT-ACK.
+  // Verification tag: 0 in an INIT, the peer's initiate tag in all other packets.
+  uint32_t verification_tag = 0;
+  uint8_t chunk_type = 0;     // Type of the first chunk.
+  uint32_t initiate_tag = 0;  // Initiate tag. Used only in INIT and INIT-ACK.
+  std::string cookie = {};    // Contents of the State Cookie of an INIT-ACK.
 };
 
 uint32_t Crc32c(const void* data, size_t size);

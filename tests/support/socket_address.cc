@@ -36,7 +36,7 @@ std::string SocketAddress::ip() const {
 }
 
 uint16_t SocketAddress::port() const {
-  // sin_port and sin6_port have the same offset.
+  // sin_port and sin6_port are at the same offset.
   return ntohs(reinterpret_cast<const sockaddr_in*>(&storage_)->sin_port);
 }
 

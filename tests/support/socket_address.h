@@ -21,13 +21,13 @@ class SocketAddress {
 
   int family() const { return storage_.ss_family; }
   bool v6() const { return family() == AF_INET6; }
-  std::string ip() const;  // Returns "" for an empty address.
+  std::string ip() const;  // Returns an empty string if no address is set.
   uint16_t port() const;
 
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage_); }
   socklen_t size() const { return v6() ? sizeof(sockaddr_in6) : sizeof(sockaddr_in); }
 
-  // Output buffer for calls that return an address (accept, recvmsg).
+  // Returns the buffer for calls that return an address (accept, recvmsg).
   sockaddr* out() { return reinterpret_cast<sockaddr*>(&storage_); }
   static constexpr socklen_t kCapacity = sizeof(sockaddr_storage);
 

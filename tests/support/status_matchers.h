@@ -1,8 +1,8 @@
 // Assertions for absl::Status and absl::StatusOr in tests. Debian's absl (20220623) does not
-// include any.
+// contain such assertions.
 //
-//   EXPECT_OK(server->Listen(binding));
-//   ASSERT_OK_AND_ASSIGN(auto topology, Topology::Create());
+// EXPECT_OK(server->Listen(binding));
+// ASSERT_OK_AND_ASSIGN(auto topology, Topology::Create());
 //
 // The ASSERT_ macros return from the current function, so that function must return void.
 #ifndef SVCMAP_TESTS_SUPPORT_STATUS_MATCHERS_H_
@@ -23,7 +23,7 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
   return result.status();
 }
 
-// Accepts Status and StatusOr. Implements the predicate formatter for EXPECT_PRED_FORMAT1.
+// Predicate formatter for EXPECT_PRED_FORMAT1 that accepts Status and StatusOr.
 struct IsOkFormat {
   template <typename T>
   ::testing::AssertionResult operator()(const char* expression, const T& result) const {

@@ -37,13 +37,14 @@ bool MayAnswer(const TrafficTarget& target, const std::string& server) {
          std::find(target.servers.begin(), target.servers.end(), server) != target.servers.end();
 }
 
-// Returns an empty string if `answer` is valid for `target`.
+// Returns the reason why `answer` is not valid for `target`, or an empty string if the answer is
+// valid.
 std::string Complaint(const TrafficTarget& target, const Answer& answer) {
   if (answer.outcome == Outcome::kAnswered && MayAnswer(target, answer.server)) return "";
   return answer.ToString();
 }
 
-// Connects in the calling thread's namespace. Stores the connection in `fd` on success.
+// Connects from the calling thread's namespace. Stores the connection in `fd` on success.
 Answer Connect(const Request& request, UniqueFd& fd) {
   const Clock::time_point deadline = Clock::now() + request.timeout;
   Answer answer;
@@ -115,7 +116,7 @@ absl::StatusOr<std::unique_ptr<SteadyTraffic>> SteadyTraffic::Start(const NetNs&
   for (const TrafficTarget& target : traffic->options_.targets) {
     (target.request.protocol == Protocol::kTcp ? traffic->tcp_ : traffic->udp_).push_back(&target);
   }
-  // New threads inherit the namespace.
+  // Threads created in the namespace inherit the namespace.
   const absl::Status opened = netns.Run([&] {
     absl::Status status = traffic->OpenFlows();
     if (!status.ok()) return status;
@@ -153,7 +154,8 @@ void SteadyTraffic::Pace(microseconds every, const Attempt& attempt) {
   Clock::time_point next = Clock::now();
   for (size_t i = 0; !stop_; ++i) {
     attempt(i);
-    next = std::max(next + every, Clock::now() - every);  // Missed attempts are not made later.
+    // Skip missed attempts instead of making up for them later.
+    next = std::max(next + every, Clock::now() - every);
     std::this_thread::sleep_until(next);
   }
 }
@@ -215,7 +217,7 @@ void SteadyTraffic::KeepAsking() {
     const TrafficTarget& target = *udp_[i % udp_.size()];
     const Clock::time_point started = Clock::now();
     std::string complaint = Complaint(target, AskOnce(target.request));
-    // A datagram may be lost. Like a resolver, repeat the request.
+    // The network may lose a datagram. Repeat the request once, as a resolver does.
     const bool lost = !complaint.empty();
     if (lost) complaint = Complaint(target, AskOnce(target.request));
     Count(&TrafficReport::ask, target, started, lost ? 1 : 0, complaint);
@@ -251,8 +253,8 @@ absl::Status SteadyTraffic::Go(int64_t count) const {
   const Clock::time_point deadline = Clock::now() + kGoDeadline;
   for (;;) {
     const TrafficReport now = Report();
-    // Waits for one attempt more, because the first counted attempt may have started before this
-    // call.
+    // Wait for one additional attempt, because the first counted attempt may have started before
+    // this call.
     const auto done = [&](const TrafficCount TrafficReport::*kind, bool there) {
       return !there || (now.*kind).attempts > (before.*kind).attempts + count;
     };

@@ -1,15 +1,15 @@
 // Continuous traffic during rule changes: open TCP connections that exchange a message every few
-// milliseconds, new TCP connections, and UDP requests. Each kind runs in one thread inside a
-// namespace. Counts failures and stores the first ones with their time.
+// milliseconds, new TCP connections, and UDP requests. Each kind of traffic runs in one thread
+// inside a namespace. Counts failures and stores the first failures with their time.
 //
 // Retransmissions are visible: a UDP request is sent once, and retransmitted TCP segments are
 // counted, including SYNs. A slow answer is reported but is not a failure, because the machine may
 // be busy.
 //
-//   ASSERT_OK_AND_ASSIGN(auto traffic, SteadyTraffic::Start(client.netns(), targets));
-//   ...
-//   ASSERT_OK(traffic->Go(100));  // Waits for 100 more exchanges.
-//   EXPECT_OK(traffic->Stop().Check());
+// ASSERT_OK_AND_ASSIGN(auto traffic, SteadyTraffic::Start(client.netns(), targets));
+// ...
+// ASSERT_OK(traffic->Go(100));  // Waits for 100 more exchanges.
+// EXPECT_OK(traffic->Stop().Check());
 //
 // EchoServer provides the servers. All methods may be called from any thread.
 #ifndef SVCMAP_TESTS_SUPPORT_STEADY_TRAFFIC_H_
@@ -33,9 +33,11 @@
 namespace svcmap::testing {
 
 struct TrafficTarget {
-  // A TCP or UDP request. Its timeout also applies to messages on an open connection.
+  // The TCP or UDP request of this target. The request's timeout also applies to messages on an
+  // open connection.
   Request request;
-  // The expected servers, or empty to accept any server. An answer of another server is a failure.
+  // Names of the servers that may answer. If empty, any server may answer. An answer of another
+  // server is a failure.
   std::vector<std::string> servers = {};
   // True if the target's endpoints do not change, so that no failure is permitted. Failures of
   // other targets are counted separately.
@@ -43,18 +45,19 @@ struct TrafficTarget {
 };
 
 struct TrafficOptions {
-  // UDP targets receive requests. For each TCP target, one connection stays open and new
-  // connections are made.
+  // Each UDP target receives requests. For each TCP target, one connection stays open and new
+  // connections are opened.
   std::vector<TrafficTarget> targets;
   std::chrono::microseconds message_every{4000};  // Interval of messages on each open connection.
-  // Interval between attempts. The targets take turns. 0 starts the next attempt immediately.
+  // Interval between connection attempts, which alternate between the targets. 0 starts the next
+  // attempt immediately.
   std::chrono::microseconds connect_every{1000};
   std::chrono::microseconds ask_every{1000};
 };
 
 // Counters of one kind of traffic.
 struct TrafficCount {
-  // The kernel retransmits a lost SYN after 1 s.
+  // Minimum duration of a slow attempt. The kernel retransmits a lost SYN after 1 s.
   static constexpr std::chrono::milliseconds kSlow{900};
 
   int64_t attempts = 0;
@@ -71,43 +74,44 @@ struct TrafficReport {
   static constexpr size_t kFailuresKept = 20;
   // Permitted number of lost datagrams. During a complete rewrite of the tables, a packet between
   // two lookups may find neither the old nor the new element (Linux 6.18). This happens in about
-  // one of several hundred rewrites. TCP retransmits the packet, and a UDP request is repeated
-  // once.
+  // one of several hundred rewrites. TCP retransmits the lost packet, and the test repeats a UDP
+  // request once.
   static constexpr int64_t kDatagramsLost = 1;
   struct Failure {
-    std::chrono::microseconds at;  // Time since the start of the traffic.
+    std::chrono::microseconds at;  // Time of the failure since the start of the traffic.
     std::string what;
   };
 
   TrafficCount open, connect, ask;
-  std::vector<Failure> first_failures;  // Failures of steady targets.
+  std::vector<Failure> first_failures;  // The first failures of steady targets.
 
   int64_t failures() const { return open.failures + connect.failures + ask.failures; }
-  // Returns OK if nothing failed and at most kDatagramsLost attempts had to be repeated.
+  // Returns OK if there were no failures and at most kDatagramsLost attempts had to be repeated.
   absl::Status Check() const;
   std::string ToString() const;
 };
 
 class SteadyTraffic {
  public:
-  // Opens the permanent connections. All other traffic starts when this call returns. `netns` is
-  // used only during the call.
+  // Opens the permanent connections, then starts all other traffic. `netns` is used only during the
+  // call.
   static absl::StatusOr<std::unique_ptr<SteadyTraffic>> Start(const NetNs& netns,
                                                               TrafficOptions options);
   ~SteadyTraffic();  // Stops the traffic.
 
-  // Waits until each kind of traffic in use has made `count` more attempts that started after this
-  // call.
+  // Waits until each active kind of traffic has completed `count` more attempts that started after
+  // this call.
   absl::Status Go(int64_t count) const;
 
-  TrafficReport Report() const;  // Returns the results so far.
-  TrafficReport Stop();          // Finishes attempts in progress before it stops.
+  TrafficReport Report() const;  // Returns the results of the traffic so far.
+  // Stops the traffic after the attempts in progress, and returns the results.
+  TrafficReport Stop();
 
  private:
   using Clock = std::chrono::steady_clock;
   struct OpenFlow {
     const TrafficTarget* target;
-    UniqueFd fd;  // Closed after a failure.
+    UniqueFd fd;  // Descriptor of the connection. Closed after a failure.
     int64_t sent_twice = 0;
   };
 
@@ -120,7 +124,7 @@ class SteadyTraffic {
   // Adds one attempt to the report. An empty `error` means success.
   void Count(TrafficCount TrafficReport::*kind, const TrafficTarget& target,
              Clock::time_point started, int64_t sent_twice, const std::string& error);
-  // Calls attempt(0), attempt(1) ... until stopped.
+  // Calls attempt(0), attempt(1) ... until the traffic is stopped.
   template <typename Attempt>
   void Pace(std::chrono::microseconds every, const Attempt& attempt);
 

@@ -1,7 +1,7 @@
-// Writes the results of a test program to the file named by SVCMAP_TEST_RESULTS: one line for each
-// test with its result and its number of assertions, for example "passed 12 Suite.Test". The result
-// is "passed", "failed" or "skipped". ctest sets the variable, and tests/conformance reads the
-// files. The file is written when the program exits, so a crashed program has no file.
+// Writes the results of a test program to the file named by SVCMAP_TEST_RESULTS. Each line contains
+// the result of a test, its number of assertions and its name, for example "passed 12 Suite.Test".
+// The result is "passed", "failed" or "skipped". ctest sets the variable, and tests/conformance
+// reads the files. The file is written when the program exits, so a crashed program has no file.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -50,12 +50,12 @@ class ResultWriter : public ::testing::EmptyTestEventListener {
   std::ostringstream lines_;
 };
 
-// The linker includes this object because the assertions of the program need CountAssertion().
+// The linker includes this object file because the program's assertions need CountAssertion().
 const bool registered = [] {
   const char* path = std::getenv("SVCMAP_TEST_RESULTS");
   if (path == nullptr || *path == '\0') return false;
   ::testing::UnitTest::GetInstance()->listeners().Append(new ResultWriter(path));
-  // Prevents child processes of a test from writing to the same file.
+  // Prevent child processes of a test from writing to the same file.
   unsetenv("SVCMAP_TEST_RESULTS");
   return true;
 }();

@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kRemoteV4[] = "192.168.77.2";
 constexpr char kRemoteV6[] = "fd00:77::2";
-// The address of the router's end of every pod and client veth.
+// IPv6 address of the router on every veth of a pod or client.
 constexpr char kGatewayV6[] = "fe80::1";
 
 struct Sysctl {
@@ -20,7 +20,8 @@ struct Sysctl {
   const char* value;
 };
 
-// `default` must be written before devices are created, because new devices copy it.
+// Sysctls of all namespaces. `default` must be written before devices are created, because new
+// devices copy its values.
 constexpr Sysctl kEverywhere[] = {
     {"net/ipv6/conf/all/accept_dad", "0"},
     {"net/ipv6/conf/default/accept_dad", "0"},
@@ -32,7 +33,8 @@ constexpr Sysctl kEverywhere[] = {
     {"net/ipv4/conf/default/accept_redirects", "0"},
     {"net/ipv6/conf/all/accept_redirects", "0"},
     {"net/ipv6/conf/default/accept_redirects", "0"},
-    // Tests cause many rejects at once. By default a host receives about one ICMP error per second.
+    // Tests cause many rejects at once. By default, a host sends about one ICMP error per second to
+    // each destination.
     {"net/ipv4/icmp_ratelimit", "0"},
     {"net/ipv4/icmp_ratemask", "0"},
     {"net/ipv6/icmp/ratelimit", "0"},
@@ -53,7 +55,7 @@ absl::Status RunIp(const NetNs& netns, const std::string& batch) {
 }
 
 // Returns the ip(8) lines that bring `device` up. The peer may not have joined the multicast group
-// of the first neighbour solicitation yet, so solicitations are repeated after a short interval
+// before the first neighbour solicitation, so solicitations are repeated after a short interval
 // instead of one second, for two seconds in total.
 std::string Up(const std::string& device) {
   const std::string change = absl::StrCat(" dev ", device, " retrans 20 mcast_probes 100\n");
@@ -76,7 +78,8 @@ absl::StatusOr<NetNs> MakeNetNs(bool router) {
   return netns;
 }
 
-// The carrier comes up asynchronously, but callers use a Host immediately.
+// Waits until the host answers pings. The carrier comes up asynchronously, but callers use a Host
+// immediately.
 absl::Status WaitUntilReachable(const Host& host, const std::string& address) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   Answer answer;
@@ -107,10 +110,10 @@ absl::Status Topology::Build() {
   remote_ = std::make_unique<Host>("remote", *std::move(remote), kRemoteV4, kRemoteV6);
   sink_ = std::make_unique<NetNs>(*std::move(sink));
 
-  // `remote` comes first, because masquerading on a device without an address uses the node's first
-  // address, which should be its primary address. ARP is off on the device to `sink`: frames leave
-  // with a wrong destination address, whereas neighbour discovery would fail with EHOSTUNREACH
-  // after some seconds.
+  // Add `remote` first: masquerading on a device without an address uses the node's first address,
+  // which should be the primary address. ARP is off on the device to `sink`, so frames leave with a
+  // wrong destination address. With neighbour discovery, sends would fail with EHOSTUNREACH after
+  // some seconds.
   absl::Status status =
       RunIp(node_->netns(),
             absl::StrCat("link add remote type veth peer name eth0 netns ", remote_->netns().path(),
@@ -173,8 +176,8 @@ absl::StatusOr<const Host*> Topology::Attach(const Host& router, const std::stri
                    "route add ", v4, "/32 dev ", device, " src ", router.v4(), "\n", "route add ",
                    v6, "/128 dev ", device, " src ", router.v6(), "\n"));
   if (!status.ok()) return status;
-  // The IPv4 gateway is an address of another device of the router. ARP answers for such an
-  // address, but neighbour discovery does not, so the IPv6 gateway is fe80::1.
+  // The IPv4 gateway is an address of another device of the router, and ARP answers for such an
+  // address. Neighbour discovery does not, so the IPv6 gateway is fe80::1.
   status = RunIp(host->netns(),
                  absl::StrCat(Up("eth0"), "addr add ", v4, "/32 dev eth0\n", "addr add ", v6,
                               "/128 dev eth0 nodad\n", "route add ", router.v4(), "/32 dev eth0\n",
@@ -195,8 +198,9 @@ absl::Status Topology::AddPrefix(const Host& host, const std::string& prefix) {
   if (host.router_ == nullptr)
     return absl::InvalidArgumentError("AddPrefix is for pods and clients");
   const bool v6 = prefix.find(':') != std::string::npos;
-  // With `via`, the router does not resolve each address of the prefix. No host answers neighbour
-  // solicitations for addresses that are local only by an IPv6 route.
+  // `via` makes the host the gateway of the prefix, so the router does not resolve each address. A
+  // host does not answer neighbour solicitations for addresses that are local only because of an
+  // IPv6 route.
   absl::Status status =
       RunIp(host.router_->netns(),
             absl::StrCat("route add ", prefix, " via ", host.address(v6), " dev ", host.device(),
@@ -207,7 +211,7 @@ absl::Status Topology::AddPrefix(const Host& host, const std::string& prefix) {
                                                 host.router_->address(v6), " dev remote\n"));
     if (!status.ok()) return status;
   }
-  if (v6) {  // Required to bind to IPv6 addresses that no device has.
+  if (v6) {  // Allows binding to IPv6 addresses that no device has.
     status = host.netns().WriteSysctl("net/ipv6/ip_nonlocal_bind", "1");
     if (!status.ok()) return status;
   }

@@ -28,12 +28,12 @@ namespace svcmap::testing {
 
 inline constexpr char kNodeV4[] = "192.168.77.1";
 inline constexpr char kNodeV6[] = "fd00:77::1";
-inline constexpr char kNodeSecondV4[] = "198.18.7.10";  // The second interface address of the node.
+inline constexpr char kNodeSecondV4[] = "198.18.7.10";  // The node's second interface address.
 inline constexpr char kNodeSecondV6[] = "fd00:78::10";
 inline constexpr char kClusterCidrV4[] = "10.244.0.0/16";
 inline constexpr char kClusterCidrV6[] = "fd00:10:244::/48";
 inline constexpr char kPodCidrV4[] =
-    "10.244.1.0/24";  // Pod range of the node. The remote node has 10.244.2.0/24.
+    "10.244.1.0/24";  // Pod range of the node. The pod range of the remote node is 10.244.2.0/24.
 inline constexpr char kPodCidrV6[] = "fd00:10:244:1::/64";
 inline constexpr char kServiceCidrV4[] = "10.96.0.0/16";
 inline constexpr char kServiceCidrV6[] = "fd00:96::/112";
@@ -50,7 +50,7 @@ class Host {
   const std::string& v6() const { return v6_; }
   const std::string& address(bool want_v6) const { return want_v6 ? v6_ : v4_; }
 
-  // The veth on the host's router (node or remote). Empty for these two routers.
+  // Returns the veth on the host's router (node or remote). Empty for the routers themselves.
   const std::string& device() const { return device_; }
 
  private:
@@ -70,15 +70,15 @@ class Topology {
   const Host& node() const { return *node_; }
   const Host& remote() const { return *remote_; }
 
-  // Hosts exist as long as the topology, so pointers stay valid. Hosts answer pings when these
-  // methods return.
+  // Add a host and return when it answers pings. Hosts exist as long as the topology, so pointers
+  // stay valid.
   absl::StatusOr<const Host*> AddLocalPod(const std::string& name);
   absl::StatusOr<const Host*> AddRemotePod(const std::string& name);
   absl::StatusOr<const Host*> AddClient(const std::string& name);
 
   // Makes every address of `prefix` ("203.0.113.200/32", "10.244.1.128/25", "fd00:10:244:1:1::/80")
-  // local to `host` and adds a route to it on the node. A client gets a second address this way, or
-  // one namespace simulates a thousand pods. Not permitted for node().
+  // local to `host` and adds a route to `host` on the node. For example, gives a client a second
+  // address, or simulates a thousand pods in one namespace. Not permitted for node().
   absl::Status AddPrefix(const Host& host, const std::string& prefix);
 
   // Enables or disables checksum, segmentation and receive offloads of all existing veths with

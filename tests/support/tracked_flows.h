@@ -1,4 +1,4 @@
-// Creates and reads conntrack entries, for tests of their deletion.
+// Creates and reads conntrack entries, for tests of the deletion of such entries.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@ struct TrackedFlow {
   nft::FlowTuple original;
   nft::FlowTuple reply;
 
-  // For example "udp 10.0.0.9:4000 > 10.96.0.10:53, answers 10.0.1.1:53".
+  // Describes the flow, for example "udp 10.0.0.9:4000 > 10.96.0.10:53, answers 10.0.1.1:53".
   std::string ToString() const;
 };
 
-// Returns a flow from `client` to `destination` that `answers` answers.
+// Returns a flow from `client` to `destination`, with `answers` as the endpoint that answers.
 TrackedFlow AFlow(const nft::FlowEnd& client, const nft::FlowEnd& destination,
                   const nft::FlowEnd& answers);
 
 // Adds the flows to the conntrack table of the calling thread's namespace, with a timeout of one
-// hour. Stops at the first error, which names the flow.
+// hour. Stops at the first error and names the flow in the error.
 absl::Status AddTrackedFlows(const std::vector<TrackedFlow>& flows);
 
 // Returns nf_conntrack_count of the calling thread's namespace, or 0 if it cannot be read.

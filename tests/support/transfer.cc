@@ -23,8 +23,8 @@ using client_internal::MakeSocket;
 using client_internal::ReadLine;
 using client_internal::WaitFor;
 
-// Returns bytes that depend on their offset, so that swapped, lost or repeated segments are
-// detected.
+// Returns bytes that depend on their offset, so that a comparison detects swapped, lost or repeated
+// segments.
 std::string PseudoRandomBytes(size_t size) {
   std::string bytes(size, '\0');
   std::mt19937_64 generator{std::random_device{}()};

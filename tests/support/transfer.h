@@ -1,4 +1,5 @@
-// Sends many bytes through a flow and back, and compares every byte. The servers are EchoServers.
+// Sends large amounts of data through a flow and back, and compares every byte. The servers are
+// EchoServers.
 #ifndef SVCMAP_TESTS_SUPPORT_TRANSFER_H_
 #define SVCMAP_TESTS_SUPPORT_TRANSFER_H_
 
@@ -14,18 +15,19 @@
 
 namespace svcmap::testing {
 
-// An open TCP connection, for tests that change its Service during the connection. Not thread-safe.
-// The calling thread need not be in the namespace. Closing resets the connection.
+// An open TCP connection, for tests that change the Service while the connection is open. Not
+// thread-safe. The calling thread need not be in the namespace. Closing resets the connection.
 class TcpFlow {
  public:
-  // Returns Unavailable with the answer's text if the server could not be reached.
+  // Opens a connection. Returns Unavailable with the text of the answer if the server is not
+  // reachable.
   static absl::StatusOr<TcpFlow> Open(const NetNs& netns, const Request& request);
 
-  // The server of the connection, and the source address that the server received.
+  // Returns the name of the connection's server and the source address that the server received.
   const Answer& answer() const { return answer_; }
 
-  // Sends `bytes` pseudo-random bytes and reads them back at the same time. DataLoss names the
-  // first wrong offset. DeadlineExceeded and Unavailable mean that the flow is stuck or broken.
+  // Sends `bytes` pseudo-random bytes and reads the echo at the same time. DataLoss names the first
+  // wrong offset. DeadlineExceeded and Unavailable mean that the flow is stuck or broken.
   absl::Status Exchange(size_t bytes, std::chrono::milliseconds timeout = std::chrono::seconds(10));
 
  private:
@@ -37,7 +39,7 @@ class TcpFlow {
 // Sends `bytes` in both directions over a new TCP connection within `request.timeout`.
 absl::StatusOr<Answer> BulkTcp(const NetNs& netns, const Request& request, size_t bytes);
 
-// Sends one UDP datagram of `bytes` (at most 65,507), fragmented if needed, and receives its echo.
+// Sends one UDP datagram of `bytes` (at most 65,507), fragmented if needed, and receives the echo.
 absl::Status BigUdp(const NetNs& netns, const Request& request, size_t bytes);
 
 }  // namespace svcmap::testing
