@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Bytes = std::vector<uint8_t>;
 
-// Builds an element message attribute by attribute.
+// Builds a netlink element message attribute by attribute.
 class Message {
  public:
   explicit Message(const std::function<void(nlmsghdr*)>& fill, bool with_header = true)
@@ -32,7 +32,7 @@ class Message {
   nlmsghdr* header() { return reinterpret_cast<nlmsghdr*>(buffer_.data()); }
   uint8_t* bytes() { return buffer_.data(); }
 
-  // Parses a copy of exact size, so that a sanitizer detects reads past the end.
+  // Parses a copy of exact size, so that a sanitizer detects reads past the end of the message.
   std::vector<Element> Read() {
     const size_t size = header()->nlmsg_len;
     const auto copy =
@@ -158,7 +158,7 @@ TEST(ElementReaderTest, TheLastKeyOfARangeIsRead) {
   EXPECT_THAT(without.Read(), ElementsAre(Element{{1}, {}, "", false, {}}));
 }
 
-// Attributes that elements of a dynamic set have in addition to key and data.
+// Elements of a dynamic set have additional attributes, which the reader skips.
 TEST(ElementReaderTest, TimesOfARecordAreSkipped) {
   Message message = One([](nlmsghdr* header) {
     PutValue(header, NFTA_SET_ELEM_KEY, {1});
@@ -225,7 +225,7 @@ TEST(ElementReaderTest, AKeyWithoutAValueIsEmpty) {
   EXPECT_THAT(message.Read(), ElementsAre(Element{}));
 }
 
-// At every level, an attribute may claim a larger length than its container has.
+// An attribute may claim to be longer than the attribute that contains it, at every level.
 TEST(ElementReaderTest, LengthsThatLieDoNotLeadOutOfTheMessage) {
   const auto build = [] {
     return One([](nlmsghdr* header) {

@@ -1,5 +1,5 @@
-// Tests of features that only the fake has. Behavior shared with the real kernel is tested in
-// tests/contract/*_contract_test.cc.
+// Tests of features that only the fake kernel has. Behavior shared with the real kernel is tested
+// in tests/contract/*_contract_test.cc.
 #include "nft/fake/fake_kernel.h"
 
 #include <gmock/gmock.h>

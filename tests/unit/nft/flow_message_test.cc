@@ -37,7 +37,7 @@ class AnEntry {
     }
   }
   nlmsghdr* message() { return message_; }
-  // Replaces every protocol number.
+  // Replaces the protocol number in every tuple.
   void SetProtocol(uint8_t protocol) {
     for (const nlattr* tuple : Attributes(message_, 4)) {
       if (mnl_attr_get_type(tuple) > CTA_TUPLE_REPLY) continue;
@@ -79,8 +79,8 @@ TEST(FlowMessageTest, OtherMessagesAreNoFlows) {
 TEST(FlowMessageTest, AMessageThatIsCutIsReadToItsEndAndNoFurther) {
   AnEntry entry(kFlow6);
   for (uint32_t length = sizeof(nlmsghdr); length < entry.message()->nlmsg_len; ++length) {
-    // Allocated on the heap with exact size, so that the address sanitizer detects reads past the
-    // end.
+    // Allocate the copy on the heap with its exact size, so that the address sanitizer detects
+    // reads past the end.
     std::vector<uint8_t> cut(length);
     std::memcpy(cut.data(), entry.message(), length);
     auto* message = reinterpret_cast<nlmsghdr*>(cut.data());

@@ -1,4 +1,5 @@
-// Tests that need no kernel. tests/contract/*listing_test.cc compare the text with nft's output.
+// Tests of the text format that need no kernel. tests/contract/*listing_test.cc compare the text
+// with nft's output.
 #include "nft/text/nft_text.h"
 
 #include <gmock/gmock.h>
@@ -91,7 +92,8 @@ TEST(TransactionTextTest, ARangeOfSeveralFieldsIsALineOfItsOwn) {
             "add element ip6 svcmap firewall-sources { 2001:db8::1 . tcp . 80 . fd00::1 }\n");
 }
 
-// nft cannot replace sets that rules refer to, so a creation in place is printed as a comment.
+// nft cannot replace sets that rules refer to, so the text contains such a replacement only as a
+// comment.
 TEST(TransactionTextTest, ACreationInPlaceIsACommentLine) {
   Transaction transaction;
   std::vector<uint32_t> sizes(proxy::kSetCount, 2048);
@@ -136,7 +138,7 @@ TEST(RangesTextTest, EachFieldIsARangeByItself) {
 TEST(RangeTextTest, RangesPrintAsNftPrintsThem) {
   struct Case {
     const char* start;
-    const char* end;  // "" means no end.
+    const char* end;  // An empty string means that the range has no end.
     const char* text;
   };
   for (const Case& c :
@@ -145,7 +147,7 @@ TEST(RangeTextTest, RangesPrintAsNftPrintsThem) {
         Case{"10.96.0.0", "10.96.0.3", "10.96.0.0-10.96.0.2"},
         Case{"0.0.0.0", "128.0.0.0", "0.0.0.0/1"}, Case{"128.0.0.0", "", "128.0.0.0/1"},
         Case{"0.0.0.0", "", "0.0.0.0/0"}, Case{"255.255.255.255", "", "255.255.255.255"},
-        Case{"128.0.0.0", "0.0.0.0", "128.0.0.0/1"},  // The end after the last key is 0.
+        Case{"128.0.0.0", "0.0.0.0", "128.0.0.0/1"},  // The key after the last address wraps to 0.
         Case{"fd00::", "fd01::", "fd00::/16"}, Case{"::", "", "::/0"},
         Case{"fd00::ffff", "fd00::1:1", "fd00::ffff-fd00::1:0"}}) {
     const IpAddress start = Ip(c.start);

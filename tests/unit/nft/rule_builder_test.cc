@@ -145,7 +145,8 @@ TEST(RuleBuilderTest, ARecordIsAddedOrDeletedByClientAndServicePort) {
     const RuleSpec forget = Rule(family).Forget(kRecords).Build();
     for (const RuleSpec* rule : {&remember, &forget}) {
       const std::vector<PayloadLoad> loads = All<PayloadLoad>(*rule);
-      // The rule loads the client address, the Service port and the selected endpoint.
+      // The rule loads three values: the client address, the Service port and the selected
+      // endpoint.
       ASSERT_EQ(loads.size(), 3u);
       EXPECT_EQ(loads[0].offset, 12u);
       EXPECT_EQ(loads[0].size, v4 ? 4u : 12u);
@@ -167,7 +168,7 @@ TEST(RuleBuilderTest, ARecordIsAddedOrDeletedByClientAndServicePort) {
 }
 
 // In IPv6, the value of the selected endpoint includes its complement, so that checksums stay
-// valid. In IPv4, the value is the complete address, and the kernel updates the checksums.
+// valid. In IPv4, the value is only the address, and the kernel updates the checksums.
 TEST(RuleBuilderTest, AChoiceIsWrittenWithoutASumInIpv6Only) {
   for (const auto& build : {+[](RuleBuilder r) { return r.ChooseRandomSlot(5, kSet); },
                             +[](RuleBuilder r) { return r.Recall(kSet); }}) {
@@ -301,7 +302,7 @@ TEST(RuleBuilderTest, KeyPartsLieOneBehindAnotherInRegisters) {
   EXPECT_EQ(At<PayloadLoad>(v4, 0).reg, 0u);
   EXPECT_EQ(At<MetaLoad>(v4, 1).reg, 1u);
   EXPECT_EQ(At<PayloadLoad>(v4, 2).reg, 2u);
-  EXPECT_EQ(At<PayloadLoad>(v4, 2).offset, 2u);  // Offset 2 is the destination port.
+  EXPECT_EQ(At<PayloadLoad>(v4, 2).offset, 2u);  // The destination port is at offset 2.
   const RuleSpec v6 = Rule(Family::kIpv6).In(kService, kSet).Build();
   EXPECT_EQ(At<PayloadLoad>(v6, 0).reg, 0u);
   EXPECT_EQ(At<MetaLoad>(v6, 1).reg, 4u);

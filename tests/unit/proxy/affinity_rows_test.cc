@@ -1,5 +1,5 @@
-// Session affinity (docs/specification.md, section 3.6; docs/decisions/0002): rows and numbers of a
-// Service.
+// Tests of a Service's rows and numbers for session affinity (docs/specification.md, section 3.6;
+// docs/decisions/0002).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,12 +19,12 @@ using ::testing::SizeIs;
 
 AService Sticky(uint32_t seconds = 10800) { return Web().Affinity(seconds); }
 
-// A descriptor consists of 192 + class, kind with set and timer, and group. A choice consists of
-// Service port and endpoint.
+// Descriptors in the expected rows consist of 192 + class, kind with set and timer, and group.
+// Choices consist of Service port and endpoint.
 class AffinityRowsTest : public DesiredWorld {
  protected:
   const Affinity& Made() const { return *desired_.rows.ports.at(0).affinity; }
-  // Lines such as "10.0.0.1 is 1".
+  // Returns the affinity number of each endpoint as lines such as "10.0.0.1 is 1".
   Lines EndpointNumbers() const {
     Lines lines;
     for (const Affinity::Endpoint& e : Made().endpoints) {
@@ -64,8 +64,8 @@ TEST_F(AffinityRowsTest, AnEndpointWithMoreWeightHasSeveralSlotsAndOneChoice) {
                                       "affinity-slots 0x1 . 2 : 0.1.0.2"));
 }
 
-// A drained endpoint counts as removed: existing records contain a number that is no longer
-// assigned.
+// A drained endpoint loses its affinity number, like a removed endpoint. Existing records with this
+// number no longer match.
 TEST_F(AffinityRowsTest, S126ADrainedEndpointLosesItsNumberAndGetsAnotherOne) {
   Apply({Sticky(), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2")});
   Make();
@@ -140,7 +140,7 @@ TEST_F(AffinityRowsTest, S126WhoStaysKeepsItsNumber) {
   EXPECT_THAT(desired_.new_numbers, IsEmpty());
 }
 
-// A record of a removed endpoint must not match a new endpoint.
+// The affinity record of a removed endpoint must not match a new endpoint.
 TEST_F(AffinityRowsTest, S126WhoComesBackOrIsNewGetsANumberThatNobodyHad) {
   Apply({Sticky()});
   ApplyEndpoints({"10.0.0.1", "10.0.0.2"});
@@ -227,7 +227,7 @@ TEST_F(AffinityRowsTest, WithMoreEndpointsThanNumbersThereIsNoAffinityAndNoNumbe
   for (uint32_t i = 0; i < kMaxStickyEndpoint; ++i) {
     slice.Ready("10.1." + std::to_string(i >> 8) + "." + std::to_string(i & 255));
   }
-  slice.Endpoint("10.0.0.1", kServingTerminating, true);  // Only in the local set.
+  slice.Endpoint("10.0.0.1", kServingTerminating, true);  // The endpoint is only in the local set.
   Apply({Sticky().NodePort(30080).ExternalLocal(), slice});
   Make();
   EXPECT_THAT(Findings(), ElementsAre(HasSubstr("session affinity is not programmed")));
@@ -235,7 +235,7 @@ TEST_F(AffinityRowsTest, WithMoreEndpointsThanNumbersThereIsNoAffinityAndNoNumbe
   EXPECT_EQ(numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4).Allocate(), 1u);
 }
 
-// A number that is in neither list would be leaked.
+// A number that is neither in use nor released would be leaked.
 TEST_F(AffinityRowsTest, EveryNumberTakenIsNamed) {
   numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4) = NumberAllocator(1);
   for (int i = 0; i < 3; ++i) {

@@ -30,7 +30,7 @@ std::string OwnerOf(const Claims& claims, const ClaimKey& key) {
   return owner != nullptr ? owner->key : "nobody";
 }
 
-// Stores Services as the Store does.
+// Stores Services and their claims like the Store.
 class Claimants {
  public:
   std::vector<std::string> Put(const ServicePtr& service) {
@@ -174,8 +174,8 @@ TEST(ClaimsTest, OneThatGetsYoungerGivesWay) {
   EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("10.96.0.1", 80)), "ns/b");
 }
 
-// S-94: on a node address, an exact claim takes precedence over a nodePort, so the nodePort's owner
-// must be evaluated again.
+// S-94: on a node address, an exact claim takes precedence over a nodePort, so adding the exact
+// claim must return the nodePort's owner for re-evaluation.
 TEST(ClaimsTest, AnExactClaimNamesTheOwnerOfTheNodePort) {
   Claimants claimants;
   claimants.Put(AService("ns/n").At("10.96.0.1").Port(80).NodePort(30080).Build());
@@ -187,7 +187,8 @@ TEST(ClaimsTest, AnExactClaimNamesTheOwnerOfTheNodePort) {
   EXPECT_THAT(claimants.Remove("ns/x"), ElementsAre("ns/n"));
 }
 
-// After any history, the owners are the same as if the remaining Services had been added by age.
+// After any sequence of changes, the owners are the same as if the remaining Services had been
+// added by age.
 TEST(ClaimsTest, AnyHistoryGivesTheOwnersOfItsResult) {
   std::mt19937 random(1);
   const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };

@@ -48,7 +48,7 @@ class CleanerTest : public ::testing::Test {
     Start();
     cleaner_->StateIsComplete();
   }
-  // Waits for the end of the round with this number, counted from 0.
+  // Waits for the end of cleanup round `number`, counted from 0.
   Cleanup Round(size_t number) {
     std::unique_lock lock(mutex_);
     const bool came = more_.wait_for(lock, kDeadline, [&] { return rounds_.size() > number; });
@@ -101,7 +101,7 @@ TEST_F(CleanerTest, S247WhatCameBackAfterItsDeletionIsFoundByASecondLook) {
   EXPECT_THAT(Tracked(), IsEmpty());
 }
 
-// A Service that is known before its EndpointSlices would lose all its flows.
+// If the cleaner started before all EndpointSlices were known, Services would lose all their flows.
 TEST_F(CleanerTest, S237NothingIsClearedBeforeTheStateIsComplete) {
   table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
   Start();
@@ -136,7 +136,7 @@ TEST_F(CleanerTest, S347ChangesDuringARoundAreMergedIntoTheNext) {
   StartComplete();
   cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
   ASSERT_EQ(in_round.get_future().wait_for(kDeadline), std::future_status::ready);
-  // None of these calls waits for the round.
+  // Update returns without waiting for the current cleanup round.
   cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {})}});
   cleaner_->Update({{"ns/b", UdpAt("10.96.0.2:53", {})}});
   cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53", "10.0.0.2:53"})}});
@@ -157,7 +157,8 @@ TEST_F(CleanerTest, MemoryIsBoundedHoweverManyFlowsAreStale) {
   EXPECT_EQ(table_.listings(), 1);
 }
 
-// When a flow is deleted, it may have ended or may have been recreated with another endpoint.
+// A flow that the cleaner tries to delete may have ended already, or may have been recreated with
+// another endpoint.
 TEST_F(CleanerTest, S243FlowsThatAreGoneMeanwhileAreCountedAsSuch) {
   table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
   table_.OnListed([this] {
@@ -206,7 +207,7 @@ TEST_F(CleanerTest, S243AfterAnErrorTheSameServicesAreRetried) {
   EXPECT_GE(cleaner_->status().failures, 2u);
 }
 
-// Lists flows forever.
+// A flow table whose listing never ends.
 class EndlessFlowTable : public FakeFlowTable {
  public:
   absl::StatusOr<Listing> ForEachUdp(

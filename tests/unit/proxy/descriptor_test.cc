@@ -20,7 +20,8 @@ constexpr DispatchKind kKinds[] = {DispatchKind::kInternal, DispatchKind::kExter
 
 IpAddress Ip(std::string_view text) { return *IpAddress::Parse(text); }
 
-// The worst case of a class is one endpoint more than the capacity of the next lower class.
+// Returns the worst probability of a miss in a pick class. The worst case is one endpoint more than
+// the capacity of the next lower class.
 double WorstMiss(unsigned pick_class) {
   return 1.0 - static_cast<double>(PickCapacity(pick_class - 1) + 1) / PickCapacity(pick_class);
 }
@@ -60,8 +61,8 @@ TEST(PickClassTest, ADrawMissesLessOftenThanOnceInThree) {
   }
 }
 
-// If all picks miss, slot 0 is used. The probability of this bounds the imbalance of the
-// distribution.
+// If all random picks miss, slot 0 is used. The probability of this event bounds the imbalance of
+// the distribution.
 TEST(PickClassTest, AllDrawsOfASizeClassMissLessOftenThanSixInAMillion) {
   for (const Family family : kFamilies) {
     const nft::TableSpec table = MakeTable(family, {});
@@ -125,7 +126,8 @@ TEST(DescriptorTest, AnIpv6DescriptorHasTheGroupInItsLastFourBytes) {
   const auto bytes = [](const Descriptor& descriptor) {
     const IpAddress address = descriptor.For(Ip("fd00:96::1"));
     std::vector<uint8_t> all(address.bytes().begin(), address.bytes().end());
-    all.erase(all.begin() + 10, all.begin() + 12);  // The two bytes that adjust the sum.
+    // Remove the two bytes that adjust the checksum.
+    all.erase(all.begin() + 10, all.begin() + 12);
     return all;
   };
   EXPECT_EQ(bytes({.kind = DispatchKind::kExternal, .endpoints = 5, .group = 0x010203}),
@@ -137,8 +139,8 @@ TEST(DescriptorTest, AnIpv6DescriptorHasTheGroupInItsLastFourBytes) {
             (std::vector<uint8_t>{0xc5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x63, 1, 2}));
 }
 
-// Returns the checksum's view of an address: the one's complement sum of its 16-bit words, where 0
-// and 0xffff are equal.
+// Returns the address's contribution to the checksum: the one's complement sum of its 16-bit words,
+// where 0 and 0xffff are equal.
 uint32_t Sum(const IpAddress& address) {
   uint32_t sum = 0;
   for (size_t i = 0; i < address.size(); i += 2) {
@@ -213,7 +215,8 @@ TEST(DescriptorTest, AKindIsAPrefixOfItsDescriptorsOnly) {
   }
 }
 
-// As in the rules: the kind under its mask, timer and set under the other mask.
+// The test masks a descriptor as the rules do: one mask selects the kind, the other mask selects
+// timer and set.
 TEST(DescriptorTest, AStickyPatternFindsTheByteInFrontOfTheGroup) {
   for (const Family family : kFamilies) {
     const IpAddress address = family == Family::kIpv4 ? Ip("10.96.0.1") : Ip("fd00:96::1");

@@ -1,5 +1,5 @@
-// Computes the desired state of the Services in a store, each time based on the previous desired
-// state.
+// Computes the desired state of the Services in a store. Each computation starts from the previous
+// desired state.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace svcmap::proxy::test {
 
-// Lines such as "group 7", "sticky group 1 of IPv4", "sticky port 1 of IPv4".
+// Formats numbers as lines such as "group 7", "sticky group 1 of IPv4", "sticky port 1 of IPv4".
 inline Lines Texts(const std::vector<Number>& numbers) {
   Lines lines;
   for (const Number& number : numbers) {
@@ -33,7 +33,7 @@ class DesiredWorld : public ::testing::Test {
   void Apply(const std::vector<Change>& changes) {
     for (const Change& change : changes) store_.Apply(change, 1);
   }
-  // Computes the desired state and frees the numbers that are no longer used.
+  // Computes the desired state of a Service and releases the numbers that are no longer used.
   const DesiredService& Make(const std::string& key = "shop/web") {
     DesiredContext context{store_.claims(), node_, numbers_, timers_, memory_};
     desired_ = MakeDesiredService(store_.Find(key), context, &before_);
@@ -41,7 +41,7 @@ class DesiredWorld : public ::testing::Test {
     before_ = desired_.rows;
     return desired_;
   }
-  // Rows of the sets with this name prefix, without comments.
+  // Returns the rows of the sets with this name prefix, without comments.
   Lines OwnLines(const std::string& sets = "") const {
     Lines lines;
     for (std::string line : Texts(OwnRows("shop/web", desired_.rows))) {

@@ -1,4 +1,4 @@
-// A dry run has no side effects and reports exactly the effect of the real change.
+// Tests that a dry run has no side effects and reports exactly the effect of the real change.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,13 +26,13 @@ Lines Messages(const std::vector<Finding>& findings) {
   return lines;
 }
 
-// The order of shared rows is not significant.
+// Sorts lines for comparison, because the order of shared rows is not significant.
 Lines Sorted(Lines lines) {
   std::sort(lines.begin(), lines.end());
   return lines;
 }
 
-// Applies `rows` to `contents`. A deletion contains only the key.
+// Returns `contents` after applying `rows`. A deletion in `rows` contains only the key.
 Lines After(const nft::Transaction& rows, Lines contents) {
   Lines added;
   std::set<std::string> deleted;
@@ -51,8 +51,8 @@ Lines After(const nft::Transaction& rows, Lines contents) {
   return Sorted(std::move(contents));
 }
 
-// The observable state of a store, except for the list of touched objects, which reading would
-// clear.
+// Returns the observable state of a store, except for the list of touched objects, because reading
+// this list would clear it.
 Lines StateOf(const Store& store) {
   Lines lines;
   const auto number = [](uint64_t value) { return std::to_string(value); };
@@ -79,7 +79,7 @@ Lines StateOf(const Store& store) {
   return lines;
 }
 
-// A reconciler and the transactions it has sent.
+// A reconciler and the transactions that it has sent.
 struct AgentRun {
   AgentRun() {
     kernel.SetFaultHook([this](const nft::Transaction& transaction) {
@@ -108,7 +108,8 @@ struct AgentRun {
   uint64_t sequence = 0;
 };
 
-// Two agents that receive the same objects. One of them runs a dry run before each change.
+// Two agents that receive the same objects. Only one of the agents runs a dry run before each
+// change.
 class DryRunPropertyTest : public ::testing::TestWithParam<uint32_t> {
  protected:
   void Sync(nft::FakeKernel::Fault fault) {
@@ -163,15 +164,17 @@ TEST_P(DryRunPropertyTest, TellsWhatTheRealThingDoesAndLeavesNothingBehind) {
     const bool waiting = asked_.reconciler.Pending();
     const DryRun reported = Ask(changes);
     EXPECT_EQ(reported.revision, asked_.reconciler.revision());
-    // Sometimes the tried change is not applied afterwards.
+    // Sometimes skip the real change after the dry run.
     if (random_.Chance(20)) continue;
-    // Pending changes are written first, so that the remaining rows belong to the tried change.
+    // Sometimes write pending changes first, so that all rows of the next transaction belong to the
+    // tried change.
     if (waiting && random_.Chance(60)) Settle();
     const bool alone = !asked_.reconciler.Pending();
     Lines before = Contents(asked_.kernel);
     asked_.Apply(changes);
     other_.Apply(changes);
-    if (random_.Chance(25)) continue;  // Merged with the next changes.
+    // Leave the change pending, so that the next sync merges it with later changes.
+    if (random_.Chance(25)) continue;
     if (random_.Chance(15)) {
       Sync(nft::FakeKernel::Fault::kUnknownNotCommitted);
       continue;
@@ -197,7 +200,7 @@ TEST_P(DryRunPropertyTest, TellsWhatTheRealThingDoesAndLeavesNothingBehind) {
   EXPECT_GT(on_top, 3);
 }
 
-// An open snapshot ignores objects of a dry run.
+// A dry run during a snapshot does not count as sending the objects.
 TEST_P(DryRunPropertyTest, InsideASnapshotNothingCountsAsNamed) {
   for (int step = 0; step < 20 && !HasFailure(); ++step) {
     SCOPED_TRACE("step " + std::to_string(step));
@@ -275,12 +278,13 @@ TEST_F(DryRunTest, BeforeTheFirstCommitItTellsOnlyWhatComesOnTop) {
   const DryRun reported = Try({NoService("shop/api")});
   EXPECT_THAT(Operations(reported.rows), ElementsAre("- no-endpoint-services 10.96.0.2 . tcp . 80",
                                                      "- cluster-ips 10.96.0.2"));
-  EXPECT_TRUE(reported.recreates);  // The tables must be recreated anyway.
+  EXPECT_TRUE(reported.recreates);  // The tables must be recreated in any case.
   EXPECT_EQ(reconciler_.store().dirty_count(), 2u);
   EXPECT_TRUE(Try({Web()}).rows.empty());
 }
 
-// A row shared by two Services is deleted with the second Service, even if neither is written yet.
+// A row that two Services share is deleted with the second Service, even if neither Service has
+// been written yet.
 TEST_F(DryRunTest, SharedRowsThatWaitAreCounted) {
   Apply({Web(), WebSlice().Local("10.1.0.1"), AService("shop/api").At("10.96.0.2").Port(80),
          ASlice("shop/api-1", "shop/api").Port(8080).Local("10.1.0.1")});

@@ -1,6 +1,6 @@
-// Endpoint selection. Each row of the tables in docs/specification.md, section 2, is a row here,
-// with the same number. L and R stand for local and remote endpoints; r means ready, st serving and
-// terminating, x neither.
+// Tests of endpoint selection. Each row of the tables in docs/specification.md, section 2, is a row
+// here, with the same number. L and R stand for local and remote endpoints; r means ready, st
+// serving and terminating, x neither.
 #include "proxy/resolve/endpoints.h"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,7 @@ const ServicePort kPort = {.port = 80};
 const ServicePort kWithNodePort = {.port = 80, .node_port = 30080};
 const NodePlace kPlace = {.name = "n1", .zone = "za"};
 
-// An endpoint with its name in the table.
+// An endpoint and its name in the table.
 struct Given {
   std::string name;
   EndpointConditions conditions = kReady;
@@ -82,8 +82,8 @@ Resolved Named(const ResolvedEndpoints& resolved, const std::vector<Given>& give
           resolved.any, resolved.topology};
 }
 
-// Resolves the endpoints and returns the sets with the names in `given`. The result must not depend
-// on the order of the endpoints or on their distribution among EndpointSlices.
+// Resolves the endpoints and returns the resulting sets with the names in `given`. The result must
+// not depend on the order of the endpoints or on their distribution among EndpointSlices.
 Resolved Resolve(const AService& service, const std::vector<Given>& given,
                  const ServicePort& port = kWithNodePort, const NodePlace& node = kPlace) {
   ASlice all = Slice().Port(80), odd = Slice("ns/a-2").Port(80), even = Slice("ns/a-3").Port(80);
@@ -112,7 +112,7 @@ std::string RowName(const TestParamInfo<Row>& info) {
   return info.param.name;
 }
 
-// S-30, S-31: which sets are computed, shown with one local and one remote endpoint.
+// S-30, S-31: the sets that are computed for one local and one remote endpoint.
 struct PolicyRow {
   const char* name;
   AService service;
@@ -176,7 +176,7 @@ struct ConditionsRow {
   }
 };
 
-// The local endpoints of a row (S-36).
+// Returns the local endpoints of a row (S-36).
 Names LocalOf(Names names, const Names& more) {
   names.insert(names.end(), more.begin(), more.end());
   std::erase_if(names, [](const std::string& name) { return name[0] != 'L'; });
@@ -219,7 +219,8 @@ TEST_P(EndpointConditionsTest, S51_OnlyTheClusterSet) {
     EXPECT_EQ(resolved.cluster, GetParam().cluster);
     EXPECT_THAT(resolved.local, IsEmpty());
     EXPECT_EQ(resolved.any, GetParam().any);
-    EXPECT_EQ(resolved.any, !resolved.cluster.empty());  // S-35
+    // S-35: `any` is true if the cluster set is not empty.
+    EXPECT_EQ(resolved.any, !resolved.cluster.empty());
     EXPECT_EQ(resolved.reachable_here, LocalOf(GetParam().cluster, {}));
   }
 }
@@ -255,7 +256,7 @@ const ConditionsRow kConditionsRows[] = {
 INSTANTIATE_TEST_SUITE_P(Rows, EndpointConditionsTest, ValuesIn(kConditionsRows),
                          RowName<ConditionsRow>);
 
-// S-52 to S-62, and topology hints in S-32 to S-36.
+// S-52 to S-62, and the effect of topology hints in S-32 to S-36.
 struct TopologyRow {
   const char* name;
   std::vector<Given> given;
@@ -447,7 +448,8 @@ TEST(EndpointsTest, S39_NoSlicesNoPortsOrNoAddressesMeanNoEndpoints) {
   EXPECT_THAT(Usable({Slice().Ready("10.0.0.1")}), IsEmpty());
 }
 
-// Two EndpointSlices contain the same address with different conditions, in both orders of arrival.
+// Two EndpointSlices contain the same address with different conditions. The result is the same for
+// both orders of arrival.
 TEST(EndpointsTest, S26_WhichOfTwoDuplicatesCounts) {
   const struct {
     const char* name;
@@ -522,7 +524,8 @@ TEST(WeightlessEndpointsTest, AreInNoSet) {
   EXPECT_FALSE(some.any_ready_here);
   EXPECT_EQ(some.drained, 2u);
 
-  // Serving and terminating endpoints are the fallback (S-33, S-34), unless they are drained too.
+  // Serving and terminating endpoints are the fallback (S-33, S-34), unless these endpoints are
+  // drained too.
   const ResolvedEndpoints fallback = resolve(Slice()
                                                  .Port(80)
                                                  .Local("10.0.0.1")
@@ -554,7 +557,8 @@ TEST(EndpointWeightsTest, StandBesideTheSetsWhereTheyDiffer) {
   EXPECT_THAT(equal.local_weights, IsEmpty());
 }
 
-// In any order of arrival: the conditions decide first (S-26), then the larger weight.
+// For duplicate endpoints in any order of arrival, the conditions decide first (S-26), then the
+// larger weight.
 TEST(EndpointWeightsTest, OfDuplicatesTheLargerOneCounts) {
   const AService service("ns/a");
   const ASlice other = Slice("ns/a-3").Port(80).Ready("10.0.0.2");
@@ -580,8 +584,8 @@ TEST(ServingEndpointsTest, S238_DrainedOnesKeepTheirFlows) {
               ElementsAre("10.0.0.1:80", "10.0.0.2:80"));
 }
 
-// Also applies without a Service: flows continue after the Service is deleted, as long as its
-// EndpointSlices exist.
+// The result does not depend on the Service: flows continue after the Service is deleted, as long
+// as its EndpointSlices exist.
 TEST(ServingEndpointsTest, S238_AreThoseThatServeWhateverElseHolds) {
   ServiceEntry entry;
   entry.slices = {Slice()

@@ -1,4 +1,4 @@
-// One test per row of the decision tables in docs/specification.md, section 3.9.
+// Tests of Explain, one per row of the decision tables in docs/specification.md, section 3.9.
 #include "proxy/explain/explain.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,8 @@ constexpr char kR1[] = "10.64.2.21";
 constexpr char kR2[] = "10.64.3.22";
 constexpr uint16_t kNodePort = 31001;
 
-// "c -": the cluster set, without masquerade. "l m": the local set, always with masquerade.
+// Formats an explanation. "c -" means the cluster set without masquerading, "l m" means the local
+// set, always with masquerading.
 std::string Outcome(const Explanation& explanation) {
   switch (explanation.verdict) {
     case Verdict::kReject:
@@ -46,7 +47,8 @@ std::string Outcome(const Explanation& explanation) {
   std::string text = explanation.set == ChosenSet::kCluster ? "c" : "l";
   for (const ExplainedEndpoint& endpoint : explanation.endpoints) {
     const char* mark = endpoint.masquerade ? " m" : " -";
-    if (!text.ends_with(mark)) text += mark;  // Printed once if all endpoints are equal.
+    // If all endpoints have the same mark, print the mark once.
+    if (!text.ends_with(mark)) text += mark;
   }
   return text;
 }
@@ -74,7 +76,7 @@ class ExplainTest : public ::testing::Test {
     for (const Change& change : changes) store_.Apply(change, 1);
   }
 
-  // A Service with clusterIP, external IP, load balancer IP and nodePort.
+  // Stores a Service with clusterIP, external IP, load balancer IP and nodePort.
   void Web(
       const std::function<void(AService&)>& edit = [](AService&) {},
       const std::string& port_name = "http") {
@@ -117,12 +119,12 @@ class ExplainTest : public ::testing::Test {
     EXPECT_THAT(explained.cases, SizeIs(1)) << from;
     return explained.cases.at(0);
   }
-  // Outcome for the columns P (pod), N (node) and E (external client).
+  // Returns the outcomes for the columns P (pod), N (node) and E (external client).
   std::string Row(const std::string& to, uint16_t port, Protocol protocol = Protocol::kTcp) {
     return Outcome(One(to, port, kPod, protocol)) + ", " + Outcome(One(to, port, kNode, protocol)) +
            ", " + Outcome(One(to, port, kOutside, protocol));
   }
-  // Common outcome of external IP, load balancer IP and nodePort, which must be equal.
+  // Returns the outcome for external IP, load balancer IP and nodePort, which must be equal.
   std::string ExternalRow() {
     const std::string row = Row(kExternal, 80);
     EXPECT_EQ(Row(kVip, 80), row);
@@ -281,7 +283,8 @@ TEST_F(ExplainTest, S116WithoutASourceTheRangesAreNamedAndPodsOutsideOfThemDropp
   LocalAndRemote();
   const Explained explained = Ask(kVip, 80, "");
   ASSERT_THAT(explained.cases, SizeIs(3));
-  EXPECT_EQ(Outcome(explained.cases[0]), "DROP");  // No pod has an address in 192.0.2.0/24.
+  // No pod has an address in 192.0.2.0/24, so the packet is dropped.
+  EXPECT_EQ(Outcome(explained.cases[0]), "DROP");
   EXPECT_EQ(Outcome(explained.cases[1]), "c m");
   EXPECT_THAT(StepOf(explained.cases[2], "firewall"),
               HasSubstr("only sources in loadBalancerSourceRanges 192.0.2.0/24, 203.0.113.0/25"));
@@ -304,7 +307,9 @@ TEST_F(ExplainTest, S90AndS91MasqueradeMatrixS191ToS202) {
   struct Policies {
     const char* name;
     void (*edit)(AService&);
-    const char* internal[4];  // base, no detector, masqueradeAll, masqueradeAll without detector
+    // Expected outcomes for the configurations base, no detector, masqueradeAll, and masqueradeAll
+    // without detector.
+    const char* internal[4];
     const char* external[4];
   };
   const Policies cases[] = {

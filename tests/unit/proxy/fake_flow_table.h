@@ -1,5 +1,5 @@
-// An in-memory flow table. A test can delay a listing, make it fail, or change flows during the
-// listing.
+// An in-memory flow table. A test can delay a listing, make the listing fail, or change flows
+// during the listing.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class FakeFlowTable : public nft::FlowTable {
     return largest_deletion_;
   }
 
-  // Makes the following listings end with this status.
+  // Makes all later listings fail with this status.
   void FailListings(absl::Status status) {
     const std::lock_guard lock(mutex_);
     listing_error_ = std::move(status);
@@ -45,7 +45,8 @@ class FakeFlowTable : public nft::FlowTable {
     const std::lock_guard lock(mutex_);
     deletion_error_ = std::move(status);
   }
-  // Called on the cleaner's thread for each listed flow, before the flow is returned.
+  // Sets a function that the cleaner's thread calls for each listed flow, before the listing
+  // returns the flow.
   void OnListed(std::function<void()> fn) {
     const std::lock_guard lock(mutex_);
     on_listed_ = std::move(fn);
@@ -96,7 +97,7 @@ class FakeFlowTable : public nft::FlowTable {
   }
 
   mutable std::mutex mutex_;
-  std::map<uint32_t, nft::UdpFlow> flows_;  // By flow id.
+  std::map<uint32_t, nft::UdpFlow> flows_;  // Flows by id.
   uint32_t last_id_ = 0;
   int listings_ = 0;
   size_t largest_deletion_ = 0;

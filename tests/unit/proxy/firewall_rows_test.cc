@@ -1,4 +1,4 @@
-// Rows for loadBalancerSourceRanges (docs/specification.md, section 3.5).
+// Tests of the rows for loadBalancerSourceRanges (docs/specification.md, section 3.5).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -163,7 +163,7 @@ TEST_F(FirewallRowsTest, S120RangesAreMerged) {
                            .SourceRange("11.0.0.0/8")),
               ElementsAre("firewall-ips" + kFirewalledVip,
                           "firewall-sources" + kFirewalledVip + " . 10.0.0.0/7"));
-  // S-118: the load balancer IP is already in one of the ranges.
+  // S-118: one of the ranges already contains the load balancer IP.
   EXPECT_THAT(Firewall(Balanced().SourceRange("192.0.2.0/24").SourceRange("203.0.113.0/24")),
               ElementsAre("firewall-ips" + kFirewalledVip,
                           "firewall-sources" + kFirewalledVip + " . 192.0.2.0/24",

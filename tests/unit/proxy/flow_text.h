@@ -1,4 +1,4 @@
-// Text form of flows and their ends in tests: "10.0.0.1:53", "[fd00::1]:53".
+// Text form of flows and flow ends in tests, for example "10.0.0.1:53" or "[fd00::1]:53".
 #pragma once
 
 #include <string>
@@ -39,7 +39,7 @@ inline std::vector<EndpointAddress> Endpoints(const std::vector<std::string>& te
   return endpoints;
 }
 
-// A flow from a fixed client to `destination`, with replies from `answers`.
+// Returns a flow from a fixed client to `destination`, with replies from `answers`.
 inline nft::UdpFlow Flow(std::string_view destination, std::string_view answers,
                          uint16_t zone = 0) {
   const bool v4 = End(destination).address.family() == Family::kIpv4;

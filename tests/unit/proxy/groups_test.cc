@@ -75,7 +75,7 @@ TEST(NumberAllocatorTest, ReservationsThatNobodyTookBecomeFree) {
   EXPECT_THAT(Take(numbers, 3), ElementsAre(2, 3, 0));
 }
 
-// After a failed plan, the next plan gets the same numbers.
+// After a failed plan, the next plan allocates the same numbers.
 TEST(NumberAllocatorTest, WhatIsGivenBackIsHandedOutNextInTheSameOrder) {
   NumberAllocator numbers(4);
   EXPECT_TRUE(numbers.Reserve(2));
@@ -132,9 +132,10 @@ TEST(NumbersTest, EachNumberGoesBackToItsPool) {
 }
 
 TEST(NumbersTest, TheLastOnesFitWhereTheyStand) {
-  EXPECT_EQ(kMaxGroup, 0xffffffu);      // Three bytes.
-  EXPECT_EQ(kMaxStickyGroup, 0xffffu);  // Two bytes.
-  // The first byte of a choice differs from that of every descriptor with session affinity.
+  EXPECT_EQ(kMaxGroup, 0xffffffu);      // A group occupies three bytes.
+  EXPECT_EQ(kMaxStickyGroup, 0xffffu);  // A sticky group occupies two bytes.
+  // The first byte of a choice must differ from the first byte of every descriptor with session
+  // affinity.
   EXPECT_LT(kMaxStickyPort >> 8, DescriptorByte(DispatchKind::kSticky, 0));
 }
 

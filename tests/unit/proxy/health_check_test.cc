@@ -28,7 +28,7 @@ class HealthCheckTest : public ::testing::Test {
   std::optional<HealthCheck> Check(const std::string& key = "shop/web") {
     return HealthCheckOf(store_.Find(key), store_.claims());
   }
-  // Number of local IPv4 endpoints.
+  // Returns the reported number of local IPv4 endpoints.
   uint32_t Count(const std::vector<Change>& changes) {
     store_ = Store();
     Apply(changes);
@@ -138,7 +138,8 @@ TEST_F(HealthCheckTest, S16_OnePortCanBelongToAServiceInEachFamily) {
   EXPECT_EQ(Check("shop/zboth"), (HealthCheck{kPort, {false, true}, {0, 0}}));
 }
 
-// As in kube-proxy, such a nodePort receives the packets sent to the node's addresses.
+// As in kube-proxy, a nodePort with the same number as the health check port receives the packets
+// sent to the node's addresses.
 TEST_F(HealthCheckTest, ANodePortOfTheSameNumberIsNoRival) {
   Apply({CheckedWeb(), AService("shop/other").At("10.96.0.2").Port(80).NodePort(kPort)});
   EXPECT_TRUE(Check());

@@ -17,7 +17,7 @@ using ::testing::Optional;
 const steady_clock::time_point kNow{seconds(1000)};
 const std::chrono::system_clock::time_point kSynced{seconds(1772359199)};
 
-// Facts of a healthy proxy.
+// Returns the facts of a healthy proxy.
 LoopFacts Facts() {
   return {.oldest_unsynced = std::nullopt,
           .last_synced = kSynced,
@@ -124,7 +124,7 @@ TEST(SyncClockTest, S251_AFailedSyncLeavesTheClockRunning) {
   clock.Received(kNow);
   clock.Started();
   clock.Received(kNow + seconds(1));
-  clock.Started();  // The next attempt starts.
+  clock.Started();  // The next commit attempt starts.
   EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow));
   clock.Synced();
   EXPECT_THAT(clock.oldest_unsynced(), Eq(std::nullopt));

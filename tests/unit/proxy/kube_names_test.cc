@@ -57,7 +57,7 @@ TEST(KubeNamesTest, S140_NftablesNames) {
   EXPECT_EQ(KubeChainName("testing/service", "http", Protocol::kTcp),
             "P4ZYZVCF-testing/service/tcp/http");
   EXPECT_EQ(KubeChainName("shop/web", "", Protocol::kTcp), "452DNVGS-shop/web/tcp/");
-  // Observed on a node with Kubernetes 1.36.2.
+  // Chain names as observed on a node with Kubernetes 1.36.2.
   EXPECT_EQ(KubeChainName("default/kubernetes", "https", Protocol::kTcp),
             "2QRHZV4L-default/kubernetes/tcp/https");
   EXPECT_EQ(

@@ -50,7 +50,8 @@ TEST_F(StateLimitsTest, ObjectsOfAllKindsCount) {
 
 TEST_F(StateLimitsTest, StoredObjectsMayChangeAndGo) {
   limits_.objects = 1;
-  Hold({Web(), WebSlice(), ANode("n1", {"192.0.2.1"})});  // Simulates a restart with a lower limit.
+  // Store more objects than the limit permits, as after a restart with a lower limit.
+  Hold({Web(), WebSlice(), ANode("n1", {"192.0.2.1"})});
   EXPECT_EQ(Rejection(Web().NodePort(30080)), "");
   EXPECT_EQ(Rejection(ANode("n1", {"192.0.2.2"})), "");
   EXPECT_EQ(Rejection(NoService("shop/web")), "");
@@ -60,7 +61,7 @@ TEST_F(StateLimitsTest, StoredObjectsMayChangeAndGo) {
 TEST_F(StateLimitsTest, SliceOfAServiceThatIsNotStoredIsAnObjectMore) {
   limits_.objects = 1;
   Hold({WebSlice()});
-  // The EndpointSlice is known, but not the Service.
+  // The EndpointSlice is stored, but the Service is not.
   EXPECT_NE(Rejection(Web()), "");
 }
 
@@ -86,7 +87,7 @@ TEST_F(StateLimitsTest, SliceThatDoesNotGrowIsAlwaysTaken) {
   EXPECT_NE(Rejection(Slice("a", 7)), "");
 }
 
-// A Service whose message has `bytes`, with its name.
+// Returns a Service named `key` whose message has `bytes`.
 Change ServiceOfBytes(const std::string& key, size_t bytes) {
   const Change made = AService(key).Port(80);
   auto service = std::make_shared<Service>(*made.service);
@@ -114,7 +115,7 @@ TEST_F(StateLimitsTest, BytesOfAllObjectsCount) {
 
 TEST_F(StateLimitsTest, ObjectsThatDoNotGrowAreTakenAndRemovedOnesMakeRoom) {
   Hold({ServiceOfBytes("shop/a", 600), ServiceOfBytes("shop/b", 600)});
-  limits_.bytes = 1000;  // As after a start with a lower limit.
+  limits_.bytes = 1000;  // Lower the limit, as a restart with another limit would.
   EXPECT_EQ(Rejection(ServiceOfBytes("shop/a", 600)), "");
   EXPECT_EQ(Rejection(NoService("shop/a")), "");
   Hold({ServiceOfBytes("shop/a", 500), NoService("shop/b")});

@@ -1,4 +1,4 @@
-// Changes that depend on the stored state, and changes that exceed a limit.
+// Tests of changes that depend on the stored state, and of changes that exceed a limit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using ::testing::SizeIs;
 
 class LoopDeferredTest : public LoopTest {
  protected:
-  // Returns a late change that results in `change`, or is rejected if `change` is empty.
+  // Returns a deferred change that evaluates to `change`, or that is rejected if `change` is empty.
   DeferredChange Late(std::optional<Change> change, std::string key = "shop/web-1") {
     const auto make = [change = std::move(change), key](const Store&) {
       DeferredChange::Result made{.change = change, .findings = {}};
@@ -28,7 +28,7 @@ class LoopDeferredTest : public LoopTest {
     };
     return {.kind = Kind::kEndpointSlice, .key = key, .make = make};
   }
-  // Submits the batch and waits for its result. Stores the findings in found_.
+  // Submits the batch and waits for the result. Stores the reported findings in found_.
   BatchResult Push(Batch batch) {
     batch.on_accepted = [this](const std::vector<Finding>& findings) {
       found_.clear();
@@ -67,7 +67,7 @@ TEST_F(LoopDeferredTest, RejectedOneIsReportedAndTheRestOfTheBatchIsCommitted) {
   Start();
   const BatchResult result = Push({.changes = {Web()}, .deferred = {Late({})}});
   EXPECT_EQ(result.outcome, Outcome::kCommitted);
-  // The findings were reported when the batch was accepted.
+  // The loop reported the findings earlier, when it accepted the batch.
   EXPECT_THAT(result.findings, IsEmpty());
   EXPECT_THAT(found_, ElementsAre("EndpointSlice shop/web-1 rejected: is bad; the previously "
                                   "accepted version, if any, stays in effect"));

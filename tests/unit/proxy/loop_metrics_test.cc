@@ -1,4 +1,4 @@
-// Values that the loop provides for metrics (docs/specification.md, section 7).
+// Tests of the values that the loop provides for metrics (docs/specification.md, section 7).
 #include <gmock/gmock.h>
 
 #include "tests/unit/proxy/loop_world.h"
@@ -37,7 +37,7 @@ TEST_F(LoopMetricsTest, S274_S276_ChangesWaitUntilTheyAreInTheKernel) {
   EXPECT_EQ(Waiting().slices, 0u);
 }
 
-// The change is visible before its commit ends.
+// Metrics show the pending change before its commit ends.
 TEST_F(LoopMetricsTest, S274_ChangesWaitWhileTheirCommitIsOnItsWay) {
   Start();
   gate_.Close();
@@ -118,14 +118,15 @@ TEST_F(LoopMetricsTest, S278_S346_EachTimeIsReportedWithTheFamilyOfItsSlice) {
                                     Pair(Family::kIpv6, true)));
 }
 
-// Metrics of one Service port with a nodePort and three endpoints.
+// Tests of metrics of one Service port with a nodePort and three endpoints.
 class NoLocalEndpointsTest : public LoopTest {
  protected:
   void SetUp() override {
     StartServing();
     Await(Submit({ANode("n1", {"192.0.2.1"})}));
   }
-  // Returns the counts for internal and external traffic policy.
+  // Returns the counts of Service ports without local endpoints, for internal and external traffic
+  // policy.
   std::pair<int64_t, int64_t> With(AService service, const std::vector<Change>& slices) {
     Await(Submit({service.Port(80).NodePort(30080)}));
     Await(Submit(slices));

@@ -1,5 +1,5 @@
-// Repairs in the loop: another process changes our tables, a batch fails because of the damage, or
-// no notification arrives.
+// Tests of repairs in the loop: another process changes svcmapd's tables, a batch fails because of
+// the damage, or the kernel sends no notification.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 class LoopRepairTest : public LoopTest {
  protected:
-  // Results of all repairs, in order.
+  // Collects the results of all repairs, in order.
   class Repairs {
    public:
     void Add(const Repaired& repaired) {
@@ -36,8 +36,8 @@ class LoopRepairTest : public LoopTest {
   LoopRepairTest() {
     options_.on_repair = [this](const Repaired& repaired) { repairs_.Add(repaired); };
   }
-  // Removes the first element of a set, as another process would. Returns the change that the
-  // monitor would report.
+  // Removes the first element of a set, as another process would. Returns the change as the monitor
+  // would report it.
   nft::ForeignChange Remove(SetIndex set) {
     nft::ForeignChange change;
     loop_->Call([&](Reconciler&) {
@@ -50,7 +50,7 @@ class LoopRepairTest : public LoopTest {
     change.process = "nft (pid 7)";
     return change;
   }
-  // Waits until nothing is suspect. Each check takes one turn of the loop.
+  // Waits until nothing is suspect. Each turn of the loop makes one check.
   LoopStatus AwaitVerified() {
     const auto deadline = std::chrono::steady_clock::now() + kDeadline;
     while (!loop_->status().verified && std::chrono::steady_clock::now() < deadline) {
@@ -82,7 +82,7 @@ TEST_F(LoopRepairTest, AForeignChangeIsRepairedReportedAndCounted) {
 TEST_F(LoopRepairTest, ABatchThatMeetsTheDamageIsCommittedAfterIt) {
   StartServing();
   Await(Submit(Numbered(1, 3)));
-  Remove(kEndpoints);  // Without a notification.
+  Remove(kEndpoints);  // The monitor does not report this change.
   EXPECT_EQ(Await(Submit(Numbered(1, 0))).outcome, Outcome::kCommitted);
   AwaitVerified();
   EXPECT_EQ(loop_->status().recreations, 1u);

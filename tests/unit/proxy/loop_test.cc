@@ -28,7 +28,7 @@ TEST_F(LoopTest, ABatchIsAnsweredAfterItsCommit) {
   Lines at_answer;
   std::promise<uint64_t> revision;
   loop_->Submit({.changes = {Web()}, .done = [&](BatchResult result) {
-                   at_answer = Contents(kernel_);  // Called on the loop's thread.
+                   at_answer = Contents(kernel_);  // This callback runs on the loop's thread.
                    revision.set_value(result.revision);
                  }});
   auto answered = revision.get_future();
@@ -85,7 +85,8 @@ TEST_F(LoopTest, UntilTheSnapshotEndsAPreviousRunStaysInEffect) {
   EXPECT_EQ(loop_->status().services, 2u) << "shop/web was not named";
 }
 
-// The state received so far is incomplete and must not be treated as complete.
+// A flush before the end of the snapshot must not make the loop treat the incomplete state as
+// complete.
 TEST_F(LoopTest, AFlushBeforeTheSnapshotEndsDoesNotMakeAPartOfItTheState) {
   Reconciler former(kernel_, {.node_name = "n1"});
   ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
@@ -107,7 +108,7 @@ TEST_F(LoopTest, AFlushBeforeTheSnapshotEndsDoesNotMakeAPartOfItTheState) {
   ExpectConverged();
 }
 
-// If this transaction were split, its first part would replace all rows in use.
+// If this transaction were split, the first part would already replace all rows in use.
 TEST_F(LoopTest, WhatReplacesAPreviousRunIsOneTransactionHoweverLarge) {
   options_.max_elements = 10;
   Start(/*hold=*/true);
@@ -181,7 +182,8 @@ TEST_F(LoopTest, AShortFailureIsNotReportedToTheController) {
   ExpectConverged();
 }
 
-// The second call runs in a later turn. The status is published at the end of the first turn.
+// Returns the loop's status after a complete turn. The second call runs in a later turn, and the
+// status is published at the end of the first turn.
 LoopStatus StatusAfterTurn(Loop& loop) {
   for (int i = 0; i < 2; ++i) loop.Call([](Reconciler&) {});
   return loop.status();
@@ -216,7 +218,7 @@ TEST_F(LoopTest, StopFinishesTheCommitInFlightAndAnswersEverything) {
   gate_.AwaitWaiter();
   Answer waiting = Submit(Numbered(1, 1));
   std::thread stopper([this] { loop_->Stop(); });
-  // An immediately rejected batch shows that the loop is stopping.
+  // The loop is stopping as soon as it rejects a batch immediately.
   std::vector<Answer> probes;
   do {
     probes.push_back(Submit({}));
@@ -242,7 +244,8 @@ TEST_F(LoopTest, AStoppedLoopRejects) {
 TEST_F(LoopTest, ASnapshotIsLoadedInBoundedTransactions) {
   options_.max_elements = 50;
   Start();
-  constexpr int kEach = 8, kElements = kEach + 2;  // A mapping and a clusterIP.
+  // Each Service also has a mapping and a clusterIP.
+  constexpr int kEach = 8, kElements = kEach + 2;
   std::vector<Answer> answers;
   answers.push_back(Submit({}, Batch::Mark::kSnapshotBegin));
   for (int part = 0; part < 6; ++part) {

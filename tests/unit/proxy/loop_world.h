@@ -1,5 +1,5 @@
-// A loop on a fake kernel that a test can stop during a commit. Nothing sleeps: waiting threads are
-// woken up, or the test fails at a deadline.
+// A loop on a fake kernel. Tests can block a commit. Nothing sleeps: waiting threads are woken up,
+// or the test fails at a deadline.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace svcmap::proxy::test {
 
 inline constexpr std::chrono::seconds kDeadline{20};
 
-// While closed, blocks all threads that pass.
+// A gate that blocks all passing threads while it is closed.
 class Gate {
  public:
   void Close() { Set(true); }
@@ -80,20 +80,21 @@ class LoopTest : public ::testing::Test {
     options_.first_retry = std::chrono::milliseconds(1);
     options_.last_retry = std::chrono::milliseconds(1);
   }
-  // Runs before the members used by the hook are destroyed.
+  // Stop the loop before the members that its hook uses are destroyed.
   ~LoopTest() override {
     gate_.Open();
     loop_.reset();
   }
 
-  // Without `hold`, the empty tables exist on return, as revision 1.
+  // Starts the loop. Unless `hold` is true, waits until the empty tables exist as revision 1.
   void Start(bool hold = false) {
     loop_.emplace(reconciler_, options_);
     loop_->Start(hold);
     if (hold) return;
     EXPECT_EQ(Await(Submit({})).revision, 1u);
   }
-  // Programs a Service, so that later changes may be split.
+  // Starts the loop with one programmed Service, so that later changes may be split into several
+  // transactions.
   void StartServing() {
     Start();
     EXPECT_EQ(Await(Submit({AService("shop/first").At("10.96.255.1").Port(80)})).outcome,
@@ -143,7 +144,7 @@ class LoopTest : public ::testing::Test {
   std::vector<size_t> sizes_;
 };
 
-// Creates the Service "shop/sN": endpoints, a mapping and a clusterIP.
+// Returns changes that create the Service "shop/sN": endpoints, a mapping and a clusterIP.
 inline std::vector<Change> Numbered(int number, int endpoints) {
   const std::string key = "shop/s" + std::to_string(number);
   const std::string high = std::to_string(number / 250), low = std::to_string(number % 250);

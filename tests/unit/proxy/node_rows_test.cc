@@ -1,5 +1,5 @@
-// Detection of pod traffic, masquerading of traffic to clusterIPs (docs/specification.md, section
-// 3.1), and ServiceCIDRs.
+// Tests of the detection of pod traffic, of masquerading of traffic to clusterIPs
+// (docs/specification.md, section 3.1), and of ServiceCIDRs.
 #include "proxy/desired/node_rows.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Rows of the three sets as ranges, such as "pod-sources 10.244.0.0/16".
+// Returns the rows of the three sets as ranges, for example "pod-sources 10.244.0.0/16".
 Lines Ranges(const RulesetOptions& options, const Change& node = {}, const Store& store = {}) {
   Lines lines;
   const nft::ElementView* start = nullptr;
@@ -48,7 +48,7 @@ TEST(NodeRowsTest, S64ClusterCidrIsTheBlockOfAllPods) {
   RulesetOptions options;
   options.cluster_cidr[0] = Cidr("10.244.0.0/16");
   options.cluster_cidr[1] = Cidr("fd00:244::/32");
-  // In this mode the rules contain the CIDR.
+  // In mode ClusterCIDR, the rows contain the configured CIDR.
   const auto expected = ElementsAre("pod-sources 10.244.0.0/16", "pod-sources fd00:244::/32");
   EXPECT_THAT(Ranges(options), expected);
   EXPECT_THAT(Ranges(options, kNode), expected) << "the node does not matter";

@@ -24,7 +24,7 @@ inline std::vector<IpAddress> Ips(const std::vector<std::string>& texts) {
   return addresses;
 }
 
-// Each builder also appends its arguments to the message, so that equal objects have equal
+// Each builder also appends its arguments to the object's message, so that equal objects have equal
 // messages.
 class AService {
  public:
@@ -48,7 +48,7 @@ class AService {
     service_.ports.push_back({.name = std::move(name), .protocol = protocol, .port = port});
     return *this;
   }
-  AService& NodePort(uint16_t port) {  // NodePort of the port added last.
+  AService& NodePort(uint16_t port) {  // Sets the nodePort of the last added port.
     service_.ports.back().node_port = port;
     return Say("nodePort", std::to_string(port));
   }
@@ -123,7 +123,7 @@ class ASlice {
                       (local ? "l" : "");
     return *this;
   }
-  // Hints of the endpoint added last.
+  // Sets the hints of the last added endpoint.
   ASlice& Hinted(EndpointHints hints) {
     for (const std::string& zone : hints.zones) slice_.message += "@" + zone;
     for (const std::string& node : hints.nodes) slice_.message += "%" + node;
@@ -131,7 +131,7 @@ class ASlice {
     slice_.endpoints.back().hints = static_cast<uint16_t>(slice_.hints.size());
     return *this;
   }
-  ASlice& Weight(uint16_t weight) {  // Weight of the endpoint added last.
+  ASlice& Weight(uint16_t weight) {  // Sets the weight of the last added endpoint.
     slice_.endpoints.back().weight = weight;
     slice_.message += "w" + std::to_string(weight);
     return *this;

@@ -1,5 +1,5 @@
-// The main decision table (docs/specification.md, section 3.2) as rows: the kind of descriptor of
-// each address, and the endpoint set it selects.
+// Tests of the main decision table (docs/specification.md, section 3.2): the kind of descriptor of
+// each address, and the endpoint set that the descriptor selects.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 
 class PoliciesTest : public DesiredWorld {
  protected:
-  // Returns the rows, followed by the content of each group: "1 = 10.0.0.1 10.0.0.2".
+  // Returns the rows, followed by the endpoints of each group, for example "1 = 10.0.0.1 10.0.0.2".
   Lines RowsAndGroups() {
     Make();
     Lines lines = OwnLines();
@@ -33,7 +33,7 @@ class PoliciesTest : public DesiredWorld {
   }
 };
 
-// IPv4 descriptors: kind * 64 + class, followed by the group.
+// IPv4 descriptors in the expected rows consist of kind * 64 + class, followed by the group.
 TEST_F(PoliciesTest, S74ToS81AndS89EachAddressLeadsToItsSet) {
   const std::string internal = "service-ips 10.96.0.1 . tcp . 80 : ";
   const std::string external = "service-ips 198.51.100.1 . tcp . 80 : ";
@@ -133,8 +133,8 @@ TEST_F(PoliciesTest, S78S79ExternalIpVipAndNodePortAreAlike) {
   }
 }
 
-// In IPv4, all addresses of a port share one descriptor, which must not be added twice. In IPv6,
-// each address has its own descriptor.
+// In IPv4, all addresses of a port share one descriptor, and the local set of a descriptor must not
+// be added twice. In IPv6, each address has a separate descriptor.
 TEST_F(PoliciesTest, S79EachDescriptorHasOneLocalSet) {
   Apply({Web()
              .At("fd00:96::1")

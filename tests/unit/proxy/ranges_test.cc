@@ -15,7 +15,7 @@ namespace {
 
 using namespace test;  // NOLINT(google-build-using-namespace)
 
-// Bounds such as "service-cidrs 10.96.0.0 end", without the name of the set.
+// Returns range bounds such as "service-cidrs 10.96.0.0 end", without the name of the set.
 Lines Bounds(const std::vector<std::string>& cidrs) {
   std::vector<IpPrefix> prefixes;
   for (const std::string& cidr : cidrs) prefixes.push_back(Cidr(cidr));

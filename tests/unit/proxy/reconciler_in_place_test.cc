@@ -1,4 +1,4 @@
-// Session affinity records are kept when the tables are rewritten, as long as the tables are ours.
+// Tests that session affinity records are kept when svcmapd rewrites its own tables.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,8 @@ TEST_F(ReconcilerInPlaceTest, S126WhenAMapGrowsTheRecordsStay) {
   ExpectConverged();
 }
 
-// Each range removed from a large set blocks a CPU in the kernel for some time.
+// Removing ranges one by one from a large set blocks a CPU in the kernel for some time, so the set
+// is rewritten instead.
 TEST_F(ReconcilerInPlaceTest, S116ManyRangesThatGoAreRewrittenAndTheRecordsStay) {
   const auto web = [] { return Web().Affinity(10800).LoadBalancer("203.0.113.1"); };
   AService restricted = web();
@@ -104,7 +105,7 @@ TEST_F(ReconcilerInPlaceTest, S127ANewTimeoutBringsItsChainsAndTheRecordsStay) {
 
 TEST_F(ReconcilerInPlaceTest, ATimeoutNobodyCanUseYetNeedsNoChains) {
   Settle({Web()});
-  Apply({Web().Affinity(90)});  // Without endpoints.
+  Apply({Web().Affinity(90)});  // A Service without endpoints.
   EXPECT_FALSE(Sync().recreated);
   ExpectConverged();
 }
@@ -159,14 +160,14 @@ TEST_F(ReconcilerInPlaceTest, DumpsTakeNoTimerAndNoNumber) {
   ExpectConverged();
 }
 
-// A previous run and a new run on the same kernel.
+// Runs a reconciler, then a second reconciler on the same kernel.
 class ReconcilerRestartTest : public ReconcilerInPlaceTest {
  protected:
   void SetUp() override {
     Settle({AService("shop/aged").At("10.96.9.9").Port(80).Affinity(10800), Slice("shop/aged", 1)});
     Settle(State());
     Settle({Slice("shop/web", 1), NoService("shop/aged"), NoSlice("shop/aged-1")});
-    Settle({Slice("shop/web", 3)});  // Number 1 is kept; 4 and 5 are new.
+    Settle({Slice("shop/web", 3)});  // Affinity number 1 is kept; the numbers 4 and 5 are new.
     before_ = Records();
     ASSERT_THAT(before_, Contains("affinity-endpoints 0.2.0.5 : 10.1.0.2 . 8080 \"shop/web:\""));
     WriteRecord();
@@ -194,8 +195,8 @@ class ReconcilerRestartTest : public ReconcilerInPlaceTest {
   Lines before_;
 };
 
-// Simulates a previous run with --service-counters: the tables contain objects that our rules do
-// not use.
+// Simulates a previous run with --service-counters: the tables contain objects that the current
+// rules do not use.
 TEST_F(ReconcilerRestartTest, S342WhatTheRulesNoLongerHaveGoes) {
   ASSERT_TRUE(kernel_.ForeignAddSet(Family::kIpv6, "of-a-former-life"));
   ASSERT_TRUE(kernel_.ForeignAddChain(Family::kIpv4, "of-a-former-life"));
@@ -231,8 +232,8 @@ TEST_F(ReconcilerRestartTest, S126EndpointsOfTheMeantimeGetNewNumbers) {
   EXPECT_EQ(Records(), before_);
 }
 
-// The second timeout is first used by the second transaction of the new run, so that its plan is
-// made twice.
+// The second timeout is first used by the second transaction of the new run, so the reconciler
+// makes this plan twice.
 TEST_F(ReconcilerRestartTest, S126NumbersStayWhenAPlanIsMadeTwice) {
   Reconciler next(kernel_, {.node_name = "n1"});
   ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);

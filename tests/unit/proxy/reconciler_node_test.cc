@@ -1,4 +1,4 @@
-// A change of the node rewrites only the Services that depend on it.
+// Tests that a change of the node rewrites only the Services that depend on it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 
 class ReconcilerNodeTest : public ReconcilerTest {
  protected:
-  // Operations of the last transaction.
+  // Returns the operations of the last transaction.
   Lines Sent() const { return sent_.empty() ? Lines() : Operations(sent_.back()); }
 };
 

@@ -1,4 +1,4 @@
-// A Service rejected by the kernel does not block other Services.
+// Tests that a Service rejected by the kernel does not block other Services.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-// Rejects elements with the comment of one Service.
+// A fake kernel that rejects elements with the comment of one Service.
 class PickyKernel final : public nft::Kernel {
  public:
   explicit PickyKernel(nft::Kernel& kernel) : kernel_(kernel) {}
@@ -48,8 +48,8 @@ class PickyKernel final : public nft::Kernel {
   }
   absl::StatusOr<uint32_t> Generation() override { return kernel_.Generation(); }
 
-  std::string comment;  // Empty: accepts all elements.
-  bool tells = true;    // Whether the error names the rejected element.
+  std::string comment;  // The rejected comment. If empty, the kernel accepts all elements.
+  bool tells = true;    // True if the error names the rejected element.
 
  private:
   nft::Kernel& kernel_;
@@ -63,7 +63,7 @@ class RejectionTest : public ::testing::TestWithParam<bool> {
     return AService("shop/s" + std::to_string(i)).At("10.96.0." + std::to_string(i)).Port(80);
   }
   void Apply(const Change& change) { reconciler_.store().Apply(change, ++sequence_); }
-  // Syncs until all other Services are programmed. Returns the findings.
+  // Syncs until all other Services are programmed. Returns the reported findings.
   std::vector<Finding> Settle() {
     std::vector<Finding> findings;
     int rounds = 0;

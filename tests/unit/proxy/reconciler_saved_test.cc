@@ -1,4 +1,4 @@
-// Restart with the state saved by the previous run.
+// Tests of a restart with the state that the previous run saved.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ class SavedTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  // Ends the current run, if any, and starts the next run. The store gets the saved objects.
+  // Ends the current run, if any, and starts the next run with the saved objects in the store.
   AdoptedState Begin() {
     End();
     SavedState saved;
@@ -55,7 +55,8 @@ class SavedTest : public ::testing::Test {
     reconciler_.reset();
     log_.reset();
   }
-  // Simulates a crash: only the state already in the log is available afterwards.
+  // Stores changes that are also written to the log. After a simulated crash, only the log is
+  // available.
   void Notify(const std::vector<Change>& changes) {
     objects_.insert(objects_.end(), changes.begin(), changes.end());
     for (const Change& change : changes) reconciler_->store().Apply(change, ++sequence_);
@@ -165,7 +166,8 @@ TEST_F(SavedTest, KilledBetweenCommitAndAnswerItKnowsWhatWasCommitted) {
     Notify(World());
     Sync();
     Note();
-    // The attempt is in the log, but not its outcome: simulates a crash during the kernel's commit.
+    // The log contains the attempt, but not its outcome, as after a crash during the kernel's
+    // commit.
     Notify({Slice("shop/web", 7)});
     fault_ = fault;
     std::filesystem::path copy = folder_ + "-copy";
@@ -245,7 +247,7 @@ TEST_F(SavedTest, AFileThatIsOlderThanTheKernelIsNotServedFrom) {
   const Lines before = Contents(kernel_);
   EXPECT_EQ(Begin(), AdoptedState::kUnknown);
   EXPECT_EQ(Contents(kernel_), before);
-  // The old content of the state file is not used later either.
+  // Later runs do not use the old content of the state file either.
   End();
   EXPECT_EQ(Begin(), AdoptedState::kUnknown);
   EXPECT_EQ(saved_objects_, 0u);

@@ -1,4 +1,4 @@
-// A reconciler on a fake kernel, and the transactions it has sent.
+// A reconciler on a fake kernel, and the transactions that it has sent.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,9 +14,9 @@
 
 namespace svcmap::proxy::test {
 
-constexpr size_t kMarkerElements = 4;  // Deleted and added, in both families.
+constexpr size_t kMarkerElements = 4;  // The marker is deleted and added in both families.
 
-// An EndpointSlice with `count` endpoints, starting at 10.`second`.0.0.
+// Returns an EndpointSlice with `count` endpoints, starting at 10.`second`.0.0.
 inline ASlice Slice(const std::string& service, int count, int second = 1) {
   ASlice slice(service + "-1", service);
   slice.Port(8080);
@@ -46,7 +46,7 @@ class ReconcilerTest : public ::testing::Test {
     fault_ = fault;
     return reconciler_.Sync(limit);
   }
-  // Applies the changes and expects that they are committed and in the kernel.
+  // Applies the changes and expects that they are committed and visible in the kernel.
   void Settle(const std::vector<Change>& changes) {
     Apply(changes);
     const SyncResult result = Sync();
@@ -68,7 +68,7 @@ class ReconcilerTest : public ::testing::Test {
     return marker;
   }
 
-  // A record written by the packet path: a client's choice in IPv4.
+  // An affinity record as the packet path writes it: an IPv4 client's choice.
   const svcmap::testing::Row kRecord =
       svcmap::testing::RecordRow(Family::kIpv4, 7, 1, Choice(1, 1));
   void WriteRecord() {
@@ -83,7 +83,7 @@ class ReconcilerTest : public ::testing::Test {
   }
 
   nft::FakeKernel kernel_{Tables()};
-  // The initial map size is about a thousand elements.
+  // Maps start with about a thousand elements.
   Reconciler reconciler_{kernel_,
                          {.node_name = "n1", .first_service_ips = 1024, .first_endpoints = 1024}};
   std::vector<nft::Transaction> sent_;

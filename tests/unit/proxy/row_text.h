@@ -42,7 +42,8 @@ inline Lines Texts(const std::vector<Row>& rows) {
   return lines;
 }
 
-// Operations of the transaction, in order: "+ service-ips ...", "- endpoints 0x1 . 0".
+// Returns the operations of the transaction in order, for example "+ service-ips ...", "- endpoints
+// 0x1 . 0".
 inline Lines Operations(const nft::Transaction& transaction) {
   Lines lines;
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
@@ -52,7 +53,7 @@ inline Lines Operations(const nft::Transaction& transaction) {
   return lines;
 }
 
-// Elements of a transaction that contains only additions, sorted.
+// Returns the sorted elements of a transaction that contains only additions.
 inline Lines Additions(const nft::Transaction& transaction) {
   Lines lines;
   transaction.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
@@ -62,7 +63,7 @@ inline Lines Additions(const nft::Transaction& transaction) {
   return lines;
 }
 
-// Content of both tables, sorted. "no table" if a table does not exist.
+// Returns the sorted content of both tables, or "no table" for a table that does not exist.
 inline Lines Contents(nft::Kernel& kernel) {
   Lines lines;
   for (const Family family : kFamilies) {

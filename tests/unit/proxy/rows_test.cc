@@ -47,7 +47,7 @@ TEST(ServiceCommentTest, FitsAndIsUniqueForEveryLength) {
 
 TEST(ServiceCommentTest, IsCutOnlyWhereItMustBe) {
   const std::string service = std::string(63, 'n') + "/" + std::string(58, 's');
-  EXPECT_EQ(ServiceComment(service, "http"), service + ":http");  // 127 bytes
+  EXPECT_EQ(ServiceComment(service, "http"), service + ":http");  // The comment has 127 bytes.
   EXPECT_NE(ServiceComment(service, "https"), service + ":https");
 }
 

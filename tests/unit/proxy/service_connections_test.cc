@@ -43,7 +43,7 @@ class ConnectionReaderTest : public LoopTest {
                                 .rest = 0,
                                 .patience = patience});
   }
-  // Lines such as "shop/web 10.96.0.1 3".
+  // Returns counts as lines such as "shop/web 10.96.0.1 3".
   std::vector<std::string> Lines(const std::unique_ptr<ConnectionReader>& reader) {
     std::vector<std::string> lines;
     const auto connections = reader->Read();
@@ -65,7 +65,7 @@ class ConnectionReaderTest : public LoopTest {
 
 TEST_F(ConnectionReaderTest, EveryAddressIsReportedAlsoThoseNobodyConnectsTo) {
   Count("10.96.0.1", 3);
-  Count("10.96.0.77", 9);  // An address without a Service.
+  Count("10.96.0.77", 9);  // No Service has this address.
   const auto reader = Reader();
   EXPECT_THAT(Lines(reader), ElementsAre("shop/first 10.96.255.1 0", "shop/web 10.96.0.1 3",
                                          "shop/web fd00:96::1 0"));
@@ -79,8 +79,8 @@ TEST_F(ConnectionReaderTest, MoreServicesThanAreAskedForAtOnceAreAllTold) {
   EXPECT_THAT(Lines(reader), SizeIs(1103));
 }
 
-// The kernel removes a counter after a day, and a dump may miss a counter. Reported counts must not
-// decrease because of that.
+// The kernel removes a counter after a day, and a dump may miss a counter. Neither may decrease the
+// reported counts.
 TEST_F(ConnectionReaderTest, WhatIsMissingKeepsItsCountAsLongAsTheServiceHasTheAddress) {
   Count("10.96.0.1", 3);
   const auto reader = Reader();
@@ -88,7 +88,7 @@ TEST_F(ConnectionReaderTest, WhatIsMissingKeepsItsCountAsLongAsTheServiceHasTheA
   counts_[0].clear();
   EXPECT_THAT(Lines(reader), ElementsAre("shop/first 10.96.255.1 0", "shop/web 10.96.0.1 3",
                                          "shop/web fd00:96::1 0"));
-  Count("10.96.0.1", 1);  // The kernel's counter has started again.
+  Count("10.96.0.1", 1);  // The kernel's counter has restarted at 0.
   EXPECT_THAT(Lines(reader)[1], "shop/web 10.96.0.1 1");
   counts_[0].clear();
   Program({NoService("shop/web")});
@@ -102,7 +102,7 @@ TEST_F(ConnectionReaderTest, WhatWasReadStaysForAWhile) {
   Lines(reader);
   Count("10.96.0.1", 3);
   EXPECT_THAT(Lines(reader)[1], "shop/web 10.96.0.1 0");
-  EXPECT_EQ(reads_, 2);  // One read per family.
+  EXPECT_EQ(reads_, 2);  // The reader makes one read per family.
 }
 
 TEST_F(ConnectionReaderTest, AFailureIsReportedOnceAndTheCountsStay) {
@@ -130,7 +130,7 @@ TEST_F(ConnectionReaderTest, WhoAsksDoesNotWaitForACommitThatHangs) {
   EXPECT_THAT(Lines(impatient), IsEmpty());
   gate_.Open();
   Await(answer);
-  impatient.reset();  // Reads the result that `reader` is waiting for.
+  impatient.reset();  // The destructor reads the result that `reader` is waiting for.
   EXPECT_THAT(Lines(reader), SizeIs(before.size() + 1));
 }
 

@@ -130,7 +130,8 @@ TEST_F(DesiredServiceTest, S77_WithAllEndpointsDrainedThePortIsRejected) {
   EXPECT_THAT(Findings(), IsEmpty());
 }
 
-// The affinity records of clients are kept too (found by the random differential test).
+// A changed port number keeps the affinity records of clients (found by the random differential
+// test).
 TEST_F(DesiredServiceTest, S122_APortWithAnotherNumberKeepsItsGroup) {
   Apply({AService("shop/web").At("10.96.0.1").Port(80, "a"),
          WebSlice().Port(8080, "a").Ready("10.0.0.1")});

@@ -18,7 +18,7 @@ EndpointAddress Endpoint(uint8_t last) {
   return {*IpAddress::FromBytes(bytes), 80};
 }
 
-// Creates one endpoint per letter.
+// Creates one endpoint address per letter.
 Addresses Slots(const std::string& letters) {
   Addresses endpoints;
   for (const char letter : letters) endpoints.push_back(Endpoint(static_cast<uint8_t>(letter)));
@@ -61,7 +61,7 @@ TEST(SlotsTest, AnotherPortOfTheSameAddressIsAnotherEndpoint) {
   EXPECT_EQ(AssignSlots(before, wanted), (Addresses{wanted[1], wanted[0]}));
 }
 
-// Each removed endpoint, each added endpoint and each replacement costs one slot.
+// Each removed endpoint, each added endpoint and each replacement changes one slot.
 TEST(SlotsTest, NoMoreSlotsDifferThanEndpointsChanged) {
   std::mt19937 random(1);
   Addresses slots;

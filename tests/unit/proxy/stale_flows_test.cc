@@ -15,8 +15,8 @@ namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 using Place = StaleFlows::Place;
 
-// The Service of S-244 to S-249: one UDP port 53 at a clusterIP, a load balancer IP, an external IP
-// and a nodePort on one node address. L1 is serving, L2 is not.
+// Flows to the Service of S-244 to S-249, which has one UDP port 53 at a clusterIP, a load balancer
+// IP, an external IP and a nodePort on one node address. Endpoint L1 is serving, L2 is not.
 class StaleFlowsTest : public DesiredWorld {
  protected:
   StaleFlowsTest() {
@@ -43,7 +43,7 @@ class StaleFlowsTest : public DesiredWorld {
     }
   }
 
-  // Expects the same result for each address of the Service.
+  // Expects that flows to each address of the Service are stale, or not stale.
   void ExpectEverywhere(bool stale, const std::string& answers) {
     for (const std::string at :
          {"10.96.0.10:53", "192.0.2.1:53", "198.51.100.1:53", "172.16.0.1:30053"}) {
@@ -75,7 +75,8 @@ TEST_F(StaleFlowsTest, S247AFlowThatWasNotTranslatedIsStale) {
   }
 }
 
-// A reply to an untranslated packet arrived after its conntrack entry was deleted.
+// The conntrack entry of an untranslated packet was deleted, and a later reply created this flow in
+// the opposite direction.
 TEST_F(StaleFlowsTest, S247AFlowThatAnAnswerTurnedAroundIsStale) {
   const nft::UdpFlow sent = Flow("10.96.0.10:53", "10.96.0.10:53");
   const nft::UdpFlow answer{.original = sent.reply, .reply = sent.original};
@@ -101,11 +102,12 @@ TEST_F(StaleFlowsTest, S248OtherPortsOfTheSameAddressesAreNotModified) {
 }
 
 TEST_F(StaleFlowsTest, S238S242FlowsToServingEndpointsOfAnyConditionAreKept) {
-  ExpectEverywhere(false, "10.0.0.3:53");  // A terminating endpoint.
-  ExpectEverywhere(false, "10.0.0.4:53");  // An endpoint that is not ready.
+  ExpectEverywhere(false, "10.0.0.3:53");  // 10.0.0.3 is a terminating endpoint.
+  ExpectEverywhere(false, "10.0.0.4:53");  // 10.0.0.4 is an endpoint that is not ready.
 }
 
-// kube-proxy deletes flows to this port at any address (S-240).
+// svcmapd checks a nodePort only at the node's addresses. kube-proxy deletes flows to this port at
+// any address (S-240).
 TEST_F(StaleFlowsTest, S240TheNodePortCountsAtTheNodesAddressesOnly) {
   EXPECT_FALSE(flows_.IsStale(Flow("203.0.113.7:30053", "203.0.113.7:30053")));
   EXPECT_FALSE(flows_.IsStale(Flow("172.16.0.2:30053", "10.0.0.2:53")));
@@ -116,7 +118,8 @@ TEST_F(StaleFlowsTest, S241WhatHasNoExpectedEndpointIsStale) {
   ExpectEverywhere(true, "8.8.8.8:53");
 }
 
-// kube-proxy ignores such a port, so clients keep sending to a deleted pod.
+// Differs from kube-proxy, which ignores a port without serving endpoints, so that clients keep
+// sending to a deleted pod.
 TEST_F(StaleFlowsTest, S239WithoutServingEndpointsAllFlowsAreStale) {
   StaleFlows flows;
   const std::vector<EndpointAddress> none;
@@ -159,7 +162,7 @@ TEST(FormerPlacesTest, S240AFlowStaysIfItHasAnEndpointOfAnyFormerService) {
   EXPECT_TRUE(flows.IsStale(Flow("192.0.2.1:53", "10.0.0.3:53")));
 }
 
-// A virtual switch with its own conntrack zone tracks pods' packets before translation.
+// A virtual switch with a separate conntrack zone tracks pods' packets before translation.
 TEST(ZonesTest, S241UntranslatedFlowsOfOtherZonesAreNotModified) {
   StaleFlows flows;
   const auto endpoints = Endpoints({"10.0.0.1:53"});

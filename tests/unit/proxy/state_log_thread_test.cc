@@ -1,4 +1,5 @@
-// The state log with its own thread: appends during syncs, compactions, failures and recoveries.
+// Tests of the state log with its own thread: appends during syncs, compactions, failures and
+// recoveries.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +33,7 @@ class StateLogThreadTest : public ::testing::Test, protected SavedWorld {
     log = *std::move(opened);
     model.StartFrom(SaidBy(std::move(found)));
   }
-  // Makes one call of the loop. The thread calls Work().
+  // Makes one random call as the loop does. The log's thread calls Work().
   void Step() {
     if (model.open()) return End(dice.Chance(80), RandomGeneration());
     for (size_t i = dice.Below(3); i > 0; --i) RandomObjectChange();
@@ -48,7 +49,7 @@ class StateLogThreadTest : public ::testing::Test, protected SavedWorld {
 
 TEST_F(StateLogThreadTest, AppendsWhileTheFileIsRewritten) {
   Start();
-  // Another thread reads the status continuously.
+  // Another thread continuously reads the status.
   std::atomic<bool> over = false;
   std::thread reader([&] {
     while (!over) EXPECT_EQ(log->status().error, "");
@@ -73,7 +74,7 @@ TEST_F(StateLogThreadTest, KilledWhileTheFileIsRewrittenItSaysWhatIsTrue) {
     Step();
     const Reported expected = model.reported();
     Reported found = Reopen();
-    // The last generation may have been written or not.
+    // The last generation need not be in the file.
     found.is.generation = expected.is.generation;
     if (found.may_be && expected.may_be) found.may_be->generation = expected.may_be->generation;
     ASSERT_EQ(found, expected) << run;

@@ -31,7 +31,7 @@ TEST(NumberEndpointsTest, NumbersStartAtOneAndAreNeverZero) {
 TEST(NumberEndpointsTest, S126AllOthersAreUsedBeforeTheNumberOfOneThatLeft) {
   Affinity affinity;
   NumberEndpoints({AddressAt("10.0.0.1"), AddressAt("10.0.0.2")}, affinity);
-  NumberEndpoints({AddressAt("10.0.0.1")}, affinity);  // Number 2 is free.
+  NumberEndpoints({AddressAt("10.0.0.1")}, affinity);  // Affinity number 2 is free.
   std::set<uint16_t> seen;
   for (uint32_t i = 0; i < kMaxStickyEndpoint - 2; ++i) {
     NumberEndpoints({AddressAt("10.0.0.1"), AddressAt("10.0.0.2", static_cast<uint16_t>(i))},
@@ -76,7 +76,7 @@ TEST(AffinityTimersTest, TheDefaultIsThereAndOthersAreAppended) {
 
 TEST(AffinityTimersTest, OfAFullListTheNextLongerOneOrTheLongestServes) {
   AffinityTimers timers;
-  for (uint32_t i = 1; i < kMaxTimers; ++i) timers.For(i * 10);  // Gets number i.
+  for (uint32_t i = 1; i < kMaxTimers; ++i) timers.For(i * 10);  // The timer gets number i.
   EXPECT_EQ(timers.For(5), 1);
   EXPECT_EQ(timers.For(11), 2);
   EXPECT_EQ(timers.For(310), 31);
@@ -85,10 +85,10 @@ TEST(AffinityTimersTest, OfAFullListTheNextLongerOneOrTheLongestServes) {
   EXPECT_EQ(timers.seconds().size(), kMaxTimers);
 }
 
-// Affinity numbers left in the kernel by the previous run, and a new run.
+// Tests of a new run that finds the affinity numbers of the previous run in the kernel.
 class AffinityMemoryTest : public DesiredWorld {
  protected:
-  // Elements as returned by ReadSet.
+  // Returns elements as ReadSet returns them.
   std::vector<nft::Element> Left(SetIndex set, Family family = Family::kIpv4) const {
     std::vector<nft::Element> elements;
     for (const Row& row : OwnRows("shop/web", desired_.rows)) {
@@ -116,7 +116,7 @@ class AffinityMemoryTest : public DesiredWorld {
             .data = {data.bytes().begin(), data.bytes().end()},
             .comment = comment};
   }
-  // The number of the Service port and of its endpoints: "7: 10.0.0.1 is 3".
+  // Returns the numbers of the Service port and of its endpoints, for example "7: 10.0.0.1 is 3".
   std::string Made() const {
     const Affinity& affinity = *desired_.rows.ports.at(0).affinity;
     std::string text = std::to_string(affinity.port_number) + ":";
@@ -228,7 +228,8 @@ TEST_F(AffinityMemoryTest, DamagedAndForeignElementsAreIgnored) {
       {"two numbers of one endpoint",
        {Element(0x70003, "10.0.0.1"), Element(0x70005, "10.0.0.1")},
        "7: 10.0.0.1 is 3 10.0.0.2 is 6"},
-      {"two endpoints with one number",  // The two sets may disagree like this.
+      // Inconsistent elements, for example after a change by another process.
+      {"two endpoints with one number",
        {Element(0x70003, "10.0.0.1"), Element(0x70003, "10.0.0.2")},
        "7: 10.0.0.1 is 3 10.0.0.2 is 4"},
   };

@@ -1,4 +1,5 @@
-// Snapshots: objects that the controller does not send are removed at the end of the snapshot.
+// Tests of snapshots: objects that the controller does not send are removed at the end of the
+// snapshot.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +17,7 @@ using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Stores two objects of each kind, "x/old" and "x/new".
+// A store that contains two objects of each kind, "x/old" and "x/new".
 class SnapshotTest : public ::testing::Test {
  protected:
   SnapshotTest() {
@@ -33,7 +34,7 @@ class SnapshotTest : public ::testing::Test {
   void ApplyNew() {
     for (const Change& change : Objects("x/new")) store_.Apply(change, 2);
   }
-  // Sorted lines such as "Service x/old".
+  // Returns the stored objects as sorted lines such as "Service x/old".
   std::vector<std::string> Stored() const {
     std::vector<std::string> held;
     store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {

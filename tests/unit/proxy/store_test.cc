@@ -30,13 +30,13 @@ DirtyList TakeAll(Store& store) {
   return all;
 }
 
-// Applies changes with the sequence numbers 1, 2, 3 and so on.
+// Applies changes to a store, with the sequence numbers 1, 2, 3 and so on.
 class StoreTest : public ::testing::Test {
  protected:
   void Apply(const std::vector<Change>& changes) {
     for (const Change& change : changes) store_.Apply(change, ++sequence_);
   }
-  // Applies changes and takes all dirty Services.
+  // Applies changes and takes all dirty Services from the store.
   void ApplySettled(const std::vector<Change>& changes) {
     Apply(changes);
     TakeAll(store_);
@@ -171,7 +171,8 @@ TEST_F(StoreTest, S18_NamesOfSlicesDoNotMatter) {
   EXPECT_THAT(SlicesOf("ns/b"), ElementsAre("ns/a"));
 }
 
-// S-1: a Service assigned to another proxy keeps its EndpointSlices, like a deleted Service.
+// S-1: the EndpointSlices of a Service that is assigned to another proxy stay stored, like those of
+// a deleted Service.
 TEST_F(StoreTest, S1_AServiceThatIsNoLongerProxiedIsDirtyAndKeepsItsSlices) {
   ApplySettled({AService("ns/a").At("10.96.0.1").Port(80), ASlice("ns/a-1", "ns/a")});
   Apply({AService("ns/a").At("10.96.0.1").Port(80).NotProxied()});
@@ -181,7 +182,8 @@ TEST_F(StoreTest, S1_AServiceThatIsNoLongerProxiedIsDirtyAndKeepsItsSlices) {
   EXPECT_THAT(SlicesOf("ns/a"), ElementsAre("ns/a-1"));
 }
 
-// S-28: removing an EndpointSlice keeps endpoints that another EndpointSlice also contains.
+// S-28: removing an EndpointSlice does not remove endpoints that another EndpointSlice also
+// contains.
 TEST_F(StoreTest, S28_RemovingASliceLeavesTheOthers) {
   ApplySettled({AService("ns/a"), ASlice("ns/a-1", "ns/a").Port(80).Ready("10.0.0.1"),
                 ASlice("ns/a-2", "ns/a").Port(80).Ready("10.0.0.1"), ASlice("ns/b-1", "ns/b")});

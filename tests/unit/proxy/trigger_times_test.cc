@@ -70,7 +70,7 @@ TEST_F(ProgrammingLatencyTest, S346OneTimeForEachChangeThatChangedSomething) {
   EXPECT_EQ(Measured(), 1u);
 }
 
-// kube-proxy loses the measurement in this case.
+// kube-proxy loses the measurement after a failed commit.
 TEST_F(ProgrammingLatencyTest, S346AFailedCommitLosesNone) {
   Start();
   SetFault(Fault::kReject);

@@ -26,7 +26,7 @@ size_t Total(const std::vector<uint32_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), size_t{0});
 }
 
-// Returns the maximum error of an endpoint's share.
+// Returns the maximum deviation of an endpoint's share from its weight.
 double LargestError(const WeightsOfSet& weights, const std::vector<uint32_t>& counts) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   const auto slots = static_cast<double>(Total(counts));
@@ -70,7 +70,7 @@ TEST(WeightSlotsTest, SmallRatiosAreExact) {
 TEST(WeightSlotsTest, LargerOnesAreDividedAmongBoundedlyManySlots) {
   EXPECT_THAT(SlotCounts({1000, 999}), ElementsAre(128, 128));
   EXPECT_THAT(SlotCounts({1000, 1}), ElementsAre(255, 1));
-  // Exact values: 146.1, 73.1, 36.8.
+  // The exact shares are 146.1, 73.1 and 36.8.
   EXPECT_THAT(SlotCounts({997, 499, 251}), ElementsAre(146, 73, 37));
 }
 
@@ -78,9 +78,9 @@ TEST(WeightSlotsTest, SharesDifferByLessThanOne256thAndNobodyIsLeftOut) {
   std::mt19937 random(1);
   size_t most = 0;
   for (int round = 0; round < 3000; ++round) {
-    // Few and many endpoints, with similar and very different weights.
+    // Few or many endpoints, with similar or very different weights.
     const size_t size = 1 + random() % (round % 100 == 0 ? 32768 : 1u << (random() % 10));
-    const unsigned large = random() % 101;  // Percentage of large weights.
+    const unsigned large = random() % 101;  // Percentage of endpoints with a large weight.
     const uint32_t low = 1 + random() % 20, high = 1 + random() % kMaxWeight;
     WeightsOfSet weights(size);
     for (uint16_t& weight : weights) {
@@ -96,7 +96,8 @@ TEST(WeightSlotsTest, SharesDifferByLessThanOne256thAndNobodyIsLeftOut) {
   EXPECT_LE(most, 1024u) << "what random weights of small sets cost";
 }
 
-// Difficult to divide: many endpoints with a share below one slot, and few with many slots.
+// Weights that are difficult to distribute: many endpoints with a share below one slot, and few
+// endpoints with many slots.
 TEST(WeightSlotsTest, FewLargeOnesAmongManySmallOnes) {
   for (const size_t small : {10, 60, 99, 300, 1000, 10000, 20000, 32000}) {
     for (const size_t large : {1, 2, 5, 20, 100, 700}) {
@@ -111,7 +112,7 @@ TEST(WeightSlotsTest, FewLargeOnesAmongManySmallOnes) {
   }
 }
 
-// If there are only enough slots for one each, every endpoint gets one slot.
+// If there are only as many slots as endpoints, every endpoint gets one slot.
 TEST(WeightSlotsTest, TheLargestSetHasOneSlotEach) {
   WeightsOfSet weights(kMaxEndpoints, 1);
   weights[7] = kMaxWeight;
@@ -123,7 +124,7 @@ TEST(WeightSlotsTest, EndpointsStandInTheirSlots) {
   EXPECT_THAT(Weighted({Nth(0), Nth(1)}, {}), ElementsAre(Nth(0), Nth(1)));
 }
 
-// Slots that change: the slots that the endpoint gains or loses.
+// A weight change rewrites about as many slots as the endpoint gains or loses.
 TEST(WeightSlotsTest, AChangeRewritesAboutTheSlotsOfItsEndpoint) {
   std::mt19937 random(2);
   for (int round = 0; round < 300; ++round) {

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using Call = test::MemoryFiles::Call;
 using Clock = std::chrono::steady_clock;
 
-// A disk that answers no call of certain kinds until it recovers.
+// A disk on which certain kinds of calls block until the disk recovers.
 class HungDisk {
  public:
   void Hang(std::vector<Call> calls) {
@@ -45,7 +45,8 @@ class HungDisk {
   std::vector<Call> hung_;
 };
 
-// MemoryFiles holds its lock while it asks for faults, so that the wait is in front of it.
+// Files on a HungDisk. MemoryFiles holds its lock when it asks for faults, so calls must block
+// before they reach MemoryFiles.
 class HangingFiles : public Files {
  public:
   HangingFiles(Files& files, HungDisk& disk) : files_(files), disk_(disk) {}
@@ -114,7 +115,7 @@ class BoundedFilesTest : public ::testing::Test {
     EXPECT_LT(Clock::now() - start, limit);
   }
 
-  // Owned by threads that outlive a test until the disk has recovered.
+  // Threads that outlive a test own the disk until it has recovered.
   HungDisk& disk_ = *new HungDisk();
   test::MemoryFiles& memory_ = *new test::MemoryFiles();
   HangingFiles& hanging_ = *new HangingFiles(memory_, disk_);

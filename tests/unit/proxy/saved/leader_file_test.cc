@@ -1,4 +1,4 @@
-// The leader file after failed writes, and after a loss of power.
+// Tests of the leader file after failed writes and after a loss of power.
 #include "proxy/saved/leader_file.h"
 
 #include <gmock/gmock.h>
@@ -35,8 +35,8 @@ TEST_F(LeaderFileTest, TheLastOneIsKept) {
   EXPECT_EQ(leader, kSecond);
 }
 
-// After any failure and any loss of power, the file contains the old or the new leader, and the new
-// leader if Save returned OK.
+// After any failure and any loss of power, the file contains the old or the new leader. If Save
+// returned OK, it contains the new leader.
 TEST_F(LeaderFileTest, EachCallMayFailAndTheMachineMayGoDown) {
   testing::Dice dice(1);
   int failures = 0;

@@ -1,6 +1,6 @@
-// In-memory files with fault injection at any call. MemoryFiles simulates the effects of crashes:
-// after a killed process, everything written is kept. After a loss of power, synced data is kept,
-// and a random part of other data, truncated at a sector boundary.
+// In-memory files with fault injection at any call. MemoryFiles simulates the effects of crashes.
+// After a killed process, all written data is kept. After a loss of power, synced data is kept, and
+// a random part of unsynced data, truncated at a sector boundary.
 #pragma once
 
 #include <algorithm>
@@ -38,12 +38,14 @@ class MemoryFiles : public Files {
     kList
   };
   struct Fault {
-    int error = 0;            // An errno, or 0.
-    bool crash = false;       // The process ends at this call. This call and all later calls fail.
-    bool done = false;        // The call fails, but takes effect.
-    size_t bytes = SIZE_MAX;  // For Append: number of bytes that are written.
+    int error = 0;  // The errno with which the call fails, or 0.
+    // If true, the process ends at this call. This call and all later calls fail.
+    bool crash = false;
+    bool done = false;        // If true, the call fails but takes effect.
+    size_t bytes = SIZE_MAX;  // For Append, number of bytes that are written.
   };
-  // Called before each call, with the number of previous calls. May use the files itself.
+  // Function that is called before each call, with the number of previous calls. The function may
+  // use the files itself.
   using Plan = std::function<Fault(size_t number, Call call)>;
 
   void SetPlan(Plan plan) {
@@ -59,7 +61,7 @@ class MemoryFiles : public Files {
     return crashed_;
   }
 
-  // Starts a new process. File objects of the old process are invalid.
+  // Starts a new process. File objects of the old process become invalid.
   void Restart() {
     const std::lock_guard lock(mutex_);
     ++run_;
@@ -80,14 +82,14 @@ class MemoryFiles : public Files {
     }
   }
 
-  // Reads without fault injection.
+  // Returns the content of a file, without fault injection.
   std::optional<std::string> Content(const std::string& path) const {
     const std::lock_guard lock(mutex_);
     const auto found = names_.find(path);
     if (found == names_.end()) return std::nullopt;
     return found->second->data;
   }
-  // Returns true if content and name are on disk.
+  // Returns true if both the content and the name of the file are on disk.
   bool IsSynced(const std::string& path) const {
     const std::lock_guard lock(mutex_);
     const auto found = names_.find(path);
@@ -99,7 +101,7 @@ class MemoryFiles : public Files {
     names_[path] = std::make_shared<Inode>(Inode{.data = content, .synced = content});
     name_history_ = {names_};
   }
-  // Damages a byte of the file, even if the file is open.
+  // Damages one byte of the file, even if the file is open.
   void Damage(const std::string& path, size_t offset) {
     const std::lock_guard lock(mutex_);
     names_.at(path)->data.at(offset) ^= 1;
@@ -298,7 +300,8 @@ class MemoryFiles : public Files {
   bool crashed_ = false;
   int run_ = 0;
   Directory names_;
-  // Possible directories on disk: the directory at the last sync and after each change since.
+  // Directory contents that may be on disk: the content at the last sync and after each later
+  // change.
   std::vector<Directory> name_history_ = {{}};
 };
 

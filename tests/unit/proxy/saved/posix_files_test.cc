@@ -1,4 +1,4 @@
-// The state log on real files.
+// Tests of the state log on real files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -47,7 +47,7 @@ class PosixFilesTest : public ::testing::Test {
   std::vector<std::string> problems_;
 };
 
-// The rows of the commit with this number.
+// Returns the rows of the commit with this number.
 ServiceRows RowsOf(uint32_t number) {
   ServiceRows rows;
   rows.cluster_ips = {*IpAddress::Parse("10.96.0.1")};
@@ -106,7 +106,7 @@ TEST_F(PosixFilesTest, AFolderThatCannotBeMadeIsReported) {
                   "path=" +
                   file + "/such error=\"create folder " + file +
                   "/such: Not a directory (ENOTDIR)\""));
-  std::filesystem::remove(file);  // Afterwards, the folder and its parents can be created.
+  std::filesystem::remove(file);  // After the removal, the folder and its parents can be created.
   ASSERT_TRUE(log->needs_everything());
   log->Rewrite([](const StateLog::PutObjectFn& put) { put(Kind::kNode, "n", "m"); }, nullptr, {});
   log->Stop();
@@ -155,12 +155,13 @@ TEST_F(PosixFilesTest, ObjectsThatAnotherUserMayHaveMadeAreDataLoss) {
   EXPECT_OK(error());
   std::filesystem::create_hard_link(path, top_ + "/other");
   EXPECT_EQ(error(), absl::DataLossError(path + " has more than one hard link"));
-  // A new file takes the place of all of them.
+  // A new file replaces only this link.
   EXPECT_OK(files.Open(path, OpenMode::kCreate));
   EXPECT_EQ(std::filesystem::file_size(top_ + "/other"), 4u);
 }
 
-// Commits until it is killed. Reports each committed number to the parent process through `pipe`.
+// Makes commits until the process is killed. Reports each committed number to the parent process
+// through `pipe`.
 [[noreturn]] void CommitUntilKilled(StateLog& log, uint32_t number, int pipe) {
   for (;; ++number) {
     Begin(log, number);
@@ -185,7 +186,7 @@ TEST_F(PosixFilesTest, S342KilledAtRandomItSaysExactlyWhatWasTrue) {
       CommitUntilKilled(*log, last + 1, ends[1]);
     }
     close(ends[1]);
-    // The number of commits and the time of the kill are random.
+    // Number of commits, with the last commit at a random time before the process is killed.
     uint32_t number = last;
     for (uint32_t commits = 1 + random() % 2000; commits > 0; --commits) {
       ASSERT_EQ(read(ends[0], &number, sizeof(number)), static_cast<ssize_t>(sizeof(number)));

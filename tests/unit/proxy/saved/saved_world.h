@@ -1,4 +1,5 @@
-// Model of a state log: tracks the calls made to the log and the expected content of its file.
+// Model of a state log. Tracks the calls made to the log and the expected content of the log's
+// file.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -109,7 +110,7 @@ inline SavedTables RandomTables(Dice& dice) {
   return tables;
 }
 
-// A saved state in comparable form, without any order that is not significant.
+// A saved state in comparable form. Lists whose order is not significant are sorted.
 struct Content {
   using RowTuple = std::tuple<int, int, std::string, std::string, std::string, bool, std::string>;
 
@@ -135,7 +136,7 @@ inline std::vector<Content::RowTuple> Comparable(const std::vector<Row>& rows) {
   return tuples;
 }
 
-// Excludes the attempt.
+// Returns the content of the state without the open attempt.
 inline Content ContentOf(const SavedState& state) {
   Content content{.marker = state.marker,
                   .generation = state.generation,
@@ -151,7 +152,8 @@ inline Content ContentOf(const SavedState& state) {
   return content;
 }
 
-// Content of a file: the current state, and the state if the open attempt was committed.
+// Content of a state file: the current state, and the state that results if the open attempt was
+// committed.
 struct Reported {
   Content is;
   std::optional<Content> may_be;
@@ -182,7 +184,7 @@ inline void PrintTo(const Reported& reported, std::ostream* out) {
   print(*reported.may_be);
 }
 
-// One commit that owns its data.
+// A commit that owns its data.
 struct OwnedCommit {
   Marker marker;
   bool whole = false;
@@ -206,7 +208,7 @@ class Model {
   const Reported& reported() const { return reported_; }
   bool open() const { return reported_.may_be.has_value(); }
 
-  // Initializes the model with the state found when the log was opened.
+  // Initializes the model with the state that the log found in its file.
   void StartFrom(const Reported& reported) {
     reported_ = reported;
     buffered_.clear();
@@ -277,14 +279,14 @@ class Model {
   std::optional<uint32_t> noted_;
 };
 
-// A log on in-memory files without a thread, and its model.
+// A log without a thread on in-memory files, and a model of the log.
 class SavedWorld {
  public:
   static constexpr char kFolder[] = "/var/lib/svcmap";
   static constexpr char kPath[] = "/var/lib/svcmap/state";
 
   explicit SavedWorld(uint64_t seed = 1) : dice(seed) {}
-  // The plan may refer to objects that are already destroyed.
+  // Remove the fault plan, because it may refer to objects that are already destroyed.
   ~SavedWorld() { files.SetPlan(nullptr); }
 
   StateLogOptions Options() {
@@ -297,7 +299,7 @@ class SavedWorld {
             .on_recovery = [this] { ++recoveries; }};
   }
 
-  // Opens the log and initializes the model with the state found.
+  // Opens the log and initializes the model with the state that the log found.
   Reported Open() {
     SavedState found;
     auto opened = StateLog::Open(kFolder, files, &found, Options());
@@ -312,7 +314,7 @@ class SavedWorld {
     if (const auto content = others.Content(kPath)) files.SetContent(kPath, *content);
     return Open();
   }
-  // Kills the process and starts it again.
+  // Kills the process and restarts it.
   Reported Reopen() {
     Kill();
     return Open();
@@ -346,7 +348,7 @@ class SavedWorld {
   }
   std::string RandomKey() { return "ns/" + std::to_string(dice.Below(12)); }
 
-  // The calls of the log's user, made to both the log and the model.
+  // Calls of the log's user, made to both the log and the model.
   void PutObject(Kind kind, const std::string& key, const std::string& message) {
     log->PutObject(kind, key, message);
     model.PutObject(kind, key, message);
@@ -385,7 +387,7 @@ class SavedWorld {
     if (dice.Chance(20)) return std::nullopt;
     return static_cast<uint32_t>(dice.Number());
   }
-  // Makes one random call, or several calls that leave the log between End and Begin.
+  // Makes a random call, or the calls up to and including a Begin without its End.
   void RandomStep() {
     if (dice.Chance(10)) NoteGeneration(static_cast<uint32_t>(dice.Number()));
     if (model.open()) return End(dice.Chance(70), RandomGeneration());
@@ -401,7 +403,7 @@ class SavedWorld {
     }
   }
 
-  // Rewrites the log as its caller does, with the model's state. Calls `meanwhile` during the
+  // Rewrites the log with the model's state, as the log's caller does. Calls `meanwhile` during the
   // rewrite.
   void Rewrite(const std::function<void()>& meanwhile = nullptr) {
     model.Flush();
@@ -436,13 +438,13 @@ class SavedWorld {
         reported.is.marker ? &borrowed : nullptr, reported.is.generation);
   }
 
-  // Disables the log by an invalid call, which the model does not receive.
+  // Disables the log by an invalid call. The model does not receive this call.
   void PutOutOfOrder() {
     log->Begin({});
     log->Begin({});
   }
 
-  // Discards problems reported by a killed process.
+  // Discards problems that a killed process reported.
   void DiscardProblems() {
     const std::vector<std::string> reported = problems;
     log.reset();
@@ -456,7 +458,7 @@ class SavedWorld {
   uint64_t generation = 0;
   std::vector<std::string> problems;
   int recoveries = 0;
-  std::unique_ptr<StateLog> log;  // Last member, because it uses the files.
+  std::unique_ptr<StateLog> log;  // The log must be the last member, because it uses the files.
 };
 
 }  // namespace svcmap::proxy::test

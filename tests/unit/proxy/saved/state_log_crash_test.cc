@@ -1,4 +1,4 @@
-// Crashes at each call of a fixed history and of many random histories.
+// Tests of crashes at each call of a fixed history and of many random histories.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 
 using Fault = MemoryFiles::Fault;
 
-// State of the last call of the process.
+// State at the last call of the process.
 struct End {
   const char* name;
   Fault fault;
@@ -40,7 +40,7 @@ void Live(SavedWorld& world, std::vector<Reported>& reported, size_t& synced) {
     if (world.files.crashed()) return;
     const auto before = world.log->status().synced;
     step([&] { world.Work(); });
-    // The process may have been killed after the first sync.
+    // The crash may have happened after the first sync of this step.
     if (world.log->status().synced != before) synced = reported.size();
   };
   const auto commit = [&] {
@@ -71,7 +71,7 @@ void Live(SavedWorld& world, std::vector<Reported>& reported, size_t& synced) {
   }
 }
 
-// Runs the history once for each of its calls, with a crash at this call, and then `check`.
+// Runs the history once for each of its file calls, with a crash at this call, then calls `check`.
 void EndAtEachCall(
     const std::function<void(SavedWorld& world, const std::vector<Reported>& reported,
                              size_t synced, const std::string& where)>& check) {
@@ -97,7 +97,7 @@ void EndAtEachCall(
   }
 }
 
-// After the restart, the log works normally with the state found.
+// Checks that the log works normally after the restart, starting with the state that it found.
 void GoOn(SavedWorld& world, const std::string& where) {
   for (int i = 0; i < 6; ++i) world.RandomStep();
   const Reported expected = world.model.reported();
@@ -110,12 +110,12 @@ TEST(StateLogCrashTest, S342KilledAtAnyCallItSaysExactlyWhatWasTrue) {
                    const std::string& where) {
     world.problems.clear();
     const Reported found = world.Reopen();
-    // The file contains the interrupted step or the step before it.
+    // The file contains the state after the interrupted step or after the step before.
     const bool last = found == reported.back();
     const bool before = found == reported[reported.size() - 2];
     ASSERT_TRUE(last || before) << where << ": " << ::testing::PrintToString(found)
                                 << " instead of " << ::testing::PrintToString(reported.back());
-    // Without a complete header, the file does not count as a state file.
+    // A file without a complete header does not count as a state file.
     if (reported.size() > 2) {
       EXPECT_THAT(world.problems, IsEmpty()) << where;
     }
@@ -141,7 +141,7 @@ TEST(StateLogCrashTest, RandomRunsWithCrashesSayWhatIsTrue) {
     world.compact_above = world.dice.OneOf({3000, 10000, 1000000});
     world.Open();
     std::vector<Reported> reported = {world.model.reported()};
-    size_t synced = 0;  // Number of steps that are certainly on disk since the last loss of power.
+    size_t synced = 0;  // Number of steps since the last loss of power that are certainly on disk.
     for (int run = 0; run < 12; ++run) {
       for (size_t steps = world.dice.Below(40); steps > 0; --steps) {
         const auto before = world.log->status().synced;
@@ -170,7 +170,7 @@ TEST(StateLogCrashTest, RandomRunsWithCrashesSayWhatIsTrue) {
   }
 }
 
-// The calls during Work() at which the log's user may act on its own thread: all calls without the
+// File calls during Work() at which the log's user may act on another thread: all calls without the
 // log's mutex, except between the last sync of a new file and its rename.
 class Openings {
  public:
@@ -187,7 +187,7 @@ class Openings {
   bool locked_ = false;
 };
 
-// Runs Work() and calls `act` at the opening with this number. Returns false if there are fewer
+// Runs Work() and calls `act` at the opening with this number. Returns false if Work() has fewer
 // openings.
 bool WorkAnd(SavedWorld& world, size_t opening, const std::function<void()>& act) {
   Openings openings;
@@ -206,7 +206,7 @@ bool WorkAnd(SavedWorld& world, size_t opening, const std::function<void()>& act
   return acted;
 }
 
-// Prepares a file that is due for compaction, with or without an open attempt.
+// Prepares a log that is due for compaction, with or without an open attempt.
 void MakeDue(SavedWorld& world, bool open) {
   world.Open();
   while (world.log->status().bytes < 8000) {
@@ -240,7 +240,7 @@ TEST(StateLogCrashTest, WhatIsAppendedAtAnyTimeOfABackgroundRoundIsKept) {
         };
         acted = WorkAnd(world, opening, [&] { act(3); });
         reported.push_back(world.model.reported());
-        act(4);  // These frames contain the number of bytes on disk.
+        act(4);  // Frames written by these calls contain the number of bytes on disk.
         compactions += world.log->status().compactions;
         const std::string where = "seed " + std::to_string(seed) + ", opening " +
                                   std::to_string(opening) + (open ? ", open" : "");

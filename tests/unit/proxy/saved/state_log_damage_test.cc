@@ -1,4 +1,4 @@
-// Files changed by something other than the log.
+// Tests of state files that something other than the log has changed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ using ::testing::StartsWith;
 
 class StateLogDamageTest : public ::testing::Test, protected SavedWorld {
  protected:
-  // Runs a short history. `reported_` contains the expected content of the file after each step.
+  // Runs a short history. reported_ contains the expected content of the file after each step.
   StateLogDamageTest() {
     reported_.push_back({});
     Open();
@@ -73,7 +73,8 @@ TEST_F(StateLogDamageTest, AFlippedBitIsNeverTrusted) {
                                       HasSubstr(", not using it path=/var/lib/svcmap/state "),
                                       HasSubstr(" renamed_to=state.damaged-2"))));
       } else {
-        // The last frame only declares that the other frames are on disk.
+        // A bit was flipped in the last frame, which only declares that the other frames are on
+        // disk.
         ASSERT_EQ(found, whole) << "bit " << bit << " at " << offset;
       }
       content[offset] = static_cast<char>(content[offset] ^ 1 << bit);
@@ -194,7 +195,7 @@ TEST_F(StateLogDamageTest, WhatCannotBeReadIsRenamedAsWell) {
                                           HasSubstr("\"read: Input/output error (EIO)\""))));
 }
 
-// Frames with valid checksums and content that svcmapd never writes.
+// Replay must reject frames that have valid checksums but content that svcmapd never writes.
 TEST(ReplayTest, RejectsWhatCannotBe) {
   struct Case {
     const char* error;

@@ -1,5 +1,5 @@
-// Disks that are temporarily full, read-only or broken. The log never fails its caller, and works
-// again after the disk recovers.
+// Tests of disks that are temporarily full, read-only or broken. The log never returns an error to
+// its caller, and works again after the disk recovers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ bool Writes(Call call) {
   return call != Call::kRead && call != Call::kSize && call != Call::kList && call != Call::kLock;
 }
 
-// Makes `steps` random calls and a rewrite whenever the log requests it.
+// Makes `steps` random calls, and rewrites the log whenever the log requests a rewrite.
 void Live(SavedWorld& world, int steps) {
   for (int i = 0; i < steps; ++i) {
     world.RandomStep();
@@ -36,7 +36,7 @@ void Live(SavedWorld& world, int steps) {
   world.Work();
 }
 
-// Repairs the disk, and expects that the file becomes correct.
+// Repairs the disk and expects that the file then becomes correct.
 void ExpectRecovery(SavedWorld& world, const std::string& where) {
   world.files.SetPlan(nullptr);
   Live(world, 3);
@@ -108,7 +108,7 @@ TEST(StateLogFaultTest, ADiskThatFillsUpAtAnyWriteLeavesNothingThatPassesForCurr
       }
       const std::string where = std::to_string(writes) + " writes";
       const Reported old = SavedWorld().FoundIn(world.files);
-      // The marker distinguishes the old content from the current content.
+      // An equal marker shows that the old file has the current content.
       const Content& now = world.model.reported().is;
       if (old.is.marker == now.marker) {
         EXPECT_EQ(old.is.services, now.services) << where;
@@ -175,8 +175,8 @@ TEST(StateLogFaultTest, KilledWhileEverythingIsWrittenItSaysTheOldOrTheNew) {
   EXPECT_GT(news, 0u);
 }
 
-// The background thread may run at any time. A partially written file must not replace the old
-// file.
+// The background thread may run at any time during a rewrite. A partially written file must not
+// replace the old file.
 TEST(StateLogFaultTest, NothingCountsBeforeEverythingIsWritten) {
   SavedWorld world;
   world.Open();
@@ -262,7 +262,7 @@ TEST_F(StateLogOutageTest, AReadOnlyFolderIsReadAllTheSame) {
   Live(*this, 20);
   Stop();
   const Reported expected = model.reported();
-  // The lock and the file cannot be opened for writing. Then the file is opened for reading.
+  // If the lock and the file cannot be opened for writing, the log opens the file for reading.
   size_t opens = 0;
   files.SetPlan([&](size_t, Call call) {
     if (call == Call::kOpen) return Fault{.error = ++opens == 1 ? EROFS : 0};
@@ -283,8 +283,8 @@ TEST_F(StateLogOutageTest, AFolderThatCannotBeMadeIsNoReasonNotToStart) {
   ExpectRecovery(*this, "");
 }
 
-// If the folder could not be locked at first, the log must not write to it while another agent
-// holds the lock.
+// If the log could not lock the folder at first, it must not write to the folder while another
+// agent holds the lock.
 TEST_F(StateLogOutageTest, ALateLockMayBeTakenByAnother) {
   Break(EROFS);
   Open();
@@ -301,7 +301,7 @@ TEST_F(StateLogOutageTest, ALateLockMayBeTakenByAnother) {
   EXPECT_EQ(log->status().error, "");
 }
 
-// The rewritten file may be the reason for a full disk.
+// The rewritten file itself may fill the disk, so a failed rewrite must delete it.
 TEST_F(StateLogOutageTest, AFailedRewriteLeavesNothing) {
   Open();
   Live(*this, 20);
@@ -330,12 +330,13 @@ TEST_F(StateLogOutageTest, AFileThatCannotBeRewrittenGrowsOn) {
   EXPECT_EQ(log->status().compactions, 0u);
   EXPECT_THAT(problems, Contains(HasSubstr("compacting the saved state failed, the file continues "
                                            "to grow path=/var/lib/svcmap/state error=\"open")));
-  // The next attempt happens only after the file has grown by a quarter.
+  // The log attempts the next rewrite only after the file has grown by a quarter.
   EXPECT_LT(opens, 30u);
   ExpectRecovery(*this, "");
 }
 
-// A file damaged while in use could not be used after a restart.
+// A log that finds damage in its file during a rewrite must report the damage, because a restart
+// could not use the file.
 TEST_F(StateLogOutageTest, DamageFoundWhenTheFileIsRewrittenStartsANewOne) {
   compact_above = 2000;
   Open();

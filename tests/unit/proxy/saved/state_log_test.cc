@@ -53,7 +53,7 @@ TEST_F(StateLogTest, S342AnAttemptWithoutOutcomeIsDistinguished) {
   Commit("ns/a", 7);
   OwnedCommit commit{.marker = {1, 2}};
   commit.services["ns/b"] = RandomServiceRows(dice);
-  commit.services["ns/a"] = {};  // Deleted.
+  commit.services["ns/a"] = {};  // The Service is deleted.
   Begin(commit);
   Reopen();
   const Reported reported = model.reported();
@@ -64,7 +64,7 @@ TEST_F(StateLogTest, S342AnAttemptWithoutOutcomeIsDistinguished) {
   EXPECT_EQ(reported.may_be->services.count("ns/a"), 0u);
   EXPECT_EQ(reported.may_be->services.count("ns/b"), 1u);
   EXPECT_EQ(reported.may_be->generation, 8u);
-  // The marker determined the outcome, which is written to the file.
+  // The marker determines the outcome of the attempt, and the log writes this outcome to the file.
   End(true, 8);
   EXPECT_EQ(Reopen(), (Reported{.is = *reported.may_be}));
 }
@@ -85,7 +85,7 @@ TEST_F(StateLogTest, AnAttemptThatIsNotCompleteWasNeverAsked) {
   ASSERT_TRUE(files.crashed()) << "it fits into two frames";
   problems.clear();
   EXPECT_EQ(Reopen(), before);
-  // Records of the old attempt do not mix with the next attempt.
+  // Records of the incomplete attempt must not become part of the next attempt.
   Commit("ns/b", 8);
   const Reported after = model.reported();
   EXPECT_THAT(after.is.services, SizeIs(2));
@@ -141,7 +141,7 @@ TEST_F(StateLogTest, GenerationsOfOthersAreWrittenWithTheNextSyncOrWrite) {
   EXPECT_EQ(reported.may_be->generation, 12u);
   End(false, 15);
   EXPECT_EQ(Reopen().is.generation, 15u);
-  // The outcome's generation takes precedence over an earlier NoteGeneration.
+  // The generation of the outcome takes precedence over an earlier NoteGeneration.
   Begin(commit);
   NoteGeneration(20);
   End(true, 21);
@@ -232,7 +232,7 @@ TEST_F(StateLogTest, IsRewrittenWhenMostOfItIsOutOfDate) {
   EXPECT_THAT(problems, IsEmpty());
 }
 
-// An attempt may be open during the whole compaction.
+// An attempt may be open during an entire compaction.
 TEST_F(StateLogTest, AnOpenAttemptSurvivesThatTheFileIsRewritten) {
   compact_above = 5000;
   Reopen();
