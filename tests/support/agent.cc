@@ -32,7 +32,7 @@ constexpr size_t kSnapshotBatch = 1000;
 
 absl::Status FromGrpc(const grpc::Status& status, const std::string& what) {
   if (status.ok()) return absl::OkStatus();
-  // gRPC and absl use the same status codes.
+  // Status codes of gRPC and absl have the same numbers.
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
                       absl::StrCat(what, ": ", status.error_message()));
 }
@@ -52,7 +52,7 @@ bool Has(const std::vector<std::string>& flags, const std::string& option) {
   });
 }
 
-// The command line of svcmapd. `state_folder` is used unless `flags` contain --state-dir.
+// Builds the command line of svcmapd. Uses `state_folder` unless `flags` contain --state-dir.
 std::vector<std::string> Argv(const std::vector<std::string>& flags,
                               const std::string& state_folder) {
   std::vector<std::string> argv = {SVCMAP_BIN_DIR "/svcmapd", "--node-name", kAgentNode};
@@ -256,8 +256,8 @@ absl::Status Agent::WaitUntilSaved() {
 }
 
 absl::Status Agent::Stop() {
-  // Closes the channel first. An idle channel does not react to the server's shutdown, so svcmapd
-  // would wait for its grace period.
+  // Close the channel first: an idle channel does not react to the server's shutdown, so svcmapd
+  // would only exit after its grace period.
   impl_->stub.reset();
   impl_->channel.reset();
   if (absl::Status status = impl_->child->Signal(SIGTERM); !status.ok()) {

@@ -21,10 +21,10 @@
 
 namespace svcmap::testing {
 
-inline constexpr char kAgentNode[] = "n1";  // The --node-name of every agent.
+inline constexpr char kAgentNode[] = "n1";  // Value of --node-name for every agent.
 
-// A controller's stream, limited to two minutes so that tests cannot block. The destructor closes
-// it.
+// A controller's stream. The stream has a deadline of two minutes so that tests cannot block. The
+// destructor closes the stream.
 class PushStream {
  public:
   ~PushStream();
@@ -35,13 +35,13 @@ class PushStream {
   // end with all results, or the first FAILED Ack.
   absl::StatusOr<v1::Ack> Snapshot(const Objects& objects);
 
-  // Sends one batch and returns its Ack.
+  // Sends one batch of changes and returns the agent's Ack for this batch.
   absl::StatusOr<v1::Ack> Batch(const std::vector<v1::Change>& changes);
 
   // Single steps of a snapshot, for tests that interleave steps of several streams.
   absl::Status Begin();
   absl::StatusOr<uint64_t> Send(
-      const std::vector<v1::Change>& changes);  // Returns the number of the batch.
+      const std::vector<v1::Change>& changes);  // Returns the number of the sent batch.
   absl::StatusOr<uint64_t> End();
   absl::StatusOr<v1::Ack> ReadAck();
 
@@ -54,13 +54,13 @@ class PushStream {
 
 class Agent {
  public:
-  // Returns when the agent answers. The node is kAgentNode. Unless `flags` contain them,
-  // --cluster-cidr is that of Topology and --state-dir is a temporary directory that the destructor
-  // deletes.
+  // Starts svcmapd and returns when svcmapd answers. The node name is kAgentNode. Unless `flags`
+  // contain them, --cluster-cidr is that of Topology and --state-dir is a temporary directory that
+  // the destructor deletes.
   static absl::StatusOr<std::unique_ptr<Agent>> Start(const NetNs& netns,
                                                       const std::vector<std::string>& flags = {});
-  // As Start, but returns when the process runs, before svcmapd answers. `program` is the path of
-  // svcmapd; if it is empty, the binary of this build.
+  // Starts the process and returns immediately, before svcmapd answers. `program` is the path of
+  // svcmapd; if it is empty, the binary of this build is used.
   static absl::StatusOr<std::unique_ptr<Agent>> Launch(const NetNs& netns,
                                                        const std::vector<std::string>& flags = {},
                                                        const std::string& program = "");
@@ -70,37 +70,40 @@ class Agent {
   // Runs `svcmapd --cleanup` in `netns`.
   static absl::Status CleanUp(const NetNs& netns);
 
-  // Unary calls. They return OK only if the changes are committed and no object was rejected.
+  // Send the changes in a unary call. Return OK only if the changes are committed and no object was
+  // rejected.
   absl::Status Apply(const Objects& objects);
   absl::Status Remove(const std::vector<v1::ObjectRef>& objects);
 
-  // Return the response without checks.
+  // Send the changes in a unary call and return the agent's response without checks.
   absl::StatusOr<v1::Ack> TryApply(const Objects& objects);
   absl::StatusOr<v1::Ack> TryRemove(const std::vector<v1::ObjectRef>& objects);
   absl::StatusOr<v1::GetStatusResponse> GetStatus();
   absl::StatusOr<std::string> Dump(v1::DumpRequest::What what);
   absl::StatusOr<Objects> List();  // Returns all stored objects.
 
-  // Opens a stream, which replaces the previous one.
+  // Opens a push stream, which replaces the previous stream of the same controller.
   absl::StatusOr<std::unique_ptr<PushStream>> Push(const std::string& controller = "test");
 
   // Sends `objects` as a complete snapshot on a new stream. Returns OK if the kernel contains
   // exactly this state.
   absl::Status Replace(const Objects& objects);
 
-  // Returns OK if the agent runs, the kernel contains the desired state and the agent reports no
-  // error.
+  // Returns OK if the agent is running, the kernel contains the desired state and the agent reports
+  // no error.
   absl::Status CheckServing();
 
-  // Waits until the last commit is on disk, so that the next start uses the saved state.
+  // Waits until the last commit is on disk, so that the next start of the agent restores the saved
+  // state.
   absl::Status WaitUntilSaved();
 
-  // Sends SIGTERM and expects exit status 0. The object must not be used afterwards.
+  // Sends SIGTERM and expects exit status 0. This Agent must not be used after the call.
   absl::Status Stop();
-  absl::Status Kill();  // Sends SIGKILL.
+  absl::Status Kill();  // Sends SIGKILL to svcmapd.
 
   pid_t pid() const;
-  std::string socket() const;  // For example "unix:///tmp/.../agent.sock".
+  // Returns the agent's address, for example "unix:///tmp/.../agent.sock".
+  std::string socket() const;
   std::string log() const;
 
  private:

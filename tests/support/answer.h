@@ -11,13 +11,14 @@ namespace svcmap::testing {
 enum class Protocol { kTcp, kUdp, kSctp };
 inline constexpr Protocol kProtocols[] = {Protocol::kTcp, Protocol::kUdp, Protocol::kSctp};
 
-const char* ProtocolName(Protocol protocol);  // "tcp", as nft spells it.
+// Returns the name as nft spells it, for example "tcp".
+const char* ProtocolName(Protocol protocol);
 
 enum class Outcome {
-  kAnswered,  // Answered by `server`, with the source address that it received.
+  kAnswered,  // `server` answered and reported the client's source address.
   kRejected,  // Connection refused: a TCP reset, an ICMP port unreachable, or an SCTP ABORT.
   kTimedOut,  // No answer, for example after a drop.
-  kOther,     // Any other result, see `detail`.
+  kOther,     // Any other result. `detail` describes it.
 };
 
 struct Answer {
@@ -32,8 +33,8 @@ struct Answer {
   int icmp_code = -1;
   std::string icmp_from;
 
-  int send_error = 0;  // errno of the send itself. 0 if the sending host accepted the packet.
-  std::string detail;  // Human-readable, for example the errno string.
+  int send_error = 0;  // errno of the send call. 0 if the sending host accepted the packet.
+  std::string detail;  // Human-readable description, for example the text of errno.
 
   // Returns true for "port unreachable" (ICMPv4 3/3, ICMPv6 1/4).
   bool PortUnreachable() const {
@@ -45,8 +46,8 @@ struct Answer {
 std::ostream& operator<<(std::ostream& out, Outcome outcome);
 std::ostream& operator<<(std::ostream& out, const Answer& answer);
 
-// Format and parse the line that every server answers: "NAME SOURCE_IP SOURCE_PORT\n". The parser
-// returns false for any other line.
+// Format and parse the line that each test server sends as its answer: "NAME SOURCE_IP
+// SOURCE_PORT\n". The parser returns false for any other line.
 std::string FormatAnswerLine(const std::string& server, const std::string& ip, uint16_t port);
 bool ParseAnswerLine(const std::string& line, Answer* answer);
 

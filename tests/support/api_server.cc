@@ -24,7 +24,7 @@
 #include "tests/support/kube_store.h"
 
 namespace svcmap::testing {
-// The open connections, which Stop closes.
+// Tracks open connections, so that Stop can close them.
 class OpenConnections {
  public:
   void Follow(SSL_CTX* context) {
@@ -45,8 +45,8 @@ class OpenConnections {
   }
 
  private:
-  // Index of SSL user data. OpenSSL destroys this data with the SSL object, before the socket is
-  // closed.
+  // Returns the index of the connection in the SSL object's user data. OpenSSL destroys user data
+  // with the SSL object, before the socket is closed.
   static int Index() {
     static const int index = SSL_get_ex_new_index(
         0, nullptr, nullptr, nullptr, [](void* ssl, void* self, CRYPTO_EX_DATA*, int, long, void*) {
@@ -68,13 +68,15 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr char kAddress[] = "127.0.0.1";
-constexpr size_t kThreads = 64;  // Each connection needs a thread.
+constexpr size_t kThreads = 64;  // Every open connection occupies one thread.
 constexpr size_t kSeenKept = 10000;
-constexpr milliseconds kTick{50};  // Interval at which a watch checks its client's connection.
+// Interval at which a watch checks whether the client is still connected.
+constexpr milliseconds kTick{50};
 constexpr milliseconds kBookmarkEvery{60000};
-constexpr int kWatchSeconds = 1800;  // Duration of a watch without timeoutSeconds.
+// Duration of a watch in seconds if the request has no timeoutSeconds.
+constexpr int kWatchSeconds = 1800;
 
-// Parses a PEM certificate and its key.
+// Configures a certificate and its key, both in PEM.
 bool UsePair(SSL_CTX* context, const KeyPair& pair, const std::string& client_ca) {
   const auto read = [](const std::string& pem) {
     return BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
@@ -111,12 +113,13 @@ std::string ClientName(const SSL* ssl) {
   return name;
 }
 
-// Returns the first of the client's content types that the server supports.
+// Returns the first content type in the client's Accept header that the server supports.
 std::optional<Encoding> Accepted(const std::string& accept) {
   if (accept.empty()) return Encoding::kJson;
   for (const auto part : absl::StrSplit(accept, ',')) {
     const std::string type(absl::StripAsciiWhitespace(part));
-    if (type.find("as=") != std::string::npos) continue;  // Skips tables and other transformations.
+    // Tables and other transformations are not supported.
+    if (type.find("as=") != std::string::npos) continue;
     if (type.rfind("application/vnd.kubernetes.protobuf", 0) == 0) return Encoding::kProtobuf;
     if (type.rfind("application/json", 0) == 0 || type == "*/*") return Encoding::kJson;
   }
@@ -169,7 +172,7 @@ void Reject(httplib::Response& response, Encoding encoding, int code, const std:
 // The parsed path of a request.
 struct Target {
   Collection collection = Collection::kServices;
-  std::string name_space, name;  // Both are empty if the list covers all namespaces.
+  std::string name_space, name;  // Both strings are empty if the request lists all namespaces.
 };
 
 std::optional<Target> ParseTarget(const std::string& path) {
@@ -205,7 +208,7 @@ struct FakeApiServer::Impl {
   std::thread listener;
 
   mutable std::mutex mutex;
-  // Guarded by mutex:
+  // The mutex guards the following members.
   std::vector<Fault> faults;
   std::deque<SeenRequest> seen;
   uint64_t first_seen = 0;  // Number of the first element of `seen`.
@@ -214,10 +217,11 @@ struct FakeApiServer::Impl {
   bool before_131 = false;
   milliseconds bookmark_every = kBookmarkEvery;
   int64_t always_page = 0;
-  // Frozen state of each collection. Without an entry, lists show the current state.
+  // Frozen state of each collection. Collections without an entry show the current state in lists.
   std::map<Collection, KubeStore::Snapshot> cache;
   uint64_t next_page = 0;
-  std::map<uint64_t, std::shared_ptr<const KubeStore::Snapshot>> pages;  // Unfinished lists.
+  // Lists with further pages, by number of the continue token.
+  std::map<uint64_t, std::shared_ptr<const KubeStore::Snapshot>> pages;
 
   std::atomic<bool> stopping = false;
   std::atomic<uint64_t> healed = 0;
@@ -258,7 +262,7 @@ struct FakeApiServer::Impl {
     if (!listener.joinable()) return;
     stopping = true;
     server->stop();
-    // Repeated until the listener ends, because new connections can still appear.
+    // Repeat the calls until the listener has stopped, because new connections can still arrive.
     std::atomic<bool> done = false;
     std::thread closer([&] {
       while (!done) {
@@ -275,7 +279,7 @@ struct FakeApiServer::Impl {
 
   // ---- Faults ----
 
-  // Returns the fault for this request and counts its use.
+  // Returns the fault for this request and increments the fault's use count.
   std::optional<Fault> Strike(Collection collection, bool watch, bool later_page,
                               const std::set<Fault::What>& kinds) {
     const std::lock_guard lock(mutex);
@@ -387,7 +391,7 @@ struct FakeApiServer::Impl {
     if (target.collection == Collection::kServiceCidrs) {
       const std::lock_guard lock(mutex);
       if (before_131) {
-        response.status = 404;  // Without a Status body, like the answer for an unknown path.
+        response.status = 404;  // No Status body, as in a real server's answer for an unknown path.
         return response.set_content("404 page not found\n", "text/plain; charset=utf-8");
       }
     }
@@ -423,7 +427,7 @@ struct FakeApiServer::Impl {
             EncodeObject(encoding, target.collection, object->Item(encoding)));
   }
 
-  // Returns the state for a list with this resourceVersion.
+  // Returns the state that a list with this resourceVersion shows.
   KubeStore::Snapshot ListFor(Collection collection, const std::string& version) const {
     const std::lock_guard lock(mutex);
     if (version.empty() || cache.empty()) return store.List(collection);
@@ -467,7 +471,8 @@ struct FakeApiServer::Impl {
       if (at_least > all.version) {
         return Reject(response, encoding, 504, "Timeout: Too large resource version", 1);
       }
-      // Old versions are not kept, so such a request cannot be answered.
+      // The server does not keep old versions, so it cannot answer a list at a newer version than
+      // the frozen cache.
       if (limit > 0 && at_least > 0 && at_least < all.version) {
         return Reject(response, encoding, 410,
                       "The resourceVersion for the provided list is too old.");
@@ -559,8 +564,9 @@ struct FakeApiServer::Impl {
                        EncodeObject(watch.encoding, watch.collection, object.Item(watch.encoding)));
   }
 
-  // Returns the event for this watch. An object that starts to match the selector is ADDED, and an
-  // object that no longer matches is DELETED. Empty if the event does not concern the watch.
+  // Returns the event for this watch, or an empty string if the event does not concern the watch.
+  // An object that starts to match the selector is ADDED, and an object that no longer matches is
+  // DELETED.
   static std::string FrameOf(const Watch& watch, const KubeStore::Event& event) {
     const bool before = event.before != nullptr && watch.selector.Matches(event.before->object());
     const bool after = event.after != nullptr && watch.selector.Matches(event.after->object());
@@ -573,8 +579,8 @@ struct FakeApiServer::Impl {
                        EncodeStatus(watch.encoding, code, ReasonOf(code), message, 0));
   }
 
-  // Sends the pending events, and waits once for more. Returns false if the connection must close
-  // without the end of the body.
+  // Sends the pending events, then waits once for more events. Returns false if the connection must
+  // be closed before the end of the body.
   bool GoOn(Watch& watch, httplib::DataSink& sink) {
     const auto send = [&](const std::string& frame) {
       return sink.write(frame.data(), frame.size());
@@ -592,7 +598,7 @@ struct FakeApiServer::Impl {
     const auto broken =
         Strike(watch.collection, true, false, {Fault::What::kCutFrame, Fault::What::kTruncate});
 
-    // Read the number first, so that later events wake this thread.
+    // Read the number first, so that events stored after this point wake the thread.
     const uint64_t seen_number = store.WaitForMore(watch.seen, milliseconds(0));
     const uint64_t version = store.version();
     const auto events = store.EventsAfter(watch.collection, watch.version);
@@ -606,7 +612,8 @@ struct FakeApiServer::Impl {
       frames += FrameOf(watch, event);
       watch.version = event.version;
     }
-    watch.version = std::max(watch.version, version);  // No other events exist up to this version.
+    // The watch has received all events up to this version.
+    watch.version = std::max(watch.version, version);
     const Clock::time_point now = Clock::now();
     const bool over = now >= watch.end || ended != watch.ended;
     if (watch.bookmarks && (over || now >= watch.next_bookmark || (broken && frames.empty()))) {

@@ -31,22 +31,25 @@ namespace svcmap::testing {
 // A fault that affects `times` requests.
 struct Fault {
   enum class What : uint8_t {
-    kStatus,        // An error response with `code`, a metav1.Status as body, and Retry-After.
-    kNoProtobuf,    // Status 406 for clients that accept protobuf.
-    kTruncate,      // A complete HTTP response with only the first half of the list or event.
-    kHang,          // Lists are never answered. Watches start but send no events.
-    kErrorEvent,    // Watches send an ERROR event with `code`, then the stream ends.
-    kCutFrame,      // Watches send half an event, then the connection closes.
-    kWrongContent,  // Status 200 with another content type.
+    kStatus,  // Returns an error response with `code`, a metav1.Status as body, and Retry-After.
+    kNoProtobuf,  // Returns status 406 to clients that accept protobuf.
+    // Returns a complete HTTP response whose body contains only the first half of the list or
+    // event.
+    kTruncate,
+    kHang,          // Never answers lists. Watches start but send no events.
+    kErrorEvent,    // Sends an ERROR event with `code` on watches, then ends the stream.
+    kCutFrame,      // Sends half an event on watches, then closes the connection.
+    kWrongContent,  // Returns status 200 with another content type.
   };
   enum class Where : uint8_t { kEverywhere, kLists, kFirstPages, kLaterPages, kWatches };
 
   What what = What::kStatus;
   Where where = Where::kEverywhere;
-  std::string collection = {};  // For example "services". Empty affects all collections.
+  // Affected collection, for example "services". If empty, the fault affects all collections.
+  std::string collection = {};
   int code = 500;
-  int retry_after = 0;  // In seconds. 0 omits the header.
-  int times = -1;       // -1 affects all requests until Heal().
+  int retry_after = 0;  // Value of the Retry-After header in seconds. 0 omits the header.
+  int times = -1;       // Number of affected requests. -1 affects all requests until Heal().
 };
 
 // A received request for a collection.
@@ -54,9 +57,9 @@ struct SeenRequest {
   std::string path;
   std::map<std::string, std::string> query;
   std::map<std::string, std::string> headers;  // Header names are in lower case.
-  // Common name of the client certificate. Empty without a certificate.
+  // Common name of the client certificate. Empty if the client sent no certificate.
   std::string client_certificate;
-  int answered = 0;  // The HTTP status, or 0 before the answer.
+  int answered = 0;  // HTTP status of the response. 0 until the server has responded.
 
   bool watch() const { return query.count("watch") > 0; }
   std::string Query(const std::string& name) const {
@@ -80,28 +83,30 @@ class FakeApiServer {
   // Returns the resourceVersion of the last change.
   uint64_t version() const;
 
-  // Simulates a compaction: clients with an older version get 410 (watches as an ERROR event) and
-  // must list again.
+  // Simulates a compaction: clients with an older version receive 410 (watches receive an ERROR
+  // event) and must list again.
   void ForgetEvents();
   void KeepEvents(size_t count);  // Limits the stored events per collection. Default: 10,000.
 
-  // The interval of bookmarks for watches that permit them. Real servers use one minute.
+  // Sets the interval of bookmarks for watches that permit bookmarks. Real API servers use one
+  // minute.
   void BookmarkEvery(std::chrono::milliseconds period);
-  // Freezes the cache for lists until Heal(): lists from resourceVersion 0 return this state, and
-  // lists that require a newer version return 504. Watches are not affected.
+  // Freezes the cache for lists until Heal(). Lists from resourceVersion 0 return the frozen state,
+  // and lists that require a newer version return 504. Watches are not affected.
   void FreezeCache();
   // Limits the objects per page, even if the client requests more. Lists from resourceVersion 0 are
   // also divided into pages, unlike on real servers.
   void AlwaysPage(int64_t objects);
-  // Continue tokens of unfinished lists become invalid (410).
+  // Invalidates the continue tokens of unfinished lists. Requests with these tokens get 410.
   void ForgetPages();
   // Simulates Kubernetes before 1.31: ServiceCIDRs do not exist (404), and Services have no field
   // selectors (400).
   void BeBefore131();
 
-  // ---- Credentials: all clients are authorized until one of these is called ----
+  // ---- Credentials: all clients are authorized unless a test calls RequireToken ----
 
-  // Requires this bearer token, or a certificate if certificates are accepted. Otherwise 401.
+  // Accepts only clients with this bearer token, or with a certificate if certificates are
+  // accepted. Other clients get 401.
   void RequireToken(const std::string& token);
   void RequireClientCertificate();
   std::string ca() const;  // The CA certificate as PEM.
@@ -111,7 +116,8 @@ class FakeApiServer {
   struct Credentials {
     std::string token;       // If empty, the kubeconfig uses token_file.
     std::string token_file;  // If empty, the kubeconfig has no tokenFile.
-    // If empty, the kubeconfig has no client certificate. Written inline, in the *-data fields.
+    // Client certificate and key, written inline in the *-data fields. If empty, the kubeconfig has
+    // no client certificate.
     KeyPair client = {};
   };
   // Writes a kubeconfig with the server's CA. Overwrites the file.
@@ -119,19 +125,19 @@ class FakeApiServer {
   absl::Status WriteKubeconfig(const std::string& path) const;
 
   uint16_t port() const;
-  std::string url() const;  // For example "https://127.0.0.1:40123".
+  std::string url() const;  // Returns the server's URL, for example "https://127.0.0.1:40123".
 
   // ---- Faults ----
 
   // Closes all connections and rejects new ones.
   void Stop();
   // Restarts on the same port with the same objects, versions and events. Returns OK when the
-  // server runs.
+  // server is ready.
   absl::Status StartAgain();
-  // Adds a fault. Faults for watches also affect running watches.
+  // Adds a fault. Faults for watches also affect watches that are already open.
   void Fail(Fault fault);
   void Heal();  // Removes all faults and releases blocked requests.
-  // Ends every watch, as after its timeoutSeconds.
+  // Ends every watch, as if its timeoutSeconds had expired.
   void EndWatches();
 
   // ---- Received requests ----

@@ -5,7 +5,7 @@ namespace {
 
 bool IsV6(const std::string& ip) { return ip.find(':') != std::string::npos; }
 
-// Splits "shop/web" into namespace and name.
+// Splits a name such as "shop/web" into namespace and name.
 std::pair<std::string, std::string> Split(const std::string& key) {
   const size_t slash = key.find('/');
   return {key.substr(0, slash), key.substr(slash + 1)};

@@ -19,15 +19,17 @@ namespace svcmap::testing {
 
 using Objects = std::vector<v1::Object>;
 
-const char* ApiName(Protocol protocol);  // "TCP", as the Kubernetes API spells it.
+// Returns the name in the Kubernetes API, for example "TCP".
+const char* ApiName(Protocol protocol);
 
 class AService {
  public:
-  explicit AService(const std::string& namespace_and_name);  // For example "shop/web".
+  // `namespace_and_name` is for example "shop/web".
+  explicit AService(const std::string& namespace_and_name);
 
-  // Single-stack address.
+  // Sets a single-stack address.
   AService& ClusterIp(const std::string& ip);
-  // Dual-stack addresses.
+  // Sets dual-stack addresses.
   AService& ClusterIps(const std::string& first, const std::string& second);
   AService& Port(const std::string& name, int port, Protocol protocol = Protocol::kTcp);
   AService& NodePort(int port);  // Sets the nodePort of the last added port.
@@ -35,7 +37,7 @@ class AService {
   AService& LoadBalancerIp(const std::string& ip);
   AService& LoadBalancerIpWithMode(const std::string& ip, const std::string& mode);
   AService& Type(const std::string& type);
-  AService& InternalPolicy(const std::string& policy);  // For example "Local".
+  AService& InternalPolicy(const std::string& policy);  // `policy` is for example "Local".
   AService& ExternalPolicy(const std::string& policy);
   AService& HealthCheckNodePort(int port);
   AService& SourceRange(const std::string& cidr);  // Appends a range.
@@ -57,11 +59,11 @@ class ASlice {
   explicit ASlice(const std::string& service);
 
   ASlice& Named(const std::string& name);
-  // Adds an endpoint. The slice's address type is that of the endpoint's address.
+  // Adds an endpoint, and sets the slice's address type to the address family of the endpoint.
   ASlice& Endpoint(const std::string& ip, const std::string& node = "");
   ASlice& Port(const std::string& name, int port, Protocol protocol = Protocol::kTcp);
 
-  // Sets the condition of the last added endpoint.
+  // Marks the last added endpoint as not ready.
   ASlice& NotReady();
   ASlice& Terminating(bool serving = true);   // Also sets ready to false.
   ASlice& ZoneHint(const std::string& zone);  // Appends a hint.
@@ -76,7 +78,7 @@ class ASlice {
   v1::EndpointSlice slice_;
 };
 
-// Builds changes of single endpoints of the stored slice "shop/web-1".
+// Builds changes to single endpoints of the stored slice "shop/web-1".
 class ADelta {
  public:
   explicit ADelta(const std::string& slice);

@@ -48,7 +48,8 @@ void AddExtension(X509* certificate, X509* issuer, int nid, const std::string& v
   X509_EXTENSION_free(extension);
 }
 
-// Creates a certificate without signature and extensions. Serial numbers are unique in the process.
+// Creates an X.509 certificate without signature and extensions. Serial numbers are unique in the
+// process.
 X509* Unsigned(const std::string& name, EVP_PKEY* key, std::chrono::seconds lasts) {
   static std::atomic<long> serial = 0;
   X509* certificate = X509_new();
@@ -127,7 +128,7 @@ TlsProbed ProbeTls(uint16_t port, const TlsProbe& probe) {
   if (probe.max_version != 0) {
     SSL_CTX_set_max_proto_version(context, probe.max_version);
     SSL_CTX_set_min_proto_version(context, 0);
-    SSL_CTX_set_security_level(context, 0);  // By default OpenSSL rejects old TLS versions.
+    SSL_CTX_set_security_level(context, 0);  // OpenSSL rejects old TLS versions by default.
   }
   UseClientPair(context, probe.client);
   const unsigned char alpn[] = {2, 'h', '2'};
@@ -139,8 +140,9 @@ TlsProbed ProbeTls(uint16_t port, const TlsProbe& probe) {
   SSL_set_fd(ssl, fd.get());
   ERR_clear_error();
   char first[1];
-  // The server answers the HTTP/2 preface and an empty SETTINGS frame. In TLS 1.3 the client's
-  // handshake ends before the server has verified its certificate; the alert comes later.
+  // The server answers the HTTP/2 preface and an empty SETTINGS frame. In TLS 1.3, the client's
+  // handshake ends before the server has verified the client's certificate, so an alert may follow
+  // the handshake.
   constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
   signal(SIGPIPE, SIG_IGN);
   bool accepted = SSL_connect(ssl) == 1;

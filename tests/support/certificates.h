@@ -24,7 +24,7 @@ class CertificateAuthority {
 
   const std::string& certificate() const { return pem_; }  // The certificate as PEM.
 
-  // Issues a certificate. `names` contains subject alternative names in OpenSSL's notation, for
+  // Issues a certificate. `names` lists subject alternative names in OpenSSL's notation, for
   // example "URI:spiffe://test/writer, DNS:a". A negative `lasts` issues an expired certificate.
   KeyPair Issue(const std::string& common_name, const std::string& names,
                 std::chrono::seconds lasts = std::chrono::hours(1)) const;
@@ -36,17 +36,18 @@ class CertificateAuthority {
 };
 
 struct TlsProbe {
-  KeyPair client;       // Empty for no client certificate.
-  int max_version = 0;  // For example TLS1_1_VERSION. 0 permits the newest version.
+  KeyPair client;       // Client certificate and key. Empty if the client has no certificate.
+  int max_version = 0;  // Maximum TLS version, for example TLS1_1_VERSION. 0 permits all versions.
 };
 
 struct TlsProbed {
-  std::string server;  // Common name of the server certificate. Empty if the client received none.
-  // Empty on success, otherwise OpenSSL's reason, for example "tlsv1 alert unknown ca".
+  // Common name of the server certificate. Empty if the client did not receive a certificate.
+  std::string server;
+  // OpenSSL's reason for the failure, for example "tlsv1 alert unknown ca". Empty on success.
   std::string problem;
 };
 
-// Connects to a gRPC server on 127.0.0.1. Returns when the server sends data or closes the
+// Connects to a gRPC server on 127.0.0.1. Returns when the server has sent data or closed the
 // connection.
 TlsProbed ProbeTls(uint16_t port, const TlsProbe& probe);
 

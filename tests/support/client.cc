@@ -39,7 +39,7 @@ uint32_t RandomNumber() {
 
 // Returns a source port that was not used recently. Conntrack keeps the entry of a finished UDP
 // flow for 30 seconds and sends datagrams with the same ports to the same endpoint, so a port is
-// reused only after all other ports.
+// reused only after all other ports have been used.
 uint16_t NextSourcePort() {
   constexpr uint32_t kFirst = 32768, kCount = 28000;
   static std::atomic<uint32_t> next{RandomNumber() % kCount};
@@ -63,7 +63,7 @@ Answer AskTcp(const Request& request, const SocketAddress& destination) {
   return ReadLine(fd->get(), deadline);
 }
 
-// Connects a datagram or raw socket, so that the kernel delivers only answers and errors of this
+// Connects a datagram or raw socket, so that the kernel delivers only packets and errors from this
 // destination.
 absl::StatusOr<UniqueFd> Connected(const Request& request, const SocketAddress& destination,
                                    int type, int protocol, bool port) {
@@ -75,7 +75,7 @@ absl::StatusOr<UniqueFd> Connected(const Request& request, const SocketAddress& 
   return fd;
 }
 
-// Removes the IP header, which raw IPv4 sockets deliver with the packet.
+// Removes the IP header that raw IPv4 sockets deliver with each packet.
 std::string WithoutIpHeader(const std::string& packet, bool v6) {
   if (v6 || packet.empty()) return packet;
   const size_t header = static_cast<size_t>(packet[0] & 0x0f) * 4;
@@ -147,7 +147,8 @@ Answer PingHere(const Request& request, const SocketAddress& destination) {
   absl::StatusOr<UniqueFd> fd = Connected(
       request, destination, SOCK_RAW, v6 ? int{IPPROTO_ICMPV6} : int{IPPROTO_ICMP}, /*port=*/false);
   if (!fd.ok()) return Failed(fd.status());
-  icmphdr echo = {};  // ICMPv6 echo has the same layout. The kernel calculates the ICMPv6 checksum.
+  // An ICMPv6 echo request has the same layout. The kernel calculates the ICMPv6 checksum.
+  icmphdr echo = {};
   echo.type = v6 ? ICMP6_ECHO_REQUEST : ICMP_ECHO;
   echo.un.echo.id = static_cast<uint16_t>(RandomNumber());
   echo.un.echo.sequence = htons(1);
@@ -166,7 +167,7 @@ Answer PingHere(const Request& request, const SocketAddress& destination) {
   });
 }
 
-// Sends the request in the calling thread's namespace.
+// Sends the request in the calling thread's network namespace.
 Answer AskHere(const Request& request) {
   absl::StatusOr<SocketAddress> destination =
       SocketAddress::Parse(request.destination, request.port);
@@ -194,7 +195,7 @@ std::vector<Answer> AskAll(const NetNs& netns, const std::vector<Request>& reque
   const auto ask_what_is_left = [&] {
     for (size_t i = next++; i < requests.size(); i = next++) answers[i] = AskHere(requests[i]);
   };
-  // New threads inherit the namespace.
+  // Threads created in the namespace inherit the namespace.
   netns.Run([&] {
     std::vector<std::thread> helpers;
     for (int i = 1; i < parallel && static_cast<size_t>(i) < requests.size(); ++i) {

@@ -1,5 +1,6 @@
-// Sends requests from a namespace to a server, which answers with its name. Every call opens a new
-// socket with a new source port, unless the request specifies one. Thread-safe.
+// Sends requests from a namespace to a server, which answers with the server's name. Every call
+// opens a new socket with a new source port, unless the request specifies a source port.
+// Thread-safe.
 #ifndef SVCMAP_TESTS_SUPPORT_CLIENT_H_
 #define SVCMAP_TESTS_SUPPORT_CLIENT_H_
 
@@ -24,20 +25,20 @@ struct Request {
 };
 
 // TCP connects, reads the line and resets the connection to avoid TIME_WAIT. UDP sends one
-// datagram. SCTP sends one INIT on a raw socket and never completes the association. Only the
-// kernel's TCP SYNs are retransmitted.
+// datagram. SCTP sends one INIT on a raw socket and never completes the association. Only TCP SYNs
+// are retransmitted (by the kernel).
 //
-// UDP, SCTP and ICMP sends of the host itself fail with EPERM if its output hook drops or rejects
-// the packet. An ICMP error follows only after a reject. The result is kRejected after a reject,
-// and kTimedOut with EPERM in `detail` after a drop.
+// Sending UDP, SCTP and ICMP fails with EPERM if the output hook of the client's host drops or
+// rejects the packet. An ICMP error follows only after a reject. The result is kRejected after a
+// reject, and kTimedOut with EPERM in `detail` after a drop.
 Answer Ask(const NetNs& netns, const Request& request);
 
 // Sends all requests in order, up to `parallel` at a time. Returns the answers in the same order.
 std::vector<Answer> AskAll(const NetNs& netns, const std::vector<Request>& requests,
                            int parallel = 1);
 
-// Sends an ICMP echo request. kAnswered has no server, and kRejected means an ICMP port
-// unreachable.
+// Sends an ICMP echo request. A kAnswered result contains no server name, and kRejected means an
+// ICMP port unreachable.
 Answer Ping(const NetNs& netns, const Request& request);
 
 struct Tally {

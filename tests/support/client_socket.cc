@@ -25,8 +25,8 @@ Answer TimedOut(const std::string& detail) {
   return answer;
 }
 
-// Adds the ICMP error from the socket's error queue to `answer`. Called after a socket error, so
-// the kernel has already filled the queue. An empty queue leaves `answer` unchanged.
+// Adds the ICMP error from the socket's error queue to `answer`. Must be called after a socket
+// error, when the kernel has already filled the queue. An empty queue leaves `answer` unchanged.
 void AddIcmpError(int fd, Answer* answer) {
   char control[512];
   char data[64];
@@ -130,8 +130,8 @@ Answer SendOnce(int fd, const std::string& payload, Clock::time_point deadline) 
   if (error != EPERM) {
     answer = FromErrno(fd, error);
   } else if (WaitFor(fd, 0, deadline)) {
-    // The host's own output hook dropped or rejected the packet. An ICMP error follows only after a
-    // reject.
+    // The output hook of this host dropped or rejected the packet. An ICMP error follows only after
+    // a reject.
     const int pending = PendingError(fd);
     answer = FromErrno(fd, pending == 0 ? ECONNREFUSED : pending);
   } else {
@@ -150,7 +150,7 @@ Received ReceiveOne(int fd, Clock::time_point deadline) {
     return {false, Answer(), std::move(message)};
   }
   if (errno == EAGAIN || errno == EINTR) {
-    // Only an entry in the error queue woke the socket.
+    // The socket itself has no error: poll returned because the error queue has an entry.
     const int pending = PendingError(fd);
     Answer answer = FromErrno(fd, pending == 0 ? EAGAIN : pending);
     if (pending == 0) return {false, Answer(), ""};

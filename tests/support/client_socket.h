@@ -1,7 +1,7 @@
 // Socket operations of Ask, Ping and the bulk transfers. Internal to tests/support.
 //
 // All functions use non-blocking sockets and poll until a deadline. Functions that create a socket
-// must be called in the namespace.
+// must be called by a thread in the network namespace.
 #ifndef SVCMAP_TESTS_SUPPORT_CLIENT_SOCKET_H_
 #define SVCMAP_TESTS_SUPPORT_CLIENT_SOCKET_H_
 
@@ -19,20 +19,21 @@ namespace svcmap::testing::client_internal {
 
 using Clock = std::chrono::steady_clock;
 
-// Returns true after one of `events`, an error or a hangup; false at the deadline.
+// Waits for one of `events`. Returns true after an event, an error or a hangup, and false at the
+// deadline.
 bool WaitFor(int fd, short events, Clock::time_point deadline);
 
-// Creates a non-blocking socket with extended errors and binds it as requested. `port` is false for
-// raw sockets.
+// Creates a non-blocking socket with extended errors, and binds it to the request's source. `port`
+// is false for raw sockets.
 absl::StatusOr<UniqueFd> MakeSocket(const Request& request, int family, int type, int protocol,
                                     bool port);
 
 // Converts `error` (errno of connect, send or recv) and the ICMP error from the socket's error
-// queue to an answer.
+// queue to an Answer.
 Answer FromErrno(int fd, int error);
 
-// Sends `payload` on a connected datagram or raw socket and waits for a message that
-// `accept(message, &answer)` accepts. Ignores other messages, and converts errors to answers.
+// Sends `payload` on a connected datagram or raw socket and waits for a message for which
+// `accept(message, &answer)` returns true. Ignores other messages, and converts errors to answers.
 template <typename Accept>
 Answer Exchange(int fd, const std::string& payload, Clock::time_point deadline, Accept accept);
 
@@ -42,7 +43,7 @@ Answer ConnectTcp(int fd, const SocketAddress& destination, Clock::time_point de
 // Reads the server's line from a connected stream. Bytes after the line stay in the socket.
 Answer ReadLine(int fd, Clock::time_point deadline);
 
-// Implementation of Exchange.
+// One received message. Internal to Exchange.
 struct Received {
   bool done;  // True if `answer` is final.
   Answer answer;

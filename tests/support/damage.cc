@@ -27,8 +27,8 @@ Script DeleteRule(const NetNs& netns, const std::string& chain, const std::strin
   return absl::NotFoundError(absl::StrCat("no rule with '", part, "' in\n", *listing));
 }
 
-// Returns the key of a listed element without comment and data, as nft commands expect it:
-// "10.96.0.10 . tcp . 80".
+// Returns the key of a listed element without comment and data, in the notation of nft commands,
+// for example "10.96.0.10 . tcp . 80".
 std::string KeyOf(const std::string& element) {
   return element.substr(0, std::min(element.find(" comment "), element.find(" : ")));
 }
@@ -55,7 +55,8 @@ std::string ServiceKeys(const std::string& ip) {
   return absl::StrCat("{ ", ip, " . tcp . 80, ", ip, " . udp . 80 }");
 }
 
-// Builds a script that gives the victim's addresses the descriptors of the other Service.
+// Builds a script that changes the elements of the victim's addresses to the descriptors of the
+// other Service.
 Script RedirectVictim(const NetNs& netns) {
   const absl::StatusOr<Listing> listing = ReadListing(netns);
   if (!listing.ok()) return listing.status();
@@ -135,7 +136,7 @@ const std::vector<Damage>& AllDamage() {
        }},
       {"ChangedPolicy", true, true,
        [](const NetNs&) -> Script { return "chain ip svcmap filter-forward { policy drop; }\n"; }},
-      {"DormantTable", true, false,  // The dormant flag can be removed only by deleting the table.
+      {"DormantTable", true, false,  // Only deleting the table removes the dormant flag.
        [](const NetNs&) -> Script { return "add table ip svcmap { flags dormant; }\n"; }},
       {"FlushedSet", true, true,
        [](const NetNs&) -> Script { return "flush map ip svcmap service-ips\n"; }},

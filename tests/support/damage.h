@@ -1,7 +1,7 @@
 // Kinds of damage by other processes that an agent must repair, for tests and benchmarks.
 //
-// Damage affects a Service with the addresses kVictim, TCP and UDP port 80. kOtherService has other
-// endpoints.
+// Damage affects the Service with the addresses kVictim, on TCP and UDP port 80. The Service
+// kOtherService has different endpoints.
 #pragma once
 
 #include <ostream>
@@ -18,11 +18,12 @@ inline constexpr char kVictim[] = "10.96.0.10";
 inline constexpr char kOtherService[] = "10.96.0.11";
 
 struct Damage {
-  std::string name;  // For example "FlushedRuleset".
+  std::string name;  // Name of the damage, for example "FlushedRuleset".
   bool interrupts =
-      false;  // New connections to the victim fail or reach wrong endpoints until the repair.
-  bool keeps_tables = true;  // Affinity records survive the repair.
-  // Returns the nft script for the current rules and elements in `netns`.
+      // True if new connections to the victim fail or reach wrong endpoints until the repair.
+      false;
+  bool keeps_tables = true;  // True if affinity records survive the repair.
+  // Returns the nft script that damages the current rules and elements in `netns`.
   absl::StatusOr<std::string> (*script)(const NetNs& netns);
 };
 

@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<EchoServer>> EchoServer::Start(const NetNs& netns
     return absl::ErrnoToStatus(errno, "epoll");
   }
   // A socket keeps the namespace in which it was created, and an accepted socket has its listener's
-  // namespace, so this thread need not enter the namespace.
+  // namespace, so the new thread need not enter the namespace.
   server->thread_ = std::thread([raw = server.get()] { raw->Loop(); });
   return server;
 }
@@ -107,7 +107,7 @@ absl::Status EchoServer::ListenSctp(const Binding& binding, bool v6) {
   bool open = false;
   {
     std::lock_guard lock(mutex_);
-    // Normalizes the address, because "fd00:0::1" and "fd00::1" are equal.
+    // Normalize the address, because "fd00:0::1" and "fd00::1" are equal.
     sctp_names_[{SocketAddress::Parse(binding.ip, 0)->ip(), binding.port}] = binding.name;
     open = std::exchange(v6 ? sctp_v6_open_ : sctp_v4_open_, true);
   }
@@ -145,7 +145,7 @@ void EchoServer::Loop() {
       const int fd = events[static_cast<size_t>(i)].data.fd;
       if (fd == stop_.get()) return;
       // An earlier event of this round may have closed the descriptor, and a new socket may have
-      // reused it. Reading is harmless then, because no data is pending.
+      // reused its number. Reading the new socket is harmless, because no data is pending.
       const auto found = sockets_.find(fd);
       if (found != sockets_.end()) Serve(found->second);
     }
@@ -176,11 +176,11 @@ void EchoServer::Accept(Socket& listener) {
     UniqueFd fd(::accept4(listener.fd.get(), peer.out(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.ok()) {
       if (errno == ECONNABORTED || errno == EINTR) continue;
-      // All pending connections are accepted. Without free descriptors this code would loop, but
-      // RaiseFileLimit makes that unlikely.
+      // All pending connections are accepted. accept() also fails if no descriptor is free, and the
+      // caller would then loop, but RaiseFileLimit makes that unlikely.
       return;
     }
-    // Resets connections that are still open, so that the next test can bind the port.
+    // Reset connections that are still open, so that the next test can bind the port.
     const linger reset = {1, 0};
     ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     ++answered_;

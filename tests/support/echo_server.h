@@ -41,10 +41,10 @@ struct Binding {
 
 class EchoServer {
  public:
-  // `netns` must outlive the Listen() calls, but not the server.
+  // `netns` must outlive all calls of Listen(), but not the server.
   static absl::StatusOr<std::unique_ptr<EchoServer>> Start(const NetNs& netns);
 
-  // As Start, but also listens on `port` with all three protocols on both addresses.
+  // Starts a server that listens on `port` of both addresses, with all three protocols.
   static absl::StatusOr<std::unique_ptr<EchoServer>> StartAll(const NetNs& netns,
                                                               const std::string& v4,
                                                               const std::string& v6, uint16_t port,
@@ -54,8 +54,8 @@ class EchoServer {
   EchoServer(const EchoServer&) = delete;
   EchoServer& operator=(const EchoServer&) = delete;
 
-  // When Listen() returns, connections are accepted. If Listen() fails, the previous bindings stay
-  // in effect.
+  // Accepts connections on the binding when the call returns. If Listen() fails, the previous
+  // bindings stay in effect.
   absl::Status Listen(const Binding& binding);
   absl::Status Listen(const std::vector<Binding>& bindings);
 
@@ -69,8 +69,8 @@ class EchoServer {
   struct Socket {
     Kind kind;
     UniqueFd fd;
-    std::string name;     // The name in the answer. Unused for kSctp.
-    std::string pending;  // For kTcpConnection: bytes that are not sent yet.
+    std::string name;     // Name of the server in the answer. Unused for kSctp.
+    std::string pending;  // Bytes of a kTcpConnection that are not sent yet.
     bool v6 = false;      // Only used for kSctp.
   };
 
@@ -80,7 +80,7 @@ class EchoServer {
   absl::Status ListenSctp(const Binding& binding, bool v6);
   absl::Status Watch(Socket socket);
 
-  // Handles one event. Called with mutex_ held.
+  // Handles one event of the socket. The caller holds mutex_.
   void Serve(Socket& socket);
   void Accept(Socket& listener);
   bool ServeConnection(Socket& connection);  // Returns false if the connection must be closed.
@@ -94,7 +94,7 @@ class EchoServer {
   std::atomic<int64_t> sctp_bad_checksums_{0};
 
   std::mutex mutex_;
-  std::map<int, Socket> sockets_;  // The key is the descriptor. Guarded by mutex_.
+  std::map<int, Socket> sockets_;  // Sockets by descriptor. Guarded by mutex_.
   std::map<std::pair<std::string, uint16_t>, std::string> sctp_names_;  // Guarded by mutex_.
   bool sctp_v4_open_ = false;                                           // Guarded by mutex_.
   bool sctp_v6_open_ = false;                                           // Guarded by mutex_.

@@ -14,7 +14,7 @@ namespace svcmap::testing {
 namespace {
 
 union PacketInfo {
-  in6_pktinfo v6;  // The larger member is first, so that {} initializes the whole union.
+  in6_pktinfo v6;  // The largest union member is first, so that {} initializes the whole union.
   in_pktinfo v4;
 };
 
@@ -30,7 +30,7 @@ std::string LocalIp(const PacketInfo& info, bool v6) {
 }
 
 struct Datagram {
-  std::string bytes;  // The SCTP packet, without IP header.
+  std::string bytes;  // The received SCTP packet without the IP header.
   SocketAddress peer;
   PacketInfo info = {};
 };
@@ -69,10 +69,11 @@ void SendFrom(int fd, bool v6, const Datagram& received, const std::string& byte
   PacketInfo info = received.info;
   size_t info_size = sizeof(info.v6);
   if (v6) {
-    // The route, not the receiving interface, selects the output interface.
+    // Let the route select the output interface, because the packet may have arrived on another
+    // interface.
     info.v6.ipi6_ifindex = 0;
   } else {
-    // The kernel sends the answer from ipi_spec_dst.
+    // The kernel uses ipi_spec_dst as the source address of the answer.
     info.v4 = {0, received.info.v4.ipi_addr, {}};
     info_size = sizeof(info.v4);
   }

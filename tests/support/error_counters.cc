@@ -12,7 +12,8 @@ namespace svcmap::testing {
 namespace {
 
 struct CounterField {
-  const char* key;  // The name in snmp6. For snmp, the concatenated names of line and column.
+  // Name of the counter in snmp6. In snmp, the concatenated names of line and column.
+  const char* key;
   int64_t ErrorCounters::*member;
 };
 
@@ -43,7 +44,7 @@ void ReadSnmp(Values& values) {
     std::string skipped;
     name_stream >> protocol;
     number_stream >> skipped;
-    protocol.pop_back();  // Removes the colon.
+    protocol.pop_back();  // Remove the colon.
     std::string name;
     int64_t number = 0;
     while (name_stream >> name && number_stream >> number) values[protocol + name] = number;

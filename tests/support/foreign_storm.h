@@ -1,7 +1,7 @@
 // Simulates another process that continuously changes svcmapd's tables. Each change is a separate
 // transaction. Most changes delete elements of service-ips or add elements to cluster-ips, and some
-// add a rule. Concurrent changes to addresses or ports of Services make deletions fail. A rejected
-// transaction also blocks all other transactions while the kernel processes it.
+// changes add a rule. Deletions can fail if the addresses or ports of Services change at the same
+// time. A rejected transaction also blocks all other transactions while the kernel processes it.
 #pragma once
 
 #include <atomic>
@@ -22,11 +22,11 @@ namespace svcmap::testing {
 class ForeignStorm {
  public:
   struct Changes {
-    int64_t added = 0;    // Number of elements.
-    int64_t deleted = 0;  // Number of elements.
+    int64_t added = 0;    // Number of added elements.
+    int64_t deleted = 0;  // Number of deleted elements.
     int64_t rules = 0;    // Number of added rules.
-    // Transactions that the kernel rejected, because svcmapd had not restored the element to delete
-    // yet.
+    // Number of transactions that the kernel rejected, because svcmapd had not yet restored the
+    // element that the transaction deletes.
     int64_t rejected = 0;
     std::chrono::duration<double> time{0};
 
@@ -42,8 +42,8 @@ class ForeignStorm {
     kNft,
   };
 
-  // Attempts `per_second` changes in the namespace, which must outlive this object. Deletes only
-  // elements that exist at this call.
+  // Starts a storm that attempts `per_second` changes in the namespace. The namespace must outlive
+  // this object. Only elements that exist during this call are deleted.
   static absl::StatusOr<std::unique_ptr<ForeignStorm>> Start(const NetNs& netns, int per_second,
                                                              RulesBy rules_by = RulesBy::kNetlink);
   ~ForeignStorm();  // Stops the changes.
@@ -62,7 +62,7 @@ class ForeignStorm {
   std::unique_ptr<nft::NetlinkKernel> kernel_;
   RulesBy rules_by_;
   RawSocket rules_;
-  std::vector<nft::Element> victims_;  // Elements of service-ips to delete.
+  std::vector<nft::Element> victims_;  // Elements of service-ips that the storm deletes.
   Changes changes_;
   std::atomic<bool> stop_{false};
   std::thread thread_;

@@ -12,11 +12,12 @@
 namespace svcmap::testing {
 namespace {
 
-constexpr size_t kShown = 12;  // Maximum number of differences in an error.
-// Listing a million elements takes the kernel 17 s.
+constexpr size_t kShown = 12;  // Maximum number of differences that an error lists.
+// The kernel needs 17 s to list a million elements.
 constexpr std::chrono::minutes kListTimeout{3};
 
-// Splits "a, b comment \"x, y\", c" into elements. Commas inside quotes do not separate elements.
+// Splits a list such as "a, b comment \"x, y\", c" into elements. Commas inside quotes do not
+// separate elements.
 std::vector<std::string> SplitElements(std::string_view text) {
   std::vector<std::string> elements(1);
   bool quoted = false;
@@ -38,7 +39,7 @@ bool Compared(const std::string& set) {
          !set.ends_with(" affinity") && !set.ends_with(" service-connections");
 }
 
-// Adds the elements that exist only in `one` to `differences`.
+// Appends the elements that exist only in `one` to `differences`.
 void AddOnlyIn(const ElementLists& one, const ElementLists& other, const std::string& what,
                std::vector<std::string>& differences) {
   for (const auto& [set, elements] : one) {
@@ -51,7 +52,7 @@ void AddOnlyIn(const ElementLists& one, const ElementLists& other, const std::st
   }
 }
 
-// Adds the first lines that differ to `differences`.
+// Appends the first lines that differ to `differences`.
 void AddFirstDifference(const std::string& wanted, const std::string& found,
                         std::vector<std::string>& differences) {
   if (wanted == found) return;
@@ -66,8 +67,8 @@ void AddFirstDifference(const std::string& wanted, const std::string& found,
       absl::StrCat("rules differ from line ", same + 1, ":", line(1), "\nis not", line(0)));
 }
 
-// Sorts the sets and chains of each table by their text, which starts with the name. nft lists them
-// in the order of their creation.
+// Sorts the sets and chains of each table by name. nft lists sets and chains in the order of their
+// creation.
 std::string WithBlocksInOrder(const std::string& rules) {
   std::string ordered;
   std::vector<std::string> blocks;
@@ -120,7 +121,7 @@ absl::StatusOr<Listing> ReadListing(const NetNs& netns) {
   const auto read_rules = [&](const std::string& part) {
     for (const auto& piece : absl::StrSplit(part, '\n')) {
       const std::string line(piece);
-      // A line such as "table ip svcmap {" or "\tset cluster-ips {".
+      // Matches a line such as "table ip svcmap {" or "\tset cluster-ips {".
       for (const auto& [start, name] :
            {std::pair("table ", &table), std::pair("\tset ", &set), std::pair("\tmap ", &set)}) {
         if (line.rfind(start, 0) != 0) continue;

@@ -13,10 +13,10 @@
 
 namespace svcmap::testing {
 
-// Runs `nft ARGUMENTS`, for example "-t list ruleset".
+// Runs nft with `arguments`, for example "-t list ruleset".
 absl::StatusOr<std::string> Nft(const NetNs& netns, const std::string& arguments);
 
-// One list "elements = { ... }" of a listing: the position of the text between the braces, and the
+// Position of one list "elements = { ... }" in nft's output: the text between the braces, and the
 // elements in order.
 struct ElementsAt {
   size_t begin;
@@ -25,24 +25,24 @@ struct ElementsAt {
 };
 std::vector<ElementsAt> FindElements(const std::string& listing);
 
-// The elements in nft's notation by set, for example "ip svcmap service-ips". Empty sets have no
-// entry.
+// The elements of each set in nft's notation. The key is for example "ip svcmap service-ips". Empty
+// sets have no entry.
 using ElementLists = std::map<std::string, std::set<std::string>>;
 
-// One parsed listing of all tables.
+// The parsed output of nft for all tables.
 struct Listing {
-  // The rules without elements and set sizes. Sets and chains are sorted by name.
+  // The rules, without elements and set sizes. Sets and chains are sorted by name.
   std::string rules;
   ElementLists elements;
 };
 absl::StatusOr<Listing> ReadListing(const NetNs& netns);
 
-// Returns the elements from a dump of the agent.
+// Returns the elements in a dump that the agent sends.
 absl::StatusOr<ElementLists> ReadDump(Agent& agent, v1::DumpRequest::What what);
 
-// Returns OK if the agent's tables contain its desired elements and a marker, and all other objects
-// equal `rules` (Listing::rules). Elements that packets add are not compared. Otherwise returns
-// kDataLoss with some of the differences.
+// Returns OK if the agent's tables contain the desired elements and a marker, and all other objects
+// equal `rules` (Listing::rules). Ignores elements that packets add. Otherwise returns kDataLoss
+// with some of the differences.
 absl::Status CheckKernel(Agent& agent, const NetNs& netns, const std::string& rules);
 
 }  // namespace svcmap::testing

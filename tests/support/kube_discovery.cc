@@ -15,7 +15,7 @@ struct Entry {
   bool namespaced;
 };
 
-// The resources of the fake API server and those in the project's manifests.
+// Resources of the fake API server and resources that the project's manifests use.
 constexpr Entry kEntries[] = {
     {"v1", "configmaps", "ConfigMap", true},
     {"v1", "endpoints", "Endpoints", true},
@@ -76,8 +76,8 @@ std::string PathOf(const std::string& group_version) {
   return (group_version.find('/') == std::string::npos ? "api/" : "apis/") + group_version;
 }
 
-// Returns a minimal OpenAPI document without any schema. It announces that the server validates
-// fields itself, so kubectl does not validate them.
+// Returns a minimal OpenAPI document without schemas. The document announces field validation by
+// the server, so kubectl does not validate fields.
 Json OpenApi(const std::string& group_version) {
   const size_t slash = group_version.find('/');
   const std::string group = slash == std::string::npos ? "" : group_version.substr(0, slash);

@@ -24,7 +24,7 @@ class Bytes {
     return *this;
   }
   Bytes& Message(int field, const Bytes& value) { return Text(field, value.bytes_); }
-  // Encodes integers and booleans. Negative numbers take ten bytes.
+  // Encodes integers and booleans. Negative numbers occupy ten bytes.
   Bytes& Number(int field, int64_t value) {
     Varint(static_cast<uint64_t>(field) << 3);
     Varint(static_cast<uint64_t>(value));
@@ -54,7 +54,7 @@ std::string Uid(const v1::ObjectMeta& meta, const char* kind) {
   return absl::StrCat(kind, "-", meta.namespace_(), "-", meta.name(), "-0000-4000-8000");
 }
 
-// Encodes a metav1.Time in whole seconds. The zero time is an empty message.
+// Encodes a metav1.Time in whole seconds. The zero time is encoded as an empty message.
 Bytes Time(bool set, const google::protobuf::Timestamp& time) {
   Bytes bytes;
   if (set) bytes.Number(1, time.seconds()).Number(2, 0);
@@ -70,7 +70,7 @@ Bytes Metadata(const v1::ObjectMeta& meta, const char* kind, uint64_t version) {
     bytes.Message(9, Time(true, meta.deletion_timestamp())).Number(10, 30);
   }
   bytes.Pairs(11, meta.labels()).Pairs(12, meta.annotations());
-  Bytes managed;  // metav1.ManagedFieldsEntry
+  Bytes managed;  // Encoded as metav1.ManagedFieldsEntry.
   managed.Text(1, "kube-controller-manager").Text(2, "Update").Text(3, "v1");
   managed.Text(6, "FieldsV1").Message(7, Bytes().Text(1, R"({"f:metadata":{"f:labels":{}}})"));
   return std::move(bytes.Message(17, managed));
@@ -79,7 +79,8 @@ Bytes Metadata(const v1::ObjectMeta& meta, const char* kind, uint64_t version) {
 Bytes Port(const v1::ServicePort& port) {
   Bytes bytes;
   bytes.Text(1, port.name()).Text(2, port.protocol()).Number(3, port.port());
-  bytes.Message(4, Bytes().Number(1, 1).Number(2, 0).Text(3, "the-port"));  // IntOrString
+  // Encoded as IntOrString.
+  bytes.Message(4, Bytes().Number(1, 1).Number(2, 0).Text(3, "the-port"));
   return std::move(bytes.Number(5, port.node_port()));
 }
 
@@ -123,7 +124,7 @@ Bytes Of(const v1::Endpoint& endpoint) {
   if (from.has_serving()) conditions.Number(2, from.serving());
   if (from.has_terminating()) conditions.Number(3, from.terminating());
   bytes.Message(2, conditions);
-  // An ObjectReference in the field targetRef.
+  // Encodes an ObjectReference in the field targetRef.
   bytes.Message(4, Bytes().Text(1, "Pod").Text(3, "a-pod"));
   if (endpoint.has_node_name()) bytes.Text(6, endpoint.node_name());
   if (endpoint.has_zone()) bytes.Text(7, endpoint.zone());
@@ -163,7 +164,7 @@ Bytes Of(const v1::Node& node, uint64_t version) {
   }
   spec.Texts(7, node.spec().pod_cidrs());
   Bytes status;
-  status.Text(3, "");  // The field phase.
+  status.Text(3, "");  // Empty phase.
   for (const v1::NodeAddress& address : node.status().addresses()) {
     status.Message(5, Bytes().Text(1, address.type()).Text(2, address.address()));
   }
@@ -316,7 +317,7 @@ std::string EncodeEvent(Encoding encoding, std::string_view type, const std::str
     return "{\"type\":\"" + std::string(type) + "\",\"object\":" + object + "}\n";
   }
   const std::string event =
-      Bytes().Text(1, type).Message(2, Bytes().Text(1, object)).Take();  // RawExtension
+      Bytes().Text(1, type).Message(2, Bytes().Text(1, object)).Take();  // Encoded as RawExtension.
   std::string frame;
   for (const int shift : {24, 16, 8, 0}) frame += static_cast<char>(event.size() >> shift);
   return frame + event;

@@ -31,10 +31,11 @@ const CollectionNames& NamesOf(Collection collection);
 Collection CollectionOf(const v1::Object& object);  // `object` must contain one of the four kinds.
 const v1::ObjectMeta& MetadataOf(const v1::Object& object);
 
-// Encodes an object as a list item, without envelope and type. `version` is its resourceVersion.
+// Encodes an object as a list item, without envelope and type. `version` becomes the object's
+// resourceVersion.
 std::string EncodeItem(Encoding encoding, const v1::Object& object, uint64_t version);
 
-// Encode complete bodies and frames of a watch. `item` is the result of EncodeItem.
+// Encode complete response bodies and frames of a watch. `item` is a result of EncodeItem.
 std::string EncodeObject(Encoding encoding, Collection collection, const std::string& item);
 std::string EncodeList(Encoding encoding, Collection collection,
                        const std::vector<const std::string*>& items, uint64_t version,

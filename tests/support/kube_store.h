@@ -35,7 +35,8 @@ class StoredObject {
 };
 using StoredObjectPtr = std::shared_ptr<const StoredObject>;
 
-// Label and field selectors of a request. Supports the fields that the fake server knows.
+// Label and field selectors of a request. Supports only the fields that field selectors of the fake
+// server can use.
 class KubeSelector {
  public:
   // Parses "!a", "a", "a=b", "a==b", "a!=b", or a comma-separated list of these. Returns
@@ -57,9 +58,9 @@ class KubeSelector {
 // Thread-safe.
 class KubeStore {
  public:
-  // Storing an equal object is not a change.
+  // Adds or updates an object. Storing an equal object does not create a new version.
   void Put(const v1::Object& object);
-  // Returns false if the object did not exist.
+  // Removes an object. Returns false if the object did not exist.
   bool Remove(Collection collection, const std::string& key);
 
   StoredObjectPtr Get(Collection collection, const std::string& key) const;
@@ -74,7 +75,8 @@ class KubeStore {
 
   struct Event {
     uint64_t version = 0;
-    // The previous object with the version of the event. Null if the object was added.
+    // The object before the event, with the version of the event. Null if the event added the
+    // object.
     StoredObjectPtr before;
     StoredObjectPtr after;  // The object after the event. Null if the event deleted the object.
   };
