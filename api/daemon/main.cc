@@ -9,8 +9,10 @@
 
 #include "absl/strings/numbers.h"
 #include "api/daemon/agent_health.h"
+#include "api/daemon/clock_watch.h"
 #include "api/daemon/config_watch.h"
 #include "api/daemon/connection_counters.h"
+#include "api/daemon/fatal.h"
 #include "api/daemon/heap_trim.h"
 #include "api/daemon/kube_proxy_remover.h"
 #include "api/daemon/leader.h"
@@ -369,6 +371,8 @@ int Run(DaemonOptions options) {
       status = started.status();
       if (status.ok()) server = *std::move(started);
     }
+    std::optional<ClockWatch> clock_watch;
+    if (status.ok()) clock_watch.emplace();
     std::unique_ptr<ManifestsSource> manifests;
     if (status.ok() && !options.manifests.empty()) {
       absl::StatusOr<std::unique_ptr<ManifestsSource>> source =
@@ -406,6 +410,7 @@ int Run(DaemonOptions options) {
 }  // namespace svcmap::api
 
 int main(int argc, char** argv) {
+  svcmap::api::LogFatalErrors("svcmapd");
   // Few malloc arenas let threads reuse memory that other threads have freed.
   mallopt(M_ARENA_MAX, 2);
   const svcmap::api::ParsedOptions parsed = svcmap::api::ParseDaemonOptions(argc, argv);

@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include "api/daemon/config_watch.h"
+#include "api/daemon/fatal.h"
 #include "api/daemon/log.h"
 #include "api/daemon/notify.h"
 #include "api/kube/options.h"
@@ -128,6 +129,7 @@ int Run(const KubeOptions& options) {
 }  // namespace svcmap::kube
 
 int main(int argc, char** argv) {
+  svcmap::api::LogFatalErrors("svcmap-kube");
   const svcmap::kube::ParsedKubeOptions parsed = svcmap::kube::ParseKubeOptions(argc, argv);
   if (parsed.exit) return *parsed.exit;
   svcmap::api::SetUpLog(parsed.options.verbosity);

@@ -1,0 +1,33 @@
+// Keeps gRPC's timers on time when the system clock is set back.
+//
+// Abseil 20220623 waits for gRPC's next timer until a time of CLOCK_REALTIME. If the clock is set
+// back by an hour during this wait, all timers are an hour late: a stream without Open is not
+// closed, and connections of failed peers are not detected. ClockWatch interrupts this wait as soon
+// as the clock changes.
+#pragma once
+
+#include <chrono>
+#include <thread>
+
+#include "nft/base/unique_fd.h"
+
+namespace svcmap::api {
+
+class ClockWatch {
+ public:
+  ClockWatch();  // After gRPC's initialization.
+  ~ClockWatch();
+  ClockWatch(const ClockWatch&) = delete;
+  ClockWatch& operator=(const ClockWatch&) = delete;
+
+ private:
+  void Run();
+  void ClockSet();
+
+  UniqueFd stop_;   // An eventfd.
+  UniqueFd clock_;  // A timerfd that never expires, but is cancelled if the clock is set.
+  std::chrono::nanoseconds offset_;  // CLOCK_REALTIME minus CLOCK_MONOTONIC.
+  std::thread thread_;
+};
+
+}  // namespace svcmap::api

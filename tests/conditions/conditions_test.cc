@@ -1,0 +1,140 @@
+// svcmapd while the clock of its node is set, and with too little memory.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+
+#include "svcmap/v1/control.grpc.pb.h"
+#include "tests/support/agent.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temporary_folder.h"
+
+namespace svcmap::testing {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+
+constexpr char kSvcmapd[] = SVCMAP_BIN_DIR "/svcmapd";
+const std::vector<std::string> kFlags = {"--healthz-bind-address=", "--metrics-bind-address="};
+
+class ConditionsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK(NetNsAvailable());
+    absl::StatusOr<NetNs> netns = NetNs::Create();
+    ASSERT_OK(netns);
+    netns_.emplace(*std::move(netns));
+    absl::StatusOr<TemporaryFolder> folder = TemporaryFolder::Make();
+    ASSERT_OK(folder);
+    folder_.emplace(*std::move(folder));
+  }
+
+  // Writes a program that runs svcmapd after the shell command `prepare`.
+  std::string Program(const std::string& prepare) const {
+    const std::string path = folder_->path() + "/svcmapd";
+    std::ofstream(path) << "#!/bin/sh\n" << prepare << "\nexec " << kSvcmapd << " \"$@\"\n";
+    EXPECT_EQ(chmod(path.c_str(), 0700), 0);
+    return path;
+  }
+
+  std::optional<NetNs> netns_;
+  std::optional<TemporaryFolder> folder_;
+};
+
+// ---- The clock ----
+
+class ClockTest : public ConditionsTest {
+ protected:
+  void SetUp() override {
+    ConditionsTest::SetUp();
+    if (HasFatalFailure()) return;
+    const std::string path = folder_->path() + "/clock";
+    const UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    ASSERT_TRUE(file.ok());
+    ASSERT_EQ(ftruncate(file.get(), sizeof(int64_t)), 0);
+    void* memory =
+        mmap(nullptr, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    offset_ = static_cast<std::atomic<int64_t>*>(memory);
+    absl::StatusOr<std::unique_ptr<Agent>> agent = Agent::Launch(
+        *netns_, kFlags,
+        Program("export CLOCK_SHIM_FILE=" + path + " LD_PRELOAD=" + SVCMAP_CLOCK_SHIM));
+    ASSERT_OK(agent);
+    agent_ = *std::move(agent);
+    ASSERT_OK(agent_->WaitUntilItAnswers());
+  }
+
+  void TearDown() override {
+    agent_.reset();
+    if (offset_ != nullptr) munmap(offset_, sizeof(int64_t));
+  }
+
+  void SetClock(std::chrono::nanoseconds change) { *offset_ += change.count(); }
+
+  // Opens a stream, sends nothing, sets the clock, and returns the time until svcmapd closes it.
+  std::chrono::duration<double> TimeWithoutOpen(std::chrono::nanoseconds change) {
+    const auto stub = v1::Control::NewStub(
+        grpc::CreateChannel("unix:" + agent_->socket().substr(sizeof("unix://") - 1),
+                            grpc::InsecureChannelCredentials()));
+    const auto start = std::chrono::steady_clock::now();
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + 20s);
+    const auto stream = stub->Push(&context);
+    std::this_thread::sleep_for(1s);
+    SetClock(change);
+    const grpc::Status status = stream->Finish();
+    EXPECT_THAT(status.error_message(), HasSubstr("open not received")) << agent_->log();
+    return std::chrono::steady_clock::now() - start;
+  }
+
+  std::atomic<int64_t>* offset_ = nullptr;
+  std::unique_ptr<Agent> agent_;
+};
+
+TEST_F(ClockTest, StreamWithoutOpenEndsInTimeAfterTheClockWasSetBack) {
+  EXPECT_LT(TimeWithoutOpen(-1h), 12s);
+  EXPECT_THAT(agent_->log(), HasSubstr("system clock set change_s=-3600."));
+  ASSERT_OK(agent_->Apply({AService("shop/web")}));
+  EXPECT_OK(agent_->CheckServing());
+  EXPECT_OK(agent_->Stop());
+}
+
+TEST_F(ClockTest, StreamWithoutOpenGetsItsTimeAfterTheClockWasSetForward) {
+  EXPECT_GT(TimeWithoutOpen(1h), 9s);
+  EXPECT_THAT(agent_->log(), HasSubstr("system clock set change_s=3600."));
+  ASSERT_OK(agent_->Apply({AService("shop/web")}));
+  EXPECT_OK(agent_->CheckServing());
+  EXPECT_OK(agent_->Stop());
+}
+
+// ---- Memory ----
+
+using MemoryTest = ConditionsTest;
+
+TEST_F(MemoryTest, StartWithTooLittleAddressSpaceIsAnErrorWithItsReason) {
+  for (const int mib : {40, 60}) {  // With slightly more, gRPC aborts if it cannot start a thread.
+    const absl::StatusOr<std::unique_ptr<ChildProcess>> process = ChildProcess::Start(
+        {.argv = {Program("ulimit -v " + std::to_string(mib * 1024)), "--state-dir=",
+                  "--listen=unix://" + folder_->path() + "/socket", kFlags[0], kFlags[1]},
+         .netns = &*netns_});
+    ASSERT_OK(process);
+    const std::optional<ExitStatus> exit = (*process)->Wait(30s);
+    ASSERT_TRUE(exit.has_value());
+    EXPECT_EQ(exit->ToString(), (ExitStatus{.code = 1}).ToString()) << (*process)->err();
+    EXPECT_THAT((*process)->err(), HasSubstr("svcmapd: exiting error=\""));
+    EXPECT_THAT((*process)->err(),
+                AnyOf(HasSubstr("cannot start a thread"), HasSubstr("out of memory")));
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::testing
