@@ -5,7 +5,7 @@ namespace {
 
 // Checks in execution order. Later checks rely on the behavior that earlier checks verify.
 constexpr Check kChecks[] = {
-    {"half-open", "A TCP connection on which HTTP/2 does not begin within 10 s is closed",
+    {"half-open", "A connection without the HTTP/2 preface is closed after 10 s",
      CheckHalfOpenConnections, nullptr, nullptr, true},
     {"silent-stream",
      "A stream on which `Open` has not arrived within 10 s ends with `DEADLINE_EXCEEDED`",
@@ -45,8 +45,7 @@ constexpr Check kChecks[] = {
      "a unary request is not a valid protobuf message or contains invalid UTF-8. On a Push stream, "
      "such a message ends the stream with `OK` and without an Ack",
      CheckNotMessages},
-    {"not-http2", "A TCP connection on which HTTP/2 does not begin within 10 s is closed",
-     CheckNotHttp2},
+    {"not-http2", "A connection without the HTTP/2 preface is closed after 10 s", CheckNotHttp2},
     {"flood",
      "At either limit it stops reading, HTTP/2 flow control fills up, and the writes of the "
      "controller block.",
@@ -65,9 +64,9 @@ constexpr Check kChecks[] = {
      CheckOutsideClient, &Options::outside_client, "--outside-client"},
     {"readonly-client", "the message names the method and the client", CheckReadonlyClient,
      &Options::readonly_client, "--readonly-client"},
-    {"no-certificate", "The client sees a closed connection without a TLS alert",
-     CheckNoCertificate, &Options::ca, "--tls-ca"},
-    {"plaintext", "The client sees a closed connection without a TLS alert", CheckPlaintext,
+    {"no-certificate", "A TLS handshake fails. The client receives a TLS alert", CheckNoCertificate,
+     &Options::ca, "--tls-ca"},
+    {"plaintext", "A TLS handshake fails. The client receives a TLS alert", CheckPlaintext,
      &Options::ca, "--tls-ca"},
 };
 
