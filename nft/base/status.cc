@@ -25,7 +25,7 @@ absl::StatusCode CodeFor(int error) {
       return absl::StatusCode::kUnavailable;
     case ETIMEDOUT:
       return absl::StatusCode::kDeadlineExceeded;
-    case ENFILE:  // A set is full.
+    case ENFILE:  // The kernel returns ENFILE if a set is full.
       return absl::StatusCode::kOutOfRange;
     case ENOMEM:
     case ENOBUFS:

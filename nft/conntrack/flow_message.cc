@@ -12,8 +12,8 @@
 namespace svcmap::nft {
 namespace {
 
-// Selects the tuple fields that must match. The kernel's user-space headers do not define these
-// constants.
+// Filter flag that selects the protocol as a tuple field to compare. The kernel's user-space
+// headers do not define this constant.
 constexpr uint32_t kFilterProtocol = 1 << 3;
 
 uint8_t NfFamily(Family family) { return family == Family::kIpv4 ? NFPROTO_IPV4 : NFPROTO_IPV6; }
@@ -164,7 +164,7 @@ std::optional<UdpFlow> ReadFlow(const nlmsghdr* message) {
   if (!IsMessage(message, IPCTNL_MSG_CT_NEW)) return std::nullopt;
   UdpFlow flow;
   bool original = false, reply = false;
-  std::optional<uint16_t> zone;  // Zone of both directions.
+  std::optional<uint16_t> zone;  // Conntrack zone of both directions.
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
     switch (mnl_attr_get_type(attribute)) {
       case CTA_TUPLE_ORIG:

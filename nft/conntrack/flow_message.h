@@ -9,22 +9,24 @@
 
 namespace svcmap::nft {
 
-// Buffer size for any message written here.
+// Buffer size that is sufficient for every message in this file.
 inline constexpr size_t kMaxFlowMessage = 256;
 
-// Requests all flows of both families and all protocols.
+// Writes a request for all flows of both families and all protocols.
 nlmsghdr* WriteFlowDump(uint8_t* buffer);
 
-// Requests the UDP flows of one family. Kernels before 5.8 ignore the filter and send all flows of
-// the family. The kernel cannot filter by protocol for both families at once (EOPNOTSUPP).
+// Writes a request for the UDP flows of one family. Kernels before 5.8 ignore the filter and send
+// all flows of the family. The kernel cannot filter by protocol for both families at once
+// (EOPNOTSUPP).
 nlmsghdr* WriteUdpDump(uint8_t* buffer, Family family);
 
-// Requests the number of flows. ReadFlowCount parses the response.
+// Writes a request for the number of flows. ReadFlowCount parses the response.
 nlmsghdr* WriteCountRequest(uint8_t* buffer);
 std::optional<uint32_t> ReadFlowCount(const nlmsghdr* message);
 
-// Deletes the conntrack entry with this reply tuple and this id. The kernel looks up the entry by
-// the reply tuple and compares the id, which is derived from the entry and its original tuple.
+// Writes a request to delete the conntrack entry of `flow`. The kernel looks up the entry by its
+// reply tuple and compares the entry's id, which the kernel derives from the entry and its original
+// tuple.
 nlmsghdr* WriteFlowDeletion(uint8_t* buffer, const UdpFlow& flow);
 
 // Returns nullopt if the message is not a UDP flow.

@@ -35,9 +35,11 @@ struct FlowTuple {
 };
 
 struct UdpFlow {
-  FlowTuple original;  // The direction of the first packet.
-  FlowTuple reply;     // The direction of the replies. The source is the endpoint that replies.
-  uint32_t id = 0;     // The kernel's id of this entry, in wire format.
+  FlowTuple original;  // Direction of the connection's first packet.
+  // Direction of the replies. The source is the endpoint that replies.
+  FlowTuple reply;
+  // Id that the kernel assigned to the conntrack entry, with the bytes unchanged from the message.
+  uint32_t id = 0;
 
   Family family() const { return original.source.address.family(); }
 
@@ -49,24 +51,27 @@ class FlowTable {
   virtual ~FlowTable() = default;
 
   struct Listing {
-    uint64_t entries = 0;  // Number of entries sent by the kernel, of all protocols.
-    // False if changes kept interrupting the listing, so that some flows may be missing.
+    // Number of conntrack entries that the kernel sent, including entries of other protocols.
+    uint64_t entries = 0;
+    // False if changes interrupted every attempt to list the flows, so some flows may be missing.
     bool complete = true;
   };
-  // Calls `on_flow` for each UDP flow of these families, for some flows possibly twice. Stores no
-  // flows. `on_flow` may block and may delete flows. If it returns false, the listing ends with
-  // kCancelled.
+  // Calls `on_flow` for each UDP flow of `families`, possibly twice for some flows. The flows are
+  // not stored. `on_flow` may block and may delete flows. If `on_flow` returns false, the listing
+  // ends with kCancelled.
   virtual absl::StatusOr<Listing> ForEachUdp(
       std::span<const Family> families, const std::function<bool(const UdpFlow&)>& on_flow) = 0;
 
   struct Deletion {
     size_t deleted = 0;
-    size_t gone = 0;  // Number of flows that no longer existed in exactly this form.
-    // The first error other than "not found". The failed flows are not included in either counter.
+    // Number of flows that had already ended or changed before the deletion.
+    size_t gone = 0;
+    // The first error other than "not found". Flows whose deletion failed are not included in
+    // either counter.
     absl::Status status;
   };
-  // Deletes exactly these flows. A new flow with the same addresses but another translation is not
-  // deleted.
+  // Deletes the listed flows. A newer flow with the same addresses but a different translation is
+  // not deleted.
   virtual Deletion Delete(std::span<const UdpFlow> flows) = 0;
 };
 

@@ -16,10 +16,10 @@ namespace svcmap::nft {
 namespace {
 
 constexpr std::chrono::milliseconds kAnswerTimeout{5000};
-constexpr int kMaxAttempts = 5;  // S-243
-// A family is rare if at most one in 16 flows is a UDP flow of this family.
+constexpr int kMaxAttempts = 5;  // Maximum number of attempts to list all flows (S-243).
+// The UDP flows of a family are rare if they are at most 1/16 of all flows.
 constexpr uint64_t kRare = 16;
-// Small enough that an error for each deletion fits into the receive buffer.
+// Number of deletions per send. The receive buffer has room for an error message for each of them.
 constexpr size_t kDeletionsPerSend = 64;
 
 }  // namespace
@@ -72,10 +72,10 @@ absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEachUdp(
   return listing;
 }
 
-// The kernel disables softirqs while it searches for the next flow to send. While it finds none,
-// the CPU receives no packets. In a table of 500,000 flows without a match, the search takes 87 ms.
-// Therefore the kernel's filter is used only if matching flows are not rare. If matching flows are
-// rare, all flows are requested.
+// The kernel disables softirqs while it searches for the next matching flow, so the CPU processes
+// no packets during the search. In a table of 500,000 flows without a match, the search takes 87
+// ms. Therefore the kernel filters the flows only if matching flows are not rare. Otherwise all
+// flows are requested and filtered in user space.
 bool NetlinkFlowTable::FilterInKernel(std::span<const Family> families) const {
   return !filter_unsupported_ && std::all_of(families.begin(), families.end(), [&](Family family) {
     return udp_flows_[Index(family)] * kRare > flows_;
@@ -117,7 +117,7 @@ FlowTable::Deletion NetlinkFlowTable::Delete(std::span<const UdpFlow> flows) {
 }
 
 // The kernel processes each message independently of earlier failures. Only the last message
-// requests an acknowledgement. Each other message gets a response only if it fails.
+// requests an acknowledgement. All other messages get a response only if they fail.
 void NetlinkFlowTable::DeleteBatch(std::span<const UdpFlow> flows, Deletion& deletion) {
   std::vector<uint8_t> bytes;
   alignas(nlmsghdr) uint8_t buffer[kMaxFlowMessage];

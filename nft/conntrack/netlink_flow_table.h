@@ -30,7 +30,7 @@ class NetlinkFlowTable : public FlowTable {
   uint64_t flows_ = 0;
   std::array<uint64_t, 2> udp_flows_ = {};
   bool filter_unsupported_ = false;
-  // Separate from the listing's socket, which is in use during a dump.
+  // Socket for deletions, which may happen while a dump uses the listing's socket.
   std::optional<Socket> deletions_;
   uint32_t sequence_ = 1;
 };

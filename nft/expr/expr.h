@@ -90,7 +90,7 @@ struct Lookup {
   uint32_t reg = 0;
   Into into = Into::kNothing;
   uint32_t data_reg = 0;
-  // Inverts the match: the rule continues if the key is not found. kNothing only.
+  // Inverts the match: the rule continues if the key is not found. Valid only with kNothing.
   bool invert = false;
 };
 
@@ -99,7 +99,7 @@ struct Lookup {
 struct DynamicElement {
   enum class Op : uint8_t {
     kUpdate,  // Adds the element. If the key exists, keeps its data and restarts its timeout.
-    kCount,   // As kUpdate for a set without data, and increments the element's packet counter.
+    kCount,   // Like kUpdate for a set without data. Also increments the element's packet counter.
     kDelete,
   };
   Op op = Op::kUpdate;
@@ -126,7 +126,7 @@ struct Dnat {
   uint32_t port_reg;
 };
 
-struct Masquerade {};  // With fully random source ports.
+struct Masquerade {};  // Selects source ports at random (fully-random).
 
 struct Reject {  // ICMP port unreachable, for all protocols including TCP (S-100).
   Family family;

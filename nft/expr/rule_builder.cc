@@ -11,7 +11,8 @@ struct HeaderLayout {
   uint32_t source;
   uint32_t destination;
   uint32_t address_size;
-  // Trailing bytes of the destination address that identify the endpoint group in DnatToRandomSlot.
+  // Number of trailing bytes of the destination address that identify the endpoint group in
+  // DnatToRandomSlot.
   uint32_t group_size;
   uint32_t client;  // Start of the part of the source address that identifies the client.
   uint32_t choice;  // Start of the selected endpoint's identifier, for session affinity.
@@ -24,11 +25,12 @@ constexpr HeaderLayout Layout(Family family) {
                                  : HeaderLayout{8, 24, 16, 4, 12, 26, 8, "ip6"};
 }
 
-constexpr uint32_t kChoiceKeySize = 4;  // Leading bytes of the identifier that name the endpoint.
-// Leading bytes of the endpoint's name that identify the Service port.
+// Number of leading bytes of the endpoint identifier that DnatToChoice uses as the lookup key.
+constexpr uint32_t kChoiceKeySize = 4;
+// Number of leading bytes of the endpoint identifier that identify the Service port.
 constexpr uint32_t kServicePortSize = 2;
 constexpr uint32_t kStickyGroupSize = 2;
-constexpr uint32_t kSlotKeyWords = 2;    // Group number and slot number.
+constexpr uint32_t kSlotKeyWords = 2;  // One word for the group number and one for the slot number.
 constexpr uint32_t kRouteTypeLocal = 2;  // RTN_LOCAL
 constexpr uint32_t kInterfaceNameSize = 16;
 
@@ -267,7 +269,7 @@ RuleBuilder& RuleBuilder::NotIn(const Key& key, NamedSet set) {
 
 RuleBuilder& RuleBuilder::RewriteDestination(const Key& key, NamedSet map) {
   const HeaderLayout layout = Layout(family_);
-  // Uses a data register behind the key. Overlapping registers would be valid for the kernel, but
+  // Loads the data into a register after the key. The kernel accepts overlapping registers, but
   // `nft list` prints them incorrectly.
   const uint32_t data_reg = LoadKey(key);
   Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = data_reg});

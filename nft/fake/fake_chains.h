@@ -14,7 +14,8 @@ namespace svcmap::nft {
 class FakeChains {
  public:
   // Each method returns an errno, or 0 on success.
-  int Add(const ChainSpec& chain);  // Keeps an existing chain. EOPNOTSUPP if its hook differs.
+  // Keeps an existing chain. Returns EOPNOTSUPP if the existing chain has a different hook.
+  int Add(const ChainSpec& chain);
   int AddRule(const RuleSpec& rule);
   int DeleteRules(const std::string& chain);
   int Remove(const std::string& chain);      // Also deletes the chain's rules.
@@ -28,7 +29,7 @@ class FakeChains {
  private:
   struct Rule {
     uint64_t digest;
-    std::vector<std::string> targets;  // Targets of its jumps and gotos.
+    std::vector<std::string> targets;  // Target chains of the rule's jumps and gotos.
   };
   struct Chain {
     uint64_t digest = 0;

@@ -25,7 +25,7 @@ ApplyResult FakeKernel::Apply(const Transaction& transaction) {
 
 std::optional<FakeKernel::Failure> FakeKernel::Run(const Transaction& transaction) {
   changed_ = false;
-  // Drops and creations are undone from a copy of the table. Element changes are undone one by one.
+  // A copy of the table is used to undo drops and creations. Element changes are undone one by one.
   std::optional<std::optional<Table>> before[2];
   const auto keep = [&](Family family) {
     auto& kept = before[Index(family)];
@@ -146,7 +146,8 @@ std::optional<FakeKernel::Failure> FakeKernel::RunElements(const Transaction& tr
     const SetSpec& spec = specs_[Index(element.set.family)].sets[element.set.set];
     const std::string what = (add ? "add to " : "delete from ") + spec.name;
     std::optional<Table>& table = tables_[Index(element.set.family)];
-    if (!table) {  // In this case the kernel's error refers to the table, not to the element.
+    // If the table is missing, the kernel's error refers to the table, not to an element.
+    if (!table) {
       failure = Failure{ENOENT, what, std::nullopt};
       return;
     }

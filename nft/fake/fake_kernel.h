@@ -1,6 +1,6 @@
 // In-memory kernel for tests, as strict as nf_tables in Linux 6.18.
-// tests/contract/*_contract_test.cc verify that both behave the same. Stores sets and elements, and
-// tracks which chains and rules exist.
+// tests/contract/*_contract_test.cc verify that FakeKernel and the real kernel behave the same.
+// Stores sets and elements, and tracks which chains and rules exist.
 //
 // In addition to the nft::Kernel interface, tests can inject failures and make changes as another
 // process would. Only one thread may call at a time.
@@ -46,9 +46,9 @@ class FakeKernel final : public Kernel {
 
   void SetFaultHook(FaultHook hook) { fault_hook_ = std::move(hook); }
 
-  // Changes by another process. Each successful change is a commit. Returns false, without a
-  // commit, if the kernel would reject the change: the table, chain, rule or element does not
-  // exist, already exists, or is still referenced by rules.
+  // Simulates changes by another process. Each successful change is a commit. Returns false,
+  // without a commit, if the kernel would reject the change: the table, chain, rule or element does
+  // not exist, already exists, or is still referenced by rules.
   bool ForeignDropTable(Family family);
   bool ForeignAddChain(Family family, const std::string& name);
   // Also deletes the chain's rules.
@@ -58,7 +58,7 @@ class FakeKernel final : public Kernel {
   bool ForeignAddSet(Family family, const std::string& name);
   bool ForeignAddElement(const ElementView& element);
   bool ForeignRemoveElement(SetRef set, std::span<const uint8_t> key, bool interval_end = false);
-  void ForeignCommit() { ++generation_; }  // A change in an unrelated table.
+  void ForeignCommit() { ++generation_; }  // Simulates a change to an unrelated table.
 
  private:
   struct Failure {
@@ -92,7 +92,7 @@ class FakeKernel final : public Kernel {
   TableSpecs specs_;
   std::optional<Table> tables_[2];  // Indexed by Index(Family).
   uint32_t generation_ = 1;
-  bool changed_ = false;  // Set by the transaction in progress.
+  bool changed_ = false;  // True if the transaction in progress has changed something.
   FaultHook fault_hook_;
 };
 

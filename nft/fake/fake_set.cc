@@ -41,7 +41,7 @@ FakeSet::Outcome FakeSet::Add(const ElementView& element) {
     if (ranges_ && found->second.key_end != ToString(element.key_end)) {
       return {EEXIST, std::nullopt};
     }
-    // Comments are not compared. The old comment is kept.
+    // The kernel does not compare comments, and keeps the old comment.
     return {found->second.data == ToString(element.data) ? 0 : EEXIST, std::nullopt};
   }
   if (interval_ && CheckOverlap(key) != 0) return {CheckOverlap(key), std::nullopt};

@@ -23,7 +23,7 @@ class FakeSet {
   struct Value {
     std::string data;
     std::string comment;
-    std::string key_end;  // Only for ranges with several fields.
+    std::string key_end;  // Last key of a range with several fields. Otherwise empty.
   };
   // The effect of one operation. `before` is the previous value under `key`, or nullopt if there
   // was none.
@@ -47,7 +47,8 @@ class FakeSet {
   Outcome Delete(const ElementView& element);
   void Undo(const Change& change);
 
-  // In an interval set, a key also finds the start of the range that contains it.
+  // Returns the element with this key. In an interval set, returns the start element of the range
+  // that contains the key.
   std::optional<Element> Find(std::span<const uint8_t> key) const;
   bool IsKey(std::span<const uint8_t> key) const { return key.size() == key_size_; }
   std::vector<Element> All() const;
@@ -63,7 +64,7 @@ class FakeSet {
 
   size_t key_size_;
   size_t data_size_;
-  std::vector<size_t> field_sizes_;  // With padding.
+  std::vector<size_t> field_sizes_;  // Size of each key field in bytes, with padding.
   bool interval_;
   bool ranges_;  // True for an interval set with several fields.
   uint32_t size_;

@@ -28,7 +28,7 @@ enum class Field : uint8_t {
 size_t FieldSize(Field field);        // Size in bytes, without padding.
 size_t PaddedFieldSize(Field field);  // Size in bytes within a concatenation.
 
-// nft's number and name of the data type, which `nft list` needs (libnftables datatype.h, 1.0.6).
+// Return nft's number and name of the data type (libnftables datatype.h, 1.0.6), for `nft list`.
 uint32_t FieldTypeId(Field field);
 std::string FieldTypeName(Field field);
 
@@ -47,13 +47,14 @@ class FieldBytes {
  public:
   static constexpr size_t kMaxSize = 40;  // Two IPv6 addresses, a protocol and a port.
 
-  FieldBytes& Append(std::span<const uint8_t> bytes);  // First pads to the next 4-byte boundary.
+  // Pads to the next 4-byte boundary, and then appends `bytes`.
+  FieldBytes& Append(std::span<const uint8_t> bytes);
   FieldBytes& AppendU8(uint8_t value);
   FieldBytes& AppendU16Be(uint16_t value);
   FieldBytes& AppendU24Be(uint32_t value);
   FieldBytes& AppendU32Be(uint32_t value);
   FieldBytes& AppendU32Host(uint32_t value);
-  FieldBytes& PadToWord();  // Call last: a concatenation is padded to 4 bytes.
+  FieldBytes& PadToWord();  // Pads the last field of a concatenation to 4 bytes. Call last.
 
   std::span<const uint8_t> bytes() const { return {bytes_, size_}; }
 

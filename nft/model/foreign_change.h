@@ -1,4 +1,4 @@
-// A change of our tables by another process in one transaction, as reported by kernel
+// A change to our tables that another process made in one transaction, as reported by kernel
 // notifications.
 #pragma once
 
@@ -23,7 +23,8 @@ struct ForeignChange {
   };
 
   bool table = false;  // One of our tables was deleted, including its elements.
-  // Chains, rules, set definitions or table flags changed, or elements of sets that are not ours.
+  // Chains, rules, set definitions or table flags changed, or elements of sets that svcmap did not
+  // create.
   bool structure = false;
   // Notifications were lost or the listener was paused: anything may have changed.
   bool lost = false;

@@ -20,13 +20,14 @@
 namespace svcmap::nft {
 
 // Outcome of a transaction. kUnknown is not a failure: acknowledgements were lost, and the kernel
-// may have committed. Only a marker element in the kernel can tell.
+// may have committed. Only a marker element in the kernel shows whether the kernel committed.
 enum class ApplyOutcome : uint8_t { kCommitted, kRejected, kUnknown };
 
 struct ApplyResult {
   ApplyOutcome outcome = ApplyOutcome::kCommitted;
   absl::Status error;  // OK if and only if the transaction was committed.
-  // kRejected only: index of the transaction's element that the kernel reported.
+  // Only for kRejected: index of the element that caused the error, if the kernel reported an
+  // element.
   std::optional<size_t> failed_element;
 };
 
@@ -36,7 +37,7 @@ struct Element {
   std::vector<uint8_t> data;
   std::string comment;
   bool interval_end = false;
-  std::vector<uint8_t> key_end;  // Only in interval sets with several fields.
+  std::vector<uint8_t> key_end;  // Last key of a range in an interval set with several fields.
 
   friend auto operator<=>(const Element&, const Element&) = default;
 };
@@ -52,8 +53,8 @@ class Kernel {
 
   virtual absl::StatusOr<bool> HasTable(Family family) = 0;
 
-  // Returns all elements of one set in unspecified order, from one generation: if a commit
-  // interferes, the dump is repeated. The kernel needs O(n^2 / 32 KiB) time: about 0.1 s for
+  // Returns all elements of one set in unspecified order, from one generation: if a commit happens
+  // during the dump, the dump is repeated. The kernel needs O(n^2 / 32 KiB) time: about 0.1 s for
   // 100,000 elements.
   virtual absl::StatusOr<std::vector<Element>> ReadSet(SetRef set) = 0;
 
@@ -64,7 +65,7 @@ class Kernel {
   virtual absl::StatusOr<std::vector<std::optional<Element>>> ReadElements(
       SetRef set, std::span<const FieldBytes> keys) = 0;
 
-  // Looks up a single key.
+  // Same as ReadElements for a single key.
   absl::StatusOr<std::optional<Element>> ReadElement(SetRef set, std::span<const uint8_t> key);
 
   // Returns the structure of our table from one generation (retried if commits interfere), or
@@ -73,7 +74,8 @@ class Kernel {
   virtual absl::StatusOr<std::optional<TableContent>> ReadTable(Family family) = 0;
 
   // Returns nf_tables' generation id of this network namespace. Each commit of any process
-  // increments it. A batch that changes nothing (because all its elements exist) does not.
+  // increments it. A batch that changes nothing (because all its elements exist) does not increment
+  // it.
   virtual absl::StatusOr<uint32_t> Generation() = 0;
 
   // Returns the content that ReadTable would return for a new, unmodified table created from

@@ -46,7 +46,7 @@ struct SetSpec {
 struct BaseChain {
   std::string type;  // "nat" or "filter"
   std::string hook;  // "prerouting", "input", "forward", "output" or "postrouting"
-  int priority = 0;  // The policy is always accept (S-137).
+  int priority = 0;  // Hook priority. The chain policy is always accept (S-137).
 };
 
 struct ChainSpec {
@@ -67,7 +67,8 @@ struct AnonymousSet {
 
 struct RuleSpec {
   std::string chain;
-  // The equivalent rule in nft syntax. A test loads this text and compares the results.
+  // The equivalent rule in nft syntax. A test loads this text with nft and compares the resulting
+  // rules.
   std::string text;
   std::vector<Expr> exprs;
   std::vector<AnonymousSet> sets;

@@ -11,15 +11,15 @@
 namespace svcmap::nft {
 
 struct TableContent {
-  // By chain name: a digest of the chain (type, hook, priority, policy) and of its rules in order.
-  // Excluded are values assigned by the kernel (handles, positions, use counts, names of anonymous
-  // sets), elements of anonymous sets, which are immutable, and chain comments.
+  // Maps each chain name to a digest of the chain (type, hook, priority, policy) and of its rules
+  // in order. The digest excludes values assigned by the kernel (handles, positions, use counts,
+  // names of anonymous sets), elements of anonymous sets, which are immutable, and chain comments.
   std::map<std::string, uint64_t> chains;
-  // By name of a named set: a digest of its definition without the size.
+  // Maps the name of each named set to a digest of the set's definition without the size.
   std::map<std::string, uint64_t> sets;
-  // By name of a named set: its number of elements. In interval sets with one field, half the
-  // number of start and end elements, rounded down. Absent if the kernel does not report the number
-  // (before Linux 6.16).
+  // Maps the name of each named set to its number of elements. In interval sets with one field,
+  // half the number of start and end elements, rounded down. Absent if the kernel does not report
+  // the number (before Linux 6.16).
   std::map<std::string, uint32_t> elements;
   // Objects that svcmap never creates: stateful objects, flowtables, table flags (dormant, owner).
   std::vector<std::string> others;

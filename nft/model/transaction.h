@@ -29,7 +29,8 @@ struct ElementView {
   std::span<const uint8_t> key;
   std::span<const uint8_t> data;  // Empty for sets.
   std::string_view comment;       // In additions, truncated to 127 bytes.
-  bool interval_end = false;      // The first key after a range, in sets with one field.
+  // True if the key is the first key after a range. Only in interval sets with one field.
+  bool interval_end = false;
   // The last key of a range, in interval sets with several fields. Has the length of `key`.
   std::span<const uint8_t> key_end = {};
 };
@@ -48,8 +49,8 @@ struct ChainRepair {
   Family family = Family::kIpv4;
   std::shared_ptr<const TableSpec> spec;  // Null: the table spec passed when the kernel was opened.
   std::vector<std::string> rewrite;       // Chains of `spec`, existing or missing.
-  std::vector<std::string> remove_chains;  // Must exist.
-  std::vector<std::string> remove_sets;    // Must exist and must not be sets of `spec`.
+  std::vector<std::string> remove_chains;  // Existing chains to delete.
+  std::vector<std::string> remove_sets;    // Existing sets to delete that are not sets of `spec`.
 };
 
 class Transaction {
@@ -72,7 +73,7 @@ class Transaction {
   void DropTable(Family family) { drops_.push_back(family); }
   void CreateTable(TableCreation creation) { creations_.push_back(std::move(creation)); }
 
-  // Takes effect after drops and creations, and before element operations.
+  // Adds a repair, which takes effect after drops and creations and before element operations.
   void RepairChains(ChainRepair repair) { repairs_.push_back(std::move(repair)); }
 
   // The kernel rejects a batch that adds an existing element with different data, or that deletes a

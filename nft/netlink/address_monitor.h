@@ -21,9 +21,9 @@ std::optional<IpAddress> ReadAddress(const nlmsghdr* message);
 
 class AddressMonitor {
  public:
-  // Calls `on_change` with all addresses once before it returns, and later on the monitor's own
-  // thread. Tentative IPv6 addresses are excluded. Opens its sockets in the caller's network
-  // namespace.
+  // Calls `on_change` with all addresses once before Start returns, and later on the monitor's own
+  // thread after each change. Tentative IPv6 addresses are excluded. Opens its sockets in the
+  // caller's network namespace.
   static absl::StatusOr<std::unique_ptr<AddressMonitor>> Start(
       std::function<void(std::vector<IpAddress>)> on_change, SocketFaults* faults = nullptr);
   ~AddressMonitor();

@@ -172,8 +172,8 @@ void Batch::AddElements(const Transaction& transaction) {
       const TableSpec& table = tables_[Index(element.set.family)];
       const SetSpec& set = table.sets[element.set.set];
       const bool add = verb == Verb::kAdd;
-      // Reserves only the space that the remaining elements need. The reserved space is zeroed, and
-      // most messages contain only a few elements.
+      // Reserves only the space that the remaining elements need, because the reserved space is
+      // zeroed and most messages contain only a few elements.
       const size_t left = (transaction.element_count() - index) * kMaxElementSize;
       header =
           Begin(add ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM, table.family, add ? NLM_F_CREATE : 0,

@@ -41,8 +41,8 @@ class Batch {
  private:
   struct Sent {
     size_t offset;         // Offset in the buffer.
-    size_t first_element;  // Index of the first element in an element message.
-    size_t element_count;  // 0 in all other messages.
+    size_t first_element;  // Index of the message's first element in the transaction.
+    size_t element_count;  // Number of elements. 0 if the message contains no elements.
     std::string what;
   };
 

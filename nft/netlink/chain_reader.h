@@ -22,7 +22,7 @@ struct ForeignChain {
   std::string family;  // "ip", "ip6", "inet", "bridge", "arp" or "netdev"
   std::string table;
   std::string name;
-  std::optional<Hook> base;  // Only for base chains.
+  std::optional<Hook> base;  // Set only for base chains.
 };
 
 // Parses one NFT_MSG_NEWCHAIN message. Returns nullopt if the message is too short.

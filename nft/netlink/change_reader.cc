@@ -23,7 +23,7 @@ constexpr size_t kMaxNames = 3;
 // kernel's ABI guarantees this number.
 constexpr uint16_t kTableAttribute = 1;
 
-// In the order of the description.
+// A kind of change. The description lists changes in the order of kKinds.
 struct Kind {
   unsigned type;
   uint16_t name_attribute;  // Name attribute of the object or of its container.
@@ -71,7 +71,7 @@ std::string Author(const nlmsghdr* generation) {
   return name + pid;
 }
 
-// Anonymous sets are created and deleted with their rule.
+// Returns true for an anonymous set, which the kernel creates and deletes together with its rule.
 bool IsInsideRule(unsigned type, std::string_view name) {
   return (type == NFT_MSG_NEWSET || type == NFT_MSG_DELSET || type == NFT_MSG_NEWSETELEM ||
           type == NFT_MSG_DELSETELEM) &&

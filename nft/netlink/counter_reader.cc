@@ -13,8 +13,8 @@ namespace {
 constexpr size_t kCounterRequestSize = 512;  // Larger than any of our requests.
 constexpr int kMaxCounterReads = 5;
 
-// Sorts by key. If the kernel rehashes the set during a dump, the dump repeats some elements and
-// omits others.
+// Sorts `counts` by key. Returns true if a key is repeated: if the kernel rehashes the set during a
+// dump, the dump repeats some elements and omits others.
 bool SortAndFindRepeated(std::vector<ElementCount>& counts) {
   std::sort(counts.begin(), counts.end(),
             [](const ElementCount& a, const ElementCount& b) { return a.key < b.key; });

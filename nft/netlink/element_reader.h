@@ -1,5 +1,5 @@
-// Parses set elements of netlink messages from any writer. Skips unknown attributes and unknown
-// user data, and validates every length.
+// Parses the set elements in netlink messages. Any program may have added the elements, so unknown
+// attributes and unknown user data are skipped and every length is validated.
 #pragma once
 
 #include <libmnl/libmnl.h>

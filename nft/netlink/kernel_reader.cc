@@ -75,8 +75,8 @@ absl::StatusOr<bool> NetlinkKernel::RequestTable(Family family, TableReader& rea
 // Element dumps never set NLM_F_DUMP_INTR (Linux 6.18), so only the generation id shows whether a
 // commit happened during the dump. The id changes when a commit starts. Each part of a dump skips
 // as many elements as were already sent. If a commit is still adding or removing elements, the dump
-// would skip too few or too many. Therefore no commit may be in progress at the start and at the
-// end of the dump.
+// skips too few or too many elements. Therefore no commit may be in progress at the start and at
+// the end of the dump.
 absl::StatusOr<std::vector<Element>> NetlinkKernel::ReadSet(SetRef set) {
   const TableSpec& table = tables_[Index(set.family)];
   std::vector<Element> elements;

@@ -17,8 +17,9 @@ namespace svcmap::nft {
 namespace {
 
 constexpr size_t kReceiveBuffer = 4 * 1024 * 1024;
-constexpr int kMaxDrained = 100'000;  // In datagrams.
-// Messages sent from a closed port were committed earlier, so few old ports matter.
+constexpr int kMaxDrained = 100'000;  // Maximum number of datagrams discarded by DrainQueue.
+// Number of own port ids to remember. Only notifications that are still queued refer to closed
+// ports, so few old ports are needed.
 constexpr size_t kMaxOwnPorts = 8;
 
 // Compares generation ids with wraparound.
@@ -128,7 +129,7 @@ bool Monitor::ReceivedUpTo(uint32_t generation) const { return AtLeast(reported_
 void Monitor::Run() {
   next_check_ = Clock::now() + options_.check_interval;
   for (;;) {
-    // Without a socket, poll only waits.
+    // Without a socket, poll waits only for `wake_` and the timeout.
     pollfd waiting[] = {{wake_.get(), POLLIN, 0}, {socket_ ? socket_->fd() : -1, POLLIN, 0}};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_check_ - Clock::now());
     poll(waiting, 2, static_cast<int>(std::max<int64_t>(left.count(), 0)));
@@ -190,12 +191,13 @@ void Monitor::EndTransaction(const nlmsghdr* generation) {
   const std::optional<uint32_t> id = GenerationIn(generation);
   if (!id) return;
   CrossGaps();
-  if (ReceivedUpTo(*id)) return;  // From before the monitor started over.
+  if (ReceivedUpTo(*id)) return;  // The notification was sent before the monitor was restarted.
   if (*id != reported_ + 1) ReportLoss("notifications of commits by other processes are missing");
   reported_ = *id;
 }
 
-// Handles commits made while the monitor was paused, after all earlier notifications.
+// Processes commits that were made while the monitor was paused, after all earlier notifications
+// have arrived.
 void Monitor::CrossGaps() {
   for (;;) {
     std::optional<Gap> gap;
@@ -244,7 +246,8 @@ absl::Status Monitor::Reopen() {
   return absl::OkStatus();
 }
 
-// After an overflow, the kernel drops notifications until the queue is empty.
+// Discards all queued notifications, because the kernel drops notifications after an overflow until
+// the queue is empty.
 void Monitor::DrainQueue() {
   for (int i = 0; i < kMaxDrained; ++i) {
     const auto datagram = socket_->Receive(std::chrono::milliseconds(0));

@@ -1,4 +1,4 @@
-// Watches nf_tables notifications for changes of our tables by other processes. Our own commits are
+// Watches nf_tables notifications for changes to our tables by other processes. Our own commits are
 // recognized by the port id of the sending socket.
 //
 // Lost notifications are always detected: each commit of any process increments the generation id,
@@ -45,7 +45,7 @@ class Monitor {
  public:
   using OnChange = std::function<void(const ForeignChange&)>;
 
-  // Opens its sockets in the caller's network namespace. `on_change` must not wait for anything
+  // Opens its sockets in the caller's network namespace. `on_change` must not wait for a thread
   // that waits for one of our commits.
   static absl::StatusOr<std::unique_ptr<Monitor>> Start(TableSpecs tables, OnChange on_change,
                                                         MonitorOptions options);
@@ -61,17 +61,17 @@ class Monitor {
   // CloseGap or CloseUnknownGap.
   void Pause();
   void Resume();
-  // The generation id changed from `before` to `after`. `explained` means that all these commits
-  // were our own.
+  // Reports that the generation id changed from `before` to `after` during a pause. `explained` is
+  // true if all commits in this interval were our own.
   void CloseGap(uint32_t before, uint32_t after, bool explained);
   void CloseUnknownGap();
 
-  // The generation up to which all changes were reported.
+  // Returns the generation up to which all changes were reported.
   uint32_t reported() const { return reported_; }
 
   // Returns false if the monitor has had no socket, or has received no notification of a commit by
-  // any process, for about twice MonitorOptions::patience. In the second case, the monitor is alive
-  // again as soon as it receives a notification.
+  // any process, for about twice MonitorOptions::patience. In the second case, alive() returns true
+  // again as soon as the monitor receives a notification.
   bool alive() const;
 
  private:
@@ -115,19 +115,19 @@ class Monitor {
   Clock::time_point last_start_over_;
   std::optional<std::string> start_over_;  // Reason for a pending restart of the monitor.
   bool received_all_ = true;               // The socket's queue is empty.
-  bool receives_nothing_ = false;          // Set until the next notification arrives.
+  bool receives_nothing_ = false;          // True until the next notification arrives.
 
   std::atomic<uint32_t> reported_ = 0;
   std::atomic<Clock::rep> last_well_ = 0;  // Last time when no notification was overdue.
 
   std::mutex mutex_;  // Protects the following members.
-  // Replaced, and joined to the group, with the mutex held. The monitor's thread reads it without
-  // the mutex.
+  // Replaced, and joined to the multicast group, with the mutex held. The monitor's thread reads
+  // from the socket without the mutex.
   std::optional<Socket> socket_;
   bool stop_ = false;
   bool listening_ = true;  // False between Pause and Resume.
   bool gap_open_ = false;  // From Pause until the gap is closed.
-  std::string broken_;     // Reason why the thread must start over. Empty if it need not.
+  std::string broken_;     // Reason for a restart of the monitor. Empty if no restart is needed.
   std::deque<Gap> gaps_;
   std::vector<uint32_t> own_ports_;
 

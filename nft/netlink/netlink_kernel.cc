@@ -14,7 +14,7 @@ namespace {
 constexpr int kMaxCommitAttempts = 5;
 constexpr int kMaxLosses = 100;
 
-// Errors after which the batch must be sent again: another commit came first, or the kernel was
+// Returns true if the batch must be sent again, because another commit came first or the kernel was
 // interrupted.
 bool IsTransient(int error) { return error == ERESTART || error == EAGAIN || error == EINTR; }
 

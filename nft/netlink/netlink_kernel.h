@@ -25,7 +25,7 @@ class NetlinkKernel final : public Kernel {
   absl::StatusOr<std::vector<std::optional<Element>>> ReadElements(
       SetRef set, std::span<const FieldBytes> keys) override;
   absl::StatusOr<std::optional<TableContent>> ReadTable(Family family) override;
-  // Creates a dormant table with this name suffix, reads it and removes it.
+  // Name suffix of the dormant table that ReferenceContent creates, reads and deletes.
   static constexpr char kReferenceSuffix[] = "-reference";
   absl::StatusOr<TableContent> ReferenceContent(const TableSpec& spec) override;
   absl::StatusOr<uint32_t> Generation() override { return session_.Generation(); }

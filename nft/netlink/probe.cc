@@ -21,7 +21,7 @@ namespace {
 constexpr std::chrono::milliseconds kAnswerTimeout{5000};
 constexpr char kScratchTable[] = "svcmap-preflight";
 constexpr char kScratchChain[] = "probe";
-constexpr uint32_t kScratchSize = 16;  // Size of sets with a fixed size.
+constexpr uint32_t kScratchSize = 16;  // Number of elements in the probe's sets with a fixed size.
 constexpr size_t kBatchEndSize = MNL_NLMSG_HDRLEN + sizeof(nfgenmsg);
 
 enum class Comments : bool { kWithout, kWith };
@@ -78,8 +78,8 @@ absl::StatusOr<std::optional<Rejection>> Prober::Try(TableSpec table, Comments c
   batch.Finish();
   sequence_ = batch.next_sequence();
 
-  // With its end message, the batch would be committed. If the end message cannot be removed,
-  // return an error.
+  // Removes the end message, because the kernel commits a batch that has an end message. Returns an
+  // error if the end message is not found.
   const std::span<const uint8_t> endless =
       batch.bytes().first(batch.bytes().size() - kBatchEndSize);
   const auto* end = reinterpret_cast<const nlmsghdr*>(endless.data() + endless.size());
@@ -97,7 +97,7 @@ absl::StatusOr<std::optional<Rejection>> Prober::AwaitVerdict(const Batch& batch
   std::optional<Rejection> rejection;
   for (;;) {
     const auto datagram = socket_.Receive(kAnswerTimeout);
-    // More errors than the receive buffer can hold.
+    // The kernel sent more errors than fit into the receive buffer.
     if (absl::IsResourceExhausted(datagram.status())) continue;
     if (!datagram.ok()) return datagram.status();
     if (datagram->empty()) {
@@ -250,7 +250,7 @@ class Pieces {
   std::vector<Piece> pieces_;
 };
 
-// An error for the complete batch would apply to every other batch too.
+// Converts an error for the complete batch, which applies to every other batch too.
 absl::StatusOr<MissingFeature> MissingForBatch(Family family, const Rejection& rejection) {
   if (rejection.error == EPERM || rejection.error == EACCES) {
     return absl::PermissionDeniedError(

@@ -1,7 +1,7 @@
 // Tests whether the kernel supports everything that our tables use, without changing anything. The
 // probe sends batches without their end message. The kernel validates such a batch and aborts it,
-// as for nft --check. During the validation, our base chains are registered at their hooks: they
-// are empty and have policy accept.
+// as it does for `nft --check`. During the validation, our base chains are registered at their
+// hooks, but are empty and have policy accept.
 //
 // Like nft --check, the probe does not detect jump loops or too many nested jumps. The kernel
 // checks for these only in existing tables or when it commits (Linux 6.18).
@@ -19,10 +19,12 @@ namespace svcmap::nft {
 struct MissingFeature {
   Family family = Family::kIpv4;
   std::string feature;  // Description: "masquerade".
-  // "CONFIG_NFT_MASQ". Empty if the kernel rejects a basic feature of nf_tables.
+  // Kernel option, such as "CONFIG_NFT_MASQ". Empty if the kernel rejects a basic feature of
+  // nf_tables.
   std::string option;
-  std::string module;  // "nft_masq". Empty in the same case.
-  int error = 0;       // The errno of the rejection.
+  // Kernel module, such as "nft_masq". Empty if the kernel rejects a basic feature of nf_tables.
+  std::string module;
+  int error = 0;  // The errno of the rejection.
 
   friend bool operator==(const MissingFeature&, const MissingFeature&) = default;
 };

@@ -110,8 +110,8 @@ absl::Status Session::Ask(const nlmsghdr* request,
   }
 }
 
-// An empty batch changes nothing, but the kernel processes it after the commit in progress and
-// before send returns.
+// Sends an empty batch, which changes nothing. The kernel processes the batch after any commit in
+// progress and before send returns.
 absl::StatusOr<uint32_t> Session::SettledGeneration() {
   alignas(nlmsghdr) char buffer[128];
   const nlmsghdr* begin = nftnl_batch_begin(buffer, sequence_++);

@@ -33,10 +33,10 @@ struct SessionOptions {
 
 class Session {
  public:
-  // Opens a session. If `on_port` is set, it has been called once on return.
+  // Opens a session. Calls `on_port`, if set, once before it returns.
   static absl::StatusOr<Session> Open(SessionOptions options);
 
-  // The session never reuses a sequence number.
+  // Returns the last sequence number in use. The session never reuses a sequence number.
   uint32_t sequence() const { return sequence_; }
   void SkipTo(uint32_t sequence) { sequence_ = sequence; }
 

@@ -29,7 +29,7 @@ class Socket {
   // Enlarges the send buffer for a message of `bytes`. Sizes above net.core.wmem_max require
   // CAP_NET_ADMIN in the initial user namespace.
   absl::Status EnsureSendBuffer(size_t bytes);
-  void RequestReceiveBuffer(size_t bytes);  // Best effort.
+  void RequestReceiveBuffer(size_t bytes);  // Ignores errors.
 
   // Joins a multicast group. Notifications arrive as datagrams. Queued notifications remain
   // available after LeaveGroup.
@@ -53,8 +53,8 @@ class Socket {
   std::vector<uint8_t> receive_buffer_;
 
   SocketFaults* faults_ = nullptr;
-  std::vector<uint8_t> late_;  // Injected fault: returned after the next timeout.
-  std::vector<uint8_t> next_;  // Injected fault: returned by the next call.
+  std::vector<uint8_t> late_;  // Injected fault: datagram to return after the next timeout.
+  std::vector<uint8_t> next_;  // Injected fault: datagram to return by the next call.
 };
 
 }  // namespace svcmap::nft

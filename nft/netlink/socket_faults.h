@@ -1,4 +1,5 @@
-// Fault injection for tests: a Socket with a SocketFaults object calls it before each system call.
+// Fault injection for tests: a Socket calls its SocketFaults object, if any, before each system
+// call.
 //
 // The methods are called concurrently on the threads that use the sockets.
 #pragma once

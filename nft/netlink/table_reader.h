@@ -30,7 +30,8 @@ class TableReader {
   uint64_t DigestExpression(const nlattr* expression, uint64_t seed) const;
 
   std::string table_;
-  std::map<std::string, uint64_t> anonymous_;  // Digests of anonymous sets, by the kernel's name.
+  // Digests of anonymous sets, keyed by the name that the kernel assigned.
+  std::map<std::string, uint64_t> anonymous_;
   TableContent content_;
 };
 

@@ -26,8 +26,8 @@ absl::StatusOr<std::unique_ptr<WatchedKernel>> WatchedKernel::Open(TableSpecs ta
   return std::unique_ptr<WatchedKernel>(new WatchedKernel(*std::move(monitor), *std::move(kernel)));
 }
 
-// Notifications of a commit in progress would be lost when the monitor is paused. Reading `before`
-// waits for this commit.
+// Reads `before` first, which waits for any commit in progress. If the monitor were paused during a
+// commit, the commit's notifications would be lost.
 ApplyResult WatchedKernel::Apply(const Transaction& transaction) {
   if (!IsLarge(transaction)) return kernel_->Apply(transaction);
 

@@ -1,7 +1,7 @@
-// A kernel with a monitor that detects changes of our tables by other processes. During large
-// batches the monitor is paused, because notifications would slow down the commit several times.
-// The generation id shows whether another process committed during the pause: each commit
-// increments the id by exactly one.
+// A kernel with a monitor that detects changes to our tables by other processes. During large
+// batches the monitor is paused, because notifications make a commit several times slower. The
+// generation id shows whether another process committed during the pause: each commit increments
+// the id by exactly one.
 #pragma once
 
 #include <memory>

@@ -91,7 +91,7 @@ std::string DataText(const SetSpec& set, std::span<const uint8_t> data) {
   return set.data.empty() || data.empty() ? "" : FieldsToText(set.data, data);
 }
 
-// KEY comment "TEXT" : DATA
+// Returns the text of an element: KEY comment "TEXT" : DATA
 std::string Complete(const std::string& key, const std::string& comment, const std::string& data) {
   return key + (comment.empty() ? "" : " comment \"" + comment + "\"") +
          (data.empty() ? "" : " : " + data);
@@ -128,8 +128,8 @@ std::string RepairLines(const TableSpec& table, const ChainRepair& repair) {
   return text;
 }
 
-// Converts the elements of a transaction to words. Delays each start of a range until the end of
-// the range is known.
+// Converts the elements of a transaction to ElementParts. Delays each start of a range until the
+// end of the range is known.
 class ElementPartsWriter {
  public:
   ElementPartsWriter(const TableSpecs& tables, const std::function<void(const ElementParts&)>& fn)

@@ -10,8 +10,8 @@
 namespace svcmap::nft {
 
 // Prints the keys from `start` (inclusive) to `end` (exclusive). An empty `end` means the highest
-// key. An address range that is a prefix is printed as a prefix. All our interval sets of this form
-// have one field.
+// key. An address range that is a prefix is printed as a prefix. All of svcmap's interval sets with
+// start and end elements have one field.
 std::string RangeText(std::span<const Field> fields, std::span<const uint8_t> start,
                       std::span<const uint8_t> end);
 

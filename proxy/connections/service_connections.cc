@@ -10,7 +10,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kServicesAtOnce = 1024;
 
-// Returns the element key in `service-connections`.
+// Returns the element's key in the set `service-connections`.
 std::string KeyOf(const ServiceConnections& at) {
   const nft::FieldBytes key = ServiceIpKey(at.address, at.protocol, at.reached_at);
   return {key.bytes().begin(), key.bytes().end()};
@@ -29,7 +29,8 @@ void AddDestinations(const std::string& service, const ServiceRows& rows,
   }
 }
 
-// Returns false if the loop has stopped.
+// Appends the destinations of all programmed Services to `to`. Returns false if the loop has
+// stopped.
 bool ReadDestinations(Loop& loop, std::vector<ServiceConnections>& to) {
   std::string last;
   for (bool more = true; more;) {

@@ -1,8 +1,9 @@
 // Number of new connections per Service, from the counters of the set `service-connections`. Each
 // count is assigned to the Service that currently owns the address (docs/decisions/0009).
 //
-// A separate thread reads the counters, so that callers never wait for a commit. The loop is asked
-// for a limited number of Services at a time, so that commits are delayed only briefly.
+// A separate thread reads the counters, so that callers never wait for a commit. The thread
+// requests a limited number of Services at a time from the reconcile loop, so that commits are
+// delayed only briefly.
 #pragma once
 
 #include <chrono>

@@ -79,7 +79,7 @@ void Cleaner::Run() {
       for (const UdpBook::Round& earlier : second_scans_) book_.Return(earlier);
       second_scans_.clear();
     }
-    if (!book_.due()) continue;  // No flows to scan again were left.
+    if (!book_.due()) continue;  // The Services of the second scan have no flows left.
     UdpBook::Round round = book_.Take();
     lock.unlock();
     StaleFlows flows = round.MakeStaleFlows();

@@ -47,8 +47,8 @@ struct CleanerOptions {
   // tracked.
   std::chrono::milliseconds settle{10};
   int rest_factor = 9;
-  // Delay until a second scan for deleted flows, because a reply in flight may have created a flow
-  // again.
+  // Delay until a second scan for deleted flows, because a reply in flight may have recreated a
+  // flow.
   std::chrono::milliseconds second_scan{1000};
   std::chrono::milliseconds first_retry{1000};
   std::chrono::milliseconds last_retry{60000};
@@ -93,7 +93,8 @@ class Cleaner {
   CleanerStatus status_;
   std::chrono::steady_clock::time_point next_;
   int failures_in_row_ = 0;
-  std::vector<UdpBook::Round> second_scans_;  // Rounds that deleted flows.
+  // Rounds that deleted flows and are scanned a second time.
+  std::vector<UdpBook::Round> second_scans_;
   std::chrono::steady_clock::time_point second_scan_at_;
   std::thread thread_;
 };

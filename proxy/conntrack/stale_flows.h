@@ -22,15 +22,15 @@ class StaleFlows {
     // translated are ignored.
     kFormer,
   };
-  // Adds a destination. `endpoints` are its valid endpoints in ascending order and must outlive
-  // this object. If several Services used the destination, each Service adds it, and a flow to an
-  // endpoint of any of them is kept. Returns a number for Kept().
+  // Adds a destination. `endpoints` are the destination's valid endpoints in ascending order and
+  // must outlive this object. If several Services used the destination, each Service adds it, and a
+  // flow to an endpoint of any of them is kept. Returns a number for Kept().
   size_t Add(const nft::FlowEnd& destination, Place place,
              const std::vector<EndpointAddress>& endpoints);
 
   bool IsStale(const nft::UdpFlow& flow);
 
-  // Returns true if a tested flow is kept because of the entry with this number.
+  // Returns true if a tested flow was kept because of the destination that Add() gave this number.
   bool Kept(size_t number) const { return targets_[number].kept; }
 
   bool HasFamily(Family family) const { return families_[Index(family)]; }

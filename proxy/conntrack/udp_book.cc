@@ -18,7 +18,7 @@ void SortPorts(Ports& ports) {
             [](const auto& a, const auto& b) { return OrderOf(a.now) < OrderOf(b.now); });
 }
 
-// Null if there is none. `ports` is sorted.
+// Returns the port with the family and name of `wanted`, or null. `ports` is sorted.
 template <typename Ports>
 auto* FindPort(Ports& ports, const UdpPort& wanted) {
   const auto found = std::lower_bound(

@@ -1,6 +1,6 @@
 // Records the current and former destinations of each Service with UDP ports. A flow to a former
-// destination is kept while its endpoint is serving, and becomes stale with the endpoint. A former
-// destination is forgotten when no flow to it is left.
+// destination is kept while the flow's endpoint is serving, and becomes stale when the endpoint
+// stops serving. A former destination is removed from the book when it has no flows left.
 //
 // Not thread-safe.
 #pragma once
@@ -25,8 +25,8 @@ class UdpBook {
   using Service = std::vector<Port>;
 
  public:
-  // Sets the current ports of the Service. The Service becomes due, unless the update cannot make a
-  // flow stale, because nothing changed or only endpoints were added.
+  // Sets the current ports of the Service. The Service becomes due for a scan, unless nothing
+  // changed or only endpoints were added, because such an update cannot make a flow stale.
   void Update(const std::string& service, UdpPorts ports);
 
   // The Services whose flows are scanned in one round.
@@ -47,7 +47,8 @@ class UdpBook {
     struct Entry {
       std::string key;
       std::shared_ptr<const Service> service;
-      std::vector<FormerDestination> former;  // Excludes destinations that some Service uses.
+      // Excludes destinations that any Service currently uses.
+      std::vector<FormerDestination> former;
     };
     std::vector<Entry> services_;
   };
@@ -56,7 +57,8 @@ class UdpBook {
   Round Take();  // Returns all due Services and clears the due flag.
   // Call after all flows were tested. Forgets former destinations without remaining flows.
   void Finish(const Round& round, const StaleFlows& flows);
-  void Return(const Round& round);  // The round failed. The round's Services become due again.
+  // Call if the round failed. The round's Services become due again.
+  void Return(const Round& round);
 
   size_t services() const { return services_.size(); }
 

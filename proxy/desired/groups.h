@@ -50,7 +50,8 @@ class NumberAllocator {
     taken_.erase(number);
     free_.push_back(number);
   }
-  // Undoes an allocation that was never visible outside. Call in reverse order of allocation.
+  // Undoes the allocation of a number that the kernel has never used. Call in reverse order of
+  // allocation.
   void GiveBack(uint32_t number) {
     if (taken_.erase(number) > 0) {
       reserved_.insert(number);

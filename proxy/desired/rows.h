@@ -59,8 +59,9 @@ struct PortRows {
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
   std::vector<ReachedAt> addresses;  // Excludes addresses that belong to another Service.
-  // True if an endpoint exists on any node, even if it is in neither of our sets (S-35). If a
-  // packet finds no endpoint, it is dropped if `any` is true and rejected otherwise.
+  // True if an endpoint exists on any node, even if the endpoint is in neither the cluster set nor
+  // the local set (S-35). If a packet finds no endpoint, it is dropped if `any` is true and
+  // rejected otherwise.
   bool any = false;
   bool internal_local = false;  // The clusterIP uses the local set.
   EndpointSet cluster;
@@ -74,7 +75,7 @@ struct PortRows {
 
 struct AddressRange {
   IpAddress first;
-  IpAddress last;  // Inclusive.
+  IpAddress last;  // Last address of the range, inclusive.
 
   friend bool operator==(const AddressRange&, const AddressRange&) = default;
 };
@@ -89,14 +90,14 @@ struct ServiceRows {
   friend bool operator==(const ServiceRows&, const ServiceRows&) = default;
 };
 
-// One element, stored by value.
+// One element of a set or map, stored by value.
 struct Row {
   nft::SetRef set;
   nft::FieldBytes key;
   nft::FieldBytes data;
   std::string comment;
   bool interval_end = false;
-  nft::FieldBytes key_end;  // For ranges in sets with several fields.
+  nft::FieldBytes key_end;  // Last key of a range in a set with several fields.
 
   nft::ElementView view() const {
     return {set, key.bytes(), data.bytes(), comment, interval_end, key_end.bytes()};

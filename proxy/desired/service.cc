@@ -15,8 +15,8 @@
 namespace svcmap::proxy {
 namespace {
 
-// Identifies a Service port by name and protocol. If only its number changes, it is the same port
-// (S-122).
+// Identifies a Service port by name and protocol. If only the port number changes, the port counts
+// as the same port (S-122).
 using PortIdentity = std::tuple<Family, absl::string_view, Protocol>;
 using PortRowsByIdentity = absl::flat_hash_map<PortIdentity, const PortRows*>;
 
@@ -52,8 +52,8 @@ class Builder {
   }
 
  private:
-  // Adds the sources allowed to use the load balancer IPs. If the node itself is allowed, so are
-  // looped-back packets with such an IP as source (S-118).
+  // Adds the sources allowed to use the load balancer IPs. If the node itself is allowed, packets
+  // that loop back with a load balancer IP as source are allowed too (S-118).
   void AddSources() {
     std::vector<IpPrefix> blocks = service_.source_ranges;
     for (const Family family : kFamilies) {
@@ -70,8 +70,8 @@ class Builder {
     desired_.rows.sources = MergeRanges(blocks);
   }
 
-  // If the ranges do not fit, no source is allowed. Denying access is safer than allowing every
-  // source.
+  // If the source ranges exceed the limit, no source is allowed. Denying access is safer than
+  // allowing every source.
   void BoundSources(Family family) {
     const size_t wanted = SourceRowCount(desired_.rows, family);
     if (wanted <= context_.source_rows[Index(family)]) return;
@@ -95,7 +95,7 @@ class Builder {
                        [family](const IpPrefix& block) { return block.family() == family; });
   }
 
-  // An address of the Service at which each of its ports is reached.
+  // An address of the Service. All ports of the Service are reachable at the address.
   struct Destination {
     IpAddress address;
     DispatchKind kind;
@@ -108,7 +108,8 @@ class Builder {
                                                              : DispatchKind::kExternal;
   }
 
-  // Each address once. The first role of an address wins: a clusterIP remains a clusterIP.
+  // Returns each address once. If an address has several roles, the first role counts, so a
+  // clusterIP remains a clusterIP.
   std::vector<Destination> Destinations(Family family) const {
     std::vector<Destination> destinations;
     absl::flat_hash_map<IpAddress, size_t> known;
@@ -226,7 +227,7 @@ class Builder {
                    resolved.local.end(), std::back_inserter(endpoints));
     Affinity affinity;
     if (endpoints.size() > kMaxStickyEndpoint) {
-      // Too many endpoints: the port gets no affinity number.
+      // The port has too many endpoints and gets no affinity number.
     } else if (before != nullptr && before->affinity) {
       affinity = *before->affinity;
     } else if (!context_.memory.Take(rows.family, ServiceComment(service_.key, rows.name),
@@ -252,7 +253,7 @@ class Builder {
     rows.affinity = std::move(affinity);
   }
 
-  // Returns false if no group number is free. `wanted` has the format of AssignSlots.
+  // Returns false if no group number is free. `wanted` has the same format as in AssignSlots.
   bool FillSet(const PortRows& rows, const PortRows* before, const EndpointSet* set_before,
                std::vector<EndpointAddress> wanted, EndpointSet& set) {
     if (wanted.empty()) return true;

@@ -34,7 +34,7 @@ std::vector<EndpointAddress> AssignSlots(const std::vector<EndpointAddress>& bef
       ++i;
     } else if (newcomer != newcomers.end()) {
       slots[i++] = *newcomer++;
-    } else {  // Not advanced, because the moved endpoint may also have to leave.
+    } else {  // Keeps `i`, because the endpoint moved to slot `i` may also have to be removed.
       slots[i] = slots.back();
       slots.pop_back();
     }

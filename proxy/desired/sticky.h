@@ -21,8 +21,8 @@ void NumberEndpoints(const std::vector<EndpointAddress>& wanted, Affinity& affin
 // The affinity timeouts that have chains in the table, indexed by number.
 class AffinityTimers {
  public:
-  // Returns the number of `seconds`, allocating a number if necessary. If no number is left,
-  // returns the number of the next longer timeout, or of the longest.
+  // Returns the number of the timeout `seconds`, allocating a number if necessary. If no number is
+  // left, returns the number of the next longer timeout, or of the longest timeout.
   uint8_t For(uint32_t seconds);
 
   const std::vector<uint32_t>& seconds() const { return seconds_; }
@@ -32,8 +32,8 @@ class AffinityTimers {
   std::vector<uint32_t> seconds_ = {kDefaultAffinitySeconds};
 };
 
-// Affinity numbers that the kernel contains from the previous run. Kept until the state is
-// complete.
+// Affinity numbers of the previous run, read from the kernel. Kept until the complete state has
+// been received.
 class AffinityMemory {
  public:
   // `elements` are the elements of affinity-endpoints and affinity-local-endpoints. Reserves the
@@ -48,7 +48,7 @@ class AffinityMemory {
   bool empty() const { return ports_.empty(); }
 
  private:
-  absl::flat_hash_map<std::string, Affinity> ports_;  // By family and comment.
+  absl::flat_hash_map<std::string, Affinity> ports_;  // Keyed by family and element comment.
 };
 
 }  // namespace svcmap::proxy

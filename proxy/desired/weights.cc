@@ -19,8 +19,8 @@ uint64_t Sum(const Weights& weights) {
   return std::accumulate(weights.begin(), weights.end(), uint64_t{0});
 }
 
-// Divides `slots` (at least one per weight). Each endpoint whose share is below one gets one slot;
-// the rest is divided by the largest remainder method.
+// Divides `slots` (at least one per weight) among the endpoints. Each endpoint whose share is below
+// one gets one slot; the rest is divided by the largest remainder method.
 Counts Divide(const Weights& weights, uint64_t slots) {
   Counts counts(weights.size(), 1);
   std::vector<uint32_t> order(weights.size());

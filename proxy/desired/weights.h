@@ -14,7 +14,7 @@ namespace svcmap::proxy {
 // counts are these quotients. If the sum is larger, the total is the maximum, or more if necessary
 // for precision: with up to 32,768 endpoints, each share of slots differs from the share of weights
 // by less than 1/256. The total never exceeds kMaxEndpoints, unless one slot per endpoint already
-// does.
+// exceeds it.
 std::vector<uint32_t> SlotCounts(const std::vector<uint16_t>& weights);
 
 // Returns `endpoints` (ascending) with each endpoint repeated once per slot. `weights` has one

@@ -39,7 +39,8 @@ struct FamilySet {
   const EndpointSet* set;
 };
 
-// Sorted by group. Sets of ports with affinity are included in OwnRows instead.
+// Returns the endpoint sets of ports without affinity, sorted by group. OwnRows returns the sets of
+// ports with affinity.
 absl::btree_map<uint32_t, FamilySet> SetsWithoutAffinity(const ServiceRows& service) {
   absl::btree_map<uint32_t, FamilySet> sets;
   for (const PortRows& port : service.ports) {
@@ -142,7 +143,7 @@ void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
 }
 
 // The kernel rejects a bound inside another range, so a range cannot be split or shortened one
-// bound at a time. All ranges are deleted and added again, because there are only few.
+// bound at a time. All ranges are deleted and added again, because a set has only few ranges.
 void Plan::AddRanges(const std::vector<Row>& before, const std::vector<Row>& after) {
   const auto same = [](const Row& a, const Row& b) { return OrderOf(a) == OrderOf(b); };
   if (std::equal(before.begin(), before.end(), after.begin(), after.end(), same)) return;

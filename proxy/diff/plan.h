@@ -24,7 +24,8 @@ using SharedCounts = absl::flat_hash_map<std::string, int32_t>;
 std::string SharedKey(nft::SetRef set, std::span<const uint8_t> row_key);
 nft::ElementView FromSharedKey(const std::string& key);
 
-// A digest that is independent of the order of rows. Adding and removing a row have the same cost.
+// Digest of one row. Combining the digests of several rows does not depend on their order, and rows
+// can be added and removed at the same cost.
 uint64_t RowDigest(const nft::ElementView& element);
 
 // The element of the marker set, which identifies the state of the table.

@@ -1,8 +1,8 @@
 // Explains how svcmap handles the first packet of a connection, step by step.
 //
 // The explanation is computed from the desired state with the functions of proxy/state and
-// proxy/resolve that also produce the map elements. Later packets of a connection follow the first
-// packet (S-95). Other nftables tables on the node may still drop packets.
+// proxy/resolve that also produce the map elements. Later packets of a connection are handled like
+// the first packet (S-95). Other nftables tables on the node may still drop packets.
 //
 // Pure function. Visits every Service once, which takes about 10 ms for 100,000 Services.
 #pragma once

@@ -13,7 +13,8 @@ namespace svcmap::proxy {
 struct Source {
   SourceKind kind = SourceKind::kOther;
   std::optional<IpAddress> address;  // Absent if the source is any address of this kind.
-  // A process on this node sends the packet, so the packet passes output instead of prerouting.
+  // A process on this node sends the packet, so the packet passes hook output instead of hook
+  // prerouting.
   bool from_process = false;
   std::string name;  // "10.244.1.5, a pod"
   Step step;         // Why the source is of this kind.
@@ -25,7 +26,7 @@ bool RecognisesPods(const ExplainContext& context, Family family);
 // Returns whether `address` belongs to this node according to the FIB (S-72).
 bool IsLocal(const ExplainContext& context, const IpAddress& address);
 
-// Returns the kinds of source that `question` asks for, at least one.
+// Returns the kinds of source that match `question`, at least one.
 std::vector<Source> SourcesOf(const ExplainContext& context, const Question& question);
 
 }  // namespace svcmap::proxy

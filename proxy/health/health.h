@@ -14,9 +14,10 @@ struct Health {
   };
   // Indexed by Index(Family). Nullopt if the family is not started (S-251).
   std::optional<FamilyHealth> family[2];
-  bool node_eligible = false;  // S-253
-  // The kernel contains the desired state, and changes by other processes are detected. Stricter
-  // than kube-proxy, which reports healthy before it has programmed any rule.
+  bool node_eligible = false;  // Load balancers may send traffic to this node (S-253).
+  // The kernel contains the desired state, and changes by other processes are detected. This
+  // condition is stricter than in kube-proxy, which reports healthy before it has programmed any
+  // rule.
   bool ready = false;
   std::string reason;  // Reason why the proxy is not ready. Empty if it is ready.
 };
@@ -38,7 +39,7 @@ struct LoopFacts {
   bool node_eligible = false;  // From the latest Node object. False before the first Node object.
 };
 
-inline constexpr std::chrono::seconds kSyncPeriod{30};  // S-302
+inline constexpr std::chrono::seconds kSyncPeriod{30};  // Default sync period (S-302).
 
 // A family is unhealthy if a change has waited for more than twice the sync period (S-251).
 Health MakeHealth(const LoopFacts& facts, std::chrono::steady_clock::time_point now,

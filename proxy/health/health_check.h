@@ -15,7 +15,7 @@ namespace svcmap::proxy {
 struct HealthCheck {
   uint16_t port = 0;
   bool families[2] = {};             // Families in which the proxy listens (S-259).
-  uint32_t local_endpoints[2] = {};  // S-262
+  uint32_t local_endpoints[2] = {};  // Number of ready endpoints on this node (S-262).
 
   friend bool operator==(const HealthCheck&, const HealthCheck&) = default;
 };

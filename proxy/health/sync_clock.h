@@ -1,5 +1,5 @@
-// Tracks since when the kernel has lacked a received change (S-251). Reads no clock and takes no
-// lock: the reconcile loop reports events and synchronizes access.
+// Tracks the arrival time of the oldest received change that is not programmed yet (S-251). Reads
+// no clock and takes no lock: the reconcile loop reports events and synchronizes access.
 #pragma once
 
 #include <chrono>

@@ -13,7 +13,7 @@ bool InPrefixes(const std::vector<IpPrefix>& prefixes, const IpAddress& address)
     if (prefix.Contains(address)) return true;
     listed = true;
   }
-  return !listed;  // S-110
+  return !listed;  // If no prefix of the family is listed, all addresses match (S-110).
 }
 
 }  // namespace

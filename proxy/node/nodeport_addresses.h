@@ -11,12 +11,14 @@
 
 namespace svcmap::proxy {
 
-// Value of the setting.
+// Parsed value of the setting nodePortAddresses.
 struct NodePortAddresses {
   enum class Mode : uint8_t {
-    // The node's first address of each family. If a family has no known address, all its addresses.
+    // NodePorts are accepted at the node's first address of each family, and at all addresses of a
+    // family without a known node address.
     kPrimary,
-    // Interface addresses within `prefixes`. If no prefix of a family is listed, all its addresses.
+    // NodePorts are accepted at interface addresses within `prefixes`, and at all addresses of a
+    // family without a listed prefix.
     kPrefixes,
   };
   Mode mode = Mode::kPrimary;
@@ -27,7 +29,7 @@ struct NodePortAddresses {
 };
 
 // Returns the node's own address of a family (S-109): the first address in the Node object, unless
-// it is a loopback address. Null if unknown.
+// it is a loopback address. Returns null if the address is unknown.
 const IpAddress* PrimaryAddress(const Node* node, Family family);
 
 // Returns addresses in ascending order, without duplicates and without loopback addresses (S-113).

@@ -17,7 +17,7 @@ class Differences {
   void Compare(nft::SetRef set, std::span<const uint8_t> key, const std::optional<Row>& expected,
                const std::optional<nft::Element>& found);
 
-  // Compares a complete set.
+  // Compares all elements of a set.
   void CompareSet(nft::SetRef set, const std::vector<Row>& expected,
                   const std::vector<nft::Element>& found);
 

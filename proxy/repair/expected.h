@@ -1,4 +1,4 @@
-// Applied rows by set and key, for any owner. Pure.
+// Looks up applied rows by set and key, independently of the Service to which they belong. Pure.
 #pragma once
 
 #include <optional>

@@ -9,8 +9,8 @@
 namespace svcmap::proxy {
 namespace {
 
-// Client records are written by rules, so their expected content is unknown. Sets with an index of
-// kSetCount or more are also written by rules.
+// Returns true for the affinity records of clients, which rules write, so the expected content is
+// unknown. Rules also write the sets with an index of kSetCount or more, which are never checked.
 bool WrittenByRules(uint8_t set) { return set == kAffinity; }
 
 bool HasRanges(uint8_t set) {
@@ -196,7 +196,7 @@ absl::StatusOr<Damage> Repairer::CheckRows(std::vector<Touched> rows) {
   std::erase_if(rows, [](const Touched& row) {
     return WrittenByRules(row.set.set) || HasRanges(row.set.set);
   });
-  // One request per set, without duplicate keys.
+  // Sorts the rows, so that each set is read with one request without duplicate keys.
   const auto order = [](const Touched& a, const Touched& b) {
     return std::tie(a.set.family, a.set.set, a.key) < std::tie(b.set.family, b.set.set, b.key);
   };

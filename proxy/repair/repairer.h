@@ -1,5 +1,5 @@
 // Finds differences between the kernel and the applied state: at places changed by other processes,
-// and in an audit of all rows, a few at a time. Returns the repair; the owner applies it.
+// and in an audit of all rows, a few at a time. Returns the repair, which the caller applies.
 //
 // Elements are looked up by key, so the cost per row is independent of the size of the set. Reading
 // a complete set would cost the square of its size. The number of elements in a set shows whether
@@ -27,8 +27,8 @@ namespace svcmap::proxy {
 struct Damage {
   enum class Rewrite : uint8_t {
     kNo,        // `repair` fixes the damage.
-    kInPlace,   // The damage is too large for `repair`: rewrite all elements,
-    kRecreate,  // or create the tables again.
+    kInPlace,   // The damage requires a rewrite of all elements in the existing tables.
+    kRecreate,  // The damage requires that the tables are created again.
   };
   Rewrite rewrite = Rewrite::kNo;
   nft::Transaction repair;
@@ -42,12 +42,13 @@ class Repairer {
  public:
   // Maximum number of rows per check.
   static constexpr size_t kRows = 256;
-  // Larger sets are not read for comparison but rewritten completely.
+  // Maximum number of elements in a set that is read for comparison. Larger sets are rewritten
+  // completely.
   static constexpr size_t kMaxRead = 200000;
 
   Repairer(nft::Kernel& kernel, const Applied& applied) : kernel_(kernel), applied_(applied) {}
 
-  // The tables were created from `specs` and contain exactly the applied rows.
+  // Call after the tables were written from `specs` and contain exactly the applied rows.
   void TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2> specs);
 
   // Marks objects as suspect.
@@ -60,9 +61,10 @@ class Repairer {
 
   // Checks the next suspect object. If no damage is found, the object is no longer suspect.
   absl::StatusOr<Damage> CheckNext();
-  // Checks the next rows of the audit. The audit restarts after its end.
+  // Checks the next rows of the audit. After the last row, the next audit starts at the first row.
   absl::StatusOr<Damage> Audit();
-  // The damage found was not repaired, so the objects are suspect again.
+  // Call if the damage that was returned last was not repaired. The damaged objects become suspect
+  // again.
   void NotRepaired();
 
   // Number of completed audits.
@@ -86,19 +88,20 @@ class Repairer {
   std::array<std::optional<nft::TableContent>, 2> references_;
 
   std::array<bool, 2> structure_ = {};
-  // The structure is correct; compare the counts after the rows.
+  // True if the structure is correct and the element counts must be compared after the suspect
+  // rows.
   std::array<bool, 2> recount_ = {};
   std::deque<Touched> rows_;
   std::array<std::array<bool, kSetCount>, 2> sets_ = {};
   bool everything_ = false;  // Everything is suspect until an audit that started later is complete.
   bool audit_covers_ = false;  // The audit in progress started after everything became suspect.
 
-  // Objects of the last Look or Audit.
+  // Objects that the last CheckNext or Audit checked.
   std::array<bool, 2> checked_structure_ = {};
   std::vector<Touched> checked_rows_;
   std::optional<nft::SetRef> checked_set_;
 
-  // Position of the audit.
+  // Position of the audit in progress.
   std::string at_service_;
   size_t at_row_ = 0;
   uint64_t audits_ = 0;

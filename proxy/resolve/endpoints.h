@@ -26,16 +26,16 @@ struct EndpointAddress {
 // Name and zone of this node (S-29).
 struct NodePlace {
   std::string name;
-  std::string zone;  // Empty if unknown; then it matches no hint.
+  std::string zone;  // Empty if unknown. An empty zone matches no hint.
 
   friend bool operator==(const NodePlace&, const NodePlace&) = default;
 };
 
-// Which kind of topology hints is used (S-32).
+// Kind of topology hints in use (S-32).
 enum class TopologyMode : uint8_t { kNone, kSameNode, kSameZone };
 
 // All lists are ascending and contain each endpoint once. An endpoint with weight 0 gets no new
-// connections: it is in none of the lists and counts as not ready.
+// connections: such an endpoint is in none of the lists and counts as not ready.
 struct ResolvedEndpoints {
   std::vector<EndpointAddress> cluster;  // The cluster set (S-33). Empty if not computed (S-30).
   std::vector<EndpointAddress> local;    // The local set (S-34). Empty if not computed (S-31).
@@ -57,7 +57,7 @@ struct ResolvedEndpoints {
 // a Service and its slices can have 65,535 ports each. Keeps references to the slices of `entry`.
 class SlicePorts {
  public:
-  // Implicit, so that one port can be resolved without naming the index.
+  // Implicit, so that callers can resolve a single port without creating a SlicePorts.
   SlicePorts(const ServiceEntry& entry);  // NOLINT(google-explicit-constructor)
 
   struct Port {
@@ -65,7 +65,7 @@ class SlicePorts {
     const EndpointPort* port;
   };
   std::span<const Port> Find(Family family, std::string_view name, Protocol protocol) const;
-  const Service& service() const { return *service_; }  // Must not be called without a Service.
+  const Service& service() const { return *service_; }  // The entry must have a Service.
 
  private:
   const Service* service_;
@@ -79,8 +79,8 @@ class SlicePorts {
 ResolvedEndpoints ResolveEndpoints(const SlicePorts& slice_ports, Family family,
                                    const ServicePort& port, const NodePlace& node);
 
-// Returns all serving endpoints, including drained ones, because existing flows to such endpoints
-// may continue (S-238). The Service need not exist. Ascending, without duplicates.
+// Returns all serving endpoints, including drained endpoints, because existing flows to such
+// endpoints may continue (S-238). The Service need not exist. Ascending, without duplicates.
 std::vector<EndpointAddress> ServingEndpoints(const SlicePorts& slice_ports, Family family,
                                               const std::string& port_name, Protocol protocol);
 

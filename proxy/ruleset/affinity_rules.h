@@ -4,7 +4,7 @@
 //
 //   stick-N    choose, recall; if the record is stale: restore, choose, recall; drop
 //   choose     pick a random slot of the group from @affinity-slots: the destination is a choice
-//   recall-N   create the record unless it exists, read the record, dnat by it; or delete it
+//   recall-N   create the record unless it exists, read it, dnat to its endpoint; delete if stale
 //   restore    write the descriptor to the destination again
 //
 // N is the timeout in seconds. Chains with -local- in their name do the same for the local set.

@@ -31,9 +31,9 @@ namespace svcmap::proxy {
 enum class DispatchKind : uint8_t {
   kInternal = 0,  // Pick an endpoint (clusterIP).
   kExternal = 1,  // Mark for masquerade, then pick (externalIP, LoadBalancer IP, nodePort).
-  // As kExternal, with traffic policy Local: external clients use the local set.
+  // Like kExternal, but with traffic policy Local: external clients use the local set.
   kExternalLocal = 2,
-  kSticky = 3,  // With session affinity. The actual kind is in another byte. Only in byte 0.
+  kSticky = 3,  // Session affinity: the actual kind is in another byte. Valid only in byte 0.
 };
 
 inline constexpr unsigned kMaxPickClass = 37;
@@ -82,9 +82,10 @@ IpAddress StickyPattern(Family family, uint8_t first_byte, uint8_t sticky_byte);
 // Returns the prefix that contains all descriptors of a kind, for rules: 0.0.0.0/2 for kInternal.
 IpPrefix DescriptorPrefix(Family family, DispatchKind kind);
 
-// Replaces the destination once an endpoint is selected for a client: the Service port's number and
-// the endpoint's number within the port.
-// Smaller than the first byte of every sticky descriptor.
+// A choice replaces the destination after an endpoint was selected for a client. A choice consists
+// of the Service port's number and the endpoint's number within the port. The port number is
+// limited so that the first byte of a choice is smaller than the first byte of every sticky
+// descriptor.
 inline constexpr uint32_t kMaxStickyPort = 0xbfff;
 inline constexpr uint32_t kMaxStickyEndpoint = 65535;
 constexpr uint32_t Choice(uint32_t port, uint32_t endpoint) { return port << 16 | endpoint; }

@@ -31,8 +31,8 @@ constexpr std::string_view kSetNames[] = {
     "service-connections",
 };
 
-// User data that nft stores for "type mark : ipv6_addr". Without it, nft would interpret the key in
-// network byte order and could not reload its own listing.
+// User data that nft stores for "type mark : ipv6_addr". Without this user data, nft interprets the
+// key in network byte order and cannot reload its own listing.
 std::vector<uint8_t> MarkerUserdata() {
   return {0, 4, 1, 0, 0, 0,   // key byte order: host
           1, 4, 2, 0, 0, 0,   // data byte order: network

@@ -93,7 +93,7 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
   const bool by_interface = options.detect_local == DetectLocal::kInterface;
   RuleBuilder masquerade = rules.In("services");
   if (const auto pods = ConstantPods(options, family)) {
-    // First condition, so that traffic from pods skips the lookup.
+    // This condition is the first one, so that traffic from pods skips the lookup.
     masquerade.SourceNotIn(*pods).In({KeyPart::kDestination}, Named(kClusterIps));
   } else {
     masquerade.In({KeyPart::kDestination}, Named(kClusterIps));

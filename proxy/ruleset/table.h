@@ -15,7 +15,7 @@
 namespace svcmap::proxy {
 
 inline constexpr std::string_view kTableName = "svcmap";
-inline constexpr uint32_t kMasqueradeMark = 0x4000;  // S-99
+inline constexpr uint32_t kMasqueradeMark = 0x4000;  // Same value as in kube-proxy (S-99).
 // Maximum number of affinity records per family, for all Services together.
 inline constexpr uint32_t kAffinityRecords = 131072;
 // Maximum number of addresses with ports per family whose connections are counted. Connections to
@@ -31,7 +31,8 @@ inline constexpr size_t kMaxSourceRows = 4096;
 // Maximum number of source ranges deleted one by one. Each deletion from a set of maximum size
 // takes 1 to 3 ms.
 inline constexpr size_t kMaxSourceRowsRemoved = 16;
-inline constexpr uint32_t kDefaultAffinitySeconds = 10800;  // S-14
+// Three hours, the default in Kubernetes (S-14).
+inline constexpr uint32_t kDefaultAffinitySeconds = 10800;
 
 // The sets of the table, in order of creation. Sets that also exist in kube-proxy's nftables mode
 // have the same names (S-139). kAffinity is first because it survives when the other sets are
@@ -49,11 +50,11 @@ enum SetIndex : uint8_t {
   kNoEndpointServices,      // address . protocol . port; rejected
   kNoEndpointNodePorts,     // node address . protocol . nodePort; rejected in hook input only
   kHairpinConnections,      // address . address . protocol . port of local endpoints
-  kFirewallIps,             // address . protocol . port; restricted to the sources in:
+  kFirewallIps,             // address . protocol . port; sources restricted to kFirewallSources
   kFirewallSources,         // address . protocol . port . source range
   kAffinitySlots,           // group . slot : choice
   kAffinityEndpoints,       // choice : address . port, in the cluster set
-  kAffinityLocalEndpoints,  // the same for the local set
+  kAffinityLocalEndpoints,  // choice : address . port, in the local set
   kSetCount,
   // Exists only with RulesetOptions::count_connections. Elements are added by rules only, so the
   // set is not included in kSetCount.
@@ -73,7 +74,7 @@ struct RulesetOptions {
   // clusterIP traffic is masqueraded (S-71).
   std::optional<IpPrefix> cluster_cidr[2];
   std::string interface;           // "cni0", or "veth*" for all interfaces with this prefix.
-  bool masquerade_all = false;     // S-90
+  bool masquerade_all = false;     // Masquerade all traffic to clusterIPs (S-90).
   bool count_connections = false;  // Count connections per destination (docs/decisions/0009).
   uint32_t masquerade_mark = kMasqueradeMark;  // A single bit (S-300).
 };

@@ -21,7 +21,8 @@ absl::Status NoAnswer(const std::string& call, Clock::duration waited) {
       std::to_string(std::chrono::duration_cast<Milliseconds>(waited).count()) + " ms");
 }
 
-// Threads that run calls. A thread that waits for a hung disk shares ownership.
+// Worker threads that run file calls. Each thread shares ownership, because a thread that waits for
+// a hung disk may outlive all other owners.
 class Workers : public std::enable_shared_from_this<Workers> {
  public:
   void Post(std::function<void()> work) {
@@ -35,7 +36,7 @@ class Workers : public std::enable_shared_from_this<Workers> {
     }
   }
 
-  // A call has exceeded its limit, or has returned after that.
+  // Hang() reports a call that exceeded its limit. Recover() reports that such a call has returned.
   void Hang() {
     const std::lock_guard lock(mutex_);
     if (hung_++ == 0) since_ = Clock::now();
@@ -83,7 +84,7 @@ class Workers : public std::enable_shared_from_this<Workers> {
   Clock::time_point since_;
 };
 
-// One call, which may outlive its caller.
+// State of one call. The worker thread shares it, because a call may outlive its caller.
 template <typename Result>
 struct Call {
   std::mutex mutex;
@@ -92,7 +93,8 @@ struct Call {
   bool abandoned = false;
 };
 
-// Runs `function`, which must own all that it uses, and returns its result.
+// Runs `function` on a worker thread and returns its result. `function` must own all objects that
+// it uses, because it may outlive the caller.
 template <typename Result, typename Fn>
 Result RunBounded(const std::shared_ptr<Workers>& workers, const std::string& name,
                   Milliseconds limit, Fn function) {
@@ -122,7 +124,7 @@ class BoundedFile : public File {
       : workers_(std::move(workers)), file_(std::move(file)), limits_(limits) {}
 
   absl::StatusOr<size_t> Read(uint64_t offset, std::span<char> into) override {
-    // A late read must not write to the caller's memory.
+    // A read that returns after its limit must not write to the caller's memory.
     auto bytes = std::make_shared<std::string>(into.size(), '\0');
     absl::StatusOr<size_t> size =
         Run<absl::StatusOr<size_t>>("read", limits_.other, [file = file_, offset, bytes] {

@@ -1,9 +1,9 @@
 // Files whose calls return after a bounded time even if the disk does not answer.
 //
-// A write to a hung disk blocks its thread in the kernel, and nothing can end it. Each call
-// therefore runs on a worker thread. A call that takes longer than its limit fails with
-// kDeadlineExceeded and leaves its worker behind. Until that worker returns, all calls fail at
-// once, so at most a few threads ever wait for a hung disk.
+// A write to a hung disk blocks its thread in the kernel, and no signal can interrupt the write.
+// Each call therefore runs on a worker thread. A call that takes longer than its limit fails with
+// kDeadlineExceeded, and its worker continues to wait. Until the worker returns, all other calls
+// fail immediately, so only a few threads ever wait for a hung disk.
 #pragma once
 
 #include <chrono>
@@ -14,12 +14,14 @@
 namespace svcmap::proxy {
 
 struct BoundedFilesLimits {
-  std::chrono::milliseconds write{1000};  // Append, rename, remove. The reconcile loop waits.
-  std::chrono::milliseconds sync{30000};  // Only the background thread waits.
+  // Limit for append, rename and remove, for which the reconcile loop waits.
+  std::chrono::milliseconds write{1000};
+  // Limit for sync, for which only the background thread waits.
+  std::chrono::milliseconds sync{30000};
   std::chrono::milliseconds other{5000};
 };
 
-// `files` must exist as long as the process.
+// `files` must exist until the process exits.
 std::unique_ptr<Files> MakeBoundedFiles(Files& files, BoundedFilesLimits limits = {});
 
 }  // namespace svcmap::proxy

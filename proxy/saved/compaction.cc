@@ -23,7 +23,8 @@ struct Ordinals {
 
 namespace {
 
-// The live records, when records are visited in ordinal order.
+// Distinguishes live records from outdated records. Next() must be called for all records in
+// ordinal order.
 class LiveRecords {
  public:
   explicit LiveRecords(Keyed<uint32_t>& keyed) {

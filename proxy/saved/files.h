@@ -1,7 +1,7 @@
-// File operations of this room, so that tests can inject failures. Errors are created by
-// ErrnoStatus. Errors of a File do not contain its name, because the file may have been renamed.
-// Thread-safe. Several threads may use one File at the same time, except for Append, which needs
-// external synchronization.
+// Interface for the file operations of proxy/saved, so that tests can inject failures. Errors are
+// created by ErrnoStatus. Errors of a File do not contain its name, because the file may have been
+// renamed. Thread-safe. Several threads may use one File at the same time, except for Append, which
+// needs external synchronization.
 #pragma once
 
 #include <cstdint>
@@ -37,15 +37,15 @@ enum class OpenMode : uint8_t {
   kUpdate,  // Existing file, for reading and appending.
   kRead,    // Existing file, for reading only.
   kCreate,  // Always a new file. Replaces an existing file of that name.
-  kLock,    // Existing or new file; its content does not matter.
+  kLock,    // Existing or new file. The content is not used.
 };
 
 class Files {
  public:
   virtual ~Files() = default;
 
-  // Never blocks on a FIFO. kDataLoss for an object that another user may have put there: not a
-  // regular file, owned or writable by another user, or a link.
+  // Never blocks on a FIFO. Returns kDataLoss if another user may have created the file: if it is
+  // not a regular file, is owned or writable by another user, or is a link.
   virtual absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status Remove(const std::string& path) = 0;

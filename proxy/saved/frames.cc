@@ -16,7 +16,8 @@ constexpr uint32_t kFrameMagic = 0xf5a3e17c;
 constexpr size_t kWindow = size_t{1} << 20;
 constexpr uint32_t kMaxWriter = 256;
 
-// In the byte order of this machine, because the file is only read on the same machine.
+// Start of a file header, in the byte order of this machine, because the file is read only on the
+// same machine.
 struct FileStart {
   char magic[8];
   uint32_t version;

@@ -3,7 +3,7 @@
 // file does not interpret the messages.
 //
 //   file header   magic, format version, random id, writer, checksum
-//   frame         magic, length, synced, time, checksum of the message, checksum of all this;
+//   frame         magic, length, synced, time, checksum of the message, checksum of these fields;
 //                 then the message
 //
 // `synced` is the number of bytes of the file that were on disk when the frame was written.
@@ -93,7 +93,7 @@ class FrameReader {
   std::optional<std::string_view> Next();
 
   uint64_t offset() const { return offset_; }  // End of the frames returned by Next.
-  // Time of the last frame.
+  // Time at which the last frame was written.
   std::chrono::system_clock::time_point written() const { return written_; }
 
   // Reason why Next returned nullopt. OK at the end; kDataLoss if the frame at offset() is invalid.

@@ -1,6 +1,6 @@
-// Accumulates frames: the last version of each object, the committed rows, and the open attempt.
-// The template parameter `Keep` determines how a record is stored: as a value when the state is
-// loaded, or as an offset when the file is compacted.
+// Accumulates the records of all frames: the last version of each object, the committed rows, and
+// the open attempt. The template parameter `Keep` determines how a record is stored: as a value
+// when the state is loaded, or as an offset when the file is compacted.
 //
 //   struct Keep {
 //     using Object = ..., Service = ..., NodeRows = ..., Tables = ...;
@@ -95,7 +95,8 @@ class Ledger {
   struct Attempt {
     Marker marker;
     bool whole = false;
-    // The attempt is completely written. If false, it was never sent to the kernel.
+    // True if the attempt was written completely. If false, the attempt was never sent to the
+    // kernel.
     bool asked = false;
     std::vector<Part> services;
     std::optional<Kept<typename Keep::NodeRows>> node_rows;

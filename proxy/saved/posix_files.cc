@@ -84,7 +84,8 @@ class PosixFile : public File {
   const UniqueFd fd_;
 };
 
-// kDataLoss with the reason unless only root and this process's user can have written the file.
+// Returns kDataLoss with a reason if a user other than root and this process's user may have
+// written the file.
 absl::Status CheckTrusted(int fd, const std::string& path) {
   struct stat found = {};
   if (::fstat(fd, &found) != 0) return Failed("stat", path);
@@ -106,7 +107,7 @@ class TheFiles : public Files {
  public:
   absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override {
     absl::StatusOr<UniqueFd> fd = OpenTrusted(path, Flags(mode));
-    // A file that another user put there, perhaps to hold its lock.
+    // Deletes a lock file that another user created, perhaps to block svcmapd by holding the lock.
     if (mode == OpenMode::kLock && absl::IsDataLoss(fd.status()) && ::unlink(path.c_str()) == 0) {
       fd = OpenTrusted(path, Flags(mode));
     }
@@ -169,9 +170,10 @@ class TheFiles : public Files {
   }
 
  private:
-  // Never waits for another process (a FIFO), and never follows a link to another user's file.
+  // Opens a file without waiting for another process (FIFO) and without following a symbolic link.
   static absl::StatusOr<UniqueFd> OpenTrusted(const std::string& path, int flags) {
-    // A new file takes the name: truncating would change a file that others linked here.
+    // Removes an existing file instead of truncating it, because the path may be a hard link to
+    // another user's file.
     if ((flags & O_EXCL) != 0) ::unlink(path.c_str());
     UniqueFd fd(
         ::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, kFileMode));

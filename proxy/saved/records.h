@@ -16,7 +16,7 @@ std::optional<Kind> KindFromNumber(uint32_t number);
 void ToMessage(const Marker& marker, saved::v1::Marker& message);
 Marker FromMessage(const saved::v1::Marker& message);
 
-// Does not include the key.
+// Does not write the Service's key to `message`.
 void ToMessage(const ServiceRows& rows, saved::v1::Service& message);
 std::optional<ServiceRows> FromMessage(const saved::v1::Service& message);
 

@@ -10,7 +10,7 @@
 namespace svcmap::proxy {
 namespace {
 
-// Stores the values themselves.
+// The Keep parameter of a Ledger that stores the values themselves.
 struct Values {
   using Object = SavedState::Object;
   using Service = std::pair<std::string, ServiceRows>;
@@ -80,7 +80,7 @@ absl::StatusOr<Replayed> Replay(File& file) {
 
   Ledger<Values> ledger;
   FrameReader reader(file, header->id, header->size, *size);
-  saved::v1::Frame frame;  // Reused for all frames, to reuse its memory.
+  saved::v1::Frame frame;  // Reused for all frames to avoid allocations.
   uint64_t begin = reader.offset();
   while (const std::optional<std::string_view> message = reader.Next()) {
     absl::Status status = absl::OkStatus();

@@ -11,9 +11,10 @@ namespace svcmap::proxy {
 
 struct Replayed {
   SavedState state;
-  uint64_t id = 0;    // Id of the file.
-  uint64_t end = 0;   // End of the valid frames.
-  bool torn = false;  // Bytes after the valid frames were not on disk when the machine stopped.
+  uint64_t id = 0;   // Id of the file.
+  uint64_t end = 0;  // End of the valid frames.
+  // True if the file ends with incomplete bytes that were not on disk when the machine stopped.
+  bool torn = false;
   uint64_t live_bytes = 0;  // Size of the live records.
 };
 

@@ -29,8 +29,8 @@ struct SavedTables {
 // The changes made by one commit. The pointers are not owned.
 struct SavedCommit {
   Marker marker;
-  // The tables are rewritten completely, in place or not. Afterwards they contain exactly the rows
-  // in this commit, so `node_rows` and `tables` are required.
+  // True if the tables are rewritten completely, in place or by creating them again. The tables
+  // then contain exactly the rows in this commit, so `node_rows` and `tables` are required.
   bool whole = false;
   // Changed Services, without duplicates. Empty rows: the Service is removed.
   std::vector<std::pair<std::string, const ServiceRows*>> services;

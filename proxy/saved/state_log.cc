@@ -25,7 +25,7 @@ constexpr size_t kMaxDamaged = 3;
 // Maximum size that is copied while the caller may have to wait.
 constexpr uint64_t kSmallTail = uint64_t{64} << 10;
 constexpr int kTailRounds = 8;
-constexpr int kStatusAttempts = 100;  // Of a millisecond each.
+constexpr int kStatusAttempts = 100;  // Number of attempts to lock, one per millisecond.
 
 std::string Timestamp() {
   const std::time_t now = SystemClock::to_time_t(SystemClock::now());
@@ -72,7 +72,7 @@ absl::Status StateLog::LockFolder() {
   if (lock_ != nullptr) {
     const absl::StatusOr<bool> named = lock_->HasName();
     if (!named.ok() || *named) return named.status();
-    lock_.reset();  // The folder was also removed.
+    lock_.reset();  // The lock file was deleted, so the folder may have been deleted too.
   }
   if (const absl::Status made = files_.MakeFolder(folder_); !made.ok()) return made;
   absl::StatusOr<std::unique_ptr<File>> file = files_.Open(Path(kLock), OpenMode::kLock);
@@ -94,8 +94,8 @@ void StateLog::WarnIfShared() const {
 // An existing file is read even if nothing can be written.
 void StateLog::Load(absl::Status not_writable, SavedState* found) {
   if (not_writable.ok()) {
-    // Leftovers of an interrupted run. If they cannot be removed, a later write fails and reports
-    // it.
+    // Removes a file left by an interrupted run. If the removal fails, a later write fails too and
+    // reports the error.
     files_.Remove(Path(kRewritten)).IgnoreError();
     files_.Remove(Path(kCompacted)).IgnoreError();
   }
@@ -191,7 +191,7 @@ void StateLog::Flush() {
 
 void StateLog::Begin(const SavedCommit& commit) {
   if (open_ && !commit.whole) {
-    // After a second attempt, the file could not determine the kernel's content.
+    // With two open attempts, the file cannot determine the kernel's content.
     const std::shared_ptr<FrameFile> file = CurrentFile();
     const absl::Status status =
         absl::InternalError("new attempt while the previous attempt is open");
@@ -201,7 +201,7 @@ void StateLog::Begin(const SavedCommit& commit) {
   open_ = true;
 }
 
-// Writes an attempt in as many frames as necessary. Only the last frame makes it valid.
+// Writes an attempt in as many frames as necessary. The attempt becomes valid with its last frame.
 void StateLog::WriteAttempt(const SavedCommit& commit) {
   const auto add = [this] {
     frame_->Add(*part_);
@@ -229,7 +229,7 @@ void StateLog::End(bool committed, std::optional<uint32_t> generation) {
   if (!std::exchange(open_, false)) return;
   {
     const std::lock_guard lock(mutex_);
-    generation_.reset();  // Older than this generation.
+    generation_.reset();  // The recorded generation is older than `generation`.
   }
   part_->Clear();
   part_->mutable_outcome()->set_committed(committed);
@@ -318,7 +318,8 @@ std::shared_ptr<FrameFile> StateLog::CurrentFile() const {
   return file_;
 }
 
-// The lock may be held while a hung disk is waited for. The status then is that of the last call.
+// The lock may be held by a thread that waits for a hung disk. In that case, returns the status of
+// the previous call.
 StateLogStatus StateLog::status() const {
   std::unique_lock lock(mutex_, std::defer_lock);
   for (int attempt = 0; !lock.try_lock(); ++attempt) {
@@ -344,7 +345,8 @@ void StateLog::Stop() {
   if (thread_.joinable()) thread_.join();
   Flush();
   if (SyncFile()) {
-    // Declares that everything before it is on disk, so that later damage can be detected.
+    // Writes a frame that declares all earlier frames to be on disk, so that later damage can be
+    // detected.
     Write();
     SyncFile();
   }
@@ -493,7 +495,7 @@ void StateLog::Fail(const FrameFile* file, const absl::Status& status) {
   {
     const std::lock_guard lock(mutex_);
     if (file_.get() != file) return;
-    // The new file may be the reason for a full disk.
+    // Removes the unfinished new file, because it may have filled the disk.
     if (unnamed_) files_.Remove(Path(kRewritten)).IgnoreError();
     file_.reset();
     unfinished_ = unnamed_ = folder_changed_ = false;

@@ -9,8 +9,8 @@
 // date.
 //
 // Errors never affect the caller. After an error, the log reports the problem once and stops
-// writing. After a delay, needs_everything() requests a complete rewrite. The old file is then
-// older than the kernel's content, which is detected by its marker.
+// writing. After a delay, needs_everything() requests a complete rewrite. Until then, the old file
+// is older than the kernel's content, which the marker reveals.
 #pragma once
 
 #include <chrono>
@@ -52,7 +52,8 @@ struct StateLogOptions {
   // Called with a message for the operator when a damaged file is renamed, or when the log stops
   // writing after an error. May be called on any thread.
   std::function<void(const std::string&)> on_problem;
-  // Other users can change the directory; `reason` is its owner or its mode. At most once.
+  // Called at most once, if other users can change the directory. `reason` is the directory's owner
+  // or mode.
   std::function<void(const std::string& reason)> on_shared_folder;
   // Called when saving works again. May be called on any thread.
   std::function<void()> on_recovery;
@@ -99,8 +100,8 @@ class StateLog {
   // next write or sync.
   void NoteGeneration(uint32_t generation);
 
-  // Returns true if the log is disabled and a new try is due. If true, the caller must call
-  // Rewrite. Rewrite does nothing at other times.
+  // Returns true if the log is disabled and a retry is due. If true, the caller must call Rewrite.
+  // Rewrite does nothing at other times.
   bool needs_everything() const;
   using PutObjectFn = std::function<void(Kind, const std::string& key, const std::string& message)>;
   // Starts a new file with all objects and the kernel's content. `objects` passes each object to
@@ -160,14 +161,14 @@ class StateLog {
   std::shared_ptr<FrameFile> file_;     // Null if the log is disabled after an error.
   bool unfinished_ = false;             // Rewrite is in progress.
   bool unnamed_ = false;                // The file does not have its final name yet.
-  bool folder_changed_ = false;         // Since the last sync of the folder.
+  bool folder_changed_ = false;         // True if the folder has changed since its last sync.
   std::optional<uint32_t> generation_;  // Recorded but not written yet.
   uint64_t compact_from_ = 0;           // Minimum file size for the next compaction.
   Clock::time_point retry_;
   int failures_in_row_ = 0;
   std::minstd_rand random_{std::random_device()()};
   StateLogStatus status_;
-  mutable std::mutex last_status_mutex_;  // Taken last.
+  mutable std::mutex last_status_mutex_;  // Locked only after all other mutexes.
   mutable StateLogStatus last_status_;
   bool stopping_ = false;
   std::thread thread_;

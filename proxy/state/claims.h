@@ -1,6 +1,7 @@
 // Resolves conflicts for addresses and ports. If several Services claim the same address and port,
-// the oldest Service wins, then the first by name, independent of the order of arrival (S-16). The
-// other Services are reported and are not programmed at this address.
+// the oldest Service gets the claim. Among Services of the same age, the first by name gets the
+// claim. The order of arrival does not matter (S-16). The other Services are reported and are not
+// programmed at this address.
 #pragma once
 
 #include <cstdint>

@@ -55,7 +55,8 @@ const std::string& MessageOf(const Change& change) {
 
 std::optional<Finding> OverBytes(const Store& store, const Change& change, uint64_t limit) {
   const uint64_t after = ObjectBytes(change.key, MessageOf(change));
-  if (store.bytes() + after <= limit) return std::nullopt;  // Whatever is stored of it.
+  // The object fits even if its stored version is not subtracted.
+  if (store.bytes() + after <= limit) return std::nullopt;
   const std::string* held = store.FindMessage(change.kind, change.key);
   const uint64_t before = held == nullptr ? 0 : ObjectBytes(change.key, *held);
   const uint64_t total = store.bytes() - before + after;

@@ -14,9 +14,9 @@
 namespace svcmap::proxy {
 
 struct StateLimits {
-  size_t objects = 500'000;                      // For all kinds together.
-  size_t endpoints_per_service = kMaxEndpoints;  // In all EndpointSlices of one family.
-  uint64_t bytes = uint64_t{512} << 20;          // For all objects together, as they were sent.
+  size_t objects = 500'000;                      // Total number of objects of all kinds.
+  size_t endpoints_per_service = kMaxEndpoints;  // Endpoints in all EndpointSlices of one family.
+  uint64_t bytes = uint64_t{512} << 20;          // Total size of all objects as they were sent.
 };
 
 // Returns a finding if `change` would exceed a limit, or nullopt.

@@ -54,7 +54,7 @@ struct ServicePort {
   friend bool operator==(const ServicePort&, const ServicePort&) = default;
 };
 
-// Selects the eligible endpoints.
+// Selects which endpoints are eligible: all endpoints, or only endpoints on this node.
 enum class TrafficPolicy : uint8_t { kCluster, kLocal };
 
 struct Service {
@@ -69,7 +69,7 @@ struct Service {
   std::vector<IpAddress> external_ips;       // Both families, without duplicates.
   std::vector<IpAddress> load_balancer_ips;  // Only with ipMode VIP (S-7), without duplicates.
   std::vector<ServicePort> ports;
-  TrafficPolicy internal_policy = TrafficPolicy::kCluster;  // For its clusterIPs (S-10).
+  TrafficPolicy internal_policy = TrafficPolicy::kCluster;  // For traffic to the clusterIPs (S-10).
   // kLocal only for externally accessible Services (S-10).
   TrafficPolicy external_policy = TrafficPolicy::kCluster;
   // Sources that may use the load balancer IPs, for both families. If a family has no prefix, all
@@ -78,7 +78,7 @@ struct Service {
   std::vector<IpPrefix> source_ranges;
   // Session affinity timeout for client IP affinity (S-14). 0 if disabled.
   uint32_t affinity_seconds = 0;
-  uint16_t health_check_node_port = 0;  // Set only where it has an effect (S-13). 0 if unset.
+  uint16_t health_check_node_port = 0;  // 0 if unset or without effect (S-13).
   std::string message;                  // The object as received, serialized. Used by List.
 };
 

@@ -237,7 +237,8 @@ void Store::ReturnDirty(std::vector<Dirty> dirty) {
   }
 }
 
-// Inserted at the front: entries without a sequence number delay no batch.
+// Inserts the Services at the front of the list with sequence number 0, so that no batch of changes
+// waits for them.
 void Store::MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected) {
   std::vector<Dirty> dirty;
   for (const auto& [key, entry] : services_) {

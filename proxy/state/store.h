@@ -79,9 +79,9 @@ class Store {
   Dirty TakeDirty();
   // Returns Services that could not be programmed to the front of the list.
   void ReturnDirty(std::vector<Dirty> dirty);
-  // Iterates over all Services.
+  // Marks each Service for which `affected` returns true as dirty. Iterates over all Services.
   void MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected);
-  // Marks one Service, which need not be known.
+  // Marks one Service as dirty. The Service need not exist.
   void MarkDirty(const std::string& key, uint64_t sequence);
 
   template <typename Fn>
@@ -89,8 +89,8 @@ class Store {
     for (const Dirty& dirty : dirty_) fn(dirty);
   }
   size_t dirty_count() const { return dirty_.size(); }
-  // True if an address may have moved between Services since the list was last empty. If true, all
-  // dirty Services must be programmed in one transaction.
+  // True if an address may have moved between Services since the list of dirty Services was last
+  // empty. If true, all dirty Services must be programmed in one transaction.
   bool addresses_moved() const { return moved_; }
 
   const ServiceEntry* Find(const std::string& key) const;
@@ -99,7 +99,7 @@ class Store {
   const absl::btree_map<std::string, std::shared_ptr<const ServiceCidr>>& service_cidrs() const {
     return service_cidrs_;
   }
-  // Increases with each change of a Node or ServiceCIDR.
+  // Increases with each change to a Node or ServiceCIDR.
   uint64_t node_version() const { return node_version_; }
 
   void ForEachService(const std::function<void(const std::string&, const ServiceEntry&)>& fn) const;
@@ -133,7 +133,8 @@ class Store {
   bool ApplyService(const Change& change, uint64_t sequence);
   bool ApplySlice(const Change& change, uint64_t sequence);
   void DropIfEmpty(const std::string& key);
-  // Call with the old and the new message of the object. Null if the object does not exist.
+  // Records that the object has changed. `before` and `after` are its old and new messages, or null
+  // if the object does not exist.
   void Touch(const Change& change, const std::string* before, const std::string* after);
 
   absl::flat_hash_map<std::string, ServiceEntry> services_;
@@ -151,7 +152,8 @@ class Store {
 
   std::deque<Dirty> dirty_;
   absl::flat_hash_set<std::string> dirty_keys_;
-  bool released_ = false;  // Some Service has released an address since the list was last empty.
+  // True if any Service has released an address since the list of dirty Services was last empty.
+  bool released_ = false;
   bool moved_ = false;
   std::optional<absl::flat_hash_set<std::string>>
       snapshot_keys_;  // "KIND key" of all named objects while a snapshot is open.
