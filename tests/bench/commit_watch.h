@@ -1,5 +1,5 @@
 // Detects changes of nf_tables in a namespace by polling the generation id. A poll takes
-// microseconds, whereas the duration of nft depends on the size of the tables.
+// microseconds, whereas running nft takes longer the larger the tables are.
 #pragma once
 
 #include <atomic>
@@ -18,11 +18,11 @@ class CommitWatch {
  public:
   static constexpr std::chrono::microseconds kEvery{200};
 
-  // Times are at most kEvery too late. Both times are the start time if nothing has changed since
-  // then.
+  // Commits that the watch has detected. Times are at most kEvery too late. If nothing has changed,
+  // both times are the start time.
   struct Commits {
     uint32_t generation = 0;  // The generation id after the last change.
-    uint32_t count = 0;       // Number of changes since the start.
+    uint32_t count = 0;       // Number of generation changes since the start.
     std::chrono::steady_clock::time_point first, last;
   };
 
@@ -37,7 +37,7 @@ class CommitWatch {
 
   std::unique_ptr<nft::NetlinkKernel> kernel_;
   mutable std::mutex mutex_;
-  Commits seen_;  // Guarded by mutex_.
+  Commits seen_;  // Detected commits. Guarded by mutex_.
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

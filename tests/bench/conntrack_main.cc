@@ -1,5 +1,6 @@
 // svcmap-bench-conntrack: cost of deleting stale UDP flows from a large connection tracking table,
-// in its own network namespace. Raises net.netfilter.nf_conntrack_max while it runs, if necessary.
+// in a separate network namespace. Raises net.netfilter.nf_conntrack_max during the run if
+// necessary.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -25,7 +26,8 @@ using Clock = std::chrono::steady_clock;
 using testing::TrackedFlow;
 
 constexpr uint32_t kServices = 1000;
-// Endpoints with flows per Service. Each Service also has one endpoint without flows.
+// Number of endpoints with flows per Service. Each Service also has one spare endpoint without
+// flows.
 constexpr uint32_t kEndpoints = 10;
 constexpr char kMaxPath[] = "/proc/sys/net/netfilter/nf_conntrack_max";
 constexpr std::chrono::minutes kDeadline{5};
@@ -39,8 +41,8 @@ IpAddress Ip(uint8_t net, uint32_t host) {
   return *IpAddress::FromBytes(bytes);
 }
 
-// Raises the machine-wide limit, which also applies to namespaces. The destructor restores the
-// limit.
+// Raises net.netfilter.nf_conntrack_max of the machine, which also limits namespaces. The
+// destructor restores the previous limit.
 class RaisedMax {
  public:
   explicit RaisedMax(uint64_t wanted) {
@@ -57,7 +59,7 @@ class RaisedMax {
   uint64_t before_ = 0, now_ = 0;
 };
 
-// Returns memory in KiB. `field` is "VmRSS:" or "VmHWM:".
+// Returns the memory of this process in KiB. `field` is "VmRSS:" or "VmHWM:".
 long Memory(const std::string& field) {
   std::ifstream status("/proc/self/status");
   std::string word;
@@ -70,7 +72,7 @@ long Memory(const std::string& field) {
   return 0;
 }
 
-// Returns the flow with this number. Flows are distributed evenly over Services and endpoints.
+// Returns flow `number`. Flows are distributed evenly over Services and endpoints.
 TrackedFlow FlowOf(uint32_t number) {
   const uint32_t service = number % kServices;
   const uint32_t endpoint = number / kServices % kEndpoints;
@@ -113,11 +115,12 @@ class Bench {
     cleaner_.StateIsComplete();
   }
 
-  // Removes the spare endpoint and the first `gone` other endpoints of the Services [first, last).
+  // Measures the removal of the spare endpoint and the first `gone` other endpoints of the Services
+  // [first, last).
   void Measure(const char* what, uint32_t first, uint32_t last, uint32_t gone, bool spare) {
     std::vector<std::pair<std::string, proxy::UdpPorts>> services;
     for (uint32_t i = first; i < last; ++i) services.push_back(ServiceOf(i, gone, spare));
-    std::ofstream("/proc/self/clear_refs") << 5;  // Resets the peak.
+    std::ofstream("/proc/self/clear_refs") << 5;  // Reset the peak memory value.
     const long before = Memory("VmRSS:");
     std::unique_lock lock(mutex_);
     last_.reset();
@@ -141,7 +144,8 @@ class Bench {
   proxy::Cleaner cleaner_;
 };
 
-// Measures how long packets of one CPU wait while the kernel searches for flows that do not exist.
+// Measures how long packets on one CPU are delayed while the kernel searches for flows that do not
+// exist.
 void MeasureFruitlessFilter() {
   absl::StatusOr<nft::Socket> socket = nft::Socket::Open(NETLINK_NETFILTER);
   if (!socket.ok()) return;

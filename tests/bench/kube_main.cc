@@ -44,7 +44,7 @@ void Need(const absl::Status& status) {
 }
 
 struct Round {
-  double programmed = 0;  // In seconds.
+  double programmed = 0;  // Time until all objects are programmed, in seconds.
   double bridge_cpu = 0, agent_cpu = 0;
   int64_t bridge_peak_kib = 0;
 };
@@ -68,13 +68,15 @@ class Bench {
     Need(server_->WriteKubeconfig(kubeconfig()));
   }
 
-  // Measures the time of the API server for a list.
+  // Measures how long the API server takes for a list.
   void PrintList(const std::string& path, const std::string& type) {
     netns_.Run([&] {
       httplib::SSLClient client("127.0.0.1", server_->port());
       client.enable_server_certificate_verification(false);
-      client.set_read_timeout(kPatience);  // The server encodes the first JSON list on request.
-      for (int i = 0; i < 2; ++i) {        // The first request also measures one-time work.
+      // The server encodes a JSON list when a client requests this list for the first time.
+      client.set_read_timeout(kPatience);
+      // Measure two requests, because the first request also measures one-time work.
+      for (int i = 0; i < 2; ++i) {
         const auto start = Clock::now();
         const httplib::Result result =
             client.Get(path, {{"Accept", type}, {"Authorization", "Bearer anybody"}});

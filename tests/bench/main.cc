@@ -25,11 +25,11 @@ struct Options {
   int time_limit = 120;
   std::string out;
   bool pin = false;
-  bool packets = false;  // The subcommand opens connections.
+  bool packets = false;  // True if the subcommand opens connections.
 };
 
-// Pins this process to its first permitted CPU and the measured processes to the last one. Returns
-// a description.
+// Pins this process to the first permitted CPU and the measured processes to the last permitted
+// CPU. Returns a description.
 std::string Pin() {
   cpu_set_t cpus;
   if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0 || CPU_COUNT(&cpus) < 2) {
@@ -55,7 +55,8 @@ std::vector<std::string> DefaultOpponents(const OpponentSettings& settings) {
   std::vector<std::string> names = OpponentNames();
   if (settings.kube_proxy.empty()) std::erase(names, "kube-proxy");
   std::erase(names,
-             "nftables-single");  // Differs from nftables only for Services with one endpoint.
+             // "nftables-single" differs from "nftables" only for Services with one endpoint.
+             "nftables-single");
   return names;
 }
 
@@ -150,7 +151,7 @@ int main(int argc, char** argv) {
   RunCommand run;
   CLI::App app("svcmap-bench measures svcmapd and other service proxies side by side.",
                "svcmap-bench");
-  app.fallthrough();  // Accepts common options after the subcommand.
+  app.fallthrough();  // Accept common options after the subcommand too.
   AddOptions(app, options, common);
   app.require_subcommand(1);
   AddSync(app, common, run);

@@ -16,7 +16,7 @@ std::string ProcPath(pid_t pid, const std::string& file) {
   return "/proc/" + std::to_string(pid) + "/" + file;
 }
 
-// Reads a line such as "VmRSS:   1234 kB". Returns 0 if the line does not exist.
+// Returns the value of a line such as "VmRSS:   1234 kB", or 0 if no such line exists.
 int64_t ReadKib(const std::string& path, const std::string& name) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -25,15 +25,14 @@ int64_t ReadKib(const std::string& path, const std::string& name) {
   return 0;
 }
 
-// Returns the CPU time of reaped children. The kernel counts it in clock ticks.
+// Returns the CPU time of reaped child processes. The kernel counts this time in clock ticks.
 double ChildrenSecondsOf(pid_t pid) {
   std::ifstream file(ProcPath(pid, "stat"));
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   std::istringstream fields(text.substr(text.rfind(')') + 1));
   std::string skipped;
   for (int i = 0; i < 13; ++i)
-    fields >> skipped;  // Skips the fields before cutime, the 16th
-                        // field.
+    fields >> skipped;  // Skip the fields before cutime, which is the 16th field.
   double user = 0;
   double system = 0;
   fields >> user >> system;

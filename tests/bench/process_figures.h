@@ -13,10 +13,10 @@ struct ProcessMemory {
 };
 ProcessMemory MemoryOf(pid_t pid);
 
-double CpuSecondsOf(pid_t pid);  // User and system time with nanosecond resolution.
-// Includes all reaped children.
+double CpuSecondsOf(pid_t pid);  // Returns user and system time with nanosecond resolution.
+// Returns the CPU time of the process and all its reaped child processes.
 double CpuSecondsWithChildrenOf(pid_t pid);
-int64_t DescriptorsOf(pid_t pid);  // Number of open file descriptors.
+int64_t DescriptorsOf(pid_t pid);  // Returns the number of open file descriptors.
 
 // Returns slab, vmalloc and per-CPU memory of the kernel. The difference of two results shows the
 // memory of tables.

@@ -1,5 +1,5 @@
-// svcmap-bench-push: cost of the push API of the svcmapd release binary, in its own namespace, over
-// a Unix socket and over TCP with mutual TLS on loopback.
+// svcmap-bench-push: cost of the push API of the svcmapd release binary, in a separate namespace,
+// over a Unix socket and over TCP with mutual TLS on loopback.
 #include <grpcpp/grpcpp.h>
 
 #include <CLI/CLI.hpp>
@@ -22,7 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kPerBatch = 500;  // Services per batch of a snapshot, with their slices.
+// Services per batch of a snapshot. A batch also contains the slices of these Services.
+constexpr int kPerBatch = 500;
 constexpr uint64_t kRoundTrips = 3000;
 
 double Milliseconds(Clock::duration duration) {
@@ -34,7 +35,7 @@ double Milliseconds(Clock::duration duration) {
   std::exit(1);
 }
 
-// The stream of a controller. Errors terminate the process.
+// The push stream of a controller. Errors terminate the process.
 class Push {
  public:
   explicit Push(const std::shared_ptr<grpc::Channel>& channel)
@@ -67,7 +68,8 @@ class Push {
       if (response.ack().number() >= number) return response.ack();
     }
   }
-  // Returns the Ack of the last message. `bytes` is the number of sent bytes.
+  // Sends a snapshot and returns the Ack of the last message. `bytes` is set to the number of sent
+  // bytes.
   v1::Ack Snapshot(const Cluster& cluster, uint64_t& number, size_t* bytes = nullptr) {
     const ClusterShape& shape = cluster.shape();
     v1::PushRequest begin;
@@ -117,8 +119,8 @@ v1::PushRequest OneEndpoint(Cluster& cluster, uint64_t number) {
 class Bench {
  public:
   Bench() : netns_(*testing::NetNs::Create()), folder_(*testing::TemporaryFolder::Make()) {
-    // The namespace is entered first, because gRPC's threads stay in the namespace of the thread
-    // that creates them.
+    // Enter the namespace first, because gRPC's threads stay in the namespace of the thread that
+    // creates them.
     if (!netns_.Enter().ok()) Give("cannot enter a network namespace");
     const testing::KeyPair agent = ca_.Issue("agent", "IP:127.0.0.1");
     Put("ca.pem", ca_.certificate());
@@ -144,7 +146,7 @@ class Bench {
   }
   testing::Agent& agent() { return *agent_; }
 
-  // Opens a separate connection.
+  // Opens a new connection to svcmapd.
   std::shared_ptr<grpc::Channel> Connect(bool tls) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -227,7 +229,7 @@ void Idle(Bench& bench, int count) {
     for (int i = 0; i < count; ++i) channels.push_back(bench.Connect(tls));
     print(absl::StrCat("connection, ", Name(tls)), before);
   }
-  // Opens Watch streams on one connection, because only one controller stream can be open.
+  // Open Watch streams on one connection. Only one controller stream can be open at a time.
   const auto stub = v1::Control::NewStub(bench.Connect(false));
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   std::vector<std::unique_ptr<grpc::ClientReader<v1::WatchEvent>>> watchers;

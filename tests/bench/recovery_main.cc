@@ -1,9 +1,9 @@
 // svcmap-bench-recovery: cost of failures and of long operation. Runs the svcmapd release binary
-// with its state on disk, in its own network namespaces.
+// with its state on disk, in separate network namespaces.
 //
-//   memory    memory and open file descriptors over many changes
-//   storm     commits while another process changes the tables continuously
-//   idle      CPU time of an idle agent
+// memory    memory and open file descriptors over many changes
+// storm     commits while another process changes the tables continuously
+// idle      CPU time of an idle agent
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -35,12 +35,12 @@ struct Options {
   std::string csv;
 };
 
-// The node with a cluster of `shape` on which a command measures.
+// The node on which a command measures, with a cluster of `shape`.
 struct Context {
   const Options& options;
   Samples& samples;
   RecoveryNode& node;
-  const std::string& name;  // For example "1000x10".
+  const std::string& name;  // Name of the shape, for example "1000x10".
   const ClusterShape& shape;
 };
 
@@ -155,7 +155,7 @@ struct Command {
   const char* name;
   const char* help;
   const char* columns;
-  std::vector<std::string> shapes;  // The default shapes.
+  std::vector<std::string> shapes;  // Shapes that are measured by default.
   absl::Status (*measure)(const Context&);
 };
 

@@ -26,8 +26,8 @@ struct ChangeOptions {
   int budget = 10;
 };
 
-// One or two changes. The second change reverts the first, so that the size of the cluster is
-// constant.
+// One or two changes. If there are two, the second change reverts the first, so that the size of
+// the cluster is constant.
 struct Kind {
   const char* what;
   std::function<ClusterChange(Loaded&)> change;
@@ -75,7 +75,7 @@ class Changes {
   }
 
  private:
-  // Measures the changes of one kind in one turn.
+  // Limits the number of changes of one kind in one turn.
   class Budget {
    public:
     explicit Budget(const ChangeOptions& options) : options_(options) {}
@@ -89,7 +89,8 @@ class Changes {
     const Clock::time_point end_ = Clock::now() + std::chrono::seconds(options_.budget);
   };
 
-  // Returns false if the opponent is excluded from now on.
+  // Measures one turn of an opponent. Returns false if the opponent is excluded from all later
+  // turns.
   bool Turn(Loaded& on, const ClusterShape& shape, int round, Recorder& recorder) {
     std::string what = "warm-up";
     absl::Status status = on.Change(on.cluster().ReplaceEndpoint(on.NextPosition())).status();
@@ -117,7 +118,8 @@ class Changes {
     return absl::OkStatus();
   }
 
-  // Adds a Service, replaces its endpoints in steps like a Deployment, and deletes it.
+  // Adds a Service, replaces the Service's endpoints in steps like a Deployment, and deletes the
+  // Service.
   absl::Status Roll(Loaded& on, const std::string& what, int round, Recorder& recorder) const {
     absl::Status status = on.Change(on.cluster().AddService(kRollingEndpoints)).status();
     const size_t position = on.cluster().ports().size() - 1;
@@ -134,7 +136,7 @@ class Changes {
           round, recorder);
     }
     if (!status.ok()) return status;
-    // The duration of a completed update, including the controller's messages.
+    // Duration of the completed update, including the controller's messages.
     const std::chrono::duration<double> took = Clock::now() - start;
     if (steps == kRollingEndpoints / kRollingStep) {
       recorder.Add(on.name(), what, "all_steps_seconds", round, took.count());

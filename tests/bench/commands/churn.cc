@@ -38,15 +38,16 @@ struct ChurnOptions {
   double min_sync_period = 1;
 };
 
-// The results of one turn at one rate.
+// Results of one turn of an opponent at one rate.
 struct ChurnFigures {
-  std::vector<double> latencies;  // One latency in seconds per change.
-  double elapsed = 0;  // Time until the last change was committed, but at least the planned time.
+  std::vector<double> latencies;  // Latency of each change in seconds.
+  // Time until the last change was committed, but at least the planned duration.
+  double elapsed = 0;
   double cpu_seconds = 0;
   int updates = 0;  // Number of kernel updates.
 };
 
-// The scheduled time of each change.
+// The scheduled times of the changes.
 class Schedule {
  public:
   Schedule(int rate, int seconds)
@@ -61,7 +62,7 @@ class Schedule {
   double Latency(size_t change, Clock::time_point done) const {
     return Seconds(done - Due(change)).count();
   }
-  // Returns the elapsed time, but at least the planned time.
+  // Returns the elapsed time since the start, but at least the planned duration.
   double Elapsed() const {
     return std::max(interval_ * static_cast<double>(count_),
                     Seconds(Clock::now() - start_).count());
@@ -73,7 +74,7 @@ class Schedule {
   Clock::time_point start_;
 };
 
-// Sends each change when it is due. Another thread reads the acknowledgements.
+// Sends each change to svcmapd when the change is due. Another thread reads the acknowledgements.
 absl::StatusOr<ChurnFigures> StreamChanges(Svcmap& svcmap, Loaded& on, Schedule schedule) {
   std::vector<v1::PushRequest> requests;
   const uint64_t first = svcmap.TakeNumber();
@@ -88,7 +89,8 @@ absl::StatusOr<ChurnFigures> StreamChanges(Svcmap& svcmap, Loaded& on, Schedule 
   schedule.Start();
   absl::Status sent;
   std::thread sender([&] {
-    prctl(PR_SET_TIMERSLACK, 1);  // With the default slack, sleeps of 100 us take 150 us.
+    // The default timer slack would extend sleeps of 100 us to 150 us.
+    prctl(PR_SET_TIMERSLACK, 1);
     for (size_t i = 0; i < requests.size() && sent.ok(); ++i) {
       std::this_thread::sleep_until(schedule.Due(i));
       sent = svcmap.Send(requests[i]);
@@ -107,8 +109,7 @@ absl::StatusOr<ChurnFigures> StreamChanges(Svcmap& svcmap, Loaded& on, Schedule 
   return figures;
 }
 
-// Combines all changes that are due in one update, at least `pause` after the start of the last
-// update.
+// Combines all due changes in one update, at least `pause` after the start of the last update.
 absl::StatusOr<ChurnFigures> UpdatePending(Loaded& on, Schedule schedule, Seconds pause) {
   ChurnFigures figures;
   prctl(PR_SET_TIMERSLACK, 1);
@@ -160,12 +161,14 @@ class Churn {
  private:
   static std::string What(int rate) { return absl::StrCat("rate-", rate); }
 
-  // The minimum interval of opponents that represent kube-proxy. 0 for svcmapd and the lower bound.
+  // Returns the minimum interval between updates of an opponent that represents kube-proxy. Returns
+  // 0 for svcmapd and the lower bound.
   double MinSyncPeriod(const std::string& opponent) const {
     return opponent == "svcmap" || opponent == "netlink" ? 0 : options_.min_sync_period;
   }
 
-  // Returns false if the opponent is excluded from now on.
+  // Measures one turn of an opponent at this rate. Returns false if the opponent is excluded from
+  // all later turns.
   bool Turn(Loaded& on, const ClusterShape& shape, int rate, int round, Recorder& recorder) {
     const Schedule schedule(rate, options_.seconds);
     auto* svcmap = dynamic_cast<Svcmap*>(&on.opponent());
@@ -225,7 +228,7 @@ class Churn {
     }
   }
 
-  CommonOptions common_;  // The options without the real kube-proxy.
+  CommonOptions common_;  // The common options, without the real kube-proxy.
   const ChurnOptions& options_;
   Entrants entrants_;
 };

@@ -15,11 +15,11 @@ class App;
 
 namespace svcmap::bench {
 
-// Options before the subcommand.
+// Options that precede the subcommand.
 struct CommonOptions {
   std::vector<ClusterShape> shapes;
-  std::vector<std::string> opponents;  // The opponents in the order of their turns.
-  int rounds = 3;                      // Number of turns of each opponent.
+  std::vector<std::string> opponents;  // Opponents in the order of their turns.
+  int rounds = 3;                      // Number of turns per opponent.
   OpponentSettings settings;
   Samples* samples = nullptr;
 };
@@ -27,7 +27,7 @@ struct CommonOptions {
 using RunCommand = std::function<absl::Status()>;
 
 // Each function adds a subcommand with its options. Parsing sets `run` to the function that runs
-// it. `common` is complete at that time and outlives `run`.
+// the subcommand. `common` is complete when `run` is called, and outlives `run`.
 void AddSync(CLI::App& app, const CommonOptions& common, RunCommand& run);
 void AddChange(CLI::App& app, const CommonOptions& common, RunCommand& run);
 void AddChurn(CLI::App& app, const CommonOptions& common, RunCommand& run);

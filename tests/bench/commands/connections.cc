@@ -1,6 +1,6 @@
 // svcmap-bench connections: number of new connections per second of a single client.
 //
-// All opponents are loaded at the same time and take turns, as in latency.
+// All opponents are loaded at the same time and take turns, as in svcmap-bench latency.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-// Opponents with the same cluster, each in its own packet world, all loaded at the same time.
+// Opponents that have loaded the same cluster at the same time, each in a separate packet world.
 #pragma once
 
 #include <memory>
@@ -15,24 +15,25 @@ namespace svcmap::bench {
 struct Contender {
   std::string name;
   std::unique_ptr<PacketWorld> world;
-  std::unique_ptr<Opponent> opponent;  // Runs in the node namespace of the world.
+  std::unique_ptr<Opponent> opponent;  // The opponent runs in the node namespace of the world.
 };
 
-// Loads the opponents that packets can pass. "netlink" is excluded because it has maps but no
-// rules. An opponent that cannot be created or loaded is recorded at kLoading and omitted.
+// Loads all opponents that can forward packets. "netlink" is excluded because it has maps but no
+// rules. An opponent that cannot be created or loaded is recorded with step kLoading and omitted.
 inline constexpr char kLoading[] = "load";
 std::vector<Contender> LoadContenders(const CommonOptions& common, const Cluster& cluster,
                                       Entrants& entrants, Recorder& recorder);
 
-// Position in the list of Services. Proxies that search a list take longer for the last Service.
+// Position of a Service in the list of Services. Proxies that search a list need more time for the
+// last Service.
 struct Position {
-  const char* name;  // For example "first".
-  size_t index;      // Index in Cluster::ports().
+  const char* name;  // Name of the position, for example "first".
+  size_t index;      // Index of the Service port in Cluster::ports().
 };
 std::vector<Position> Positions(const Cluster& cluster);
 
-// Returns the destination of a client: the cluster IP, or the first endpoint for "direct" (no
-// proxy).
+// Returns the address to which clients connect: the cluster IP, or the first endpoint for "direct"
+// (no proxy).
 absl::StatusOr<FlowTarget> TargetOf(const std::string& opponent, const ServicePort& port);
 
 }  // namespace svcmap::bench

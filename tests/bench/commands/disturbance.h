@@ -1,4 +1,4 @@
-// New connections while an opponent rewrites or repairs the rules.
+// Measures new connections while an opponent rewrites or repairs its rules.
 #pragma once
 
 #include <chrono>
@@ -10,30 +10,31 @@
 namespace svcmap::bench {
 
 enum class Disturbance {
-  // Repeated full syncs. svcmapd writes only differences, so it alternates between two clusters
-  // with different endpoints.
+  // The opponent repeats full syncs. svcmapd writes only differences, so it alternates between two
+  // clusters with different endpoints.
   kSync,
-  // The ruleset is flushed once per second. Only svcmap repairs it. The other opponents detect the
-  // damage at their next full sync, up to an hour later (S-149). "direct" has no rules.
+  // The ruleset is flushed once per second. Only svcmap repairs the ruleset. The other opponents
+  // would detect the damage at their next full sync, up to an hour later (S-149). "direct" has no
+  // rules.
   kRepair,
 };
 
 struct DisturbanceOptions {
-  int per_second = 1000;  // New connections per second to the last Service.
-  // Duration of each phase, without and with the disturbance. Longer if one disturbance takes
-  // longer.
+  int per_second = 1000;  // Number of new connections per second to the last Service.
+  // Duration in seconds of each phase, without and with the disturbance. The second phase is longer
+  // if a single disturbance takes longer.
   int seconds = 5;
 };
 
 struct Disturbed {
   Latencies quiet, during;
-  int times = 0;  // Number of disturbances, or 0 if this opponent has none.
+  int times = 0;  // Number of disturbances. 0 if this opponent has no disturbances.
 };
 
 // Returns the same Services with other endpoints.
 Cluster WithOtherEndpoints(Cluster cluster);
 
-// At the end, `cluster` is loaded again.
+// Measures connections to the last Service. At the end, the opponent has loaded `cluster` again.
 absl::StatusOr<Disturbed> MeasureDisturbed(Contender& contender, const Cluster& cluster,
                                            Disturbance disturbance,
                                            const DisturbanceOptions& options,

@@ -6,7 +6,8 @@
 namespace svcmap::bench {
 namespace {
 
-// Returns true if a shape has at least as many Services and at least as many endpoints as another.
+// Returns true if `shape` has at least as many Services and at least as many endpoints as the other
+// shape.
 bool IsAsBig(const ClusterShape& shape, const ClusterShape& other) {
   const auto endpoints = [](const ClusterShape& of) { return int64_t{of.services} * of.endpoints; };
   return shape.services >= other.services && endpoints(shape) >= endpoints(other);
@@ -18,7 +19,7 @@ std::vector<std::string> Entrants::For(const ClusterShape& shape, const std::str
                                        Recorder& recorder) const {
   std::vector<std::string> entrants;
   for (const std::string& opponent : common_.opponents) {
-    if (opponent == "direct") continue;  // "direct" has no rules.
+    if (opponent == "direct") continue;  // "direct" has no rules to load.
     if (IsOut(opponent, shape)) {
       recorder.AddNotTried(opponent, what, common_.settings.time_limit);
     } else {
@@ -43,7 +44,7 @@ bool Entrants::IsOut(const std::string& opponent, const ClusterShape& shape) con
 
 int64_t SettledKernelMemoryKib() {
   constexpr int64_t kNoise = 256;
-  constexpr int kQuiet = 12;  // Number of samples.
+  constexpr int kQuiet = 12;  // Number of consecutive stable samples.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   int64_t lowest = KernelMemoryKib();
   for (int quiet = 0; quiet < kQuiet && std::chrono::steady_clock::now() < deadline; ++quiet) {

@@ -1,5 +1,5 @@
-// Selects the opponents of a shape: an opponent that exceeded the limit or failed with a shape does
-// not take part in larger ones.
+// Selects the opponents of a shape. An opponent that exceeded the time limit or failed with a shape
+// does not take part in larger shapes.
 #pragma once
 
 #include <map>
@@ -11,19 +11,20 @@
 
 namespace svcmap::bench {
 
-inline constexpr char kLoad[] = "load";  // The first step of each opponent, which detects overload.
+// The first step of each opponent. This step detects overload.
+inline constexpr char kLoad[] = "load";
 
 class Entrants {
  public:
   explicit Entrants(const CommonOptions& common) : common_(common) {}
 
-  // Returns the opponents in the order of their turns. Excluded opponents are recorded as not tried
-  // at `what`.
+  // Returns the opponents of the shape in the order of their turns. Excluded opponents are recorded
+  // as not tried at step `what`.
   std::vector<std::string> For(const ClusterShape& shape, const std::string& what,
                                Recorder& recorder) const;
 
-  // Records the reason. Excludes the opponent from this and larger shapes, unless the reason is
-  // Unimplemented, which does not depend on the size.
+  // Records the reason of a failure. Excludes the opponent from this shape and larger shapes,
+  // unless the reason is Unimplemented, which does not depend on the size.
   void Fail(const std::string& opponent, const ClusterShape& shape, const std::string& what,
             int round, const absl::Status& why, Recorder& recorder);
   bool IsOut(const std::string& opponent, const ClusterShape& shape) const;
@@ -33,8 +34,8 @@ class Entrants {
   std::map<std::string, std::vector<ClusterShape>> failed_;
 };
 
-// Returns the memory of the entire kernel after it is stable. The kernel frees the memory of
-// deleted namespaces in the background, seconds later. Waits at most ten seconds.
+// Waits until the memory usage of the kernel is stable, at most ten seconds, and returns it. The
+// kernel frees the memory of deleted namespaces in the background, seconds later.
 int64_t SettledKernelMemoryKib();
 
 }  // namespace svcmap::bench

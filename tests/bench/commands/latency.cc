@@ -42,7 +42,8 @@ void RecordLatencies(const Latencies& latencies, const std::string& opponent,
   };
   add("count", static_cast<double>(latencies.count()));
   add("failures", static_cast<double>(latencies.failed));
-  if (latencies.count() == 0) return;  // Without samples, 0 us would look like a valid result.
+  // Without samples, a latency of 0 us would look like a valid result.
+  if (latencies.count() == 0) return;
   const std::vector<double> microseconds = latencies.WithFailures();
   add("p50_us", Percentile(microseconds, 0.5));
   add("p90_us", Percentile(microseconds, 0.9));
@@ -50,7 +51,7 @@ void RecordLatencies(const Latencies& latencies, const std::string& opponent,
   add("max_us", Percentile(microseconds, 1));
 }
 
-// Returns text such as "28.4 +- 0.3": the median over the rounds.
+// Formats the median over the rounds, for example "28.4 +- 0.3".
 std::string MicrosecondsText(const std::vector<double>& values) {
   if (values.empty()) return "-";
   return absl::StrFormat("%.1f +- %.1f", Median(values), MedianDeviation(values));
@@ -62,7 +63,8 @@ double Sum(const Rounds& rounds) {
   return sum;
 }
 
-// Calculates the difference per round, because a slow phase of the machine affects both opponents.
+// Returns the difference between two opponents per round, because a slow phase of the machine
+// affects both opponents of a round.
 std::vector<double> Over(const Rounds& of, const Rounds& reference) {
   std::vector<double> differences;
   for (const auto& [round, values] : of) {
@@ -162,7 +164,7 @@ class Latency {
     return absl::OkStatus();
   }
 
-  // `reference` is compared with the p50 of an opponent.
+  // Prints the table. `reference` returns the values with which the p50 of an opponent is compared.
   void Print(const Recorder& recorder, const std::vector<std::string>& whats,
              const std::string& over,
              const std::function<Rounds(const std::string&, const std::string&)>& reference) const {
@@ -186,7 +188,8 @@ class Latency {
     std::fflush(stdout);
   }
 
-  CommonOptions common_;  // With "--during repair", only opponents that repair, and "direct".
+  // The common options. With "--during repair", only opponents that repair, and "direct".
+  CommonOptions common_;
   const LatencyOptions& options_;
   Entrants entrants_;
 };

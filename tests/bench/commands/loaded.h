@@ -1,4 +1,4 @@
-// An opponent in its own namespace, with the cluster that it has loaded.
+// An opponent in a separate namespace, with the cluster that the opponent has loaded.
 #pragma once
 
 #include <memory>
@@ -20,10 +20,10 @@ class Loaded {
   Opponent& opponent() { return *opponent_; }
   Cluster& cluster() { return cluster_; }
 
-  // Returns the position of a Service that is different each time. It is not adjacent to the
-  // previous one, because neighbours would share cache lines.
+  // Returns the position of a Service that is different in each call. The position is not adjacent
+  // to the previous position, because neighbours would share cache lines.
   size_t NextPosition();
-  size_t position() const { return position_; }  // Returns the last position.
+  size_t position() const { return position_; }  // Returns the last result of NextPosition.
 
   absl::StatusOr<Cost> Change(const ClusterChange& change) {
     return opponent_->Change(cluster_, {change});
@@ -36,7 +36,7 @@ class Loaded {
   Cluster cluster_;
   size_t position_ = 0;
   std::optional<testing::NetNs> netns_;
-  std::unique_ptr<Opponent> opponent_;  // Destroyed before its namespace.
+  std::unique_ptr<Opponent> opponent_;  // The opponent must be destroyed before its namespace.
 };
 
 // Loads all opponents at the same time. An opponent that cannot be loaded is recorded and omitted.

@@ -7,7 +7,7 @@
 namespace svcmap::bench {
 namespace {
 
-// Returns a key that identifies the object of a message.
+// Returns a key that identifies the object in the message.
 std::string ObjectOf(const v1::Change& message) {
   const auto name = [](v1::Kind kind, const std::string& name_space, const std::string& name) {
     return std::to_string(kind) + " " + name_space + "/" + name;

@@ -1,4 +1,4 @@
-// Combines several changes, as a busy proxy or a coalescing controller does.
+// Combines several changes like a busy proxy or a coalescing controller.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace svcmap::bench {
 
-// Returns one change per Service port, from the state before all changes to the state after them,
-// in the order of the first change. If several messages concern one object, only the last is kept.
-// Service ports that were added and deleted again are omitted.
+// Returns one change per Service port, from the state before all changes to the state after all
+// changes, in the order of the first change. If several messages concern the same object, only the
+// last message is kept. Service ports that were added and deleted again are omitted.
 std::vector<ClusterChange> MergeChanges(std::vector<ClusterChange> changes);
 
 }  // namespace svcmap::bench

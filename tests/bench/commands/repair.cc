@@ -27,12 +27,13 @@ struct RepairOptions {
 };
 
 struct RepairTimes {
-  double outage_seconds = 0;  // Time until the Service answered again: the maximum of UDP and TCP.
-  // Time until the agent reported the repair and the kernel had the desired state.
+  double outage_seconds = 0;  // Time until the Service answers again. The maximum of UDP and TCP.
+  // Time until the agent has reported the repair and the kernel has the desired state.
   double seconds = 0;
 };
 
-// Times start with the damage, or with the agent's start if it was stopped.
+// Damages the tables and waits for the repair. Times start with the damage, or with the agent's
+// start if the agent was stopped.
 absl::StatusOr<RepairTimes> DamageAndRepair(RecoveryNode& node, const testing::Damage& damage,
                                             bool stopped, std::chrono::microseconds probe_every) {
   const absl::StatusOr<v1::GetStatusResponse> before = node.agent().GetStatus();
@@ -56,7 +57,7 @@ absl::StatusOr<RepairTimes> DamageAndRepair(RecoveryNode& node, const testing::D
     status = node.Start();
   }
   if (!status.ok()) return status;
-  // Writing the saved state into an empty kernel does not count as a repair.
+  // Writing the saved state to an empty kernel does not count as a repair.
   const absl::StatusOr<Clock::time_point> repaired =
       node.AwaitRepair(stopped ? 0 : before->repairs() + 1);
   if (!repaired.ok()) return repaired.status();
@@ -101,7 +102,7 @@ class RepairCommand {
     return kind + (stopped ? "-stopped" : "-running");
   }
 
-  // Records a failed repair and sets up the node again.
+  // Measures one turn. Records a failed repair and sets up the node again.
   absl::Status Turn(RecoveryNode& node, const ClusterShape& shape, int round,
                     Recorder& recorder) const {
     for (const std::string& kind : options_.kinds) {

@@ -20,10 +20,10 @@ constexpr std::chrono::milliseconds kHealthPoll{1};
 constexpr char kFullSync[] = "full-sync";
 
 struct Comeback {
-  double healthy_seconds = 0;  // Time from the start of the process.
+  double healthy_seconds = 0;  // Time from the start of the process until /healthz returns 200.
   double serving_seconds = 0;
   double elements_written = 0;
-  double commits = 0;  // Number of commits of all processes until the kernel had the desired state.
+  double commits = 0;  // Number of commits of all processes until the kernel has the desired state.
 };
 
 absl::StatusOr<Comeback> RestartOnce(RecoveryNode& node, bool kill,
@@ -61,12 +61,12 @@ absl::StatusOr<Comeback> RestartOnce(RecoveryNode& node, bool kill,
   return comeback;
 }
 
-// One opponent with the loaded cluster.
+// One opponent that has loaded the cluster and is restarted.
 struct Restarted {
   std::string name;
-  std::unique_ptr<RecoveryNode> svcmap;   // Only for svcmap.
-  std::unique_ptr<testing::NetNs> netns;  // Only for the other opponents.
-  std::unique_ptr<Opponent> opponent;     // Only for the other opponents.
+  std::unique_ptr<RecoveryNode> svcmap;   // Used only for svcmap.
+  std::unique_ptr<testing::NetNs> netns;  // Used only for the other opponents.
+  std::unique_ptr<Opponent> opponent;     // Used only for the other opponents.
 };
 
 class RestartCommand {
@@ -79,7 +79,7 @@ class RestartCommand {
       Recorder recorder(*common_.samples, "restart", ShapeText(shape));
       std::vector<Restarted> all;
       for (const std::string& name : entrants_.For(shape, kFullSync, recorder)) {
-        if (name == "netlink") continue;  // "netlink" has no state for a restart.
+        if (name == "netlink") continue;  // "netlink" has no state that a restart could restore.
         absl::StatusOr<Restarted> loaded = Load(name, cluster);
         if (loaded.ok()) {
           all.push_back(*std::move(loaded));

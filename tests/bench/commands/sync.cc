@@ -42,7 +42,7 @@ class Sync {
           const absl::Status status = Turn(opponent, cluster, round, &recorder);
           if (!status.ok()) entrants_.Fail(opponent, shape, kLoad, round, status, recorder);
         }
-        // Each round starts with another opponent.
+        // Rotate the opponents, so that each round starts with another opponent.
         if (!entrants.empty()) {
           std::rotate(entrants.begin(), entrants.begin() + 1, entrants.end());
         }
@@ -63,7 +63,7 @@ class Sync {
     }
   }
 
-  // A turn without a recorder does not count.
+  // Measures one turn. Without a recorder, the turn does not count.
   absl::Status Turn(const std::string& name, const Cluster& cluster, int round,
                     Recorder* recorder) {
     const absl::StatusOr<testing::NetNs> netns = testing::NetNs::Create();

@@ -16,13 +16,14 @@
 namespace svcmap::bench {
 namespace {
 
-// Maximum number of objects per kubectl command.
+// Maximum number of objects in one kubectl command.
 constexpr size_t kChunk = 500;
-constexpr std::chrono::milliseconds kDeletePatience{100};  // Time limit per deleted object.
+// Additional time limit for each deleted object.
+constexpr std::chrono::milliseconds kDeletePatience{100};
 constexpr char kLabel[] = "svcmap-bench";
 
 struct ServerUrl {
-  std::string scheme, host, port, path;  // `host` has no brackets.
+  std::string scheme, host, port, path;  // The host is stored without brackets.
 };
 
 absl::StatusOr<ServerUrl> ParseServerUrl(const std::string& text) {
@@ -94,7 +95,7 @@ absl::StatusOr<std::string> ApiServer::Expose(const testing::NetNs& netns) {
     if (url->scheme == "https" && !cluster["tls-server-name"]) {
       cluster["tls-server-name"] = url->host;
     }
-    std::ofstream(path) << config << "\n";  // Only this user can read the directory.
+    std::ofstream(path) << config << "\n";  // The directory is readable only by the current user.
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(absl::StrCat("kubeconfig ", kubeconfig_, ": ", error.what()));
   }
@@ -120,7 +121,7 @@ absl::Status ApiServer::Create(const Cluster& cluster) {
                     "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"", id_,
                     "-", name, "\",\"labels\":{\"", kLabel, "\":\"", id_, "\"}}}\n---\n");
   }
-  // The Node has an address, because kube-proxy would wait for one.
+  // kube-proxy waits until its Node has an address.
   v1::Object node;
   node.mutable_node()->mutable_metadata()->set_name(kThisNode);
   (*node.mutable_node()->mutable_metadata()->mutable_labels())[kLabel] = id_;

@@ -1,4 +1,4 @@
-// The API server of a real kube-proxy, accessed with kubectl.
+// The API server that a real kube-proxy uses. The benchmark accesses the API server with kubectl.
 #pragma once
 
 #include <chrono>
@@ -16,21 +16,22 @@ namespace svcmap::bench {
 
 class ApiServer {
  public:
-  // Each kubectl command may take `limit`, except for the final deletion.
+  // Opens the API server. `limit` is the time limit of each kubectl command, except for the final
+  // deletion.
   static absl::StatusOr<std::unique_ptr<ApiServer>> Open(const std::string& kubeconfig,
                                                          std::string id,
                                                          std::chrono::seconds limit);
   // Deletes all created objects. Prints an error to standard error if this fails.
   ~ApiServer();
 
-  // Returns the path of a kubeconfig for processes in `netns`. Its server is a forwarder on
-  // 127.0.0.1 that exists as long as this object. The certificate is validated against the server's
-  // real name.
+  // Returns the path of a kubeconfig for processes in `netns`. The server in the kubeconfig is a
+  // forwarder on 127.0.0.1 that exists as long as this object. Clients validate the certificate
+  // against the server's real name.
   absl::StatusOr<std::string> Expose(const testing::NetNs& netns);
 
   // Creates the namespaces, the Node, Services and slices.
   absl::Status Create(const Cluster& cluster);
-  // Runs one kubectl for all created or changed objects, and one for all deleted objects.
+  // Runs one kubectl for all created and changed objects, and one kubectl for all deleted objects.
   absl::Status Notify(const std::vector<ClusterChange>& changes);
 
  private:
@@ -48,7 +49,7 @@ class ApiServer {
   const std::chrono::milliseconds limit_;
   const testing::TemporaryFolder folder_;
   std::unique_ptr<TcpForwarder> forwarder_;
-  size_t objects_ = 0;  // Number of created objects, including deleted ones.
+  size_t objects_ = 0;  // Number of created objects, including objects that were deleted later.
 };
 
 }  // namespace svcmap::bench

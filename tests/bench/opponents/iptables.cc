@@ -14,10 +14,10 @@ namespace {
 
 using CleanUpClock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kSyncPeriod(30);  // kube-proxy's default.
+constexpr std::chrono::seconds kSyncPeriod(30);  // kube-proxy's default sync period.
 constexpr std::chrono::seconds kProbeLimit(20);
 
-// One iptables variant for one family.
+// The commands of one iptables variant for one family.
 struct IptablesTool {
   bool legacy;
   Family family;
@@ -26,7 +26,7 @@ struct IptablesTool {
     return absl::StrCat(family == Family::kIpv4 ? "iptables" : "ip6tables",
                         legacy ? "-legacy-" : "-nft-", what);
   }
-  // Uses kube-proxy's options, which keep the chains of other processes.
+  // Runs iptables-restore with kube-proxy's options, which keep the chains of other processes.
   absl::StatusOr<ToolRun> Restore(const std::string& text, const testing::NetNs& netns,
                                   std::chrono::seconds limit) const {
     return RunTool({Name("restore"), "-w", "5", "-W", "100000", "--noflush", "--counters"}, text,
@@ -41,7 +41,7 @@ IptablesOptions OptionsFor(Family family) {
   return {.cluster_cidr = IpPrefix::Parse(ClusterCidr(family))};
 }
 
-// Returns a cluster with each kind of rule.
+// Returns Service ports that cause each kind of rule.
 std::vector<ServicePort> ProbePorts(Family family) {
   Cluster cluster({.services = 11, .endpoints = 2, .family = family, .mix = Mix::kEverything});
   std::vector<ServicePort> ports = cluster.ports();
@@ -49,7 +49,7 @@ std::vector<ServicePort> ProbePorts(Family family) {
   return ports;
 }
 
-// Runs in a separate namespace, so that the node stays empty.
+// Loads the probe rules in a separate namespace, so that the node stays empty.
 absl::Status Probe(const IptablesTool& tool) {
   absl::StatusOr<testing::NetNs> netns = testing::NetNs::Create();
   if (!netns.ok()) return netns.status();
@@ -76,7 +76,7 @@ class Iptables : public Opponent {
     if (family == Family::kIpv6) {
       if (absl::Status status = Probe(tool_); !status.ok()) return status;
     }
-    // Required for nodePorts on 127.0.0.1 (S-142).
+    // nodePorts on 127.0.0.1 require this sysctl (S-142).
     if (family == Family::kIpv4) {
       if (absl::Status status = netns_.WriteSysctl("net/ipv4/conf/all/route_localnet", "1");
           !status.ok()) {
@@ -134,7 +134,7 @@ class Iptables : public Opponent {
   const bool legacy_;
   const testing::NetNs& netns_;
   const std::chrono::seconds time_limit_;
-  // Set by Load.
+  // Selected by Load.
   IptablesTool tool_ = {};
   std::optional<IptablesRules> rules_;
   std::optional<CleanUpClock::time_point> cleaned_up_;

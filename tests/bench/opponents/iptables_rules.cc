@@ -11,7 +11,8 @@
 namespace svcmap::bench {
 namespace {
 
-constexpr size_t kLargeCluster = 1000;  // Number of endpoints.
+// Maximum number of endpoints in a cluster that is not large.
+constexpr size_t kLargeCluster = 1000;
 constexpr char kMark[] = "0x00004000";
 
 // A jump from a built-in chain to a chain of kube-proxy.
@@ -19,13 +20,13 @@ struct Jump {
   const char* table;
   const char* to;
   const char* from;
-  const char* comment;  // Empty for a jump without a comment.
+  const char* comment;  // Comment of the rule. Empty if the jump has no comment.
   bool only_new;
 };
 constexpr char kExternalPortals[] = "kubernetes externally-visible service portals";
 constexpr char kPortals[] = "kubernetes service portals";
 constexpr char kFirewall[] = "kubernetes load balancer firewall";
-// The jumps in the order of insertion.
+// Jumps in the order in which kube-proxy inserts them.
 constexpr Jump kJumps[] = {
     {"filter", "KUBE-EXTERNAL-SERVICES", "INPUT", kExternalPortals, true},
     {"filter", "KUBE-EXTERNAL-SERVICES", "FORWARD", kExternalPortals, true},
@@ -45,18 +46,18 @@ constexpr Jump kJumps[] = {
 
 std::string ChainLine(const std::string& chain) { return ":" + chain + " - [0:0]\n"; }
 
-// ` -m comment --comment "TEXT"`
+// Returns text such as ` -m comment --comment "TEXT"`.
 std::string Comment(const std::string& text) {
   return absl::StrCat(" -m comment --comment \"", text, "\"");
 }
 
 struct NamedEndpoint {
-  std::string text;   // "10.0.0.1:80"
-  std::string chain;  // "KUBE-SEP-..."
+  std::string text;   // Address and port, for example "10.0.0.1:80".
+  std::string chain;  // Chain of the endpoint, for example "KUBE-SEP-...".
   const BenchEndpoint* endpoint;
 };
 
-// The data of the rules of one Service port.
+// Data for the rules of one Service port.
 struct PortPlan {
   explicit PortPlan(const ServicePort& service_port) : port(service_port) {
     const std::string hash = proxy::KubeServiceHash(port.Key(), port.port_name, port.protocol);
@@ -76,7 +77,7 @@ struct PortPlan {
     external_answers = has_endpoints && (!local || any_here);
   }
 
-  // Returns the endpoints in the order of their string form (S-27).
+  // Returns the endpoints sorted by their string form (S-27).
   std::vector<NamedEndpoint> Endpoints() const {
     std::vector<NamedEndpoint> endpoints;
     endpoints.reserve(port.endpoints.size());
@@ -107,10 +108,10 @@ struct PortPlan {
   bool has_endpoints;  // True if the Service has an endpoint on any node.
   bool local;          // True if externalTrafficPolicy is Local.
   bool uses_svl, uses_ext, uses_fw;
-  bool external_answers;  // True if an endpoint answers external clients on this node.
+  bool external_answers;  // True if external clients reach an endpoint through this node.
 };
 
-// The input of one sync in four parts, as in kube-proxy: chains before rules, per table.
+// The input of one sync in four parts, as in kube-proxy: chains precede rules in each table.
 class SyncText {
  public:
   SyncText(Family family, const IptablesOptions& options, bool large)
@@ -137,7 +138,7 @@ class SyncText {
     }
   }
 
-  // Adds the rules in shared chains.
+  // Adds the rules of the Service port to shared chains.
   void AddDispatch(const PortPlan& plan) {
     const ServicePort& port = plan.port;
     const std::string text = port.Text();
@@ -179,7 +180,7 @@ class SyncText {
     AddNodePort(plan, rejection, verdict);
   }
 
-  // Adds the rules in the chains of the Service.
+  // Adds the rules of the Service port to its own chains.
   void AddChains(const PortPlan& plan) {
     if (!plan.has_endpoints) return;
     const ServicePort& port = plan.port;
@@ -254,7 +255,7 @@ class SyncText {
                         " -m addrtype --dst-type LOCAL", match, " -j ", verdict, "\n");
       }
     }
-    // Only for Services of type LoadBalancer (S-13).
+    // kube-proxy opens this port only for Services of type LoadBalancer (S-13).
     if (port.health_check_node_port != 0 && plan.local && !port.load_balancer_ips.empty()) {
       absl::StrAppend(&filter_rules_, "-A KUBE-NODEPORTS",
                       Comment(port.Text() + " health check node port"), " -m tcp -p tcp --dport ",
@@ -305,7 +306,7 @@ class SyncText {
         "\n");
   }
 
-  // Adds the rules from `chain` to the endpoints.
+  // Adds the rules that lead from `chain` to the endpoints.
   void AddChoice(const ServicePort& port, const std::string& chain,
                  const std::vector<NamedEndpoint>& endpoints) {
     nat_chains_ += ChainLine(chain);

@@ -3,19 +3,19 @@
 //
 // Uses kube-proxy's defaults: all addresses accept nodePorts, for IPv4 including 127.0.0.1; mark
 // 0x4000; no masqueradeAll; conntrack is not liberal. Services are in the order of the list.
-// kube-proxy iterates over a Go map, in a different order each time. Omitted, in favour of
-// kube-proxy: the additional rules for kernels with nfacct (a counter in KUBE-FORWARD, and one more
-// rule per nodePort).
+// kube-proxy iterates over a Go map, in a different order each time. The text omits the additional
+// rules for kernels with nfacct (a counter in KUBE-FORWARD, and one more rule per nodePort), which
+// favours kube-proxy.
 //
 // A full sync writes all chains. A partial sync writes the chains that all Services share, with all
 // their rules, and the chains SVC, SVL, EXT, FW and SEP of changed Services. iptables-restore keeps
 // other chains.
 //
-// A full or partial sync flushes and deletes unused chains ("clean up") that it finds with
-// iptables-save. In clusters with at most 1,000 endpoints each sync cleans up. In larger clusters a
-// sync cleans up only if the last cleanup is older than the sync period (30 s). Until then, unused
-// chains stay with their rules. In large clusters, rules for endpoints have no comments (S-235). A
-// partial sync does not change the comments of other Services.
+// A sync that cleans up runs iptables-save to find unused chains, and flushes and deletes these
+// chains. In clusters with at most 1,000 endpoints, each full or partial sync cleans up. In larger
+// clusters, a sync cleans up only if the last cleanup is older than the sync period (30 s). Until
+// then, unused chains stay with their rules. In large clusters, rules for endpoints have no
+// comments (S-235). A partial sync does not change the comments of other Services.
 #pragma once
 
 #include <optional>
@@ -28,9 +28,10 @@
 namespace svcmap::bench {
 
 struct IptablesOptions {
-  // The --cluster-cidr. If empty, no client is detected as a pod.
+  // Value of --cluster-cidr. If empty, no client counts as a pod.
   std::optional<IpPrefix> cluster_cidr;
-  // If a source range contains this address, load balancer IPs are accepted as sources.
+  // Address of the node. If a source range contains this address, load balancer IPs are also
+  // accepted as sources.
   std::optional<IpAddress> node_ip;
 };
 
@@ -43,15 +44,16 @@ class IptablesRules {
       : family_(family), options_(std::move(options)) {}
 
   // Returns the jumps at the beginning of built-in chains, and the empty chains with which
-  // kube-proxy detects a flush. kube-proxy creates them once per node: it runs iptables for each of
-  // them at the start, and checks them in each full sync.
+  // kube-proxy detects a flush. kube-proxy creates these jumps and chains once per node: it runs
+  // one iptables command for each at the start, and checks them in each full sync.
   std::string SetUp() const;
 
-  // All Service ports must belong to the family.
+  // Returns the input of a full sync. All Service ports must belong to the family.
   std::string FullSync(const std::vector<ServicePort>& ports, bool clean_up);
 
-  // `changes` contains all changes since the last call in order, and `ports` is the state after
-  // them. A missing change would leave unused chains.
+  // Returns the input of a partial sync. `changes` contains all changes since the last call in
+  // order, and `ports` is the state after these changes. If a change were omitted, its unused
+  // chains would stay in the kernel.
   std::string PartialSync(const std::vector<ServicePort>& ports,
                           const std::vector<ClusterChange>& changes, bool clean_up);
 
@@ -61,7 +63,7 @@ class IptablesRules {
 
   Family family_;
   IptablesOptions options_;
-  std::set<std::string> stale_;  // Unused chains in the kernel.
+  std::set<std::string> stale_;  // Unused chains that still exist in the kernel.
 };
 
 }  // namespace svcmap::bench

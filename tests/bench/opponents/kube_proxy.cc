@@ -23,7 +23,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 constexpr std::chrono::milliseconds kKubeProxyPoll{1};
 constexpr std::chrono::seconds kToolPatience{5};
-// Maximum number of bytes that an error quotes from the end of kube-proxy's standard error.
+// Maximum number of bytes that an error quotes from the end of kube-proxy's standard error output.
 constexpr size_t kQuotedOfKubeProxy = 600;
 
 bool HasChildren(pid_t pid) {
@@ -72,7 +72,7 @@ class KubeProxy : public Opponent {
 
   absl::StatusOr<Cost> Change(const Cluster&, const std::vector<ClusterChange>& changes) override {
     struct Net {
-      bool was_there;  // True if the Service port existed before its first change.
+      bool was_there;  // True if the Service port existed before its first change in the list.
       const ClusterChange* last;
     };
     std::map<std::string, Net> net;
@@ -84,7 +84,7 @@ class KubeProxy : public Opponent {
     for (const auto& [unused, port] : net) {
       if (port.last->after) {
         checks.push_back(Programmed(*port.last->after));
-      } else if (port.was_there) {  // Otherwise kube-proxy may never receive the object.
+      } else if (port.was_there) {  // Otherwise kube-proxy may never see the port.
         checks.push_back(Gone(*port.last->before));
       }
     }
@@ -125,14 +125,16 @@ class KubeProxy : public Opponent {
     return [this, port = InApiServer(id_, port)] { return IsGone(netns_, mode_, port); };
   }
 
-  // Waits until each of `checks` has succeeded, one after the other. They failed at `generation`.
+  // Waits until each of `checks` has succeeded, one after the other. The checks failed at
+  // `generation`.
   absl::StatusOr<Cost> Await(SteadyTime start, double cpu_before, uint32_t generation,
                              const std::vector<Check>& checks) {
     const SteadyTime deadline = start + settings_.time_limit;
     const bool by_commits = mode_ == KubeProxyMode::kNftables;
     SteadyTime done = start;
     for (auto check = checks.begin(); check != checks.end();) {
-      // The commits are read before the rules, so that a commit in between causes another check.
+      // Read the commits before the rules, so that a commit between the two reads causes another
+      // check.
       const CommitWatch::Commits commits = commits_->Seen();
       const SteadyTime now = std::chrono::steady_clock::now();
       if (!by_commits || commits.generation != generation) {
@@ -158,8 +160,8 @@ class KubeProxy : public Opponent {
                 .peak_rss_kib = Memory().peak_kib};
   }
 
-  // Waits until kube-proxy has no children. Its CPU time includes a child only after kube-proxy has
-  // reaped it.
+  // Waits until kube-proxy has no child processes. kube-proxy's CPU time includes a child only
+  // after kube-proxy has reaped the child.
   void AwaitTools() const {
     const SteadyTime deadline = std::chrono::steady_clock::now() + kToolPatience;
     while (HasChildren(process_->pid()) && std::chrono::steady_clock::now() < deadline) {
@@ -180,8 +182,8 @@ class KubeProxy : public Opponent {
   const OpponentSettings settings_;
   const KubeProxyMode mode_;
   const std::string id_;
-  // The order of these members matters: kube-proxy exits before the API server is cleared, so that
-  // kube-proxy keeps its rules.
+  // The order of these members matters: kube-proxy must exit before the API server is cleared, so
+  // that kube-proxy keeps its rules.
   const std::unique_ptr<ApiServer> server_;
   const std::unique_ptr<CommitWatch> commits_;
   std::unique_ptr<testing::ChildProcess> process_;

@@ -3,31 +3,31 @@
 // scripts (tests/bench/test/kube_proxy_test.cc).
 //
 // Requirements:
-//   - `kube_proxy`: a kube-proxy binary. The checks of its rules expect version 1.34 or later.
-//   - `kubeconfig`: administrator access to an API server for test objects. An etcd and a
-//     kube-apiserver on this machine are sufficient; controllers and nodes are not required. The
-//     Service range must contain 10.96.0.0/15 but must not allocate from it, and the nodePort range
-//     must contain 10000 to 60000: --service-cluster-ip-range=10.0.0.0/8
-//     --service-node-port-range=10000-60000.
-//   - kubectl, and nft or iptables, in PATH.
+// - `kube_proxy`: a kube-proxy binary. The checks of its rules expect version 1.34 or later.
+// - `kubeconfig`: administrator access to an API server for test objects. An etcd and a
+// kube-apiserver on this machine are sufficient; controllers and nodes are not required. The
+// Service range must contain 10.96.0.0/15 but must not allocate from it, and the nodePort range
+// must contain 10000 to 60000: --service-cluster-ip-range=10.0.0.0/8
+// --service-node-port-range=10000-60000.
+// - kubectl, and nft or iptables, in PATH.
 //
 // kube-proxy connects to the API server through a forwarder at 127.0.0.1.
 //
 // Created objects: namespaces ID-NAMESPACE, Services, EndpointSlices, and the Node "node-0". All
-// have the label svcmap-bench=ID and are deleted by this label at the end. Without controllers, the
-// empty namespaces stay in phase Terminating. The API server must not contain other Services except
-// `kubernetes`.
+// objects have the label svcmap-bench=ID and are deleted by this label at the end. Without
+// controllers, the empty namespaces stay in phase Terminating. The API server must not contain
+// other Services except `kubernetes`.
 //
 // Measurements:
-//   - Load starts with kube-proxy and ends with the commit that programs the first, a middle and
-//     the last Service. The API server contains all objects before, so the time includes
-//     kube-proxy's start and its first list, but not kubectl.
-//   - Change starts when kubectl exits and the API server has the change. The time includes neither
-//     kubectl nor earlier work of kube-proxy. Both omissions favour kube-proxy.
-//   - In nftables mode, commits are detected within half a millisecond, and nft lists the rules
-//     after each commit. In iptables mode, the rules are listed repeatedly, so the resolution is
-//     the time of a listing, from milliseconds to seconds.
-//   - CPU time includes kube-proxy and the tools that it has reaped. Memory does not include tools.
+// - Load starts with kube-proxy and ends with the commit that programs the first, a middle and the
+// last Service. The API server contains all objects before, so the time includes kube-proxy's
+// start and its first list, but not kubectl.
+// - Change starts when kubectl exits and the API server has the change. The time includes neither
+// kubectl nor earlier work of kube-proxy. Both omissions favour kube-proxy.
+// - In nftables mode, commits are detected within half a millisecond, and nft lists the rules after
+// each commit. In iptables mode, the rules are listed repeatedly, so the resolution is the time of
+// a listing, from milliseconds to seconds.
+// - CPU time includes kube-proxy and the tools that it has reaped. Memory does not include tools.
 //
 // kube-proxy runs with its defaults, with two exceptions. It does not write conntrack sysctls. The
 // minimum interval between syncs (--iptables-min-sync-period, 1 s by default) is removed, so that
@@ -45,13 +45,14 @@
 
 namespace svcmap::bench {
 
-// Returns an ID that no other opponent on this machine uses.
+// Returns an ID that no other benchmark on this machine uses.
 std::string UniqueBenchId();
 
-// Returns the Service port with its name in the API server: `id` and a dash precede the namespace.
+// Returns the Service port as named in the API server. The namespace has the prefix `id` and a
+// dash.
 ServicePort InApiServer(const std::string& id, ServicePort port);
 
-// Returns FailedPrecondition if a path is missing or kubectl does not run.
+// Returns FailedPrecondition if a path is missing or kubectl cannot be run.
 absl::StatusOr<std::unique_ptr<Opponent>> MakeKubeProxy(const testing::NetNs& netns,
                                                         const OpponentSettings& settings,
                                                         std::string id = UniqueBenchId());

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::chrono::seconds kListingPatience{60};
 
-// Returns the output of the command. Empty if the command fails, because it fails for objects that
-// do not exist.
+// Returns the output of the command, or an empty string if the command fails, because nft and
+// iptables fail for objects that do not exist.
 absl::StatusOr<std::string> Listed(const testing::NetNs& netns, const std::string& line) {
   absl::StatusOr<testing::CommandResult> result =
       testing::RunCommand({.argv = absl::StrSplit(line, ' '), .netns = &netns}, kListingPatience);
@@ -20,7 +20,8 @@ absl::StatusOr<std::string> Listed(const testing::NetNs& netns, const std::strin
   return result->exit.ok() ? std::move(result->out) : "";
 }
 
-// Returns true if `listing` contains `text`, followed by a character that is not part of a number.
+// Returns true if `listing` contains `text`, followed by a character that cannot be part of a
+// number.
 bool HasEntry(const std::string& listing, const std::string& text) {
   for (size_t at = listing.find(text); at != std::string::npos; at = listing.find(text, at + 1)) {
     const size_t end = at + text.size();
@@ -44,7 +45,7 @@ class RuleReader {
   RuleReader(const testing::NetNs& netns, KubeProxyMode mode, const ServicePort& port)
       : netns_(netns), nftables_(mode == KubeProxyMode::kNftables), port_(port) {}
 
-  // Returns the chain with the endpoints, or an empty name if none exists.
+  // Returns the name of the chain with the endpoints, or an empty name if the chain does not exist.
   absl::StatusOr<std::string> Chain() const {
     const std::string key = port_.Key();
     if (nftables_) {

@@ -1,5 +1,5 @@
-// Checks whether kube-proxy has programmed a Service port, by listing its rules with nft or
-// iptables.
+// Checks whether kube-proxy has programmed a Service port. The check lists kube-proxy's rules with
+// nft or iptables.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -10,9 +10,9 @@ namespace svcmap::bench {
 
 enum class KubeProxyMode { kNftables, kIptables };
 
-// Checks that connections to the ClusterIP reach exactly its endpoints, or are rejected if it has
-// no endpoints. Runs nft or iptables once or twice. In iptables mode each run reads a complete
-// table.
+// Checks that connections to the port's ClusterIP reach exactly the port's endpoints, or are
+// rejected if there are no endpoints. Runs nft or iptables once or twice. In iptables mode, each
+// run reads a complete table.
 absl::StatusOr<bool> IsProgrammed(const testing::NetNs& netns, KubeProxyMode mode,
                                   const ServicePort& port);
 

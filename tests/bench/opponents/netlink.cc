@@ -21,7 +21,7 @@ enum FloorSet : uint8_t { kServices, kEndpoints, kHairpins };
 
 nft::TableSpec FloorTable(Family family) {
   const Field address = family == Family::kIpv4 ? Field::kIpv4Addr : Field::kIpv6Addr;
-  // The group number has the format of an IPv4 address, so that nft can list it.
+  // Groups are stored as IPv4 addresses, so that nft can list them.
   return {.family = family,
           .name = "floor",
           .sets = {{.name = "services",
@@ -37,7 +37,7 @@ nft::TableSpec FloorTable(Family family) {
                     .sized = true}}};
 }
 
-// Returns the size of a map with this initial number of elements.
+// Returns the size of a map that initially has this number of elements and must be able to grow.
 uint32_t WithRoom(size_t elements) { return static_cast<uint32_t>(elements + elements / 2 + 4096); }
 
 size_t AddressCount(const ServicePort& port) {
@@ -56,9 +56,9 @@ class FloorRows {
   FloorRows(Family family, nft::Transaction& transaction)
       : family_(family), transaction_(transaction) {}
 
-  // Adds the difference between the old and the new Service port. Null means that the port does not
-  // exist. The elements of the Service are always rewritten, because they contain the number of
-  // endpoints.
+  // Adds the difference between the old and the new Service port. A null pointer means that the
+  // port does not exist. The elements of the Service are always rewritten, because these elements
+  // contain the number of endpoints.
   void Change(uint32_t group, const ServicePort* before, const ServicePort* after) {
     static const std::vector<BenchEndpoint> kNone;
     const std::vector<BenchEndpoint>& old = before ? before->endpoints : kNone;
@@ -157,7 +157,7 @@ class Netlink final : public Opponent {
     return entry->second;
   }
 
-  // Writes the table with all elements in one batch.
+  // Writes the table and all elements in one batch.
   absl::StatusOr<Cost> Write(const Cluster& cluster, bool replace) {
     const Family family = cluster.shape().family;
     nft::Transaction transaction;
@@ -192,7 +192,7 @@ class Netlink final : public Opponent {
                 .cpu_seconds = ThreadCpuSeconds() - cpu};
   }
 
-  // The kernel sends errors before the acknowledgement of the last message.
+  // The kernel sends errors before it acknowledges the last message of the batch.
   absl::Status AwaitVerdict(const nft::Batch& batch) {
     for (;;) {
       const absl::StatusOr<std::span<const uint8_t>> datagram = session_.Receive();
@@ -209,7 +209,7 @@ class Netlink final : public Opponent {
   nft::Session session_;
   const OpponentSettings settings_;
   const nft::TableSpecs tables_ = {FloorTable(Family::kIpv4), FloorTable(Family::kIpv6)};
-  std::map<std::string, uint32_t> groups_;  // The key is ServicePort::Text().
+  std::map<std::string, uint32_t> groups_;  // Group numbers by ServicePort::Text().
   uint32_t next_group_ = 1;
 };
 

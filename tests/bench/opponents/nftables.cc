@@ -45,7 +45,7 @@ class NftablesOpponent : public Opponent {
     return node;
   }
 
-  // Returns the transaction that deletes stale chains. Empty if no chain is stale.
+  // Returns the transaction that deletes stale chains, or an empty string if no chain is stale.
   std::string TakeStaleChains(Family family) {
     const NftablesClock::time_point now = NftablesClock::now();
     std::vector<std::string> chains;
@@ -57,7 +57,7 @@ class NftablesOpponent : public Opponent {
     return NftablesDeleteChains(family, chains);
   }
 
-  // Runs the transactions in order. Empty transactions are omitted.
+  // Runs the transactions in order. Empty transactions are skipped.
   absl::StatusOr<Cost> Run(const std::vector<std::string>& transactions) {
     Cost cost{.seconds = 0, .cpu_seconds = 0};
     for (const std::string& transaction : transactions) {
@@ -75,7 +75,7 @@ class NftablesOpponent : public Opponent {
   const testing::NetNs& netns_;
   const std::chrono::seconds limit_;
   std::map<std::string, NftablesClock::time_point>
-      stale_;  // Stale chains, with the time when they became stale.
+      stale_;  // Stale chains, and the time when each chain became stale.
 };
 
 }  // namespace

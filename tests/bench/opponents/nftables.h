@@ -15,7 +15,8 @@
 
 namespace svcmap::bench {
 
-// Returns the node of tests/support/topology.h with the cluster CIDR of tests/support/agent.h.
+// Returns the node of tests/support/topology.h, with the cluster CIDR that tests/support/agent.h
+// uses.
 NftablesNode TopologyNode(Family family);
 
 // Returns FailedPrecondition if nft does not work.

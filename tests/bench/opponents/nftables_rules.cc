@@ -15,12 +15,12 @@
 namespace svcmap::bench {
 namespace {
 
-// One Service port in the table.
+// Chains, rules and elements of one Service port in the table.
 struct PortLayout {
   std::vector<std::string> chains;
   std::vector<std::string> affinity_sets;
   std::vector<NftElement> elements;
-  std::string rules;  // Commands that fill the chains and declare the affinity sets.
+  std::string rules;  // Commands that fill the port's chains and declare the affinity sets.
 };
 
 class PortWriter {
@@ -32,7 +32,7 @@ class PortWriter {
         protocol_(LowerCase(proxy::ProtocolName(port.protocol))),
         base_(proxy::KubeChainName(port.Key(), port.port_name, port.protocol)),
         rules_(port.family()) {
-    // The endpoints sorted by their text (S-27).
+    // The endpoints sorted by their string form (S-27).
     std::vector<std::pair<std::string, const BenchEndpoint*>> by_text;
     for (const BenchEndpoint& endpoint : port.endpoints) {
       by_text.emplace_back(proxy::EndpointText(endpoint.address), &endpoint);
@@ -57,7 +57,7 @@ class PortWriter {
     return std::move(layout_);
   }
 
-  // Elements that several Service ports may share.
+  // Returns an element that several Service ports may share.
   static NftElement ClusterIp(const ServicePort& port) {
     return {.container = "cluster-ips", .key = port.cluster_ip.ToString()};
   }
@@ -116,8 +116,8 @@ class PortWriter {
   }
 
   // Adds the destination to `map` if the Service has endpoints, and to `no_endpoint_map` if
-  // `endpoints` is empty. Both can apply: pods and the node itself reach endpoints on other nodes,
-  // and packets of other clients are dropped (S-80).
+  // `endpoints` is empty. A destination can be in both maps: pods and the node itself reach
+  // endpoints on other nodes, and packets of other clients are dropped (S-80).
   void AddDestination(const std::string& map, const std::string& no_endpoint_map,
                       const std::string& key, const std::string& chain,
                       const std::vector<proxy::EndpointAddress>& endpoints) {
@@ -198,7 +198,7 @@ class PortWriter {
       sources.push_back(range.ToString());
       node_allowed |= range.Contains(node_.ip);
     }
-    if (node_allowed) {  // Required by S-118.
+    if (node_allowed) {  // S-118 requires this rule.
       for (const IpAddress& ip : port_.load_balancer_ips) sources.push_back(ip.ToString());
     }
     rules_.Rule(chain, absl::StrCat(words_.family, " saddr != { ", absl::StrJoin(sources, " , "),
@@ -247,8 +247,8 @@ struct NetChange {
   const ServicePort* after = nullptr;
 };
 
-// Combines several changes of one Service port into one change, from the state before the first to
-// the state after the last (S-334).
+// Combines several changes of one Service port into one change, from the state before the first
+// change to the state after the last change (S-334).
 std::map<PortIdentity, NetChange> Collapse(const std::vector<ClusterChange>& changes) {
   std::map<PortIdentity, NetChange> collapsed;
   for (const ClusterChange& change : changes) {
@@ -260,8 +260,8 @@ std::map<PortIdentity, NetChange> Collapse(const std::vector<ClusterChange>& cha
   return collapsed;
 }
 
-// Returns elements that unchanged Services share with changed ones. Such elements are neither added
-// nor deleted.
+// Returns elements that unchanged Services share with changed Services. Such elements are neither
+// added nor deleted.
 std::set<NftElement> HeldByOthers(const std::vector<ServicePort>& ports,
                                   const std::map<PortIdentity, NetChange>& changes) {
   std::set<IpAddress> cluster_ips;
@@ -289,7 +289,7 @@ std::set<NftElement> HeldByOthers(const std::vector<ServicePort>& ports,
   return held;
 }
 
-// Returns the items that are in `some` but not in `others`.
+// Returns the items of `some` that are not in `others`.
 template <typename T>
 std::vector<T> ItemsWithout(const std::set<T>& some, const std::set<T>& others) {
   std::vector<T> rest;

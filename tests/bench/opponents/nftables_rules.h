@@ -28,34 +28,34 @@
 
 namespace svcmap::bench {
 
-// kube-proxy's view of its node, for one family.
+// The node from kube-proxy's point of view, for one family.
 struct NftablesNode {
-  IpAddress ip;           // The address that accepts nodePorts (S-108).
+  IpAddress ip;           // Node address that accepts nodePorts (S-108).
   IpPrefix cluster_cidr;  // Sources in this range are pods (S-64).
-  IpPrefix service_cidr;  // The Service range (S-105).
-  // A Service with one endpoint gets a plain "dnat to IP:PORT" (kubernetes#140723, July 2026)
-  // instead of a map with one element. The kernel's cost of such a map grows with the number of
-  // maps (kubernetes#139513).
+  IpPrefix service_cidr;  // The Service CIDR (S-105).
+  // If true, a Service with one endpoint gets a plain "dnat to IP:PORT" (kubernetes#140723, July
+  // 2026) instead of a map with one element. The kernel's cost of such a map grows with the number
+  // of maps (kubernetes#139513).
   bool plain_single = false;
 };
 
 struct NftablesUpdate {
-  std::string transaction;  // Empty if nothing changes.
-  // Chains that the transaction leaves empty and unused, and chains that it fills. A sync at least
-  // one second later deletes stale chains that were not filled again (S-341).
+  std::string transaction;  // Commands for nft. Empty if nothing changes.
+  // Chains that the transaction leaves empty and unused, and chains that the transaction fills. A
+  // sync at least one second later deletes stale chains that were not filled again (S-341).
   std::vector<std::string> stale_chains, filled_chains;
 };
 
-// Returns a full sync for a node without the table.
+// Returns the commands of a full sync on a node that does not have the table.
 std::string NftablesFullSync(const NftablesNode& node, const std::vector<ServicePort>& ports);
 
-// Returns a full sync for a node with an existing table and no change. The sync rewrites base
-// chains and fixed rules, and flushes and refills each chain of a Service. Elements are not
-// written, because all of them exist (S-337).
+// Returns the commands of a full sync on a node that has the table and no changes. The sync
+// rewrites base chains and fixed rules, and flushes and refills each chain of a Service. The sync
+// does not write elements, because all of them exist (S-337).
 std::string NftablesResync(const NftablesNode& node, const std::vector<ServicePort>& ports);
 
-// Flushes and refills the chains of changed Services, and writes changed elements. `ports` is the
-// state after the changes.
+// Returns commands that flush and refill the chains of changed Services and write changed elements.
+// `ports` is the state after the changes.
 NftablesUpdate NftablesChange(const NftablesNode& node, const std::vector<ServicePort>& ports,
                               const std::vector<ClusterChange>& changes);
 

@@ -19,8 +19,8 @@ void WriteBaseChains(NftText& text, bool first) {
   };
   for (const auto& [name, unused] : chains) {
     if (!first) break;
-    // Deletes a chain with other properties. Added first, because a missing chain cannot be
-    // deleted.
+    // Delete the chain, because it may exist with other properties. Add the chain first, because
+    // deleting a missing chain is an error.
     text.Add("chain", name);
     text.Delete("chain", name);
   }

@@ -6,8 +6,9 @@
 
 namespace svcmap::bench {
 
-// Flushes and refills sets, maps, base chains and their target chains. Only the set nodeport-ips
-// gets elements. With `first`, base chains are recreated, as at the start of kube-proxy (S-342).
+// Flushes and refills sets, maps, base chains and the chains to which base chains jump. Of the
+// sets, only nodeport-ips gets elements. If `first` is true, base chains are recreated, as at the
+// start of kube-proxy (S-342).
 void WriteNftablesBase(NftText& text, const NftablesNode& node, bool first);
 
 }  // namespace svcmap::bench

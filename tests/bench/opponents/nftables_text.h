@@ -1,4 +1,4 @@
-// nft commands, and the elements that they add and delete.
+// Builds nft commands and the elements that these commands add and delete.
 #pragma once
 
 #include <compare>
@@ -13,7 +13,7 @@ namespace svcmap::bench {
 // Statements that mark packets for masquerading.
 inline constexpr char kNftSetMark[] = "mark set mark or 0x00004000";
 
-struct NftWords {  // Keywords that differ between the families.
+struct NftWords {  // nft keywords that differ between the families.
   const char* family;
   const char* address_type;
 };
@@ -22,11 +22,11 @@ inline NftWords NftWordsOf(Family family) {
   return family == Family::kIpv4 ? NftWords{"ip", "ipv4_addr"} : NftWords{"ip6", "ipv6_addr"};
 }
 
-// An element of a named set or map, ordered by all members. A set or map cannot contain two
-// elements with equal place().
+// An element of a named set or map. Elements are ordered by all members. A set or map cannot
+// contain two elements with equal place().
 struct NftElement {
   std::string container, key;
-  std::string verdict = {};  // Empty for an element of a set.
+  std::string verdict = {};  // Verdict of a map element. Empty for an element of a set.
   std::string comment = {};
 
   std::pair<std::string, std::string> place() const { return {container, key}; }
@@ -50,7 +50,7 @@ class NftText {
     Add("chain", chain);
     Flush("chain", chain);
   }
-  // `comment` may be empty.
+  // Appends a rule to the chain. `comment` may be empty.
   void Rule(const std::string& chain, const std::string& rule, const std::string& comment = "") {
     Add("rule", chain, comment.empty() ? rule : absl::StrCat(rule, " comment \"", comment, "\""));
   }

@@ -15,29 +15,30 @@
 
 namespace svcmap::bench {
 
-// Cost of one sync or change. Values that an opponent cannot provide are negative.
+// Cost of one sync or change. A value is negative if the opponent cannot provide it.
 struct Cost {
-  double seconds = -1;         // Time from prepared input in memory to the kernel commit.
-  double kernel_seconds = -1;  // Time in kernel transactions, if the opponent can measure it.
+  double seconds = -1;  // Time from input prepared in memory to the kernel commit.
+  // Time spent in kernel transactions, if the opponent can measure this time.
+  double kernel_seconds = -1;
   double longest_commit_seconds = -1;
-  // CPU time of the processes until they exit. svcmapd keeps running, so its CPU time ends with the
-  // acknowledgement in Change and Resync. In Load it ends when the CPU time is constant after the
-  // last acknowledgement.
+  // CPU time of the processes until they exit. svcmapd keeps running, so in Change and Resync its
+  // CPU time ends with the acknowledgement. In Load, it ends when the CPU time stays constant after
+  // the last acknowledgement.
   double cpu_seconds = -1;
-  int64_t peak_rss_kib = -1;  // Peak memory of the same processes.
+  int64_t peak_rss_kib = -1;  // Peak memory of the processes that cpu_seconds covers.
 };
 
 class Opponent {
  public:
   virtual ~Opponent() = default;
 
-  // Programs the complete cluster on an empty node. Called once.
-  // The input of iptables-restore or nft is generated before the clock starts, in favour of
-  // kube-proxy, which computes it in each sync.
+  // Programs the complete cluster on an empty node. Called once. The input of iptables-restore or
+  // nft is generated before the clock starts. This favours kube-proxy, which generates the input in
+  // each sync.
   virtual absl::StatusOr<Cost> Load(const Cluster& cluster) = 0;
 
   // Programs all changes since the last call in one update. `cluster` is the state after the
-  // changes. The update is the smallest that kube-proxy makes in this mode.
+  // changes. The update is the smallest update that kube-proxy would make in this mode.
   virtual absl::StatusOr<Cost> Change(const Cluster& cluster,
                                       const std::vector<ClusterChange>& changes) = 0;
 
@@ -45,34 +46,37 @@ class Opponent {
   // syncs.
   virtual absl::StatusOr<Cost> Resync(const Cluster& cluster) = 0;
 
-  // Usage of the permanent process. All values are 0 if the opponent has no permanent process.
+  // Memory and CPU usage of the permanent process. All values are 0 if the opponent has no
+  // permanent process.
   virtual ProcessMemory Memory() const = 0;
 };
 
-// The --cluster-cidr of all opponents. It contains the pods of the topology. Other clients are
-// masqueraded.
+// Value of --cluster-cidr for all opponents. The range contains the pods of the topology. Clients
+// outside the range are masqueraded.
 inline const char* ClusterCidr(Family family) {
   return family == Family::kIpv4 ? testing::kClusterCidrV4 : testing::kClusterCidrV6;
 }
 
 struct OpponentSettings {
-  // A call that takes longer returns DeadlineExceeded, and the opponent is excluded.
+  // Time limit of one call. A call that takes longer returns DeadlineExceeded, and the opponent is
+  // excluded.
   std::chrono::seconds time_limit{120};
   std::string svcmapd;     // Path of the svcmapd binary.
   std::string kube_proxy;  // Path of kube-proxy. Empty if not available.
   std::string kubeconfig;
-  std::string kube_proxy_mode = "nftables";  // "nftables" or "iptables".
+  std::string kube_proxy_mode = "nftables";  // Proxy mode of kube-proxy: "nftables" or "iptables".
 };
 
-// The names of all opponents, in this order: "direct" (no proxy: Load and Change do nothing),
-// "netlink" (the lower bound: raw batches into constant maps), "svcmap", "iptables-legacy",
-// "iptables-nft", "nftables" (kube-proxy 1.36's layout, loaded with nft), "nftables-single" (the
-// same, but without maps for single endpoints, see nftables.h), and "kube-proxy" if a binary is
-// available.
+// Returns the names of all opponents, in this order: "direct" (no proxy: Load and Change do
+// nothing), "netlink" (the lower bound: raw batches into constant maps), "svcmap",
+// "iptables-legacy", "iptables-nft", "nftables" (kube-proxy 1.36's layout, loaded with nft),
+// "nftables-single" (like "nftables", but without maps for single endpoints, see nftables.h), and
+// "kube-proxy" if a binary is available.
 const std::vector<std::string>& OpponentNames();
 
-// Creates an opponent on the node `netns`, which must outlive it. Returns NotFound for other names,
-// and FailedPrecondition with the reason if this machine cannot run it.
+// Creates an opponent on the node `netns`. The namespace must outlive the opponent. Returns
+// NotFound for unknown names, and FailedPrecondition with the reason if this machine cannot run the
+// opponent.
 absl::StatusOr<std::unique_ptr<Opponent>> MakeOpponent(const std::string& name,
                                                        const testing::NetNs& netns,
                                                        const OpponentSettings& settings);

@@ -12,7 +12,7 @@ int proxy_cpu = -1;
 
 void SetProxyCpu(int cpu) {
   proxy_cpu = cpu;
-  // testing::ChildProcess uses fork, which calls this handler. vfork calls no handlers.
+  // fork in testing::ChildProcess calls this handler. vfork calls no handlers.
   pthread_atfork(nullptr, nullptr, MoveToProxyCpu);
 }
 

@@ -1,4 +1,4 @@
-// The CPU of the measured processes with --pin. The load generator uses another CPU.
+// Selects the CPU of the measured processes if --pin is set. The load generator uses another CPU.
 #pragma once
 
 namespace svcmap::bench {
@@ -7,8 +7,8 @@ namespace svcmap::bench {
 // before the first process starts.
 void SetProxyCpu(int cpu);
 
-// Moves the calling thread to the CPU of SetProxyCpu. Does nothing if no CPU was set. Safe in the
-// child between vfork and exec, because it makes one system call and does not access memory.
+// Moves the calling thread to the CPU set with SetProxyCpu. Does nothing if no CPU was set. Safe in
+// the child between vfork and exec, because it makes one system call and does not access memory.
 void MoveToProxyCpu();
 
 // Permits all CPUs for the calling thread.

@@ -25,7 +25,7 @@ constexpr int kObjectsPerBatch = 1000;
 constexpr std::chrono::milliseconds kCpuPoll{5};
 constexpr std::chrono::milliseconds kCpuQuiet{50};
 constexpr std::chrono::seconds kCpuSettles{2};
-constexpr double kCpuNoise = 0.0005;  // CPU seconds of timers in an idle process.
+constexpr double kCpuNoise = 0.0005;  // CPU seconds that timers of an idle process may use.
 
 double CommitSeconds(const v1::Ack& ack) {
   return static_cast<double>(ack.commit_duration().seconds()) + ack.commit_duration().nanos() / 1e9;
@@ -104,8 +104,8 @@ class SvcmapProcess final : public Svcmap {
  private:
   std::string Socket() const { return folder_.path() + "/svcmap.sock"; }
 
-  // Returns the CPU time after it was constant for kCpuQuiet, because svcmapd writes the state file
-  // and releases memory after the acknowledgement. Waits at most kCpuSettles.
+  // Returns the CPU time after it has been constant for kCpuQuiet. After the acknowledgement,
+  // svcmapd still writes the state file and releases memory. Waits at most kCpuSettles.
   double SettledCpuSeconds() const {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point deadline = Clock::now() + kCpuSettles;
@@ -153,15 +153,15 @@ class SvcmapProcess final : public Svcmap {
     }
     requests.emplace_back().mutable_snapshot_end()->set_number(TakeNumber());
     absl::StatusOr<Cost> cost = Measure(requests, first);
-    // Frees the requests now. Otherwise malloc would consolidate free memory later, during a
+    // Free the requests now. Otherwise malloc might consolidate free memory later, during a
     // measured change.
     requests = {};
     malloc_trim(0);
     return cost;
   }
 
-  // Sends all batches, and concurrently waits for the acknowledgements from `first` to the last
-  // number.
+  // Sends all batches, and concurrently waits for the acknowledgements with numbers from `first` to
+  // the last batch.
   absl::StatusOr<Cost> Measure(const std::vector<v1::PushRequest>& requests, uint64_t first) {
     const double cpu = CpuSeconds();
     Cost cost{.kernel_seconds = 0, .longest_commit_seconds = 0};
@@ -175,7 +175,8 @@ class SvcmapProcess final : public Svcmap {
         if (!sent.ok()) return;
       }
     };
-    // Creating a thread for one message would cost as much as the change.
+    // Send a single message on this thread, because creating a thread would cost as much as the
+    // change.
     if (requests.size() == 1) {
       send();
     } else {
@@ -187,14 +188,15 @@ class SvcmapProcess final : public Svcmap {
       const absl::StatusOr<v1::Ack> ack = Read(next);
       answered = ack.status();
       if (!ack.ok()) break;
-      // Batches of one commit report the same commit.
+      // Batches of one commit report the same commit, which must be counted only once.
       if (std::exchange(revision, ack->revision()) == ack->revision()) continue;
       cost.kernel_seconds += CommitSeconds(*ack);
       cost.longest_commit_seconds = std::max(cost.longest_commit_seconds, CommitSeconds(*ack));
     }
     cost.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     limit_.Disarm();
-    if (!answered.ok()) context_.TryCancel();  // Otherwise the sender could block indefinitely.
+    // Without the cancellation, the sender could block indefinitely.
+    if (!answered.ok()) context_.TryCancel();
     if (sender.joinable()) sender.join();
     if (!answered.ok()) return answered;
     if (!sent.ok()) return sent;
@@ -210,7 +212,8 @@ class SvcmapProcess final : public Svcmap {
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::PushRequest, v1::PushResponse>> stream_;
   uint64_t number_ = 0;
-  TimeLimit limit_;  // Declared last, so that it is destroyed before the call that it cancels.
+  // Declare the limit last, so that it is destroyed before the call that it cancels.
+  TimeLimit limit_;
 };
 
 }  // namespace

@@ -15,11 +15,11 @@ class Svcmap : public Opponent {
   static absl::StatusOr<std::unique_ptr<Svcmap>> Start(const testing::NetNs& netns,
                                                        const OpponentSettings& settings);
 
-  // For callers that do not wait for each change. One thread may send while another thread waits.
-  // Do not mix these calls with the methods of Opponent. Await reads acknowledgements up to
+  // For callers that do not wait for each change. One thread may send batches while another thread
+  // waits. Do not mix these calls with the methods of Opponent. Await reads acknowledgements up to
   // `number`, and returns an error if an earlier batch failed.
   static v1::PushRequest Message(uint64_t number, const std::vector<ClusterChange>& changes);
-  // Returns the next batch number. Batches of a stream are numbered 1, 2, 3, ...
+  // Returns the next batch number. The batches of a stream have the numbers 1, 2, 3, ...
   virtual uint64_t TakeNumber() = 0;
   virtual absl::Status Send(const v1::PushRequest& request) = 0;
   virtual absl::StatusOr<v1::Ack> Await(uint64_t number) = 0;

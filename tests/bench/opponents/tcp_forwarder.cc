@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<TcpForwarder>> TcpForwarder::Start(const testing:
   }
   std::unique_ptr<TcpForwarder> forwarder(
       new TcpForwarder(std::move(listener), address->port(), host, port));
-  // Reports connection errors early.
+  // Connect once to report connection errors early.
   if (!forwarder->Connect().ok()) {
     return absl::UnavailableError("nothing answers at " + host + ", port " + port);
   }
@@ -78,7 +78,8 @@ void TcpForwarder::Accept() {
       return;
     }
     UniqueFd server = Connect();
-    if (!server.ok()) continue;  // The client's connection is closed.
+    // Closes the client's connection, because the server does not answer.
+    if (!server.ok()) continue;
     const int from = client.get();
     const int to = server.get();
     Connection& connection = *connections_.emplace_back(

@@ -20,7 +20,7 @@ class TcpForwarder {
   static absl::StatusOr<std::unique_ptr<TcpForwarder>> Start(const testing::NetNs& netns,
                                                              const std::string& host,
                                                              const std::string& port);
-  ~TcpForwarder();  // Closes all connections.
+  ~TcpForwarder();  // Closes all forwarded connections.
 
   uint16_t port() const { return port_; }
 
@@ -32,12 +32,14 @@ class TcpForwarder {
 
   TcpForwarder(UniqueFd listener, uint16_t port, std::string host, std::string server_port);
   void Accept();
-  UniqueFd Connect() const;  // Invalid if the server does not answer.
+  UniqueFd Connect() const;  // Connects to the server. Invalid if the server does not answer.
 
   const UniqueFd listener_;
   const uint16_t port_;
   const std::string host_, server_port_;
-  std::vector<std::unique_ptr<Connection>> connections_;  // Used by the thread while it runs.
+  // Connections of the forwarder. Only the forwarder's thread may access this member while the
+  // thread is running.
+  std::vector<std::unique_ptr<Connection>> connections_;
   std::thread thread_;
 };
 

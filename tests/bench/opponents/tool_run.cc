@@ -27,7 +27,8 @@ namespace {
 
 using ToolClock = std::chrono::steady_clock;
 
-constexpr size_t kQuotedErrors = 600;  // Maximum number of quoted bytes, enough for some lines.
+// Maximum number of bytes that an error quotes from standard error, enough for some lines.
+constexpr size_t kQuotedErrors = 600;
 
 absl::Status WriteAll(int fd, const std::string& text) {
   size_t done = 0;
@@ -40,14 +41,14 @@ absl::Status WriteAll(int fd, const std::string& text) {
   return absl::OkStatus();
 }
 
-// Results that the child reports before exec through shared memory. Atomic, because g++ keeps
-// volatile members of a local variable in registers.
+// Results that the child reports through shared memory before exec. The members are atomic, because
+// g++ keeps volatile members of a local variable in registers.
 struct Launched {
   std::atomic<bool> traced = false;
   std::atomic<int> error = 0;
 };
 
-// Runs in the child between vfork and exec.
+// Executes the tool. Runs in the child between vfork and exec.
 [[noreturn]] void ExecTool(char* const* argv, int in, int out, int err, pid_t parent,
                            Launched& launched) {
   MoveToProxyCpu();
@@ -63,13 +64,14 @@ struct Launched {
   ::_exit(127);
 }
 
-// Kills a process after a time limit, unless its exit is reported first.
+// Kills a process after a time limit, unless the caller reports its exit before.
 class Deadline {
  public:
   Deadline(pid_t pid, std::chrono::seconds limit)
       : thread_([this, pid, limit] {
           std::unique_lock lock(mutex_);
-          // The lock prevents the process from being reaped and its pid from being reused.
+          // The lock prevents the process from being reaped and its pid from being reused while it
+          // is killed.
           if (changed_.wait_for(lock, limit, [this] { return reaped_; })) return;
           passed_ = true;
           ::kill(pid, SIGKILL);
@@ -107,23 +109,23 @@ std::optional<int> NextStop(pid_t pid) {
       return std::nullopt;
     }
     if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) return std::nullopt;
-    // Consumes the stop, but not an exit in between, which Deadline handles.
+    // waitpid consumes the stop. If the process exits before waitpid, Deadline handles the exit.
     info = {};
     ::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOHANG);
     if (info.si_pid != 0) return info.si_status;
   }
 }
 
-// Continues a traced process from the stop at exec until its exit.
+// Lets a traced process run from the stop at exec until its exit.
 void LetGo(pid_t pid) {
   if (!NextStop(pid)) return;
   ::ptrace(PTRACE_SETOPTIONS, pid, nullptr, PTRACE_O_TRACEEXIT);
   ::ptrace(PTRACE_CONT, pid, nullptr, nullptr);
 }
 
-// Returns the peak memory of a traced process at its exit, while its memory still exists. The
-// rusage of a child is not usable, because its ru_maxrss starts with the parent's memory at the
-// fork. Negative if the process ends in another way.
+// Returns the peak memory of a traced process. Reads the value when the process exits, while its
+// memory still exists. The rusage of a child is not usable, because its ru_maxrss starts with the
+// parent's memory at the fork. Returns a negative value if the process ends in another way.
 int64_t PeakAtExit(pid_t pid) {
   while (const std::optional<int> stop = NextStop(pid)) {
     if (*stop == (SIGTRAP | (PTRACE_EVENT_EXIT << 8))) {
@@ -131,7 +133,8 @@ int64_t PeakAtExit(pid_t pid) {
       ::ptrace(PTRACE_DETACH, pid, nullptr, nullptr);
       return peak;
     }
-    ::ptrace(PTRACE_CONT, pid, nullptr, *stop);  // Delivers a pending signal such as SIGCHLD.
+    // Deliver a pending signal such as SIGCHLD to the process.
+    ::ptrace(PTRACE_CONT, pid, nullptr, *stop);
   }
   return -1;
 }
@@ -143,7 +146,7 @@ std::string FirstLines(int fd) {
   return text;
 }
 
-// Called in a thread that is already in the namespace.
+// Runs the tool. Must be called in a thread that is already in the namespace.
 absl::StatusOr<ToolRun> Run(const std::vector<std::string>& argv, int in,
                             std::chrono::seconds limit) {
   const std::string line = absl::StrJoin(argv, " ");
@@ -158,7 +161,7 @@ absl::StatusOr<ToolRun> Run(const std::vector<std::string>& argv, int in,
   Launched launched;
   const pid_t parent = ::getpid();
   const ToolClock::time_point start = ToolClock::now();
-  // Uses vfork, because fork would copy the page tables of a large cluster.
+  // Use vfork, because fork would copy the page tables of a large cluster.
   const pid_t pid = ::vfork();
   if (pid == 0) ExecTool(pointers.data(), in, out.get(), err.get(), parent, launched);
   if (pid < 0) return absl::ErrnoToStatus(errno, "start " + line);
@@ -173,7 +176,7 @@ absl::StatusOr<ToolRun> Run(const std::vector<std::string>& argv, int in,
   }
   run.seconds = std::chrono::duration<double>(ToolClock::now() - start).count();
   if (launched.error != 0) return absl::ErrnoToStatus(launched.error, "start " + line);
-  // The process may finish before Deadline runs.
+  // Also check the duration, because the process may finish before Deadline kills it.
   if (killed || run.seconds > static_cast<double>(limit.count())) {
     return absl::DeadlineExceededError(
         absl::StrCat("'", line, "' takes longer than ", limit.count(), " s"));

@@ -1,4 +1,4 @@
-// Runs a tool as kube-proxy does, with text on standard input.
+// Runs a tool as kube-proxy runs it, with text on standard input.
 #pragma once
 
 #include <chrono>
@@ -12,15 +12,15 @@
 namespace svcmap::bench {
 
 struct ToolRun {
-  double seconds = 0;         // Time from the fork until the process is reaped.
-  double cpu_seconds = 0;     // User and system time, including reaped child processes.
-  int64_t peak_rss_kib = -1;  // Negative if the process cannot be traced.
+  double seconds = 0;         // Time from vfork until the process is reaped, in seconds.
+  double cpu_seconds = 0;     // User and system time of the process and its reaped child processes.
+  int64_t peak_rss_kib = -1;  // Peak memory. Negative if the process could not be traced.
 };
 
-// Searches argv[0] in PATH. A nonzero exit status is an error that quotes the first lines of
-// standard error. Returns NotFound if the executable does not exist. After `limit`, kills the
-// process and returns DeadlineExceeded. The process is also killed when the calling thread exits.
-// Standard output is discarded.
+// Runs a tool. Searches argv[0] in PATH. A nonzero exit status is an error that quotes the first
+// lines of standard error. Returns NotFound if the executable does not exist. After `limit`, kills
+// the process and returns DeadlineExceeded. The process is also killed when the calling thread
+// exits. Standard output is discarded.
 absl::StatusOr<ToolRun> RunTool(const std::vector<std::string>& argv, const std::string& stdin_text,
                                 const testing::NetNs& netns, std::chrono::seconds limit);
 

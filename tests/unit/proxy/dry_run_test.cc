@@ -200,7 +200,7 @@ TEST_P(DryRunPropertyTest, TellsWhatTheRealThingDoesAndLeavesNothingBehind) {
   EXPECT_GT(on_top, 3);
 }
 
-// A dry run during a snapshot does not count as sending the objects.
+// Objects of a dry run during a snapshot do not count as sent by the controller.
 TEST_P(DryRunPropertyTest, InsideASnapshotNothingCountsAsNamed) {
   for (int step = 0; step < 20 && !HasFailure(); ++step) {
     SCOPED_TRACE("step " + std::to_string(step));

@@ -182,7 +182,7 @@ TEST_F(RepairTest, AnAuditReadsEachRowOnceAndWritesNothingWhereAllIsRight) {
   for (; reconciler_.audits() < 2; ++looks) {
     EXPECT_EQ(reconciler_.Audit().outcome, RepairResult::Outcome::kNothing);
   }
-  EXPECT_EQ(looks, 4);  // One step for the rows of each set, and one step for the end of the audit.
+  EXPECT_EQ(looks, 4);  // Two audits, each with one step for the rows and one for the end.
   EXPECT_EQ(ApplyRepair(), 0);
   EXPECT_THAT(sent_, IsEmpty());
 }

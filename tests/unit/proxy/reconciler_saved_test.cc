@@ -55,8 +55,7 @@ class SavedTest : public ::testing::Test {
     reconciler_.reset();
     log_.reset();
   }
-  // Stores changes that are also written to the log. After a simulated crash, only the log is
-  // available.
+  // Applies changes to the store. objects_ keeps all changes for the next run.
   void Notify(const std::vector<Change>& changes) {
     objects_.insert(objects_.end(), changes.begin(), changes.end());
     for (const Change& change : changes) reconciler_->store().Apply(change, ++sequence_);

@@ -186,7 +186,7 @@ TEST_F(PosixFilesTest, S342KilledAtRandomItSaysExactlyWhatWasTrue) {
       CommitUntilKilled(*log, last + 1, ends[1]);
     }
     close(ends[1]);
-    // Number of commits, with the last commit at a random time before the process is killed.
+    // Wait for a random number of commits, then kill the process at a random time.
     uint32_t number = last;
     for (uint32_t commits = 1 + random() % 2000; commits > 0; --commits) {
       ASSERT_EQ(read(ends[0], &number, sizeof(number)), static_cast<ssize_t>(sizeof(number)));

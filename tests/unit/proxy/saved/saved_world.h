@@ -201,7 +201,7 @@ struct OwnedCommit {
   }
 };
 
-// Receives the same calls as the log. `said` is the expected content of the file when the log's
+// Receives the same calls as the log. reported() is the expected content of the file when the log's
 // call returns.
 class Model {
  public:

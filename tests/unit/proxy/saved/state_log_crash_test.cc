@@ -28,8 +28,8 @@ const End kEnds[] = {{"before", {.crash = true}},
                      {"after some bytes", {.crash = true, .bytes = 100}}};
 
 // Runs a history with all kinds of calls, including a compaction and a stop of the agent. Ends with
-// the process. Appends the expected content of the file after each step to `said`. `synced` is the
-// number of steps that are certainly on disk.
+// the process. Appends the expected content of the file after each step to `reported`. `synced` is
+// the number of steps that are certainly on disk.
 void Live(SavedWorld& world, std::vector<Reported>& reported, size_t& synced) {
   const auto step = [&](const std::function<void()>& act) {
     if (world.files.crashed()) return;

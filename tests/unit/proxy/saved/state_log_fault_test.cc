@@ -335,8 +335,8 @@ TEST_F(StateLogOutageTest, AFileThatCannotBeRewrittenGrowsOn) {
   ExpectRecovery(*this, "");
 }
 
-// A log that finds damage in its file during a rewrite must report the damage, because a restart
-// could not use the file.
+// If the log finds damage in its file during a rewrite, it starts a new file, because a restart
+// could not use the damaged file.
 TEST_F(StateLogOutageTest, DamageFoundWhenTheFileIsRewrittenStartsANewOne) {
   compact_above = 2000;
   Open();
