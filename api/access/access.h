@@ -42,8 +42,8 @@ Role RoleOf(const AllowList& allowed, const CertificateNames& names);
 // Root and `own`, the uid of svcmapd, always have kWrite.
 Role RoleOf(const AllowList& allowed, uid_t own, uid_t uid);
 
-// Returns one name for messages: the first URI, or else the first DNS name, or else the first IP
-// address.
+// Returns the name to show in messages: the first URI, or else the first DNS name, or else the
+// first IP address.
 std::string DisplayName(const CertificateNames& names);
 
 // Returns "WHAT denied: client CLIENT may only read", or "... is not authorized to read or write"

@@ -14,7 +14,7 @@ namespace svcmap::api {
 struct ListenOptions {
   std::vector<std::string> listen;  // "unix:///path" or "tcp://host:port"
   bool insecure = false;            // Allows tcp:// without TLS. Any client may then read.
-  TlsFiles tls;                     // For tcp:// listeners.
+  TlsFiles tls;                     // Certificate files for tcp:// listeners.
   AllowList allow;
 };
 

@@ -16,7 +16,8 @@ std::set<ObjectId> ReportFindings(const v1::Ack& ack, const std::vector<SentObje
                                   const Session& session) {
   std::set<ObjectId> rejected;
   if (ack.results().empty()) return rejected;
-  std::map<ObjectId, std::string> origins;  // The last duplicate wins, as in the agent.
+  // For duplicates, the last origin counts, as in the agent.
+  std::map<ObjectId, std::string> origins;
   for (const SentObject& object : objects) origins[object.id] = object.origin;
   for (const v1::ObjectResult& result : ack.results()) {
     const ObjectId id = IdOf(result);

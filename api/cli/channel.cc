@@ -22,7 +22,8 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& target, const TlsMa
                                           grpc::ChannelArguments arguments) {
   arguments.SetMaxReceiveMessageSize(-1);           // An Ack may contain a result for each object.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // Ignores $http_proxy.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // No connection sharing.
+  // Does not share connections with other channels.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(target,
                                    tls.ca.empty()
                                        ? grpc::InsecureChannelCredentials()

@@ -8,7 +8,7 @@
 
 namespace svcmap::api {
 
-// Column headings. `wide` adds columns for kinds that have additional ones.
+// Column headings. `wide` adds the additional columns of the kind, if any.
 std::vector<std::string> ColumnsOf(v1::Kind kind, bool wide);
 // Cells of one row, in the order of ColumnsOf.
 std::vector<std::string> CellsOf(const v1::Object& object, bool wide);

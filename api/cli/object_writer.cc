@@ -18,7 +18,7 @@ class TableWriter : public ObjectWriter {
   TableWriter(v1::Kind kind, bool wide, std::ostream& out)
       : kind_(kind), wide_(wide), table_(ColumnsOf(kind, wide), out) {}
   void Write(const v1::Object& object) override {
-    // Other kinds have other columns.
+    // Skips objects of other kinds, because their columns differ.
     if (IdOf(object).kind == kind_) table_.Row(CellsOf(object, wide_));
   }
   void Finish() override { table_.Finish(); }

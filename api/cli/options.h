@@ -15,7 +15,7 @@ namespace svcmap::api {
 
 struct ApplyOptions {
   std::vector<std::string> files;  // Paths of files or directories; "-": standard input.
-  bool strict = false;             // Send nothing if a manifest cannot be read.
+  bool strict = false;             // If a manifest cannot be read, send nothing.
   bool prune = false;              // Delete objects that are not in the manifests.
   bool dry_run = false;            // Only show the changes.
 };
@@ -50,9 +50,9 @@ struct ExplainOptions {
 struct WaitOptions {
   enum class For { kServing, kController, kRevision };
   For what = For::kServing;
-  uint64_t revision = 0;                                         // Minimum revision for kRevision.
-  std::string what_as_given = "serving";                         // Value of --for.
-  std::chrono::milliseconds timeout = std::chrono::seconds(30);  // For the whole command.
+  uint64_t revision = 0;                  // Minimum revision for kRevision.
+  std::string what_as_given = "serving";  // Value of --for, as typed by the user.
+  std::chrono::milliseconds timeout = std::chrono::seconds(30);  // Timeout for the whole command.
 };
 
 struct WatchOptions {
@@ -70,7 +70,7 @@ struct Options {
   std::string address;                                           // As typed by the user.
   std::string target;                                            // `address` as a gRPC target.
   TlsFiles tls;                                                  // TLS is off if `ca` is empty.
-  std::chrono::milliseconds timeout = std::chrono::seconds(10);  // For each call.
+  std::chrono::milliseconds timeout = std::chrono::seconds(10);  // Timeout for each call.
   Command command;
 };
 

@@ -12,8 +12,8 @@ namespace svcmap::api {
 
 inline constexpr std::string_view kDefaultAddress = "unix:///run/svcmap/svcmap.sock";
 
-// Returns the gRPC target of "unix:///path/to/socket" or "tcp://host:port". IPv6 addresses are in
-// brackets. The error message contains the address and the expected form.
+// Returns the gRPC target of "unix:///path/to/socket" or "tcp://host:port". IPv6 addresses must be
+// in brackets. The error message contains the address and the expected form.
 absl::StatusOr<std::string> ParseTarget(std::string_view address);
 
 // Returns an error if --tls-ca, --tls-cert and --tls-key (in `tls`) contradict each other or

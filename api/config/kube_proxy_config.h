@@ -14,8 +14,8 @@ namespace svcmap::api {
 
 inline constexpr char kConfigurationApiVersion[] = "kubeproxy.config.k8s.io/v1alpha1";
 inline constexpr char kConfigurationKind[] = "KubeProxyConfiguration";
-inline constexpr uint16_t kHealthzPort = 10256;  // S-295
-inline constexpr uint16_t kMetricsPort = 10249;  // S-296
+inline constexpr uint16_t kHealthzPort = 10256;  // Default port of /healthz (S-295).
+inline constexpr uint16_t kMetricsPort = 10249;  // Default port of /metrics (S-296).
 
 // A scalar of any type, in the notation of the file.
 struct AnyScalar {

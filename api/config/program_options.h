@@ -6,9 +6,8 @@
 
 namespace svcmap::api {
 
-// Returns the arguments in reverse order, as CLI11 expects them. Splits "--option=" into "--option"
-// and
-// "", because CLI11 reads "--option=" as an option without a value.
+// Returns the arguments in reverse order, which CLI11 expects. Splits "--option=" into "--option"
+// and "", because CLI11 reads "--option=" as an option without a value.
 std::vector<std::string> ReversedArguments(int argc, char** argv);
 
 // Returns the name of this node: `name`, or the host name if `name` is empty. The result is trimmed

@@ -20,7 +20,8 @@ constexpr char kUnknown[] = "unknown field of KubeProxyConfiguration, ignored";
 using Type = TreeNode::Type;
 using Duration = KubeProxyConfiguration::Duration;
 
-// Each Read function reads a value that is not null, or returns the expected type.
+// Result of a Read function: nullopt on success, or the expected type if the value has a different
+// type.
 using Wanted = std::optional<std::string>;
 
 Wanted Read(const TreeNode& node, std::string& value) {

@@ -42,7 +42,8 @@ void ConvertPodCidrs(const v1::NodeSpec& spec, proxy::Node& node, Report& report
   }
 }
 
-// Requirement S-253. Only the key of the taint counts.
+// Returns whether load balancers may send traffic to the node (requirement S-253). Compares only
+// the keys of taints.
 bool Eligible(const v1::Node& node) {
   const auto& taints = node.spec().taints();
   return !node.metadata().has_deletion_timestamp() &&

@@ -23,14 +23,14 @@
 namespace svcmap::api {
 
 struct ConvertContext {
-  // Node name of the agent, lower case. Empty: no endpoint is local (requirement S-23).
+  // Node name of the agent, lower case. If empty, no endpoint is local (requirement S-23).
   std::string node_name;
-  bool external_ips = true;  // False: spec.externalIPs is ignored (requirement S-6).
+  bool external_ips = true;  // If false, spec.externalIPs is ignored (requirement S-6).
 };
 
 template <typename T>
 struct Converted {
-  // Null: the object is rejected.
+  // The converted object. Null if the object is rejected.
   std::shared_ptr<const T> value;
   // One rejection if `value` is null. Otherwise at most kMaxWarnings + 1 warnings.
   std::vector<proxy::Finding> findings;

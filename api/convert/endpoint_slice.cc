@@ -22,7 +22,8 @@ constexpr char kHeadlessLabel[] = "service.kubernetes.io/headless";
 constexpr int kMaxEndpoints = 1000;
 constexpr int kMaxPorts = 100;
 constexpr int kMaxAddresses = 100;
-constexpr int kMaxHints = 8;  // Zones, and nodes, of one endpoint.
+// Maximum number of zones, and of nodes, in the hints of one endpoint.
+constexpr int kMaxHints = 8;
 
 // `field` returns the path of the list. The path is built only for an error because there can be
 // millions of endpoints.
@@ -116,14 +117,14 @@ std::optional<IpAddress> FirstAddress(const v1::Endpoint& endpoint, int index, F
   return first;
 }
 
-// Requirement S-24.
+// Applies the defaults of absent conditions (requirement S-24).
 proxy::EndpointConditions Conditions(const v1::EndpointConditions& conditions) {
   return {.ready = !conditions.has_ready() || conditions.ready(),
           .serving = !conditions.has_serving() || conditions.serving(),
           .terminating = conditions.terminating()};
 }
 
-// Requirement S-23.
+// Returns whether the endpoint is on this node (requirement S-23).
 bool IsLocal(const v1::Endpoint& endpoint, const ConvertContext& context) {
   return !context.node_name.empty() && endpoint.has_node_name() &&
          endpoint.node_name() == context.node_name;
@@ -240,7 +241,7 @@ Converted<proxy::EndpointSlice> ConvertEndpointSlice(const v1::EndpointSlice& me
   if (message.metadata().labels().contains(kHeadlessLabel)) {
     // Requirement S-17: the slice is stored but not used, so its other fields are not checked.
   } else if (type == "FQDN") {
-    // Requirement S-19.
+    // Requirement S-19: slices with FQDN addresses are stored but not used.
     report.Warn("addressType", {"Unsupported value", Quote(type), "the EndpointSlice is not used"});
   } else if (type != "IPv4" && type != "IPv6") {
     report.Reject("addressType",

@@ -17,7 +17,7 @@ std::string Printable(std::string_view text, size_t length) {
   if (first == '"' || first == '\\') return {'\\', text[0]};
   if (first < 0x20 || first == 0x7f) return absl::StrFormat("\\u%04x", first);
   if (first == 0xc2 &&
-      static_cast<uint8_t>(text[1]) < 0xa0) {  // C1 control characters, including CSI.
+      static_cast<uint8_t>(text[1]) < 0xa0) {  // C1 control characters, including CSI (U+009B).
     return absl::StrFormat("\\u%04x", static_cast<uint8_t>(text[1]));
   }
   return std::string(text.substr(0, length));

@@ -10,11 +10,12 @@
 
 namespace svcmap::api {
 
-// What is wrong with a field, in the words of the Kubernetes API server.
+// An error about a field, in the words of the Kubernetes API server.
 struct FieldError {
-  std::string_view type;  // "Invalid value". Static storage. Empty: `detail` says everything.
-  std::string value;      // The value of the field, ready for display.
-  std::string detail;     // "must be between 1 and 65535, inclusive"
+  // Category, such as "Invalid value". Static storage. If empty, `detail` is the complete message.
+  std::string_view type;
+  std::string value;   // The value of the field, ready for display.
+  std::string detail;  // "must be between 1 and 65535, inclusive"
 };
 
 // The functions below print `value` unchanged: pass strings through Quote.

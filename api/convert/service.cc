@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kProxyNameLabel[] = "service.kubernetes.io/service-proxy-name";
 
-// Requirements S-1 and S-2.
+// Returns whether svcmapd programs the Service (requirements S-1 and S-2).
 bool IsProxied(const v1::Service& service, Report& report) {
   if (service.metadata().labels().contains(kProxyNameLabel)) return false;
   if (service.spec().type() == "ExternalName") return false;
@@ -101,7 +101,7 @@ std::vector<Family> ParseFamilies(const v1::ServiceSpec& spec, Report& report) {
 }
 
 // Requirement S-3. Rejects Services that the Kubernetes API server would reject. Warns about an
-// address without an entry in spec.ipFamilies because it is ignored.
+// address without an entry in spec.ipFamilies, because such an address is ignored.
 void ConvertClusterIps(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
   const std::vector<IpAddress> addresses = ParseClusterIps(spec, report);
   std::vector<Family> families = ParseFamilies(spec, report);
@@ -129,8 +129,8 @@ void ConvertClusterIps(const v1::ServiceSpec& spec, proxy::Service& service, Rep
 }
 
 // Requirement S-6: ignores entries that are not addresses, and blank entries without a warning.
-// Rejects the addresses that the Kubernetes API server rejects: they would capture traffic of the
-// node itself.
+// Rejects the addresses that the Kubernetes API server rejects, because such addresses capture
+// traffic of the node itself.
 void ConvertExternalIps(const v1::ServiceSpec& spec, const ConvertContext& context,
                         proxy::Service& service, Report& report) {
   if (!context.external_ips && spec.external_ips_size() > 0) {

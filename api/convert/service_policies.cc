@@ -14,7 +14,8 @@ using proxy::TrafficPolicy;
 
 constexpr uint32_t kDefaultAffinitySeconds = 10800;  // Three hours, the default of the API server.
 
-// Requirement S-10. For other Services the API server rejects the policy.
+// Requirement S-10: policy Local applies only to externally accessible Services. The API server
+// rejects the policy for other Services.
 void ConvertExternalPolicy(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
   if (spec.external_traffic_policy() != "Local") return;
   if (spec.type() == "LoadBalancer" || spec.type() == "NodePort" || spec.external_ips_size() > 0) {
@@ -27,7 +28,7 @@ void ConvertExternalPolicy(const v1::ServiceSpec& spec, proxy::Service& service,
   }
 }
 
-// Requirement S-13.
+// Stores the health check port if the port has an effect (requirement S-13).
 void ConvertHealthCheckNodePort(const v1::ServiceSpec& spec, proxy::Service& service,
                                 Report& report) {
   const int32_t port = spec.health_check_node_port();
@@ -44,7 +45,7 @@ void ConvertHealthCheckNodePort(const v1::ServiceSpec& spec, proxy::Service& ser
   service.health_check_node_port = static_cast<uint16_t>(port);
 }
 
-// Requirement S-14.
+// Stores the session affinity timeout (requirement S-14).
 void ConvertAffinity(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
   if (spec.session_affinity() != "ClientIP") return;
   const v1::ClientIPConfig& client_ip = spec.session_affinity_config().client_ip();
@@ -76,7 +77,7 @@ void ConvertPolicies(const v1::ServiceSpec& spec, proxy::Service& service, Repor
 
 void ConvertSourceRanges(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
   constexpr char kField[] = "spec.loadBalancerSourceRanges";
-  bool given[2] = {};      // By Index(Family): there is a range of the family.
+  bool given[2] = {};      // By Index(Family): at least one range has the family.
   bool everybody[2] = {};  // By Index(Family): a range contains all addresses of the family.
   for (int i = 0; i < spec.load_balancer_source_ranges_size(); ++i) {
     const std::string& text = spec.load_balancer_source_ranges(i);

@@ -16,7 +16,7 @@ namespace svcmap::api {
 
 class FileWatch {
  public:
-  // Collects changes from now on. They are reported after Follow was called.
+  // Starts to collect changes. The changes are reported after Follow was called.
   static absl::StatusOr<std::unique_ptr<FileWatch>> Open(std::string path);
   ~FileWatch();  // Waits for `changed` to return.
 

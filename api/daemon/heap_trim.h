@@ -1,5 +1,5 @@
-// Returns free heap memory to the kernel after large syncs. Temporary allocations of a sync lie
-// between permanent ones, so malloc would keep their pages. Not thread-safe.
+// Returns free heap memory to the kernel after large syncs. Temporary allocations of a sync are
+// interleaved with permanent allocations, so malloc keeps their pages. Not thread-safe.
 #pragma once
 
 #include <malloc.h>
@@ -26,8 +26,8 @@ class HeapTrim {
     malloc_trim(0);
   }
 
-  // `bytes`: size of all stored objects. Trims after many bytes have been removed: an object with
-  // a few endpoints may have megabytes of annotations.
+  // Call after each change. `bytes` is the size of all stored objects. Trims the heap after many
+  // bytes have been removed: an object with a few endpoints may have megabytes of annotations.
   void AfterChange(uint64_t bytes) {
     peak_ = std::max(peak_, bytes);
     if (peak_ - bytes < kManyBytes) return;
@@ -37,11 +37,11 @@ class HeapTrim {
 
  private:
   static constexpr uint64_t kManyBytes = uint64_t{16} << 20;
-  static constexpr size_t kBigSync = 5000;          // Elements.
+  static constexpr size_t kBigSync = 5000;          // Minimum number of elements in a large sync.
   static constexpr std::chrono::seconds kRest{10};  // Minimum time between two trims.
   bool due_ = false;
   std::chrono::steady_clock::time_point next_;
-  uint64_t peak_ = 0;  // Of the bytes since the last trim.
+  uint64_t peak_ = 0;  // Maximum of `bytes` since the last trim.
 };
 
 }  // namespace svcmap::api

@@ -25,7 +25,8 @@ namespace {
 constexpr std::chrono::milliseconds kShortest{100};
 constexpr std::chrono::milliseconds kUntilRemoved{2000};
 constexpr int kRests = 2;  // Multiple of `absence` between checks if there is nothing to remove.
-// Attempts to remove chains. An attempt fails if another process changes the table in between.
+// Attempts to remove chains. An attempt fails if another process changes the table during the
+// attempt.
 constexpr int kRestores = 3;
 
 std::string_view NftFamily(Family family) { return family == Family::kIpv4 ? "ip" : "ip6"; }
@@ -211,7 +212,8 @@ bool KubeProxyRemover::FindAndRemove(const std::stop_token& stop) {
     absent_since_.reset();
     return false;
   }
-  if (!Absent() || !Serving()) return false;  // Reading may have taken seconds.
+  // Checks again, because reading the rules may have taken seconds.
+  if (!Absent() || !Serving()) return false;
   absl::Status status = tables->empty() ? absl::OkStatus() : RemoveTables(**kernel, *tables);
   for (Plan& plan : plans) {
     if (const absl::Status removed = RemoveFrom(std::move(plan), stop); !removed.ok()) {

@@ -2,15 +2,13 @@
 // svcmapd has programmed all Services, so that Services work at any time. Established connections
 // are unaffected, because connection tracking keeps their translation.
 //
-// kube-proxy's rules are removed only if
-// - a controller has sent a complete state with at least one Service since svcmapd started, and
-// this
-//   state is programmed and verified, and
-// - no kube-proxy process was found for a minimum time, so kube-proxy is not just being restarted,
-// and
-// - the interface of kube-proxy's IPVS mode does not exist.
-// Rules that reappear after the removal are kept until a kube-proxy process was found again. The
-// log states the reason whenever rules are kept, once per reason.
+// The remover removes kube-proxy's rules only if all of these conditions are met:
+// - A controller has sent a complete state with at least one Service since svcmapd started.
+// - This state is programmed and verified.
+// - No kube-proxy process was found for a minimum time, so kube-proxy is not just being restarted.
+// - The interface of kube-proxy's IPVS mode does not exist.
+// Rules that reappear after the removal are kept until a kube-proxy process has been found again.
+// The log states each reason for keeping rules once.
 #pragma once
 
 #include <chrono>
@@ -40,7 +38,7 @@ class KubeProxyRemover {
   void Run(const std::stop_token& stop);
   bool Absent();
   bool Serving();
-  // Removes the rules if all conditions are met. Returns true if the next check can wait.
+  // Removes kube-proxy's rules if all conditions are met. Returns true if the next check can wait.
   bool FindAndRemove(const std::stop_token& stop);
   // Logs a warning unless it equals the previous one. `line` is empty if there is nothing to
   // report.

@@ -8,7 +8,8 @@
 namespace svcmap::api {
 namespace {
 
-// A controller waits for its epoch to be saved, and a hung disk must not keep it out.
+// Returns file operations with time limits, because a controller waits until its epoch is saved and
+// a hung disk must not block the controller.
 proxy::Files& LeaderFiles() {
   using std::chrono::seconds;
   static proxy::Files& files =

@@ -1,5 +1,5 @@
-// Saves the current leader, the controller with the highest epoch, in --state-dir, so that older
-// controllers stay fenced after a restart of svcmapd.
+// Saves the current leader, the controller with the highest epoch, in --state-dir, so that
+// controllers with a lower epoch are still rejected after a restart of svcmapd.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ namespace svcmap::api {
 // leader, and logs a warning, if the file cannot be read.
 proxy::Leader LoadLeader(const std::string& state_dir);
 
-// Logs a warning if the file cannot be written. Fencing then works until svcmapd restarts.
+// Logs a warning if the file cannot be written. In that case, controllers with a lower epoch are
+// rejected only until svcmapd restarts.
 void SaveLeader(const std::string& state_dir, const proxy::Leader& leader);
 
 }  // namespace svcmap::api

@@ -19,15 +19,17 @@
 namespace svcmap::api {
 namespace {
 
-// The first byte of the port id. The kernel and libnl assign other values to sockets that do not
-// choose one.
+// The first byte of the lock socket's port id. The kernel and libnl assign port ids with other
+// first bytes.
 constexpr uint32_t kPortMark = 0x53000000;
 constexpr uint32_t kPortMask = 0xff000000;
-// Carries messages only for rules with "nftrace set 1".
+// This multicast group carries messages only for rules with "nftrace set 1".
 constexpr int kGroup = NFNLGRP_NFTRACE;
-constexpr uint32_t kGroups = uint32_t{1} << (kGroup - 1);  // As /proc/net/netlink lists it.
+// The group's bit mask, as in /proc/net/netlink.
+constexpr uint32_t kGroups = uint32_t{1} << (kGroup - 1);
 constexpr int kPortAttempts = 64;
-// Two agents that start at the same time both see the other one, so both try again.
+// If two agents start at the same time, each agent finds the other agent's socket, so both agents
+// retry.
 constexpr int kAttempts = 5;
 constexpr int kMaxPauseMilliseconds = 100;
 constexpr char kSockets[] = "/proc/thread-self/net/netlink";
@@ -36,7 +38,7 @@ absl::Status Failed(const std::string& call) {
   return ErrnoStatus(errno, "lock the network namespace: " + call);
 }
 
-// Binds to a random port id with the mark, because another user may have bound any of them.
+// Binds to a random port id with the mark, because another user may have bound any fixed port id.
 absl::Status BindMarked(int fd, std::random_device& random) {
   sockaddr_nl address = {};
   address.nl_family = AF_NETLINK;
@@ -54,7 +56,7 @@ absl::StatusOr<UniqueFd> MakeSocket(std::random_device& random) {
   UniqueFd fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER));
   if (!fd.ok()) return Failed("socket");
   if (const absl::Status bound = BindMarked(fd.get(), random); !bound.ok()) return bound;
-  // Nothing reads from this socket, so that the kernel must not queue messages for it.
+  // Makes the kernel drop all messages, because no thread reads from this socket.
   sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
   const sock_fprog filter = {1, &drop};
   if (setsockopt(fd.get(), SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) != 0) {
@@ -66,7 +68,7 @@ absl::StatusOr<UniqueFd> MakeSocket(std::random_device& random) {
   return fd;
 }
 
-// True if the namespace has a socket as MakeSocket makes them, other than `own`.
+// Returns true if the namespace has a lock socket other than `own`.
 absl::StatusOr<bool> HasOther(int own) {
   struct stat info = {};
   if (fstat(own, &info) != 0) return Failed("stat");
@@ -74,10 +76,10 @@ absl::StatusOr<bool> HasOther(int own) {
   std::ifstream sockets(kSockets);
   if (!sockets) return Failed(std::string("open ") + kSockets);
   std::string line;
-  std::getline(sockets, line);  // The names of the columns.
+  std::getline(sockets, line);  // Skips the line with the column names.
   bool found_own = false;
   while (std::getline(sockets, line)) {
-    // sk Eth Pid Groups Rmem Wmem Dump Locks Drops Inode
+    // Columns: sk Eth Pid Groups Rmem Wmem Dump Locks Drops Inode
     std::istringstream fields(line);
     std::string skipped;
     int protocol = 0;

@@ -11,7 +11,7 @@
 
 namespace svcmap::api {
 
-// The lock is released when the descriptor is closed, including when the process is killed.
+// The lock is released when the descriptor is closed, including when the process is killed. Returns
 // ALREADY_EXISTS if another agent holds the lock.
 absl::StatusOr<UniqueFd> LockNetworkNamespace();
 

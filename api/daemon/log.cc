@@ -31,7 +31,8 @@ std::string RepairFields(const proxy::Repaired& repaired, uint64_t suppressed) {
 }  // namespace
 
 void SetUpLog(int verbosity) {
-  // Programming Services must not wait for the reader of the log.
+  // Limits the time of each log call, because a slow reader of the log must not delay the
+  // programming of Services.
   spdlog::set_default_logger(isatty(STDERR_FILENO) == 1
                                  ? spdlog::stderr_color_mt("svcmapd")
                                  : std::make_shared<spdlog::logger>(

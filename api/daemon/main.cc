@@ -108,7 +108,7 @@ absl::StatusOr<std::unique_ptr<proxy::StateLog>> OpenStateLog(const DaemonOption
                  LogValue(options.state_dir), LogValue(reason));
   };
   log_options.on_recovery = [] { spdlog::info("saving state works again"); };
-  // Threads that wait for a hung disk use it until the process ends.
+  // Never freed, because threads that wait for a hung disk use the object until the process exits.
   static proxy::Files& files = *proxy::MakeBoundedFiles(proxy::PosixFiles()).release();
   return proxy::StateLog::Open(options.state_dir, files, &saved, std::move(log_options));
 }
@@ -161,8 +161,8 @@ sigset_t BlockSignals() {
   return signals;
 }
 
-// Every connection needs a file descriptor, and gRPC does not recover from running out of them.
-// Returns the number of descriptors that svcmapd may use.
+// Raises the limit of file descriptors, because every connection needs one and gRPC does not
+// recover when none is left. Returns the number of descriptors that svcmapd may use.
 size_t RaiseDescriptorLimit() {
   constexpr rlim_t kUsual = 1024;
   rlimit limit = {};
@@ -172,8 +172,8 @@ size_t RaiseDescriptorLimit() {
   return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_max : before;
 }
 
-// Half of the descriptors may listen at healthCheckNodePorts and a quarter may answer health
-// checks. The rest is left for controllers, netlink and files.
+// Limits the sockets that listen on healthCheckNodePorts to half of the descriptors, and health
+// check connections to a quarter. The remaining quarter is for controllers, netlink and files.
 void ShareDescriptors(size_t descriptors, HealthServerOptions& health) {
   health.max_service_sockets = descriptors / 2;
   health.max_connections = std::min(health.max_connections, std::max<size_t>(descriptors / 4, 1));
@@ -219,7 +219,8 @@ int Run(DaemonOptions options) {
   const size_t descriptors = RaiseDescriptorLimit();
   const sigset_t signals = BlockSignals();
   std::optional<StartGuard> starting(std::in_place);
-  std::optional<ExitGuard> exiting;  // Destroyed last.
+  // Declared early because it must be destroyed after the objects below.
+  std::optional<ExitGuard> exiting;
   DropCountersIfRejected(options.ruleset);
   const nft::TableSpecs tables = proxy::MakeTables(options.ruleset);
   if (options.preflight) {
@@ -232,7 +233,7 @@ int Run(DaemonOptions options) {
   }
   const absl::StatusOr<UniqueFd> lock = LockNetworkNamespace();
   if (!lock.ok()) {
-    // The preflight explains better which capability or kernel module is missing.
+    // Runs the preflight checks, because their errors name the missing capability or kernel module.
     if (!absl::IsAlreadyExists(lock.status()) && !options.cleanup) {
       const absl::Status prepared = Prepare(options, tables);
       if (!prepared.ok()) return Fail(prepared);
@@ -243,10 +244,10 @@ int Run(DaemonOptions options) {
 
   if (const absl::Status prepared = Prepare(options, tables); !prepared.ok()) return Fail(prepared);
 
-  // Notifications of foreign changes start before the reconcile loop that repairs them exists.
+  // Queues foreign changes until the reconcile loop exists, because notifications start earlier.
   ChangeRelay changes;
   nft::WatchedKernelOptions kernel_options;
-  // Bounds the wait of commits while other processes change the ruleset continuously.
+  // Limits the time that a commit waits while other processes change the ruleset continuously.
   kernel_options.session.dump_attempts = 2;
   const absl::StatusOr<std::unique_ptr<nft::WatchedKernel>> kernel = nft::WatchedKernel::Open(
       tables, [&](nft::ForeignChange change) { changes.Put(std::move(change)); },
@@ -411,7 +412,7 @@ int Run(DaemonOptions options) {
 
 int main(int argc, char** argv) {
   svcmap::api::LogFatalErrors("svcmapd");
-  // Few malloc arenas let threads reuse memory that other threads have freed.
+  // With few malloc arenas, threads reuse memory that other threads have freed.
   mallopt(M_ARENA_MAX, 2);
   const svcmap::api::ParsedOptions parsed = svcmap::api::ParseDaemonOptions(argc, argv);
   if (parsed.exit) return *parsed.exit;

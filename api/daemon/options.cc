@@ -75,12 +75,12 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   DetectLocalFlags detect_local;
   bool masquerade_all = false;
   bool service_counters = false;
-  int masquerade_bit = 14;  // S-300
+  int masquerade_bit = 14;  // Default of kube-proxy (S-300).
   std::string node_port_addresses = "primary";
   std::string config_path;
   std::string write_config_to;
-  std::string healthz = "0.0.0.0:10256";    // S-250
-  std::string metrics = "127.0.0.1:10249";  // S-267
+  std::string healthz = "0.0.0.0:10256";    // Default of kube-proxy (S-250).
+  std::string metrics = "127.0.0.1:10249";  // Default of kube-proxy (S-267).
 
   CLI::App app("svcmapd programs the Kubernetes Services of this node into nftables maps.",
                "svcmapd");

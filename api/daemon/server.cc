@@ -21,8 +21,10 @@ constexpr int kKeepaliveMilliseconds = 30000;
 constexpr int kIdleMilliseconds = 300000;
 // Minimum time between keepalive pings of a client without calls. gRPC's default is 5 minutes.
 constexpr int kClientPingMilliseconds = 5000;
-constexpr uint32_t kMaxCalls = 100;  // On one connection, besides streams.
-// Of clients that may read or have no role; on one connection, streams and calls together.
+// Maximum number of calls on one connection, in addition to streams.
+constexpr uint32_t kMaxCalls = 100;
+// Maximum number of streams and calls on one connection of a client that may only read or has no
+// role.
 constexpr uint32_t kReaderStreams = 10;
 constexpr int kReaderMessageBytes = 32 * 1024;
 constexpr int kReaderMetadataBytes = 4 * 1024;
@@ -178,7 +180,7 @@ absl::Status Server::StartOne(Role role) {
                                                         : kReaderMessageBytes);
   builder.SetMaxSendMessageSize(-1);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
-  // gRPC also pings connections without calls, and closes those that do not answer.
+  // gRPC also pings connections without calls, and closes connections that do not respond.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kClientPingMilliseconds);
@@ -190,7 +192,7 @@ absl::Status Server::StartOne(Role role) {
     builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kReaderMetadataBytes);
   }
-  // Clients of one role cannot take the threads of another role.
+  // The quota prevents clients of one role from using the threads of another role.
   grpc::ResourceQuota quota;
   quota.SetMaxThreads(role == Role::kWrite ? kMaxThreads : kReaderThreads);
   builder.SetResourceQuota(quota);
@@ -201,12 +203,12 @@ absl::Status Server::StartOne(Role role) {
 }
 
 Server::~Server() {
-  unix_.reset();  // Hands connections to screen_.
+  unix_.reset();  // Stopped first because it passes connections to screen_.
   tcp_.reset();
   const auto deadline = std::chrono::system_clock::now() + kGrace;
   for (const auto& [role, server] : servers_) server->Shutdown(deadline);
   if (screen_) {
-    screen_->Drain(kGrace);  // The status of each stream that ended.
+    screen_->Drain(kGrace);  // Lets clients receive the status of each stream that ended.
     service_.rejections().SetConnections(nullptr);
   }
   screen_.reset();

@@ -1,10 +1,10 @@
 // The control service, health and reflection on all listeners. Connections pass a Screen before
 // gRPC sees them (api/screen/screen.h).
 //
-// There is one gRPC server for each role, and a connection is given to the server of its client's
-// role, so that the role of a call follows from the server that it arrives on. The peer's name,
-// "fd:7", would not do: a call may still wait after its connection has been closed and descriptor 7
-// belongs to another client.
+// Each role has its own gRPC server, and each connection is passed to the server of the client's
+// role. Therefore the server on which a call arrives determines the role of the call. gRPC's peer
+// name ("fd:7") cannot determine the role: a call may still be queued when its connection has been
+// closed and descriptor 7 belongs to another client.
 #pragma once
 
 #include <map>
@@ -42,7 +42,7 @@ class Server {
   absl::Status StartUnix(const AllowList& allow, const std::vector<std::string>& paths);
   absl::Status StartOne(Role role);
 
-  // Names of the clients by the name that gRPC gives to the connection; for messages.
+  // Maps gRPC's name of a connection ("fd:7") to the name of the client, for messages.
   class PeerNames {
    public:
     void Set(int fd, const std::string& name);
@@ -50,13 +50,13 @@ class Server {
 
    private:
     mutable std::mutex mutex_;
-    std::map<std::string, std::string> names_;  // At most one for each file descriptor.
+    std::map<std::string, std::string> names_;  // At most one entry per file descriptor.
   };
 
   const PushLimits limits_;
   ControlService& service_;
   PeerNames names_;
-  std::vector<std::unique_ptr<GuardedControl>> guards_;  // Outlive the servers.
+  std::vector<std::unique_ptr<GuardedControl>> guards_;  // Must outlive servers_.
   std::map<Role, std::unique_ptr<grpc::Server>> servers_;
   std::unique_ptr<Screen> screen_;
   std::unique_ptr<TcpListener> tcp_;

@@ -28,10 +28,11 @@ void StartGuard::Run() const {
   pollfd polled[] = {{stop_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}};
   while (poll(polled, 2, -1) < 0) {
   }
-  if (polled[0].revents != 0) return;  // The caller takes the signal.
+  // The guard is being destroyed, so the caller handles signals.
+  if (polled[0].revents != 0) return;
   spdlog::info("exiting during start, rules stay in effect");
   spdlog::default_logger()->flush();
-  _exit(0);  // Another thread may never return.
+  _exit(0);  // Skips destructors, because another thread may be blocked forever.
 }
 
 ExitGuard::ExitGuard() {

@@ -1,7 +1,7 @@
 // Ends the process on SIGTERM or SIGINT even if a file system or a lock does not answer.
 //
-// The agent waits for signals only after its start, and its exit waits for the disk. Both may block
-// forever on a hung disk. The state on disk is consistent at any time, so that the process can end
+// svcmapd waits for signals only after its start, and waits for the disk at exit. Start and exit
+// may block forever on a hung disk. The state on disk is always consistent, so the process may end
 // at any time.
 #pragma once
 
@@ -16,8 +16,9 @@
 
 namespace svcmap::api {
 
-// While it exists, a SIGTERM or SIGINT ends the process with status 0. The signals have to be
-// blocked in all threads. A signal that arrives later stays pending for the caller.
+// While a StartGuard exists, SIGTERM and SIGINT end the process with status 0. The signals must be
+// blocked in all threads. A signal that arrives after the guard was destroyed stays pending for the
+// caller.
 class StartGuard {
  public:
   StartGuard();
@@ -33,7 +34,7 @@ class StartGuard {
   std::thread thread_;
 };
 
-// Ends the process with status 1 if it still exists after kTimeout.
+// Ends the process with status 1 if the process still runs kTimeout after the guard was created.
 class ExitGuard {
  public:
   // Shorter than the time after which systemd and the kubelet kill the agent.

@@ -40,7 +40,8 @@ int WriteNumber(const std::string& path, int64_t value) {
   return file.ok() && write(file.get(), text.data(), text.size()) >= 0 ? 0 : errno;
 }
 
-// Whether the sysctl does not exist or this process may not write it.
+// Returns whether `error` means that the sysctl does not exist or that this process may not write
+// it.
 bool IsForbidden(int error) {
   return error == EROFS || error == EACCES || error == EPERM || error == ENOENT ||
          error == EOPNOTSUPP;

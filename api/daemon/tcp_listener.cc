@@ -19,7 +19,7 @@
 namespace svcmap::api {
 namespace {
 
-// Without a free file descriptor svcmapd waits for so long before it accepts again.
+// Pause before the next accept if no file descriptor is free.
 constexpr std::chrono::milliseconds kTcpDescriptorPause{100};
 
 absl::Status CannotListen(const std::string& address, const std::string& reason) {
@@ -39,7 +39,7 @@ uint16_t PortOf(const sockaddr* address) {
                                        : reinterpret_cast<const sockaddr_in6*>(address)->sin6_port;
 }
 
-// -1 if the address cannot be bound; errno has the reason.
+// Returns -1 and sets errno if the address cannot be bound.
 UniqueFd Bind(const sockaddr* address, socklen_t size, bool only_ipv6) {
   UniqueFd fd(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.ok()) return fd;
@@ -150,7 +150,7 @@ bool TcpListener::AcceptAll(int socket) {
     if (!connection.ok()) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) return false;
       if (errno == EAGAIN) return true;
-      continue;  // EINTR, or an error of a connection that is gone already.
+      continue;  // EINTR, or an error of a connection that is already closed.
     }
     const int on = 1;
     setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));

@@ -17,7 +17,8 @@
 namespace svcmap::api {
 namespace {
 
-// Pause after a failed accept. Other connections may be closed meanwhile and free descriptors.
+// Pause after a failed accept. Other connections that are closed during the pause free their
+// descriptors.
 constexpr std::chrono::milliseconds kDescriptorPause{100};
 
 uint64_t InodeOf(const std::string& path) {

@@ -22,7 +22,7 @@ Answer JsonAnswer(bool ok, std::string body) {
           .body = std::move(body)};
 }
 
-// S-255.
+// Returns the latest update time of all families (S-255).
 std::string LastUpdated(const proxy::Health& health) {
   std::optional<SystemTime> latest;
   for (const auto& family : health.family) {

@@ -18,7 +18,7 @@ using EventBase = std::unique_ptr<event_base, EventBaseDeleter>;
 // before the event loop.
 class Event {
  public:
-  Event(event_base* base, std::function<void()> fn)  // A timer.
+  Event(event_base* base, std::function<void()> fn)  // Creates a timer.
       : Event(base, -1, 0, std::move(fn)) {}
   Event(event_base* base, int fd, short what, std::function<void()> fn)
       : fn_(std::move(fn)),

@@ -12,7 +12,8 @@
 namespace svcmap::api {
 namespace {
 
-// libevent accepts connections as long as there are any. This limit lets other events be handled.
+// libevent accepts connections as long as there are any. After this number of connections in a row,
+// the thread handles other events first.
 constexpr int kMaxAcceptsInARow = 64;
 constexpr std::chrono::milliseconds kAfterAcceptError{100};
 constexpr ev_uint16_t kAllMethods = 0xffff;

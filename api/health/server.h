@@ -23,7 +23,7 @@
 namespace svcmap::api {
 
 struct HealthServerOptions {
-  // Address of /healthz and /livez. If absent, they are not served.
+  // Address of /healthz and /livez. If absent, these paths are not served.
   std::optional<BindAddress> bind_address;
   // If true, Start returns an error if `bind_address` cannot be bound. If false, the server retries
   // (S-258).
@@ -39,9 +39,10 @@ struct HealthServerOptions {
   std::chrono::microseconds tick{0};
   std::function<void()> on_tick;
 
-  // Limits of connections, see Connections.
+  // Limits for connections, see the class Connections.
   size_t max_connections = 1024;
-  size_t max_service_sockets = SIZE_MAX;  // Listening at healthCheckNodePorts.
+  // Maximum number of sockets that listen on healthCheckNodePorts.
+  size_t max_service_sockets = SIZE_MAX;
   std::chrono::milliseconds patience{30000};
 };
 
@@ -50,7 +51,8 @@ class HealthServer {
   static absl::StatusOr<std::unique_ptr<HealthServer>> Start(HealthServerOptions options);
   ~HealthServer();
 
-  // Call after each successful sync, even without changes: it also retries failed ports (S-261).
+  // Call after each successful sync, even without changes, because Update also retries failed ports
+  // (S-261).
   void Update(proxy::HealthCheckChanges changes);
 
   // Sets the addresses on which healthCheckNodePorts listen. An unspecified address means all

@@ -21,7 +21,7 @@ namespace svcmap::api {
 
 class ServicePoints {
  public:
-  // Opens at most `max_sockets`, so that the rest of the agent has file descriptors left.
+  // Opens at most `max_sockets` sockets, to leave file descriptors for the rest of svcmapd.
   ServicePoints(event_base* base, Connections& connections, std::function<proxy::Health()> health,
                 std::chrono::milliseconds retry, size_t max_sockets);
 
@@ -53,12 +53,12 @@ class ServicePoints {
   const std::function<proxy::Health()> health_;
   const std::chrono::milliseconds retry_after_;
   const size_t max_sockets_;
-  size_t open_sockets_ = 0;  // Of all points.
+  size_t open_sockets_ = 0;  // Number of open sockets of all listeners.
   std::vector<IpAddress> addresses_;
   absl::flat_hash_map<Key, Point> points_;
   std::set<Key> failed_;
   Event retry_;
-  bool soon_ = false;  // The next retry uses a shorter time.
+  bool soon_ = false;  // True if the next retry happens after a shorter time.
 };
 
 }  // namespace svcmap::api

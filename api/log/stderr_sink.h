@@ -1,6 +1,7 @@
-// Log lines to a pipe or socket whose reader may be stuck, for example because its disk hangs.
+// Writes log lines to a pipe or socket whose reader may be blocked, for example because its disk
+// hangs.
 //
-// A line waits at most kPatience for the reader. While the reader is stuck, further lines are
+// Write waits at most kPatience for the reader. While the reader is blocked, further lines are
 // dropped without waiting, and the next line that is written is preceded by their number.
 #pragma once
 
@@ -41,10 +42,10 @@ class BoundedSink : public spdlog::sinks::base_sink<std::mutex> {
   void flush_() override {}
 
  private:
-  // A pipe that is ready to write takes this much without blocking (PIPE_BUF).
+  // Number of bytes that a writable pipe accepts without blocking (PIPE_BUF).
   static constexpr size_t kChunk = 4096;
 
-  // False if the reader is stuck. A line that was written in part lacks its end.
+  // Returns false if the reader is blocked. A line may then be written incompletely.
   bool Write(std::string_view text) {
     while (!text.empty()) {
       pollfd ready = {fd_, POLLOUT, 0};

@@ -1,5 +1,5 @@
-// Reads and writes Kubernetes manifests: YAML and JSON, several documents, Lists. api/convert
-// interprets the objects; this room handles text and message structure only.
+// Reads and writes Kubernetes manifests: YAML and JSON, several documents, Lists. api/manifests
+// handles only text and message structure; api/convert interprets the objects.
 //
 // Fields that the protocol does not have are ignored because real manifests contain many of them. A
 // value of the wrong type, a duplicate field or a syntax error invalidates only the document that

@@ -33,8 +33,9 @@ struct MetricsFacts {
   uint64_t refused_objects = 0;
   uint64_t refused_calls = 0;
   uint64_t failed_handshakes = 0;
-  uint64_t connections_open = 0;                                       // Of the API.
-  std::vector<std::pair<std::string, uint64_t>> rejected_connections;  // By reason.
+  uint64_t connections_open = 0;  // Number of open API connections.
+  // Number of rejected connections by reason.
+  std::vector<std::pair<std::string, uint64_t>> rejected_connections;
   // Null if connections are not counted. Shared with the connection reader.
   std::shared_ptr<const std::vector<proxy::ServiceConnections>> connections;
   ProcessFigures process;
@@ -50,7 +51,7 @@ struct MetricsConstants {
   std::chrono::system_clock::time_point started;
 };
 
-// The pages /metrics and /metrics/slis.
+// Return the pages /metrics and /metrics/slis.
 std::string MetricsText(const MetricsFacts& facts, const MetricsConstants& constants,
                         const Observations& observations);
 std::string SliText(const MetricsFacts& facts, const Observations& observations);

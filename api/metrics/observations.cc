@@ -14,7 +14,7 @@ Buckets Latency() {
   return buckets;
 }
 
-// S-278
+// kube-proxy's buckets for the network programming latency in seconds (S-278).
 Buckets Programming() {
   Buckets buckets = {0.25, 0.5};
   for (int seconds = 1; seconds < 60; ++seconds) buckets.push_back(seconds);

@@ -17,13 +17,13 @@ struct NodeReport {
   static constexpr char kLegacyFilter[] = "legacy filter";
 
   struct Warning {
-    // kOtherProxy, kLegacyFilter, a chain that drops forwarded packets ("ip filter FORWARD"), or
-    // empty.
+    // Topic of the warning: kOtherProxy, kLegacyFilter, a chain that drops forwarded packets ("ip
+    // filter FORWARD"), or empty.
     std::string about;
     std::string what;
     std::string remedy;
   };
-  std::string fatal;  // Why svcmapd cannot start, or empty.
+  std::string fatal;  // Reason why svcmapd cannot start, or empty.
   std::vector<Warning> warnings;
   std::vector<nft::ForeignChain> chains;  // All chains of nf_tables.
 };

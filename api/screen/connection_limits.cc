@@ -50,7 +50,8 @@ TokenBucket& ConnectionLimits::BucketOf(const std::string& key, Clock::time_poin
   if (found != buckets_.end()) return found->second;
   if (buckets_.size() >= kMaxBuckets) {
     std::erase_if(buckets_, [&](auto& bucket) { return bucket.second.full(now); });
-    // Thousands of peers at once: each of them gets a new bucket, the total limit still holds.
+    // Too many peers use buckets, so all peers start again with a full bucket. The limit for all
+    // connections still applies.
     if (buckets_.size() >= kMaxBuckets) buckets_.clear();
   }
   const double burst = std::max(options_.burst, 2.0 * options_.max_connections_per_peer);
@@ -58,7 +59,8 @@ TokenBucket& ConnectionLimits::BucketOf(const std::string& key, Clock::time_poin
 }
 
 bool ConnectionLimits::MakeRoom(std::optional<Role> role) {
-  // Before its handshake a client may be anybody: it replaces clients without any role at most.
+  // Before its TLS handshake, a client has no known role, so its connection replaces only
+  // connections that are not greeted or have no role.
   const int weight = 1 + static_cast<int>(role.value_or(Role::kRead));
   Entry* victim = nullptr;
   for (Entry& entry : entries_) {
@@ -82,7 +84,7 @@ bool ConnectionLimits::MakeRoomOfPeer(const std::string& key) {
 void ConnectionLimits::Evict(Entry& entry) {
   Uncount(entry);
   entry.made_room = true;
-  shutdown(entry.fd, SHUT_RDWR);  // Its thread closes it.
+  shutdown(entry.fd, SHUT_RDWR);  // The thread of the connection closes the descriptor.
 }
 
 void ConnectionLimits::Uncount(const Entry& entry) {

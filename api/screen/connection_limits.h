@@ -1,5 +1,5 @@
-// How many connections there may be, in total and of each peer, and how fast a peer may open them.
-// Every connection has an entry from accept() until it is closed. Any thread.
+// Limits the number of connections, in total and per peer, and the rate at which a peer opens
+// connections. Every connection has an entry from accept() until it is closed. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -16,12 +16,12 @@
 
 namespace svcmap::api {
 
-// Why a connection was rejected or closed; a label of the metrics.
+// Reason why a connection was rejected or closed. Used as a label of metrics.
 enum class Rejection {
   kTotalLimit,
   kPeerLimit,
   kRateLimit,
-  kMadeRoom,  // Closed for a newer connection at one of the two limits.
+  kMadeRoom,  // Closed in favor of a newer connection at one of the two limits.
   kGreetingTimeout,
   kHandshakeFailed,
   kNotHttp2,
@@ -37,9 +37,10 @@ const char* NameOf(Rejection rejection);  // "peer-limit"
 struct ConnectionLimitOptions {
   uint32_t max_connections = 64;
   uint32_t max_connections_per_peer = 32;
-  // New connections of one peer; at least twice max_connections_per_peer at once.
+  // Rate limit for new connections of one peer. The burst is at least twice
+  // max_connections_per_peer.
   double burst = 200, per_second = 50;
-  // Each offence counts as so many new connections.
+  // Number of new connections that one offence counts as.
   double offence_cost = 50;
 };
 
@@ -48,35 +49,40 @@ class ConnectionLimits {
   using Clock = TokenBucket::Clock;
 
   struct Entry {
-    std::string key = {};       // Address or uid.
-    std::string identity = {};  // Of the certificate, from Identify() on; counted like a key.
+    std::string key = {};  // Address or uid.
+    // Identity from the certificate, set by Identify(). Limited in the same way as `key`.
+    std::string identity = {};
     std::optional<Role> role = {};
     bool greeted = false;
-    bool made_room = false;  // Is being closed for a newer connection; not counted.
+    // True if the connection is being closed in favor of a newer connection. Such connections are
+    // not counted.
+    bool made_room = false;
     int fd = -1;
   };
   using Handle = std::list<Entry>::iterator;
 
   explicit ConnectionLimits(const ConnectionLimitOptions& options) : options_(options) {}
 
-  // Before anything is read from the connection `fd`. `role` is unknown before a TLS handshake. At
-  // the limit of the peer, shuts down the oldest connection of the peer without a greeting. At the
-  // total limit, shuts down the oldest connection without a greeting, or of a lower role.
+  // Call before anything is read from the connection `fd`. Returns a reason if the connection is
+  // rejected. `role` is unknown before a TLS handshake. At the limit of the peer, shuts down the
+  // peer's oldest connection that has sent no HTTP/2 preface. At the total limit, shuts down the
+  // oldest connection that has sent no HTTP/2 preface or has a lower role.
   std::optional<Rejection> Admit(const std::string& key, std::optional<Role> role, int fd,
                                  Clock::time_point now, Handle& handle);
-  // After the TLS handshake.
+  // Call after the TLS handshake.
   std::optional<Rejection> Identify(Handle handle, const std::string& identity, Role role);
-  // After the HTTP/2 preface.
+  // Call after the HTTP/2 preface was received.
   void Greeted(Handle handle);
-  // The peer broke a limit.
+  // Call when the peer has exceeded a limit.
   void Penalize(Handle handle, Clock::time_point now);
   bool made_room(Handle handle) const;
-  void Remove(Handle handle);  // Before the descriptor is closed.
+  void Remove(Handle handle);  // Call before the descriptor is closed.
 
   size_t connections() const { return count_; }
 
  private:
-  // 0 is closed first.
+  // Returns the weight of a connection. At the total limit, connections with weight 0 are closed
+  // first.
   static int Weight(const Entry& entry);
   TokenBucket& BucketOf(const std::string& key, Clock::time_point now);
   bool MakeRoom(std::optional<Role> role);
@@ -89,7 +95,7 @@ class ConnectionLimits {
   mutable std::mutex mutex_;
   std::list<Entry> entries_;  // Oldest first.
   std::map<std::string, uint32_t> of_key_;
-  std::map<std::string, TokenBucket> buckets_;  // Bounded: those that are full are dropped.
+  std::map<std::string, TokenBucket> buckets_;  // At most kMaxBuckets buckets.
 };
 
 }  // namespace svcmap::api

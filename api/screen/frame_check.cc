@@ -8,10 +8,13 @@ namespace {
 
 constexpr std::string_view kClientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr size_t kFrameHeaderBytes = 9;
-constexpr uint32_t kMaxFrameBytes = 16384;  // Except DATA, for which gRPC may allow more.
-constexpr uint32_t kTinyDataBytes = 4;      // Less than the prefix of a gRPC message.
-constexpr double kBytesPerFrame = 1024;     // A longer frame counts as several frames.
-constexpr double kSettingsFrames = 4;       // A SETTINGS frame costs as much as several frames.
+// Maximum frame size, except for DATA, for which gRPC may allow more.
+constexpr uint32_t kMaxFrameBytes = 16384;
+// Maximum size of tiny DATA. A gRPC message has a longer prefix.
+constexpr uint32_t kTinyDataBytes = 4;
+// Payload size above which a frame counts as several frames.
+constexpr double kBytesPerFrame = 1024;
+constexpr double kSettingsFrames = 4;  // Number of frames that a SETTINGS frame counts as.
 
 enum Http2FrameType : uint8_t {
   kDataFrame = 0,
@@ -102,7 +105,7 @@ Offence FrameCheck::OnClientFrame(const Frame& frame, Clock::time_point now) {
     greeted_ = true;
   }
   if (frame.type != kDataFrame && frame.length > kMaxFrameBytes) return Offence::kNotHttp2;
-  // Nothing may come between the frames of a header block.
+  // No other frame may arrive between the frames of a header block.
   if ((block_stream_ != 0) != (frame.type == kContinuationFrame) ||
       (block_stream_ != 0 && block_stream_ != frame.stream)) {
     return Offence::kNotHttp2;
@@ -136,7 +139,7 @@ Offence FrameCheck::OnClientHeaders(const Frame& frame, Clock::time_point now) {
       open_.push_back({.id = frame.stream,
                        .client_ended = (frame.flags & kEndStreamFlag) != 0,
                        .server_ended = false});
-    } else {  // Trailers.
+    } else {  // This header block contains trailers.
       if (const Offence offence = TakeFrames(1, now); offence != Offence::kNone) return offence;
       OpenStream* stream = Find(frame.stream);
       if (stream != nullptr && (frame.flags & kEndStreamFlag) != 0) {
@@ -185,7 +188,7 @@ void FrameCheck::OnServerFrame(const Frame& frame) {
     case kRstStreamFrame:
       return Close(frame.stream);
     case kSettingsFrame:
-    case kPingFrame:  // The client acknowledges them.
+    case kPingFrame:  // The client acknowledges each PING of the server.
       if ((frame.flags & kAckFlag) == 0) frames_.Add(limits_.frames_per_response);
       return;
     default:

@@ -2,8 +2,8 @@
 // CONTINUATION and other control frames, and applies its limit on streams only after the client has
 // acknowledged SETTINGS.
 //
-// Reads frame headers, and the error code of RST_STREAM; it does not decode header blocks. Pure,
-// except that the caller passes the time. Not thread-safe.
+// Reads frame headers and the error code of RST_STREAM. Does not decode header blocks. Reads
+// no clock: the caller passes the time. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,22 @@ enum class Offence {
   kNotHttp2,             // No client preface, or a frame that HTTP/2 does not allow here.
   kTooManyStreams,       // More open streams than allowed.
   kRequestsTooLarge,     // More DATA on open streams than allowed.
-  kTooManyResets,        // More RST_STREAM frames, of the client or caused by it, than allowed.
+  kTooManyResets,        // More RST_STREAM frames, sent or caused by the client, than allowed.
   kTooManyFrames,        // More frames that carry no data than allowed.
-  kHeaderBlockTooLarge,  // HEADERS with CONTINUATION frames.
+  kHeaderBlockTooLarge,  // A header block with too many CONTINUATION frames.
 };
 
 struct FrameLimits {
-  uint32_t max_streams = 16;       // Open at one time.
-  uint64_t max_request_bytes = 0;  // DATA of all open streams together; 0: no limit.
+  uint32_t max_streams = 16;       // Maximum number of open streams.
+  uint64_t max_request_bytes = 0;  // Maximum DATA of all open streams together. 0: no limit.
   uint32_t max_header_block_bytes = 16 * 1024;
-  uint32_t max_continuations = 8;  // Of one header block.
-  // RST_STREAM with an error, in either direction.
+  uint32_t max_continuations = 8;  // Maximum number of CONTINUATION frames in one header block.
+  // Rate limit for RST_STREAM frames with an error, in either direction.
   double reset_burst = 200, resets_per_second = 20;
-  // Frames that carry no data: SETTINGS, PING, WINDOW_UPDATE, PRIORITY, unknown types, DATA that is
-  // empty, tiny or of a closed stream. A response allows further frames: a client acknowledges data
-  // by WINDOW_UPDATE and measures its round trip by PING.
+  // Rate limit for frames that carry no data: SETTINGS, PING, WINDOW_UPDATE, PRIORITY, unknown
+  // types, and DATA that is empty, tiny or for a closed stream. Each response allows additional
+  // frames, because a client acknowledges data with WINDOW_UPDATE and measures the round-trip time
+  // with PING.
   double frame_burst = 1000, frames_per_second = 200, frames_per_response = 4;
 };
 
@@ -43,14 +44,15 @@ class FrameCheck {
 
   FrameCheck(const FrameLimits& limits, Clock::time_point now);
 
-  // The next bytes from the client, in pieces of any size. An offence is final.
+  // Processes the next bytes from the client, in pieces of any size. After an offence, the
+  // connection must be closed.
   Offence FromClient(std::string_view bytes, Clock::time_point now);
-  // The next bytes from the server.
+  // Processes the next bytes from the server.
   Offence FromServer(std::string_view bytes, Clock::time_point now);
 
-  // Whether the preface and the header of the client's first SETTINGS frame have arrived.
+  // Returns whether the preface and the header of the client's first SETTINGS frame have arrived.
   bool greeted() const { return greeted_; }
-  // Whether a frame may be inserted behind the server's bytes.
+  // Returns whether a frame may be inserted after the server's bytes.
   bool server_between_frames() const { return server_.between_frames(); }
   size_t open_streams() const { return open_.size(); }
 
@@ -61,7 +63,7 @@ class FrameCheck {
     uint8_t flags = 0;
     uint32_t stream = 0;
   };
-  // Splits bytes into frame headers, and the first 4 bytes of the payload.
+  // Extracts the header and the first 4 payload bytes of each frame.
   struct Splitter {
     bool between_frames() const { return header_bytes == 0 && payload_left == 0; }
 
@@ -76,7 +78,7 @@ class FrameCheck {
     uint32_t id;
     bool client_ended;
     bool server_ended;
-    uint64_t bytes = 0;  // DATA from the client.
+    uint64_t bytes = 0;  // Number of DATA bytes from the client.
   };
 
   // Calls `on_header` for each frame header, and `on_word` once the first 4 bytes of the payload
@@ -102,11 +104,11 @@ class FrameCheck {
   Splitter client_;
   Splitter server_;
   uint32_t last_stream_ = 0;
-  uint32_t block_stream_ = 0;  // Of the header block that is not complete; 0: none is open.
+  uint32_t block_stream_ = 0;  // Stream of the incomplete header block, or 0 if there is none.
   uint32_t block_bytes_ = 0;
   uint32_t continuations_ = 0;
   std::vector<OpenStream> open_;
-  uint64_t open_bytes_ = 0;  // Of open_.
+  uint64_t open_bytes_ = 0;  // Number of DATA bytes of all streams in open_.
 };
 
 }  // namespace svcmap::api

@@ -1,4 +1,4 @@
-// A client of svcmapd, as far as it is known from its connection.
+// A client of svcmapd, identified by its connection.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 namespace svcmap::api {
 
 struct Peer {
-  std::string key;   // Limits count by this: "uid 1000", "10.0.0.7", "spiffe://example/viewer".
-  std::string name;  // For messages.
+  // Identity to which limits apply: "uid 1000", "10.0.0.7", "spiffe://example/viewer".
+  std::string key;
+  std::string name;  // Name of the client for messages.
   Role role = Role::kNone;
 };
 

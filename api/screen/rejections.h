@@ -1,5 +1,5 @@
-// Counts rejected and closed connections by reason, and logs them: at most one line per peer and
-// second. Any thread.
+// Counts rejected and closed connections by reason. Logs at most one line per peer and second.
+// Thread-safe.
 #pragma once
 
 #include <array>
@@ -21,7 +21,8 @@ class Rejections {
 
   uint64_t count(Rejection reason) const { return counts_[static_cast<size_t>(reason)]; }
 
-  // Reports the number of open connections; null: there are none.
+  // Sets the function that returns the number of open connections. Null means that no connection is
+  // open.
   void SetConnections(std::function<size_t()> connections);
   size_t connections() const;
 

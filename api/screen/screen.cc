@@ -25,10 +25,12 @@ using std::chrono::milliseconds;
 using ScreenClock = TokenBucket::Clock;
 
 constexpr size_t kReadBytes = 64 * 1024;
-constexpr milliseconds kTick{20};  // Between two looks at deadlines, while there are any.
-// gRPC has closed a connection: the client gets so long to read the last bytes.
+// Interval at which deadlines are checked, while connections with deadlines exist.
+constexpr milliseconds kTick{20};
+// Time for the client to read the last bytes after gRPC has closed a connection.
 constexpr milliseconds kLinger{1000};
-constexpr size_t kTrimAfter = 32;  // Closed connections.
+// Number of closed connections after which memory is returned to the system.
+constexpr size_t kTrimAfter = 32;
 constexpr milliseconds kTrimDelay{1000};
 constexpr uint32_t kEnhanceYourCalm = 11;  // HTTP/2 error code.
 
@@ -56,7 +58,7 @@ std::string BigEndian32(uint32_t number) {
           static_cast<char>(number >> 8), static_cast<char>(number)};
 }
 
-// A GOAWAY frame that names the reason; gRPC libraries show it to the caller.
+// Returns a GOAWAY frame with the reason, which gRPC libraries show to the caller.
 std::string Goaway(const std::string& reason) {
   const std::string payload = BigEndian32(0x7fffffff) + BigEndian32(kEnhanceYourCalm) + reason;
   return BigEndian32(static_cast<uint32_t>(payload.size())).substr(1) + '\x07' + '\0' +
@@ -68,7 +70,7 @@ enum class Io { kDone, kBlocked, kEof, kFailed };
 }  // namespace
 
 struct Screen::Connection {
-  // One of the two sockets, as epoll knows it.
+  // One of the two sockets of a connection, registered with epoll.
   struct Side {
     Connection* connection = nullptr;
     UniqueFd fd;
@@ -85,10 +87,10 @@ struct Screen::Connection {
   }
 
   Side client;
-  Side server;  // Without a descriptor until gRPC has the other end.
+  Side server;  // Has no descriptor until gRPC has received the other end.
   SslConnection ssl;
-  bool handshake = false;    // Not finished.
-  bool wants_write = false;  // TLS has to write before it can go on.
+  bool handshake = false;    // True while the TLS handshake is in progress.
+  bool wants_write = false;  // TLS must write before it can continue.
   Peer peer;
   ConnectionLimits::Handle handle;
   FrameCheck check;
@@ -96,7 +98,7 @@ struct Screen::Connection {
   bool dead = false;
 };
 
-// One thread with its connections.
+// A thread that serves a set of connections.
 class ScreenLoop {
  public:
   using Connection = Screen::Connection;
@@ -121,7 +123,7 @@ class ScreenLoop {
     return absl::OkStatus();
   }
 
-  // Any thread.
+  // Thread-safe.
   void Add(std::unique_ptr<Connection> connection) {
     {
       const std::lock_guard lock(mutex_);
@@ -188,7 +190,7 @@ class ScreenLoop {
       if (connection->deadline <= now_) late.push_back(connection);
     }
     for (Connection* connection : late) {
-      if (connection->server.fd.ok()) {  // Its last bytes were not read.
+      if (connection->server.fd.ok()) {  // The client did not read the last bytes in time.
         Close(*connection);
       } else {
         Reject(*connection, Rejection::kGreetingTimeout,
@@ -212,7 +214,7 @@ class ScreenLoop {
     Proceed(connection);
   }
 
-  // The client has closed the connection.
+  // Handles a connection that the client has closed.
   void Gone(Connection& connection) {
     if (screen_.limits_.made_room(connection.handle)) {
       return Reject(connection, Rejection::kMadeRoom, "");
@@ -251,7 +253,7 @@ class ScreenLoop {
     Proceed(connection);
   }
 
-  // False: the connection is closed.
+  // Returns false if the connection was closed.
   bool ReadClient(Connection& connection) {
     size_t bytes = 0;
     switch (Read(connection, connection.client, bytes)) {
@@ -281,7 +283,7 @@ class ScreenLoop {
     if (!connection.server.fd.ok()) {
       if (!connection.check.greeted()) return true;
       HandOver(connection);
-      return false;  // Another loop has it.
+      return false;  // Another loop now owns the connection.
     }
     return Flush(connection, connection.server);
   }
@@ -339,7 +341,8 @@ class ScreenLoop {
     return errno == EAGAIN || errno == EINTR ? Io::kBlocked : Io::kFailed;
   }
 
-  // Writes what is pending for `side`, as far as it takes it. False: the connection is closed.
+  // Writes as many pending bytes as the socket of `side` accepts. Returns false if the connection
+  // was closed.
   bool Flush(Connection& connection, Connection::Side& side) {
     if (side.pending.empty() || !side.fd.ok()) return true;
     size_t written = 0;
@@ -366,7 +369,7 @@ class ScreenLoop {
           Gone(connection);
           return false;
         }
-        side.pending.clear();  // gRPC has closed its end; its last bytes are still read.
+        side.pending.clear();  // gRPC has closed its end. The last bytes from gRPC are still read.
         return true;
       }
       written += static_cast<size_t>(sent);
@@ -383,7 +386,8 @@ class ScreenLoop {
     return true;
   }
 
-  // After any change: what to wait for, or whether it is over.
+  // Call after any change of the connection's state. Registers the events to wait for, or closes
+  // the connection.
   void Proceed(Connection& connection) {
     if (connection.handshake) return Handshake(connection);
     if (connection.server.eof) {
@@ -400,7 +404,7 @@ class ScreenLoop {
     Connection::Side& client = connection.client;
     Connection::Side& server = connection.server;
     uint32_t wanted = 0;
-    // A client that does not read is not read from.
+    // Reads from the client only if the client reads too.
     if (client.pending.empty() && !client.eof && (server.pending.empty() || !server.fd.ok())) {
       wanted |= EPOLLIN;
     }
@@ -413,7 +417,8 @@ class ScreenLoop {
     Watch(server, wanted);
   }
 
-  // Without interest a descriptor is not registered, since epoll always reports EPOLLHUP.
+  // Unregisters the descriptor if `events` is 0, because epoll reports EPOLLHUP for every
+  // registered descriptor.
   void Watch(Connection::Side& side, uint32_t events) {
     if (events == side.interest) return;
     epoll_event event = {.events = events, .data = {.ptr = &side}};
@@ -444,7 +449,7 @@ class ScreenLoop {
   }
 
   void Punish(Connection& connection, Offence offence) {
-    // Before the preface nothing has been spent on the connection.
+    // A connection without a preface has caused no cost in gRPC.
     if (connection.server.fd.ok()) screen_.limits_.Penalize(connection.handle, now_);
     CountForTrim(kTrimAfter);
     const Rejection reason = RejectionOf(offence);
@@ -468,7 +473,7 @@ class ScreenLoop {
     if (connection.deadline != ScreenClock::time_point::max()) --connections_with_deadline_;
     screen_.limits_.Remove(connection.handle);
     const auto found = connections_.find(&connection);
-    // Events of the same epoll_wait() may still name it.
+    // Events of the same epoll_wait() may still refer to the connection.
     dead_.push_back(std::move(found->second));
     connections_.erase(found);
     Connection& closed = *dead_.back();
@@ -507,7 +512,7 @@ class ScreenLoop {
   std::mutex mutex_;
   std::vector<std::unique_ptr<Connection>> added_;  // Guarded by mutex_.
 
-  // Of the thread.
+  // Used only on the thread.
   std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<Connection>> dead_;
   size_t connections_with_deadline_ = 0;

@@ -1,9 +1,9 @@
-// Stands between clients and gRPC: limits connections, terminates TLS, checks HTTP/2 frames, and
-// relays the bytes to gRPC over a socket pair. gRPC sees a connection only after the client's
-// HTTP/2 preface.
+// Relays connections between clients and gRPC: limits connections, terminates TLS, checks HTTP/2
+// frames, and forwards the bytes to gRPC over a socket pair. gRPC sees a connection only after the
+// client's HTTP/2 preface.
 //
-// Two threads: one for TLS handshakes and prefaces, one for established connections, so that
-// handshakes do not delay those.
+// Uses two threads: one for TLS handshakes and prefaces, and one for established connections, so
+// that handshakes do not delay established connections.
 #pragma once
 
 #include <chrono>
@@ -23,15 +23,16 @@ namespace svcmap::api {
 
 struct ScreenOptions {
   ConnectionLimitOptions connections;
-  std::chrono::milliseconds greet_within{10000};  // TLS handshake and HTTP/2 preface.
-  uint32_t writer_streams = 116;                  // Open at one time, of a connection.
-  // Of clients that may read or have no role.
+  // Time limit for the TLS handshake and the HTTP/2 preface.
+  std::chrono::milliseconds greet_within{10000};
+  uint32_t writer_streams = 116;  // Maximum number of open streams on one connection.
+  // Limits for clients that may only read or have no role.
   uint32_t reader_streams = 10;
-  uint64_t reader_request_bytes = 64 * 1024;  // Of open calls together.
+  uint64_t reader_request_bytes = 64 * 1024;  // Maximum request size of all open calls together.
   uint32_t reader_header_block_bytes = 8 * 1024;
-  // Gives gRPC its end of a connection. On the thread for handshakes.
+  // Passes the other end of a connection to gRPC. Called on the thread for handshakes.
   std::function<void(UniqueFd, const Peer&)> hand_over;
-  // The peer with these certificate names. Likewise.
+  // Returns the peer with these certificate names. Called on the thread for handshakes.
   std::function<Peer(const CertificateNames&)> identify;
   std::unique_ptr<TlsServer> tls;  // Null: no listener has TLS.
 };
@@ -44,12 +45,13 @@ class Screen {
                                                        Rejections& rejections);
   ~Screen();
 
-  // A connection that was accepted; it does not block. Any thread.
+  // Adds an accepted, non-blocking connection. Thread-safe.
   void Add(UniqueFd fd, const Peer& peer);
-  // The same, with a TLS handshake first. `address` is the peer's key until then.
+  // Adds a connection that starts with a TLS handshake. `address` is the peer's key until the
+  // handshake is complete. Thread-safe.
   void AddTls(UniqueFd fd, const std::string& address);
 
-  // Accepts no further connections, and waits at most `grace` until gRPC has closed the others.
+  // Accepts no more connections, and waits at most `grace` until gRPC has closed all connections.
   void Drain(std::chrono::milliseconds grace);
 
   size_t connections() const { return limits_.connections(); }
@@ -67,8 +69,10 @@ class Screen {
   Rejections& rejections_;
   ConnectionLimits limits_;
   std::atomic<bool> closed_ = false;
-  std::atomic<size_t> closed_connections_ = 0;  // Since memory was last returned to the system.
-  std::unique_ptr<ScreenLoop> relay_;           // Outlives greeter_, which hands connections to it.
+  // Number of connections closed since memory was last returned to the system.
+  std::atomic<size_t> closed_connections_ = 0;
+  // Must outlive greeter_, which passes connections to it.
+  std::unique_ptr<ScreenLoop> relay_;
   std::unique_ptr<ScreenLoop> greeter_;
 };
 

@@ -63,7 +63,7 @@ bool UseCa(SSL_CTX* context, const std::string& text) {
   X509_STORE* store = SSL_CTX_get_cert_store(context);
   size_t count = 0;
   while (X509* ca = PEM_read_bio_X509(pem.get(), nullptr, nullptr, nullptr)) {
-    X509_STORE_add_cert(store, ca);  // Fails only for a certificate that is in the store already.
+    X509_STORE_add_cert(store, ca);  // Fails only for a certificate that is already in the store.
     SSL_CTX_add_client_CA(context, ca);
     X509_free(ca);
     ++count;
@@ -115,14 +115,15 @@ absl::Status TlsServer::Use(TlsMaterial material) {
                                                    files_.ca, " cannot be used (", TakeSslError(),
                                                    ")"));
   }
-  ERR_clear_error();  // The end of a PEM file is an error, too.
+  ERR_clear_error();  // Clears the error that OpenSSL reports at the end of a PEM file.
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   SSL_CTX_set_cipher_list(context.get(), "ECDHE+AESGCM:ECDHE+CHACHA20");
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |
                                          SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context.get(), 0);
-  // Without SSL_MODE_AUTO_RETRY SSL_read() returns after each record, even if it has no data.
+  // Without SSL_MODE_AUTO_RETRY, SSL_read() returns after each record, even if the record has no
+  // data.
   SSL_CTX_clear_mode(context.get(), SSL_MODE_AUTO_RETRY);
   SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                                       SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);

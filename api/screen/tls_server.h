@@ -1,8 +1,8 @@
-// TLS for a TCP listener: requires and verifies a client certificate. The files are read again for
+// TLS for TCP listeners. Requires and verifies a client certificate. The files are read again for
 // each connection; established connections keep the certificates of their handshake. Files that
-// cannot be used are logged, and the certificates that were read before stay in effect.
+// cannot be used are logged, and the previous certificates stay in effect.
 //
-// One thread.
+// Not thread-safe.
 #pragma once
 
 #include <openssl/types.h>
@@ -27,7 +27,8 @@ class TlsServer {
   // The error names the file and the problem.
   static absl::StatusOr<std::unique_ptr<TlsServer>> Load(const TlsFiles& files);
 
-  // A TLS session on the socket `fd`, before its handshake. Null if memory is exhausted.
+  // Creates a TLS session on the socket `fd`, before the handshake. Returns null if memory is
+  // exhausted.
   SslConnection Accept(int fd);
 
  private:
@@ -36,16 +37,16 @@ class TlsServer {
   void Reload();
 
   const TlsFiles files_;
-  TlsMaterial material_;  // In use.
+  TlsMaterial material_;  // The material in use.
   TlsMaterial bad_;       // The last material that could not be used.
-  std::string problem_;   // The last problem that was logged; empty: none.
+  std::string problem_;   // The last problem that was logged. May be empty.
   std::unique_ptr<SSL_CTX, SslDeleter> context_;
 };
 
-// The subject alternative names of the client's certificate. After the handshake.
+// Returns the subject alternative names of the client's certificate. Call after the handshake.
 CertificateNames NamesOf(SSL* ssl);
 
-// OpenSSL's reason for the last error of this thread, and clears the errors.
+// Returns OpenSSL's reason for the last error of this thread, and clears the thread's errors.
 std::string TakeSslError();
 
 }  // namespace svcmap::api

@@ -13,7 +13,7 @@ class TokenBucket {
   TokenBucket(double burst, double rate, Clock::time_point now)
       : burst_(burst), rate_(rate), tokens_(burst), last_(now) {}
 
-  // False if fewer than `tokens` tokens are left; none is taken in that case.
+  // Takes `tokens` tokens and returns true. If fewer tokens are left, takes none and returns false.
   bool Take(double tokens, Clock::time_point now) {
     Refill(now);
     if (tokens_ < tokens) return false;

@@ -47,7 +47,7 @@ absl::StatusOr<std::string> ReadPem(const std::string& path) {
 }
 
 // Adds the reason of OpenSSL's latest error to `what`. Clears OpenSSL's error queue of this thread,
-// because gRPC reads it, too.
+// because gRPC also reads the queue.
 absl::Status Problem(const std::string& what) {
   const unsigned long error = ERR_get_error();
   ERR_clear_error();

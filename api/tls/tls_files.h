@@ -17,7 +17,7 @@ struct TlsFiles {
   std::string ca;
 };
 
-// The contents of TlsFiles.
+// Contents of the files in TlsFiles.
 struct TlsMaterial {
   std::string certificate;
   std::string key;
