@@ -1,4 +1,4 @@
-// After any read failure, the monitor reads the node's addresses again.
+// Tests that the monitor reads the node's addresses again after any read failure.
 #include "nft/netlink/address_monitor.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ class AddressMonitorTest : public ::testing::Test {
       return std::count(addresses_.begin(), addresses_.end(), address) > 0;
     })) << text;
   }
-  // Applies to this number of datagrams.
+  // Injects `receipt` for the next `count` datagrams.
   void Receive(int count, SocketFaults::Receipt receipt) {
     const std::lock_guard lock(faults_.mutex);
     failures_ = count;

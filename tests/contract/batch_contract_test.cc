@@ -1,4 +1,4 @@
-// Large batches, and the generation id.
+// Tests of large batches and of the generation id.
 #include "tests/contract/kernel_contract.h"
 
 namespace svcmap::nft {
@@ -27,8 +27,8 @@ TEST_P(BatchContract, AHundredThousandElementsInOneBatch) {
   EXPECT_EQ(Read(proxy::kEndpoints).size(), kCount);
 }
 
-// Consecutive elements of one set and verb share a message. Here each element needs its own
-// message, so the batch has far more messages than a socket can hold acknowledgements.
+// Consecutive elements of one set and verb share a message. In this test, each element needs a
+// separate message, so the batch has far more messages than a socket can hold acknowledgements.
 TEST_P(BatchContract, ABatchOfThousandsOfMessages) {
   constexpr uint32_t kCount = 3000;
   CreateTable(kCount);
@@ -42,7 +42,8 @@ TEST_P(BatchContract, ABatchOfThousandsOfMessages) {
   EXPECT_EQ(Read(proxy::kClusterIps).size(), kCount);
 }
 
-// Each invalid message causes a response. The first responses arrive; the others are lost.
+// Each invalid message causes a response. The socket receives the first responses and loses all
+// others.
 TEST_P(BatchContract, ABatchOfThousandsOfBadMessagesIsRejectedAndTheFirstIsNamed) {
   constexpr uint32_t kCount = 3000;
   CreateTable();
@@ -74,7 +75,7 @@ TEST_P(BatchContract, EachCommitAddsOneToTheGeneration) {
   EXPECT_EQ(Generation(), ++generation);
   CreateTable();
   EXPECT_EQ(Generation(), ++generation);
-  for (int i = 0; i < 2; ++i) {  // In the second iteration the table does not exist.
+  for (int i = 0; i < 2; ++i) {  // The table does not exist in the second iteration.
     Transaction drop;
     drop.DropTable(family());
     Commit(drop);

@@ -1,5 +1,5 @@
-// Repair of chains in place: undoes all changes by other processes without modifying any element,
-// including affinity records (S-342, S-345).
+// Tests of the repair of chains in place: the repair undoes all changes by other processes without
+// modifying any element, including affinity records (S-342, S-345).
 #include "nft/expr/rule_builder.h"
 #include "tests/contract/foreign_contract.h"
 
@@ -16,7 +16,7 @@ using ::svcmap::testing::SourceRow;
 
 class ChainRepairContract : public ForeignContract {
  protected:
-  // Creates a table with elements of all kinds.
+  // Creates a table that has elements of all kinds.
   void Fill() {
     CreateTable();
     Add({RecordRow(family(), 7, 1, 0x10001), ServiceRow(family(), 1),
@@ -98,12 +98,12 @@ TEST_P(ChainRepairContract, ChainsInBothListsAreRecreated) {
   Fill();
   Repair(Of({"nat-output", "filter-input"}, {"nat-output"}));
   ExpectAsBefore();
-  // Includes all chains that jump to it.
+  // The repair includes all chains that jump to the damaged chain.
   Repair(Of({"services", "external", "mark-masq"}, {"mark-masq"}));
   ExpectAsBefore();
 }
 
-// Another process replaced a base chain by a regular chain.
+// Another process replaced a base chain by a regular chain, so the chain must be deleted first.
 TEST_P(ChainRepairContract, AnotherKindOfChainHasToBeRemoved) {
   Fill();
   DeleteChain("nat-output");
@@ -185,7 +185,7 @@ TEST_P(ChainRepairContract, TheFamiliesDoNotMeet) {
   EXPECT_EQ(after, before);
 }
 
-// The remaining tests need features that the fake does not have.
+// The remaining tests need features that the fake kernel does not have.
 class RealChainRepair : public ChainRepairContract {};
 INSTANTIATE_TEST_SUITE_P(All, RealChainRepair,
                          ::testing::Combine(::testing::Values(KernelKind::kReal),

@@ -1,5 +1,6 @@
 // After any sequence of changes, the kernel contains exactly the desired rows, even if a share of
-// the batches is rejected or has an unknown outcome. Each change writes only the rows it concerns.
+// the batches is rejected or has an unknown outcome. Each change writes only the rows that it
+// affects.
 //
 // SVCMAP_PROPERTY_SEEDS=N runs N seeds instead of a few.
 #include <gmock/gmock.h>
@@ -36,7 +37,8 @@ using ::testing::IsEmpty;
 
 enum class On { kFake, kReal, kRealByFaultySockets };
 
-// Number of elements that a Service's change writes. The marker is written twice in each family.
+// Returns the number of elements that a change of a Service writes. The marker is written twice in
+// each family.
 size_t ElementsOf(const std::string& key, const ServiceRows* rows) {
   size_t count = OwnRows(key, *rows).size() + SharedRows(*rows).size();
   for (const PortRows& port : rows->ports) {
@@ -46,7 +48,7 @@ size_t ElementsOf(const std::string& key, const ServiceRows* rows) {
 }
 constexpr size_t kMarkerElements = 4;
 
-// The meaning of a table for packets, as sorted lines. Numbers of groups, slots, ports, endpoints
+// Computes how a table treats packets, as sorted lines. Numbers of groups, slots, ports, endpoints
 // and timeouts are omitted.
 class MeaningOf {
  public:
@@ -82,7 +84,7 @@ class MeaningOf {
     return elements.ok() ? *std::move(elements) : std::vector<nft::Element>();
   }
 
-  // Endpoints by group, with and without affinity.
+  // Reads the endpoints of each group, with and without affinity.
   void ReadGroups() {
     const auto& endpoint = Tables()[Index(family_)].sets[kEndpoints].data;
     for (const nft::Element& e : Read(kEndpoints)) {
@@ -121,7 +123,7 @@ class MeaningOf {
 
   nft::Kernel& kernel_;
   Family family_;
-  // Each endpoint once per slot.
+  // Endpoints of each group. A multiset contains an endpoint once per slot.
   std::map<Bytes, std::multiset<std::string>> groups_, sticky_groups_;
   std::map<Bytes, Bytes> local_sets_;
   Lines lines_;
@@ -136,7 +138,8 @@ Lines Meaning(nft::Kernel& kernel) {
   return meaning;
 }
 
-// Returns the entries that one of two sorted lists has more often: "- only in a", "+ only in b".
+// Returns the entries that one of two sorted lists contains more often: "- only in a", "+ only in
+// b".
 Lines Differences(const Lines& a, const Lines& b) {
   Lines only_a, only_b;
   std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(only_a));
@@ -195,7 +198,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     for (int step = 0; step < steps && !HasFailure(); ++step) {
       SCOPED_TRACE("step " + std::to_string(step));
       ChangeSomething();
-      // In the remaining cases, the changes are merged with the next changes.
+      // If the changes are not settled here, they are merged with the next changes.
       if (changes_->Chance(70)) Settle();
     }
     Settle();
@@ -244,7 +247,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     std::vector<std::string> services, slices;
     store.ForEachService([&](const std::string& key, const auto&) { services.push_back(key); });
     store.ForEachSlice([&](const auto& slice) { slices.push_back(slice->key); });
-    std::sort(services.begin(), services.end());  // Makes the result of a seed reproducible.
+    // Sort the names, so that a seed always produces the same result.
+    std::sort(services.begin(), services.end());
     std::sort(slices.begin(), slices.end());
     store.BeginSnapshot();
     for (const std::string& key : services) {
@@ -260,7 +264,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     store.EndSnapshot(sequence);
   }
 
-  // Changes the tables as another process would, and reports either the change or lost
+  // Changes the tables as another process would. Reports either the change or a loss of
   // notifications.
   void InterfereAndTell() {
     nft::Transaction transaction;
@@ -284,7 +288,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     }
   }
 
-  // In a run with faults, reading or writing a file sometimes fails, or the file is truncated.
+  // Starts a new run. In a run with faults, file operations sometimes fail, or the file is
+  // truncated.
   void BeginRun() {
     reconciler_.reset();
     log_.reset();
@@ -307,7 +312,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     ASSERT_OK(log);
     log_ = *std::move(log);
     absl::StatusOr<AdoptedState> beginning;
-    do {  // Reading may fail.
+    do {  // Repeat the start if reading the saved state fails.
       SavedState copy = saved;
       reconciler_ = std::make_unique<Reconciler>(*kernel_, options_, log_.get());
       beginning = reconciler_->Adopt(copy);
@@ -350,7 +355,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     return lines;
   }
 
-  // In a different order than the original order of arrival.
+  // Sends all stored objects, in a different order than the original order of arrival.
   void Notify(const Reconciler& from, Reconciler& to) {
     const Store& store = from.store();
     to.SetInterfaceAddresses(interfaces_);
@@ -380,7 +385,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
               kMarkerElements + ElementsChanged(services, node_rows));
   }
 
-  // Number of elements, before and after, of the Services that changed.
+  // Returns the number of elements, before and after the change, of the Services that changed.
   size_t ElementsChanged(const Applied::Services& services,
                          const std::vector<Row>& node_rows) const {
     const Applied& applied = reconciler_->applied();
@@ -456,8 +461,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     }
   }
 
-  // A new reconciler that receives the same objects at once, in another order, must have the same
-  // desired state.
+  // Compares the desired state with a new reconciler, which receives all objects at once and in
+  // another order. Both desired states must be equal.
   void CheckMeaning() {
     nft::FakeKernel kernel(Tables());
     Reconciler anew(kernel, options_);
@@ -470,16 +475,16 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   std::unique_ptr<nft::NetlinkKernel> netlink_;
   nft::RandomFaults faults_;
   std::unique_ptr<nft::NetlinkKernel> unreliable_;
-  nft::Kernel* inner_ = nullptr;  // The actual kernel.
+  nft::Kernel* inner_ = nullptr;  // The kernel under test, below the injected faults.
   std::optional<nft::FaultyKernel> kernel_;
   std::unique_ptr<MemoryFiles> files_;
   std::unique_ptr<StateLog> log_;
   std::unique_ptr<Reconciler> reconciler_;
   std::optional<RandomChanges> changes_;
-  // Keyed as in the saved state.
+  // Stored objects with the same keys as in the saved state.
   std::map<std::tuple<Kind, std::string, std::string>, Change> sent_;
   std::map<AdoptedState, int> beginnings_;
-  bool interfered_ = false;  // A change by another process has not been checked yet.
+  bool interfered_ = false;  // True if a change by another process has not been checked yet.
   std::vector<IpAddress> interfaces_;
   ReconcilerOptions options_;
   uint64_t sequence_ = 0;
@@ -494,7 +499,8 @@ TEST_P(ConvergenceTest, TheKernelHoldsWhatIsWantedAfterAnyChanges) {
     EXPECT_GT(faults_.count(), 100);
   }
   if (seeds() < 12) return;
-  // Runs that could use the saved state, and, after write failures, runs that could not.
+  // Runs that could use the saved state and runs that could not, after write failures, must both
+  // occur.
   EXPECT_GT(beginnings_[AdoptedState::kTrusted] + beginnings_[AdoptedState::kToVerify], 0)
       << "the seeds show too little";
   if (faulty()) {

@@ -1,5 +1,5 @@
-// Tables whose rules count connections behave like other tables in commits, comparisons and
-// rewrites.
+// Tests that tables whose rules count connections behave like other tables in commits, comparisons
+// and rewrites.
 #include "nft/netlink/counter_reader.h"
 #include "tests/contract/kernel_contract.h"
 #include "tests/support/process.h"
@@ -64,7 +64,7 @@ TEST_P(CountersContract, WrittenInPlaceItKeepsWhatWasCounted) {
   EXPECT_THAT(Read(proxy::kServiceIps), IsEmpty());
 }
 
-// Switching between runs with and without --service-counters.
+// Tests of switching between runs with and without --service-counters.
 class RealCounters : public CountersContract {
  protected:
   std::string Table() const { return family() == Family::kIpv4 ? "ip svcmap" : "ip6 svcmap"; }
@@ -92,7 +92,7 @@ TEST_P(RealCounters, CountsAreReadWithTheirKeys) {
   }
   EXPECT_THAT(Counts(*netns_), ElementsAre(ElementCount{CountedRow(1).Read().key, 4294967297},
                                            ElementCount{CountedRow(2).Read().key, 7}));
-  // The first row in a batch or check has no counter.
+  // The first row of a batch or check has no counter.
   EXPECT_THAT(ReadOne(CountedRow(2)), CountedRow(2).Read());
 }
 

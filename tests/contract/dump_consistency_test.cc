@@ -1,4 +1,4 @@
-// Commits by other processes while the real kernel dumps a set. ReadSet must return one consistent
+// Other processes commit while the real kernel dumps a set. ReadSet must return one consistent
 // state, never a partial or mixed state.
 #include <gtest/gtest.h>
 
@@ -23,9 +23,9 @@ namespace {
 using ::svcmap::testing::Address;
 using ::svcmap::testing::ServiceRow;
 
-constexpr uint32_t kCount = 4000;  // A dump of about 15 messages.
+constexpr uint32_t kCount = 4000;  // Number of elements whose dump has about 15 messages.
 constexpr auto kPause =
-    std::chrono::milliseconds(5);  // Between commits, so that some dumps succeed.
+    std::chrono::milliseconds(5);  // Pause between commits, so that some dumps succeed.
 constexpr auto kDuration = std::chrono::milliseconds(1500);
 constexpr SetRef kSet = {Family::kIpv4, proxy::kServiceIps};
 
@@ -44,14 +44,14 @@ class DumpConsistencyTest : public ::testing::Test {
     ASSERT_EQ(writer_->Apply(creation).outcome, ApplyOutcome::kCommitted);
   }
 
-  // All elements of a state have the same data.
+  // Adds a state in which all elements have the same data.
   static void AddState(Transaction& transaction, uint32_t state) {
     for (uint32_t i = 0; i < kCount; ++i) {
       transaction.Add(ServiceRow(Family::kIpv4, i, state));
     }
   }
 
-  // Reads repeatedly while `replace` commits one state after another.
+  // Repeatedly reads the set while `replace` commits one state after another.
   template <typename Fn>
   void ReadWhile(const Fn& replace) {
     const std::jthread other([&](const std::stop_token& stop) {
@@ -67,7 +67,7 @@ class DumpConsistencyTest : public ::testing::Test {
     const auto end = std::chrono::steady_clock::now() + kDuration;
     while (std::chrono::steady_clock::now() < end && !HasFailure()) {
       const absl::StatusOr<std::vector<Element>> elements = reader_->ReadSet(kSet);
-      if (absl::IsUnavailable(elements.status())) continue;  // Too many interruptions.
+      if (absl::IsUnavailable(elements.status())) continue;  // The dump was interrupted too often.
       ASSERT_OK(elements);
       EXPECT_EQ(elements->size(), kCount);
       for (const Element& element : *elements) {
@@ -98,8 +98,8 @@ TEST_F(DumpConsistencyTest, TheTableIsRecreatedUnderADump) {
   });
 }
 
-// A set without a fixed size starts small. The kernel rehashes it in the background several times,
-// most likely during a dump.
+// A set without a fixed size starts small. The kernel rehashes the set in the background several
+// times, most likely during a dump.
 TEST_F(DumpConsistencyTest, ASetThatHasJustGrownIsReadWhole) {
   constexpr uint32_t kElements = 500;
   Transaction growth, shrinkage;

@@ -1,4 +1,4 @@
-// Elements with boundary values in every set: addresses, ports, groups, slots, choices and
+// Elements with boundary values for every set: addresses, ports, groups, slots, choices and
 // comments.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace svcmap::testing {
 
-// Single addresses, prefixes, other ranges, and all addresses.
+// Adds single addresses, prefixes, other ranges, and a range of all addresses.
 inline void AddSourceRows(Family family, std::vector<Row>& rows) {
   const bool v4 = family == Family::kIpv4;
   const std::vector<std::pair<const char*, const char*>> ranges =
@@ -40,7 +40,7 @@ inline void AddSourceRows(Family family, std::vector<Row>& rows) {
   rows.push_back(SourceRow(highest, 80, lowest, highest));
 }
 
-// Choices in all session affinity sets, and an affinity record.
+// Adds choices to all session affinity sets, and an affinity record.
 inline void AddAffinityRows(Family family, std::vector<Row>& rows) {
   const bool v4 = family == Family::kIpv4;
   const IpAddress endpoint = v4 ? Ip("10.244.0.1") : Ip("fd00:244::1");
@@ -67,14 +67,15 @@ inline void AddAffinityRows(Family family, std::vector<Row>& rows) {
   }
 }
 
-// Rows for all sets except interval sets with one field.
+// Returns rows for all sets except interval sets with one field.
 inline std::vector<Row> EdgeRows(Family family) {
   const bool v4 = family == Family::kIpv4;
   const IpAddress lowest = v4 ? Ip("0.0.0.0") : Ip("::");
   const IpAddress highest =
       v4 ? Ip("255.255.255.255") : Ip("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
   const IpAddress typical = v4 ? Ip("10.96.0.10") : Ip("fd00:96::10");
-  // Maximum length in Kubernetes: namespace and port name of 63 bytes, truncated to nft's limit.
+  // The longest comment in Kubernetes: namespace and port name of 63 bytes, truncated to nft's
+  // limit.
   std::string long_comment = std::string(63, 'n') + "/" + std::string(63, 's');
   long_comment.resize(nft::Transaction::kMaxComment, 'x');
 
@@ -128,7 +129,7 @@ inline std::vector<Row> EdgeRows(Family family) {
   return rows;
 }
 
-// Adjacent ranges, single addresses and ranges that are not prefixes.
+// Returns adjacent ranges, single addresses and ranges that are not prefixes.
 inline std::vector<Row> RangeRows(Family family, proxy::SetIndex set) {
   std::vector<Row> rows;
   const std::vector<std::pair<const char*, const char*>> ranges =

@@ -1,4 +1,4 @@
-// Accepted and rejected elements, and reading them back.
+// Tests of accepted and rejected elements, and of reading elements back.
 #include "tests/contract/kernel_contract.h"
 
 namespace svcmap::nft {
@@ -145,7 +145,8 @@ TEST_P(ElementContract, WrongLengthsAreRejected) {
     ExpectRejected(transaction, absl::StatusCode::kInvalidArgument, 1);
   };
   const size_t address = family() == Family::kIpv4 ? 4 : 16;
-  rejected(proxy::kServiceIps, address + 8 - 2, address);  // The port's padding is part of the key.
+  // The key must also contain the padding of the port.
+  rejected(proxy::kServiceIps, address + 8 - 2, address);
   rejected(proxy::kServiceIps, address + 8 + 4, address);
   rejected(proxy::kServiceIps, 0, address);
   rejected(proxy::kServiceIps, address + 8, address - 1);
@@ -168,14 +169,15 @@ TEST_P(ElementContract, OneBadElementInTheMiddleIsNamedAndNothingHappens) {
     transaction.Add(EndpointRow(i, 0, Address(family(), i), 80));
   }
   transaction.Delete(ServiceRow(family(), 2));
-  transaction.Delete(ServiceRow(family(), 3));  // Element number 502 does not exist.
-  transaction.Delete(ServiceRow(family(), 4));  // The first invalid element is reported.
+  // Element 502 deletes an element that does not exist.
+  transaction.Delete(ServiceRow(family(), 3));
+  transaction.Delete(ServiceRow(family(), 4));  // The kernel reports the first invalid element.
   for (uint32_t i = 0; i < 500; ++i) transaction.Add(ClusterIpRow(family(), i));
   ExpectRejected(transaction, absl::StatusCode::kNotFound, 502);
 }
 
 TEST_P(ElementContract, ABadElementIsNamedInAnyMessageOfALargeBatch) {
-  constexpr uint32_t kCount = 20'000;  // About a dozen messages.
+  constexpr uint32_t kCount = 20'000;  // Number of elements whose dump has about a dozen messages.
   CreateTable(kCount);
   Add({EndpointRow(17'123, 0, Address(family(), 5), 5)});
   Transaction transaction;

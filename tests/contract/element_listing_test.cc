@@ -1,4 +1,5 @@
-// Elements as listed by nft(8): the listing can be loaded again and results in the same bytes.
+// Tests of elements as listed by nft(8): a listing can be loaded again, and results in the same
+// bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,8 +64,8 @@ TEST_P(ElementListingTest, ATableFullOfEdgeValuesListsAndLoadsAgain) {
   EXPECT_EQ(List(*fresh_netns_), listing);
 }
 
-// Equal listings are not sufficient: an incorrect byte order would be read and written the same
-// way.
+// Equal listings alone are not sufficient, because nft would read and write an incorrect byte order
+// the same way.
 TEST_P(ElementListingTest, ALoadedListingHasTheSameBytesInEverySet) {
   Create(Sizes());
   CommitEdgeValues();
@@ -94,8 +95,8 @@ TEST_P(ElementListingTest, TheWholeAddressSpaceAsARangeListsAndLoadsAgain) {
   EXPECT_EQ(List(*fresh_netns_), listing);
 }
 
-// Splits "elements = { A, B }" into A and B. The order is not significant, because nft has its own
-// sort order and line breaks.
+// Splits "elements = { A, B }" into A and B. The order of elements is not significant, because nft
+// has its own sort order and line breaks.
 std::vector<std::string> ListedElements(const std::string& text) {
   const size_t begin = text.find("elements = { "), end = text.rfind(" }\n");
   if (begin == text.npos || end == text.npos) return {"no elements in: " + text};
@@ -152,7 +153,7 @@ TEST_P(ElementListingTest, CommentsThatNftCouldNotReadArePrintedWithQuestionMark
   EXPECT_THAT(List(*fresh_netns_), HasSubstr("comment \"a?b?c?d?e\\ $x *{};#'\""));
 }
 
-// Records as written by rules: with a timeout.
+// Affinity records as rules write them, with a timeout.
 TEST_P(ElementListingTest, S127RecordsListWithTheirTimesAndLoadAgain) {
   const std::string key = family() == Family::kIpv4 ? "10.0.0.7 . 0x1" : "0x7 . 0x1";
   const std::string data = family() == Family::kIpv4 ? "0.1.0.2" : "0x10002fffefffd";

@@ -17,7 +17,7 @@ namespace svcmap::nft {
 
 class FaultyKernel final : public Kernel {
  public:
-  // `fault_percent` of the batches fail. `seed` determines which.
+  // `fault_percent` of the batches fail. `seed` determines which batches fail.
   FaultyKernel(Kernel& kernel, unsigned fault_percent, uint32_t seed)
       : kernel_(kernel), fault_percent_(fault_percent), random_(seed) {}
 
@@ -59,10 +59,10 @@ class FaultyKernel final : public Kernel {
   absl::StatusOr<std::vector<Element>> ReadSet(SetRef set) override { return kernel_.ReadSet(set); }
   absl::StatusOr<uint32_t> Generation() override { return kernel_.Generation(); }
 
-  // `excused` returns whether the last rejection was caused by an injected fault in a lower layer.
+  // `excused` returns true if the last rejection was caused by a fault injected in a lower layer.
   void SetExcuse(std::function<bool()> excused) { excused_ = std::move(excused); }
 
-  // The last transaction that could be committed.
+  // Returns the last transaction that may have been committed.
   const Transaction& last() const { return last_; }
   const std::vector<std::string>& rejected() const { return rejected_; }
   const std::vector<uint32_t>& sizes(Family family) const { return sizes_[Index(family)]; }

@@ -1,5 +1,5 @@
-// Deletion of stale UDP flows from a real conntrack table in a network namespace. The tests check
-// which flows are deleted and which are kept.
+// Tests of the deletion of stale UDP flows from a real conntrack table in a network namespace. The
+// tests check which flows are deleted and which flows are kept.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -92,7 +92,7 @@ TEST_P(FlowTableContract, AnEmptyTableHasNoFlows) {
 TEST_P(FlowTableContract, AFlowIsReadAsItIs) {
   if (!netns_) return;
   TrackedFlow flow = AFlow(Client(40001), at()(10, 53), at()(1, 5353));
-  flow.reply.destination = at()(8, 50001);  // The source was also translated.
+  flow.reply.destination = at()(8, 50001);  // The source address was also translated.
   flow.original.zone = flow.reply.zone = 7;
   Add({flow});
   const std::vector<UdpFlow> flows = List();
@@ -108,8 +108,8 @@ TEST_P(FlowTableContract, S249OnlyUdpFlowsOfTheWantedFamilyAreReported) {
   tcp.protocol = FlowProtocol::kTcp;
   sctp.protocol = FlowProtocol::kSctp;
   Add({udp, tcp, sctp});
-  // Requested twice: the second time the kernel filters, because the first count has shown that UDP
-  // flows are not rare.
+  // Request the listing twice. The kernel filters only the second listing, because the first count
+  // has shown that UDP flows are not rare.
   uint64_t entries = 0;
   EXPECT_THAT(Texts(List({GetParam()}, &entries)), ElementsAre(udp.ToString()));
   EXPECT_EQ(entries, 3u);
@@ -119,7 +119,8 @@ TEST_P(FlowTableContract, S249OnlyUdpFlowsOfTheWantedFamilyAreReported) {
   EXPECT_THAT(List({other}), IsEmpty());
 }
 
-// With its filter, the kernel would search the complete table and delay packets.
+// If UDP flows are rare, the listing does not use the kernel's filter: with a filter, the kernel
+// searches the complete table in one step and delays packets.
 TEST_P(FlowTableContract, WhereUdpFlowsAreRareTheKernelDoesNotFilter) {
   if (!netns_) return;
   std::vector<TrackedFlow> flows = {AFlow(Client(), at()(10, 53), at()(1, 53))};
@@ -158,7 +159,7 @@ TEST_P(FlowTableContract, S243ADeletionHitsThatFlowAndNoOther) {
   EXPECT_THAT(Texts(List()),
               UnorderedElementsAreArray({in_zone.ToString(), other_client.ToString(),
                                          other_endpoint.ToString(), other_service.ToString()}));
-  // Includes TCP, SCTP and the other zone.
+  // The count includes TCP and SCTP flows and flows of the other zone.
   EXPECT_EQ(netns_->Run([] { return testing::TrackedFlowCount(); }), 6u);
 }
 
@@ -177,7 +178,7 @@ TEST_P(FlowTableContract, S243AFlowInAZoneIsDeletedThere) {
   EXPECT_EQ(left[0].original.zone, 0);
 }
 
-// Between the listing and the deletion, the same client sends again and gets another endpoint.
+// Between the listing and the deletion, the same client sends again and reaches another endpoint.
 TEST_P(FlowTableContract, S243AFlowThatCameBackToAnotherEndpointIsNotHit) {
   if (!netns_) return;
   const TrackedFlow stale = AFlow(Client(), at()(10, 53), at()(1, 53));
@@ -193,8 +194,8 @@ TEST_P(FlowTableContract, S243AFlowThatCameBackToAnotherEndpointIsNotHit) {
   EXPECT_THAT(Texts(List()), ElementsAre(again.ToString()));
 }
 
-// The endpoint itself sends from its port to the client's port: the reply tuple of one flow is the
-// original tuple of the other.
+// The endpoint itself sends from its port to the client's port, so the reply tuple of one flow is
+// the original tuple of the other flow.
 TEST_P(FlowTableContract, S243AFlowInTheOppositeDirectionIsNotHit) {
   if (!netns_) return;
   const TrackedFlow stale = AFlow(Client(), at()(10, 53), at()(1, 53));
@@ -207,7 +208,7 @@ TEST_P(FlowTableContract, S243AFlowInTheOppositeDirectionIsNotHit) {
   EXPECT_THAT(Texts(List()), ElementsAre(opposite.ToString()));
 }
 
-// Each failure is reported, and the next call works.
+// Each failure is reported, and the next call succeeds.
 TEST_P(FlowTableContract, FailedCallsAreReportedAndLeaveNothingBehind) {
   if (!netns_) return;
   Add({AFlow(Client(), at()(10, 53), at()(1, 53))});
@@ -282,7 +283,7 @@ TEST_P(FlowTableContract, AListingMayBeLeftAndDeletesWhileItRuns) {
   EXPECT_THAT(List(), IsEmpty());
 }
 
-// S-244 to S-249 on a real conntrack table.
+// Tests of S-244 to S-249 on a real conntrack table.
 TEST_P(FlowTableContract, S244ToS249WhatGoesAndWhatStays) {
   if (!netns_) return;
   const FlowEnd service = at()(10, 53), endpoint = at()(1, 53);
@@ -293,7 +294,7 @@ TEST_P(FlowTableContract, S244ToS249WhatGoesAndWhatStays) {
   std::vector<TrackedFlow> stay = {
       flow(service, endpoint),               // S-244
       flow(at()(10, 3000), at()(10, 3000)),  // S-248
-      // Not a Service address.
+      // The destination is not a Service address.
       flow(at()(10, 3000), at()(99, 53)),
       flow(at()(77, 53), at()(77, 53)),
   };
@@ -325,7 +326,7 @@ TEST_P(FlowTableContract, S244ToS249WhatGoesAndWhatStays) {
   EXPECT_EQ(netns_->Run([] { return testing::TrackedFlowCount(); }), stay.size());
 }
 
-// Complete path from the Service object to the kernel's conntrack table.
+// Tests the complete path from the Service object to the kernel's conntrack table.
 TEST_P(FlowTableContract, S239TheCleanerClearsAServiceThatLostItsLastEndpoint) {
   if (!netns_) return;
   const TrackedFlow stale = AFlow(Client(), at()(10, 53), at()(1, 53));

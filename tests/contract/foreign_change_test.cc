@@ -1,5 +1,5 @@
-// The monitor's reports on changes by other processes, on the real kernel. nft(8) makes the changes
-// (S-345).
+// Tests of the monitor's reports on changes by other processes, on the real kernel. nft(8) makes
+// the changes (S-345).
 #include "tests/contract/rule_handles.h"
 #include "tests/contract/watched_world.h"
 
@@ -136,7 +136,7 @@ TEST_F(ForeignChangeTest, S344_DeletedTables) {
   EXPECT_EQ(change.text, "table ip svcmap deleted");
 }
 
-// A firewall manager loads its saved ruleset.
+// A firewall manager replaces the tables with its saved ruleset.
 TEST_F(ForeignChangeTest, S344_TablesThatAreReplacedInOneTransaction) {
   const ForeignChange change = AfterNft("flush ruleset\nadd table ip svcmap\nadd table ip theirs");
   EXPECT_TRUE(change.table);

@@ -1,5 +1,5 @@
-// Base of contract tests on changes by other processes: on the fake by its Foreign methods, on the
-// real kernel by nft(8).
+// Base of contract tests on changes by other processes. On the fake kernel, the Foreign methods
+// make the changes; on the real kernel, nft(8) makes them.
 #pragma once
 
 #include <string>
@@ -15,11 +15,11 @@ class ForeignContract : public KernelContract {
   bool real() const { return std::get<KernelKind>(GetParam()) == KernelKind::kReal; }
   FakeKernel& fake() { return static_cast<FakeKernel&>(*kernel_); }
 
-  // "ip svcmap"
+  // Returns the table in nft syntax, for example "ip svcmap".
   std::string Table() const {
     return std::string(family() == Family::kIpv4 ? "ip " : "ip6 ") + std::string(proxy::kTableName);
   }
-  // Runs `script` with %T replaced by the table. Real kernel only.
+  // Runs `script` with nft(8), with %T replaced by the table. Real kernel only.
   void Nft(std::string script) {
     for (size_t at; (at = script.find("%T")) != std::string::npos;) script.replace(at, 2, Table());
     ASSERT_OK(testing::RunNft(*netns_, script));
@@ -29,7 +29,7 @@ class ForeignContract : public KernelContract {
     if (real()) return Nft("add rule %T " + chain + " meta mark 7 return");
     EXPECT_TRUE(fake().ForeignAddRule(family(), chain));
   }
-  void DeleteRule(const std::string& chain) {  // Deletes the first rule.
+  void DeleteRule(const std::string& chain) {  // Deletes the first rule of the chain.
     if (real()) return Nft("delete rule %T " + chain + " handle " + Handles(chain).front());
     EXPECT_TRUE(fake().ForeignDeleteRule(family(), chain));
   }

@@ -1,5 +1,5 @@
-// Other processes may write any user data to our tables. ReadSet must return the keys, and the
-// comment if there is one.
+// Other processes may write any user data to svcmapd's tables. ReadSet must return the keys of such
+// elements, and the comment if there is a comment.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,8 @@ class ForeignUserdataTest : public ::testing::TestWithParam<Family> {
 
   Family family() const { return GetParam(); }
 
-  // Creates a table and the set cluster-ips with this user data, and one element per item.
+  // Creates a table and the set cluster-ips with the given user data, and one element for each
+  // item.
   void Write(const Bytes& table_userdata, const Bytes& set_userdata,
              const std::vector<Bytes>& elements) {
     const std::string table(proxy::kTableName);
@@ -63,7 +64,7 @@ class ForeignUserdataTest : public ::testing::TestWithParam<Family> {
     ASSERT_OK(netns_->Run([&] { return batch.Send(); }));
   }
 
-  // Elements by key.
+  // Returns the elements of the set by key.
   std::map<Bytes, Element> Read() {
     std::map<Bytes, Element> result;
     const absl::StatusOr<std::vector<Element>> elements =

@@ -1,4 +1,5 @@
-// Tables rewritten in place: elements added by rules are kept, everything else is replaced.
+// Tests of tables that are rewritten in place: elements added by rules are kept, and everything
+// else is replaced.
 #include "tests/contract/kernel_contract.h"
 
 namespace svcmap::nft {
@@ -90,7 +91,7 @@ TEST_P(InPlaceContract, ARejectionLeavesEverythingAsItWas) {
   Add({RecordRow(family(), 7, 1, 0x10001), ServiceRow(family(), 1), ClusterIpRow(family(), 1)});
   Transaction transaction = InPlace();
   transaction.Add(ServiceRow(family(), 2));
-  transaction.Delete(ServiceRow(family(), 1));  // Deleted with the old set.
+  transaction.Delete(ServiceRow(family(), 1));  // This element is deleted with the old set.
   ExpectRejected(transaction, absl::StatusCode::kNotFound, 1);
 }
 
@@ -112,7 +113,7 @@ TEST_P(InPlaceContract, TheFamiliesDoNotMeet) {
   EXPECT_THAT(elements, ElementsAre(ServiceRow(other_family(), 1).Read()));
 }
 
-// Dropping the table deletes the records.
+// Dropping the table also deletes the affinity records.
 TEST_P(InPlaceContract, ADropTakesTheRecordsAway) {
   CreateTable();
   Add({RecordRow(family(), 7, 1, 0x10001)});

@@ -1,4 +1,4 @@
-// Converts the output of `nft --debug=netlink list` to a comparable form.
+// Converts the output of `nft --debug=netlink list` to a form that tests can compare.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,9 @@ class Instructions {
  public:
   // Removes details that may differ between equal rulesets: rule handles, numbers of the { tcp,
   // udp, sctp } sets, the order of elements (the kernel's hash is random), result registers of
-  // lookups (behind the key in our rules, equal to the key in nft's rules), and nft's byte order
-  // conversion of a single byte (meta l4proto in keys of ranges), which has no effect.
+  // lookups (svcmapd's rules place the result behind the key, nft's rules use the same register),
+  // and nft's byte order conversion of a single byte (meta l4proto in keys of ranges), which has no
+  // effect.
   static std::string Comparable(const std::string& text) {
     Instructions instructions;
     std::vector<std::string> lines = absl::StrSplit(text, '\n');
@@ -38,7 +39,8 @@ class Instructions {
  private:
   std::string Line(const std::string& line) {
     std::vector<std::string> words = absl::StrSplit(line, ' ');
-    if (words[0] == "ip" || words[0] == "ip6") {  // A rule with its handle and position.
+    // The line starts a rule and contains its handle and position.
+    if (words[0] == "ip" || words[0] == "ip6") {
       result_.reset();
       while (words.size() > 3 && IsNumber(words.back())) words.pop_back();
     }
@@ -59,19 +61,20 @@ class Instructions {
                                         [](unsigned char c) { return std::isdigit(c) != 0; });
   }
 
-  // Arguments such as payload write reg N, addr_min reg N, proto_max reg N.
+  // Returns true for words that precede the result register, as in "payload write reg N", "addr_min
+  // reg N" or "proto_max reg N".
   static bool UsesResult(const std::string& word) {
     return word == "write" || word.find("_min") != word.npos || word.find("_max") != word.npos;
   }
 
-  // Registers 1 to 4 hold four words each. From register 8, each register is one word, so 1 and 8
-  // are the same register.
+  // Returns the index of a register's first word. The registers 1 to 4 hold four words each. From
+  // register 8, each register is one word, so the registers 1 and 8 are the same.
   static int RegisterWord(const std::string& number) {
     const int value = std::stoi(number);
     return value <= 4 ? (value - 1) * 4 : value - 8;
   }
 
-  std::optional<int> result_;  // The word that contains the result of the rule's last lookup.
+  std::optional<int> result_;  // Word that contains the result of the rule's last lookup.
 };
 
 }  // namespace svcmap::testing

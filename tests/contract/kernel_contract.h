@@ -98,7 +98,7 @@ class KernelContract : public ::testing::TestWithParam<std::tuple<KernelKind, Fa
     EXPECT_OK(element);
     return element.ok() ? *std::move(element) : std::nullopt;
   }
-  // All elements of the table, sorted. Empty if the table does not exist.
+  // Returns all elements of the table, sorted by set. Empty if the table does not exist.
   std::vector<std::vector<Element>> ReadAll() {
     std::vector<std::vector<Element>> all;
     if (!HasTable(family())) return all;

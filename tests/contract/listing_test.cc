@@ -1,5 +1,5 @@
-// Our tables as listed by nft(8): `nft list` prints the same text as nft/text, and the text can be
-// loaded again. Operators and other software use nft on nodes.
+// Tests of svcmapd's tables as listed by nft(8). `nft list` prints the same text as nft/text, and
+// nft can load this text again. Operators and other software use nft on nodes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 INSTANTIATE_TEST_SUITE_P(Families, ListingTest, ::testing::ValuesIn(kFamilies),
                          [](const auto& info) { return std::string(FamilyName(info.param)); });
 
-// All variants of our tables.
+// A variant of svcmapd's tables.
 struct Variant {
   const char* name;
   proxy::RulesetOptions options;
@@ -74,7 +74,7 @@ TEST_P(ListingTest, S127NftListsTimeoutsInUnitsOfItsOwn) {
   }
 }
 
-// Content of the previous run is removed, except for the chains of its timeouts.
+// Content of the previous run is removed, except for the affinity chains of its timeouts.
 TEST_P(ListingTest, ATableWrittenInPlaceListsAsACreatedOne) {
   Create({});
   for (const std::vector<uint32_t>& timers : {std::vector<uint32_t>{10800, 90}, {10800, 90, 60}}) {
@@ -90,8 +90,9 @@ TEST_P(ListingTest, ATableWrittenInPlaceListsAsACreatedOne) {
   }
 }
 
-// Differential test: nft compiles our text to its own expressions. Equal listings show that nft
-// interprets our rules the same way. Equal instructions show the same at the level of expressions.
+// Differential test: nft compiles svcmapd's text to its own expressions. Equal listings show that
+// nft interprets the rules the same way. Equal instructions show the same at the level of
+// expressions.
 TEST_P(ListingTest, OurTextLoadedByNftGivesTheSameListingAndInstructions) {
   const auto instructions = [this](const NetNs& netns) {
     const absl::StatusOr<testing::CommandResult> result =
@@ -130,7 +131,8 @@ TEST_P(ListingTest, ChainPrioritiesPrintAsNftPrintsThem) {
   EXPECT_EQ(List(*netns_), TableText(table(), {}));
 }
 
-// nft 1.0.6 needs the user data to read keys without a named type, or with another byte order.
+// nft 1.0.6 needs the user data to read keys that have no named type or that have another byte
+// order.
 TEST_P(ListingTest, UserDataOfOurSetsIsWhatNftWrites) {
   ASSERT_OK(RunNft(*fresh_netns_, TableText(table(), Sizes())));
   const std::map<std::string, testing::Bytes> nfts =

@@ -1,4 +1,4 @@
-// Our tables in one namespace, and an empty namespace for tables loaded by nft(8).
+// svcmapd's tables in one namespace, and an empty namespace for tables that nft(8) loads.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ class ListingTest : public ::testing::TestWithParam<Family> {
 
   static std::vector<uint32_t> Sizes() {
     std::vector<uint32_t> sizes(proxy::kSetCount,
-                                77);  // Ignored for sets without a fixed size.
+                                77);  // The size is ignored for sets without a fixed size.
     sizes[proxy::kServiceIps] = 1024;
     sizes[proxy::kEndpoints] = 65536;
     return sizes;
@@ -75,7 +75,8 @@ class ListingTest : public ::testing::TestWithParam<Family> {
     EXPECT_OK(listing);
     return listing.value_or("");
   }
-  // Sets and chains, sorted, because after a rewrite in place the kept sets are listed first.
+  // Returns the sets and chains, sorted, because after a rewrite in place the kept sets are listed
+  // first.
   std::string ListSorted(const testing::NetNs& netns) {
     std::vector<std::string> blocks = absl::StrSplit(List(netns), "\n\n");
     for (std::string& block : blocks) {
@@ -94,7 +95,7 @@ class ListingTest : public ::testing::TestWithParam<Family> {
     return listing.value_or("");
   }
 
-  // Loads text in the second namespace, after a flush.
+  // Flushes the second namespace and loads the text there.
   absl::Status LoadFresh(const std::string& text) {
     return testing::RunNft(*fresh_netns_, "flush ruleset\n" + text);
   }

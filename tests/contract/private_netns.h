@@ -1,5 +1,5 @@
-// Creates a network namespace for tests on the real kernel. If this is impossible, the test fails
-// with the reason, or is skipped with SVCMAP_ALLOW_NETNS_SKIP=1.
+// Creates a network namespace for tests on the real kernel. If the process cannot create
+// namespaces, the test fails with the reason. SVCMAP_ALLOW_NETNS_SKIP=1 skips the test instead.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace svcmap::testing {
 
-// For use in SetUp, which must return immediately if `netns` is still empty.
+// Must be called in SetUp, which must return immediately if `netns` is still empty afterwards.
 inline void MakePrivateNetNs(std::optional<NetNs>& netns) {
   absl::StatusOr<NetNs> created = NetNs::Create();
   if (created.ok()) {

@@ -1,4 +1,4 @@
-// Random changes in a small cluster, in which Services often claim the same addresses, ports and
+// Random changes in a small cluster in which Services often claim the same addresses, ports and
 // endpoints. The changes depend only on the seed.
 #pragma once
 
@@ -79,12 +79,13 @@ class RandomChanges {
     return AServiceCidr(CidrName(), cidrs);
   }
 
-  // An address of the family that several Services may use.
+  // Returns an address of the family that several Services may use.
   std::string Wanted(const char* v4, const char* v6, Family family) {
     return Numbered(family == Family::kIpv4 ? v4 : v6, 6);
   }
 
-  // API servers and api/convert reject a Service that contains an address or port twice.
+  // Returns a random Service. The Service contains no address or port twice, because API servers
+  // and api/convert reject such a Service.
   Change SomeService() {
     AService service(ServiceKey());
     service.Created(Below(3));
@@ -120,8 +121,8 @@ class RandomChanges {
     return service;
   }
 
-  // Overlapping, equal and adjacent ranges. Some contain the node's address or the load balancer
-  // IP.
+  // Adds overlapping, equal and adjacent ranges. Some ranges contain the node's address or the load
+  // balancer IP.
   void AddSourceRanges(AService& service) {
     static const std::vector<std::string> kRanges = {
         "192.0.2.0/24", "192.0.2.2/31",    "10.0.0.0/8",     "10.0.0.0/9",
@@ -144,7 +145,7 @@ class RandomChanges {
       slice.Port(static_cast<uint16_t>(8080 + Below(2)), i == 0 ? "" : "p" + std::to_string(i),
                  SomeProtocol());
     }
-    // Sometimes so many that a map of 1,024 elements has to grow.
+    // Sometimes use so many endpoints that a map of 1,024 elements has to grow.
     const unsigned count = Chance(2) ? 700 + Below(500) : Chance(10) ? Below(60) : Below(5);
     const char* prefix = family == Family::kIpv4 ? "10.0." : "fd00:1::";
     const bool hinted = Chance(30);

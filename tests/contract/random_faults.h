@@ -1,8 +1,8 @@
 // Random faults in a share of all calls, depending on the seed: sockets cannot be opened, options
-// are rejected, sends fail, responses are lost, late or duplicated.
+// are rejected, sends fail, and responses are lost, late or duplicated.
 //
-// Single messages of a dump are not dropped or duplicated. The kernel generates them when they are
-// read, so a message cannot be lost without an error.
+// Single messages of a dump are not dropped or duplicated. The kernel generates these messages when
+// the socket is read, so a message cannot be lost without an error.
 #pragma once
 
 #include <libmnl/libmnl.h>
@@ -17,17 +17,17 @@ namespace svcmap::nft {
 
 class RandomFaults final : public SocketFaults {
  public:
-  // Before Start, no faults are injected.
+  // Starts the injection of faults. Calls before Start have no faults.
   void Start(uint32_t seed, unsigned percent) {
     random_.seed(seed);
     percent_ = percent;
     failures_ = 0;
   }
 
-  // Number of calls since the last TakeFailures that failed before anything was sent.
+  // Returns the number of calls since the last TakeFailures that failed before anything was sent.
   int TakeFailures() { return std::exchange(failures_, 0); }
 
-  int count() const { return count_; }  // Total number of faults.
+  int count() const { return count_; }  // Returns the total number of injected faults.
 
   int OnOpen(int) override { return Fail(EMFILE); }
   int OnSetOption(int) override { return Fail(EPERM); }

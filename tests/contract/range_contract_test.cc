@@ -1,4 +1,4 @@
-// Interval sets with one field: start and end elements.
+// Tests of interval sets with one field, which have start and end elements.
 #include "tests/contract/kernel_contract.h"
 
 namespace svcmap::nft {

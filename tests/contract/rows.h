@@ -1,4 +1,4 @@
-// Short helpers to create elements of our tables in tests.
+// Short helper functions that create elements of svcmapd's tables in tests.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace svcmap::testing {
 
-// An element that owns its bytes.
+// An element that owns the bytes of its key and data.
 struct Row {
   nft::SetRef set;
   nft::FieldBytes key = {};
@@ -42,7 +42,7 @@ struct Row {
 
 inline IpAddress Ip(std::string_view text) { return *IpAddress::Parse(text); }
 
-// The address with this number in either family: 10.0.0.0 or fd00:: plus `number`.
+// Returns the address 10.0.0.0 or fd00:: plus `number`, depending on the family.
 inline IpAddress Address(Family family, uint32_t number) {
   uint8_t bytes[16] = {};
   const size_t size = family == Family::kIpv4 ? 4 : 16;
@@ -51,7 +51,7 @@ inline IpAddress Address(Family family, uint32_t number) {
   return *IpAddress::FromBytes({bytes, size});
 }
 
-// address . tcp . port : descriptor, in service-ips.
+// Returns a row of service-ips: address . tcp . port : descriptor.
 inline Row ServiceRow(const IpAddress& address, uint16_t port, const IpAddress& descriptor) {
   Row row{.set = {address.family(), proxy::kServiceIps}};
   row.key.Append(address.bytes()).AppendU8(6).AppendU16Be(port).PadToWord();
@@ -63,7 +63,7 @@ inline Row ServiceRow(Family family, uint32_t number, uint32_t descriptor = 1) {
   return ServiceRow(Address(family, number), 80, Address(family, descriptor));
 }
 
-// group . slot : address . port, in endpoints.
+// Returns a row of endpoints: group . slot : address . port.
 inline Row EndpointRow(uint32_t group, uint32_t slot, const IpAddress& address, uint16_t port) {
   Row row{.set = {address.family(), proxy::kEndpoints}};
   if (address.family() == Family::kIpv4) {
@@ -76,7 +76,7 @@ inline Row EndpointRow(uint32_t group, uint32_t slot, const IpAddress& address, 
   return row;
 }
 
-// A source range allowed to use address:port/TCP, in firewall-sources.
+// Returns a row of firewall-sources: a source range that may use address:port/TCP.
 inline Row SourceRow(const IpAddress& address, uint16_t port, const IpAddress& first,
                      const IpAddress& last) {
   Row row{.set = {address.family(), proxy::kFirewallSources}};
@@ -91,7 +91,7 @@ inline Row SourceRow(Family family, uint32_t number, uint32_t first, uint32_t la
   return SourceRow(Address(family, number), 80, Address(family, first), Address(family, last));
 }
 
-// client . Service port : choice, in affinity.
+// Returns a row of affinity: client . Service port : choice.
 inline Row RecordRow(Family family, uint32_t client, uint16_t port, uint32_t choice) {
   Row row{.set = {family, proxy::kAffinity}};
   const IpAddress address = Address(family, client);
@@ -102,7 +102,7 @@ inline Row RecordRow(Family family, uint32_t client, uint16_t port, uint32_t cho
   return row;
 }
 
-// A row with one address, in cluster-ips or a similar set.
+// Returns a row with one address, for cluster-ips or a similar set.
 inline Row AddressRow(proxy::SetIndex set, const IpAddress& address) {
   Row row{.set = {address.family(), set}};
   row.key.Append(address.bytes());

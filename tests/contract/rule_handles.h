@@ -1,4 +1,4 @@
-// Reads nft(8) handles of a chain's rules.
+// Reads the handles of a chain's rules with nft(8).
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace svcmap::testing {
 
-// Returns the handles of all rules of a chain, in order. `table` is "ip svcmap". Returns one empty
-// handle if the chain cannot be listed.
+// Returns the handles of all rules of a chain, in order. `table` is for example "ip svcmap".
+// Returns one empty handle if the chain cannot be listed.
 inline std::vector<std::string> RuleHandles(const NetNs& netns, const std::string& table,
                                             const std::string& chain) {
   const size_t space = table.find(' ');
@@ -23,7 +23,7 @@ inline std::vector<std::string> RuleHandles(const NetNs& netns, const std::strin
   if (!listing.ok()) return {""};
   const std::string mark = " # handle ";
   std::vector<std::string> handles;
-  size_t at = listing->find(mark);  // The handle of the chain.
+  size_t at = listing->find(mark);  // Skip the handle of the chain itself.
   while ((at = listing->find(mark, at + 1)) != std::string::npos) {
     const size_t begin = at + mark.size();
     handles.push_back(listing->substr(begin, listing->find('\n', begin) - begin));

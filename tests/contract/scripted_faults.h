@@ -1,5 +1,5 @@
-// Faults determined by the test for each call. If sockets are in use, a test may set members only
-// with `mutex` held, or from within a member: members are copied before they are called.
+// Faults that a test determines for each call. If sockets are in use, a test may set members only
+// with `mutex` held, or from within a member, because members are copied before they are called.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,6 @@
-// A kernel that does not respond, or responds twice, late or not to all requests. Unknown outcomes
-// are reported as unknown, and no response is mistaken for the response to another request.
+// Tests with a kernel that does not respond, or responds twice, late or not to all requests.
+// Unknown outcomes are reported as unknown, and no response is mistaken for the response to another
+// request.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <libmnl/libmnl.h>
@@ -52,7 +53,7 @@ class SessionFaultsTest : public ::testing::Test {
     ASSERT_OK(kernel_->Apply(creation).error);
   }
 
-  // Applies to the next datagram only.
+  // Injects `receipt` for the next datagram only.
   void Once(Receipt receipt) {
     faults_.receive = [this, receipt](uint32_t, std::span<const uint8_t>) {
       faults_.receive = nullptr;
@@ -145,7 +146,7 @@ TEST_F(SessionFaultsTest, WithoutAFreshSocketNothingIsSent) {
   EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kCommitted);
 }
 
-// Errors that request to send the batch again. Nothing was committed.
+// The kernel returns errors that ask the sender to repeat the batch. Nothing was committed.
 TEST_F(SessionFaultsTest, ABatchThatIsAskedForAgainIsSentAgain) {
   for (const int error : {ERESTART, EAGAIN, EINTR}) {
     int sent = 0;
@@ -153,7 +154,7 @@ TEST_F(SessionFaultsTest, ABatchThatIsAskedForAgainIsSentAgain) {
       ++sent;
       return 0;
     };
-    // Replaces the response by this error.
+    // Replace the response by this error.
     faults_.receive = [&](uint32_t, std::span<const uint8_t> datagram) {
       faults_.receive = nullptr;
       auto* message = reinterpret_cast<nlmsghdr*>(const_cast<uint8_t*>(datagram.data()));
@@ -208,7 +209,7 @@ TEST_F(SessionFaultsTest, ReadsThatLostAnswersAskAgainForThoseOnly) {
   EXPECT_EQ(sizes[1], sizes[0] / 100 * 41);
 }
 
-// As long as some responses arrive, the remaining keys are requested again.
+// The reader requests the remaining keys again as long as some responses arrive.
 TEST_F(SessionFaultsTest, ReadsOfManyElementsGoOnWhileAnswersCome) {
   std::vector<FieldBytes> keys;
   for (uint32_t i = 10; i < 210; ++i) keys.push_back(ServiceRow(kFamily, i).key);
@@ -241,7 +242,7 @@ TEST_F(SessionFaultsTest, ReadsThatAreInterruptedAreRepeated) {
   }
 }
 
-// A late response arrives at a socket that is already closed.
+// A late response arrives at a socket that has already been closed.
 TEST_F(SessionFaultsTest, LateAnswersToReadsAreNotMistakenForOthers) {
   Once({.late = true});
   EXPECT_FALSE(kernel_->ReadElement(kSet, ServiceRow(kFamily, 1).key.bytes()).ok());
@@ -250,7 +251,8 @@ TEST_F(SessionFaultsTest, LateAnswersToReadsAreNotMistakenForOthers) {
   EXPECT_EQ(missing, std::nullopt);
 }
 
-// The calling thread may be in another namespace.
+// New sockets must be opened in the session's namespace, although the calling thread may be in
+// another namespace.
 TEST_F(SessionFaultsTest, FreshSocketsAreInTheNamespaceOfTheFirst) {
   Once({.drop = true});
   EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kUnknown);

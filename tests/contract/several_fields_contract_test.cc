@@ -1,4 +1,4 @@
-// Interval sets with several fields: each element has a first and a last key.
+// Tests of interval sets with several fields, in which each element has a first and a last key.
 #include "tests/contract/kernel_contract.h"
 
 namespace svcmap::nft {
@@ -12,7 +12,7 @@ using ::testing::UnorderedElementsAre;
 
 class SeveralFieldsContract : public KernelContract {
  protected:
-  // A source range of the Service address with this number.
+  // Returns a source range of the Service address with this number.
   Row Sources(uint32_t number, uint32_t first, uint32_t last) const {
     return SourceRow(family(), number, first, last);
   }
@@ -88,9 +88,9 @@ TEST_P(SeveralFieldsContract, OverlappingRangesAreRejected) {
   }
 }
 
-// The kernel checks whether the first or the last key is in an existing range. The kernel does not
-// check the keys between the first and the last key. svcmapd does not depend on this check, because
-// its ranges are disjoint (S-120).
+// When a range is added, the kernel checks whether its first or last key is in an existing range,
+// but not the keys between. svcmapd does not depend on this check, because its ranges are disjoint
+// (S-120).
 TEST_P(SeveralFieldsContract, ARangeAroundAnotherOneIsNotNoticed) {
   CreateTable();
   Add({Sources(1, 0x100, 0x1ff)});
@@ -116,7 +116,8 @@ TEST_P(SeveralFieldsContract, DeletingWhatIsNotThereIsRejected) {
   ExpectRejected(outside, absl::StatusCode::kNotFound, 0);
 }
 
-// svcmapd does not depend on this behavior. svcmapd deletes a range by the range's own keys.
+// svcmapd does not depend on this kernel behavior, because it deletes a range by the range's own
+// keys.
 TEST_P(SeveralFieldsContract, ADeletionTakesTheRangeThatItsFirstKeyLiesIn) {
   CreateTable();
   for (const auto& [first, last] : {std::pair{0x100u, 0x17fu}, std::pair{0x120u, 0x340u}}) {

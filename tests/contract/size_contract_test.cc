@@ -1,4 +1,4 @@
-// Maps with a fixed size accept exactly this number of elements.
+// Tests that maps with a fixed size accept exactly this number of elements.
 #include "tests/contract/kernel_contract.h"
 
 namespace svcmap::nft {
@@ -30,7 +30,7 @@ TEST_P(SizeContract, AFullMapTakesReplacementsAndRepeats) {
   Transaction transaction;
   transaction.Delete(ServiceRow(family(), 1));
   transaction.Add(ServiceRow(family(), 3));
-  transaction.Add(ServiceRow(family(), 2));  // Already exists.
+  transaction.Add(ServiceRow(family(), 2));  // This element already exists.
   Commit(transaction);
   EXPECT_THAT(Read(proxy::kServiceIps),
               UnorderedElementsAre(ServiceRow(family(), 2).Read(), ServiceRow(family(), 3).Read()));

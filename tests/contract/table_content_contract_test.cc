@@ -1,5 +1,5 @@
-// Table content for comparison: equal for two creations of the same table, and different after any
-// change by another process (S-345).
+// Tests of table content digests: equal for two creations of the same table, and different after
+// any change by another process (S-345).
 #include <map>
 #include <set>
 
@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 
 using Digests = std::map<std::string, uint64_t>;
 
-// Returns the names whose digests differ or exist on one side only.
+// Returns the names whose digests differ or that exist on one side only.
 std::set<std::string> Changed(const Digests& before, const Digests& after) {
   std::set<std::string> names;
   for (const auto& [name, digest] : before) {
@@ -86,13 +86,14 @@ TEST_P(TableContentContract, CountsEqualDumpsInAllKindsOfSets) {
   CreateTable();
   std::vector<Row> rows;
   for (uint32_t i = 1; i <= 300; ++i) {
-    rows.push_back(ServiceRow(family(), i));    // Map with a fixed size.
-    rows.push_back(ClusterIpRow(family(), i));  // Set hashed by one or more words.
+    rows.push_back(ServiceRow(family(), i));  // Rows of a map with a fixed size.
+    // Rows of a set that is hashed by one or more words.
+    rows.push_back(ClusterIpRow(family(), i));
     rows.push_back(EndpointRow(1, i, Address(family(), i), 80));
-    rows.push_back(RangeStart(Address(family(), 4 * i)));  // Ranges with one field.
+    rows.push_back(RangeStart(Address(family(), 4 * i)));  // Ranges in a set with one field.
     rows.push_back(RangeEnd(Address(family(), 4 * i + 2)));
-    rows.push_back(SourceRow(family(), i, 0x100, 0x1ff));  // Ranges with several fields.
-    rows.push_back(RecordRow(family(), i, 1, 0x10001));    // Elements added by rules.
+    rows.push_back(SourceRow(family(), i, 0x100, 0x1ff));  // Ranges in a set with several fields.
+    rows.push_back(RecordRow(family(), i, 1, 0x10001));    // Elements that rules add.
   }
   rows.push_back(RangeStart(Address(family(), 0xff0000)));  // A range up to the highest address.
   Add(rows);
@@ -111,7 +112,7 @@ TEST_P(TableContentContract, CountsEqualDumpsInAllKindsOfSets) {
   for (size_t i = 0; i < rows.size() / 3; ++i) deletion.Delete(rows[i]);
   Commit(deletion);
   expect_equal();
-  Transaction failing;  // Changes of an aborted transaction do not count.
+  Transaction failing;  // Changes of an aborted transaction do not change the digest.
   failing.Add(RangeStart(Address(family(), 0xf00000)));
   failing.Add(SourceRow(family(), 9999, 1, 2));
   failing.Delete(ServiceRow(family(), 9999));
@@ -144,7 +145,7 @@ TEST_P(TableContentContract, ChainsAndSetsThatComeAndGoAreSeen) {
   EXPECT_THAT(Changed(before.sets, after.sets), ElementsAre("foreign-set"));
 }
 
-// The remaining tests need features that the fake does not have.
+// The remaining tests need features that the fake kernel does not have.
 class RealTableContent : public TableContentContract {};
 INSTANTIATE_TEST_SUITE_P(All, RealTableContent,
                          ::testing::Combine(::testing::Values(KernelKind::kReal),

@@ -1,4 +1,4 @@
-// Creation and deletion of complete tables.
+// Tests of the creation and deletion of complete tables.
 #include "tests/contract/kernel_contract.h"
 
 namespace svcmap::nft {
@@ -50,7 +50,7 @@ TEST_P(TableContract, TheFamiliesDoNotMeet) {
   EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 1).Read()));
 }
 
-// In the real kernel, a second creation would duplicate chains and rules, so callers drop the table
+// In the real kernel, a second creation would duplicate chains and rules. Callers drop the table
 // first.
 TEST_P(TableContract, CreatingAgainKeepsTheElements) {
   CreateTable();
@@ -73,7 +73,7 @@ TEST_P(TableContract, RecreationReplacesEverythingAtOnce) {
   CreateTable(1);
   Add({ServiceRow(family(), 1)});
   Transaction recreate = Creation(2);
-  recreate.DropTable(family());  // Drops take effect first, independent of the order of calls.
+  recreate.DropTable(family());  // Drops take effect first, regardless of the order of calls.
   recreate.Add(ServiceRow(family(), 2));
   recreate.Add(ServiceRow(family(), 3));
   Commit(recreate);
@@ -87,7 +87,7 @@ TEST_P(TableContract, RejectedRecreationLeavesTheOldTable) {
   Transaction recreate = Creation();
   recreate.DropTable(family());
   recreate.Add(ServiceRow(family(), 2));
-  recreate.Delete(ServiceRow(family(), 1));  // Deleted with the old table.
+  recreate.Delete(ServiceRow(family(), 1));  // This element is deleted with the old table.
   ExpectRejected(recreate, absl::StatusCode::kNotFound, 1);
   EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 1).Read()));
 }

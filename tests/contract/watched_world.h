@@ -1,4 +1,4 @@
-// A watched kernel with our tables and some elements, and the changes that its monitor has
+// A watched kernel with svcmapd's tables and some elements, and the changes that its monitor has
 // reported.
 #pragma once
 
@@ -24,10 +24,10 @@
 
 namespace svcmap::nft {
 
-// A notification normally arrives immediately.
+// Maximum time to wait for a notification, which normally arrives immediately.
 constexpr auto kForeignTimeout = std::chrono::seconds(10);
 
-// Collects reported changes.
+// Collects the changes that the monitor reports.
 class ReportedChanges {
  public:
   void Add(const ForeignChange& change) {
@@ -103,7 +103,7 @@ class WatchedWorld : public ::testing::Test {
     EXPECT_OK(generation);
     return generation.value_or(0);
   }
-  // Waits until all changes so far are reported.
+  // Waits until the monitor has reported all changes made so far.
   void WaitUntilReported() {
     const uint32_t generation = Generation();
     const auto deadline = std::chrono::steady_clock::now() + kForeignTimeout;

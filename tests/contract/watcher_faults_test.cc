@@ -1,5 +1,6 @@
-// After any failure of the monitor's socket, foreign changes are reported or reported as lost
-// (S-345), and alive() shows whether the monitor receives notifications.
+// Tests that after any failure of the monitor's socket, changes by other processes are either
+// reported or reported as lost (S-345), and that alive() shows whether the monitor receives
+// notifications.
 #include <sys/socket.h>
 
 #include <atomic>
@@ -23,7 +24,8 @@ using ::testing::HasSubstr;
 constexpr Family kFamily = Family::kIpv4;
 constexpr char kForeign[] = "add rule ip svcmap services accept";
 
-// Responses have the port id of the requesting socket.
+// Returns true if the message is a notification. Responses contain the port id of the requesting
+// socket.
 bool IsNotification(uint32_t port_id, std::span<const uint8_t> datagram) {
   return reinterpret_cast<const nlmsghdr*>(datagram.data())->nlmsg_pid != port_id;
 }
@@ -208,8 +210,8 @@ TEST_F(WatcherFaultsTest, S345_AGapThatCannotBeMeasuredIsALoss) {
   ExpectReport();
 }
 
-// After a late response, batches use a new socket. Commits from the new socket must be recognized
-// as our own.
+// After a late response, batches use a new socket. The monitor must recognize commits from the new
+// socket as svcmapd's own commits.
 TEST_F(WatcherFaultsTest, CommitsFromAFreshSocketAreOurs) {
   {
     const std::lock_guard lock(own_.mutex);
@@ -226,8 +228,8 @@ TEST_F(WatcherFaultsTest, CommitsFromAFreshSocketAreOurs) {
   ExpectNothing();
 }
 
-// Another process commits as fast as possible. Each commit is reported, and our own commits
-// continue.
+// Another process commits as fast as possible. The monitor reports each commit, and svcmapd's
+// commits continue.
 TEST_F(WatcherFaultsTest, S345_AStormIsReportedToItsEnd) {
   constexpr int kForeignCommits = 2000;
   ASSERT_OK_AND_ASSIGN(const auto other, netns_->Run([&] { return NetlinkKernel::Open(tables_); }));

@@ -2,7 +2,7 @@
 //
 // Stores one record per client and Service port: the last used endpoint. If a client alternates
 // between the cluster and the local set, S-125 requires several records. docs/decisions/0002
-// explains why svcmap has one record.
+// explains why svcmap stores only one record.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_AFFINITY_MEMORY_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_AFFINITY_MEMORY_H_
 
@@ -18,21 +18,21 @@ namespace svcmap::testing {
 
 class AffinityMemory {
  public:
-  // Returns the predicted endpoints that a new connection of `client` may use (S-123).
+  // Returns those predicted endpoints that a new connection of `client` may use (S-123).
   std::vector<Choice> Allowed(const std::string& client, const Prediction& prediction) const;
 
-  // Records the endpoint of a connection.
+  // Records the endpoint that a connection used.
   void Remember(const std::string& client, const Prediction& prediction, const Choice& choice);
 
-  // Deletes the record after a connection whose endpoint is unknown.
+  // Deletes the client's record after a connection whose endpoint is unknown.
   void Forget(const std::string& client, const Prediction& prediction);
 
-  // After a change, deletes the records of removed endpoints and keeps all others (S-126).
+  // Deletes the records of endpoints that a change removed, and keeps all other records (S-126).
   void Keep(const std::map<std::string, std::set<std::string>>& reachable);
 
  private:
   std::map<std::pair<std::string, std::string>, std::string>
-      records_;  // The key is (client, Service port).
+      records_;  // Records by client and Service port.
 };
 
 }  // namespace svcmap::testing

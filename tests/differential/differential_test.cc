@@ -28,7 +28,7 @@ namespace {
 // Number of changes per scenario. All probes are repeated after each change.
 constexpr int kChanges = 2;
 constexpr size_t kMismatchesShown = 6;  // Maximum number of mismatches printed per scenario.
-constexpr int kFailuresShown = 3;       // The test stops after this number of failed scenarios.
+constexpr int kFailuresShown = 3;       // Number of failed scenarios after which the test stops.
 
 std::string Environment(const char* name, const std::string& otherwise) {
   const char* value = std::getenv(name);
@@ -66,7 +66,7 @@ struct Scenario {
   RandomCluster cluster;
 };
 
-// Runs scenarios sequentially. Scenarios with the same settings share an agent.
+// Runs random scenarios sequentially. Scenarios with the same settings share an agent.
 class DifferentialTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -75,7 +75,7 @@ class DifferentialTest : public ::testing::Test {
     world_ = *std::move(world);
   }
 
-  // Returns true if the kernel and the model agreed.
+  // Returns true if the kernel and the model agree in this scenario.
   bool Run(Scenario& scenario) {
     agreed_ = false;
     RunIt(scenario);
@@ -105,7 +105,7 @@ class DifferentialTest : public ::testing::Test {
       for (const auto& [why, count] : report.count) probes_[why] += count;
       if (!report.mismatches.empty()) return Fail(scenario, history, objects, report);
       if (change == kChanges) break;
-      // Sometimes two changes in one batch, for example a deletion and a new object.
+      // Sometimes put two changes in one batch, for example a deletion and a new object.
       for (int i = scenario.dice.Chance(30) ? 2 : 1; i > 0; --i) {
         absl::StrAppend(&history, ", then: ", scenario.cluster.Change());
         const Objects after = scenario.cluster.Render();
@@ -150,7 +150,7 @@ class DifferentialTest : public ::testing::Test {
 
   std::unique_ptr<DifferentialWorld> world_;
   std::string running_;             // Settings of the running agent.
-  std::vector<uint64_t> previous_;  // Seeds of the scenarios that this agent has run.
+  std::vector<uint64_t> previous_;  // Seeds of the scenarios that the running agent has processed.
   std::map<std::string, size_t> probes_;
   bool agreed_ = false;
 };
@@ -159,7 +159,7 @@ TEST_F(DifferentialTest, TheKernelAgreesWithTheReferenceModelInRandomScenarios) 
   const std::vector<uint64_t> seeds = Seeds();
   std::vector<std::unique_ptr<Scenario>> scenarios;
   for (const uint64_t seed : seeds) scenarios.push_back(std::make_unique<Scenario>(seed));
-  if (!GivenOneByOne()) {  // Sorted by settings, so that the test starts few agents.
+  if (!GivenOneByOne()) {  // Sort the scenarios by settings, so that the test starts few agents.
     std::stable_sort(scenarios.begin(), scenarios.end(), [](const auto& a, const auto& b) {
       return a->settings.ToString() < b->settings.ToString();
     });

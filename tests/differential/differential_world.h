@@ -1,7 +1,7 @@
 // The network and servers of all scenarios, and the agent of scenarios with the same settings.
 //
-// All packets pass the node, including packets between two pods of the other node. Otherwise
-// replies would bypass the node if their connection keeps its source address.
+// All packets pass through the node, including packets between two pods of the other node.
+// Otherwise the replies of connections that keep their source address would bypass the node.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_DIFFERENTIAL_WORLD_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_DIFFERENTIAL_WORLD_H_
 
@@ -22,14 +22,15 @@ namespace svcmap::testing {
 struct Source {
   const Host* host;
   Place address;
-  std::string interface;  // Input interface on the node. Empty for a process on the node.
+  // Input interface on the node. Empty if the source is a process on the node.
+  std::string interface;
 };
 
 class DifferentialWorld {
  public:
   static absl::StatusOr<std::unique_ptr<DifferentialWorld>> Create();
 
-  // Replaces the agent by a process with these flags.
+  // Replaces the agent by a new process with these flags.
   absl::Status RestartAgent(const std::vector<std::string>& flags);
 
   Agent& agent() { return *agent_; }

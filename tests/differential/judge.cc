@@ -21,9 +21,10 @@ std::string HostOf(const Choice& choice) {
   return choice.ip;
 }
 
-// Returns true if the packet cannot reach the endpoint or get a reply. A host drops received
-// packets with its own source address; packets that never left the node are not affected. The other
-// node cannot reach its own pods through this node, because their replies take the direct path.
+// Returns true if the packet cannot reach the endpoint, or if the reply cannot reach the source. A
+// host drops received packets with its own source address; packets that never left the node are not
+// affected. The other node cannot reach its own pods through this node, because replies take the
+// direct path.
 bool IsLost(const Packet& packet, const Choice& choice) {
   if (choice.masqueraded || IsNodes(choice.ip)) return false;
   if (choice.ip == packet.source) return true;
@@ -33,7 +34,7 @@ bool IsLost(const Packet& packet, const Choice& choice) {
 }
 
 // Returns the source address that the endpoint sees. Packets to a process on the node pass the
-// postrouting hook only if they also come from the node.
+// postrouting hook only if they were also sent by the node.
 std::string SeenSource(const Packet& packet, const Choice& choice) {
   if (!choice.masqueraded) return packet.source;
   if (IsNodes(choice.ip) && !packet.interface.empty()) return packet.source;
@@ -87,7 +88,7 @@ std::optional<std::string> Judge(const TriedConnection& tried, AffinityMemory& a
       if (Untouched(tried.packet, tried.answer)) return std::nullopt;
       break;
     case Verdict::kDelivered:
-      // Concurrent connections have no known order, so the record is deleted.
+      // The order of concurrent connections is unknown, so the affinity record is deleted.
       if (InVain(tried)) affinity.Forget(client, prediction);
       for (const Choice& choice : affinity.Allowed(client, prediction)) {
         if (!Went(tried.packet, choice, tried.answer)) continue;

@@ -1,4 +1,4 @@
-// One connection of a scenario, and the comparison of its result with the model.
+// Describes one connection of a scenario, and compares the result of the connection with the model.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_JUDGE_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_JUDGE_H_
 
@@ -20,14 +20,14 @@ struct TriedConnection {
 bool IsV6(const std::string& ip);
 
 // Returns true if no answer is expected, because the packet is dropped or may reach an endpoint
-// without a route back.
+// that has no route back.
 bool InVain(const TriedConnection& tried);
 
-// Returns the endpoint of an answered connection.
+// Returns the endpoint that answered the connection.
 std::optional<Choice> TakenChoice(const TriedConnection& tried);
 
 // Returns the expected result if it differs from the actual result, otherwise nullopt. Updates
-// affinity records, so it must be called in the order of the connections.
+// affinity records, so connections must be judged in their order.
 std::optional<std::string> Judge(const TriedConnection& tried, AffinityMemory& affinity);
 
 }  // namespace svcmap::testing

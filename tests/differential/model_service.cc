@@ -132,7 +132,7 @@ bool PortServes(const v1::EndpointPort& slice_port, const ModelServicePort& port
 // Implements S-22, S-26 and S-28.
 ModelEndpoints EndpointsOf(const v1::Service& service, const ModelServicePort& port,
                            const Objects& objects, bool v6) {
-  std::map<std::string, ModelEndpoint> by_text;  // Sorted by text (S-27).
+  std::map<std::string, ModelEndpoint> by_text;  // Endpoints sorted by their string form (S-27).
   const auto add = [&](const v1::Endpoint& endpoint, int number) {
     if (endpoint.addresses_size() == 0) return;
     const auto ip = TextAddress::Parse(endpoint.addresses(0));
@@ -223,7 +223,7 @@ ModelEndpoints ModelServicePort::ClusterSet() const {
   const bool all_name_zones =
       std::all_of(ready.begin(), ready.end(), [](const auto& e) { return !e.zone_hints.empty(); });
   if (all_name_zones && !Only(ready, in_zone).empty()) return Only(ready, in_zone);
-  return ready;  // S-32 (d)
+  return ready;  // S-32 (d): otherwise all ready endpoints are used.
 }
 
 ModelEndpoints ModelServicePort::LocalSet() const {

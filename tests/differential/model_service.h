@@ -28,18 +28,19 @@ struct ModelEndpoint {
   std::set<std::string> zone_hints;
   std::set<std::string> node_hints;
 
-  // Called ST in the specification.
+  // Returns true for endpoints that the specification calls ST.
   bool ServingTerminating() const { return !ready && serving && terminating; }
-  std::string ToString() const;  // For example "10.244.1.11:8080" or "[fd00::1]:8080".
+  // Returns the address and port, for example "10.244.1.11:8080" or "[fd00::1]:8080".
+  std::string ToString() const;
 };
 
-using ModelEndpoints = std::vector<ModelEndpoint>;  // Sorted as in S-27.
+using ModelEndpoints = std::vector<ModelEndpoint>;  // Endpoints in the order of S-27.
 
-// The known properties of the agent's node.
+// Properties of the agent's node.
 struct ModelNode {
   std::string name;
-  std::string zone;                            // Empty if the node has no zone.
-  std::vector<std::optional<TextAddress>> ip;  // The node's address by family (S-109).
+  std::string zone;                            // Zone of the node. Empty if the node has no zone.
+  std::vector<std::optional<TextAddress>> ip;  // Addresses of the node by family (S-109).
   std::vector<std::optional<TextPrefix>> pod_cidr;
 
   static ModelNode Of(const Objects& objects, const std::string& name);
@@ -47,9 +48,10 @@ struct ModelNode {
 
 // One port of one Service in one family.
 struct ModelServicePort {
-  std::string service;  // For example "shop/web".
+  std::string service;  // Key of the Service, for example "shop/web".
   std::string name;
-  int64_t created = 0;  // 0 if unknown. Such a Service counts as the oldest.
+  // Creation time of the Service. If it is unknown (0), the Service counts as the oldest.
+  int64_t created = 0;
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
   uint16_t node_port = 0;  // 0 if the port has no nodePort.
@@ -62,16 +64,16 @@ struct ModelServicePort {
   bool affinity = false;
   ModelEndpoints endpoints;
 
-  // The name of the agent's node. Part of the value, because the node's zone and name select
+  // Name of the agent's node. Stored in the Service port, because the node's zone and name select
   // endpoints.
   std::string node_name;
   std::string node_zone;
 
-  std::string ToString() const;  // For example "ns/web:http/tcp".
+  std::string ToString() const;  // Returns the port's name, for example "ns/web:http/tcp".
   bool ExternallyAccessible() const;
   ModelEndpoints ClusterSet() const;
   ModelEndpoints LocalSet() const;
-  bool HasEndpoints() const;  // Called HAS in the specification.
+  bool HasEndpoints() const;  // Returns the value that the specification calls HAS.
   ModelEndpoints ReachableSet() const;
 };
 

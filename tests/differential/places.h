@@ -1,4 +1,5 @@
-// The addresses of random scenarios and their owners in the network of differential_world.h.
+// Addresses of random scenarios, and the hosts that own these addresses in the network of
+// differential_world.h.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_PLACES_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_PLACES_H_
 
@@ -8,15 +9,15 @@
 
 namespace svcmap::testing {
 
-// One address per family.
+// An IPv4 and an IPv6 address.
 struct Place {
   const char* v4;
   const char* v6;
   const char* in(bool want_v6) const { return want_v6 ? v6 : v4; }
 };
 
-// Possible endpoints: two pods on this node, two remote pods, and a host network process on this
-// and on the remote node.
+// Hosts that can be endpoints: two pods on this node, two remote pods, and a host network process
+// on this node and on the remote node.
 struct EndpointHost {
   const char* name;
   Place ip;
@@ -34,24 +35,25 @@ inline constexpr const EndpointHost& kOnNode = kEndpointHosts[4];
 inline constexpr const EndpointHost& kOnRemote = kEndpointHosts[5];
 inline constexpr uint16_t kEndpointPorts[] = {8080, 8081, 8082};
 
-// Addresses of Services. The host "outside" has all of them, so that it answers untranslated
-// packets.
+// Addresses that Services may have. The host "outside" also has these addresses, so that it answers
+// untranslated packets.
 inline constexpr Place kClusterIps[] = {
     {"10.96.0.1", "fd00:96::1"}, {"10.96.0.2", "fd00:96::2"}, {"10.96.0.3", "fd00:96::3"},
     {"10.96.0.4", "fd00:96::4"}, {"10.96.0.5", "fd00:96::5"}, {"10.96.0.6", "fd00:96::6"},
-    {"10.97.0.1", "fd00:97::1"},  // Usually outside all ServiceCIDRs.
+    {"10.97.0.1", "fd00:97::1"},  // An address that is usually outside all ServiceCIDRs.
 };
 inline constexpr Place kExternalIps[] = {
     {"198.51.100.40", "2001:db8:51::40"},
     {"198.51.100.41", "2001:db8:51::41"},
-    {"10.96.0.50", "fd00:96::50"},  // An address in the Service range that is not a clusterIP.
+    // An address in the Service range that no Service has as clusterIP.
+    {"10.96.0.50", "fd00:96::50"},
 };
 inline constexpr Place kLoadBalancerIps[] = {
     {"198.51.100.20", "2001:db8:51::20"},
     {"198.51.100.21", "2001:db8:51::21"},
 };
 
-// Addresses of the node. The process "node-process" answers on the following ports.
+// Addresses of the node. The server "node-process" on the node answers on the ports below.
 inline constexpr Place kNodePlaces[] = {{kNodeV4, kNodeV6}, {kNodeSecondV4, kNodeSecondV6}};
 inline constexpr Place kLoopback = {"127.0.0.1", "::1"};
 
@@ -59,7 +61,7 @@ inline constexpr uint16_t kServicePorts[] = {80, 81, 443, 30080};
 inline constexpr uint16_t kNodePorts[] = {30080, 30081, 30082, 30083};
 inline constexpr uint16_t kProbedPorts[] = {80, 81, 443, 30080, 30081, 30082, 30083};
 
-// Additional sources of connections: one client with two addresses.
+// Additional sources of connections: a client with two addresses.
 inline constexpr Place kClientPlaces[] = {{"203.0.113.9", "2001:db8:203::9"},
                                           {"203.0.113.200", "2001:db8:204::200"}};
 

@@ -15,17 +15,18 @@
 namespace svcmap::testing {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{2000};  // Only a wrong result waits this long.
-// How long to wait for an answer that must not come.
+// Timeout of connections that expect an answer. Only wrong results wait for this timeout.
+constexpr std::chrono::milliseconds kPatience{2000};
+// Time to wait if no answer is expected.
 constexpr std::chrono::milliseconds kInVain{80};
 constexpr int kParallelInVain = 48;
 constexpr size_t kDraws = 2;
-constexpr size_t kNobodys = 60;  // Number of probes of addresses and ports that no Service
-                                 // owns.
-// An endpoint that never answers is a failure if the probability of this result is lower.
+constexpr size_t kNobodys = 60;  // Number of probes to addresses and ports that no Service owns.
+// If an endpoint never answers and the probability of this result is below the threshold, the test
+// fails.
 constexpr double kByChance = 1e-10;
 
-// Returns packets to all addresses and ports, without a source.
+// Returns packets to all addresses and ports. The source is not set.
 std::vector<Packet> Destinations() {
   std::vector<Place> places(std::begin(kClusterIps), std::end(kClusterIps));
   places.insert(places.end(), std::begin(kExternalIps), std::end(kExternalIps));
@@ -60,8 +61,9 @@ Request RequestOf(const TriedConnection& probe) {
           .timeout = InVain(probe) ? kInVain : kPatience};
 }
 
-// Sends the probes. Probes without an expected answer come last and run in parallel: they take
-// long, and all raw sockets connected to the same address receive the ICMP error of an SCTP probe.
+// Sends the probes. Probes without an expected answer are sent last and in parallel, because each
+// of these probes waits for its timeout, and because all raw sockets that are connected to the same
+// address receive the ICMP error of an SCTP probe.
 void Send(const NetNs& netns, const std::vector<TriedConnection*>& probes) {
   for (const bool in_vain : {false, true}) {
     std::vector<TriedConnection*> some;
@@ -81,7 +83,8 @@ std::vector<TriedConnection> Plan(const std::vector<Source>& sources, const Refe
   std::vector<TriedConnection> plan;
   std::vector<Packet> nobodys;
   for (const Packet& to : Destinations()) {
-    // The owner of a destination does not depend on the source.
+    // Any source can be used here, because the owner of a destination does not depend on the
+    // source.
     if (model.Predict(PacketOf(sources[0], to)).service_port.empty()) {
       nobodys.push_back(to);
       continue;
@@ -105,7 +108,7 @@ std::vector<TriedConnection> Plan(const std::vector<Source>& sources, const Refe
   return plan;
 }
 
-// Makes connections and records their results.
+// Opens connections and records their results.
 class Session {
  public:
   Session(const std::vector<Source>& sources, AffinityMemory& affinity) : affinity_(affinity) {
@@ -123,7 +126,7 @@ class Session {
     }
     for (std::thread& thread : threads) thread.join();
     for (const auto& [host, all] : by_host) {
-      // Probes without an expected answer were sent last.
+      // The probes without an expected answer were sent last, so they are judged last.
       for (const bool in_vain : {false, true}) {
         for (const TriedConnection* tried : all) {
           if (InVain(*tried) == in_vain) Take(*tried);
@@ -132,8 +135,8 @@ class Session {
     }
   }
 
-  // Repeats connections until each endpoint of a set has answered, or until its absence is too
-  // improbable. Sets with affinity are excluded, because there are too few clients.
+  // Repeats connections until each endpoint of a set has answered, or until a missing endpoint is
+  // too improbable. Sets with affinity are excluded, because there are too few clients.
   void LookForTheMissing() {
     for (auto& [name, set] : sets_) {
       if (set.seen.size() == set.example.prediction.choices.size()) continue;
@@ -155,7 +158,7 @@ class Session {
   ProbeReport report() { return std::move(report_); }
 
  private:
-  // The endpoints that have answered for one predicted set.
+  // Endpoints that have answered for one predicted set.
   struct Set {
     TriedConnection example;
     std::set<std::pair<std::string, uint16_t>> seen;

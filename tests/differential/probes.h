@@ -13,9 +13,9 @@
 
 namespace svcmap::testing {
 
-// Connects from every source to every address and port of a Service, several times on success, and
-// to some unassigned addresses. All sources send in parallel. Returns one string per difference
-// from the model.
+// Results of the connections of a scenario: connects from every source to every address and port of
+// a Service (several times if the connection succeeds) and to some unassigned addresses. All
+// sources send in parallel. Contains one string per difference from the model.
 struct ProbeReport {
   std::map<std::string, size_t> count;  // Number of probes by Prediction::why.
   std::vector<std::string> mismatches;

@@ -22,14 +22,14 @@ constexpr const char* kRanges[] = {
     "203.0.113.9/32",
     "203.0.113.200/32",
     "203.0.113.77/24",    // The range contains host bits.
-    "203.0.113.000/025",  // S-5
+    "203.0.113.000/025",  // S-5: leading zeros are permitted.
     "10.244.0.0/16",
     "10.244.1.0/24",
     "10.244.1.11/32",
     "192.168.77.0/24",  // The node's own range (S-118).
     "192.168.77.1/32",
     "198.18.7.10/32",
-    "198.51.100.0/24",  // The range of the LoadBalancer IPs.
+    "198.51.100.0/24",  // A range that contains the LoadBalancer IPs.
     "2001:db8:203::/64",
     " 2001:db8::/32",
     "2001:db8:204::200/128",
@@ -182,7 +182,8 @@ void RandomCluster::RollNode() {
   for (const std::string& cidr : pod_cidrs_) node.PodCidr(cidr);
   if (dice_.Chance(70)) node.Zone(dice_.OneOf(kZones));
   const size_t addresses = dice_.Below(10);
-  if (addresses != 0) {  // Without addresses, the node's address is unknown (S-110).
+  // Without addresses in the Node object, the node's address is unknown (S-110).
+  if (addresses != 0) {
     const Place& primary = kNodePlaces[addresses == 1 ? 1 : 0];
     if (addresses != 2) node.InternalIp(primary.v4);
     if (addresses != 3) node.InternalIp(primary.v6);
@@ -328,7 +329,7 @@ void RandomCluster::RollExternalIps(Entry& entry) {
   for (size_t i = 0; i < count; ++i) {
     const Place& place = dice_.Chance(20) ? dice_.OneOf(kNodePlaces)
                          : dice_.Chance(12)
-                             ? dice_.OneOf(kClusterIps)  // Possibly used by another Service.
+                             ? dice_.OneOf(kClusterIps)  // Another Service may have this address.
                              : dice_.OneOf(kExternalIps);
     if (dice_.Chance(85)) {
       spec.add_external_ips(dice_.Chance(5) ? WithLeadingZeros(place.v4) : place.v4);
@@ -390,7 +391,7 @@ void RandomCluster::RollAffinity(Entry& entry) {
   spec.clear_session_affinity_config();
   if (!dice_.Chance(25)) return;
   spec.set_session_affinity("ClientIP");
-  const int timeouts[] = {0, 60, 3600, 86400};  // 0 keeps the default.
+  const int timeouts[] = {0, 60, 3600, 86400};  // Timeouts in seconds. 0 keeps the default.
   if (const int timeout = dice_.OneOf(timeouts)) {
     spec.mutable_session_affinity_config()->mutable_client_ip()->set_timeout_seconds(timeout);
   }
@@ -405,7 +406,7 @@ void RandomCluster::RollCreation(Entry& entry) {
 
 // ---- Endpoints ----
 
-// S-22: slices may map a port to different numbers.
+// S-22: slices may map a Service port to different target ports.
 void RandomCluster::RollTargets(Entry& entry) {
   entry.targets.assign(2, {});
   for (int i = 0; i < entry.service.spec().ports_size(); ++i) {
@@ -500,7 +501,7 @@ void RandomCluster::AppendSlices(const Entry& entry, Objects& objects) const {
       const v1::Object slice = RenderSlice(entry, v6, index);
       if (entry.has_slices) objects.push_back(slice);
       if (index == 1 || entry.oddity < Oddity::kUnlabelledSlice) continue;
-      // Adds a slice that must not be used. Its endpoint would answer if it were used.
+      // Add a slice that svcmapd must not use. Its endpoint would answer if svcmapd used it.
       v1::Object unused = slice;
       v1::ObjectMeta& metadata = *unused.mutable_endpoint_slice()->mutable_metadata();
       metadata.set_name(metadata.name() + "-unused");

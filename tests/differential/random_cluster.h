@@ -2,7 +2,7 @@
 // and slices with all features of the specification. A seed reproduces the cluster and all later
 // changes.
 //
-// Contains only objects that a Kubernetes API server accepts, so the agent rejects none.
+// Contains only objects that a Kubernetes API server accepts, so the agent rejects none of them.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_RANDOM_CLUSTER_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_RANDOM_CLUSTER_H_
 
@@ -18,7 +18,7 @@ namespace svcmap::testing {
 
 inline constexpr uint32_t kMaxRandomWeight = 2;
 
-// The properties that an endpoint has in all its slices.
+// Properties of an endpoint that are the same in all slices.
 struct RandomEndpoint {
   enum class State {
     kReady,
@@ -30,15 +30,15 @@ struct RandomEndpoint {
     kNotReady,
     kDown,
   };
-  size_t host = 0;  // Index in kEndpointHosts.
+  size_t host = 0;  // Index of the endpoint's host in kEndpointHosts.
   State state = State::kReady;
   std::vector<std::string> zones;
   std::vector<std::string> nodes;
   bool v4 = true;
   bool v6 = true;
   size_t slice = 0;
-  bool twin = false;              // The endpoint is also in the other slice.
-  bool terminating_twin = false;  // The endpoint is terminating in the other slice (S-26).
+  bool twin = false;              // True if the endpoint is also in the other slice.
+  bool terminating_twin = false;  // True if the endpoint is terminating in the other slice (S-26).
   bool node_name = true;
   bool second_address = false;  // S-22
   bool leading_zeros = false;   // S-5
@@ -47,12 +47,12 @@ struct RandomEndpoint {
 
 class RandomCluster {
  public:
-  // `name_space` is the namespace of namespaced objects.
+  // Creates a random cluster. `name_space` is the namespace of its namespaced objects.
   RandomCluster(uint64_t seed, std::string name_space, std::vector<std::string> pod_cidrs);
 
   Objects Render() const;
 
-  // Makes one to three changes or reverts the last one. Returns a description.
+  // Makes one to three changes, or reverts the last changes. Returns a description.
   std::string Change();
 
  private:
@@ -63,9 +63,9 @@ class RandomCluster {
     kPortWithoutNumber,
     kExtraPort,
     kOtherProtocol,  // Changes the protocol of the first port.
-    kMissingPort,    // Omits the first port.
+    kMissingPort,    // Omits the first port of the slice.
     kEndpointWithoutAddress,
-    kUnlabelledSlice,  // The following kinds add a separate slice that must not be used.
+    kUnlabelledSlice,  // The following kinds add a separate slice, which svcmapd must not use.
     kHeadlessSlice,
     kOtherServicesSlice,
   };
@@ -76,7 +76,8 @@ class RandomCluster {
     std::vector<RandomEndpoint> endpoints;
     Hints hints = Hints::kNone;
     Oddity oddity = Oddity::kNone;
-    std::vector<std::vector<uint16_t>> targets;  // Indexed by slice, then by Service port.
+    // Target ports, indexed by slice and then by Service port.
+    std::vector<std::vector<uint16_t>> targets;
   };
 
   Entry NewEntry(size_t index);
@@ -111,10 +112,10 @@ class RandomCluster {
   std::optional<v1::Object> node_;
   Objects service_cidrs_;
   std::vector<Entry> entries_;
-  std::vector<Entry> before_;  // The state before the last change.
+  std::vector<Entry> before_;  // State before the last change.
 };
 
-// Returns the changes from one state to the other, as one batch.
+// Returns the difference between two states as one batch of changes.
 std::vector<v1::Change> Difference(const Objects& before, const Objects& after);
 
 }  // namespace svcmap::testing

@@ -1,5 +1,5 @@
-// Random settings of the agent by seed. There are few different settings, so that many scenarios
-// share one agent.
+// Random settings of the agent by seed. There are only a few different settings, so that many
+// scenarios share one agent.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_RANDOM_SETTINGS_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_RANDOM_SETTINGS_H_
 
@@ -13,11 +13,11 @@ namespace svcmap::testing {
 
 struct ScenarioSettings {
   ProxySettings proxy;
-  // The Node's pod ranges. They stay the same, because an agent may exit when they change.
+  // Pod ranges of the Node. The ranges are constant, because an agent may exit when they change.
   std::vector<std::string> pod_cidrs;
 
-  std::vector<std::string> Flags() const;  // The command line of svcmapd.
-  std::string ToString() const;            // Unique for each setting.
+  std::vector<std::string> Flags() const;  // Returns the command line flags of svcmapd.
+  std::string ToString() const;            // Returns a string that is unique for each setting.
 };
 
 ScenarioSettings RandomSettings(Dice& dice);

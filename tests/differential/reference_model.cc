@@ -27,7 +27,7 @@ bool Contains(const std::vector<TextAddress>& list, const TextAddress& address) 
   return std::find(list.begin(), list.end(), address) != list.end();
 }
 
-// Implements S-16: the oldest Service port, then the first by name.
+// Implements S-16: the oldest Service port wins, then the first by name.
 const ModelServicePort* Elder(const ModelServicePort* a, const ModelServicePort* b) {
   if (a == nullptr) return b;
   return std::tie(a->created, a->service) <= std::tie(b->created, b->service) ? a : b;
@@ -85,7 +85,7 @@ ReferenceModel::ReferenceModel(const ProxySettings& settings,
     World world;
     world.ports = ModelServicePorts(objects, node_, v6);
     for (const ModelServicePort& port : world.ports) world.cluster_ips.insert(port.cluster_ip);
-    for (const v1::Object& object : objects) {  // S-105
+    for (const v1::Object& object : objects) {  // S-105: ranges of ServiceCIDRs.
       for (const std::string& text : object.service_cidr().spec().cidrs()) {
         const auto cidr = TextPrefix::Parse(text);
         if (cidr && cidr->address.v6 == v6) world.service_cidrs.push_back(*cidr);
@@ -152,9 +152,9 @@ bool ReferenceModel::TakesNodePorts(const TextAddress& address) const {
     const auto block = TextPrefix::Parse(text);
     if (!block || block->address.v6 != address.v6) continue;
     any_of_family = true;
-    if (block->Contains(address)) return true;  // S-111. A /0 block contains all addresses.
+    if (block->Contains(address)) return true;  // S-111: a /0 block contains all addresses.
   }
-  return !any_of_family;  // S-110
+  return !any_of_family;  // S-110: without a block of this family, all addresses accept nodePorts.
 }
 
 const ModelServicePort* ReferenceModel::OwnerOfAddress(const Flow& flow) const {

@@ -1,9 +1,9 @@
 // Predicts the result of the first packet of a connection from section 3 of docs/specification.md.
-// The kernel must agree. A slow and simple implementation that shares no code with proxy/, nft/ or
-// api/.
+// The kernel must agree with the prediction. A slow and simple implementation that shares no code
+// with proxy/, nft/ or api/.
 //
-//   ReferenceModel model(settings, {"192.0.2.10"}, objects);
-//   model.Predict({.source = "10.64.1.77", .interface = "veth0", ..., .destination = "10.96.3.1"});
+// ReferenceModel model(settings, {"192.0.2.10"}, objects);
+// model.Predict({.source = "10.64.1.77", .interface = "veth0", ..., .destination = "10.96.3.1"});
 //
 // Not implemented, because no scenario contains it: endpoints that are Services' own addresses
 // (S-98).
@@ -26,15 +26,17 @@ struct ProxySettings {
   enum class Detector { kClusterCidr, kNodeCidr, kBridgeInterface, kInterfaceNamePrefix };
   std::string node_name = "n1";
   Detector detector = Detector::kClusterCidr;
-  std::string cluster_cidr;   // A comma-separated list for kClusterCidr. Empty for no detector.
-  std::string pod_interface;  // The name of the bridge, or the prefix of interface names.
+  // Comma-separated list for kClusterCidr. Empty if there is no detector.
+  std::string cluster_cidr;
+  std::string pod_interface;  // Name of the bridge, or prefix of interface names.
   bool masquerade_all = false;
   std::string nodeport_addresses = "primary";
 };
 
 struct Packet {
   std::string source;
-  std::string interface;  // Input interface. Empty for a process on the node.
+  // Input interface of the packet. Empty if the source is a process on the node.
+  std::string interface;
   Protocol protocol = Protocol::kTcp;
   std::string destination;
   uint16_t port = 0;
@@ -54,11 +56,12 @@ enum class Verdict { kDelivered, kRejected, kDropped, kUntouched };
 
 struct Prediction {
   Verdict verdict = Verdict::kUntouched;
-  std::vector<Choice> choices;  // For kDelivered: the possible endpoints in the order of S-27.
-  // The Service port that determined the result, for example "ns/web:http/tcp". Empty if none did.
+  std::vector<Choice> choices;  // Possible endpoints of a kDelivered packet, in the order of S-27.
+  // Service port that determined the result, for example "ns/web:http/tcp". Empty if no Service
+  // port did.
   std::string service_port;
   bool affinity = false;  // True if this Service port has session affinity.
-  std::string why;        // Requirement numbers, for messages.
+  std::string why;        // Requirement numbers for messages.
 
   std::string ToString() const;
 };
@@ -70,18 +73,18 @@ class ReferenceModel {
 
   Prediction Predict(const Packet& packet) const;
 
-  // Returns the endpoints ("IP:port") that may have affinity records, by Service port. These are
-  // the reachable sets of Service ports with affinity (S-36, S-126).
+  // Returns the endpoints ("IP:port") that may have affinity records, by Service port. These
+  // endpoints are the reachable sets of Service ports with affinity (S-36, S-126).
   std::map<std::string, std::set<std::string>> AffineEndpoints() const;
 
  private:
-  // The state of one family.
+  // The Service ports and addresses of one family.
   struct World {
     std::vector<ModelServicePort> ports;
     std::vector<TextPrefix> service_cidrs;
-    std::set<TextAddress> cluster_ips;  // The clusterIPs of all Service ports.
+    std::set<TextAddress> cluster_ips;  // clusterIPs of all Service ports.
   };
-  // The packet with parsed addresses and the classification of its source (S-63, S-72).
+  // A packet with parsed addresses and the classification of its source (S-63, S-72).
   struct Flow {
     TextAddress source;
     TextAddress destination;
@@ -90,7 +93,7 @@ class ReferenceModel {
     bool from_host;
     bool from_pod;
     bool from_node;
-    bool marked;  // Marked for masquerading by the clusterIP rule, step 2 of S-94.
+    bool marked;  // True if the clusterIP rule (step 2 of S-94) marks the packet for masquerading.
   };
 
   const World& Of(bool v6) const { return worlds_[v6 ? 1 : 0]; }

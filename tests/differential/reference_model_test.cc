@@ -1,4 +1,4 @@
-// Tests the reference model with the tables of docs/specification.md.
+// Tests of the reference model with the tables of docs/specification.md.
 #include "tests/differential/reference_model.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace svcmap::testing {
 namespace {
 
-// The common setting of section 3.9 for IPv4 and, under the same names, for IPv6.
+// Both families use the common setting of section 3.9, with the same names for their addresses.
 constexpr bool kBothFamilies[] = {false, true};
 
 struct Names {
@@ -97,7 +97,7 @@ v1::Object TheNode() {
       .Zone("za");
 }
 
-// Returns a dual-stack Service without ports at address V, or at the address of another name.
+// Returns a dual-stack Service without ports, at address V or at the named address.
 AService At(const std::string& name) {
   AService service("ns/" + std::string(name == "V" ? "svc" : "other"));
   service.ClusterIps(At(name, false), At(name, true));
@@ -111,8 +111,8 @@ AService External(AService service, const std::string& type = "LoadBalancer") {
   return service.Type(type);
 }
 
-// Parses endpoints such as "L1 R1st L2x": ready, serving and terminating, neither ready nor
-// serving.
+// Parses endpoints such as "L1 R1st L2x". No suffix means ready, "st" serving and terminating, "x"
+// neither ready nor serving.
 Objects Slices(const std::vector<std::string>& endpoints, int port = 8080,
                const std::string& port_name = "", Protocol protocol = Protocol::kTcp,
                const std::string& service = "ns/svc") {
@@ -173,7 +173,7 @@ class Model {
       case Verdict::kDelivered:
         break;
     }
-    std::set<std::string> texts;  // A set, because IPv6 addresses have a different order.
+    std::set<std::string> texts;  // Use a set, because IPv6 addresses have a different order.
     for (const Choice& choice : prediction.choices) {
       texts.insert(absl::StrCat(NameOf(choice.ip),
                                 choice.port == 8080 ? "" : absl::StrCat(":", choice.port),
@@ -254,7 +254,7 @@ TEST(ReferenceModelTest, S163_To_S168_SourceRanges) {
     EXPECT_EQ(model("N", vip), "L1m");
     EXPECT_EQ(model("VIP", vip), "L1m");  // S-118
   }
-  // S-118: does not apply if the node's own address is in no range.
+  // S-118 does not apply if no range contains the node's own address.
   AService narrow = service;
   v1::Object object = narrow;
   object.mutable_service()->mutable_spec()->clear_load_balancer_source_ranges();
@@ -447,7 +447,7 @@ TEST(ReferenceModelTest, S82_To_S86_WhatIsNotAService) {
     EXPECT_EQ(model(from, "N", kNp + 1), "untouched") << from;           // S-85
     EXPECT_EQ(model(from, "NS", kNp), "untouched") << from;              // S-86
   }
-  // Expects S-105.
+  // S-105 applies.
   EXPECT_EQ(Model(Objects{TheNode(), At("V").Port("", 80)})("P", "U"), "untouched");
 }
 
@@ -513,11 +513,11 @@ TEST(ReferenceModelTest, S94_S16_OneOwnerPerAddressAndPort) {
   };
   EXPECT_EQ(claims(1, 2)("X", "VIP"), "L1m");
   EXPECT_EQ(claims(2, 1)("X", "VIP"), "L2m");
-  EXPECT_EQ(claims(2, 2)("X", "VIP"), "L2m");  // "other" precedes "svc".
+  EXPECT_EQ(claims(2, 2)("X", "VIP"), "L2m");  // "other" precedes "svc" by name.
   EXPECT_EQ(claims(2, 1)("X", "N", kNp), "L2m");
   EXPECT_EQ(claims(2, 1)("X", "V"), "L1m");
-  // An externalIP that is an address of the node takes precedence over a nodePort, even over an
-  // older one.
+  // An externalIP that is an address of the node takes precedence over a nodePort, even if the
+  // nodePort's Service is older.
   AService by_address = At("W").Port("", kNp).CreatedAt(9);
   for (const bool v6 : kBothFamilies) by_address.ExternalIp(At("N", v6));
   const Model model(Cluster(Objects{At("V").Port("", 80).NodePort(kNp).CreatedAt(1), by_address} +
@@ -618,9 +618,8 @@ TEST(ReferenceModelTest, S39_To_S47_Sets) {
   struct Row {
     const char* number;
     std::vector<std::string> endpoints;
-    const char* cluster;  // The result of "P -> VIP" for a Service with externalTrafficPolicy
-                          // Local.
-    const char* local;    // The result of "X -> VIP" for the same Service.
+    const char* cluster;  // Result of "P -> VIP" for a Service with externalTrafficPolicy Local.
+    const char* local;    // Result of "X -> VIP" for the same Service.
   };
   const Row rows[] = {
       {"S-39", {}, "REJECT", "REJECT"},

@@ -14,7 +14,7 @@ bool IsNumber(const std::string& text) {
   });
 }
 
-// Removes leading zeros, for example "10.0.0.1" for "010.0.00.1". Any other text is returned
+// Removes leading zeros, for example converts "010.0.00.1" to "10.0.0.1". Returns any other text
 // unchanged.
 std::string WithoutLeadingZeros(const std::string& text) {
   std::string plain;

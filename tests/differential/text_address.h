@@ -1,5 +1,5 @@
 // Addresses and blocks of the reference model, parsed with inet_pton. Independent of the types in
-// nft/, so that the model does not repeat their errors.
+// nft/, so that an error in these types does not also affect the model.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_TEXT_ADDRESS_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_TEXT_ADDRESS_H_
 
@@ -12,10 +12,11 @@ namespace svcmap::testing {
 
 struct TextAddress {
   bool v6 = false;
-  std::array<uint8_t, 16> bytes = {};  // An IPv4 address uses the first four bytes.
+  // Bytes of the address. An IPv4 address uses the first four bytes.
+  std::array<uint8_t, 16> bytes = {};
 
-  // Leading zeros of IPv4 octets are permitted, and octets are decimal (S-5). Returns nullopt if
-  // `text` is not an address.
+  // Parses an address. Leading zeros of IPv4 octets are permitted, and octets are decimal (S-5).
+  // Returns nullopt if `text` is not an address.
   static std::optional<TextAddress> Parse(const std::string& text);
   std::string ToString() const;
   bool IsLoopback() const;

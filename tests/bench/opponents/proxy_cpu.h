@@ -11,7 +11,7 @@ void SetProxyCpu(int cpu);
 // the child between vfork and exec, because it makes one system call and does not access memory.
 void MoveToProxyCpu();
 
-// Permits all CPUs for the calling thread.
+// Restricts the calling thread to one CPU.
 void MoveToCpu(int cpu);
 
 }  // namespace svcmap::bench
