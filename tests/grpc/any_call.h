@@ -1,4 +1,4 @@
-// Calls any method with an empty request, without generated stubs.
+// Calls any gRPC method with an empty request, without generated stubs.
 #pragma once
 
 #include <grpcpp/generic/generic_stub.h>
@@ -11,8 +11,8 @@
 
 namespace svcmap::testing {
 
-// Calls `method` ("/package.Service/Method") and returns the status. Cancels Watch after its first
-// response and returns OK.
+// Calls `method` ("/package.Service/Method") and returns the status. Cancels a Watch call after its
+// first response and then returns OK.
 inline grpc::Status CallAny(const std::shared_ptr<grpc::Channel>& channel,
                             const std::string& method) {
   grpc::GenericStub stub(channel);
@@ -41,7 +41,7 @@ inline grpc::Status CallAny(const std::shared_ptr<grpc::Channel>& channel,
   return watching ? grpc::Status::OK : status;
 }
 
-// Expects that a client called `name` can call all reading methods and no others.
+// Expects that the client `name` can call all reading methods and no other methods.
 inline void ExpectReadsOnly(const std::shared_ptr<grpc::Channel>& channel,
                             const std::string& name) {
   for (const std::string method : {"List", "GetStatus", "Watch"}) {

@@ -128,7 +128,9 @@ TEST_F(ControlTest, HealthAndReflectionAnswer) {
     grpc::CompletionQueue queue;
     grpc::internal::RpcMethod rpc(method, grpc::internal::RpcMethod::NORMAL_RPC);
     v1::GetStatusRequest
-        empty;  // An empty message is also a valid health request for the whole server.
+        // An empty message is also a valid health request: it requests the health of the whole
+        // server.
+        empty;
     v1::GetStatusRequest answer;
     const grpc::Status status =
         grpc::internal::BlockingUnaryCall<v1::GetStatusRequest, v1::GetStatusRequest>(

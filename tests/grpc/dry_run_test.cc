@@ -1,4 +1,4 @@
-// validate_only: Apply and Remove report their effect and change nothing.
+// Tests of validate_only: Apply and Remove report their effect and change nothing.
 #include <gmock/gmock.h>
 
 #include <sstream>
@@ -65,17 +65,18 @@ class DryRunTest : public ServerTest {
     EXPECT_TRUE(status.ok()) << status.error_message();
     return ack;
   }
-  // Returns the token of all stored objects.
+  // Returns the state token of all stored objects.
   proxy::StateToken Token() {
     proxy::StateToken token = {};
     EXPECT_TRUE(loop_->Call([&](proxy::Reconciler& r) { token = r.store().token(); }));
     return token;
   }
-  // The status without fields that change without a request.
+  // Returns the status without fields that change on their own.
   std::string Seen() {
     v1::GetStatusResponse status = GetStatus();
     status.clear_started();
-    status.clear_pending_since();  // This field is set until the loop iteration after the response.
+    // pending_since stays set until the loop iteration after the response.
+    status.clear_pending_since();
     std::string seen = status.SerializeAsString();
     for (const v1::Kind kind : {v1::KIND_SERVICE, v1::KIND_ENDPOINT_SLICE, v1::KIND_NODE}) {
       for (const v1::Object& object : List(kind)) seen += object.SerializeAsString();
@@ -102,13 +103,13 @@ TEST_F(DryRunTest, TellsElementsAndChangesNothing) {
   EXPECT_EQ(ack.dry_run().added(), 2u);
   EXPECT_FALSE(ack.dry_run().rewrites_tables());
   EXPECT_EQ(Seen(), before);
-  // The state is unchanged, including for controllers.
+  // The dry run has not changed the state, not even the state that controllers see.
   const v1::Ack again = Apply({Web(), SliceWith(1)});
   EXPECT_EQ(again.outcome(), v1::UNCHANGED);
   EXPECT_EQ(Token(), token);
 }
 
-// The latency is measured when the change is committed.
+// Latency metrics count a change when it is committed, so a dry run does not count.
 TEST_F(DryRunTest, S346_WhenAChangeWasCausedDoesNotCount) {
   Serve();
   Apply({Web()});
@@ -150,7 +151,7 @@ TEST_F(DryRunTest, ARangeIsOneElement) {
   EXPECT_EQ(ack.dry_run().added(), 1u);
 }
 
-// Invalid objects, exceeded limits and conflicts are reported, and no finding is stored.
+// A dry run reports invalid objects, exceeded limits and conflicts, but stores no finding.
 TEST_F(DryRunTest, S16_ResultsAreThoseOfTheRealCall) {
   StartLoop({.objects = 3});
   Serve();

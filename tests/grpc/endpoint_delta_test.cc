@@ -1,4 +1,4 @@
-// Tests of EndpointDelta messages on the stream of a controller.
+// Tests of EndpointDelta messages in a controller's stream.
 #include <gmock/gmock.h>
 
 #include "api/grpc/status_report.h"
@@ -88,7 +88,7 @@ TEST_F(EndpointDeltaTest, OrderWithinABatchCounts) {
   Push({Upsert(SliceOf({"10.1.0.1"})), Delta().Put("10.1.0.2"),
         Delta().Remove("10.1.0.2").Put("10.1.0.3")});
   EXPECT_THAT(Addresses(), ElementsAre("10.1.0.1", "10.1.0.3"));
-  // A complete slice supersedes deltas before it.
+  // A complete slice supersedes earlier deltas in the same batch.
   EXPECT_THAT(Messages(Push({Delta().Put("10.1.0.4"), Upsert(SliceOf({"10.1.0.5"}))})), IsEmpty());
   EXPECT_THAT(Addresses(), ElementsAre("10.1.0.5"));
   EXPECT_THAT(Messages(Push({Delta().Put("10.1.0.6"), Removal(SliceRef("shop/web-1"))})),
@@ -124,7 +124,7 @@ TEST_F(EndpointDeltaTest, RejectedResultLeavesTheSliceAsItWas) {
               HasSubstr("the previously accepted version, if any, stays in effect"));
   EXPECT_THAT(Addresses(), ElementsAre("10.1.0.1"));
   EXPECT_EQ(GetStatus().refused_objects(), 1u);
-  // The next accepted delta clears the rejection.
+  // The next accepted delta clears the reported rejection.
   Push({Delta().Put("10.1.0.2")});
   EXPECT_EQ(GetStatus().refused_objects(), 0u);
 }
@@ -159,7 +159,7 @@ TEST_F(EndpointDeltaTest, CostFollowsTheMessageAndTheSliceNotTheirProduct) {
     ips.push_back("10.1." + std::to_string(i / 250) + "." + std::to_string(i % 250 + 1));
   }
   Push({Upsert(Web()), Upsert(SliceOf(ips))});
-  // The test would take minutes if each delta converted its slice of 900 endpoints separately.
+  // The test would take minutes if svcmapd converted the slice of 900 endpoints for each delta.
   std::vector<v1::Change> changes(100'000, Delta().Put("10.1.9.9"));
   EXPECT_EQ(Push(changes).outcome(), v1::COMMITTED);
   EXPECT_EQ(Addresses().size(), 901u);
@@ -171,7 +171,7 @@ TEST_F(EndpointDeltaTest, S346_SlicesAndDeltasTellWhenTheyWereCaused) {
   const auto say = [&](const std::string& time) {
     annotations["endpoints.kubernetes.io/last-change-trigger-time"] = time;
   };
-  say("2999-01-01T00:00:00.123456789Z");  // The clock of the sender is ahead.
+  say("2999-01-01T00:00:00.123456789Z");  // The clock of the sender is ahead of the agent's clock.
   Push({Upsert(Web()), Upsert(slice)});
   EXPECT_EQ(GetStatus().programming_latency().count(), 1u);
   for (const char* time :

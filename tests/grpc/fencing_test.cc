@@ -1,4 +1,4 @@
-// Tests of two controllers, one of which has an outdated epoch.
+// Tests of two controllers, one of which uses an outdated epoch.
 #include <gmock/gmock.h>
 
 #include "tests/grpc/server_fixture.h"
@@ -17,7 +17,7 @@ class FencingTest : public ServerTest {
     ServerTest::SetUp();
     Serve();
   }
-  // Returns the error message for a stream with this Open.
+  // Sends this Open and returns the error message with which the stream ends.
   std::string Rejection(const std::string& name, uint64_t epoch) {
     Stream stream(*stub_);
     EXPECT_FALSE(stream.Open(name, epoch));
@@ -64,7 +64,7 @@ TEST_F(FencingTest, WithoutEpochsTheNewestWins) {
   EXPECT_EQ(first.Finish().error_code(), grpc::ABORTED);
 }
 
-// Batches that were in flight when a higher epoch took over are discarded.
+// Batches that are in flight when a higher epoch takes over are discarded.
 TEST_F(FencingTest, NothingOfADeposedControllerIsTakenAnyMore) {
   ActiveSession holder;
   int ended = 0;

@@ -1,4 +1,5 @@
-// A disk, a log or a kernel that does not answer delays no status and no other controller.
+// Tests that a disk, a log or a kernel that does not answer delays neither status calls nor other
+// controllers.
 #include <gmock/gmock.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
@@ -14,7 +15,7 @@ using svcmap::testing::AService;
 using svcmap::testing::Upsert;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kLong{5};  // Much longer than GetStatus may wait.
+constexpr std::chrono::seconds kLong{5};  // Time that is much longer than GetStatus may take.
 
 class HungDiskTest : public ServerTest {
  protected:
@@ -66,7 +67,7 @@ TEST_F(HungDiskTest, StatusDoesNotWaitForTheLoop) {
   EXPECT_GT(GetStatus().service_ports(), 0u);
 }
 
-// Logs nothing until the test lets it.
+// A log sink that blocks until the test releases it.
 class HungSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   explicit HungSink(std::function<void()> hang) : hang_(std::move(hang)) {}

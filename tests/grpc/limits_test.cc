@@ -1,4 +1,4 @@
-// Tests of the limits for controllers, and of the errors for requests that exceed them.
+// Tests of the limits for controllers, and of the errors for requests that exceed these limits.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>
@@ -63,7 +63,8 @@ TEST_F(LimitsTest, OpenedSaysThemAll) {
   EXPECT_EQ(limits.max_bytes_in_flight(), 9000u);
 }
 
-// While the loop is blocked, there are no Acks. All batches read until then become one commit.
+// While the loop is blocked, the agent sends no Acks. All batches that it reads in this time become
+// one commit.
 TEST_F(LimitsTest, BytesInFlightAreBounded) {
   constexpr int kBatches = 20;
   limits_.max_bytes_in_flight = 2000;
@@ -83,7 +84,7 @@ TEST_F(LimitsTest, BytesInFlightAreBounded) {
     const v1::Object web = Web("shop/web-" + std::to_string(i), "10.96.1." + std::to_string(i));
     ASSERT_TRUE(stream.Send(static_cast<uint64_t>(i), {Upsert(Slice("web-1", 40)), Upsert(web)}));
   }
-  for (int i = 0; i < 20; ++i) {  // Calls on the same connection that do not need the loop.
+  for (int i = 0; i < 20; ++i) {  // These calls use the same connection and do not need the loop.
     EXPECT_TRUE(svcmap::testing::CallAny(channel_, "/grpc.health.v1.Health/Check").ok());
   }
   go_on.set_value();
@@ -107,7 +108,8 @@ TEST_F(LimitsTest, OneObjectMoreIsRejectedAndTheOthersOfItsBatchAreTaken) {
                           "--max-objects 2 objects"));
   EXPECT_EQ(ack.results(0).severity(), v1::REFUSED);
   EXPECT_EQ(GetStatus().refused_objects(), 1u);
-  // Stored objects can be modified, and a removal makes room.
+  // At the limit, stored objects can be modified, and the removal of an object permits a new
+  // object.
   EXPECT_THAT(Messages(Apply({Web("a/one", "10.96.0.13")})), IsEmpty());
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("test"));
@@ -128,7 +130,7 @@ TEST_F(LimitsTest, SliceThatMakesTooManyEndpointsIsRejectedAndItsLastGoodStateSt
                   "endpoints (--max-endpoints-per-service); the previously accepted version, "
                   "if any, stays in effect"));
   EXPECT_EQ(GetStatus().endpoints(), 5u);
-  // The limit also applies to deltas.
+  // The limit also applies to endpoint deltas.
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("test"));
   ADelta delta("shop/web-1");
@@ -169,7 +171,7 @@ TEST_F(LimitsTest, StreamThatWasOpenedInTimeStays) {
   Serve();
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("test"));
-  // The deadline of that stream has expired.
+  // The agent ends a stream that sends no Open before the deadline.
   Stream silent(*stub_);
   v1::PushResponse response;
   EXPECT_FALSE(silent.stream->Read(&response));
@@ -177,8 +179,8 @@ TEST_F(LimitsTest, StreamThatWasOpenedInTimeStays) {
   EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
 }
 
-// Only for TCP: the agent accepts Unix socket connections itself, and gRPC has no handshake
-// deadline for accepted connections. Keepalive pings close them.
+// This test uses TCP only: the agent accepts Unix socket connections itself, and gRPC has no
+// handshake deadline for such connections. Keepalive pings close them instead.
 TEST_F(LimitsTest, ConnectionOnWhichNothingIsReportedEnds) {
   limits_.greet_within = std::chrono::milliseconds(20);
   const uint16_t port = svcmap::testing::FreeTcpPort();
@@ -193,7 +195,7 @@ TEST_F(LimitsTest, ConnectionOnWhichNothingIsReportedEnds) {
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   char bytes[4096];
   ssize_t got = 0;
-  do {  // The server first sends its HTTP/2 settings.
+  do {  // The server sends its HTTP/2 settings first, then closes the connection.
     got = read(fd.get(), bytes, sizeof(bytes));
   } while (got > 0);
   EXPECT_TRUE(got == 0 || errno == ECONNRESET) << errno;
@@ -219,10 +221,10 @@ TEST_F(LimitsTest, OneStreamMoreIsRejectedUntilAnotherHasEnded) {
   Stream holder(*stub_);
   ASSERT_TRUE(holder.Open("holder"));
   auto second = std::make_unique<Stream>(*stub_);
-  ASSERT_TRUE(second->Open("second"));  // The first stream is replaced and ends.
+  ASSERT_TRUE(second->Open("second"));  // The second stream replaces the first stream, which ends.
   EXPECT_EQ(holder.Finish().error_code(), grpc::ABORTED);
   Stream silent(*stub_);
-  // The client can see the end of the first stream before the server has released it.
+  // The client may see the end of the first stream before the server has released the stream.
   const auto deadline = std::chrono::steady_clock::now() + kDeadline;
   grpc::Status status;
   do {

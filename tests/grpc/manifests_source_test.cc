@@ -1,4 +1,4 @@
-// The manifest source: reads manifests at start and after changes.
+// Tests of the manifest source: it reads manifests at the start and after changes.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -43,7 +43,7 @@ class ManifestsSourceTest : public ServerTest {
     }
     return names;
   }
-  // Polls until the condition is true. Each poll waits for the loop.
+  // Polls until these objects are stored. Each poll waits for the loop.
   bool BecomesStored(const std::vector<std::string>& names) {
     const auto deadline = std::chrono::steady_clock::now() + kDeadline;
     while (Stored() != names) {

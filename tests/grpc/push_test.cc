@@ -1,4 +1,4 @@
-// Tests of the stream of a controller, see proto/README.md.
+// Tests of a controller's stream, see proto/README.md.
 #include <gmock/gmock.h>
 
 #include <thread>
@@ -87,7 +87,7 @@ TEST_F(PushTest, SnapshotPrunesOnlyAtItsEndAndOnlyWhatWasNotNamed) {
   EXPECT_EQ(List(v1::KIND_SERVICE).size(), 3u);
   ASSERT_TRUE(stream.EndSnapshot(2));
   EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
-  // A rejected object counts as listed, so its previous version stays.
+  // A rejected object in a snapshot counts as listed, so its previous version stays stored.
   EXPECT_EQ(List(v1::KIND_SERVICE).size(), 2u);
 }
 
@@ -182,7 +182,7 @@ TEST_F(PushTest, NewestStreamWinsAndTheOlderOneLearnsTheName) {
   EXPECT_EQ(GetStatus().controller().name(), "second");
 }
 
-// A stream can end while the agent is about to acknowledge a batch.
+// A new stream may replace a stream while the agent is about to acknowledge a batch of that stream.
 TEST_F(PushTest, OlderStreamLearnsTheNameInTheMiddleOfItsBatches) {
   for (int round = 0; round < 100; ++round) {
     Stream older(*stub_);
@@ -200,7 +200,7 @@ TEST_F(PushTest, OlderStreamLearnsTheNameInTheMiddleOfItsBatches) {
 TEST_F(PushTest, ControllerThatDoesNotReadIsHeldBackAndDelaysNobody) {
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("flood"));
-  // Each batch is rejected so that the Acks are large.
+  // The agent rejects the object in each batch, so that the Acks are large.
   v1::Object bad = Web();
   bad.mutable_service()->mutable_spec()->mutable_ports(0)->set_port(70000);
   std::vector<v1::Change> changes(200, Upsert(bad));
@@ -211,7 +211,8 @@ TEST_F(PushTest, ControllerThatDoesNotReadIsHeldBackAndDelaysNobody) {
       sent = number;
     }
   });
-  // Other clients get responses meanwhile. At some point the agent stops reading from this stream.
+  // Other clients get responses in the meantime. At some point, the agent stops reading from the
+  // stream.
   uint64_t last = 0;
   int standing_still = 0;
   for (int i = 0; i < 20000 && standing_still < 100; ++i) {

@@ -1,4 +1,4 @@
-// Tests of a controller that reconnects with a state token.
+// Tests of controllers that reconnect with a state token.
 #include <gmock/gmock.h>
 
 #include "tests/grpc/server_fixture.h"
@@ -19,7 +19,7 @@ class ResumeTest : public ServerTest {
     ServerTest::SetUp();
     Serve();
   }
-  // Sends a snapshot and returns the last token.
+  // Sends a snapshot and returns the last received token.
   static std::string Snapshot(Stream& stream, const std::vector<v1::Change>& changes) {
     EXPECT_TRUE(stream.BeginSnapshot() && stream.Send(1, changes) && stream.EndSnapshot(2));
     EXPECT_THAT(stream.ReadAck().state_token(), IsEmpty());
@@ -87,7 +87,7 @@ TEST_F(ResumeTest, ChangesOfOthersAreNotMissed) {
   EXPECT_EQ(stream.opened.resume(), v1::SEND_SNAPSHOT);
 }
 
-// Only a controller that knows all stored objects gets a token. Otherwise, the controller would
+// A controller gets a token only if it knows all stored objects. Otherwise, the controller could
 // resume without noticing changes by other clients.
 TEST_F(ResumeTest, AfterAChangeOutOfBandThereIsNoTokenUntilTheNextSnapshot) {
   Stream stream(*stub_);
@@ -124,7 +124,7 @@ TEST_F(ResumeTest, InsideASnapshotThereIsNoToken) {
   EXPECT_THAT(stream.ReadAck().state_token(), Not(IsEmpty()));
 }
 
-// The stream has ended, so later changes are not covered by its token.
+// The token is from a stream that has ended, so it does not identify later changes.
 TEST_F(ResumeTest, ASnapshotThatWasLeftOpenIsAbandoned) {
   Apply({Web()});
   std::string token;

@@ -1,4 +1,4 @@
-// The agent in one process: fake kernel, loop, and gRPC server on a Unix socket.
+// The agent in the test process: fake kernel, loop, and gRPC server on a Unix socket.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -36,7 +36,7 @@ class ServerTest : public ::testing::Test {
     folder_ = folder;
     for (const Family family : kFamilies) tables_.push_back(proxy::MakeTable(family, {}));
     kernel_ = std::make_unique<nft::FakeKernel>(tables_);
-    // The test thread sets faults while the loop uses the kernel.
+    // Use a hook, because the test thread sets faults while the loop uses the kernel.
     kernel_->SetFaultHook([this](const nft::Transaction&) {
       return rejecting_ ? nft::FakeKernel::Fault::kReject : nft::FakeKernel::Fault::kNone;
     });
@@ -62,7 +62,7 @@ class ServerTest : public ::testing::Test {
 
   void Serve(const std::string& manifests_path = "") { ServeAt({}, manifests_path); }
 
-  // Listens on `listeners` and on the Unix socket.
+  // Starts the server on `listeners` and on the Unix socket.
   void ServeAt(ListenOptions listeners, const std::string& manifests_path = "") {
     service_ = std::make_unique<ControlService>(*loop_, *intake_, hub_, tables_,
                                                 ControlOptions{.version = "test",

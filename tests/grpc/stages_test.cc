@@ -36,7 +36,7 @@ TEST_F(ServerTest, EachBatchIsInEachStageAndNoStageOverlapsAnother) {
         ASlice("shop/web").Endpoint("10.1.0." + std::to_string(i)).Port("http", 8080);
     ASSERT_TRUE(stream.Send(static_cast<uint64_t>(i) + 1, {Upsert(slice)}));
     EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
-    // The Ack can arrive before the agent has recorded its duration.
+    // The Ack may arrive before the agent has recorded the stage durations.
     ASSERT_TRUE(loop_->Call([](proxy::Reconciler&) {}));
   }
   const nanoseconds wall = std::chrono::steady_clock::now() - start;

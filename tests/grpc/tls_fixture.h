@@ -1,5 +1,5 @@
 // A server with a TLS listener on a free port, certificate files, and several kinds of clients.
-// Tests read the counters of the server through its Unix socket.
+// Tests read the server's counters through its Unix socket.
 #pragma once
 
 #include <spdlog/sinks/ostream_sink.h>
@@ -40,7 +40,7 @@ class TlsTest : public ServerTest {
 
   std::string Path(const std::string& name) const { return files_folder_->path() + "/" + name; }
 
-  // Replaces all certificate files at once, as a certificate rotation does.
+  // Replaces a certificate file by a rename, as a certificate rotation does.
   void Put(const std::string& name, const std::string& text) {
     std::ofstream(Path("new")) << text;
     std::filesystem::rename(Path("new"), Path(name));
@@ -50,7 +50,7 @@ class TlsTest : public ServerTest {
     Put("agent.key", pair.key);
   }
 
-  // Opens a new connection.
+  // Opens a new connection with this client certificate.
   std::shared_ptr<grpc::Channel> ChannelOf(const testing::KeyPair& client) const {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

@@ -1,4 +1,5 @@
-// Tests of TCP listeners with TLS: authentication, authorization, and reloading of the files.
+// Tests of TCP listeners with TLS: authentication, authorization, and reloading of certificate
+// files.
 #include <gmock/gmock.h>
 #include <openssl/ssl.h>
 
@@ -16,7 +17,7 @@ using svcmap::testing::ExpectReadsOnly;
 using svcmap::testing::KeyPair;
 using svcmap::testing::TlsProbed;
 
-// OpenSSL's name for the alert on the client.
+// OpenSSL's name for the alert that the client receives.
 constexpr char kUnknownCa[] = "tlsv1 alert unknown ca";
 
 std::vector<std::string> MethodsOfControl() {
@@ -111,8 +112,8 @@ TEST_F(TlsTest, HandshakesEndAsTheCertificateDeserves) {
   for (const auto& c : cases) {
     EXPECT_EQ(Probe(c.client, TLS1_3_VERSION).problem, c.alert) << c.name;
     EXPECT_EQ(Probe(c.client, TLS1_2_VERSION).problem, c.alert_of_tls12) << c.name;
-    // The agent logs at most one line per second and peer address, and all clients share one
-    // address.
+    // The agent logs at most one line per second and peer address, and all clients of the test
+    // share one address.
     std::this_thread::sleep_for(std::chrono::milliseconds(1100));
     const auto log = Log();
     EXPECT_NE(Probe(c.client).problem, "") << c.name;

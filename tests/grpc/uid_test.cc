@@ -1,4 +1,4 @@
-// Tests the authorization of Unix socket clients by uid.
+// Tests of the authorization of Unix socket clients by uid.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel_posix.h>
@@ -36,8 +36,8 @@ class UidTest : public ServerTest {
     ServeAt({.allow = {.write_uids = {kWriterUid}, .read_uids = {kReaderUid}}});
   }
 
-  // Connects with another uid. The uid changes only for this thread and during this function.
-  // Returns errno or 0.
+  // Connects with another uid. The uid changes only for the calling thread and only during this
+  // function. Returns errno, or 0 on success.
   int ConnectAs(uid_t uid, UniqueFd& fd) const {
     fd = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address = {.sun_family = AF_UNIX};
@@ -79,7 +79,8 @@ TEST_F(UidTest, UidOutsideOfTheListsIsHungUpOn) {
   const timeval patience = {10, 0};
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   char byte = 0;
-  EXPECT_EQ(recv(fd.get(), &byte, 1, 0), 0);  // The connection is closed without data.
+  // The server closes the connection without sending data.
+  EXPECT_EQ(recv(fd.get(), &byte, 1, 0), 0);
   EXPECT_EQ(GetStatus().refused_calls(), 1u);
 }
 

@@ -1,4 +1,4 @@
-// Tests the events for watchers, and the cost of watchers that do not read.
+// Tests of the events that watchers receive, and of watchers that do not read.
 #include <gmock/gmock.h>
 #include <grpc/grpc.h>
 
@@ -18,7 +18,8 @@ using ::testing::SizeIs;
 
 class WatchTest : public ServerTest {
  protected:
-  // Initializes gRPC without a matching shutdown, which can take 10 s after a full socket buffer.
+  // Initializes gRPC without a matching shutdown, because the shutdown can take 10 s after a socket
+  // buffer was full.
   static void SetUpTestSuite() { grpc_init(); }
 
   // A watcher that reads one event at a time.
@@ -37,7 +38,7 @@ class WatchTest : public ServerTest {
       EXPECT_TRUE(reader->Read(&event));
       return event;
     }
-    // Returns the next event of this kind and skips others.
+    // Returns the next event of this kind and skips events of other kinds.
     v1::WatchEvent ReadUntil(v1::WatchEvent::EventCase kind) {
       v1::WatchEvent event;
       while (reader->Read(&event)) {
@@ -64,14 +65,14 @@ class WatchTest : public ServerTest {
     Serve(manifests_path);
   }
 
-  // Submits objects like the manifest source.
+  // Submits an object as the manifest source does.
   absl::Status Submit(const v1::Object& object, Intake::Done done) {
     return intake_->Submit(
         proxy::Batch::Mark::kNone, 1,
         [&](int) { return ConvertObject(object, intake_->context()); }, std::move(done));
   }
 
-  // Deletes an element and notifies the loop like the kernel.
+  // Deletes an element and notifies the loop as the kernel would.
   void Damage() {
     nft::ForeignChange change;
     change.text = "1 element deleted from no-endpoint-services";
@@ -103,7 +104,7 @@ TEST_F(WatchTest, FirstComesTheStatusThenEachCommit) {
   EXPECT_EQ(first.status().revision(), GetStatus().revision());
   EXPECT_EQ(first.status().node_name(), "n1");
   EXPECT_EQ(first.status().state(), v1::SERVING);
-  EXPECT_GE(first.number(), 1u);  // The number of the preceding commit.
+  EXPECT_GE(first.number(), 1u);  // The event contains the number of the preceding commit.
   EXPECT_EQ(first.lost(), 0u);
   EXPECT_GT(first.time().seconds(), 0);
 
@@ -278,7 +279,7 @@ TEST_F(WatchTest, WhoDoesNotReadLosesTheOldestAndIsReportedHowMany) {
   Watching sleeper(*stub_), reader(*stub_);
   const uint64_t begin = sleeper.Read().number();
   reader.Read();
-  // Large enough that a few events fill the flow control window.
+  // The object is so large that a few events fill the flow control window.
   v1::WatchController large;
   large.set_reason(std::string(20'000, 'x'));
   constexpr uint64_t kEvents = 4 * WatchHub::kKept;
@@ -302,7 +303,7 @@ TEST_F(WatchTest, WhoDoesNotReadLosesTheOldestAndIsReportedHowMany) {
   }
   EXPECT_EQ(lost + read, kEvents + 1);
   EXPECT_THAT(lost, Ge(2 * WatchHub::kKept));
-  EXPECT_EQ(since_lost, WatchHub::kKept);  // The number of events in a full buffer.
+  EXPECT_EQ(since_lost, WatchHub::kKept);  // A full buffer contains this number of events.
 }
 
 TEST_F(WatchTest, NumbersGoOnWhileNobodyWatches) {
@@ -328,7 +329,7 @@ TEST_F(WatchTest, OneWatcherMoreIsRejectedUntilAnotherHasLeft) {
   EXPECT_EQ(status.error_message(),
             "no more than --max-watchers 1 watchers at a time; stream rejected");
   watching.reset();
-  // The client can see the end of the stream before the server has released it.
+  // The client may see the end of the stream before the server has released the stream.
   const auto deadline = std::chrono::steady_clock::now() + kDeadline;
   for (bool taken = false; !taken;) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);

@@ -3,7 +3,7 @@
 namespace svcmap::protocol {
 namespace {
 
-// Checks in execution order. Later checks rely on the behavior that earlier checks verify.
+// Checks in execution order. Later checks rely on behavior that earlier checks have verified.
 constexpr Check kChecks[] = {
     {"half-open", "A connection without the HTTP/2 preface is closed after 10 s",
      CheckHalfOpenConnections, nullptr, nullptr, true},

@@ -1,6 +1,6 @@
-// Checks of the protocol, each with the sentence of the documentation that it verifies. The checks
-// send snapshots and require that no other controller uses the agent. Checks with `beside` run
-// concurrently with the others and send no objects.
+// Checks of the protocol. Each check contains the sentence of the documentation that it verifies.
+// The checks send snapshots and require that no other controller uses the agent. Checks with
+// `beside` run concurrently with other checks and send no objects.
 #pragma once
 
 #include <span>
@@ -13,12 +13,13 @@ namespace svcmap::protocol {
 
 struct Check {
   const char* name;
-  const char* promise;  // A sentence, verbatim from proto/README.md or docs/security.md.
+  const char* promise;  // The verified sentence, verbatim from proto/README.md or docs/security.md.
   void (*run)(const Target&, Verdict&);
-  // The required option and its flag. Null if the check requires none.
+  // Option that the check requires, with its flag. Null if the check requires no option.
   std::string Options::*needs = nullptr;
   const char* flag = nullptr;
-  bool beside = false;  // Runs concurrently with other checks because it mostly waits.
+  // True if the check runs concurrently with other checks, because it mostly waits.
+  bool beside = false;
 };
 
 std::span<const Check> AllChecks();

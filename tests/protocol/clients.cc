@@ -1,18 +1,20 @@
-// Clients without valid credentials or without the required role. Each client uses its own
-// connection. The authorized client must be able to call the agent before and after each check.
+// Checks with clients that have no valid credentials or not the required role. Each client uses a
+// separate connection. The authorized client must be able to call the agent before and after each
+// check.
 #include "tests/protocol/checks.h"
 #include "tests/protocol/session.h"
 
 namespace svcmap::protocol {
 namespace {
 
-// Reads a file with a certificate and its key. The name can be empty.
+// Reads a file that contains both a certificate and its key. `pem` is empty if the client has no
+// certificate.
 std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const Target& target,
                                                         const std::string& pem) {
   return grpc::SslCredentials({target.options().ca, pem, pem});
 }
 
-// Status of one call of each kind: GetStatus, Apply and Push.
+// Status codes of one call of each kind: GetStatus, Apply and Push.
 struct Ends {
   grpc::Status status, apply, push;
 };
@@ -49,7 +51,7 @@ void ExpectHungUp(const Target& target, const std::string& who,
   ExpectAlive(target, "after", verdict);
 }
 
-// Expects PERMISSION_DENIED with the method, the client and `role` in the message.
+// Expects PERMISSION_DENIED and a message that contains the method, the client and `role`.
 void ExpectDenied(const std::string& method, const std::string& role, const grpc::Status& end,
                   Verdict& verdict) {
   verdict.Equal(method + " to end with", "PERMISSION_DENIED", CodeName(end.error_code()));

@@ -1,12 +1,12 @@
-// Checks with a correct controller.
+// Checks with a controller that follows the protocol.
 #include "tests/protocol/checks.h"
 #include "tests/protocol/session.h"
 
 namespace svcmap::protocol {
 namespace {
 
-// Expects an Ack with a token and a revision that is equal to or greater than the previous
-// revision.
+// Expects an Ack with a token and a revision. The revision must be greater than the previous
+// revision if `grows` is true, otherwise equal.
 void ExpectRevision(const v1::Ack& ack, bool grows, uint64_t& revision, Verdict& verdict) {
   const std::string number = std::to_string(ack.number());
   verdict.That(
@@ -41,7 +41,7 @@ void CheckSnapshot(const Target& target, Verdict& verdict) {
   verdict.That(inside.state_token().empty(), "no state_token inside a snapshot", "one");
   ExpectStored(target, After(StateOf(old), first), "inside the snapshot", verdict);
   session.Batch(2, second);
-  session.End(7);  // Gaps in the batch numbers are permitted.
+  session.End(7);  // Batch numbers may have gaps.
   ExpectAck(session.Ack(), 2, v1::COMMITTED, verdict);
   uint64_t revision = opened.revision();
   const v1::Ack end = session.Ack();
@@ -131,7 +131,7 @@ void CheckEndpointDelta(const Target& target, Verdict& verdict) {
 
 void CheckResume(const Target& target, Verdict& verdict) {
   std::string last = Replace(target, {Put(Service("web", 1))}, verdict);
-  // Expects the given `resume` for an Open with `token`.
+  // Sends an Open with `token` and expects this value of `resume`.
   const auto answer = [&](const std::string& token) {
     Session session(target);
     return session.Open(target, token);

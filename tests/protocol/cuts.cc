@@ -1,4 +1,4 @@
-// Ends a stream at each message boundary in several ways.
+// Checks that end a stream at each message boundary, in several ways.
 #include <fcntl.h>
 #include <grpcpp/create_channel_posix.h>
 #include <sys/socket.h>
@@ -12,8 +12,8 @@ namespace {
 
 struct Way {
   const char* name;
-  // True if all responses are read before the cut. Opened is always read, because otherwise the
-  // Open could arrive after the Open of the next stream and replace that stream.
+  // True if the controller reads all responses before the cut. Opened is always read, because
+  // otherwise the Open could arrive after the Open of the next stream and replace the next stream.
   bool reads;
   enum { kHalfClose, kCancel, kConnection } cut;
 };
@@ -26,7 +26,7 @@ constexpr Way kWays[] = {
     {"connection lost, answers unread", false, Way::kConnection},
 };
 
-// The messages to send, and the stored objects after each message.
+// Messages to send, and the expected stored objects after each message.
 struct Script {
   std::vector<v1::PushRequest> messages;
   std::vector<State> held;
@@ -54,7 +54,7 @@ Script MakeScript(const Target& target, const Changes& base) {
            After(everything, third)}};
 }
 
-// A connection whose socket can be shut down. Only works without TLS.
+// A connection whose socket can be shut down. Works only without TLS.
 class Connection {
  public:
   explicit Connection(const Target& target) : fd_(target.ConnectSocket()) {
@@ -71,8 +71,8 @@ class Connection {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
-// Sends the first `count` messages of `script` and ends the stream. Returns the last token and the
-// objects that the token identifies.
+// Sends the first `count` messages of `script` and ends the stream. Returns the last received token
+// and the objects that this token identifies.
 struct Known {
   std::string token;
   State state;
@@ -118,13 +118,14 @@ void CheckCuts(const Target& target, Verdict& verdict) {
     for (size_t count = 1; count <= script.messages.size() && verdict.passed(); ++count) {
       const std::string token = Replace(target, base, verdict);
       const Known known = SendAndCut(target, script, count, way, {token, StateOf(base)}, verdict);
-      // From here on, the agent ignores messages of the previous stream.
+      // After the new Open, the agent ignores messages of the previous stream.
       Session resumed(target);
       const v1::Opened opened = resumed.Open(target, known.token);
       State held;
       target.List(&held);
       const std::string when = std::string(way.name) + " after message " + std::to_string(count);
-      // The state is known exactly if the responses were read or the stream was closed normally.
+      // The stored state is known exactly if the responses were read or the stream was closed
+      // normally.
       const bool exact = way.reads || way.cut == Way::kHalfClose;
       bool possible = held == script.held[count - 1];
       for (size_t i = 0; i < count && !exact; ++i) possible = possible || held == script.held[i];

@@ -1,4 +1,4 @@
-// A controller that writes without reading responses.
+// Check with a controller that writes without reading responses.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -12,10 +12,11 @@ namespace {
 using FloodClock = std::chrono::steady_clock;
 
 constexpr uint64_t kBatches = 10'000;
-constexpr size_t kBatchBytes = 4000;  // Too much data for the buffers of gRPC and the kernel.
+// Bytes per batch. All batches together exceed the buffers of gRPC and the kernel.
+constexpr size_t kBatchBytes = 4000;
 constexpr std::chrono::milliseconds kStandsStill{500};
 constexpr std::chrono::seconds kPatienceOfOthers{
-    2};  // Limit for one call, which should take milliseconds.
+    2};  // Maximum duration of one call, which should take milliseconds.
 
 std::string Milliseconds(FloodClock::duration time) {
   return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count()) +
@@ -69,7 +70,7 @@ void CheckFlood(const Target& target, Verdict& verdict) {
                "all " + std::to_string(kBatches) + " batches written");
   verdict.That(longest < kPatienceOfOthers, "each call of other clients to take less than 2 s",
                Milliseconds(longest));
-  // Reading unblocks the writer.
+  // Reading the responses unblocks the writer.
   uint64_t acked = 0;
   while (acked < kBatches) {
     const v1::Ack ack = session.Ack();

@@ -1,4 +1,4 @@
-// Connections and streams that send little or nothing.
+// Checks with connections and streams that send little or nothing.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,20 +13,22 @@ namespace {
 
 using HalfOpenClock = std::chrono::steady_clock;
 
-constexpr int kSilent = 40;       // Connections that send nothing.
-constexpr int kHalfPreface = 40;  // Connections that send a part of the HTTP/2 preface.
-constexpr int kWithoutCall = 20;  // HTTP/2 connections without calls.
+constexpr int kSilent = 40;       // Number of connections that send nothing.
+constexpr int kHalfPreface = 40;  // Number of connections that send a part of the HTTP/2 preface.
+constexpr int kWithoutCall = 20;  // Number of HTTP/2 connections without calls.
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr std::chrono::seconds kGreetWithin{10};
 constexpr std::chrono::seconds kOpenWithin{10};
 constexpr std::chrono::seconds kSlack{5};
 
-// Waits until the agent has closed all `fds`. Returns the number of open ones at `deadline`.
+// Waits until the agent has closed all `fds`. Returns the number of connections that are still open
+// at `deadline`.
 size_t OpenAt(std::vector<pollfd> fds, HalfOpenClock::time_point deadline) {
   char bytes[4096];
   while (!fds.empty() && HalfOpenClock::now() < deadline) {
     poll(fds.data(), fds.size(), 100);
-    std::erase_if(fds, [&](const pollfd& fd) {  // The agent first sends its HTTP/2 settings.
+    // Read and ignore the agent's HTTP/2 settings, which it sends first.
+    std::erase_if(fds, [&](const pollfd& fd) {
       return fd.revents != 0 && recv(fd.fd, bytes, sizeof(bytes), MSG_DONTWAIT) <= 0;
     });
   }

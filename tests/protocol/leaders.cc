@@ -1,4 +1,4 @@
-// Several controllers compete for the agent.
+// Checks with several controllers that compete for the agent.
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -12,9 +12,9 @@ namespace {
 constexpr int kFightRounds = 200;
 constexpr int kFightObjects = 3;
 
-// Returns all objects that fighter `who` sends in a round.
+// Returns all objects that the fighter `who` sends in a round.
 Changes Wanted(const std::string& who, int round) {
-  Changes changes = {Put(Service(who, 1))};  // An object that the other fighter does not have.
+  Changes changes = {Put(Service(who, 1))};  // An object that only this fighter sends.
   for (int i = 0; i < kFightObjects; ++i) {
     changes.push_back(
         Put(Service("shared-" + std::to_string(i), 10 + i, who + std::to_string(round))));
@@ -22,14 +22,14 @@ Changes Wanted(const std::string& who, int round) {
   return changes;
 }
 
-// One of two controllers that send a snapshot and reconnect immediately when they are replaced. A
-// fighter stops after it was replaced kFightRounds times.
+// A fighter is one of two controllers that send a snapshot and reconnect immediately when they are
+// replaced. A fighter stops after it was replaced kFightRounds times.
 class Fighter {
  public:
   Fighter(const Target& target, std::string who) : target_(target), who_(std::move(who)) {}
 
-  // `over` is set when one fighter has stopped. The remaining fighter keeps its stream until it is
-  // stopped.
+  // Runs until the fighter stops, and sets `over`. The remaining fighter keeps its stream until it
+  // is stopped.
   void Run(std::atomic<bool>& over) {
     const auto channel = target_.Connect();
     for (int replaced = 0; replaced < kFightRounds && verdict_.passed(); ++replaced) {
@@ -70,8 +70,8 @@ class Fighter {
   std::atomic<int> round_ = 0;
   std::atomic<bool> gave_up_ = false;
   std::mutex mutex_;
-  Session* current_ = nullptr;  // Guarded by mutex_.
-  Verdict verdict_;             // Only used by the thread of Run().
+  Session* current_ = nullptr;  // Current stream. Guarded by mutex_.
+  Verdict verdict_;             // Results of this fighter. Only used by the thread of Run().
 };
 
 v1::PushRequest OpenOf(const std::string& name, const std::string& instance, uint64_t epoch) {
@@ -83,7 +83,7 @@ v1::PushRequest OpenOf(const std::string& name, const std::string& instance, uin
   return request;
 }
 
-// Expects that the agent rejects this Open because of its epoch.
+// Expects that the agent rejects this Open because of a low epoch.
 void ExpectDeposed(const Target& target, const v1::PushRequest& request, const std::string& why,
                    Verdict& verdict) {
   Session session(target);
@@ -104,7 +104,7 @@ void CheckFight(const Target& target, Verdict& verdict) {
   std::thread thread_b([&] { b.Run(over); });
   over.wait(false);
   Fighter& winner = a.gave_up() ? b : a;
-  // The last snapshot may still be in flight.
+  // Wait until the last snapshot has arrived, because it may still be in flight.
   State held;
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   const auto still_fine = [&] { return a.verdict().passed() || b.verdict().passed(); };
@@ -145,7 +145,7 @@ void CheckFencing(const Target& target, Verdict& verdict) {
     ExpectDeposed(target, OpenOf("svcmap-check-a", "one", 0), lower, verdict);
     ExpectDeposed(target, OpenOf("svcmap-check-a", "one", high),
                   " belongs to leader svcmap-check-b (two)", verdict);
-    // The rejected controllers did not affect the leader.
+    // The rejected controllers have no effect on the leader.
     second.Batch(1, {Put(Service("api", 2))});
     ExpectAck(second.Ack(), 1, v1::COMMITTED, verdict);
     v1::GetStatusResponse status;
@@ -153,14 +153,14 @@ void CheckFencing(const Target& target, Verdict& verdict) {
     verdict.Equal("GetStatus.controller.name:", "svcmap-check-b", status.controller().name());
     verdict.Equal("GetStatus.controller.epoch:", high, status.controller().epoch());
   }
-  // The agent keeps the epoch after the leader has left. The leader can reconnect.
+  // The agent keeps the epoch after the leader has disconnected. The leader can reconnect.
   ExpectDeposed(target, deposed, lower, verdict);
   Session again(target);
   again.Write(leader);
   verdict.That(again.Read().has_value(), "Opened for the same holder", "the end of the stream");
   ExpectStored(target, StateOf({Put(Service("web", 1)), Put(Service("api", 2))}), "at the end",
                verdict);
-  target.NextEpoch();  // Later checks need a higher epoch.
+  target.NextEpoch();  // Later checks need a higher epoch than this check.
 }
 
 }  // namespace svcmap::protocol

@@ -1,4 +1,4 @@
-// Sends invalid bytes in a call, and instead of HTTP/2.
+// Checks that send invalid bytes in a call, and instead of HTTP/2.
 #include <grpcpp/generic/generic_stub.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -12,8 +12,8 @@
 namespace svcmap::protocol {
 namespace {
 
-// Calls /svcmap.v1.Control/`method` with these bytes. Returns the status and the number of
-// responses.
+// Calls /svcmap.v1.Control/`method` with these bytes as the request. Returns the status and the
+// number of responses.
 grpc::Status CallWith(const Target& target, const std::string& method, const std::string& bytes,
                       int& answers) {
   grpc::GenericStub stub(target.Connect());
@@ -44,7 +44,7 @@ grpc::Status CallWith(const Target& target, const std::string& method, const std
   return status;
 }
 
-// An ApplyRequest with a name that is not valid UTF-8.
+// Returns an ApplyRequest with a name that is not valid UTF-8.
 std::string NotUtf8() {
   v1::ApplyRequest request;
   *request.add_objects()->mutable_service() = Service("XX", 9);
@@ -53,7 +53,7 @@ std::string NotUtf8() {
   return bytes;
 }
 
-// Returns true if the peer closes `fd`. The peer may send data before.
+// Returns true if the peer closes `fd`. The peer may send data before it closes the connection.
 bool IsClosed(int fd) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   char bytes[4096];

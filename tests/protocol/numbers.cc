@@ -1,4 +1,4 @@
-// Sends repeated batch numbers and repeated objects.
+// Checks with repeated batch numbers and repeated objects.
 #include "tests/protocol/checks.h"
 #include "tests/protocol/session.h"
 

@@ -6,7 +6,7 @@
 namespace svcmap::protocol {
 namespace {
 
-// Serializes deterministically: equal messages produce equal bytes.
+// Serializes a message deterministically, so that equal messages produce equal bytes.
 std::string Serialized(const google::protobuf::Message& message) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);

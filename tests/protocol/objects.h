@@ -13,11 +13,11 @@ namespace svcmap::protocol {
 inline constexpr char kNamespace[] = "svcmap-check";
 
 using Changes = std::vector<v1::Change>;
-// All objects of an agent. The key is "service NAME" or "slice NAME", the value is the serialized
-// object.
+// All objects that an agent stores. The key is "service NAME" or "slice NAME", the value is the
+// serialized object.
 using State = std::map<std::string, std::string>;
 
-// Returns a Service with port 80 and cluster IP 198.18.0.`ip`. `note` is an annotation to make two
+// Returns a Service with port 80 and cluster IP 198.18.0.`ip`. `note` is an annotation, which makes
 // versions of a Service different.
 v1::Service Service(const std::string& name, int ip, const std::string& note = "");
 // Returns a slice of Service `service` with the endpoint 198.19.0.`ip` and port 8080.
@@ -31,7 +31,8 @@ v1::Change RemoveService(const std::string& name);
 State After(State state, const Changes& changes);
 State StateOf(const Changes& changes);
 
-// Describes a state, or the differences between two states, by object names.
+// Returns a description of the state `s`, or of the differences between two states, by object
+// names.
 std::string Difference(const State& expected, const State& saw);
 
 }  // namespace svcmap::protocol

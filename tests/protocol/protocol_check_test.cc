@@ -1,5 +1,5 @@
-// Runs svcmap-protocol-check against svcmapd on a Unix socket and with TLS, and against agents with
-// intentional defects.
+// Runs svcmap-protocol-check against svcmapd on a Unix socket and with TLS, and against fake agents
+// with intentional defects.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -91,7 +91,7 @@ class ProtocolCheckTest : public ::testing::Test {
   }
 
   std::string Path(const std::string& name) const { return folder_->path() + "/" + name; }
-  // Replaces all certificate files at once, as a certificate rotation does.
+  // Replaces a certificate file by a rename, as a certificate rotation does.
   void WriteFile(const std::string& name, const std::string& text) const {
     std::ofstream(Path("new")) << text;
     std::filesystem::rename(Path("new"), Path(name));
@@ -157,7 +157,7 @@ TEST_F(ProtocolCheckTest, ABrokenPromiseIsFound) {
     EXPECT_THAT(kit.out, HasSubstr(c.line));
     EXPECT_THAT(kit.out, HasSubstr("0 passed, 1 failed, 0 skipped"));
   }
-  // Checks without a defect pass with the same agent.
+  // A fake agent without a defect passes the same check.
   const SinfulAgent agent(Sin::kNone, Path("socket"));
   const CommandResult kit = KitAt("unix://" + Path("socket"), {"--only", "flood"});
   EXPECT_EQ(kit.exit.code, 0) << kit.out;
@@ -247,7 +247,7 @@ TEST_F(ProtocolCheckTlsTest, CertificatesRotateUnderLoadAndNoStreamDrops) {
     const bool knows_guest = number % 2 == 0;
     const uint64_t before = acked;
     Rotate(number, knows_guest ? both : ca_.certificate());
-    // New connections use the current files.
+    // New connections use the current certificate files.
     const auto seen = svcmap::testing::ProbeTls(port_, {.client = writer_});
     EXPECT_EQ(seen.server, AgentName(number));
     EXPECT_EQ(seen.problem, "");

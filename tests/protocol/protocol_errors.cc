@@ -1,4 +1,4 @@
-// Controllers that violate the protocol.
+// Checks with controllers that violate the protocol.
 #include "tests/protocol/checks.h"
 #include "tests/protocol/session.h"
 
@@ -14,7 +14,7 @@ v1::PushRequest BatchWith(const v1::Change& change) {
   return request;
 }
 
-// A message with a field of a newer protocol version.
+// Returns a message with a field of a newer protocol version.
 template <typename Message>
 Message WithUnknownField() {
   Message message;
@@ -26,7 +26,7 @@ struct ErrorCase {
   const char* name;
   std::vector<v1::PushRequest> messages;
   grpc::StatusCode code;
-  std::string part;  // Expected part of the error message.
+  std::string part;  // Expected substring of the error message.
 };
 
 std::vector<ErrorCase> ErrorCases(const Target& target) {

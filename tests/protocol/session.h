@@ -21,15 +21,15 @@ inline constexpr char kController[] = "svcmap-check";  // Default for Open.name.
 class Session {
  public:
   explicit Session(const Target& target);
-  // Uses a new connection.
+  // Creates a stream on a new connection.
   explicit Session(std::unique_ptr<v1::Control::Stub> stub);
   ~Session();  // Cancels the stream.
 
-  // Returns a valid Open. `epoch` 0 means the epoch of the target.
+  // Returns a valid Open. If `epoch` is 0, the Open contains the epoch of the target.
   static v1::PushRequest OpenRequest(const Target& target, const std::string& state_token = "");
 
   bool Write(const v1::PushRequest& request);
-  // Returns nullopt at the end of the stream.
+  // Reads the next response. Returns nullopt at the end of the stream.
   std::optional<v1::PushResponse> Read();
 
   // Sends Open and returns Opened, or an empty message if the stream ended.
@@ -59,15 +59,15 @@ class Session {
 // the token of the last Ack.
 std::string Replace(const Target& target, const Changes& objects, Verdict& verdict);
 
-// Expects that the agent stores exactly `expected`. `when` describes the time, for example "after
-// the snapshot".
+// Expects that the agent stores exactly `expected`. `when` describes the point in time in messages,
+// for example "after the snapshot".
 void ExpectStored(const Target& target, const State& expected, const std::string& when,
                   Verdict& verdict);
 
 // Expects an Ack with this number and outcome.
 void ExpectAck(const v1::Ack& ack, uint64_t number, v1::Outcome outcome, Verdict& verdict);
 
-// Expects that other clients can call the agent.
+// Expects that other clients can still call the agent.
 void ExpectAlive(const Target& target, const std::string& when, Verdict& verdict);
 
 }  // namespace svcmap::protocol

@@ -1,5 +1,5 @@
-// A fake agent that violates one rule of the protocol, to show that the checks detect the
-// violation. It accepts all objects and stores none.
+// A fake agent that violates one rule of the protocol, to show that the checks detect this
+// violation. The agent accepts all objects and stores none.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -45,14 +45,15 @@ class SinfulAgent final : public v1::Control::Service {
   grpc::Status Push(grpc::ServerContext*, Stream* stream) override;
 
  private:
-  // Responses that the controller has not read yet.
+  // Queue of responses that the controller has not read yet.
   class Answers {
    public:
     explicit Answers(Stream& stream, size_t limit) : limit_(limit) {
       thread_ = std::thread([this, &stream] { Run(stream); });
     }
     ~Answers();
-    void Add(const v1::PushResponse& answer);  // Blocks while the queue is full.
+    // Appends a response. Blocks while the queue is full.
+    void Add(const v1::PushResponse& answer);
 
    private:
     void Run(Stream& stream);

@@ -19,7 +19,7 @@ std::string WithoutScheme(const Options& options) {
   return options.address.substr(std::strlen(options.is_unix() ? kUnixScheme : kTcpScheme));
 }
 
-// Returns the address in gRPC syntax.
+// Returns the agent's address in gRPC syntax.
 std::string ChannelTarget(const Options& options) {
   return (options.is_unix() ? "unix:" : "dns:///") + WithoutScheme(options);
 }
@@ -75,7 +75,7 @@ std::shared_ptr<grpc::Channel> Target::Connect(
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // Disables the bandwidth probe so that the flow control window stays small and unread data stays
+  // Disable the bandwidth probe, so that the flow control window stays small and unread data stays
   // at the agent.
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   return grpc::CreateCustomChannel(ChannelTarget(options_), credentials, arguments);
@@ -113,7 +113,7 @@ grpc::Status Target::List(State* state) const {
   Changes changes;
   for (v1::ListResponse part; reader->Read(&part);) {
     for (const v1::Object& object : part.objects()) {
-      // Change has all fields of Object.
+      // The message Change contains all fields of Object.
       changes.emplace_back().ParseFromString(object.SerializeAsString());
     }
   }

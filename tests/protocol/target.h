@@ -16,18 +16,18 @@ namespace svcmap::protocol {
 constexpr std::chrono::seconds kPatience{60};  // Deadline of calls and streams.
 
 struct Options {
-  std::string address;  // For example unix:///path or tcp://host:port.
-  // PEM files. Without a CA, connections do not use TLS.
+  std::string address;  // Address of the agent, for example unix:///path or tcp://host:port.
+  // Names of PEM files. Without a CA, connections do not use TLS.
   std::string ca;
   std::string certificate;
   std::string key;
   // Files with a certificate and key of a client that the agent must reject. If empty, the check is
   // skipped.
   std::string wrong_client;     // Signed by a CA that the agent does not trust.
-  std::string expired_client;   // Expired, otherwise valid.
-  std::string outside_client;   // Valid, without access.
-  std::string readonly_client;  // Valid, read access only.
-  uint64_t epoch = 0;           // The lowest epoch. Later epochs are higher.
+  std::string expired_client;   // Expired certificate, otherwise valid.
+  std::string outside_client;   // Valid certificate of a client that has no access.
+  std::string readonly_client;  // Valid certificate of a client that has only read access.
+  uint64_t epoch = 0;           // Lowest epoch of the checks. Later epochs are higher.
 
   bool is_unix() const { return address.starts_with("unix:"); }
 };
@@ -50,12 +50,12 @@ class Target {
 
   // Returns a new epoch for fencing checks.
   uint64_t NextEpoch() const { return ++epoch_; }
-  // Returns the epoch of all other streams. The agent rejects lower epochs.
+  // Returns the current epoch, which all other streams use. The agent rejects lower epochs.
   uint64_t epoch() const { return epoch_; }
 
   grpc::Status GetStatus(v1::GetStatusResponse* response) const;
   grpc::Status Apply(const v1::Service& service, v1::Ack* ack) const;
-  // Lists objects of all namespaces and kinds.
+  // Lists all objects of the agent.
   grpc::Status List(State* state) const;
 
  private:
@@ -64,7 +64,8 @@ class Target {
   mutable std::atomic<uint64_t> epoch_;
 };
 
-// Return text such as "INVALID_ARGUMENT", and "INVALID_ARGUMENT: batch number 4 does not follow 4".
+// Return the status code as text, such as "INVALID_ARGUMENT", and the status with its message, such
+// as "INVALID_ARGUMENT: batch number 4 does not follow 4".
 std::string CodeName(grpc::StatusCode code);
 std::string Text(const grpc::Status& status);
 

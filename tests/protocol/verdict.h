@@ -1,5 +1,5 @@
-// Result of one check. Keeps the first mismatch and ignores later ones, so a check does not need to
-// stop at a mismatch. Accepts all values with operator<<. Not thread-safe.
+// Result of one check. Keeps the first mismatch and ignores later mismatches, so a check does not
+// need to stop at a mismatch. Accepts all values that support operator<<. Not thread-safe.
 #pragma once
 
 #include <sstream>
@@ -9,7 +9,7 @@ namespace svcmap::protocol {
 
 class Verdict {
  public:
-  // `what` is for example "Ack of batch 2: outcome".
+  // Expects that both values are equal. `what` is for example "Ack of batch 2: outcome".
   template <typename Expected, typename Saw>
   void Equal(const std::string& what, const Expected& expected, const Saw& saw) {
     if (!(saw == expected)) Mismatch(what + " " + Text(expected), Text(saw));
@@ -18,7 +18,7 @@ class Verdict {
   void Contains(const std::string& what, const std::string& part, const std::string& saw) {
     if (saw.find(part) == std::string::npos) Mismatch(what + " to contain \"" + part + "\"", saw);
   }
-  // For all other expectations.
+  // Expects that `holds` is true. For expectations that the other methods do not support.
   void That(bool holds, const std::string& expected, const std::string& saw) {
     if (!holds) Mismatch(expected, saw);
   }

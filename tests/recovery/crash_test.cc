@@ -1,8 +1,8 @@
 // Kills the agent at random moments under traffic and updates. The restarted agent has the accepted
 // state, and no connection to an unchanged Service fails.
 //
-//   SVCMAP_CRASHES=1000   number of crashes (50)
-//   SVCMAP_SEED=17        seed of the moments, the changes and the controller's actions (random)
+// SVCMAP_CRASHES=1000   number of crashes (50)
+// SVCMAP_SEED=17        seed of the moments, the changes and the controller's actions (random)
 #include <algorithm>
 #include <atomic>
 #include <iostream>
@@ -30,7 +30,7 @@ class Controller {
   explicit Controller(uint64_t seed)
       : random_(seed), sent_(kOtherServices, 0), acked_(kOtherServices, 0) {}
 
-  // Sends a snapshot with new versions.
+  // Sends a snapshot that contains new versions of all "other" Services.
   absl::Status Snapshot(Agent& agent, const Objects& constant) {
     const absl::StatusOr<std::unique_ptr<PushStream>> stream = agent.Push();
     if (!stream.ok()) return stream.status();
@@ -70,14 +70,15 @@ class Controller {
     return absl::OkStatus();
   }
 
-  // Checks that every Service has a version that was sent, and none older than the acknowledged
-  // version.
+  // Checks that the kernel contains a version of every Service that was sent and is not older than
+  // the acknowledged version.
   absl::Status CheckVersions(const ElementLists& elements) const {
     std::vector<int> found(kOtherServices, -1);
     const auto list = elements.find("ip svcmap service-ips");
     for (const std::string& element :
          list == elements.end() ? std::set<std::string>() : list->second) {
-      // 10.96.1.5 . tcp . 1017 comment "other/s4:p" : 3.0.0.9
+      // The port of an element such as "10.96.1.5 . tcp . 1017 comment "other/s4:p" : 3.0.0.9" is
+      // the version.
       const std::string port_text = " . tcp . ";
       const std::string name_text = "comment \"other/s";
       const size_t port_at = element.find(port_text);
@@ -166,7 +167,7 @@ TEST_F(CrashTest, S332_S342_KilledAtAnyMomentItComesBackAndThereIsNoInterruption
       ASSERT_OK(churned) << agent().log();
       world()->agent.reset();
     }
-    // Some of the next runs of the agent are short.
+    // Some of the later runs of the agent are short.
     while (below(4) == 0) {
       ++early;
       ASSERT_OK_AND_ASSIGN(const auto short_lived, Agent::Launch(node().netns(), Flags()));

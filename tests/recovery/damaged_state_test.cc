@@ -1,4 +1,4 @@
-// An unusable saved state is renamed, and the rules stay in effect.
+// Tests that svcmapd renames an unusable saved state and that the rules stay in effect.
 #include <filesystem>
 
 #include "tests/recovery/saved_state_world.h"
@@ -9,8 +9,8 @@ namespace {
 struct FileDamage {
   std::string name;
   std::string (*damaged)(std::string bytes);
-  // False if the damage looks like the result of a power loss. Then the file is only outdated and
-  // is not renamed.
+  // True if svcmapd renames the damaged file. False if the damage looks like the result of a power
+  // loss: such a file is only outdated.
   bool set_aside = true;
 };
 std::ostream& operator<<(std::ostream& out, const FileDamage& damage) { return out << damage.name; }
@@ -79,7 +79,8 @@ TEST_P(DamagedStateTest, S342_IsRenamedAndTheRulesStayInEffect) {
   ExpectItGoesOn();
 }
 
-// For example, a state file from a backup.
+// The state is older than the kernel's tables if, for example, an operator restored the state file
+// from a backup.
 TEST_F(DamagedStateTest, S342_AStateOlderThanTheKernelDoesNoHarm) {
   const std::string file = StateFile();
   ASSERT_OK(EndAgent(/*kill=*/false));

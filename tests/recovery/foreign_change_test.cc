@@ -1,7 +1,7 @@
-// Another process changes svcmap's tables while the agent runs or is stopped. The agent repairs
-// them with minimal effect on clients, and ignores changes of other tables.
+// Another process changes svcmap's tables while the agent is running or stopped. The agent repairs
+// the tables with minimal effect on clients, and ignores changes of other tables.
 //
-//   SVCMAP_STORM_SECONDS=10   duration of continuous foreign changes (2)
+// SVCMAP_STORM_SECONDS=10   duration of continuous changes by the other process (2)
 #include <algorithm>
 #include <iostream>
 #include <thread>
@@ -38,7 +38,7 @@ class ForeignChangeTest : public RecoveryTest {
   }
 };
 
-// The parameters are the kind of damage, and whether the agent runs.
+// Parameters: the kind of damage, and whether the agent is running.
 class DamageTest : public ForeignChangeTest,
                    public ::testing::WithParamInterface<std::tuple<Damage, bool>> {
  protected:
@@ -73,7 +73,7 @@ TEST_P(DamageTest, S345_IsRepaired) {
   ASSERT_OK(WaitUntilTheKernelIsAsWanted()) << agent().log();
   if (!stopped()) {
     EXPECT_GT(Repairs(), repairs);
-    // The log names the process that changed the tables.
+    // The log names the process that has changed the tables.
     EXPECT_NE(agent().log().find("nft"), std::string::npos) << agent().log();
   }
   if (traffic != nullptr) {
@@ -87,12 +87,12 @@ TEST_P(DamageTest, S345_IsRepaired) {
   ASSERT_OK_AND_ASSIGN(traffic, SteadyTraffic::Start(client().netns(), SteadyTargets(*world())));
   EXPECT_OK(traffic->Go(20));
   EXPECT_OK(traffic->Stop().Check());
-  // The agent still applies changes.
+  // The agent still applies changes after the repair.
   ASSERT_OK(agent().Apply({OtherService(0, 81)}));
   EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
 }
 
-// A firewall manager that replaces its table fifty times a second.
+// A firewall manager replaces its own table fifty times a second.
 TEST_F(ForeignChangeTest, ReloadsOfOtherTablesAreNoneOfOurBusiness) {
   constexpr int kReloads = 100;
   constexpr milliseconds kEvery{20};
@@ -120,8 +120,8 @@ TEST_F(ForeignChangeTest, ReloadsOfOtherTablesAreNoneOfOurBusiness) {
   EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
 }
 
-// Commits of the agent continue during a thousand foreign changes per second, and one second later
-// all changes are reverted.
+// Commits of the agent continue during a thousand changes per second by another process. One second
+// after the last change, the agent has reverted all of these changes.
 TEST_F(ForeignChangeTest, AStormOfForeignChangesIsWeathered) {
   constexpr int kChangesPerSecond = 1000;
   constexpr milliseconds kBetweenCommits{10};
@@ -132,7 +132,7 @@ TEST_F(ForeignChangeTest, AStormOfForeignChangesIsWeathered) {
   const auto start = steady_clock::now();
   for (int i = 0; steady_clock::now() < start + duration; ++i) {
     const auto sent = steady_clock::now();
-    // Adds and removes endpoints, while the storm changes other elements.
+    // Add and remove endpoints while the storm changes other elements.
     const v1::Object slice = OtherSlices(i % kOthers, 1 + i / kOthers % kEndpoints)[0];
     ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Batch({Upsert(slice)}));
     ASSERT_OK(CheckAck(ack)) << agent().log();
@@ -147,7 +147,7 @@ TEST_F(ForeignChangeTest, AStormOfForeignChangesIsWeathered) {
   const double p99 = own_ms[own_ms.size() * 99 / 100];
   std::cout << "others: " << changes.ToString() << "\nour own " << own_ms.size() << " commits: p50 "
             << p50 << " ms, p99 " << p99 << " ms, longest " << own_ms.back() << " ms\n";
-  // Low enough for a busy machine.
+  // The limit is low enough for a busy machine.
   EXPECT_GT(changes.made(), 50 * duration.count()) << changes.ToString();
   EXPECT_LT(p99, 500);
 }

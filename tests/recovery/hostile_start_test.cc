@@ -1,4 +1,5 @@
-// Start with a state directory that another user owns, or whose file system does not answer.
+// Tests of a start with a state directory that another user owns, or whose file system does not
+// answer.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 
 class HostileStartTest : public SavedStateTest {
  protected:
-  // An agent has used the state directory and has exited.
+  // Prepares a state directory that an agent has used before it exited.
   void SetUp() override {
     SavedStateTest::SetUp();
     if (HasFatalFailure()) return;
@@ -115,7 +116,7 @@ TEST_F(HostileStartTest, AStateDirectoryThatOthersCanChangeIsWarnedAbout) {
   EXPECT_THAT(agent().log(), HasSubstr("reason=\"owned by uid 65534\""));
 }
 
-// A file system whose server never answers: every access waits, as on a hung disk.
+// The server of the file system never answers, so every access waits, as on a hung disk.
 TEST_F(HostileStartTest, SigtermEndsAStartThatWaitsForTheDisk) {
   const UniqueFd server(open("/dev/fuse", O_RDWR | O_CLOEXEC));
   ASSERT_TRUE(server.ok()) << "open /dev/fuse: errno " << errno;
@@ -129,7 +130,7 @@ TEST_F(HostileStartTest, SigtermEndsAStartThatWaitsForTheDisk) {
     agent = Agent::Launch(node().netns(), Flags());
   });
   ASSERT_OK(agent);
-  // By then, the agent waits for the disk.
+  // After this time, the agent waits for the disk.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_OK((*agent)->Stop());
 }

@@ -10,11 +10,13 @@ namespace svcmap::testing {
 namespace {
 
 constexpr int kStickyClients = 32;
-constexpr std::chrono::seconds kPatience{8};  // A longer wait counts as a failure.
+// Maximum waiting time. A longer wait counts as a failure.
+constexpr std::chrono::seconds kPatience{8};
 const Address kPair = ClusterIp(11);
 const Address kPublic = ClusterIp(12);
 
-// Returns an endpoint of an "other" Service. The address is in the pod range, but has no server.
+// Returns an endpoint of an "other" Service. The address is in the pod range, but no server
+// answers.
 std::string OtherEndpoint(int service, int endpoint, bool v6) {
   const int number = service * 16 + endpoint;
   return v6 ? absl::StrCat("fd00:10:244:9::", absl::Hex(number + 1))

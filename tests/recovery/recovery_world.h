@@ -1,5 +1,5 @@
 // Fixture of the recovery tests: an agent with a persistent state directory, some Services with
-// continuous traffic, hundreds of other Services, and checks for the recovered state.
+// continuous traffic, hundreds of other Services, and checks of the recovered state.
 #pragma once
 
 #include <chrono>
@@ -16,33 +16,34 @@
 
 namespace svcmap::testing {
 
-// Returns an environment variable as a number, or `otherwise` if it is not set.
+// Returns the value of an environment variable as a number, or `otherwise` if the variable is not
+// set.
 int64_t NumberFromEnvironment(const char* name, int64_t otherwise);
 
-// Services "steady/..." with answering endpoints: some with one address each, one with external
-// addresses and a nodePort, and one with session affinity.
+// Returns Services "steady/..." whose endpoints answer: some Services with one address each, a
+// Service with external addresses and a nodePort, and a Service with session affinity.
 Objects SteadyServices(const World& world);
 inline const Address kSteady = ClusterIp(10);
 inline const Address kSticky = ClusterIp(13);
 
-// Traffic from the client to all steady Services.
+// Returns options for traffic from the client to all steady Services.
 TrafficOptions SteadyTargets(const World& world);
 
-// Services "other/s0", "other/s1" ... without traffic, with `endpoints` endpoints each, at most
-// two of them IPv6.
+// Services "other/s0", "other/s1" ... have no traffic. Each Service has `endpoints` endpoints, at
+// most two of them IPv6.
 Address OtherIp(int service);
 v1::Object OtherService(int service, int port = 80);
 Objects OtherSlices(int service, int endpoints);
 Objects OtherServices(int services, int endpoints);
 
-// Each test starts with empty tables and an empty state directory.
+// Fixture in which each test starts with empty tables and an empty state directory.
 class RecoveryTest : public ServiceTest {
  protected:
   void SetUp() override;
   void TearDown() override;
 
   std::string state_folder() const { return folder_->path() + "/state"; }
-  // Returns the flags of an agent with the state directory.
+  // Returns the flags of an agent that uses the state directory.
   std::vector<std::string> Flags(std::vector<std::string> more = {}) const;
 
   absl::Status StartAgent(const std::vector<std::string>& more_flags = {});
@@ -51,12 +52,13 @@ class RecoveryTest : public ServiceTest {
   // Waits until the agent reports the received or saved state as serving and reports no error.
   absl::Status WaitUntilServing();
 
-  // Waits until the kernel has the desired elements, and the rules of the last RememberRules call.
+  // Waits until the kernel has the desired elements, and the same rules as at the last
+  // RememberRules call.
   absl::Status WaitUntilTheKernelIsAsWanted(
       std::chrono::milliseconds deadline = std::chrono::seconds(10));
   void RememberRules();
 
-  // Returns the server of each client of the Service with session affinity.
+  // Returns the endpoint that each client of the Service with session affinity reaches.
   std::vector<std::string> StickyPlacement();
 
   const std::string& rules() const { return rules_; }

@@ -1,5 +1,5 @@
-// Restarts with saved state and without a controller. The agent uses the saved state immediately,
-// writes only differences, and does not affect clients.
+// Tests of restarts with saved state and without a controller. The agent uses the saved state
+// immediately, writes only differences, and does not affect clients.
 #include "absl/strings/str_cat.h"
 #include "tests/recovery/saved_state_world.h"
 #include "tests/support/transfer.h"
@@ -7,7 +7,7 @@
 namespace svcmap::testing {
 namespace {
 
-// The parameter is the way in which the agent was stopped.
+// The parameter selects the way in which the agent is stopped.
 class UnchangedRestartTest : public SavedStateTest, public ::testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(, UnchangedRestartTest, ::testing::Bool(),
                          [](const ::testing::TestParamInfo<bool>& info) {
@@ -57,8 +57,8 @@ TEST_P(UnchangedRestartTest, S342_AControllerThatSaysTheSameChangesNothing) {
   ASSERT_OK_AND_ASSIGN(const auto stream, agent().Push());
   ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Snapshot(Everything()));
   EXPECT_EQ(ack.outcome(), v1::UNCHANGED) << ack.ShortDebugString();
-  // The markers are unchanged. After an early kill, the agent cannot exclude foreign commits and
-  // compares its rows.
+  // The markers are unchanged. If the agent was killed early, the next agent cannot exclude foreign
+  // commits and compares its rows.
   EXPECT_EQ(ReadKernelState().markers, before.markers) << agent().log();
   ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
   EXPECT_EQ(status.elements_written(), 0u) << status.ShortDebugString();
@@ -66,7 +66,7 @@ TEST_P(UnchangedRestartTest, S342_AControllerThatSaysTheSameChangesNothing) {
   ExpectItGoesOn();
 }
 
-// Single endpoint changes are saved with their slice, and further changes are possible after a
+// Changes of single endpoints are saved with their slice, and further changes are possible after a
 // restart.
 TEST_P(UnchangedRestartTest, SingleEndpointsThatChangedAreKept) {
   const auto replace = [this](const Host& old, const Host& by) -> absl::Status {
@@ -92,7 +92,8 @@ TEST_P(UnchangedRestartTest, SingleEndpointsThatChangedAreKept) {
   EXPECT_EQ(answering(), "pod-a");
 }
 
-// A snapshot after a restart replaces the saved state, including deleted objects.
+// A snapshot after a restart replaces the saved state, so objects that the snapshot does not
+// contain are deleted.
 TEST_P(UnchangedRestartTest, S342_AControllerThatReportsItmethingElseIsFollowed) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/old", kLate)} + WebSlices("shop/old", {&pod_a()})));
   StartTraffic();
@@ -107,8 +108,8 @@ TEST_P(UnchangedRestartTest, S342_AControllerThatReportsItmethingElseIsFollowed)
   EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
 }
 
-// With other flags or another version, rules are replaced in one transaction, and clients with
-// session affinity keep their endpoints.
+// An agent with other flags or another version replaces the rules in one transaction, and clients
+// with session affinity keep their endpoints.
 TEST_F(SavedStateTest, S342_AnUpgradeThatChangesTheRulesIsNotNoticed) {
   const std::vector<std::string> placement = StickyPlacement();
   StartTraffic();
@@ -123,7 +124,7 @@ TEST_F(SavedStateTest, S342_AnUpgradeThatChangesTheRulesIsNotNoticed) {
     ASSERT_OK(EndAgent(/*kill=*/false));
     ASSERT_OK(StartAgent(flags));
     ASSERT_OK(WaitUntilServing());
-    // The rules equal those of an agent with these flags in an empty namespace.
+    // The rules are the same as those of an agent with these flags in an empty namespace.
     ASSERT_OK_AND_ASSIGN(const NetNs empty, NetNs::Create());
     ASSERT_OK_AND_ASSIGN(const auto fresh, Agent::Start(empty, flags));
     ASSERT_OK(fresh->Replace(Everything()));
@@ -172,7 +173,7 @@ TEST_F(SavedStateTest, S330_CleanUpRemovesOurTwoTablesAndNoOthers) {
   ASSERT_OK_AND_ASSIGN(const std::string expected, Nft(empty, "list ruleset"));
   ASSERT_OK(RunNft(node().netns(), others));
 
-  // --cleanup fails while an agent runs, because the agent would restore the tables.
+  // --cleanup fails while an agent is running, because the agent would restore the tables.
   EXPECT_FALSE(Agent::CleanUp(node().netns()).ok());
   EXPECT_OK(agent().CheckServing());
   ASSERT_OK(EndAgent(/*kill=*/false));
@@ -181,7 +182,7 @@ TEST_F(SavedStateTest, S330_CleanUpRemovesOurTwoTablesAndNoOthers) {
   EXPECT_EQ(left, expected);
   ASSERT_OK(Agent::CleanUp(node().netns()));
 
-  // The saved state is not used for other tables.
+  // After the flush, the agent programs all tables again.
   ASSERT_OK(RunNft(node().netns(), "flush ruleset\n"));
   ASSERT_OK(StartAgent());
   ASSERT_OK(WaitUntilServing());

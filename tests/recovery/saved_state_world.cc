@@ -30,7 +30,7 @@ void SavedStateTest::SetUp() {
 }
 
 void SavedStateTest::TearDown() {
-  traffic_.reset();  // Stops the traffic before the tables are deleted.
+  traffic_.reset();  // Stop the traffic before the tables are deleted.
   RecoveryTest::TearDown();
 }
 

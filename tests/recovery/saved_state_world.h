@@ -1,5 +1,5 @@
-// Fixture of the saved state tests: an agent with programmed and saved Services, and clients that
-// use them.
+// Fixture of the saved state tests: an agent with programmed and saved Services, and clients of
+// these Services.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace svcmap::testing {
 
-inline const Address kLate = ClusterIp(20);  // The address of a Service that a test adds later.
+inline const Address kLate = ClusterIp(20);  // Address of a Service that a test adds later.
 
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& bytes);
@@ -33,15 +33,15 @@ class SavedStateTest : public RecoveryTest {
   void SetUp() override;
   void TearDown() override;
 
-  static Objects Everything();  // Returns all objects that were sent to the agent.
+  static Objects Everything();  // Returns all objects that the fixture sends to the agent.
 
   void StartTraffic();
-  // Expects that no request has failed since StartTraffic and that traffic continues.
+  // Expects that no request has failed since StartTraffic, and that traffic continues.
   void ExpectNoInterruption();
 
   KernelState ReadKernelState();
 
-  // Expects that a new Service is programmed and answers.
+  // Adds a Service and expects that its endpoint answers.
   void ExpectItGoesOn();
 
  private:

@@ -1,4 +1,5 @@
-// With an unusable state directory, the agent programs Services, reports the error and retries.
+// Tests that with an unusable state directory, the agent programs Services, reports the error and
+// retries.
 #include <filesystem>
 #include <optional>
 
@@ -26,7 +27,7 @@ class UnusableFolderTest : public SavedStateTest {
     return status;
   }
 
-  // Expects that the agent programs the received state and reports that it cannot save it.
+  // Expects that the agent programs the received state and reports `why` it cannot save the state.
   void ExpectItWorksAndSays(const std::string& why) {
     ASSERT_OK(agent().Replace(Everything()));
     ASSERT_OK(agent().Apply({OtherService(0, 81)}));
@@ -51,7 +52,7 @@ class UnusableFolderTest : public SavedStateTest {
         std::chrono::seconds(60));
   }
 
-  // Provides a healthy agent for the next test.
+  // Starts a healthy agent for the next test.
   void TearDown() override {
     if (world() != nullptr) world()->agent.reset();
     SavedStateTest::TearDown();

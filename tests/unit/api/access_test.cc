@@ -63,7 +63,7 @@ TEST(ListenersTest, OptionsThatDoNotGoTogetherAreRejectedByName) {
   const std::vector<std::string> local = {"unix:///s"};
   const struct {
     ListenOptions options;
-    const char* problem;  // Empty: none.
+    const char* problem;  // Expected error message. Empty if no error is expected.
   } cases[] = {
       {{local}, ""},
       {{tcp, false, tls}, ""},

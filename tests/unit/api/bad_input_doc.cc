@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kMaxShownBytes = 700;
 constexpr int kMaxShownLines = 16;
 
-// Returns the input for the documentation. Long input is truncated, with the total size on the last
-// line. Non-printable bytes are escaped.
+// Returns the input in the form that the document shows. Long input is truncated, with the total
+// size on the last line. Non-printable bytes are escaped.
 std::string Shown(const std::string& input) {
   std::string text;
   int lines = 0;

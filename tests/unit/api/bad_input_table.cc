@@ -83,7 +83,7 @@ std::string Cidr(std::string_view cidrs) {
          std::string(cidrs) + "]}\n";
 }
 
-// Returns YAML in which each line expands to nine copies of the previous line.
+// Returns YAML in which each line expands to nine copies of the previous line ("billion laughs").
 std::string Laughs() {
   std::string text =
       "kind: Service\napiVersion: v1\na0: &a0 [ha, ha, ha, ha, ha, ha, ha, ha, ha]\n";

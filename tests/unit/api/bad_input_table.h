@@ -11,16 +11,16 @@ namespace svcmap::api {
 
 struct BadInput {
   std::string_view section;
-  std::string_view name;      // Heading in the documentation.
-  std::string input;          // A complete YAML or JSON file.
-  std::string_view expected;  // All messages, one per line.
+  std::string_view name;      // Heading in the document.
+  std::string input;          // Complete YAML or JSON file.
+  std::string_view expected;  // All expected messages, one per line.
 };
 
-// Returns the rows in the order of the documentation.
+// Returns the rows in the order of the document.
 std::vector<BadInput> BadInputs();
 
-// Returns all messages about `input`, one per line: errors and warnings of the reader, findings of
-// the converter, then findings of the ruleset computation. No newline at the end.
+// Returns all messages about `input`, one per line without a final newline: errors and warnings of
+// the reader, findings of the converter, then findings of the ruleset computation.
 std::string MessagesFor(std::string_view input);
 
 }  // namespace svcmap::api

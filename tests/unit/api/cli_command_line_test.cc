@@ -148,7 +148,8 @@ TEST(CommandLineTest, GetFiltersByNamespaceAndName) {
   EXPECT_EQ(filter({"svc", "shop/web"}), (ObjectId{v1::KIND_SERVICE, "shop", "web"}));
   EXPECT_EQ(filter({"svc", "web", "-n", "shop"}), (ObjectId{v1::KIND_SERVICE, "shop", "web"}));
   EXPECT_EQ(filter({"svc", "web"}), (ObjectId{v1::KIND_SERVICE, "", "web"}));
-  EXPECT_EQ(filter({"no", "status"}), (ObjectId{v1::KIND_NODE, "", "status"}));  // Not a command.
+  // "no" is not a command.
+  EXPECT_EQ(filter({"no", "status"}), (ObjectId{v1::KIND_NODE, "", "status"}));
   EXPECT_EQ(filter({"cidr"}).kind, v1::KIND_SERVICE_CIDR);
 }
 
@@ -246,7 +247,7 @@ TEST(CommandLineTest, HelpHasExamplesAndExitCodes) {
   EXPECT_TRUE(Help({"--version"}).starts_with("svcmapctl "));
 }
 
-// Each exit code of the help ("  3  cannot reach ...") is a row in docs/svcmapctl.md.
+// Each exit code in the help text ("  3  cannot reach ...") must have a row in docs/svcmapctl.md.
 TEST(CommandLineTest, TheManualListsTheSameExitCodes) {
   std::ifstream file("docs/svcmapctl.md");
   const std::string manual{std::istreambuf_iterator<char>(file), {}};

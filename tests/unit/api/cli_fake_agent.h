@@ -1,5 +1,5 @@
-// Fake agent without a kernel. Returns responses set by the test and records the requests. Ctl runs
-// svcmapctl against the fake agent in the test process.
+// A fake agent without a kernel, which returns responses set by the test and records the requests.
+// Ctl runs svcmapctl against the fake agent in the test process.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,9 @@
 namespace svcmap::api {
 
 struct FakeAnswers {
-  absl::Status error;  // If not OK, status of every call, after the messages of a stream.
-  bool hang = false;   // Calls never return, and streams never end after their messages.
+  // Status of every call, unless OK. A stream ends with this status after its messages.
+  absl::Status error;
+  bool hang = false;  // If true, calls never return, and streams never end after their messages.
   v1::Ack ack;
   v1::GetStatusResponse status;
   std::vector<v1::ListResponse> list;  // Messages of the streamed response.
@@ -33,7 +34,7 @@ struct SeenRequests {
 
 class FakeAgent {
  public:
-  // `max_bytes` is the size limit for requests, as in svcmapd; -1 means no limit.
+  // `max_bytes` is the size limit of requests, as in svcmapd. -1 means no limit.
   explicit FakeAgent(FakeAnswers answers, int max_bytes = -1, const std::string& socket = "");
   ~FakeAgent();
 

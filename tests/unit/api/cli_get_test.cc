@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-// Returns a response message for each manifest in `yaml`.
+// Returns one response message for each manifest in `yaml`.
 std::vector<v1::ListResponse> Parts(std::string_view yaml) {
   std::vector<v1::ListResponse> parts;
   for (const ManifestObject& object : ReadManifests(yaml, "test").objects) {

@@ -53,7 +53,7 @@ TEST(CliApplyTest, TellsEachObjectAndTheCommit) {
             "node/n1 applied\n"
             "revision 12, committed in 0.41 ms after 0.05 ms in the queue\n");
   EXPECT_EQ(result.err, "");
-  ASSERT_THAT(agent.seen().apply, SizeIs(1));  // One atomic request.
+  ASSERT_THAT(agent.seen().apply, SizeIs(1));  // All objects are sent in one atomic request.
   EXPECT_EQ(agent.seen().apply[0].objects(0).service().spec().ports(0).port(), 80);
 }
 

@@ -168,7 +168,7 @@ TEST(CliDumpTest, AStreamThatStopsIsNoticed) {
                                     ": timed out after 200ms\n"));
 }
 
-// Stream buffer that fails after a number of bytes, like a closed pipe.
+// A stream buffer that fails after a number of bytes, like a closed pipe.
 class ShortBuffer : public std::stringbuf {
  protected:
   std::streamsize xsputn(const char* text, std::streamsize size) override {
@@ -180,7 +180,7 @@ class ShortBuffer : public std::stringbuf {
 };
 
 TEST(CliDumpTest, ABrokenPipeEndsQuietlyAndEarly) {
-  // The agent never ends the stream, so the command must stop because its output is closed.
+  // The agent never ends the stream, so the command must stop when its output is closed.
   const FakeAgent agent(
       {.hang = true, .dump = std::vector<std::string>(100, std::string(100, 'x'))});
   std::istringstream in;

@@ -88,7 +88,8 @@ TEST(TableTest, ManyRowsArePrintedBeforeTheEnd) {
   EXPECT_EQ(out.str(), "wide   y\nx      y\n");
 }
 
-// Sends items of `sizes` to a receiver with a limit of `limit` bytes. Returns the accepted parts.
+// Results of sending items with sizes `sizes` to a receiver with a limit of `limit` bytes. Contains
+// the accepted parts.
 struct PartsResult {
   std::vector<size_t> parts;
   size_t splits = 0, sent = 0;
@@ -149,7 +150,7 @@ TEST(MessageTextTest, JsonHasEveryFieldAndNumbersAsNumbers) {
                               "      \"count\": 2\n    }\n  ],\n"));
   EXPECT_THAT(json, HasSubstr("\"duration\": \"0.000412s\""));
   EXPECT_THAT(json, HasSubstr("\"findings\": []"));
-  EXPECT_THAT(json, Not(HasSubstr("controller")));  // The message is absent.
+  EXPECT_THAT(json, Not(HasSubstr("controller")));  // The message field is not set.
   EXPECT_EQ(MessageJson(v1::GetStatusRequest()), "{}\n");
 }
 

@@ -23,7 +23,7 @@ class ConnectionLimitsTest : public ::testing::Test {
     ConnectionLimits::Handle handle = {};
     UniqueFd ours = {}, theirs = {};
 
-    // Whether the connection was shut down.
+    // Returns true if the server has shut down the connection.
     bool closed() const {
       char byte = 0;
       return recv(theirs.get(), &byte, 1, MSG_DONTWAIT) == 0;

@@ -1,4 +1,4 @@
-// Tests of topology: hints of endpoints, and the zone and pod CIDRs of nodes.
+// Tests of topology fields: hints of endpoints, and the zone and pod CIDRs of nodes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TEST(ConvertHintsTest, S25_EqualHintsAreKeptOnce) {
   EXPECT_NE(slice->endpoints[3].hints, slice->endpoints[1].hints);
 }
 
-// S-26: if an address occurs twice, only one entry is used, with the hints of that entry.
+// S-26: if an address occurs twice, only one of the entries is used, with the hints of this entry.
 TEST(ConvertHintsTest, S26_HintsBelongToTheEndpointThatCounts) {
   const auto [slice, findings] = Endpoints(R"(
 - {addresses: [10.1.0.1], hints: {forZones: [{name: za}]}, conditions: {terminating: true}}

@@ -1,4 +1,5 @@
-// Converts objects in YAML on node n1, so that a test contains only the relevant fields.
+// Converts YAML objects on node n1. The functions add the fields that a test does not need to
+// specify.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -29,7 +30,7 @@ inline Converted<proxy::Service> Service(std::string_view rest) {
       Read(absl::StrCat("apiVersion: v1\nkind: Service\n", std::string(rest))).service(), kContext);
 }
 
-// Returns Service shop/web. `yaml` contains "spec: {...}" and optionally a line "status: {...}".
+// Returns Service shop/web. `rest` contains "spec: {...}" and optionally a line "status: {...}".
 inline Converted<proxy::Service> Web(std::string_view rest) {
   return Service(absl::StrCat("metadata: {namespace: shop, name: web}\n", std::string(rest)));
 }
@@ -42,8 +43,8 @@ inline Converted<proxy::EndpointSlice> Slice(std::string_view rest) {
       kContext);
 }
 
-// Returns a slice of shop/web. `yaml` contains "addressType: IPv4", "ports: [...]", "endpoints:
-// [...]".
+// Returns a slice of shop/web. The YAML contains "addressType: IPv4", "ports: [...]" and
+// "endpoints: [...]".
 inline Converted<proxy::EndpointSlice> WebSlice(std::string_view rest) {
   return Slice(
       absl::StrCat("metadata: {namespace: shop, name: web-1, labels: "
@@ -51,7 +52,7 @@ inline Converted<proxy::EndpointSlice> WebSlice(std::string_view rest) {
                    std::string(rest)));
 }
 
-// Returns Node n1. `yaml` contains "metadata: {...}" and other fields.
+// Returns Node n1. `rest` contains "metadata: {...}" and other fields.
 inline Converted<proxy::Node> Node(std::string_view rest) {
   return ConvertNode(Read(absl::StrCat("apiVersion: v1\nkind: Node\n", std::string(rest))).node(),
                      kContext);

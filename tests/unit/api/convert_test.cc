@@ -141,7 +141,7 @@ TEST(ConvertServiceTest, S9_ExternallyAccessibleIsDecidedPerFamilyAndPort) {
   EXPECT_TRUE(ExternallyAccessible(*service, Family::kIpv6, service->ports[1]));
 }
 
-// S-15: settings that affect a proxy only through EndpointSlices.
+// S-15: settings that affect a proxy only through EndpointSlices are ignored.
 TEST(ConvertServiceTest, S15_FieldsThatAProxyDoesNotReadChangeNothing) {
   const auto [service, findings] = Service(
       "metadata: {namespace: shop, name: web,\n"
@@ -166,8 +166,8 @@ TEST(ConvertServiceTest, S1_S2_WhatIsNotProxiedIsStoredWhateverElseItSays) {
     ASSERT_NE(service, nullptr) << spec;
     EXPECT_FALSE(service->proxied) << spec;
   }
-  // A label with an empty value counts as well, and the Service must be handled like a removed one
-  // (S-1).
+  // A label with an empty value counts as well. svcmapd must handle the Service like a deleted
+  // Service (S-1).
   const auto [labelled, findings] = Service(
       "metadata: {namespace: shop, name: web, labels: {service.kubernetes.io/service-proxy-name: "
       "''}}\n"
@@ -242,11 +242,11 @@ TEST(ConvertSliceTest, S23_NothingIsLocalWithoutANodeName) {
   EXPECT_FALSE(ConvertEndpointSlice(message, {}).value->endpoints[0].local);
 }
 
-// S-24: absent conditions, and the default of each condition.
+// S-24: each condition that is absent has its default value.
 TEST(ConvertSliceTest, S24_AbsentConditionsHaveTheirDefaults) {
   const struct {
     const char* conditions;
-    proxy::EndpointConditions wanted;  // ready, serving, terminating
+    proxy::EndpointConditions wanted;  // Expected ready, serving and terminating.
   } cases[] = {
       {"{}", {true, true, false}},
       {"{ready: false}", {false, true, false}},
@@ -277,7 +277,7 @@ endpoints:
   EXPECT_EQ(slice->endpoints.at(0).weight, 1);
   EXPECT_EQ(slice->endpoints.at(1).weight, 0);
   EXPECT_EQ(slice->endpoints.at(2).weight, 1000);
-  // The form that is stored, saved on disk, and included in the state token.
+  // The form of the slice that is stored, saved on disk, and included in the state token.
   const v1::EndpointSlice kept = ToProto(*slice).endpoint_slice();
   EXPECT_FALSE(kept.endpoints(0).has_weight());
   EXPECT_TRUE(kept.endpoints(1).has_weight());
@@ -299,7 +299,7 @@ endpoints:
   EXPECT_THAT(local, ElementsAre(true, false, false, false));
 }
 
-// S-18: the Service has the namespace of the slice. Owner references are ignored.
+// S-18: the Service is in the namespace of the slice. Owner references are ignored.
 TEST(ConvertSliceTest, S18_TheLabelNamesTheService) {
   const struct {
     const char* labels;
@@ -497,7 +497,8 @@ spec: {clusterIP: 10.96.0.010, ports: [{port: 80}], sessionAffinity: ClientIP}
 }
 
 TEST(ConvertTest, RandomBytesNeverCrash) {
-  google::protobuf::LogSilencer silencer;  // Protobuf logs errors for strings that are not UTF-8.
+  // Protobuf would log errors for strings that are not UTF-8.
+  google::protobuf::LogSilencer silencer;
   std::mt19937 random(1);
   for (int round = 0; round < 20'000; ++round) {
     std::string bytes(random() % 60, '\0');
@@ -510,7 +511,7 @@ TEST(ConvertTest, RandomBytesNeverCrash) {
   }
 }
 
-// Manifests get the API server's default. Controllers must set the name (S-20).
+// Manifests get the API server's default, an empty name. Controllers must set the name (S-20).
 TEST(ConvertSliceTest, S20_PortWithoutNameIsSkippedWithAWarning) {
   v1::EndpointSlice slice;
   slice.mutable_metadata()->set_namespace_("shop");

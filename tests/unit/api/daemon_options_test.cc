@@ -190,7 +190,7 @@ TEST(DaemonOptionsTest, S295_ABadHealthAddressIsBadUsage) {
   EXPECT_EQ(ExitOf({"--healthz-bind-address", "localhost:10256"}), 2);
 }
 
-// Tests with a configuration file. File() writes a file with apiVersion, kind and `fields`.
+// Tests that use a configuration file. File() writes a file with apiVersion, kind and `fields`.
 class ConfigFileTest : public ::testing::Test {
  protected:
   std::string File(const std::string& fields) {
@@ -307,7 +307,7 @@ TEST(DaemonOptionsTest, S318_PositionalArgumentsAreBadUsage) {
   EXPECT_EQ(ExitOf({"config.conf"}), 2);
 }
 
-// docs/configuration.md must list every flag.
+// docs/configuration.md must contain every flag.
 TEST(DaemonOptionsTest, TheDocumentationHasEveryFlag) {
   ::testing::internal::CaptureStdout();
   EXPECT_EQ(ExitOf({"--help"}), 0);

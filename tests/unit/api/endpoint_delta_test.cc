@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 struct Delta {
-  std::vector<std::string> remove, put;  // By address.
+  std::vector<std::string> remove, put;  // Addresses of the endpoints to remove and to put.
   std::string name = "web-1";
 };
 
@@ -144,7 +144,8 @@ TEST(EndpointDeltaTest, S5_AddressesAreTheSameHoweverTheyAreWritten) {
 TEST(EndpointDeltaTest, S22_TheFirstAddressSaysWhichEndpointIsMeant) {
   v1::EndpointSlice slice = StoredWith({"10.1.0.1", "10.1.0.2"});
   slice.mutable_endpoints(0)->add_addresses("10.1.0.2");
-  slice.add_endpoints();  // An endpoint without address, which is skipped and kept.
+  // An endpoint without address. svcmapd does not use this endpoint, but keeps it.
+  slice.add_endpoints();
   const auto changed = Changed(slice, {{.remove = {"10.1.0.2"}}});
   EXPECT_THAT(Addresses(changed), ElementsAre("10.1.0.1"));
   EXPECT_THAT(test::Texts(changed.findings),

@@ -25,19 +25,19 @@ const auto kStart = FrameCheck::Clock::time_point() + std::chrono::hours(1);
 
 uint32_t ClientStream(uint32_t n) { return 2 * n + 1; }
 
-// A connection on which the client has greeted.
+// Checks frames on a connection after the client has sent the HTTP/2 preface.
 class FrameCheckTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(Send(Greeting()), Offence::kNone); }
   Offence Send(const std::string& bytes) { return check_.FromClient(bytes, now_); }
-  // The server's answer to a call, and the end of its stream.
+  // Simulates the server's answer to a call, which ends the stream.
   Offence Answer(uint32_t stream) {
     return check_.FromServer(Frame(hostile::kHeaders, hostile::kEndHeaders, stream, "\x88") +
                                  Frame(hostile::kData, 0, stream, "12345") +
                                  Frame(hostile::kHeaders, 5, stream, "x"),
                              now_);
   }
-  // How often `make(n)` is allowed in a row, at most 10,000 times.
+  // Returns how often in a row the frame `make(n)` is allowed, at most 10,000 times.
   int Allowed(const std::function<std::string(uint32_t)>& make, Offence expected) {
     for (uint32_t n = 0; n < 10'000; ++n) {
       const Offence offence = Send(make(n));
@@ -208,7 +208,7 @@ TEST_F(FrameCheckTest, RequestsOfOpenStreamsAreLimitedTogether) {
   limits.max_request_bytes = 1000;
   check_ = FrameCheck(limits, now_);
   ASSERT_EQ(Send(Greeting()), Offence::kNone);
-  for (uint32_t n = 0; n < 100; ++n) {  // Each ends before the next one begins.
+  for (uint32_t n = 0; n < 100; ++n) {  // Each call ends before the next call begins.
     const uint32_t stream = ClientStream(n);
     ASSERT_EQ(Send(Call(stream, kPath) +
                    Frame(hostile::kData, hostile::kEndStream, stream, std::string(900, 'a'))),

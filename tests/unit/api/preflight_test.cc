@@ -213,7 +213,7 @@ TEST(JudgeTest, Lines) {
   }
 }
 
-// The rules of Judge are independent: several problems produce all their warnings.
+// Judge's rules are independent, so each of several problems causes its own warnings.
 TEST(JudgeTest, NoRuleHidesAnother) {
   Facts facts = Healthy();
   facts.ip_forward = 0;
@@ -310,7 +310,8 @@ TEST_F(ReadProcTest, EverythingThere) {
   EXPECT_EQ(facts.legacy_ip6tables_filter, false);
 }
 
-// Simulates an error other than ENOENT. EACCES cannot be tested, because root can read all files.
+// Simulates an error other than ENOENT with a directory. EACCES cannot be tested, because root can
+// read all files.
 TEST_F(ReadProcTest, WhatMayNotBeReadIsNotMistakenForNothing) {
   std::filesystem::create_directories(root_ / "net");
   std::filesystem::create_symlink("ip_tables_names", root_ / "net/ip_tables_names");

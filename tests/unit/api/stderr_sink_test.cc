@@ -36,7 +36,8 @@ TEST(StderrSinkTest, AReaderThatIsStuckBlocksNoWriterAndLearnsWhatItMissed) {
   EXPECT_EQ(ReadAll(reader.get()), "first\n");
 
   const std::string line(100, 'x');
-  constexpr int kLines = 5000;  // The pipe takes some hundred.
+  // Number of log lines. The pipe's buffer has room for some hundred lines.
+  constexpr int kLines = 5000;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < kLines; ++i) logger.warn("{}", line);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));

@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 
 constexpr char kConnectionLimit[] = "net.netfilter.nf_conntrack_max";
 
-// A configuration that writes no sysctl.
+// Returns a configuration that does not write any sysctl.
 KubeProxyConfiguration NoSysctls() {
   KubeProxyConfiguration config;
   config.conntrack = {.max_per_core = 0,
@@ -39,7 +39,8 @@ int64_t MaxOf(int32_t max_per_core, int32_t min, int cpus) {
 }
 
 TEST(SysctlsTest, S309_S310_S327_ConnectionsForEachCpu) {
-  EXPECT_EQ(MaxOf(32768, 131072, 2), 131072);  // The product is below the minimum.
+  // The product of CPUs and value per CPU is below the minimum.
+  EXPECT_EQ(MaxOf(32768, 131072, 2), 131072);
   EXPECT_EQ(MaxOf(32768, 131072, 8), 262144);
   EXPECT_EQ(MaxOf(32768, 131072, 64), 1048576);
   EXPECT_EQ(MaxOf(32768, 2000000, 64), 1048576);  // The maximum takes precedence over the minimum.
@@ -71,7 +72,7 @@ TEST(SysctlsTest, S329_NothingElseIsWritten) {
   }
 }
 
-// A directory with the layout of /proc/sys.
+// Tests in a directory with the layout of /proc/sys.
 class WriteSysctlsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -123,7 +124,8 @@ TEST_F(WriteSysctlsTest, S327_S328_WhatIsNotThereIsAWarningWithTheWantedValue) {
 }
 
 TEST_F(WriteSysctlsTest, S328_AValueThatTheKernelRejectsIsAnError) {
-  std::filesystem::create_directory(Path("udp_timeout"));  // EISDIR in place of EINVAL.
+  // Writing to a directory fails with EISDIR, which simulates EINVAL.
+  std::filesystem::create_directory(Path("udp_timeout"));
   EXPECT_THAT(std::string(WriteSysctls({{"net.netfilter.nf_conntrack_udp_timeout", 30}}, paths())
                               .status()
                               .message()),
