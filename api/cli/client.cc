@@ -16,7 +16,7 @@ using Clock = std::chrono::system_clock;  // gRPC deadlines use this clock.
 using std::chrono::milliseconds;
 
 std::string CodeName(grpc::StatusCode code) {
-  // Both enumerations use the same numbers.
+  // gRPC and absl use the same numbers for status codes.
   return absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
 }
 
@@ -64,8 +64,8 @@ class Client::Impl {
     grpc::CompletionQueue queue;
     bool late = false;
     bool patient = false;  // Wait for the next message without a timeout.
-    // Waits for the pending operation. A deadline of the context would include the time spent in
-    // `take`, which is long when standard output is a pager.
+    // Waits for the pending operation. Does not use a deadline of the context, because such a
+    // deadline includes the time spent in `take`, which is long when standard output is a pager.
     const auto completed = [&] {
       void* tag = nullptr;
       bool ok = false;
@@ -145,7 +145,8 @@ class Client::Impl {
     stub_ = v1::Control::NewStub(channel_);
   }
 
-  // Returns whether the channel is connected. If it is not, the next call fails with the reason.
+  // Returns whether the channel is connected. If the channel is not connected, the next call fails
+  // with the reason.
   bool Connect(Clock::time_point deadline) {
     // A failed channel reconnects only after its backoff, while a call is waiting. `svcmapctl wait`
     // polls more often, so each poll uses a new channel.

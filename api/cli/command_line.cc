@@ -309,8 +309,8 @@ std::map<const CLI::App*, Maker> Describe(CLI::App& app, Words& words) {
   return makers;
 }
 
-// Returns CLI11's error message, prefixed with the command. A missing or unknown command gets a
-// message of its own that lists the commands.
+// Returns CLI11's error message, prefixed with the command. For a missing or unknown command,
+// returns a message that lists the commands.
 std::string ParseProblem(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> given = app.get_subcommands();
   if (!given.empty()) return absl::StrCat(given.front()->get_name(), ": ", OneLine(error.what()));
@@ -359,7 +359,7 @@ absl::StatusOr<std::variant<Options, HelpText>> ParseCommandLine(
   const std::map<const CLI::App*, Maker> makers = Describe(app, words);
   try {
     app.parse(
-        std::vector<std::string>(args.rbegin(), args.rend()));  // In reverse, as CLI11 expects.
+        std::vector<std::string>(args.rbegin(), args.rend()));  // CLI11 expects reverse order.
   } catch (const CLI::CallForHelp&) {
     return HelpText{app.help()};
   } catch (const CLI::CallForVersion& version) {

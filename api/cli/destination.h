@@ -10,7 +10,7 @@
 namespace svcmap::api {
 
 struct Destination {
-  std::string address;  // In canonical form.
+  std::string address;  // IP address in canonical form.
   uint16_t port = 0;
   std::string protocol;  // "TCP", "UDP" or "SCTP"
 };

@@ -10,7 +10,7 @@ ExitCode RunDump(const DumpOptions& options, Session& session) {
   request.set_what(options.what);
   const absl::Status status = session.client.Dump(request, [&](const v1::DumpResponse& part) {
     session.out << part.text();
-    return session.out.good();  // Stop when standard output is closed.
+    return session.out.good();  // Stops when standard output is closed.
   });
   return status.ok() ? ExitCode::kOk : session.CallFailed(status);
 }

@@ -10,7 +10,7 @@ enum class ExitCode : int {
   kIncomplete = 1,     // An object was rejected or not found, or a file or output failed.
   kUsage = 2,          // Invalid command line; nothing was done.
   kUnreachable = 3,    // No connection to the agent, or no response.
-  kCallRejected = 4,   // The agent rejected the whole call.
+  kCallRejected = 4,   // The agent rejected the complete call.
   kWaitTimeout = 5,    // wait: the condition was not met in time.
   kKernelFailed = 6,   // The kernel rejected the change; the agent retries.
   kKernelDiffers = 7,  // explain: the kernel state differs or could not be read.

@@ -37,7 +37,7 @@ ExitCode RunGet(const GetOptions& options, Session& session) {
     make();
     for (const v1::Object& object : part.objects()) writer->Write(object);
     count += static_cast<size_t>(part.objects_size());
-    return session.out.good();  // Stop when standard output is closed.
+    return session.out.good();  // Stops when standard output is closed.
   });
   if (!status.ok()) {
     const bool table =

@@ -10,7 +10,7 @@
 namespace svcmap::api {
 
 struct Inputs {
-  std::vector<ManifestObject> objects;  // In input order.
+  std::vector<ManifestObject> objects;  // Objects in input order.
   bool complete = true;  // False if an input could not be read. The error was printed.
 };
 

@@ -1,5 +1,5 @@
-// Implements `svcmapctl migrate check`. The command does not connect to an agent. It inspects the
-// local node with `svcmapd --preflight` and iptables-save.
+// Implements `svcmapctl migrate check`. The command does not connect to an agent. The command
+// inspects the local node with `svcmapd --preflight` and iptables-save.
 #include <algorithm>
 #include <filesystem>
 #include <ostream>

@@ -17,13 +17,13 @@ struct ApplyOptions {
   std::vector<std::string> files;  // Paths of files or directories; "-": standard input.
   bool strict = false;             // If a manifest cannot be read, send nothing.
   bool prune = false;              // Delete objects that are not in the manifests.
-  bool dry_run = false;            // Only show the changes.
+  bool dry_run = false;            // Show the changes without applying them.
 };
 
 struct DeleteOptions {  // Either `files` or `objects` is set.
   std::vector<std::string> files;
   std::vector<ObjectId> objects;
-  bool dry_run = false;  // Only show the changes.
+  bool dry_run = false;  // Show the changes without applying them.
 };
 
 enum class OutputFormat { kTable, kWide, kJson, kYaml, kName };
@@ -34,7 +34,7 @@ struct GetOptions {
 };
 
 struct StatusOptions {
-  OutputFormat output = OutputFormat::kTable;  // Text, kJson or kYaml.
+  OutputFormat output = OutputFormat::kTable;  // kTable (text), kJson or kYaml.
 };
 
 struct DumpOptions {
@@ -43,7 +43,7 @@ struct DumpOptions {
 
 struct ExplainOptions {
   v1::ExplainRequest request;
-  OutputFormat output = OutputFormat::kTable;  // Text, kJson or kYaml.
+  OutputFormat output = OutputFormat::kTable;  // kTable (text), kJson or kYaml.
   bool requirements = false;                   // Print requirement numbers ("S-94").
 };
 
@@ -56,20 +56,20 @@ struct WaitOptions {
 };
 
 struct WatchOptions {
-  OutputFormat output = OutputFormat::kTable;  // Text or kJson.
+  OutputFormat output = OutputFormat::kTable;  // kTable (text) or kJson.
 };
 
 struct MigrateCheckOptions {
-  OutputFormat output = OutputFormat::kTable;  // Text or kJson.
+  OutputFormat output = OutputFormat::kTable;  // kTable (text) or kJson.
 };
 
 using Command = std::variant<ApplyOptions, DeleteOptions, GetOptions, StatusOptions, DumpOptions,
                              ExplainOptions, WaitOptions, WatchOptions, MigrateCheckOptions>;
 
 struct Options {
-  std::string address;                                           // As typed by the user.
-  std::string target;                                            // `address` as a gRPC target.
-  TlsFiles tls;                                                  // TLS is off if `ca` is empty.
+  std::string address;  // Agent address as typed by the user.
+  std::string target;   // `address` converted to a gRPC target.
+  TlsFiles tls;         // TLS is off if `ca` is empty.
   std::chrono::milliseconds timeout = std::chrono::seconds(10);  // Timeout for each call.
   Command command;
 };

@@ -13,17 +13,17 @@ namespace svcmap::api {
 
 struct Session {
   Client& client;
-  std::string address;  // As typed by the user, for messages.
+  std::string address;  // Agent address as typed by the user, for messages.
   std::istream& in;
-  std::ostream& out;  // Results.
-  std::ostream& err;  // Errors, warnings and notes, one line each.
+  std::ostream& out;  // Receives results.
+  std::ostream& err;  // Receives errors, warnings and notes, one line each.
 
   void Error(std::string_view text) const;  // "error: ..."
   void Warn(std::string_view text) const;   // "warning: ..."
   void Note(std::string_view text) const;   // "note: ..."
 
   // Prints why a call failed and returns the exit code. For calls that change the agent's state,
-  // `sent` describes the request ("3 objects"); it is empty for read-only calls.
+  // `sent` describes the request ("3 objects"); for read-only calls, `sent` is empty.
   ExitCode CallFailed(const absl::Status& status, std::string_view sent = "") const;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kGap = 3;
 
-// Counts UTF-8 characters instead of bytes.
+// Returns the number of UTF-8 characters, not bytes.
 size_t Width(const std::string& text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0) != 0x80;

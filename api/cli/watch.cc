@@ -12,7 +12,7 @@ ExitCode RunWatch(const WatchOptions& options, Session& session) {
     const bool json = options.output == OutputFormat::kJson;
     // Flushes after each event, even into a pipe.
     session.out << (json ? MessageJsonLine(event) : WatchText(event)) << std::flush;
-    return session.out.good();  // Stop when standard output is closed.
+    return session.out.good();  // Stops when standard output is closed.
   });
   return status.ok() ? ExitCode::kOk : session.CallFailed(status);
 }

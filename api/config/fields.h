@@ -9,9 +9,9 @@
 namespace svcmap::api {
 
 enum class Use : uint8_t {
-  kUsed,    // Used by svcmapd.
-  kBridge,  // Used by svcmap-kube.
-  kUnused,  // Not used. A value other than the default is reported as a finding.
+  kUsed,    // svcmapd uses the field.
+  kBridge,  // svcmap-kube uses the field.
+  kUnused,  // The field is not used. A value other than the default is reported as a finding.
 };
 
 // Calls visit(path, member, use) for every field.

@@ -13,7 +13,7 @@ struct ConfigurationFile {
   std::string path;
   std::string text;  // The content of the file.
   KubeProxyConfiguration config;
-  std::vector<std::string> findings;  // For the log.
+  std::vector<std::string> findings;  // Findings to log.
 };
 
 // The status has one line per error, and each line begins with the path of the file.

@@ -125,7 +125,7 @@ class FieldReader {
 
   // Reads the fields of a section. `prefix` is "" or ends with a dot.
   void Map(const TreeNode& map, const std::string& prefix) {
-    std::map<std::string_view, size_t> last;  // The last position of each key.
+    std::map<std::string_view, size_t> last;  // Position of the last occurrence of each key.
     for (size_t i = 0; i < map.fields.size(); ++i) {
       const auto& [name, value] = map.fields[i];
       if (const auto [at, first] = last.emplace(name, i); !first) {
@@ -187,7 +187,7 @@ void ReadConfigurationFields(std::string_view text, ReadConfiguration& result) {
     } else if (documents == 1 && error != nullptr) {
       result.errors.push_back(absl::StrCat("line ", error->line, ": ", error->reason));
     } else if (documents == 1 && std::get<Tree>(read).root == nullptr) {
-      documents = 0;  // The document has only comments.
+      documents = 0;  // The document contains only comments.
     } else if (documents == 1) {
       FieldReader(result).Root(*std::get<Tree>(read).root);
     }

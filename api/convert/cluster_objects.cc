@@ -57,10 +57,12 @@ Converted<proxy::Node> ConvertNode(const v1::Node& message, const ConvertContext
   Report report = ReportFor(proxy::Kind::kNode, message.metadata());
   auto node = std::make_shared<proxy::Node>();
   node->name = report.key();
-  AppendAddresses(message.status(), "InternalIP", *node, report);  // Requirement S-109.
+  // Requirement S-109: internal addresses precede external addresses.
+  AppendAddresses(message.status(), "InternalIP", *node, report);
   AppendAddresses(message.status(), "ExternalIP", *node, report);
   const auto zone = message.metadata().labels().find(kZoneLabel);
-  if (zone != message.metadata().labels().end()) node->zone = zone->second;  // Requirement S-29.
+  // Requirement S-29: the zone is a label of the Node.
+  if (zone != message.metadata().labels().end()) node->zone = zone->second;
   ConvertPodCidrs(message.spec(), *node, report);
   node->eligible = Eligible(message);
   if (!report.rejected()) node->message = Serialize(message);
@@ -86,8 +88,9 @@ Converted<proxy::ServiceCidr> ConvertServiceCidr(const v1::ServiceCIDR& message,
       report.Reject(field, Invalid(Quote(text), absl::StrCat("must not have host bits set; use ",
                                                              cidr->ToString())));
     } else if (cidr->length() == 0) {
-      // Requirement S-83: packets to unused addresses of a ServiceCIDR are dropped. With this CIDR
-      // the node would drop all packets to addresses without a Service.
+      // Requirement S-83: packets to unused addresses of a ServiceCIDR are dropped. If a
+      // ServiceCIDR contains all addresses, the node drops all packets to addresses without a
+      // Service.
       report.Reject(field, Invalid(Quote(text), "must not contain all addresses"));
     } else if (i == 1 && cidr->family() == result->cidrs[0].family()) {
       const Family other = cidr->family() == Family::kIpv4 ? Family::kIpv6 : Family::kIpv4;

@@ -32,11 +32,12 @@ template <typename T>
 struct Converted {
   // The converted object. Null if the object is rejected.
   std::shared_ptr<const T> value;
-  // One rejection if `value` is null. Otherwise at most kMaxWarnings + 1 warnings.
+  // Contains one rejection if `value` is null, and otherwise at most kMaxWarnings + 1 warnings.
   std::vector<proxy::Finding> findings;
 };
 
-// Maximum number of warnings about one object. An additional warning counts the omitted ones.
+// Maximum number of warnings about one object. One additional warning contains the number of
+// omitted warnings.
 inline constexpr size_t kMaxWarnings = 16;
 
 Converted<proxy::Service> ConvertService(const v1::Service& service, const ConvertContext& context);
@@ -59,7 +60,7 @@ struct ConvertedChange {
   std::string key;
   // `change` or `delta` is set unless the object is rejected.
   std::optional<proxy::Change> change;
-  std::shared_ptr<const v1::EndpointDelta> delta;  // For ConvertDeltas.
+  std::shared_ptr<const v1::EndpointDelta> delta;  // Argument for ConvertDeltas.
   std::vector<proxy::Finding> findings;
 };
 

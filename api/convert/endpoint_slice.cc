@@ -18,7 +18,7 @@ namespace {
 constexpr char kServiceNameLabel[] = "kubernetes.io/service-name";
 constexpr char kHeadlessLabel[] = "service.kubernetes.io/headless";
 
-// Limits of the Kubernetes API.
+// Limits of the Kubernetes API for one EndpointSlice.
 constexpr int kMaxEndpoints = 1000;
 constexpr int kMaxPorts = 100;
 constexpr int kMaxAddresses = 100;
@@ -166,7 +166,7 @@ class HintTable {
  public:
   explicit HintTable(std::vector<proxy::EndpointHints>& hints) : hints_(hints) {}
 
-  // Returns the value for Endpoint::hints.
+  // Returns the value to store in Endpoint::hints.
   uint16_t Add(proxy::EndpointHints hints) {
     if (hints.zones.empty() && hints.nodes.empty()) return 0;
     const auto next = static_cast<uint16_t>(hints_.size() + 1);
@@ -182,8 +182,9 @@ class HintTable {
   absl::flat_hash_map<std::pair<Names, Names>, uint16_t> places_;
 };
 
-// Of several endpoints with the same address, uses the first that is not terminating, or the first
-// one if all are terminating. Requirement S-26 has the same rule for endpoints of several slices.
+// If several endpoints have the same address, uses the first endpoint that is not terminating, or
+// the first endpoint if all are terminating. Requirement S-26 defines the same rule for endpoints
+// of several slices.
 void ConvertEndpoints(const v1::EndpointSlice& message, const ConvertContext& context,
                       proxy::EndpointSlice& slice, Report& report) {
   if (!WithinLimit([] { return "endpoints"; }, message.endpoints_size(), kMaxEndpoints,
@@ -195,7 +196,7 @@ void ConvertEndpoints(const v1::EndpointSlice& message, const ConvertContext& co
     int index;  // Index in message.endpoints().
   };
   std::vector<Used> used;
-  absl::flat_hash_map<IpAddress, size_t> places;  // Address to index in `used`.
+  absl::flat_hash_map<IpAddress, size_t> places;  // Maps an address to its index in `used`.
   used.reserve(static_cast<size_t>(message.endpoints_size()));
   places.reserve(static_cast<size_t>(message.endpoints_size()));
   for (int i = 0; i < message.endpoints_size() && !report.rejected(); ++i) {

@@ -47,12 +47,12 @@ std::string_view Trim(std::string_view text) {
 }
 
 std::string Serialize(const google::protobuf::MessageLite& message) {
-  std::string bytes(message.ByteSizeLong(), '\0');  // The exact size, to save memory.
+  std::string bytes(message.ByteSizeLong(), '\0');  // Allocates the exact size to save memory.
   google::protobuf::io::ArrayOutputStream stream(bytes.data(), static_cast<int>(bytes.size()));
   google::protobuf::io::CodedOutputStream out(&stream);
-  out.SetSerializationDeterministic(true);  // Otherwise the order of map entries varies.
+  out.SetSerializationDeterministic(true);  // Without this option, the order of map entries varies.
   message.SerializeWithCachedSizes(&out);
-  out.Trim();  // Flushes the rest to `bytes`.
+  out.Trim();  // Flushes the buffered bytes to `bytes`.
   return bytes;
 }
 

@@ -76,7 +76,8 @@ Report ReportFor(proxy::Kind kind, const v1::ObjectMeta& metadata) {
 int64_t CreatedUnixNanos(const v1::ObjectMeta& metadata) {
   if (!metadata.has_creation_timestamp()) return 0;
   constexpr int64_t kSecond = 1'000'000'000;
-  constexpr int64_t kLatest = std::numeric_limits<int64_t>::max() / kSecond - 1;  // Year 2262.
+  // A time in the year 2262.
+  constexpr int64_t kLatest = std::numeric_limits<int64_t>::max() / kSecond - 1;
   const int64_t seconds = std::clamp<int64_t>(metadata.creation_timestamp().seconds(), 0, kLatest);
   const int64_t nanos = std::clamp<int64_t>(metadata.creation_timestamp().nanos(), 0, kSecond - 1);
   return std::max<int64_t>(seconds * kSecond + nanos, 1);

@@ -50,10 +50,10 @@ size_t Utf8Length(std::string_view text) {
   for (size_t i = 1; i < length; ++i) {
     if (!IsContinuation(byte(i))) return 0;
   }
-  if (first == 0xe0 && byte(1) < 0xa0) return 0;   // Overlong.
-  if (first == 0xed && byte(1) >= 0xa0) return 0;  // Surrogate.
-  if (first == 0xf0 && byte(1) < 0x90) return 0;   // Overlong.
-  if (first == 0xf4 && byte(1) >= 0x90) return 0;  // Above U+10FFFF.
+  if (first == 0xe0 && byte(1) < 0xa0) return 0;   // Overlong encoding.
+  if (first == 0xed && byte(1) >= 0xa0) return 0;  // Surrogate code point.
+  if (first == 0xf0 && byte(1) < 0x90) return 0;   // Overlong encoding.
+  if (first == 0xf4 && byte(1) >= 0x90) return 0;  // Code point above U+10FFFF.
   return length;
 }
 

@@ -77,8 +77,9 @@ void ConvertPolicies(const v1::ServiceSpec& spec, proxy::Service& service, Repor
 
 void ConvertSourceRanges(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
   constexpr char kField[] = "spec.loadBalancerSourceRanges";
-  bool given[2] = {};      // By Index(Family): at least one range has the family.
-  bool everybody[2] = {};  // By Index(Family): a range contains all addresses of the family.
+  bool given[2] = {};  // Indexed by Index(Family): at least one range has the family.
+  // Indexed by Index(Family): a range contains all addresses of the family.
+  bool everybody[2] = {};
   for (int i = 0; i < spec.load_balancer_source_ranges_size(); ++i) {
     const std::string& text = spec.load_balancer_source_ranges(i);
     const auto range = IpPrefix::Parse(Trim(text));

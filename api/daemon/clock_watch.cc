@@ -11,8 +11,8 @@
 #include <ctime>
 #include <limits>
 
-// Lets gRPC's timer thread compute its wait again. Not in gRPC's headers, but exported by 1.51;
-// null in versions without this function.
+// Makes gRPC's timer thread compute its wait time again. gRPC 1.51 exports this function without
+// declaring it in a header. The pointer is null in versions without this function.
 [[gnu::weak]] void grpc_kick_poller();
 
 namespace svcmap::api {

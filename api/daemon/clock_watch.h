@@ -15,7 +15,7 @@ namespace svcmap::api {
 
 class ClockWatch {
  public:
-  ClockWatch();  // After gRPC's initialization.
+  ClockWatch();  // Call after gRPC is initialized.
   ~ClockWatch();
   ClockWatch(const ClockWatch&) = delete;
   ClockWatch& operator=(const ClockWatch&) = delete;
@@ -24,7 +24,7 @@ class ClockWatch {
   void Run();
   void ClockSet();
 
-  UniqueFd stop_;   // An eventfd.
+  UniqueFd stop_;   // An eventfd that stops the thread.
   UniqueFd clock_;  // A timerfd that never expires, but is cancelled if the clock is set.
   std::chrono::nanoseconds offset_;  // CLOCK_REALTIME minus CLOCK_MONOTONIC.
   std::thread thread_;

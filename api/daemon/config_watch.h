@@ -25,9 +25,10 @@ class ConfigWatch {
   void Poll();
 
   const std::string path_;
-  const std::string text_;  // Content at start.
+  const std::string text_;  // Content of the file at start.
   std::atomic<bool> changed_ = false;
-  std::unique_ptr<FileWatch> watch_;  // Destroyed first because its thread uses the other members.
+  // Destroyed first because the watch's thread uses all other members.
+  std::unique_ptr<FileWatch> watch_;
 };
 
 }  // namespace svcmap::api

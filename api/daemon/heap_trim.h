@@ -15,8 +15,8 @@ namespace svcmap::api {
 class HeapTrim {
  public:
   // Call after each sync. `done` means that no changes are pending. Trimming scans the free blocks
-  // of the heap, which takes about 10 ms with a million endpoints. So the heap is trimmed only if a
-  // large sync has run and no changes are pending.
+  // of the heap, which takes about 10 ms with a million endpoints. Therefore the heap is trimmed
+  // only if a large sync has run and no changes are pending.
   void AfterSync(const proxy::SyncResult& result, bool done) {
     if (result.elements >= kBigSync) due_ = true;
     const auto now = std::chrono::steady_clock::now();

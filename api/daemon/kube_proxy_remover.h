@@ -40,8 +40,8 @@ class KubeProxyRemover {
   bool Serving();
   // Removes kube-proxy's rules if all conditions are met. Returns true if the next check can wait.
   bool FindAndRemove(const std::stop_token& stop);
-  // Logs a warning unless it equals the previous one. `line` is empty if there is nothing to
-  // report.
+  // Logs `line` as a warning unless it equals the previous warning. An empty `line` means that
+  // there is nothing to report.
   void Log(const std::string& line);
 
   const std::function<proxy::LoopStatus()> status_;

@@ -1,4 +1,5 @@
-// One svcmapd per network namespace: two agents would overwrite each other's tables forever.
+// Allows only one svcmapd per network namespace, because two agents overwrite each other's tables
+// forever.
 //
 // The lock is a netlink socket with a port id and a multicast group that identify an svcmapd. Only
 // a process with CAP_NET_ADMIN can join the group, so other users cannot take the lock. The kernel

@@ -275,7 +275,7 @@ int Run(DaemonOptions options) {
 
   proxy::LoopOptions loop_options;
   RepairLog repairs;
-  HealthServer* health_checks = nullptr;  // Set before the loop starts.
+  HealthServer* health_checks = nullptr;  // Set before the reconcile loop starts.
   loop_options.on_health_checks = [&](proxy::HealthCheckChanges checks) {
     health_checks->Update(std::move(checks));
   };

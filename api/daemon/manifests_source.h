@@ -23,7 +23,8 @@ class ManifestsSource {
 
   const std::string path_;
   Intake& intake_;
-  std::unique_ptr<FileWatch> watch_;  // Destroyed first because its thread uses the other members.
+  // Destroyed first because the watch's thread uses all other members.
+  std::unique_ptr<FileWatch> watch_;
 };
 
 }  // namespace svcmap::api

@@ -30,7 +30,7 @@ struct MetricsSources {
   proxy::Loop& loop;
   const proxy::Cleaner& cleaner;
   const nft::WatchedKernel& kernel;
-  const proxy::StateLog* log;  // Null if no state is saved.
+  const proxy::StateLog* log;  // Null if state is not saved to disk.
   const Intake& intake;
   ControlService& service;
   proxy::ConnectionReader* connections;  // Null if connections are not counted.

@@ -23,7 +23,7 @@ inline constexpr char kDefaultStateDir[] = "/var/lib/svcmap";
 struct DaemonOptions {
   ListenOptions listeners;
   std::string manifests;  // File or directory. If empty, controllers send the state.
-  std::string node_name;  // Lower case.
+  std::string node_name;  // Name of this node in lower case.
   proxy::RulesetOptions ruleset;
   proxy::NodePortAddresses node_port_addresses;
   bool external_ips = true;                         // Whether to program spec.externalIPs (S-6).

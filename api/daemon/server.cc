@@ -28,8 +28,7 @@ constexpr uint32_t kMaxCalls = 100;
 constexpr uint32_t kReaderStreams = 10;
 constexpr int kReaderMessageBytes = 32 * 1024;
 constexpr int kReaderMetadataBytes = 4 * 1024;
-// Time for open calls to finish at exit. Without a deadline, an idle connection would delay the
-// exit.
+// Time for open calls to finish at exit. Without a deadline, idle connections delay the exit.
 constexpr std::chrono::milliseconds kGrace{200};
 
 constexpr char kAnonymous[] = "without a certificate";

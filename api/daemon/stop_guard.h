@@ -29,8 +29,8 @@ class StartGuard {
  private:
   void Run() const;
 
-  UniqueFd signals_;  // A signalfd.
-  UniqueFd stop_;     // An eventfd.
+  UniqueFd signals_;  // A signalfd for SIGTERM and SIGINT.
+  UniqueFd stop_;     // An eventfd that stops the thread.
   std::thread thread_;
 };
 

@@ -40,7 +40,7 @@ class TcpListener {
 
   const Take take_;
   std::vector<UniqueFd> sockets_;
-  UniqueFd stop_;  // An eventfd.
+  UniqueFd stop_;  // An eventfd that stops the thread.
   std::thread thread_;
 };
 

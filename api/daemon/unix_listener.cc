@@ -36,7 +36,8 @@ absl::Status MakeWay(const std::string& path, const sockaddr_un& address) {
   if (lstat(path.c_str(), &found) != 0) return absl::OkStatus();
   if (!S_ISSOCK(found.st_mode))
     return absl::AlreadyExistsError(path + " exists and is not a socket");
-  // A listener with a full backlog answers EAGAIN; a blocking connect would wait for it forever.
+  // The probe is non-blocking, because a blocking connect waits forever if the listener's backlog
+  // is full. A non-blocking connect returns EAGAIN.
   const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
       errno == EAGAIN) {

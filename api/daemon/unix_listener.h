@@ -41,7 +41,7 @@ class UnixListener {
 
   const Take take_;
   std::vector<Socket> sockets_;
-  UniqueFd stop_;  // An eventfd.
+  UniqueFd stop_;  // An eventfd that stops the thread.
   std::thread thread_;
 };
 

@@ -46,7 +46,7 @@ bufferevent* Connections::Add() {
 
 void Connections::Heard(bufferevent* connection) {
   const auto found = index_.find(connection);
-  if (found == index_.end()) return;  // The connection is being closed.
+  if (found == index_.end()) return;  // The connection is already being closed.
   found->second->heard = Clock::now();
   by_silence_.splice(by_silence_.end(), by_silence_, found->second);
 }

@@ -47,8 +47,9 @@ class Connections {
   const std::chrono::milliseconds sweep_after_;
   List by_silence_;  // Open connections, ordered by time of the last request, oldest first.
   List ending_;      // Connections that were shut down and that evhttp has not released yet.
-  absl::flat_hash_map<bufferevent*, List::iterator> index_;  // Index of by_silence_.
-  Event sweep_;                                              // Pending while connections exist.
+  // Maps connections to their position in by_silence_.
+  absl::flat_hash_map<bufferevent*, List::iterator> index_;
+  Event sweep_;  // The timer is pending while connections exist.
 };
 
 }  // namespace svcmap::api

@@ -23,7 +23,7 @@ EventThread::EventThread(std::function<void()> on_wake)
       woken_(base_.get(), wake_.get(), EV_READ | EV_PERSIST, [this] { OnWake(); }) {}
 
 void EventThread::Start() {
-  static std::once_flag once;  // The log callback is global.
+  static std::once_flag once;  // Used once, because libevent's log callback is global.
   std::call_once(once, [] { event_set_log_callback(LogLibevent); });
   woken_.Wait();
   thread_ = std::thread([this] { Run(); });

@@ -99,8 +99,8 @@ bufferevent* HttpPoint::OnConnection(event_base*, void* self) {
   return point->connections_.Add();
 }
 
-// Handles failed accepts, for example without free file descriptors. Without the pause, libevent
-// would retry immediately and use a full CPU.
+// Handles failed accepts, for example without free file descriptors. Pauses the listener, because
+// libevent retries immediately and uses a full CPU.
 void HttpPoint::OnAcceptError(evconnlistener* listener, void*) {
   AllOwners().Of(listener)->Pause(kAfterAcceptError);
 }

@@ -56,7 +56,7 @@ class HttpPoint {
   std::map<IpAddress, Socket> sockets_;
   std::unique_ptr<evhttp, HttpDeleter> http_;
   Event resume_;
-  int accepted_ = 0;  // Connections accepted since the other events were handled.
+  int accepted_ = 0;  // Number of connections accepted since other events were last handled.
 };
 
 }  // namespace svcmap::api

@@ -5,8 +5,9 @@
 
 namespace svcmap::api {
 
-inline constexpr size_t kMaxHeaders = 8 << 10;  // Longer headers are answered with 400.
-inline constexpr size_t kMaxBody = 8 << 10;     // Longer bodies are answered with 413.
+// Requests with longer headers are answered with 400.
+inline constexpr size_t kMaxHeaders = 8 << 10;
+inline constexpr size_t kMaxBody = 8 << 10;  // Requests with longer bodies are answered with 413.
 // Twice the body, because evhttp reads during a write and needs a complete body in its buffer.
 inline constexpr size_t kMaxUnread = 2 * kMaxBody;
 inline constexpr size_t kMaxSingleRead = 4 << 10;

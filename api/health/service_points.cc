@@ -34,7 +34,8 @@ ServicePoints::ServicePoints(event_base* base, Connections& connections,
       max_sockets_(max_sockets),
       retry_(base, [this] { Retry(); }) {}
 
-// Closes listeners before it opens new ones, because a port may move from one Service to another.
+// Closes listeners before it opens new listeners, because a port may move from one Service to
+// another.
 void ServicePoints::Update(const proxy::HealthCheckChanges& changes) {
   std::set<Key> to_open;
   for (const auto& [service, check] : changes) {

@@ -37,7 +37,7 @@ class ServicePoints {
   struct Point {
     uint16_t port = 0;
     uint32_t local_endpoints = 0;
-    absl::Status failure;  // OK if the listeners are open.
+    absl::Status failure;  // Why the listeners could not be opened. OK if the listeners are open.
     std::unique_ptr<HttpPoint> http;
   };
 

@@ -36,7 +36,7 @@ inline std::string LogValue(std::string_view text) {
   return plain ? std::string(text) : quoted + '"';
 }
 
-// Formats the message of an error.
+// Formats the message of an error as a value.
 inline std::string LogValue(const absl::Status& error) {
   return LogValue(std::string_view(error.message().data(), error.message().size()));
 }

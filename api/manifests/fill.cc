@@ -33,7 +33,8 @@ Problem Under(const std::string& name, Problem problem) {
 
 const FieldDescriptor* FindField(const Message& message, const std::string& json_name) {
   const google::protobuf::Descriptor& type = *message.GetDescriptor();
-  for (int i = 0; i < type.field_count(); ++i) {  // At most about twelve fields.
+  // The types of the protocol have at most about twelve fields.
+  for (int i = 0; i < type.field_count(); ++i) {
     if (type.field(i)->json_name() == json_name) return type.field(i);
   }
   return nullptr;

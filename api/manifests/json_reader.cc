@@ -117,7 +117,7 @@ class JsonParser {
   bool Escaped(std::string& out) {
     constexpr std::string_view kNames = "\"\\/bfnrt";
     constexpr std::string_view kMeanings = "\"\\/\b\f\n\r\t";
-    rest_.remove_prefix(1);  // The backslash.
+    rest_.remove_prefix(1);  // Skips the backslash.
     if (rest_.empty()) return Fail("invalid JSON: unterminated string");
     if (Next('u')) return UnicodeEscape(out);
     const size_t index = kNames.find(rest_[0]);

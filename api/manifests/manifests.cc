@@ -69,7 +69,8 @@ class Reader {
     out.push_back({.source = source_, .reason = absl::StrFormat(text, count - kMaxManifestErrors)});
   }
 
-  // `kind` and `api_version` come from a typed list. They apply to items without these fields.
+  // `kind` and `api_version` come from a typed list. Both values apply to items without these
+  // fields.
   void Value(const TreeNode& node, std::string_view api_version, std::string_view kind) {
     if (node.type != Type::kMap) {
       return Error({.line = node.line, .value = ShowScalar(node), .reason = "must be a map"});
@@ -188,7 +189,7 @@ std::string ManifestError::ToString() const {
 
 void ReadDocuments(std::string_view text, Repeats repeats,
                    const std::function<void(const ReadTree&)>& document) {
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // A byte order mark.
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // Skips a byte order mark.
   if (const int line = FindBadUtf8(text); line > 0) {
     return document(SyntaxError{line, "must be UTF-8 text"});
   }

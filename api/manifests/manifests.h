@@ -40,7 +40,7 @@ struct ManifestObject {
 };
 
 struct Manifests {
-  std::vector<ManifestObject> objects;  // In order of appearance.
+  std::vector<ManifestObject> objects;  // Objects in order of appearance.
   // Errors; the affected parts are not in `objects`. At most kMaxManifestErrors for each source,
   // and one more that counts the omitted errors.
   std::vector<ManifestError> errors;

@@ -1,5 +1,5 @@
-// Parsers for YAML and JSON text. They do not throw exceptions, and their recursion depth is at
-// most kMaxManifestDepth. Pure functions.
+// Parsers for YAML and JSON text. The parsers throw no exceptions and limit their recursion depth
+// to kMaxManifestDepth. Pure functions.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
-// A YAML or JSON document as a tree of maps, lists and scalars with line numbers. Both readers
-// produce this tree, and fill.h reads it. Aliases share their target node, so the tree is not
-// larger than the text. The size after alias expansion is limited.
+// A YAML or JSON document as a tree of maps, lists and scalars with line numbers. The YAML and JSON
+// readers produce this tree, and fill.h converts it to messages. Aliases share their target node,
+// so the tree is not larger than the text. The size after alias expansion is limited.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct TreeNode {
   Type type = Type::kNull;
   int line = 0;      // Counted from 1.
   std::string text;  // kNumber: as written; kBool: "true" or "false"; kString: the string.
-  std::vector<const TreeNode*> items;                           // kList.
-  std::vector<std::pair<std::string, const TreeNode*>> fields;  // kMap, in order.
+  std::vector<const TreeNode*> items;                           // Items of a kList node.
+  std::vector<std::pair<std::string, const TreeNode*>> fields;  // Fields of a kMap node, in order.
 
   // Returns the first value of `key`, or null.
   const TreeNode* Find(std::string_view key) const;
@@ -34,7 +34,7 @@ struct SyntaxError {
 
 struct Tree {
   std::deque<TreeNode> nodes;
-  const TreeNode* root = nullptr;  // Null: an empty document.
+  const TreeNode* root = nullptr;  // Null for an empty document.
 };
 
 // Remaining allowance for alias expansion. Messages, unlike the tree, do not share nodes.
@@ -50,7 +50,8 @@ enum class Repeats : uint8_t { kRejected, kKept };
 // error() then returns the reason, and the parser must not add more events.
 class TreeBuilder {
  public:
-  // `aliases` is the allowance for this and the following documents. It must outlive the builder.
+  // `aliases` is the allowance for this and the following documents. `aliases` must outlive the
+  // builder.
   explicit TreeBuilder(AliasBudget& aliases, Repeats repeats = Repeats::kRejected)
       : aliases_(aliases), repeats_(repeats) {}
 

@@ -87,7 +87,7 @@ const Catalogue& AllMetrics() {
        kCounter,
        {"code"},
        "Total number of responses of /livez by status code"},
-      // Writes to the kernel.
+      // Metrics of writes to the kernel.
       {"svcmap_build_info", kGauge, {"version"}, "Version of svcmapd. The value is always 1"},
       {"svcmap_state",
        kGauge,
@@ -128,7 +128,7 @@ const Catalogue& AllMetrics() {
        {"map", kFamily},
        "Maximum number of elements in a map or set of fixed size"},
       {"svcmap_service_ports", kGauge, {}, "Number of programmed Service ports"},
-      // State received from the controller.
+      // Metrics of the state received from the controller.
       {"svcmap_objects", kGauge, {"kind"}, "Number of stored objects"},
       {"svcmap_objects_limit",
        kGauge,
@@ -176,7 +176,7 @@ const Catalogue& AllMetrics() {
        kCounter,
        {"reason"},
        "Total number of API connections rejected or closed because of a limit"},
-      // Verification and repair of the tables in the kernel.
+      // Metrics of the verification and repair of the tables in the kernel.
       {"svcmap_verified",
        kGauge,
        {},
@@ -202,7 +202,7 @@ const Catalogue& AllMetrics() {
        kCounter,
        {},
        "Total number of failed passes that delete stale UDP flows. Failed passes are retried"},
-      // Saved state.
+      // Metrics of the saved state.
       {"svcmap_saved_state_bytes",
        kGauge,
        {},
@@ -220,7 +220,7 @@ const Catalogue& AllMetrics() {
        {},
        "Unix time of the last sync of the saved state file to disk, 0 before the first one. Absent "
        "without --state-dir"},
-      // Connection counters (--service-counters).
+      // Metrics of the connection counters (--service-counters).
       {"svcmap_service_connections_total",
        kCounter,
        {"namespace", "name", "port", "protocol", "destination"},

@@ -21,7 +21,8 @@ namespace svcmap::api {
 
 struct MetricsFacts {
   struct Controller {
-    std::optional<std::chrono::system_clock::time_point> since;  // Absent if not connected.
+    // Absent if no controller is connected.
+    std::optional<std::chrono::system_clock::time_point> since;
   };
 
   proxy::LoopStatus loop;

@@ -12,7 +12,7 @@ struct ProcessFigures {
   uint64_t max_virtual_bytes = 0;  // RLIM_INFINITY (all bits set) if unlimited.
   uint64_t open_fds = 0;
   uint64_t max_fds = 0;
-  double start_time = 0;  // Unix time.
+  double start_time = 0;  // Unix time at which the process started.
 };
 
 ProcessFigures ReadProcessFigures();

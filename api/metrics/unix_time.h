@@ -1,4 +1,4 @@
-// Times in Prometheus' format.
+// Converts times to Prometheus' format.
 #pragma once
 
 #include <chrono>

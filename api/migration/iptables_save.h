@@ -18,7 +18,7 @@ struct IptablesChain {
 
 struct IptablesRule {
   std::vector<std::string> words;  // Unquoted words: {"-A", "INPUT", "-j", "KUBE-FIREWALL"}.
-  std::string text;                // Complete line.
+  std::string text;                // Complete text of the rule.
 
   const std::string& chain() const { return words[1]; }
   // Value of -j or -g: "KUBE-SERVICES", "ACCEPT". Empty if the rule has no target.

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 8> kNames = {
 // Prefixes of chain names with a hash. Kubernetes before 1.24 uses KUBE-XLB-.
 constexpr std::array<std::string_view, 6> kPrefixes = {"KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-",
                                                        "KUBE-FW-",  "KUBE-SEP-", "KUBE-XLB-"};
-constexpr char kKubeletFirewall[] = "KUBE-FIREWALL";  // Does not drop Service traffic.
+constexpr char kKubeletFirewall[] = "KUBE-FIREWALL";  // The chain does not drop Service traffic.
 
 // Returns whether `text` has the form of a hash: 16 characters of base32.
 bool IsHash(std::string_view text) {

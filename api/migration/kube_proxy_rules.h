@@ -22,12 +22,13 @@ bool IsKubeProxyChain(std::string_view name);
 struct RemovalOfTable {
   std::string table;
   std::vector<std::string> jumps;   // Complete rules: "-A PREROUTING ... -j KUBE-SERVICES".
-  std::vector<std::string> chains;  // In the order of iptables-save.
+  std::vector<std::string> chains;  // Chains in the order of iptables-save.
 };
 
 struct Removal {
   std::vector<RemovalOfTable> tables;  // Tables with chains or jumps to remove.
-  // One phrase for each chain of kube-proxy that must stay: "CHAIN in table TABLE, because REASON".
+  // Contains one phrase for each of kube-proxy's chains that must be kept: "CHAIN in table TABLE,
+  // because REASON".
   std::vector<std::string> kept;
 
   bool empty() const { return tables.empty(); }

@@ -198,7 +198,8 @@ absl::Status MissingFeaturesStatus(std::span<const nft::MissingFeature> missing_
     const nft::MissingFeature* missing;
     std::set<Family> families;
   };
-  std::vector<Entry> entries;  // In the order of `lacks`, with both families merged.
+  // Missing features in the order of `lacks`, with both families merged.
+  std::vector<Entry> entries;
   std::vector<std::string> modules;
   for (const nft::MissingFeature& missing : missing_features) {
     const auto same = [&](const Entry& entry) {

@@ -40,7 +40,8 @@ struct Facts {
   bool ipv6_in_use = false;
   // Table filter of iptables-legacy is in use. Absent if unknown, because only root can read it.
   std::optional<bool> legacy_iptables_filter = false;
-  std::optional<bool> legacy_ip6tables_filter = false;  // Same for ip6tables-legacy.
+  // Table filter of ip6tables-legacy is in use. Absent if unknown.
+  std::optional<bool> legacy_ip6tables_filter = false;
   std::vector<nft::Bridge> bridges;
   std::vector<nft::ForeignChain> chains;  // All chains of nf_tables, including svcmap's.
   std::vector<std::string> unread;        // Reasons why facts could not be read.
@@ -71,7 +72,7 @@ absl::Status CheckKernel(const nft::TableSpecs& tables);
 // Runs all checks for `tables`. An error is fatal and contains a remedy.
 absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables);
 
-// Returns OK if the kernel supports `tables`, otherwise the missing features. For optional
+// Returns OK if the kernel supports `tables`, otherwise the missing features. Used for optional
 // features.
 absl::Status ProbeTables(const nft::TableSpecs& tables);
 

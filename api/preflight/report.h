@@ -1,4 +1,4 @@
-// Report of `svcmapd --preflight`.
+// Creates the report of `svcmapd --preflight`.
 #pragma once
 
 #include "api/migration/node_report.h"

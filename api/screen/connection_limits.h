@@ -49,7 +49,7 @@ class ConnectionLimits {
   using Clock = TokenBucket::Clock;
 
   struct Entry {
-    std::string key = {};  // Address or uid.
+    std::string key = {};  // Address or uid of the peer.
     // Identity from the certificate, set by Identify(). Limited in the same way as `key`.
     std::string identity = {};
     std::optional<Role> role = {};
@@ -93,7 +93,7 @@ class ConnectionLimits {
   const ConnectionLimitOptions options_;
   std::atomic<size_t> count_ = 0;
   mutable std::mutex mutex_;
-  std::list<Entry> entries_;  // Oldest first.
+  std::list<Entry> entries_;  // Connections, oldest first.
   std::map<std::string, uint32_t> of_key_;
   std::map<std::string, TokenBucket> buckets_;  // At most kMaxBuckets buckets.
 };

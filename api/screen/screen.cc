@@ -75,7 +75,7 @@ struct Screen::Connection {
     Connection* connection = nullptr;
     UniqueFd fd;
     uint32_t interest = 0;  // Events registered with epoll; 0: not registered.
-    std::string pending;    // Bytes of the other side that this side has not accepted yet.
+    std::string pending;    // Bytes from the other side that were not written to this side yet.
     bool eof = false;
   };
 

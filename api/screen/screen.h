@@ -34,7 +34,7 @@ struct ScreenOptions {
   std::function<void(UniqueFd, const Peer&)> hand_over;
   // Returns the peer with these certificate names. Called on the thread for handshakes.
   std::function<Peer(const CertificateNames&)> identify;
-  std::unique_ptr<TlsServer> tls;  // Null: no listener has TLS.
+  std::unique_ptr<TlsServer> tls;  // Null if no listener uses TLS.
 };
 
 class ScreenLoop;

@@ -40,7 +40,7 @@ struct NeutralWrite {
   uint32_t reg;
 };
 
-// kInputName occupies four registers.
+// The value of kInputName occupies four registers.
 enum class MetaKey : uint8_t { kMark, kL4Proto, kInputName };
 struct MetaLoad {
   MetaKey key;
@@ -106,7 +106,7 @@ struct DynamicElement {
   uint32_t set = 0;
   uint32_t key_reg = 0;
   uint32_t data_reg = 0;
-  uint32_t timeout_seconds = 0;  // Unused by kDelete.
+  uint32_t timeout_seconds = 0;  // Timeout of the element. Not used by kDelete.
 };
 
 struct RandomNumber {  // 0 to modulus-1, in host order.
@@ -117,7 +117,7 @@ struct RandomNumber {  // 0 to modulus-1, in host order.
 struct Verdict {
   enum class Kind : uint8_t { kDrop, kJump, kGoto, kReturn };
   Kind kind;
-  std::string chain;  // Only for kJump and kGoto.
+  std::string chain;  // Target chain of kJump and kGoto.
 };
 
 struct Dnat {

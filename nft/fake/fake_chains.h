@@ -18,8 +18,8 @@ class FakeChains {
   int Add(const ChainSpec& chain);
   int AddRule(const RuleSpec& rule);
   int DeleteRules(const std::string& chain);
-  int Remove(const std::string& chain);      // Also deletes the chain's rules.
-  int DeleteRule(const std::string& chain);  // Deletes the first rule.
+  int Remove(const std::string& chain);      // Deletes the chain and its rules.
+  int DeleteRule(const std::string& chain);  // Deletes the chain's first rule.
 
   void DeleteAllRules();
 

@@ -25,7 +25,7 @@ namespace svcmap::nft {
 class FakeKernel final : public Kernel {
  public:
   enum class Fault : uint8_t {
-    kNone,                 // Commit a valid transaction.
+    kNone,                 // No fault: commit a valid transaction.
     kReject,               // Do nothing; return kRejected.
     kUnknownCommitted,     // Commit a valid transaction; return kUnknown.
     kUnknownNotCommitted,  // Do nothing; return kUnknown.
@@ -51,10 +51,11 @@ class FakeKernel final : public Kernel {
   // not exist, already exists, or is still referenced by rules.
   bool ForeignDropTable(Family family);
   bool ForeignAddChain(Family family, const std::string& name);
-  // Also deletes the chain's rules.
+  // Deletes the chain and its rules.
   bool ForeignDeleteChain(Family family, const std::string& chain);
-  bool ForeignAddRule(Family family, const std::string& chain);     // Appends a rule.
-  bool ForeignDeleteRule(Family family, const std::string& chain);  // Deletes the first rule.
+  bool ForeignAddRule(Family family, const std::string& chain);  // Appends a rule to the chain.
+  // Deletes the chain's first rule.
+  bool ForeignDeleteRule(Family family, const std::string& chain);
   bool ForeignAddSet(Family family, const std::string& name);
   bool ForeignAddElement(const ElementView& element);
   bool ForeignRemoveElement(SetRef set, std::span<const uint8_t> key, bool interval_end = false);

@@ -17,7 +17,7 @@ class FakeSet {
   // If one range ends where the next range starts, the end element comes first.
   struct Key {
     std::string bytes;
-    bool start = true;  // False for an interval end.
+    bool start = true;  // False for the end element of an interval.
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   struct Value {

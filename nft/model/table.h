@@ -77,8 +77,8 @@ struct RuleSpec {
 struct TableSpec {
   Family family = Family::kIpv4;
   std::string name;
-  std::vector<SetSpec> sets;      // Identified by index.
-  std::vector<ChainSpec> chains;  // In order of creation.
+  std::vector<SetSpec> sets;      // Sets, identified by their index.
+  std::vector<ChainSpec> chains;  // Chains in order of creation.
   std::vector<RuleSpec> rules;
   bool dormant = false;  // The kernel evaluates no chain of a dormant table.
 };

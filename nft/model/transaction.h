@@ -27,8 +27,8 @@ struct SetRef {
 struct ElementView {
   SetRef set;
   std::span<const uint8_t> key;
-  std::span<const uint8_t> data;  // Empty for sets.
-  std::string_view comment;       // In additions, truncated to 127 bytes.
+  std::span<const uint8_t> data;  // Data of a map element. Empty for sets.
+  std::string_view comment;       // Truncated to 127 bytes when the element is added.
   // True if the key is the first key after a range. Only in interval sets with one field.
   bool interval_end = false;
   // The last key of a range, in interval sets with several fields. Has the length of `key`.
@@ -81,7 +81,7 @@ class Transaction {
   void Add(const ElementView& element) { Append(Verb::kAdd, element); }
   void Delete(const ElementView& element) { Append(Verb::kDelete, element); }
 
-  // Appends the elements of `more`.
+  // Appends the elements of `more` to this transaction.
   void AddElements(Transaction more);
 
   std::span<const Family> drops() const { return drops_; }

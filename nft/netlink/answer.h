@@ -13,9 +13,10 @@
 namespace svcmap::nft {
 
 struct Answer {
-  int error = 0;                             // An errno, or 0 for an acknowledgement.
-  std::optional<uint32_t> attribute_offset;  // Offset in the request message.
-  std::string text;                          // The kernel's error message. May be empty.
+  int error = 0;  // An errno, or 0 for an acknowledgement.
+  // Offset of the invalid attribute in the request message.
+  std::optional<uint32_t> attribute_offset;
+  std::string text;  // The kernel's error message. May be empty.
 
   // Returns OK for an acknowledgement. `what` describes the request and is prepended to the error
   // message.

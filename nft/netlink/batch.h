@@ -40,7 +40,7 @@ class Batch {
 
  private:
   struct Sent {
-    size_t offset;         // Offset in the buffer.
+    size_t offset;         // Offset of the message in the buffer.
     size_t first_element;  // Index of the message's first element in the transaction.
     size_t element_count;  // Number of elements. 0 if the message contains no elements.
     std::string what;
@@ -73,7 +73,7 @@ class Batch {
   uint32_t sequence_;
   uint32_t last_sequence_ = 0;
   uint32_t next_set_id_ = 1;
-  std::vector<Sent> sent_;  // Indexed by sequence - first_sequence_.
+  std::vector<Sent> sent_;  // Messages, indexed by sequence - first_sequence_.
 };
 
 }  // namespace svcmap::nft

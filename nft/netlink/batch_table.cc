@@ -206,7 +206,7 @@ uint32_t Batch::AddAnonymousSet(const TableSpec& table, const AnonymousSet& spec
   End(header);
 
   for (const AnonymousSet::Entry& entry : spec.entries) {
-    nftnl_set_elem* element = nftnl_set_elem_alloc();  // Owned by the set.
+    nftnl_set_elem* element = nftnl_set_elem_alloc();  // The set owns the element.
     uint8_t key[kMaxAnonymousKey] = {};
     std::memcpy(key, entry.key.data(), entry.key.size());
     nftnl_set_elem_set(element, NFTNL_SET_ELEM_KEY, key, static_cast<uint32_t>(entry.key.size()));

@@ -33,7 +33,7 @@ class ChangeReader {
  private:
   struct Count {
     size_t count = 0;
-    std::map<std::string, size_t> names;  // At most kMaxNames names.
+    std::map<std::string, size_t> names;  // Contains at most kMaxNames names.
     bool more_names = false;
   };
 

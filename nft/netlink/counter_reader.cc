@@ -10,7 +10,7 @@
 namespace svcmap::nft {
 namespace {
 
-constexpr size_t kCounterRequestSize = 512;  // Larger than any of our requests.
+constexpr size_t kCounterRequestSize = 512;  // Buffer size, larger than any request of this file.
 constexpr int kMaxCounterReads = 5;
 
 // Sorts `counts` by key. Returns true if a key is repeated: if the kernel rehashes the set during a

@@ -17,7 +17,7 @@
 namespace svcmap::nft {
 namespace {
 
-constexpr size_t kRequestSize = 512;  // Larger than any of our requests.
+constexpr size_t kRequestSize = 512;  // Buffer size, larger than any request of this file.
 
 // A response takes about 1 KiB of the receive buffer, which holds about 200 responses by default.
 constexpr size_t kMaxInFlight = 128;
@@ -132,7 +132,7 @@ absl::Status NetlinkKernel::ReadSome(SetRef set, std::span<const FieldBytes> key
                                      std::vector<bool>& answered) {
   const TableSpec& table = tables_[Index(set.family)];
   std::vector<uint8_t> requests(keys.size() * kRequestSize);
-  std::vector<size_t> asked;  // Indices into `keys`, by sequence number.
+  std::vector<size_t> asked;  // Indices into `keys`, in order of sequence numbers.
   const uint32_t first_sequence = session_.sequence();
   size_t size = 0;
   for (size_t i = 0; i < keys.size(); ++i) {

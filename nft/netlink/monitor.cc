@@ -255,7 +255,7 @@ void Monitor::DrainQueue() {
   }
 }
 
-// Detects failures that no message reports.
+// Detects failures for which the kernel sends no message.
 void Monitor::Check() {
   next_check_ = Clock::now() + options_.check_interval;
   if (start_over_) StartOver(std::string(*start_over_));

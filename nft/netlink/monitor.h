@@ -110,11 +110,11 @@ class Monitor {
   Session requests_;
   // Current generation id of the kernel for which no notification has arrived yet.
   std::optional<uint32_t> awaited_;
-  Clock::time_point awaited_since_;  // Time when `awaited_` was read.
+  Clock::time_point awaited_since_;  // Time at which `awaited_` was read.
   Clock::time_point next_check_;
   Clock::time_point last_start_over_;
   std::optional<std::string> start_over_;  // Reason for a pending restart of the monitor.
-  bool received_all_ = true;               // The socket's queue is empty.
+  bool received_all_ = true;               // True if the socket's queue is empty.
   bool receives_nothing_ = false;          // True until the next notification arrives.
 
   std::atomic<uint32_t> reported_ = 0;

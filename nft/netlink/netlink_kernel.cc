@@ -22,7 +22,7 @@ bool IsTransient(int error) { return error == ERESTART || error == EAGAIN || err
 struct BatchAnswers {
   bool acknowledged = false;
   bool transient = false;
-  std::optional<ApplyResult> rejected;  // The first error.
+  std::optional<ApplyResult> rejected;  // The first error in the responses.
 };
 
 void ReadAnswers(const Batch& batch, std::span<const uint8_t> datagram, BatchAnswers& answers) {

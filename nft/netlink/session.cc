@@ -126,7 +126,7 @@ absl::StatusOr<uint32_t> Session::Generation() {
   absl::StatusOr<std::optional<uint32_t>> generation;
   for (int attempt = 0; attempt < kMaxGenerationAttempts; ++attempt) {
     generation = RequestGeneration();
-    // On kResourceExhausted the response was lost.
+    // Retries after kResourceExhausted, which means that the response was lost.
     if (!absl::IsResourceExhausted(generation.status())) break;
   }
   if (!generation.ok()) return Annotate(generation.status(), "read the generation id");

@@ -22,7 +22,7 @@ std::string PriorityText(int priority, std::string_view hook) {
   struct Name {
     int priority;
     std::string_view text;
-    std::string_view hook;  // Empty: any hook.
+    std::string_view hook;  // If empty, the name is valid for any hook.
   };
   static constexpr Name kNames[] = {
       {-300, "raw", ""}, {-150, "mangle", ""}, {-100, "dstnat", "prerouting"},
@@ -180,7 +180,7 @@ class ElementPartsWriter {
 
   const TableSpecs& tables_;
   const std::function<void(const ElementParts&)>& fn_;
-  std::optional<Start> start_;  // The pending range start. Its views point into the transaction.
+  std::optional<Start> start_;  // Start of a pending range. The views point into the transaction.
 };
 
 std::string ElementLine(const TableSpecs& tables, const ElementParts& words) {

@@ -33,7 +33,7 @@ std::optional<IpAddress> ParseIpv4(std::string_view text) {
 
 std::optional<IpAddress> ParseIpv6(std::string_view text) {
   char buffer[INET6_ADDRSTRLEN];
-  // inet_pton would stop at a NUL byte and accept the text before the NUL.
+  // Rejects NUL bytes, because inet_pton stops at a NUL byte and accepts the text before it.
   if (text.size() >= sizeof(buffer) || text.find('\0') != std::string_view::npos)
     return std::nullopt;
   *std::copy(text.begin(), text.end(), buffer) = '\0';

@@ -66,9 +66,8 @@ class Cleaner {
   void Start();
   void Stop();  // Stops the thread. Interrupts a round in progress.
 
-  // Thread-safe. Does not wait for a round in progress.
-  // Updates each Service to its current UDP ports. For Services that never had a UDP port, the cost
-  // is one lookup.
+  // Thread-safe. Does not wait for a round in progress. Replaces the UDP ports of the given
+  // Services. For Services that never had a UDP port, the cost is one lookup.
   void Update(std::vector<std::pair<std::string, UdpPorts>> services);
   void StateIsComplete();
   CleanerStatus status() const;

@@ -82,7 +82,7 @@ class NumberAllocator {
     reserved_.insert(number);
     return true;
   }
-  // Succeeds once for each reserved number.
+  // Takes a reserved number. Succeeds once for each number.
   bool Take(uint32_t number) { return reserved_.erase(number) > 0 && taken_.insert(number).second; }
   void ReleaseReserved() {
     free_.insert(free_.end(), reserved_.begin(), reserved_.end());
@@ -95,7 +95,7 @@ class NumberAllocator {
   uint32_t next_ = 1;
   std::deque<uint32_t> free_;
   absl::flat_hash_set<uint32_t> reserved_;
-  absl::flat_hash_set<uint32_t> taken_;  // Subset of the reserved numbers.
+  absl::flat_hash_set<uint32_t> taken_;  // Reserved numbers that were taken.
 };
 
 class Numbers {

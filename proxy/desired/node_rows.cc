@@ -29,7 +29,7 @@ std::vector<Row> NodeRows(const RulesetOptions& options, const Node* node, const
     const std::optional<IpPrefix> pods = PodBlock(options, node, family);
     if (pods) add(kPodSources, MergeRanges({*pods}));
     const IpPrefix everybody = *IpPrefix::Parse(family == Family::kIpv4 ? "0.0.0.0/0" : "::/0");
-    if (options.masquerade_all) {  // S-90
+    if (options.masquerade_all) {  // All sources are masqueraded (S-90).
       add(kMasqueradeSources, MergeRanges({everybody}));
     } else if (pods && !ConstantPods(options, family)) {
       // Without local traffic detection, nothing is masqueraded (S-71).

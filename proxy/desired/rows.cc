@@ -101,7 +101,8 @@ class OwnRowsBuilder {
   void AddSticky(const PortRows& port, const EndpointSet& set, const std::string& comment) {
     const Affinity& affinity = *port.affinity;
     const bool local = &set == &port.local;
-    std::vector<bool> added(affinity.endpoints.size());  // An endpoint may occupy several slots.
+    // Tracks added endpoints, because an endpoint may occupy several slots.
+    std::vector<bool> added(affinity.endpoints.size());
     for (uint32_t slot = 0; slot < set.slots.size(); ++slot) {
       const EndpointAddress& endpoint = set.slots[slot];
       const size_t place = PlaceOf(affinity, endpoint);

@@ -30,7 +30,7 @@ struct ReachedAt {
 
 struct EndpointSet {
   uint32_t group = 0;  // Group number in the kernel. 0 if the set is empty.
-  // Each endpoint has one slot, or as many slots as its weight requires.
+  // Endpoint of each slot. An endpoint has as many slots as its weight requires.
   std::vector<EndpointAddress> slots;
 
   friend bool operator==(const EndpointSet&, const EndpointSet&) = default;

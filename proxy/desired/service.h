@@ -14,7 +14,7 @@ namespace svcmap::proxy {
 
 struct DesiredService {
   ServiceRows rows;                 // Empty if nothing of the Service is programmed.
-  std::vector<Number> new_numbers;  // Allocated for this Service.
+  std::vector<Number> new_numbers;  // Numbers that were allocated for this Service.
   std::vector<Number> old_numbers;  // Numbers of `before` that are no longer used.
   std::vector<Finding> findings;    // Parts of the Service that are not programmed, with reasons.
 };
@@ -22,7 +22,7 @@ struct DesiredService {
 // The properties of the node that Services depend on.
 struct NodeFacts {
   NodePlace place;
-  std::vector<IpAddress> node_port_addresses;  // Addresses that accept nodePort traffic.
+  std::vector<IpAddress> node_port_addresses;  // Node addresses that accept nodePort traffic.
   IpAddress own_ip[2];  // Indexed by Index(Family). Loopback address if unknown (S-118).
 
   friend bool operator==(const NodeFacts&, const NodeFacts&) = default;

@@ -82,7 +82,7 @@ class Plan {
 
   const SharedCounts* shared_;
   nft::Transaction transaction_;
-  nft::Transaction additions_;  // Pending until Finish().
+  nft::Transaction additions_;  // Additions, appended to the transaction by Finish().
   SetCounts counts_ = {};
   SharedCounts shared_changes_;
   uint64_t digest_ = 0;

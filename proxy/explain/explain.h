@@ -29,11 +29,11 @@ struct ExplainContext {
 struct Question {
   enum class From : uint8_t {
     kAnybody,  // Explains each kind of source.
-    kNode,     // A process on this node that uses the node IP.
-    kAddress,  // The address in `source`.
+    kNode,     // Explains a process on this node that uses the node IP.
+    kAddress,  // Explains the address in `source`.
   };
   From from = From::kAnybody;
-  IpAddress source;          // For kAddress. Must have the family of `destination`.
+  IpAddress source;          // Source address for kAddress. Must have the family of `destination`.
   std::string in_interface;  // Input interface. Empty if unknown, or for a process on this node.
   IpAddress destination;
   Protocol protocol = Protocol::kTcp;
@@ -43,17 +43,17 @@ struct Question {
 enum class SourceKind : uint8_t { kPod, kNode, kOther };
 
 enum class Verdict : uint8_t {
-  kDnat,       // Translated to one of the endpoints.
-  kReject,     // Rejected with ICMP port unreachable (S-100).
-  kDrop,       // Dropped silently.
-  kUntouched,  // Not modified by svcmap.
+  kDnat,       // The destination is translated to one of the endpoints.
+  kReject,     // The packet is rejected with ICMP port unreachable (S-100).
+  kDrop,       // The packet is dropped silently.
+  kUntouched,  // The packet is not modified by svcmap.
 };
 
 enum class ChosenSet : uint8_t { kNone, kCluster, kLocal };
 
 struct Step {
   std::string what;   // Topic, one word: "firewall".
-  std::string text;   // One sentence without requirement numbers.
+  std::string text;   // Explanation in one sentence, without requirement numbers.
   std::string rules;  // Requirement numbers, "S-116, S-117". May be empty.
 };
 

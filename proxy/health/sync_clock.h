@@ -11,9 +11,9 @@ class SyncClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  void Received(Time now);  // A change was received.
-  void Started();           // All received changes are being programmed.
-  void Synced();            // All changes that were being programmed are committed.
+  void Received(Time now);  // Call when a change was received.
+  void Started();           // Call when programming of all received changes starts.
+  void Synced();            // Call when the changes that were being programmed are committed.
 
   std::optional<Time> oldest_unsynced() const { return started_ ? started_ : received_; }
 

@@ -273,7 +273,7 @@ std::vector<Repairer::Touched> Repairer::NextRows() {
     };
     ForEachOwnRow(service->first, service->second, add);
     for (const Row& row : SharedRows(service->second)) add(row);
-    if (rows.size() < kRows) at_row_ = number;  // All rows of the Service fit.
+    if (rows.size() < kRows) at_row_ = number;  // All remaining rows of the Service fit.
   }
   return rows;
 }

@@ -129,8 +129,9 @@ ResolvedEndpoints ResolveEndpoints(const SlicePorts& slice_ports, Family family,
   const bool external = ExternallyAccessible(service, family, port);
   const bool internal_local = service.internal_policy == TrafficPolicy::kLocal;
   const bool external_local = service.external_policy == TrafficPolicy::kLocal;
-  const bool use_cluster = !internal_local || external;                   // S-30
-  const bool use_local = internal_local || (external_local && external);  // S-31
+  const bool use_cluster = !internal_local || external;  // The cluster set is needed (S-30).
+  // The local set is needed (S-31).
+  const bool use_local = internal_local || (external_local && external);
 
   ResolvedEndpoints resolved;
   std::erase_if(candidates, [&](const Candidate& c) {

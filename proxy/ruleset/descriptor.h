@@ -38,7 +38,7 @@ enum class DispatchKind : uint8_t {
 
 inline constexpr unsigned kMaxPickClass = 37;
 inline constexpr unsigned kMaxExactClass = 16;
-inline constexpr uint32_t kMaxEndpoints = 65535;                // Per Service port and family.
+inline constexpr uint32_t kMaxEndpoints = 65535;  // Limit per Service port and family.
 inline constexpr uint32_t kMaxGroup = (uint32_t{1} << 24) - 1;  // Group numbers are 1 to kMaxGroup.
 inline constexpr uint32_t kMaxStickyGroup = 65535;
 inline constexpr unsigned kMaxTimers = 32;

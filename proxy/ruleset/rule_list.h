@@ -11,7 +11,7 @@ namespace svcmap::proxy {
 
 // Number of random picks in a size class before slot 0 is used, which always contains an endpoint.
 // A pick misses with a probability below 0.33, and eleven picks in a row miss with a probability
-// below 6e-6. (With eight picks, slot 0 of 44,103 endpoints would get seven times its share.)
+// below 6e-6. (With eight picks, slot 0 of 44,103 endpoints gets seven times its share.)
 inline constexpr int kSizeClassPicks = 11;
 
 class RuleList {

@@ -1,4 +1,4 @@
-// The sets of the constant ruleset.
+// Declares the sets of the constant ruleset.
 #pragma once
 
 #include <string_view>

@@ -70,13 +70,13 @@ enum class DetectLocal : uint8_t {
 
 struct RulesetOptions {
   DetectLocal detect_local = DetectLocal::kClusterCidr;
-  // By Index(Family). If absent in kClusterCidr mode, local traffic is not detected, and no
+  // Indexed by Index(Family). If absent in kClusterCidr mode, local traffic is not detected, and no
   // clusterIP traffic is masqueraded (S-71).
   std::optional<IpPrefix> cluster_cidr[2];
   std::string interface;           // "cni0", or "veth*" for all interfaces with this prefix.
   bool masquerade_all = false;     // Masquerade all traffic to clusterIPs (S-90).
   bool count_connections = false;  // Count connections per destination (docs/decisions/0009).
-  uint32_t masquerade_mark = kMasqueradeMark;  // A single bit (S-300).
+  uint32_t masquerade_mark = kMasqueradeMark;  // Has exactly one bit set (S-300).
 };
 
 // Returns the pod CIDR if only this CIDR determines which clusterIP traffic is masqueraded. The

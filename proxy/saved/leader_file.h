@@ -24,7 +24,7 @@ struct Leader {
 class LeaderFile {
  public:
   static constexpr char kName[] = "leader";
-  static constexpr char kNewName[] = "leader.new";  // File name during writing.
+  static constexpr char kNewName[] = "leader.new";  // Name of the file while it is written.
 
   LeaderFile(std::string folder, Files& files) : folder_(std::move(folder)), files_(files) {}
 

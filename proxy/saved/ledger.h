@@ -89,7 +89,7 @@ class Ledger {
   };
   struct Part {
     KeyDigest key;
-    bool gone = false;  // The Service has no rows anymore.
+    bool gone = false;  // True if the Service has no more rows.
     Kept<typename Keep::Service> service;
   };
   struct Attempt {

@@ -66,7 +66,7 @@ SavedState ToState(Ledger<Values>& ledger) {
 }  // namespace
 
 KeyDigest DigestOf(uint32_t kind, std::string_view key) {
-  // A random seed prevents deliberate collisions.
+  // Uses a random seed to prevent deliberate collisions.
   static const uint64_t seed = std::random_device()();
   const XXH128_hash_t hash = XXH3_128bits_withSeed(key.data(), key.size(), seed + kind);
   return {.low = hash.low64, .high = hash.high64};

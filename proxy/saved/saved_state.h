@@ -18,7 +18,7 @@ namespace svcmap::proxy {
 
 // Properties of the tables other than their elements.
 struct SavedTables {
-  // Sizes of sets with fixed size, as created. By Index(Family).
+  // Sizes of sets with fixed size, as created. Indexed by Index(Family).
   std::array<std::vector<uint32_t>, 2> sizes;
   std::vector<uint32_t> timers;  // The affinity timeouts that have chains in the table.
   uint64_t ruleset = 0;          // Digest of the constant ruleset.

@@ -439,7 +439,8 @@ bool StateLog::CompactIfDue() {
   const absl::StatusOr<bool> done = Compact(file, size);
   if (done.ok()) return *done;
   files_.Remove(Path(kCompacted)).IgnoreError();
-  if (absl::IsDataLoss(done.status())) {  // The damaged file would not be used after a restart.
+  // Stops writing, because a damaged file is not used after a restart.
+  if (absl::IsDataLoss(done.status())) {
     Fail(file.get(), done.status());
   } else {
     Problem("compacting the saved state failed, the file continues to grow path=" + Path(kState) +

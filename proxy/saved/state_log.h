@@ -154,15 +154,15 @@ class StateLog {
   // Used only by the caller's thread.
   std::unique_ptr<FrameBuilder> frame_;
   std::unique_ptr<saved::v1::Frame> part_;
-  bool open_ = false;  // The last attempt has no outcome yet.
+  bool open_ = false;  // True if the last attempt has no outcome yet.
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::shared_ptr<FrameFile> file_;     // Null if the log is disabled after an error.
-  bool unfinished_ = false;             // Rewrite is in progress.
+  bool unfinished_ = false;             // True if Rewrite is in progress.
   bool unnamed_ = false;                // The file does not have its final name yet.
   bool folder_changed_ = false;         // True if the folder has changed since its last sync.
-  std::optional<uint32_t> generation_;  // Recorded but not written yet.
+  std::optional<uint32_t> generation_;  // Generation id that is recorded but not written yet.
   uint64_t compact_from_ = 0;           // Minimum file size for the next compaction.
   Clock::time_point retry_;
   int failures_in_row_ = 0;

@@ -64,12 +64,13 @@ struct Service {
   // False if the Service is stored but not programmed (headless, ExternalName, or assigned to
   // another proxy; S-1, S-2).
   bool proxied = true;
-  // By Index(Family). Absent if the Service does not use the family (S-3).
+  // Indexed by Index(Family). Absent if the Service does not use the family (S-3).
   std::optional<IpAddress> cluster_ip[2];
-  std::vector<IpAddress> external_ips;       // Both families, without duplicates.
-  std::vector<IpAddress> load_balancer_ips;  // Only with ipMode VIP (S-7), without duplicates.
+  std::vector<IpAddress> external_ips;  // Both families, without duplicates.
+  // Load balancer IPs with ipMode VIP (S-7), without duplicates.
+  std::vector<IpAddress> load_balancer_ips;
   std::vector<ServicePort> ports;
-  TrafficPolicy internal_policy = TrafficPolicy::kCluster;  // For traffic to the clusterIPs (S-10).
+  TrafficPolicy internal_policy = TrafficPolicy::kCluster;  // Applies to the clusterIPs (S-10).
   // kLocal only for externally accessible Services (S-10).
   TrafficPolicy external_policy = TrafficPolicy::kCluster;
   // Sources that may use the load balancer IPs, for both families. If a family has no prefix, all
@@ -135,7 +136,7 @@ struct Node {
   // InternalIPs in order, followed by ExternalIPs in order (S-109).
   std::vector<IpAddress> addresses;
   std::string zone;  // Label topology.kubernetes.io/zone (S-29). Empty if unknown.
-  // By Index(Family). The first podCIDR of each family (S-65).
+  // Indexed by Index(Family). The first podCIDR of each family (S-65).
   std::optional<IpPrefix> pod_cidr[2];
   // Load balancers may send traffic to this node: the node is not being deleted and has no deletion
   // taint (S-253).

@@ -167,8 +167,8 @@ const std::string* Store::FindMessage(Kind kind, const std::string& key) const {
   return MessageOf(held.service_cidr);
 }
 
-// Undoing single changes would not restore the order of a Service's EndpointSlices, so the order is
-// saved.
+// Saves the order of a Service's EndpointSlices, because undoing single changes does not restore
+// the order.
 void Store::Remember(const Change& change) {
   Change held = Stored(change.kind, change.key);
   for (const auto& slice : {held.slice, change.slice}) {

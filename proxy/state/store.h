@@ -32,7 +32,7 @@ struct ServiceEntry {
 // equal tokens. Not resistant to deliberate collisions, because the hash is not cryptographic.
 using StateToken = std::array<uint64_t, 2>;
 
-// Size of an object in Store::bytes().
+// Returns the size of an object as counted by Store::bytes().
 inline uint64_t ObjectBytes(const std::string& key, const std::string& message) {
   return key.size() + message.size();
 }
@@ -62,7 +62,7 @@ class Store {
   void KeepTouched() { keep_touched_ = true; }
   // Returns each object that has changed since the last call, possibly with duplicates.
   std::vector<std::pair<Kind, std::string>> TakeTouched() { return std::exchange(touched_, {}); }
-  // Token of all stored objects.
+  // Returns the token of all stored objects.
   const StateToken& token() const { return token_; }
   // Returns the change that would restore the object to its stored state.
   Change Stored(Kind kind, const std::string& key) const;
@@ -115,7 +115,8 @@ class Store {
 
   // State that does not change during a trial, and saved state from before the trial.
   struct Trial {
-    std::vector<Change> undo;  // In order of application; undone in reverse order.
+    // Changes that undo the trial. EndTrial() applies these changes in reverse order.
+    std::vector<Change> undo;
     // EndpointSlices of Services that the trial modified.
     absl::flat_hash_map<std::string, Slices> slices;
     uint64_t node_version;
