@@ -28,7 +28,8 @@ ExitCode RunGet(const GetOptions& options, Session& session) {
   const bool single =
       !filter.name.empty() && (!filter.name_space.empty() || !WordsOf(filter.kind).namespaced);
 
-  std::unique_ptr<ObjectWriter> writer;  // Created late, so that a failed call prints nothing.
+  // Created with the first response, so that a failed call prints nothing.
+  std::unique_ptr<ObjectWriter> writer;
   const auto make = [&] {
     if (!writer) writer = MakeObjectWriter(options.output, filter.kind, single, session.out);
   };

@@ -16,7 +16,8 @@
 int main(int argc, char** argv) {
   using svcmap::api::ExitCode;
   std::signal(SIGPIPE, SIG_IGN);  // `svcmapctl apply | head -1` must still apply all objects.
-  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // Errors are reported as a grpc::Status.
+  // Disables gRPC's log, because each call returns its error as a grpc::Status.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   std::ios::sync_with_stdio(false);
 
   svcmap::api::FdOutput output(STDOUT_FILENO);

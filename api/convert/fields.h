@@ -26,7 +26,7 @@ inline constexpr char kCidrDetail[] = "must be a valid CIDR";
 inline constexpr char kLabelDetail[] =
     "must be a DNS-1123 label: at most 63 lowercase letters, digits and '-'";
 
-// Adds to `error` that the entry of the list is ignored.
+// Adds a note to `error` that the list entry is ignored.
 FieldError Ignored(FieldError error);
 
 // Rejects the object unless `value` is empty or one of `known`.

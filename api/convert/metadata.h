@@ -31,7 +31,8 @@ void CheckNames(proxy::Kind kind, std::string_view name_space, std::string_view 
 // Returns a report about the object with this metadata, after CheckNames.
 Report ReportFor(proxy::Kind kind, const v1::ObjectMeta& metadata);
 
-// Returns metadata.creationTimestamp in nanoseconds since the Unix epoch, at least 1. Absent: 0.
+// Returns metadata.creationTimestamp in nanoseconds since the Unix epoch, at least 1. Returns 0 if
+// the field is absent.
 int64_t CreatedUnixNanos(const v1::ObjectMeta& metadata);
 
 }  // namespace svcmap::api

@@ -1,4 +1,4 @@
-// Conversion of state objects and findings to protobuf messages.
+// Converts state objects and findings to protobuf messages.
 #include <string>
 
 #include "api/convert/convert.h"

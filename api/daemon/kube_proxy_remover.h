@@ -23,8 +23,8 @@ namespace svcmap::api {
 
 class KubeProxyRemover {
  public:
-  // The kubelet restarts a terminated kube-proxy immediately, and after 10 s if it terminates
-  // again.
+  // Longer than the kubelet's restart delay: the kubelet restarts a terminated kube-proxy
+  // immediately, and after 10 s if kube-proxy terminates again.
   static constexpr std::chrono::seconds kAbsence{30};
 
   // `status` returns the status of the reconcile loop and is called on the remover's thread.
@@ -48,7 +48,7 @@ class KubeProxyRemover {
   const std::chrono::milliseconds absence_;
   std::string reported_;
   std::optional<Clock::time_point> absent_since_;  // No kube-proxy process was found since then.
-  bool rested_ = false;   // A long pause between checks has passed since the last check.
+  bool rested_ = false;   // True if the pause since the last check was long.
   bool removed_ = false;  // Rules were removed, and no kube-proxy process was found since then.
   std::jthread thread_;   // Destroyed first because the thread uses the other members.
 };

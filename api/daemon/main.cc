@@ -114,7 +114,7 @@ absl::StatusOr<std::unique_ptr<proxy::StateLog>> OpenStateLog(const DaemonOption
 }
 
 // Logs tables that have the name of svcmapd's tables but not its marker. The first commit replaces
-// them.
+// these tables.
 void WarnAboutForeignTables(nft::Kernel& kernel, const nft::TableSpecs& tables) {
   for (const nft::TableSpec& table : tables) {
     const absl::StatusOr<bool> there = kernel.HasTable(table.family);

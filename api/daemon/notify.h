@@ -9,7 +9,7 @@
 namespace svcmap::api {
 
 void NotifyReady(const std::string& status);
-void NotifyReloading(const std::string& status);  // The next NotifyReady ends the reload.
+void NotifyReloading(const std::string& status);  // Call NotifyReady when the reload is complete.
 void NotifyStopping(const std::string& status);
 
 // systemd restarts the process if it receives no ping for WatchdogSec=. Pings are sent only while

@@ -1,5 +1,5 @@
-// A JSON parser, because the parser of protobuf has no line numbers, cannot read the items of a
-// List before their kinds are known, and concatenates duplicate repeated fields.
+// A JSON parser. protobuf's parser is not used because it reports no line numbers, cannot read the
+// items of a List before their kinds are known, and concatenates duplicate repeated fields.
 #include <cstdint>
 #include <string>
 

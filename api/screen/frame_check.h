@@ -16,7 +16,7 @@ namespace svcmap::api {
 
 enum class Offence {
   kNone,
-  kNotHttp2,             // No client preface, or a frame that HTTP/2 does not allow here.
+  kNotHttp2,             // No client preface, or a frame that HTTP/2 does not allow at this point.
   kTooManyStreams,       // More open streams than allowed.
   kRequestsTooLarge,     // More DATA on open streams than allowed.
   kTooManyResets,        // More RST_STREAM frames, sent or caused by the client, than allowed.

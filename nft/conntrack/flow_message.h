@@ -29,7 +29,7 @@ std::optional<uint32_t> ReadFlowCount(const nlmsghdr* message);
 // tuple.
 nlmsghdr* WriteFlowDeletion(uint8_t* buffer, const UdpFlow& flow);
 
-// Returns nullopt if the message is not a UDP flow.
+// Parses one flow. Returns nullopt if the message is not a UDP flow.
 std::optional<UdpFlow> ReadFlow(const nlmsghdr* message);
 
 }  // namespace svcmap::nft

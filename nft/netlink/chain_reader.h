@@ -11,7 +11,7 @@
 
 namespace svcmap::nft {
 
-// A chain of any table, with nft's names.
+// A chain of any table on the node. The strings are the names that nft prints.
 struct ForeignChain {
   struct Hook {
     std::string type;  // "filter", "nat" or "route"

@@ -1,4 +1,4 @@
-// Sends single netlink dump requests, for readers of the node's configuration.
+// Sends single netlink dump requests. Used to read the node's configuration.
 #pragma once
 
 #include <libmnl/libmnl.h>

@@ -139,7 +139,7 @@ std::string PerFamily(const char* option, Family family) {
   return std::string(option) + (family == Family::kIpv4 ? "_IPV4" : "_IPV6");
 }
 
-// Omits lookups and jumps, because they need a set or a chain, and every kernel supports them.
+// Omits lookups and jumps, because every kernel supports them and they need a set or a chain.
 struct FeatureOf {
   Family family;
 

@@ -55,7 +55,7 @@ class UdpBook {
 
   bool due() const { return !due_.empty(); }
   Round Take();  // Returns all due Services and clears the due flag.
-  // Call after all flows were tested. Forgets former destinations without remaining flows.
+  // Call after all flows were tested. Removes former destinations that have no flows left.
   void Finish(const Round& round, const StaleFlows& flows);
   // Call if the round failed. The round's Services become due again.
   void Return(const Round& round);

@@ -176,7 +176,8 @@ absl::Status Repairer::CompareStructure(const nft::TableContent& found, Family f
   return absl::OkStatus();
 }
 
-// Suspect rows are compared first. After their repair, the counts may be correct again.
+// Compares counts only after all suspect rows, because the counts may be correct again after the
+// repair of suspect rows.
 void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
   recount_[Index(family)] = !rows_.empty();
   if (recount_[Index(family)]) return;
@@ -281,7 +282,7 @@ std::vector<Repairer::Touched> Repairer::NextRows() {
 absl::StatusOr<Damage> Repairer::Audit() {
   std::vector<Touched> rows = NextRows();
   if (!rows.empty()) return CheckRows(std::move(rows));
-  // End of the audit: check the rows without a single owner, and look for unknown elements.
+  // At the end of the audit, checks the rows without a single owner and looks for unknown elements.
   at_service_.clear();
   at_row_ = 0;
   ++audits_;

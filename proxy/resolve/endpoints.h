@@ -42,7 +42,7 @@ struct ResolvedEndpoints {
   // Weights of the endpoints in the set, in the same order. Empty if all weights are equal.
   std::vector<uint16_t> cluster_weights;
   std::vector<uint16_t> local_weights;
-  bool any = false;  // An endpoint exists on any node (S-35).
+  bool any = false;  // True if an endpoint exists on any node (S-35).
   // The endpoints of both sets on this node (S-36, S-97).
   std::vector<EndpointAddress> reachable_here;
   TopologyMode topology = TopologyMode::kNone;

@@ -14,7 +14,7 @@ namespace svcmap::proxy {
 
 class Compaction {
  public:
-  // Other threads may append to `from` but must not close it.
+  // Other threads may append to `from` but must not close the file.
   Compaction(File& from, uint64_t id) : from_(from), id_(id) {}
 
   // Reads the frames up to `end` and determines the size of the live records.

@@ -92,7 +92,7 @@ class FrameReader {
   // the first invalid frame.
   std::optional<std::string_view> Next();
 
-  uint64_t offset() const { return offset_; }  // End of the frames returned by Next.
+  uint64_t offset() const { return offset_; }  // File offset after the last frame returned by Next.
   // Time at which the last frame was written.
   std::chrono::system_clock::time_point written() const { return written_; }
 
