@@ -21,7 +21,7 @@
 namespace svcmap::api {
 namespace {
 
-// Minimum and maximum time between two checks as long as kube-proxy's rules exist.
+// Minimum and maximum time between two checks until kube-proxy's rules are removed.
 constexpr std::chrono::milliseconds kShortest{100};
 constexpr std::chrono::milliseconds kUntilRemoved{2000};
 constexpr int kRests = 2;  // Multiple of `absence` between checks if there is nothing to remove.

@@ -27,8 +27,8 @@ class Batch {
   std::span<const uint8_t> bytes() const { return {buffer_.data(), size_}; }
   uint32_t first_sequence() const { return first_sequence_; }
   uint32_t next_sequence() const { return sequence_; }
-  // Sequence number of the last message. The acknowledgement of this message means that the
-  // complete batch is committed.
+  // Returns the sequence number of the last message. The acknowledgement of this message means that
+  // the complete batch is committed.
   uint32_t last_sequence() const { return last_sequence_; }
 
   // Maps an extended acknowledgement to the transaction's element. `offset` is the byte offset in

@@ -21,7 +21,7 @@ class Differences {
   void CompareSet(nft::SetRef set, const std::vector<Row>& expected,
                   const std::vector<nft::Element>& found);
 
-  // Number of missing, wrong and unknown elements.
+  // Returns the number of missing, wrong and unknown elements.
   size_t count() const { return count_; }
   size_t deletions() const { return deletions_.element_count(); }
 

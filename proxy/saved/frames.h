@@ -61,7 +61,7 @@ class FrameFile {
   File& file() const { return *file_; }
   uint64_t id() const { return id_; }
   uint64_t size() const { return size_; }
-  // Number of bytes known to be on disk.
+  // Returns the number of bytes that are known to be on disk.
   uint64_t synced() const { return synced_; }
   void SetSynced(uint64_t size) { synced_ = size; }
 
