@@ -1,5 +1,5 @@
-// Tests the conformance check itself. The sample program has an empty, a failing and a skipped
-// test, each with the number of a requirement in its name. None of these tests counts.
+// Tests of the conformance check itself. The sample program has an empty, a failing and a skipped
+// test, each with a requirement number in its name. None of these tests counts as evidence.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,7 +93,7 @@ TEST(SpecificationTest, RejectsGapsAndOtherForms) {
   EXPECT_FALSE(ParseSpecification("<a id=\"s-1\"></a>**S-1 Title.** Outside of a section").ok());
 }
 
-// Results and names of the sample program.
+// Test results and test names of the sample program.
 class CoverageTest : public ::testing::Test {
  protected:
   void SetUp() override {

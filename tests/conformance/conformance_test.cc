@@ -1,10 +1,10 @@
 // Generates docs/conformance.md from docs/specification.md, the names of all tests and the tables
 // in this directory, and compares the result with the file. SVCMAP_UPDATE_DOCS=1 rewrites the file.
 // Also checks that the listed tests ran, passed and made assertions. ctest runs this program after
-// all others.
+// all other programs.
 //
 // Programs without results are reported but do not fail the check, so that a developer can run only
-// a few programs. With SVCMAP_REQUIRE_TEST_RESULTS=1 (make test) missing results are a failure.
+// a few programs. With SVCMAP_REQUIRE_TEST_RESULTS=1 (make test), missing results are a failure.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ class ConformanceTest : public ::testing::Test {
                           Split(SVCMAP_TEST_ENTRIES, ':'), found_));
   }
 
-  // Returns "program: `Suite.Test`, `Suite.Other`" for each program.
+  // Returns the tests of each program as text, for example "program: `Suite.Test`, `Suite.Other`".
   static std::string Cell(const std::set<std::string>& names) {
     std::map<std::string, std::set<std::string>> by_program;
     for (const std::string& name : names) {

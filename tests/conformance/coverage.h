@@ -13,7 +13,8 @@
 
 namespace svcmap::conformance {
 
-// Tests of each requirement: tests whose names contain its number, and the tests in `other`.
+// Tests by requirement: tests whose names contain the requirement's number, and the tests in
+// `other`.
 using TestsByRequirement = std::map<int, std::set<std::string>>;
 TestsByRequirement TestsOf(const TestList& tests, const std::map<int, std::string_view>& other);
 
@@ -21,12 +22,13 @@ TestsByRequirement TestsOf(const TestList& tests, const std::map<int, std::strin
 // behavior of the kube-proxy rules with which the benchmarks compare svcmap.
 bool ShowsSvcmap(std::string_view program);
 
-// Returns true if one of `names` is a test of a program that verifies svcmap's behavior.
+// Returns true if at least one test in `names` belongs to a program that verifies svcmap's
+// behavior.
 bool AnyShowsSvcmap(const std::set<std::string>& names, const TestList& tests);
 
-// Returns one sentence for each requirement that tests do not verify: it has no test and no reason
-// for that, or one of its tests does not count. Tests of programs in `without_results` are not
-// checked.
+// Returns one sentence for each requirement that tests do not verify: the requirement has no test
+// and no reason for the lack, or one of its tests does not count. Tests of programs in
+// `without_results` are not checked.
 std::vector<std::string> Uncovered(const std::vector<Section>& specification,
                                    const TestsByRequirement& by_requirement, const TestList& tests,
                                    const Results& results,

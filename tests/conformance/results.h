@@ -1,4 +1,5 @@
-// Test results in the format of tests/support/test_results.cc, and whether they count as evidence.
+// Test results in the format of tests/support/test_results.cc. Decides whether a test counts as
+// evidence.
 #pragma once
 
 #include <map>
@@ -17,18 +18,18 @@ class Results {
   // invalid format.
   absl::Status Add(const std::string& program, std::string_view content);
 
-  // Returns the reason why `test` of `program` does not count as evidence: it did not run, did not
-  // pass, or made no assertion. Returns "" if it counts. `test` is a name as returned by
-  // TestName(). All its parameters must count.
+  // Returns the reason why `test` of `program` does not count as evidence: the test did not run,
+  // did not pass, or made no assertion. Returns an empty string if the test counts. `test` is a
+  // name as returned by TestName(). The test counts only if it counts with all its parameters.
   std::string WhyNotCounted(const std::string& program, const std::string& test) const;
 
  private:
-  // The first reason of each test, by program and test name.
+  // First reason why a test does not count, by program and test name.
   std::map<std::pair<std::string, std::string>, std::string> reasons_;
 };
 
-// The result files that ctest left in a directory. `entries` are the names of ctest entries: a
-// program, or one shard of a program such as "packet_test.2".
+// Result files that ctest left in a directory. `entries` are the names of ctest entries: a program,
+// or one shard of a program such as "packet_test.2".
 struct ResultsFolder {
   Results results;
   std::vector<std::string>
@@ -39,7 +40,7 @@ struct ResultsFolder {
 absl::Status ReadResults(const std::string& folder, const std::string& programs,
                          const std::vector<std::string>& entries, ResultsFolder& found);
 
-// Returns "packet_test" for "packet_test.2".
+// Returns the program of a ctest entry, for example "packet_test" for "packet_test.2".
 std::string ProgramOf(std::string_view entry);
 
 }  // namespace svcmap::conformance

@@ -28,7 +28,8 @@ absl::StatusOr<Requirement> ParseParagraph(const std::string& paragraph) {
 
 absl::StatusOr<std::vector<Section>> ParseSpecification(std::string_view markdown) {
   std::vector<Section> sections;
-  std::istringstream lines(std::string(markdown) + "\n\n");  // An empty line ends a paragraph.
+  // Add an empty line, which ends the last paragraph.
+  std::istringstream lines(std::string(markdown) + "\n\n");
   std::string paragraph;
   int last = 0;
   for (std::string line; std::getline(lines, line);) {

@@ -9,23 +9,22 @@
 
 namespace svcmap::conformance {
 
-// One paragraph that starts with
-//   <a id="s-94"></a>**S-94 Title.**
-// and may contain "**Differs:**" or "**Not tested:**", each followed by an explanation.
+// A paragraph that starts with <a id="s-94"></a>**S-94 Title.** and may contain "**Differs:**" or
+// "**Not tested:**", each followed by an explanation.
 struct Requirement {
   int number = 0;
   std::string title;
-  bool differs = false;     // svcmap deliberately behaves differently from kube-proxy.
-  bool not_tested = false;  // The paragraph gives the reason.
+  bool differs = false;     // True if svcmap deliberately behaves differently from kube-proxy.
+  bool not_tested = false;  // True if the paragraph explains why there is no test.
 };
 
 struct Section {
-  std::string title;  // The title of a level 2 heading. Sections without requirements are omitted.
+  std::string title;  // Title of a level 2 heading. Sections without requirements are omitted.
   std::vector<Requirement> requirements;
 };
 
-// Returns InvalidArgument if the text of a requirement does not have the form above, or if the
-// numbers do not ascend from 1 without gaps.
+// Parses the specification. Returns InvalidArgument if the text of a requirement does not have the
+// form described above, or if the numbers do not ascend from 1 without gaps.
 absl::StatusOr<std::vector<Section>> ParseSpecification(std::string_view markdown);
 
 }  // namespace svcmap::conformance

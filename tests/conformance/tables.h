@@ -1,4 +1,4 @@
-// Data of docs/conformance.md that neither the specification nor the names of tests contain.
+// Data of docs/conformance.md that is neither in the specification nor in the names of tests.
 #pragma once
 
 #include <map>
@@ -11,13 +11,15 @@ namespace svcmap::conformance {
 // names by requirement.
 const std::map<int, std::string_view>& OtherTests();
 
-// A [sig-network] end-to-end test of Kubernetes, or a group of tests that share a word.
+// A [sig-network] end-to-end test of Kubernetes, or a group of such tests with a common word in
+// their names.
 struct UpstreamTest {
   std::string_view area;
   std::string_view what;
   // Space-separated names of the equivalent svcmap tests. Empty if `why_none` is set.
   std::string_view ours;
-  std::string_view why_none = "";  // The reason why svcmap has no equivalent test.
+  // Reason why svcmap has no equivalent test. Empty if `ours` is set.
+  std::string_view why_none = "";
 };
 
 std::vector<UpstreamTest> UpstreamTests();

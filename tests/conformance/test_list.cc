@@ -7,7 +7,8 @@
 namespace svcmap::conformance {
 namespace {
 
-// Returns "Row/S74_*_ClusterIp" for "Row/S74_IPv4_ClusterIp".
+// Removes a parameter without requirement number. In other parameters, replaces IPv4 and IPv6 by
+// "*", for example "Row/S74_IPv4_ClusterIp" by "Row/S74_*_ClusterIp".
 std::string WithoutUninterestingParameter(const std::string& test) {
   const size_t slash = test.find('/');
   if (slash == std::string::npos) return test;
@@ -19,7 +20,7 @@ std::string WithoutUninterestingParameter(const std::string& test) {
 
 std::vector<int> RequirementsIn(std::string_view name) {
   std::vector<int> numbers;
-  bool begins = false;  // True if a number may start at this position.
+  bool begins = false;  // True if a requirement number may start at this position.
   bool to = false;
   for (size_t at = 0; at < name.size();) {
     if (begins && name[at] == 'S' && at + 1 < name.size() && std::isdigit(name[at + 1])) {
@@ -41,7 +42,7 @@ std::vector<int> RequirementsIn(std::string_view name) {
 }
 
 std::string TestName(std::string_view suite, std::string_view test) {
-  // The name of the instantiation ends with the last slash.
+  // Remove the name of the instantiation, which ends with the last slash.
   suite = suite.substr(suite.rfind('/') + 1);
   return std::string(suite) + "." + WithoutUninterestingParameter(std::string(test));
 }
@@ -52,7 +53,7 @@ void AddTests(const std::string& program, std::string_view listing, TestList& te
   for (std::string line; std::getline(lines, line);) {
     line = line.substr(0, line.find("  #"));
     if (!line.starts_with("  ")) {
-      // "Running main() from ..." is not a suite.
+      // Ignore the line "Running main() from ...", which is not a suite.
       suite = line.ends_with('.') ? line.substr(0, line.find('.')) : "";
       continue;
     }

@@ -1,4 +1,4 @@
-// Names of tests, as GoogleTest programs list them.
+// Names of tests in the format in which GoogleTest programs list their tests.
 #pragma once
 
 #include <map>
@@ -15,12 +15,12 @@ struct TestList {
 };
 
 // Returns the canonical name of a test: "Suite.Test" without the name of the instantiation, and
-// without the parameter unless the parameter contains a requirement number. Such a parameter has
-// "*" instead of IPv4 and IPv6. The name, or the name with "/*" appended, is a valid
+// without the parameter unless the parameter contains a requirement number. In such a parameter,
+// "*" replaces IPv4 and IPv6. The canonical name, or the name with "/*" appended, is a valid
 // --gtest_filter.
 std::string TestName(std::string_view suite, std::string_view test);
 
-// Adds the output of --gtest_list_tests. Ignores disabled tests.
+// Adds the tests in the output of --gtest_list_tests. Ignores disabled tests.
 void AddTests(const std::string& program, std::string_view listing, TestList& tests);
 
 // Returns the requirement numbers in a name: "Suite.S10_S12_Text" and "Suite.S10S12Text" contain 10

@@ -55,7 +55,7 @@ void PrintAck(const std::string& what, const v1::Ack& ack, double round_trip) {
   }
 }
 
-// Sends all objects as a snapshot, as a controller does after it connects.
+// Sends all objects as a snapshot, as a controller does after it has connected.
 absl::Status PushAll(testing::PushStream& stream, const std::vector<v1::Object>& objects) {
   std::vector<v1::Change> changes;
   for (const v1::Object& object : objects) changes.push_back(testing::Upsert(object));
@@ -71,7 +71,8 @@ absl::Status PushAll(testing::PushStream& stream, const std::vector<v1::Object>&
   return end.ok() ? testing::CheckAck(*end) : end.status();
 }
 
-// Prints a row for each target and source. Returns the number of rows that differ.
+// Tries each target from each source and prints a row for each pair. Returns the number of rows
+// that differ from the expectation.
 int TryAll(const Scene& scene, const std::vector<Target>& targets,
            const std::vector<const Host*>& from) {
   int different = 0;
@@ -90,7 +91,7 @@ int TryAll(const Scene& scene, const std::vector<Target>& targets,
   return different;
 }
 
-// Returns the EndpointSlice without its first endpoint.
+// Returns a copy of the EndpointSlice without the first endpoint.
 v1::Object WithoutFirstEndpoint(v1::Object object) {
   object.mutable_endpoint_slice()->mutable_endpoints()->DeleteSubrange(0, 1);
   return object;
@@ -113,8 +114,8 @@ absl::StatusOr<int> ChangeAnEndpoint(const Scene& scene, testing::PushStream& st
   PrintTableHeader(scene);
   int different = 0;
   for (const Target& target : TargetsOf(objects, scene)) {
-    // Only TCP: a UDP socket that reuses the port of an earlier socket continues the earlier flow,
-    // which keeps its endpoint until its connection tracking entry expires.
+    // Use only TCP: a UDP socket that reuses the port of an earlier socket continues the earlier
+    // flow, which keeps its endpoint until the connection tracking entry expires.
     if (target.service != "shop/web" || target.protocol != testing::Protocol::kTcp) continue;
     const Row row = Try(scene, scene.pod(), target);
     PrintRow(scene, row);

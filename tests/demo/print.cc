@@ -17,7 +17,8 @@ std::string UpperName(testing::Protocol protocol) {
   return name;
 }
 
-// Formats the number of answers of each backend and the source addresses they saw: "12  9 11  pod".
+// Formats the number of answers of each backend, and the source addresses that the backends saw,
+// for example "12  9 11  pod".
 std::string SeenText(const Scene& scene, const Row& row, bool v6) {
   const Seen& seen = row.seen[v6];
   if (row.target.addresses[v6].empty()) return "-";

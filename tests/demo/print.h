@@ -21,7 +21,7 @@ void PrintRow(const Scene& scene, const Row& row);
 // Prints the first lines of an nft listing, truncates long lines, and counts the remaining lines.
 void PrintListing(const std::string& listing, size_t lines);
 
-// Prints names separated by spaces and wraps long lines.
+// Prints names separated by spaces. Wraps long lines.
 void PrintNames(const std::vector<std::string>& names);
 
 }  // namespace svcmap::demo

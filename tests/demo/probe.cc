@@ -12,7 +12,8 @@ using testing::Answer;
 using testing::Outcome;
 using testing::Protocol;
 
-// The probability that 60 random picks all miss one of three endpoints is below 1 in 10^10.
+// Number of connections per target. The probability that 60 random picks all miss one of three
+// endpoints is below 1 in 10^10.
 constexpr int kConnections = 60;
 constexpr int kRefusals = 5;
 
@@ -26,7 +27,7 @@ std::string KeyOf(const v1::ObjectMeta& meta) {
   return absl::StrCat(meta.namespace_(), "/", meta.name());
 }
 
-// Returns the names of the hosts whose addresses are in EndpointSlices of the Service.
+// Returns the names of the hosts that are endpoints of the Service.
 std::set<std::string> EndpointNames(const std::vector<v1::Object>& objects, const Scene& scene,
                                     const v1::Service& service, const std::string& port) {
   std::set<std::string> names;
@@ -65,7 +66,8 @@ Seen Connect(const Scene& scene, const testing::Host& from, const Target& target
     const Answer answer = testing::Ask(from.netns(), request);
     if (answer.outcome == Outcome::kAnswered) {
       ++seen.answers[answer.server];
-      // Marks connections of a backend to itself, because only their source address is translated.
+      // Mark connections of a backend to itself, because svcmap translates the source address only
+      // for these connections.
       const std::string source = scene.NameOf(answer.seen_ip);
       seen.sources.insert(answer.server == from.name() ? "itself: " + source : source);
     } else if (answer.outcome == Outcome::kRejected && answer.PortUnreachable()) {
@@ -136,7 +138,8 @@ Row Try(const Scene& scene, const testing::Host& from, const Target& target) {
   if (target.names.empty()) {
     row.expected = "rejected";
   } else {
-    // A pod that connects to a clusterIP keeps its address. All other connections are masqueraded.
+    // A pod that connects to a clusterIP keeps its source address. All other connections are
+    // masqueraded.
     const bool is_pod = from.name() != scene.client().name() && from.name() != scene.node().name();
     const bool keeps = is_pod && target.kind == Kind::kClusterIp;
     const std::string source = keeps ? from.name() : scene.node().name();

@@ -1,7 +1,7 @@
 // Opens connections to every address and port of the Services in manifests and checks the results.
 //
-// The expectation is derived from the manifests and from the Kubernetes definition of Services. The
-// results are derived from the servers' answers only.
+// Expected results are derived from the manifests and from the Kubernetes definition of Services.
+// Actual results are derived from the servers' answers only.
 #pragma once
 
 #include <map>
@@ -20,12 +20,13 @@ const char* KindName(Kind kind);
 
 // One way to reach a service port, in one or both families.
 struct Target {
-  std::string service;  // "shop/web"
+  std::string service;  // Key of the Service, for example "shop/web".
   Kind kind = Kind::kClusterIp;
   testing::Protocol protocol = testing::Protocol::kTcp;
   uint16_t port = 0;
-  std::string addresses[2];     // IPv4 and IPv6 address; each may be empty.
-  std::set<std::string> names;  // Names of the endpoints. If empty, connections are rejected.
+  std::string addresses[2];  // IPv4 address and IPv6 address. Each address may be empty.
+  // Names of the endpoints. If there are no endpoints, connections are rejected.
+  std::set<std::string> names;
 };
 
 // Returns all targets in `objects`, in the order of the objects.
@@ -37,13 +38,13 @@ struct Seen {
   std::set<std::string> sources;       // Names of the source addresses that the servers saw.
   int rejected = 0;
   int unanswered = 0;
-  std::string strange;  // First result of another kind.
+  std::string strange;  // First result that is neither an answer nor the expected rejection.
 };
 
 struct Row {
   std::string from;
   Target target;
-  std::string expected;  // Expectation as text.
+  std::string expected;  // Expected result as text.
   Seen seen[2];          // Results for IPv4 and IPv6.
   bool ok = false;
 };

@@ -1,5 +1,5 @@
 // Network of the demo: a node with svcmapd, two backends and a client pod, a backend on another
-// node, and a client outside the cluster. Each of them is a network namespace.
+// node, and a client outside the cluster. Each host is a network namespace.
 #pragma once
 
 #include <memory>
@@ -19,11 +19,12 @@ class Scene {
 
   testing::Agent& agent() { return *agent_; }
   const testing::Host& node() const { return topology_->node(); }
-  const testing::Host& pod() const { return *pod_; }  // Client pod on the node.
+  const testing::Host& pod() const { return *pod_; }  // Returns the client pod on the node.
   const testing::Host& client() const { return *client_; }
   const std::vector<const testing::Host*>& backends() const { return backends_; }
 
-  // Returns the name of the host with this address ("backend-1"), or the address if unknown.
+  // Returns the name of the host with this address, for example "backend-1". Returns the address if
+  // no host has it.
   std::string NameOf(const std::string& address) const;
 
  private:

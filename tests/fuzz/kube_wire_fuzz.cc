@@ -38,7 +38,7 @@ void CheckError(const absl::Status& status) {
   CheckLine(std::string(status.message()));
 }
 
-// gRPC cannot send or parse strings that are not UTF-8.
+// Checks that all strings are valid UTF-8, because gRPC cannot send or parse other strings.
 void CheckItem(const Item& item) {
   RequireWire(!item.key.empty() && item.object.object_case() != v1::Object::OBJECT_NOT_SET);
   v1::Object again;

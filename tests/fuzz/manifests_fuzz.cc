@@ -15,7 +15,7 @@ namespace svcmap::api {
 namespace {
 
 constexpr size_t kMaxErrorBytes = 2000;
-// Size of the objects per byte of text. "{}" in a list is a message.
+// Maximum size of the objects per byte of text. For example, "{}" in a list becomes a message.
 constexpr size_t kMaxSpacePerByte = 2000;
 
 void Require(bool holds) {
@@ -35,7 +35,8 @@ void CheckErrors(const std::vector<ManifestError>& errors) {
   }
 }
 
-// Checks that the size of the objects is bounded by the size of the text, except for YAML aliases.
+// Reads manifests and checks that the size of the objects is bounded by the size of the text,
+// except for YAML aliases.
 std::vector<v1::Object> ReadChecked(std::string_view text) {
   const Manifests manifests = ReadManifests(text, "fuzz");
   CheckErrors(manifests.errors);

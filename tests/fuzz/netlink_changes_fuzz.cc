@@ -1,5 +1,5 @@
 // Fuzzes ChangeReader and TableReader with arbitrary notifications and dumps. As in the socket
-// layer, only messages that fit into their datagram are passed on.
+// layer, the readers receive only messages that fit into their datagram.
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
@@ -46,7 +46,8 @@ void Read(nft::TableReader& reader, const nlmsghdr* message) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 1 << 20) return 0;
-  // An aligned copy of exact size, so that a sanitizer detects reads past the end.
+  // Copy the input to an aligned buffer of exact size, so that a sanitizer detects reads past the
+  // end.
   const std::unique_ptr<uint8_t[]> bytes(new uint8_t[size]);
   std::copy(data, data + size, bytes.get());
   svcmap::nft::ChangeReader& changes = svcmap::Changes();

@@ -1,5 +1,5 @@
 // Fuzzes ReadElements and ReadCounts with arbitrary dumps and notifications. As in the socket
-// layer, only messages accepted by mnl_nlmsg_ok are passed on.
+// layer, the readers receive only messages that mnl_nlmsg_ok accepts.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 1 << 20) return 0;
-  // An aligned copy of exact size, so that a sanitizer detects reads past the end.
+  // Copy the input to an aligned buffer of exact size, so that a sanitizer detects reads past the
+  // end.
   const std::unique_ptr<uint8_t[]> bytes(new uint8_t[size]);
   std::copy(data, data + size, bytes.get());
   std::vector<svcmap::nft::Element> elements;

@@ -37,7 +37,7 @@ void CheckChain(const nlmsghdr* message) {
   Require(!chain->family.empty());
 }
 
-// A parsed flow can be written, and is equal when parsed again.
+// Checks that a parsed flow can be serialized, and that parsing the result gives an equal flow.
 void CheckFlow(const nlmsghdr* message) {
   const std::optional<UdpFlow> flow = ReadFlow(message);
   if (!flow) return;
@@ -63,7 +63,8 @@ void Check(const nlmsghdr* message) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 1 << 20) return 0;
-  // An aligned copy of exact size, so that a sanitizer detects reads past the end.
+  // Copy the input to an aligned buffer of exact size, so that a sanitizer detects reads past the
+  // end.
   const std::unique_ptr<uint8_t[]> bytes(new uint8_t[size]);
   std::copy(data, data + size, bytes.get());
   for (const nlmsghdr* message : svcmap::nft::Messages({bytes.get(), size})) {

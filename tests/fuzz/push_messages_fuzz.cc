@@ -1,4 +1,4 @@
-// Fuzzes the messages of controllers and svcmapctl, from the message to the kernel's elements,
+// Fuzzes the processing of messages from controllers and svcmapctl, up to the kernel's elements,
 // without gRPC. An input contains messages in protobuf text format, each after a line "--- KIND",
 // because most mutations keep this format readable. Alternatively, an input contains the
 // PushRequests of a stream, each after its length.
@@ -28,7 +28,7 @@ namespace svcmap::api {
 namespace {
 
 constexpr size_t kMaxMessages = 50;
-constexpr int kMaxSyncs = 10;  // Maximum number of syncs until everything is in the kernel.
+constexpr int kMaxSyncs = 10;  // Maximum number of syncs until the kernel contains all changes.
 constexpr size_t kMaxResultBytes = 2000;
 
 void Require(bool holds) {
@@ -82,12 +82,12 @@ class Agent {
     v1::ExplainResponse response;
     FillExplained(*question, explained, response);
     reported_ += response.SerializeAsString();
-    if (reconciler_.revision() == 0) return;  // The tables do not exist.
+    if (reconciler_.revision() == 0) return;  // The tables do not exist yet.
     const auto differences = reconciler_.Disagreements(proxy::test::Tables(), *question, explained);
     Require(differences.ok() && differences->empty());
   }
 
-  // Sends all stored objects again, which must not change anything.
+  // Sends all stored objects again. Equal objects must not change anything.
   void TakeAgain() {
     Settle();
     v1::ApplyRequest request;
@@ -109,11 +109,11 @@ class Agent {
     Require(!reconciler_.Pending());
   }
 
-  const std::string& reported() const { return reported_; }  // All responses.
+  const std::string& reported() const { return reported_; }  // Returns all responses of the agent.
   proxy::test::Lines elements() { return proxy::test::Contents(kernel_); }
 
  private:
-  // As in the intake: a message with an empty change is rejected completely.
+  // As in the intake, a message that contains an empty change is rejected completely.
   template <typename Messages, typename Convert>
   void Apply(const Messages& messages, Convert&& convert) {
     std::vector<ConvertedChange> changes;
@@ -191,7 +191,7 @@ class NoErrors : public google::protobuf::io::ErrorCollector {
   void AddError(int, int, const std::string&) override {}
 };
 
-// Skips messages that gRPC could not transmit: text format accepts strings that are not UTF-8.
+// Skip messages that gRPC could not transmit: text format accepts strings that are not valid UTF-8.
 template <typename Request>
 void AddText(const std::string& text, std::vector<Message>& messages) {
   NoErrors errors;
@@ -234,7 +234,8 @@ std::vector<Message> ReadStream(std::string_view input) {
   return messages;
 }
 
-// Equal messages must result in equal responses and equal elements.
+// Sends the messages to two agents. Equal messages must result in equal responses and equal
+// elements.
 void TakeTwice(const std::vector<Message>& messages) {
   Agent agent, another;
   for (const Message& message : messages) {

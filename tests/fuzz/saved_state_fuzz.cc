@@ -1,6 +1,6 @@
 // Fuzzes Replay with arbitrary files. Nearly all inputs would fail the checksums, so each input is
-// also used as the messages of a file with valid checksums: each message after its length in two
-// bytes (little endian).
+// also used as the content of a file with valid checksums. In this case, the input contains
+// messages, each after its length in two bytes (little endian).
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +36,7 @@ class BytesFile : public File {
   std::string& bytes_;
 };
 
-// Provides a single file with the content `bytes`.
+// Files that contain a single file with the content `bytes`.
 class OneFile : public Files {
  public:
   absl::StatusOr<std::unique_ptr<File>> Open(const std::string&, OpenMode) override {
@@ -69,7 +69,7 @@ void ReplayFile(std::string bytes) {
   if (!replayed.ok()) return Require(!replayed.status().message().empty());
   Require(replayed->end <= bytes.size() && replayed->torn == (replayed->end != bytes.size()));
   CheckServices(replayed->state);
-  // Bytes after the end of the valid frames have no effect.
+  // Bytes after the last valid frame have no effect.
   bytes.resize(replayed->end);
   const absl::StatusOr<Replayed> again = Replay(file);
   Require(again.ok() && !again->torn && again->live_bytes == replayed->live_bytes);

@@ -14,7 +14,7 @@ using std::chrono::nanoseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 
-constexpr seconds kTenOClock(1772359200);  // 2026-03-01T10:00:00Z
+constexpr seconds kTenOClock(1772359200);  // Ten o'clock: 2026-03-01T10:00:00Z.
 const SystemTime kNow{kTenOClock + seconds(5)};
 
 proxy::Health Updated(std::chrono::nanoseconds before_ten, bool healthy) {

@@ -1,5 +1,5 @@
-// Slow, large and frequent requests must not delay other clients, and their resource usage is
-// limited.
+// Tests of slow, large and frequent requests: they must not delay other clients, and their resource
+// usage is limited.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -48,7 +48,8 @@ TEST_F(FloodTest, WhoSendsByteByByteIsCutOffAndHoldsUpNobody) {
   for (size_t i = 0; ended < slow.size() && i < 1000; ++i) {
     ended = 0;
     for (RawConnection& connection : slow) {
-      const char byte = kRequest[i % 20];  // Never completes a request.
+      // Send one byte at a time, so that a request never completes.
+      const char byte = kRequest[i % 20];
       ended += connection.Send({&byte, 1}).ok() ? 0 : 1;
     }
     ExpectAnswered();
@@ -117,7 +118,8 @@ TEST_F(FloodTest, HeadersAndBodiesWithoutEndAreRejected) {
     auto connection = Connect();
     ASSERT_TRUE(connection);
     ASSERT_OK(connection->Send(c.request));
-    // Unread data makes the kernel reset the connection, possibly before the response arrives.
+    // The response may be lost: unread data makes the kernel reset the connection, possibly before
+    // the response arrives.
     const auto answer = connection->Read();
     EXPECT_EQ(answer.ok() ? answer->code : c.code, c.code) << c.name;
     connection->Send(much).IgnoreError();
@@ -135,7 +137,7 @@ TEST_F(FloodTest, ASmallBodyIsTaken) {
   EXPECT_EQ(answer.code, 200);
 }
 
-// The server stops reading from a client that does not read responses. Further data stays in the
+// The server stops reading from a client that does not read responses. Further requests stay in the
 // client's send buffer.
 TEST_F(FloodTest, WhoNeverReadsAnswersCannotMakeUsKeepHisRequests) {
   ASSERT_OK(Start({.patience = milliseconds(1000)}));
@@ -143,7 +145,7 @@ TEST_F(FloodTest, WhoNeverReadsAnswersCannotMakeUsKeepHisRequests) {
   ASSERT_TRUE(connection);
   std::string requests;
   while (requests.size() < size_t{1} << 20) requests += kRequest;
-  int sent = 0;  // Of 1 MiB each.
+  int sent = 0;  // Number of sent requests of 1 MiB each.
   while (sent < 64 && connection->Send(requests).ok()) ++sent;
   EXPECT_LT(sent, 64) << "socket buffers hold a few MiB";
   ExpectAnswered();

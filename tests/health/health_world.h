@@ -1,5 +1,5 @@
-// Test fixture: a health server in its own network namespace that reports the health set by the
-// test.
+// Test fixture: a health server in a separate network namespace. The server reports the health that
+// the test sets.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ class HealthServerTest : public ::testing::Test {
  protected:
   void SetUp() override { svcmap::testing::MakePrivateNetNs(netns_); }
 
-  // Runs inside the namespace.
+  // Starts the server inside the namespace.
   absl::Status Start(HealthServerOptions options = {}) {
     if (!options.bind_address) options.bind_address = *BindAddress::Parse("0.0.0.0:10256", 1);
     options.health = [this] {
@@ -78,11 +78,11 @@ class HealthServerTest : public ::testing::Test {
   absl::StatusOr<HttpAnswer> AskService(uint16_t port, const std::string& ip = kV4) {
     return HttpRequest(netns(), ip, port, "/");
   }
-  // Returns whether no process listens on the port.
+  // Returns true if no process listens on the port.
   bool Closed(uint16_t port, const std::string& ip = kV4) {
     return absl::IsUnavailable(RawConnection::Open(netns(), ip, port).status());
   }
-  // Retries, because the server's thread applies updates asynchronously.
+  // Retries the condition, because the server's thread applies updates asynchronously.
   template <typename Condition>
   static bool Soon(Condition condition) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);

@@ -117,7 +117,7 @@ TEST_F(HealthzTest, ToHeadThereIsNoBody) {
 
 class HealthzBindTest : public HealthServerTest {
  protected:
-  // A socket of another process on the port, which the test closes later.
+  // Returns a socket of another process on the port. The test closes the socket later.
   UniqueFd Squatter() {
     return netns().Run([] {
       absl::StatusOr<UniqueFd> fd =

@@ -1,4 +1,4 @@
-// Tests of the notifications to systemd. A socket of the test acts as systemd.
+// Tests of the notifications to systemd. The test's socket simulates systemd.
 #include "api/daemon/notify.h"
 
 #include <gmock/gmock.h>
@@ -72,7 +72,8 @@ TEST_F(NotifyTest, TheHealthServersThreadPings) {
   ASSERT_OK(server);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(systemd_->ReceiveMessage(seconds(10)), "WATCHDOG=1");
   alive = false;
-  while (!systemd_->ReceiveMessage(milliseconds(200)).empty()) continue;  // It falls silent.
+  // Wait until svcmapd sends no more watchdog messages.
+  while (!systemd_->ReceiveMessage(milliseconds(200)).empty()) continue;
 }
 
 }  // namespace

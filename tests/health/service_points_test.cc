@@ -22,7 +22,8 @@ constexpr char kWeight[] = "X-Load-Balancing-Endpoint-Weight";
 constexpr char kWeb[] = "shop/web";
 constexpr uint16_t kPort = 30500;
 
-// Counts open file descriptors. The test compares only the count, because descriptor numbers vary.
+// Returns the number of open file descriptors. Tests compare only the number, because descriptors
+// vary.
 size_t OpenDescriptors() {
   size_t count = 0;
   DIR* folder = opendir("/proc/self/fd");
@@ -115,7 +116,7 @@ TEST_F(ServicePointsTest, S259_UnchangedListenersAreNotModified) {
     Set(kWeb, CheckAt(kPort, weight));
     Set("shop/other", CheckAt(kPort + 1, weight));
     ASSERT_TRUE(SoonAnswers(kPort + 1, weight > 0 ? 200 : 503, std::to_string(weight)));
-    // A connection from before the change gets the new response.
+    // A connection that was opened before the change gets the new response.
     ASSERT_OK(connection.Send("GET / HTTP/1.1\r\n\r\n"));
     ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, connection.Read());
     EXPECT_EQ(answer.headers.at(kWeight), std::to_string(weight));
@@ -152,7 +153,8 @@ TEST_F(ServicePointsTest, S260_AddressesAreFollowed) {
   server().SetListenAddresses({*IpAddress::Parse("127.0.0.2"), *IpAddress::Parse("::")});
   EXPECT_TRUE(Soon([&] { return Closed(kPort, kV4); }));
   EXPECT_TRUE(SoonOpen(kPort, "127.0.0.2"));
-  ASSERT_OK(connection.Send("GET / HTTP/1.1\r\n\r\n"));  // Of the family that did not change.
+  // The connection belongs to the family that did not change.
+  ASSERT_OK(connection.Send("GET / HTTP/1.1\r\n\r\n"));
   EXPECT_OK(connection.Read());
   server().SetListenAddresses({});
   EXPECT_TRUE(Soon([&] { return Closed(kPort, "127.0.0.2") && Closed(kPort, kV6); }));
@@ -201,7 +203,7 @@ TEST_F(ServicePointsTest, S261_TheWarningNamesObjectFieldAndValueOnce) {
       "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
   const UniqueFd squatter = Occupy(kPort, "0.0.0.0");
   Set(kWeb, proxy::HealthCheck{kPort, {true, false}, {1, 0}});
-  for (uint16_t i = 1; i < 4; ++i) {  // Each update also retries the failed port.
+  for (uint16_t i = 1; i < 4; ++i) {  // Each update also retries to listen on the failed port.
     Set("shop/other", CheckAt(kPort + i));
     EXPECT_TRUE(SoonOpen(kPort + i));
   }
@@ -274,7 +276,7 @@ TEST_F(ServicePointsTest, S259_FiveHundredListenersComeChangeAndGo) {
   for (uint16_t i = 0; i < kCount; ++i) {
     ASSERT_TRUE(SoonAnswers(kPort + i, i > 0 ? 200 : 503, std::to_string(i))) << i;
   }
-  // Each Service gets the previous port of another Service.
+  // Each Service gets the port that another Service had before.
   update([&](uint16_t i) { return CheckAt(kPort + (i + 1) % kCount, i); });
   for (uint16_t i = 0; i < kCount; ++i) {
     ASSERT_TRUE(SoonAnswers(kPort + (i + 1) % kCount, i > 0 ? 200 : 503, std::to_string(i))) << i;
@@ -303,7 +305,7 @@ class FewSocketsTest : public ServicePointsTest {
   }
   static std::string Name(size_t i) { return absl::StrCat("shop/web-", i); }
   static uint16_t PortOf(size_t i) { return static_cast<uint16_t>(kPort + i); }
-  // Of the first Services, both families.
+  // Returns how many ports of the first `services` Services are open, in both families.
   size_t OpenCount(size_t services) {
     size_t count = 0;
     for (size_t i = 0; i < services; ++i) {
@@ -323,14 +325,14 @@ TEST_F(FewSocketsTest, MoreServicesThanSocketsDoNotSilenceTheAgent) {
   server().Update(changes);
   EXPECT_TRUE(Soon([&] { return OpenCount(kServices) == kSockets; }));
   EXPECT_OK(Ask("/livez"));
-  // A Service that goes makes room for another one.
+  // Deleting a Service makes room for another Service.
   changes.clear();
   for (size_t i = 0; i < kServices / 2; ++i) changes.emplace_back(Name(i), std::nullopt);
   server().Update(changes);
   EXPECT_TRUE(Soon([&] { return OpenCount(kServices) == kSockets; }));
   server().Update({{Name(15), CheckAt(PortOf(30))}});
   EXPECT_TRUE(Soon([&] { return Closed(PortOf(15), kV4) && Closed(PortOf(15), kV6); }));
-  // An address that goes makes room, too.
+  // Removing a listen address makes room, too.
   server().SetListenAddresses({*IpAddress::Parse("0.0.0.0")});
   EXPECT_TRUE(Soon([&] { return OpenCount(kServices) == kServices / 2 - 1; }));
   EXPECT_TRUE(SoonOpen(PortOf(30)));

@@ -13,7 +13,8 @@ constexpr char kWrite[] = "/svcmap.v1.Control/Apply";
 constexpr char kReflection[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 constexpr int kPerSend = 100;
 
-// `make(n)` again and again, n = 0, 1, ... Reads answers unless `deaf`.
+// Sends `make(n)` for n = 0, 1, ... until the time is over. Reads the peer's answers unless `deaf`
+// is true.
 void Repeat(Wire& wire, Clock::time_point until, const std::function<std::string(uint32_t)>& make,
             bool deaf = false) {
   for (uint32_t n = 0; Clock::now() < until;) {
@@ -24,7 +25,7 @@ void Repeat(Wire& wire, Clock::time_point until, const std::function<std::string
   }
 }
 
-// `first`, then `make(n)` again and again.
+// Returns an attack that sends `first` once, then `make(n)` repeatedly.
 Attack After(const std::string& name, const std::string& first,
              const std::function<std::string(uint32_t)>& make, bool deaf = false) {
   return {name, [=](Wire& wire, Clock::time_point until) {
@@ -34,7 +35,7 @@ Attack After(const std::string& name, const std::string& first,
 
 uint32_t Id(uint32_t n) { return (2 * n + 1) & 0x7fffffff; }
 
-// Fields until the block has 16 KiB.
+// Returns header fields for a header block of 16 KiB.
 std::string ManyFields() {
   std::string fields;
   for (int i = 0; fields.size() < 16000; ++i) {
@@ -43,7 +44,8 @@ std::string ManyFields() {
   return fields;
 }
 
-// The first call puts 3.5 KB into the dynamic table, the others name it 8,000 times in 8 KB.
+// HPACK bomb: the first call adds 3.5 KB to the dynamic table. Each later call references this
+// entry 8,000 times in 8 KB.
 std::string TableBomb(uint32_t n) {
   if (n == 0) {
     return Frame(kHeaders, kEndHeaders, 1,
@@ -52,7 +54,8 @@ std::string TableBomb(uint32_t n) {
   return Frame(kHeaders, kEndHeaders, Id(n), CallFields(kRead) + std::string(8000, '\xbe'));
 }
 
-// Calls that are complete, with flow-control windows of 0.
+// Returns a complete call on a connection whose flow-control windows are 0, so the agent cannot
+// send its response.
 std::string DeafCall(uint32_t n) {
   return Call(Id(n), kList) + Frame(kData, kEndStream, Id(n), MessagePrefix(0));
 }
@@ -102,7 +105,8 @@ std::vector<Attack> MakeAttacks() {
       After("EmptyData", Call(1, kRead), [](uint32_t) { return Frame(kData, 0, 1); }),
       After("DataOnClosedStreams", Call(1, kRead) + Frame(kRstStream, 0, 1, Number32(8)),
             [](uint32_t) { return Frame(kData, 0, 1, std::string(16000, 'a')); }),
-      // Messages of which the end does not come, as far as the window of each stream reaches.
+      // Messages whose end is never sent. The sent part fills the flow-control window of each
+      // stream.
       After("UnfinishedMessages", "",
             [](uint32_t n) {
               return Call(Id(n), kWrite) + Frame(kData, 0, Id(n), MessagePrefix(4 << 20)) +

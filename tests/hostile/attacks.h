@@ -1,4 +1,5 @@
-// Attacks on one connection. Each returns when the connection is closed or `until` has passed.
+// Attacks on one connection. Each attack returns when the connection is closed or when `until` has
+// passed.
 #pragma once
 
 #include <functional>
@@ -14,7 +15,8 @@ struct Attack {
   std::function<void(Wire& wire, Wire::Clock::time_point until)> run;
 };
 
-// After the connection, and the TLS handshake if there is one. Names are CamelCase.
+// Returns all attacks. An attack starts after the connection is established, including the TLS
+// handshake if TLS is used. Names are CamelCase.
 const std::vector<Attack>& AllAttacks();
 
 }  // namespace svcmap::hostile

@@ -1,4 +1,5 @@
-// HTTP/2 frames (RFC 9113) and header fields (RFC 7541) as bytes, correct or not. Pure functions.
+// Builds HTTP/2 frames (RFC 9113) and header fields (RFC 7541) as bytes, valid or invalid. Pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +28,17 @@ inline constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 std::string Number32(uint32_t number);
 std::string Frame(uint8_t type, uint8_t flags, uint32_t stream, std::string_view payload = {});
 
-// The preface and SETTINGS with the stream window `window`.
+// Returns the connection preface and SETTINGS with this initial window size of streams.
 std::string Greeting(uint32_t window = 65535);
 
-// A header field: literal, not indexed; with `indexed` it enters the dynamic table.
+// Returns a literal header field. If `indexed` is true, the peer adds the field to its dynamic
+// table.
 std::string Field(std::string_view name, std::string_view value, bool indexed = false);
-// The header fields of a gRPC call of `path`.
+// Returns the header fields of a gRPC call of the method `path`.
 std::string CallFields(std::string_view path);
-// HEADERS of such a call.
+// Returns the HEADERS frame of a gRPC call of the method `path`.
 std::string Call(uint32_t stream, std::string_view path, uint8_t flags = kEndHeaders);
-// The prefix of a gRPC message of `size` bytes.
+// Returns the prefix of a gRPC message that has `size` bytes.
 std::string MessagePrefix(uint32_t size);
 
 }  // namespace svcmap::hostile

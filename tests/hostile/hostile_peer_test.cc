@@ -1,7 +1,8 @@
-// Attacks by peers that may not write, each beside a legitimate controller.
+// Attacks by peers without write access, each in parallel with a legitimate controller.
 //
-// Prints a row for each: MiB of svcmapd before, at most during, and after the attack; milliseconds
-// from the controller's batch to its ack, p50, p99 and maximum; batches; connections.
+// Prints a row for each attack: svcmapd's memory in MiB before, at most during, and after the
+// attack; the milliseconds from a batch of the controller to its Ack as p50, p99 and maximum; the
+// number of batches; the number of the attacker's connections.
 #include <gmock/gmock.h>
 
 #include "tests/hostile/attacks.h"
@@ -19,7 +20,7 @@ struct Case {
   const Attack* attack;
 };
 
-// All attacks, by an anonymous peer; some by the other peers, too.
+// Returns all attacks by an anonymous peer, and some attacks by other peers.
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const Attack& attack : AllAttacks()) cases.push_back({Peer::kAnonymous, &attack});
@@ -39,7 +40,8 @@ World& WorldOf(Peer peer) {
   static std::unique_ptr<World> world;
   static bool has_tls = false;
   const bool tls = peer == Peer::kUnlisted;
-  // An attack that cost more than it should does not hide the cost of the next attack.
+  // Memory of svcmapd in MiB above which the next attack uses a new agent, so that an expensive
+  // attack does not hide the cost of the next attack.
   constexpr double kMostMib = 45;
   if (world && (has_tls != tls || world->Rss() > kMostMib || !world->agent().GetStatus().ok())) {
     world.reset();
@@ -51,7 +53,7 @@ World& WorldOf(Peer peer) {
 
 class AttackTest : public ::testing::TestWithParam<Case> {};
 
-// One connection after the other until the time is over.
+// Opens attacking connections one after the other until the time is over.
 size_t Repeat(const World& world, const Case& c, Clock::time_point until) {
   size_t connections = 0;
   while (Clock::now() < until) {
@@ -73,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(Hostile, AttackTest, ::testing::ValuesIn(Cases()), [](c
   return NameOf(info.param.peer) + info.param.attack->name;
 });
 
-// Connections are kept as long as svcmapd keeps them.
+// Opens connections and keeps each of them open until svcmapd closes it or the time is over.
 size_t ConnectAndHold(int attempts, Clock::time_point until,
                       const std::function<std::unique_ptr<Wire>()>& connect) {
   std::vector<std::unique_ptr<Wire>> wires;
@@ -110,8 +112,8 @@ INSTANTIATE_TEST_SUITE_P(Hostile, ConnectionsTest,
                                            Peer::kWriterUid),
                          [](const auto& info) { return NameOf(info.param); });
 
-// As many connections of several peers as svcmapd accepts, each with as many calls, header fields
-// and bytes of unfinished messages as it accepts.
+// Tests with several peers. The peers open as many connections as svcmapd accepts, each with as
+// many calls, header fields and bytes of unfinished messages as svcmapd accepts.
 class HoldTest : public ::testing::TestWithParam<Peer> {};
 
 TEST_P(HoldTest, EverythingThatIsAllowedCostsLittle) {
@@ -153,7 +155,7 @@ TEST(HandshakeTest, HalfOpenHandshakesCostLittle) {
   const Figures figures = Measure(world, [&](Clock::time_point until) {
     return ConnectAndHold(kAttempts, until, [&] {
       std::unique_ptr<Wire> wire = world.ConnectToTlsPort();
-      // The beginning of a ClientHello of 512 bytes.
+      // Send the beginning of a TLS ClientHello of 512 bytes.
       if (wire) wire->Send(std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11), until);
       return wire;
     });
@@ -161,7 +163,7 @@ TEST(HandshakeTest, HalfOpenHandshakesCostLittle) {
   Check("UnlistedCertificate/HalfOpenHandshakes", figures);
 }
 
-// Streams on which Open does not come, of a user that may write.
+// A user with write access opens streams but never sends Open.
 TEST(NeverOpenTest, ControllerOpensAStreamMeanwhile) {
   World& world = WorldOf(Peer::kWriterUid);
   const auto until = Clock::now() + std::chrono::seconds(20);

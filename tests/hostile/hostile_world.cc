@@ -20,7 +20,7 @@ using Clock = Wire::Clock;
 using svcmap::testing::AService;
 using svcmap::testing::ASlice;
 
-constexpr uint32_t kSource = 0x7f000100;  // 127.0.1.0
+constexpr uint32_t kSource = 0x7f000100;  // Base of the peers' source addresses: 127.0.1.0.
 constexpr uint32_t kReader = 2000;
 constexpr uint32_t kWriter = 3000;
 constexpr uint32_t kPeers = 100;
@@ -53,7 +53,7 @@ v1::Change Upsert(const v1::Object& object) {
   return change;
 }
 
-// A controller that changes an endpoint every 5 ms until it is stopped.
+// A controller that changes an endpoint every 5 ms until the controller is stopped.
 class Controller {
  public:
   explicit Controller(testing::Agent& agent) : stream_(agent.Push("legitimate")) {
@@ -126,7 +126,8 @@ bool ChecksLatency() { return std::getenv("SVCMAP_HOSTILE_SECONDS") != nullptr; 
 
 World::World(bool tls)
     : netns_(OrDie(testing::NetNs::Create())), folder_(OrDie(testing::TemporaryFolder::Make())) {
-  signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to connections that svcmapd has closed.
+  // OpenSSL may write to connections that svcmapd has closed, which would raise SIGPIPE.
+  signal(SIGPIPE, SIG_IGN);
   chmod(folder_.path().c_str(), 0755);
   port_ = netns_.Run([] { return testing::FreeTcpPort(); });
   metrics_port_ = netns_.Run([] { return testing::FreeTcpPort(); });

@@ -1,5 +1,5 @@
-// svcmapd with a legitimate controller whose acknowledgement times are measured, and hostile peers
-// beside it. Sizes are in MiB.
+// svcmapd with a legitimate controller and hostile peers. Measures how long the controller's
+// batches take until their Acks. Sizes are in MiB.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,16 +20,17 @@
 namespace svcmap::hostile {
 
 enum class Peer {
-  kAnonymous,  // --insecure
-  kUnlisted,   // A valid certificate that is in no allow list.
-  kReaderUid,  // --allow-read-uid
-  kWriterUid,  // --allow-write-uid
+  kAnonymous,  // Peer of an agent with --insecure.
+  kUnlisted,   // Client with a valid certificate that is in no allow list.
+  kReaderUid,  // User with --allow-read-uid.
+  kWriterUid,  // User with --allow-write-uid.
 };
 std::string NameOf(Peer peer);
 
-// Duration of each attack: SVCMAP_HOSTILE_SECONDS, by default 1.
+// Returns the duration of each attack: SVCMAP_HOSTILE_SECONDS, or 1 s by default.
 std::chrono::milliseconds AttackTime();
-// With SVCMAP_HOSTILE_SECONDS the controller's p99 is checked; a shorter run is no measurement.
+// Returns true if SVCMAP_HOSTILE_SECONDS is set. Only then is the controller's p99 latency checked,
+// because shorter runs give no reliable measurement.
 bool ChecksLatency();
 
 class World {
@@ -38,13 +39,13 @@ class World {
 
   const testing::Agent& agent() const { return *agent_; }
   testing::Agent& agent() { return *agent_; }
-  // The peer has another address, user or certificate name from now on, so that the limits of the
-  // previous attack do not hide those of the next one.
+  // Changes the peer's address, user or certificate name, so that limits that the previous attack
+  // reached do not affect the next attack.
   void NextPeer();
   std::unique_ptr<Wire> Connect(Peer peer) const;
-  std::unique_ptr<Wire> ConnectToTlsPort() const;  // Without a handshake.
+  std::unique_ptr<Wire> ConnectToTlsPort() const;  // Connects to the TLS port without a handshake.
   double Rss() const;
-  std::string Page(const std::string& path) const;  // Of the metrics server.
+  std::string Page(const std::string& path) const;  // Returns a page of the metrics server.
 
  private:
   testing::NetNs netns_;
@@ -59,16 +60,16 @@ class World {
 
 struct Figures {
   double start = 0, peak = 0, after = 0;
-  double p50 = 0, p99 = 0, max = 0;  // Milliseconds from a batch to its ack.
+  double p50 = 0, p99 = 0, max = 0;  // Time from a batch to its Ack in milliseconds.
   size_t batches = 0;
-  size_t connections = 0;  // Of the attacker.
+  size_t connections = 0;  // Number of the attacker's connections.
   std::string controller_problem;
 };
 
-// Runs `attack`, which returns the number of its connections, beside the controller.
+// Runs `attack` in parallel with the controller. `attack` returns the number of its connections.
 Figures Measure(World& world, const std::function<size_t(Wire::Clock::time_point until)>& attack);
 
-// Prints a row of a Markdown table, and checks the bounds.
+// Prints the figures as a row of a Markdown table and checks their bounds.
 void Check(const std::string& name, const Figures& figures);
 
 }  // namespace svcmap::hostile

@@ -42,7 +42,7 @@ std::unique_ptr<Wire> Wire::ConnectUnix(const std::string& path, uint32_t uid) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
-  // By system call: only this thread changes.
+  // Use the system call, because it changes the uid of only this thread.
   if (uid != 0) syscall(SYS_setresuid, -1, uid, -1);
   const int connected =
       connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
@@ -58,7 +58,8 @@ std::unique_ptr<Wire> Wire::ConnectTcp(uint16_t port, uint32_t source) {
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  // No TIME-WAIT: thousands of connections in a row need their ports again.
+  // Close with a reset to avoid TIME-WAIT, because thousands of consecutive connections need their
+  // ports again.
   const linger reset = {.l_onoff = 1, .l_linger = 0};
   setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
   sockaddr_in from = {};

@@ -1,5 +1,5 @@
-// A client's end of one connection: bytes over a Unix socket, TCP or TLS. It knows nothing of
-// HTTP/2 and, unlike gRPC, sends any bytes.
+// The client end of one connection over a Unix socket, TCP or TLS. Sends and receives any bytes,
+// unlike a gRPC client, and does not implement HTTP/2.
 #pragma once
 
 #include <openssl/types.h>
@@ -19,22 +19,24 @@ class Wire {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Null if the connection was refused. The thread's effective uid becomes `uid` meanwhile.
+  // Connects to a Unix socket with the effective uid `uid`, which this thread has only during the
+  // call. Returns null if the connection was rejected.
   static std::unique_ptr<Wire> ConnectUnix(const std::string& path, uint32_t uid);
-  // To 127.0.0.1, from `source` in host order.
+  // Connects to 127.0.0.1 from the address `source`, which is in host byte order.
   static std::unique_ptr<Wire> ConnectTcp(uint16_t port, uint32_t source);
-  // Null if the handshake failed.
+  // Connects with TLS. Returns null if the handshake failed.
   static std::unique_ptr<Wire> ConnectTls(uint16_t port, uint32_t source,
                                           const testing::KeyPair& client);
   ~Wire();
 
-  // False if the peer closed the connection, or took nothing until `deadline`.
+  // Sends all bytes. Returns false if the peer closed the connection, or if it did not accept any
+  // bytes until `deadline`.
   bool Send(std::string_view bytes, Clock::time_point deadline);
-  // Bytes that have arrived, without waiting. Sets closed().
+  // Returns the bytes that have arrived, without waiting. Updates closed().
   std::string Receive();
   bool closed() const { return closed_; }
-  // Waits until the peer closes the connection, and discards what arrives. False: not by
-  // `deadline`.
+  // Waits until the peer closes the connection, and discards received bytes. Returns false if the
+  // connection is still open at `deadline`.
   bool AwaitClose(Clock::time_point deadline);
 
  private:

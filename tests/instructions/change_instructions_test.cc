@@ -1,6 +1,7 @@
-// The number of instructions per change is independent of the size of the cluster: equal for
-// 100,000 and 1,000 Services, between the sockets of controller and kernel. valgrind counts the
-// instructions, because its count does not depend on the load of the machine.
+// The number of instructions per change is independent of the size of the cluster: 100,000 and
+// 1,000 Services need the same number. The test measures the code between the sockets of controller
+// and kernel. valgrind counts the instructions, because this count does not depend on the load of
+// the machine.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +19,7 @@ namespace {
 
 constexpr double kMostGrowth = 0.10;
 
-// Instructions per change, by kind of change.
+// Returns the number of instructions per change, by kind of change.
 absl::StatusOr<std::map<std::string, uint64_t>> CountAt(const std::string& shape) {
   auto counts = CountInstructions({SVCMAP_BIN_DIR "/svcmap-change-instructions", shape});
   if (!counts.ok()) return counts;

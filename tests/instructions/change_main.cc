@@ -1,6 +1,6 @@
 // svcmap-change-instructions SERVICESxENDPOINTS: loads a cluster into the core and makes changes of
-// each kind. Run by valgrind --tool=callgrind --instr-atstart=no, it writes one profile per kind.
-// Each profile contains its kind and the instructions of kCounted changes.
+// each kind. The program is run by valgrind --tool=callgrind --instr-atstart=no, and writes one
+// profile per kind. Each profile contains its kind and the instructions of kCounted changes.
 #include <valgrind/callgrind.h>
 
 #include <cstdio>
@@ -15,9 +15,9 @@
 namespace svcmap::instructions {
 namespace {
 
-// Number of changes before the counted changes, for initializations and first allocations.
+// Number of uncounted changes at the start, for initializations and first allocations.
 constexpr int kWarmUp = 8;
-// All names have the same length.
+// Number of the first Service, so that all names have the same length.
 constexpr int kFirstService = 100'000;
 constexpr size_t kStride = 17;
 
@@ -60,7 +60,7 @@ class Counter {
   uint64_t number_ = 0;
 };
 
-// As ReplaceEndpoint, as an endpoint delta.
+// Makes the same change as ReplaceEndpoint, but as an endpoint delta.
 bench::ClusterChange ReplaceByDelta(bench::Cluster& cluster, size_t position) {
   bench::ClusterChange change = cluster.ReplaceEndpoint(position);
   const v1::EndpointSlice slice = change.messages[0].endpoint_slice();
@@ -72,7 +72,7 @@ bench::ClusterChange ReplaceByDelta(bench::Cluster& cluster, size_t position) {
   return change;
 }
 
-// Adds a second address that no other Service uses.
+// Adds an external IP that no other Service uses.
 bench::ClusterChange AddExternalIp(const bench::Cluster& cluster, size_t position, int number) {
   bench::ClusterChange change{.before = cluster.ports()[position],
                               .after = cluster.ports()[position]};

@@ -1,5 +1,5 @@
-// svcmapd between the sockets of controller and kernel. A serialized batch is the input, its
-// response the output. The work in between and its threads are the same as in svcmapd.
+// svcmapd without the sockets of controller and kernel. The input is a serialized batch, and the
+// output is the response to this batch. The work and the threads are the same as in svcmapd.
 #pragma once
 
 #include <memory>
@@ -17,9 +17,9 @@ namespace svcmap::instructions {
 
 class Core {
  public:
-  // Loads the cluster as a controller's snapshot does.
+  // Loads the cluster in the same way as a controller's snapshot.
   explicit Core(const bench::Cluster& cluster);
-  // Stores nothing. nodePorts are accepted on all of `node_addresses`.
+  // Starts with an empty store. All of `node_addresses` accept nodePorts.
   explicit Core(std::vector<IpAddress> node_addresses);
   ~Core() { loop_.Stop(); }
 
@@ -27,7 +27,7 @@ class Core {
   // unless the response is a commit without findings.
   void Push(const std::string& request);
 
-  // Submits a batch and returns its result. The program exits if the agent does not accept it.
+  // Submits a batch and returns its result. Exits the process if the batch is not accepted.
   proxy::BatchResult Submit(proxy::Batch::Mark mark, const v1::Batch& batch);
 
   // Number of times the tables were rewritten completely.

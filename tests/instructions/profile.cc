@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::chrono::minutes kPatience{10};
 
-// The head of a profile contains its mark, and the last line the sum.
+// Reads the mark from the head of the profile, and the sum from the last line.
 void AddProfile(const std::filesystem::path& profile, std::map<std::string, uint64_t>& counts) {
   std::ifstream lines(profile);
   std::string mark;

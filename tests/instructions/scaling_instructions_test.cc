@@ -1,4 +1,4 @@
-// The work for one operation grows at most with n log n, where n is the number of ports, slices,
+// The work for one operation grows at most with n log n. n is the number of ports, slices,
 // endpoints, source ranges, addresses of a Service, node addresses, or claims on one address.
 #include <gtest/gtest.h>
 
@@ -13,12 +13,12 @@ namespace svcmap::instructions {
 namespace {
 
 constexpr int kFactor = 4;
-// Growth beyond n log n that caches of hash tables and trees may cause.
+// Permitted growth beyond n log n, which hash tables and trees may cause.
 constexpr double kTolerance = 1.25;
 
 struct Dimension {
   const char* name;
-  int size;  // The larger size is kFactor times this size.
+  int size;  // The smaller of two measured sizes. The larger size is kFactor times this size.
 };
 
 class ScalingInstructionsTest : public ::testing::TestWithParam<Dimension> {};

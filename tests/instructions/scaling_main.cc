@@ -1,5 +1,6 @@
 // svcmap-scaling-instructions DIMENSION N: adds, changes and removes a Service that is large in one
-// dimension. Run by valgrind --tool=callgrind --instr-atstart=no, each operation leaves a profile.
+// dimension. The program is run by valgrind --tool=callgrind --instr-atstart=no, and writes a
+// profile for each operation.
 #include <valgrind/callgrind.h>
 
 #include <cstdio>
@@ -28,8 +29,8 @@ std::string Address(const std::string& first_byte, int number) {
 AService Web() { return AService("shop/web").ClusterIp("10.96.0.10"); }
 
 struct Case {
-  Objects objects;  // Added and removed in one batch each.
-  Objects changed;  // A small change in between.
+  Objects objects;  // Objects that are added in one batch and removed in one batch.
+  Objects changed;  // A small change between the addition and the removal.
   std::vector<IpAddress> node_addresses = {*IpAddress::Parse("192.0.2.1")};
 };
 
@@ -104,7 +105,7 @@ Case NodeAddresses(int n) {
   return made;
 }
 
-// All Services claim one external address and one nodePort.
+// Returns Services that all claim the same external address and nodePort.
 Case Claims(int n) {
   Case made;
   for (int i = 0; i < n; ++i) {

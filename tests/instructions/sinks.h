@@ -1,4 +1,4 @@
-// A kernel and a disk that accept everything and store nothing, to measure only the core.
+// A kernel and a disk that accept all data and store nothing, so that tests measure only the core.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,8 @@
 
 namespace svcmap::instructions {
 
-// Builds the netlink batch of each transaction as the real kernel interface does, and commits it.
+// A kernel that builds the netlink batch of each transaction like the real kernel interface, and
+// commits the transaction.
 class SinkKernel final : public nft::Kernel {
  public:
   explicit SinkKernel(nft::TableSpecs tables) : tables_(std::move(tables)) {}

@@ -1,4 +1,4 @@
-// Tests the fake API server, which the tests of svcmap-kube use.
+// Tests of the fake API server that the tests of svcmap-kube use.
 #include "tests/support/api_server.h"
 
 #include <gmock/gmock.h>
@@ -91,15 +91,15 @@ TEST_F(ApiServerTest, ProtobufHasThePublicFieldNumbers) {
   const std::string magic("k8s\0", 4);
   const std::string type = "\x0a\x14networking.k8s.io/v1\x12\x0bServiceCIDR";
   EXPECT_THAT(body, StartsWith(magic + "\x0a" + static_cast<char>(type.size()) + type));
-  // The fields name, generateName, namespace, selfLink ... of metadata.
+  // metadata starts with the fields name, generateName, namespace and selfLink.
   EXPECT_THAT(item.substr(item.find("\x0a\x01k")),
               StartsWith(std::string("\x0a\x01k\x12\x00\x1a\x00\x22\x00\x2a", 10)));
   EXPECT_NE(item.find("\x32\x01"
                       "7"),
-            std::string::npos);  // The field resourceVersion.
+            std::string::npos);  // metadata contains the field resourceVersion.
   EXPECT_NE(item.find("\x12\x0c\x0a\x0a"
                       "10.0.0.0/8"),
-            std::string::npos);  // The field spec.cidrs.
+            std::string::npos);  // spec contains the field cidrs.
   const std::string event = EncodeEvent(Encoding::kProtobuf, "ADDED", "o");
   EXPECT_EQ(event, std::string("\x00\x00\x00\x0c\x0a\x05"
                                "ADDED\x12\x03\x0a\x01o",
@@ -121,7 +121,7 @@ TEST_F(ApiServerTest, PagesAreOfOneVersionAndCanExpire) {
   EXPECT_EQ(second["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
   EXPECT_FALSE(second["metadata"].contains("continue"));
   EXPECT_EQ(Get(rest + "&resourceVersion=" + Version())->status,
-            400);  // The continue token already contains the version.
+            400);  // The continue token already contains the version, so the request must not.
   server_->ForgetPages();
   EXPECT_EQ(Get(rest)->status, 410);
 }
@@ -131,7 +131,7 @@ TEST_F(ApiServerTest, AVersionAndALimitAreForExactlyThatVersion) {
   const std::string old = "/api/v1/services?resourceVersion=" + Version();
   EXPECT_THAT(Names(GetJson(old + "&limit=2")), ElementsAre("web"));
   server_->Put({AService("shop/new").ClusterIp("10.96.0.11").Port("http", 80)});
-  EXPECT_EQ(Get(old + "&limit=2")->status, 410);  // The version is compacted immediately.
+  EXPECT_EQ(Get(old + "&limit=2")->status, 410);  // The server compacts this version immediately.
   EXPECT_THAT(Names(GetJson(old)), ElementsAre("new", "web"));
 }
 

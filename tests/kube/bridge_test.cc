@@ -1,4 +1,4 @@
-// Tests that objects in the API server reach the packet level, with both encodings.
+// Tests with both encodings that objects in the API server affect packets.
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
@@ -21,7 +21,7 @@ v1::Object Labeled(const AService& service, const std::string& label, const std:
 
 ANode ThisNode() { return ANode(kAgentNode).InternalIp(kNodeV4).InternalIp(kNodeV6); }
 
-// The parameter is the content type.
+// The parameter is the content type of the responses.
 class EncodingsTest : public BridgeTest, public ::testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
@@ -57,7 +57,7 @@ TEST_P(EncodingsTest, AServiceFollowsItsEndpointsToItsEnd) {
 }
 
 TEST_P(EncodingsTest, S1_TheProxyNameLabelTakesAServiceAwayAndItsRemovalBringsItBack) {
-  // The label excludes the Service even if its value is empty.
+  // The label excludes the Service from svcmap even if the label's value is empty.
   server().Put({Labeled(Web("shop/web", kWeb), kProxyName, "")});
   EXPECT_OK(Until(kWeb, ""));
   server().Put({Web("shop/web", kWeb)});
@@ -73,13 +73,14 @@ TEST_P(EncodingsTest, S17_HeadlessServicesAndSlicesAreNotSeen) {
   }
   server().Put(headless + Objects{AService("shop/none").ClusterIp("None").Port("http", 80)} +
                Objects{Web("shop/other", kOther)} + WebSlices("shop/other", {&pod_b()}));
-  ASSERT_OK(Until(kOther, "pod-b"));  // By now, other objects would have arrived, too.
+  // Objects that were put earlier would have arrived by now.
+  ASSERT_OK(Until(kOther, "pod-b"));
   const Tally tally = AskMany(client().netns(), {.destination = kWeb.v4, .port = 80}, 50);
   EXPECT_EQ(tally.by_server.at("pod-a"), 50) << tally.ToString();
-  EXPECT_OK(UntilTheAgentHasAll());  // The agent has only the relevant objects.
+  EXPECT_OK(UntilTheAgentHasAll());  // The agent has all relevant objects and no other objects.
 }
 
-// The zone of the Node selects endpoints by hints (S-29). Packets to unused addresses of
+// The zone of the Node selects endpoints by their hints (S-29). Packets to unused addresses of
 // ServiceCIDRs are dropped (S-83).
 TEST_P(EncodingsTest, S29_S83_TheNodeAndTheServiceRangesArrive) {
   Objects slices;
@@ -103,7 +104,7 @@ TEST_P(EncodingsTest, S29_S83_TheNodeAndTheServiceRangesArrive) {
     ++nodes;
     EXPECT_EQ(object.node().spec().pod_cidrs(0), kPodCidrV4);
   }
-  EXPECT_EQ(nodes, 1);  // svcmap-kube sends only the Node n1.
+  EXPECT_EQ(nodes, 1);  // svcmap-kube sends only the agent's Node, n1.
 
   EXPECT_EQ(Answering(kUnallocated), "");
   server().Remove({ServiceCidrRef("kubernetes")});

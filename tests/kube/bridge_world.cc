@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{20};
 
-// Returns true if svcmap-kube selects the object (S-1, S-17). Of all Nodes, it selects only the
-// agent's.
+// Returns true if svcmap-kube sends the object to the agent (S-1, S-17). Of all Nodes, svcmap-kube
+// sends only the agent's Node.
 bool IsForUs(const v1::Object& object) {
   const auto& labels = MetadataOf(object).labels();
   if (object.has_service()) {
@@ -24,7 +24,7 @@ bool IsForUs(const v1::Object& object) {
   return !object.has_node() || object.node().metadata().name() == kAgentNode;
 }
 
-// Names such as "EndpointSlice shop/web-v4", sorted.
+// Returns the sorted names of the objects, for example "EndpointSlice shop/web-v4".
 std::set<std::string> NamesIn(const Objects& objects) {
   std::set<std::string> names;
   for (const v1::Object& object : objects) {

@@ -41,14 +41,15 @@ class BridgeTest : public ServiceTest {
   absl::Status KillAgent();
   std::string state_folder() const { return folder() + "/state"; }
 
-  // Returns the name of the server that answers a new connection of the client in both families.
-  // Empty without an answer, "?" if the families differ.
+  // Returns the server that answers a new connection of the client in both families. Returns "" if
+  // there is no answer, and "?" if the families differ.
   std::string Answering(const Address& address);
-  // Waits until `server` answers, or until no server answers if `server` is empty. Errors contain
-  // the log of svcmap-kube.
+  // Waits until `server` answers connections to `address`. If `server` is empty, waits until there
+  // is no answer. Errors contain the log of svcmap-kube.
   absl::Status Until(const Address& address, const std::string& server);
 
-  // Waits until the agent stores exactly the relevant objects of the server (S-1, S-17).
+  // Waits until the agent stores exactly those objects of the server that are relevant for the
+  // agent (S-1, S-17).
   absl::Status UntilTheAgentHasAll();
 
   // Starts continuous TCP and UDP traffic to `address`. Only `server` may answer.

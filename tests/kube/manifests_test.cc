@@ -1,4 +1,4 @@
-// kubectl applies the manifests of deploy/kubernetes without errors.
+// Tests that kubectl applies the manifests of deploy/kubernetes without errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-// The fake server does not validate values.
+// Disable validation in kubectl, because the fake server does not validate values.
 constexpr char kApplyAll[] = R"(
 for overlay in base kubeadm kubeadm-sysctls side-by-side take-over push cleanup; do
   kubectl kustomize "$0/$overlay" && echo ---

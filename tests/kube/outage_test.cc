@@ -1,4 +1,4 @@
-// Tests faults of the API server: traffic continues, existing objects are not pruned, and later
+// Tests of faults of the API server: traffic continues, existing objects are not pruned, and later
 // changes arrive.
 #include <functional>
 
@@ -27,7 +27,7 @@ std::function<void(FakeApiServer&)> Failing(const Fault& fault) {
   };
 }
 
-// As Failing, but also forces a list, because old events are deleted.
+// Like Failing, but the server also deletes old events, so that clients must list again.
 std::function<void(FakeApiServer&)> FailingLists(const Fault& fault) {
   return [fault](FakeApiServer& server) {
     server.Fail(fault);
@@ -88,7 +88,7 @@ TEST_P(OutageTest, TrafficGoesOnAndChangesArriveAfterwards) {
 
   EXPECT_OK(Until(kThird, "pod-b"));
   EXPECT_OK(Until(kOther, "pod-a"));
-  server().Remove({ServiceRef("shop/third")});  // The server works again.
+  server().Remove({ServiceRef("shop/third")});  // At this point, the server works again.
   EXPECT_OK(Until(kThird, ""));
   ASSERT_OK(traffic->Go(50));
   EXPECT_OK(traffic->Stop().Check());
@@ -123,7 +123,8 @@ TEST_F(BridgeTest, WhatIsGoneIsRemovedWithTheLastPageOfTheNewListAndNotBefore) {
   ASSERT_OK(server().StartAgain());
   ASSERT_OK(Eventually("a first page", [&] { return server().lists("services") >= lists + 2; }));
   ASSERT_OK(traffic->Go(100));
-  // The Service is missing on the first page, but the list is incomplete.
+  // The first page does not contain the Service, but it must not be removed before the list is
+  // complete.
   EXPECT_EQ(Answering(kOther), "pod-b");
   EXPECT_EQ(Answering(kThird), "pod-b");
   server().Heal();
@@ -133,7 +134,7 @@ TEST_F(BridgeTest, WhatIsGoneIsRemovedWithTheLastPageOfTheNewListAndNotBefore) {
 }
 
 // The first lists fail one after the other. svcmap-kube sends nothing before all lists are
-// complete, so the state of the previous process is kept.
+// complete, so svcmapd keeps the state of the previous svcmap-kube process.
 TEST_F(BridgeTest, ANewBridgePrunesNothingBeforeAllListsAreComplete) {
   server().Put(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()}));
   ASSERT_OK(StartBridge());
@@ -151,7 +152,8 @@ TEST_F(BridgeTest, ANewBridgePrunesNothingBeforeAllListsAreComplete) {
   EXPECT_OK(traffic->Stop().Check());
 }
 
-// A cache may be older than the state in svcmapd, so svcmap-kube does not list from it.
+// The API server's cache may be older than the state in svcmapd, so svcmap-kube does not list from
+// the cache.
 TEST_F(BridgeTest, S342_ANewBridgePrunesNothingThatACacheDoesNotHaveYet) {
   server().FreezeCache();
   server().Put(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()}));
@@ -160,7 +162,7 @@ TEST_F(BridgeTest, S342_ANewBridgePrunesNothingThatACacheDoesNotHaveYet) {
   ASSERT_OK_AND_ASSIGN(auto traffic, StartTraffic(kWeb, "pod-a"));
   ASSERT_OK(KillBridge());
   server().Fail(
-      // Without the fault, watches would deliver the change.
+      // Watches must hang, because otherwise they would deliver the change.
       {.what = What::kHang, .where = Where::kWatches});
   server().Put(Objects{Web("shop/other", kOther)} + WebSlices("shop/other", {&pod_b()}));
   ASSERT_OK(StartBridge());

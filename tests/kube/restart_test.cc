@@ -1,4 +1,5 @@
-// svcmap-kube and svcmapd restart in every order, under traffic and changes of the cluster.
+// Tests of restarts of svcmap-kube and svcmapd in every order, under traffic and changes of the
+// cluster.
 #include <filesystem>
 
 #include "tests/kube/bridge_world.h"
@@ -65,7 +66,7 @@ TEST_P(OrderTest, S342_NothingIsPrunedThatStillExists) {
   bool changed = false;
   for (const Step step : GetParam().steps) {
     const bool coming = step == Step::kStartBridge || step == Step::kStartAgent;
-    if (coming && !changed) {  // The change happens while one process is stopped.
+    if (coming && !changed) {  // Make the change while one of the processes is stopped.
       server().Remove({ServiceRef("shop/gone")});
       server().Put(Objects{Web("shop/third", kThird)} + WebSlices("shop/third", {&pod_b()}));
       changed = true;

@@ -1,5 +1,5 @@
-// Tests that kube-proxy's metrics have kube-proxy's names, types, labels and buckets, and that
-// docs/metrics.md lists all metrics.
+// Tests that the metrics taken from kube-proxy have kube-proxy's names, types, labels and buckets,
+// and that docs/metrics.md lists all metrics.
 #include <regex>
 #include <set>
 
@@ -46,7 +46,7 @@ std::string FirstSample(const Metric& metric) {
 // A metric of kube-proxy, by requirement number (S-269..S-285).
 struct Specified {
   int number;
-  const char* name;  // After "kubeproxy_".
+  const char* name;  // Name of the metric without the prefix "kubeproxy_".
   MetricType type;
   std::set<std::string> labels;
 };
@@ -119,7 +119,7 @@ TEST(CatalogueTest, NamesAreValidUniqueAndSayWhatTheyAre) {
   }
 }
 
-// The page contains each metric of the catalogue with its labels.
+// The page must contain each metric of the catalogue with its labels.
 TEST(CatalogueTest, AllOfItIsExposed) {
   const std::string page = MetricsText(SomeFacts(), SomeConstants(), Observations());
   for (const Metric& metric : AllMetrics()) {
@@ -173,7 +173,8 @@ std::string Table(const Catalogue& metrics) {
   return table;
 }
 
-// The tables between "generated" and "end" markers are generated, the rest of the document is not.
+// Only the tables between "generated" and "end" markers are generated. The rest of the document is
+// edited by hand.
 TEST(CatalogueTest, TheDocsHaveTheSameTables) {
   const std::string path = "docs/metrics.md";
   std::string text = ReadFile(SVCMAP_SOURCE_DIR "/" + path);

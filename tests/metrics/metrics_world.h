@@ -1,4 +1,5 @@
-// Shared by the tests of metrics: facts with distinct values, and comparison with golden files.
+// Helper functions for tests of metrics: facts with distinct values, and comparison with golden
+// files.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -92,7 +93,7 @@ inline MetricsFacts SomeFacts() {
   return facts;
 }
 
-// Returns a sync with these durations.
+// Returns the result of a sync with these durations.
 inline proxy::SyncResult ASync(milliseconds whole, milliseconds commit,
                                proxy::SyncResult::Outcome outcome, bool recreated = false) {
   proxy::SyncResult result;

@@ -28,7 +28,7 @@ TEST_F(MetricsPageTest, S269_S285_ThePageIsTheOneInTheFile) {
   observations_.Answered("/healthz", 200);
   observations_.Answered("/livez", 503);
   std::string page = Page();
-  // The time of the last sync is the only value that the test cannot set.
+  // The test can set all values except the time of the last sync, so this value is replaced.
   const std::string last = "kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family=\"";
   for (size_t at = 0; (at = page.find(last, at)) != std::string::npos; ++at) {
     const size_t value = page.find("} ", at) + 2;
@@ -91,7 +91,7 @@ TEST_F(MetricsPageTest, WhatThereIsNotIsNotExposed) {
   EXPECT_THAT(page, Not(HasSubstr("svcmap_saved_state")));
   EXPECT_THAT(page, HasSubstr("svcmap_controller_connected 0\n"));
   EXPECT_THAT(page, Not(HasSubstr("svcmap_controller_since")));
-  facts.controller.reset();  // --manifests
+  facts.controller.reset();  // An agent with --manifests has no controller.
   EXPECT_THAT(MetricsText(facts, SomeConstants(), observations_),
               Not(HasSubstr("svcmap_controller")));
 }

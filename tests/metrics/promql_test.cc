@@ -45,9 +45,10 @@ std::vector<Expression> RuleExpressions() {
   return found;
 }
 
-// Returns all series names with their labels.
+// Returns the labels of each exposed series.
 std::map<std::string, std::set<std::string>> Series() {
-  std::map<std::string, std::set<std::string>> series = {{"up", {}}};  // Prometheus' own.
+  // Prometheus itself provides the series "up".
+  std::map<std::string, std::set<std::string>> series = {{"up", {}}};
   for (const Metric& metric : AllMetrics()) {
     std::set<std::string> labels(metric.labels.begin(), metric.labels.end());
     const std::string name(metric.name);
@@ -64,8 +65,7 @@ std::map<std::string, std::set<std::string>> Series() {
   return series;
 }
 
-// The names in an expression: metrics with the labels of their selectors, and the labels of
-// groupings.
+// Names in an expression: metrics with the labels of their selectors, and the labels of groupings.
 struct Names {
   std::vector<std::pair<std::string, std::set<std::string>>> metrics;
   std::set<std::string> grouped_by;

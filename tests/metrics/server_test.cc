@@ -43,7 +43,7 @@ class MetricsServerTest : public ::testing::Test {
                                  const std::string& ip = kLocalV4) {
     return HttpRequest(*netns_, ip, kMetricsPort, path, method);
   }
-  // A socket of another process on the port, which the test closes later.
+  // Returns a socket of another process on the port. The test closes the socket later.
   UniqueFd Squatter() {
     return netns_->Run([] {
       absl::StatusOr<UniqueFd> fd =
@@ -142,7 +142,7 @@ TEST_F(MetricsServerTest, S268_WithHardFailAnAddressThatIsTakenIsAnError) {
   EXPECT_EQ(status.message(), "listen on 127.0.0.1:10249: Address already in use (EADDRINUSE)");
 }
 
-// Concurrent updates do not block, and each value on a page is consistent.
+// Scrapes and concurrent updates do not block each other, and each value on a page is consistent.
 TEST_F(MetricsServerTest, ScrapesAndObservationsDoNotDisturbEachOther) {
   ASSERT_OK(Start());
   std::atomic<bool> done = false;

@@ -1,5 +1,5 @@
-// Tests with known outcomes and numbers of assertions, for the tests of the conformance check.
-// Not part of the test suites.
+// Tests with known outcomes and numbers of assertions, which the tests of the conformance check
+// use. Not part of the test suites.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ TEST_P(SampleParameterTest, S6_OneParameterIsWithoutAssertion) {
 }
 INSTANTIATE_TEST_SUITE_P(Both, SampleParameterTest, ::testing::Values(0, 1));
 
-// Each test makes three assertions.
+// Each test in this file makes three assertions.
 TEST(SampleMacroTest, Boolean) {
   EXPECT_TRUE(true);
   EXPECT_FALSE(false);
