@@ -1,4 +1,5 @@
-// A generated cluster of any size and its changes. The same parameters give the same cluster.
+// A generated cluster of any size, and changes of this cluster. The same parameters give the same
+// cluster.
 #pragma once
 
 #include <optional>
@@ -12,17 +13,18 @@
 namespace svcmap::bench {
 
 enum class Mix {
-  kClusterIp,  // Only ClusterIP Services.
-  // Of ten Services, one has a nodePort, one also a load balancer IP, and one session affinity.
+  kClusterIp,  // All Services are ClusterIP Services without other features.
+  // One of ten Services has a nodePort, one has a nodePort and a load balancer IP, and one has
+  // session affinity.
   kMixed,
-  // All Services have an external and a load balancer IP, a nodePort, policy Local and affinity.
-  // Every tenth has source ranges.
+  // All Services have an external IP, a load balancer IP, a nodePort, policy Local and session
+  // affinity. Every tenth Service has source ranges.
   kEverything,
 };
 
 struct ClusterShape {
   int services = 1000;
-  int endpoints = 10;  // Endpoints per Service.
+  int endpoints = 10;  // Number of endpoints per Service.
   Family family = Family::kIpv4;
   Mix mix = Mix::kClusterIp;
   proxy::Protocol protocol = proxy::Protocol::kTcp;
@@ -30,35 +32,37 @@ struct ClusterShape {
 
 // Parses a shape such as "10000x10".
 absl::StatusOr<ClusterShape> ParseShape(const std::string& text);
-// Returns the shape as text, with mix and family unless they are the defaults:
-// "10000x10-mixed-ipv6".
+// Returns the shape as text, for example "10000x10-mixed-ipv6". Mix and family are omitted if they
+// have their default values.
 std::string ShapeText(const ClusterShape& shape);
 
-// One change. `before` and `after` are the Service port before and after the change, or absent if
-// it does not exist.
+// One change of a Service port. `before` and `after` are the port before and after the change, or
+// absent if the port does not exist.
 struct ClusterChange {
   std::optional<ServicePort> before, after;
-  std::vector<v1::Change> messages;  // The change as messages of a controller.
+  std::vector<v1::Change> messages;  // The change as messages that a controller would send.
 };
 
 class Cluster {
  public:
-  // `first` is the number of the first Service. Names and addresses are derived from it.
+  // `first` is the number of the first Service. Names and addresses are derived from the number of
+  // the Service.
   explicit Cluster(const ClusterShape& shape, int first = 0);
 
   const ClusterShape& shape() const { return shape_; }
-  // The current Service ports, in the order in which proxies with lists store them.
+  // Returns the current Service ports, in the order in which proxies with lists store them.
   const std::vector<ServicePort>& ports() const { return ports_; }
   size_t endpoint_count() const;
 
-  // `position` is an index in ports(). The added address was never used before, and the first or
-  // the last address is removed.
+  // Replaces an endpoint. `position` is an index in ports(). The added address was never used
+  // before, and the first or the last address is removed.
   ClusterChange ReplaceEndpoint(size_t position);
-  // Replaces several endpoints, starting at `first`, in one change. This is a step of a rolling
+  // Replaces several endpoints, starting at `first`, in one change, like a step of a rolling
   // update.
   ClusterChange ReplaceEndpoints(size_t position, size_t first, size_t count);
   ClusterChange AddEndpoint(size_t position);
-  ClusterChange RemoveEndpoint(size_t position);  // The Service must have an endpoint.
+  // Removes an endpoint. The Service must have an endpoint.
+  ClusterChange RemoveEndpoint(size_t position);
   ClusterChange ChangeSourceRanges(size_t position);
   // Appends a ClusterIP Service.
   ClusterChange AddService(int endpoints);
@@ -69,11 +73,12 @@ class Cluster {
 
   ClusterShape shape_;
   std::vector<ServicePort> ports_;
-  uint32_t replaced_ = 0;  // Number of used addresses and ranges.
+  uint32_t replaced_ = 0;  // Number of addresses and ranges used so far.
   int next_service_;
 };
 
-// Prefixes that contain every endpoint of any cluster, for a namespace that simulates all pods.
+// Returns prefixes that contain every endpoint of any cluster, for a namespace that simulates all
+// pods.
 std::vector<std::string> EndpointPrefixes(Family family);
 
 // Returns one change per object of the cluster.

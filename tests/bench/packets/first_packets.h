@@ -1,4 +1,4 @@
-// Opens new flows sequentially in one thread, and measures the time of each flow or their rate.
+// Opens new flows sequentially in one thread. Measures the time of each flow or the rate of flows.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,8 @@ struct FlowTarget {
   testing::SocketAddress destination;
 };
 
-// A series that takes longer ends early, so that a broken path cannot block a run.
+// Maximum duration of a series. A longer series ends early, so that a broken path cannot block a
+// run.
 inline constexpr std::chrono::seconds kSeriesLimit{30};
 
 // Opens `count` new flows, each from a separate source port. For TCP, measures the time of
@@ -29,11 +30,11 @@ struct ConnectionCount {
   int64_t made = 0;
   int64_t failed = 0;
   double seconds =
-      0;  // Time spent on connections, excluding the time to clear the connection tracking table.
+      0;  // Time spent on connections. Excludes the time to clear the connection tracking table.
   double per_second() const { return seconds > 0 ? static_cast<double>(made) / seconds : 0; }
 };
 
-// Repeats socket, bind, connect and reset as fast as possible (TCP).
+// Counts connections (TCP): repeats socket, bind, connect and reset as fast as possible.
 absl::StatusOr<ConnectionCount> CountConnections(PacketWorld& world, const FlowTarget& target,
                                                  std::chrono::duration<double> duration);
 

@@ -7,14 +7,15 @@
 
 namespace svcmap::bench {
 
-// A flow that takes longer counts as failed. The kernel retransmits a lost SYN after one second.
+// A flow that takes longer than this time counts as failed. The kernel retransmits a lost SYN after
+// one second.
 inline constexpr std::chrono::milliseconds kFlowPatience{2000};
 
 struct Latencies {
   std::vector<double> microseconds;  // Latencies of successful flows.
   int64_t failed = 0;
 
-  // Returns the latencies of all flows. A failed flow counts as kFlowPatience. Otherwise an
+  // Returns the latencies of all flows. A failed flow counts as kFlowPatience, because otherwise an
   // opponent that loses slow flows would look fast.
   std::vector<double> WithFailures() const {
     std::vector<double> all = microseconds;

@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<PacedConnections>> PacedConnections::Start(Packet
   std::unique_ptr<PacedConnections> paced(new PacedConnections(world, target, per_second));
   paced->epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   if (!paced->epoll_.ok()) return ErrnoStatus(errno, "epoll of paced connections");
-  // New threads inherit the namespace.
+  // Threads created in the namespace inherit the namespace.
   world.client().Run([raw = paced.get()] { raw->thread_ = std::thread([raw] { raw->Run(); }); });
   return paced;
 }
@@ -52,7 +52,7 @@ void PacedConnections::Stop() {
 void PacedConnections::Run() {
   PinThread(world_.cpus().client);
   PreferThread();
-  // Delayed connections are still opened, and their latency starts at the scheduled time.
+  // Connections that are overdue are still opened. Their latency starts at the scheduled time.
   for (Clock::time_point due = Clock::now(); !stop_; due += every_) {
     AwaitAnswers(due);
     Connect(due);

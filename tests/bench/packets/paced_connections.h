@@ -1,5 +1,5 @@
-// Opens TCP connections at a fixed rate, independent of earlier connections, to measure the
-// client's view during a disturbance.
+// Opens TCP connections at a fixed rate, independent of the progress of earlier connections, to
+// measure a disturbance from the client's point of view.
 #pragma once
 
 #include <atomic>
@@ -20,27 +20,27 @@ class PacedConnections {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `world` must outlive the returned object.
+  // Starts opening connections. `world` must outlive the returned object.
   static absl::StatusOr<std::unique_ptr<PacedConnections>> Start(PacketWorld& world,
                                                                  const FlowTarget& target,
                                                                  int per_second);
   ~PacedConnections();
 
-  // Waits until a connection that was due after `after` succeeds. Returns false if this takes
-  // longer than `limit`.
+  // Waits until a connection with a scheduled time after `after` succeeds. Returns false if this
+  // takes longer than `limit`.
   bool AwaitConnected(Clock::time_point after, std::chrono::seconds limit) const;
 
-  // Waits for open connections, at most kFlowPatience.
+  // Stops opening connections, and waits for open connections for at most kFlowPatience.
   void Stop();
 
-  // Returns the latencies of connections due in [from, to), measured from the scheduled time. Call
-  // after Stop.
+  // Returns the latencies of connections scheduled in [from, to), measured from the scheduled time.
+  // Must be called after Stop.
   Latencies Between(Clock::time_point from, Clock::time_point to) const;
 
  private:
   struct Flow {
     Clock::time_point due;
-    double microseconds = -1;  // Negative if not connected.
+    double microseconds = -1;  // Latency of the connection. Negative if the connection failed.
     UniqueFd fd;
   };
 

@@ -1,4 +1,4 @@
-// The network of one opponent: client, node and all pods of the cluster, in one namespace each.
+// Network of one opponent: client, node and all pods of the cluster, each in a separate namespace.
 // Only the node has rules and connection tracking.
 #pragma once
 
@@ -18,14 +18,14 @@
 
 namespace svcmap::bench {
 
-// The port of all endpoints, as in cluster.h.
+// Port of all endpoints, as in cluster.h.
 inline constexpr uint16_t kPodPort = 8080;
 
 class PacketWorld {
  public:
-  // Every address of EndpointPrefixes() answers on kPodPort over TCP and UDP. Clients are pods of
-  // the node (addresses of kPodCidrV4), so no proxy mode masquerades their connections to cluster
-  // IPs.
+  // Creates the network. Every address of EndpointPrefixes() answers on kPodPort over TCP and UDP.
+  // Clients are pods of the node (addresses of kPodCidrV4), so no proxy mode masquerades their
+  // connections to cluster IPs.
   static absl::StatusOr<std::unique_ptr<PacketWorld>> Create(Family family);
 
   const testing::NetNs& node() const { return topology_->node().netns(); }
@@ -34,8 +34,8 @@ class PacketWorld {
   PodServer& pods() { return *pods_; }
   CpuPair cpus() const { return cpus_; }
 
-  // Returns the next source address and port. They repeat only after millions of flows, so a packet
-  // never matches an old connection tracking entry. Not thread-safe.
+  // Returns the next source address and port. Pairs repeat only after millions of flows, so a
+  // packet never matches an old connection tracking entry. Not thread-safe.
   const testing::SocketAddress& NextSource();
 
   // Clears the connection tracking table of the node, so that it does not fill up.
@@ -48,13 +48,14 @@ class PacketWorld {
   CpuPair cpus_ = ChooseCpus();
   std::unique_ptr<testing::Topology> topology_;
   const testing::Host* client_ = nullptr;
-  const testing::Host* pod_host_ = nullptr;  // The host with the addresses of all pods.
+  const testing::Host* pod_host_ = nullptr;  // Host that has the addresses of all pods.
   std::unique_ptr<PodServer> pods_;
   std::vector<testing::SocketAddress> sources_;
   uint32_t next_source_ = 0;
 };
 
-// While this object exists, the pods' thread spins if client and server have separate CPUs.
+// While this object exists, the pods' thread spins instead of sleeping, if client and server have
+// separate CPUs.
 class SpinningPods {
  public:
   explicit SpinningPods(PacketWorld& world) : world_(world) {

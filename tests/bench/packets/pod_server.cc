@@ -25,7 +25,7 @@ void Wake(int eventfd) {
 absl::StatusOr<UniqueFd> MakeBound(int type, uint16_t port) {
   UniqueFd fd(::socket(AF_INET6, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.ok()) return ErrnoStatus(errno, "socket of the pods");
-  const int off = 0;  // Accepts IPv4 as well.
+  const int off = 0;  // The IPv6 socket also accepts IPv4 connections.
   ::setsockopt(fd.get(), SOL_IPV6, IPV6_V6ONLY, &off, sizeof(off));
   sockaddr_in6 any = {};
   any.sin6_family = AF_INET6;
@@ -64,7 +64,8 @@ absl::Status PodServer::Open(uint16_t port) {
   auto udp = MakeBound(SOCK_DGRAM, port);
   if (!udp.ok()) return udp.status();
   udp_ = *std::move(udp);
-  const int on = 1;  // Replies use the destination address of the request as source.
+  // Lets the server use the destination address of a request as the source address of the reply.
+  const int on = 1;
   ::setsockopt(udp_.get(), SOL_IPV6, IPV6_RECVPKTINFO, &on, sizeof(on));
   for (const int fd : {wake_.get(), tcp_.get(), udp_.get()}) {
     if (absl::Status status = Watch(fd); !status.ok()) return status;
@@ -124,12 +125,12 @@ void PodServer::GiveBack() {
     message.msg_controllen = sizeof(control);
     const ssize_t size = ::recvmsg(udp_.get(), &message, 0);
     if (size < 0 && errno == EAGAIN) return;
-    if (size < 0) continue;  // recv reported an ICMP error for a reply.
+    if (size < 0) continue;  // recv failed because an ICMP error arrived for an earlier reply.
     part.iov_len = static_cast<size_t>(size);
     if (cmsghdr* header = CMSG_FIRSTHDR(&message)) {
       in6_pktinfo info = {};
       std::memcpy(&info, CMSG_DATA(header), sizeof(info));
-      info.ipi6_ifindex = 0;  // Routes determine the return path.
+      info.ipi6_ifindex = 0;  // Let the routes select the output interface of the reply.
       std::memcpy(CMSG_DATA(header), &info, sizeof(info));
     }
     ::sendmsg(udp_.get(), &message, MSG_NOSIGNAL);

@@ -1,4 +1,4 @@
-// Simulates all pods of a cluster in one thread: accepts TCP connections and returns datagrams at
+// Simulates all pods of a cluster in one thread. Accepts TCP connections and echoes datagrams at
 // every address of its namespace.
 #pragma once
 
@@ -17,12 +17,14 @@ namespace svcmap::bench {
 
 class PodServer {
  public:
-  // Starts servers for IPv4 and IPv6. They run on CPU `cpu` if it is not negative.
+  // Starts servers for IPv4 and IPv6. The thread runs on CPU `cpu`, or on any CPU if `cpu` is
+  // negative.
   static absl::StatusOr<std::unique_ptr<PodServer>> Start(const testing::NetNs& netns,
                                                           uint16_t port, int cpu);
   ~PodServer();
 
-  // A spinning thread never sleeps, because a wakeup costs more than most rulesets.
+  // If true, the thread spins instead of sleeping, because a wakeup takes longer than most
+  // rulesets.
   void set_spinning(bool spinning);
 
  private:
@@ -34,8 +36,8 @@ class PodServer {
   void GiveBack();
 
   UniqueFd epoll_, wake_, tcp_, udp_;
-  // The client closes connections first. The server keeps its socket long enough that it never
-  // closes first.
+  // Sockets of accepted connections. The server keeps a socket long enough that the client closes
+  // the connection first.
   std::array<UniqueFd, 256> taken_;
   size_t next_taken_ = 0;
   std::atomic<bool> spinning_{false};

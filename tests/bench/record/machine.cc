@@ -16,7 +16,7 @@
 namespace svcmap::bench {
 namespace {
 
-// Settings of connection tracking, packet processing and socket buffers.
+// Sysctls of connection tracking, packet processing and socket buffers.
 constexpr const char* kSysctls[] = {
     "net/netfilter/nf_conntrack_max",
     "net/netfilter/nf_conntrack_buckets",
@@ -39,7 +39,8 @@ std::string Trimmed(const std::string& text) {
   return std::string(absl::StripAsciiWhitespace(text));
 }
 
-// Returns the first line of the command's output. Empty if the command cannot be started.
+// Returns the first line of the command's output, or an empty string if the command cannot be
+// started.
 std::string VersionOf(const std::vector<std::string>& argv) {
   const absl::StatusOr<std::string> out = testing::RunOk({.argv = argv});
   return out.ok() ? Trimmed(out->substr(0, out->find('\n'))) : "";

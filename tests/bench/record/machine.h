@@ -11,18 +11,20 @@ namespace svcmap::bench {
 
 struct MachineContext {
   std::vector<std::string> command_line;
-  std::string svcmapd;     // Path of the svcmapd binary, whose version is recorded.
-  std::string pinning;     // For example "proxies on CPU 1, load generator on CPU 0" or "none".
-  std::string kube_proxy;  // Path of kube-proxy. Empty if it does not take part.
+  std::string svcmapd;  // Path of the svcmapd binary. Its version is recorded.
+  // Description of the CPU pinning, for example "proxies on CPU 1, load generator on CPU 0" or
+  // "none".
+  std::string pinning;
+  std::string kube_proxy;  // Path of kube-proxy. Empty if kube-proxy does not take part.
   std::string kube_proxy_mode;
 };
 
-// Omits facts that are not available on this machine.
+// Returns the facts as JSON. Facts that are not available on this machine are omitted.
 std::string MachineJson(const MachineContext& context);
 absl::Status WriteMachine(const std::string& path, const MachineContext& context);
 
 // Returns the value of the first line "NAME<separator>VALUE" with this name, without surrounding
-// whitespace and quotes. Empty if no line has this name.
+// whitespace and quotes. Returns an empty string if no line has this name.
 std::string ValueOf(const std::string& text, const std::string& name, char separator);
 
 }  // namespace svcmap::bench

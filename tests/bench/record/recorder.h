@@ -1,5 +1,5 @@
-// Records the results of one workload and shape: writes each value to the samples and keeps it for
-// the table at the end.
+// Records the results of one workload and shape. Writes each value to the samples and keeps the
+// value for the table at the end.
 #pragma once
 
 #include <map>
@@ -35,7 +35,8 @@ class Recorder {
 
   const Rounds& Of(const std::string& opponent, const std::string& what,
                    const std::string& metric) const;
-  // Returns "over 120 s", "failed" or "not tried". Empty on success.
+  // Returns the reason why a value is missing: "over 120 s", "failed" or "not tried". Returns an
+  // empty string if the value exists.
   std::string Trouble(const std::string& opponent, const std::string& what) const;
 
  private:

@@ -1,4 +1,4 @@
-// Statistics of many values. Pure functions. Without values, all results are 0.
+// Statistics of many values. Pure functions, which return 0 if there are no values.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace svcmap::bench {
 // Values by round.
 using Rounds = std::map<int, std::vector<double>>;
 
-// `share` is between 0 and 1. Interpolates linearly between two values, as numpy does.
+// Returns a percentile. `share` is between 0 and 1. Interpolates linearly between two values, like
+// numpy.
 inline double Percentile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -23,7 +24,7 @@ inline double Percentile(std::vector<double> values, double share) {
 
 inline double Median(std::vector<double> values) { return Percentile(std::move(values), 0.5); }
 
-// The median absolute deviation, which is robust against single outliers.
+// Returns the median absolute deviation, which is robust against single outliers.
 inline double MedianDeviation(const std::vector<double>& values) {
   const double median = Median(values);
   std::vector<double> distances;
@@ -37,8 +38,9 @@ inline std::vector<double> AllRounds(const Rounds& rounds) {
   return all;
 }
 
-// Returns the ratio of `of` to `reference`: the median over the rounds that contain both, because a
-// slow phase of the machine affects both. 0 if there is no such round.
+// Returns the ratio of `of` to `reference`. The result is the median of the ratios of all rounds
+// that contain both, because a slow phase of the machine affects both values of a round. Returns 0
+// if there is no such round.
 inline double Ratio(const Rounds& of, const Rounds& reference) {
   std::vector<double> ratios;
   for (const auto& [round, values] : of) {

@@ -15,7 +15,8 @@ using testing::Objects;
 
 constexpr uint16_t kVictimPort = 8080;
 constexpr uint16_t kHealthPort = 10256;
-constexpr int kFirstService = 200;  // The victim's addresses precede those of the cluster.
+// Number of the cluster's first Service. The addresses of the victim precede those of the cluster.
+constexpr int kFirstService = 200;
 constexpr int kProbeSources = 16;
 constexpr std::chrono::seconds kRepairDeadline{30};
 constexpr std::chrono::milliseconds kRepairPoll{1};
@@ -90,7 +91,7 @@ absl::Status RecoveryNode::Load(const ClusterShape& shape) {
                                       std::tuple("other", testing::kOtherService, other_pod_)}) {
     for (v1::Object& object : ServiceOf(name, ip, *pod)) objects.push_back(std::move(object));
   }
-  // The number of Services includes the victim.
+  // Subtract the victim, because the shape's number of Services includes it.
   ClusterShape others = shape;
   --others.services;
   cluster_.emplace(others, kFirstService);

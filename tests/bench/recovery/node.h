@@ -1,6 +1,6 @@
-// A node for damage tests. It runs svcmapd with a state directory and a cluster of any size. One
-// Service, the victim, has an endpoint that answers, and tests/support/damage.h damages its
-// addresses.
+// A node for damage tests. The node runs svcmapd with a state directory and a cluster of any size.
+// One of the Services, the victim, has an endpoint that answers. tests/support/damage.h damages the
+// victim's addresses.
 #pragma once
 
 #include <memory>
@@ -21,36 +21,36 @@ namespace svcmap::bench {
 
 class RecoveryNode {
  public:
-  // Creates an empty node without an agent. `svcmapd` is the path of the binary. If it is empty,
-  // the binary of this build is used.
+  // Creates a node without an agent. `svcmapd` is the path of the binary. If the path is empty, the
+  // binary of this build is used.
   static absl::StatusOr<std::unique_ptr<RecoveryNode>> Create(const std::string& svcmapd = "");
 
-  // Start an agent with the state directory and replace a running agent. Launch returns
-  // immediately.
+  // Start an agent with the state directory, which replaces a running agent. Launch returns
+  // immediately, before the agent answers.
   absl::Status Launch();
   absl::Status Start();
-  absl::Status Stop();  // Sends SIGTERM.
-  absl::Status Kill();  // Sends SIGKILL.
+  absl::Status Stop();  // Stops the agent with SIGTERM.
+  absl::Status Kill();  // Kills the agent with SIGKILL.
   testing::Agent& agent() { return *agent_; }
 
   // Replaces the state of the agent with the node, the victim, another Service and a cluster of
   // this shape. Waits until the state is on disk.
   absl::Status Load(const ClusterShape& shape);
-  // Returns a change that replaces one endpoint of one Service.
+  // Returns the next change, which replaces one endpoint of one Service.
   v1::Change NextChange();
 
   // Returns OK if the agent reports the state as serving, has verified the kernel, and has made at
   // least `repairs` repairs since its start.
   absl::Status Reports(uint64_t repairs);
-  // Polls for 30 seconds until Reports succeeds and the kernel has the desired state. Returns the
-  // time.
+  // Polls for at most 30 seconds until Reports succeeds and the kernel has the desired state.
+  // Returns the time when this was the case.
   absl::StatusOr<Clock::time_point> AwaitRepair(uint64_t repairs);
-  // Returns OK if the kernel has the desired state according to nft. The expected rules are the
-  // listing of the last Load.
+  // Returns OK if the kernel has the desired state according to nft. The expected rules are those
+  // that the last call of Load has listed.
   absl::Status CheckKernel();
   bool Healthy();  // Returns true if /healthz reports a healthy agent.
 
-  // Connects to the victim from outside.
+  // Starts a probe that connects to the victim from outside the cluster.
   absl::StatusOr<std::unique_ptr<Probe>> StartProbe(testing::Protocol protocol,
                                                     std::chrono::microseconds every);
 

@@ -13,9 +13,11 @@ using testing::SocketAddress;
 
 constexpr uint32_t kFirstPort = 2000;
 constexpr uint32_t kPorts = 60000;
-constexpr std::chrono::milliseconds kSettled{20};  // Later requests provide no new information.
+// Time after which later requests provide no new information.
+constexpr std::chrono::milliseconds kSettled{20};
 
-// Shared by all probes, so that no probe reuses a port while its flow is tracked.
+// Number of the next source port. Shared by all probes, so that no probe reuses a port while the
+// port's flow is tracked.
 std::atomic<uint32_t> next_source{0};
 
 }  // namespace
@@ -28,7 +30,7 @@ absl::StatusOr<std::unique_ptr<Probe>> Probe::Start(const testing::NetNs& netns,
   probe->destination_ = *destination;
   probe->epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   probe->open_.resize(static_cast<size_t>(2 * kPatience / probe->options_.every) + 1);
-  // New threads inherit the namespace.
+  // Threads created in the namespace inherit the namespace.
   netns.Run([raw = probe.get()] { raw->thread_ = std::thread([raw] { raw->Run(); }); });
   return probe;
 }
@@ -50,7 +52,7 @@ void Probe::Run() {
     } while (!stop_ && Clock::now() < next);
     Forget(Clock::now() - kPatience);
   }
-  // Waits for the answers of the last requests.
+  // Wait for the answers to the last requests.
   const Clock::time_point end = Clock::now() + kPatience;
   while (Clock::now() < end && oldest_ < samples_.size()) {
     Listen(std::chrono::milliseconds(1));
@@ -120,7 +122,8 @@ std::chrono::duration<double, std::milli> Probe::StopAndMeasure(Clock::time_poin
       std::find_if(samples_.rbegin(), samples_.rend(),
                    [&](const Sample& sample) { return !sample.answered && sample.asked >= from; });
   if (last_failure == samples_.rend()) return std::chrono::milliseconds(0);
-  // The next answered request. Without one, the interruption continues.
+  // The interruption ends with the next answered request. If there is none, the interruption
+  // continues until now.
   if (last_failure == samples_.rbegin()) return Clock::now() - from;
   return std::prev(last_failure)->asked - from;
 }

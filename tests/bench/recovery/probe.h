@@ -1,5 +1,5 @@
 // Sends thousands of requests per second to a Service, each from a different port, to measure
-// interruptions. One thread, UDP or TCP.
+// interruptions. Each probe uses one thread and either UDP or TCP.
 #pragma once
 
 #include <atomic>
@@ -24,8 +24,8 @@ struct ProbeOptions {
   testing::Protocol protocol = testing::Protocol::kUdp;
   std::string ip;
   uint16_t port = 0;
-  std::string server;  // The expected server name in answers.
-  // Source addresses, used in turn, so that an untranslated flow is not reused.
+  std::string server;  // Name of the server that is expected in answers.
+  // Source addresses. The probe uses them in turn, so that an untranslated flow is not reused.
   std::vector<std::string> sources;
   std::chrono::microseconds every{500};
 };
@@ -37,10 +37,11 @@ class Probe {
   ~Probe();
 
   // Returns the time from `from` to the first request after which all requests were answered, or 0
-  // if all were answered. A request fails if it is not answered within kPatience.
+  // if all requests were answered. A request fails if it is not answered within kPatience.
   std::chrono::duration<double, std::milli> StopAndMeasure(Clock::time_point from);
 
-  int64_t asked() const { return static_cast<int64_t>(samples_.size()); }  // Call after Stop.
+  // Must be called after Stop.
+  int64_t asked() const { return static_cast<int64_t>(samples_.size()); }
   int64_t failed(Clock::time_point from) const;
 
  private:
@@ -64,10 +65,11 @@ class Probe {
   const ProbeOptions options_;
   testing::SocketAddress destination_;
   UniqueFd epoll_;
-  // Open requests by sample. The ring has more than kPatience / every entries.
+  // Open requests by sample number. The ring has more than kPatience
+  // every entries.
   std::vector<Open> open_;
   std::vector<Sample> samples_;
-  size_t oldest_ = 0;  // The first sample that may still be open.
+  size_t oldest_ = 0;  // Index of the first sample that may still be open.
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

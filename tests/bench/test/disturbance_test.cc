@@ -1,4 +1,4 @@
-// Tests the disturbances of "latency --during".
+// Tests of the disturbances that "svcmap-bench latency --during" causes.
 #include "tests/bench/commands/disturbance.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(DisturbanceTest, NoEndpointIsInBothClusters) {
 
 class DisturbedTest : public PacketTest {
  protected:
-  // Returns the opponent `name` with the loaded cluster.
+  // Creates the opponent `name` and loads the cluster.
   Contender Load(const std::string& name) {
     common_.opponents = {name};
     common_.settings.svcmapd = SVCMAP_BIN_DIR "/svcmapd";

@@ -1,4 +1,4 @@
-// Sends real packets through the rules of the opponents in iptables mode.
+// Tests that send real packets through the rules of the opponents in iptables mode.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ using testing::Host;
 using testing::NetNs;
 using testing::Outcome;
 
-// Variant ("legacy" or "nft") and family.
+// Variant ("legacy" or "nft") and family of iptables.
 using IptablesKind = std::tuple<std::string, Family>;
 
 std::string KindName(const ::testing::TestParamInfo<IptablesKind>& info) {
@@ -40,7 +40,7 @@ std::string KindName(const ::testing::TestParamInfo<IptablesKind>& info) {
                       std::get<1>(info.param) == Family::kIpv4 ? "_IPv4" : "_IPv6");
 }
 
-// The output of iptables-save: chains without counters, and their rules in order.
+// Parsed output of iptables-save: rules in order by chain, without counters.
 using SavedChains = std::map<std::string, std::vector<std::string>>;
 
 class IptablesOpponentTest : public testing::PacketTest,
@@ -62,7 +62,7 @@ class IptablesOpponentTest : public testing::PacketTest,
     ASSERT_OK_AND_ASSIGN(opponent_, MakeIptables(legacy(), topology_->node().netns(), {}));
   }
 
-  // Every endpoint answers with its address. May be called twice.
+  // Starts a server for every endpoint. Each server answers with its address. May be called twice.
   void Serve(const Cluster& cluster) {
     for (const ServicePort& port : cluster.ports()) {
       for (const BenchEndpoint& endpoint : port.endpoints) {
@@ -103,7 +103,7 @@ class IptablesOpponentTest : public testing::PacketTest,
     return chains;
   }
 
-  // Returns the rules that the opponent loads on a new node.
+  // Returns the rules after the opponent has loaded the cluster on a new node.
   absl::StatusOr<SavedChains> SaveOfFresh(const Cluster& cluster) const {
     absl::StatusOr<NetNs> netns = NetNs::Create();
     if (!netns.ok()) return netns.status();

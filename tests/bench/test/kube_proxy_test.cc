@@ -1,4 +1,4 @@
-// Tests the opponent "kube-proxy" with scripts that simulate kubectl and kube-proxy.
+// Tests of the opponent "kube-proxy" with scripts that simulate kubectl and kube-proxy.
 #include "tests/bench/opponents/kube_proxy.h"
 
 #include <gmock/gmock.h>
@@ -30,8 +30,8 @@ using ::testing::Not;
 constexpr char kId[] = "bench-test";
 constexpr uint16_t kApiPort = 6443;
 
-// Records its input. The file `pending` contains the rules that the fake kube-proxy programs after
-// the next change.
+// The fake kubectl records its input. The file `pending` contains the rules that the fake
+// kube-proxy programs after the next change.
 constexpr char kKubectl[] = R"(#!/bin/bash
 cd "$STAND_IN"
 echo "$*" >> kubectl.arguments
@@ -42,7 +42,8 @@ esac
 exit 0
 )";
 
-// Connects to its API server. Then it either exits, or programs the file `rules` after 0.3 s.
+// The fake kube-proxy connects to its API server. Then it either exits, or programs the file
+// `rules` after 0.3 s.
 constexpr char kStandInKubeProxy[] = R"(#!/bin/bash
 cd "$STAND_IN"
 echo "$*" > kube-proxy.arguments
@@ -104,7 +105,7 @@ class KubeProxyTest : public testing::PacketTest {
     for (const ServicePort& port : cluster.ports()) ports.push_back(InApiServer(kId, port));
     return ports;
   }
-  // Sets the rules that the fake kube-proxy programs next.
+  // Sets the rules that the fake kube-proxy programs after the next change.
   void Pend(const std::string& rules) { Write("pending", rules); }
   void PendChange(const Cluster& cluster, ClusterChange change) {
     for (auto* port : {&change.before, &change.after}) {
@@ -137,7 +138,7 @@ TEST_F(KubeProxyTest, LoadAndChangeEndWhenTheKernelHasIt) {
     ASSERT_OK_AND_ASSIGN(Cost cost, opponent->Load(cluster));
     EXPECT_GE(cost.seconds, 0.3);
     EXPECT_GT(cost.peak_rss_kib, 0);
-    EXPECT_GE(cost.cpu_seconds, 0);  // Measured in ticks of 10 ms, so it is often 0.
+    EXPECT_GE(cost.cpu_seconds, 0);  // CPU time is measured in ticks of 10 ms, so it is often 0.
     EXPECT_TRUE(Programmed(cluster.ports()[0]));
     EXPECT_GT(opponent->Memory().rss_kib, 0) << "it still runs";
 
@@ -145,7 +146,8 @@ TEST_F(KubeProxyTest, LoadAndChangeEndWhenTheKernelHasIt) {
       PendChange(cluster, made);
       ASSERT_OK_AND_ASSIGN(cost, opponent->Change(cluster, {made}));
       EXPECT_GE(cost.seconds,
-                0.2);  // Less than 0.3 s, because the exit of kubectl may be detected late.
+                // The limit is below 0.3 s, because the exit of kubectl may be detected late.
+                0.2);
       EXPECT_LT(cost.seconds, 10);
     };
     change(cluster.ReplaceEndpoint(2));
@@ -245,7 +247,7 @@ TEST_F(KubeProxyTest, IptablesRulesAreReadByTheirComments) {
   empty.endpoints.clear();
   EXPECT_FALSE(programmed(port));
   EXPECT_FALSE(programmed(empty));
-  // The rules of kube-proxy, initially without one of the endpoints.
+  // The rules of kube-proxy, at first without one of the endpoints.
   const std::string chain = "KUBE-SVC-" + proxy::KubeServiceHash(port.Key(), "http", port.protocol);
   const std::string rule = "-A " + chain + " -m comment --comment \"" + port.Text() + " -> ";
   restore("*nat\n:" + chain + " - [0:0]\n" + rule + "11.0.0.1:8080\" -j RETURN\nCOMMIT\n");

@@ -24,7 +24,8 @@ using testing::Host;
 using testing::Outcome;
 using testing::Request;
 
-constexpr int kAsks = 30;  // Enough to reach each of three endpoints: (2/3)^30 is 5e-6.
+// Number of requests. Enough to reach each of three endpoints, because (2/3)^30 is 5e-6.
+constexpr int kAsks = 30;
 
 class NftablesOpponentTest : public testing::PacketTest {
  protected:
@@ -45,7 +46,7 @@ class NftablesOpponentTest : public testing::PacketTest {
     ASSERT_OK(opponent_->Load(cluster));
   }
 
-  // Lets the endpoints of `port` answer with their addresses.
+  // Starts servers for the endpoints of `port`, which answer with their addresses.
   void Serve(const ServicePort& port) {
     for (const BenchEndpoint& endpoint : port.endpoints) {
       const std::string ip = endpoint.address.ip.ToString();
@@ -60,7 +61,7 @@ class NftablesOpponentTest : public testing::PacketTest {
     return ips;
   }
 
-  // Returns the set of endpoints that answered several requests.
+  // Sends several requests and returns the set of endpoints that answered.
   std::set<std::string> AskedMany(const std::string& ip, uint16_t port) {
     std::set<std::string> servers;
     for (int i = 0; i < kAsks; ++i) {
@@ -178,8 +179,8 @@ TEST_F(NftablesOpponentTest, S79_S87_LocalPolicyAndSourceRanges) {
 TEST_F(NftablesOpponentTest, S97_OnlyConnectionsToOneselfAreMasqueraded) {
   Cluster cluster({.services = 5, .endpoints = 1});
   NftablesNode node_facts = TopologyNode(Family::kIpv4);
-  node_facts.cluster_cidr = *IpPrefix::Parse("10.0.0.0/7");  // The CIDR also contains the
-                                                             // endpoints.
+  // This CIDR also contains the endpoints.
+  node_facts.cluster_cidr = *IpPrefix::Parse("10.0.0.0/7");
   ASSERT_OK(testing::RunNft(node(), NftablesFullSync(node_facts, cluster.ports())));
   const ServicePort& port = cluster.ports()[0];
   Serve(port);
@@ -194,7 +195,8 @@ TEST_F(NftablesOpponentTest, S97_OnlyConnectionsToOneselfAreMasqueraded) {
   EXPECT_EQ(Ask(pod->netns(), request).seen_ip, pod->v4());
 }
 
-// Makes changes of each kind: Services are added and deleted, lose all endpoints and get new ones.
+// Makes changes of each kind: Services are added and deleted, lose all their endpoints and get new
+// endpoints.
 std::vector<std::vector<ClusterChange>> ChangeMuch(Cluster& cluster,
                                                    const std::function<void()>& after_each) {
   std::vector<std::vector<ClusterChange>> rounds;

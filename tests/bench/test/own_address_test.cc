@@ -1,5 +1,5 @@
-// Tests that no opponent masquerades the measured packets, which would cost some opponents more
-// than others.
+// Tests that no opponent masquerades the measured packets, because masquerading would slow down
+// only some opponents.
 #include <gtest/gtest.h>
 
 #include "tests/bench/commands/contenders.h"
@@ -31,7 +31,7 @@ TEST_P(OwnAddressTest, PodsReachClusterIpsWithTheirOwnAddress) {
   std::vector<Contender> contenders = LoadContenders(common, cluster, entrants, recorder);
   ASSERT_EQ(contenders.size(), 1u);
 
-  // The pods accept only packets from the client.
+  // The rules on the pods accept only packets that have the client's source address.
   ASSERT_OK(testing::RunNft(contenders[0].world->pod_netns(),
                             "table ip t { chain c { type filter hook input priority 0; "
                             "ip saddr != 10.244.1.128/25 drop; }; }\n"));
@@ -39,7 +39,7 @@ TEST_P(OwnAddressTest, PodsReachClusterIpsWithTheirOwnAddress) {
   EXPECT_EQ(own.count(), 50);
   EXPECT_EQ(own.failed, 0);
 
-  // With masquerading, no packet would be accepted.
+  // If the node masqueraded packets, the pods would not accept them.
   ASSERT_OK(testing::RunNft(contenders[0].world->node(),
                             "table ip t { chain c { type nat hook postrouting priority 90; "
                             "masquerade; }; }\n"));

@@ -1,4 +1,4 @@
-// Tests that the packet world of svcmap-bench measures correctly.
+// Tests that the packet world of svcmap-bench measures latencies correctly.
 #include <gtest/gtest.h>
 
 #include "tests/bench/packets/first_packets.h"
@@ -105,7 +105,7 @@ TEST_F(PacketWorldTest, PacedConnectionsGoOnWhateverBecomesOfThem) {
   ASSERT_OK_AND_ASSIGN(const Latencies answered, count_for(Target(Protocol::kTcp, "11.0.0.1")));
   EXPECT_GE(answered.count(), 50);
   EXPECT_EQ(answered.failed, 0);
-  // 10.96.0.1 is not assigned, so no endpoint answers.
+  // No Service has the address 10.96.0.1, so no endpoint answers.
   ASSERT_OK_AND_ASSIGN(const Latencies lost, count_for(Target(Protocol::kTcp, "10.96.0.1")));
   EXPECT_GE(lost.count(), 50);
   EXPECT_EQ(lost.failed, lost.count());

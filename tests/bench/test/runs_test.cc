@@ -1,4 +1,4 @@
-// Short runs of svcmap-bench by its command line.
+// Tests that run svcmap-bench by its command line for a short time.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -21,7 +21,7 @@ struct Figure {
   double value = 0;
 };
 
-// The columns are those of record/samples.h.
+// Reads the samples file. The columns are those of record/samples.h.
 std::vector<Figure> ReadFigures(const std::string& path) {
   std::vector<Figure> figures;
   std::ifstream file(path);
@@ -39,7 +39,7 @@ std::vector<Figure> ReadFigures(const std::string& path) {
 struct RunCase {
   const char* name;
   std::vector<std::string> args;
-  const char* metric;  // The metric that both opponents have for each of `whats`.
+  const char* metric;  // Metric that both opponents have for each step in `whats`.
   std::set<std::string> whats;
 };
 
@@ -57,7 +57,7 @@ TEST_P(RunsTest, EveryOpponentGivesEveryFigure) {
   argv.insert(argv.end(), GetParam().args.begin(), GetParam().args.end());
   ASSERT_OK_AND_ASSIGN(const std::string out, RunOk({.argv = argv}, std::chrono::seconds(60)));
 
-  std::map<std::string, std::set<std::string>> seen;  // The steps of each opponent.
+  std::map<std::string, std::set<std::string>> seen;  // Steps that each opponent has recorded.
   for (const Figure& figure : ReadFigures(folder.path() + "/samples.csv")) {
     for (const char* trouble : {"failed", "over-limit", "not-tried"}) {
       EXPECT_NE(figure.metric, trouble) << figure.opponent << " " << figure.what;
@@ -112,7 +112,7 @@ TEST(RunTest, ChurnMakesNoRatioOfTheMinSyncPeriod) {
                       "churn", "--rates=20", "--seconds=1"}},
             std::chrono::seconds(60)));
   std::istringstream lines(out);
-  std::vector<std::string> cells;  // The cells of opponent "nftables".
+  std::vector<std::string> cells;  // Table cells of the opponent "nftables".
   for (std::string line; std::getline(lines, line);) {
     if (line.find("| nftables |") == std::string::npos) continue;
     std::istringstream row(line);

@@ -25,11 +25,11 @@ using ::testing::SizeIs;
 
 using Lines = std::vector<std::string>;
 
-// One table of the input of iptables-restore.
+// One table in the input of iptables-restore.
 struct RestoreTable {
-  Lines chains;                        // Chain names in order, without policy and counters.
-  std::map<std::string, Lines> rules;  // Rules by chain, without "-A CHAIN ".
-  Lines deleted;                       // Chains deleted with -X.
+  Lines chains;                        // Names of the chains in order, without policy and counters.
+  std::map<std::string, Lines> rules;  // Rules of each chain, without "-A CHAIN ".
+  Lines deleted;                       // Chains that the input deletes with -X.
 };
 
 std::map<std::string, RestoreTable> ReadRestore(const std::string& text) {
@@ -74,8 +74,8 @@ ServicePort Port(const std::string& key, const std::string& name, const std::str
   return port;
 }
 
-// Returns a Service whose endpoint 10.180.0.1 is on this node. 10.180.0.2 and higher are on other
-// nodes.
+// Returns a Service whose endpoint 10.180.0.1 is on this node. The endpoints from 10.180.0.2 up are
+// on other nodes.
 ServicePort Web(int endpoints) {
   Lines addresses;
   for (int i = 1; i <= endpoints; ++i) addresses.push_back(absl::StrCat("10.180.0.", i));
@@ -92,7 +92,7 @@ std::map<std::string, RestoreTable> Full(const std::vector<ServicePort>& ports) 
   return ReadRestore(Rules().FullSync(ports, true));
 }
 
-// Returns the target chain of a rule.
+// Returns the chain to which a rule jumps.
 std::string Target(const std::string& rule) {
   const Lines words = absl::StrSplit(rule, ' ');
   for (size_t i = 0; i + 1 < words.size(); ++i) {
@@ -116,7 +116,7 @@ constexpr char kNodePorts[] =
     "-m comment --comment \"kubernetes service nodeports; NOTE: this must be the last rule in this "
     "chain\" -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS";
 
-// The rules of a node in a new cluster, which has only the Services kube-dns and kubernetes.
+// Expected rules of a node in a new cluster, which has only the Services kube-dns and kubernetes.
 TEST(IptablesRulesTest, S204_S205_S206_S207_AFreshClusterLooksAsInTheWalkThroughs) {
   const Lines dns = {"10.244.0.2", "10.244.0.3"};
   std::vector<ServicePort> ports = {
@@ -154,7 +154,7 @@ TEST(IptablesRulesTest, S204_S205_S206_S207_AFreshClusterLooksAsInTheWalkThrough
                           "-j KUBE-MARK-MASQ",
                           "-m comment --comment kube-system/kube-dns:dns -m udp -p udp -j DNAT "
                           "--to-destination 10.244.0.3:53"));
-  // S-214: the rule of a single endpoint has no probability.
+  // S-214: the rule has no probability, because there is only one endpoint.
   EXPECT_THAT(nat.rules["KUBE-SVC-NPX46M4PTMTKRN6Y"],
               ElementsAre(HasSubstr("! -s 10.0.0.0/8 -j KUBE-MARK-MASQ"),
                           "-m comment --comment \"default/kubernetes:https -> 192.0.2.10:6443\" "
@@ -223,7 +223,7 @@ TEST(IptablesRulesTest, S215_EachEndpointHasTheSameShare) {
 }
 
 TEST(IptablesRulesTest, S27_EndpointsAreInTheOrderOfTheirTexts) {
-  // ".10:80" and ".11:80" precede ".1:80".
+  // In string order, ".10:80" and ".11:80" precede ".1:80".
   RestoreTable nat = Full({Web(11)})["nat"];
   EXPECT_THAT(nat.rules[kSvc][1], HasSubstr("-> 10.180.0.10:80"));
   EXPECT_THAT(nat.rules[kSvc][3], HasSubstr("-> 10.180.0.1:80"));
@@ -358,8 +358,8 @@ TEST(IptablesRulesTest, S227_S232_SourceRangesAreCheckedBeforeAndAfterDnat) {
                                        "by ",
                                        kFw, "\" -m tcp -p tcp -d 192.0.2.8 --dport 80 -j DROP")));
 
-  // S-118: this node is permitted, and so are its own packets with the load balancer's address as
-  // source.
+  // S-118: the source ranges permit this node, so they also permit the node's own packets with the
+  // load balancer's address as source.
   IptablesRules rules(Family::kIpv4, {.node_ip = Ip("198.51.100.9")});
   EXPECT_THAT(ReadRestore(rules.FullSync({port}, true))["nat"].rules[kFw],
               ElementsAre(HasSubstr("-s 203.0.113.0/25"), HasSubstr("-s 198.51.100.0/24"),
@@ -421,7 +421,7 @@ TEST(IptablesRulesTest, S228_S236_SetUpHasTheJumpsAndTheCanaries) {
   for (const auto& [name, table] : tables) {
     EXPECT_THAT(table.chains, Contains("KUBE-PROXY-CANARY")) << name;
   }
-  // Jumps are prepended, so a packet meets the last one first.
+  // kube-proxy prepends jumps, so a packet reaches the jump that was inserted last first.
   const std::string only_new = "-m conntrack --ctstate NEW ";
   const std::string firewall =
       only_new +
@@ -479,7 +479,7 @@ TEST(IptablesRulesTest, S236_APartialSyncHoldsTheChainsOfWhatChanged) {
   RestoreTable& nat = partial["nat"];
 
   EXPECT_EQ(nat.rules["KUBE-SERVICES"], full.rules["KUBE-SERVICES"]) << "a rule for each Service";
-  // Four shared chains, SVC, three SEP, and the deleted chain.
+  // Four shared chains, one SVC chain, three SEP chains, and the deleted chain.
   EXPECT_THAT(nat.chains, SizeIs(4 + 1 + 3 + 1));
   EXPECT_THAT(nat.deleted, ElementsAre(nat.chains.back()));
   EXPECT_THAT(full.chains, Contains(nat.deleted[0]));
@@ -510,7 +510,7 @@ TEST(IptablesRulesTest, S235_StaleChainsWaitForTheCleanUp) {
   EXPECT_THAT(ReadRestore(rules.PartialSync({after}, {}, true))["nat"].deleted, SizeIs(1));
   EXPECT_THAT(ReadRestore(rules.FullSync({after}, true))["nat"].deleted, IsEmpty()) << "only once";
 
-  // An endpoint that was added again is not stale.
+  // The chain of an endpoint that was removed and added again is not stale.
   rules.PartialSync({after}, {shrink}, false);
   EXPECT_THAT(ReadRestore(rules.PartialSync({before}, {grow}, true))["nat"].deleted, IsEmpty());
 }

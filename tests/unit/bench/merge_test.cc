@@ -40,7 +40,8 @@ TEST(MergeTest, AServiceThatComesAndChangesComesAsItIs) {
   ASSERT_EQ(merged.size(), 1u);
   EXPECT_FALSE(merged[0].before);
   EXPECT_EQ(merged[0].after->endpoints.size(), 1u);
-  EXPECT_EQ(merged[0].messages.size(), 2u);  // One message for the Service, one for its slice.
+  // One message for the Service, and one message for its slice.
+  EXPECT_EQ(merged[0].messages.size(), 2u);
 }
 
 }  // namespace

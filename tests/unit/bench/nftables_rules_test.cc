@@ -60,7 +60,7 @@ std::vector<std::string> Commands(const std::string& text) {
   return absl::StrSplit(text, '\n', absl::SkipEmpty());
 }
 
-// Returns the lines that contain elements or names of objects of a Service port.
+// Returns the lines that contain elements of a Service port or names of its objects.
 std::vector<std::string> ServiceLines(const ServicePort& port) {
   const std::string base = NftablesFullSync(NodeV4(), {});
   std::vector<std::string> lines = Commands(NftablesFullSync(NodeV4(), {port}));
@@ -82,7 +82,7 @@ NftablesUpdate ChangeOf(const ServicePort* before, const ServicePort* after,
 
 auto HasAll(const std::vector<std::string>& lines) { return ::testing::IsSupersetOf(lines); }
 
-// Returns the number of commands that start with `start`.
+// Returns the number of commands that start with the text `start`.
 int CommandCount(const std::string& text, const std::string& start) {
   int count = 0;
   for (const std::string& line : Commands(text)) count += line.starts_with(start) ? 1 : 0;
@@ -108,7 +108,7 @@ TEST(NftablesRulesTest, S129ToS136_BaseChains) {
       }));
 }
 
-// The expected rules are those of a published listing of a 1.36.2 node.
+// The expected rules are from a published listing of a node with kube-proxy 1.36.2.
 TEST(NftablesRulesTest, FixedRules) {
   EXPECT_THAT(
       Commands(NftablesFullSync(NodeV4(), {})),
@@ -141,7 +141,7 @@ TEST(NftablesRulesTest, S140_S339_AServiceIsOneChainWithOneAnonymousMap) {
                               "0 : 10.64.1.11 . 8080 , 1 : 10.64.2.21 . 8080 }"));
 }
 
-// Tests the layout of kubernetes#140723.
+// Tests the layout of kubernetes#140723, which uses no map for a single endpoint.
 TEST(NftablesRulesTest, ASingleEndpointNeedsNoMapInTheNewerLayout) {
   ServicePort port = WebService();
   NftablesNode node = NodeV4();

@@ -48,7 +48,7 @@ TEST(MarkdownTest, FiguresHaveTheirUnits) {
 }
 
 TEST(MachineTest, TellsOfKubeProxyIfThereIsOne) {
-  // Any executable that supports --version is sufficient.
+  // The test uses nft as kube_proxy, because any executable that supports --version is sufficient.
   const std::string with = MachineJson({.kube_proxy = "nft", .kube_proxy_mode = "iptables"});
   EXPECT_NE(with.find("\"kube_proxy\": \"nftables v"), std::string::npos) << with;
   EXPECT_NE(with.find("\"kube_proxy_mode\": \"iptables\""), std::string::npos) << with;

@@ -1,5 +1,5 @@
-// A fake agent without a kernel. Implements the protocol with scripted Acks. Its objects survive a
-// restart of the server, like a state on disk.
+// A fake agent without a kernel. The agent implements the protocol with scripted Acks. Its objects
+// survive a restart of the server, like a state on disk.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -41,7 +41,7 @@ class FakeAgent final : private v1::Control::Service {
     server_->Wait();
   }
 
-  // Applies to the current stream.
+  // Cancels the current stream.
   void BreakStream() {
     const std::lock_guard lock(mutex_);
     held_acks_.clear();
@@ -49,14 +49,14 @@ class FakeAgent final : private v1::Control::Service {
     changed_.notify_all();
     if (context_ != nullptr) context_->TryCancel();
   }
-  // Ends the stream instead of processing the next message, or immediately if the agent is not
-  // reading.
+  // Ends the stream with `status` instead of processing the next message. If the agent is not
+  // reading, the stream ends immediately.
   void EndWithNext(const grpc::Status& status) {
     const std::lock_guard lock(mutex_);
     end_ = status;
     changed_.notify_all();
   }
-  // Stops reading after Open, until BreakStream.
+  // After the next Open, the agent does not read from the stream until BreakStream.
   void ReadNothing() {
     const std::lock_guard lock(mutex_);
     receives_nothing_ = true;
@@ -73,13 +73,13 @@ class FakeAgent final : private v1::Control::Service {
     held_acks_.clear();
   }
 
-  // Sets the rejection message for objects with this name. An empty message accepts the object.
+  // Makes the agent reject objects with this name. An empty message accepts the objects again.
   void Reject(const std::string& name, const std::string& message) {
     const std::lock_guard lock(mutex_);
     rejected_[name] = message;
   }
 
-  // Adds an object from an earlier stream.
+  // Stores an object as if an earlier stream had sent it.
   void Hold(const std::string& name, const std::string& ip) {
     const std::lock_guard lock(mutex_);
     held_[name] = ip;
@@ -89,15 +89,16 @@ class FakeAgent final : private v1::Control::Service {
     held_.clear();
   }
 
-  // The state that conditions inspect. Await holds its lock.
+  // The state that conditions of Await inspect. Await holds the lock during the inspection.
   struct Seen {
     std::vector<v1::Open> opens;
-    std::vector<size_t> batches;  // Size of each batch in bytes.
+    std::vector<size_t> batches;  // Size of each received batch in bytes.
     int snapshots_begun = 0, snapshots_ended = 0, resumed = 0;
-    size_t vanished = 0;         // Number of objects removed by changes and prunes.
+    size_t vanished = 0;         // Number of objects that changes and prunes have removed.
     std::set<std::string> held;  // Stored objects as "name=clusterIP".
   };
-  // Waits for the condition. Returns true if the condition became true before the deadline.
+  // Waits until the condition is true. Returns false if the condition is still false at the
+  // deadline.
   bool Await(const std::function<bool(const Seen&)>& condition) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return condition(Now()); });
@@ -214,7 +215,7 @@ class FakeAgent final : private v1::Control::Service {
   const uint64_t max_batch_bytes_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::string, std::string> held_;  // Cluster IP by name.
+  std::map<std::string, std::string> held_;  // Cluster IPs of the stored objects by name.
   std::map<std::string, std::string> rejected_;
   std::set<std::string> named_;
   bool in_snapshot_ = false;

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Returns a kubeconfig with these fields of a cluster and a user, one field per line.
+// Returns a kubeconfig with these fields of the cluster and the user, one field per line.
 std::string Kubeconfig(const std::string& cluster, const std::string& user) {
   const auto indent = [](std::string lines) {
     for (size_t at = 0; (at = lines.find('\n', at)) != std::string::npos; at += 5) {

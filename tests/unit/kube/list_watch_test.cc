@@ -1,4 +1,5 @@
-// Requests to the API server after each response. Uses no HTTP connection and a fake clock.
+// Tests of the requests to the API server after each kind of response. The tests use no HTTP
+// connection and a fake clock.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,8 +68,8 @@ class ReflectorTest : public ::testing::Test {
   }
   ReflectorTest() { Use(Resource::kServices); }
 
-  // Advances the clock to the next request. Returns "list" or "watch" and the query after the path
-  // of the collection.
+  // Advances the clock to the next request. Returns "list" or "watch", followed by the query string
+  // of the request.
   std::string Next() {
     waited_ = std::max(reflector_->not_before() - now_, Reflector::Clock::duration::zero());
     now_ += waited_;
@@ -89,7 +90,7 @@ class ReflectorTest : public ::testing::Test {
   void Break(const std::string& why = "connection refused") {
     reflector_->Failed(absl::UnavailableError(why), now_);
   }
-  // Lists Service "web" at version 5 and starts the watch.
+  // Answers the list with Service "web" at version 5, so that the watch starts.
   void StartWatching() {
     Next();
     Page({Named("web", "3")}, "5");
@@ -150,7 +151,7 @@ TEST_F(ReflectorTest, NothingOfAListReachesTheMirrorBeforeItsLastPage) {
   Next();
   Page({Named("a", "3")}, "5", "t/1=");
   EXPECT_EQ(Next(), "list &limit=500&continue=t%2F1%3D");
-  Break();  // The continue token is valid for minutes, so the same page is requested again.
+  Break();  // A continue token is valid for minutes, so the same page is requested again.
   EXPECT_EQ(Next(), "list &limit=500&continue=t%2F1%3D");
   Page({Named("b", "4")}, "5", "t2");
   EXPECT_EQ(waited().count(), 400);
@@ -168,7 +169,7 @@ TEST_F(ReflectorTest, PagesThatExpireAreRequestedAgainWithoutPages) {
   Page({Named("a", "3")}, "5", "t1");
   Next();
   Reject(kExpired);
-  EXPECT_EQ(Next(), "list ");  // The list requests the newest state, without pages.
+  EXPECT_EQ(Next(), "list ");  // The next list requests the newest state, without pages.
   EXPECT_EQ(reflector_->facts().expired, 1u);
   Page({Named("b", "8")}, "9");
   EXPECT_THAT(Stored(), ElementsAre("b"));
@@ -192,7 +193,7 @@ TEST_F(ReflectorTest, ARepeatedContinueTokenEndsTheListAndBacksOff) {
     Page({Named("b", "3")}, "5", "t2");
     Next();
     Page({Named("c", "3")}, "5", "t1");
-    EXPECT_EQ(Next(), "list ");  // In one piece, after a while.
+    EXPECT_EQ(Next(), "list ");  // After a delay, the list is requested without pages.
     EXPECT_GE(waited(), std::min(milliseconds(15000), milliseconds(400) * (1 << i))) << i;
     reflector_->TooLarge(now_);
   }
@@ -248,7 +249,7 @@ TEST_F(ReflectorTest, AListInPagesHasABoundForAllOfThem) {
   }
   EXPECT_LE(items, 2u);
   EXPECT_THAT(reflector_->facts().last_error, HasSubstr("takes more than 10000 bytes"));
-  EXPECT_EQ(Next(), "list &limit=500");  // From the beginning.
+  EXPECT_EQ(Next(), "list &limit=500");  // The list starts again with the first page.
   EXPECT_GE(waited(), milliseconds(400));
   EXPECT_GT(request_.max_items, 10u);
 }
@@ -263,7 +264,7 @@ TEST_F(ReflectorTest, AListInOnePieceIsBoundByWhatIsStored) {
   reflector_->TooLarge(now_);
   EXPECT_EQ(Next(), "list &limit=500");
   EXPECT_EQ(request_.max_bytes, uint64_t{64} << 20);
-  EXPECT_THAT(Stored(), ElementsAre("web"));  // Nothing is removed by a list that was not complete.
+  EXPECT_THAT(Stored(), ElementsAre("web"));  // An incomplete list does not remove any object.
 }
 
 // ---- Events ----
@@ -283,7 +284,7 @@ TEST_F(ReflectorTest, EventsMoveTheMirrorAndTheVersion) {
   EXPECT_EQ(reflector_->facts().events, 4u);
 }
 
-// The API server sends DELETED if a label change excludes an existing Service from the selection.
+// If a label change excludes an existing Service from the selection, the API server sends DELETED.
 TEST_F(ReflectorTest, AnObjectThatLeavesTheSelectionGoesAndComesBack_S1) {
   StartWatching();
   Event(Change(Type::kDeleted, "web", "6"));
@@ -316,7 +317,7 @@ TEST_F(ReflectorTest, WithoutTheFieldSelectorWhereTheServerDoesNotKnowIt_S1) {
   Page({Named("web", "3")}, "5");
   EXPECT_THAT(Next(), StartsWith("watch "));
   EXPECT_THAT(Lines(), Contains(HasSubstr("before Kubernetes 1.31")));
-  // Retried only once. A second rejection is a failure.
+  // The request is repeated only once without the field selector. Another rejection is a failure.
   Reject({.code = 400, .reason = "BadRequest", .message = "no"});
   Next();
   EXPECT_GT(waited(), milliseconds(0));
@@ -340,7 +341,7 @@ TEST_F(ReflectorTest, WhereBookmarksComeSilenceIsNotWaitedOutToTheEndOfTheWatch)
   Break();
   Next();
   EXPECT_EQ(request_.request.silence_timeout, minutes(3));
-  // The next API server may not send bookmarks.
+  // The API server that answers the next request may not send bookmarks.
   reflector_->Failed(absl::DeadlineExceededError("silent for 180 s"), now_);
   Next();
   EXPECT_EQ(request_.request.silence_timeout, seconds(330));
@@ -374,7 +375,7 @@ TEST_F(ReflectorTest, AConnectionLostResumesTheWatch) {
                                            EndsWith("connection refused\""))));
   EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
   Break("https://10.96.0.1:443: connection refused");
-  EXPECT_THAT(Lines(), IsEmpty());  // This failure is already logged.
+  EXPECT_THAT(Lines(), IsEmpty());  // This kind of failure is already logged.
   EXPECT_THAT(reflector_->facts().last_error, HasSubstr("connection refused"));
   EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
   Event(Bookmark("9"));
@@ -391,7 +392,8 @@ TEST_F(ReflectorTest, AVersionThatIsTooOldIsListedAgainWithoutLosingAnything) {
   EXPECT_FALSE(Event(Error(kExpired)));
   EXPECT_THAT(Stored(), ElementsAre("web"));
   EXPECT_EQ(Next(),
-            "list &resourceVersion=7");  // The list must not be older than the known version.
+            // The next list must not be older than the version that the client has seen.
+            "list &resourceVersion=7");
   EXPECT_EQ(waited().count(), 400);
   EXPECT_THAT(Lines(), ElementsAre("I watch expired, listing again resource=services "
                                    "error=\"API server returned 410 Expired: too old: 5 (9)\""));
@@ -401,7 +403,8 @@ TEST_F(ReflectorTest, AVersionThatIsTooOldIsListedAgainWithoutLosingAnything) {
   EXPECT_EQ(reflector_->facts().expired, 1u);
   EXPECT_EQ(reflector_->facts().failures, 0u);
 
-  // The watch request fails twice with status 410. The second failure is retried with a delay.
+  // The watch request fails twice with status 410. The client retries after the second failure with
+  // a delay.
   EXPECT_THAT(Next(), HasSubstr("watch "));
   Reject(kExpired);
   EXPECT_EQ(Next(), "list &resourceVersion=9");
@@ -414,7 +417,8 @@ TEST_F(ReflectorTest, AListThatExpiresAsksForTheNewestState) {
   EXPECT_EQ(Next(), "list &resourceVersion=5");
   Reject(kExpired);
   EXPECT_EQ(Next(), "list &limit=500");
-  Reject(kExpired);  // The request was already for the newest state, so this response is a failure.
+  // The rejected request was already for the newest state, so this response is a failure.
+  Reject(kExpired);
   EXPECT_EQ(Next(), "list &limit=500");
   EXPECT_EQ(reflector_->facts().failures, 1u);
   EXPECT_THAT(Stored(), ElementsAre("web"));
@@ -461,7 +465,8 @@ TEST_F(ReflectorTest, RetryAfterIsKept) {
   random_ = 0.5;
   Reject({.code = 503, .message = "later", .retry_after_seconds = 5});
   Next();
-  EXPECT_EQ(waited().count(), 5400);  // Clients retry at different times.
+  // The delay is random, so that clients retry at different times.
+  EXPECT_EQ(waited().count(), 5400);
   Reject({.code = 503, .message = "later"}, std::chrono::hours(5));
   Next();
   EXPECT_EQ(waited(), minutes(2) + milliseconds(400));
@@ -539,7 +544,7 @@ TEST_F(ReflectorTest, AServerWithoutProtobufIsAskedForJson) {
   EXPECT_THAT(Lines(),
               ElementsAre("W list failed, switching to JSON resource=services error=\"API server "
                           "returned 406 NotAcceptable: only JSON\""));
-  Reject({.code = 406, .message = "not even that"});  // A regular failure.
+  Reject({.code = 406, .message = "not even that"});  // Status 406 for JSON is a regular failure.
   Next();
   EXPECT_EQ(waited().count(), 400);
 }
@@ -551,7 +556,8 @@ TEST_F(ReflectorTest, ProtobufThatCannotBeReadIsAskedForAsJson) {
   EXPECT_THAT(Next(), HasSubstr("watch &watch=1&allowWatchBookmarks=true&resourceVersion=6&"));
   EXPECT_EQ(waited().count(), 0);
   EXPECT_EQ(request_.request.accept, "application/json");
-  // A resumed watch would repeat the unreadable event, so the resource is listed again.
+  // A resumed watch would receive the unreadable event again, so the client lists the resource
+  // again.
   reflector_->Unreadable(absl::DataLossError("offset 7"), ContentType::kJson, now_);
   EXPECT_EQ(Next(), "list &resourceVersion=6");
   EXPECT_EQ(waited().count(), 400);
@@ -564,7 +570,7 @@ TEST_F(ReflectorTest, ServiceCidrsThatTheServerDoesNotKnowAreAnEmptyList_S105) {
   const ApiStatus unknown = {.code = 404, .reason = "NotFound", .message = "page not found"};
   Use(Resource::kServiceCidrs);
   mirror_.Upsert(Resource::kServiceCidrs, Named("old", "1"));
-  for (const int wait : {0, 400}) {  // After a delay.
+  for (const int wait : {0, 400}) {  // The second request follows after a delay.
     EXPECT_EQ(Next(), "list &limit=500");
     EXPECT_EQ(waited().count(), wait);
     Reject(unknown);
@@ -581,7 +587,7 @@ TEST_F(ReflectorTest, ServiceCidrsThatTheServerDoesNotKnowAreAnEmptyList_S105) {
     EXPECT_EQ(reflector_->facts().last_error, "");
     EXPECT_THAT(Stored(), IsEmpty());
   }
-  // The cluster was upgraded and downgraded again.
+  // The cluster was upgraded to a version with ServiceCIDRs and downgraded again.
   Next();
   Page({Named("kubernetes", "3")}, "5");
   EXPECT_THAT(Next(), StartsWith("watch "));
@@ -595,7 +601,8 @@ TEST_F(ReflectorTest, ServiceCidrsThatTheServerDoesNotKnowAreAnEmptyList_S105) {
   EXPECT_EQ(Next(), "list &limit=500");
 }
 
-// svcmap-kube does not wait long for ServiceCIDRs. Listed ServiceCIDRs stay.
+// svcmap-kube does not wait long for ServiceCIDRs. ServiceCIDRs that were listed before stay in the
+// mirror.
 TEST_F(ReflectorTest, ServiceCidrsThatMayNotBeListedHoldNobodyUp_S333) {
   const ApiStatus forbidden = {.code = 403, .reason = "Forbidden", .message = "no"};
   for (const Resource resource :
@@ -621,7 +628,7 @@ TEST_F(ReflectorTest, ServiceCidrsThatMayNotBeListedHoldNobodyUp_S333) {
   EXPECT_EQ(Stored().size(), 1u);
 }
 
-// A starting API server rejects all clients until it has read the RBAC roles.
+// A starting API server rejects all clients until it has read its RBAC roles.
 TEST_F(ReflectorTest, ServiceCidrsThatAreRejectedForAMomentAreNotMistakenForNone_S333) {
   const ApiStatus forbidden = {.code = 403, .reason = "Forbidden", .message = "no"};
   mirror_.Replace(Resource::kServices, {});
@@ -631,7 +638,7 @@ TEST_F(ReflectorTest, ServiceCidrsThatAreRejectedForAMomentAreNotMistakenForNone
   for (int i = 0; i < 8; ++i) {
     Next();
     if (i == 4) {
-      Break();  // The count of rejections starts again.
+      Break();  // The client counts rejections from 0 again.
     } else {
       Reject(forbidden);
     }

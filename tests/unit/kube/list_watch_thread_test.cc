@@ -1,4 +1,4 @@
-// ListWatch with its thread, HTTP client and decoders against a scripted server.
+// Tests of ListWatch with its thread, HTTP client and decoders against a scripted server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +65,7 @@ class ListWatchThreadTest : public ::testing::Test {
     connection.Write(size + bytes + "\r\n");
   }
 
-  // Returns the next change for the push: "+web" or "-web".
+  // Returns the next change of the mirror for the push, for example "+web" or "-web".
   std::string NextChange() {
     if (mirror_.Wait(Clock::now() + kSoon) != Mirror::Wake::kChanges) return "none came";
     v1::Change change;
@@ -108,19 +108,19 @@ TEST_F(ListWatchThreadTest, FollowsTheServerThroughWhatGoesWrong) {
         BeginWatch(connection);
         Chunk(connection, event.substr(0, 50));
         Chunk(connection, event.substr(50));
-        return;  // Closes the connection without ending the stream.
+        return;  // The handler closes the connection without ending the stream.
       } else if (watch && from("6")) {
         BeginWatch(connection);
         Chunk(connection, Event("ERROR", R"({"kind":"Status","apiVersion":"v1","status":"Failure",)"
                                          R"("reason":"Expired","message":"too old","code":410})"));
-        connection.ReadRequest();  // The client closes the connection.
+        connection.ReadRequest();  // Returns when the client closes the connection.
         return;
       } else if (!watch && from("6")) {
         AnswerJson(connection, List(Service("new", "6") + "," + Service("last", "8"), "9"));
       } else if (watch && from("9")) {
         BeginWatch(connection);
         Chunk(connection, Event("DELETED", Service("new", "10")));
-        connection.ReadRequest();  // Waits until the client closes the connection.
+        connection.ReadRequest();  // Returns when the client closes the connection.
         return;
       } else {
         connection.Answer("500 Internal Server Error", "not expected");
@@ -131,17 +131,19 @@ TEST_F(ListWatchThreadTest, FollowsTheServerThroughWhatGoesWrong) {
   for (const char* change : {"+web", "+new", "+last", "-web", "-new"}) {
     EXPECT_EQ(NextChange(), change);
   }
-  Await([&] { return watch->facts().events == 3; });  // This counter is updated after the mirror.
+  // ListWatch updates this counter after the mirror.
+  Await([&] { return watch->facts().events == 3; });
   const ListWatchFacts facts = watch->facts();
   EXPECT_EQ(facts.lists, 2u);
   EXPECT_EQ(facts.watches, 3u);
   EXPECT_EQ(facts.expired, 1u);
-  EXPECT_EQ(facts.failures, 2u);  // The invalid protobuf response and the lost connection.
+  // Two failures: the invalid protobuf response and the lost connection.
+  EXPECT_EQ(facts.failures, 2u);
   EXPECT_TRUE(facts.listed);
   EXPECT_EQ(facts.last_error, "");
   EXPECT_GT(facts.last_contact, Clock::now() - kSoon);
 
-  // The destructor returns while a watch without events is open.
+  // The destructor returns immediately, even if a watch without events is open.
   const auto ended = Clock::now();
   watch.reset();
   EXPECT_LT(Clock::now() - ended, kSoon);

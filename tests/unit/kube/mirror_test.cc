@@ -51,7 +51,7 @@ class MirrorTest : public ::testing::Test {
     return item;
   }
 
-  // Formats a change, such as "+web 10.96.0.1", "+slice web-1 10.1.0.1" or "-KIND_SERVICE
+  // Formats a change as text such as "+web 10.96.0.1", "+slice web-1 10.1.0.1" or "-KIND_SERVICE
   // shop/web".
   static std::string Text(const std::string& bytes) {
     v1::Change change;
@@ -121,8 +121,8 @@ TEST_F(MirrorTest, WhatIsEqualIsNoChange) {
   for (int i = 0; i < 50; ++i) labels["label-" + std::to_string(i)] = "x";
   Upsert(service);
   EXPECT_EQ(Take().size(), 1u);
-  // The labels are equal but in another order. The order affects the serialized bytes, but not the
-  // map.
+  // The labels are equal, but in another order. The order affects the serialized bytes, but not the
+  // map, so the object has not changed.
   Item again = AService("web", "10.96.0.1");
   auto& same = *again.object.mutable_service()->mutable_metadata()->mutable_labels();
   for (int i = 49; i >= 0; --i) same["label-" + std::to_string(i)] = "x";
@@ -139,8 +139,8 @@ TEST_F(MirrorTest, ARemovalIsReportedToWhomeverWasToldTheObject) {
   Upsert(AService("new", "10.96.0.3"));
   Remove("shop/web");
   Remove("shop/web");
-  Remove("shop/new");    // The object is not sent yet.
-  Remove("shop/never");  // The object never existed.
+  Remove("shop/new");    // The object was not sent, so its removal is not sent either.
+  Remove("shop/never");  // An object with this name never existed.
   EXPECT_EQ(mirror_.counts().objects, 0u);
   EXPECT_EQ(mirror_.counts().bytes, 0u);
   EXPECT_THAT(Take(), ElementsAre("-KIND_SERVICE shop/web"));
@@ -170,7 +170,7 @@ TEST_F(MirrorTest, ARemovalNamesItsKind) {
   }
 }
 
-// Endpoints that move to another slice are present at all times.
+// Additions precede removals, so endpoints that move to another slice are present at all times.
 TEST_F(MirrorTest, AListSaysWhatIsNewBeforeWhatIsGone) {
   ListEverything();
   mirror_.Replace(Resource::kEndpointSlices,
@@ -180,7 +180,7 @@ TEST_F(MirrorTest, AListSaysWhatIsNewBeforeWhatIsGone) {
   mirror_.Replace(Resource::kEndpointSlices,
                   {ASlice("web-2", "10.1.0.2"), ASlice("web-3", "10.1.0.1")});
   EXPECT_THAT(Take(), ElementsAre("+slice web-3 10.1.0.1", "-KIND_ENDPOINT_SLICE shop/web-1"));
-  // An object from an event is not older than the next list.
+  // An event delivers web-4 before the next list, which contains only web-4.
   mirror_.Upsert(Resource::kEndpointSlices, ASlice("web-4", "10.1.0.4"));
   Take();
   mirror_.Replace(Resource::kEndpointSlices, {ASlice("web-4", "10.1.0.4")});
@@ -195,7 +195,8 @@ TEST_F(MirrorTest, BatchesKeepToTheirSize) {
   EXPECT_EQ(Take(2 * one).size(), 2u);
   EXPECT_EQ(Take(3 * one - 1).size(), 2u);
   EXPECT_FALSE(mirror_.AllSent());
-  EXPECT_THAT(Take(1), ElementsAre("+e 10.96.0.1"));  // Take returns at least one change.
+  // Take returns at least one change, even if the change exceeds the limit.
+  EXPECT_THAT(Take(1), ElementsAre("+e 10.96.0.1"));
 }
 
 // ---- Snapshots ----
@@ -233,8 +234,10 @@ TEST_F(MirrorTest, WhatGoesInsideASnapshotIsRemovedOnlyIfItWasTaken) {
   mirror_.StartSnapshot();
   const std::string first = Take(1).at(0).substr(1, 1);
   const std::string second = first == "a" ? "b" : "a";
-  Remove("shop/" + first);   // Already in the snapshot, so it must be removed explicitly.
-  Remove("shop/" + second);  // Not in the snapshot yet, so SnapshotEnd prunes it.
+  // The snapshot already contains this object, so it must be removed explicitly.
+  Remove("shop/" + first);
+  // The snapshot does not contain this object yet, so SnapshotEnd prunes the object.
+  Remove("shop/" + second);
   EXPECT_THAT(Take(), ElementsAre("-KIND_SERVICE shop/" + first));
 }
 
@@ -243,8 +246,10 @@ TEST_F(MirrorTest, WhatChangesInsideASnapshotIsInIt) {
   mirror_.StartSnapshot();
   const std::string first = Take(1).at(0).substr(1, 1);
   const std::string second = first == "a" ? "b" : "a";
-  Upsert(AService(first, "10.96.1.1"));   // Already sent, so it is sent again after all others.
-  Upsert(AService(second, "10.96.1.2"));  // Not sent yet, so it is sent at its normal position.
+  // The old version was already sent, so the object is sent again after all other objects.
+  Upsert(AService(first, "10.96.1.1"));
+  // The object was not sent yet, so it is sent at its normal position.
+  Upsert(AService(second, "10.96.1.2"));
   Upsert(AService("c", "10.96.1.3"));
   EXPECT_THAT(Take(),
               ElementsAre("+" + second + " 10.96.1.2", "+" + first + " 10.96.1.1", "+c 10.96.1.3"));
@@ -273,8 +278,8 @@ TEST_F(MirrorTest, WaitIsWokenByTheLastList) {
   lister.join();
 }
 
-// With any interleaving, an agent that applies all changes and prunes at SnapshotEnd has the
-// objects of the mirror at the end.
+// With any interleaving of writers and a push, an agent that applies all changes and prunes at
+// SnapshotEnd has the objects of the mirror at the end.
 TEST_F(MirrorTest, WritersAndAPushWithSnapshotsAgreeInTheEnd) {
   constexpr int kWriters = 3;
   constexpr int kRounds = 400;
@@ -294,7 +299,8 @@ TEST_F(MirrorTest, WritersAndAPushWithSnapshotsAgreeInTheEnd) {
   }
 
   std::map<std::string, std::string> agent = {{"stale", "10.96.255.1"}};
-  std::optional<std::map<std::string, std::string>> named;  // Set inside a snapshot.
+  // Objects sent in the open snapshot. Empty outside a snapshot.
+  std::optional<std::map<std::string, std::string>> named;
   const auto apply = [&] {
     for (const std::string& bytes : mirror_.TakeChanges(100)) {
       v1::Change change;

@@ -30,7 +30,7 @@ KubeOptions ParseKube(const std::vector<std::string>& arguments) {
   return parsed.options;
 }
 
-// Returns the error message for invalid arguments.
+// Parses invalid arguments and returns the error message.
 std::string Complaint(const std::vector<std::string>& arguments) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(TryParseKube(arguments).exit, 2);
@@ -117,7 +117,7 @@ BridgeFacts WellFacts() {
 TEST(KubeStatusTest, HealthSaysWhatIsMissing) {
   BridgeFacts facts = WellFacts();
   EXPECT_EQ(KubeHealthzAnswer(facts).code, 200);
-  facts.watches[1].last_error = "503";  // The API server failed after the list.
+  facts.watches[1].last_error = "503";  // The API server failed after the list was complete.
   EXPECT_EQ(KubeHealthzAnswer(facts).code, 200);
   facts.watches[1].listed = facts.complete = false;
   facts.push.synced = false;

@@ -39,7 +39,7 @@ bool Eventually(const std::function<bool()>& condition) {
   return true;
 }
 
-// Captures log lines during its lifetime.
+// Captures log lines while the object exists.
 class LogCapture {
  public:
   LogCapture() : before_(spdlog::default_logger()) {
@@ -62,7 +62,7 @@ class LogCapture {
 
 class PushTest : public ::testing::Test {
  protected:
-  // Keeps gRPC initialized because a shutdown after each test can take 10 s.
+  // Keeps gRPC initialized for all tests, because a shutdown after each test can take 10 s.
   static void SetUpTestSuite() { grpc_init(); }
 
   void MakeAgent(uint64_t max_batch_bytes = 1 << 24) {
@@ -90,7 +90,7 @@ class PushTest : public ::testing::Test {
     options.rejected_retry = rejected_retry_;
     push_ = Push::Start(options, mirror);
   }
-  // Waits until all batches have an Ack.
+  // Waits until the agent has acknowledged all batches.
   bool Settled() {
     return Eventually([this] {
       const PushFacts facts = push_->facts();
@@ -133,7 +133,8 @@ TEST_F(PushTest, S333_SaysNothingBeforeEverythingWasListedOnce) {
   mirror_.Replace(Resource::kServiceCidrs, {});
   const std::unique_ptr<Push> early = std::move(push_);
 
-  // Three times the duration of a batch that does not wait.
+  // Wait for three snapshots to another agent, which takes three times as long as a batch that does
+  // not wait.
   FakeAgent other(folder_.path() + "/other.sock");
   for (int synced = 1; synced <= 3; ++synced) {
     Mirror mirror;
@@ -216,7 +217,8 @@ TEST_F(PushTest, WhatChangesWithinASnapshotIsNotLost) {
   Complete(services);
   agent_->HoldAcks();
   StartPush();
-  // The maximum number of batches without an Ack. The agent has applied only the first ones.
+  // The maximum number of batches are sent without an Ack. The agent has applied only the first
+  // batches.
   ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.batches.size() == 8; }));
   std::set<std::string> held;
   for (int i = 0; i < 1000; ++i) {
@@ -268,7 +270,7 @@ TEST_F(PushTest, ARejectionIsLoggedOnceWhileItPersists) {
   StartPush();
   ASSERT_TRUE(Settled());
   agent_->BreakStream();
-  // The object is sent again because the agent may accept it now.
+  // After a reconnect, the rejected object is sent again, because the agent may accept it now.
   ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended == 2; }));
   ASSERT_TRUE(Settled());
   Upsert("bad", "3");
@@ -312,8 +314,8 @@ TEST_F(PushTest, WhoWasReplacedDoesNotChaseTheOther) {
   Complete({AService("a", "1")});
   StartPush();
   ASSERT_TRUE(Settled());
-  // A delayed Open of this controller replaced the stream, so the controller reconnects once and
-  // immediately.
+  // A delayed Open of the same controller replaced the stream, so the controller reconnects once
+  // and immediately.
   agent_->EndWithNext({grpc::StatusCode::ABORTED, "replaced by svcmap-kube (node-1)"});
   Upsert("a", "2");
   ASSERT_TRUE(agent_->AwaitStored({"a=2"}));
@@ -323,7 +325,7 @@ TEST_F(PushTest, WhoWasReplacedDoesNotChaseTheOther) {
   EXPECT_THAT(push_->facts().last_error,
               HasSubstr("replaced by other (node-2); two controllers use"));
   EXPECT_FALSE(push_->facts().connected);
-  push_.reset();  // Returns without waiting for the next retry.
+  push_.reset();  // The destructor returns without waiting for the next retry.
   EXPECT_THAT(agent_->seen().opens, SizeIs(2));
 }
 
@@ -340,7 +342,7 @@ TEST_F(PushTest, WhoIsReplacedWhileItWritesIsReportedSo) {
       mirror.Replace(resource, resource == Resource::kServices ? services : std::vector<Item>());
     }
     StartPush(mirror, agent_->target());
-    // The batches exceed the limit for bytes in flight, so each waits for the previous Ack.
+    // The batches exceed the limit for bytes in flight, so each batch waits for the previous Ack.
     EXPECT_TRUE(Eventually([this] { return push_->facts().batches >= 2; }));
     agent_->EndWithNext({grpc::StatusCode::ABORTED, "replaced by other (node-2)"});
     EXPECT_TRUE(Eventually([this] { return push_->facts().failures > 0; }));

@@ -1,5 +1,5 @@
-// A TLS server on 127.0.0.1 with scripted responses. Each connection has a thread, which ends with
-// the server.
+// A TLS server on 127.0.0.1 with scripted responses. Each connection has a thread. All threads end
+// with the server.
 #pragma once
 
 #include <arpa/inet.h>
@@ -23,13 +23,14 @@
 
 namespace svcmap::kube::test {
 
-// A connection with blocking calls for the handler of a test, which runs in its own thread.
+// A connection with blocking calls for the test's handler, which runs in a separate thread for each
+// connection.
 class TlsConnection {
  public:
   TlsConnection(SSL* ssl, std::function<void(const std::string&)> on_request)
       : ssl_(ssl), on_request_(std::move(on_request)) {}
 
-  // Reads the request up to the empty line. Returns "" if the client closed the connection.
+  // Reads a request up to the empty line. Returns "" if the client closed the connection.
   std::string ReadRequest() {
     std::string text;
     char byte;
@@ -41,7 +42,7 @@ class TlsConnection {
     return text;
   }
 
-  // Returns false once the client has closed the connection.
+  // Writes to the client. Returns false after the client has closed the connection.
   bool Write(std::string_view text) {
     return SSL_write(ssl_, text.data(), static_cast<int>(text.size())) > 0;
   }
@@ -55,7 +56,7 @@ class TlsConnection {
     const char* name = SSL_get_servername(ssl_, TLSEXT_NAMETYPE_host_name);
     return name == nullptr ? "" : name;
   }
-  // Returns the common name of the client certificate, or "" without a certificate.
+  // Returns the common name of the client certificate, or "" if the client sent no certificate.
   std::string client_name() const {
     X509* certificate = SSL_get1_peer_certificate(ssl_);
     if (certificate == nullptr) return "";
@@ -75,8 +76,9 @@ class TlsServer {
  public:
   using Serve = std::function<void(TlsConnection&)>;
 
-  // `client_ca` must have signed the client certificates. If empty, the server requests none. With
-  // `http2`, ALPN selects HTTP/2, and the handler reads and writes the frames.
+  // `client_ca` must have signed the client certificates. If `client_ca` is empty, the server does
+  // not request client certificates. If `http2` is true, ALPN selects HTTP/2, and the handler reads
+  // and writes the frames.
   TlsServer(const testing::KeyPair& identity, const std::string& client_ca, Serve serve,
             bool http2 = false)
       : serve_(std::move(serve)), context_(SSL_CTX_new(TLS_server_method())) {
@@ -163,7 +165,8 @@ class TlsServer {
   }
 
   void Handle(int fd) {
-    // OpenSSL can write to closed connections. The client under test must handle SIGPIPE itself.
+    // OpenSSL may write to closed connections, so this thread blocks SIGPIPE. The client under test
+    // must handle SIGPIPE itself.
     sigset_t pipe;
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
@@ -183,7 +186,7 @@ class TlsServer {
       }
       serve_(connection);
     } else {
-      // Closing a socket with unread data would discard the alert.
+      // Shut down before closing: closing a socket with unread data would discard the alert.
       shutdown(fd, SHUT_WR);
       for (char bytes[512]; read(fd, bytes, sizeof(bytes)) > 0;) {
       }
@@ -204,7 +207,7 @@ class TlsServer {
   std::vector<std::string> called_;
   std::vector<std::string> requests_;
   std::vector<std::thread> threads_;
-  std::thread acceptor_;  // Declared last, because the thread uses the other members.
+  std::thread acceptor_;  // The thread must be the last member, because it uses the other members.
 };
 
 }  // namespace svcmap::kube::test

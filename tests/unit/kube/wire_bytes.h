@@ -1,6 +1,6 @@
-// Encodes messages like a Kubernetes API server, from the field numbers of its generated.proto
-// files and independent of kubernetes.proto. Like the API server, it also writes empty fields
-// unless they are pointers in the Go types.
+// Encodes messages as a Kubernetes API server does, from the field numbers of its generated.proto
+// files and independent of kubernetes.proto. Like the API server, the functions also write empty
+// fields, unless the fields are pointers in the Go types.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ inline std::string MapEntry(uint32_t number, std::string_view key, std::string_v
   return Bytes(number, Bytes(1, key) + Bytes(2, value));
 }
 
-// runtime.Unknown after its magic number: typeMeta = 1 {apiVersion = 1, kind = 2}, raw = 2,
+// Encodes runtime.Unknown after its magic number: typeMeta = 1 {apiVersion = 1, kind = 2}, raw = 2,
 // contentEncoding = 3, contentType = 4.
 inline std::string Envelope(std::string_view api_version, std::string_view kind,
                             std::string_view raw) {
@@ -37,7 +37,7 @@ inline std::string Envelope(std::string_view api_version, std::string_view kind,
          Bytes(2, raw) + Bytes(3, "") + Bytes(4, "");
 }
 
-// metav1.ListMeta: selfLink = 1, resourceVersion = 2, continue = 3, remainingItemCount = 4.
+// Encodes metav1.ListMeta: selfLink = 1, resourceVersion = 2, continue = 3, remainingItemCount = 4.
 inline std::string ListMeta(std::string_view resource_version, std::string_view next) {
   return Bytes(1, "") + Bytes(2, resource_version) + Bytes(3, next) + Int(4, 7);
 }
@@ -48,8 +48,8 @@ inline std::string ListOf(std::string_view item, std::string_view resource_versi
   return Bytes(1, ListMeta(resource_version, next)) + Bytes(2, item);
 }
 
-// metav1.ObjectMeta; `more` has labels = 11 and annotations = 12. The creation time is a
-// metav1.Time {seconds = 1, nanos = 2}.
+// Encodes metav1.ObjectMeta. `more` contains labels = 11 and annotations = 12. The creation time is
+// a metav1.Time {seconds = 1, nanos = 2}.
 inline std::string ObjectMeta(std::string_view name, std::string_view name_space,
                               std::string_view resource_version, std::string_view more = "") {
   return Bytes(1, name) +                                     // name
@@ -65,7 +65,7 @@ inline std::string ObjectMeta(std::string_view name, std::string_view name_space
                        Bytes(7, Bytes(1, R"({"f:spec":{}})")));
 }
 
-// metav1.WatchEvent {type = 1, object = 2 {raw = 1}} after its length.
+// Encodes metav1.WatchEvent {type = 1, object = 2 {raw = 1}} after its length.
 inline std::string Frame(std::string_view type, std::string_view enveloped) {
   const std::string event = Bytes(1, type) + Bytes(2, Bytes(1, enveloped));
   std::string out;

@@ -1,4 +1,5 @@
-// Golden objects: protobuf bytes and JSON of Kubernetes, with the expected object.
+// Tests with golden objects: protobuf bytes and JSON as Kubernetes encodes them, with the expected
+// object.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>
@@ -24,7 +25,7 @@ struct GoldenObject {
   std::string bytes;
   const char* json;
   const char* key;
-  const char* object;  // Expected v1::Object in text format.
+  const char* object;  // The expected v1::Object in text format.
 };
 
 // corev1.Service: metadata = 1, spec = 2, status = 3. ServiceSpec: ports = 1, selector = 2,
@@ -405,7 +406,7 @@ TEST(WireListTest, WhatIsNoListIsRejectedAndTheErrorSaysWhereItEnds) {
 TEST(WireListTest, EveryTruncatedListIsRejected) {
   const std::string body =
       pb::Envelope("discovery.k8s.io/v1", "EndpointSliceList", pb::ListOf(GoldenSlice().bytes));
-  const size_t encoding_and_type = 4;  // Two empty fields after the list.
+  const size_t encoding_and_type = 4;  // Two empty fields follow after the list.
   for (size_t size = 0; size < body.size() - encoding_and_type; ++size) {
     EXPECT_FALSE(DecodeList(Resource::kEndpointSlices, ContentType::kProtobuf,
                             std::string_view(body).substr(0, size))
