@@ -1,8 +1,8 @@
 // A library for LD_PRELOAD that sets the system clock of one process.
 //
 // The file named by CLOCK_SHIM_FILE contains an int64: nanoseconds to add to CLOCK_REALTIME. A test
-// changes it while the process runs. As in the kernel, waits until a time of CLOCK_REALTIME
-// follow the change, and a timerfd with TFD_TIMER_CANCEL_ON_SET is cancelled.
+// changes the file while the process runs. As in the kernel, a change of the clock affects waits
+// until a time of CLOCK_REALTIME, and cancels a timerfd with TFD_TIMER_CANCEL_ON_SET.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -24,7 +24,8 @@
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-constexpr int64_t kSlice = 20'000'000;  // Waits look at the clock at least this often.
+// Maximum interval in nanoseconds at which waits check the clock.
+constexpr int64_t kSlice = 20'000'000;
 constexpr int kSliceMilliseconds = 5;
 
 template <typename Fn>
@@ -59,7 +60,7 @@ timespec TimeOf(int64_t nanoseconds) {
   return {.tv_sec = nanoseconds / kSecond, .tv_nsec = nanoseconds % kSecond};
 }
 
-// The timerfd that reports changes of the clock. svcmapd has one.
+// The timerfd that reports changes of the clock. svcmapd has only one such timerfd.
 std::atomic<int> watching_fd = -1;
 std::atomic<int64_t> reported_offset = 0;
 

@@ -1,4 +1,4 @@
-// svcmapd while the clock of its node is set, and with too little memory.
+// Tests of svcmapd on a node whose clock is set, and with too little memory.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -38,7 +38,7 @@ class ConditionsTest : public ::testing::Test {
     folder_.emplace(*std::move(folder));
   }
 
-  // Writes a program that runs svcmapd after the shell command `prepare`.
+  // Writes a script that runs the shell command `prepare`, then svcmapd.
   std::string Program(const std::string& prepare) const {
     const std::string path = folder_->path() + "/svcmapd";
     std::ofstream(path) << "#!/bin/sh\n" << prepare << "\nexec " << kSvcmapd << " \"$@\"\n";
@@ -80,7 +80,8 @@ class ClockTest : public ConditionsTest {
 
   void SetClock(std::chrono::nanoseconds change) { *offset_ += change.count(); }
 
-  // Opens a stream, sends nothing, sets the clock, and returns the time until svcmapd closes it.
+  // Opens a stream, sends nothing, sets the clock, and returns the time until svcmapd closes the
+  // stream.
   std::chrono::duration<double> TimeWithoutOpen(std::chrono::nanoseconds change) {
     const auto stub = v1::Control::NewStub(
         grpc::CreateChannel("unix:" + agent_->socket().substr(sizeof("unix://") - 1),
@@ -121,7 +122,8 @@ TEST_F(ClockTest, StreamWithoutOpenGetsItsTimeAfterTheClockWasSetForward) {
 using MemoryTest = ConditionsTest;
 
 TEST_F(MemoryTest, StartWithTooLittleAddressSpaceIsAnErrorWithItsReason) {
-  for (const int mib : {40, 60}) {  // With slightly more, gRPC aborts if it cannot start a thread.
+  // With slightly more memory, gRPC aborts if it cannot start a thread.
+  for (const int mib : {40, 60}) {
     const absl::StatusOr<std::unique_ptr<ChildProcess>> process = ChildProcess::Start(
         {.argv = {Program("ulimit -v " + std::to_string(mib * 1024)), "--state-dir=",
                   "--listen=unix://" + folder_->path() + "/socket", kFlags[0], kFlags[1]},

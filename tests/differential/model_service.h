@@ -54,11 +54,12 @@ struct ModelServicePort {
   int64_t created = 0;
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
-  uint16_t node_port = 0;  // 0 if the port has no nodePort.
+  uint16_t node_port = 0;  // nodePort of the port, or 0 if there is none.
   TextAddress cluster_ip;
   std::vector<TextAddress> external_ips;
   std::vector<TextAddress> load_balancer_ips;
-  std::vector<TextPrefix> ranges;  // Empty permits all sources.
+  // Sources that may connect to load balancer IPs. If empty, all sources may connect.
+  std::vector<TextPrefix> ranges;
   bool external_local = false;
   bool internal_local = false;
   bool affinity = false;

@@ -619,7 +619,7 @@ TEST(ReferenceModelTest, S39_To_S47_Sets) {
     const char* number;
     std::vector<std::string> endpoints;
     const char* cluster;  // Result of "P -> VIP" for a Service with externalTrafficPolicy Local.
-    const char* local;    // Result of "X -> VIP" for the same Service.
+    const char* local;    // Result of "X -> VIP" for a Service with externalTrafficPolicy Local.
   };
   const Row rows[] = {
       {"S-39", {}, "REJECT", "REJECT"},

@@ -397,7 +397,8 @@ TEST_P(AffinityFamilyTest, S126_RecordsSurviveTheGrowthOfTheMaps) {
   EXPECT_EQ(Place(To(kV)), before);
 }
 
-// A new timeout changes the rules. The number of different timeouts is limited.
+// svcmapd has rules for a limited number of timeouts. A new timeout changes these rules, but keeps
+// the affinity records.
 TEST_P(AffinityFamilyTest, S126_RecordsSurviveTimeoutsOfOtherServices) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
   const Placement before = Place(To(kV));

@@ -64,7 +64,7 @@ struct World {
   std::map<std::string, const Host*> cast;
   // The servers of the pods and of the host "outside".
   std::vector<std::unique_ptr<EchoServer>> servers;
-  std::unique_ptr<Agent> agent;  // Null after a failed restart.
+  std::unique_ptr<Agent> agent;  // The current agent. Null after a failed restart.
 
   // Replaces svcmapd by a new process with these flags, and applies Basics().
   absl::Status RestartAgent(const std::vector<std::string>& flags);

@@ -211,7 +211,7 @@ struct FakeApiServer::Impl {
   // The mutex guards the following members.
   std::vector<Fault> faults;
   std::deque<SeenRequest> seen;
-  uint64_t first_seen = 0;  // Number of the first element of `seen`.
+  uint64_t first_seen = 0;  // Number of the request at the front of `seen`.
   std::string token;
   bool certificate_required = false;
   bool before_131 = false;

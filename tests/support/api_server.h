@@ -114,8 +114,8 @@ class FakeApiServer {
       const std::string& common_name) const;  // Issues a certificate that the server accepts.
 
   struct Credentials {
-    std::string token;       // If empty, the kubeconfig uses token_file.
-    std::string token_file;  // If empty, the kubeconfig has no tokenFile.
+    std::string token;       // Bearer token. If empty, the kubeconfig uses token_file.
+    std::string token_file;  // Path of a token file. If empty, the kubeconfig has no tokenFile.
     // Client certificate and key, written inline in the *-data fields. If empty, the kubeconfig has
     // no client certificate.
     KeyPair client = {};

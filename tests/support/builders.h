@@ -65,7 +65,8 @@ class ASlice {
 
   // Marks the last added endpoint as not ready.
   ASlice& NotReady();
-  ASlice& Terminating(bool serving = true);   // Also sets ready to false.
+  // Marks the last added endpoint as terminating, which also sets ready to false.
+  ASlice& Terminating(bool serving = true);
   ASlice& ZoneHint(const std::string& zone);  // Appends a hint.
   ASlice& NodeHint(const std::string& node);  // Appends a hint.
   ASlice& Weight(uint32_t weight);

@@ -18,8 +18,8 @@ namespace svcmap::testing {
 struct Request {
   Protocol protocol = Protocol::kTcp;
   std::string destination = {};  // An IPv4 or IPv6 address.
-  uint16_t port = 0;             // Ignored by Ping.
-  std::string source = {};       // If empty, the kernel selects the source address.
+  uint16_t port = 0;             // Destination port. Ignored by Ping.
+  std::string source = {};       // Source address. If empty, the kernel selects the source address.
   uint16_t source_port = 0;      // If 0, each request uses a different port.
   std::chrono::milliseconds timeout = std::chrono::milliseconds(2000);
 };

@@ -71,7 +71,7 @@ class EchoServer {
     UniqueFd fd;
     std::string name;     // Name of the server in the answer. Unused for kSctp.
     std::string pending;  // Bytes of a kTcpConnection that are not sent yet.
-    bool v6 = false;      // Only used for kSctp.
+    bool v6 = false;      // True for the IPv6 socket. Only used for kSctp.
   };
 
   explicit EchoServer(const NetNs& netns) : netns_(netns) {}
@@ -95,9 +95,10 @@ class EchoServer {
 
   std::mutex mutex_;
   std::map<int, Socket> sockets_;  // Sockets by descriptor. Guarded by mutex_.
-  std::map<std::pair<std::string, uint16_t>, std::string> sctp_names_;  // Guarded by mutex_.
-  bool sctp_v4_open_ = false;                                           // Guarded by mutex_.
-  bool sctp_v6_open_ = false;                                           // Guarded by mutex_.
+  // SCTP servers by address and port. Guarded by mutex_.
+  std::map<std::pair<std::string, uint16_t>, std::string> sctp_names_;
+  bool sctp_v4_open_ = false;  // Guarded by mutex_.
+  bool sctp_v6_open_ = false;  // Guarded by mutex_.
 
   std::thread thread_;
 };

@@ -18,11 +18,12 @@ struct ErrorCounters {
   // The TCP counter covers both address families.
   int64_t tcp_in_errors = 0;
   int64_t tcp_bad_checksums = 0;
-  int64_t udp_in_errors = 0;  // Includes datagrams dropped because of full receive buffers.
+  // UDP errors, including datagrams dropped because of full receive buffers.
+  int64_t udp_in_errors = 0;
   int64_t udp_bad_checksums = 0;
   int64_t udp6_in_errors = 0;
   int64_t udp6_bad_checksums = 0;
-  int64_t icmp_in_errors = 0;  // Includes ICMP errors whose socket was already closed.
+  int64_t icmp_in_errors = 0;  // ICMP errors, including errors whose socket was already closed.
   int64_t icmp_bad_checksums = 0;
   int64_t icmp6_in_errors = 0;
   int64_t icmp6_bad_checksums = 0;

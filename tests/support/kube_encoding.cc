@@ -164,7 +164,7 @@ Bytes Of(const v1::Node& node, uint64_t version) {
   }
   spec.Texts(7, node.spec().pod_cidrs());
   Bytes status;
-  status.Text(3, "");  // Empty phase.
+  status.Text(3, "");  // Encode an empty phase.
   for (const v1::NodeAddress& address : node.status().addresses()) {
     status.Message(5, Bytes().Text(1, address.type()).Text(2, address.address()));
   }

@@ -21,9 +21,9 @@ inline constexpr Collection kCollections[] = {Collection::kServices, Collection:
                                               Collection::kNodes, Collection::kServiceCidrs};
 
 struct CollectionNames {
-  const char* api_version;  // For example "discovery.k8s.io/v1".
-  const char* kind;         // For example "EndpointSlice".
-  const char* plural;       // For example "endpointslices".
+  const char* api_version;  // API version, for example "discovery.k8s.io/v1".
+  const char* kind;         // Kind, for example "EndpointSlice".
+  const char* plural;       // Resource name, for example "endpointslices".
   bool namespaced;
 };
 const CollectionNames& NamesOf(Collection collection);

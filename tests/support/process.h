@@ -81,8 +81,8 @@ class ChildProcess {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<absl::Status> started_;  // Guarded by mutex_.
-  std::optional<ExitStatus> exit_;       // Guarded by mutex_.
+  std::optional<absl::Status> started_;  // Result of the start. Guarded by mutex_.
+  std::optional<ExitStatus> exit_;       // Exit status of the child. Guarded by mutex_.
 
   // Forks the child and waits for its exit. PR_SET_PDEATHSIG takes effect when the forking thread
   // ends, so this thread must live as long as the child.

@@ -136,7 +136,7 @@ class SteadyTraffic {
   std::atomic<int> sending_{0};  // Number of open connections in flows_.
   std::atomic<bool> stop_{false};
   mutable std::mutex mutex_;
-  TrafficReport report_;  // Guarded by mutex_.
+  TrafficReport report_;  // Results so far. Guarded by mutex_.
   std::vector<std::thread> threads_;
 };
 

@@ -64,9 +64,9 @@ absl::StatusOr<Comeback> RestartOnce(RecoveryNode& node, bool kill,
 // One opponent that has loaded the cluster and is restarted.
 struct Restarted {
   std::string name;
-  std::unique_ptr<RecoveryNode> svcmap;   // Used only for svcmap.
-  std::unique_ptr<testing::NetNs> netns;  // Used only for the other opponents.
-  std::unique_ptr<Opponent> opponent;     // Used only for the other opponents.
+  std::unique_ptr<RecoveryNode> svcmap;   // RecoveryNode of svcmap. Null for other opponents.
+  std::unique_ptr<testing::NetNs> netns;  // Namespace of an opponent other than svcmap.
+  std::unique_ptr<Opponent> opponent;     // An opponent other than svcmap.
 };
 
 class RestartCommand {

@@ -84,7 +84,7 @@ class KubeProxy : public Opponent {
     for (const auto& [unused, port] : net) {
       if (port.last->after) {
         checks.push_back(Programmed(*port.last->after));
-      } else if (port.was_there) {  // Otherwise kube-proxy may never see the port.
+      } else if (port.was_there) {  // A port that never existed may be unknown to kube-proxy.
         checks.push_back(Gone(*port.last->before));
       }
     }

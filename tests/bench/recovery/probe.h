@@ -40,7 +40,7 @@ class Probe {
   // if all requests were answered. A request fails if it is not answered within kPatience.
   std::chrono::duration<double, std::milli> StopAndMeasure(Clock::time_point from);
 
-  // Must be called after Stop.
+  // Returns the number of requests. Must be called after Stop.
   int64_t asked() const { return static_cast<int64_t>(samples_.size()); }
   int64_t failed(Clock::time_point from) const;
 

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 struct TargetCase {
   std::string_view address;
-  std::string_view target;   // Empty if an error is expected.
+  std::string_view target;   // Expected address of the agent. Empty if an error is expected.
   std::string_view problem;  // Part of the expected error message.
 };
 

@@ -42,7 +42,7 @@ class MemoryFiles : public Files {
     // If true, the process ends at this call. This call and all later calls fail.
     bool crash = false;
     bool done = false;        // If true, the call fails but takes effect.
-    size_t bytes = SIZE_MAX;  // For Append, number of bytes that are written.
+    size_t bytes = SIZE_MAX;  // Number of bytes that an Append call writes.
   };
   // Function that is called before each call, with the number of previous calls. The function may
   // use the files itself.
