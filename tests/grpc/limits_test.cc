@@ -136,7 +136,7 @@ TEST_F(LimitsTest, SliceThatMakesTooManyEndpointsIsRejectedAndItsLastGoodStateSt
   ADelta delta("shop/web-1");
   ASSERT_TRUE(stream.Send(1, {delta.Put("10.1.0.20")}));
   EXPECT_THAT(Messages(stream.ReadAck()),
-              ElementsAre(HasSubstr("more than --max-endpoints-per-service 5")));
+              ElementsAre(HasSubstr("at most 5 IPv4 endpoints (--max-endpoints-per-service)")));
   ASSERT_TRUE(stream.Send(2, {delta.Remove("10.1.0.1")}));
   EXPECT_THAT(Messages(stream.ReadAck()), IsEmpty());
 }
