@@ -2,15 +2,16 @@
 // /livez.
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 #include "tests/support/notify_socket.h"
 #include "tests/support/raw_http.h"
+#include "tests/support/temporary_folder.h"
 
 namespace svcmap::testing {
 namespace {
@@ -222,26 +223,25 @@ TEST(HealthzBeforeTheStateTest, ItIsAliveButNotHealthy) {
   }));
 }
 
-// Changes the limit of file descriptors that svcmapd inherits from this process.
-class DescriptorLimit {
- public:
-  explicit DescriptorLimit(rlim_t limit) {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit few = {limit, limit};
-    prlimit(0, RLIMIT_NOFILE, &few, nullptr);
-  }
-  ~DescriptorLimit() { setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_ = {};
-};
+// Replaces the agent by one with `descriptors` as its limit, which a shell sets: this process could
+// not raise its own hard limit again without CAP_SYS_RESOURCE.
+absl::Status StartWithDescriptors(int descriptors, World& world) {
+  absl::StatusOr<TemporaryFolder> folder = TemporaryFolder::Make();
+  if (!folder.ok()) return folder.status();
+  const std::string script = folder->path() + "/svcmapd";
+  std::ofstream(script) << "#!/bin/sh\nulimit -n " << descriptors
+                        << "\nexec " SVCMAP_BIN_DIR "/svcmapd \"$@\"\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  if (absl::Status status = world.agent->Stop(); !status.ok()) return status;
+  auto started = Agent::Launch(world.node().netns(), {}, script);
+  if (!started.ok()) return started.status();
+  world.agent = *std::move(started);
+  return world.agent->WaitUntilItAnswers();
+}
 
 TEST_F(HealthChecksTest, MoreHealthCheckPortsThanDescriptorsDoNotSilenceTheAgent) {
   constexpr int kServices = 2000;
-  {
-    const DescriptorLimit few(600);
-    ASSERT_OK(world()->RestartAgent({}));
-  }
+  ASSERT_OK(StartWithDescriptors(600, *world()));
   Objects objects = Basics();
   for (int i = 0; i < kServices; ++i) {
     objects.push_back(AService(absl::StrCat("shop/web-", i))
