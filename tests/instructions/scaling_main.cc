@@ -34,28 +34,34 @@ struct Case {
   std::vector<IpAddress> node_addresses = {*IpAddress::Parse("192.0.2.1")};
 };
 
+// Every slice has as many ports as a slice may have.
 Objects WithPorts(int ports, const std::string& endpoint) {
+  constexpr int kPerSlice = 100;
   AService service = Web();
-  ASlice slice("shop/web");
-  slice.Endpoint(endpoint);
-  for (int i = 0; i < ports; ++i) {
-    const Protocol protocol = i % 2 == 0 ? Protocol::kTcp : Protocol::kUdp;
-    service.Port(absl::StrCat("p", i), 1 + i, protocol);
-    slice.Port(absl::StrCat("p", i), 1 + i, protocol);
+  Objects objects;
+  for (int first = 0; first < ports; first += kPerSlice) {
+    ASlice slice = ASlice("shop/web").Named(absl::StrCat("web-", first)).Endpoint(endpoint);
+    for (int i = first; i < first + kPerSlice; ++i) {
+      const Protocol protocol = i % 2 == 0 ? Protocol::kTcp : Protocol::kUdp;
+      service.Port(absl::StrCat("p", i), 1 + i, protocol);
+      slice.Port(absl::StrCat("p", i), 1 + i, protocol);
+    }
+    objects.push_back(slice);
   }
-  return {service, slice};
+  objects.push_back(service);
+  return objects;
 }
 
-Case Ports(int n) { return {WithPorts(n, "10.244.0.1"), {WithPorts(n, "10.244.0.2")[1]}}; }
+Case Ports(int n) { return {WithPorts(n, "10.244.0.1"), {WithPorts(n, "10.244.0.2")[0]}}; }
 
 Case Slices(int n) {
   Case made{.objects = {Web().Port("", 80)}, .changed = {}};
   for (int i = 0; i < n; ++i) {
-    const std::string name = absl::StrCat("shop/web-", i);
+    const std::string name = absl::StrCat("web-", i);
     made.objects.push_back(
         ASlice("shop/web").Named(name).Endpoint(Address("10", i)).Port("", 8080));
   }
-  made.changed = {ASlice("shop/web").Named("shop/web-0").Endpoint(Address("11", 0)).Port("", 8080)};
+  made.changed = {ASlice("shop/web").Named("web-0").Endpoint(Address("11", 0)).Port("", 8080)};
   return made;
 }
 
@@ -63,11 +69,11 @@ Case Endpoints(int n) {
   constexpr int kPerSlice = 1000;
   Case made{.objects = {Web().Port("", 80).ClientIpAffinity()}, .changed = {}};
   for (int i = 0; i < n; i += kPerSlice) {
-    ASlice slice = ASlice("shop/web").Named(absl::StrCat("shop/web-", i)).Port("", 8080);
+    ASlice slice = ASlice("shop/web").Named(absl::StrCat("web-", i)).Port("", 8080);
     for (int j = i; j < i + kPerSlice; ++j) slice.Endpoint(Address("10", j));
     made.objects.push_back(slice);
   }
-  made.changed = {ASlice("shop/web").Named("shop/web-0").Endpoint("11.0.0.1").Port("", 8080)};
+  made.changed = {ASlice("shop/web").Named("web-0").Endpoint("11.0.0.1").Port("", 8080)};
   return made;
 }
 

@@ -97,10 +97,13 @@ TEST(KubeOptionsTest, S290_TheMasterIsInsteadOfTheServerOfTheKubeconfig) {
 
 TEST(KubeOptionsTest, WhatCannotBeUsedIsReported) {
   EXPECT_THAT(Complaint({"--node-name", " "}), HasSubstr("the node name is blank"));
-  EXPECT_THAT(Complaint({"--agent", "/run/x.sock"}), HasSubstr("--agent: \"/run/x.sock\" is "));
-  EXPECT_THAT(Complaint({"--tls-ca", "/ca"}), HasSubstr("are for tcp:// addresses"));
+  EXPECT_THAT(
+      Complaint({"--agent", "/run/x.sock"}),
+      HasSubstr(
+          "--agent: Invalid value: \"/run/x.sock\": must be unix:///PATH or tcp://HOST:PORT"));
+  EXPECT_THAT(Complaint({"--tls-ca", "/ca"}), HasSubstr("require a tcp:// address"));
   EXPECT_THAT(Complaint({"--agent", "tcp://a:1", "--tls-cert", "c"}),
-              HasSubstr("--tls-cert needs --tls-key"));
+              HasSubstr("--tls-cert requires --tls-key"));
   EXPECT_THAT(Complaint({"--master", "10.0.0.1:6443"}), HasSubstr("--master: "));
   EXPECT_THAT(Complaint({"--service-proxy-name", "-a"}),
               HasSubstr("\"-a\": must be a valid label value"));
