@@ -21,10 +21,11 @@ EndpointCount CountEndpoints(const Store& store, const EndpointSlice& slice) {
   EndpointCount count;
   const ServiceEntry* entry = store.Find(slice.service_key);
   if (entry == nullptr) return count;
-  for (const auto& held : entry->slices) {
-    if (held->family != slice.family) continue;
-    (held->key == slice.key ? count.here : count.elsewhere) += held->endpoints.size();
+  const auto held = entry->slices.find(slice.key);
+  if (held != entry->slices.end() && (*held)->family == slice.family) {
+    count.here = (*held)->endpoints.size();
   }
+  count.elsewhere = entry->endpoints[Index(slice.family)] - count.here;
   return count;
 }
 

@@ -49,7 +49,7 @@ StateToken TokenOf(Kind kind, const std::string& key, const std::string& message
 
 bool Store::Apply(const Change& change, uint64_t sequence) {
   if (!change.removal()) AddToSnapshot(change.kind, change.key);
-  if (trial_) Remember(change);
+  if (trial_) trial_->undo.push_back(Stored(change.kind, change.key));
   return Replace(change, sequence);
 }
 
@@ -100,25 +100,32 @@ bool Store::ApplySlice(const Change& change, uint64_t sequence) {
   Touch(change, MessageOf(before), MessageOf(after));
 
   if (before && !before->service_key.empty()) {
-    auto& slices = services_[before->service_key].slices;
-    if (after && after->service_key == before->service_key) {
-      *std::find(slices.begin(), slices.end(), before) = after;
-    } else {
-      std::erase(slices, before);
-      DropIfEmpty(before->service_key);
-    }
+    RemoveSlice(*before);
+    if (!after || after->service_key != before->service_key) DropIfEmpty(before->service_key);
     MarkDirty(before->service_key, sequence);
   }
   if (after) {
     slices_[change.key] = after;
-    if (!after->service_key.empty() && (!before || before->service_key != after->service_key)) {
-      services_[after->service_key].slices.push_back(after);
+    if (!after->service_key.empty()) {
+      AddSlice(after);
       MarkDirty(after->service_key, sequence);
     }
   } else {
     slices_.erase(change.key);
   }
   return true;
+}
+
+void Store::AddSlice(const std::shared_ptr<const EndpointSlice>& slice) {
+  ServiceEntry& entry = services_[slice->service_key];
+  entry.slices.insert(slice);
+  entry.endpoints[Index(slice->family)] += slice->endpoints.size();
+}
+
+void Store::RemoveSlice(const EndpointSlice& slice) {
+  ServiceEntry& entry = services_[slice.service_key];
+  entry.slices.erase(entry.slices.find(slice.key));
+  entry.endpoints[Index(slice.family)] -= slice.endpoints.size();
 }
 
 void Store::Touch(const Change& change, const std::string* before, const std::string* after) {
@@ -167,18 +174,6 @@ const std::string* Store::FindMessage(Kind kind, const std::string& key) const {
   return MessageOf(held.service_cidr);
 }
 
-// Saves the order of a Service's EndpointSlices, because undoing single changes does not restore
-// the order.
-void Store::Remember(const Change& change) {
-  Change held = Stored(change.kind, change.key);
-  for (const auto& slice : {held.slice, change.slice}) {
-    if (!slice) continue;
-    const ServiceEntry* entry = Find(slice->service_key);
-    trial_->slices.try_emplace(slice->service_key, entry == nullptr ? Slices() : entry->slices);
-  }
-  trial_->undo.push_back(std::move(held));
-}
-
 void Store::BeginTrial() {
   trial_.emplace();
   trial_->node_version = node_version_;
@@ -195,12 +190,6 @@ void Store::EndTrial() {
   Trial trial = *std::exchange(trial_, std::nullopt);
   for (auto change = trial.undo.rbegin(); change != trial.undo.rend(); ++change) {
     Replace(*change, 0);
-  }
-  // A Service that exists only in the trial is already removed, including its EndpointSlices.
-  for (auto& [key, slices] : trial.slices) {
-    if (const auto entry = services_.find(key); entry != services_.end()) {
-      entry->second.slices = std::move(slices);
-    }
   }
   node_version_ = trial.node_version;
   token_ = trial.token;

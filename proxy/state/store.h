@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "proxy/state/claims.h"
@@ -22,10 +23,20 @@
 
 namespace svcmap::proxy {
 
+struct SliceKeyLess {
+  using is_transparent = void;
+  static const std::string& KeyOf(const std::string& key) { return key; }
+  static const std::string& KeyOf(const std::shared_ptr<const EndpointSlice>& slice) {
+    return slice->key;
+  }
+  bool operator()(const auto& a, const auto& b) const { return KeyOf(a) < KeyOf(b); }
+};
+
 // A Service with its EndpointSlices. Either may exist without the other (S-28).
 struct ServiceEntry {
   std::shared_ptr<const Service> service;
-  std::vector<std::shared_ptr<const EndpointSlice>> slices;
+  absl::btree_set<std::shared_ptr<const EndpointSlice>, SliceKeyLess> slices;
+  size_t endpoints[2] = {};  // Number of endpoints in `slices`, by Index(Family).
 };
 
 // Digest of a set of objects, independent of their order. Equal sets of names and messages have
@@ -111,14 +122,10 @@ class Store {
   uint64_t bytes() const { return bytes_; }
 
  private:
-  using Slices = std::vector<std::shared_ptr<const EndpointSlice>>;
-
   // State that does not change during a trial, and saved state from before the trial.
   struct Trial {
     // Changes that undo the trial. EndTrial() applies these changes in reverse order.
     std::vector<Change> undo;
-    // EndpointSlices of Services that the trial modified.
-    absl::flat_hash_map<std::string, Slices> slices;
     uint64_t node_version;
     StateToken token;
     std::vector<std::pair<Kind, std::string>> touched;
@@ -130,7 +137,8 @@ class Store {
   };
 
   bool Replace(const Change& change, uint64_t sequence);
-  void Remember(const Change& change);
+  void AddSlice(const std::shared_ptr<const EndpointSlice>& slice);
+  void RemoveSlice(const EndpointSlice& slice);
   bool ApplyService(const Change& change, uint64_t sequence);
   bool ApplySlice(const Change& change, uint64_t sequence);
   void DropIfEmpty(const std::string& key);

@@ -6,8 +6,8 @@ const std::map<int, std::string_view>& OtherTests() {
   static const std::map<int, std::string_view> tests = {
       {138, "ConstancyTest.AThousandChangesLeaveTheRulesetAsItWas"},
       {141,
-       "LackTest.Expressions "
-       "LackTest.SetsAndChains "
+       "MissingFeatureTest.Expressions "
+       "MissingFeatureTest.SetsAndChains "
        "PreflightTest.NothingLacksAndNothingStays"},
       {144,
        "DecisionTable.Row/S82_*_OtherPortOfAClusterIp "
@@ -82,7 +82,7 @@ const std::map<int, std::string_view>& OtherTests() {
        "NodeAddressTest.S114_S172_AddressBlocksSayWhereNodePortsAre"},
       {359,
        "ReconcilerTest.ARejectedBatchLeavesTheAppliedViewAsItWas "
-       "RefusalTest.TheOthersAreProgrammedAndItIsNamed"},
+       "RejectionTest.TheOthersAreProgrammedAndItIsNamed"},
       {360,
        "DaemonOptionsTest.S64_S69_OneClusterCidrOfEachFamily "
        "ConvertNodeTest.S65_TheFirstPodCidrOfEachFamilyCounts"},

@@ -75,6 +75,14 @@ class TlsTest : public ServerTest {
     return text;
   }
 
+  // The agent logs after the client has received the alert. Returns at the deadline at the latest.
+  static void WaitForLog(const std::ostringstream& log) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (log.str().empty() && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+
   void EndLog() {
     if (previous_logger_) spdlog::set_default_logger(previous_logger_);
   }

@@ -117,6 +117,7 @@ TEST_F(TlsTest, HandshakesEndAsTheCertificateDeserves) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1100));
     const auto log = Log();
     EXPECT_NE(Probe(c.client).problem, "") << c.name;
+    WaitForLog(*log);
     EXPECT_EQ(log->str(), std::string("warning: connection rejected reason=handshake-failed "
                                       "peer=127.0.0.1 error=\"") +
                               c.reason + "\"\n")

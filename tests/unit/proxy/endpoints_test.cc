@@ -35,7 +35,8 @@ Names AddressTexts(const std::vector<EndpointAddress>& endpoints) {
 
 ServiceEntry Entry(const AService& service, const std::vector<ASlice>& slices) {
   ServiceEntry entry = {.service = service.Build()};
-  for (const ASlice& slice : slices) entry.slices.push_back(slice.Build());
+  for (const ASlice& slice : slices)
+    EXPECT_TRUE(entry.slices.insert(slice.Build()).second) << "names must differ";
   return entry;
 }
 

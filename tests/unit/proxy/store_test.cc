@@ -189,7 +189,7 @@ TEST_F(StoreTest, S28_RemovingASliceLeavesTheOthers) {
                 ASlice("ns/a-2", "ns/a").Port(80).Ready("10.0.0.1"), ASlice("ns/b-1", "ns/b")});
   Apply({NoSlice("ns/a-1")});
   EXPECT_THAT(SlicesOf("ns/a"), ElementsAre("ns/a-2"));
-  EXPECT_EQ(store_.Find("ns/a")->slices[0]->endpoints.size(), 1u);
+  EXPECT_EQ((*store_.Find("ns/a")->slices.begin())->endpoints.size(), 1u);
   EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 5)));
   EXPECT_EQ(store_.slice_count(), 2u);
 }
