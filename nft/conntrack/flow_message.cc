@@ -12,7 +12,7 @@
 namespace svcmap::nft {
 namespace {
 
-// Filter flag that selects the protocol as a tuple field to compare. The kernel's user-space
+// Filter flag that makes the kernel compare the protocol of the tuple. The kernel's user-space
 // headers do not define this constant.
 constexpr uint32_t kFilterProtocol = 1 << 3;
 

@@ -19,7 +19,7 @@ constexpr std::chrono::milliseconds kAnswerTimeout{5000};
 constexpr int kMaxAttempts = 5;  // Maximum number of attempts to list all flows (S-243).
 // The UDP flows of a family are rare if they are at most 1/16 of all flows.
 constexpr uint64_t kRare = 16;
-// Number of deletions per send. The receive buffer has room for an error message for each of them.
+// Number of deletions per send. The receive buffer has room for one error message per deletion.
 constexpr size_t kDeletionsPerSend = 64;
 
 }  // namespace

@@ -30,7 +30,8 @@ class NetlinkFlowTable : public FlowTable {
   uint64_t flows_ = 0;
   std::array<uint64_t, 2> udp_flows_ = {};
   bool filter_unsupported_ = false;
-  // Socket for deletions, which may happen while a dump uses the listing's socket.
+  // Socket for deletions. Deletions need a separate socket, because a dump may still be in progress
+  // on the socket of the listing.
   std::optional<Socket> deletions_;
   uint32_t sequence_ = 1;
 };

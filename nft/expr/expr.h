@@ -1,5 +1,5 @@
 // Rule expressions as plain values. The types mirror nf_tables' own expressions. nft/netlink
-// encodes them as netlink messages; no other room interprets them.
+// encodes them as netlink messages. No other component interprets them.
 //
 // Registers are numbered in 32-bit words: 0 is NFT_REG32_00. An IPv6 address occupies four
 // registers.

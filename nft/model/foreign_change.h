@@ -26,10 +26,10 @@ struct ForeignChange {
   // Chains, rules, set definitions or table flags changed, or elements of sets that svcmap did not
   // create.
   bool structure = false;
-  // Notifications were lost or the listener was paused: anything may have changed.
+  // Notifications were lost or the listener was paused, so anything may have changed.
   bool lost = false;
-  // Added or removed elements. Excludes interval sets, and dynamic sets, whose elements are added
-  // by rules.
+  // Added or removed elements. Elements of interval sets and of dynamic sets are not included.
+  // Rules add the elements of dynamic sets.
   std::vector<Touched> elements;
   std::vector<SetRef> sets;  // Sets with changed elements that are not listed in `elements`.
   // Description for logs: "3 elements deleted from endpoints, 1 rule added to pick"

@@ -19,15 +19,15 @@
 
 namespace svcmap::nft {
 
-// Outcome of a transaction. kUnknown is not a failure: acknowledgements were lost, and the kernel
-// may have committed. Only a marker element in the kernel shows whether the kernel committed.
+// Outcome of a transaction. kUnknown means that acknowledgements were lost, so the kernel may or
+// may not have committed the transaction. A marker element in the kernel shows whether it did.
 enum class ApplyOutcome : uint8_t { kCommitted, kRejected, kUnknown };
 
 struct ApplyResult {
   ApplyOutcome outcome = ApplyOutcome::kCommitted;
   absl::Status error;  // OK if and only if the transaction was committed.
-  // Only for kRejected: index of the element that caused the error, if the kernel reported an
-  // element.
+  // Index of the element that caused the error. Set only for kRejected, and only if the kernel
+  // reported an element.
   std::optional<size_t> failed_element;
 };
 
@@ -54,14 +54,16 @@ class Kernel {
   virtual absl::StatusOr<bool> HasTable(Family family) = 0;
 
   // Returns all elements of one set in unspecified order, from one generation: if a commit happens
-  // during the dump, the dump is repeated. The kernel needs O(n^2 / 32 KiB) time: about 0.1 s for
-  // 100,000 elements.
+  // during the dump, the dump is repeated. The time is quadratic in the number of elements, because
+  // the kernel skips the elements already sent for each 32 KiB of the dump. A dump of 100,000
+  // elements takes about 0.1 s.
   virtual absl::StatusOr<std::vector<Element>> ReadSet(SetRef set) = 0;
 
   // Looks up `keys` and returns the elements in the same order. Returns nullopt for each element
   // that does not exist, including when its set or table does not exist. The elements may be from
-  // different generations. Costs a few microseconds per key, independent of the size of the set. In
-  // an interval set, a key finds the range that contains it. A key of the wrong length is an error.
+  // different generations. A lookup takes a few microseconds per key, regardless of the size of the
+  // set. In an interval set, the lookup returns the range that contains the key. A key of the wrong
+  // length is an error.
   virtual absl::StatusOr<std::vector<std::optional<Element>>> ReadElements(
       SetRef set, std::span<const FieldBytes> keys) = 0;
 
@@ -82,8 +84,9 @@ class Kernel {
   // `spec`.
   virtual absl::StatusOr<TableContent> ReferenceContent(const TableSpec& spec) = 0;
 
-  // Returns the newest generation up to which all foreign changes to our tables were reported to
-  // the change callback. Returns nullopt if changes are not watched. Thread-safe.
+  // Returns the newest generation id up to which all changes to our tables by other processes were
+  // reported to the change callback. Returns nullopt if no monitor watches for changes.
+  // Thread-safe.
   virtual std::optional<uint32_t> ReportedGeneration() const { return std::nullopt; }
 };
 

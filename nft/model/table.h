@@ -21,23 +21,23 @@ struct SetSpec {
   // With several fields, a range is one element with a first and a last key (ElementView::key_end),
   // and ranges must not overlap.
   bool interval = false;
-  // False: the kernel uses a resizable hash table. True: the set is created with a fixed size and a
-  // fixed hash table. A fixed hash table speeds up loading and lookups, but the set must be
-  // recreated to grow.
+  // If true, the set is created with a fixed size and a fixed hash table, which speeds up loading
+  // and lookups. To grow, such a set must be recreated. If false, the kernel uses a resizable hash
+  // table.
   bool sized = false;
-  // If not 0: maximum number of elements of a dynamic set. Only rules add its elements, each with a
-  // timeout.
+  // Maximum number of elements of a dynamic set, or 0 if the set is not dynamic. Only rules add
+  // elements to a dynamic set, each with a timeout.
   uint32_t dynamic_size = 0;
 
-  // Interval sets have two forms: start and end elements (one field), or elements with two keys
-  // (several fields).
+  // Returns true if the ranges of this interval set are pairs of start and end elements (one
+  // field). The ranges of other interval sets are elements with two keys (several fields).
   bool has_bounds() const { return interval && key.size() == 1; }
   bool has_ranges() const { return interval && key.size() > 1; }
 
   // typeof expression for keys without a named nft type. If empty, "type ..." is printed from `key`
   // and `data`.
   std::string typeof_text;
-  // User data that nft 1.0.6 stores with such a set and needs to list it: an encoded typeof
+  // User data that nft 1.0.6 stores with the set and needs for listing the set: an encoded typeof
   // expression and the byte order of a kMark key. Empty if all fields have named types in network
   // byte order.
   std::vector<uint8_t> userdata;

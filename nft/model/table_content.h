@@ -17,9 +17,9 @@ struct TableContent {
   std::map<std::string, uint64_t> chains;
   // Maps the name of each named set to a digest of the set's definition without the size.
   std::map<std::string, uint64_t> sets;
-  // Maps the name of each named set to its number of elements. In interval sets with one field,
-  // half the number of start and end elements, rounded down. Absent if the kernel does not report
-  // the number (before Linux 6.16).
+  // Maps the name of each named set to its number of elements. For interval sets with one field,
+  // the value is half the number of start and end elements, rounded down. Absent if the kernel does
+  // not report the number (before Linux 6.16).
   std::map<std::string, uint32_t> elements;
   // Objects that svcmap never creates: stateful objects, flowtables, table flags (dormant, owner).
   std::vector<std::string> others;

@@ -44,28 +44,29 @@ enum class Verb : uint8_t { kAdd, kDelete };
 // The kernel rejects the batch if a base chain exists with another hook or priority, unless the
 // chain is in both lists: then it is deleted and created again. The kernel also rejects the removal
 // of a chain that other rules still jump to. If a rule needs a set that does not exist, the table
-// must be created again instead.
+// must be recreated instead.
 struct ChainRepair {
   Family family = Family::kIpv4;
-  std::shared_ptr<const TableSpec> spec;  // Null: the table spec passed when the kernel was opened.
-  std::vector<std::string> rewrite;       // Chains of `spec`, existing or missing.
+  // If null, the table spec with which the nft::Kernel was created.
+  std::shared_ptr<const TableSpec> spec;
+  std::vector<std::string> rewrite;        // Chains of `spec`, existing or missing.
   std::vector<std::string> remove_chains;  // Existing chains to delete.
   std::vector<std::string> remove_sets;    // Existing sets to delete that are not sets of `spec`.
 };
 
 class Transaction {
  public:
-  // Maximum length of a comment that nft 1.0.6 prints and loads again.
+  // Maximum length of a comment that nft 1.0.6 can both print and load.
   static constexpr size_t kMaxComment = 127;
 
   struct TableCreation {
     Family family;
     std::vector<uint32_t> sizes;  // Indexed by set. Ignored for sets that are not `sized`.
-    // Chains and rules of the table. Null: the spec passed when the kernel was opened. The sets are
-    // always the same.
+    // Chains and rules of the table. If null, the spec with which the nft::Kernel was created. All
+    // specs of a family have the same sets.
     std::shared_ptr<const TableSpec> spec;
-    // The table exists and has our sets. All sets and rules are replaced; only dynamic sets keep
-    // their elements.
+    // If true, the table exists, has our sets, and is rewritten in place. All sets and rules are
+    // replaced. Only dynamic sets keep their elements.
     bool in_place = false;
   };
 

@@ -21,7 +21,7 @@ class CounterReader {
 
   // Returns the counters of a dynamic set, or an empty vector if the set does not exist. If
   // elements are added or removed during the dump, the result may lack these and some other
-  // elements. The kernel needs O(n^2 / 32 KiB) time, as for every dump.
+  // elements. As for every dump, the time is quadratic in the number of elements.
   absl::StatusOr<std::vector<ElementCount>> Read(SetRef set);
 
  private:

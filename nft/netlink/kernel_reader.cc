@@ -108,8 +108,9 @@ absl::StatusOr<std::vector<std::optional<Element>>> NetlinkKernel::ReadElements(
   return elements;
 }
 
-// Repeats requests that got no response. As long as some responses arrive, any kind of loss is
-// tolerated. Without a response, only losses from a receive buffer overflow are tolerated.
+// Repeats requests that got no response. As long as each attempt gets some responses, any kind of
+// loss is retried. If an attempt gets no response at all, only a receive buffer overflow is
+// retried, a limited number of times.
 absl::Status NetlinkKernel::ReadAll(SetRef set, std::span<const FieldBytes> keys,
                                     std::span<std::optional<Element>> elements) {
   std::vector<bool> answered(keys.size());

@@ -69,9 +69,9 @@ class Monitor {
   // Returns the generation up to which all changes were reported.
   uint32_t reported() const { return reported_; }
 
-  // Returns false if the monitor has had no socket, or has received no notification of a commit by
-  // any process, for about twice MonitorOptions::patience. In the second case, alive() returns true
-  // again as soon as the monitor receives a notification.
+  // Returns false if for about twice MonitorOptions::patience the monitor has had no socket, or has
+  // been waiting for the notification of a commit. In the second case, alive() returns true again
+  // as soon as the monitor receives a notification.
   bool alive() const;
 
  private:

@@ -250,7 +250,8 @@ class Pieces {
   std::vector<Piece> pieces_;
 };
 
-// Converts an error for the complete batch, which applies to every other batch too.
+// Converts an error for the complete batch. The kernel would reject any other batch with the same
+// error.
 absl::StatusOr<MissingFeature> MissingForBatch(Family family, const Rejection& rejection) {
   if (rejection.error == EPERM || rejection.error == EACCES) {
     return absl::PermissionDeniedError(

@@ -43,8 +43,8 @@ class Socket {
  private:
   int SetOption(int level, int option, int value);  // Returns an errno or 0.
 
-  // Applies injected faults to a received datagram of `size` bytes. Returns whether to return the
-  // datagram to the caller now.
+  // Applies injected faults to a received datagram of `size` bytes. Returns true if Receive returns
+  // the datagram to its caller now.
   absl::StatusOr<bool> Deliver(size_t size);
 
   UniqueFd fd_;

@@ -26,8 +26,8 @@ absl::StatusOr<std::unique_ptr<WatchedKernel>> WatchedKernel::Open(TableSpecs ta
   return std::unique_ptr<WatchedKernel>(new WatchedKernel(*std::move(monitor), *std::move(kernel)));
 }
 
-// Reads `before` first, which waits for any commit in progress. If the monitor were paused during a
-// commit, the commit's notifications would be lost.
+// Pauses the monitor only after SettledGeneration() has waited for any commit in progress. If the
+// monitor were paused during a commit, the commit's notifications would be lost.
 ApplyResult WatchedKernel::Apply(const Transaction& transaction) {
   if (!IsLarge(transaction)) return kernel_->Apply(transaction);
 

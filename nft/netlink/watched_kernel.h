@@ -42,9 +42,9 @@ class WatchedKernel final : public Kernel {
   absl::StatusOr<uint32_t> Generation() override { return kernel_->Generation(); }
   std::optional<uint32_t> ReportedGeneration() const override { return monitor_->reported(); }
 
-  // Returns false if the monitor has received no notification of the last commit (by any process)
-  // for several seconds, or has had no socket for this time. The monitor keeps retrying. The
-  // monitor becomes alive again when it receives the notification of a small commit. Thread-safe.
+  // Returns false if the monitor has been waiting for the notification of a commit (by any process)
+  // for several seconds, or has had no socket for that long. The monitor keeps retrying. The result
+  // becomes true again when the monitor receives the notification of a small commit. Thread-safe.
   bool WatcherAlive() const { return monitor_->alive(); }
 
  private:

@@ -1,6 +1,7 @@
 // Decides which UDP flows are stale. A flow is stale if it was sent to a Service but is not
 // answered by one of the Service's endpoints (S-240), or if its source is the Service's own
-// address. Pure. The cost per flow does not depend on the number of Services.
+// address. The decision has no side effects. The cost per flow does not depend on the number of
+// Services.
 #pragma once
 
 #include <vector>
@@ -23,14 +24,15 @@ class StaleFlows {
     kFormer,
   };
   // Adds a destination. `endpoints` are the destination's valid endpoints in ascending order and
-  // must outlive this object. If several Services used the destination, each Service adds it, and a
-  // flow to an endpoint of any of them is kept. Returns a number for Kept().
+  // must outlive this object. If several Services used the destination, call Add once per Service.
+  // A flow to an endpoint of any of these Services is kept. Returns the argument for Kept().
   size_t Add(const nft::FlowEnd& destination, Place place,
              const std::vector<EndpointAddress>& endpoints);
 
   bool IsStale(const nft::UdpFlow& flow);
 
-  // Returns true if a tested flow was kept because of the destination that Add() gave this number.
+  // Returns true if a tested flow was kept because of this destination. `number` is the result of
+  // Add().
   bool Kept(size_t number) const { return targets_[number].kept; }
 
   bool HasFamily(Family family) const { return families_[Index(family)]; }

@@ -25,8 +25,8 @@ class UdpBook {
   using Service = std::vector<Port>;
 
  public:
-  // Sets the current ports of the Service. The Service becomes due for a scan, unless nothing
-  // changed or only endpoints were added, because such an update cannot make a flow stale.
+  // Sets the current ports of the Service. The Service becomes due for a scan if the update can
+  // make a flow stale. An update that changes nothing or only adds endpoints cannot.
   void Update(const std::string& service, UdpPorts ports);
 
   // The Services whose flows are scanned in one round.

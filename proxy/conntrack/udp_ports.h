@@ -1,4 +1,4 @@
-// The UDP destinations and endpoints of one Service. Pure.
+// The UDP destinations and endpoints of one Service. Pure functions.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ struct UdpPort {
 };
 
 // UDP ports of one Service, sorted by family and name. A port without destinations exists only in
-// EndpointSlices: the Service or its port may have been deleted first.
+// EndpointSlices, for example because the Service or its port was deleted first.
 using UdpPorts = std::vector<UdpPort>;
 
 // `entry` is null if the Service is deleted. `rows` contains the Service's addresses and is null if

@@ -1,4 +1,5 @@
-// Rows that do not belong to a Service: the ranges of Service addresses and of pod addresses. Pure.
+// Rows that do not belong to a Service: the ranges of Service addresses and of pod addresses. Pure
+// functions.
 #pragma once
 
 #include <optional>

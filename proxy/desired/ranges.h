@@ -1,4 +1,4 @@
-// Disjoint address ranges for interval sets. Pure.
+// Disjoint address ranges for interval sets. Pure functions.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,5 @@
-// The desired kernel state of one Service. Pure, except for the allocation of numbers.
+// The desired kernel state of one Service. The functions are pure, except that they allocate
+// numbers.
 #pragma once
 
 #include <optional>
@@ -44,7 +45,7 @@ struct DesiredContext {
 DesiredService MakeDesiredService(const ServiceEntry* entry, DesiredContext& context,
                                   const ServiceRows* before);
 
-// Returns the numbers allocated by its ports.
+// Returns the numbers that are allocated to the ports of the Service.
 std::vector<Number> NumbersOf(const ServiceRows& service);
 
 }  // namespace svcmap::proxy

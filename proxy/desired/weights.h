@@ -9,12 +9,12 @@
 
 namespace svcmap::proxy {
 
-// Returns the number of slots for each weight (1 to kMaxWeight), at least one each. If the weights,
-// divided by their greatest common divisor, add up to at most max(256, 4 per endpoint), the slot
-// counts are these quotients. If the sum is larger, the total is the maximum, or more if necessary
-// for precision: with up to 32,768 endpoints, each share of slots differs from the share of weights
-// by less than 1/256. The total never exceeds kMaxEndpoints, unless one slot per endpoint already
-// exceeds it.
+// Returns the number of slots for each weight (1 to kMaxWeight), at least one each. The weights are
+// first divided by their greatest common divisor. If the quotients add up to at most max(256, 4 per
+// endpoint), they are the slot counts. If the sum is larger, the total number of slots is this
+// maximum, or more if necessary for precision. With up to 32,768 endpoints, an endpoint's share of
+// the slots differs by less than 1/256 from its share of the weights. The total never exceeds
+// kMaxEndpoints, unless one slot per endpoint already exceeds it.
 std::vector<uint32_t> SlotCounts(const std::vector<uint16_t>& weights);
 
 // Returns `endpoints` (ascending) with each endpoint repeated once per slot. `weights` has one

@@ -1,5 +1,5 @@
 // The difference between the applied and the desired state: a transaction, and the changes of the
-// applied state once the kernel has committed. Pure; the applied state is not modified.
+// applied state once the kernel has committed. Does not modify the applied state.
 #pragma once
 
 #include <array>

@@ -65,8 +65,8 @@ struct ExplainedEndpoint {
   uint32_t slots = 1;       // Weight: number of slots out of the sum over all endpoints.
 };
 
-// Explanation for one kind of source. A question without a source address, or without an interface
-// if pods are detected by interface, has several explanations.
+// Explanation for one kind of source. A query without a source address has several explanations. So
+// does a query without an interface if pods are detected by interface.
 struct Explanation {
   SourceKind kind = SourceKind::kOther;
   std::string source;  // "10.244.1.5, a pod"
@@ -83,7 +83,7 @@ struct Explained {
   std::string service_key;  // Service with this address and port, or empty.
   ServicePort port;         // Valid only if `service_key` is not empty.
   bool cluster_ip = false;  // The destination address is the clusterIP of a Service.
-  // At least one element. The order is pod, node, other.
+  // Explanations by kind of source, at least one, in the order pod, node, other.
   std::vector<Explanation> cases;
 };
 

@@ -1,4 +1,4 @@
-// Health of this node's proxy for /healthz and /livez. Pure.
+// Health of this node's proxy for /healthz and /livez. Pure functions.
 #pragma once
 
 #include <chrono>

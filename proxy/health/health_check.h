@@ -1,4 +1,4 @@
-// Responses to load balancer health checks on a Service's healthCheckNodePort. Pure.
+// Responses to load balancer health checks on a Service's healthCheckNodePort. Pure functions.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Selects the addresses of this node that accept nodePort traffic. Pure.
+// Selects the addresses of this node that accept nodePort traffic. Pure functions.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// Computes the changes that make elements in the kernel equal to the applied rows. Pure.
+// Computes the changes that make elements in the kernel equal to the applied rows. Has no side
+// effects.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,5 @@
-// Looks up applied rows by set and key, independently of the Service to which they belong. Pure.
+// Looks up applied rows by set and key, independently of the Service to which they belong. Pure
+// functions.
 #pragma once
 
 #include <optional>

@@ -9,8 +9,9 @@
 namespace svcmap::proxy {
 namespace {
 
-// Returns true for the affinity records of clients, which rules write, so the expected content is
-// unknown. Rules also write the sets with an index of kSetCount or more, which are never checked.
+// Returns true for the set of affinity records. Rules write these records, so their expected
+// content is unknown. Rules also write the sets with an index of kSetCount or more, but those sets
+// are never checked.
 bool WrittenByRules(uint8_t set) { return set == kAffinity; }
 
 bool HasRanges(uint8_t set) {
@@ -282,7 +283,8 @@ std::vector<Repairer::Touched> Repairer::NextRows() {
 absl::StatusOr<Damage> Repairer::Audit() {
   std::vector<Touched> rows = NextRows();
   if (!rows.empty()) return CheckRows(std::move(rows));
-  // At the end of the audit, checks the rows without a single owner and looks for unknown elements.
+  // At the end of the audit, checks the rows that do not belong to a single Service and looks for
+  // unknown elements.
   at_service_.clear();
   at_row_ = 0;
   ++audits_;

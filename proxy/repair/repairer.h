@@ -1,5 +1,6 @@
-// Finds differences between the kernel and the applied state: at places changed by other processes,
-// and in an audit of all rows, a few at a time. Returns the repair, which the caller applies.
+// Finds differences between the kernel and the applied state. Checks the objects that other
+// processes changed, and audits all rows, a few at a time. Returns the repair, which the caller
+// applies.
 //
 // Elements are looked up by key, so the cost per row is independent of the size of the set. Reading
 // a complete set would cost the square of its size. The number of elements in a set shows whether
@@ -56,14 +57,14 @@ class Repairer {
   void MarkRowsSuspect(const nft::Transaction& transaction);
   void MarkAllSuspect();
 
-  // True while suspect objects have to be checked soon.
+  // Returns true while there are suspect objects, which should be checked soon.
   bool has_suspects() const;
 
   // Checks the next suspect object. If no damage is found, the object is no longer suspect.
   absl::StatusOr<Damage> CheckNext();
   // Checks the next rows of the audit. After the last row, the next audit starts at the first row.
   absl::StatusOr<Damage> Audit();
-  // Call if the damage that was returned last was not repaired. The damaged objects become suspect
+  // Call if the most recently returned damage was not repaired. The damaged objects become suspect
   // again.
   void NotRepaired();
 
@@ -88,8 +89,8 @@ class Repairer {
   std::array<std::optional<nft::TableContent>, 2> references_;
 
   std::array<bool, 2> structure_ = {};
-  // True if the structure is correct and the element counts must be compared after the suspect
-  // rows.
+  // True if the structure is correct, and the element counts must be compared once all suspect rows
+  // are checked.
   std::array<bool, 2> recount_ = {};
   std::deque<Touched> rows_;
   std::array<std::array<bool, kSetCount>, 2> sets_ = {};

@@ -18,9 +18,9 @@ struct Candidate {
   bool serving_terminating() const { return conditions.serving && conditions.terminating; }
 };
 
-// Sorts duplicates of an address next to each other, with the decisive endpoint first: not
-// terminating, then ready, then serving. The remaining criteria make the result independent of the
-// order of arrival.
+// Orders candidates by address. Among duplicates of an address, the endpoint that counts comes
+// first: non-terminating before terminating, then ready, then serving. The remaining criteria make
+// the result independent of the order of arrival.
 bool Before(const Candidate& a, const Candidate& b) {
   if (a.address != b.address) return a.address < b.address;
   const auto rank = [](const Candidate& c) {

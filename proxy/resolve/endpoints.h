@@ -1,5 +1,5 @@
-// Selects the eligible endpoints of a Service port. Pure: takes a Service, its EndpointSlices and
-// the node, and returns endpoints.
+// Selects the eligible endpoints of a Service port. Pure functions of a Service, its EndpointSlices
+// and the node.
 #pragma once
 
 #include <cstdint>
@@ -35,26 +35,27 @@ struct NodePlace {
 enum class TopologyMode : uint8_t { kNone, kSameNode, kSameZone };
 
 // All lists are ascending and contain each endpoint once. An endpoint with weight 0 gets no new
-// connections: such an endpoint is in none of the lists and counts as not ready.
+// connections. Therefore it is in none of the lists and counts as not ready.
 struct ResolvedEndpoints {
   std::vector<EndpointAddress> cluster;  // The cluster set (S-33). Empty if not computed (S-30).
   std::vector<EndpointAddress> local;    // The local set (S-34). Empty if not computed (S-31).
-  // Weights of the endpoints in the set, in the same order. Empty if all weights are equal.
+  // Weights of the endpoints in `cluster` and `local`, in the same order. Empty if all weights are
+  // equal.
   std::vector<uint16_t> cluster_weights;
   std::vector<uint16_t> local_weights;
   bool any = false;  // True if an endpoint exists on any node (S-35).
-  // The endpoints of both sets on this node (S-36, S-97).
+  // Endpoints on this node from both sets (S-36, S-97).
   std::vector<EndpointAddress> reachable_here;
   TopologyMode topology = TopologyMode::kNone;
-  // At least one endpoint is ready, on any node or on this node. If no endpoint is ready, a set
-  // contains the endpoints that are serving and terminating.
+  // True if at least one endpoint is ready, on any node or on this node respectively. If no
+  // endpoint is ready, the set contains the endpoints that are serving and terminating.
   bool any_ready = false;
   bool any_ready_here = false;
   uint32_t drained = 0;  // Number of endpoints that would be ready or serving but have weight 0.
 };
 
-// The ports of a Service's EndpointSlices, found by family, name and protocol in logarithmic time:
-// a Service and its slices can have 65,535 ports each. Keeps references to the slices of `entry`.
+// The ports of a Service's EndpointSlices, found by family, name and protocol in logarithmic time.
+// A Service and its slices can have 65,535 ports each. Keeps references to the slices of `entry`.
 class SlicePorts {
  public:
   // Implicit, so that callers can resolve a single port without creating a SlicePorts.

@@ -10,7 +10,7 @@
 //
 // Errors never affect the caller. After an error, the log reports the problem once and stops
 // writing. After a delay, needs_everything() requests a complete rewrite. Until then, the old file
-// is older than the kernel's content, which the marker reveals.
+// is out of date. The kernel's marker reveals this after a restart.
 #pragma once
 
 #include <chrono>
@@ -75,8 +75,8 @@ class StateLog {
   // caller must resolve it with End before the next Begin, unless that commit is `whole`.
   //
   // A file that is damaged or has another format version is renamed and reported. No part of such a
-  // file is used, and `found` is empty. Incomplete bytes at the end of the file that were not on
-  // disk are caused by a crash and are no damage.
+  // file is used, and `found` is empty. Incomplete bytes at the end of the file that were never
+  // synced are the result of a crash and do not count as damage.
   //
   // Returns an error only if another agent uses the folder. If the folder cannot be used, the log
   // starts in the disabled state.

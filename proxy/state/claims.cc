@@ -57,8 +57,8 @@ std::vector<ClaimKey> ClaimsOf(const Service& service) {
   return claims;
 }
 
-// Adds the Service whose nodePort is overridden by `claim`, or takes effect again when `claim` is
-// released.
+// Adds the Service whose nodePort `claim` overrides. The nodePort takes effect again when `claim`
+// is released.
 void Claims::AddNodePortOwner(const ClaimKey& claim, absl::btree_set<std::string>& to) const {
   if (claim.role != ClaimKey::Role::kAddress) return;
   const Service* owner = Owner(NodePortClaim(claim.address.family(), claim.protocol, claim.port));
