@@ -1,5 +1,5 @@
 // Detects changes of nf_tables in a namespace by polling the generation id. A poll takes
-// microseconds, whereas running nft takes longer the larger the tables are.
+// microseconds, whereas the duration of an nft run increases with the size of the tables.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@ class CommitWatch {
  public:
   static constexpr std::chrono::microseconds kEvery{200};
 
-  // Commits that the watch has detected. Times are at most kEvery too late. If nothing has changed,
-  // both times are the start time.
+  // Commits that the watch has detected. A reported time is late by at most kEvery. If nothing has
+  // changed, both times are the start time.
   struct Commits {
     uint32_t generation = 0;  // The generation id after the last change.
     uint32_t count = 0;       // Number of generation changes since the start.

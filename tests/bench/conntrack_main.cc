@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 using testing::TrackedFlow;
 
 constexpr uint32_t kServices = 1000;
-// Number of endpoints with flows per Service. Each Service also has one spare endpoint without
+// Number of endpoints per Service that have flows. Each Service also has one spare endpoint without
 // flows.
 constexpr uint32_t kEndpoints = 10;
 constexpr char kMaxPath[] = "/proc/sys/net/netfilter/nf_conntrack_max";
@@ -93,7 +93,8 @@ absl::Status AddFlows(uint32_t count, uint32_t udp_every) {
   return absl::OkStatus();
 }
 
-// Returns the Service without its first `gone` endpoints.
+// Returns the Service without its first `gone` endpoints. Includes the spare endpoint if `spare` is
+// true.
 std::pair<std::string, proxy::UdpPorts> ServiceOf(uint32_t service, uint32_t gone, bool spare) {
   proxy::UdpPort port{.name = "dns", .destinations = {{Ip(96, service), 53}}};
   for (uint32_t endpoint = gone; endpoint < kEndpoints; ++endpoint) {
@@ -115,8 +116,8 @@ class Bench {
     cleaner_.StateIsComplete();
   }
 
-  // Measures the removal of the spare endpoint and the first `gone` other endpoints of the Services
-  // [first, last).
+  // Measures an update of the Services [first, last) that removes their first `gone` endpoints. The
+  // update also removes the spare endpoints unless `spare` is true.
   void Measure(const char* what, uint32_t first, uint32_t last, uint32_t gone, bool spare) {
     std::vector<std::pair<std::string, proxy::UdpPorts>> services;
     for (uint32_t i = first; i < last; ++i) services.push_back(ServiceOf(i, gone, spare));

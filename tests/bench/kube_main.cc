@@ -68,7 +68,7 @@ class Bench {
     Need(server_->WriteKubeconfig(kubeconfig()));
   }
 
-  // Measures how long the API server takes for a list.
+  // Measures how long the API server takes to answer a list request.
   void PrintList(const std::string& path, const std::string& type) {
     netns_.Run([&] {
       httplib::SSLClient client("127.0.0.1", server_->port());

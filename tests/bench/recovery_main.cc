@@ -1,5 +1,5 @@
-// svcmap-bench-recovery: cost of failures and of long operation. Runs the svcmapd release binary
-// with its state on disk, in separate network namespaces.
+// svcmap-bench-recovery: cost of failures and of long-term operation. Runs the svcmapd release
+// binary with its state on disk, in separate network namespaces.
 //
 // memory    memory and open file descriptors over many changes
 // storm     commits while another process changes the tables continuously

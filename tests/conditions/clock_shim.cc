@@ -1,8 +1,8 @@
 // A library for LD_PRELOAD that sets the system clock of one process.
 //
 // The file named by CLOCK_SHIM_FILE contains an int64: nanoseconds to add to CLOCK_REALTIME. A test
-// changes the file while the process runs. As in the kernel, a change of the clock affects waits
-// until a time of CLOCK_REALTIME, and cancels a timerfd with TFD_TIMER_CANCEL_ON_SET.
+// changes the file while the process runs. As in the kernel, a clock change affects waits for an
+// absolute CLOCK_REALTIME time, and cancels a timerfd with TFD_TIMER_CANCEL_ON_SET.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>

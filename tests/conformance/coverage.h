@@ -26,8 +26,8 @@ bool ShowsSvcmap(std::string_view program);
 // behavior.
 bool AnyShowsSvcmap(const std::set<std::string>& names, const TestList& tests);
 
-// Returns one sentence for each requirement that tests do not verify: the requirement has no test
-// and no reason for the lack, or one of its tests does not count. Tests of programs in
+// Returns one sentence for each requirement that tests do not verify. Such a requirement has no
+// test and no explanation, or has a test that does not count as evidence. Tests of programs in
 // `without_results` are not checked.
 std::vector<std::string> Uncovered(const std::vector<Section>& specification,
                                    const TestsByRequirement& by_requirement, const TestList& tests,

@@ -33,7 +33,7 @@ class Results {
 struct ResultsFolder {
   Results results;
   std::vector<std::string>
-      missing;  // Entries that have not finished since their program was built.
+      missing;  // Entries that have not finished a run since their program was built.
 };
 
 // Reads one file for each entry from `folder`. `programs` is the directory of the test programs.

@@ -7,7 +7,7 @@
 namespace svcmap::conformance {
 namespace {
 
-// Removes a parameter without requirement number. In other parameters, replaces IPv4 and IPv6 by
+// Removes a parameter without requirement number. In other parameters, replaces IPv4 and IPv6 with
 // "*", for example "Row/S74_IPv4_ClusterIp" by "Row/S74_*_ClusterIp".
 std::string WithoutUninterestingParameter(const std::string& test) {
   const size_t slash = test.find('/');

@@ -1,8 +1,8 @@
 // Predicts session affinity (S-122 to S-126) from the answers that clients received.
 //
 // Stores one record per client and Service port: the last used endpoint. If a client alternates
-// between the cluster and the local set, S-125 requires several records. docs/decisions/0002
-// explains why svcmap stores only one record.
+// between the cluster endpoint set and the local endpoint set, S-125 requires several records.
+// docs/decisions/0002 explains why svcmap stores only one record.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_AFFINITY_MEMORY_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_AFFINITY_MEMORY_H_
 
@@ -18,7 +18,7 @@ namespace svcmap::testing {
 
 class AffinityMemory {
  public:
-  // Returns those predicted endpoints that a new connection of `client` may use (S-123).
+  // Returns those predicted endpoints that a new connection from `client` may use (S-123).
   std::vector<Choice> Allowed(const std::string& client, const Prediction& prediction) const;
 
   // Records the endpoint that a connection used.
@@ -27,7 +27,7 @@ class AffinityMemory {
   // Deletes the client's record after a connection whose endpoint is unknown.
   void Forget(const std::string& client, const Prediction& prediction);
 
-  // Deletes the records of endpoints that a change removed, and keeps all other records (S-126).
+  // Deletes the records for endpoints that a change removed, and keeps all other records (S-126).
   void Keep(const std::map<std::string, std::set<std::string>>& reachable);
 
  private:

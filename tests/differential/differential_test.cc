@@ -1,7 +1,7 @@
 // Compares the kernel, programmed by svcmapd, with the reference model in random scenarios.
 //
-//   SVCMAP_SCENARIOS=3000   number of scenarios (100)
-//   SVCMAP_SEED=17          seed of the first scenario, incremented for each scenario (1)
+//   SVCMAP_SCENARIOS=3000   number of scenarios (default 100)
+//   SVCMAP_SEED=17          seed of the first scenario, incremented for each scenario (default 1)
 //   SVCMAP_SEED=17,4        exactly these seeds, in this order
 #include <gtest/gtest.h>
 

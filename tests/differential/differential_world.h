@@ -1,7 +1,7 @@
-// The network and servers of all scenarios, and the agent of scenarios with the same settings.
+// The network and servers for all scenarios, and the agent for scenarios with the same settings.
 //
 // All packets pass through the node, including packets between two pods of the other node.
-// Otherwise the replies of connections that keep their source address would bypass the node.
+// Otherwise the replies on connections that keep their source address would bypass the node.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_DIFFERENTIAL_WORLD_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_DIFFERENTIAL_WORLD_H_
 

@@ -27,7 +27,7 @@ bool InVain(const TriedConnection& tried);
 std::optional<Choice> TakenChoice(const TriedConnection& tried);
 
 // Returns the expected result if it differs from the actual result, otherwise nullopt. Updates
-// affinity records, so connections must be judged in their order.
+// affinity records, so connections must be judged in the order in which they were opened.
 std::optional<std::string> Judge(const TriedConnection& tried, AffinityMemory& affinity);
 
 }  // namespace svcmap::testing

@@ -135,8 +135,9 @@ class Session {
     }
   }
 
-  // Repeats connections until each endpoint of a set has answered, or until a missing endpoint is
-  // too improbable. Sets with affinity are excluded, because there are too few clients.
+  // Repeats connections until each endpoint of a set has answered, or until the absence of an
+  // endpoint's answer is too improbable. Sets with affinity are excluded, because there are too few
+  // clients.
   void LookForTheMissing() {
     for (auto& [name, set] : sets_) {
       if (set.seen.size() == set.example.prediction.choices.size()) continue;

@@ -13,8 +13,8 @@
 
 namespace svcmap::testing {
 
-// Results of the connections of a scenario: connects from every source to every address and port of
-// a Service (several times if the connection succeeds) and to some unassigned addresses. All
+// Results of a scenario's connections. The test connects from every source to every address and
+// port of a Service, and to some unassigned addresses. Successful connections are repeated. All
 // sources send in parallel. Contains one string per difference from the model.
 struct ProbeReport {
   std::map<std::string, size_t> count;  // Number of probes by Prediction::why.

@@ -16,8 +16,8 @@ struct DetectorVariant {
   std::vector<std::string> pod_cidrs = {kPodCidrV4, kPodCidrV6};
 };
 
-// Packets of local pods arrive on veth0 and veth1, packets of clients arrive on other veths, and
-// packets of the other node arrive on "remote".
+// Packets from local pods arrive on veth0 and veth1, packets from clients on other veths, and
+// packets from the other node on "remote".
 DetectorVariant RandomDetector(Dice& dice) {
   const std::string both = absl::StrCat(kClusterCidrV4, ",", kClusterCidrV6);
   const std::vector<DetectorVariant> variants = {

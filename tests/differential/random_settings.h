@@ -1,5 +1,5 @@
-// Random settings of the agent by seed. There are only a few different settings, so that many
-// scenarios share one agent.
+// Random settings of the agent, derived from a seed. There are only a few different settings, so
+// that many scenarios share one agent.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_RANDOM_SETTINGS_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_RANDOM_SETTINGS_H_
 

@@ -1,12 +1,12 @@
 // Predicts the result of the first packet of a connection from section 3 of docs/specification.md.
-// The kernel must agree with the prediction. A slow and simple implementation that shares no code
-// with proxy/, nft/ or api/.
+// The kernel must agree with the prediction. The implementation is slow and simple, and shares no
+// code with proxy/, nft/ or api/.
 //
 // ReferenceModel model(settings, {"192.0.2.10"}, objects);
 // model.Predict({.source = "10.64.1.77", .interface = "veth0", ..., .destination = "10.96.3.1"});
 //
-// Not implemented, because no scenario contains it: endpoints that are Services' own addresses
-// (S-98).
+// Endpoints that are addresses of Services (S-98) are not implemented, because no scenario contains
+// such endpoints.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_REFERENCE_MODEL_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_REFERENCE_MODEL_H_
 

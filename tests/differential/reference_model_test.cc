@@ -447,7 +447,7 @@ TEST(ReferenceModelTest, S82_To_S86_WhatIsNotAService) {
     EXPECT_EQ(model(from, "N", kNp + 1), "untouched") << from;           // S-85
     EXPECT_EQ(model(from, "NS", kNp), "untouched") << from;              // S-86
   }
-  // S-105 applies.
+  // S-105: the objects contain no ServiceCIDR.
   EXPECT_EQ(Model(Objects{TheNode(), At("V").Port("", 80)})("P", "U"), "untouched");
 }
 

@@ -151,7 +151,7 @@ TEST_F(DryRunTest, ARangeIsOneElement) {
   EXPECT_EQ(ack.dry_run().added(), 1u);
 }
 
-// A dry run reports invalid objects, exceeded limits and conflicts, but stores no finding.
+// A dry run reports invalid objects, exceeded limits and conflicts, but stores no findings.
 TEST_F(DryRunTest, S16_ResultsAreThoseOfTheRealCall) {
   StartLoop({.objects = 3});
   Serve();

@@ -64,7 +64,7 @@ TEST_F(FencingTest, WithoutEpochsTheNewestWins) {
   EXPECT_EQ(first.Finish().error_code(), grpc::ABORTED);
 }
 
-// Batches that are in flight when a higher epoch takes over are discarded.
+// The agent discards batches that are in flight when a controller with a higher epoch takes over.
 TEST_F(FencingTest, NothingOfADeposedControllerIsTakenAnyMore) {
   ActiveSession holder;
   int ended = 0;

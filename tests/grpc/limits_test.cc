@@ -63,8 +63,8 @@ TEST_F(LimitsTest, OpenedSaysThemAll) {
   EXPECT_EQ(limits.max_bytes_in_flight(), 9000u);
 }
 
-// While the loop is blocked, the agent sends no Acks. All batches that it reads in this time become
-// one commit.
+// While the loop is blocked, the agent sends no Acks. All batches that the agent reads during this
+// time become one commit.
 TEST_F(LimitsTest, BytesInFlightAreBounded) {
   constexpr int kBatches = 20;
   limits_.max_bytes_in_flight = 2000;
@@ -171,7 +171,7 @@ TEST_F(LimitsTest, StreamThatWasOpenedInTimeStays) {
   Serve();
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("test"));
-  // The agent ends a stream that sends no Open before the deadline.
+  // The agent ends a stream on which no Open arrives before the deadline.
   Stream silent(*stub_);
   v1::PushResponse response;
   EXPECT_FALSE(silent.stream->Read(&response));

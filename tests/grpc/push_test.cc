@@ -182,7 +182,8 @@ TEST_F(PushTest, NewestStreamWinsAndTheOlderOneLearnsTheName) {
   EXPECT_EQ(GetStatus().controller().name(), "second");
 }
 
-// A new stream may replace a stream while the agent is about to acknowledge a batch of that stream.
+// A new stream may replace a stream just before the agent acknowledges a batch of the replaced
+// stream.
 TEST_F(PushTest, OlderStreamLearnsTheNameInTheMiddleOfItsBatches) {
   for (int round = 0; round < 100; ++round) {
     Stream older(*stub_);

@@ -87,8 +87,8 @@ TEST_F(ResumeTest, ChangesOfOthersAreNotMissed) {
   EXPECT_EQ(stream.opened.resume(), v1::SEND_SNAPSHOT);
 }
 
-// A controller gets a token only if it knows all stored objects. Otherwise, the controller could
-// resume without noticing changes by other clients.
+// A controller receives no token after another client has changed stored objects. Otherwise, the
+// controller could resume without noticing these changes.
 TEST_F(ResumeTest, AfterAChangeOutOfBandThereIsNoTokenUntilTheNextSnapshot) {
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("a"));

@@ -279,7 +279,7 @@ TEST_F(WatchTest, WhoDoesNotReadLosesTheOldestAndIsReportedHowMany) {
   Watching sleeper(*stub_), reader(*stub_);
   const uint64_t begin = sleeper.Read().number();
   reader.Read();
-  // The object is so large that a few events fill the flow control window.
+  // The object is so large that a few events exhaust the flow control window.
   v1::WatchController large;
   large.set_reason(std::string(20'000, 'x'));
   constexpr uint64_t kEvents = 4 * WatchHub::kKept;

@@ -117,7 +117,7 @@ TEST_F(HealthzTest, ToHeadThereIsNoBody) {
 
 class HealthzBindTest : public HealthServerTest {
  protected:
-  // Returns a socket of another process on the port. The test closes the socket later.
+  // Returns a socket that occupies the port like another process. The test closes the socket later.
   UniqueFd Squatter() {
     return netns().Run([] {
       absl::StatusOr<UniqueFd> fd =

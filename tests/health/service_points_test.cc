@@ -22,8 +22,8 @@ constexpr char kWeight[] = "X-Load-Balancing-Endpoint-Weight";
 constexpr char kWeb[] = "shop/web";
 constexpr uint16_t kPort = 30500;
 
-// Returns the number of open file descriptors. Tests compare only the number, because descriptors
-// vary.
+// Returns the number of open file descriptors. Tests compare only the number, because descriptor
+// numbers vary.
 size_t OpenDescriptors() {
   size_t count = 0;
   DIR* folder = opendir("/proc/self/fd");
@@ -332,7 +332,7 @@ TEST_F(FewSocketsTest, MoreServicesThanSocketsDoNotSilenceTheAgent) {
   EXPECT_TRUE(Soon([&] { return OpenCount(kServices) == kSockets; }));
   server().Update({{Name(15), CheckAt(PortOf(30))}});
   EXPECT_TRUE(Soon([&] { return Closed(PortOf(15), kV4) && Closed(PortOf(15), kV6); }));
-  // Removing a listen address makes room, too.
+  // Removing a listen address also makes room for another Service.
   server().SetListenAddresses({*IpAddress::Parse("0.0.0.0")});
   EXPECT_TRUE(Soon([&] { return OpenCount(kServices) == kServices / 2 - 1; }));
   EXPECT_TRUE(SoonOpen(PortOf(30)));

@@ -105,7 +105,7 @@ std::vector<Attack> MakeAttacks() {
       After("EmptyData", Call(1, kRead), [](uint32_t) { return Frame(kData, 0, 1); }),
       After("DataOnClosedStreams", Call(1, kRead) + Frame(kRstStream, 0, 1, Number32(8)),
             [](uint32_t) { return Frame(kData, 0, 1, std::string(16000, 'a')); }),
-      // Messages whose end is never sent. The sent part fills the flow-control window of each
+      // Messages whose end is never sent. The sent parts exhaust the flow-control window of each
       // stream.
       After("UnfinishedMessages", "",
             [](uint32_t n) {

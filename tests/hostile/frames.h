@@ -34,9 +34,9 @@ std::string Greeting(uint32_t window = 65535);
 // Returns a literal header field. If `indexed` is true, the peer adds the field to its dynamic
 // table.
 std::string Field(std::string_view name, std::string_view value, bool indexed = false);
-// Returns the header fields of a gRPC call of the method `path`.
+// Returns the header fields of a gRPC call to the method `path`.
 std::string CallFields(std::string_view path);
-// Returns the HEADERS frame of a gRPC call of the method `path`.
+// Returns the HEADERS frame of a gRPC call to the method `path`.
 std::string Call(uint32_t stream, std::string_view path, uint8_t flags = kEndHeaders);
 // Returns the prefix of a gRPC message that has `size` bytes.
 std::string MessagePrefix(uint32_t size);

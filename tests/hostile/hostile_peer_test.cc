@@ -1,8 +1,9 @@
 // Attacks by peers without write access, each in parallel with a legitimate controller.
 //
-// Prints a row for each attack: svcmapd's memory in MiB before, at most during, and after the
-// attack; the milliseconds from a batch of the controller to its Ack as p50, p99 and maximum; the
-// number of batches; the number of the attacker's connections.
+// Prints a row for each attack. The first columns are svcmapd's memory in MiB before the attack,
+// its maximum during the attack, and after the attack. The next columns are the p50, p99 and
+// maximum of the milliseconds from a batch of the controller to its Ack. The last columns are the
+// number of batches and the number of the attacker's connections.
 #include <gmock/gmock.h>
 
 #include "tests/hostile/attacks.h"

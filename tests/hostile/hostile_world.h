@@ -21,9 +21,9 @@ namespace svcmap::hostile {
 
 enum class Peer {
   kAnonymous,  // Peer of an agent with --insecure.
-  kUnlisted,   // Client with a valid certificate that is in no allow list.
-  kReaderUid,  // User with --allow-read-uid.
-  kWriterUid,  // User with --allow-write-uid.
+  kUnlisted,   // Client with a valid certificate that is not in any allow list.
+  kReaderUid,  // User whose uid is listed in --allow-read-uid.
+  kWriterUid,  // User whose uid is listed in --allow-write-uid.
 };
 std::string NameOf(Peer peer);
 

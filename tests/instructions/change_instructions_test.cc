@@ -1,7 +1,6 @@
-// The number of instructions per change is independent of the size of the cluster: 100,000 and
-// 1,000 Services need the same number. The test measures the code between the sockets of controller
-// and kernel. valgrind counts the instructions, because this count does not depend on the load of
-// the machine.
+// Tests that the number of instructions per change is the same with 1,000 and with 100,000
+// Services. The test measures the code between the controller's socket and the kernel's socket.
+// valgrind counts the instructions, because this count does not depend on the load of the machine.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,6 @@
-// svcmapd without the sockets of controller and kernel. The input is a serialized batch, and the
-// output is the response to this batch. The work and the threads are the same as in svcmapd.
+// svcmapd without its sockets to the controller and the kernel. The input is a serialized batch,
+// and the output is the response to this batch. The work and the threads are the same as in
+// svcmapd.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
-// The work for one operation grows at most with n log n. n is the number of ports, slices,
-// endpoints, source ranges, addresses of a Service, node addresses, or claims on one address.
+// Tests that the work for one operation grows at most with n log n. n is the number of ports,
+// slices, endpoints, source ranges, addresses of a Service, node addresses, or claims on one
+// address.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -80,7 +80,7 @@ TEST_P(EncodingsTest, S17_HeadlessServicesAndSlicesAreNotSeen) {
   EXPECT_OK(UntilTheAgentHasAll());  // The agent has all relevant objects and no other objects.
 }
 
-// The zone of the Node selects endpoints by their hints (S-29). Packets to unused addresses of
+// The Node's zone selects endpoints by their hints (S-29). Packets to unused addresses of
 // ServiceCIDRs are dropped (S-83).
 TEST_P(EncodingsTest, S29_S83_TheNodeAndTheServiceRangesArrive) {
   Objects slices;

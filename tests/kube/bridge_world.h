@@ -36,13 +36,13 @@ class BridgeTest : public ServiceTest {
   absl::Status StopBridge();  // Sends SIGTERM and expects exit status 0.
   std::string BridgeLog() const { return bridge_ ? bridge_->err() : "no bridge"; }
 
-  // Replaces the agent by an agent that keeps its socket and state over restarts.
+  // Replaces the agent with an agent that keeps its socket and state across restarts.
   absl::Status StartLastingAgent();
   absl::Status KillAgent();
   std::string state_folder() const { return folder() + "/state"; }
 
-  // Returns the server that answers a new connection of the client in both families. Returns "" if
-  // there is no answer, and "?" if the families differ.
+  // Returns the server that answers a new connection from the client in both families. Returns ""
+  // if there is no answer, and "?" if the families differ.
   std::string Answering(const Address& address);
   // Waits until `server` answers connections to `address`. If `server` is empty, waits until there
   // is no answer. Errors contain the log of svcmap-kube.

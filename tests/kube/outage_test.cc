@@ -1,5 +1,5 @@
-// Tests of faults of the API server: traffic continues, existing objects are not pruned, and later
-// changes arrive.
+// Tests of API server faults. Traffic continues, existing objects are not pruned, and later changes
+// arrive.
 #include <functional>
 
 #include "tests/kube/bridge_world.h"
@@ -123,8 +123,8 @@ TEST_F(BridgeTest, WhatIsGoneIsRemovedWithTheLastPageOfTheNewListAndNotBefore) {
   ASSERT_OK(server().StartAgain());
   ASSERT_OK(Eventually("a first page", [&] { return server().lists("services") >= lists + 2; }));
   ASSERT_OK(traffic->Go(100));
-  // The first page does not contain the Service, but it must not be removed before the list is
-  // complete.
+  // The first page does not contain the Service, but svcmap-kube must not remove the Service before
+  // the list is complete.
   EXPECT_EQ(Answering(kOther), "pod-b");
   EXPECT_EQ(Answering(kThird), "pod-b");
   server().Heal();

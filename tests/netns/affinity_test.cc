@@ -11,10 +11,10 @@
 namespace svcmap::testing {
 namespace {
 
-// Without affinity, all connections reach the same one of two endpoints once in 5e8 runs.
+// Without affinity, all connections reach the same endpoint of two endpoints only once in 5e8 runs.
 constexpr int kConnections = 30;
-// Number of clients. Without affinity, none of the clients changes its endpoint in (3/4)^64 of
-// runs.
+// Number of clients. Without affinity, the probability that no client changes its endpoint is
+// (3/4)^64.
 constexpr int kClients = 64;
 constexpr std::chrono::seconds kShortTimeout{1};
 
@@ -263,7 +263,7 @@ TEST_P(AffinityFamilyTest, S122_ServicesAreIndependent) {
   EXPECT_EQ(Place(To(kW)), other);
 }
 
-// A record is valid only for the endpoint set of the packet.
+// An affinity record applies only if the packet may use the recorded endpoint.
 TEST_P(AffinityFamilyTest, S123_ARecordOutsideTheSetDoesNotCount) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)).ExternalPolicy("Local"), "L1 R1 R2"));
   const Placement internal = Place(To(kV));
@@ -274,8 +274,8 @@ TEST_P(AffinityFamilyTest, S123_ARecordOutsideTheSetDoesNotCount) {
 TEST_P(AffinityFamilyTest, S125_AClientThatUsesBothSetsSettlesOnAnEndpointOfBoth) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)).ExternalPolicy("Local"), "L1 R1 R2"));
   ASSERT_EQ(Used(Place(To(kExternalIp))), Servers{"pod-a"});
-  // The cluster set contains other endpoints, but the affinity record of each client names the
-  // local endpoint.
+  // The cluster endpoint set contains other endpoints, but the affinity record of each client names
+  // the local endpoint.
   EXPECT_EQ(Used(Place(To(kV))), Servers{"pod-a"});
 }
 
@@ -332,7 +332,7 @@ TEST_P(AffinityFamilyTest, S126_ARemovedServiceIsForgotten) {
   EXPECT_GT(Moved(before, Place(To(kV))), 0);
 }
 
-// A change of a Service keeps the affinity records unless it concerns affinity.
+// A change to a Service keeps the affinity records, unless the affinity settings change.
 TEST_P(AffinityFamilyTest, S126_RecordsSurviveChangesOfTheService) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
   const Placement before = Place(To(kV));

@@ -186,7 +186,8 @@ TEST_F(ConfigFileTest, S321_S328_InitOnlyWritesSysctlsAndProgramsNothing) {
   EXPECT_EQ(rules, "");
 }
 
-// The file sets a machine-wide sysctl, which a network namespace can read but not write.
+// The file sets a machine-wide sysctl, which processes in a network namespace can read but not
+// write.
 TEST_F(ConfigFileTest, S327_WhatMayNotBeWrittenIsAWarningWithTheWantedValue) {
   const int now = std::stoi("0" + ReadSysctl(*netns_, "nf_conntrack_max"));
   const int wanted = now == 1000000 ? 1000001 : 1000000;

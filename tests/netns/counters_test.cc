@@ -120,15 +120,15 @@ TEST_F(CountersTest, NConnectionsAreNWhereTheyWereSentTo) {
   Connect(client(), "shop/web", kNode, kNodePort, 10, wanted);
   Connect(client(), "shop/web", kExternalIp, 80, 20, wanted);
   Connect(client(), "shop/web", kLoadBalancerIp, 80, 30, wanted);
-  Connect(pod_b(), "shop/web", kWeb, 80, 5, wanted);  // Connections of a local pod.
-  // Connections of the node pass the output hook.
+  Connect(pod_b(), "shop/web", kWeb, 80, 5, wanted);  // Connections from a local pod.
+  // Connections from the node pass the output hook.
   Connect(node(), "shop/web", kWeb, 80, 7, wanted);
   Expect(wanted);
   Connect(node(), "shop/other", ClusterIp(11), 80, 1, wanted);
   Expect(wanted);
 }
 
-// The connection count belongs to the Service address, independent of the endpoints.
+// Connections are counted by Service address, independent of the endpoints.
 TEST_F(CountersTest, ItGoesOnWhenEndpointsChangeAndWhenMapsAreRewritten) {
   ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
   Connections wanted = Zeros("shop/web", kWeb);

@@ -95,7 +95,7 @@ INSTANTIATE_ROWS(
         {"S89_S103", "BothPoliciesLocalWithRemoteEndpointsOnly", kBothLocal, "R1 R2",
          Each(kAll, {"V:80"}, "DROP") + Each({"P"}, kExternal, "R1,R2 -") +
              Each({"N"}, kExternal, "R1,R2 m") + Each({"X"}, kExternal, "DROP")},
-        // The proxy mode is relevant only for external addresses (S-10).
+        // externalTrafficPolicy applies only to external addresses (S-10).
         {"S10",
          "TheExternalPolicyOfAClusterIpServiceWithoutExternalIps",
          {Web("shop/web", kV).ExternalPolicy("Local")},
@@ -116,8 +116,8 @@ INSTANTIATE_ROWS(
         {"S97", "HairpinInternalLocal", kInternalLocal, "L1 R1", Each({"L1"}, {"V:80"}, "L1 m")},
         {"S97", "NoHairpinBetweenTwoPodsOfTheNode", kBothLocal, "L2",
          Each({"L1"}, {"V:80", "EIP:80", "VIP:80", "N:NP"}, "L2 -")},
-        // The cluster set is L1, the local set is L1 and L2. A pod of another node is also treated
-        // as a pod.
+        // The cluster endpoint set is L1, and the local endpoint set is L1 and L2. A pod of another
+        // node is also treated as a pod.
         {"S92",
          "PodElsewhere",
          {ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kNodeInZa},
@@ -201,7 +201,7 @@ class DecisionTest : public FlowTest, public ::testing::WithParamInterface<bool>
 };
 INSTANTIATE_FAMILIES(DecisionTest);
 
-// Packets that are translated to a clusterIP pass the check of clusterIPs.
+// The rules for clusterIPs also apply to packets that were translated to a clusterIP.
 TEST_P(DecisionTest, S98_AnEndpointThatIsAClusterIpIsRejected) {
   ASSERT_OK(agent().Apply({Web("shop/web", kV), Web("shop/next", kW),
                            ASlice("shop/web").Endpoint(kW.in(v6())).Port("tcp", 80)}));
@@ -311,7 +311,7 @@ TEST_P(DecisionTest, S34_TheLocalSetFollowsItsEndpoints) {
   }
 }
 
-// The LoadBalancer IP is an address of the node, so packets from this address count as packets of
+// The LoadBalancer IP is an address of the node, so packets from this address count as packets from
 // the node.
 TEST_P(DecisionTest, S72_ALoadBalancerIpThatTheNodeHasIsTheNode) {
   ASSERT_OK(ChangeNodeAddress("add", kLoadBalancerIp.in(v6())));

@@ -1,5 +1,5 @@
 // Tests of the detection of local pods by address, by the node's podCIDRs and by input interface.
-// Each local host has a veth. Packets of other nodes arrive on the device "remote".
+// Each local host has a veth. Packets from other nodes arrive on the device "remote".
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 
@@ -14,8 +14,8 @@ const v1::Object kNodeWithPods = ANode(kAgentNode)
                                      .PodCidr(kPodCidrV6);
 const Objects kBoth = {ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kNodeWithPods};
 
-// The cluster set is L1, the local set is L1 and L2. Pods use the cluster set, and other clients
-// use the local set.
+// The cluster endpoint set is L1, and the local endpoint set is L1 and L2. Pods use the cluster
+// endpoint set, and other clients use the local endpoint set.
 constexpr char kEndpoints[] = "L1@za L2@zb";
 
 // Expected results for a source that counts as a pod, another source, and the node.

@@ -6,7 +6,7 @@
 //
 // Sources:
 //   L1..L4 R1 R2  pods that may be endpoints, on this node and on another node
-//   P, Q          pods that are no endpoints, on this node and (unmasqueraded) on another node
+//   P, Q          pods that are not endpoints, on this node and (unmasqueraded) on another node
 //   N             a process on the node, from the node's second address. If masqueraded, the source
 //                 is the first address
 //   X, B          a client, and its second address

@@ -223,8 +223,9 @@ TEST(HealthzBeforeTheStateTest, ItIsAliveButNotHealthy) {
   }));
 }
 
-// Replaces the agent by one with `descriptors` as its limit, which a shell sets: this process could
-// not raise its own hard limit again without CAP_SYS_RESOURCE.
+// Replaces the agent with an agent that can open at most `descriptors` file descriptors. A shell
+// sets the limit, because this process could not raise its own hard limit again without
+// CAP_SYS_RESOURCE.
 absl::Status StartWithDescriptors(int descriptors, World& world) {
   absl::StatusOr<TemporaryFolder> folder = TemporaryFolder::Make();
   if (!folder.ok()) return folder.status();

@@ -66,7 +66,7 @@ struct World {
   std::vector<std::unique_ptr<EchoServer>> servers;
   std::unique_ptr<Agent> agent;  // The current agent. Null after a failed restart.
 
-  // Replaces svcmapd by a new process with these flags, and applies Basics().
+  // Replaces svcmapd with a new process with these flags, and applies Basics().
   absl::Status RestartAgent(const std::vector<std::string>& flags);
   // Restarts svcmapd and sends `objects` as the first snapshot, so that svcmapd keeps existing rows
   // in the kernel.
@@ -150,7 +150,7 @@ std::string FlowParamName(const ::testing::TestParamInfo<std::tuple<bool, Protoc
                            ::testing::Combine(::testing::Bool(), ::testing::ValuesIn(kProtocols)), \
                            FlowParamName)
 
-// Assertions on the result of an attempt, in terms of docs/specification.md.
+// Assertions on the result of an attempt, in the terminology of docs/specification.md.
 ::testing::AssertionResult AnsweredBy(const Answer& answer, const std::string& server,
                                       const std::string& seen_source);
 // Succeeds if one of the pods answered.

@@ -29,7 +29,7 @@ Objects WeightedSlices(const std::string& service,
   return slices;
 }
 
-// Returns the tolerance of a random count. The tolerance is six standard deviations, so a correct
+// Returns the tolerance for a random count. The tolerance is six standard deviations, so a correct
 // implementation fails once in 500 million runs.
 double Bound(double share) { return 6 * std::sqrt(kDrawn * share * (1 - share)); }
 

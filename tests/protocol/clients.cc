@@ -1,6 +1,5 @@
-// Checks with clients that have no valid credentials or not the required role. Each client uses a
-// separate connection. The authorized client must be able to call the agent before and after each
-// check.
+// Checks with clients that lack valid credentials or the required role. Each client uses a separate
+// connection. The authorized client must be able to call the agent before and after each check.
 #include "tests/protocol/checks.h"
 #include "tests/protocol/session.h"
 

@@ -13,7 +13,7 @@ namespace {
 struct Way {
   const char* name;
   // True if the controller reads all responses before the cut. Opened is always read, because
-  // otherwise the Open could arrive after the Open of the next stream and replace the next stream.
+  // otherwise the Open could arrive after the Open of the next stream and replace that stream.
   bool reads;
   enum { kHalfClose, kCancel, kConnection } cut;
 };

@@ -23,7 +23,7 @@ std::string Milliseconds(FloodClock::duration time) {
          " ms";
 }
 
-// Makes calls of another client until the writer has been blocked for kStandsStill. Returns the
+// Makes calls from another client until the writer has been blocked for kStandsStill. Returns the
 // duration of the longest call.
 FloodClock::duration CallUntilItStandsStill(const Target& target, const std::atomic<uint64_t>& sent,
                                             Verdict& verdict) {

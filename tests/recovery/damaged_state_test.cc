@@ -10,7 +10,7 @@ struct FileDamage {
   std::string name;
   std::string (*damaged)(std::string bytes);
   // True if svcmapd renames the damaged file. False if the damage looks like the result of a power
-  // loss: such a file is only outdated.
+  // loss, because such a file is only outdated.
   bool set_aside = true;
 };
 std::ostream& operator<<(std::ostream& out, const FileDamage& damage) { return out << damage.name; }

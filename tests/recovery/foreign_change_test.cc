@@ -1,7 +1,7 @@
 // Another process changes svcmap's tables while the agent is running or stopped. The agent repairs
-// the tables with minimal effect on clients, and ignores changes of other tables.
+// the tables with minimal effect on clients, and ignores changes to other tables.
 //
-// SVCMAP_STORM_SECONDS=10   duration of continuous changes by the other process (2)
+// SVCMAP_STORM_SECONDS=10   duration of continuous changes by the other process (default 2)
 #include <algorithm>
 #include <iostream>
 #include <thread>

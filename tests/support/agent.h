@@ -3,7 +3,7 @@
 //   ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(topology->node().netns()));
 //   ASSERT_OK(agent->Apply({AService("shop/web")..., ASlice("shop/web")...}));
 //
-// Errors contain the agent's log. Not thread-safe. Only agent.cc knows gRPC.
+// Errors contain the agent's log. Not thread-safe. Only agent.cc uses gRPC.
 #ifndef SVCMAP_TESTS_SUPPORT_AGENT_H_
 #define SVCMAP_TESTS_SUPPORT_AGENT_H_
 
@@ -31,8 +31,8 @@ class PushStream {
 
   const v1::Opened& opened() const;
 
-  // Sends SnapshotBegin, all objects in batches of 1,000, and SnapshotEnd. Returns the Ack of the
-  // end with all results, or the first FAILED Ack.
+  // Sends SnapshotBegin, all objects in batches of 1,000, and SnapshotEnd. Returns the Ack of
+  // SnapshotEnd with all results, or the first FAILED Ack.
   absl::StatusOr<v1::Ack> Snapshot(const Objects& objects);
 
   // Sends one batch of changes and returns the agent's Ack for this batch.

@@ -217,7 +217,7 @@ struct FakeApiServer::Impl {
   bool before_131 = false;
   milliseconds bookmark_every = kBookmarkEvery;
   int64_t always_page = 0;
-  // Frozen state of each collection. Collections without an entry show the current state in lists.
+  // Frozen state of each collection. Lists of collections without an entry show the current state.
   std::map<Collection, KubeStore::Snapshot> cache;
   uint64_t next_page = 0;
   // Lists with further pages, by number of the continue token.

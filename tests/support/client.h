@@ -24,12 +24,12 @@ struct Request {
   std::chrono::milliseconds timeout = std::chrono::milliseconds(2000);
 };
 
-// TCP connects, reads the line and resets the connection to avoid TIME_WAIT. UDP sends one
-// datagram. SCTP sends one INIT on a raw socket and never completes the association. Only TCP SYNs
-// are retransmitted (by the kernel).
+// For TCP, connects, reads the line and resets the connection to avoid TIME_WAIT. For UDP, sends
+// one datagram. For SCTP, sends one INIT on a raw socket and never completes the association. Only
+// TCP SYNs are retransmitted (by the kernel).
 //
-// Sending UDP, SCTP and ICMP fails with EPERM if the output hook of the client's host drops or
-// rejects the packet. An ICMP error follows only after a reject. The result is kRejected after a
+// Sending a UDP, SCTP or ICMP packet fails with EPERM if the output hook of the client's host drops
+// or rejects the packet. An ICMP error follows only after a reject. The result is kRejected after a
 // reject, and kTimedOut with EPERM in `detail` after a drop.
 Answer Ask(const NetNs& netns, const Request& request);
 

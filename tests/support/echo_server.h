@@ -2,7 +2,7 @@
 // (address, port) bindings, each with a name.
 //
 //   TCP   After accept, the server sends "NAME SOURCE_IP SOURCE_PORT\n". Then it returns all
-//         received bytes until the client closes. Ask, TcpFlow and BulkTcp use the same server.
+//         received bytes until the client closes it. Ask, TcpFlow and BulkTcp use the same server.
 //   UDP   "who\n" is answered with that line, any other datagram with its own contents.
 //   SCTP  An INIT is answered with an INIT-ACK whose State Cookie is that line. Associations are
 //         never completed. The server uses raw sockets because the kernel has no SCTP: an INIT to a

@@ -26,7 +26,7 @@
 namespace svcmap::testing {
 
 struct Command {
-  std::vector<std::string> argv = {};  // argv[0] is searched in PATH.
+  std::vector<std::string> argv = {};  // The executable argv[0] is searched for in PATH.
   // Network namespace of the child. Null selects the namespace of the test process.
   const NetNs* netns = nullptr;
   // Entries "KEY=VALUE". These entries override inherited variables.

@@ -36,7 +36,7 @@ struct TrafficTarget {
   // The TCP or UDP request of this target. The request's timeout also applies to messages on an
   // open connection.
   Request request;
-  // Names of the servers that may answer. If empty, any server may answer. An answer of another
+  // Names of the servers that may answer. If empty, any server may answer. An answer from another
   // server is a failure.
   std::vector<std::string> servers = {};
   // True if the target's endpoints do not change, so that no failure is permitted. Failures of

@@ -77,8 +77,9 @@ class Topology {
   absl::StatusOr<const Host*> AddClient(const std::string& name);
 
   // Makes every address of `prefix` ("203.0.113.200/32", "10.244.1.128/25", "fd00:10:244:1:1::/80")
-  // local to `host` and adds a route to `host` on the node. For example, gives a client a second
-  // address, or simulates a thousand pods in one namespace. Not permitted for node().
+  // local to `host` and adds a route to `host` on the node. For example, use this method to give a
+  // client a second address, or to simulate a thousand pods in one namespace. Not permitted for
+  // node().
   absl::Status AddPrefix(const Host& host, const std::string& prefix);
 
   // Enables or disables checksum, segmentation and receive offloads of all existing veths with

@@ -26,8 +26,8 @@ class TcpFlow {
   // Returns the name of the connection's server and the source address that the server received.
   const Answer& answer() const { return answer_; }
 
-  // Sends `bytes` pseudo-random bytes and reads the echo at the same time. DataLoss names the first
-  // wrong offset. DeadlineExceeded and Unavailable mean that the flow is stuck or broken.
+  // Sends `bytes` pseudo-random bytes and reads the echo at the same time. Returns DataLoss with
+  // the first wrong offset. DeadlineExceeded and Unavailable mean that the flow is stuck or broken.
   absl::Status Exchange(size_t bytes, std::chrono::milliseconds timeout = std::chrono::seconds(10));
 
  private:

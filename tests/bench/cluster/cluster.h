@@ -1,5 +1,5 @@
-// A generated cluster of any size, and changes of this cluster. The same parameters give the same
-// cluster.
+// A generated cluster of any size, and changes to this cluster. Equal parameters produce equal
+// clusters.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,8 @@ namespace svcmap::bench {
 
 enum class Mix {
   kClusterIp,  // All Services are ClusterIP Services without other features.
-  // One of ten Services has a nodePort, one has a nodePort and a load balancer IP, and one has
-  // session affinity.
+  // Of every ten Services, one has a nodePort, one has a nodePort and a load balancer IP, and one
+  // has session affinity.
   kMixed,
   // All Services have an external IP, a load balancer IP, a nodePort, policy Local and session
   // affinity. Every tenth Service has source ranges.
@@ -45,23 +45,23 @@ struct ClusterChange {
 
 class Cluster {
  public:
-  // `first` is the number of the first Service. Names and addresses are derived from the number of
-  // the Service.
+  // `first` is the number of the first Service. Names and addresses are derived from the numbers of
+  // the Services.
   explicit Cluster(const ClusterShape& shape, int first = 0);
 
   const ClusterShape& shape() const { return shape_; }
-  // Returns the current Service ports, in the order in which proxies with lists store them.
+  // Returns the current Service ports, in the order in which list-based proxies store them.
   const std::vector<ServicePort>& ports() const { return ports_; }
   size_t endpoint_count() const;
 
-  // Replaces an endpoint. `position` is an index in ports(). The added address was never used
-  // before, and the first or the last address is removed.
+  // Replaces an endpoint. `position` is an index in ports(). Adds an address that was never used
+  // before, and removes the first or the last address.
   ClusterChange ReplaceEndpoint(size_t position);
-  // Replaces several endpoints, starting at `first`, in one change, like a step of a rolling
+  // Replaces `count` endpoints, starting at `first`, in one change, like one step of a rolling
   // update.
   ClusterChange ReplaceEndpoints(size_t position, size_t first, size_t count);
   ClusterChange AddEndpoint(size_t position);
-  // Removes an endpoint. The Service must have an endpoint.
+  // Removes an endpoint. The Service must have at least one endpoint.
   ClusterChange RemoveEndpoint(size_t position);
   ClusterChange ChangeSourceRanges(size_t position);
   // Appends a ClusterIP Service.

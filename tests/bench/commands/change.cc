@@ -1,8 +1,8 @@
 // svcmap-bench change: time from a single change to its kernel commit.
 //
-// Each opponent is loaded once per shape in its own namespace. The opponents then take turns, with
-// several changes of each kind. The first change of a turn does not count, because the CPU caches
-// contain data of the previous opponent.
+// The benchmark loads each compared implementation once per shape, in a separate namespace. The
+// implementations then take turns, with several changes of each kind. The first change of a turn
+// does not count, because the CPU caches contain data of the previous implementation.
 #include <CLI/CLI.hpp>
 
 #include "tests/bench/commands/command.h"
@@ -89,8 +89,8 @@ class Changes {
     const Clock::time_point end_ = Clock::now() + std::chrono::seconds(options_.budget);
   };
 
-  // Measures one turn of an opponent. Returns false if the opponent is excluded from all later
-  // turns.
+  // Measures one turn of a compared implementation. Returns false if the implementation is
+  // excluded from all later turns.
   bool Turn(Loaded& on, const ClusterShape& shape, int round, Recorder& recorder) {
     std::string what = "warm-up";
     absl::Status status = on.Change(on.cluster().ReplaceEndpoint(on.NextPosition())).status();

@@ -2,10 +2,10 @@
 //
 // Latency is measured from the scheduled time of a change, so it includes the time that a change
 // waits for a busy proxy. svcmapd receives each change on its stream when it is due. The other
-// opponents combine all pending changes in one update. The opponents that represent kube-proxy wait
-// for its minSyncPeriod (1 s by default) between updates. Most of their latency is this delay, so
-// no ratio is calculated. Combining their changes counts as waiting time, but not as CPU time. A
-// real kube-proxy does not take part.
+// compared implementations combine all pending changes in one update. Implementations that
+// represent kube-proxy wait for kube-proxy's minSyncPeriod (1 s by default) between updates. Most
+// of their latency is this delay, so no ratio is calculated. The time to combine their changes
+// counts as waiting time, but not as CPU time. This benchmark does not include a real kube-proxy.
 #include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>
@@ -38,7 +38,7 @@ struct ChurnOptions {
   double min_sync_period = 1;
 };
 
-// Results of one turn of an opponent at one rate.
+// Results of one turn of a compared implementation at one rate.
 struct ChurnFigures {
   std::vector<double> latencies;  // Latency of each change in seconds.
   // Time until the last change was committed, but at least the planned duration.
@@ -161,14 +161,14 @@ class Churn {
  private:
   static std::string What(int rate) { return absl::StrCat("rate-", rate); }
 
-  // Returns the minimum interval between updates of an opponent that represents kube-proxy. Returns
-  // 0 for svcmapd and the lower bound.
+  // Returns the minimum interval between updates of a compared implementation that represents
+  // kube-proxy. Returns 0 for svcmapd and the lower bound.
   double MinSyncPeriod(const std::string& opponent) const {
     return opponent == "svcmap" || opponent == "netlink" ? 0 : options_.min_sync_period;
   }
 
-  // Measures one turn of an opponent at this rate. Returns false if the opponent is excluded from
-  // all later turns.
+  // Measures one turn of a compared implementation at this rate. Returns false if the
+  // implementation is excluded from all later turns.
   bool Turn(Loaded& on, const ClusterShape& shape, int rate, int round, Recorder& recorder) {
     const Schedule schedule(rate, options_.seconds);
     auto* svcmap = dynamic_cast<Svcmap*>(&on.opponent());

@@ -18,8 +18,8 @@ namespace svcmap::bench {
 // Options that precede the subcommand.
 struct CommonOptions {
   std::vector<ClusterShape> shapes;
-  std::vector<std::string> opponents;  // Opponents in the order of their turns.
-  int rounds = 3;                      // Number of turns per opponent.
+  std::vector<std::string> opponents;  // Compared implementations in the order of their turns.
+  int rounds = 3;                      // Number of turns per compared implementation.
   OpponentSettings settings;
   Samples* samples = nullptr;
 };

@@ -1,6 +1,7 @@
-// svcmap-bench connections: number of new connections per second of a single client.
+// svcmap-bench connections: number of new connections per second from a single client.
 //
-// All opponents are loaded at the same time and take turns, as in svcmap-bench latency.
+// All compared implementations have the cluster loaded at the same time and take turns, as in
+// svcmap-bench latency.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 

@@ -1,4 +1,5 @@
-// Opponents that have loaded the same cluster at the same time, each in a separate packet world.
+// Compared implementations that have the same cluster loaded at the same time, each in a separate
+// packet world.
 #pragma once
 
 #include <memory>
@@ -15,11 +16,13 @@ namespace svcmap::bench {
 struct Contender {
   std::string name;
   std::unique_ptr<PacketWorld> world;
-  std::unique_ptr<Opponent> opponent;  // The opponent runs in the node namespace of the world.
+  // The compared implementation, which runs in the node namespace of the world.
+  std::unique_ptr<Opponent> opponent;
 };
 
-// Loads all opponents that can forward packets. "netlink" is excluded because it has maps but no
-// rules. An opponent that cannot be created or loaded is recorded with step kLoading and omitted.
+// Loads all compared implementations that can forward packets. "netlink" is excluded because it has
+// maps but no rules. An implementation that cannot be created or loaded is recorded with step
+// kLoading and omitted.
 inline constexpr char kLoading[] = "load";
 std::vector<Contender> LoadContenders(const CommonOptions& common, const Cluster& cluster,
                                       Entrants& entrants, Recorder& recorder);

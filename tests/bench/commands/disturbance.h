@@ -1,4 +1,4 @@
-// Measures new connections while an opponent rewrites or repairs its rules.
+// Measures new connections while a compared implementation rewrites or repairs its rules.
 #pragma once
 
 #include <chrono>
@@ -10,12 +10,12 @@
 namespace svcmap::bench {
 
 enum class Disturbance {
-  // The opponent repeats full syncs. svcmapd writes only differences, so it alternates between two
-  // clusters with different endpoints.
+  // The compared implementation repeats full syncs. svcmapd writes only differences, so the
+  // benchmark alternates between two clusters with different endpoints.
   kSync,
-  // The ruleset is flushed once per second. Only svcmap repairs the ruleset. The other opponents
-  // would detect the damage at their next full sync, up to an hour later (S-149). "direct" has no
-  // rules.
+  // The ruleset is flushed once per second. Only svcmap repairs the ruleset. The other compared
+  // implementations would detect the damage at their next full sync, up to an hour later (S-149).
+  // "direct" has no rules.
   kRepair,
 };
 
@@ -28,13 +28,14 @@ struct DisturbanceOptions {
 
 struct Disturbed {
   Latencies quiet, during;
-  int times = 0;  // Number of disturbances. 0 if this opponent has no disturbances.
+  int times = 0;  // Number of disturbances. 0 if this compared implementation has no disturbances.
 };
 
-// Returns the same Services with other endpoints.
+// Returns a cluster with the same Services and other endpoints.
 Cluster WithOtherEndpoints(Cluster cluster);
 
-// Measures connections to the last Service. At the end, the opponent has loaded `cluster` again.
+// Measures connections to the last Service. At the end, the compared implementation has loaded
+// `cluster` again.
 absl::StatusOr<Disturbed> MeasureDisturbed(Contender& contender, const Cluster& cluster,
                                            Disturbance disturbance,
                                            const DisturbanceOptions& options,

@@ -1,9 +1,9 @@
 // svcmap-bench latency: the time that a proxy adds to the first packet of a flow.
 //
-// All opponents have the cluster loaded at the same time, each in its own packet world. They take
-// turns (A B A B) at each position in the list of Services. "direct" connects to an endpoint
-// through a node without rules. The difference between a proxy and "direct" is the cost of the
-// proxy, including connection tracking.
+// All compared implementations have the cluster loaded at the same time, each in its own packet
+// world. They take turns (A B A B) at each position in the list of Services. "direct" connects to
+// an endpoint through a node without rules. The difference between a proxy and "direct" is the cost
+// of the proxy, including connection tracking.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
@@ -63,8 +63,8 @@ double Sum(const Rounds& rounds) {
   return sum;
 }
 
-// Returns the difference between two opponents per round, because a slow phase of the machine
-// affects both opponents of a round.
+// Returns the difference between two compared implementations per round, because a slow phase of
+// the machine affects both values of a round.
 std::vector<double> Over(const Rounds& of, const Rounds& reference) {
   std::vector<double> differences;
   for (const auto& [round, values] : of) {
@@ -164,7 +164,8 @@ class Latency {
     return absl::OkStatus();
   }
 
-  // Prints the table. `reference` returns the values with which the p50 of an opponent is compared.
+  // Prints the table. `reference` returns the values to which the p50 of an implementation is
+  // compared.
   void Print(const Recorder& recorder, const std::vector<std::string>& whats,
              const std::string& over,
              const std::function<Rounds(const std::string&, const std::string&)>& reference) const {
@@ -188,7 +189,8 @@ class Latency {
     std::fflush(stdout);
   }
 
-  // The common options. With "--during repair", only opponents that repair, and "direct".
+  // The common options. With "--during repair", they select only implementations that repair their
+  // rules, and "direct".
   CommonOptions common_;
   const LatencyOptions& options_;
   Entrants entrants_;

@@ -1,4 +1,4 @@
-// An opponent in a separate namespace, with the cluster that the opponent has loaded.
+// A compared implementation in a separate namespace, and the cluster that it has loaded.
 #pragma once
 
 #include <memory>
@@ -36,10 +36,12 @@ class Loaded {
   Cluster cluster_;
   size_t position_ = 0;
   std::optional<testing::NetNs> netns_;
-  std::unique_ptr<Opponent> opponent_;  // The opponent must be destroyed before its namespace.
+  // The compared implementation must be destroyed before its namespace.
+  std::unique_ptr<Opponent> opponent_;
 };
 
-// Loads all opponents at the same time. An opponent that cannot be loaded is recorded and omitted.
+// Loads all compared implementations at the same time. An implementation that cannot be loaded
+// is recorded and omitted.
 std::vector<std::unique_ptr<Loaded>> LoadAll(const CommonOptions& common, const ClusterShape& shape,
                                              Entrants& entrants, Recorder& recorder);
 

@@ -1,9 +1,9 @@
-// svcmap-bench restart: time of a restart on a node with unchanged state.
+// svcmap-bench restart: duration of a restart on a node with unchanged state.
 //
 // Restarts svcmapd with its state directory. Measures the time until /healthz returns 200 and until
-// svcmapd reports the state as serving, and the number of written elements. For the other
-// opponents, measures a full sync over the existing rules, as kube-proxy performs it. All opponents
-// are loaded and take turns.
+// svcmapd reports the state as serving, and the number of written elements. For the other compared
+// implementations, measures a full sync over the existing rules, like kube-proxy's. All
+// implementations have the cluster loaded and take turns.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <thread>
@@ -61,12 +61,12 @@ absl::StatusOr<Comeback> RestartOnce(RecoveryNode& node, bool kill,
   return comeback;
 }
 
-// One opponent that has loaded the cluster and is restarted.
+// A compared implementation that has loaded the cluster and is restarted.
 struct Restarted {
   std::string name;
-  std::unique_ptr<RecoveryNode> svcmap;   // RecoveryNode of svcmap. Null for other opponents.
-  std::unique_ptr<testing::NetNs> netns;  // Namespace of an opponent other than svcmap.
-  std::unique_ptr<Opponent> opponent;     // An opponent other than svcmap.
+  std::unique_ptr<RecoveryNode> svcmap;   // RecoveryNode of svcmap. Null for other proxies.
+  std::unique_ptr<testing::NetNs> netns;  // Namespace of a proxy other than svcmap.
+  std::unique_ptr<Opponent> opponent;     // A proxy other than svcmap.
 };
 
 class RestartCommand {

@@ -1,7 +1,8 @@
 // svcmap-bench sync: time to load all Services into an empty node.
 //
-// The opponents take turns (A B A B), each turn in its own namespace. Before the counted turns,
-// each opponent loads a smaller cluster, so that binaries, modules and caches are warm.
+// The compared implementations take turns (A B A B). Each turn uses a new namespace. Before the
+// counted turns, each implementation loads a smaller cluster, so that binaries, modules and caches
+// are warm.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
@@ -42,7 +43,7 @@ class Sync {
           const absl::Status status = Turn(opponent, cluster, round, &recorder);
           if (!status.ok()) entrants_.Fail(opponent, shape, kLoad, round, status, recorder);
         }
-        // Rotate the opponents, so that each round starts with another opponent.
+        // Rotate the order, so that each round starts with a different implementation.
         if (!entrants.empty()) {
           std::rotate(entrants.begin(), entrants.begin() + 1, entrants.end());
         }

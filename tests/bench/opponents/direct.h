@@ -1,4 +1,4 @@
-// The opponent "direct" uses no proxy. It is the lower bound of the packet path.
+// The compared implementation "direct" uses no proxy. It is the lower bound of the packet path.
 #pragma once
 
 #include "tests/bench/opponents/opponent.h"

@@ -11,7 +11,7 @@
 namespace svcmap::bench {
 namespace {
 
-// Maximum number of endpoints in a cluster that is not large.
+// Maximum number of endpoints in a cluster that kube-proxy does not treat as large.
 constexpr size_t kLargeCluster = 1000;
 constexpr char kMark[] = "0x00004000";
 

@@ -1,11 +1,11 @@
 // The input that kube-proxy 1.36 in iptables mode passes to iptables-restore (S-203..S-236). Pure
 // functions from Services to text.
 //
-// Uses kube-proxy's defaults: all addresses accept nodePorts, for IPv4 including 127.0.0.1; mark
-// 0x4000; no masqueradeAll; conntrack is not liberal. Services are in the order of the list.
-// kube-proxy iterates over a Go map, in a different order each time. The text omits the additional
-// rules for kernels with nfacct (a counter in KUBE-FORWARD, and one more rule per nodePort), which
-// favours kube-proxy.
+// Uses kube-proxy's defaults. All addresses accept nodePorts, including 127.0.0.1 for IPv4. The
+// mark is 0x4000, and masqueradeAll and liberal conntrack are off. Services are in the order of the
+// list, whereas kube-proxy iterates over a Go map in a different order each time. The text omits
+// the additional rules for kernels with nfacct (a counter in KUBE-FORWARD, and one more rule per
+// nodePort), which favours kube-proxy.
 //
 // A full sync writes all chains. A partial sync writes the chains that all Services share, with all
 // their rules, and the chains SVC, SVL, EXT, FW and SEP of changed Services. iptables-restore keeps

@@ -125,8 +125,8 @@ class KubeProxy : public Opponent {
     return [this, port = InApiServer(id_, port)] { return IsGone(netns_, mode_, port); };
   }
 
-  // Waits until each of `checks` has succeeded, one after the other. The checks failed at
-  // `generation`.
+  // Waits until each of `checks` has succeeded, one after the other. The checks failed when the
+  // generation id was `generation`.
   absl::StatusOr<Cost> Await(SteadyTime start, double cpu_before, uint32_t generation,
                              const std::vector<Check>& checks) {
     const SteadyTime deadline = start + settings_.time_limit;

@@ -1,14 +1,14 @@
-// Opponent "kube-proxy": a real kube-proxy in the namespace of the node, with a real API server as
-// source of Services. So far this code has only been tested with fake kube-proxy and kubectl
-// scripts (tests/bench/test/kube_proxy_test.cc).
+// Compared implementation "kube-proxy": a real kube-proxy in the namespace of the node, with a real
+// API server as the source of Services. So far this code has only been tested with fake kube-proxy
+// and kubectl scripts (tests/bench/test/kube_proxy_test.cc).
 //
 // Requirements:
 // - `kube_proxy`: a kube-proxy binary. The checks of its rules expect version 1.34 or later.
 // - `kubeconfig`: administrator access to an API server for test objects. An etcd and a
 // kube-apiserver on this machine are sufficient; controllers and nodes are not required. The
-// Service range must contain 10.96.0.0/15 but must not allocate from it, and the nodePort range
-// must contain 10000 to 60000: --service-cluster-ip-range=10.0.0.0/8
-// --service-node-port-range=10000-60000.
+// Service range must contain 10.96.0.0/15, but the API server must not allocate addresses from
+// 10.96.0.0/15. The nodePort range must contain 10000 to 60000:
+// --service-cluster-ip-range=10.0.0.0/8 --service-node-port-range=10000-60000.
 // - kubectl, and nft or iptables, in PATH.
 //
 // kube-proxy connects to the API server through a forwarder at 127.0.0.1.
@@ -20,8 +20,8 @@
 //
 // Measurements:
 // - Load starts with kube-proxy and ends with the commit that programs the first, a middle and the
-// last Service. The API server contains all objects before, so the time includes kube-proxy's
-// start and its first list, but not kubectl.
+// last Service. All objects exist in the API server before kube-proxy starts, so the time includes
+// kube-proxy's start and its first list, but not kubectl.
 // - Change starts when kubectl exits and the API server has the change. The time includes neither
 // kubectl nor earlier work of kube-proxy. Both omissions favour kube-proxy.
 // - In nftables mode, commits are detected within half a millisecond, and nft lists the rules after
@@ -33,8 +33,8 @@
 // minimum interval between syncs (--iptables-min-sync-period, 1 s by default) is removed, so that
 // consecutive changes do not wait for each other, which also favours kube-proxy.
 //
-// Not implemented: load balancer IPs, because they are part of the status, which only a controller
-// writes, and a resync on demand.
+// Load balancer IPs are not implemented, because they are part of the status, which only a
+// controller writes. A resync on demand is not implemented either.
 #pragma once
 
 #include <memory>

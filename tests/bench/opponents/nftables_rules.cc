@@ -210,7 +210,7 @@ class PortWriter {
   const NftWords words_;
   const std::string protocol_;
   const std::string base_;
-  // The cluster set and the local set of endpoints.
+  // The cluster endpoint set and the local endpoint set.
   std::vector<proxy::EndpointAddress> all_, here_;
   PortLayout layout_;
   NftText rules_;

@@ -14,8 +14,9 @@
 //   - S-337 to S-341, for the elements and chains that a change writes. Assumption: elements of
 //     firewall-ips have no comment (older versions wrote one).
 //
-// Omitted, in favour of kube-proxy: before each transaction it lists the complete table with nft,
-// and before a full sync it lists the elements of each map.
+// The text does not include kube-proxy's listings with nft, which favours kube-proxy. kube-proxy
+// lists the complete table before each transaction, and the elements of each map before a full
+// sync.
 //
 // If two Services use the same nodePort, nft rejects the transaction. kube-proxy would assign the
 // nodePort to the last Service.
@@ -34,7 +35,7 @@ struct NftablesNode {
   IpPrefix cluster_cidr;  // Sources in this range are pods (S-64).
   IpPrefix service_cidr;  // The Service CIDR (S-105).
   // If true, a Service with one endpoint gets a plain "dnat to IP:PORT" (kubernetes#140723, July
-  // 2026) instead of a map with one element. The kernel's cost of such a map grows with the number
+  // 2026) instead of a map with one element. The kernel's cost for such a map grows with the number
   // of maps (kubernetes#139513).
   bool plain_single = false;
 };

@@ -1,5 +1,5 @@
 // Interface of a measured Service proxy: svcmapd, the modes of kube-proxy, and lower bounds. All
-// opponents load the same cluster and receive the same changes.
+// compared implementations load the same cluster and receive the same changes.
 #pragma once
 
 #include <chrono>
@@ -15,15 +15,15 @@
 
 namespace svcmap::bench {
 
-// Cost of one sync or change. A value is negative if the opponent cannot provide it.
+// Cost of one sync or change. A value is negative if the compared implementation cannot provide it.
 struct Cost {
   double seconds = -1;  // Time from input prepared in memory to the kernel commit.
-  // Time spent in kernel transactions, if the opponent can measure this time.
+  // Time spent in kernel transactions, if the compared implementation can measure this time.
   double kernel_seconds = -1;
   double longest_commit_seconds = -1;
-  // CPU time of the processes until they exit. svcmapd keeps running, so in Change and Resync its
-  // CPU time ends with the acknowledgement. In Load, it ends when the CPU time stays constant after
-  // the last acknowledgement.
+  // CPU time of the processes until they exit. svcmapd keeps running, so Change and Resync measure
+  // its CPU time until the acknowledgement. Load measures svcmapd's CPU time until the value stays
+  // constant after the last acknowledgement.
   double cpu_seconds = -1;
   int64_t peak_rss_kib = -1;  // Peak memory of the processes that cpu_seconds covers.
 };
@@ -42,24 +42,24 @@ class Opponent {
   virtual absl::StatusOr<Cost> Change(const Cluster& cluster,
                                       const std::vector<ClusterChange>& changes) = 0;
 
-  // Performs a full sync over existing rules. Returns Unimplemented for opponents without full
-  // syncs.
+  // Performs a full sync over existing rules. Returns Unimplemented for compared implementations
+  // without full syncs.
   virtual absl::StatusOr<Cost> Resync(const Cluster& cluster) = 0;
 
-  // Memory and CPU usage of the permanent process. All values are 0 if the opponent has no
-  // permanent process.
+  // Memory and CPU usage of the permanent process. All values are 0 if the compared implementation
+  // has no permanent process.
   virtual ProcessMemory Memory() const = 0;
 };
 
-// Value of --cluster-cidr for all opponents. The range contains the pods of the topology. Clients
-// outside the range are masqueraded.
+// Value of --cluster-cidr for all compared implementations. The range contains the pods of the
+// topology. Connections from clients outside the range are masqueraded.
 inline const char* ClusterCidr(Family family) {
   return family == Family::kIpv4 ? testing::kClusterCidrV4 : testing::kClusterCidrV6;
 }
 
 struct OpponentSettings {
-  // Time limit of one call. A call that takes longer returns DeadlineExceeded, and the opponent is
-  // excluded.
+  // Time limit of one call. A call that takes longer returns DeadlineExceeded, and the
+  // implementation is excluded.
   std::chrono::seconds time_limit{120};
   std::string svcmapd;     // Path of the svcmapd binary.
   std::string kube_proxy;  // Path of kube-proxy. Empty if not available.
@@ -67,16 +67,16 @@ struct OpponentSettings {
   std::string kube_proxy_mode = "nftables";  // Proxy mode of kube-proxy: "nftables" or "iptables".
 };
 
-// Returns the names of all opponents, in this order: "direct" (no proxy: Load and Change do
-// nothing), "netlink" (the lower bound: raw batches into constant maps), "svcmap",
+// Returns the names of all compared implementations, in this order: "direct" (no proxy: Load and
+// Change do nothing), "netlink" (the lower bound: raw batches into constant maps), "svcmap",
 // "iptables-legacy", "iptables-nft", "nftables" (kube-proxy 1.36's layout, loaded with nft),
 // "nftables-single" (like "nftables", but without maps for single endpoints, see nftables.h), and
 // "kube-proxy" if a binary is available.
 const std::vector<std::string>& OpponentNames();
 
-// Creates an opponent on the node `netns`. The namespace must outlive the opponent. Returns
-// NotFound for unknown names, and FailedPrecondition with the reason if this machine cannot run the
-// opponent.
+// Creates a compared implementation on the node `netns`. The namespace must outlive the returned
+// object. Returns NotFound for unknown names, and FailedPrecondition with the reason if this
+// machine cannot run the implementation.
 absl::StatusOr<std::unique_ptr<Opponent>> MakeOpponent(const std::string& name,
                                                        const testing::NetNs& netns,
                                                        const OpponentSettings& settings);

@@ -188,7 +188,8 @@ class SvcmapProcess final : public Svcmap {
       const absl::StatusOr<v1::Ack> ack = Read(next);
       answered = ack.status();
       if (!ack.ok()) break;
-      // Batches of one commit report the same commit, which must be counted only once.
+      // Acks of batches in the same commit report the same revision. The commit must be counted
+      // only once.
       if (std::exchange(revision, ack->revision()) == ack->revision()) continue;
       cost.kernel_seconds += CommitSeconds(*ack);
       cost.longest_commit_seconds = std::max(cost.longest_commit_seconds, CommitSeconds(*ack));

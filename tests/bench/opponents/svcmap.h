@@ -15,9 +15,9 @@ class Svcmap : public Opponent {
   static absl::StatusOr<std::unique_ptr<Svcmap>> Start(const testing::NetNs& netns,
                                                        const OpponentSettings& settings);
 
-  // For callers that do not wait for each change. One thread may send batches while another thread
-  // waits. Do not mix these calls with the methods of Opponent. Await reads acknowledgements up to
-  // `number`, and returns an error if an earlier batch failed.
+  // The following methods are for callers that do not wait for each change. One thread may send
+  // batches while another thread waits. Do not mix these calls with the methods of Opponent. Await
+  // reads acknowledgements up to `number`, and returns an error if an earlier batch failed.
   static v1::PushRequest Message(uint64_t number, const std::vector<ClusterChange>& changes);
   // Returns the next batch number. The batches of a stream have the numbers 1, 2, 3, ...
   virtual uint64_t TakeNumber() = 0;

@@ -27,7 +27,8 @@ namespace {
 
 using ToolClock = std::chrono::steady_clock;
 
-// Maximum number of bytes that an error quotes from standard error, enough for some lines.
+// Maximum number of bytes that an error quotes from standard error, which is enough for a few
+// lines.
 constexpr size_t kQuotedErrors = 600;
 
 absl::Status WriteAll(int fd, const std::string& text) {

@@ -17,10 +17,10 @@ struct ToolRun {
   int64_t peak_rss_kib = -1;  // Peak memory. Negative if the process could not be traced.
 };
 
-// Runs a tool. Searches argv[0] in PATH. A nonzero exit status is an error that quotes the first
-// lines of standard error. Returns NotFound if the executable does not exist. After `limit`, kills
-// the process and returns DeadlineExceeded. The process is also killed when the calling thread
-// exits. Standard output is discarded.
+// Runs a tool. Searches for argv[0] in PATH. A nonzero exit status is an error that quotes the
+// first lines of standard error. Returns NotFound if the executable does not exist. After `limit`,
+// kills the process and returns DeadlineExceeded. The process is also killed when the calling
+// thread exits. Standard output is discarded.
 absl::StatusOr<ToolRun> RunTool(const std::vector<std::string>& argv, const std::string& stdin_text,
                                 const testing::NetNs& netns, std::chrono::seconds limit);
 

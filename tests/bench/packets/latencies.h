@@ -15,8 +15,8 @@ struct Latencies {
   std::vector<double> microseconds;  // Latencies of successful flows.
   int64_t failed = 0;
 
-  // Returns the latencies of all flows. A failed flow counts as kFlowPatience, because otherwise an
-  // opponent that loses slow flows would look fast.
+  // Returns the latencies of all flows. A failed flow counts as kFlowPatience, because otherwise a
+  // compared implementation that loses slow flows would look fast.
   std::vector<double> WithFailures() const {
     std::vector<double> all = microseconds;
     all.insert(all.end(), static_cast<size_t>(failed),

@@ -23,8 +23,8 @@ class PodServer {
                                                           uint16_t port, int cpu);
   ~PodServer();
 
-  // If true, the thread spins instead of sleeping, because a wakeup takes longer than most
-  // rulesets.
+  // If true, the thread spins instead of sleeping, because a wakeup takes longer than the
+  // evaluation of most rulesets.
   void set_spinning(bool spinning);
 
  private:
@@ -36,8 +36,8 @@ class PodServer {
   void GiveBack();
 
   UniqueFd epoll_, wake_, tcp_, udp_;
-  // Sockets of accepted connections. The server keeps a socket long enough that the client closes
-  // the connection first.
+  // Sockets of accepted connections. The server keeps a socket open long enough for the client to
+  // close the connection first.
   std::array<UniqueFd, 256> taken_;
   size_t next_taken_ = 0;
   std::atomic<bool> spinning_{false};

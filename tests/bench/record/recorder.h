@@ -26,10 +26,12 @@ class Recorder {
   void Add(const std::string& opponent, const std::string& what, int round, const Cost& cost);
 
   // Records why a value is missing. DeadlineExceeded means that `limit` was exceeded. Unimplemented
-  // means that the opponent does not have this step, which is not an error and records no sample.
+  // means that the compared implementation does not support this step, which is not an error and
+  // records no sample.
   void AddFailure(const std::string& opponent, const std::string& what, int round,
                   const absl::Status& why, std::chrono::seconds limit);
-  // Records the metric "not-tried", because the opponent exceeded `limit` with a smaller cluster.
+  // Records the metric "not-tried", because the compared implementation exceeded `limit` with a
+  // smaller cluster.
   void AddNotTried(const std::string& opponent, const std::string& what,
                    std::chrono::seconds limit);
 

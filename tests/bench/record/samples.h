@@ -18,7 +18,7 @@ struct Sample {
   std::string what;  // Measured step, for example "load", "replace" or "tcp-first".
   // Metric, for example "seconds", "kernel_seconds", "cpu_seconds" or "rss_kib".
   std::string metric;
-  int round = 0;  // Number of the turn. Opponents take turns in the order A B A B.
+  int round = 0;  // Number of the turn. Compared implementations take turns in the order A B A B.
   double value = 0;
 };
 
@@ -33,7 +33,7 @@ class Samples {
   void Add(const Sample& sample);
 
   // Record a missing value. The metric is "over-limit" with the limit as value, or "failed". The
-  // reason of a failure is printed to standard error.
+  // reason for a failure is printed to standard error.
   void AddOverLimit(Sample sample, double limit_seconds);
   void AddFailed(Sample sample, const absl::Status& why);
 

@@ -45,8 +45,8 @@ class RecoveryNode {
   // Polls for at most 30 seconds until Reports succeeds and the kernel has the desired state.
   // Returns the time when this was the case.
   absl::StatusOr<Clock::time_point> AwaitRepair(uint64_t repairs);
-  // Returns OK if the kernel has the desired state according to nft. The expected rules are those
-  // that the last call of Load has listed.
+  // Returns OK if the kernel has the desired state according to nft. The expected rules are the
+  // rules that the last Load call listed.
   absl::Status CheckKernel();
   bool Healthy();  // Returns true if /healthz reports a healthy agent.
 

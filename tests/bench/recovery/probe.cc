@@ -13,7 +13,7 @@ using testing::SocketAddress;
 
 constexpr uint32_t kFirstPort = 2000;
 constexpr uint32_t kPorts = 60000;
-// Time after which later requests provide no new information.
+// Time for which StopAndMeasure sends more requests before it stops the probe.
 constexpr std::chrono::milliseconds kSettled{20};
 
 // Number of the next source port. Shared by all probes, so that no probe reuses a port while the

@@ -25,7 +25,8 @@ struct ProbeOptions {
   std::string ip;
   uint16_t port = 0;
   std::string server;  // Name of the server that is expected in answers.
-  // Source addresses. The probe uses them in turn, so that an untranslated flow is not reused.
+  // Source addresses. The probe uses them in turn, so that a request does not reuse the conntrack
+  // entry of an untranslated flow.
   std::vector<std::string> sources;
   std::chrono::microseconds every{500};
 };
@@ -65,8 +66,7 @@ class Probe {
   const ProbeOptions options_;
   testing::SocketAddress destination_;
   UniqueFd epoll_;
-  // Open requests by sample number. The ring has more than kPatience
-  // every entries.
+  // Open requests by sample number. The ring has more than kPatience / every entries.
   std::vector<Open> open_;
   std::vector<Sample> samples_;
   size_t oldest_ = 0;  // Index of the first sample that may still be open.

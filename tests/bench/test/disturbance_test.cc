@@ -32,7 +32,7 @@ TEST(DisturbanceTest, NoEndpointIsInBothClusters) {
 
 class DisturbedTest : public PacketTest {
  protected:
-  // Creates the opponent `name` and loads the cluster.
+  // Creates the compared implementation `name` and loads the cluster.
   Contender Load(const std::string& name) {
     common_.opponents = {name};
     common_.settings.svcmapd = SVCMAP_BIN_DIR "/svcmapd";

@@ -1,4 +1,4 @@
-// Tests that send real packets through the rules of the opponents in iptables mode.
+// Tests that send real packets through the rules of the compared implementations in iptables mode.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -103,7 +103,7 @@ class IptablesOpponentTest : public testing::PacketTest,
     return chains;
   }
 
-  // Returns the rules after the opponent has loaded the cluster on a new node.
+  // Returns the rules after the compared implementation has loaded the cluster on a new node.
   absl::StatusOr<SavedChains> SaveOfFresh(const Cluster& cluster) const {
     absl::StatusOr<NetNs> netns = NetNs::Create();
     if (!netns.ok()) return netns.status();

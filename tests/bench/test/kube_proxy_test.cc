@@ -1,4 +1,5 @@
-// Tests of the opponent "kube-proxy" with scripts that simulate kubectl and kube-proxy.
+// Tests of the compared implementation "kube-proxy" with scripts that simulate kubectl and
+// kube-proxy.
 #include "tests/bench/opponents/kube_proxy.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Tests that the opponent "netlink" programs the elements that it reports.
+// Tests that the compared implementation "netlink" programs the elements that it reports.
 #include "tests/bench/opponents/netlink.h"
 
 #include <gtest/gtest.h>

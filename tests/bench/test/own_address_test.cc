@@ -1,5 +1,5 @@
-// Tests that no opponent masquerades the measured packets, because masquerading would slow down
-// only some opponents.
+// Tests that no compared implementation masquerades the measured packets, because masquerading
+// would slow down only some implementations.
 #include <gtest/gtest.h>
 
 #include "tests/bench/commands/contenders.h"

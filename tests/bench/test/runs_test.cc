@@ -39,7 +39,7 @@ std::vector<Figure> ReadFigures(const std::string& path) {
 struct RunCase {
   const char* name;
   std::vector<std::string> args;
-  const char* metric;  // Metric that both opponents have for each step in `whats`.
+  const char* metric;  // Metric that both compared implementations have for each step in `whats`.
   std::set<std::string> whats;
 };
 
@@ -57,7 +57,8 @@ TEST_P(RunsTest, EveryOpponentGivesEveryFigure) {
   argv.insert(argv.end(), GetParam().args.begin(), GetParam().args.end());
   ASSERT_OK_AND_ASSIGN(const std::string out, RunOk({.argv = argv}, std::chrono::seconds(60)));
 
-  std::map<std::string, std::set<std::string>> seen;  // Steps that each opponent has recorded.
+  // Steps that each compared implementation has recorded.
+  std::map<std::string, std::set<std::string>> seen;
   for (const Figure& figure : ReadFigures(folder.path() + "/samples.csv")) {
     for (const char* trouble : {"failed", "over-limit", "not-tried"}) {
       EXPECT_NE(figure.metric, trouble) << figure.opponent << " " << figure.what;
@@ -112,7 +113,7 @@ TEST(RunTest, ChurnMakesNoRatioOfTheMinSyncPeriod) {
                       "churn", "--rates=20", "--seconds=1"}},
             std::chrono::seconds(60)));
   std::istringstream lines(out);
-  std::vector<std::string> cells;  // Table cells of the opponent "nftables".
+  std::vector<std::string> cells;  // Table cells of the compared implementation "nftables".
   for (std::string line; std::getline(lines, line);) {
     if (line.find("| nftables |") == std::string::npos) continue;
     std::istringstream row(line);
