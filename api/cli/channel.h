@@ -11,7 +11,8 @@
 namespace svcmap::api {
 
 // Creates a channel with its own connection. `target` is a result of ParseTarget. `tls` must be
-// valid; TLS is off if it has no CA. `arguments` may contain further channel arguments.
+// valid. TLS is disabled if `tls` contains no CA. `arguments` may contain further channel
+// arguments.
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& target, const TlsMaterial& tls,
                                           grpc::ChannelArguments arguments = {});
 

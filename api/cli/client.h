@@ -24,9 +24,9 @@ namespace svcmap::api {
 
 class Client {
  public:
-  // `target` is a result of ParseTarget. `tls` must be valid; TLS is off if it has no CA. Connects
-  // on the first call. `timeout` limits the connection setup, and then the wait for each response
-  // or each message of a streamed response.
+  // `target` is a result of ParseTarget. `tls` must be valid. TLS is disabled if `tls` contains no
+  // CA. Connects on the first call. `timeout` limits the connection setup, and then the wait for
+  // each response or each message of a streamed response.
   Client(const std::string& target, const TlsMaterial& tls, std::chrono::milliseconds timeout);
   ~Client();
 

@@ -17,7 +17,7 @@ enum class ExitCode : int {
   kAttention = 8,      // migrate check: a finding needs attention.
 };
 
-// Returns the exit code of a command to which both `a` and `b` apply.
+// Returns the exit code of a command that has both results: the larger of `a` and `b`.
 inline ExitCode Worse(ExitCode a, ExitCode b) { return std::max(a, b); }
 
 }  // namespace svcmap::api

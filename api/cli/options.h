@@ -69,7 +69,7 @@ using Command = std::variant<ApplyOptions, DeleteOptions, GetOptions, StatusOpti
 struct Options {
   std::string address;  // Agent address as typed by the user.
   std::string target;   // `address` converted to a gRPC target.
-  TlsFiles tls;         // TLS is off if `ca` is empty.
+  TlsFiles tls;         // TLS is disabled if `ca` is empty.
   std::chrono::milliseconds timeout = std::chrono::seconds(10);  // Timeout for each call.
   Command command;
 };

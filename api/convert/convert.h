@@ -56,7 +56,8 @@ Converted<proxy::ServiceCidr> ConvertServiceCidr(const v1::ServiceCIDR& cidr,
 
 struct ConvertedChange {
   proxy::Kind kind = proxy::Kind::kService;
-  // Key of the object, even if the object is rejected: a snapshot does not prune rejected objects.
+  // Key of the object. Also set if the object is rejected, because a snapshot does not prune
+  // rejected objects.
   std::string key;
   // `change` or `delta` is set unless the object is rejected.
   std::optional<proxy::Change> change;

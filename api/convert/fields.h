@@ -33,7 +33,8 @@ FieldError Ignored(FieldError error);
 void CheckOneOf(std::string_view field, std::string_view value,
                 std::initializer_list<std::string_view> known, Report& report);
 
-// Returns "must not be a loopback address" or the like, or nullopt for an ordinary unicast address.
+// Returns "must not be a loopback address" or a similar message, or nullopt for an ordinary unicast
+// address.
 std::optional<std::string> SpecialAddress(const IpAddress& address);
 
 // Removes whitespace at both ends.

@@ -11,9 +11,9 @@
 
 namespace svcmap::api {
 
-// Whether `name` is a DNS-1123 label, as required of namespaces and port names.
+// Returns true if `name` is a DNS-1123 label, as required for namespaces and port names.
 bool IsDnsLabel(std::string_view name);
-// Whether `name` is a DNS-1123 subdomain, as required of object names.
+// Returns true if `name` is a DNS-1123 subdomain, as required for object names.
 bool IsDnsSubdomain(std::string_view name);
 
 constexpr bool IsNamespaced(proxy::Kind kind) {

@@ -18,7 +18,7 @@ struct FieldError {
   std::string detail;  // "must be between 1 and 65535, inclusive"
 };
 
-// The functions below print `value` unchanged: pass strings through Quote.
+// The functions below print `value` unchanged, so strings must be passed through Quote first.
 FieldError Invalid(std::string value, std::string detail);
 FieldError OutOfRange(int64_t value, int64_t first, int64_t last);
 FieldError Required(std::string detail);

@@ -18,7 +18,8 @@
 namespace svcmap::api {
 namespace {
 
-// Time synchronization may set the clock often, but only by fractions of a second.
+// Minimum clock change that is logged. Time synchronization often sets the clock, but only by
+// fractions of a second.
 constexpr std::chrono::seconds kLogged{1};
 
 std::chrono::nanoseconds OffsetOfClock() {

@@ -1,4 +1,4 @@
-// Ends the process on SIGTERM or SIGINT even if a file system or a lock does not answer.
+// Ends the process on SIGTERM or SIGINT even if a file system or a lock blocks it.
 //
 // svcmapd waits for signals only after its start, and waits for the disk at exit. Start and exit
 // may block forever on a hung disk. The state on disk is always consistent, so the process may end

@@ -18,8 +18,8 @@ namespace svcmap::api {
 
 class Connections {
  public:
-  // Closes the connections with the longest time since their last complete request if there are
-  // more than `max`, and all connections for which this time exceeds `patience`.
+  // Closes every connection whose last complete request is older than `patience`. If there are more
+  // than `max` connections, also closes the connections with the oldest requests.
   Connections(event_base* base, size_t max, std::chrono::milliseconds patience);
   ~Connections();
 

@@ -12,7 +12,7 @@
 namespace svcmap::api {
 namespace {
 
-// libevent accepts connections as long as there are any. After this number of connections in a row,
+// libevent accepts connections until none is waiting. After this number of connections in a row,
 // the thread handles other events first.
 constexpr int kMaxAcceptsInARow = 64;
 constexpr std::chrono::milliseconds kAfterAcceptError{100};

@@ -58,7 +58,7 @@ class ServicePoints {
   absl::flat_hash_map<Key, Point> points_;
   std::set<Key> failed_;
   Event retry_;
-  bool soon_ = false;  // True if the next retry happens after a shorter time.
+  bool soon_ = false;  // True if a retry after kSoon is pending.
 };
 
 }  // namespace svcmap::api

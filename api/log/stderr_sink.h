@@ -2,7 +2,8 @@
 // hangs.
 //
 // Write waits at most kPatience for the reader. While the reader is blocked, further lines are
-// dropped without waiting, and the next line that is written is preceded by their number.
+// dropped without waiting. When the reader continues, the sink first writes a line with the number
+// of dropped lines.
 #pragma once
 
 #include <poll.h>

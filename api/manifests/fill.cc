@@ -23,7 +23,7 @@ Problem Bad(const TreeNode& node, std::string reason) {
 }
 
 // Prepends `name` to the path of `problem`. The path is built only for errors, while the recursion
-// returns, so valid objects have no cost.
+// returns, so valid objects are not slowed down.
 Problem Under(const std::string& name, Problem problem) {
   if (!problem) return problem;
   const bool joined = problem->field.empty() || problem->field[0] == '[';

@@ -61,8 +61,9 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 
 inline constexpr size_t kMaxManifestBytes = size_t{1} << 30;  // Maximum size of one file.
 inline constexpr size_t kMaxManifestErrors = 100;
-inline constexpr int kMaxManifestDepth = 64;        // Maximum nesting of maps and lists.
-inline constexpr size_t kMaxAliasValues = 100'000;  // Maximum for one text after alias expansion.
+inline constexpr int kMaxManifestDepth = 64;  // Maximum nesting of maps and lists.
+// Maximum number of values after alias expansion.
+inline constexpr size_t kMaxAliasValues = 100'000;
 inline constexpr size_t kMaxAliasBytes = 10'000'000;
 
 // Return Kubernetes manifests of `objects`. JSON: one object, or a List of several objects. YAML:

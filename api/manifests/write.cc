@@ -102,8 +102,8 @@ void AppendJson(const TreeNode& node, const std::string& indent, std::string& ou
   }
 }
 
-// Whether a YAML 1.1 or 1.2 reader could read the plain scalar `text` as another type than string.
-// Examples from YAML 1.1: "no", "1_000".
+// Returns true if a YAML 1.1 or 1.2 parser could interpret the plain scalar `text` as a type other
+// than string. Examples from YAML 1.1: "no", "1_000".
 bool NeedsQuotes(std::string_view text) {
   const auto harmless = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -125,7 +125,8 @@ uint32_t CodePoint(std::string_view utf8) {
   return code;
 }
 
-// Characters that are not printable in YAML, line breaks of YAML 1.1, and noncharacters.
+// Returns true for characters that are not printable in YAML, line breaks of YAML 1.1, and
+// noncharacters.
 bool NeedsEscape(uint32_t code) {
   return (code >= 0x7f && code <= 0xa0) || code == 0x2028 || code == 0x2029 || code == 0xfeff ||
          (code & 0xfffe) == 0xfffe || (code >= 0xfdd0 && code <= 0xfdef);

@@ -159,7 +159,7 @@ bool IsNumber(std::string_view text) {
   return IsDecimal(text);
 }
 
-// Whether `text` contains only whitespace, comments and %directives.
+// Returns true if `text` contains only whitespace, comments and %directives.
 bool HasNoContent(std::string_view text) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));

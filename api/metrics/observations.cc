@@ -54,7 +54,7 @@ void Observations::Programmed(Family family, std::chrono::nanoseconds took) {
   (family == Family::kIpv4 ? programming_v4_ : programming_v6_).Observe(Seconds(took));
 }
 
-// A pass that could not read the connection table is not observed (S-282).
+// Does not record a cleanup that could not read the connection table (S-282).
 void Observations::Cleaned(const proxy::Cleanup& cleanup) {
   if (cleanup.error.ok()) cleanups_.Observe(Seconds(cleanup.duration));
 }

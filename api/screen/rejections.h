@@ -16,7 +16,8 @@ namespace svcmap::api {
 
 class Rejections {
  public:
-  // `peer` is the key of the log's rate limit and part of the line; `detail`: "limit=32".
+  // `peer` is part of the log line and the key of its rate limit. `detail` is a log field such as
+  // "limit=32".
   void Add(Rejection reason, const std::string& peer, const std::string& detail);
 
   uint64_t count(Rejection reason) const { return counts_[static_cast<size_t>(reason)]; }

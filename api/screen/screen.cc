@@ -404,7 +404,7 @@ class ScreenLoop {
     Connection::Side& client = connection.client;
     Connection::Side& server = connection.server;
     uint32_t wanted = 0;
-    // Reads from the client only if the client reads too.
+    // Stops reading from the client while the client does not read its responses.
     if (client.pending.empty() && !client.eof && (server.pending.empty() || !server.fd.ok())) {
       wanted |= EPOLLIN;
     }
@@ -449,7 +449,7 @@ class ScreenLoop {
   }
 
   void Punish(Connection& connection, Offence offence) {
-    // A connection without a preface has caused no cost in gRPC.
+    // A connection without a preface has used no resources in gRPC, so its peer is not penalized.
     if (connection.server.fd.ok()) screen_.limits_.Penalize(connection.handle, now_);
     CountForTrim(kTrimAfter);
     const Rejection reason = RejectionOf(offence);
@@ -486,7 +486,7 @@ class ScreenLoop {
   bool TrimIsDue() const {
     return this == screen_.greeter_.get() && screen_.closed_connections_ >= kTrimAfter;
   }
-  // Any loop. An offence counts as kTrimAfter connections.
+  // Called by both loops. An offence counts as kTrimAfter connections.
   void CountForTrim(size_t connections) {
     const size_t before = screen_.closed_connections_.fetch_add(connections);
     if (before < kTrimAfter && before + connections >= kTrimAfter && screen_.greeter_) {

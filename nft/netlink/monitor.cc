@@ -219,8 +219,8 @@ void Monitor::ReportLoss(const std::string& text) {
   on_change_(change);
 }
 
-// Reports a ForeignChange with `lost` for all changes up to now, at a time when no commit is in
-// progress.
+// Waits until no commit is in progress, and reports a ForeignChange with `lost` set, which covers
+// all changes so far.
 void Monitor::StartOver(const std::string& text) {
   start_over_ = text;
   last_start_over_ = Clock::now();

@@ -53,8 +53,7 @@ class Monitor {
 
   // All following methods are thread-safe.
 
-  // Declares messages from this port as our own. Must be called before anything is sent from the
-  // port.
+  // Marks messages from this port as our own. Must be called before anything is sent from the port.
   void AddOwnPort(uint32_t port_id);
 
   // Between Pause and Resume no notifications are received. After Resume, the caller must call

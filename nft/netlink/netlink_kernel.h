@@ -30,7 +30,7 @@ class NetlinkKernel final : public Kernel {
   absl::StatusOr<TableContent> ReferenceContent(const TableSpec& spec) override;
   absl::StatusOr<uint32_t> Generation() override { return session_.Generation(); }
 
-  // Returns the generation id at a time when no commit of any process is in progress.
+  // Waits until no process has a commit in progress, and returns the generation id.
   absl::StatusOr<uint32_t> SettledGeneration() { return session_.SettledGeneration(); }
 
  private:

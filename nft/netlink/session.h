@@ -62,7 +62,7 @@ class Session {
 
   // Returns nf_tables' generation id. The id changes when a commit starts.
   absl::StatusOr<uint32_t> Generation();
-  // Returns the generation id at a time when no commit is in progress.
+  // Waits until no commit is in progress, and returns the generation id.
   absl::StatusOr<uint32_t> SettledGeneration();
   // Calls `read` until no commit happened during the call. A transient error from `read` also
   // causes another call. Returns kUnavailable after dump_attempts calls or ten seconds. The

@@ -17,7 +17,7 @@ struct Source {
   // prerouting.
   bool from_process = false;
   std::string name;  // "10.244.1.5, a pod"
-  Step step;         // Why the source is of this kind.
+  Step step;         // Reason for the kind of the source.
 };
 
 // Returns whether the rules can detect pods of `family` (S-71).

@@ -1,4 +1,4 @@
-// Files whose calls return after a bounded time even if the disk does not answer.
+// Files whose calls return within a time limit even if the disk does not respond.
 //
 // A write to a hung disk blocks its thread in the kernel, and no signal can interrupt the write.
 // Each call therefore runs on a worker thread. A call that takes longer than its limit fails with

@@ -499,8 +499,8 @@ TEST_P(ConvergenceTest, TheKernelHoldsWhatIsWantedAfterAnyChanges) {
     EXPECT_GT(faults_.count(), 100);
   }
   if (seeds() < 12) return;
-  // Runs that could use the saved state and runs that could not, after write failures, must both
-  // occur.
+  // Some runs must be able to use the saved state. Others must be unable to do so because of write
+  // failures.
   EXPECT_GT(beginnings_[AdoptedState::kTrusted] + beginnings_[AdoptedState::kToVerify], 0)
       << "the seeds show too little";
   if (faulty()) {

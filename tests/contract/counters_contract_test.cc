@@ -92,7 +92,7 @@ TEST_P(RealCounters, CountsAreReadWithTheirKeys) {
   }
   EXPECT_THAT(Counts(*netns_), ElementsAre(ElementCount{CountedRow(1).Read().key, 4294967297},
                                            ElementCount{CountedRow(2).Read().key, 7}));
-  // The first row of a batch or check has no counter.
+  // ReadElement omits the counter of an element.
   EXPECT_THAT(ReadOne(CountedRow(2)), CountedRow(2).Read());
 }
 

@@ -23,7 +23,7 @@ namespace {
 using ::svcmap::testing::Address;
 using ::svcmap::testing::ServiceRow;
 
-constexpr uint32_t kCount = 4000;  // Number of elements whose dump has about 15 messages.
+constexpr uint32_t kCount = 4000;  // A dump of this many elements has about 15 messages.
 constexpr auto kPause =
     std::chrono::milliseconds(5);  // Pause between commits, so that some dumps succeed.
 constexpr auto kDuration = std::chrono::milliseconds(1500);

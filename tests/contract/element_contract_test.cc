@@ -177,7 +177,7 @@ TEST_P(ElementContract, OneBadElementInTheMiddleIsNamedAndNothingHappens) {
 }
 
 TEST_P(ElementContract, ABadElementIsNamedInAnyMessageOfALargeBatch) {
-  constexpr uint32_t kCount = 20'000;  // Number of elements whose dump has about a dozen messages.
+  constexpr uint32_t kCount = 20'000;  // A dump of this many elements has about a dozen messages.
   CreateTable(kCount);
   Add({EndpointRow(17'123, 0, Address(family(), 5), 5)});
   Transaction transaction;

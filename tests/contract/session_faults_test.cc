@@ -146,7 +146,7 @@ TEST_F(SessionFaultsTest, WithoutAFreshSocketNothingIsSent) {
   EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kCommitted);
 }
 
-// The kernel returns errors that ask the sender to repeat the batch. Nothing was committed.
+// The kernel returns errors after which the batch must be sent again. Nothing was committed.
 TEST_F(SessionFaultsTest, ABatchThatIsAskedForAgainIsSentAgain) {
   for (const int error : {ERESTART, EAGAIN, EINTR}) {
     int sent = 0;

@@ -1,7 +1,7 @@
 // Fuzzes the processing of messages from controllers and svcmapctl, up to the kernel's elements,
-// without gRPC. An input contains messages in protobuf text format, each after a line "--- KIND",
-// because most mutations keep this format readable. Alternatively, an input contains the
-// PushRequests of a stream, each after its length.
+// without gRPC. An input contains messages in protobuf text format, because most mutations of this
+// format can still be parsed. Each message is preceded by a line "--- KIND". Alternatively, an
+// input contains the PushRequests of a stream, each preceded by its length.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

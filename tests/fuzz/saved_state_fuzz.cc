@@ -1,6 +1,6 @@
 // Fuzzes Replay with arbitrary files. Nearly all inputs would fail the checksums, so each input is
 // also used as the content of a file with valid checksums. In this case, the input contains
-// messages, each after its length in two bytes (little endian).
+// messages, each preceded by its length in two bytes (little endian).
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

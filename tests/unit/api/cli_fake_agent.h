@@ -13,7 +13,7 @@
 namespace svcmap::api {
 
 struct FakeAnswers {
-  // Status of every call, unless OK. A stream ends with this status after its messages.
+  // If not OK, every call fails with this status. A stream fails after its messages.
   absl::Status error;
   bool hang = false;  // If true, calls never return, and streams never end after their messages.
   v1::Ack ack;

@@ -88,8 +88,7 @@ TEST(TableTest, ManyRowsArePrintedBeforeTheEnd) {
   EXPECT_EQ(out.str(), "wide   y\nx      y\n");
 }
 
-// Results of sending items with sizes `sizes` to a receiver with a limit of `limit` bytes. Contains
-// the accepted parts.
+// Result of sending items to a receiver with a size limit. Contains the accepted parts.
 struct PartsResult {
   std::vector<size_t> parts;
   size_t splits = 0, sent = 0;

@@ -166,8 +166,8 @@ TEST(ConvertServiceTest, S1_S2_WhatIsNotProxiedIsStoredWhateverElseItSays) {
     ASSERT_NE(service, nullptr) << spec;
     EXPECT_FALSE(service->proxied) << spec;
   }
-  // A label with an empty value counts as well. svcmapd must handle the Service like a deleted
-  // Service (S-1).
+  // A label with an empty value also excludes the Service. svcmapd must handle the Service like a
+  // deleted Service (S-1).
   const auto [labelled, findings] = Service(
       "metadata: {namespace: shop, name: web, labels: {service.kubernetes.io/service-proxy-name: "
       "''}}\n"

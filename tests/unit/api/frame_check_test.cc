@@ -30,7 +30,7 @@ class FrameCheckTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(Send(Greeting()), Offence::kNone); }
   Offence Send(const std::string& bytes) { return check_.FromClient(bytes, now_); }
-  // Simulates the server's answer to a call, which ends the stream.
+  // Simulates the server's response to a call, which ends the stream.
   Offence Answer(uint32_t stream) {
     return check_.FromServer(Frame(hostile::kHeaders, hostile::kEndHeaders, stream, "\x88") +
                                  Frame(hostile::kData, 0, stream, "12345") +

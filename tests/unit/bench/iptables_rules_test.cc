@@ -421,7 +421,8 @@ TEST(IptablesRulesTest, S228_S236_SetUpHasTheJumpsAndTheCanaries) {
   for (const auto& [name, table] : tables) {
     EXPECT_THAT(table.chains, Contains("KUBE-PROXY-CANARY")) << name;
   }
-  // kube-proxy prepends jumps, so a packet reaches the jump that was inserted last first.
+  // kube-proxy prepends jumps, so the jump that was inserted last is the first rule that a packet
+  // reaches.
   const std::string only_new = "-m conntrack --ctstate NEW ";
   const std::string firewall =
       only_new +

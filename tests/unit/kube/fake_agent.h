@@ -1,5 +1,5 @@
 // A fake agent without a kernel. The agent implements the protocol with scripted Acks. Its objects
-// survive a restart of the server, like a state on disk.
+// survive a restart of the server, as if saved on disk.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

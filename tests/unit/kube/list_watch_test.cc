@@ -183,7 +183,7 @@ TEST_F(ReflectorTest, APlaceInTheListThatTheServerCannotDoWithStartsItAgain) {
   EXPECT_EQ(Next(), "list &limit=500");
 }
 
-// ---- Lists of an API server that is broken or hostile ----
+// ---- Invalid lists ----
 
 TEST_F(ReflectorTest, ARepeatedContinueTokenEndsTheListAndBacksOff) {
   for (int i = 0; i < 20; ++i) {
@@ -384,7 +384,7 @@ TEST_F(ReflectorTest, AConnectionLostResumesTheWatch) {
   EXPECT_THAT(Stored(), ElementsAre("web"));
 }
 
-// ---- 410, and not going back in time ----
+// ---- Status 410 and the minimum version of the next list ----
 
 TEST_F(ReflectorTest, AVersionThatIsTooOldIsListedAgainWithoutLosingAnything) {
   StartWatching();
@@ -435,7 +435,7 @@ TEST_F(ReflectorTest, AServerThatLagsBehindIsAskedForTheNewestState) {
   EXPECT_THAT(Next(), HasSubstr("resourceVersion=9&"));
 }
 
-// ---- Other answers ----
+// ---- Other responses ----
 
 TEST_F(ReflectorTest, WhatPassesByItselfIsAskedAgainTheSame) {
   StartWatching();
@@ -638,7 +638,7 @@ TEST_F(ReflectorTest, ServiceCidrsThatAreRejectedForAMomentAreNotMistakenForNone
   for (int i = 0; i < 8; ++i) {
     Next();
     if (i == 4) {
-      Break();  // The client counts rejections from 0 again.
+      Break();  // The failure resets the count of rejections.
     } else {
       Reject(forbidden);
     }

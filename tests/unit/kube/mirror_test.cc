@@ -278,8 +278,8 @@ TEST_F(MirrorTest, WaitIsWokenByTheLastList) {
   lister.join();
 }
 
-// With any interleaving of writers and a push, an agent that applies all changes and prunes at
-// SnapshotEnd has the objects of the mirror at the end.
+// For any interleaving of writers and a push, an agent that applies all changes and prunes at
+// SnapshotEnd ends up with the objects in the mirror.
 TEST_F(MirrorTest, WritersAndAPushWithSnapshotsAgreeInTheEnd) {
   constexpr int kWriters = 3;
   constexpr int kRounds = 400;

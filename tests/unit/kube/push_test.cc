@@ -133,8 +133,8 @@ TEST_F(PushTest, S333_SaysNothingBeforeEverythingWasListedOnce) {
   mirror_.Replace(Resource::kServiceCidrs, {});
   const std::unique_ptr<Push> early = std::move(push_);
 
-  // Wait for three snapshots to another agent, which takes three times as long as a batch that does
-  // not wait.
+  // Send three snapshots to another agent. In this time, `early` could have sent a snapshot if it
+  // did not wait for the EndpointSlices.
   FakeAgent other(folder_.path() + "/other.sock");
   for (int synced = 1; synced <= 3; ++synced) {
     Mirror mirror;

@@ -1,4 +1,4 @@
-// Text form of flows and flow ends in tests, for example "10.0.0.1:53" or "[fd00::1]:53".
+// Text form of flows and their addresses in tests, for example "10.0.0.1:53" or "[fd00::1]:53".
 #pragma once
 
 #include <string>

@@ -45,8 +45,8 @@ class HungDisk {
   std::vector<Call> hung_;
 };
 
-// Files on a HungDisk. MemoryFiles holds its lock when it asks for faults, so calls must block
-// before they reach MemoryFiles.
+// Files on a HungDisk. MemoryFiles holds its lock while it calls the fault plan, so calls must
+// block before they reach MemoryFiles.
 class HangingFiles : public Files {
  public:
   HangingFiles(Files& files, HungDisk& disk) : files_(files), disk_(disk) {}

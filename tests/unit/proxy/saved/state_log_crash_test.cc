@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 
 using Fault = MemoryFiles::Fault;
 
-// State at the last call of the process.
+// The way in which the process ends during its last file call.
 struct End {
   const char* name;
   Fault fault;
@@ -27,9 +27,9 @@ const End kEnds[] = {{"before", {.crash = true}},
                      {"after a few bytes", {.crash = true, .bytes = 20}},
                      {"after some bytes", {.crash = true, .bytes = 100}}};
 
-// Runs a history with all kinds of calls, including a compaction and a stop of the agent. Ends with
-// the process. Appends the expected content of the file after each step to `reported`. `synced` is
-// the number of steps that are certainly on disk.
+// Runs a history with all kinds of calls, including a compaction and a stop of the agent. Makes no
+// more calls after a crash. Appends the expected content of the file after each step to `reported`.
+// `synced` is the number of steps that are certainly on disk.
 void Live(SavedWorld& world, std::vector<Reported>& reported, size_t& synced) {
   const auto step = [&](const std::function<void()>& act) {
     if (world.files.crashed()) return;
@@ -170,8 +170,9 @@ TEST(StateLogCrashTest, RandomRunsWithCrashesSayWhatIsTrue) {
   }
 }
 
-// File calls during Work() at which the log's user may act on another thread: all calls without the
-// log's mutex, except between the last sync of a new file and its rename.
+// Selects the file calls of Work() during which another thread may use the log. These are the calls
+// that Work() makes without the log's mutex, except between the last sync of a new file and its
+// rename.
 class Openings {
  public:
   bool IsOne(MemoryFiles::Call call) {
@@ -187,8 +188,8 @@ class Openings {
   bool locked_ = false;
 };
 
-// Runs Work() and calls `act` at the opening with this number. Returns false if Work() has fewer
-// openings.
+// Runs Work() and calls `act` during the file call with index `opening` among the calls that
+// Openings selects. Returns false if there are fewer such calls.
 bool WorkAnd(SavedWorld& world, size_t opening, const std::function<void()>& act) {
   Openings openings;
   size_t met = 0;

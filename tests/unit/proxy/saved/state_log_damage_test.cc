@@ -1,4 +1,4 @@
-// Tests of state files that something other than the log has changed.
+// Tests of state files that were damaged or modified outside the log.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

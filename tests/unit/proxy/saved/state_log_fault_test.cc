@@ -230,7 +230,8 @@ TEST_F(StateLogOutageTest, IsReportedOnceAndSoIsItsEnd) {
   EXPECT_THAT(problems, SizeIs(2));
 }
 
-// A restart finds the content of Rewrite only after it is on disk under its final name.
+// The error is cleared only when the rewritten file is on disk under its final name, because a
+// restart finds the file only then.
 TEST_F(StateLogOutageTest, IsOverOnlyWithTheSync) {
   Open();
   Break(ENOSPC);
