@@ -1,5 +1,5 @@
-// Detects changes of nf_tables in a namespace by polling the generation id. A poll takes
-// microseconds, whereas the duration of an nft run increases with the size of the tables.
+// Detects nf_tables changes in a namespace by polling the generation id. A poll takes microseconds,
+// whereas the duration of an nft run increases with the size of the tables.
 #pragma once
 
 #include <atomic>

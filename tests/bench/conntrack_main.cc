@@ -117,7 +117,7 @@ class Bench {
   }
 
   // Measures an update of the Services [first, last) that removes their first `gone` endpoints. The
-  // update also removes the spare endpoints unless `spare` is true.
+  // spare endpoints stay if `spare` is true.
   void Measure(const char* what, uint32_t first, uint32_t last, uint32_t gone, bool spare) {
     std::vector<std::pair<std::string, proxy::UdpPorts>> services;
     for (uint32_t i = first; i < last; ++i) services.push_back(ServiceOf(i, gone, spare));

@@ -1,5 +1,5 @@
-// svcmap-bench-push: cost of the push API of the svcmapd release binary, in a separate namespace,
-// over a Unix socket and over TCP with mutual TLS on loopback.
+// svcmap-bench-push: cost of svcmapd's push API. Runs the release binary in a separate namespace,
+// and connects over a Unix socket and over TCP with mutual TLS on loopback.
 #include <grpcpp/grpcpp.h>
 
 #include <CLI/CLI.hpp>

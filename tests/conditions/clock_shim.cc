@@ -60,7 +60,7 @@ timespec TimeOf(int64_t nanoseconds) {
   return {.tv_sec = nanoseconds / kSecond, .tv_nsec = nanoseconds % kSecond};
 }
 
-// The timerfd that reports changes of the clock. svcmapd has only one such timerfd.
+// The timerfd that reports clock changes. svcmapd has only one such timerfd.
 std::atomic<int> watching_fd = -1;
 std::atomic<int64_t> reported_offset = 0;
 

@@ -1,4 +1,4 @@
-// Tests of svcmapd after changes of the system clock, and with too little memory.
+// Tests of svcmapd after system clock changes and with too little memory.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>

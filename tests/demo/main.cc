@@ -114,8 +114,8 @@ absl::StatusOr<int> ChangeAnEndpoint(const Scene& scene, testing::PushStream& st
   PrintTableHeader(scene);
   int different = 0;
   for (const Target& target : TargetsOf(objects, scene)) {
-    // Use only TCP: a UDP socket that reuses the port of an earlier socket continues the earlier
-    // flow, which keeps its endpoint until the connection tracking entry expires.
+    // Use only TCP. A UDP socket that reuses the port of an earlier socket continues the earlier
+    // flow. The flow keeps its endpoint until the connection tracking entry expires.
     if (target.service != "shop/web" || target.protocol != testing::Protocol::kTcp) continue;
     const Row row = Try(scene, scene.pod(), target);
     PrintRow(scene, row);

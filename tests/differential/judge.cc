@@ -22,7 +22,7 @@ std::string HostOf(const Choice& choice) {
 }
 
 // Returns true if the packet cannot reach the endpoint, or if the reply cannot reach the source. A
-// host drops received packets with its own source address; packets that never left the node are not
+// host drops received packets with its own source address. Packets that never left the node are not
 // affected. The other node cannot reach its own pods through this node, because replies take the
 // direct path.
 bool IsLost(const Packet& packet, const Choice& choice) {

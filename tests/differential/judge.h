@@ -1,4 +1,4 @@
-// Describes one connection of a scenario, and compares the result of the connection with the model.
+// Describes one connection in a scenario, and compares its result with the model.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_JUDGE_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_JUDGE_H_
 

@@ -1,6 +1,6 @@
-// A simple implementation of sections 1 and 2 of docs/specification.md: the Service ports of the
-// objects in one family and their endpoints. Slow, and independent of proxy/, because every rule is
-// implemented directly from its requirement.
+// A simple implementation of sections 1 and 2 in docs/specification.md. Determines one family's
+// Service ports and their endpoints from the objects. Slow, and independent of proxy/, because
+// every rule is implemented directly from its requirement.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_MODEL_SERVICE_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_MODEL_SERVICE_H_
 

@@ -62,8 +62,8 @@ Request RequestOf(const TriedConnection& probe) {
 }
 
 // Sends the probes. Probes without an expected answer are sent last and in parallel, because each
-// of these probes waits for its timeout, and because all raw sockets that are connected to the same
-// address receive the ICMP error of an SCTP probe.
+// of these probes waits for its timeout. In addition, the ICMP error for an SCTP probe reaches all
+// raw sockets that are connected to the same address.
 void Send(const NetNs& netns, const std::vector<TriedConnection*>& probes) {
   for (const bool in_vain : {false, true}) {
     std::vector<TriedConnection*> some;

@@ -27,8 +27,8 @@ bool Contains(const std::vector<TextAddress>& list, const TextAddress& address) 
   return std::find(list.begin(), list.end(), address) != list.end();
 }
 
-// Implements S-16. The older Service port takes precedence. If both have the same age, the first by
-// name takes precedence.
+// Implements S-16. The older Service takes precedence. If both Services have the same age, the
+// first by name takes precedence.
 const ModelServicePort* Elder(const ModelServicePort* a, const ModelServicePort* b) {
   if (a == nullptr) return b;
   return std::tie(a->created, a->service) <= std::tie(b->created, b->service) ? a : b;

@@ -1,6 +1,6 @@
-// Predicts the result of the first packet of a connection from section 3 of docs/specification.md.
-// The kernel must agree with the prediction. The implementation is slow and simple, and shares no
-// code with proxy/, nft/ or api/.
+// Predicts the result of a connection's first packet according to section 3 of
+// docs/specification.md. The kernel must agree with the prediction. The implementation is slow and
+// simple, and shares no code with proxy/, nft/ or api/.
 //
 // ReferenceModel model(settings, {"192.0.2.10"}, objects);
 // model.Predict({.source = "10.64.1.77", .interface = "veth0", ..., .destination = "10.96.3.1"});

@@ -87,8 +87,8 @@ TEST_F(ResumeTest, ChangesOfOthersAreNotMissed) {
   EXPECT_EQ(stream.opened.resume(), v1::SEND_SNAPSHOT);
 }
 
-// A controller receives no token after another client has changed stored objects. Otherwise, the
-// controller could resume without noticing these changes.
+// After another client has changed stored objects, a controller receives no token until its next
+// snapshot. Otherwise, the controller could resume without noticing these changes.
 TEST_F(ResumeTest, AfterAChangeOutOfBandThereIsNoTokenUntilTheNextSnapshot) {
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("a"));

@@ -116,7 +116,7 @@ TEST_F(ServicePointsTest, S259_UnchangedListenersAreNotModified) {
     Set(kWeb, CheckAt(kPort, weight));
     Set("shop/other", CheckAt(kPort + 1, weight));
     ASSERT_TRUE(SoonAnswers(kPort + 1, weight > 0 ? 200 : 503, std::to_string(weight)));
-    // A connection that was opened before the change gets the new response.
+    // A connection that was opened before the change receives the new response.
     ASSERT_OK(connection.Send("GET / HTTP/1.1\r\n\r\n"));
     ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, connection.Read());
     EXPECT_EQ(answer.headers.at(kWeight), std::to_string(weight));

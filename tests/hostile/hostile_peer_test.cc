@@ -41,8 +41,8 @@ World& WorldOf(Peer peer) {
   static std::unique_ptr<World> world;
   static bool has_tls = false;
   const bool tls = peer == Peer::kUnlisted;
-  // Memory of svcmapd in MiB above which the next attack uses a new agent, so that an expensive
-  // attack does not hide the cost of the next attack.
+  // If svcmapd uses more memory than this value in MiB, the next attack uses a new agent.
+  // Otherwise, an expensive attack would hide the cost of the next attack.
   constexpr double kMostMib = 45;
   if (world && (has_tls != tls || world->Rss() > kMostMib || !world->agent().GetStatus().ok())) {
     world.reset();

@@ -29,8 +29,8 @@ class Wire {
                                           const testing::KeyPair& client);
   ~Wire();
 
-  // Sends all bytes. Returns false if the peer closed the connection, or if the peer stopped
-  // accepting bytes before `deadline`.
+  // Sends all bytes. Returns false if the peer closed the connection, or if the send buffer is full
+  // after `deadline`.
   bool Send(std::string_view bytes, Clock::time_point deadline);
   // Returns the bytes that have arrived, without waiting. Updates closed().
   std::string Receive();

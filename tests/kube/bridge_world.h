@@ -1,4 +1,4 @@
-// Fixture of the end-to-end tests of svcmap-kube: the topology of the packet tests, a fake API
+// Fixture for svcmap-kube's end-to-end tests. Contains the packet tests' topology, a fake API
 // server on the node, and svcmap-kube and svcmapd processes.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Tests of restarts of svcmap-kube and svcmapd in every order, under traffic and changes of the
+// Tests that restart svcmap-kube and svcmapd in every order, under traffic and with changes to the
 // cluster.
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-// Byte-exact tests of /metrics and /metrics/slis, and of the calculation of values.
+// Byte-exact tests of /metrics and /metrics/slis, including the calculated values.
 #include <unistd.h>
 
 #include "api/metrics/catalogue.h"

@@ -1,5 +1,5 @@
-// Tests of session affinity by client address: new connections of a client use the endpoint of the
-// client's previous connection.
+// Tests of session affinity by client address. New connections from a client use the endpoint of
+// the client's previous connection.
 #include <set>
 #include <thread>
 
@@ -196,7 +196,8 @@ TEST_P(AffinityTest, S79_S122_AnEndpointInTheNodesOwnNetwork) {
   }
 }
 
-// Tests a Service with more endpoints than exact pick classes. Each endpoint is a port of one pod.
+// Tests a Service with more endpoints than the largest exact pick class (16). Each endpoint is a
+// port of one pod.
 TEST_P(AffinityTest, S122_ManyEndpoints) {
   constexpr uint16_t kFirstPort = 9000;
   constexpr int kEndpoints = 50;

@@ -124,8 +124,7 @@ TEST_P(ChangeTest, S157_PortsAreMatchedByNameAndProtocol) {
   EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb, 53)), absl::StrCat("dns-", ProtocolName(protocol())),
                      At(pod_b()));
   EXPECT_ANSWERED_BY(Ask(pod_b(), To(other, 80)), "http", At(pod_b()));
-  EXPECT_REJECTED(
-      Ask(pod_b(), To(other, 443)));  // S-161: connections to another port are rejected.
+  EXPECT_REJECTED(Ask(pod_b(), To(other, 443)));  // S-161
 }
 
 // S-16: the older Service owns the address. After its deletion, the younger Service takes over the

@@ -1,4 +1,4 @@
-// Tests of --service-counters: /metrics reports the number of connections of each Service.
+// Tests of --service-counters. /metrics reports the number of connections to each Service.
 #include <signal.h>
 
 #include <map>

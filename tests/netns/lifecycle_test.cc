@@ -53,7 +53,7 @@ class LifecycleTest : public ServiceTest {
     ASSERT_OK_AND_ASSIGN(const std::string repaired, Nft(node().netns(), "-t list ruleset"));
     EXPECT_EQ(repaired, rules);
     ExpectAppliedIsInTheKernel(agent(), node().netns());
-    // The change of endpoints does not affect the existing connection.
+    // The endpoint change does not affect the existing connection.
     ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod()})));
     EXPECT_EQ(Answering(kWeb), "remote-pod");
   }

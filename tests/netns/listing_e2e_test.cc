@@ -9,8 +9,8 @@ namespace {
 
 class ListingTest : public ServiceTest {
  protected:
-  // Applies objects that use every feature of both tables: all kinds of addresses, all protocols,
-  // and Services with endpoints (few, many, local, remote, terminating) and without endpoints.
+  // Applies objects that use every feature of both tables. The Services have all kinds of addresses
+  // and all protocols. They have no, few, many, local, remote or terminating endpoints.
   void ServeEverything(const std::string& space, const std::string& name, const std::string& port) {
     const std::string key = absl::StrCat(space, "/", name);
     const auto external = [](AService service, int number) {

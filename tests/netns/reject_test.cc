@@ -1,4 +1,4 @@
-// Tests of Services without endpoints, and of unallocated addresses of the service range.
+// Tests of Services without endpoints, and of unallocated addresses in the service range.
 #include <cerrno>
 #include <cstring>
 

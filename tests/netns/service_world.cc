@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<EchoServer>> MakeOutside(Topology& net, const Hos
   return server;
 }
 
-// Routes packets of the remote `pod` through the node, including packets to the host "outside".
+// Routes packets from the remote `pod` through the node, including packets to the host "outside".
 // Replies take the same path.
 absl::Status RouteByTheNode(const Topology& net, const Host& pod) {
   for (const bool v6 : {false, true}) {

@@ -118,7 +118,7 @@ void CheckCuts(const Target& target, Verdict& verdict) {
     for (size_t count = 1; count <= script.messages.size() && verdict.passed(); ++count) {
       const std::string token = Replace(target, base, verdict);
       const Known known = SendAndCut(target, script, count, way, {token, StateOf(base)}, verdict);
-      // After the new Open, the agent ignores messages of the previous stream.
+      // After the new Open, the agent ignores messages on the previous stream.
       Session resumed(target);
       const v1::Opened opened = resumed.Open(target, known.token);
       State held;

@@ -1,8 +1,8 @@
 // Kills the agent at random moments under traffic and updates. The restarted agent has the accepted
 // state, and no connection to an unchanged Service fails.
 //
-// SVCMAP_CRASHES=1000   number of crashes (default 50) SVCMAP_SEED=17        seed of the moments,
-// the changes and the controller's actions (default random)
+// SVCMAP_CRASHES=1000   number of crashes (default 50)
+// SVCMAP_SEED=17        seed of the moments, the changes and the controller's actions (random)
 #include <algorithm>
 #include <atomic>
 #include <iostream>

@@ -1,5 +1,5 @@
-// Fixture of the recovery tests: an agent with a persistent state directory, some Services with
-// continuous traffic, hundreds of other Services, and checks of the recovered state.
+// Fixture for the recovery tests. Contains an agent with a persistent state directory, some
+// Services with continuous traffic, and hundreds of other Services. Checks the recovered state.
 #pragma once
 
 #include <chrono>

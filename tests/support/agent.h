@@ -60,7 +60,7 @@ class Agent {
   static absl::StatusOr<std::unique_ptr<Agent>> Start(const NetNs& netns,
                                                       const std::vector<std::string>& flags = {});
   // Starts the process and returns immediately, before svcmapd answers. `program` is the path of
-  // svcmapd; if it is empty, the binary of this build is used.
+  // svcmapd. If `program` is empty, the binary of this build is used.
   static absl::StatusOr<std::unique_ptr<Agent>> Launch(const NetNs& netns,
                                                        const std::vector<std::string>& flags = {},
                                                        const std::string& program = "");

@@ -38,8 +38,8 @@ uint32_t RandomNumber() {
 }
 
 // Returns a source port that was not used recently. Conntrack keeps the entry of a finished UDP
-// flow for 30 seconds and sends datagrams with the same ports to the same endpoint, so a port is
-// reused only after all other ports have been used.
+// flow for 30 seconds, and sends datagrams with the same ports to the same endpoint. Therefore, a
+// port is reused only after all other ports have been used.
 uint16_t NextSourcePort() {
   constexpr uint32_t kFirst = 32768, kCount = 28000;
   static std::atomic<uint32_t> next{RandomNumber() % kCount};
@@ -116,7 +116,7 @@ Answer AskSctp(const Request& given, const SocketAddress& destination) {
         if (!reply.ok() || reply->source_port != init.destination_port ||
             reply->destination_port != init.source_port ||
             reply->verification_tag != init.initiate_tag) {
-          // Ignores packets of other flows, because a raw socket receives all of them.
+          // Ignores packets from other flows, because a raw socket receives all of them.
           return false;
         }
         if (reply->chunk_type == kSctpAbort) {

@@ -38,8 +38,8 @@ absl::StatusOr<std::unique_ptr<EchoServer>> EchoServer::Start(const NetNs& netns
   if (::epoll_ctl(server->epoll_.get(), EPOLL_CTL_ADD, server->stop_.get(), &event) != 0) {
     return absl::ErrnoToStatus(errno, "epoll");
   }
-  // A socket keeps the namespace in which it was created, and an accepted socket has its listener's
-  // namespace, so the new thread need not enter the namespace.
+  // A socket stays in the namespace in which it was created, and an accepted socket uses its
+  // listener's namespace. Therefore, the new thread need not enter the namespace.
   server->thread_ = std::thread([raw = server.get()] { raw->Loop(); });
   return server;
 }

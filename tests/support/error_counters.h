@@ -1,6 +1,6 @@
 // The kernel's receive error counters of one namespace, from /proc/net/snmp and snmp6. A wrong
 // checksum after address translation is visible only in these counters. Tests compare the counters
-// before and after an action. The kernels of the test environment have no SCTP counters;
+// before and after an action. The kernels of the test environment have no SCTP counters.
 // EchoServer::sctp_bad_checksums() and Ask() check the CRC32c of SCTP packets.
 #ifndef SVCMAP_TESTS_SUPPORT_ERROR_COUNTERS_H_
 #define SVCMAP_TESTS_SUPPORT_ERROR_COUNTERS_H_

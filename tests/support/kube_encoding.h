@@ -1,7 +1,7 @@
-// Encodes the responses of an API server in protobuf and JSON from the public field numbers of the
-// Kubernetes API (k8s.io/api/*/generated.proto), independent of api/kube/wire. Like a real server,
-// it also writes fields that svcmap-kube does not read (uid, managedFields, selector, targetPort),
-// and writes empty strings for fields that are not pointers in Go.
+// Encodes API server responses in protobuf and JSON. Uses the Kubernetes API's public field numbers
+// (k8s.io/api/*/generated.proto), independent of api/kube/wire. Like a real server, also encodes
+// fields that svcmap-kube does not read (uid, managedFields, selector, targetPort). Encodes fields
+// that are not pointers in Go as empty strings if they are not set.
 #pragma once
 
 #include <cstdint>

@@ -84,8 +84,8 @@ class KubeStore {
   // are no longer stored.
   absl::StatusOr<std::vector<Event>> EventsAfter(Collection collection, uint64_t version) const;
 
-  // Waits for the next event or call of Wake, and returns a number that increases with each event
-  // of any collection and each call of Wake. Returns immediately if the number differs from `seen`.
+  // Waits for the next event or Wake call. Returns a number that increases with each event in any
+  // collection and with each Wake call. Returns immediately if the number differs from `seen`.
   uint64_t WaitForMore(uint64_t seen, std::chrono::milliseconds timeout) const;
   void Wake();
 

@@ -2,7 +2,7 @@
 // namespace has no name under /var/run/netns, and the kernel deletes it with the last reference,
 // even after SIGKILL.
 //
-// The calling thread never changes its own namespace; short-lived helper threads enter the
+// The calling thread never changes its own namespace. Short-lived helper threads enter the
 // namespace instead. All const methods may be called from several threads at once. Sockets created
 // inside Run() stay in the namespace, and any thread may use these sockets afterwards.
 #ifndef SVCMAP_TESTS_SUPPORT_NETNS_H_

@@ -1,9 +1,9 @@
 // Runs executables, optionally inside a NetNs. Every child process is killed when the test process
 // ends, even after SIGKILL.
 //
-// Output goes to memory files instead of pipes, so that a child never blocks if the test does not
-// read the output, and the output stays readable after the child exits. A ChildProcess may be used
-// by several threads.
+// The child writes its output to memory files instead of pipes. The child never blocks if the test
+// does not read the output, and the output stays readable after the child exits. A ChildProcess may
+// be used by several threads.
 #ifndef SVCMAP_TESTS_SUPPORT_PROCESS_H_
 #define SVCMAP_TESTS_SUPPORT_PROCESS_H_
 
@@ -96,7 +96,7 @@ struct CommandResult {
 };
 
 // Runs a command until it exits. After `timeout`, kills the child and returns DeadlineExceeded. A
-// nonzero exit code is not an error of this function; CommandResult::exit contains the code.
+// nonzero exit code is not an error of this function. CommandResult::exit contains the code.
 absl::StatusOr<CommandResult> RunCommand(
     Command command, std::chrono::milliseconds timeout = std::chrono::seconds(20));
 

@@ -54,9 +54,9 @@ absl::Status RunIp(const NetNs& netns, const std::string& batch) {
   return RunOk({.argv = {"ip", "-batch", "-"}, .netns = &netns, .stdin_text = batch}).status();
 }
 
-// Returns the ip(8) lines that bring `device` up. The peer may not have joined the multicast group
-// before the first neighbour solicitation, so solicitations are repeated after a short interval
-// instead of one second, for two seconds in total.
+// Returns the ip(8) lines that bring `device` up. The peer may join the multicast group only after
+// the first neighbour solicitation. Therefore, solicitations are repeated at short intervals
+// instead of every second, for two seconds in total.
 std::string Up(const std::string& device) {
   const std::string change = absl::StrCat(" dev ", device, " retrans 20 mcast_probes 100\n");
   return absl::StrCat("ntable change name arp_cache", change, "ntable change name ndisc_cache",

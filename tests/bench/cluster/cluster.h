@@ -36,7 +36,7 @@ absl::StatusOr<ClusterShape> ParseShape(const std::string& text);
 // have their default values.
 std::string ShapeText(const ClusterShape& shape);
 
-// One change of a Service port. `before` and `after` are the port before and after the change, or
+// One change to a Service port. `before` and `after` are the port before and after the change, or
 // absent if the port does not exist.
 struct ClusterChange {
   std::optional<ServicePort> before, after;

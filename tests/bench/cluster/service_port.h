@@ -1,4 +1,4 @@
-// One port of one Service with its endpoints, independent of the input format of a proxy.
+// One port of one Service with its endpoints, independent of any proxy's input format.
 #pragma once
 
 #include <cstdint>

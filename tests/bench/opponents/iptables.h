@@ -1,11 +1,11 @@
-// The compared implementations "iptables-legacy" and "iptables-nft": the commands of one sync of
-// kube-proxy 1.36 in iptables mode, with the rules of iptables_rules.h.
+// The compared implementations "iptables-legacy" and "iptables-nft". They run the commands of a
+// kube-proxy 1.36 sync in iptables mode, with the rules from iptables_rules.h.
 //
 // The measurement includes iptables-restore and the preceding iptables-save with which kube-proxy
 // finds stale chains. kube-proxy runs iptables-save in each sync in small clusters, and every 30 s
-// in large clusters. The measurement does not include kube-proxy's own work, the creation of jumps
-// from built-in chains, and the 28 iptables commands of a full sync that check these jumps. These
-// omissions favour kube-proxy.
+// in large clusters. The measurement does not include kube-proxy's own work and the creation of
+// jumps from built-in chains. It also does not include the 28 iptables commands with which a full
+// sync checks these jumps. These omissions favour kube-proxy.
 #pragma once
 
 #include <memory>

@@ -5,7 +5,7 @@
 // Requirements:
 // - `kube_proxy`: a kube-proxy binary. The checks of its rules expect version 1.34 or later.
 // - `kubeconfig`: administrator access to an API server for test objects. An etcd and a
-// kube-apiserver on this machine are sufficient; controllers and nodes are not required. The
+// kube-apiserver on this machine are sufficient. Controllers and nodes are not required. The
 // Service range must contain 10.96.0.0/15, but the API server must not allocate addresses from
 // 10.96.0.0/15. The nodePort range must contain 10000 to 60000:
 // --service-cluster-ip-range=10.0.0.0/8 --service-node-port-range=10000-60000.

@@ -67,11 +67,11 @@ struct OpponentSettings {
   std::string kube_proxy_mode = "nftables";  // Proxy mode of kube-proxy: "nftables" or "iptables".
 };
 
-// Returns the names of all compared implementations, in this order: "direct" (no proxy: Load and
-// Change do nothing), "netlink" (the lower bound: raw batches into constant maps), "svcmap",
-// "iptables-legacy", "iptables-nft", "nftables" (kube-proxy 1.36's layout, loaded with nft),
-// "nftables-single" (like "nftables", but without maps for single endpoints, see nftables.h), and
-// "kube-proxy" if a binary is available.
+// Returns the names of all compared implementations. The order is "direct", "netlink", "svcmap",
+// "iptables-legacy", "iptables-nft", "nftables", "nftables-single", and "kube-proxy" if a binary is
+// available. "direct" uses no proxy, so Load and Change do nothing. "netlink" is the lower bound,
+// which writes raw batches into constant maps. "nftables" loads kube-proxy 1.36's rules with nft.
+// "nftables-single" has no maps for single endpoints (see nftables.h).
 const std::vector<std::string>& OpponentNames();
 
 // Creates a compared implementation on the node `netns`. The namespace must outlive the returned

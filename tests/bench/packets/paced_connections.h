@@ -1,5 +1,5 @@
-// Opens TCP connections at a fixed rate, independent of the progress of earlier connections, to
-// measure a disturbance from the client's point of view.
+// Opens TCP connections at a fixed rate, even if earlier connections are not established yet.
+// Measures a disturbance from the client's point of view.
 #pragma once
 
 #include <atomic>

@@ -38,9 +38,9 @@ inline std::vector<double> AllRounds(const Rounds& rounds) {
   return all;
 }
 
-// Returns the ratio of `of` to `reference`. The result is the median of the ratios of all rounds
-// that contain both, because a slow phase of the machine affects both values of a round. Returns 0
-// if there is no such round.
+// Returns the ratio of `of` to `reference`. Calculates the ratio for each round that contains both
+// values, and returns the median ratio. A slow phase of the machine affects both values of a round.
+// Returns 0 if there is no such round.
 inline double Ratio(const Rounds& of, const Rounds& reference) {
   std::vector<double> ratios;
   for (const auto& [round, values] : of) {

@@ -195,8 +195,8 @@ TEST_F(NftablesOpponentTest, S97_OnlyConnectionsToOneselfAreMasqueraded) {
   EXPECT_EQ(Ask(pod->netns(), request).seen_ip, pod->v4());
 }
 
-// Makes changes of each kind: Services are added and deleted, lose all their endpoints and get new
-// endpoints.
+// Makes changes of each kind. Adds and deletes Services, and removes and adds all endpoints of
+// Services.
 std::vector<std::vector<ClusterChange>> ChangeMuch(Cluster& cluster,
                                                    const std::function<void()>& after_each) {
   std::vector<std::vector<ClusterChange>> rounds;
