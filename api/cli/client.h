@@ -33,9 +33,9 @@ class Client {
   absl::StatusOr<v1::Ack> Apply(const v1::ApplyRequest& request);
   absl::StatusOr<v1::Ack> Remove(const v1::RemoveRequest& request);
 
-  // Replaces the agent's complete state by `objects`: sends them as a snapshot over a new Push
-  // stream, which ends the session of a connected controller. The returned Ack is the Ack of the
-  // snapshot's end plus the results of all batches.
+  // Replaces the agent's complete state with `objects`. Sends the objects as a snapshot over a new
+  // Push stream, which ends the session of a connected controller. The returned Ack combines the
+  // Ack of the snapshot's end with the results of all batches.
   absl::StatusOr<v1::Ack> Replace(const std::vector<v1::Object>& objects);
 
   // Waits for at most `at_most` or the client's timeout, whichever is shorter.

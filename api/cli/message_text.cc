@@ -136,7 +136,8 @@ void AppendJson(const Message& message, const std::string& line, std::string& ou
   absl::StrAppend(&out, separator == "{" ? "{" : line, "}");
 }
 
-// `prefix` precedes the first line (for example "- " of a list item), `indent` all other lines.
+// `prefix` precedes the first line (for example "- " of a list item). `indent` precedes all other
+// lines.
 void AppendYaml(const Message& message, std::string prefix, const std::string& indent,
                 std::string& out) {
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {

@@ -5,8 +5,8 @@
 
 namespace svcmap::api {
 
-// Replaces 0 and "" by kube-proxy's defaults in fields where they mean the default. Adds the
-// default port to addresses without a port.
+// Replaces 0 and "" with kube-proxy's defaults in fields for which these values mean the default.
+// Adds the default port to addresses without a port.
 void ApplyConfigurationDefaults(KubeProxyConfiguration& config);
 
 // Adds an error to `result.errors` for each invalid value.

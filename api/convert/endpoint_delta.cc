@@ -70,7 +70,7 @@ class EndpointList {
     places_.emplace_back(std::move(endpoint));
   }
 
-  std::vector<std::optional<v1::Endpoint>> places_;  // Removed endpoints are replaced by nullopt.
+  std::vector<std::optional<v1::Endpoint>> places_;  // Removed endpoints are nullopt.
   absl::flat_hash_map<std::string, absl::InlinedVector<size_t, 1>> by_address_;
 };
 

@@ -77,8 +77,8 @@ bool FileWatch::ReadEvents() {
     for (ssize_t offset = 0; offset < size;) {
       const auto* event = reinterpret_cast<const inotify_event*>(buffer + offset);
       offset += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
-      // Events of the parent directory count only if they are about `path_` or about a name that
-      // begins with "..", because `path_` may be a symbolic link through a ConfigMap's "..data".
+      // Ignores events of the parent directory, except for the name of `path_` and names that begin
+      // with "..". `path_` may be a symbolic link through a ConfigMap's "..data".
       const std::string_view name = event->len > 0 ? event->name : "";
       ours |= event->wd != parent_watch_ || event->wd == own_watch_ || name == NameOf(path_) ||
               name.starts_with("..") || (event->mask & (IN_Q_OVERFLOW | IN_IGNORED)) != 0;

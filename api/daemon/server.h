@@ -3,8 +3,8 @@
 //
 // Each role has its own gRPC server, and each connection is passed to the server of the client's
 // role. Therefore the server on which a call arrives determines the role of the call. gRPC's peer
-// name ("fd:7") cannot determine the role: a call may still be queued when its connection has been
-// closed and descriptor 7 belongs to another client.
+// name ("fd:7") cannot determine the role. A call may still be queued after its connection was
+// closed and descriptor 7 was reused for another client.
 #pragma once
 
 #include <map>

@@ -10,9 +10,9 @@
 
 namespace svcmap::api {
 
-// Formats a value of a `key=value` log field. Text that is empty or contains spaces, quotation
-// marks, equals signs, backslashes or control characters is quoted and escaped, so a log line stays
-// one line and parses as logfmt.
+// Formats a value of a `key=value` log field. Quotes and escapes text that is empty or contains
+// spaces, quotation marks, equals signs, backslashes or control characters. Therefore each log
+// entry is a single line in logfmt.
 inline std::string LogValue(std::string_view text) {
   std::string quoted = "\"";
   bool plain = !text.empty();

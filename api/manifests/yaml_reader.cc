@@ -31,7 +31,7 @@ class ViewBuffer : public std::streambuf {
   }
 };
 
-// Replaces bytes that are not valid UTF-8 by the Unicode characters with the same numbers. yaml-cpp
+// Replaces bytes that are not valid UTF-8 with the Unicode code points of the same value. yaml-cpp
 // 0.7 produces such bytes for the escapes \N and \_ and in messages about unknown escapes.
 std::string WithWholeCharacters(std::string_view text) {
   std::string whole;

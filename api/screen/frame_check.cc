@@ -10,7 +10,7 @@ constexpr std::string_view kClientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr size_t kFrameHeaderBytes = 9;
 // Maximum frame size, except for DATA, for which gRPC may allow more.
 constexpr uint32_t kMaxFrameBytes = 16384;
-// Maximum size of tiny DATA. A gRPC message has a longer prefix.
+// Maximum payload of a DATA frame that counts as tiny. Even the prefix of a gRPC message is longer.
 constexpr uint32_t kTinyDataBytes = 4;
 // Payload size above which a frame counts as several frames.
 constexpr double kBytesPerFrame = 1024;

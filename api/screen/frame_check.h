@@ -1,6 +1,6 @@
-// Counts the HTTP/2 frames of one connection and detects floods. gRPC 1.51 has no limits on resets,
-// CONTINUATION and other control frames, and applies its limit on streams only after the client has
-// acknowledged SETTINGS.
+// Counts the HTTP/2 frames of one connection and detects floods. gRPC 1.51 does not limit resets,
+// CONTINUATION and other control frames. gRPC limits streams only after the client has acknowledged
+// SETTINGS.
 //
 // Reads frame headers and the error code of RST_STREAM. Does not decode header blocks. Reads
 // no clock: the caller passes the time. Not thread-safe.

@@ -41,10 +41,10 @@ enum class Verb : uint8_t { kAdd, kDelete };
 // delete all rules of all chains listed here, delete `remove_sets`, delete `remove_chains`, create
 // the missing chains of `rewrite`, add the rules of `rewrite`.
 //
-// The kernel rejects the batch if a base chain exists with another hook or priority, unless the
-// chain is in both lists: then it is deleted and created again. The kernel also rejects the removal
-// of a chain that other rules still jump to. If a rule needs a set that does not exist, the table
-// must be recreated instead.
+// A base chain that is in both lists is deleted and created again. Otherwise the kernel rejects the
+// batch if the chain exists with another hook or priority. The kernel also rejects the removal of a
+// chain that other rules still jump to. If a rule needs a set that does not exist, the table must
+// be recreated instead.
 struct ChainRepair {
   Family family = Family::kIpv4;
   // If null, the table spec with which the nft::Kernel was created.

@@ -1,6 +1,6 @@
 // Iterates over the netlink messages of one datagram with a range-based for loop. Stops at the
-// first message that exceeds the remaining bytes. libmnl 1.0.4 is not used for this: it accepts
-// lengths of 2 GiB or more and reads past the buffer (found by tests/fuzz).
+// first message that exceeds the remaining bytes. The iteration does not use libmnl 1.0.4, because
+// libmnl accepts lengths of 2 GiB or more and reads past the buffer (found by tests/fuzz).
 #pragma once
 
 #include <libmnl/libmnl.h>

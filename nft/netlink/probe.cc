@@ -139,7 +139,8 @@ std::string PerFamily(const char* option, Family family) {
   return std::string(option) + (family == Family::kIpv4 ? "_IPV4" : "_IPV6");
 }
 
-// Omits lookups and jumps, because every kernel supports them and they need a set or a chain.
+// Returns the kernel feature that an expression needs. Omits lookups and jumps, because every
+// kernel supports them and they need a set or a chain.
 struct FeatureOf {
   Family family;
 

@@ -1,4 +1,4 @@
-// Tests whether the kernel supports everything that our tables use, without changing anything. The
+// Tests whether the kernel supports all features that our tables use. The test changes nothing. The
 // probe sends batches without their end message. The kernel validates such a batch and aborts it,
 // as it does for `nft --check`. During the validation, our base chains are registered at their
 // hooks, but are empty and have policy accept.

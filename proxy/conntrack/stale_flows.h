@@ -1,5 +1,5 @@
-// Decides which UDP flows are stale. A flow is stale if it was sent to a Service but is not
-// answered by one of the Service's endpoints (S-240), or if its source is the Service's own
+// Decides which UDP flows are stale. A flow is stale if it was sent to a Service but none of the
+// Service's endpoints replies (S-240). A flow is also stale if its source is the Service's own
 // address. The decision has no side effects. The cost per flow does not depend on the number of
 // Services.
 #pragma once

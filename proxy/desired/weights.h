@@ -14,7 +14,7 @@ namespace svcmap::proxy {
 // endpoint), they are the slot counts. If the sum is larger, the total number of slots is this
 // maximum, or more if necessary for precision. With up to 32,768 endpoints, an endpoint's share of
 // the slots differs by less than 1/256 from its share of the weights. The total never exceeds
-// kMaxEndpoints, unless one slot per endpoint already exceeds it.
+// kMaxEndpoints, except if the number of endpoints is already larger.
 std::vector<uint32_t> SlotCounts(const std::vector<uint16_t>& weights);
 
 // Returns `endpoints` (ascending) with each endpoint repeated once per slot. `weights` has one

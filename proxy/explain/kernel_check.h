@@ -16,9 +16,9 @@ namespace svcmap::proxy {
 // are valid.
 std::vector<Row> DecidingRows(const IpAddress& address, Protocol protocol, uint16_t port);
 
-// Returns one line per difference. A difference is an element of `wanted` that is missing in the
-// kernel or has another value, or an element of `deciding` that is in the kernel but not in
-// `wanted`. Interval sets and comments are not compared.
+// Returns one line per difference. An element of `wanted` is a difference if it is missing in the
+// kernel or has another value there. An element of `deciding` is a difference if it is in the
+// kernel but not in `wanted`. Interval sets and comments are not compared.
 absl::StatusOr<std::vector<std::string>> KernelDifferences(nft::Kernel& kernel,
                                                            const nft::TableSpecs& tables,
                                                            const nft::Transaction& wanted,

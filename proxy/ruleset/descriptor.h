@@ -7,10 +7,10 @@
 //   with session affinity  [3   |pick class]  [kind|local|timer][group: 16 bits]
 //
 // The pick class determines the range of the random slot number. Class N from 1 to 16 picks among
-// exactly N slots. A larger class picks among the next of a series of capacities that grow by a
-// factor of about 1.49; if the random slot is empty, the pick is repeated, so that the distribution
-// remains uniform. The group identifies one endpoint set, in the endpoints map or, with affinity,
-// in affinity-slots. Packets with class 0 are dropped.
+// exactly N slots. The capacities of larger classes grow by a factor of about 1.49. In a larger
+// class, the pick is repeated if the random slot is empty, so that the distribution remains
+// uniform. The group identifies one endpoint set, in the endpoints map or, with affinity, in
+// affinity-slots. Packets with class 0 are dropped.
 //
 // IPv6 bytes 10-11 make the one's complement sum of the descriptor equal to the sum of the address
 // it replaces (as in RFC 6296), so that no checksum changes. Equal sums are necessary because

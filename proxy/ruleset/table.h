@@ -24,9 +24,9 @@ inline constexpr uint32_t kAffinityRecords = 131072;
 inline constexpr uint32_t kCountedDestinations = 262144;
 inline constexpr uint32_t kCountedSeconds = 86400;
 // Maximum number of source ranges per family, for all Services together. Each range counts once per
-// load balancer IP and port. The time that the kernel needs to load ranges grows with the square of
-// their number and blocks one CPU: 12 ms for 1,000 ranges, 0.24 s for 5,000 and 3.7 s for 20,000
-// (Linux 6.18).
+// load balancer IP and port. The time to load ranges grows with the square of their number, and the
+// kernel blocks one CPU during this time. Linux 6.18 takes 12 ms for 1,000 ranges, 0.24 s for 5,000
+// and 3.7 s for 20,000.
 inline constexpr size_t kMaxSourceRows = 4096;
 // Maximum number of source ranges deleted one by one. Each deletion from a set of maximum size
 // takes 1 to 3 ms.
@@ -35,8 +35,8 @@ inline constexpr size_t kMaxSourceRowsRemoved = 16;
 inline constexpr uint32_t kDefaultAffinitySeconds = 10800;
 
 // The sets of the table, in order of creation. Sets that also exist in kube-proxy's nftables mode
-// have the same names (S-139). kAffinity is first because it survives when the other sets are
-// created again, and the kernel then lists it first.
+// have the same names (S-139). kAffinity is first, because it is kept when the other sets are
+// recreated. The kernel then lists it first.
 enum SetIndex : uint8_t {
   kAffinity,                // client . Service port : choice; elements are added by rules
   kMarker,                  // mark 1 : digest and generation of the table's content

@@ -72,7 +72,7 @@ struct StateLogStatus {
 class StateLog {
  public:
   // Opens or creates FOLDER/state and reads it into `found`. If `found` has an open attempt, the
-  // caller must resolve it with End before the next Begin, unless that commit is `whole`.
+  // caller must call End before the next Begin. End is optional if the next commit is `whole`.
   //
   // A file that is damaged or has another format version is renamed and reported. No part of such a
   // file is used, and `found` is empty. Incomplete bytes at the end of the file that were never

@@ -17,7 +17,7 @@
 
 namespace svcmap::proxy {
 
-// An (address, protocol, port), or a (protocol, port) of the node in one family.
+// Either an address, protocol and port, or a protocol and port of the node in one family.
 struct ClaimKey {
   enum class Role : uint8_t { kAddress, kNodePort, kHealthCheck };
 

@@ -28,7 +28,8 @@ TEST_P(BatchContract, AHundredThousandElementsInOneBatch) {
 }
 
 // Consecutive elements of one set and verb share a message. In this test, each element needs a
-// separate message, so the batch has far more messages than a socket can hold acknowledgements.
+// separate message. Acknowledgements of all these messages would not fit into the buffer of a
+// socket.
 TEST_P(BatchContract, ABatchOfThousandsOfMessages) {
   constexpr uint32_t kCount = 3000;
   CreateTable(kCount);

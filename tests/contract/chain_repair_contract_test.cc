@@ -103,7 +103,7 @@ TEST_P(ChainRepairContract, ChainsInBothListsAreRecreated) {
   ExpectAsBefore();
 }
 
-// Another process replaced a base chain by a regular chain, so the chain must be deleted first.
+// Another process replaced a base chain with a regular chain, so the chain must be deleted first.
 TEST_P(ChainRepairContract, AnotherKindOfChainHasToBeRemoved) {
   Fill();
   DeleteChain("nat-output");

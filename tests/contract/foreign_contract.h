@@ -19,7 +19,7 @@ class ForeignContract : public KernelContract {
   std::string Table() const {
     return std::string(family() == Family::kIpv4 ? "ip " : "ip6 ") + std::string(proxy::kTableName);
   }
-  // Runs `script` with nft(8), with %T replaced by the table. Real kernel only.
+  // Runs `script` with nft(8), after replacing %T with the table. Real kernel only.
   void Nft(std::string script) {
     for (size_t at; (at = script.find("%T")) != std::string::npos;) script.replace(at, 2, Table());
     ASSERT_OK(testing::RunNft(*netns_, script));

@@ -15,10 +15,10 @@ namespace svcmap::testing {
 class Instructions {
  public:
   // Removes details that may differ between equal rulesets: rule handles, numbers of the { tcp,
-  // udp, sctp } sets, the order of elements (the kernel's hash is random), result registers of
-  // lookups (svcmapd's rules place the result behind the key, nft's rules use the same register),
-  // and nft's byte order conversion of a single byte (meta l4proto in keys of ranges), which has no
-  // effect.
+  // udp, sctp } sets, and the order of elements (the kernel's hash is random). Also removes result
+  // registers of lookups, because svcmapd's rules place the result behind the key and nft's rules
+  // use the same register. Also removes nft's byte order conversion of a single byte (meta l4proto
+  // in keys of ranges), which has no effect.
   static std::string Comparable(const std::string& text) {
     Instructions instructions;
     std::vector<std::string> lines = absl::StrSplit(text, '\n');

@@ -154,7 +154,7 @@ TEST_F(SessionFaultsTest, ABatchThatIsAskedForAgainIsSentAgain) {
       ++sent;
       return 0;
     };
-    // Replace the response by this error.
+    // Replace the response with this error.
     faults_.receive = [&](uint32_t, std::span<const uint8_t> datagram) {
       faults_.receive = nullptr;
       auto* message = reinterpret_cast<nlmsghdr*>(const_cast<uint8_t*>(datagram.data()));

@@ -88,9 +88,9 @@ TEST_P(SeveralFieldsContract, OverlappingRangesAreRejected) {
   }
 }
 
-// When a range is added, the kernel checks whether its first or last key is in an existing range,
-// but not the keys between. svcmapd does not depend on this check, because its ranges are disjoint
-// (S-120).
+// When a range is added, the kernel checks whether its first or last key is in an existing range.
+// The kernel does not check the keys in between. svcmapd does not depend on this check, because its
+// ranges are disjoint (S-120).
 TEST_P(SeveralFieldsContract, ARangeAroundAnotherOneIsNotNoticed) {
   CreateTable();
   Add({Sources(1, 0x100, 0x1ff)});

@@ -1,5 +1,5 @@
-// Tests that after any failure of the monitor's socket, changes by other processes are either
-// reported or reported as lost (S-345), and that alive() shows whether the monitor receives
+// Tests of failures of the monitor's socket. After any failure, changes by other processes must be
+// reported, at least as lost (S-345), and alive() must show whether the monitor receives
 // notifications.
 #include <sys/socket.h>
 

@@ -1,5 +1,5 @@
 // Table of invalid inputs and the exact messages of svcmap. The tests pass each input to the
-// manifest reader and the converter; controller streams use the same converter. docs/bad-input.md
+// manifest reader and to the converter that is also used for controller streams. docs/bad-input.md
 // is generated from this table, so the messages in the documentation are tested.
 #pragma once
 

@@ -390,8 +390,7 @@ const TopologyRow kTopologyRows[] = {
 
 INSTANTIATE_TEST_SUITE_P(Rows, EndpointTopologyTest, ValuesIn(kTopologyRows), RowName<TopologyRow>);
 
-// Returns the endpoints of a port, merged from EndpointSlices.
-
+// Returns the addresses of a port's endpoints, merged from EndpointSlices.
 Names Usable(const std::vector<ASlice>& slices, Family family = Family::kIpv4,
              const ServicePort& port = kPort) {
   return AddressTexts(
@@ -525,8 +524,8 @@ TEST(WeightlessEndpointsTest, AreInNoSet) {
   EXPECT_FALSE(some.any_ready_here);
   EXPECT_EQ(some.drained, 2u);
 
-  // Serving and terminating endpoints are the fallback (S-33, S-34), unless these endpoints are
-  // drained too.
+  // If no endpoint is ready, endpoints that are serving and terminating are used (S-33, S-34).
+  // Drained endpoints are not used in this case either.
   const ResolvedEndpoints fallback = resolve(Slice()
                                                  .Port(80)
                                                  .Local("10.0.0.1")

@@ -15,8 +15,9 @@ namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 using Place = StaleFlows::Place;
 
-// Flows to the Service of S-244 to S-249, which has one UDP port 53 at a clusterIP, a load balancer
-// IP, an external IP and a nodePort on one node address. Endpoint L1 is serving, L2 is not.
+// Flows to the Service of S-244 to S-249. The Service has UDP port 53 at a clusterIP, a load
+// balancer IP and an external IP, and a nodePort on one node address. Endpoint L1 is serving, L2 is
+// not.
 class StaleFlowsTest : public DesiredWorld {
  protected:
   StaleFlowsTest() {
