@@ -65,11 +65,22 @@ size_t Repeat(const World& world, const Case& c, Clock::time_point until) {
   return connections;
 }
 
+// Returns whether svcmapd answers within 10 s. An attacker with the uid of this process shares its
+// limit of new connections, which refills within seconds.
+bool AnswersSoon(World& world) {
+  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(10);
+  while (!world.agent().GetStatus().ok()) {
+    if (Clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return true;
+}
+
 TEST_P(AttackTest, CostsAtMostTheMemoryThatTheAgentHasAnyway) {
   World& world = WorldOf(GetParam().peer);
   Check(NameOf(GetParam().peer) + "/" + GetParam().attack->name,
         Measure(world, [&](Clock::time_point until) { return Repeat(world, GetParam(), until); }));
-  EXPECT_TRUE(world.agent().GetStatus().ok()) << "svcmapd answers";
+  EXPECT_TRUE(AnswersSoon(world)) << "svcmapd does not answer";
 }
 
 INSTANTIATE_TEST_SUITE_P(Hostile, AttackTest, ::testing::ValuesIn(Cases()), [](const auto& info) {
