@@ -1,8 +1,9 @@
 // A library for LD_PRELOAD that sets the system clock of one process.
 //
-// The file named by CLOCK_SHIM_FILE contains an int64: nanoseconds to add to CLOCK_REALTIME. A test
-// changes the file while the process runs. As in the kernel, a clock change affects waits for an
-// absolute CLOCK_REALTIME time, and cancels a timerfd with TFD_TIMER_CANCEL_ON_SET.
+// The file named by CLOCK_SHIM_FILE contains an int64, which is the number of nanoseconds to add to
+// CLOCK_REALTIME. A test changes the file while the process runs. As in the kernel, a clock change
+// affects waits for an absolute CLOCK_REALTIME time, and cancels a timerfd with
+// TFD_TIMER_CANCEL_ON_SET.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -24,7 +25,7 @@
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-// Maximum interval in nanoseconds at which waits check the clock.
+// Maximum interval in nanoseconds between clock checks during a wait.
 constexpr int64_t kSlice = 20'000'000;
 constexpr int kSliceMilliseconds = 5;
 

@@ -13,8 +13,8 @@
 
 namespace svcmap::conformance {
 
-// Tests by requirement: tests whose names contain the requirement's number, and the tests in
-// `other`.
+// Tests by requirement. Includes tests whose names contain the requirement's number, and the tests
+// in `other`.
 using TestsByRequirement = std::map<int, std::set<std::string>>;
 TestsByRequirement TestsOf(const TestList& tests, const std::map<int, std::string_view>& other);
 

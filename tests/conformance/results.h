@@ -18,9 +18,9 @@ class Results {
   // invalid format.
   absl::Status Add(const std::string& program, std::string_view content);
 
-  // Returns the reason why `test` of `program` does not count as evidence: the test did not run,
-  // did not pass, or made no assertion. Returns an empty string if the test counts. `test` is a
-  // name as returned by TestName(). The test counts only if it counts with all its parameters.
+  // Returns the reason why `test` of `program` does not count as evidence. The test must run,
+  // pass, and make an assertion. Returns an empty string if the test counts. `test` is a name as
+  // returned by TestName(). The test counts only if it counts with all its parameters.
   std::string WhyNotCounted(const std::string& program, const std::string& test) const;
 
  private:

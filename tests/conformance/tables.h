@@ -7,8 +7,8 @@
 
 namespace svcmap::conformance {
 
-// Tests that verify a requirement although their names do not contain its number: space-separated
-// names by requirement.
+// Tests that verify a requirement although their names do not contain its number. Returns
+// space-separated names by requirement.
 const std::map<int, std::string_view>& OtherTests();
 
 // A [sig-network] end-to-end test of Kubernetes, or a group of such tests with a common word in

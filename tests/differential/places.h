@@ -45,7 +45,7 @@ inline constexpr Place kClusterIps[] = {
 inline constexpr Place kExternalIps[] = {
     {"198.51.100.40", "2001:db8:51::40"},
     {"198.51.100.41", "2001:db8:51::41"},
-    // An address in the Service range that no Service has as clusterIP.
+    // An address in the Service range that is not the clusterIP of any Service.
     {"10.96.0.50", "fd00:96::50"},
 };
 inline constexpr Place kLoadBalancerIps[] = {
@@ -61,7 +61,7 @@ inline constexpr uint16_t kServicePorts[] = {80, 81, 443, 30080};
 inline constexpr uint16_t kNodePorts[] = {30080, 30081, 30082, 30083};
 inline constexpr uint16_t kProbedPorts[] = {80, 81, 443, 30080, 30081, 30082, 30083};
 
-// Additional sources of connections: a client with two addresses.
+// The addresses of a client with two addresses, which are additional sources of connections.
 inline constexpr Place kClientPlaces[] = {{"203.0.113.9", "2001:db8:203::9"},
                                           {"203.0.113.200", "2001:db8:204::200"}};
 

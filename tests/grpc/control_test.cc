@@ -128,7 +128,7 @@ TEST_F(ControlTest, HealthAndReflectionAnswer) {
     grpc::CompletionQueue queue;
     grpc::internal::RpcMethod rpc(method, grpc::internal::RpcMethod::NORMAL_RPC);
     v1::GetStatusRequest
-        // An empty message is also a valid health request: it requests the health of the whole
+        // An empty message is also a valid health request, which requests the health of the whole
         // server.
         empty;
     v1::GetStatusRequest answer;

@@ -1,4 +1,4 @@
-// Tests of the Explain call: request, response, and the comparison with the kernel's elements.
+// Tests of the Explain call, including its comparison with the kernel's elements.
 #include <gmock/gmock.h>
 
 #include "tests/grpc/server_fixture.h"

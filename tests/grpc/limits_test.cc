@@ -84,7 +84,8 @@ TEST_F(LimitsTest, BytesInFlightAreBounded) {
     const v1::Object web = Web("shop/web-" + std::to_string(i), "10.96.1." + std::to_string(i));
     ASSERT_TRUE(stream.Send(static_cast<uint64_t>(i), {Upsert(Slice("web-1", 40)), Upsert(web)}));
   }
-  for (int i = 0; i < 20; ++i) {  // These calls use the same connection and do not need the loop.
+  // These calls use the same connection and do not need the agent's loop.
+  for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(svcmap::testing::CallAny(channel_, "/grpc.health.v1.Health/Check").ok());
   }
   go_on.set_value();
@@ -179,8 +180,8 @@ TEST_F(LimitsTest, StreamThatWasOpenedInTimeStays) {
   EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
 }
 
-// This test uses TCP only: the agent accepts Unix socket connections itself, and gRPC has no
-// handshake deadline for such connections. Keepalive pings close them instead.
+// This test uses only TCP, because the agent accepts Unix socket connections itself, and gRPC has
+// no handshake deadline for them. Keepalive timeouts close silent Unix socket connections instead.
 TEST_F(LimitsTest, ConnectionOnWhichNothingIsReportedEnds) {
   limits_.greet_within = std::chrono::milliseconds(20);
   const uint16_t port = svcmap::testing::FreeTcpPort();

@@ -1,4 +1,4 @@
-// Tests of the manifest source: it reads manifests at the start and after changes.
+// Tests of the manifest source, which reads manifests at the start and after changes.
 #include <gmock/gmock.h>
 
 #include <filesystem>

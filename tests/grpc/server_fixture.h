@@ -1,4 +1,5 @@
-// The agent in the test process: fake kernel, loop, and gRPC server on a Unix socket.
+// Runs the agent in the test process, with a fake kernel, the loop, and a gRPC server on a Unix
+// socket.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -1,4 +1,4 @@
-// Tests of slow, large and frequent requests: they must not delay other clients, and their resource
+// Tests that slow, large and frequent requests do not delay other clients, and that their resource
 // usage is limited.
 #include <sys/resource.h>
 
@@ -118,8 +118,8 @@ TEST_F(FloodTest, HeadersAndBodiesWithoutEndAreRejected) {
     auto connection = Connect();
     ASSERT_TRUE(connection);
     ASSERT_OK(connection->Send(c.request));
-    // The response may be lost: unread data makes the kernel reset the connection, possibly before
-    // the response arrives.
+    // The response may be lost, because unread data makes the kernel reset the connection, possibly
+    // before the response arrives.
     const auto answer = connection->Read();
     EXPECT_EQ(answer.ok() ? answer->code : c.code, c.code) << c.name;
     connection->Send(much).IgnoreError();

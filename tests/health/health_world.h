@@ -1,5 +1,5 @@
-// Test fixture: a health server in a separate network namespace. The server reports the health that
-// the test sets.
+// Test fixture with a health server in a separate network namespace. The server reports the health
+// that the test sets.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -44,8 +44,8 @@ std::string ManyFields() {
   return fields;
 }
 
-// HPACK bomb: the first call adds 3.5 KB to the dynamic table. Each later call references this
-// entry 8,000 times in 8 KB.
+// Returns a call of an HPACK bomb. The first call adds 3.5 KB to the dynamic table. Each later call
+// references this entry 8,000 times in 8 KB.
 std::string TableBomb(uint32_t n) {
   if (n == 0) {
     return Frame(kHeaders, kEndHeaders, 1,

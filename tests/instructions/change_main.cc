@@ -1,6 +1,6 @@
 // svcmap-change-instructions SERVICESxENDPOINTS: loads a cluster into the core and makes changes of
-// each kind. The program is run by valgrind --tool=callgrind --instr-atstart=no, and writes one
-// profile per kind. Each profile contains its kind and the instructions of kCounted changes.
+// each kind. Must be run by valgrind --tool=callgrind --instr-atstart=no. Writes one profile per
+// kind. Each profile contains its kind and the instructions of kCounted changes.
 #include <valgrind/callgrind.h>
 
 #include <cstdio>

@@ -20,8 +20,8 @@ constexpr std::chrono::hours kNever{10000};
 
 std::unique_ptr<proxy::StateLog> OpenLog(SinkFiles& files) {
   proxy::SavedState nothing;
-  // Open the log without its thread: the cost of the thread's work depends on the size of the file,
-  // and no change waits for this work.
+  // Open the log without its thread, because the cost of the thread's work depends on the size of
+  // the file. No change waits for this work.
   auto log = proxy::StateLog::Open("sink", files, &nothing, {.own_thread = false});
   if (!log.ok()) Die(log.status().ToString());
   return *std::move(log);

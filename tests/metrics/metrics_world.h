@@ -1,5 +1,5 @@
-// Helper functions for tests of metrics: facts with distinct values, and comparison with golden
-// files.
+// Helper functions for tests of metrics. They create facts with distinct values, and compare output
+// with golden files.
 #pragma once
 
 #include <gmock/gmock.h>

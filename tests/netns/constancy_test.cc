@@ -1,4 +1,4 @@
-// Tests that the ruleset is constant: changes write only elements, and these elements match the
+// Tests that the ruleset is constant. Changes write only elements, and these elements match the
 // agent's dump.
 #include <cstdlib>
 #include <random>

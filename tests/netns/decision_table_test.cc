@@ -1,5 +1,5 @@
-// Tests of the main decision table: answering endpoints and source address for each kind of
-// destination, policy and source. One test per row and family.
+// Tests of the main decision table, which contains the answering endpoints and the source address
+// for each kind of destination, policy and source. One test per row and family.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 #include "tests/support/transfer.h"

@@ -1,5 +1,5 @@
-// Tests of the parts of the packet test harness that need no topology: child processes and SCTP
-// packets.
+// Tests of child processes and SCTP packets, the parts of the packet test harness that need no
+// topology.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-// Tests of the hooks and priorities of the tables. Other tables can still drop packets.
+// Tests of the hooks and priorities in svcmapd's tables. Other tables can still drop packets.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"

@@ -1,6 +1,7 @@
-// Tests of the masquerade matrix: three Services with a local and a remote endpoint under four
-// configurations. Service A has policy Cluster, B external policy Local, C internal policy Local.
-// One test per row, configuration and family.
+// Tests of the masquerade matrix, with three Services in four configurations. Each Service has a
+// local and a remote endpoint. Service A has policy Cluster, Service B has externalTrafficPolicy
+// Local, and Service C has internalTrafficPolicy Local. There is one test per row, configuration
+// and family.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 

@@ -1,4 +1,4 @@
-// Tests of svcmapd's metrics on port 10249: each value changes with the events that it counts.
+// Tests of svcmapd's metrics on port 10249. Each value changes with the events that it counts.
 #include <atomic>
 #include <fstream>
 #include <map>

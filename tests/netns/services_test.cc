@@ -1,4 +1,4 @@
-// Tests of clusterIPs: the answering endpoints and the source address that they see.
+// Tests of clusterIPs, including the answering endpoints and the source address that they see.
 #include "tests/netns/service_world.h"
 
 namespace svcmap::testing {

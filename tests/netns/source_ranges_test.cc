@@ -1,4 +1,5 @@
-// Tests of loadBalancerSourceRanges: the sources that may connect to a LoadBalancer IP.
+// Tests of loadBalancerSourceRanges, which restrict the sources that may connect to a LoadBalancer
+// IP.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 #include "tests/support/transfer.h"

@@ -16,7 +16,7 @@
 
 namespace svcmap::protocol {
 
-inline constexpr char kController[] = "svcmap-check";  // Default for Open.name.
+inline constexpr char kController[] = "svcmap-check";  // Default value of Open.name.
 
 class Session {
  public:

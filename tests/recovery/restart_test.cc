@@ -66,7 +66,7 @@ TEST_P(UnchangedRestartTest, S342_AControllerThatSaysTheSameChangesNothing) {
   ExpectItGoesOn();
 }
 
-// Changes of single endpoints are saved with their slice, and further changes are possible after a
+// Changes to single endpoints are saved with their slice, and further changes are possible after a
 // restart.
 TEST_P(UnchangedRestartTest, SingleEndpointsThatChangedAreKept) {
   const auto replace = [this](const Host& old, const Host& by) -> absl::Status {

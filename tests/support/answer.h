@@ -16,7 +16,7 @@ const char* ProtocolName(Protocol protocol);
 
 enum class Outcome {
   kAnswered,  // `server` answered and reported the client's source address.
-  kRejected,  // Connection refused: a TCP reset, an ICMP port unreachable, or an SCTP ABORT.
+  kRejected,  // Rejected by a TCP reset, an ICMP port unreachable, or an SCTP ABORT.
   kTimedOut,  // No answer, for example after a drop.
   kOther,     // Any other result. `detail` describes it.
 };

@@ -83,7 +83,7 @@ class FakeApiServer {
   // Returns the resourceVersion of the last change.
   uint64_t version() const;
 
-  // Simulates a compaction: clients with an older version receive 410 (watches receive an ERROR
+  // Simulates a compaction. Clients with an older version receive 410 (watches receive an ERROR
   // event) and must list again.
   void ForgetEvents();
   void KeepEvents(size_t count);  // Limits the stored events per collection. Default: 10,000.
@@ -99,8 +99,8 @@ class FakeApiServer {
   void AlwaysPage(int64_t objects);
   // Invalidates the continue tokens of unfinished lists. Requests with these tokens get 410.
   void ForgetPages();
-  // Simulates Kubernetes before 1.31: ServiceCIDRs do not exist (404), and Services have no field
-  // selectors (400).
+  // Simulates Kubernetes before 1.31, in which ServiceCIDRs do not exist (404), and Services have
+  // no field selectors (400).
   void BeBefore131();
 
   // ---- Credentials: all clients are authorized unless a test calls RequireToken ----

@@ -150,7 +150,7 @@ Received ReceiveOne(int fd, Clock::time_point deadline) {
     return {false, Answer(), std::move(message)};
   }
   if (errno == EAGAIN || errno == EINTR) {
-    // The socket itself has no error: poll returned because the error queue has an entry.
+    // The socket itself has no error. poll returned because the error queue has an entry.
     const int pending = PendingError(fd);
     Answer answer = FromErrno(fd, pending == 0 ? EAGAIN : pending);
     if (pending == 0) return {false, Answer(), ""};

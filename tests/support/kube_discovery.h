@@ -1,5 +1,5 @@
-// Discovery documents of the fake API server: enough for kubectl to find the resources of the
-// project's manifests.
+// Discovery documents of the fake API server. They are sufficient for kubectl to find the resources
+// in the project's manifests.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The storage of the fake API server: objects with versions, and their events.
+// The storage of the fake API server, which contains objects with versions and their events.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // An anonymous network namespace that only file descriptors, processes and sockets keep alive. The
-// namespace has no name under /var/run/netns, and the kernel deletes it with the last reference,
-// even after SIGKILL.
+// namespace has no name under /var/run/netns, and the kernel deletes the namespace when the last
+// reference is closed, even after SIGKILL.
 //
 // The calling thread never changes its own namespace. Short-lived helper threads enter the
 // namespace instead. All const methods may be called from several threads at once. Sockets created

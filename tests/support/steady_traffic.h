@@ -2,9 +2,9 @@
 // milliseconds, new TCP connections, and UDP requests. Each kind of traffic runs in one thread
 // inside a namespace. Counts failures and stores the first failures with their time.
 //
-// Retransmissions are visible: a UDP request is sent once, and retransmitted TCP segments are
-// counted, including SYNs. A slow answer is reported but is not a failure, because the machine may
-// be busy.
+// Retransmissions are visible, because a UDP request is sent once, and retransmitted TCP segments
+// are counted, including SYNs. A slow answer is reported but is not a failure, because the machine
+// may be busy.
 //
 // ASSERT_OK_AND_ASSIGN(auto traffic, SteadyTraffic::Start(client.netns(), targets));
 // ...

@@ -110,10 +110,10 @@ absl::Status Topology::Build() {
   remote_ = std::make_unique<Host>("remote", *std::move(remote), kRemoteV4, kRemoteV6);
   sink_ = std::make_unique<NetNs>(*std::move(sink));
 
-  // Add `remote` first: masquerading on a device without an address uses the node's first address,
-  // which should be the primary address. ARP is off on the device to `sink`, so frames leave with a
-  // wrong destination address. With neighbour discovery, sends would fail with EHOSTUNREACH after
-  // some seconds.
+  // Add `remote` first, because masquerading on a device without an address uses the node's first
+  // address, which should be the primary address. ARP is off on the device to `sink`, so frames
+  // leave with a wrong destination address. With neighbour discovery, sends would fail with
+  // EHOSTUNREACH after some seconds.
   absl::Status status =
       RunIp(node_->netns(),
             absl::StrCat("link add remote type veth peer name eth0 netns ", remote_->netns().path(),

@@ -16,7 +16,8 @@
 namespace svcmap::testing {
 
 // An open TCP connection, for tests that change the Service while the connection is open. Not
-// thread-safe. The calling thread need not be in the namespace. Closing resets the connection.
+// thread-safe. The calling thread need not be in the namespace. Closing a TcpFlow resets its
+// connection.
 class TcpFlow {
  public:
   // Opens a connection. Returns Unavailable with the text of the answer if the server is not

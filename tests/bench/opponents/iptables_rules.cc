@@ -111,7 +111,8 @@ struct PortPlan {
   bool external_answers;  // True if external clients reach an endpoint through this node.
 };
 
-// The input of one sync in four parts, as in kube-proxy: chains precede rules in each table.
+// The input of one sync. As in kube-proxy, the input has four parts, and chains precede rules in
+// each table.
 class SyncText {
  public:
   SyncText(Family family, const IptablesOptions& options, bool large)

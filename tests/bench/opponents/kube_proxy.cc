@@ -182,8 +182,8 @@ class KubeProxy : public Opponent {
   const OpponentSettings settings_;
   const KubeProxyMode mode_;
   const std::string id_;
-  // The order of these members matters: kube-proxy must exit before the API server is cleared, so
-  // that kube-proxy keeps its rules.
+  // The order of these members matters, because kube-proxy must exit before the API server is
+  // cleared. Otherwise, kube-proxy would delete its rules.
   const std::unique_ptr<ApiServer> server_;
   const std::unique_ptr<CommitWatch> commits_;
   std::unique_ptr<testing::ChildProcess> process_;

@@ -1,6 +1,6 @@
-// Compared implementation "kube-proxy": a real kube-proxy in the namespace of the node, with a real
-// API server as the source of Services. So far this code has only been tested with fake kube-proxy
-// and kubectl scripts (tests/bench/test/kube_proxy_test.cc).
+// Compared implementation "kube-proxy". It runs a real kube-proxy in the namespace of the node,
+// with a real API server as the source of Services. So far this code has only been tested with fake
+// kube-proxy and kubectl scripts (tests/bench/test/kube_proxy_test.cc).
 //
 // Requirements:
 // - `kube_proxy`: a kube-proxy binary. The checks of its rules expect version 1.34 or later.
@@ -13,10 +13,10 @@
 //
 // kube-proxy connects to the API server through a forwarder at 127.0.0.1.
 //
-// Created objects: namespaces ID-NAMESPACE, Services, EndpointSlices, and the Node "node-0". All
-// objects have the label svcmap-bench=ID and are deleted by this label at the end. Without
-// controllers, the empty namespaces stay in phase Terminating. The API server must not contain
-// other Services except `kubernetes`.
+// The benchmark creates the namespaces ID-NAMESPACE, Services, EndpointSlices, and the Node
+// "node-0". All objects have the label svcmap-bench=ID and are deleted by this label at the end.
+// Without controllers, the empty namespaces stay in phase Terminating. The API server must not
+// contain other Services except `kubernetes`.
 //
 // Measurements:
 // - Load starts with kube-proxy and ends with the commit that programs the first, a middle and the

@@ -1,5 +1,5 @@
-// The lower bound of a sync: the minimum that a proxy with one map element per endpoint must send
-// to the kernel, as prepared batches over a raw socket.
+// The lower bound of a sync. Sends the minimum that a proxy with one map element per endpoint must
+// send to the kernel, as prepared batches over a raw socket.
 //
 // Uses three maps that no rule references. The first map has the address, protocol and port of a
 // Service as key, and its group and number of endpoints as value. The second map has a group and a

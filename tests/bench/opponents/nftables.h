@@ -1,10 +1,11 @@
-// Compared implementation "nftables": the rules of kube-proxy 1.36's nftables mode (see
-// nftables_rules.h), loaded with `nft -f -` as in kube-proxy. Each sync is one process and one
+// Compared implementation "nftables". It loads the rules of kube-proxy 1.36's nftables mode (see
+// nftables_rules.h) with `nft -f -`, as kube-proxy does. Each sync is one process and one
 // transaction. A preceding transaction deletes chains that have been stale for one second (S-341).
 // Uses the nft of this machine. Debian 12 and kube-proxy's image have the same version, 1.0.6.
 //
-// Compared implementation "nftables-single": like "nftables", but with NftablesNode::plain_single.
-// Services with several endpoints or affinity have the same rules in both implementations.
+// Compared implementation "nftables-single". It is like "nftables", but with
+// NftablesNode::plain_single. Services with several endpoints or affinity have the same rules in
+// both implementations.
 #pragma once
 
 #include <memory>

@@ -116,7 +116,7 @@ class PortWriter {
   }
 
   // Adds the destination to `map` if the Service has endpoints, and to `no_endpoint_map` if
-  // `endpoints` is empty. A destination can be in both maps: pods and the node itself reach
+  // `endpoints` is empty. A destination can be in both maps, because pods and the node itself reach
   // endpoints on other nodes, and packets from other clients are dropped (S-80).
   void AddDestination(const std::string& map, const std::string& no_endpoint_map,
                       const std::string& key, const std::string& chain,

@@ -1,5 +1,5 @@
-// Interface of a measured Service proxy: svcmapd, the modes of kube-proxy, and lower bounds. All
-// compared implementations load the same cluster and receive the same changes.
+// Interface of the compared implementations, which are svcmapd, the modes of kube-proxy, and lower
+// bounds. All compared implementations load the same cluster and receive the same changes.
 #pragma once
 
 #include <chrono>

@@ -16,8 +16,8 @@ CpuPair ChooseCpus();
 // negative.
 void PinThread(int cpu);
 
-// Gives the calling thread the highest priority, if this is permitted. For threads that mostly
-// sleep and whose scheduling delay must not be measured.
+// Gives the calling thread the highest priority, if this is permitted. Intended for threads that
+// mostly sleep and whose scheduling delay must not be measured.
 void PreferThread();
 
 }  // namespace svcmap::bench

@@ -34,7 +34,7 @@ struct ConnectionCount {
   double per_second() const { return seconds > 0 ? static_cast<double>(made) / seconds : 0; }
 };
 
-// Counts connections (TCP): repeats socket, bind, connect and reset as fast as possible.
+// Counts TCP connections. Repeats socket, bind, connect and reset as fast as possible.
 absl::StatusOr<ConnectionCount> CountConnections(PacketWorld& world, const FlowTarget& target,
                                                  std::chrono::duration<double> duration);
 

@@ -1,5 +1,5 @@
-// Network of one compared implementation: client, node and all pods of the cluster, each in a
-// separate namespace. Only the node has rules and connection tracking.
+// Network of one compared implementation. The client, the node, and the host of all pods have
+// separate namespaces. Only the node has rules and connection tracking.
 #pragma once
 
 #include <cstdint>

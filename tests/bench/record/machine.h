@@ -1,5 +1,5 @@
-// Facts that influence results: machine, kernel and tools. Written to machine.json in the directory
-// of the samples.
+// Facts about the machine, kernel and tools that influence results. They are written to
+// machine.json in the directory of the samples.
 #pragma once
 
 #include <string>
