@@ -30,7 +30,7 @@ class DifferentialWorld {
  public:
   static absl::StatusOr<std::unique_ptr<DifferentialWorld>> Create();
 
-  // Replaces the agent by a new process with these flags.
+  // Replaces the agent with a new process that has these flags.
   absl::Status RestartAgent(const std::vector<std::string>& flags);
 
   Agent& agent() { return *agent_; }

@@ -61,7 +61,7 @@ inline constexpr uint16_t kServicePorts[] = {80, 81, 443, 30080};
 inline constexpr uint16_t kNodePorts[] = {30080, 30081, 30082, 30083};
 inline constexpr uint16_t kProbedPorts[] = {80, 81, 443, 30080, 30081, 30082, 30083};
 
-// The addresses of a client with two addresses, which are additional sources of connections.
+// Two addresses of a client, which are additional sources of connections.
 inline constexpr Place kClientPlaces[] = {{"203.0.113.9", "2001:db8:203::9"},
                                           {"203.0.113.200", "2001:db8:204::200"}};
 

@@ -17,7 +17,7 @@ namespace {
 
 // Number of uncounted changes at the start, for initializations and first allocations.
 constexpr int kWarmUp = 8;
-// Number of the first Service, so that all names have the same length.
+// Number of the first Service. It is large, so that all names have the same length.
 constexpr int kFirstService = 100'000;
 constexpr size_t kStride = 17;
 

@@ -429,7 +429,7 @@ TEST_P(AffinityFamilyTest, S345_AfterDamageAffinityWorksAgain) {
   EXPECT_EQ(Place(To(kV)), after);
 }
 
-// One pod simulates thousands of clients. Each client has a record.
+// One pod simulates thousands of clients. Each client has an affinity record.
 TEST_P(AffinityFamilyTest, S128_ThousandsOfClients) {
   constexpr int kMany = 2000;
   ASSERT_OK(world()->topology->AddPrefix(client(), v6() ? "2001:db8:203:2::/64" : "100.64.0.0/16"));

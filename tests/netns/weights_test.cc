@@ -134,7 +134,7 @@ TEST_P(WeightsTest, S126_AClientWithAffinityLeavesADrainedEndpoint) {
   ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 0}, {&remote_pod(), 1}})));
   EXPECT_EQ(Ask(client().netns(), To(kWeb)).server, "remote-pod");
   EXPECT_OK(open.Exchange(10'000));
-  // The endpoint has its weight back, but the client keeps its current endpoint.
+  // The endpoint's weight is restored, but the client keeps its current endpoint.
   ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 1000}, {&remote_pod(), 1}})));
   const Tally tally = AskMany(client().netns(), To(kWeb), 30);
   EXPECT_EQ(tally.by_server, (std::map<std::string, int>{{"remote-pod", 30}}));

@@ -41,7 +41,7 @@ IptablesOptions OptionsFor(Family family) {
   return {.cluster_cidr = IpPrefix::Parse(ClusterCidr(family))};
 }
 
-// Returns Service ports that cause each kind of rule.
+// Returns Service ports that together need each kind of rule.
 std::vector<ServicePort> ProbePorts(Family family) {
   Cluster cluster({.services = 11, .endpoints = 2, .family = family, .mix = Mix::kEverything});
   std::vector<ServicePort> ports = cluster.ports();

@@ -25,8 +25,8 @@ class RecoveryNode {
   // binary of this build is used.
   static absl::StatusOr<std::unique_ptr<RecoveryNode>> Create(const std::string& svcmapd = "");
 
-  // Start an agent with the state directory, which replaces a running agent. Launch returns
-  // immediately, before the agent answers.
+  // These methods start an agent with the state directory. The new agent replaces a running agent.
+  // Launch returns immediately, before the agent answers.
   absl::Status Launch();
   absl::Status Start();
   absl::Status Stop();  // Stops the agent with SIGTERM.

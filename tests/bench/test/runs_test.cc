@@ -1,4 +1,4 @@
-// Tests that run svcmap-bench by its command line for a short time.
+// Tests that run the svcmap-bench binary for a short time.
 #include <gtest/gtest.h>
 
 #include <fstream>
