@@ -24,7 +24,8 @@ ExitCode RunGet(const GetOptions& options, Session& session) {
   request.set_kind(filter.kind);
   request.set_namespace_(filter.name_space);
   request.set_name(filter.name);
-  // A name with a namespace selects one object; a name alone matches in all namespaces.
+  // A name with a namespace selects one object. A name without a namespace matches in all
+  // namespaces.
   const bool single =
       !filter.name.empty() && (!filter.name_space.empty() || !WordsOf(filter.kind).namespaced);
 

@@ -1,7 +1,7 @@
-// Prints a protobuf message as JSON or YAML for scripts. Includes fields with default values; omits
-// absent messages. Writes 64-bit integers as numbers, because jq cannot compare the strings of the
-// standard JSON mapping. Does not support maps, bytes and floating-point fields, which svcmap's
-// responses do not contain. Pure functions.
+// Prints a protobuf message as JSON or YAML for scripts. Includes fields with default values, and
+// omits absent messages. Writes 64-bit integers as numbers, because jq cannot compare the strings
+// of the standard JSON mapping. Does not support maps, bytes and floating-point fields, which
+// svcmap's responses do not contain. Pure functions.
 #pragma once
 
 #include <string>

@@ -14,7 +14,7 @@ using google::protobuf::util::TimeUtil;
 bool IsControl(std::string_view character) {
   const auto first = static_cast<uint8_t>(character[0]);
   if (first < 0x20 || first == 0x7f) return true;
-  // C1 control characters; for example U+009B starts a terminal escape sequence.
+  // C1 control characters. For example, U+009B starts a terminal escape sequence.
   return first == 0xc2 && static_cast<uint8_t>(character[1]) < 0xa0;
 }
 

@@ -24,8 +24,8 @@ void CheckAddress(std::string field, const std::string& text, Report& report) {
   }
 }
 
-// Returns the canonical form of an address (requirement S-5), or `text` if it is not an address:
-// EndpointSlices of addressType FQDN are stored too.
+// Returns the canonical form of an address (requirement S-5). Returns `text` if it is not an
+// address, because EndpointSlices of addressType FQDN are also stored.
 std::string Identity(const std::string& text) {
   const std::optional<IpAddress> address = IpAddress::Parse(text);
   return address ? address->ToString() : text;

@@ -186,7 +186,7 @@ absl::Status Server::StartOne(Role role) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMilliseconds);
   const uint32_t streams = role == Role::kWrite ? WriterStreams(limits_) : kReaderStreams;
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(streams));
-  // Larger windows speed up long transfers only; readers send small requests.
+  // Larger windows speed up only long transfers, but readers send small requests.
   if (role != Role::kWrite) {
     builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kReaderMetadataBytes);

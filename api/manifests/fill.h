@@ -13,12 +13,13 @@ namespace svcmap::api {
 
 struct FillError {
   int line = 0;
-  std::string field;  // "spec.ports[0].port"; empty: the object itself.
+  std::string field;  // "spec.ports[0].port". Empty for the object itself.
   std::string value;  // Value in JSON syntax, truncated. Empty for maps and lists.
   std::string reason;
 };
 
-// Fills `message` from `node`. Returns the first error; `message` is then only partially filled.
+// Fills `message` from `node`. Returns the first error, if any. In that case, `message` is only
+// partially filled.
 std::optional<FillError> FillMessage(const TreeNode& node, google::protobuf::Message& message);
 
 // Returns a scalar in JSON syntax for display, and "" for maps and lists.

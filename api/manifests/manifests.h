@@ -1,10 +1,10 @@
 // Reads and writes Kubernetes manifests: YAML and JSON, several documents, Lists. api/manifests
-// handles only text and message structure; api/convert interprets the objects.
+// handles only text and message structure. api/convert interprets the objects.
 //
 // Fields that the protocol does not have are ignored because real manifests contain many of them. A
 // value of the wrong type, a duplicate field or a syntax error invalidates only the document that
 // contains it. Memory use is a small multiple of the text size because nesting and alias expansion
-// are limited. Thread-safe; no state.
+// are limited. The functions are thread-safe and have no state.
 #pragma once
 
 #include <string>
@@ -19,10 +19,10 @@ namespace svcmap::api {
 // An error or warning about a part of a manifest.
 struct ManifestError {
   std::string source = {};  // File name.
-  int document = 0;         // Counted from 1. 0: the file as a whole.
-  int line = 0;             // Counted from 1. 0: unknown.
-  std::string object = {};  // "Service shop/web". Empty: unknown.
-  std::string field = {};   // "spec.ports[0].port". Empty: the document as a whole.
+  int document = 0;         // Counted from 1. 0 for the whole file.
+  int line = 0;             // Counted from 1. 0 if unknown.
+  std::string object = {};  // "Service shop/web". Empty if unknown.
+  std::string field = {};   // "spec.ports[0].port". Empty for the whole document.
   std::string value = {};   // Value of the field in JSON syntax, truncated. May be empty.
   std::string reason = {};  // "must be an integer"
 

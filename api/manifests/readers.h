@@ -25,8 +25,8 @@ struct YamlPiece {
 // one document. Omits a first part that contains only whitespace, comments and directives.
 std::vector<YamlPiece> SplitYaml(std::string_view text);
 
-// Reads one document with the YAML core schema: quoted scalars are strings; plain scalars can also
-// be null, booleans or numbers.
+// Reads one document with the YAML core schema: quoted scalars are strings, and plain scalars can
+// also be null, booleans or numbers.
 ReadTree ReadYaml(const YamlPiece& piece, AliasBudget& aliases,
                   Repeats repeats = Repeats::kRejected);
 

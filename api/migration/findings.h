@@ -12,7 +12,7 @@
 namespace svcmap::api {
 
 struct MigrationFacts {
-  // Absent if `svcmapd --preflight` failed; `unread` then contains the reason.
+  // Absent if `svcmapd --preflight` failed. In that case, `unread` contains the reason.
   std::optional<NodeReport> report;
   IptablesRead iptables;
   std::string kube_proxy;               // Result of FindKubeProxy.

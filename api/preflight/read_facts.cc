@@ -40,7 +40,7 @@ std::map<std::string, int> ReadRpFilters(const std::string& directory) {
 }
 
 // Parses /proc/net/if_inet6. A line contains address, interface index, prefix length, scope, flags
-// and interface name; numbers are hexadecimal. Scope 0 is global, including unique local addresses.
+// and interface name. Numbers are hexadecimal. Scope 0 is global, including unique local addresses.
 bool HasGlobalIpv6(const std::string& path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {

@@ -25,8 +25,9 @@ enum class Offence {
 };
 
 struct FrameLimits {
-  uint32_t max_streams = 16;       // Maximum number of open streams.
-  uint64_t max_request_bytes = 0;  // Maximum DATA of all open streams together. 0: no limit.
+  uint32_t max_streams = 16;  // Maximum number of open streams.
+  // Maximum DATA of all open streams together. 0 disables the limit.
+  uint64_t max_request_bytes = 0;
   uint32_t max_header_block_bytes = 16 * 1024;
   uint32_t max_continuations = 8;  // Maximum number of CONTINUATION frames in one header block.
   // Rate limit for RST_STREAM frames with an error, in either direction.

@@ -74,8 +74,9 @@ struct Screen::Connection {
   struct Side {
     Connection* connection = nullptr;
     UniqueFd fd;
-    uint32_t interest = 0;  // Events registered with epoll; 0: not registered.
-    std::string pending;    // Bytes from the other side that were not written to this side yet.
+    // Events registered with epoll, or 0 if the descriptor is not registered.
+    uint32_t interest = 0;
+    std::string pending;  // Bytes from the other side that were not written to this side yet.
     bool eof = false;
   };
 

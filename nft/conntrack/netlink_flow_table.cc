@@ -74,8 +74,8 @@ absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEachUdp(
 
 // The kernel disables softirqs while it searches for the next matching flow, so the CPU processes
 // no packets during the search. In a table of 500,000 flows without a match, the search takes 87
-// ms. Therefore the kernel filters the flows only if matching flows are not rare. Otherwise all
-// flows are requested and filtered in user space.
+// ms. Therefore the kernel filters the flows only if many flows match. If matching flows are rare,
+// all flows are requested and filtered in user space.
 bool NetlinkFlowTable::FilterInKernel(std::span<const Family> families) const {
   return !filter_unsupported_ && std::all_of(families.begin(), families.end(), [&](Family family) {
     return udp_flows_[Index(family)] * kRare > flows_;

@@ -1,6 +1,6 @@
 // Builds a rule both as kernel expressions and as text in nft syntax. Each method appends one
-// clause; its comment shows the nft text. D stands for "ip daddr" or "ip6 daddr", S for "ip saddr"
-// or "ip6 saddr".
+// clause. The comment of a method shows the nft text of its clause. D stands for "ip daddr" or "ip6
+// daddr", S for "ip saddr" or "ip6 saddr".
 #pragma once
 
 #include <cstdint>
@@ -70,7 +70,7 @@ class RuleBuilder {
 
   // Session affinity. In the clauses below, CHOICE identifies the selected endpoint. In IPv4,
   // CHOICE is the complete destination address. In IPv6, CHOICE is bytes 2 to 9 of the destination
-  // address; the last four of these bytes are the complement of the first four, so that checksums
+  // address. The last four of these bytes are the complement of the first four, so that checksums
   // do not change. PORT is the first two bytes of CHOICE and identifies the Service port. CLIENT is
   // the source address, in IPv6 without its first four bytes, because nft 1.0.6 cannot load longer
   // keys of such maps.

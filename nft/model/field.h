@@ -32,7 +32,7 @@ size_t PaddedFieldSize(Field field);  // Size in bytes within a concatenation.
 uint32_t FieldTypeId(Field field);
 std::string FieldTypeName(Field field);
 
-// Size in bytes of a complete key or data value. A single field is not padded; in a concatenation,
+// Size in bytes of a complete key or data value. A single field is not padded. In a concatenation,
 // each field is padded to 4 bytes.
 size_t FieldsSize(std::span<const Field> fields);
 

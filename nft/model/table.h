@@ -16,7 +16,7 @@ namespace svcmap::nft {
 struct SetSpec {
   std::string name;
   std::vector<Field> key;
-  std::vector<Field> data;  // Empty for a set; not empty for a map.
+  std::vector<Field> data;  // Empty for a set, not empty for a map.
   // Elements are ranges. With one field, a range consists of a start element and an end element.
   // With several fields, a range is one element with a first and a last key (ElementView::key_end),
   // and ranges must not overlap.

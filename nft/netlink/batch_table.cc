@@ -1,5 +1,5 @@
 // The part of Batch that creates tables, sets, chains and rules. This code runs at start, when a
-// map grows, and for repairs. libnftnl's objects are fast enough for these messages; elements use a
+// map grows, and for repairs. libnftnl's objects are fast enough for these messages. Elements use a
 // faster writer.
 #include <libnftnl/chain.h>
 #include <libnftnl/common.h>

@@ -14,7 +14,8 @@ namespace {
 
 constexpr size_t kReceiveSize = 64 * 1024;  // The kernel sends at most 32 KiB of a dump at once.
 constexpr size_t kSendOverhead = 4096;      // Kernel overhead per message in the socket buffer.
-constexpr size_t kMaxSendBuffer = size_t{1} << 30;  // INT_MAX / 2: the kernel doubles the value.
+// INT_MAX / 2, because the kernel doubles the value.
+constexpr size_t kMaxSendBuffer = size_t{1} << 30;
 
 }  // namespace
 

@@ -13,7 +13,7 @@ class SocketFaults {
  public:
   // Fault to inject for a received datagram.
   struct Receipt {
-    int error = 0;       // An errno returned by the call; the datagram is lost. 0: no error.
+    int error = 0;       // Errno with which the call fails and loses the datagram, or 0.
     bool drop = false;   // The datagram is discarded.
     bool late = false;   // The datagram is returned by the first call after a timeout.
     bool twice = false;  // The datagram is returned again by the next call.

@@ -1,5 +1,5 @@
 // Prints tables, transactions and elements in nft(8) syntax for svcmapctl, logs, errors and tests.
-// The text is never used to program the kernel; nft/netlink sends netlink messages instead.
+// The text is never used to program the kernel. nft/netlink sends netlink messages instead.
 //
 // Characters that nft cannot read in a comment (double quotes, control characters) are printed as
 // '?'.

@@ -1,7 +1,7 @@
 // Deletes stale UDP flows from connection tracking on a separate thread, after each commit, without
 // delaying the next commit. Updates that arrive during a round are merged.
 //
-// Cleanup starts when the state is complete. The first round covers all Services; later rounds
+// Cleanup starts when the state is complete. The first round covers all Services. Later rounds
 // cover only Services whose UDP ports changed. After each round, the thread sleeps nine times as
 // long as the round took, so it uses at most a tenth of a CPU.
 #pragma once

@@ -13,9 +13,9 @@ size_t StaleFlows::Add(const nft::FlowEnd& destination, Place place,
   return number;
 }
 
-// Detects flows without translation whose source is a current Service address. The first packet of
-// such a flow is a reply to a packet that arrived before the rules existed. As long as this flow
-// exists, the client's packets match the flow as replies and are not translated.
+// Returns true for a flow without translation whose source is a current Service address. The first
+// packet of such a flow is a reply to a packet that arrived before the rules existed. As long as
+// this flow exists, the client's packets match the flow as replies and are not translated.
 bool StaleFlows::IsTurnedAround(const nft::UdpFlow& flow) const {
   if (flow.original.zone != 0 || flow.reply.destination != flow.original.source ||
       flow.reply.source != flow.original.destination) {

@@ -6,7 +6,7 @@
 // a complete set would cost the square of its size. The number of elements in a set shows whether
 // it contains unknown elements.
 //
-// Not thread-safe; owned by the reconciler.
+// Not thread-safe. Owned by the reconciler.
 #pragma once
 
 #include <array>

@@ -58,7 +58,8 @@ struct Descriptor {
   IpAddress For(const IpAddress& address) const;
 };
 
-// Returns the number of slots in a class. Ascending; kMaxEndpoints in the last class.
+// Returns the number of slots in a class. The number increases with the class and is kMaxEndpoints
+// in the last class.
 uint32_t PickCapacity(unsigned pick_class);
 
 // Returns the smallest class with at least `endpoints` (0 to kMaxEndpoints) slots.

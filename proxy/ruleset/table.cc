@@ -176,8 +176,8 @@ void AddFilterRules(RuleList& rules) {
                 .NotIn(from_source, Named(kFirewallSources))
                 .Drop());
   // A nodePort is rejected in hook input only (S-102). A process on the node then receives
-  // ECONNREFUSED from the ICMP error; with a reject in hook output, the process's send fails with
-  // EPERM.
+  // ECONNREFUSED from the ICMP error. With a reject in hook output, the send call of the process
+  // would fail with EPERM.
   rules.Add(rules.In("filter-input").ConntrackNew().Jump("nodeport-endpoints-check"));
   rules.Add(rules.In("filter-input").ConntrackNew().Jump("service-endpoints-check"));
   for (const std::string_view chain : {"filter-forward", "filter-output"}) {

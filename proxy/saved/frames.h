@@ -96,7 +96,8 @@ class FrameReader {
   // Time at which the last frame was written.
   std::chrono::system_clock::time_point written() const { return written_; }
 
-  // Reason why Next returned nullopt. OK at the end; kDataLoss if the frame at offset() is invalid.
+  // Reason why Next returned nullopt. OK at the end of the file, kDataLoss if the frame at offset()
+  // is invalid.
   const absl::Status& status() const { return status_; }
   // Returns true if a later frame declares that the invalid bytes were on disk.
   absl::StatusOr<bool> WasSynced();

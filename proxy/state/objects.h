@@ -49,7 +49,7 @@ struct ServicePort {
   std::string name;  // Empty for an unnamed port. Unique within the Service.
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;       // 1..65535
-  uint16_t node_port = 0;  // 0: none
+  uint16_t node_port = 0;  // 0 if the port has no nodePort.
 
   friend bool operator==(const ServicePort&, const ServicePort&) = default;
 };
@@ -174,7 +174,7 @@ struct Finding {
   Severity severity = Severity::kRejected;
   Kind kind = Kind::kService;
   std::string key;
-  std::string field;  // Path in the object, "spec.ports[1].port". Empty: the object as a whole.
+  std::string field;  // Path in the object, "spec.ports[1].port". Empty for the whole object.
   // Category in the words of the Kubernetes API server, "Invalid value". Static storage. May be
   // empty.
   std::string_view error_type;

@@ -1,7 +1,7 @@
 // Stores all objects received from the controller: the input of the desired state. Records which
 // Services have changed since they were last taken, in order of their first change.
 //
-// Not thread-safe; owned by the reconcile loop. The objects themselves are immutable.
+// Not thread-safe. Owned by the reconcile loop. The objects themselves are immutable.
 #pragma once
 
 #include <array>

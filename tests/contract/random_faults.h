@@ -1,5 +1,5 @@
-// Random faults in a share of all calls, depending on the seed: sockets cannot be opened, options
-// are rejected, sends fail, and responses are lost, late or duplicated.
+// Injects random faults, determined by a seed, into a share of all calls: sockets cannot be opened,
+// options are rejected, sends fail, and responses are lost, late or duplicated.
 //
 // Single messages of a dump are not dropped or duplicated. The kernel generates these messages when
 // the socket is read, so a message cannot be lost without an error.

@@ -1,6 +1,5 @@
-// Tests with a kernel that does not respond, or responds twice, late or not to all requests.
-// Unknown outcomes are reported as unknown, and no response is mistaken for the response to another
-// request.
+// Tests with responses of the kernel that are lost, late or duplicated. Unknown outcomes are
+// reported as unknown, and no response is mistaken for the response to another request.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <libmnl/libmnl.h>

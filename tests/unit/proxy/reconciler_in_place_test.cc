@@ -167,7 +167,7 @@ class ReconcilerRestartTest : public ReconcilerInPlaceTest {
     Settle({AService("shop/aged").At("10.96.9.9").Port(80).Affinity(10800), Slice("shop/aged", 1)});
     Settle(State());
     Settle({Slice("shop/web", 1), NoService("shop/aged"), NoSlice("shop/aged-1")});
-    Settle({Slice("shop/web", 3)});  // Affinity number 1 is kept; the numbers 4 and 5 are new.
+    Settle({Slice("shop/web", 3)});  // Affinity number 1 is kept. Numbers 4 and 5 are new.
     before_ = Records();
     ASSERT_THAT(before_, Contains("affinity-endpoints 0.2.0.5 : 10.1.0.2 . 8080 \"shop/web:\""));
     WriteRecord();

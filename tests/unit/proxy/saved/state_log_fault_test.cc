@@ -230,8 +230,8 @@ TEST_F(StateLogOutageTest, IsReportedOnceAndSoIsItsEnd) {
   EXPECT_THAT(problems, SizeIs(2));
 }
 
-// The error is cleared only when the rewritten file is on disk under its final name, because a
-// restart finds the file only then.
+// The error is cleared only when the rewritten file is on disk under its final name. Before that, a
+// restart would not find the file.
 TEST_F(StateLogOutageTest, IsOverOnlyWithTheSync) {
   Open();
   Break(ENOSPC);
