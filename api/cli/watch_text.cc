@@ -20,7 +20,7 @@ std::string EventTime(const google::protobuf::Timestamp& time) {
   return absl::StrFormat("%s.%03dZ", text, time.nanos() / 1'000'000);
 }
 
-// Milliseconds with two decimals: "0.13".
+// Formats a duration in milliseconds with two decimal places: "0.13".
 std::string Milliseconds(const google::protobuf::Duration& duration) {
   return absl::StrFormat("%.2f",
                          static_cast<double>(duration.seconds()) * 1e3 + duration.nanos() / 1e6);

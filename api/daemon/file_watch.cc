@@ -15,7 +15,8 @@
 namespace svcmap::api {
 namespace {
 
-// Editors and ConfigMap updates change several files in a row.
+// Time without events before changes are reported, because editors and ConfigMap updates change
+// several files in a row.
 constexpr int kQuietMilliseconds = 50;
 constexpr uint32_t kEvents =
     IN_CLOSE_WRITE | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB;

@@ -20,12 +20,12 @@ struct Answer {
 
 using SystemTime = std::chrono::system_clock::time_point;
 
-// /livez is 200 if svcmapd programs changes in time (S-250..S-257).
+// Response of /livez. The status is 200 if svcmapd programs changes in time (S-250..S-257).
 Answer LivezAnswer(const proxy::Health& health, SystemTime now);
 
-// /healthz is 200 if /livez is 200, load balancers may send traffic to this node, and svcmapd is
-// ready. If svcmapd is not ready, the body ends with the field "reason", which kube-proxy does not
-// have.
+// Response of /healthz. The status is 200 if /livez returns 200, load balancers may send traffic to
+// this node, and svcmapd is ready. If svcmapd is not ready, the body ends with the field "reason",
+// which kube-proxy does not have.
 Answer HealthzAnswer(const proxy::Health& health, SystemTime now);
 
 // The response on a healthCheckNodePort. `service_key` is "namespace/name" (S-263..S-265).

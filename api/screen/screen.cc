@@ -474,7 +474,7 @@ class ScreenLoop {
     if (connection.deadline != ScreenClock::time_point::max()) --connections_with_deadline_;
     screen_.limits_.Remove(connection.handle);
     const auto found = connections_.find(&connection);
-    // Events of the same epoll_wait() may still refer to the connection.
+    // Keep the object, because events of the same epoll_wait() may still refer to the connection.
     dead_.push_back(std::move(found->second));
     connections_.erase(found);
     Connection& closed = *dead_.back();

@@ -22,7 +22,7 @@ Pem OpenPem(const std::string& text) {
   return Pem(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free);
 }
 
-// gRPC 1.51 requires that the client negotiates HTTP/2.
+// Selects HTTP/2 with ALPN, because gRPC 1.51 requires that the client negotiates HTTP/2.
 int SelectHttp2(SSL*, const unsigned char** selected, unsigned char* selected_length,
                 const unsigned char* offered, unsigned int offered_length, void*) {
   static constexpr unsigned char kHttp2[] = {2, 'h', '2'};

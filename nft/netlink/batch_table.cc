@@ -19,7 +19,7 @@
 namespace svcmap::nft {
 namespace {
 
-// Larger than any of our table, chain, rule or set definitions.
+// Buffer space for one message, larger than any of our table, chain, rule or set definitions.
 constexpr size_t kHeadroom = 32768;
 constexpr uint8_t kChainComment = 0;           // NFTNL_UDATA_CHAIN_COMMENT
 constexpr uint32_t kVerdictType = 0xffffff00;  // NFT_DATA_VERDICT

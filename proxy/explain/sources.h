@@ -13,8 +13,8 @@ namespace svcmap::proxy {
 struct Source {
   SourceKind kind = SourceKind::kOther;
   std::optional<IpAddress> address;  // Absent if the source is any address of this kind.
-  // A process on this node sends the packet, so the packet passes hook output instead of hook
-  // prerouting.
+  // True if a process on this node sends the packet. The packet then passes hook output instead of
+  // hook prerouting.
   bool from_process = false;
   std::string name;  // "10.244.1.5, a pod"
   Step step;         // Reason for the kind of the source.

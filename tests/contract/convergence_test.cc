@@ -355,7 +355,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     return lines;
   }
 
-  // Sends all stored objects, in a different order than the original order of arrival.
+  // Sends all stored objects, in an order that differs from the order of arrival.
   void Notify(const Reconciler& from, Reconciler& to) {
     const Store& store = from.store();
     to.SetInterfaceAddresses(interfaces_);
