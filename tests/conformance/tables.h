@@ -1,4 +1,4 @@
-// Data of docs/conformance.md that is neither in the specification nor in the names of tests.
+// Data for docs/conformance.md that neither the specification nor the names of tests contain.
 #pragma once
 
 #include <map>

@@ -15,7 +15,7 @@
 namespace svcmap::testing {
 namespace {
 
-// Timeout of connections that expect an answer. Only wrong results wait for this timeout.
+// Timeout for connections that should succeed. The test waits this long only if a connection fails.
 constexpr std::chrono::milliseconds kPatience{2000};
 // Time to wait if no answer is expected.
 constexpr std::chrono::milliseconds kInVain{80};

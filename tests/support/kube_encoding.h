@@ -44,7 +44,7 @@ std::string EncodeStatus(Encoding encoding, int code, const std::string& reason,
                          const std::string& message, int retry_after_seconds);
 // `type` is for example "ADDED", and `object` is a complete body.
 std::string EncodeEvent(Encoding encoding, std::string_view type, const std::string& object);
-// Encodes the object of a bookmark as a complete body.
+// Encodes the object of a bookmark event as a complete HTTP response body.
 std::string EncodeBookmark(Encoding encoding, Collection collection, uint64_t version);
 
 }  // namespace svcmap::testing

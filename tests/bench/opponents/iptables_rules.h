@@ -52,8 +52,8 @@ class IptablesRules {
   std::string FullSync(const std::vector<ServicePort>& ports, bool clean_up);
 
   // Returns the input of a partial sync. `changes` contains all changes since the last call in
-  // order, and `ports` is the state after these changes. If a change were omitted, its unused
-  // chains would stay in the kernel.
+  // order, and `ports` is the state after these changes. If a caller omits a change, chains
+  // that the change makes unused stay in the kernel.
   std::string PartialSync(const std::vector<ServicePort>& ports,
                           const std::vector<ClusterChange>& changes, bool clean_up);
 
