@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "proxy/saved/leader_file.h"
 #include "proxy/saved/state_log.h"
@@ -115,10 +117,21 @@ class BoundedFilesTest : public ::testing::Test {
     EXPECT_LT(Clock::now() - start, limit);
   }
 
-  // Threads that outlive a test own the disk until it has recovered.
-  HungDisk& disk_ = *new HungDisk();
-  test::MemoryFiles& memory_ = *new test::MemoryFiles();
-  HangingFiles& hanging_ = *new HangingFiles(memory_, disk_);
+  struct Disk {
+    HungDisk calls;
+    test::MemoryFiles memory;
+    HangingFiles hanging{memory, calls};
+  };
+  // Never deleted, because a detached thread may use a disk after the end of its test.
+  static Disk& NewDisk() {
+    static auto& disks = *new std::vector<std::unique_ptr<Disk>>();
+    return *disks.emplace_back(std::make_unique<Disk>());
+  }
+
+  Disk& all_ = NewDisk();
+  HungDisk& disk_ = all_.calls;
+  test::MemoryFiles& memory_ = all_.memory;
+  HangingFiles& hanging_ = all_.hanging;
   std::unique_ptr<Files> files_ = MakeBoundedFiles(
       hanging_, {.write = milliseconds(50), .sync = milliseconds(200), .other = milliseconds(50)});
 };
