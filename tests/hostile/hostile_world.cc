@@ -19,6 +19,7 @@ using std::chrono::milliseconds;
 using Clock = Wire::Clock;
 using svcmap::testing::AService;
 using svcmap::testing::ASlice;
+using svcmap::testing::Upsert;
 
 constexpr uint32_t kSource = 0x7f000100;  // Base of the peers' source addresses: 127.0.1.0.
 constexpr uint32_t kReader = 2000;
@@ -44,13 +45,6 @@ double RssOf(pid_t pid) {
     if (line.rfind("VmRSS:", 0) == 0) return std::strtod(line.c_str() + 6, nullptr) / 1024;
   }
   return 0;
-}
-
-v1::Change Upsert(const v1::Object& object) {
-  v1::Change change;
-  if (object.has_service()) *change.mutable_service() = object.service();
-  if (object.has_endpoint_slice()) *change.mutable_endpoint_slice() = object.endpoint_slice();
-  return change;
 }
 
 // A controller that changes an endpoint every 5 ms until the controller is stopped.
