@@ -28,11 +28,16 @@ class HeapTrim {
 
   // Call after each change. `bytes` is the size of all stored objects. Trims the heap after many
   // bytes have been removed: an object with a few endpoints may have megabytes of annotations.
-  void AfterChange(uint64_t bytes) {
+  // Returns true when at least half of the bytes have been removed since the last time.
+  bool AfterChange(uint64_t bytes) {
     peak_ = std::max(peak_, bytes);
-    if (peak_ - bytes < kManyBytes) return;
+    most_ = std::max(most_, bytes);
+    if (peak_ - bytes < kManyBytes) return false;
     peak_ = bytes;
     malloc_trim(0);
+    if (bytes > most_ / 2) return false;
+    most_ = bytes;
+    return true;
   }
 
  private:
@@ -42,6 +47,7 @@ class HeapTrim {
   bool due_ = false;
   std::chrono::steady_clock::time_point next_;
   uint64_t peak_ = 0;  // Maximum of `bytes` since the last trim.
+  uint64_t most_ = 0;  // Maximum of `bytes` since AfterChange last returned true.
 };
 
 }  // namespace svcmap::api

@@ -285,6 +285,10 @@ int Run(DaemonOptions options) {
   WatchHub watches;
   Observations observations;
   HeapTrim heap_trim;
+  const auto return_space = [&] {
+    const bool half = heap_trim.AfterChange(reconciler.store().bytes());
+    if (half && *log != nullptr) (*log)->Recount();
+  };
   loop_options.on_sync = [&](const proxy::SyncResult& result, const proxy::LoopStatus& status) {
     observations.Synced(result);
     LogSync(result, status);
@@ -292,9 +296,9 @@ int Run(DaemonOptions options) {
   };
   loop_options.on_answered = [&](const proxy::SyncResult& result, bool done) {
     heap_trim.AfterSync(result, done);
-    heap_trim.AfterChange(reconciler.store().bytes());
+    return_space();
   };
-  loop_options.on_stored = [&] { heap_trim.AfterChange(reconciler.store().bytes()); };
+  loop_options.on_stored = return_space;
   loop_options.on_repair = [&](const proxy::Repaired& repaired) {
     repairs.Add(repaired);
     watches.PublishRepair(repaired);

@@ -248,6 +248,11 @@ void StateLog::NoteGeneration(uint32_t generation) {
   if (wake) wake_.notify_one();
 }
 
+void StateLog::Recount() {
+  const std::lock_guard lock(mutex_);
+  recount_ = true;
+}
+
 // Appends one frame to the file. Does nothing if the log is disabled after an error.
 bool StateLog::Write() {
   absl::Status status;
@@ -431,9 +436,9 @@ bool StateLog::CompactIfDue() {
     const std::lock_guard lock(mutex_);
     file = file_;
     size = file == nullptr ? 0 : file->size();
-    if (size <= options_.compact_above || size <= 2 * status_.live_bytes || size < compact_from_) {
-      return false;
-    }
+    if (size <= options_.compact_above) return false;
+    const bool grown = size > 2 * status_.live_bytes && size >= compact_from_;
+    if (!std::exchange(recount_, false) && !grown) return false;
     compact_from_ = size + size / 4;  // Try again after the file has grown by a quarter.
   }
   const absl::StatusOr<bool> done = Compact(file, size);

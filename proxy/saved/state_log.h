@@ -100,6 +100,10 @@ class StateLog {
   // next write or sync.
   void NoteGeneration(uint32_t generation);
 
+  // Makes the background thread measure how much of the file is still valid. Call it after many
+  // bytes of objects were removed, so that the file becomes smaller.
+  void Recount();
+
   // Returns true if the log is disabled and a retry is due. If true, the caller must call Rewrite.
   // Rewrite does nothing at other times.
   bool needs_everything() const;
@@ -164,6 +168,7 @@ class StateLog {
   bool folder_changed_ = false;         // True if the folder has changed since its last sync.
   std::optional<uint32_t> generation_;  // Generation id that is recorded but not written yet.
   uint64_t compact_from_ = 0;           // Minimum file size for the next compaction.
+  bool recount_ = false;
   Clock::time_point retry_;
   int failures_in_row_ = 0;
   std::minstd_rand random_{std::random_device()()};

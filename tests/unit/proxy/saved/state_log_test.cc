@@ -245,6 +245,23 @@ TEST_F(StateLogTest, AnOpenAttemptSurvivesThatTheFileIsRewritten) {
   EXPECT_GT(log->status().compactions, 2u);
 }
 
+// Doubling in size is not the only way to become out of date: objects may be removed.
+TEST_F(StateLogTest, IsRewrittenAfterMostObjectsWereRemoved) {
+  compact_above = 5000;
+  Reopen();
+  for (int i = 0; i < 500; ++i) {
+    PutObject(Kind::kNode, std::to_string(i), std::string(100, 'x'));
+    Flush();
+    Work();
+  }
+  for (int i = 0; i < 490; ++i) RemoveObject(Kind::kNode, std::to_string(i));
+  Flush();
+  log->Recount();
+  Work();
+  EXPECT_EQ(log->status().compactions, 1u);
+  EXPECT_LT(log->status().bytes, 5000u);
+}
+
 TEST_F(StateLogTest, AFileThatIsAliveIsNotRewritten) {
   compact_above = 5000;
   Reopen();
