@@ -4,23 +4,16 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "nft/base/status.h"
 
 namespace svcmap::api {
 namespace {
-
-// Pause before the next accept if no file descriptor is free.
-constexpr std::chrono::milliseconds kTcpDescriptorPause{100};
 
 absl::Status CannotListen(const std::string& address, const std::string& reason) {
   return absl::UnavailableError(
@@ -81,16 +74,13 @@ absl::StatusOr<std::unique_ptr<TcpListener>> TcpListener::Start(
   for (const std::string& address : addresses) {
     if (absl::Status status = listener->Listen(address); !status.ok()) return status;
   }
-  listener->stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!listener->stop_.ok()) return ErrnoStatus(errno, "eventfd");
-  listener->thread_ = std::thread([self = listener.get()] { self->Run(); });
+  std::vector<int> sockets;
+  for (const UniqueFd& socket : listener->sockets_) sockets.push_back(socket.get());
+  auto loop = AcceptLoop::Start(
+      std::move(sockets), [self = listener.get()](int socket) { return self->AcceptAll(socket); });
+  if (!loop.ok()) return loop.status();
+  listener->loop_ = *std::move(loop);
   return listener;
-}
-
-TcpListener::~TcpListener() {
-  if (!thread_.joinable()) return;
-  eventfd_write(stop_.get(), 1);
-  thread_.join();
 }
 
 absl::Status TcpListener::Listen(const std::string& address) {
@@ -125,20 +115,6 @@ absl::Status TcpListener::Listen(const std::string& address) {
     sockets_.push_back(std::move(fd));
   }
   return absl::OkStatus();
-}
-
-void TcpListener::Run() {
-  std::vector<pollfd> polled = {{stop_.get(), POLLIN, 0}};
-  for (const UniqueFd& socket : sockets_) polled.push_back({socket.get(), POLLIN, 0});
-  for (;;) {
-    if (poll(polled.data(), polled.size(), -1) < 0) continue;  // EINTR
-    if (polled[0].revents != 0) return;
-    bool accepted = true;
-    for (size_t i = 1; i < polled.size(); ++i) {
-      if (polled[i].revents != 0) accepted = AcceptAll(polled[i].fd) && accepted;
-    }
-    if (!accepted) poll(polled.data(), 1, static_cast<int>(kTcpDescriptorPause.count()));
-  }
 }
 
 bool TcpListener::AcceptAll(int socket) {

@@ -5,10 +5,10 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "api/daemon/accept_loop.h"
 #include "nft/base/unique_fd.h"
 
 namespace svcmap::api {
@@ -29,19 +29,17 @@ class TcpListener {
   // IPv6.
   static absl::StatusOr<std::unique_ptr<TcpListener>> Start(
       const std::vector<std::string>& addresses, Take take);
-  ~TcpListener();  // `take` is not called afterwards.
+  // `take` is not called after the destructor.
 
  private:
   explicit TcpListener(Take take) : take_(std::move(take)) {}
   absl::Status Listen(const std::string& address);
-  void Run();
   // Returns false if the process has no file descriptor left.
   bool AcceptAll(int socket);
 
   const Take take_;
   std::vector<UniqueFd> sockets_;
-  UniqueFd stop_;  // An eventfd that stops the thread.
-  std::thread thread_;
+  std::unique_ptr<AcceptLoop> loop_;  // Stops before the sockets are closed.
 };
 
 }  // namespace svcmap::api

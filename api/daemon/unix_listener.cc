@@ -1,13 +1,10 @@
 #include "api/daemon/unix_listener.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -16,10 +13,6 @@
 
 namespace svcmap::api {
 namespace {
-
-// Pause after a failed accept. Other connections that are closed during the pause free their
-// descriptors.
-constexpr std::chrono::milliseconds kDescriptorPause{100};
 
 uint64_t InodeOf(const std::string& path) {
   struct stat found = {};
@@ -55,17 +48,17 @@ absl::StatusOr<std::unique_ptr<UnixListener>> UnixListener::Start(
   for (const std::string& path : paths) {
     if (const absl::Status status = listener->Listen(path, mode); !status.ok()) return status;
   }
-  listener->stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!listener->stop_.ok()) return ErrnoStatus(errno, "create an eventfd");
-  listener->thread_ = std::thread([self = listener.get()] { self->Run(); });
+  std::vector<int> sockets;
+  for (const Socket& socket : listener->sockets_) sockets.push_back(socket.fd.get());
+  auto loop = AcceptLoop::Start(
+      std::move(sockets), [self = listener.get()](int socket) { return self->AcceptAll(socket); });
+  if (!loop.ok()) return loop.status();
+  listener->loop_ = *std::move(loop);
   return listener;
 }
 
 UnixListener::~UnixListener() {
-  if (thread_.joinable()) {
-    eventfd_write(stop_.get(), 1);
-    thread_.join();
-  }
+  loop_.reset();
   for (const Socket& socket : sockets_) {
     if (InodeOf(socket.path) == socket.inode) unlink(socket.path.c_str());
   }
@@ -95,20 +88,6 @@ absl::Status UnixListener::Listen(const std::string& path, mode_t mode) {
     return ErrnoStatus(errno, "listen on unix://" + path);
   }
   return absl::OkStatus();
-}
-
-void UnixListener::Run() {
-  std::vector<pollfd> polled = {{stop_.get(), POLLIN, 0}};
-  for (const Socket& socket : sockets_) polled.push_back({socket.fd.get(), POLLIN, 0});
-  for (;;) {
-    if (poll(polled.data(), polled.size(), -1) < 0) continue;  // EINTR
-    if (polled[0].revents != 0) return;
-    bool accepted = true;
-    for (size_t i = 1; i < polled.size(); ++i) {
-      if (polled[i].revents != 0) accepted = AcceptAll(polled[i].fd) && accepted;
-    }
-    if (!accepted) poll(polled.data(), 1, static_cast<int>(kDescriptorPause.count()));
-  }
 }
 
 bool UnixListener::AcceptAll(int socket) {

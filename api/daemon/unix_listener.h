@@ -7,10 +7,10 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "api/daemon/accept_loop.h"
 #include "nft/base/unique_fd.h"
 
 namespace svcmap::api {
@@ -35,14 +35,12 @@ class UnixListener {
 
   explicit UnixListener(Take take) : take_(std::move(take)) {}
   absl::Status Listen(const std::string& path, mode_t mode);
-  void Run();
   // Returns false if accepting failed, for example because no file descriptor is left.
   bool AcceptAll(int socket);
 
   const Take take_;
   std::vector<Socket> sockets_;
-  UniqueFd stop_;  // An eventfd that stops the thread.
-  std::thread thread_;
+  std::unique_ptr<AcceptLoop> loop_;
 };
 
 }  // namespace svcmap::api
