@@ -28,7 +28,8 @@ class HeapTrim {
 
   // Call after each change. `bytes` is the size of all stored objects. Trims the heap after many
   // bytes have been removed: an object with a few endpoints may have megabytes of annotations.
-  // Returns true when at least half of the bytes have been removed since the last time.
+  // Returns true if at least half of the bytes have been removed since AfterChange last returned
+  // true.
   bool AfterChange(uint64_t bytes) {
     peak_ = std::max(peak_, bytes);
     most_ = std::max(most_, bytes);

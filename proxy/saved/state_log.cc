@@ -25,7 +25,6 @@ constexpr size_t kMaxDamaged = 3;
 // Maximum size that is copied while the caller may have to wait.
 constexpr uint64_t kSmallTail = uint64_t{64} << 10;
 constexpr int kTailRounds = 8;
-constexpr int kStatusAttempts = 100;  // Number of attempts to lock, one per millisecond.
 
 std::string Timestamp() {
   const std::time_t now = SystemClock::to_time_t(SystemClock::now());
@@ -62,6 +61,7 @@ absl::StatusOr<std::unique_ptr<StateLog>> StateLog::Open(std::string folder, Fil
   log->WarnIfShared();
   log->Load(locked, found);
   log->open_ = found->attempt.has_value();
+  log->Publish();
   if (log->options_.own_thread) log->thread_ = std::thread([raw = log.get()] { raw->Run(); });
   return log;
 }
@@ -249,8 +249,11 @@ void StateLog::NoteGeneration(uint32_t generation) {
 }
 
 void StateLog::Recount() {
-  const std::lock_guard lock(mutex_);
-  recount_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    recount_ = true;
+  }
+  wake_.notify_one();
 }
 
 // Appends one frame to the file. Does nothing if the log is disabled after an error.
@@ -273,6 +276,7 @@ bool StateLog::Write() {
     wake = !HasWork();
     const bool large = frame_->size() > 4 * kFrameTarget;
     status = file->Append(*frame_);
+    Publish();
     if (large) {  // Large frames are rare, so their memory is released.
       *frame_ = FrameBuilder();
       *part_ = saved::v1::Frame();
@@ -314,6 +318,7 @@ void StateLog::Rewrite(const std::function<void(const PutObjectFn&)>& objects,
     const std::lock_guard lock(mutex_);
     unfinished_ = false;
     if (file_ != nullptr) status_.live_bytes = file_->size();
+    Publish();
   }
   wake_.notify_one();
 }
@@ -323,22 +328,17 @@ std::shared_ptr<FrameFile> StateLog::CurrentFile() const {
   return file_;
 }
 
-// The lock may be held by a thread that waits for a hung disk. In that case, returns the status of
-// the previous call.
+// The caller holds mutex_, which a thread that waits for a hung disk may hold for long. Readers of
+// the status therefore use another mutex.
+void StateLog::Publish() {
+  const std::lock_guard lock(published_mutex_);
+  published_ = status_;
+  published_.bytes = file_ == nullptr ? 0 : file_->size();
+}
+
 StateLogStatus StateLog::status() const {
-  std::unique_lock lock(mutex_, std::defer_lock);
-  for (int attempt = 0; !lock.try_lock(); ++attempt) {
-    if (attempt == kStatusAttempts) {
-      const std::lock_guard last(last_status_mutex_);
-      return last_status_;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  StateLogStatus status = status_;
-  if (file_ != nullptr) status.bytes = file_->size();
-  const std::lock_guard last(last_status_mutex_);
-  last_status_ = status;
-  return status;
+  const std::lock_guard lock(published_mutex_);
+  return published_;
 }
 
 void StateLog::Stop() {
@@ -364,7 +364,8 @@ void StateLog::Stop() {
 
 bool StateLog::HasWork() const {
   return file_ != nullptr && !unfinished_ &&
-         (file_->size() != file_->synced() || unnamed_ || folder_changed_ || generation_);
+         (file_->size() != file_->synced() || unnamed_ || folder_changed_ || generation_ ||
+          recount_);
 }
 
 void StateLog::Run() {
@@ -423,6 +424,7 @@ bool StateLog::SyncFile() {
   failures_in_row_ = 0;
   status_.synced = now;
   const bool recovered = !std::exchange(status_.error, "").empty();
+  Publish();
   lock.unlock();
   if (recovered && options_.on_recovery) options_.on_recovery();
   return true;
@@ -436,9 +438,9 @@ bool StateLog::CompactIfDue() {
     const std::lock_guard lock(mutex_);
     file = file_;
     size = file == nullptr ? 0 : file->size();
-    if (size <= options_.compact_above) return false;
     const bool grown = size > 2 * status_.live_bytes && size >= compact_from_;
-    if (!std::exchange(recount_, false) && !grown) return false;
+    const bool recount = std::exchange(recount_, false);
+    if (size <= options_.compact_above || (!grown && !recount)) return false;
     compact_from_ = size + size / 4;  // Try again after the file has grown by a quarter.
   }
   const absl::StatusOr<bool> done = Compact(file, size);
@@ -460,6 +462,7 @@ absl::StatusOr<bool> StateLog::Compact(const std::shared_ptr<FrameFile>& old, ui
   {
     const std::lock_guard lock(mutex_);
     status_.live_bytes = compaction.live_bytes();
+    Publish();
   }
   if (size <= 2 * compaction.live_bytes()) return false;
   absl::StatusOr<std::shared_ptr<FrameFile>> fresh =
@@ -492,6 +495,7 @@ absl::StatusOr<bool> StateLog::Compact(const std::shared_ptr<FrameFile>& old, ui
   folder_changed_ = true;
   ++status_.compactions;
   compact_from_ = 0;
+  Publish();
   return true;
 }
 
@@ -515,6 +519,7 @@ void StateLog::Fail(const FrameFile* file, const absl::Status& status) {
     first = status_.error.empty();
     if (first) status_.error_since = SystemClock::now();
     status_.error = folder_ + ": " + std::string(status.message());
+    Publish();
   }
   if (!first) return;
   Problem(

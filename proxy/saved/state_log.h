@@ -115,7 +115,7 @@ class StateLog {
   void Rewrite(const std::function<void(const PutObjectFn&)>& objects, const SavedCommit* applied,
                std::optional<uint32_t> generation);
 
-  // Thread-safe.
+  // Thread-safe. Never waits for a disk.
   StateLogStatus status() const;
 
   // Writes all buffered data and waits until it is on disk. Nothing is written afterwards.
@@ -136,6 +136,7 @@ class StateLog {
   void PruneDamaged();
   void StartFile();
   bool Write();
+  void Publish();
   std::shared_ptr<FrameFile> CurrentFile() const;
   void WriteAttempt(const SavedCommit& commit);
   void AddObject(const saved::v1::Frame& part);
@@ -168,13 +169,13 @@ class StateLog {
   bool folder_changed_ = false;         // True if the folder has changed since its last sync.
   std::optional<uint32_t> generation_;  // Generation id that is recorded but not written yet.
   uint64_t compact_from_ = 0;           // Minimum file size for the next compaction.
-  bool recount_ = false;
+  bool recount_ = false;                // Set by Recount.
   Clock::time_point retry_;
   int failures_in_row_ = 0;
   std::minstd_rand random_{std::random_device()()};
   StateLogStatus status_;
-  mutable std::mutex last_status_mutex_;  // Locked only after all other mutexes.
-  mutable StateLogStatus last_status_;
+  mutable std::mutex published_mutex_;  // Locked only for a copy, and after all other mutexes.
+  StateLogStatus published_;            // Copy of status_ for other threads.
   bool stopping_ = false;
   std::thread thread_;
 };
