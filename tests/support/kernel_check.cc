@@ -39,6 +39,19 @@ bool Compared(const std::string& set) {
          !set.ends_with(" affinity") && !set.ends_with(" service-connections");
 }
 
+// Removes the dormant tables that exist while svcmapd compares chains (see proxy/README.md).
+std::string WithoutReferenceTables(std::string listing) {
+  for (const std::string table : {"table ip svcmap-reference", "table ip6 svcmap-reference"}) {
+    const size_t begin = listing.find(table);
+    if (begin == std::string::npos) continue;
+    const bool has_content = listing.compare(begin + table.size(), 2, " {") == 0;
+    const std::string_view end_text = has_content ? "\n}\n" : "\n";
+    const size_t end = listing.find(end_text, begin);
+    listing.erase(begin, end == std::string::npos ? end : end + end_text.size() - begin);
+  }
+  return listing;
+}
+
 // Appends the elements that exist only in `one` to `differences`.
 void AddOnlyIn(const ElementLists& one, const ElementLists& other, const std::string& what,
                std::vector<std::string>& differences) {
@@ -93,7 +106,8 @@ std::string WithBlocksInOrder(const std::string& rules) {
 absl::StatusOr<std::string> Nft(const NetNs& netns, const std::string& arguments) {
   std::vector<std::string> argv = {"nft"};
   for (const auto& argument : absl::StrSplit(arguments, ' ')) argv.emplace_back(argument);
-  return RunOk({.argv = argv, .netns = &netns}, kListTimeout);
+  absl::StatusOr<std::string> output = RunOk({.argv = argv, .netns = &netns}, kListTimeout);
+  return output.ok() ? WithoutReferenceTables(*std::move(output)) : output;
 }
 
 std::vector<ElementsAt> FindElements(const std::string& listing) {

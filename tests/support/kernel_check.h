@@ -13,7 +13,8 @@
 
 namespace svcmap::testing {
 
-// Runs nft with `arguments`, for example "-t list ruleset".
+// Runs nft with `arguments`, for example "-t list ruleset". The output lacks the dormant tables
+// that svcmapd creates for a short time at any moment, for example during an audit.
 absl::StatusOr<std::string> Nft(const NetNs& netns, const std::string& arguments);
 
 // Position of one list "elements = { ... }" in nft's output: the text between the braces, and the
