@@ -186,14 +186,21 @@ TEST_F(PushTest, NewestStreamWinsAndTheOlderOneLearnsTheName) {
 // stream.
 TEST_F(PushTest, OlderStreamLearnsTheNameInTheMiddleOfItsBatches) {
   for (int round = 0; round < 100; ++round) {
-    Stream older(*stub_);
+    // Batches for the closed stream count towards the frame limit of their connection, so each
+    // older stream has a connection of its own.
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    const auto stub = v1::Control::NewStub(grpc::CreateCustomChannel(
+        "unix:" + socket(), grpc::InsecureChannelCredentials(), arguments));
+    Stream older(*stub);
     ASSERT_TRUE(older.Open("first"));
     std::thread batches([&] {
       for (uint64_t number = 1; older.Send(number, {});) ++number;
     });
     Stream newer(*stub_);
-    ASSERT_TRUE(newer.Open("second"));
+    const bool opened = newer.Open("second");
     batches.join();
+    ASSERT_TRUE(opened) << newer.Finish().error_message() << " in round " << round;
     ASSERT_EQ(older.Finish().error_message(), "replaced by second") << "in round " << round;
   }
 }
