@@ -32,6 +32,7 @@
 #include "api/preflight/report.h"
 #include "nft/conntrack/netlink_flow_table.h"
 #include "nft/netlink/address_monitor.h"
+#include "nft/netlink/generation_reader.h"
 #include "nft/netlink/watched_kernel.h"
 #include "proxy/reconcile/loop.h"
 #include "proxy/saved/bounded_files.h"
@@ -253,6 +254,9 @@ int Run(DaemonOptions options) {
       tables, [&](nft::ForeignChange change) { changes.Put(std::move(change)); },
       std::move(kernel_options));
   if (!kernel.ok()) return Fail(kernel.status());
+  const absl::StatusOr<std::unique_ptr<nft::GenerationReader>> generation =
+      nft::GenerationReader::Open();
+  if (!generation.ok()) return Fail(generation.status());
 
   const ConvertContext convert{options.node_name, options.external_ips};
   proxy::SavedState saved;
@@ -353,6 +357,7 @@ int Run(DaemonOptions options) {
        .manifests_path = options.manifests,
        .limits = options.push_limits,
        .watching = [&] { return (*kernel)->WatcherAlive(); },
+       .kernel_generation = [&] { return (*generation)->Read(); },
        .log = log->get(),
        .state_dir = options.state_dir,
        .leader = LoadLeader(options.state_dir),

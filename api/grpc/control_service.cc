@@ -15,8 +15,7 @@
 namespace svcmap::api {
 namespace {
 
-constexpr std::chrono::milliseconds kStatusPatience{100};  // For the end of the loop's turn.
-constexpr size_t kChunkBytes = 256 * 1024;                 // Of a List or Dump answer, about.
+constexpr size_t kChunkBytes = 256 * 1024;  // Of a List or Dump answer, about.
 
 struct Listed {
   proxy::Kind kind;
@@ -212,14 +211,9 @@ void ControlService::FillStatus(v1::GetStatusResponse& response) {
   response.set_node_name(options_.node_name);
   response.set_manifests_path(options_.manifests_path);
   SetTimestamp(*response.mutable_started(), started_);
-  // First, so that the status is that of a turn that has ended: whoever has an ack finds its batch.
-  // A commit may take seconds, or forever; the status does not wait for it.
-  const auto generation = std::make_shared<absl::StatusOr<uint32_t>>();
-  const auto read = [generation](proxy::Reconciler& reconciler) {
-    *generation = reconciler.KernelGeneration();
-  };
-  if (loop_.TryCall(read, kStatusPatience) && generation->ok()) {
-    response.set_kernel_generation(**generation);
+  if (options_.kernel_generation) {
+    const absl::StatusOr<uint32_t> generation = options_.kernel_generation();
+    if (generation.ok()) response.set_kernel_generation(*generation);
   }
   FillLoopStatus(loop_.status(), tables_, response);
   if (options_.watching) response.set_watching(options_.watching());

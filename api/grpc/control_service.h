@@ -24,6 +24,8 @@ struct ControlOptions {
   PushLimits limits;
   // Whether changes by others are noticed; any thread. Null: nobody watches.
   std::function<bool()> watching;
+  // Reads the kernel's generation id without waiting for a commit; any thread. May be null.
+  std::function<absl::StatusOr<uint32_t>()> kernel_generation;
   const proxy::StateLog* log = nullptr;  // Null: no state is kept on disk.
   std::string state_dir;
   // See ActiveSession.

@@ -146,31 +146,6 @@ bool Loop::Call(const std::function<void(Reconciler&)>& fn) {
   }
 }
 
-bool Loop::TryCall(std::function<void(Reconciler&)> fn, std::chrono::milliseconds limit) {
-  const auto expired = std::make_shared<std::atomic<bool>>(false);
-  auto done = std::make_shared<std::promise<void>>();
-  std::future<void> finished = done->get_future();
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopped_ || stopping_) return false;
-    tasks_.push_back([this, fn = std::move(fn), expired, done] {
-      if (*expired) return;
-      fn(reconciler_);
-      done->set_value();
-    });
-  }
-  done.reset();
-  wake_.notify_one();
-  const bool ready = finished.wait_for(limit) == std::future_status::ready;
-  if (!ready) *expired = true;
-  try {
-    if (ready) finished.get();
-    return ready;
-  } catch (const std::future_error&) {
-    return false;  // The loop stopped first and dropped the task.
-  }
-}
-
 std::optional<DryRun> Loop::Try(const Batch& batch) {
   std::optional<DryRun> result;
   Call([&](Reconciler& reconciler) { result = reconciler.Try([&] { ApplyChanges(batch); }); });
@@ -267,27 +242,35 @@ void Loop::Run() {
 }
 
 void Loop::EndTurn() {
-  const bool idle = keep_previous_rules_ || (!reconciler_.Pending() && waiting_.empty());
-  const bool verified = !keep_previous_rules_ && reconciler_.Verified();
   // Also of commits of others that left our tables alone. All reports up to it were there before it
   // was read; with no task left they have been worked off.
   const std::optional<uint32_t> generation = reconciler_.ReportedGeneration();
   ++turns_;
+  PublishTurn(/*answered=*/waiting_.empty());
   {
     const std::lock_guard lock(mutex_);
-    status_.verified = verified;
-    status_.stages = stages_;
-    if (verified) status_.last_verified = Clock::now();
-    status_.complete |=
-        idle && !keep_previous_rules_ && has_state_ && !in_snapshot_ && failures_in_row_ == 0;
-    status_.confirmed |= status_.complete && idle && confirmed_ && failures_in_row_ == 0;
-    status_.audits = reconciler_.audits();
-    status_.rejected_services = reconciler_.rejected_services();
-    if (idle) clock_.Synced();
-    if (idle && !keep_previous_rules_) status_.pending_changes = {};
-    if (!tasks_.empty()) return;
+    if (!tasks_.empty() || !status_.verified) return;
   }
-  if (verified && generation) reconciler_.NoteGeneration(*generation);
+  if (generation) reconciler_.NoteGeneration(*generation);
+}
+
+// Called at the end of a turn, and before Acks are sent: a client that has received an Ack finds
+// its batch in the status. `answered`: every batch that needs no further commit has its Ack, or
+// gets it next.
+void Loop::PublishTurn(bool answered) {
+  const bool idle = keep_previous_rules_ || (!reconciler_.Pending() && answered);
+  const bool verified = !keep_previous_rules_ && reconciler_.Verified();
+  const std::lock_guard lock(mutex_);
+  status_.verified = verified;
+  status_.stages = stages_;
+  if (verified) status_.last_verified = Clock::now();
+  status_.complete |=
+      idle && !keep_previous_rules_ && has_state_ && !in_snapshot_ && failures_in_row_ == 0;
+  status_.confirmed |= status_.complete && idle && confirmed_ && failures_in_row_ == 0;
+  status_.audits = reconciler_.audits();
+  status_.rejected_services = reconciler_.rejected_services();
+  if (idle) clock_.Synced();
+  if (idle && !keep_previous_rules_) status_.pending_changes = {};
 }
 
 // Doubles from first_retry to last_retry, and up to a quarter more so that nodes that failed
@@ -429,6 +412,7 @@ void Loop::SyncOnce() {
     SyncResult nothing;
     PublishStatus(nothing);
     NotifyCleaner(nothing);
+    PublishTurn(/*answered=*/true);
     Answer(nothing, Clock::now());
     if (options_.on_stored) options_.on_stored();
     return;
@@ -457,6 +441,7 @@ void Loop::SyncOnce() {
   NotifyCleaner(result);
   NotifyHealthChecks(result);
   CountStages(result, started);
+  PublishTurn(/*answered=*/true);
   Answer(result, started);
   if (options_.on_answered) {
     options_.on_answered(result, reconciler_.store().dirty_count() == 0);

@@ -194,11 +194,9 @@ class Loop {
 
   // Runs `fn` on the loop's thread, between two transactions, and waits for it. False once stopped.
   bool Call(const std::function<void(Reconciler&)>& fn);
-  // The same, but waits at most for `limit` and returns false after that. A call that has not begun
-  // by then is dropped; one that has begun goes on, so `fn` owns all that it uses.
-  bool TryCall(std::function<void(Reconciler&)> fn, std::chrono::milliseconds limit);
 
   const StateLimits& limits() const { return options_.limits; }
+  // Never waits for a commit. After the Ack of a batch, the status contains the batch.
   LoopStatus status() const;
   // Grows as long as the loop turns; makes it turn once more.
   uint64_t Turn();
@@ -232,6 +230,7 @@ class Loop {
   void AuditOnce();
   void Notify(const RepairResult& result);
   void EndTurn();
+  void PublishTurn(bool answered);
   Clock::duration Backoff(int failures);
   void CountStages(const SyncResult& result, Clock::time_point started);
   void Answer(const SyncResult& result, std::chrono::steady_clock::time_point started);

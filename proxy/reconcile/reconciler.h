@@ -179,7 +179,6 @@ class Reconciler {
   // Grows with every commit that changed something, also over restarts.
   uint64_t revision() const { return applied_.marker().generation; }
   const Applied& applied() const { return applied_; }
-  absl::StatusOr<uint32_t> KernelGeneration() { return kernel_.Generation(); }
 
   // What the rows are made from; valid until the next call of anything else.
   ExplainContext ContextForExplain();
