@@ -13,7 +13,7 @@ bool Contains(const std::vector<T>& list, const T& value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-// A name with a colon is a URI, because DNS names have no colon.
+// A name that contains a colon is a URI, because DNS names contain no colon.
 bool Has(const CertificateNames& names, const std::string& wanted) {
   const std::optional<IpAddress> address = IpAddress::Parse(wanted);
   if (address) {

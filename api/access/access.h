@@ -1,4 +1,4 @@
-// Authorization of clients by certificate name or uid. Pure functions.
+// Authorizes clients by certificate name or uid. Pure functions.
 #pragma once
 
 #include <sys/types.h>
@@ -9,7 +9,7 @@
 
 namespace svcmap::api {
 
-// Each role includes the permissions of the previous roles.
+// Roles of a client, from lowest to highest. Each role includes the permissions of all lower roles.
 enum class Role { kNone, kRead, kWrite };
 
 // Returns the role that a method of svcmap.v1.Control, such as "Push", requires. Methods that
@@ -18,7 +18,7 @@ Role NeededRole(std::string_view method);
 
 // The --allow-* flags.
 struct AllowList {
-  // Subject alternative names: a DNS name, a URI or an IP address.
+  // Subject alternative names: DNS names, URIs or IP addresses.
   std::vector<std::string> write_names;
   std::vector<std::string> read_names;
   std::vector<uid_t> write_uids;
@@ -35,11 +35,12 @@ struct CertificateNames {
   std::vector<std::string> ips;
 };
 
-// Returns the highest role of any of the names, or kWrite if `allowed` has no names. Names match
-// only names of the same type: a DNS name never matches a URI.
+// Returns the highest role that `allowed` grants to one of `names`, or kWrite if `allowed` contains
+// no names. Names match only names of the same type, so a DNS name never matches a URI.
 Role RoleOf(const AllowList& allowed, const CertificateNames& names);
 
-// Root and `own`, the uid of svcmapd, always have kWrite.
+// Returns the role of a client with the given `uid`. Root and `own`, the uid of svcmapd, always
+// have the role kWrite.
 Role RoleOf(const AllowList& allowed, uid_t own, uid_t uid);
 
 // Returns the name to show in messages: the first URI, or else the first DNS name, or else the

@@ -13,7 +13,7 @@ namespace svcmap::api {
 
 struct ListenOptions {
   std::vector<std::string> listen;  // "unix:///path" or "tcp://host:port"
-  bool insecure = false;            // Allows tcp:// without TLS. Any client may then read.
+  bool insecure = false;            // Allows tcp:// without TLS, so any client may read.
   TlsFiles tls;                     // Certificate files for tcp:// listeners.
   AllowList allow;
 };
@@ -25,7 +25,7 @@ struct ListenAddress {
 };
 absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& listen);
 
-// Checks the combination of options. The error names the flags that are missing or conflict.
+// Checks the combination of options. Returns an error that names missing or conflicting flags.
 absl::Status CheckListeners(const ListenOptions& options);
 
 }  // namespace svcmap::api

@@ -11,12 +11,13 @@
 namespace svcmap::api {
 namespace {
 
-// Prints the agent's findings about single objects. Returns the rejected objects.
+// Prints the agent's findings about individual objects. Returns the rejected objects.
 std::set<ObjectId> ReportFindings(const v1::Ack& ack, const std::vector<SentObject>& objects,
                                   const Session& session) {
   std::set<ObjectId> rejected;
   if (ack.results().empty()) return rejected;
-  // For duplicates, the last origin counts, as in the agent.
+  // For duplicate objects, uses the origin of the last object, because the agent uses the last
+  // object.
   std::map<ObjectId, std::string> origins;
   for (const SentObject& object : objects) origins[object.id] = object.origin;
   for (const v1::ObjectResult& result : ack.results()) {

@@ -1,5 +1,5 @@
-// Prints the result of a request: one line per object and the revision on `out`, findings and
-// errors on `err`.
+// Prints the result of a request. `out` receives one line per object and the revision; `err`
+// receives findings and errors.
 #pragma once
 
 #include <string>
@@ -15,11 +15,12 @@ namespace svcmap::api {
 
 struct SentObject {
   ObjectId id;
-  std::string origin;  // "web.yaml: document 2, line 14". Empty if named on the command line.
+  // Source such as "web.yaml: document 2, line 14", or empty if the command line names the object.
+  std::string origin;
 };
 
-// `done` is printed for each processed object ("applied"). A dry run also prints the elements that
-// would change.
+// `done`, such as "applied", is printed for each processed object. A dry run also prints the
+// elements that would change.
 ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
                    std::string_view done, bool dry_run, const Session& session);
 

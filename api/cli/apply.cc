@@ -8,7 +8,7 @@
 namespace svcmap::api {
 namespace {
 
-// Maximum size in bytes of an object's tag and length in an encoded request.
+// Maximum size in bytes of the tag and length that precede an object in an encoded request.
 constexpr size_t kObjectOverhead = 6;
 
 Push MakePush(const std::vector<ManifestObject>& objects, bool dry_run, Client& client) {

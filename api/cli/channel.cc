@@ -20,9 +20,10 @@ std::string ConnectProblem(const std::string& message) {
 
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& target, const TlsMaterial& tls,
                                           grpc::ChannelArguments arguments) {
-  arguments.SetMaxReceiveMessageSize(-1);           // An Ack may contain a result for each object.
+  // The message size is unlimited, because an Ack may contain a result for each object.
+  arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // Ignores $http_proxy.
-  // Does not share connections with other channels.
+  // Prevents the channel from sharing connections with other channels.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(target,
                                    tls.ca.empty()
@@ -31,14 +32,16 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& target, const TlsMa
                                    arguments);
 }
 
-// gRPC closes the connection of an unauthorized client without a reason.
+// gRPC reports only a closed connection when the agent rejects a client, so the returned text lists
+// possible reasons.
 std::string ConnectAdvice(const std::string& message, const std::string& target,
                           const TlsMaterial& tls) {
   const std::string problem = ConnectProblem(message);
   if (problem.ends_with("certificate verify failed")) {
     return "the agent's certificate is not signed by a CA in --tls-ca, or is not currently valid";
   }
-  // "Endpoint read failed" after a TLS alert, "recvmsg:Connection reset by peer" without TLS.
+  // gRPC reports "Endpoint read failed" after a TLS alert, and "recvmsg:Connection reset by peer"
+  // without TLS.
   if (problem != "Socket closed" && problem != "Endpoint read failed" &&
       !problem.ends_with("Connection reset by peer")) {
     return problem;

@@ -1,4 +1,4 @@
-// gRPC channels to the agent, and explanations of connection errors.
+// Creates gRPC channels to the agent and explains connection errors.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -10,9 +10,9 @@
 
 namespace svcmap::api {
 
-// Creates a channel with its own connection. `target` is a result of ParseTarget. `tls` must be
-// valid. TLS is disabled if `tls` contains no CA. `arguments` may contain further channel
-// arguments.
+// Creates a channel with its own connection. `target` must be a result of ParseTarget. `tls` must
+// have passed CheckTlsMaterial. TLS is disabled if `tls` contains no CA. `arguments` may contain
+// further channel arguments.
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& target, const TlsMaterial& tls,
                                           grpc::ChannelArguments arguments = {});
 

@@ -64,8 +64,9 @@ class Client::Impl {
     grpc::CompletionQueue queue;
     bool late = false;
     bool patient = false;  // Wait for the next message without a timeout.
-    // Waits for the pending operation. Does not use a deadline of the context, because such a
-    // deadline includes the time spent in `take`, which is long when standard output is a pager.
+    // Waits for the pending operation. Sets no deadline in the client context, because that
+    // deadline would include the time spent in `take`. `take` may block for a long time if standard
+    // output is a pager.
     const auto completed = [&] {
       void* tag = nullptr;
       bool ok = false;
@@ -148,8 +149,8 @@ class Client::Impl {
   // Returns whether the channel is connected. If the channel is not connected, the next call fails
   // with the reason.
   bool Connect(Clock::time_point deadline) {
-    // A failed channel reconnects only after its backoff, while a call is waiting. `svcmapctl wait`
-    // polls more often, so each poll uses a new channel.
+    // gRPC reconnects a failed channel only after a backoff time, and only while a call is waiting.
+    // `svcmapctl wait` polls more often than gRPC reconnects, so each poll uses a new channel.
     if (channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_TRANSIENT_FAILURE) Renew();
     for (;;) {
       const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);

@@ -1,10 +1,12 @@
-// Client of the agent's Control service, one call at a time. Only client.cc and channel.h use gRPC.
+// Client of the agent's Control service. Supports only one call at a time. Only client.cc and
+// channel.h use gRPC.
 //
-// Status codes of every call:
-//   kUnavailable        no connection; the agent did not receive the request
-//   kDeadlineExceeded   no response or connection lost; the agent may have processed the request
-//   kResourceExhausted  the request exceeds the agent's size limit
-//   any other code      the agent rejected the call; the message starts with the name of the code
+// If the client cannot connect, a call returns kUnavailable, and the agent has not received the
+// request. If a call times out or the connection is lost, the call returns kDeadlineExceeded, and
+// the agent may have processed the request. If the request exceeds the agent's size limit, the call
+// returns kResourceExhausted. All other codes mean that the agent rejected the call, and the error
+// message starts with the name of the code.
+//
 // Not thread-safe.
 #pragma once
 
@@ -24,9 +26,9 @@ namespace svcmap::api {
 
 class Client {
  public:
-  // `target` is a result of ParseTarget. `tls` must be valid. TLS is disabled if `tls` contains no
-  // CA. Connects on the first call. `timeout` limits the connection setup, and then the wait for
-  // each response or each message of a streamed response.
+  // `target` must be a result of ParseTarget. `tls` must have passed CheckTlsMaterial. TLS is
+  // disabled if `tls` contains no CA. Connects on the first call. `timeout` limits the wait for the
+  // connection, and then the wait for each response or streamed message.
   Client(const std::string& target, const TlsMaterial& tls, std::chrono::milliseconds timeout);
   ~Client();
 
@@ -34,23 +36,23 @@ class Client {
   absl::StatusOr<v1::Ack> Remove(const v1::RemoveRequest& request);
 
   // Replaces the agent's complete state with `objects`. Sends the objects as a snapshot over a new
-  // Push stream, which ends the session of a connected controller. The returned Ack combines the
-  // Ack of the snapshot's end with the results of all batches.
+  // Push stream, which ends the session of a connected controller. Returns the Ack for the end of
+  // the snapshot, including the results of all batches.
   absl::StatusOr<v1::Ack> Replace(const std::vector<v1::Object>& objects);
 
-  // Waits for at most `at_most` or the client's timeout, whichever is shorter.
+  // Waits for `at_most` or the client's timeout, whichever is shorter.
   absl::StatusOr<v1::GetStatusResponse> GetStatus(std::chrono::milliseconds at_most);
   absl::StatusOr<v1::GetStatusResponse> GetStatus();
 
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
 
-  // Pass each message of the response to `take` as it arrives. If `take` returns false, the call is
-  // cancelled and returns OK.
+  // Pass each streamed message to `take` when the message arrives. If `take` returns false, the
+  // call is cancelled and returns OK.
   absl::Status List(const v1::ListRequest& request,
                     const std::function<bool(const v1::ListResponse&)>& take);
   absl::Status Dump(const v1::DumpRequest& request,
                     const std::function<bool(const v1::DumpResponse&)>& take);
-  // Same as List, except that there is no timeout after the first event.
+  // Works like List, but waits without a timeout after the first event.
   absl::Status Watch(const std::function<bool(const v1::WatchEvent&)>& take);
 
  private:

@@ -42,8 +42,8 @@ std::string ExternalIpsOf(const v1::Service& service) {
   return absl::StrJoin(texts, ",");
 }
 
-// kube-proxy's chain names in iptables mode (S-203), in port order. Empty if the Service is not
-// proxied (S-2).
+// Returns the names of the chains that kube-proxy's iptables mode uses for the Service (S-203), in
+// port order. Returns "" if the Service is not proxied (S-2).
 std::string KubeChainsOf(const v1::Service& service) {
   const v1::ServiceSpec& spec = service.spec();
   const std::string cluster_ips = ClusterIpsOf(spec);

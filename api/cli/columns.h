@@ -8,9 +8,9 @@
 
 namespace svcmap::api {
 
-// Column headings. `wide` adds the additional columns of the kind, if any.
+// Column headings. `wide` includes the columns that only `-o wide` prints.
 std::vector<std::string> ColumnsOf(v1::Kind kind, bool wide);
-// Cells of one row, in the order of ColumnsOf.
+// Returns the cells of one row in the order of ColumnsOf.
 std::vector<std::string> CellsOf(const v1::Object& object, bool wide);
 
 }  // namespace svcmap::api

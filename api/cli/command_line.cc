@@ -24,7 +24,7 @@
 namespace svcmap::api {
 namespace {
 
-// Raw values from the command line, filled in by CLI11. MakeOptions converts them to Options.
+// Raw command-line values, which CLI11 fills in. MakeOptions converts these values to Options.
 struct Words {
   std::string address, timeout = "10s";
   TlsFiles tls;
@@ -36,7 +36,8 @@ struct Words {
 
 absl::Status Usage(const std::string& message) { return absl::InvalidArgumentError(message); }
 
-// Returns the value that belongs to `word`. The error lists the supported values.
+// Returns the value of the choice whose name is `word`. If no choice matches, returns an error that
+// lists the supported values.
 template <typename T>
 absl::StatusOr<T> Choose(std::string_view option, const std::string& word,
                          const std::vector<std::pair<std::string, T>>& choices) {
@@ -106,7 +107,7 @@ absl::StatusOr<Command> MakeGet(const Words& words) {
   return GetOptions{*id, *output};
 }
 
-// Output formats of the commands that print one message.
+// Parses the output format of a command that prints a single message.
 absl::StatusOr<OutputFormat> PageFormat(const Words& words) {
   return Choose<OutputFormat>("--output", words.output.empty() ? "text" : words.output,
                               {{"text", OutputFormat::kTable},
@@ -198,7 +199,8 @@ absl::StatusOr<Command> MakeMigrate(const Words& words) {
 
 using Maker = absl::StatusOr<Command> (*)(const Words&);
 
-// Describes the command line to CLI11. Returns the function that converts `words` for each command.
+// Defines the commands and options in CLI11. Returns, for each command, the function that converts
+// `words` to its options.
 std::map<const CLI::App*, Maker> Describe(CLI::App& app, Words& words) {
   std::map<const CLI::App*, Maker> makers;
   const auto command = [&](const char* name, const char* description, const char* footer,

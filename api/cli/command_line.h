@@ -1,5 +1,5 @@
-// Parses the command line of svcmapctl and produces its help. Pure: the environment is passed as an
-// argument.
+// Parses the command line of svcmapctl and produces its help. Pure function: environment variables
+// are passed as arguments.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ struct HelpText {
 };
 
 // Parses `args`, which does not contain the program name. `address_from_env` is the value of
-// $SVCMAP_ADDRESS or empty. The error message is one line: the argument, its value and the accepted
-// values.
+// $SVCMAP_ADDRESS or empty. The error message is one line with the argument, its value and the
+// accepted values.
 absl::StatusOr<std::variant<Options, HelpText>> ParseCommandLine(
     const std::vector<std::string>& args, const std::string& address_from_env);
 

@@ -1,4 +1,5 @@
-// Commands of svcmapctl. Each command is implemented in the file with its name.
+// Commands of svcmapctl. Each command is implemented in a file with the command's name, such as
+// apply.cc.
 #pragma once
 
 #include "api/cli/options.h"

@@ -6,7 +6,7 @@
 namespace svcmap::api {
 namespace {
 
-constexpr size_t kRefOverhead = 2;  // Bytes of a reference's tag and length in a request.
+constexpr size_t kRefOverhead = 2;  // Size in bytes of a reference's tag and length.
 
 Push MakePush(const std::vector<SentObject>& objects, bool dry_run, Client& client) {
   Push push{.objects = objects, .done = "deleted", .dry_run = dry_run};

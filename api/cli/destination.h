@@ -15,7 +15,7 @@ struct Destination {
   std::string protocol;  // "TCP", "UDP" or "SCTP"
 };
 
-// Parses "10.96.0.10:53/UDP" or "[fd00::1]:80". The default protocol is TCP; its name is not
+// Parses "10.96.0.10:53/UDP" or "[fd00::1]:80". The default protocol is TCP. Protocol names are not
 // case-sensitive. The error message names the invalid part.
 absl::StatusOr<Destination> ParseDestination(std::string_view text);
 

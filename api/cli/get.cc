@@ -24,12 +24,12 @@ ExitCode RunGet(const GetOptions& options, Session& session) {
   request.set_kind(filter.kind);
   request.set_namespace_(filter.name_space);
   request.set_name(filter.name);
-  // A name with a namespace selects one object. A name without a namespace matches in all
+  // A name with a namespace selects one object. A name without a namespace matches objects in all
   // namespaces.
   const bool single =
       !filter.name.empty() && (!filter.name_space.empty() || !WordsOf(filter.kind).namespaced);
 
-  // Created with the first response, so that a failed call prints nothing.
+  // The writer is created when the first response arrives, so a failed call prints nothing.
   std::unique_ptr<ObjectWriter> writer;
   const auto make = [&] {
     if (!writer) writer = MakeObjectWriter(options.output, filter.kind, single, session.out);

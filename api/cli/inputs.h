@@ -1,4 +1,4 @@
-// Reads the manifests named by -f.
+// Reads the manifests that -f specifies.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace svcmap::api {
 
 struct Inputs {
   std::vector<ManifestObject> objects;  // Objects in input order.
-  bool complete = true;  // False if an input could not be read. The error was printed.
+  bool complete = true;  // False if ReadInputs could not read an input and printed an error.
 };
 
-// Reads files, directories and, for "-", session.in. `left_out` is appended to the error about an
-// unreadable file or document: "not sent".
+// Reads files and directories. For the path "-", reads session.in. `left_out`, such as "not sent",
+// is appended to the error about an unreadable file or document.
 Inputs ReadInputs(const std::vector<std::string>& files, std::string_view left_out,
                   const Session& session);
 

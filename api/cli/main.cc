@@ -1,4 +1,4 @@
-// Entry point of svcmapctl: sets up the standard streams and signals, calls Run.
+// Entry point of svcmapctl: sets up the standard streams and signals, and calls Run.
 #include <unistd.h>
 
 #include <cerrno>

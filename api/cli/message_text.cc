@@ -39,7 +39,7 @@ std::string Quoted(std::string_view text) {
 struct Value {
   const Message& message;
   const FieldDescriptor& field;
-  int index;  // kNoIndex if the field is not repeated.
+  int index;  // Index in a repeated field, or kNoIndex.
 
   template <typename T>
   T Get(T (google::protobuf::Reflection::*single)(const Message&, const FieldDescriptor*) const,
@@ -57,7 +57,7 @@ struct Value {
   }
 };
 
-// Returns the text of a scalar, Timestamp or Duration. Returns "" for other messages.
+// Returns the text of a scalar, Timestamp or Duration, and "" for all other messages.
 std::string Scalar(const Value& value) {
   using Reflection = google::protobuf::Reflection;
   switch (value.field.cpp_type()) {
@@ -136,8 +136,8 @@ void AppendJson(const Message& message, const std::string& line, std::string& ou
   absl::StrAppend(&out, separator == "{" ? "{" : line, "}");
 }
 
-// `prefix` precedes the first line (for example "- " of a list item). `indent` precedes all other
-// lines.
+// `prefix`, for example "- " of a list item, precedes the first line, and `indent` precedes all
+// other lines.
 void AppendYaml(const Message& message, std::string prefix, const std::string& indent,
                 std::string& out) {
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {

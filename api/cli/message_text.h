@@ -1,7 +1,7 @@
-// Prints a protobuf message as JSON or YAML for scripts. Includes fields with default values, and
+// Prints a protobuf message as JSON or YAML for scripts. Prints fields with default values, but
 // omits absent messages. Writes 64-bit integers as numbers, because jq cannot compare the strings
-// of the standard JSON mapping. Does not support maps, bytes and floating-point fields, which
-// svcmap's responses do not contain. Pure functions.
+// of the standard JSON mapping. Does not support maps, bytes or floating-point fields, because
+// svcmap's responses do not contain such fields. Pure functions.
 #pragma once
 
 #include <string>

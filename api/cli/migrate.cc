@@ -39,7 +39,7 @@ MigrationFacts ReadMigrationFacts() {
     facts.unread.push_back(
         absl::StrCat("kernel features and nf_tables: ", std::string(report.status().message())));
   }
-  // Without a report it is unknown whether iptables-nft has tables, so iptables-nft is not run.
+  // Only the report lists the chains of iptables-nft, so iptables-nft is not run without a report.
   facts.iptables =
       ReadIptables(facts.report ? facts.report->chains : std::vector<nft::ForeignChain>(),
                    [](const nft::ForeignChain&) { return true; });

@@ -19,11 +19,12 @@ struct KindWords {
   bool namespaced;
 };
 
-// Finds a kind by its plural, singular or short name, ignoring case. Returns null if unknown.
+// Finds a kind by its plural, singular or short name, ignoring case. Returns null if no kind
+// matches `word`.
 const KindWords* FindKind(std::string_view word);
 const KindWords& WordsOf(v1::Kind kind);  // Returns "object" and "objects" for an unknown kind.
 
-// Returns "services (svc), endpointslices (eps), ...".
+// Returns the list of kinds for messages: "services (svc), endpointslices (eps), ...".
 std::string KindList();
 
 struct ObjectId {
@@ -40,8 +41,8 @@ struct ObjectId {
 ObjectId IdOf(const v1::Object& object);
 ObjectId IdOf(const v1::ObjectResult& result);
 
-// Parses "shop/web", or "web" with the namespace from -n in `name_space`. If `name_required` is
-// false, an empty `text` and a name without a namespace are also valid.
+// Parses "shop/web". For "web", uses the namespace from -n, which is in `name_space`. If
+// `name_required` is false, an empty `text` and a name without a namespace are also valid.
 absl::StatusOr<ObjectId> ParseObjectId(const KindWords& kind, std::string_view text,
                                        std::string_view name_space, bool name_required);
 

@@ -16,8 +16,8 @@ class ObjectWriter {
   virtual void Finish() {}  // Must be called after the last object.
 };
 
-// If `single` is true, JSON output is one object. Otherwise it is a List, even for zero or one
-// object.
+// If `single` is true, the JSON output is one object. If `single` is false, the JSON output is a
+// List, even for zero or one object.
 std::unique_ptr<ObjectWriter> MakeObjectWriter(OutputFormat format, v1::Kind kind, bool single,
                                                std::ostream& out);
 

@@ -1,4 +1,4 @@
-// Options of each svcmapctl command. The values were validated without contacting the agent.
+// Options of each svcmapctl command. All values have been validated without contacting the agent.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 namespace svcmap::api {
 
 struct ApplyOptions {
-  std::vector<std::string> files;  // Paths of files or directories; "-": standard input.
+  std::vector<std::string> files;  // Files or directories. "-" means standard input.
   bool strict = false;             // If a manifest cannot be read, send nothing.
   bool prune = false;              // Delete objects that are not in the manifests.
   bool dry_run = false;            // Show the changes without applying them.
@@ -29,7 +29,7 @@ struct DeleteOptions {  // Either `files` or `objects` is set.
 enum class OutputFormat { kTable, kWide, kJson, kYaml, kName };
 
 struct GetOptions {
-  ObjectId filter;  // An empty name or namespace matches any.
+  ObjectId filter;  // An empty name or namespace matches all objects.
   OutputFormat output = OutputFormat::kTable;
 };
 
@@ -50,7 +50,7 @@ struct ExplainOptions {
 struct WaitOptions {
   enum class For { kServing, kController, kRevision };
   For what = For::kServing;
-  uint64_t revision = 0;                  // Minimum revision for kRevision.
+  uint64_t revision = 0;                  // Minimum revision to wait for, used with kRevision.
   std::string what_as_given = "serving";  // Value of --for, as typed by the user.
   std::chrono::milliseconds timeout = std::chrono::seconds(30);  // Timeout for the whole command.
 };

@@ -1,6 +1,6 @@
 // Prints aligned columns, as kubectl does, for any number of rows. The first kRowsHeldBack rows are
-// buffered to compute the column widths. Later rows are printed immediately; their columns have at
-// least the same width.
+// buffered to compute the column widths. Later rows are printed immediately, with columns that are
+// at least as wide.
 #pragma once
 
 #include <iosfwd>

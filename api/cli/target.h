@@ -16,8 +16,8 @@ inline constexpr std::string_view kDefaultAddress = "unix:///run/svcmap/svcmap.s
 // in brackets. The error message contains the address and the expected form.
 absl::StatusOr<std::string> ParseTarget(std::string_view address);
 
-// Returns an error if --tls-ca, --tls-cert and --tls-key (in `tls`) contradict each other or
-// `address`.
+// Returns an error if --tls-ca, --tls-cert and --tls-key (in `tls`) conflict with each other or
+// with `address`.
 absl::Status CheckTlsFlags(const TlsFiles& tls, std::string_view address);
 
 }  // namespace svcmap::api

@@ -28,7 +28,8 @@ bool Reached(const WaitOptions& options, const v1::GetStatusResponse& status) {
   return false;
 }
 
-// Returns whether the agent may still be starting or busy. Other errors are permanent.
+// Returns true if the error may be temporary because the agent is starting or busy. All other
+// errors are permanent.
 bool WorthRetrying(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }

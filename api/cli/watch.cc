@@ -10,7 +10,7 @@ namespace svcmap::api {
 ExitCode RunWatch(const WatchOptions& options, Session& session) {
   const absl::Status status = session.client.Watch([&](const v1::WatchEvent& event) {
     const bool json = options.output == OutputFormat::kJson;
-    // Flushes after each event, even into a pipe.
+    // Flushes after each event, even if standard output is a pipe.
     session.out << (json ? MessageJsonLine(event) : WatchText(event)) << std::flush;
     return session.out.good();  // Stops when standard output is closed.
   });

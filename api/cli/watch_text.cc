@@ -12,7 +12,8 @@
 namespace svcmap::api {
 namespace {
 
-// Example: "2026-11-21T00:08:19.042Z". Milliseconds, because several events occur in a second.
+// Example: "2026-11-21T00:08:19.042Z". Prints milliseconds, because several events may occur in one
+// second.
 std::string EventTime(const google::protobuf::Timestamp& time) {
   std::string text = TimeText(time);
   if (!text.ends_with('Z')) return text;
@@ -26,7 +27,7 @@ std::string Milliseconds(const google::protobuf::Duration& duration) {
                          static_cast<double>(duration.seconds()) * 1e3 + duration.nanos() / 1e6);
 }
 
-// " key=value", or "" if `value` is empty.
+// Returns " key=value", or "" if `value` is empty.
 std::string Field(const char* key, const std::string& value) {
   return value.empty() ? "" : absl::StrCat(" ", key, "=", LogValue(value));
 }

@@ -8,8 +8,8 @@
 
 namespace svcmap::api {
 
-// Returns one line per event, or one line per finding. If events were lost, an additional first
-// line contains their number.
+// Returns one line for an event, except that an event with findings has one line for each finding.
+// If events were lost, an additional first line contains the number of lost events.
 std::string WatchText(const v1::WatchEvent& event);
 
 }  // namespace svcmap::api

@@ -28,7 +28,7 @@ void Default(Duration& value, Duration other) {
   if (value == value.zero()) value = other;
 }
 
-// Zero means the default in any notation: 0, "0s", "0m".
+// Replaces zero in any notation, such as 0, "0s" or "0m", with "", which means the default.
 void Default(AnyScalar& value) {
   if (value.text == "0" || ParseGoDuration(value.text) == Duration::zero()) value.text.clear();
 }

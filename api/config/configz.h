@@ -1,4 +1,5 @@
-// The content of /configz (S-267): the configuration as JSON, with the field names of the file.
+// Formats the content of /configz (S-267): the configuration as JSON, with the field names of the
+// configuration file.
 #pragma once
 
 #include <string>

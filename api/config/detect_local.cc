@@ -12,7 +12,7 @@
 namespace svcmap::api {
 namespace {
 
-// Checks an interface name or the prefix of an interface name by the rules of the kernel.
+// Checks an interface name or interface name prefix against the kernel's rules.
 absl::Status CheckInterface(const std::string& setting, const std::string& name) {
   const auto odd = [](unsigned char c) { return c <= ' ' || c == '/' || c == '*' || c == '"'; };
   if (name.empty()) {

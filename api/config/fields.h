@@ -1,5 +1,5 @@
-// The fields of KubeProxyConfiguration: path in the file, member of the struct, and which program
-// uses the field. Parsing, defaults and findings use this table.
+// Lists the fields of KubeProxyConfiguration: the path in the file, the struct member, and the
+// program that uses the field. Parsing, defaults and findings use this list.
 #pragma once
 
 #include <cstdint>

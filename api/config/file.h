@@ -16,7 +16,7 @@ struct ConfigurationFile {
   std::vector<std::string> findings;  // Findings to log.
 };
 
-// The status has one line per error, and each line begins with the path of the file.
+// The returned status contains one line per error. Each line begins with the path of the file.
 absl::StatusOr<ConfigurationFile> ReadConfigurationFile(const std::string& path);
 
 }  // namespace svcmap::api

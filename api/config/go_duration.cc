@@ -8,8 +8,8 @@
 namespace svcmap::api {
 
 std::optional<std::chrono::nanoseconds> ParseGoDuration(std::string_view text) {
-  // absl accepts the same syntax, except for the two micro sign characters. absl also accepts
-  // "inf", which the range check below rejects.
+  // absl::ParseDuration accepts Go's syntax, except for the two micro sign characters.
+  // absl::ParseDuration also accepts "inf", which the range check below rejects.
   const std::string plain = absl::StrReplaceAll(absl::string_view(text.data(), text.size()),
                                                 {{"\u00b5s", "us"}, {"\u03bcs", "us"}});
   absl::Duration duration;

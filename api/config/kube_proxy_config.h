@@ -27,8 +27,8 @@ struct Unread {
   bool set = false;  // True if the list or map is not empty.
 };
 
-// All fields. Fields that the file does not set, or sets to 0 or "" where this means the default,
-// have kube-proxy's default.
+// All fields of the configuration file. A field that the file omits has kube-proxy's default. In
+// some fields, 0 or "" also means the default.
 struct KubeProxyConfiguration {
   using Duration = std::chrono::nanoseconds;
 
@@ -113,9 +113,9 @@ struct KubeProxyConfiguration {
 
 struct ReadConfiguration {
   KubeProxyConfiguration config;  // Valid only if `errors` is empty.
-  // Findings and errors have at most kMaxConfigurationLines lines each, and each line names the
-  // field. Findings are unknown fields, duplicate fields, of which the last one is used, and fields
-  // without effect in svcmapd. Errors are invalid values.
+  // Each list has at most kMaxConfigurationLines lines, and each line names a field. Findings
+  // report unknown fields, duplicate fields and fields without effect in svcmapd. If a field is
+  // duplicate, its last value is used. Errors report invalid values.
   std::vector<std::string> findings;
   std::vector<std::string> errors;
 };
@@ -123,14 +123,14 @@ struct ReadConfiguration {
 inline constexpr size_t kMaxConfigurationLines = 100;
 
 // Parses YAML or JSON. Unknown and duplicate fields are findings, not errors, as in kube-proxy
-// (S-319). Only the first YAML document is used.
+// (S-319). Uses only the first YAML document.
 ReadConfiguration ReadKubeProxyConfiguration(std::string_view text);
 
 // Returns a YAML file with the default of every field.
 std::string WriteDefaultConfiguration();
 
 // Returns the path of every field, such as "conntrack.min", with its default in the notation of the
-// file, in the order of docs/configuration.md.
+// file, and in the order of docs/configuration.md.
 std::vector<std::pair<std::string, std::string>> ConfigurationDefaults();
 
 }  // namespace svcmap::api

@@ -1,4 +1,4 @@
-// Command line functions that svcmapd and svcmap-kube share.
+// Command-line functions that svcmapd and svcmap-kube share.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ std::vector<std::string> ReversedArguments(int argc, char** argv);
 std::string NodeName(std::string name);
 
 // Converts klog's verbosity to the number of -v flags: 0 for levels 0 to 3, 1 for levels 4 and 5,
-// and 2 for level 6 and higher. Kubernetes components use levels from 4 for debug messages.
+// and 2 for level 6 and higher. Kubernetes components use level 4 and higher for debug messages.
 int VerbosityOf(int klog_verbosity);
 
 }  // namespace svcmap::api

@@ -20,8 +20,8 @@ constexpr char kUnknown[] = "unknown field of KubeProxyConfiguration, ignored";
 using Type = TreeNode::Type;
 using Duration = KubeProxyConfiguration::Duration;
 
-// Result of a Read function: nullopt on success, or the expected type if the value has a different
-// type.
+// Result of a Read function: the expected type if the value has a different type, or nullopt on
+// success.
 using Wanted = std::optional<std::string>;
 
 Wanted Read(const TreeNode& node, std::string& value) {
@@ -136,7 +136,7 @@ class FieldReader {
     for (size_t i = 0; i < map.fields.size(); ++i) {
       const auto& [name, value] = map.fields[i];
       if (last[name] != i) continue;
-      // A key "conntrack.min" is not the field "min" of section "conntrack".
+      // The key "conntrack.min" does not refer to the field "min" of the section "conntrack".
       if (std::string_view(name).find('.') == std::string_view::npos) {
         Field(prefix + name, *value);
       } else {

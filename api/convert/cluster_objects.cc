@@ -28,7 +28,7 @@ void AppendAddresses(const v1::NodeStatus& status, std::string_view type, proxy:
   }
 }
 
-// Requirement S-65: uses the first CIDR of each family.
+// Uses the first pod CIDR of each IP family (requirement S-65).
 void ConvertPodCidrs(const v1::NodeSpec& spec, proxy::Node& node, Report& report) {
   for (int i = 0; i < spec.pod_cidrs_size(); ++i) {
     const std::string& text = spec.pod_cidrs(i);
@@ -88,8 +88,8 @@ Converted<proxy::ServiceCidr> ConvertServiceCidr(const v1::ServiceCIDR& message,
       report.Reject(field, Invalid(Quote(text), absl::StrCat("must not have host bits set; use ",
                                                              cidr->ToString())));
     } else if (cidr->length() == 0) {
-      // Requirement S-83: packets to unused addresses of a ServiceCIDR are dropped. If a
-      // ServiceCIDR contains all addresses, the node drops all packets to addresses without a
+      // The node drops packets to unused addresses of a ServiceCIDR (requirement S-83). A
+      // ServiceCIDR with all addresses would make the node drop all packets to addresses without a
       // Service.
       report.Reject(field, Invalid(Quote(text), "must not contain all addresses"));
     } else if (i == 1 && cidr->family() == result->cidrs[0].family()) {

@@ -38,7 +38,8 @@ ConvertedChange Upsert(const v1::Service& service, const ConvertContext& context
                   ConvertService(service, context), &proxy::Change::service);
 }
 
-// Returns nullopt if the annotation is missing or is not an RFC 3339 time.
+// Returns the time in the annotation, or nullopt if the annotation is missing or is not an RFC 3339
+// time.
 std::optional<std::chrono::system_clock::time_point> TriggerTime(const v1::ObjectMeta& metadata) {
   const auto found = metadata.annotations().find(kTriggerTimeAnnotation);
   absl::Time time;

@@ -1,13 +1,13 @@
-// Converts protobuf objects to the immutable objects of proxy/state. Checks the fields that a proxy
-// uses as the Kubernetes API server does.
+// Converts protobuf objects to the immutable objects of proxy/state. Applies the validation rules
+// of the Kubernetes API server to the fields that a proxy uses.
 //
-// An invalid object is rejected with one finding, which names the field, the value and the
-// expectation. The caller keeps the previously accepted version. Entries that docs/specification.md
-// declares as ignored cause a warning. For objects that are not proxied (headless Services,
-// ExternalName Services, Services of another proxy, headless EndpointSlices), only the name is
-// checked.
+// An invalid object is rejected with one finding, which contains the field, the value and the
+// expected value. The caller keeps the previously accepted version of a rejected object. Entries
+// that are ignored according to docs/specification.md cause a warning. For objects that are not
+// proxied (headless Services, ExternalName Services, Services of another proxy, headless
+// EndpointSlices), only the name is checked.
 //
-// Pure functions: thread-safe, linear time, safe for untrusted input.
+// All functions are pure, thread-safe and safe for untrusted input, and take linear time.
 #pragma once
 
 #include <memory>
@@ -23,14 +23,15 @@
 namespace svcmap::api {
 
 struct ConvertContext {
-  // Node name of the agent, lower case. If empty, no endpoint is local (requirement S-23).
+  // Name of the agent's node in lower case. If this name is empty, no endpoint is local
+  // (requirement S-23).
   std::string node_name;
   bool external_ips = true;  // If false, spec.externalIPs is ignored (requirement S-6).
 };
 
 template <typename T>
 struct Converted {
-  // The converted object. Null if the object is rejected.
+  // The converted object, or null if the object is rejected.
   std::shared_ptr<const T> value;
   // Contains one rejection if `value` is null, and otherwise at most kMaxWarnings + 1 warnings.
   std::vector<proxy::Finding> findings;
@@ -44,8 +45,8 @@ Converted<proxy::Service> ConvertService(const v1::Service& service, const Conve
 Converted<proxy::EndpointSlice> ConvertEndpointSlice(const v1::EndpointSlice& slice,
                                                      const ConvertContext& context);
 // Applies `deltas` in order to the stored slice `held` and converts the result like a complete
-// EndpointSlice. `held` is EndpointSlice::message, or null if no slice `key` is stored. Each delta
-// must have passed ConvertChange.
+// EndpointSlice. `held` is EndpointSlice::message, or null if no slice with the key `key` is
+// stored. Each delta must have passed ConvertChange.
 Converted<proxy::EndpointSlice> ConvertDeltas(
     const std::string& key, const std::string* held,
     const std::vector<std::shared_ptr<const v1::EndpointDelta>>& deltas,
@@ -56,8 +57,8 @@ Converted<proxy::ServiceCidr> ConvertServiceCidr(const v1::ServiceCIDR& cidr,
 
 struct ConvertedChange {
   proxy::Kind kind = proxy::Kind::kService;
-  // Key of the object. Also set if the object is rejected, because a snapshot does not prune
-  // rejected objects.
+  // Key of the object. The key is also set if the object is rejected, because a snapshot does not
+  // prune rejected objects.
   std::string key;
   // `change` or `delta` is set unless the object is rejected.
   std::optional<proxy::Change> change;
@@ -65,15 +66,16 @@ struct ConvertedChange {
   std::vector<proxy::Finding> findings;
 };
 
-// Return INVALID_ARGUMENT if no known field is set, or if a reference has no known kind. Such a
-// message comes from a faulty controller or from a newer version of the protocol.
+// Return INVALID_ARGUMENT if no known field is set, or if a reference has no known kind. A change
+// without a known field or kind comes from a faulty controller or from a newer version of the
+// protocol.
 absl::StatusOr<ConvertedChange> ConvertChange(const v1::Change& change,
                                               const ConvertContext& context);
 absl::StatusOr<ConvertedChange> ConvertObject(const v1::Object& object,
                                               const ConvertContext& context);
 absl::StatusOr<ConvertedChange> ConvertRemoval(const v1::ObjectRef& ref);
 
-// Conversion to protobuf for Ack, GetStatusResponse and ListResponse.
+// Converts kinds, findings and objects to protobuf for Ack, GetStatusResponse and ListResponse.
 v1::Kind ToProto(proxy::Kind kind);
 // Returns nullopt for KIND_UNSPECIFIED and for unknown kinds.
 std::optional<proxy::Kind> KindFromProto(v1::Kind kind);

@@ -24,8 +24,8 @@ void CheckAddress(std::string field, const std::string& text, Report& report) {
   }
 }
 
-// Returns the canonical form of an address (requirement S-5). Returns `text` if it is not an
-// address, because EndpointSlices of addressType FQDN are also stored.
+// Returns the canonical form of an address (requirement S-5). Returns `text` unchanged if `text` is
+// not an address, because EndpointSlices of addressType FQDN are also stored.
 std::string Identity(const std::string& text) {
   const std::optional<IpAddress> address = IpAddress::Parse(text);
   return address ? address->ToString() : text;
@@ -42,7 +42,7 @@ class EndpointList {
     for (v1::Endpoint& endpoint : endpoints) Append(std::move(endpoint));
   }
 
-  // Removes all endpoints with this first address.
+  // Removes all endpoints whose first address is `address`.
   void Remove(const std::string& address) {
     const auto found = by_address_.find(Identity(address));
     if (found == by_address_.end()) return;

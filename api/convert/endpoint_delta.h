@@ -1,5 +1,5 @@
-// Checks of EndpointDelta messages that do not need the EndpointSlice. ConvertDeltas in convert.h
-// checks the result of a delta. Pure functions.
+// Checks EndpointDelta messages without the EndpointSlice to which the deltas apply. ConvertDeltas
+// in convert.h checks the result of a delta. Pure functions.
 #pragma once
 
 #include "api/convert/report.h"

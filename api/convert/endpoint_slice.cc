@@ -25,7 +25,7 @@ constexpr int kMaxAddresses = 100;
 // Maximum number of zones, and of nodes, in the hints of one endpoint.
 constexpr int kMaxHints = 8;
 
-// `field` returns the path of the list. The path is built only for an error because there can be
+// `field` returns the path of the list. `field` is called only for an error, because there can be
 // millions of endpoints.
 bool WithinLimit(absl::FunctionRef<std::string()> field, int count, int limit, const char* remedy,
                  Report& report) {
@@ -34,7 +34,8 @@ bool WithinLimit(absl::FunctionRef<std::string()> field, int count, int limit, c
   return false;
 }
 
-// Requirement S-18. Returns an empty key, with a warning, if the slice belongs to no Service.
+// Returns the key of the Service to which the slice belongs (requirement S-18). Returns an empty
+// key and adds a warning if the slice belongs to no Service.
 std::string ServiceKey(const v1::ObjectMeta& metadata, Report& report) {
   const std::string field = absl::StrCat("metadata.labels[\"", kServiceNameLabel, "\"]");
   const auto label = metadata.labels().find(kServiceNameLabel);
@@ -50,7 +51,8 @@ std::string ServiceKey(const v1::ObjectMeta& metadata, Report& report) {
   return absl::StrCat(metadata.namespace_(), "/", label->second);
 }
 
-// Requirement S-20: a port without a name or number is ignored. As in Kubernetes, names are unique.
+// Ignores ports without a name or number (requirement S-20). Rejects duplicate port names, as
+// Kubernetes does.
 void ConvertPorts(const v1::EndpointSlice& message, proxy::EndpointSlice& slice, Report& report) {
   if (!WithinLimit([] { return "ports"; }, message.ports_size(), kMaxPorts,
                    "use more EndpointSlices", report)) {
@@ -82,8 +84,8 @@ void ConvertPorts(const v1::EndpointSlice& message, proxy::EndpointSlice& slice,
   }
 }
 
-// Checks all addresses and returns the first, the only one that is used (requirement S-22). Returns
-// nullopt if there is no address or the object is rejected.
+// Checks all addresses and returns the first address. Only the first address is used (requirement
+// S-22). Returns nullopt if there is no address or the object is rejected.
 std::optional<IpAddress> FirstAddress(const v1::Endpoint& endpoint, int index, Family family,
                                       Report& report) {
   const auto field = [index] { return absl::StrCat("endpoints[", index, "].addresses"); };
@@ -130,7 +132,8 @@ bool IsLocal(const v1::Endpoint& endpoint, const ConvertContext& context) {
          endpoint.node_name() == context.node_name;
 }
 
-// Requirement S-25. Sorts the names and removes duplicates so that equivalent hints are equal.
+// Converts the hints of an endpoint (requirement S-25). Sorts the names and removes duplicates so
+// that equivalent hints are equal.
 proxy::EndpointHints Hints(const v1::EndpointHints& message) {
   const auto sorted = [](const auto& entries) {
     std::vector<std::string> names;
@@ -183,8 +186,8 @@ class HintTable {
 };
 
 // If several endpoints have the same address, uses the first endpoint that is not terminating, or
-// the first endpoint if all are terminating. Requirement S-26 defines the same rule for endpoints
-// of several slices.
+// the first endpoint if all endpoints are terminating. Requirement S-26 defines the same rule for
+// endpoints of several slices.
 void ConvertEndpoints(const v1::EndpointSlice& message, const ConvertContext& context,
                       proxy::EndpointSlice& slice, Report& report) {
   if (!WithinLimit([] { return "endpoints"; }, message.endpoints_size(), kMaxEndpoints,

@@ -1,4 +1,4 @@
-// Checks that the converters of several kinds share. Pure functions.
+// Checks that are shared by the converters of several kinds. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ inline constexpr char kLabelDetail[] =
 // Adds a note to `error` that the list entry is ignored.
 FieldError Ignored(FieldError error);
 
-// Rejects the object unless `value` is empty or one of `known`.
+// Rejects the object unless `value` is empty or in `known`.
 void CheckOneOf(std::string_view field, std::string_view value,
                 std::initializer_list<std::string_view> known, Report& report);
 

@@ -12,7 +12,7 @@ namespace {
 
 bool IsLowerAlnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
-// Does not check the length: Kubernetes limits only the total length of a subdomain.
+// Does not check the length, because Kubernetes limits only the total length of a subdomain.
 bool IsLabelText(std::string_view text) {
   return !text.empty() && IsLowerAlnum(text.front()) && IsLowerAlnum(text.back()) &&
          std::all_of(text.begin(), text.end(), [](char c) { return IsLowerAlnum(c) || c == '-'; });
@@ -76,7 +76,7 @@ Report ReportFor(proxy::Kind kind, const v1::ObjectMeta& metadata) {
 int64_t CreatedUnixNanos(const v1::ObjectMeta& metadata) {
   if (!metadata.has_creation_timestamp()) return 0;
   constexpr int64_t kSecond = 1'000'000'000;
-  // A time in the year 2262.
+  // Maximum time in seconds, which is in the year 2262.
   constexpr int64_t kLatest = std::numeric_limits<int64_t>::max() / kSecond - 1;
   const int64_t seconds = std::clamp<int64_t>(metadata.creation_timestamp().seconds(), 0, kLatest);
   const int64_t nanos = std::clamp<int64_t>(metadata.creation_timestamp().nanos(), 0, kSecond - 1);

@@ -20,19 +20,19 @@ constexpr bool IsNamespaced(proxy::Kind kind) {
   return kind == proxy::Kind::kService || kind == proxy::Kind::kEndpointSlice;
 }
 
-// Returns "namespace/name" or "name". For an invalid name the key is escaped for display, and no
-// stored object has that key.
+// Returns "namespace/name" or "name". For an invalid name, the key is escaped for display, and no
+// stored object has the escaped key.
 std::string KeyFor(proxy::Kind kind, std::string_view name_space, std::string_view name);
 
 // Rejects missing and malformed names. `prefix` is the path of the fields: "metadata." or "".
 void CheckNames(proxy::Kind kind, std::string_view name_space, std::string_view name,
                 std::string_view prefix, Report& report);
 
-// Returns a report about the object with this metadata, after CheckNames.
+// Returns a new report about the object with `metadata`, which contains the result of CheckNames.
 Report ReportFor(proxy::Kind kind, const v1::ObjectMeta& metadata);
 
-// Returns metadata.creationTimestamp in nanoseconds since the Unix epoch, at least 1. Returns 0 if
-// the field is absent.
+// Returns metadata.creationTimestamp in nanoseconds since the Unix epoch (at least 1), or 0 if the
+// field is absent.
 int64_t CreatedUnixNanos(const v1::ObjectMeta& metadata);
 
 }  // namespace svcmap::api

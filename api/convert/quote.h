@@ -1,5 +1,5 @@
-// Quotes untrusted text for messages. Such text can be long or contain terminal escape sequences.
-// Pure functions.
+// Quotes untrusted text for messages. Untrusted text can be long or contain terminal escape
+// sequences. Pure functions.
 #pragma once
 
 #include <string>

@@ -10,9 +10,10 @@
 
 namespace svcmap::api {
 
-// An error about a field, in the words of the Kubernetes API server.
+// An error about a field, with the wording of the Kubernetes API server.
 struct FieldError {
-  // Category, such as "Invalid value". Static storage. If empty, `detail` is the complete message.
+  // Category of the error, such as "Invalid value". Static storage. If `type` is empty, `detail` is
+  // the complete message.
   std::string_view type;
   std::string value;   // The value of the field, ready for display.
   std::string detail;  // "must be between 1 and 65535, inclusive"
@@ -36,11 +37,11 @@ class Report {
   // Rejects the object. Keeps only the first rejection and discards all warnings.
   void Reject(std::string field, FieldError error);
 
-  // Reports a part of the object that has no effect. Beyond kMaxWarnings, warnings are only
-  // counted.
+  // Reports a part of the object that has no effect. After kMaxWarnings warnings, further warnings
+  // are only counted.
   void Warn(std::string field, FieldError error);
 
-  // Returns the rejection, or the warnings in the order in which they were added. Call once.
+  // Returns the rejection, or the warnings in the order of the Warn calls. Call Take only once.
   std::vector<proxy::Finding> Take();
 
  private:

@@ -1,5 +1,5 @@
-// Converts the names and addresses of a Service. service_ports.cc converts its ports,
-// service_policies.cc its policies.
+// Converts the names and addresses of a Service. service_ports.cc converts the ports, and
+// service_policies.cc converts the policies.
 #include <string>
 #include <vector>
 
@@ -100,8 +100,9 @@ std::vector<Family> ParseFamilies(const v1::ServiceSpec& spec, Report& report) {
   return families;
 }
 
-// Requirement S-3. Rejects Services that the Kubernetes API server would reject. Warns about an
-// address without an entry in spec.ipFamilies, because such an address is ignored.
+// Converts the cluster IPs (requirement S-3). Rejects Services that the Kubernetes API server would
+// reject. Warns about an address without an entry in spec.ipFamilies, because such an address is
+// ignored.
 void ConvertClusterIps(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
   const std::vector<IpAddress> addresses = ParseClusterIps(spec, report);
   std::vector<Family> families = ParseFamilies(spec, report);
@@ -128,9 +129,9 @@ void ConvertClusterIps(const v1::ServiceSpec& spec, proxy::Service& service, Rep
   }
 }
 
-// Requirement S-6: ignores entries that are not addresses, and blank entries without a warning.
-// Rejects the addresses that the Kubernetes API server rejects, because such addresses capture
-// traffic of the node itself.
+// Converts spec.externalIPs (requirement S-6). Ignores entries that are not addresses. Blank
+// entries cause no warning. Rejects the addresses that the Kubernetes API server rejects, because
+// such addresses would capture traffic of the node itself.
 void ConvertExternalIps(const v1::ServiceSpec& spec, const ConvertContext& context,
                         proxy::Service& service, Report& report) {
   if (!context.external_ips && spec.external_ips_size() > 0) {
@@ -158,7 +159,8 @@ void ConvertExternalIps(const v1::ServiceSpec& spec, const ConvertContext& conte
   }
 }
 
-// Requirement S-7. The Kubernetes API server checks only the syntax of these addresses.
+// Converts the load balancer IPs (requirement S-7). The Kubernetes API server checks only the
+// syntax of load balancer IPs.
 void ConvertLoadBalancerIps(const v1::ServiceStatus& status, proxy::Service& service,
                             Report& report) {
   absl::flat_hash_set<IpAddress> seen;

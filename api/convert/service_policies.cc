@@ -14,8 +14,8 @@ using proxy::TrafficPolicy;
 
 constexpr uint32_t kDefaultAffinitySeconds = 10800;  // Three hours, the default of the API server.
 
-// Requirement S-10: policy Local applies only to externally accessible Services. The API server
-// rejects the policy for other Services.
+// The policy Local applies only to externally accessible Services (requirement S-10). The API
+// server rejects the policy Local for all other Services.
 void ConvertExternalPolicy(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
   if (spec.external_traffic_policy() != "Local") return;
   if (spec.type() == "LoadBalancer" || spec.type() == "NodePort" || spec.external_ips_size() > 0) {
@@ -77,8 +77,8 @@ void ConvertPolicies(const v1::ServiceSpec& spec, proxy::Service& service, Repor
 
 void ConvertSourceRanges(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
   constexpr char kField[] = "spec.loadBalancerSourceRanges";
-  bool given[2] = {};  // Indexed by Index(Family): at least one range has the family.
-  // Indexed by Index(Family): a range contains all addresses of the family.
+  bool given[2] = {};  // Whether a range of a family exists, indexed by Index(Family).
+  // Whether a range contains all addresses of a family, indexed by Index(Family).
   bool everybody[2] = {};
   for (int i = 0; i < spec.load_balancer_source_ranges_size(); ++i) {
     const std::string& text = spec.load_balancer_source_ranges(i);

@@ -11,9 +11,9 @@ namespace svcmap::api {
 // affinity (S-14). Rejects unknown values and numbers that are out of range.
 void ConvertPolicies(const v1::ServiceSpec& spec, proxy::Service& service, Report& report);
 
-// Fills service.source_ranges (requirement S-11). Warns if no range has the family of a load
-// balancer IP because that IP then accepts all sources (S-12). The addresses of `service` must
-// already be converted.
+// Fills service.source_ranges (requirement S-11). Warns if no range has the IP family of a load
+// balancer IP, because that load balancer IP accepts traffic from all sources (S-12). The addresses
+// of `service` must already be converted.
 void ConvertSourceRanges(const v1::ServiceSpec& spec, proxy::Service& service, Report& report);
 
 }  // namespace svcmap::api

@@ -7,8 +7,9 @@
 
 namespace svcmap::api {
 
-// Fills service.ports. Rejects the Service if a number is out of range, a protocol is unknown, a
-// name is missing or duplicate, or a pair of (port, protocol) or (nodePort, protocol) is duplicate.
+// Fills service.ports. Rejects the Service if a number is out of range, a protocol is unknown, or a
+// name is missing or duplicate. Also rejects duplicate pairs of port and protocol, or of nodePort
+// and protocol.
 void ConvertServicePorts(const v1::ServiceSpec& spec, proxy::Service& service, Report& report);
 
 }  // namespace svcmap::api

@@ -30,7 +30,7 @@ std::optional<proxy::Kind> KindFromProto(v1::Kind kind) {
       return proxy::Kind::kNode;
     case v1::KIND_SERVICE_CIDR:
       return proxy::Kind::kServiceCidr;
-    default:  // proto3 enumerations are open: a message can contain any number.
+    default:  // proto3 enumerations are open, so a message can contain any number.
       return std::nullopt;
   }
 }

@@ -1,4 +1,5 @@
-// Thread that waits for connections on listening sockets. Used by the TCP and the Unix listener.
+// A thread that waits for connections on listening sockets. The TCP listener and the Unix listener
+// use this class.
 #pragma once
 
 #include <functional>
@@ -14,9 +15,10 @@ namespace svcmap::api {
 
 class AcceptLoop {
  public:
-  // Accepts all waiting connections of a non-blocking socket. Called on the loop's thread. Returns
-  // false if accepting failed, for example because no file descriptor is left. The loop then pauses
-  // for 100 ms, because connections that are closed meanwhile free their descriptors.
+  // Accepts all waiting connections of a non-blocking socket. The loop's thread calls AcceptAll.
+  // Returns false if accepting failed, for example because no file descriptor is left. After a
+  // failure, the loop pauses for 100 ms, because connections that are closed during the pause free
+  // file descriptors.
   using AcceptAll = std::function<bool(int socket)>;
 
   // The sockets must stay open until the loop is destroyed.

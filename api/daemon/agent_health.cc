@@ -3,8 +3,8 @@
 namespace svcmap::api {
 namespace {
 
-// svcmapd checks a foreign change within milliseconds. Load balancers should not see such a short
-// period as unhealthy.
+// svcmapd checks a foreign change within milliseconds. /healthz fails only if the tables stay
+// unverified for longer than this time.
 constexpr std::chrono::seconds kUnverifiedFor{2};
 
 }  // namespace

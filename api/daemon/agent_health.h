@@ -9,7 +9,7 @@
 
 namespace svcmap::api {
 
-// `watching`: the kernel notifies svcmapd when another process changes its tables.
+// `watching` is true if the kernel notifies svcmapd when another process changes svcmapd's tables.
 proxy::Health HealthOf(const proxy::LoopStatus& status, bool watching,
                        std::chrono::nanoseconds sync_period);
 

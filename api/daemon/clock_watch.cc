@@ -11,14 +11,14 @@
 #include <ctime>
 #include <limits>
 
-// Makes gRPC's timer thread compute its wait time again. gRPC 1.51 exports this function without
-// declaring it in a header. The pointer is null in versions without this function.
+// Makes gRPC's timer thread recompute its wait time. gRPC 1.51 exports this function without
+// declaring it in a header. The function pointer is null in gRPC versions without this function.
 [[gnu::weak]] void grpc_kick_poller();
 
 namespace svcmap::api {
 namespace {
 
-// Minimum clock change that is logged. Time synchronization often sets the clock, but only by
+// Minimum clock change that is logged. Time synchronization often adjusts the clock, but only by
 // fractions of a second.
 constexpr std::chrono::seconds kLogged{1};
 
@@ -27,7 +27,8 @@ std::chrono::nanoseconds OffsetOfClock() {
   return std::chrono::system_clock::now().time_since_epoch() - steady;
 }
 
-// Returns false with errno set on failure.
+// Makes reads from the timerfd `clock` fail when the system clock is set. On failure, sets errno
+// and returns false.
 bool ReportChanges(int clock) {
   itimerspec never = {};
   never.it_value.tv_sec = std::numeric_limits<time_t>::max();

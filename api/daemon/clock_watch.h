@@ -1,9 +1,9 @@
 // Keeps gRPC's timers on time when the system clock is set back.
 //
-// Abseil 20220623 waits for gRPC's next timer until a time of CLOCK_REALTIME. If the clock is set
-// back by an hour during this wait, all timers are an hour late. For example, streams without an
-// Open message are not closed, and connections of failed peers are not detected. ClockWatch
-// interrupts this wait as soon as the clock changes.
+// Abseil 20220623 uses an absolute time of CLOCK_REALTIME to wait for gRPC's next timer. If the
+// clock is set back by an hour during the wait, all timers are an hour late. For example, streams
+// without an Open message are not closed, and connections of failed peers are not detected.
+// ClockWatch interrupts gRPC's wait as soon as the system clock changes.
 #pragma once
 
 #include <chrono>

@@ -11,9 +11,9 @@
 
 namespace svcmap::api {
 
-// Sends SIGTERM to this process when the content of the file differs from the content at start, so
-// that the supervisor restarts the process with the new configuration. An invalid file is logged
-// and otherwise ignored.
+// Sends SIGTERM to this process when the content of the file differs from the content at start. The
+// supervisor then restarts the process with the new configuration. If the new content is invalid,
+// ConfigWatch only logs the errors.
 class ConfigWatch {
  public:
   static absl::StatusOr<std::unique_ptr<ConfigWatch>> Start(const ConfigurationFile& file);

@@ -1,4 +1,5 @@
-// Connection counters of Services (--service-counters): kernel support and reading.
+// Checks the kernel's support for connection counters of Services (--service-counters), and reads
+// the counters.
 #pragma once
 
 #include <memory>

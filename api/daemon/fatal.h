@@ -1,4 +1,4 @@
-// Logs why the process ends if memory or threads run out.
+// Logs the reason if the process exits because memory or threads are exhausted.
 #pragma once
 
 namespace svcmap::api {

@@ -15,8 +15,8 @@
 namespace svcmap::api {
 namespace {
 
-// Time without events before changes are reported, because editors and ConfigMap updates change
-// several files in a row.
+// Changes are reported only after this time without events, because editors and ConfigMap updates
+// change several files in a row.
 constexpr int kQuietMilliseconds = 50;
 constexpr uint32_t kEvents =
     IN_CLOSE_WRITE | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB;
@@ -57,7 +57,7 @@ void FileWatch::Follow(std::function<void(const absl::Status&)> changed) {
   thread_ = std::thread([this] { Run(); });
 }
 
-// Watches the parent directory, because `path_` may be replaced, and the target of `path_`. inotify
+// Watches the target of `path_`, and the parent directory because `path_` may be replaced. inotify
 // watches inodes, so Watch is called again after each change.
 absl::Status FileWatch::Watch() {
   const std::string parent = ParentOf(path_);

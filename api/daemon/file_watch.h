@@ -1,6 +1,7 @@
-// Reports changes of a file or directory. Uses inotify on the path and on its parent directory, so
-// replacing the file is noticed, including the update of a mounted ConfigMap, which moves the
-// symbolic link "..data". Events are reported together after 50 ms without another event.
+// Reports changes of a file or directory. Uses inotify on the path and its parent directory to
+// detect that the file was replaced. For example, an update of a mounted ConfigMap replaces the
+// symbolic link "..data". Several events are reported as one change after 50 ms without a further
+// event.
 #pragma once
 
 #include <functional>
@@ -16,7 +17,7 @@ namespace svcmap::api {
 
 class FileWatch {
  public:
-  // Starts to collect changes. The changes are reported after Follow was called.
+  // Starts to collect changes. No change is reported before Follow is called.
   static absl::StatusOr<std::unique_ptr<FileWatch>> Open(std::string path);
   ~FileWatch();  // Waits for `changed` to return.
 

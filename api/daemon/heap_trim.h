@@ -1,5 +1,6 @@
-// Returns free heap memory to the kernel after large syncs. Temporary allocations of a sync are
-// interleaved with permanent allocations, so malloc keeps their pages. Not thread-safe.
+// Returns free heap memory to the kernel after large syncs. malloc does not return the pages of a
+// sync's temporary allocations, because permanent allocations are interleaved with the temporary
+// allocations. Not thread-safe.
 #pragma once
 
 #include <malloc.h>
@@ -27,9 +28,9 @@ class HeapTrim {
   }
 
   // Call after each change. `bytes` is the size of all stored objects. Trims the heap after many
-  // bytes have been removed: an object with a few endpoints may have megabytes of annotations.
-  // Returns true if at least half of the bytes have been removed since AfterChange last returned
-  // true.
+  // bytes have been removed, because even an object with few endpoints may have megabytes of
+  // annotations. Returns true if at least half of the bytes have been removed since AfterChange
+  // last returned true.
   bool AfterChange(uint64_t bytes) {
     peak_ = std::max(peak_, bytes);
     most_ = std::max(most_, bytes);

@@ -24,9 +24,10 @@ namespace {
 // Minimum and maximum time between two checks until kube-proxy's rules are removed.
 constexpr std::chrono::milliseconds kShortest{100};
 constexpr std::chrono::milliseconds kUntilRemoved{2000};
-constexpr int kRests = 2;  // Multiple of `absence` between checks if there is nothing to remove.
-// Attempts to remove chains. An attempt fails if another process changes the table during the
-// attempt.
+// Time between checks if there is nothing to remove, in units of `absence`.
+constexpr int kRests = 2;
+// Maximum number of attempts to remove chains. An attempt fails if another process changes the
+// table during the attempt.
 constexpr int kRestores = 3;
 
 std::string_view NftFamily(Family family) { return family == Family::kIpv4 ? "ip" : "ip6"; }
@@ -58,7 +59,7 @@ std::string UnreadText(const IptablesRead& iptables) {
                       LogValue(absl::StrJoin(iptables.unread, "; ")));
 }
 
-// Reads iptables-nft only if it has a chain of kube-proxy.
+// Reads the rules of iptables-nft only if one of its chains belongs to kube-proxy.
 absl::StatusOr<IptablesRead> ReadKubeProxyChains(const std::stop_token& stop) {
   const absl::StatusOr<std::vector<nft::ForeignChain>> chains = nft::ReadChains();
   if (!chains.ok()) return chains.status();
@@ -207,12 +208,13 @@ bool KubeProxyRemover::FindAndRemove(const std::stop_token& stop) {
         "remedy=\"stop that process, then restart svcmapd\"");
     return true;
   }
-  // The process that wrote the rules since the last check may have exited just now.
+  // After a long pause, waits for `absence_` again, because the process that wrote the rules may
+  // have exited only recently.
   if (std::exchange(rested_, false)) {
     absent_since_.reset();
     return false;
   }
-  // Checks again, because reading the rules may have taken seconds.
+  // Checks both conditions again, because reading the rules may have taken seconds.
   if (!Absent() || !Serving()) return false;
   absl::Status status = tables->empty() ? absl::OkStatus() : RemoveTables(**kernel, *tables);
   for (Plan& plan : plans) {

@@ -1,14 +1,14 @@
-// Implements --remove-kube-proxy: removes kube-proxy's nftables tables and iptables chains after
-// svcmapd has programmed all Services, so that Services work at any time. Established connections
-// are unaffected, because connection tracking keeps their translation.
+// Implements --remove-kube-proxy. Removes kube-proxy's nftables tables and iptables chains after
+// svcmapd has programmed all Services, so Services work without interruption. Established
+// connections are unaffected, because connection tracking keeps their translation.
 //
-// The remover removes kube-proxy's rules only if all of these conditions are met:
-// - A controller has sent a complete state with at least one Service since svcmapd started.
-// - This state is programmed and verified.
-// - No kube-proxy process was found for a minimum time, so kube-proxy is not just being restarted.
-// - The interface of kube-proxy's IPVS mode does not exist.
+// The remover waits until a controller has sent a complete state with at least one Service since
+// svcmapd started, and until this state is programmed and verified. The remover also waits until no
+// kube-proxy process was found for a minimum time, so kube-proxy is not just being restarted. If
+// the interface of kube-proxy's IPVS mode exists, the remover keeps kube-proxy's rules.
+//
 // Rules that reappear after the removal are kept until a kube-proxy process has been found again.
-// The log states each reason for keeping rules once.
+// The remover logs each reason for keeping rules only once.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ namespace svcmap::api {
 
 class KubeProxyRemover {
  public:
-  // Longer than the kubelet's restart delay: the kubelet restarts a terminated kube-proxy
+  // Longer than the kubelet's restart delay. The kubelet restarts a terminated kube-proxy
   // immediately, and after 10 s if kube-proxy terminates again.
   static constexpr std::chrono::seconds kAbsence{30};
 
@@ -38,16 +38,18 @@ class KubeProxyRemover {
   void Run(const std::stop_token& stop);
   bool Absent();
   bool Serving();
-  // Removes kube-proxy's rules if all conditions are met. Returns true if the next check can wait.
+  // Removes kube-proxy's rules if all conditions are met. Returns true if the next check may follow
+  // after a long pause.
   bool FindAndRemove(const std::stop_token& stop);
-  // Logs `line` as a warning unless it equals the previous warning. An empty `line` means that
+  // Logs `line` as a warning unless `line` equals the previous warning. An empty `line` means that
   // there is nothing to report.
   void Log(const std::string& line);
 
   const std::function<proxy::LoopStatus()> status_;
   const std::chrono::milliseconds absence_;
   std::string reported_;
-  std::optional<Clock::time_point> absent_since_;  // No kube-proxy process was found since then.
+  // Time since which no kube-proxy process was found.
+  std::optional<Clock::time_point> absent_since_;
   bool rested_ = false;   // True if the pause since the last check was long.
   bool removed_ = false;  // Rules were removed, and no kube-proxy process was found since then.
   std::jthread thread_;   // Destroyed first because the thread uses the other members.

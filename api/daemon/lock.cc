@@ -19,7 +19,7 @@
 namespace svcmap::api {
 namespace {
 
-// The first byte of the lock socket's port id. The kernel and libnl assign port ids with other
+// The first byte of the lock socket's port id. The kernel and libnl assign port ids with different
 // first bytes.
 constexpr uint32_t kPortMark = 0x53000000;
 constexpr uint32_t kPortMask = 0xff000000;
@@ -38,7 +38,8 @@ absl::Status Failed(const std::string& call) {
   return ErrnoStatus(errno, "lock the network namespace: " + call);
 }
 
-// Binds to a random port id with the mark, because another user may have bound any fixed port id.
+// Binds to a random port id that begins with kPortMark, because another user may have bound any
+// fixed port id.
 absl::Status BindMarked(int fd, std::random_device& random) {
   sockaddr_nl address = {};
   address.nl_family = AF_NETLINK;
@@ -68,7 +69,7 @@ absl::StatusOr<UniqueFd> MakeSocket(std::random_device& random) {
   return fd;
 }
 
-// Returns true if the namespace has a lock socket other than `own`.
+// Returns true if the network namespace has a lock socket other than `own`.
 absl::StatusOr<bool> HasOther(int own) {
   struct stat info = {};
   if (fstat(own, &info) != 0) return Failed("stat");

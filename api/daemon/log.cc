@@ -18,8 +18,8 @@ double Milliseconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
 
-// Returns the log fields of a repair: the foreign change, the process that made it (if known), and
-// the number of log lines that the rate limit has suppressed since the previous line.
+// Returns the log fields of a repair: the foreign change, the responsible process (if known), and
+// the number of suppressed log lines.
 std::string RepairFields(const proxy::Repaired& repaired, uint64_t suppressed) {
   std::string fields;
   if (!repaired.what.empty()) fields += " change=" + LogValue(repaired.what);

@@ -1,5 +1,5 @@
-// Log output of svcmapd: set-up of the logger and the log lines of the reconcile loop. Every line
-// is a lower-case event followed by `key=value` fields (api/log/log_value.h).
+// Sets up svcmapd's logger and writes the log lines of the reconcile loop. Every line is a
+// lower-case event followed by `key=value` fields (api/log/log_value.h).
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ void LogSync(const proxy::SyncResult& result, const proxy::LoopStatus& status);
 void LogCleanup(const proxy::Cleanup& cleanup);
 void LogBeginning(proxy::AdoptedState beginning, uint64_t revision);
 
-// Logs repairs of the tables, rate-limited to a burst of 10 lines and then one line a second,
+// Logs repairs of the tables. The rate limit is a burst of 10 lines and then one line per second,
 // because another process may change the tables in a loop. Not thread-safe.
 class RepairLog {
  public:

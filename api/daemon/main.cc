@@ -70,8 +70,8 @@ int CleanUp(nft::TableSpecs tables, const std::string& state_dir) {
   return 0;
 }
 
-// Passes foreign changes on to the reconcile loop. Queues changes that arrive before the loop
-// exists. Thread-safe.
+// Passes foreign changes on to the reconcile loop. Queues foreign changes that arrive before the
+// reconcile loop exists. Thread-safe.
 class ChangeRelay {
  public:
   void Put(nft::ForeignChange change) {
@@ -114,8 +114,8 @@ absl::StatusOr<std::unique_ptr<proxy::StateLog>> OpenStateLog(const DaemonOption
   return proxy::StateLog::Open(options.state_dir, files, &saved, std::move(log_options));
 }
 
-// Logs tables that have the name of svcmapd's tables but not its marker. The first commit replaces
-// these tables.
+// Logs tables that have the name of svcmapd's tables but not svcmapd's marker. The first commit
+// replaces such foreign tables.
 void WarnAboutForeignTables(nft::Kernel& kernel, const nft::TableSpecs& tables) {
   for (const nft::TableSpec& table : tables) {
     const absl::StatusOr<bool> there = kernel.HasTable(table.family);
@@ -139,7 +139,7 @@ absl::Status ApplyToKernel(const KubeProxyConfiguration& config) {
   return absl::OkStatus();
 }
 
-// Checks the node and writes kernel settings. Runs before anything is programmed.
+// Checks the node and writes kernel settings. Must run before svcmapd programs any rules.
 absl::Status Prepare(const DaemonOptions& options, const nft::TableSpecs& tables) {
   const absl::StatusOr<std::vector<Warning>> warnings = Preflight(tables);
   if (!warnings.ok()) return warnings.status();
@@ -150,7 +150,7 @@ absl::Status Prepare(const DaemonOptions& options, const nft::TableSpecs& tables
   return options.config ? ApplyToKernel(options.config->config) : absl::OkStatus();
 }
 
-// Blocks signals in all threads, because the main thread receives them with sigwait.
+// Blocks signals in all threads, because the main thread receives signals with sigwait.
 sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -162,8 +162,8 @@ sigset_t BlockSignals() {
   return signals;
 }
 
-// Raises the limit of file descriptors, because every connection needs one and gRPC does not
-// recover when none is left. Returns the number of descriptors that svcmapd may use.
+// Raises the file descriptor limit, because every connection needs a descriptor and gRPC does not
+// recover if no descriptor is left. Returns the number of descriptors that svcmapd may use.
 size_t RaiseDescriptorLimit() {
   constexpr rlim_t kUsual = 1024;
   rlimit limit = {};
@@ -174,7 +174,8 @@ size_t RaiseDescriptorLimit() {
 }
 
 // Limits the sockets that listen on healthCheckNodePorts to half of the descriptors, and health
-// check connections to a quarter. The remaining quarter is for controllers, netlink and files.
+// check connections to a quarter. The remaining quarter of the descriptors is for controllers,
+// netlink and files.
 void ShareDescriptors(size_t descriptors, HealthServerOptions& health) {
   health.max_service_sockets = descriptors / 2;
   health.max_connections = std::min(health.max_connections, std::max<size_t>(descriptors / 4, 1));
@@ -208,7 +209,8 @@ absl::Status AwaitEnd(const sigset_t& signals, proxy::Loop& loop, const ConfigWa
   }
 }
 
-// SVCMAP_TEST_KUBE_PROXY_ABSENCE_MS shortens the wait of 30 s in tests. Not for production use.
+// SVCMAP_TEST_KUBE_PROXY_ABSENCE_MS shortens the wait of 30 s in tests. Do not set this variable in
+// production.
 std::chrono::milliseconds AbsenceOfKubeProxy() {
   const char* text = std::getenv("SVCMAP_TEST_KUBE_PROXY_ABSENCE_MS");
   int64_t milliseconds = 0;
@@ -220,7 +222,7 @@ int Run(DaemonOptions options) {
   const size_t descriptors = RaiseDescriptorLimit();
   const sigset_t signals = BlockSignals();
   std::optional<StartGuard> starting(std::in_place);
-  // Declared early because it must be destroyed after the objects below.
+  // Declared here because the guard must be destroyed after the objects below.
   std::optional<ExitGuard> exiting;
   DropCountersIfRejected(options.ruleset);
   const nft::TableSpecs tables = proxy::MakeTables(options.ruleset);
@@ -367,7 +369,8 @@ int Run(DaemonOptions options) {
   if (!connections.ok()) return Fail(connections.status());
   absl::Status status;
   {
-    // Starts first because a bind failure ends svcmapd if --bind-address-hard-fail is set.
+    // The metrics server starts first, because svcmapd exits if the bind fails and
+    // --bind-address-hard-fail is set.
     const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = ServeMetrics(
         {options, loop, cleaner, **kernel, log->get(), intake, service, connections->get()}, tables,
         observations);

@@ -1,6 +1,6 @@
-// The embedded controller of --manifests: reads a file or directory of manifests and submits it as
-// a snapshot, at start and after each change. If a manifest cannot be read, objects are updated but
-// none is pruned, so the objects of that manifest keep their last accepted version.
+// The embedded controller of --manifests: reads a file or directory of manifests and submits the
+// objects as a snapshot, at start and after each change. If a manifest cannot be read, objects are
+// updated but not pruned, so the last accepted versions of that manifest's objects stay in effect.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace svcmap::api {
 
 class ManifestsSource {
  public:
-  // Submits the first snapshot before it returns. Returns an error if `path` cannot be read.
+  // Submits the first snapshot before returning. Returns an error if `path` cannot be read.
   static absl::StatusOr<std::unique_ptr<ManifestsSource>> Start(std::string path, Intake& intake);
 
  private:

@@ -18,7 +18,7 @@ class Watchdog {
  public:
   explicit Watchdog(std::function<bool()> alive);
 
-  // Time between calls of Ping: a quarter of WatchdogSec=. Zero if the watchdog is disabled.
+  // Time between calls of Ping: a quarter of WatchdogSec=, or zero if the watchdog is disabled.
   std::chrono::microseconds interval() const { return interval_; }
   void Ping();
 

@@ -1,4 +1,4 @@
-// Command line options of svcmapd.
+// Command-line options of svcmapd.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ inline constexpr char kDefaultStateDir[] = "/var/lib/svcmap";
 
 struct DaemonOptions {
   ListenOptions listeners;
-  std::string manifests;  // File or directory. If empty, controllers send the state.
+  std::string manifests;  // Path of the manifests. Empty if controllers send the state.
   std::string node_name;  // Name of this node in lower case.
   proxy::RulesetOptions ruleset;
   proxy::NodePortAddresses node_port_addresses;
@@ -37,13 +37,14 @@ struct DaemonOptions {
   bool remove_kube_proxy = false;
   bool preflight = false;
   int verbosity = 0;
-  // The --config file. Options above that correspond to a field of the file have the field's value.
+  // The --config file. If the file has a field for one of the options above, the option has the
+  // value of the field.
   std::optional<ConfigurationFile> config;
   bool init_only = false;
 };
 
-// Parses the command line. Sets `exit` to the exit code, and prints the output or the error, if
-// svcmapd should exit immediately: for --help, --version and usage errors.
+// Parses the command line. After --help, --version or a usage error, prints the output or the error
+// and sets `exit` to the exit code.
 struct ParsedOptions {
   DaemonOptions options;
   std::optional<int> exit;

@@ -9,8 +9,8 @@
 
 namespace svcmap::api {
 
-// Adds the objects to the store. Logs a warning for each object that cannot be parsed or that this
-// version rejects, and skips it.
+// Adds the objects to the store. Skips objects that cannot be parsed or that this version rejects,
+// and logs a warning for each skipped object.
 void ApplySavedObjects(const std::vector<proxy::SavedState::Object>& objects,
                        const ConvertContext& context, proxy::Store& store);
 

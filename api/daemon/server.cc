@@ -19,7 +19,7 @@ constexpr int kMaxThreads = 32;
 constexpr int kReaderThreads = 16;
 constexpr int kKeepaliveMilliseconds = 30000;
 constexpr int kIdleMilliseconds = 300000;
-// Minimum time between keepalive pings of a client without calls. gRPC's default is 5 minutes.
+// Minimum time between keepalive pings from a client without calls. gRPC's default is 5 minutes.
 constexpr int kClientPingMilliseconds = 5000;
 // Maximum number of calls on one connection, in addition to streams.
 constexpr uint32_t kMaxCalls = 100;
@@ -186,7 +186,8 @@ absl::Status Server::StartOne(Role role) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMilliseconds);
   const uint32_t streams = role == Role::kWrite ? WriterStreams(limits_) : kReaderStreams;
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(streams));
-  // Larger windows speed up only long transfers, but readers send small requests.
+  // Readers send only small requests. BDP probing would enlarge flow-control windows, which speeds
+  // up only long transfers.
   if (role != Role::kWrite) {
     builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kReaderMetadataBytes);
@@ -202,7 +203,8 @@ absl::Status Server::StartOne(Role role) {
 }
 
 Server::~Server() {
-  unix_.reset();  // Stopped first because it passes connections to screen_.
+  // The listener is stopped first because the listener passes connections to screen_.
+  unix_.reset();
   tcp_.reset();
   const auto deadline = std::chrono::system_clock::now() + kGrace;
   for (const auto& [role, server] : servers_) server->Shutdown(deadline);

@@ -1,10 +1,10 @@
-// The control service, health and reflection on all listeners. Connections pass a Screen before
-// gRPC sees them (api/screen/screen.h).
+// Provides the gRPC services for control, health and reflection on all listeners. A Screen checks
+// each connection before gRPC receives the connection (api/screen/screen.h).
 //
 // Each role has its own gRPC server, and each connection is passed to the server of the client's
 // role. Therefore the server on which a call arrives determines the role of the call. gRPC's peer
 // name ("fd:7") cannot determine the role. A call may still be queued after its connection was
-// closed and descriptor 7 was reused for another client.
+// closed and the file descriptor was reused for another client.
 #pragma once
 
 #include <map>

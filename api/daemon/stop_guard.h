@@ -1,8 +1,8 @@
-// Ends the process on SIGTERM or SIGINT even if a file system or a lock blocks it.
+// Ends the process on SIGTERM or SIGINT even if a file system or a lock blocks the process.
 //
-// svcmapd waits for signals only after its start, and waits for the disk at exit. Start and exit
-// may block forever on a hung disk. The state on disk is always consistent, so the process may end
-// at any time.
+// svcmapd handles signals only after startup, and waits for the disk at exit. Start and exit may
+// block forever on a hung disk. The state on disk is always consistent, so the process may end at
+// any time.
 #pragma once
 
 #include <signal.h>
@@ -34,7 +34,8 @@ class StartGuard {
   std::thread thread_;
 };
 
-// Ends the process with status 1 if the process still runs kTimeout after the guard was created.
+// Ends the process with status 1 if the process is still running kTimeout after the guard was
+// created.
 class ExitGuard {
  public:
   // Shorter than the time after which systemd and the kubelet kill the agent.

@@ -23,7 +23,7 @@ constexpr int64_t kMostConnections = 1048576;
 // Connections per bucket of conntrack's hash table (S-327).
 constexpr int64_t kConnectionsPerSlot = 4;
 
-// Returns 0 or an errno.
+// Reads the number in a file. Returns 0 or an errno.
 int ReadNumber(const std::string& path, int64_t& value) {
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   char text[32];
@@ -33,7 +33,7 @@ int ReadNumber(const std::string& path, int64_t& value) {
   return absl::SimpleAtoi(absl::StripAsciiWhitespace(number), &value) ? 0 : EINVAL;
 }
 
-// Returns 0 or an errno. The number must be written with a single write(2).
+// Writes a number to a file. Returns 0 or an errno. Sysctls require a single write(2) for a number.
 int WriteNumber(const std::string& path, int64_t value) {
   const UniqueFd file(open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
   const std::string text = absl::StrCat(value);

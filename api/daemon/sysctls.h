@@ -20,7 +20,7 @@ struct Sysctl {
 // Returns the sysctls to write. Fields of the configuration that are 0 do not change a sysctl.
 std::vector<Sysctl> DesiredSysctls(const KubeProxyConfiguration& config, int cpus);
 
-// Locations in /proc and /sys. Tests use other directories.
+// Paths of kernel settings in /proc and /sys. Tests use other paths.
 struct SysctlPaths {
   std::string sysctls = "/proc/sys";
   std::string hash_size = "/sys/module/nf_conntrack/parameters/hashsize";

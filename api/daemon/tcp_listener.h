@@ -22,7 +22,7 @@ struct TcpClient {
 
 class TcpListener {
  public:
-  // Receives a non-blocking connection. Called on the listener's thread.
+  // The listener's thread calls Take with each new, non-blocking connection.
   using Take = std::function<void(UniqueFd connection, const TcpClient& client)>;
 
   // `addresses` have the form "host:port". A wildcard address of either family accepts IPv4 and

@@ -30,7 +30,7 @@ absl::Status MakeWay(const std::string& path, const sockaddr_un& address) {
   if (!S_ISSOCK(found.st_mode))
     return absl::AlreadyExistsError(path + " exists and is not a socket");
   // The probe is non-blocking, because a blocking connect waits forever if the listener's backlog
-  // is full. A non-blocking connect returns EAGAIN.
+  // is full. With a full backlog, a non-blocking connect returns EAGAIN.
   const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
       errno == EAGAIN) {

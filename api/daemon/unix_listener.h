@@ -1,5 +1,6 @@
-// Accepts connections on Unix sockets and identifies clients by uid. gRPC cannot do this because it
-// does not report the uid of connections that it accepts itself. One thread accepts on all sockets.
+// Accepts connections on Unix sockets and identifies clients by uid. svcmapd accepts these
+// connections itself because gRPC does not report the uid of its clients. One thread accepts on all
+// sockets.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +18,8 @@ namespace svcmap::api {
 
 class UnixListener {
  public:
-  // Receives a non-blocking connection and the uid of the client. Called on the listener's thread.
+  // The listener's thread calls Take with each new, non-blocking connection and the uid of the
+  // client.
   using Take = std::function<void(UniqueFd connection, uid_t uid)>;
 
   // Creates the sockets with permissions `mode`. Replaces the socket of a process that has exited.
@@ -30,7 +32,8 @@ class UnixListener {
   struct Socket {
     std::string path;
     UniqueFd fd;
-    uint64_t inode = 0;  // Identifies the socket when it is removed: the path may have been reused.
+    // Identifies the socket before its removal, because the path may have been reused.
+    uint64_t inode = 0;
   };
 
   explicit UnixListener(Take take) : take_(std::move(take)) {}

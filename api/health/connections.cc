@@ -9,8 +9,8 @@
 namespace svcmap::api {
 namespace {
 
-// Returns true if evhttp has released the connection. When evhttp releases a connection, it removes
-// its callbacks from the bufferevent.
+// Returns true if evhttp has released the connection. When evhttp releases a connection, evhttp
+// removes its callbacks from the bufferevent.
 bool Ended(bufferevent* connection) {
   void* user = nullptr;
   bufferevent_getcb(connection, nullptr, nullptr, nullptr, &user);

@@ -1,7 +1,7 @@
-// Limits the resources of HTTP clients: number of connections, unread bytes per connection, and
-// time for a request. evhttp has no such limits and does not report connections before their first
-// complete request. However, evhttp calls this class to create the bufferevent of each connection,
-// and this class keeps a reference to the bufferevent.
+// Limits the resources of HTTP clients: the number of connections, the unread bytes per connection,
+// and the time for a request. evhttp has no such limits and does not report connections before
+// their first complete request. However, evhttp calls this class to create the bufferevent of each
+// connection, and this class keeps a reference to the bufferevent.
 //
 // Used only on the thread of the event loop.
 #pragma once

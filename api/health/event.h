@@ -14,8 +14,8 @@ struct EventBaseDeleter {
 };
 using EventBase = std::unique_ptr<event_base, EventBaseDeleter>;
 
-// Calls `fn` on the event loop. Not movable, because libevent stores its address. Must be destroyed
-// before the event loop.
+// Calls `fn` on the event loop. Not movable, because libevent stores the address of the Event. Must
+// be destroyed before the event loop.
 class Event {
  public:
   Event(event_base* base, std::function<void()> fn)  // Creates a timer.

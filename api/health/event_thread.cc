@@ -23,7 +23,7 @@ EventThread::EventThread(std::function<void()> on_wake)
       woken_(base_.get(), wake_.get(), EV_READ | EV_PERSIST, [this] { OnWake(); }) {}
 
 void EventThread::Start() {
-  static std::once_flag once;  // Used once, because libevent's log callback is global.
+  static std::once_flag once;  // Sets the callback only once, because the callback is global.
   std::call_once(once, [] { event_set_log_callback(LogLibevent); });
   woken_.Wait();
   thread_ = std::thread([this] { Run(); });
@@ -52,7 +52,7 @@ void EventThread::OnWake() {
 }
 
 void EventThread::Run() {
-  sigset_t all;  // Includes SIGPIPE, for clients that close before they receive the response.
+  sigset_t all;  // Includes SIGPIPE, in case a client closes the connection before the response.
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   event_base_dispatch(base_.get());

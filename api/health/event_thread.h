@@ -1,5 +1,5 @@
-// A thread that runs an event loop. Create objects that use the loop before Start(), and destroy
-// them after Stop().
+// A thread that runs an event loop. Objects that use the loop must be created before Start() and
+// destroyed after Stop().
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@ namespace svcmap::api {
 
 class EventThread {
  public:
-  // `on_wake` is called on the thread after Wake(). Several calls of Wake() may cause only one
-  // call.
+  // `on_wake` is called on the thread after Wake(). Several calls of Wake() may cause only one call
+  // of `on_wake`.
   explicit EventThread(std::function<void()> on_wake = [] {});
   ~EventThread() { Stop(); }
 

@@ -12,14 +12,14 @@
 namespace svcmap::api {
 namespace {
 
-// libevent accepts connections until none is waiting. After this number of connections in a row,
-// the thread handles other events first.
+// libevent accepts connections until no connection is waiting. After this number of connections in
+// a row, the thread handles other events first.
 constexpr int kMaxAcceptsInARow = 64;
 constexpr std::chrono::milliseconds kAfterAcceptError{100};
 constexpr ev_uint16_t kAllMethods = 0xffff;
 
-// Maps listeners to their HttpPoint. libevent's error callback for failed accepts gets evhttp's
-// pointer instead of a pointer that this class could set.
+// Maps listeners to their HttpPoint. libevent passes a pointer from evhttp to the error callback
+// for failed accepts, so HttpPoint cannot pass its own pointer.
 class Owners {
  public:
   void Set(evconnlistener* listener, HttpPoint* owner) {
@@ -99,8 +99,8 @@ bufferevent* HttpPoint::OnConnection(event_base*, void* self) {
   return point->connections_.Add();
 }
 
-// Handles failed accepts, for example without free file descriptors. Pauses the listener, because
-// libevent retries immediately and uses a full CPU.
+// Handles failed accepts, for example if no file descriptor is free. Pauses the listener, because
+// libevent would retry immediately and use a full CPU.
 void HttpPoint::OnAcceptError(evconnlistener* listener, void*) {
   AllOwners().Of(listener)->Pause(kAfterAcceptError);
 }

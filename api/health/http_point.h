@@ -23,7 +23,7 @@ namespace svcmap::api {
 
 class HttpPoint {
  public:
-  // Called for each request of any method, with the path without the query.
+  // Called for each request with any HTTP method. `path` does not contain the query string.
   using Handler = std::function<Answer(const std::string& path)>;
 
   HttpPoint(event_base* base, Connections& connections, Handler handler);
@@ -32,7 +32,8 @@ class HttpPoint {
   absl::Status Open(const BindAddress& at, Stack stack);
   size_t socket_count() const { return sockets_.size(); }
   bool IsOpen(const IpAddress& address) const { return sockets_.contains(address); }
-  // Closes the listening sockets whose address is not in `kept`. Their connections stay open.
+  // Closes the listening sockets whose address is not in `kept`. Connections that these sockets
+  // accepted stay open.
   void CloseOthers(const std::vector<IpAddress>& kept);
 
  private:

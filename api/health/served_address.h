@@ -1,5 +1,5 @@
-// A fixed HTTP listen address, such as that of /metrics. A bind failure is either an error or
-// retried (S-258, S-268). Used only on the thread of the event loop.
+// A fixed HTTP listen address, such as the address of /metrics. A bind failure is either an error
+// or retried (S-258, S-268). Used only on the thread of the event loop.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ struct ServedAddressOptions {
   BindAddress at;
   bool hard_fail = false;
   std::chrono::milliseconds retry{5000};
-  std::string what;  // The paths, for the log: "/healthz and /livez".
+  std::string what;  // Paths for log messages: "/healthz and /livez".
 };
 
 class ServedAddress {
@@ -22,7 +22,7 @@ class ServedAddress {
   ServedAddress(event_base* base, Connections& connections, HttpPoint::Handler handler,
                 ServedAddressOptions options);
 
-  // Returns an error only with `hard_fail`.
+  // Returns an error only if `hard_fail` is true.
   absl::Status Open();
 
  private:

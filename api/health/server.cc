@@ -34,7 +34,7 @@ class HealthServer::Impl {
 
   const HealthServerOptions options_;
   std::mutex mutex_;
-  // Guarded by mutex_: updates that the server's thread has not processed yet.
+  // Updates that the server's thread has not processed yet. Guarded by mutex_.
   bool updated_ = false;
   proxy::HealthCheckChanges changes_;
   std::optional<std::vector<IpAddress>> addresses_;

@@ -2,7 +2,7 @@
 // healthCheckNodePorts of Services (S-259..S-266).
 //
 // Runs one thread with one event loop of libevent. All methods are thread-safe and do not block.
-// A client cannot delay other clients, and its memory and file descriptors are limited
+// A client cannot delay other clients, and the memory and file descriptors for clients are limited
 // (api/health/connections.h).
 #pragma once
 
@@ -23,23 +23,24 @@
 namespace svcmap::api {
 
 struct HealthServerOptions {
-  // Address of /healthz and /livez. If absent, these paths are not served.
+  // Address of /healthz and /livez, or absent if svcmapd does not serve these paths.
   std::optional<BindAddress> bind_address;
   // If true, Start returns an error if `bind_address` cannot be bound. If false, the server retries
-  // (S-258).
+  // failed binds (S-258).
   bool bind_hard_fail = false;
-  // Called for each response, on the server's thread. Must not block.
+  // The server's thread calls `health` for each response. `health` must not block.
   std::function<proxy::Health()> health;
-  std::chrono::milliseconds retry{5000};  // Time until a bind failure is retried.
-  // Called after each response on `bind_address` with the path and the status code, on the server's
-  // thread. Must not block.
+  std::chrono::milliseconds retry{5000};  // Time between attempts to bind an address.
+  // The server's thread calls `on_answer` with the path and the status code after each response on
+  // `bind_address`. `on_answer` must not block.
   std::function<void(const std::string& path, int code)> on_answer;
 
-  // Approximate period of `on_tick`, which is called on the server's thread. Zero disables it.
+  // Approximate period of `on_tick`, which is called on the server's thread. Zero disables
+  // `on_tick`.
   std::chrono::microseconds tick{0};
   std::function<void()> on_tick;
 
-  // Limits for connections, see the class Connections.
+  // Limits for connections. See the class Connections for details.
   size_t max_connections = 1024;
   // Maximum number of sockets that listen on healthCheckNodePorts.
   size_t max_service_sockets = SIZE_MAX;
@@ -51,12 +52,13 @@ class HealthServer {
   static absl::StatusOr<std::unique_ptr<HealthServer>> Start(HealthServerOptions options);
   ~HealthServer();
 
-  // Call after each successful sync, even without changes, because Update also retries failed ports
-  // (S-261).
+  // Call Update after each successful sync, even if nothing has changed, because Update also
+  // retries failed ports (S-261).
   void Update(proxy::HealthCheckChanges changes);
 
   // Sets the addresses on which healthCheckNodePorts listen. An unspecified address means all
-  // addresses of its family (S-260). Before the first call, no healthCheckNodePort listens.
+  // addresses of its family (S-260). No healthCheckNodePort listens before the first call of
+  // SetListenAddresses.
   void SetListenAddresses(std::vector<IpAddress> addresses);
 
  private:

@@ -12,7 +12,8 @@
 namespace svcmap::api {
 namespace {
 
-// Time until failed listeners are retried after an update. Limits retries during frequent updates.
+// Delay between an update and a retry of failed listeners, which limits the number of retries
+// during frequent updates.
 constexpr std::chrono::milliseconds kSoon{100};
 
 void LogFailure(const std::string& service, Family family, uint16_t port,
@@ -34,8 +35,8 @@ ServicePoints::ServicePoints(event_base* base, Connections& connections,
       max_sockets_(max_sockets),
       retry_(base, [this] { Retry(); }) {}
 
-// Closes listeners before it opens new listeners, because a port may move from one Service to
-// another.
+// Closes listeners before opening new listeners, because a port may move from one Service to
+// another Service.
 void ServicePoints::Update(const proxy::HealthCheckChanges& changes) {
   std::set<Key> to_open;
   for (const auto& [service, check] : changes) {

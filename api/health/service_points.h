@@ -21,12 +21,12 @@ namespace svcmap::api {
 
 class ServicePoints {
  public:
-  // Opens at most `max_sockets` sockets, to leave file descriptors for the rest of svcmapd.
+  // Opens at most `max_sockets` sockets, so that file descriptors remain for the rest of svcmapd.
   ServicePoints(event_base* base, Connections& connections, std::function<proxy::Health()> health,
                 std::chrono::milliseconds retry, size_t max_sockets);
 
-  // Opens and closes listeners. Retries failed listeners soon (S-261). Does not affect unchanged
-  // listeners.
+  // Opens and closes listeners without affecting unchanged listeners. Also schedules a retry for
+  // failed listeners (S-261).
   void Update(const proxy::HealthCheckChanges& changes);
 
   // An unspecified address means all addresses of its family.
@@ -37,11 +37,11 @@ class ServicePoints {
   struct Point {
     uint16_t port = 0;
     uint32_t local_endpoints = 0;
-    absl::Status failure;  // Why the listeners could not be opened. OK if the listeners are open.
+    absl::Status failure;  // The reason if listeners could not be opened, or OK.
     std::unique_ptr<HttpPoint> http;
   };
 
-  // Adds new listeners to `to_open`, and closes the listener if it is no longer needed.
+  // Adds new listeners to `to_open`, and closes a listener that is no longer needed.
   void Take(const Key& key, const std::optional<proxy::HealthCheck>& check, std::set<Key>& to_open);
   void Open(const std::set<Key>& keys);
   absl::Status TryToOpen(const Key& key, Point& point);

@@ -1,4 +1,4 @@
-// Quoting of values in structured log lines: `controller connected name=svcmap-kube
+// Quotes values in structured log lines such as `controller connected name=svcmap-kube
 // instance=pod-7`.
 #pragma once
 
@@ -11,8 +11,8 @@
 namespace svcmap::api {
 
 // Formats a value of a `key=value` log field. Quotes and escapes text that is empty or contains
-// spaces, quotation marks, equals signs, backslashes or control characters. Therefore each log
-// entry is a single line in logfmt.
+// spaces, quotation marks, equals signs, backslashes or control characters. This quoting ensures
+// that each log entry is a single line in logfmt.
 inline std::string LogValue(std::string_view text) {
   std::string quoted = "\"";
   bool plain = !text.empty();
@@ -36,7 +36,7 @@ inline std::string LogValue(std::string_view text) {
   return plain ? std::string(text) : quoted + '"';
 }
 
-// Formats the message of an error as a value.
+// Formats an error message as the value of a log field.
 inline std::string LogValue(const absl::Status& error) {
   return LogValue(std::string_view(error.message().data(), error.message().size()));
 }

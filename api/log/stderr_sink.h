@@ -1,5 +1,5 @@
-// Writes log lines to a pipe or socket whose reader may be blocked, for example because its disk
-// hangs.
+// Writes log lines to a pipe or socket whose reader may be blocked, for example because the
+// reader's disk hangs.
 //
 // Write waits at most kPatience for the reader. While the reader is blocked, further lines are
 // dropped without waiting. When the reader continues, the sink first writes a line with the number
@@ -46,7 +46,7 @@ class BoundedSink : public spdlog::sinks::base_sink<std::mutex> {
   // Number of bytes that a writable pipe accepts without blocking (PIPE_BUF).
   static constexpr size_t kChunk = 4096;
 
-  // Returns false if the reader is blocked. A line may then be written incompletely.
+  // If the reader is blocked, returns false and may have written only a part of the line.
   bool Write(std::string_view text) {
     while (!text.empty()) {
       pollfd ready = {fd_, POLLOUT, 0};

@@ -33,7 +33,7 @@ Problem Under(const std::string& name, Problem problem) {
 
 const FieldDescriptor* FindField(const Message& message, const std::string& json_name) {
   const google::protobuf::Descriptor& type = *message.GetDescriptor();
-  // The types of the protocol have at most about twelve fields.
+  // A linear search is sufficient, because the message types have at most about twelve fields.
   for (int i = 0; i < type.field_count(); ++i) {
     if (type.field(i)->json_name() == json_name) return type.field(i);
   }

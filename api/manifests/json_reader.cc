@@ -1,5 +1,6 @@
-// A JSON parser. protobuf's parser is not used because it reports no line numbers, cannot read the
-// items of a List before their kinds are known, and concatenates duplicate repeated fields.
+// A JSON parser. protobuf's JSON parser is unsuitable, because it reports no line numbers and
+// concatenates duplicate repeated fields. protobuf's JSON parser also cannot read the items of a
+// List before their kinds are known.
 #include <cstdint>
 #include <string>
 

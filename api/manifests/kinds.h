@@ -1,4 +1,4 @@
-// The kinds of objects in manifests and their messages in the protocol. Pure functions.
+// Maps the kinds of objects in manifests to the message types of the protocol. Pure functions.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 namespace svcmap::api {
 
 struct ManifestKind {
-  std::string_view name;         // "EndpointSlice"
-  std::string_view group;        // "discovery.k8s.io"; empty for the core group.
+  std::string_view name;   // "EndpointSlice"
+  std::string_view group;  // API group such as "discovery.k8s.io", or empty for the core group.
   std::string_view api_version;  // "discovery.k8s.io/v1"
   bool namespaced;
   v1::Object::ObjectCase field;
@@ -23,7 +23,7 @@ const ManifestKind* FindManifestKind(std::string_view api_version, std::string_v
 // Returns null if no field of `object` is set.
 const ManifestKind* ManifestKindOf(const v1::Object& object);
 
-// Returns the message of `kind` in `object`. Creates the message if it is not set.
+// Returns the message of `kind` in `object`, and creates this message if necessary.
 google::protobuf::Message& MutableMessage(const ManifestKind& kind, v1::Object& object);
 
 }  // namespace svcmap::api

@@ -21,7 +21,8 @@ std::string_view StringField(const TreeNode* map, std::string_view key) {
   return value != nullptr && value->type == Type::kString ? std::string_view(value->text) : "";
 }
 
-// Returns "Service shop/web", or a part of it if the object is incomplete.
+// Returns text such as "Service shop/web", or only the known parts of this text if the object is
+// incomplete.
 std::string DescribeObject(const TreeNode& root, std::string_view kind) {
   const TreeNode* metadata = root.Find("metadata");
   const std::string_view name_space = StringField(metadata, "namespace");
@@ -69,8 +70,7 @@ class Reader {
     out.push_back({.source = source_, .reason = absl::StrFormat(text, count - kMaxManifestErrors)});
   }
 
-  // `kind` and `api_version` come from a typed list. Both values apply to items without these
-  // fields.
+  // `kind` and `api_version` come from a typed list, and apply to items without these fields.
   void Value(const TreeNode& node, std::string_view api_version, std::string_view kind) {
     if (node.type != Type::kMap) {
       return Error({.line = node.line, .value = ShowScalar(node), .reason = "must be a map"});
@@ -139,7 +139,7 @@ class Reader {
     out_.objects.push_back(std::move(object));
   }
 
-  // Sets the namespace to "default" if it is absent, as kubectl does without --namespace.
+  // Sets an absent namespace to "default", as kubectl does without --namespace.
   static void DefaultNamespace(v1::Object& object) {
     v1::ObjectMeta* metadata = object.has_service()
                                    ? object.mutable_service()->mutable_metadata()
@@ -161,7 +161,7 @@ class Reader {
   size_t warnings_ = 0;
 };
 
-// Returns the line of the first invalid UTF-8 sequence or NUL byte, or 0.
+// Returns the line of the first invalid UTF-8 sequence or NUL byte, or 0 if `text` is valid.
 int FindBadUtf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const size_t length = Utf8Length(text.substr(i));
@@ -205,7 +205,7 @@ void ReadDocuments(std::string_view text, Repeats repeats,
     const ReadTree read = ReadJson(text, line, repeats);
     document(read);
     if (std::holds_alternative<SyntaxError>(read))
-      return;  // The start of the next document is unknown.
+      return;  // Stops, because the start of the next document is unknown.
   }
 }
 

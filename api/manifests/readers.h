@@ -22,7 +22,8 @@ struct YamlPiece {
 };
 
 // Splits a YAML stream at "---" lines, as the Kubernetes tools do, so a syntax error affects only
-// one document. Omits a first part that contains only whitespace, comments and directives.
+// one document. Omits the first part if this part contains only whitespace, comments and
+// directives.
 std::vector<YamlPiece> SplitYaml(std::string_view text);
 
 // Reads one document with the YAML core schema: quoted scalars are strings, and plain scalars can
@@ -34,9 +35,9 @@ ReadTree ReadYaml(const YamlPiece& piece, AliasBudget& aliases,
 // whitespace from `text`, and adds the number of removed lines to `line`.
 ReadTree ReadJson(std::string_view& text, int& line, Repeats repeats = Repeats::kRejected);
 
-// Calls `document` for each document of `text`, which is JSON if it begins with "{", otherwise
-// YAML. Stops after a JSON syntax error. Skips a byte order mark. Text that is not UTF-8 is an
-// error.
+// Calls `document` for each document in `text`. `text` is JSON if the first character is "{", and
+// YAML otherwise. Stops after a JSON syntax error. Skips a byte order mark. Text that is not valid
+// UTF-8 causes an error.
 void ReadDocuments(std::string_view text, Repeats repeats,
                    const std::function<void(const ReadTree&)>& document);
 

@@ -18,8 +18,9 @@ struct TreeNode {
   enum class Type : uint8_t { kNull, kBool, kNumber, kString, kList, kMap };
 
   Type type = Type::kNull;
-  int line = 0;      // Counted from 1.
-  std::string text;  // kNumber: as written; kBool: "true" or "false"; kString: the string.
+  int line = 0;  // Counted from 1.
+  // A kNumber as written in the source, "true" or "false" for a kBool, or the string of a kString.
+  std::string text;
   std::vector<const TreeNode*> items;                           // Items of a kList node.
   std::vector<std::pair<std::string, const TreeNode*>> fields;  // Fields of a kMap node, in order.
 
@@ -37,7 +38,8 @@ struct Tree {
   const TreeNode* root = nullptr;  // Null for an empty document.
 };
 
-// Remaining allowance for alias expansion. Messages, unlike the tree, do not share nodes.
+// Remaining limits for alias expansion. Alias expansion is limited because messages, unlike the
+// tree, cannot share nodes.
 struct AliasBudget {
   size_t values = 0;
   size_t bytes = 0;
@@ -50,8 +52,8 @@ enum class Repeats : uint8_t { kRejected, kKept };
 // error() then returns the reason, and the parser must not add more events.
 class TreeBuilder {
  public:
-  // `aliases` is the allowance for this and the following documents. `aliases` must outlive the
-  // builder.
+  // `aliases` limits the alias expansion in this document and all following documents. `aliases`
+  // must outlive the builder.
   explicit TreeBuilder(AliasBudget& aliases, Repeats repeats = Repeats::kRejected)
       : aliases_(aliases), repeats_(repeats) {}
 
@@ -63,7 +65,7 @@ class TreeBuilder {
   bool BeginMap(int line);
   bool End();  // Ends the innermost list or map.
 
-  // Names the next node `anchor`. Alias(anchor) refers to that node.
+  // Assigns the identifier `anchor` to the next node. Alias(anchor) refers to this node.
   void Anchor(uint64_t anchor) { next_anchor_ = anchor; }
   bool Alias(int line, uint64_t anchor);
 

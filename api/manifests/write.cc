@@ -24,7 +24,8 @@ void SortFields(TreeNode& node) {
             [](const auto& a, const auto& b) { return a.first < b.first; });
 }
 
-// Returns `object` as a tree with apiVersion and kind, or an empty map if no field of it is set.
+// Returns `object` as a tree with apiVersion and kind, or an empty map if no field of `object` is
+// set.
 Tree ManifestTree(v1::Object object) {
   std::string json = "{}";
   const ManifestKind* kind = ManifestKindOf(object);
@@ -132,8 +133,8 @@ bool NeedsEscape(uint32_t code) {
          (code & 0xfffe) == 0xfffe || (code >= 0xfdd0 && code <= 0xfdef);
 }
 
-// Returns `text` as a double-quoted YAML scalar. The quoting of yaml-cpp replaces noncharacters
-// such as U+FFFE by U+FFFD.
+// Returns `text` as a double-quoted YAML scalar. yaml-cpp's quoting is not used, because it
+// replaces noncharacters such as U+FFFE with U+FFFD.
 std::string YamlString(std::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {

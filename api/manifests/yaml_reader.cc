@@ -1,6 +1,6 @@
 // Reads YAML with the event interface of yaml-cpp. TreeBuilder limits the nesting depth. Event
-// handlers stop the parser, and thereby its recursion, with an exception because yaml-cpp has no
-// other way. No exception leaves this file.
+// handlers throw an exception to stop the parser and its recursion, because yaml-cpp offers no
+// alternative. Functions in this file catch the exception.
 #include <yaml-cpp/anchor.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
@@ -22,11 +22,12 @@ namespace {
 
 class Stop : public std::exception {};
 
-// A stream buffer that reads from a string_view without a copy.
+// A stream buffer that reads from a string_view without copying the text.
 class ViewBuffer : public std::streambuf {
  public:
   explicit ViewBuffer(std::string_view text) {
-    char* begin = const_cast<char*>(text.data());  // Never written: there is no put area.
+    // Never written, because the stream buffer has no put area.
+    char* begin = const_cast<char*>(text.data());
     setg(begin, begin, begin + text.size());
   }
 };
@@ -125,7 +126,8 @@ bool IsDigits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// [-+]? ( \. [0-9]+ | [0-9]+ ( \. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )?
+// Returns true if `text` matches the regular expression
+// [-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?
 bool IsDecimal(std::string_view text) {
   const auto skip_sign = [&text] {
     if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);

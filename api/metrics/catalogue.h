@@ -1,6 +1,6 @@
 // All metrics that svcmapd exposes. Metrics that begin with kubeproxy_ have the names, labels and
-// buckets of kube-proxy (S-269..S-285), so that kube-proxy's dashboards and alerts can be used. The
-// tables in docs/metrics.md are generated from this catalogue.
+// buckets of kube-proxy (S-269..S-285), so that dashboards and alerts for kube-proxy also work with
+// svcmapd. The tables in docs/metrics.md are generated from this catalogue.
 #pragma once
 
 #include <prometheus/metric_type.h>
@@ -19,7 +19,7 @@ struct Metric {
 
 using Catalogue = std::vector<Metric>;
 
-const Catalogue& AllMetrics();  // The metrics of /metrics, in the order of the page.
-const Catalogue& SliMetrics();  // The metrics of /metrics/slis.
+const Catalogue& AllMetrics();  // Returns the metrics of /metrics in the order of the page.
+const Catalogue& SliMetrics();  // Returns the metrics of /metrics/slis.
 
 }  // namespace svcmap::api

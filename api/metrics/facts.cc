@@ -56,7 +56,8 @@ void AddMaps(const MetricsFacts& facts, const MetricsConstants& constants, Famil
   for (const Family family : kFamilies) {
     const auto name = [&](size_t set) { return constants.tables[Index(family)].sets[set].name; };
     for (size_t set = 0; set < proxy::kSetCount; ++set) {
-      // The affinity set is filled by rules in the kernel, and the marker is always one element.
+      // Skips the affinity set, which is filled by rules in the kernel, and the marker set, which
+      // always has one element.
       if (set == proxy::kMarker || set == proxy::kAffinity) continue;
       page.Add("svcmap_map_elements", static_cast<double>(facts.loop.elements[Index(family)][set]),
                {name(set), Name(family)});
@@ -66,7 +67,7 @@ void AddMaps(const MetricsFacts& facts, const MetricsConstants& constants, Famil
   }
 }
 
-// Adds a summary per stage with sum and count, without quantiles.
+// Adds a summary for each stage, which has a sum and a count but no quantiles.
 void AddStages(const proxy::StageTimes& stages, Families& page) {
   for (size_t i = 0; i < proxy::kStages; ++i) {
     const auto stage = static_cast<proxy::Stage>(i);
@@ -190,7 +191,7 @@ std::string MetricsText(const MetricsFacts& facts, const MetricsConstants& const
 }
 
 std::string SliText(const MetricsFacts& facts, const Observations& observations) {
-  const SystemTime now;  // Any value works, because only the status code is used.
+  const SystemTime now;  // Any time works, because only the status codes of the answers are used.
   Families page(SliMetrics());
   const std::string name = "proxy";
   page.Add("kubernetes_healthcheck", Flag(HealthzAnswer(facts.health, now).code == 200),

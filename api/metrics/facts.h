@@ -1,5 +1,5 @@
-// Values that a scrape reads from svcmapd's components, and functions that format them as pages.
-// The functions are pure.
+// Values that a scrape reads from svcmapd's components, and pure functions that format these values
+// as pages.
 #pragma once
 
 #include <chrono>
@@ -37,7 +37,7 @@ struct MetricsFacts {
   uint64_t connections_open = 0;  // Number of open API connections.
   // Number of rejected connections by reason.
   std::vector<std::pair<std::string, uint64_t>> rejected_connections;
-  // Null if connections are not counted. Shared with the connection reader.
+  // Connection counters, shared with the connection reader, or null if connections are not counted.
   std::shared_ptr<const std::vector<proxy::ServiceConnections>> connections;
   ProcessFigures process;
   std::chrono::steady_clock::time_point now;

@@ -26,7 +26,7 @@ size_t Families::IndexOf(std::string_view name) const {
 
 void Families::Add(std::string_view name, double value, const std::vector<std::string>& labels) {
   prometheus::ClientMetric metric;
-  // The serializer uses only the value that belongs to the type of the family.
+  // The serializer uses only the value that matches the type of the family.
   metric.counter.value = metric.gauge.value = value;
   Add(name, std::move(metric), labels);
 }

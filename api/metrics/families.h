@@ -15,13 +15,14 @@ class Families {
  public:
   explicit Families(const Catalogue& catalogue);
 
-  // Adds a counter or gauge. `labels` are the values of the labels in the catalogue, in that order.
+  // Adds a counter or gauge. `labels` contains the label values in the order of the labels in the
+  // catalogue.
   void Add(std::string_view name, double value, const std::vector<std::string>& labels = {});
-  // Adds a metric of any type. `metric` must not have labels yet.
+  // Adds a metric of any type. `metric` must not contain labels.
   void Add(std::string_view name, prometheus::ClientMetric metric,
            const std::vector<std::string>& labels = {});
 
-  // Returns the families in the order of the catalogue, without families that have no metric.
+  // Returns the families in the order of the catalogue, and omits families without metrics.
   std::vector<prometheus::MetricFamily> Take() &&;
 
  private:

@@ -7,7 +7,7 @@ namespace {
 
 using Buckets = prometheus::Histogram::BucketBoundaries;
 
-// kube-proxy's 15 latency buckets: from 1 ms to 16.384 s, each twice the previous one.
+// kube-proxy's 15 latency buckets. The limits double from bucket to bucket, from 1 ms to 16.384 s.
 Buckets Latency() {
   Buckets buckets;
   for (int k = 0; k < 15; ++k) buckets.push_back(0.001 * (1 << k));

@@ -1,6 +1,6 @@
-// Histograms and counters that are updated at the time of an event: durations of syncs and
-// cleanups, and responses of health checks. Updates allocate no memory. A scrape holds the lock of
-// a histogram only while it copies the values.
+// Histograms and counters that are updated when an event occurs: durations of syncs and cleanups,
+// and responses of health checks. Updates allocate no memory. A scrape holds the lock of a
+// histogram only while it copies the values.
 #pragma once
 
 #include <prometheus/histogram.h>
@@ -30,7 +30,7 @@ class Observations {
     std::atomic<uint64_t> ok = 0, unavailable = 0;
   };
 
-  // The readers are thread-safe.
+  // The functions below are thread-safe.
   const prometheus::Histogram& syncs() const { return syncs_; }
   const prometheus::Histogram& full_syncs() const { return full_syncs_; }
   const prometheus::Histogram& partial_syncs() const { return partial_syncs_; }

@@ -28,7 +28,7 @@ double CpuSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// Does not count the descriptor with which it reads the directory.
+// Counts the open file descriptors, except for the descriptor that reads the directory.
 uint64_t OpenDescriptors() {
   std::error_code error;
   uint64_t count = 0;
@@ -48,9 +48,9 @@ double BootTime() {
   return 0;
 }
 
-// Reads fields 22 to 24 of /proc/self/stat: start time in clock ticks since boot, virtual memory in
-// bytes, resident memory in pages. Field 2, the name of the executable in parentheses, may contain
-// spaces.
+// Reads fields 22 to 24 of /proc/self/stat: the start time in clock ticks since boot, the virtual
+// memory in bytes, and the resident memory in pages. Field 2, the name of the executable in
+// parentheses, may contain spaces.
 void ReadStat(ProcessFigures& figures) {
   std::ifstream file("/proc/self/stat");
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

@@ -69,7 +69,7 @@ Answer MetricsServer::Impl::AnswerTo(const std::string& path) const {
   return page != options_.pages.end() ? page->second() : NotFoundAnswer();
 }
 
-// The page /statusz, as in kube-proxy, without fields that exist only in Go programs.
+// Returns kube-proxy's page /statusz without the fields that exist only in Go programs.
 std::string MetricsServer::Impl::Statusz() const {
   const auto up = std::chrono::duration_cast<std::chrono::seconds>(
                       std::chrono::system_clock::now() - options_.constants.started)

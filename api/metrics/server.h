@@ -1,7 +1,7 @@
-// HTTP server of the metrics and of small status pages, on port 10249 as in kube-proxy (S-267).
+// HTTP server for metrics and small status pages, on port 10249 as in kube-proxy (S-267).
 //
-// Runs its own thread with an event loop of libevent, so a scrape delays neither health checks nor
-// the reconcile loop. Profiling (/debug/pprof) is not supported.
+// Runs a libevent event loop on a separate thread, so a scrape delays neither health checks nor the
+// reconcile loop. Profiling (/debug/pprof) is not supported.
 #pragma once
 
 #include <chrono>
@@ -19,12 +19,12 @@ namespace svcmap::api {
 struct MetricsServerOptions {
   BindAddress bind_address;
   // If true, Start returns an error if `bind_address` cannot be bound. If false, the server retries
-  // (S-268).
+  // failed binds (S-268).
   bool bind_hard_fail = false;
   std::chrono::milliseconds retry{5000};
   std::function<MetricsFacts()> facts;  // Called for each scrape, on the server's thread.
   MetricsConstants constants;
-  // Additional pages by path. Called for each request, on the server's thread.
+  // Additional pages by path. The server's thread calls the function of a page for each request.
   std::map<std::string, std::function<Answer()>> pages;
 
   size_t max_connections = 64;

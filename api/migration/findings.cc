@@ -23,7 +23,8 @@ constexpr char kRemove[] =
     "start svcmapd with --remove-kube-proxy: it removes the rules after it has programmed all "
     "Services; existing connections are unaffected";
 
-// Other service proxies that process packets before svcmap, detected by an interface.
+// A service proxy that processes packets before svcmap does, and the interface that indicates this
+// proxy.
 struct KnownOwner {
   const char* interface;
   const char* name;
@@ -220,8 +221,8 @@ class MigrationJudge {
     }
   }
 
-  // Reports base chains that may translate destinations. Chains of iptables are checked rule by
-  // rule in Iptables().
+  // Reports base chains that may translate destinations. Iptables() checks the rules of iptables
+  // chains.
   void NatChains() {
     if (!facts_.report) return;
     for (const nft::ForeignChain& chain : facts_.report->chains) {
@@ -266,7 +267,8 @@ class MigrationJudge {
 
   const MigrationFacts& facts_;
   std::vector<Finding> findings_;
-  // Chains that drop by default but accept translated connections: "ip filter FORWARD".
+  // Chains, such as "ip filter FORWARD", that drop packets by default but accept translated
+  // connections.
   std::set<std::string> accepting_;
 };
 

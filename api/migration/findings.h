@@ -12,19 +12,19 @@
 namespace svcmap::api {
 
 struct MigrationFacts {
-  // Absent if `svcmapd --preflight` failed. In that case, `unread` contains the reason.
+  // Absent if `svcmapd --preflight` failed. After a failure, `unread` contains the reason.
   std::optional<NodeReport> report;
   IptablesRead iptables;
   std::string kube_proxy;               // Result of FindKubeProxy.
-  bool virtual_servers = false;         // IPVS virtual servers exist.
+  bool virtual_servers = false;         // True if IPVS virtual servers exist.
   std::vector<std::string> interfaces;  // Names of all interfaces.
   std::vector<std::string> unread;      // Facts that could not be read, with reasons.
 };
 
 struct Finding {
-  bool attention = true;  // False for a note, which does not require an action before migration.
+  bool attention = true;  // False for a note, which requires no action before migration.
   std::string what;       // Description.
-  std::string effect;     // Consequence if nothing is done.
+  std::string effect;     // Consequence if the user takes no action.
   std::string remedy;     // Recommended action.
 };
 

@@ -14,7 +14,7 @@ namespace svcmap::api {
 namespace {
 
 // Returns the existing legacy tables that kube-proxy uses. Only root can read the list of legacy
-// tables. Capabilities are not sufficient.
+// tables, because capabilities are not sufficient.
 absl::StatusOr<std::vector<std::string>> LegacyTables(Family family) {
   const std::string path = absl::StrCat("/proc/thread-self/net/",
                                         family == Family::kIpv4 ? "ip" : "ip6", "_tables_names");

@@ -18,7 +18,7 @@ namespace svcmap::api {
 
 struct IptablesFlavour {
   Family family = Family::kIpv4;
-  bool legacy = false;  // Legacy backend (x_tables) instead of the nf_tables backend.
+  bool legacy = false;  // True for the legacy backend (x_tables), false for the nf_tables backend.
 
   std::string ToString() const;  // "iptables-nft", "ip6tables-legacy"
 };

@@ -108,7 +108,8 @@ bool IptablesRule::drops() const {
 bool DropsByDefault(const IptablesTable& table, std::string_view chain) {
   const auto drops = [&](const IptablesChain& c) { return c.name == chain && c.policy == "DROP"; };
   if (std::any_of(table.chains.begin(), table.chains.end(), drops)) return true;
-  // A drop rule without a condition: "-A FORWARD -j REJECT --reject-with icmp-host-prohibited".
+  // Searches for a drop rule without a condition: "-A FORWARD -j REJECT --reject-with
+  // icmp-host-prohibited".
   return std::any_of(table.rules.begin(), table.rules.end(), [&](const IptablesRule& rule) {
     if (rule.chain() != chain || !rule.drops()) return false;
     const bool comment = rule.words[2] == "-m" && rule.words[3] == "comment";

@@ -11,7 +11,7 @@ namespace svcmap::api {
 
 struct IptablesChain {
   std::string name;
-  std::string policy;  // "ACCEPT" or "DROP"; "-" for user-defined chains.
+  std::string policy;  // "ACCEPT" or "DROP" for built-in chains, and "-" for user-defined chains.
 
   bool built_in() const { return policy != "-"; }
 };
@@ -21,7 +21,7 @@ struct IptablesRule {
   std::string text;                // Complete text of the rule.
 
   const std::string& chain() const { return words[1]; }
-  // Value of -j or -g: "KUBE-SERVICES", "ACCEPT". Empty if the rule has no target.
+  // Value of -j or -g, such as "KUBE-SERVICES" or "ACCEPT". Empty if the rule has no target.
   const std::string& target() const;
   bool drops() const;  // The target is DROP or REJECT.
   // Value of `option`. Empty if the option is absent or negated ("! -d 10.0.0.0/8").
@@ -36,15 +36,16 @@ struct IptablesTable {
 
 struct IptablesSave {
   std::vector<IptablesTable> tables;
-  // Tables that iptables-nft cannot list, because they contain rules it does not support.
+  // Tables that iptables-nft cannot list, because the tables contain rules that iptables-nft does
+  // not support.
   std::vector<std::string> incompatible;
 };
 
 // Parses `text`. The error message quotes the invalid line.
 absl::StatusOr<IptablesSave> ParseIptablesSave(std::string_view text);
 
-// Returns whether a built-in chain drops packets that no rule accepts, by its policy or by an
-// unconditional rule.
+// Returns whether the policy or an unconditional rule of a built-in chain drops packets that no
+// other rule accepts.
 bool DropsByDefault(const IptablesTable& table, std::string_view chain);
 
 // Returns whether `chain` has the rule "-m conntrack --ctstate DNAT -j ACCEPT", which accepts all

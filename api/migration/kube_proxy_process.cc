@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr std::array<uint16_t, 2> kPorts = {10256, 10249};
 constexpr char kListening[] = "0A";  // TCP_LISTEN in /proc/net/tcp.
 
-// Returns the target of a symbolic link, or "" if it cannot be read.
+// Returns the target of a symbolic link, or "" if the link cannot be read.
 std::string LinkOf(const fs::path& path) {
   std::error_code error;
   return fs::read_symlink(path, error).string();
@@ -54,7 +54,7 @@ std::vector<fs::path> Processes() {
   return processes;
 }
 
-// Returns the sockets that listen on one of kPorts: "socket:[4711]" and the port. A line of
+// Maps each socket that listens on one of kPorts, such as "socket:[4711]", to its port. A line of
 // /proc/net/tcp contains a number, the local ADDRESS:PORT in hexadecimal, the remote address, the
 // state, and the inode as its tenth word.
 std::map<std::string, uint16_t> Listeners() {

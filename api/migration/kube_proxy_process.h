@@ -7,14 +7,15 @@
 namespace svcmap::api {
 
 // Returns "process 1234 is kube-proxy", or "" if there is no sign of kube-proxy. In a container
-// without hostPID the process is not visible. Then a listener of another process on one of
-// kube-proxy's ports counts: "port 10256 is in use by another process, probably kube-proxy".
+// without hostPID, kube-proxy's process is not visible. If a process other than svcmap's listens on
+// one of kube-proxy's ports, returns "port 10256 is in use by another process, probably
+// kube-proxy".
 std::string FindKubeProxy();
 
 // Returns the names of all network interfaces.
 std::vector<std::string> InterfaceNames();
 
-// Interface that only kube-proxy's ipvs mode creates.
+// Name of the interface that only kube-proxy's IPVS mode creates.
 inline constexpr char kIpvsInterface[] = "kube-ipvs0";
 bool HasIpvsInterface();
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::array<std::string_view, 8> kNames = {
     "KUBE-SERVICES", "KUBE-EXTERNAL-SERVICES", "KUBE-NODEPORTS",      "KUBE-POSTROUTING",
     "KUBE-FORWARD",  "KUBE-MARK-MASQ",         "KUBE-PROXY-FIREWALL", "KUBE-PROXY-CANARY"};
-// Prefixes of chain names with a hash. Kubernetes before 1.24 uses KUBE-XLB-.
+// Prefixes of chain names with a hash. Kubernetes versions before 1.24 use the prefix KUBE-XLB-.
 constexpr std::array<std::string_view, 6> kPrefixes = {"KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-",
                                                        "KUBE-FW-",  "KUBE-SEP-", "KUBE-XLB-"};
 constexpr char kKubeletFirewall[] = "KUBE-FIREWALL";  // The chain does not drop Service traffic.
@@ -44,7 +44,8 @@ std::set<std::string_view> BuiltInChains(const IptablesTable& table) {
   return names;
 }
 
-// Returns `from` and all chains reachable from it, except chains of kube-proxy and kubelet.
+// Returns `from` and all chains that are reachable from `from`, except chains of kube-proxy and
+// kubelet.
 std::set<std::string_view> ReachedChains(const IptablesTable& table, std::string_view from) {
   std::map<std::string_view, std::vector<std::string_view>> targets;
   for (const IptablesRule& rule : table.rules) {
@@ -134,7 +135,7 @@ class TablePlan {
   std::set<std::string> stays_;
 };
 
-// Removes duplicates and keeps the order.
+// Removes duplicates and keeps the order of the remaining values.
 std::vector<std::string> Once(const std::vector<std::string>& values) {
   std::set<std::string> seen;
   std::vector<std::string> once;

@@ -1,8 +1,8 @@
-// Plans the removal of kube-proxy's iptables chains (S-216..S-233). Pure functions: the input is
-// the output of iptables-save, the result is input for iptables-restore.
+// Plans the removal of kube-proxy's iptables chains (S-216..S-233). Pure functions, which process
+// the output of iptables-save and produce input for iptables-restore.
 //
-// Removes only chains with one of kube-proxy's names, and rules of built-in chains that jump to
-// them. Does not remove chains of other programs, including kubelet's KUBE-FIREWALL,
+// Removes only chains with one of kube-proxy's names, and rules that jump from built-in chains to
+// the removed chains. Does not remove chains of other programs, including kubelet's KUBE-FIREWALL,
 // KUBE-KUBELET-CANARY and KUBE-MARK-DROP.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace svcmap::api {
 
-// kube-proxy's table in nftables mode, in the families ip and ip6 (S-137).
+// Name of kube-proxy's tables in nftables mode, which exist in the families ip and ip6 (S-137).
 inline constexpr char kKubeProxyTable[] = "kube-proxy";
 
 bool IsKubeProxyChain(std::string_view name);
@@ -36,18 +36,16 @@ struct Removal {
   std::string RestoreText() const;
 };
 
-// Describes how a built-in chain of table filter, or a chain reachable from it, drops packets:
-// "drops by default" or "may drop packets (-A MINE -j DROP)". Returns "" if no rule drops packets.
-// Ignores kube-proxy's chains and kubelet's KUBE-FIREWALL.
+// Describes how a built-in chain of the table filter drops packets: "drops by default" or "may drop
+// packets (-A MINE -j DROP)". Also searches the chains that are reachable from the built-in chain.
+// Returns "" if no rule drops packets. Ignores kube-proxy's chains and kubelet's KUBE-FIREWALL.
 std::string DropsText(const IptablesTable& table, std::string_view chain);
 
-// Plans the removal of kube-proxy's chains. The following chains are kept:
-// - Chains to which a chain of another program jumps.
-// - KUBE-FORWARD, if FORWARD drops packets. KUBE-FORWARD accepts packets with the masquerade mark,
-//   including packets marked by svcmap (S-146). Whether a drop rule matches Service traffic cannot
-//   be determined from the rule.
-// - KUBE-NODEPORTS, if INPUT drops packets, because it accepts health checks of load balancers
-//   (S-147).
+// Plans the removal of kube-proxy's chains. Keeps chains to which a chain of another program jumps.
+// Keeps KUBE-FORWARD if FORWARD drops packets, because KUBE-FORWARD accepts packets with the
+// masquerade mark, including packets marked by svcmap (S-146). Keeps KUBE-NODEPORTS if INPUT drops
+// packets, because KUBE-NODEPORTS accepts health checks of load balancers (S-147). Every drop
+// rule counts, because the text of a rule does not show whether the rule matches Service traffic.
 Removal PlanRemoval(const IptablesSave& save);
 
 // Summarizes chain names: "KUBE-SERVICES, KUBE-POSTROUTING, 12 KUBE-SVC-*, 40 KUBE-SEP-*".
@@ -60,8 +58,8 @@ struct ServedPlaces {
 };
 ServedPlaces PlacesServed(const IptablesSave& save);
 
-// Returns rules of other programs that translate one of the addresses in `places`, or one of its
-// nodePorts at every address.
+// Returns rules of other programs that translate an address in `places`, or a nodePort in `places`
+// on all addresses.
 std::vector<std::string> ForeignTranslations(const IptablesSave& save, const ServedPlaces& places);
 
 }  // namespace svcmap::api

@@ -13,7 +13,8 @@
 namespace svcmap::api {
 namespace {
 
-constexpr size_t kMaxNamed = 3;  // Interfaces listed in a warning. Further interfaces are counted.
+// Maximum number of interfaces listed in a warning. Further interfaces are only counted.
+constexpr size_t kMaxNamed = 3;
 
 using Warnings = std::vector<Warning>;
 
@@ -56,7 +57,8 @@ void JudgeBridges(const std::vector<std::string>& names, const char* key, std::o
 }
 
 void JudgeBridges(const Facts& facts, Warnings& warnings) {
-  // Bridges whose packets pass the netfilter hooks only if the sysctl is set.
+  // Bridges whose packets traverse the netfilter hooks only if bridge-nf-call-iptables or
+  // bridge-nf-call-ip6tables is set.
   std::vector<std::string> ipv4, ipv6;
   for (const nft::Bridge& bridge : facts.bridges) {
     if (!bridge.calls_iptables) ipv4.push_back(Escape(bridge.name));
@@ -66,8 +68,8 @@ void JudgeBridges(const Facts& facts, Warnings& warnings) {
   JudgeBridges(ipv6, "bridge-nf-call-ip6tables", facts.bridge_ip6tables, warnings);
 }
 
-// The kernel uses the maximum of the interface's value and the value of "all": 0 is off, 1 strict,
-// 2 loose.
+// The kernel uses the maximum of the interface's value and the value of "all". The values mean off
+// (0), strict (1) and loose (2).
 void JudgeRpFilter(const Facts& facts, Warnings& warnings) {
   const auto all = facts.rp_filter.find("all");
   const int floor = all == facts.rp_filter.end() ? 0 : all->second;
@@ -101,8 +103,9 @@ bool IsOurs(const nft::ForeignChain& chain) {
   return chain.table == proxy::kTableName && (chain.family == "ip" || chain.family == "ip6");
 }
 
-// An accept verdict in one table does not override a drop in another table, so only a rule in the
-// dropping chain itself helps. Bridge tables are ignored, because their packets are not routed.
+// An accept verdict in one table does not override a drop in another table, so only the chain that
+// drops packets can accept the packets. Bridge tables are ignored, because their packets are not
+// routed.
 void JudgeForwardChains(const Facts& facts, Warnings& warnings) {
   for (const nft::ForeignChain& chain : facts.chains) {
     if (!chain.base || chain.base->hook != "forward" || !chain.base->policy_drop || !IsIp(chain) ||
@@ -198,7 +201,7 @@ absl::Status MissingFeaturesStatus(std::span<const nft::MissingFeature> missing_
     const nft::MissingFeature* missing;
     std::set<Family> families;
   };
-  // Missing features in the order of `lacks`, with both families merged.
+  // Missing features in the order of `missing_features`. Each entry combines both IP families.
   std::vector<Entry> entries;
   std::vector<std::string> modules;
   for (const nft::MissingFeature& missing : missing_features) {

@@ -18,7 +18,8 @@ absl::Status CheckKernel(const nft::TableSpecs& tables) {
 }
 
 absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables) {
-  // CheckKernel comes first, because it makes the kernel load modules that provide some sysctls.
+  // CheckKernel runs first, because CheckKernel makes the kernel load modules that provide some
+  // sysctls.
   if (const absl::Status status = CheckKernel(tables); !status.ok()) return status;
   return Judge(ReadFacts());
 }

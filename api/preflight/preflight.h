@@ -1,6 +1,6 @@
-// Checks at the start of svcmapd. Missing kernel features are fatal. Node settings that prevent
-// translated connections from working produce warnings. Each message contains a remedy. The checks
-// apply to the network namespace of the calling thread and change nothing.
+// Checks that svcmapd runs at startup. Missing kernel features are fatal. Node settings that
+// prevent translated connections from working produce warnings. Each message contains a remedy. The
+// checks apply to the network namespace of the calling thread and change nothing.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ namespace svcmap::api {
 struct Warning {
   std::string what;
   std::string remedy;
-  // Topic for svcmapctl migrate check, see NodeReport::Warning::about.
+  // Topic of the warning for `svcmapctl migrate check`. See NodeReport::Warning::about.
   std::string about = "";
 
   std::string ToString() const { return what + "; remedy: " + remedy; }
@@ -35,12 +35,13 @@ struct Facts {
   std::optional<int> bridge_ip6tables;   // net.bridge.bridge-nf-call-ip6tables
   std::optional<int> conntrack_max;      // net.netfilter.nf_conntrack_max
   std::map<std::string, int> rp_filter;  // net.ipv4.conf.NAME.rp_filter, with "all" and "default"
-  // An interface other than lo has an IPv6 address that is not link-local. If false, IPv6 settings
-  // are not checked.
+  // True if an interface other than lo has an IPv6 address that is not link-local. If false, IPv6
+  // settings are not checked.
   bool ipv6_in_use = false;
-  // Table filter of iptables-legacy is in use. Absent if unknown, because only root can read it.
+  // True if the table filter of iptables-legacy is in use. Absent if the process cannot read the
+  // list of legacy tables, which only root can read.
   std::optional<bool> legacy_iptables_filter = false;
-  // Table filter of ip6tables-legacy is in use. Absent if unknown.
+  // True if the table filter of ip6tables-legacy is in use. Absent if unknown.
   std::optional<bool> legacy_ip6tables_filter = false;
   std::vector<nft::Bridge> bridges;
   std::vector<nft::ForeignChain> chains;  // All chains of nf_tables, including svcmap's.
@@ -53,7 +54,7 @@ std::vector<Warning> Judge(const Facts& facts);
 // Returns kFailedPrecondition with one line that lists all missing features, or OK. Pure function.
 absl::Status MissingFeaturesStatus(std::span<const nft::MissingFeature> missing_features);
 
-// Directories of the files read by ReadProc.
+// Directories of the files that ReadProc reads.
 struct ProcPaths {
   std::string sysctl = "/proc/sys";
   std::string net = "/proc/thread-self/net";
@@ -65,15 +66,16 @@ Facts ReadProc(const ProcPaths& paths);
 // Reads all facts.
 Facts ReadFacts();
 
-// Returns OK if the kernel supports `tables` and the process is permitted to program them.
-// Otherwise the error lists the missing features or the capability, and a remedy.
+// Returns OK if the kernel supports `tables` and the process has the permission to program
+// `tables`. On failure, returns an error with the missing features or the missing capability, and a
+// remedy.
 absl::Status CheckKernel(const nft::TableSpecs& tables);
 
 // Runs all checks for `tables`. An error is fatal and contains a remedy.
 absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables);
 
-// Returns OK if the kernel supports `tables`, otherwise the missing features. Used for optional
-// features.
+// Returns OK if the kernel supports `tables`, and otherwise an error with the missing features.
+// svcmapd uses ProbeTables for optional features.
 absl::Status ProbeTables(const nft::TableSpecs& tables);
 
 }  // namespace svcmap::api

@@ -16,7 +16,7 @@ std::optional<int> ReadNumber(const std::string& path) {
   return number;
 }
 
-// Returns whether the file contains the word. Absent if the file exists but cannot be opened.
+// Returns whether the file contains the word, or nullopt if the file exists but cannot be opened.
 std::optional<bool> HasWord(const std::string& path, const std::string& wanted) {
   errno = 0;
   std::ifstream file(path);

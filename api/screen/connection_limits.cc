@@ -50,8 +50,8 @@ TokenBucket& ConnectionLimits::BucketOf(const std::string& key, Clock::time_poin
   if (found != buckets_.end()) return found->second;
   if (buckets_.size() >= kMaxBuckets) {
     std::erase_if(buckets_, [&](auto& bucket) { return bucket.second.full(now); });
-    // Too many peers use buckets, so all peers start again with a full bucket. The limit for all
-    // connections still applies.
+    // If too many peers have a bucket, deletes all buckets, so all peers start again with a full
+    // bucket. The limit for all connections still applies.
     if (buckets_.size() >= kMaxBuckets) buckets_.clear();
   }
   const double burst = std::max(options_.burst, 2.0 * options_.max_connections_per_peer);
@@ -59,8 +59,8 @@ TokenBucket& ConnectionLimits::BucketOf(const std::string& key, Clock::time_poin
 }
 
 bool ConnectionLimits::MakeRoom(std::optional<Role> role) {
-  // Before its TLS handshake, a client has no known role, so its connection replaces only
-  // connections that are not greeted or have no role.
+  // Before the TLS handshake, the role of a client is unknown. A new connection with an unknown
+  // role replaces only connections that have sent no HTTP/2 preface or have no role.
   const int weight = 1 + static_cast<int>(role.value_or(Role::kRead));
   Entry* victim = nullptr;
   for (Entry& entry : entries_) {

@@ -1,5 +1,6 @@
 // Limits the number of connections, in total and per peer, and the rate at which a peer opens
-// connections. Every connection has an entry from accept() until it is closed. Thread-safe.
+// connections. Every connection has an entry from accept() until the connection is closed.
+// Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,7 @@
 
 namespace svcmap::api {
 
-// Reason why a connection was rejected or closed. Used as a label of metrics.
+// Reason why a connection was rejected or closed, which is also a label of metrics.
 enum class Rejection {
   kTotalLimit,
   kPeerLimit,
@@ -40,7 +41,7 @@ struct ConnectionLimitOptions {
   // Rate limit for new connections of one peer. The burst is at least twice
   // max_connections_per_peer.
   double burst = 200, per_second = 50;
-  // Number of new connections that one offence counts as.
+  // Number of rate-limit tokens that one offence costs. A new connection costs one token.
   double offence_cost = 50;
 };
 
@@ -50,12 +51,13 @@ class ConnectionLimits {
 
   struct Entry {
     std::string key = {};  // Address or uid of the peer.
-    // Identity from the certificate, set by Identify(). Limited in the same way as `key`.
+    // Identity from the certificate, set by Identify(). The limits per peer apply to `key` and
+    // `identity`.
     std::string identity = {};
     std::optional<Role> role = {};
     bool greeted = false;
-    // True if the connection is being closed in favor of a newer connection. Such connections are
-    // not counted.
+    // True if the connection is being closed in favor of a newer connection. A connection that is
+    // being closed is not counted.
     bool made_room = false;
     int fd = -1;
   };
@@ -63,10 +65,10 @@ class ConnectionLimits {
 
   explicit ConnectionLimits(const ConnectionLimitOptions& options) : options_(options) {}
 
-  // Call before anything is read from the connection `fd`. Returns a reason if the connection is
-  // rejected. `role` is unknown before a TLS handshake. At the limit of the peer, shuts down the
-  // peer's oldest connection that has sent no HTTP/2 preface. At the total limit, shuts down the
-  // oldest connection that has sent no HTTP/2 preface or has a lower role.
+  // Call before reading from the connection `fd`. Returns a reason if the connection is rejected.
+  // `role` is nullopt before a TLS handshake. At the limit of the peer, shuts down the peer's
+  // oldest connection that has sent no HTTP/2 preface. At the total limit, shuts down the oldest
+  // connection that has sent no HTTP/2 preface or has a lower role.
   std::optional<Rejection> Admit(const std::string& key, std::optional<Role> role, int fd,
                                  Clock::time_point now, Handle& handle);
   // Call after the TLS handshake.

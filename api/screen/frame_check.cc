@@ -8,9 +8,10 @@ namespace {
 
 constexpr std::string_view kClientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr size_t kFrameHeaderBytes = 9;
-// Maximum frame size, except for DATA, for which gRPC may allow more.
+// Maximum frame size, except for DATA frames, which may be larger if gRPC permits.
 constexpr uint32_t kMaxFrameBytes = 16384;
-// Maximum payload of a DATA frame that counts as tiny. Even the prefix of a gRPC message is longer.
+// Maximum payload of a DATA frame that counts as tiny. Even the prefix of a gRPC message is longer
+// than this payload.
 constexpr uint32_t kTinyDataBytes = 4;
 // Payload size above which a frame counts as several frames.
 constexpr double kBytesPerFrame = 1024;
@@ -139,7 +140,7 @@ Offence FrameCheck::OnClientHeaders(const Frame& frame, Clock::time_point now) {
       open_.push_back({.id = frame.stream,
                        .client_ended = (frame.flags & kEndStreamFlag) != 0,
                        .server_ended = false});
-    } else {  // This header block contains trailers.
+    } else {  // The header block contains trailers.
       if (const Offence offence = TakeFrames(1, now); offence != Offence::kNone) return offence;
       OpenStream* stream = Find(frame.stream);
       if (stream != nullptr && (frame.flags & kEndStreamFlag) != 0) {

@@ -1,9 +1,9 @@
 // Counts the HTTP/2 frames of one connection and detects floods. gRPC 1.51 does not limit resets,
-// CONTINUATION and other control frames. gRPC limits streams only after the client has acknowledged
-// SETTINGS.
+// CONTINUATION frames or other control frames. gRPC limits streams only after the client has
+// acknowledged SETTINGS.
 //
-// Reads frame headers and the error code of RST_STREAM. Does not decode header blocks. Reads
-// no clock: the caller passes the time. Not thread-safe.
+// Reads frame headers and the error code of RST_STREAM. Does not decode header blocks. Does not
+// read a clock, because the caller passes the time. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ enum class Offence {
 
 struct FrameLimits {
   uint32_t max_streams = 16;  // Maximum number of open streams.
-  // Maximum DATA of all open streams together. 0 disables the limit.
+  // Maximum total number of DATA bytes in all open streams. 0 disables the limit.
   uint64_t max_request_bytes = 0;
   uint32_t max_header_block_bytes = 16 * 1024;
   uint32_t max_continuations = 8;  // Maximum number of CONTINUATION frames in one header block.

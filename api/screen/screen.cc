@@ -76,7 +76,7 @@ struct Screen::Connection {
     UniqueFd fd;
     // Events registered with epoll, or 0 if the descriptor is not registered.
     uint32_t interest = 0;
-    std::string pending;  // Bytes from the other side that were not written to this side yet.
+    std::string pending;  // Bytes from the other side that have not been written to this side yet.
     bool eof = false;
   };
 
@@ -88,10 +88,10 @@ struct Screen::Connection {
   }
 
   Side client;
-  Side server;  // Has no descriptor until gRPC has received the other end.
+  Side server;  // Has no descriptor until gRPC has received its end of the socket pair.
   SslConnection ssl;
   bool handshake = false;    // True while the TLS handshake is in progress.
-  bool wants_write = false;  // TLS must write before it can continue.
+  bool wants_write = false;  // True if TLS must write before TLS can continue.
   Peer peer;
   ConnectionLimits::Handle handle;
   FrameCheck check;
@@ -99,7 +99,7 @@ struct Screen::Connection {
   bool dead = false;
 };
 
-// A thread that serves a set of connections.
+// A thread that relays the bytes of a set of connections.
 class ScreenLoop {
  public:
   using Connection = Screen::Connection;
@@ -487,14 +487,15 @@ class ScreenLoop {
   bool TrimIsDue() const {
     return this == screen_.greeter_.get() && screen_.closed_connections_ >= kTrimAfter;
   }
-  // Called by both loops. An offence counts as kTrimAfter connections.
+  // Both loops call CountForTrim. An offence counts as kTrimAfter connections.
   void CountForTrim(size_t connections) {
     const size_t before = screen_.closed_connections_.fetch_add(connections);
     if (before < kTrimAfter && before + connections >= kTrimAfter && screen_.greeter_) {
       eventfd_write(screen_.greeter_->wake_.get(), 1);
     }
   }
-  // Returns the memory of closed connections to the system, after gRPC has had time to free it.
+  // Returns the memory of closed connections to the system, after gRPC has had time to free the
+  // memory.
   void MaybeTrim() {
     if (!TrimIsDue()) return;
     if (!trim_at_) trim_at_ = now_ + kTrimDelay;
@@ -513,7 +514,7 @@ class ScreenLoop {
   std::mutex mutex_;
   std::vector<std::unique_ptr<Connection>> added_;  // Guarded by mutex_.
 
-  // Used only on the thread.
+  // Used only on the thread of the loop.
   std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<Connection>> dead_;
   size_t connections_with_deadline_ = 0;

@@ -1,6 +1,6 @@
 // Relays connections between clients and gRPC: limits connections, terminates TLS, checks HTTP/2
-// frames, and forwards the bytes to gRPC over a socket pair. gRPC sees a connection only after the
-// client's HTTP/2 preface.
+// frames, and forwards the bytes to gRPC over a socket pair. gRPC receives a connection only after
+// the client has sent the HTTP/2 preface.
 //
 // Uses two threads: one for TLS handshakes and prefaces, and one for established connections, so
 // that handshakes do not delay established connections.
@@ -28,11 +28,13 @@ struct ScreenOptions {
   uint32_t writer_streams = 116;  // Maximum number of open streams on one connection.
   // Limits for clients that may only read or have no role.
   uint32_t reader_streams = 10;
-  uint64_t reader_request_bytes = 64 * 1024;  // Maximum request size of all open calls together.
+  // Maximum total request size of all open calls on one connection.
+  uint64_t reader_request_bytes = 64 * 1024;
   uint32_t reader_header_block_bytes = 8 * 1024;
-  // Passes the other end of a connection to gRPC. Called on the thread for handshakes.
+  // Passes one end of the connection's socket pair to gRPC. The thread for handshakes calls
+  // `hand_over`.
   std::function<void(UniqueFd, const Peer&)> hand_over;
-  // Returns the peer with these certificate names. Called on the thread for handshakes.
+  // Returns the peer with the given certificate names. The thread for handshakes calls `identify`.
   std::function<Peer(const CertificateNames&)> identify;
   std::unique_ptr<TlsServer> tls;  // Null if no listener uses TLS.
 };
@@ -71,7 +73,7 @@ class Screen {
   std::atomic<bool> closed_ = false;
   // Number of connections closed since memory was last returned to the system.
   std::atomic<size_t> closed_connections_ = 0;
-  // Must outlive greeter_, which passes connections to it.
+  // relay_ must outlive greeter_, because greeter_ passes connections to relay_.
   std::unique_ptr<ScreenLoop> relay_;
   std::unique_ptr<ScreenLoop> greeter_;
 };

@@ -37,9 +37,9 @@ class TlsServer {
   void Reload();
 
   const TlsFiles files_;
-  TlsMaterial material_;  // The material in use.
-  TlsMaterial bad_;       // The last material that could not be used.
-  std::string problem_;   // The last problem that was logged. May be empty.
+  TlsMaterial material_;  // The certificates and key in use.
+  TlsMaterial bad_;       // The latest certificates and key that could not be used.
+  std::string problem_;   // The latest problem that was logged. May be empty.
   std::unique_ptr<SSL_CTX, SslDeleter> context_;
 };
 

@@ -1,4 +1,4 @@
-// A rate limit: `burst` tokens at once, and `rate` tokens per second. Not thread-safe.
+// A rate limit that permits `burst` tokens at once, and `rate` tokens per second. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,15 @@ class TokenBucket {
   TokenBucket(double burst, double rate, Clock::time_point now)
       : burst_(burst), rate_(rate), tokens_(burst), last_(now) {}
 
-  // Takes `tokens` tokens and returns true. If fewer tokens are left, takes none and returns false.
+  // Takes `tokens` tokens and returns true. If fewer tokens are left, takes no token and returns
+  // false.
   bool Take(double tokens, Clock::time_point now) {
     Refill(now);
     if (tokens_ < tokens) return false;
     tokens_ -= tokens;
     return true;
   }
-  // Takes `tokens` tokens, or all if fewer are left.
+  // Takes `tokens` tokens, or all remaining tokens if fewer are left.
   void Drain(double tokens, Clock::time_point now) {
     Refill(now);
     tokens_ = std::max(0.0, tokens_ - tokens);

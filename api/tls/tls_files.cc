@@ -46,8 +46,8 @@ absl::StatusOr<std::string> ReadPem(const std::string& path) {
   }
 }
 
-// Adds the reason of OpenSSL's latest error to `what`. Clears OpenSSL's error queue of this thread,
-// because gRPC also reads the queue.
+// Returns an error with `what` and the reason for OpenSSL's latest error. Clears OpenSSL's error
+// queue of this thread, because gRPC also reads the queue.
 absl::Status Problem(const std::string& what) {
   const unsigned long error = ERR_get_error();
   ERR_clear_error();

@@ -9,8 +9,9 @@
 
 namespace svcmap::api {
 
-// Paths of PEM files. `certificate` has this program's certificate and intermediates, `key` its
-// private key, `ca` the certificates of the CAs that sign the peer's certificate.
+// Paths of PEM files. `certificate` contains this program's certificate and intermediate
+// certificates. `key` contains the private key of this program. `ca` contains the certificates of
+// the CAs that sign the peer's certificate.
 struct TlsFiles {
   std::string certificate;
   std::string key;
@@ -29,7 +30,7 @@ struct TlsMaterial {
 absl::StatusOr<TlsMaterial> ReadTlsFiles(const TlsFiles& files);
 
 // Checks that all contents are PEM, and that the key is unencrypted and matches the certificate.
-// Does not check empty contents. `files` is used in the error.
+// Does not check empty contents. Error messages contain the paths from `files`.
 absl::Status CheckTlsMaterial(const TlsMaterial& material, const TlsFiles& files);
 
 }  // namespace svcmap::api

@@ -1,6 +1,6 @@
-// svcmap-demo: opens real connections through svcmap's rules in temporary network namespaces. Does
-// not change anything outside these namespaces and removes them at the end. Exits with status 1 if
-// a result differs from the expectation.
+// svcmap-demo: opens real connections through svcmap's rules in temporary network namespaces.
+// Changes nothing outside these namespaces, and removes the namespaces at the end. Exits with
+// status 1 if a result differs from the expectation.
 #include <chrono>
 #include <cstdio>
 #include <string>

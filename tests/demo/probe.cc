@@ -66,8 +66,8 @@ Seen Connect(const Scene& scene, const testing::Host& from, const Target& target
     const Answer answer = testing::Ask(from.netns(), request);
     if (answer.outcome == Outcome::kAnswered) {
       ++seen.answers[answer.server];
-      // Mark connections from a backend to itself, because svcmap translates the source address
-      // only for these connections.
+      // Marks connections from a backend to itself, because svcmap always masquerades these
+      // connections.
       const std::string source = scene.NameOf(answer.seen_ip);
       seen.sources.insert(answer.server == from.name() ? "itself: " + source : source);
     } else if (answer.outcome == Outcome::kRejected && answer.PortUnreachable()) {

@@ -18,7 +18,7 @@ namespace svcmap::demo {
 enum class Kind { kClusterIp, kNodePort, kExternalIp, kLoadBalancerIp };
 const char* KindName(Kind kind);
 
-// One way to reach a service port, in one or both families.
+// One way to reach a Service port, in one or both IP families.
 struct Target {
   std::string service;  // Key of the Service, for example "shop/web".
   Kind kind = Kind::kClusterIp;

@@ -23,8 +23,8 @@ class Scene {
   const testing::Host& client() const { return *client_; }
   const std::vector<const testing::Host*>& backends() const { return backends_; }
 
-  // Returns the name of the host with this address, for example "backend-1". Returns the address if
-  // no host has it.
+  // Returns the name of the host with this address, for example "backend-1". Returns `address` if
+  // no host has this address.
   std::string NameOf(const std::string& address) const;
 
  private:

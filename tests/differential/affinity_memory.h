@@ -1,8 +1,8 @@
 // Predicts session affinity (S-122 to S-126) from the answers that clients received.
 //
-// Stores one record per client and Service port, which contains the last used endpoint. If a client
-// alternates between the cluster endpoint set and the local endpoint set, S-125 requires several
-// records. docs/decisions/0002 explains why svcmap stores only one record.
+// Stores one record for each client and Service port. The record contains the endpoint that was
+// used last. If a client alternates between the cluster endpoint set and the local endpoint set,
+// S-125 requires several records. docs/decisions/0002 explains why svcmap stores only one record.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_AFFINITY_MEMORY_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_AFFINITY_MEMORY_H_
 
@@ -18,7 +18,7 @@ namespace svcmap::testing {
 
 class AffinityMemory {
  public:
-  // Returns those predicted endpoints that a new connection from `client` may use (S-123).
+  // Returns the predicted endpoints that a new connection from `client` may use (S-123).
   std::vector<Choice> Allowed(const std::string& client, const Prediction& prediction) const;
 
   // Records the endpoint that a connection used.

@@ -1,8 +1,9 @@
-// Compares the kernel, programmed by svcmapd, with the reference model in random scenarios.
+// Compares the behavior of the kernel, which svcmapd has programmed, with the reference model in
+// random scenarios.
 //
-//   SVCMAP_SCENARIOS=3000   number of scenarios (default 100)
-//   SVCMAP_SEED=17          seed of the first scenario, incremented for each scenario (default 1)
-//   SVCMAP_SEED=17,4        exactly these seeds, in this order
+// `SVCMAP_SCENARIOS=3000` sets the number of scenarios (default 100).
+// `SVCMAP_SEED=17` sets the seed of the first scenario (default 1). The seed is incremented for
+// each further scenario. `SVCMAP_SEED=17,4` runs exactly these seeds in this order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -82,7 +83,7 @@ class DifferentialTest : public ::testing::Test {
     return agreed_;
   }
 
-  // Returns the number of probes by the rule that determined their result.
+  // Returns the number of probes for each rule that determined the result of a probe.
   const std::map<std::string, size_t>& probes() const { return probes_; }
 
  private:
@@ -105,7 +106,7 @@ class DifferentialTest : public ::testing::Test {
       for (const auto& [why, count] : report.count) probes_[why] += count;
       if (!report.mismatches.empty()) return Fail(scenario, history, objects, report);
       if (change == kChanges) break;
-      // Sometimes put two changes in one batch, for example a deletion and a new object.
+      // Sometimes puts two changes in one batch, for example a deletion and a new object.
       for (int i = scenario.dice.Chance(30) ? 2 : 1; i > 0; --i) {
         absl::StrAppend(&history, ", then: ", scenario.cluster.Change());
         const Objects after = scenario.cluster.Render();
@@ -159,7 +160,7 @@ TEST_F(DifferentialTest, TheKernelAgreesWithTheReferenceModelInRandomScenarios) 
   const std::vector<uint64_t> seeds = Seeds();
   std::vector<std::unique_ptr<Scenario>> scenarios;
   for (const uint64_t seed : seeds) scenarios.push_back(std::make_unique<Scenario>(seed));
-  if (!GivenOneByOne()) {  // Sort the scenarios by settings, so that the test starts few agents.
+  if (!GivenOneByOne()) {  // Sorts the scenarios by settings, so that the test starts few agents.
     std::stable_sort(scenarios.begin(), scenarios.end(), [](const auto& a, const auto& b) {
       return a->settings.ToString() < b->settings.ToString();
     });

@@ -1,7 +1,8 @@
 // The network and servers for all scenarios, and the agent for scenarios with the same settings.
 //
 // All packets pass through the node, including packets between two pods of the other node.
-// Otherwise the replies on connections that keep their source address would bypass the node.
+// Without this routing, replies on connections that keep their source address would bypass the
+// node.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_DIFFERENTIAL_WORLD_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_DIFFERENTIAL_WORLD_H_
 
@@ -22,7 +23,7 @@ namespace svcmap::testing {
 struct Source {
   const Host* host;
   Place address;
-  // Input interface on the node. Empty if the source is a process on the node.
+  // Input interface on the node, or empty if the source is a process on the node.
   std::string interface;
 };
 
@@ -30,7 +31,7 @@ class DifferentialWorld {
  public:
   static absl::StatusOr<std::unique_ptr<DifferentialWorld>> Create();
 
-  // Replaces the agent with a new process that has these flags.
+  // Replaces the agent with a new process with the given flags.
   absl::Status RestartAgent(const std::vector<std::string>& flags);
 
   Agent& agent() { return *agent_; }

@@ -33,8 +33,8 @@ bool IsLost(const Packet& packet, const Choice& choice) {
          (host == kEndpointHosts[2].name || host == kEndpointHosts[3].name);
 }
 
-// Returns the source address that the endpoint sees. Packets to a process on the node pass the
-// postrouting hook only if they were also sent by the node.
+// Returns the source address that the endpoint sees. A packet to a process on the node traverses
+// the postrouting hook only if the node also sent the packet.
 std::string SeenSource(const Packet& packet, const Choice& choice) {
   if (!choice.masqueraded) return packet.source;
   if (IsNodes(choice.ip) && !packet.interface.empty()) return packet.source;

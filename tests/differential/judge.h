@@ -26,8 +26,9 @@ bool InVain(const TriedConnection& tried);
 // Returns the endpoint that answered the connection.
 std::optional<Choice> TakenChoice(const TriedConnection& tried);
 
-// Returns the expected result if it differs from the actual result, otherwise nullopt. Updates
-// affinity records, so connections must be judged in the order in which they were opened.
+// Returns the expected result if it differs from the actual result, otherwise nullopt. Judge must
+// be called in the order in which the connections were opened, because Judge updates affinity
+// records.
 std::optional<std::string> Judge(const TriedConnection& tried, AffinityMemory& affinity);
 
 }  // namespace svcmap::testing

@@ -41,7 +41,7 @@ bool IsReady(const ModelEndpoint& endpoint) { return endpoint.ready; }
 bool IsSt(const ModelEndpoint& endpoint) { return endpoint.ServingTerminating(); }
 bool IsLocal(const ModelEndpoint& endpoint) { return endpoint.local; }
 
-// Implements S-3. Returns nullopt if the Service does not exist in this family.
+// Implements requirement S-3. Returns nullopt if the Service does not exist in this IP family.
 std::optional<TextAddress> ClusterIp(const v1::ServiceSpec& spec, bool v6) {
   std::vector<std::string> ips(spec.cluster_ips().begin(), spec.cluster_ips().end());
   if (ips.empty()) ips = {spec.cluster_ip()};
@@ -97,7 +97,7 @@ bool ExternalLocal(const v1::ServiceSpec& spec) {
   return spec.type() == "LoadBalancer" || spec.type() == "NodePort" || spec.external_ips_size() > 0;
 }
 
-// Implements S-17, S-18 and S-19.
+// Implements requirements S-17, S-18 and S-19.
 bool SliceServes(const v1::EndpointSlice& slice, const v1::Service& service, bool v6) {
   return !Has(slice.metadata().labels(), "service.kubernetes.io/headless") &&
          slice.metadata().namespace_() == service.metadata().namespace_() &&
@@ -123,13 +123,13 @@ ModelEndpoint EndpointOf(const v1::Endpoint& endpoint, const TextAddress& ip, ui
   return made;
 }
 
-// Implements S-20 and S-21.
+// Implements requirements S-20 and S-21.
 bool PortServes(const v1::EndpointPort& slice_port, const ModelServicePort& port) {
   return slice_port.has_name() && slice_port.has_port() && slice_port.port() != 0 &&
          slice_port.name() == port.name && ProtocolOf(slice_port.protocol()) == port.protocol;
 }
 
-// Implements S-22, S-26 and S-28.
+// Implements requirements S-22, S-26 and S-28.
 ModelEndpoints EndpointsOf(const v1::Service& service, const ModelServicePort& port,
                            const Objects& objects, bool v6) {
   std::map<std::string, ModelEndpoint> by_text;  // Endpoints sorted by their string form (S-27).
@@ -157,7 +157,7 @@ ModelEndpoints EndpointsOf(const v1::Service& service, const ModelServicePort& p
   return endpoints;
 }
 
-// Implements S-1 and S-2.
+// Implements requirements S-1 and S-2.
 bool IsProxied(const v1::Service& service) {
   return !Has(service.metadata().labels(), "service.kubernetes.io/service-proxy-name") &&
          !service.spec().cluster_ip().empty() && service.spec().cluster_ip() != "None" &&
@@ -171,7 +171,7 @@ std::string ModelEndpoint::ToString() const {
   return (ip.v6 ? "[" + text + "]" : text) + ":" + std::to_string(port);
 }
 
-// Implements S-29, S-65 and S-109.
+// Implements requirements S-29, S-65 and S-109.
 ModelNode ModelNode::Of(const Objects& objects, const std::string& name) {
   ModelNode node;
   node.name = name;
@@ -212,7 +212,7 @@ ModelEndpoints ModelServicePort::ClusterSet() const {
   if (internal_local && !ExternallyAccessible()) return {};  // S-30
   const ModelEndpoints ready = Only(endpoints, IsReady);
   if (ready.empty()) return Only(endpoints, IsSt);  // S-33
-  // Implements S-32 (b) and (c).
+  // Implements (b) and (c) of requirement S-32.
   const auto on_node = [this](const ModelEndpoint& e) { return e.node_hints.count(node_name) > 0; };
   const auto in_zone = [this](const ModelEndpoint& e) {
     return !node_zone.empty() && e.zone_hints.count(node_zone) > 0;
@@ -223,7 +223,7 @@ ModelEndpoints ModelServicePort::ClusterSet() const {
   const bool all_name_zones =
       std::all_of(ready.begin(), ready.end(), [](const auto& e) { return !e.zone_hints.empty(); });
   if (all_name_zones && !Only(ready, in_zone).empty()) return Only(ready, in_zone);
-  return ready;  // S-32 (d): otherwise all ready endpoints are used.
+  return ready;  // S-32 (d): without usable hints, all ready endpoints are used.
 }
 
 ModelEndpoints ModelServicePort::LocalSet() const {

@@ -1,6 +1,6 @@
 // A simple implementation of sections 1 and 2 in docs/specification.md. Determines one family's
-// Service ports and their endpoints from the objects. Slow, and independent of proxy/, because
-// every rule is implemented directly from its requirement.
+// Service ports and their endpoints from the objects. The implementation is slow but independent of
+// proxy/, because every rule is derived directly from a requirement.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_MODEL_SERVICE_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_MODEL_SERVICE_H_
 
@@ -50,23 +50,24 @@ struct ModelNode {
 struct ModelServicePort {
   std::string service;  // Key of the Service, for example "shop/web".
   std::string name;
-  // Creation time of the Service. If it is unknown (0), the Service counts as the oldest.
+  // Creation time of the Service. If the creation time is unknown (0), the Service counts as the
+  // oldest Service.
   int64_t created = 0;
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
-  uint16_t node_port = 0;  // nodePort of the port, or 0 if there is none.
+  uint16_t node_port = 0;  // nodePort of the port, or 0 if the port has no nodePort.
   TextAddress cluster_ip;
   std::vector<TextAddress> external_ips;
   std::vector<TextAddress> load_balancer_ips;
-  // Sources that may connect to load balancer IPs. If empty, all sources may connect.
+  // Sources that may connect to load balancer IPs, or empty if all sources may connect.
   std::vector<TextPrefix> ranges;
   bool external_local = false;
   bool internal_local = false;
   bool affinity = false;
   ModelEndpoints endpoints;
 
-  // Name of the agent's node. Stored in the Service port, because the node's zone and name select
-  // endpoints.
+  // Name of the agent's node. Each Service port stores the name and zone of the node, because
+  // endpoint hints refer to nodes and zones.
   std::string node_name;
   std::string node_zone;
 

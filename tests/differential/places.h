@@ -35,8 +35,8 @@ inline constexpr const EndpointHost& kOnNode = kEndpointHosts[4];
 inline constexpr const EndpointHost& kOnRemote = kEndpointHosts[5];
 inline constexpr uint16_t kEndpointPorts[] = {8080, 8081, 8082};
 
-// Addresses that Services may have. The host "outside" also has these addresses, so that it answers
-// untranslated packets.
+// Addresses that Services may have. The host "outside" also has these addresses, so that this host
+// answers untranslated packets.
 inline constexpr Place kClusterIps[] = {
     {"10.96.0.1", "fd00:96::1"}, {"10.96.0.2", "fd00:96::2"}, {"10.96.0.3", "fd00:96::3"},
     {"10.96.0.4", "fd00:96::4"}, {"10.96.0.5", "fd00:96::5"}, {"10.96.0.6", "fd00:96::6"},

@@ -15,18 +15,18 @@
 namespace svcmap::testing {
 namespace {
 
-// Timeout for connections that should succeed. The test waits this long only if a connection fails.
+// Timeout for connections that should succeed. Only failed connections take this long.
 constexpr std::chrono::milliseconds kPatience{2000};
 // Time to wait if no answer is expected.
 constexpr std::chrono::milliseconds kInVain{80};
 constexpr int kParallelInVain = 48;
 constexpr size_t kDraws = 2;
 constexpr size_t kNobodys = 60;  // Number of probes to addresses and ports that no Service owns.
-// If an endpoint never answers and the probability of this result is below the threshold, the test
-// fails.
+// The test fails if an endpoint never answers and the probability of this result is below this
+// threshold.
 constexpr double kByChance = 1e-10;
 
-// Returns packets to all addresses and ports. The source is not set.
+// Returns packets, without a source, to all addresses and ports.
 std::vector<Packet> Destinations() {
   std::vector<Place> places(std::begin(kClusterIps), std::end(kClusterIps));
   places.insert(places.end(), std::begin(kExternalIps), std::end(kExternalIps));
@@ -62,8 +62,8 @@ Request RequestOf(const TriedConnection& probe) {
 }
 
 // Sends the probes. Probes without an expected answer are sent last and in parallel, because each
-// of these probes waits for its timeout. In addition, the ICMP error for an SCTP probe reaches all
-// raw sockets that are connected to the same address.
+// of these probes waits for its timeout. The ICMP error for an SCTP probe also reaches all raw
+// sockets that are connected to the same address.
 void Send(const NetNs& netns, const std::vector<TriedConnection*>& probes) {
   for (const bool in_vain : {false, true}) {
     std::vector<TriedConnection*> some;
@@ -83,8 +83,8 @@ std::vector<TriedConnection> Plan(const std::vector<Source>& sources, const Refe
   std::vector<TriedConnection> plan;
   std::vector<Packet> nobodys;
   for (const Packet& to : Destinations()) {
-    // Any source can be used here, because the owner of a destination does not depend on the
-    // source.
+    // The model predicts the owner for the first source only, because the owner of a destination
+    // does not depend on the source.
     if (model.Predict(PacketOf(sources[0], to)).service_port.empty()) {
       nobodys.push_back(to);
       continue;
@@ -126,7 +126,7 @@ class Session {
     }
     for (std::thread& thread : threads) thread.join();
     for (const auto& [host, all] : by_host) {
-      // The probes without an expected answer were sent last, so they are judged last.
+      // Judges the probes without an expected answer last, because these probes were sent last.
       for (const bool in_vain : {false, true}) {
         for (const TriedConnection* tried : all) {
           if (InVain(*tried) == in_vain) Take(*tried);
@@ -159,7 +159,7 @@ class Session {
   ProbeReport report() { return std::move(report_); }
 
  private:
-  // Endpoints that have answered for one predicted set.
+  // Endpoints of one predicted set that have answered.
   struct Set {
     TriedConnection example;
     std::set<std::pair<std::string, uint16_t>> seen;

@@ -501,7 +501,8 @@ void RandomCluster::AppendSlices(const Entry& entry, Objects& objects) const {
       const v1::Object slice = RenderSlice(entry, v6, index);
       if (entry.has_slices) objects.push_back(slice);
       if (index == 1 || entry.oddity < Oddity::kUnlabelledSlice) continue;
-      // Add a slice that svcmapd must not use. Its endpoint would answer if svcmapd used it.
+      // Add a slice that svcmapd must not use. The endpoint of this slice would answer if svcmapd
+      // used the slice.
       v1::Object unused = slice;
       v1::ObjectMeta& metadata = *unused.mutable_endpoint_slice()->mutable_metadata();
       metadata.set_name(metadata.name() + "-unused");

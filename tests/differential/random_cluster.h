@@ -2,7 +2,7 @@
 // and slices with all features of the specification. A seed reproduces the cluster and all later
 // changes.
 //
-// Contains only objects that a Kubernetes API server accepts, so the agent rejects none of them.
+// Contains only objects that a Kubernetes API server accepts, so the agent rejects no object.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_RANDOM_CLUSTER_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_RANDOM_CLUSTER_H_
 
@@ -47,7 +47,7 @@ struct RandomEndpoint {
 
 class RandomCluster {
  public:
-  // Creates a random cluster. `name_space` is the namespace of its namespaced objects.
+  // Creates a random cluster. `name_space` is the namespace of the cluster's namespaced objects.
   RandomCluster(uint64_t seed, std::string name_space, std::vector<std::string> pod_cidrs);
 
   Objects Render() const;
@@ -65,7 +65,8 @@ class RandomCluster {
     kOtherProtocol,  // Changes the protocol of the first port.
     kMissingPort,    // Omits the first port of the slice.
     kEndpointWithoutAddress,
-    kUnlabelledSlice,  // The following kinds add a separate slice, which svcmapd must not use.
+    // This kind and the following kinds add a separate slice, which svcmapd must not use.
+    kUnlabelledSlice,
     kHeadlessSlice,
     kOtherServicesSlice,
   };

@@ -1,4 +1,4 @@
-// Random settings of the agent, derived from a seed. There are only a few different settings, so
+// Random settings of the agent, derived from a seed. The number of different settings is small, so
 // that many scenarios share one agent.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_RANDOM_SETTINGS_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_RANDOM_SETTINGS_H_
@@ -13,11 +13,12 @@ namespace svcmap::testing {
 
 struct ScenarioSettings {
   ProxySettings proxy;
-  // Pod ranges of the Node. The ranges are constant, because an agent may exit when they change.
+  // Pod ranges of the Node. The ranges are constant, because an agent may exit when the pod ranges
+  // of its Node change.
   std::vector<std::string> pod_cidrs;
 
-  std::vector<std::string> Flags() const;  // Returns the command line flags of svcmapd.
-  std::string ToString() const;            // Returns a string that is unique for each setting.
+  std::vector<std::string> Flags() const;  // Returns the command-line flags of svcmapd.
+  std::string ToString() const;            // Returns text that identifies these settings.
 };
 
 ScenarioSettings RandomSettings(Dice& dice);

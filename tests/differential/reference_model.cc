@@ -14,7 +14,7 @@ std::vector<std::string> SplitAtCommas(const std::string& text) {
   return parts;
 }
 
-// Implements S-69. Returns nullopt if the list has no block of this family.
+// Implements requirement S-69. Returns nullopt if the list has no block of this IP family.
 std::optional<TextPrefix> FirstOfFamily(const std::string& list, bool v6) {
   for (const std::string& text : SplitAtCommas(list)) {
     const auto prefix = TextPrefix::Parse(text);
@@ -27,8 +27,8 @@ bool Contains(const std::vector<TextAddress>& list, const TextAddress& address) 
   return std::find(list.begin(), list.end(), address) != list.end();
 }
 
-// Implements S-16. The older Service takes precedence. If both Services have the same age, the
-// first by name takes precedence.
+// Implements requirement S-16. The older Service takes precedence. If both Services have the same
+// age, the Service whose name sorts first takes precedence.
 const ModelServicePort* Elder(const ModelServicePort* a, const ModelServicePort* b) {
   if (a == nullptr) return b;
   return std::tie(a->created, a->service) <= std::tie(b->created, b->service) ? a : b;
@@ -124,7 +124,7 @@ bool ReferenceModel::DetectorPresent(bool v6) const {
   return false;
 }
 
-// Implements S-64 to S-67 and S-70. Returns false without a detector.
+// Implements requirements S-64 to S-67 and S-70. Returns false if no detector is configured.
 bool ReferenceModel::IsPod(const Packet& packet, const TextAddress& source) const {
   if (!DetectorPresent(source.v6)) return false;
   switch (settings_.detector) {
@@ -140,10 +140,10 @@ bool ReferenceModel::IsPod(const Packet& packet, const TextAddress& source) cons
   return false;
 }
 
-// Implements S-108 to S-113.
+// Implements requirements S-108 to S-113.
 bool ReferenceModel::TakesNodePorts(const TextAddress& address) const {
   if (node_addresses_.count(address) == 0 || address.IsLoopback()) return false;
-  // S-109, or S-110 if the node has no such address.
+  // S-109, or S-110 if the node has no primary address of this family.
   if (settings_.nodeport_addresses == "primary") {
     const auto& primary = node_.ip[address.v6 ? 1 : 0];
     return !primary || primary->IsLoopback() || *primary == address;
@@ -180,7 +180,7 @@ const ModelServicePort* ReferenceModel::OwnerOfNodePort(const Flow& flow) const 
   return owner;
 }
 
-// Implements S-116 and S-118.
+// Implements requirements S-116 and S-118.
 bool ReferenceModel::SourceAllowed(const ModelServicePort& port, const TextAddress& source) const {
   if (port.ranges.empty()) return true;
   const auto in_a_range = [&](const TextAddress& address) {
@@ -238,7 +238,7 @@ Prediction ReferenceModel::ToExternal(const ModelServicePort& port, const Flow& 
   return Delivered(port, flow, port.LocalSet(), false, row + " E");
 }
 
-// Implements S-82 to S-86, S-88 and S-104.
+// Implements requirements S-82 to S-86, S-88 and S-104.
 Prediction ReferenceModel::WithoutOwner(const Flow& flow) const {
   const World& world = Of(flow.destination.v6);
   const bool forwarded = node_addresses_.count(flow.destination) == 0;
@@ -253,7 +253,7 @@ Prediction ReferenceModel::WithoutOwner(const Flow& flow) const {
   return Rejected(Verdict::kUntouched, nullptr, "S-84 to S-86, S-88");
 }
 
-// Implements the order of S-94.
+// Applies the rules in the order that requirement S-94 defines.
 Prediction ReferenceModel::Predict(const Packet& packet) const {
   const auto source = TextAddress::Parse(packet.source);
   const auto destination = TextAddress::Parse(packet.destination);
@@ -268,7 +268,7 @@ Prediction ReferenceModel::Predict(const Packet& packet) const {
   flow.from_host = packet.interface.empty();
   flow.from_pod = IsPod(packet, *source);
   flow.from_node = node_addresses_.count(*source) > 0;  // S-72
-  // Implements S-74, S-75, S-90 and S-91.
+  // Implements requirements S-74, S-75, S-90 and S-91.
   flow.marked = Of(source->v6).cluster_ips.count(*destination) > 0 &&
                 (settings_.masquerade_all || (DetectorPresent(source->v6) && !flow.from_pod));
 

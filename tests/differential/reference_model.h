@@ -26,7 +26,7 @@ struct ProxySettings {
   enum class Detector { kClusterCidr, kNodeCidr, kBridgeInterface, kInterfaceNamePrefix };
   std::string node_name = "n1";
   Detector detector = Detector::kClusterCidr;
-  // Comma-separated list for kClusterCidr. Empty if there is no detector.
+  // Comma-separated list for kClusterCidr, or empty if no detector is configured.
   std::string cluster_cidr;
   std::string pod_interface;  // Name of the bridge, or prefix of interface names.
   bool masquerade_all = false;
@@ -35,7 +35,7 @@ struct ProxySettings {
 
 struct Packet {
   std::string source;
-  // Input interface of the packet. Empty if the source is a process on the node.
+  // Input interface of the packet, or empty if the source is a process on the node.
   std::string interface;
   Protocol protocol = Protocol::kTcp;
   std::string destination;
@@ -57,8 +57,8 @@ enum class Verdict { kDelivered, kRejected, kDropped, kUntouched };
 struct Prediction {
   Verdict verdict = Verdict::kUntouched;
   std::vector<Choice> choices;  // Possible endpoints of a kDelivered packet, in the order of S-27.
-  // Service port that determined the result, for example "ns/web:http/tcp". Empty if no Service
-  // port did.
+  // Service port that determined the result, for example "ns/web:http/tcp", or empty if no Service
+  // port is involved.
   std::string service_port;
   bool affinity = false;  // True if this Service port has session affinity.
   std::string why;        // Requirement numbers for messages.
@@ -73,8 +73,8 @@ class ReferenceModel {
 
   Prediction Predict(const Packet& packet) const;
 
-  // Returns the endpoints ("IP:port") that may have affinity records, by Service port. These
-  // endpoints are the reachable sets of Service ports with affinity (S-36, S-126).
+  // Returns the endpoints ("IP:port") that may have affinity records, by Service port. The result
+  // contains the reachable set of each Service port with affinity (S-36, S-126).
   std::map<std::string, std::set<std::string>> AffineEndpoints() const;
 
  private:

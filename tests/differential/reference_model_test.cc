@@ -1,4 +1,4 @@
-// Tests of the reference model with the tables of docs/specification.md.
+// Tests the reference model with the tables in docs/specification.md.
 #include "tests/differential/reference_model.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ constexpr Names kNames[] = {
     {"R3", "10.64.3.23", "fd64::3:23"},
     {"P", "10.64.1.77", "fd64::1:77"},
     {"P2", "10.64.1.78", "fd64::1:78"},
-    {"PR", "10.64.2.79", "fd64::2:79"},  // A pod of another node, not masqueraded.
+    {"PR", "10.64.2.79", "fd64::2:79"},  // A pod on another node whose packets are not masqueraded.
     {"N", "192.0.2.10", "2001:db8:5::10"},
     {"NS", "198.18.7.10", "2001:db8:6::10"},
     {"X", "203.0.113.9", "2001:db8:203::9"},
@@ -97,7 +97,7 @@ v1::Object TheNode() {
       .Zone("za");
 }
 
-// Returns a dual-stack Service without ports, at address V or at the named address.
+// Returns a dual-stack Service without ports. The clusterIPs are the addresses that `name` denotes.
 AService At(const std::string& name) {
   AService service("ns/" + std::string(name == "V" ? "svc" : "other"));
   service.ClusterIps(At(name, false), At(name, true));
@@ -111,8 +111,8 @@ AService External(AService service, const std::string& type = "LoadBalancer") {
   return service.Type(type);
 }
 
-// Parses endpoints such as "L1 R1st L2x". No suffix means ready, "st" serving and terminating, "x"
-// neither ready nor serving.
+// Parses endpoints such as "L1 R1st L2x". A name without a suffix denotes a ready endpoint. The
+// suffix "st" means serving and terminating, and "x" means neither ready nor serving.
 Objects Slices(const std::vector<std::string>& endpoints, int port = 8080,
                const std::string& port_name = "", Protocol protocol = Protocol::kTcp,
                const std::string& service = "ns/svc") {
@@ -424,7 +424,7 @@ TEST(ReferenceModelTest, S191_To_S202_MasqueradeMatrix) {
   }
 }
 
-// ---- Section 3.2 and the rules around it ----
+// ---- Section 3.2 and related rules ----
 
 TEST(ReferenceModelTest, S80_S76_UsableEndpointsElsewhereOnly) {
   AService service = External(At("V").Port("", 80)).ExternalPolicy("Local").InternalPolicy("Local");
@@ -513,7 +513,7 @@ TEST(ReferenceModelTest, S94_S16_OneOwnerPerAddressAndPort) {
   };
   EXPECT_EQ(claims(1, 2)("X", "VIP"), "L1m");
   EXPECT_EQ(claims(2, 1)("X", "VIP"), "L2m");
-  EXPECT_EQ(claims(2, 2)("X", "VIP"), "L2m");  // "other" precedes "svc" by name.
+  EXPECT_EQ(claims(2, 2)("X", "VIP"), "L2m");  // The name "other" sorts before the name "svc".
   EXPECT_EQ(claims(2, 1)("X", "N", kNp), "L2m");
   EXPECT_EQ(claims(2, 1)("X", "V"), "L1m");
   // An externalIP that is an address of the node takes precedence over a nodePort, even if the

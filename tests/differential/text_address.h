@@ -1,4 +1,4 @@
-// Addresses and blocks of the reference model, parsed with inet_pton. Independent of the types in
+// Addresses and blocks of the reference model, parsed with inet_pton. Does not use the types in
 // nft/, so that an error in these types does not also affect the model.
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_TEXT_ADDRESS_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_TEXT_ADDRESS_H_

@@ -57,7 +57,8 @@ void CheckBadObjects(const Target& target, Verdict& verdict) {
   const State held = After(StateOf(base), {Put(Service("fine", 5))});
   ExpectStored(target, held, "after a batch with invalid objects", verdict);
 
-  // A rejected object in a snapshot counts as listed.
+  // A rejected object counts as part of the snapshot, so the agent does not remove the stored
+  // version.
   session.Begin();
   session.Batch(2, mistakes);
   ExpectAck(session.Ack(), 2, v1::UNCHANGED, verdict);

@@ -15,10 +15,10 @@ struct Check {
   const char* name;
   const char* promise;  // The verified sentence, verbatim from proto/README.md or docs/security.md.
   void (*run)(const Target&, Verdict&);
-  // Option that the check requires, with its flag. Null if the check requires no option.
+  // Option that the check requires, with its flag, or null if the check requires no option.
   std::string Options::*needs = nullptr;
   const char* flag = nullptr;
-  // True if the check runs concurrently with other checks, because it mostly waits.
+  // True if the check runs concurrently with other checks, because the check mostly waits.
   bool beside = false;
 };
 

@@ -6,7 +6,7 @@ namespace svcmap::protocol {
 namespace {
 
 // Expects an Ack with a token and a revision. The revision must be greater than the previous
-// revision if `grows` is true, otherwise equal.
+// revision if `grows` is true, and equal to the previous revision otherwise.
 void ExpectRevision(const v1::Ack& ack, bool grows, uint64_t& revision, Verdict& verdict) {
   const std::string number = std::to_string(ack.number());
   verdict.That(
@@ -89,7 +89,7 @@ void CheckBatches(const Target& target, Verdict& verdict) {
   verdict.Equal("results of removing an object that is not stored:", 0, ack.results_size());
   ExpectRevision(ack, /*grows=*/true, revision, verdict);
 
-  // With many batches in flight, the Acks arrive in order.
+  // Acks arrive in order even if many batches are in flight.
   constexpr uint64_t kLast = 1040;
   for (uint64_t number = 1001; number <= kLast; ++number) {
     session.Batch(number, {Put(Service("web", 2 + static_cast<int>(number % 2)))});
@@ -131,7 +131,7 @@ void CheckEndpointDelta(const Target& target, Verdict& verdict) {
 
 void CheckResume(const Target& target, Verdict& verdict) {
   std::string last = Replace(target, {Put(Service("web", 1))}, verdict);
-  // Sends an Open with `token` and expects this value of `resume`.
+  // Opens a stream with `token` and returns the agent's Opened message.
   const auto answer = [&](const std::string& token) {
     Session session(target);
     return session.Open(target, token);

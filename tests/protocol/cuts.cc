@@ -12,8 +12,8 @@ namespace {
 
 struct Way {
   const char* name;
-  // True if the controller reads all responses before the cut. Opened is always read, because
-  // otherwise the Open could arrive after the Open of the next stream and replace that stream.
+  // True if the controller reads all responses before the cut. The controller always reads Opened,
+  // so that its Open cannot arrive after the Open of the next stream and replace the next stream.
   bool reads;
   enum { kHalfClose, kCancel, kConnection } cut;
 };

@@ -27,7 +27,7 @@ size_t OpenAt(std::vector<pollfd> fds, HalfOpenClock::time_point deadline) {
   char bytes[4096];
   while (!fds.empty() && HalfOpenClock::now() < deadline) {
     poll(fds.data(), fds.size(), 100);
-    // Read and ignore the agent's HTTP/2 settings, which it sends first.
+    // Reads and ignores the HTTP/2 settings, which the agent sends first.
     std::erase_if(fds, [&](const pollfd& fd) {
       return fd.revents != 0 && recv(fd.fd, bytes, sizeof(bytes), MSG_DONTWAIT) <= 0;
     });
@@ -68,7 +68,8 @@ void CheckHalfOpenConnections(const Target& target, Verdict& verdict) {
 }
 
 void CheckSilentStream(const Target& target, Verdict& verdict) {
-  // Other checks of this run hold many connections open, so the agent may close the first attempts.
+  // Other checks of this run hold many connections open, so the agent may close the first
+  // connections of this check.
   const std::shared_ptr<grpc::Channel> channel = target.Connect();
   verdict.That(channel->WaitForConnected(std::chrono::system_clock::now() + kOpenWithin),
                "a connection within 10 s", "none");

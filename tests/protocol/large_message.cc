@@ -22,7 +22,7 @@ void CheckLargeMessage(const Target& target, Verdict& verdict) {
   ExpectStored(target, StateOf(base), "after a message of 64 MB", verdict);
   verdict.Equal("Apply of another object:", "OK", Text(target.Apply(Service("small", 3), &ack)));
 
-  // The agent accepts a message of half the maximum size.
+  // The agent accepts a message with half the maximum size.
   Session fits(target);
   fits.Open(target);
   fits.Batch(1, std::vector<v1::Change>(limit / 2 / Put(Service("web", 1)).ByteSizeLong(),

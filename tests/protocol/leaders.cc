@@ -22,14 +22,15 @@ Changes Wanted(const std::string& who, int round) {
   return changes;
 }
 
-// A fighter is one of two controllers that send a snapshot and reconnect immediately when they are
-// replaced. A fighter stops after it was replaced kFightRounds times.
+// One of two controllers that compete for the agent. A fighter sends a snapshot, and reconnects
+// immediately whenever the other fighter replaces its stream. A fighter stops after kFightRounds
+// replacements.
 class Fighter {
  public:
   Fighter(const Target& target, std::string who) : target_(target), who_(std::move(who)) {}
 
-  // Runs until the fighter stops, and sets `over`. The remaining fighter keeps its stream until it
-  // is stopped.
+  // Runs until the fighter stops, and sets `over`. The remaining fighter keeps its stream until
+  // Stop() is called.
   void Run(std::atomic<bool>& over) {
     const auto channel = target_.Connect();
     for (int replaced = 0; replaced < kFightRounds && verdict_.passed(); ++replaced) {
@@ -83,7 +84,7 @@ v1::PushRequest OpenOf(const std::string& name, const std::string& instance, uin
   return request;
 }
 
-// Expects that the agent rejects this Open because of a low epoch.
+// Expects that the agent rejects this Open because its epoch is too low.
 void ExpectDeposed(const Target& target, const v1::PushRequest& request, const std::string& why,
                    Verdict& verdict) {
   Session session(target);
@@ -104,7 +105,7 @@ void CheckFight(const Target& target, Verdict& verdict) {
   std::thread thread_b([&] { b.Run(over); });
   over.wait(false);
   Fighter& winner = a.gave_up() ? b : a;
-  // Wait until the last snapshot has arrived, because it may still be in flight.
+  // Waits for the last snapshot, because that snapshot may still be in flight.
   State held;
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   const auto still_fine = [&] { return a.verdict().passed() || b.verdict().passed(); };

@@ -1,4 +1,4 @@
-// Checks that send invalid bytes in a call, and instead of HTTP/2.
+// Checks that send invalid bytes in a call or instead of HTTP/2.
 #include <grpcpp/generic/generic_stub.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -12,7 +12,7 @@
 namespace svcmap::protocol {
 namespace {
 
-// Calls /svcmap.v1.Control/`method` with these bytes as the request. Returns the status and the
+// Calls /svcmap.v1.Control/`method` with the given bytes as the request. Returns the status and the
 // number of responses.
 grpc::Status CallWith(const Target& target, const std::string& method, const std::string& bytes,
                       int& answers) {

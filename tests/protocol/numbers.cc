@@ -45,7 +45,7 @@ void CheckDuplicates(const Target& target, Verdict& verdict) {
   ExpectAck(first, 1, v1::COMMITTED, verdict);
   const State held = StateOf({Put(Service("web", 2))});
   ExpectStored(target, held, "after a batch with repeated objects", verdict);
-  // Equal objects with another batch number cause no writes.
+  // If the same objects arrive with a different batch number, the agent writes nothing.
   v1::GetStatusResponse before, after;
   target.GetStatus(&before);
   session.Batch(2, {Put(Service("web", 1)), Put(Service("web", 2))});

@@ -1,5 +1,5 @@
-// Small test objects in one namespace. The addresses are reserved for benchmarks (RFC 2544), so
-// they do not conflict with addresses in use.
+// Small test objects in one namespace. The addresses are reserved for benchmarks (RFC 2544), so the
+// objects do not conflict with addresses in use.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace svcmap::protocol {
 inline constexpr char kNamespace[] = "svcmap-check";
 
 using Changes = std::vector<v1::Change>;
-// All objects that an agent stores. The key is "service NAME" or "slice NAME", the value is the
+// All objects that an agent stores. The key is "service NAME" or "slice NAME", and the value is the
 // serialized object.
 using State = std::map<std::string, std::string>;
 

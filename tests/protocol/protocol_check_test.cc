@@ -42,7 +42,7 @@ std::vector<std::string> LinesOf(const std::string& text) {
   return lines;
 }
 
-// Replaces each sequence of whitespace by one space.
+// Replaces each sequence of whitespace with one space.
 std::string Words(const std::string& text) {
   std::istringstream stream(text);
   std::string words;
@@ -58,8 +58,8 @@ std::string FileText(const std::string& path) {
 
 class ProtocolCheckTest : public ::testing::Test {
  protected:
-  // gRPC threads stay in the network namespace in which they were created, and exist until the
-  // process ends. Therefore, all tests of this program use one namespace.
+  // All tests of this program use one network namespace, because gRPC threads stay in their network
+  // namespace until the process ends.
   void SetUp() override {
     if (!netns_) {
       svcmap::testing::MakePrivateNetNs(netns_);
@@ -91,7 +91,7 @@ class ProtocolCheckTest : public ::testing::Test {
   }
 
   std::string Path(const std::string& name) const { return folder_->path() + "/" + name; }
-  // Replaces a certificate file by a rename, as a certificate rotation does.
+  // Replaces a certificate file with a rename, as a certificate rotation does.
   void WriteFile(const std::string& name, const std::string& text) const {
     std::ofstream(Path("new")) << text;
     std::filesystem::rename(Path("new"), Path(name));
@@ -224,7 +224,8 @@ TEST_F(ProtocolCheckTlsTest, CertificatesRotateUnderLoadAndNoStreamDrops) {
                        .ca = ca_.certificate(),
                        .certificate = writer_.certificate,
                        .key = writer_.key});
-  Verdict begun;  // After the first snapshot, batches are no longer answered with HELD.
+  // Result of the first snapshot, after which the agent no longer answers batches with HELD.
+  Verdict begun;
   Replace(target, {}, begun);
   ASSERT_TRUE(begun.passed()) << begun.saw();
   Session session(target);

@@ -7,7 +7,7 @@ namespace svcmap::protocol {
 namespace {
 
 constexpr size_t kInFlight = 64;
-constexpr uint64_t kSwapped = 5000;  // The Ack of this batch is sent after the next Ack.
+constexpr uint64_t kSwapped = 5000;  // Number of the batch whose Ack is sent after the next Ack.
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// A fake agent that violates one rule of the protocol, to show that the checks detect this
-// violation. The agent accepts all objects and stores none.
+// A fake agent that violates one rule of the protocol, to verify that the checks detect this
+// violation. The agent accepts all objects but stores no objects.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

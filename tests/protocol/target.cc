@@ -75,8 +75,8 @@ std::shared_ptr<grpc::Channel> Target::Connect(
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // Disable the bandwidth probe, so that the flow control window stays small and unread data stays
-  // at the agent.
+  // Disables the bandwidth probe, so that the flow-control window stays small and unread data
+  // remains in the agent.
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   return grpc::CreateCustomChannel(ChannelTarget(options_), credentials, arguments);
 }

@@ -21,10 +21,10 @@ struct Options {
   std::string ca;
   std::string certificate;
   std::string key;
-  // Files with a certificate and key of a client that the agent must reject. If empty, the check is
-  // skipped.
+  // Files with a certificate and key of a client that the agent must reject. If the name of a file
+  // is empty, the check is skipped.
   std::string wrong_client;     // Signed by a CA that the agent does not trust.
-  std::string expired_client;   // Expired certificate, otherwise valid.
+  std::string expired_client;   // Expired but otherwise valid certificate.
   std::string outside_client;   // Valid certificate of a client that has no access.
   std::string readonly_client;  // Valid certificate of a client that has only read access.
   uint64_t epoch = 0;           // Lowest epoch of the checks. Later epochs are higher.
@@ -64,8 +64,8 @@ class Target {
   mutable std::atomic<uint64_t> epoch_;
 };
 
-// Return the status code as text, such as "INVALID_ARGUMENT", and the status with its message, such
-// as "INVALID_ARGUMENT: batch number 4 does not follow 4".
+// CodeName returns text such as "INVALID_ARGUMENT". Text also contains the message:
+// "INVALID_ARGUMENT: batch number 4 does not follow 4".
 std::string CodeName(grpc::StatusCode code);
 std::string Text(const grpc::Status& status);
 

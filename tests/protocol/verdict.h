@@ -9,7 +9,8 @@ namespace svcmap::protocol {
 
 class Verdict {
  public:
-  // Expects that both values are equal. `what` is for example "Ack of batch 2: outcome".
+  // Expects that both values are equal. `what` describes the values, for example "Ack of batch 2:
+  // outcome".
   template <typename Expected, typename Saw>
   void Equal(const std::string& what, const Expected& expected, const Saw& saw) {
     if (!(saw == expected)) Mismatch(what + " " + Text(expected), Text(saw));
@@ -18,7 +19,7 @@ class Verdict {
   void Contains(const std::string& what, const std::string& part, const std::string& saw) {
     if (saw.find(part) == std::string::npos) Mismatch(what + " to contain \"" + part + "\"", saw);
   }
-  // Expects that `holds` is true. For expectations that the other methods do not support.
+  // Expects that `holds` is true. Use That for expectations that the other methods do not support.
   void That(bool holds, const std::string& expected, const std::string& saw) {
     if (!holds) Mismatch(expected, saw);
   }

@@ -9,8 +9,9 @@
 //   ./controller objects.jsonl unix:///run/svcmap/svcmap.sock [EPOCH]
 //
 // When the file is replaced, the controller sends the differences. FILE.sent stores the
-// acknowledged objects and their token, so after a restart of either side only differences are
-// sent, or a snapshot if the agent requests one. proto/README.md explains each step.
+// acknowledged objects and their token. Therefore the controller sends only differences after a
+// restart of the controller or agent, unless the agent requests a snapshot. proto/README.md
+// explains each step.
 #include <google/protobuf/util/json_util.h>
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
@@ -29,8 +30,9 @@
 using namespace svcmap::v1;            // NOLINT(google-build-using-namespace)
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 
-using Objects = std::map<std::string, std::string>;  // ObjectRef -> Object as JSON.
-constexpr int kPart = 1000;                          // Objects in a batch of a snapshot.
+// Maps a serialized ObjectRef to the Object as JSON.
+using Objects = std::map<std::string, std::string>;
+constexpr int kPart = 1000;  // Objects in a batch of a snapshot.
 constexpr uint64_t kEnded = UINT64_MAX;
 
 template <typename Message>
@@ -80,9 +82,10 @@ std::vector<PushRequest> Batches(const Objects& held, const Objects& wanted) {
   return batches;
 }
 
-// Runs until the stream ends. Returns true if it was opened.
+// Runs until the stream ends. Returns true if the stream was opened.
 bool Session(Control::Stub& agent, const std::string& path, uint64_t epoch, grpc::Status& end) {
-  // The first line is an Open with the token, the others are the objects that the token covers.
+  // The first line is an Open message with the token. The other lines are the objects that the
+  // token covers.
   std::ifstream sent(path + ".sent");
   std::string line;
   PushRequest request;
@@ -130,7 +133,7 @@ bool Session(Control::Stub& agent, const std::string& path, uint64_t epoch, grpc
       if (!next.has_snapshot_begin()) ++number;
       if (next.has_batch()) next.mutable_batch()->set_number(number);
       if (next.has_snapshot_end()) next.mutable_snapshot_end()->set_number(number);
-      stream->Write(next);  // Blocks while the agent is behind.
+      stream->Write(next);  // Blocks while the agent cannot receive more messages.
     }
     while ((seen = acked) < number) acked.wait(seen);
     if (seen == number && !requests.empty()) {
