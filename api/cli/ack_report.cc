@@ -111,10 +111,9 @@ ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
   ReportElements(ack.dry_run(), session);
   session.out << RevisionLine(ack) << '\n';
   if (failed) {
-    session.Error(
-        absl::StrCat("the kernel rejected the change: ", ack.error(),
-                     "; the agent stores the change and retries, the previous rules stay in "
-                     "effect"));
+    session.Error(absl::StrCat(
+        "the kernel rejected the change: ", ack.error(),
+        "; the agent stores the change and retries, and the previous rules stay in effect"));
     return ExitCode::kKernelFailed;
   }
   return rejected.empty() ? ExitCode::kOk : ExitCode::kIncomplete;

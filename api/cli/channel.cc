@@ -48,9 +48,10 @@ std::string ConnectAdvice(const std::string& message, const std::string& target,
   }
   return std::string("the agent closed the connection: ") +
          (target.starts_with("unix:") ? "this user may not be authorized"
-          : tls.ca.empty()            ? "it may require TLS, see --tls-ca"
-          : tls.certificate.empty()   ? "it may require a client certificate, see --tls-cert"
-                                    : "it may not accept this client certificate, or not use TLS");
+          : tls.ca.empty()            ? "the agent may require TLS, see --tls-ca"
+          : tls.certificate.empty()
+              ? "the agent may require a client certificate, see --tls-cert"
+              : "the agent may reject this client certificate or may not use TLS");
 }
 
 }  // namespace svcmap::api

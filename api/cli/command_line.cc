@@ -289,11 +289,11 @@ std::map<const CLI::App*, Maker> Describe(CLI::App& app, Words& words) {
                    "Interface on which the packet arrives; used if pods are detected by interface")
       ->type_name("NAME");
   explain->add_flag("--requirements", words.requirements,
-                    "Print requirement numbers of docs/specification.md");
+                    "Print the numbers of the requirements in docs/specification.md");
   explain->add_option("-o,--output", words.output, kPageFormats)->type_name("FORMAT");
   explain->add_option("TO", words.to, "ADDRESS:PORT[/PROTOCOL]")->required()->type_name("");
 
-  CLI::App* wait = command("wait", "Wait for a condition of the agent", kWaitFooter, MakeWait);
+  CLI::App* wait = command("wait", "Wait until the agent meets a condition", kWaitFooter, MakeWait);
   wait->add_option("--for", words.wait_for,
                    "Condition: serving, controller or revision=NUMBER [default: serving]")
       ->type_name("CONDITION");

@@ -85,8 +85,8 @@ void Kernel(const v1::ExplainResponse& response, std::string& page) {
   const v1::KernelCheck& kernel = response.kernel();
   const std::string pending = kernel.pending() ? "; uncommitted changes are pending" : "";
   if (!kernel.error().empty()) {
-    absl::StrAppend(&page, "Kernel: cannot read the elements: ", OneLine(kernel.error()), pending,
-                    "\n");
+    absl::StrAppend(&page, "Kernel: cannot read the map elements: ", OneLine(kernel.error()),
+                    pending, "\n");
     return;
   }
   absl::StrAppend(&page, "Kernel: ",

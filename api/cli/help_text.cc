@@ -28,12 +28,13 @@ Exit codes:
   8  migrate check: at least one finding needs attention)";
 
 const char kApplyFooter[] =
-    R"(Accepts Service, EndpointSlice, Node, ServiceCIDR and List manifests in YAML or JSON. A file may
-contain several documents. All objects are sent in one request and take effect atomically. Unreadable
-documents and rejected objects are reported and skipped; the exit code is then 1.
+    R"(Accepts Service, EndpointSlice, Node, ServiceCIDR and List manifests in YAML or JSON.
+A file may contain several documents.
+All objects are sent in one request and take effect atomically.
+Unreadable documents and rejected objects are reported and skipped. The exit code is then 1.
 
-With --prune, the manifests replace the complete state of the agent: new and changed objects take
-effect first, then all other objects are deleted.
+With --prune, the manifests replace the complete state of the agent.
+New and changed objects take effect first. All other objects are then deleted.
 
 Examples:
   svcmapctl apply -f web.yaml -f web-endpoints.yaml
@@ -71,10 +72,12 @@ Examples:
   svcmapctl dump plan                        print the changes that are not yet committed)";
 
 const char kExplainFooter[] =
-    R"(Explains how the first packet of a connection is handled, based on the desired state, and checks that
-the elements in the kernel match. Later packets of a connection follow the first one. Without --from,
-each kind of source (pod, node, other) is explained. KUBE-... are the names of the corresponding chains
-in kube-proxy's iptables mode; svcmap does not create these chains.
+    R"(Explains how the first packet of a connection is handled, based on the desired state.
+Checks that the map elements in the kernel match the desired state.
+Later packets of a connection are handled like the first packet.
+Without --from, svcmapctl explains each kind of source: pods, the node, and other sources.
+Names that begin with KUBE- are the names of the corresponding chains in kube-proxy's iptables mode.
+svcmap does not create these chains.
 
 Examples:
   svcmapctl explain 10.96.0.10:80
@@ -88,27 +91,32 @@ const char kWaitFooter[] =
 controller       a controller is connected
 revision=NUMBER  the agent's revision is at least NUMBER
 
-Also waits for an agent that is not running yet.
+If the agent is not running yet, svcmapctl waits until the agent starts and the condition is met.
 
 Examples:
   svcmapctl wait
   svcmapctl wait --for revision=12 --timeout 5s)";
 
 const char kWatchFooter[] =
-    R"(Prints the agent's status, then one line for each event: commits, findings, repairs, errors, and
-controllers that connect or disconnect. Runs until it is interrupted, or exits with code 3 when the
-agent stops. With -o json, each line is a WatchEvent of proto/svcmap/v1/control.proto.
+    R"(Prints the agent's status, then one line for each event.
+Events are commits, findings, repairs, errors, and controllers that connect or disconnect.
+Runs until it is interrupted. If the agent stops, svcmapctl exits with code 3.
+With -o json, each line is a WatchEvent message of proto/svcmap/v1/control.proto.
 
 Examples:
   svcmapctl watch
   svcmapctl watch -o json | jq -c 'select(.repair)')";
 
 const char kMigrateFooter[] =
-    R"(check  looks for kube-proxy's rules in nf_tables and iptables, other service proxies, missing kernel
-       features, and firewall chains that drop forwarded packets by default. Changes nothing.
+    R"(check  looks for the following conflicts on this node and does not change anything:
+       - rules of kube-proxy in nf_tables and iptables
+       - other service proxies
+       - missing kernel features
+       - firewall chains that drop forwarded packets by default
 
-Must run as root on the node. Does not connect to an agent. Requires svcmapd in the directory of
-svcmapctl or in PATH, and iptables-save if the node has iptables rules.
+Must run as root on the node. Does not connect to an agent.
+Requires svcmapd in the directory of svcmapctl or in PATH.
+Requires iptables-save if the node has iptables rules.
 
 Examples:
   svcmapctl migrate check

@@ -24,7 +24,7 @@ ExitCode RunPush(const Push& push, const Session& session) {
     if (split) return;
     split = true;
     session.Note(absl::StrCat(
-        "a request of ", BytesText(bytes), " exceeds the agent's size limit: splitting it, ",
+        "a request of ", BytesText(bytes), " exceeds the agent's size limit and is split: ",
         push.dry_run ? "each part is evaluated independently" : "each part is applied atomically"));
   };
   const absl::Status status = SendInParts(push.sizes, send, on_split, sent);

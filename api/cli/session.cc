@@ -35,7 +35,7 @@ ExitCode Session::CallFailed(const absl::Status& status, std::string_view sent) 
     case absl::StatusCode::kDeadlineExceeded:
       if (!sent.empty()) {
         absl::StrAppend(&text, "; the agent may have processed the ", what,
-                        ", it is safe to send the request again");
+                        "; sending the request again is safe");
       }
       Error(text);
       return ExitCode::kUnreachable;

@@ -60,7 +60,8 @@ std::string RepairsText(const v1::GetStatusResponse& status) {
 }
 
 std::string SavedStateText(const v1::GetStatusResponse& status) {
-  if (!status.has_saved_state()) return "disabled, a restarted agent waits for a controller";
+  if (!status.has_saved_state())
+    return "disabled; after a restart, the agent waits for a controller";
   const v1::SavedStateStatus& saved = status.saved_state();
   if (!saved.error().empty()) {
     return absl::StrCat("NOT written to ", saved.folder(), ": ", saved.error());

@@ -119,8 +119,8 @@ std::vector<std::string> Lines(const v1::WatchEvent& event) {
 std::string WatchText(const v1::WatchEvent& event) {
   std::vector<std::string> lines = Lines(event);
   if (event.lost() > 0) {
-    lines.insert(lines.begin(),
-                 absl::StrCat("events lost, svcmapctl read them too slowly count=", event.lost()));
+    lines.insert(lines.begin(), absl::StrCat("events lost because svcmapctl read too slowly count=",
+                                             event.lost()));
   }
   const std::string time = EventTime(event.time());
   std::string text;

@@ -21,7 +21,7 @@ absl::Status CheckInterface(const std::string& setting, const std::string& name)
   if (name.size() >= IFNAMSIZ || std::any_of(name.begin(), name.end(), odd)) {
     return absl::InvalidArgumentError(setting + ": Invalid value: " + Quote(name) +
                                       ": must be an interface name (at most 15 characters, without "
-                                      "spaces, '/', '*' and quotation marks)");
+                                      "spaces, '/', '*' or quotation marks)");
   }
   return absl::OkStatus();
 }

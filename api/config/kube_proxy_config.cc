@@ -83,7 +83,8 @@ void FindUnused(ReadConfiguration& result) {
   if (config.mode != "nftables" && config.node_port_addresses.empty()) {
     result.findings.push_back(
         "nodePortAddresses: not set: node ports are accepted on the primary addresses of the node, "
-        "as in kube-proxy's mode nftables; its other modes accept node ports on all addresses");
+        "as in kube-proxy's mode nftables; kube-proxy's other modes accept node ports on all "
+        "addresses");
   }
 }
 

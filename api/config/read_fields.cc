@@ -183,7 +183,8 @@ void ReadConfigurationFields(std::string_view text, ReadConfiguration& result) {
   ReadDocuments(text, Repeats::kKept, [&](const ReadTree& read) {
     const auto* error = std::get_if<SyntaxError>(&read);
     if (++documents == 2) {
-      result.findings.push_back("the file has several YAML documents, only the first is used");
+      result.findings.push_back(
+          "the file has several YAML documents, only the first document is used");
     } else if (documents == 1 && error != nullptr) {
       result.errors.push_back(absl::StrCat("line ", error->line, ": ", error->reason));
     } else if (documents == 1 && std::get<Tree>(read).root == nullptr) {

@@ -99,7 +99,8 @@ absl::StatusOr<ConvertedChange> ConvertChange(const v1::Change& change,
     case v1::Change::CHANGE_NOT_SET:
       break;
   }
-  return absl::InvalidArgumentError("change: Required value: no field known to this agent is set");
+  return absl::InvalidArgumentError(
+      "change: Required value: must have a field that this agent supports");
 }
 
 absl::StatusOr<ConvertedChange> ConvertObject(const v1::Object& object,
@@ -116,14 +117,15 @@ absl::StatusOr<ConvertedChange> ConvertObject(const v1::Object& object,
     case v1::Object::OBJECT_NOT_SET:
       break;
   }
-  return absl::InvalidArgumentError("object: Required value: no field known to this agent is set");
+  return absl::InvalidArgumentError(
+      "object: Required value: must have a field that this agent supports");
 }
 
 absl::StatusOr<ConvertedChange> ConvertRemoval(const v1::ObjectRef& ref) {
   const std::optional<Kind> kind = KindFromProto(ref.kind());
   if (!kind)
     return absl::InvalidArgumentError(
-        "remove.kind: Invalid value: must be a kind known to this agent");
+        "remove.kind: Invalid value: must be a kind that this agent supports");
   ConvertedChange result;
   result.kind = *kind;
   result.key = KeyFor(*kind, ref.namespace_(), ref.name());

@@ -217,7 +217,7 @@ void ConvertEndpoints(const v1::EndpointSlice& message, const ConvertContext& co
     report.Warn(
         absl::StrCat("endpoints[", i, "].addresses[0]"),
         Duplicate(Quote(endpoint.addresses(0)), absl::StrCat("already used by endpoints[", other,
-                                                             "]; the address is used once")));
+                                                             "]; the address is used only once")));
     if (message.endpoints(other).conditions().terminating() &&
         !endpoint.conditions().terminating()) {
       other = i;

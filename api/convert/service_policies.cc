@@ -39,7 +39,7 @@ void ConvertHealthCheckNodePort(const v1::ServiceSpec& spec, proxy::Service& ser
   if (spec.type() != "LoadBalancer" || spec.external_traffic_policy() != "Local") return;
   if (port == 0) {
     report.Warn("spec.healthCheckNodePort",
-                Required("without it, load balancers cannot check whether this node has "
+                Required("without this port, load balancers cannot check whether this node has "
                          "endpoints"));
   }
   service.health_check_node_port = static_cast<uint16_t>(port);

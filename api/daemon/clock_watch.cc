@@ -42,7 +42,7 @@ ClockWatch::ClockWatch()
       clock_(timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK)),
       offset_(OffsetOfClock()) {
   if (!stop_.ok() || !clock_.ok() || !ReportChanges(clock_.get())) {
-    spdlog::warn("changes of the system clock are not detected error=\"{}\"", strerror(errno));
+    spdlog::warn("changes to the system clock are not detected error=\"{}\"", strerror(errno));
     return;
   }
   thread_ = std::thread([this] { Run(); });

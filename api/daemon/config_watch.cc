@@ -17,7 +17,7 @@ absl::StatusOr<std::unique_ptr<ConfigWatch>> ConfigWatch::Start(const Configurat
   watch->Poll();  // The file may have changed before the watch started.
   watch->watch_->Follow([w = watch.get()](const absl::Status& watched) {
     if (!watched.ok()) {
-      spdlog::error("watch failed, changes of the configuration file may be missed error={}",
+      spdlog::error("watch failed, changes to the configuration file may be missed error={}",
                     LogValue(watched));
     }
     w->Poll();

@@ -21,7 +21,7 @@ void WriteLine(const char* error) {
 }
 
 [[noreturn]] void OutOfMemory() {
-  WriteLine("out of memory: the limit of the process or of its cgroup is too low");
+  WriteLine("out of memory: the memory limit of the process or of its cgroup is too low");
   _exit(1);
 }
 
@@ -32,7 +32,7 @@ void WriteLine(const char* error) {
     }
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::resource_unavailable_try_again) {
-      WriteLine("cannot start a thread: the limit of memory or of processes is too low");
+      WriteLine("cannot start a thread: the memory limit or the process limit is too low");
       _exit(1);
     }
     WriteLine(error.what());

@@ -55,8 +55,9 @@ absl::StatusOr<std::unique_ptr<nft::NetlinkKernel>> OpenKubeProxyTables() {
 // Returns a warning if some iptables rules could not be read, or else an empty string.
 std::string UnreadText(const IptablesRead& iptables) {
   if (iptables.unread.empty()) return "";
-  return absl::StrCat("kube-proxy rules may remain, not all iptables rules could be read error=",
-                      LogValue(absl::StrJoin(iptables.unread, "; ")));
+  return absl::StrCat(
+      "kube-proxy rules may remain because not all iptables rules could be read error=",
+      LogValue(absl::StrJoin(iptables.unread, "; ")));
 }
 
 // Reads the rules of iptables-nft only if one of its chains belongs to kube-proxy.
@@ -154,8 +155,8 @@ bool KubeProxyRemover::Absent() {
   if (!absent_since_) {
     absent_since_ = Clock::now();
     spdlog::info(
-        "no kube-proxy process found, its rules will be removed after a waiting time and when all "
-        "Services are programmed wait_s={}",
+        "no kube-proxy process found, kube-proxy rules will be removed after a waiting time and "
+        "after all Services are programmed wait_s={}",
         absence_.count() / 1000);
   }
   return Clock::now() - *absent_since_ >= absence_;
@@ -167,7 +168,7 @@ bool KubeProxyRemover::Serving() {
     Log("kube-proxy rules kept reason=\"no complete state received since start\" "
         "remedy=\"connect a controller, or run svcmapctl apply --prune\"");
   } else if (status.services == 0) {
-    Log("kube-proxy rules kept reason=\"the complete state has no Service\"");
+    Log("kube-proxy rules kept reason=\"the complete state contains no Service\"");
   } else if (status.rejected_services > 0) {
     Log(absl::StrCat("kube-proxy rules kept reason=\"the kernel rejected Services\" count=",
                      status.rejected_services));
@@ -185,7 +186,7 @@ bool KubeProxyRemover::FindAndRemove(const std::stop_token& stop) {
     Log(absl::StrCat("kube-proxy rules kept reason=\"interface ", kIpvsInterface,
                      " exists, svcmapd does not remove rules of IPVS mode\" remedy=\"run "
                      "kube-proxy --cleanup, which removes all IPVS virtual servers, including "
-                     "those of other programs\""));
+                     "virtual servers of other programs\""));
     return false;
   }
   const absl::StatusOr<std::unique_ptr<nft::NetlinkKernel>> kernel = OpenKubeProxyTables();

@@ -34,7 +34,7 @@ void SaveLeader(const std::string& state_dir, const proxy::Leader& leader) {
   if (state_dir.empty()) return;
   const absl::Status saved = proxy::LeaderFile(state_dir, LeaderFiles()).Save(leader);
   if (saved.ok()) return;
-  spdlog::warn("epoch not saved, a restart of svcmapd will forget it epoch={} error={}",
+  spdlog::warn("epoch not saved, the epoch will be lost when svcmapd restarts epoch={} error={}",
                leader.epoch, LogValue(saved));
 }
 

@@ -114,7 +114,7 @@ absl::StatusOr<UniqueFd> LockNetworkNamespace() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1 + random() % kMaxPauseMilliseconds));
   }
   return absl::AlreadyExistsError(
-      "another svcmapd already programs this network namespace; stop it first");
+      "another svcmapd already programs this network namespace; stop the other svcmapd first");
 }
 
 }  // namespace svcmap::api

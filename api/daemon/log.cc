@@ -77,7 +77,7 @@ void LogBeginning(proxy::AdoptedState beginning, uint64_t revision) {
       return;
     case proxy::AdoptedState::kUnknown:
       spdlog::info(
-          "tables in the kernel kept unmodified until a complete state is received "
+          "tables in the kernel will not be modified until a complete state is received "
           "revision={}",
           revision);
       return;

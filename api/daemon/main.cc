@@ -195,7 +195,8 @@ absl::Status AwaitEnd(const sigset_t& signals, proxy::Loop& loop, const ConfigWa
     if (signal != SIGHUP && config != nullptr && config->changed()) {
       NotifyStopping("Exiting because the configuration file has changed");
       return absl::AbortedError(
-          "configuration file changed: svcmapd must be restarted to use it; rules stay in effect");
+          "configuration file changed: svcmapd must be restarted to use the new file; rules stay "
+          "in effect");
     }
     if (signal != SIGHUP) {
       spdlog::info("exiting, rules stay in effect signal={}", SignalName(signal));
@@ -431,7 +432,7 @@ int main(int argc, char** argv) {
   svcmap::api::SetUpLog(parsed.options.verbosity);
   if (parsed.options.config) {
     for (const std::string& finding : parsed.options.config->findings) {
-      spdlog::info("configuration file finding path={} finding={}",
+      spdlog::info("finding in the configuration file path={} finding={}",
                    svcmap::api::LogValue(parsed.options.config->path),
                    svcmap::api::LogValue(finding));
     }

@@ -15,7 +15,7 @@ namespace {
 void Notify(const std::string& what) {
   const int sent = sd_notify(/*unset_environment=*/0, what.c_str());
   if (sent >= 0) return;
-  spdlog::warn("notification of systemd failed message={} error={}", LogValue(what),
+  spdlog::warn("cannot notify systemd message={} error={}", LogValue(what),
                LogValue(std::strerror(-sent)));
 }
 

@@ -27,7 +27,7 @@ void AddLimits(CLI::App& app, DaemonOptions& options) {
       ->check(CLI::Range(size_t{1}, size_t{10'000'000}))
       ->capture_default_str();
   app.add_option("--max-bytes", state.bytes,
-                 "Maximum size of all stored objects together, in bytes as sent")
+                 "Maximum total size of all stored objects as sent, in bytes")
       ->check(CLI::Range(uint64_t{4096}, uint64_t{1} << 40))
       ->capture_default_str();
   app.add_option("--max-endpoints-per-service", state.endpoints_per_service,
@@ -55,11 +55,11 @@ void AddLimits(CLI::App& app, DaemonOptions& options) {
       ->check(CLI::Range(uint32_t{1}, uint32_t{10'000}))
       ->capture_default_str();
   app.add_option("--max-connections", push.max_connections,
-                 "Maximum number of open connections of controllers and svcmapctl, in total")
+                 "Maximum total number of open connections from controllers and svcmapctl")
       ->check(CLI::Range(uint32_t{1}, uint32_t{100'000}))
       ->capture_default_str();
   app.add_option("--max-connections-per-peer", push.max_connections_per_peer,
-                 "Maximum number of open connections of one IPv4 address, IPv6 /64 network, "
+                 "Maximum number of open connections from one IPv4 address, IPv6 /64 network, "
                  "certificate name or Unix user")
       ->check(CLI::Range(uint32_t{1}, uint32_t{100'000}))
       ->capture_default_str();
@@ -83,8 +83,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   std::string healthz = "0.0.0.0:10256";    // Default of kube-proxy (S-250).
   std::string metrics = "127.0.0.1:10249";  // Default of kube-proxy (S-267).
 
-  CLI::App app("svcmapd programs the Kubernetes Services of this node into nftables maps.",
-               "svcmapd");
+  CLI::App app("Programs Kubernetes Services into nftables maps on this node.", "svcmapd");
   app.set_version_flag("--version", std::string("svcmapd ") + SVCMAP_VERSION);
   ListenOptions& listeners = options.listeners;
   app.add_option("--listen", listeners.listen,
@@ -95,31 +94,31 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
                  "PEM file with the server certificate and its intermediates for tcp:// listeners");
   app.add_option("--tls-key", listeners.tls.key, "PEM file with the private key of --tls-cert");
   app.add_option("--tls-client-ca", listeners.tls.ca,
-                 "PEM file with the CAs of client certificates; clients without a certificate of "
-                 "these CAs are rejected");
+                 "PEM file with the CAs of client certificates; clients without a certificate from "
+                 "one of these CAs are rejected");
   app.add_option("--allow-write", listeners.allow.write_names,
-                 "Certificate name (DNS name, URI or IP address) that may read and write over "
-                 "tcp://; repeatable [any client, if --allow-read is not set either]")
+                 "Certificate name (DNS name, URI or IP address) of clients that may read and "
+                 "write over tcp://; repeatable [any client, if --allow-read is not set either]")
       ->type_name("NAME")
       ->allow_extra_args(false);
   app.add_option("--allow-read", listeners.allow.read_names,
-                 "Certificate name that may read over tcp://; repeatable")
+                 "Certificate name of clients that may read over tcp://; repeatable")
       ->type_name("NAME")
       ->allow_extra_args(false);
   app.add_option("--allow-write-uid", listeners.allow.write_uids,
-                 "User ID that may read and write over unix://, in addition to root and the user "
-                 "of svcmapd; repeatable")
+                 "User ID of clients that may read and write over unix://, in addition to root and "
+                 "the user of svcmapd; repeatable")
       ->type_name("UID")
       ->allow_extra_args(false);
   app.add_option("--allow-read-uid", listeners.allow.read_uids,
-                 "User ID that may read over unix://; repeatable")
+                 "User ID of clients that may read over unix://; repeatable")
       ->type_name("UID")
       ->allow_extra_args(false);
   app.add_flag("--insecure", listeners.insecure,
                "Allow tcp:// listeners without TLS; any client can read, no client can write");
   app.add_option("--manifests", options.manifests,
-                 "Read the state from this file or directory of Kubernetes manifests, and follow "
-                 "its changes, instead of accepting controllers");
+                 "Read the state from this file or directory of Kubernetes manifests and watch the "
+                 "manifests for changes, instead of accepting controllers");
   app.add_option(
       "--config", config_path,
       "kube-proxy configuration file (KubeProxyConfiguration) in YAML or JSON; overrides the flags "
@@ -134,9 +133,9 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   app.add_option("--cluster-cidr", detect_local.cluster_cidr,
                  "Pod CIDRs for mode ClusterCIDR, at most one per IP family, comma-separated");
   app.add_option("--pod-bridge-interface", detect_local.bridge_interface,
-                 "Interface on which packets of pods arrive, for mode BridgeInterface");
+                 "Interface on which packets from pods arrive, for mode BridgeInterface");
   app.add_option("--pod-interface-name-prefix", detect_local.interface_name_prefix,
-                 "Name prefix of the interfaces on which packets of pods arrive, for mode "
+                 "Name prefix of the interfaces on which packets from pods arrive, for mode "
                  "InterfaceNamePrefix");
   app.add_flag("--masquerade-all", masquerade_all, "Masquerade all traffic to cluster IPs");
   app.add_option("--nodeport-addresses", node_port_addresses,
@@ -172,9 +171,10 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
                "Print a report about this node as JSON for svcmapctl migrate check, and exit");
   app.add_option("--write-config-to", write_config_to,
                  "Write a configuration file with all defaults, and exit");
-  app.add_flag("--init-only", options.init_only,
-               "Write the sysctls that --config sets, check the kernel, and exit; for a privileged "
-               "init container");
+  app.add_flag(
+      "--init-only", options.init_only,
+      "Write the sysctls configured in --config, check the kernel, and exit; for a privileged "
+      "init container");
   app.add_flag("-v", options.verbosity, "Log debug messages; -vv logs trace messages");
   try {
     app.parse(ReversedArguments(argc, argv));

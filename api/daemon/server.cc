@@ -133,7 +133,7 @@ absl::Status Server::StartTcp(const ListenOptions& options,
                  LogValue("tcp://" + addresses.front()));
   } else if (!options.allow.has_names()) {
     spdlog::warn(
-        "--allow-write not set: any client with a certificate of this CA can write path={}",
+        "--allow-write not set: any client with a certificate from this CA can write path={}",
         LogValue(options.tls.ca));
   }
   const auto take = [this, tls = !options.insecure](UniqueFd connection, const TcpClient& client) {

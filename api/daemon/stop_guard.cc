@@ -39,7 +39,7 @@ ExitGuard::ExitGuard() {
   thread_ = std::thread([this] {
     std::unique_lock lock(mutex_);
     if (wake_.wait_for(lock, kTimeout, [this] { return done_; })) return;
-    spdlog::error("exit timed out, exiting without the last sync of the state file timeout_s={}",
+    spdlog::error("shutdown timed out, exiting before the state file is synced timeout_s={}",
                   kTimeout.count());
     spdlog::default_logger()->flush();
     _exit(1);

@@ -108,7 +108,7 @@ absl::Status ServicePoints::TryToOpen(const Key& key, Point& point) {
     if (address.family() != key.second || point.http->IsOpen(address)) continue;
     if (open_sockets_ >= max_sockets_) {
       return absl::ResourceExhaustedError("all " + std::to_string(max_sockets_) +
-                                          " file descriptors for such ports are in use");
+                                          " file descriptors for healthCheckNodePorts are in use");
     }
     const absl::Status status = point.http->Open({address, point.port}, Stack::kOne);
     if (!status.ok()) return status;

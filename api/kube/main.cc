@@ -41,8 +41,8 @@ absl::Status AwaitEnd(const sigset_t& signals, const api::ConfigWatch* config) {
   if (config != nullptr && config->changed()) {
     api::NotifyStopping("the configuration file has changed; the rules stay in effect");
     return absl::AbortedError(
-        "the configuration file has changed, exiting to be restarted with it; the rules stay in "
-        "effect");
+        "the configuration file has changed, exiting to be restarted with the new file; the rules "
+        "stay in effect");
   }
   spdlog::info("stopping, rules stay in effect signal={}", api::LogValue(strsignal(signal)));
   api::NotifyStopping("stopping; the rules stay in effect");

@@ -76,15 +76,16 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
       "--config", config_path,
       "kube-proxy configuration file (KubeProxyConfiguration). Uses clientConnection and "
       "hostnameOverride. Exits if the file changes");
-  app.add_option("--kubeconfig", options.kubeconfig,
-                 "Kubeconfig file of the API server; empty: service account of the pod. Ignored "
-                 "with --config");
+  app.add_option(
+      "--kubeconfig", options.kubeconfig,
+      "Kubeconfig file for the API server [the service account of the pod]. Ignored with --config");
   app.add_option("--master", options.master, "URL of the API server. Overrides the kubeconfig");
   app.add_option("--node-name,--hostname-override", options.selection.node_name,
                  "Name of this node [hostnameOverride of --config, or the host name]");
   app.add_option("--service-proxy-name", options.selection.service_proxy_name,
                  "Select Services with this value of the label "
-                 "service.kubernetes.io/service-proxy-name; empty: Services without the label");
+                 "service.kubernetes.io/service-proxy-name; an empty value selects Services "
+                 "without the label");
   app.add_option("--kube-api-content-type", content_type,
                  "Content type of API server responses; JSON is the fallback. Ignored with "
                  "--config")
@@ -99,7 +100,7 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
   app.add_option("--tls-key", options.tls.key,
                  "For tcp://: PEM file with the private key of the client certificate");
   app.add_option("--healthz-bind-address", healthz,
-                 "Address and port for /healthz, /livez and /metrics; empty: disabled");
+                 "Address and port of /healthz, /livez and /metrics; an empty value disables them");
   app.add_flag("-v", options.verbosity, "Increase log verbosity; -vv for maximum");
   try {
     app.parse(api::ReversedArguments(argc, argv));

@@ -31,7 +31,10 @@ void AddWatch(const std::string& resource, const ListWatchFacts& watch, const Br
 
 const api::Catalogue& KubeMetrics() {
   static const auto* all = new api::Catalogue{
-      {"svcmap_kube_build_info", kGaugeMetric, {"version"}, "1"},
+      {"svcmap_kube_build_info",
+       kGaugeMetric,
+       {"version"},
+       "Version of svcmap-kube. The value is always 1"},
       {"svcmap_kube_listed",
        kGaugeMetric,
        {kResourceLabel},
@@ -40,11 +43,11 @@ const api::Catalogue& KubeMetrics() {
       {"svcmap_kube_lists_total",
        kCounterMetric,
        {kResourceLabel},
-       "Total number of complete lists"},
+       "Total number of lists that were received completely"},
       {"svcmap_kube_watches_total",
        kCounterMetric,
        {kResourceLabel},
-       "Total number of started watches"},
+       "Total number of watches that were started"},
       {"svcmap_kube_events_total",
        kCounterMetric,
        {kResourceLabel},
@@ -60,17 +63,17 @@ const api::Catalogue& KubeMetrics() {
       {"svcmap_kube_contact_age_seconds",
        kGaugeMetric,
        {kResourceLabel},
-       "Time since the last data from the API server for this resource, or since the start, in "
-       "seconds"},
+       "Time in seconds since the last data was received from the API server, or since the start "
+       "if no data was received"},
       {"svcmap_kube_objects", kGaugeMetric, {}, "Number of cached objects of all resources"},
       {"svcmap_kube_object_bytes",
        kGaugeMetric,
        {},
-       "Total size of the cached objects, serialized, in bytes"},
+       "Total size of the serialized cached objects in bytes"},
       {"svcmap_kube_changes_waiting",
        kGaugeMetric,
        {},
-       "Number of objects with changes that are not sent yet"},
+       "Number of objects with changes that have not been sent yet"},
       {"svcmap_kube_agent_connected",
        kGaugeMetric,
        {},
@@ -78,7 +81,7 @@ const api::Catalogue& KubeMetrics() {
       {"svcmap_kube_agent_synced",
        kGaugeMetric,
        {},
-       "Whether svcmapd has a complete state, apart from changes in flight (1), or not (0)"},
+       "1 if svcmapd has the complete state except for changes in flight, otherwise 0"},
       {"svcmap_kube_agent_revision", kGaugeMetric, {}, "Revision of svcmapd in the last Ack"},
       {"svcmap_kube_batches_in_flight", kGaugeMetric, {}, "Number of batches without an Ack"},
       {"svcmap_kube_batches_total", kCounterMetric, {}, "Total number of batches sent"},
@@ -86,16 +89,16 @@ const api::Catalogue& KubeMetrics() {
       {"svcmap_kube_resumed_total",
        kCounterMetric,
        {},
-       "Total number of streams that resumed without a snapshot"},
+       "Total number of streams that were resumed without a snapshot"},
       {"svcmap_kube_stream_failures_total",
        kCounterMetric,
        {},
-       "Total number of ended streams and failed connection attempts to svcmapd"},
+       "Total number of closed streams to svcmapd and failed connection attempts"},
       {"svcmap_kube_refused_objects",
        kGaugeMetric,
        {},
-       "Number of objects that svcmapd rejected. The previously accepted version of each, if any, "
-       "stays in effect"},
+       "Number of objects that svcmapd rejected. The previously accepted version of each object, "
+       "if any, stays in effect"},
   };
   return *all;
 }

@@ -31,7 +31,7 @@ class BoundedSink : public spdlog::sinks::base_sink<std::mutex> {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
     if (dropped_ > 0) {
-      if (!Write("log lines dropped because the reader of the log was stuck count=" +
+      if (!Write("log lines dropped because the log reader was blocked count=" +
                  std::to_string(dropped_) + "\n")) {
         ++dropped_;
         return;

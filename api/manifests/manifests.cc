@@ -109,8 +109,9 @@ class Reader {
     if (known == nullptr) {
       Warn({.line = node.line,
             .object = DescribeObject(node, kind),
-            .reason = absl::StrCat("ignored because svcmap does not use this kind of apiVersion ",
-                                   Quote(api_version))});
+            .reason =
+                absl::StrCat("ignored because svcmap does not support this kind in apiVersion ",
+                             Quote(api_version))});
       return;
     }
     if (known->api_version != api_version) {

@@ -19,19 +19,19 @@ const Catalogue& AllMetrics() {
        kHistogram,
        {kFamily},
        "Duration of syncs in seconds, including failed syncs. A sync programs both IP families and "
-       "is counted for each"},
+       "is counted for each family"},
       {"kubeproxy_sync_full_proxy_rules_duration_seconds",
        kHistogram,
        {kFamily},
-       "Duration of full syncs, which rewrite the tables completely, in seconds"},
+       "Duration in seconds of full syncs, which rewrite the tables completely"},
       {"kubeproxy_sync_partial_proxy_rules_duration_seconds",
        kHistogram,
        {kFamily},
-       "Duration of partial syncs, which write only changes, in seconds"},
+       "Duration in seconds of partial syncs, which write only changes"},
       {"kubeproxy_sync_proxy_rules_last_timestamp_seconds",
        kGauge,
        {kFamily},
-       "Unix time of the last successful sync, 0 before the first one"},
+       "Unix time of the last successful sync, or 0 if no sync has succeeded"},
       {"kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds",
        kGauge,
        {kFamily},
@@ -55,8 +55,8 @@ const Catalogue& AllMetrics() {
       {"kubeproxy_network_programming_duration_seconds",
        kHistogram,
        {kFamily},
-       "Time from the change of endpoints, as reported by the controller, until it is programmed "
-       "in seconds"},
+       "Time in seconds from an endpoint change, as reported by the controller, until the change "
+       "is programmed"},
       {"kubeproxy_sync_proxy_rules_no_local_endpoints_total",
        kGauge,
        {kFamily, "traffic_policy"},
@@ -73,8 +73,8 @@ const Catalogue& AllMetrics() {
       {"kubeproxy_conntrack_reconciler_sync_duration_seconds",
        kHistogram,
        {kFamily},
-       "Duration of passes that delete stale UDP flows in seconds. A pass handles both IP families "
-       "and is counted for each"},
+       "Duration in seconds of passes that delete stale UDP flows. A pass handles both IP families "
+       "and is counted for each family"},
       {"kubeproxy_conntrack_reconciler_deleted_entries_total",
        kCounter,
        {kFamily},
@@ -82,11 +82,11 @@ const Catalogue& AllMetrics() {
       {"kubeproxy_proxy_healthz_total",
        kCounter,
        {"code"},
-       "Total number of responses of /healthz by status code"},
+       "Total number of /healthz responses by status code"},
       {"kubeproxy_proxy_livez_total",
        kCounter,
        {"code"},
-       "Total number of responses of /livez by status code"},
+       "Total number of /livez responses by status code"},
       // Metrics of writes to the kernel.
       {"svcmap_build_info", kGauge, {"version"}, "Version of svcmapd. The value is always 1"},
       {"svcmap_state",
@@ -96,7 +96,7 @@ const Catalogue& AllMetrics() {
       {"svcmap_state_complete",
        kGauge,
        {},
-       "1 if a complete state was received or restored and then programmed"},
+       "1 if svcmapd has received or restored a complete state and has programmed this state"},
       {"svcmap_revision",
        kGauge,
        {},
@@ -105,12 +105,12 @@ const Catalogue& AllMetrics() {
       {"svcmap_commit_duration_seconds",
        kHistogram,
        {},
-       "Time that the kernel needed to commit a transaction in seconds"},
+       "Time in seconds that the kernel needed to commit a transaction"},
       {"svcmap_stage_duration_seconds",
        kSummary,
        {"stage"},
-       "Time that each stage needed from the receipt of a message to its acknowledgement in "
-       "seconds"},
+       "Time in seconds that each stage needed between the receipt of a message and its "
+       "acknowledgement"},
       {"svcmap_recreations_total",
        kCounter,
        {},
@@ -146,13 +146,13 @@ const Catalogue& AllMetrics() {
       {"svcmap_pending_age_seconds",
        kGauge,
        {},
-       "Time since the oldest change that is not programmed yet was received in seconds, 0 if "
-       "there is none"},
+       "Time in seconds since the oldest change that is not programmed yet was received, or 0 if "
+       "no change is pending"},
       {"svcmap_refused_objects",
        kGauge,
        {},
-       "Number of objects whose latest version was rejected. Their last accepted version, if any, "
-       "stays in effect"},
+       "Number of objects whose latest version was rejected. The last accepted version of each "
+       "object, if any, stays in effect"},
       {"svcmap_kernel_refused_services",
        kGauge,
        {},
@@ -214,12 +214,12 @@ const Catalogue& AllMetrics() {
       {"svcmap_saved_state_failures_total",
        kCounter,
        {},
-       "Total number of times that saving the state started to fail. Absent without --state-dir"},
+       "Total number of failed attempts to save the state. Absent without --state-dir"},
       {"svcmap_saved_state_synced_timestamp_seconds",
        kGauge,
        {},
-       "Unix time of the last sync of the saved state file to disk, 0 before the first one. Absent "
-       "without --state-dir"},
+       "Unix time of the last sync of the saved state file to disk, or 0 before the first sync. "
+       "Absent without --state-dir"},
       // Metrics of the connection counters (--service-counters).
       {"svcmap_service_connections_total",
        kCounter,
@@ -243,11 +243,11 @@ const Catalogue& SliMetrics() {
       {"kubernetes_healthcheck",
        kGauge,
        {"name", "type"},
-       "1 if the health check currently succeeds. The types are /healthz and /livez"},
+       "1 if the health check succeeds, otherwise 0. The label type is healthz or livez"},
       {"kubernetes_healthchecks_total",
        kCounter,
        {"name", "status", "type"},
-       "Total number of responses of the health check by result"},
+       "Total number of health check responses by result"},
   };
   return *all;
 }

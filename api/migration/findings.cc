@@ -17,8 +17,8 @@ namespace {
 constexpr int kOurPriority = -100;
 
 constexpr char kStale[] =
-    "the rules still translate connections but are no longer updated: connections to Services that "
-    "svcmap does not manage or that have been deleted may reach endpoints that no longer exist";
+    "the rules are no longer updated: connections to Services that were deleted, or that svcmap "
+    "does not manage, may reach endpoints that no longer exist";
 constexpr char kRemove[] =
     "start svcmapd with --remove-kube-proxy: it removes the rules after it has programmed all "
     "Services; existing connections are unaffected";
@@ -32,8 +32,8 @@ struct KnownOwner {
 };
 constexpr KnownOwner kOwners[] = {
     {"cilium_host", "Cilium",
-     "run cilium-dbg status | grep KubeProxyReplacement; if it is enabled, disable it, otherwise "
-     "svcmap has no effect on this node"},
+     "run cilium-dbg status | grep KubeProxyReplacement; if KubeProxyReplacement is enabled, "
+     "disable it, because svcmap has no effect until then"},
     {"bpfin.cali", "Calico's eBPF data plane",
      "set bpfEnabled to false in the FelixConfiguration, or do not use svcmap on this node"},
     {"kube-dummy-if", "kube-router",
@@ -96,27 +96,27 @@ class MigrationJudge {
     if (!Runs()) return;
     Note(facts_.kube_proxy,
          "svcmapd can run beside kube-proxy; each connection is translated by the proxy that "
-         "created its chains last. Ports 10249 and 10256 stay in use by kube-proxy until it exits",
-         "start svcmapd, wait until it serves (svcmapctl wait), then remove kube-proxy from this "
-         "node; see docs/migration.md");
+         "created its chains last. kube-proxy uses ports 10249 and 10256 until it exits",
+         "start svcmapd, wait until its state is serving (svcmapctl wait), then remove kube-proxy "
+         "from this node; see docs/migration.md");
   }
 
   void Ipvs() {
     if (!HasInterface(kIpvsInterface)) {
       if (!facts_.virtual_servers) return;
       Note("IPVS virtual servers exist that do not belong to kube-proxy (no interface kube-ipvs0)",
-           "svcmapd does not modify them, even with --remove-kube-proxy",
-           "do not run kube-proxy --cleanup on this node: it removes all IPVS virtual servers");
+           "svcmapd does not modify these virtual servers, even with --remove-kube-proxy",
+           "do not run kube-proxy --cleanup on this node, because it removes all IPVS virtual "
+           "servers");
       return;
     }
-    Attention(
-        absl::StrCat("interface ", kIpvsInterface,
-                     " exists: kube-proxy runs or has run in ipvs mode"),
-        "the node accepts connections to every Service address on this interface; "
-        "--remove-kube-proxy removes nothing while the interface exists",
-        "when svcmapd serves traffic and kube-proxy no longer runs on this node, run kube-proxy "
-        "--cleanup; it removes all IPVS virtual servers, including those of other programs such as "
-        "keepalived");
+    Attention(absl::StrCat("interface ", kIpvsInterface,
+                           " exists: kube-proxy runs or has run in ipvs mode"),
+              "the node accepts connections to every Service address on this interface; "
+              "--remove-kube-proxy removes nothing while the interface exists",
+              "when svcmapd serves traffic and kube-proxy no longer runs on this node, run "
+              "kube-proxy --cleanup; this command removes all IPVS virtual servers, including "
+              "virtual servers of other programs such as keepalived");
   }
 
   // Reports rules of kube-proxy in nf_tables or iptables.
@@ -160,7 +160,7 @@ class MigrationJudge {
       Attention(absl::StrCat(flavour, ": kube-proxy's chain must be kept: ", kept),
                 "--remove-kube-proxy keeps this chain; kube-proxy --cleanup removes it, which may "
                 "break connections that depend on it",
-                absl::StrCat("add a rule of your own, such as ", command,
+                absl::StrCat("add your own rule, such as ", command,
                              " -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT, then remove the "
                              "chain and the jump to it; see docs/migration.md"));
     }
@@ -172,8 +172,8 @@ class MigrationJudge {
                              ": a rule that does not belong to kube-proxy translates an address or "
                              "nodePort of a Service: ",
                              rule),
-                "svcmap's chains run before the chains of iptables if svcmapd starts later, so "
-                "this rule has no effect",
+                "if svcmapd starts later, its chains run before the chains of iptables, so this "
+                "rule has no effect",
                 "use another address or port for the Service or for the rule");
     }
   }
@@ -216,7 +216,7 @@ class MigrationJudge {
       if (!HasInterface(owner.interface)) continue;
       Attention(absl::StrCat("interface ", owner.interface, " belongs to ", owner.name),
                 absl::StrCat("if ", owner.name,
-                             " handles Services, it does so before svcmap's rules see a packet"),
+                             " handles Services, it processes packets before svcmap's rules do"),
                 owner.remedy);
     }
   }
@@ -236,10 +236,13 @@ class MigrationJudge {
           " may translate destinations, with priority ", chain.base->priority);
       if (chain.base->priority < kOurPriority) {
         Attention(what,
-                  "the chain runs before svcmap; svcmap ignores connections that it translates",
+                  "the chain runs before svcmap's chains; svcmap ignores connections that the "
+                  "chain translates",
                   "make sure that the chain does not match addresses and nodePorts of Services");
       } else {
-        Note(what, "svcmap runs first; the chain does not see connections that svcmap translates",
+        Note(what,
+             "svcmap's chains run first; the chain does not apply to connections that svcmap "
+             "translates",
              "none, unless the chain must match addresses of Services");
       }
     }
@@ -259,7 +262,7 @@ class MigrationJudge {
   void Unread() {
     for (const auto* unread : {&facts_.unread, &facts_.iptables.unread}) {
       for (const std::string& what : *unread) {
-        Attention("not checked: " + what, "conflicts may exist that this check cannot see",
+        Attention("not checked: " + what, "conflicts may exist that this check cannot detect",
                   "run the check as root with all required programs installed, or check manually");
       }
     }

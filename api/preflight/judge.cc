@@ -21,15 +21,15 @@ using Warnings = std::vector<Warning>;
 void JudgeForwarding(const Facts& facts, Warnings& warnings) {
   if (facts.ip_forward == 0) {
     warnings.push_back(
-        {"net.ipv4.ip_forward is 0: IPv4 packets of pods and of external clients are not "
+        {"net.ipv4.ip_forward is 0: IPv4 packets from pods and from external clients are not "
          "forwarded",
          "sysctl -w net.ipv4.ip_forward=1"});
   }
   if (facts.ipv6_in_use && facts.ipv6_forwarding == 0) {
     // With forwarding enabled, an interface ignores router advertisements unless accept_ra is 2.
     warnings.push_back(
-        {"net.ipv6.conf.all.forwarding is 0: IPv6 packets of pods and of external clients are not "
-         "forwarded",
+        {"net.ipv6.conf.all.forwarding is 0: IPv6 packets from pods and from external clients are "
+         "not forwarded",
          "sysctl -w net.ipv6.conf.all.forwarding=1 (first set accept_ra=2 on interfaces that get "
          "their routes from router advertisements)"});
   }
@@ -80,8 +80,8 @@ void JudgeRpFilter(const Facts& facts, Warnings& warnings) {
   }
   if (strict.empty()) return;
   constexpr char kEffect[] =
-      "packets are dropped if they arrive on another interface than the one used for replies, for "
-      "example from nodePort clients behind a second uplink";
+      "packets are dropped if their replies use a different interface, for example packets from "
+      "nodePort clients behind a second uplink";
   if (floor == 1 || strict.size() == 1) {
     std::string name = floor == 1 ? "all" : strict.front();
     std::replace(name.begin(), name.end(), '.', '/');  // sysctl(8) expects eth0.7 as eth0/7.
@@ -189,8 +189,9 @@ std::vector<Warning> Judge(const Facts& facts) {
   JudgeLegacy(facts.legacy_ip6tables_filter, "ip6tables-legacy", warnings);
   JudgeOtherProxies(facts, warnings);
   for (const std::string& reason : facts.unread) {
-    warnings.push_back({absl::StrCat("node configuration only partly checked: ", reason),
-                        "none if Services work; inspect nft list ruleset and ip link"});
+    warnings.push_back(
+        {absl::StrCat("node configuration only partly checked: ", reason),
+         "if Services do not work, inspect the output of nft list ruleset and of ip link"});
   }
   return warnings;
 }

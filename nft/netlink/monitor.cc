@@ -98,7 +98,7 @@ void Monitor::Resume() {
   const std::lock_guard lock(mutex_);
   listening_ = true;
   if (socket_ && !socket_->JoinGroup(NFNLGRP_NFTABLES).ok())
-    broken_ = "joining the nf_tables notification group failed";
+    broken_ = "cannot join the nf_tables notification group";
 }
 
 void Monitor::CloseGap(uint32_t before, uint32_t after, bool explained) {

@@ -87,7 +87,7 @@ class Builder {
          .reason = "all Services together must have at most " + std::to_string(kMaxSourceRows) +
                    " ranges, counted for each " + std::string(FamilyName(family)) +
                    " load balancer IP and port; the " + std::string(FamilyName(family)) +
-                   " load balancer IPs of the Service are closed to all sources"});
+                   " load balancer IPs of the Service accept no traffic"});
   }
 
   bool Firewalled(Family family) const {
@@ -183,7 +183,7 @@ class Builder {
          .error_type = "Duplicate value",
          .value = claim.ToString(),
          .reason = "already used by Service " + (owner != nullptr ? owner->key : std::string("?")) +
-                   ", which is older or, at equal age, first by name; not programmed"});
+                   ", which is older, or has the same age and is first by name; not programmed"});
     return false;
   }
 
@@ -237,7 +237,7 @@ class Builder {
     if (affinity.port_number == 0) {
       Warn(port, "", "",
            "session affinity is not programmed: at most " + std::to_string(kMaxStickyPort) +
-               " Service ports of an IP family can have it, with at most " +
+               " Service ports of an IP family can have session affinity, with at most " +
                std::to_string(kMaxStickyEndpoint) + " endpoints each");
       return;
     }

@@ -158,8 +158,10 @@ class PathTracer {
   bool ChooseSet() {
     if (const uint32_t drained = to_.resolved.drained; drained > 0) {
       AddStep("endpoints",
-              absl::StrCat(drained, drained == 1 ? " endpoint is" : " endpoints are",
-                           " drained (weight 0) and receive no new connections"),
+              absl::StrCat(drained,
+                           drained == 1 ? " endpoint is drained (weight 0) and receives"
+                                        : " endpoints are drained (weight 0) and receive",
+                           " no new connections"),
               "");
     }
     return to_.role == Role::kClusterIp ? ChooseInternalSet() : ChooseExternalSet();
@@ -241,13 +243,14 @@ class PathTracer {
 
   void DescribeSet() {
     if (result_.set == ChosenSet::kLocal) {
-      AddStep("endpoints",
-              to_.resolved.any_ready_here
-                  ? "ready endpoints on this node; topology hints do not apply"
-                  : "no endpoint on this node is ready: terminating endpoints that still serve",
-              "S-34");
+      AddStep(
+          "endpoints",
+          to_.resolved.any_ready_here
+              ? "ready endpoints on this node; topology hints do not apply"
+              : "no endpoint on this node is ready: terminating endpoints that are still serving",
+          "S-34");
     } else if (!to_.resolved.any_ready) {
-      AddStep("endpoints", "no endpoint is ready: all terminating endpoints that still serve",
+      AddStep("endpoints", "no endpoint is ready: all terminating endpoints that are still serving",
               "S-33");
     } else if (to_.resolved.topology == TopologyMode::kSameNode) {
       AddStep("endpoints", "topology hints: endpoints for node " + context_.node.place.name,
@@ -290,7 +293,8 @@ class PathTracer {
     const auto& endpoints = result_.endpoints;
     if (std::any_of(endpoints.begin(), endpoints.end(),
                     [](const ExplainedEndpoint& endpoint) { return endpoint.masquerade; })) {
-      AddStep("hairpin", "the client is itself an endpoint: masqueraded if it is selected", "S-97");
+      AddStep("hairpin",
+              "the client is itself an endpoint: masqueraded if this endpoint is selected", "S-97");
     } else if (!from_.address &&
                std::any_of(endpoints.begin(), endpoints.end(),
                            [](const ExplainedEndpoint& endpoint) { return endpoint.local; })) {

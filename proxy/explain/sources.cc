@@ -75,10 +75,14 @@ class Sorter {
       if (address && question_.in_interface.empty()) {
         absl::StrAppend(&source.name, " if the packet arrives on ", pod_interface_);
       }
-      source.step = {"source", "arrives on interface " + pod_interface_ + ", so it is a pod",
-                     InterfaceRule()};
+      source.step = {
+          "source",
+          "the packet arrives on interface " + pod_interface_ + ", so the source is a pod",
+          InterfaceRule()};
     } else {
-      source.step = {"source", "in pod CIDR " + pod_block_->ToString() + ", so it is a pod",
+      source.step = {"source",
+                     "the source address is in pod CIDR " + pod_block_->ToString() +
+                         ", so the source is a pod",
                      "S-64, S-65"};
     }
     return source;
@@ -89,7 +93,8 @@ class Sorter {
             address,
             /*from_process=*/true,
             address ? address->ToString() + ", this node" : "this node",
-            {"source", "the address belongs to this node", by_interface() ? "S-70, S-72" : "S-72"}};
+            {"source", "the source address belongs to this node",
+             by_interface() ? "S-70, S-72" : "S-72"}};
   }
 
   Source Other(const std::optional<IpAddress>& address) const {
@@ -98,23 +103,25 @@ class Sorter {
     if (!RecognisesPods(context_, family_)) {
       source.name =
           address ? address->ToString() + ", not this node" : "other sources, including pods";
-      source.step = {"source",
-                     "not an address of this node; pods cannot be detected, because no " +
-                         std::string(FamilyName(family_)) + " pod CIDR is known",
-                     "S-71"};
+      source.step = {
+          "source",
+          "the source is not an address of this node; pods cannot be detected because no " +
+              std::string(FamilyName(family_)) + " pod CIDR is known",
+          "S-71"};
     } else if (by_interface()) {
       if (address && question_.in_interface.empty()) {
         source.name = address->ToString() + " if the packet arrives on another interface";
       }
-      source.step = {"source",
-                     "does not arrive on interface " + pod_interface_ +
-                         " and is not an address of this node, so it is not a pod",
-                     InterfaceRule()};
-    } else {
       source.step = {
           "source",
-          "neither in pod CIDR " + pod_block_->ToString() + " nor an address of this node",
-          "S-64, S-65"};
+          "the packet does not arrive on interface " + pod_interface_ +
+              ", and the source is not an address of this node, so the source is not a pod",
+          InterfaceRule()};
+    } else {
+      source.step = {"source",
+                     "the source address is neither in pod CIDR " + pod_block_->ToString() +
+                         " nor an address of this node",
+                     "S-64, S-65"};
     }
     return source;
   }

@@ -44,15 +44,15 @@ std::vector<nft::ChainSpec> MakeChains() {
       {"filter-forward", "KUBE-SERVICES from FORWARD", {{"filter", "forward", 0}}},
       {"filter-output", "KUBE-SERVICES from OUTPUT", {{"filter", "output", 0}}},
       {"services", "KUBE-SERVICES and KUBE-NODEPORTS: maps addresses to descriptors", {}},
-      {"dispatch", "the destination holds a descriptor; all paths end in dnat or drop", {}},
+      {"dispatch", "the destination is a descriptor; all paths end in dnat or drop", {}},
       {"external", "KUBE-EXT: masquerade, then pick", {}},
-      {"external-local", "KUBE-EXT with policy Local: pods, the node, the rest", {}},
+      {"external-local", "KUBE-EXT with policy Local: pods, the node, other sources", {}},
       {"pick", "picks a random endpoint", {}},
       {"mark-masq", "KUBE-MARK-MASQ", {}},
       {"firewall-check", "KUBE-FW: drops sources that may not use a load balancer IP", {}},
       {"nodeport-endpoints-check", "KUBE-NODEPORTS (filter): nodePorts without endpoints", {}},
       {"service-endpoints-check", "KUBE-SERVICES (filter): Services without endpoints", {}},
-      {"cluster-ips-check", "clusterIPs: unknown ports, unallocated addresses", {}},
+      {"cluster-ips-check", "clusterIPs: rejects unknown ports, drops unallocated addresses", {}},
       {"pick-first", "fallback if no random pick found an endpoint", {}},
   };
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {

@@ -17,7 +17,7 @@ using Milliseconds = std::chrono::milliseconds;
 
 absl::Status NoAnswer(const std::string& call, Clock::duration waited) {
   return absl::DeadlineExceededError(
-      call + ": no answer from the disk for " +
+      call + ": no response from the disk for " +
       std::to_string(std::chrono::duration_cast<Milliseconds>(waited).count()) + " ms");
 }
 

@@ -523,8 +523,8 @@ void StateLog::Fail(const FrameFile* file, const absl::Status& status) {
   }
   if (!first) return;
   Problem(
-      "saving the state failed, traffic is not affected, but after a restart the rules in the "
-      "kernel stay unchanged until a controller sends a snapshot path=" +
+      "saving the state failed, traffic is not affected, but after a restart svcmapd does not "
+      "modify the rules until a controller sends a snapshot path=" +
       folder_ + " error=\"" + std::string(status.message()) + "\"");
 }
 

@@ -190,7 +190,7 @@ TEST_F(WatcherFaultsTest, S345_ARejectedReturnToTheGroupIsALoss) {
     };
   }
   Commit(Large());
-  ExpectLoss("joining the nf_tables notification group failed");
+  ExpectLoss("cannot join the nf_tables notification group");
   WaitUntilReported();
   ExpectReport();
 }

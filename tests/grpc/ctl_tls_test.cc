@@ -77,9 +77,8 @@ TEST_F(CtlTlsTest, AgentWithACertificateForAnotherHostIsNotTrusted) {
 TEST_F(CtlTlsTest, WithoutACertificateTheAgentHangsUp) {
   Listen();
   EXPECT_EQ(Ctl({"--tls-ca", Path("ca.pem"), "status"}), ExitCode::kUnreachable);
-  EXPECT_EQ(err_,
-            CannotReach("the agent closed the connection: it may require a client certificate, "
-                        "see --tls-cert"));
+  EXPECT_EQ(err_, CannotReach("the agent closed the connection: the agent may require a client "
+                              "certificate, see --tls-cert"));
 }
 
 TEST_F(CtlTlsTest, CertificateThatTheAgentDoesNotTakeIsHungUpOn) {
@@ -88,14 +87,15 @@ TEST_F(CtlTlsTest, CertificateThatTheAgentDoesNotTakeIsHungUpOn) {
   Put("client.pem", other.certificate);
   Put("client.key", other.key);
   EXPECT_EQ(Ctl(Tls("status")), ExitCode::kUnreachable);
-  EXPECT_EQ(err_, CannotReach("the agent closed the connection: it may not accept this client "
-                              "certificate, or not use TLS"));
+  EXPECT_EQ(err_, CannotReach("the agent closed the connection: the agent may reject this client "
+                              "certificate or may not use TLS"));
 }
 
 TEST_F(CtlTlsTest, WithoutTlsTheAgentHangsUp) {
   Listen();
   EXPECT_EQ(Ctl({"status"}), ExitCode::kUnreachable);
-  EXPECT_EQ(err_, CannotReach("the agent closed the connection: it may require TLS, see --tls-ca"));
+  EXPECT_EQ(err_, CannotReach(
+                      "the agent closed the connection: the agent may require TLS, see --tls-ca"));
 }
 
 TEST_F(CtlTlsTest, FilesThatCannotBeUsedAreNamedBeforeAnythingIsSent) {

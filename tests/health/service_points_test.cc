@@ -338,7 +338,7 @@ TEST_F(FewSocketsTest, MoreServicesThanSocketsDoNotSilenceTheAgent) {
   EXPECT_TRUE(SoonOpen(PortOf(30)));
   server_.reset();
   EXPECT_THAT(log_.str(), HasSubstr("shop/web-19"));
-  EXPECT_THAT(log_.str(), HasSubstr("all 10 file descriptors for such ports are in use"));
+  EXPECT_THAT(log_.str(), HasSubstr("all 10 file descriptors for healthCheckNodePorts are in use"));
 }
 
 }  // namespace

@@ -382,7 +382,7 @@ class FakeKubeProxy {
   std::unique_ptr<ChildProcess> process_;
 };
 
-constexpr char kNoService[] = "the complete state has no Service";
+constexpr char kNoService[] = "the complete state contains no Service";
 
 TEST_F(MigrateTest, S330_WhileAKubeProxyRunsOrWeServeNothingNothingIsRemoved) {
   ASSERT_OK(LoadKubeProxy(Mode::kNftables, Ports(*pod_a_)));

@@ -24,10 +24,10 @@ absl::StatusOr<ApiServer> InCluster(const std::string& folder) {
   const std::string host = FromEnvironment(kHostVariable);
   const std::string port = FromEnvironment(kPortVariable);
   if (host.empty() || port.empty()) {
-    return absl::NotFoundError(absl::StrCat(
-        "no API server: --kubeconfig and --master are not set, and the process runs outside of a "
-        "pod: ",
-        kHostVariable, " and ", kPortVariable, " are not set"));
+    return absl::NotFoundError(
+        absl::StrCat("no API server: --kubeconfig and --master are not set, and the process does "
+                     "not run in a pod: ",
+                     kHostVariable, " and ", kPortVariable, " are not set"));
   }
   const bool ipv6 = host.find(':') != std::string::npos;
   const absl::StatusOr<ServerUrl> url =

@@ -168,9 +168,7 @@ absl::Status ReadUser(KubeconfigFields& user, const std::string& folder, ApiServ
   }
   for (const char* name : {"as", "as-uid", "as-groups", "as-user-extra"}) {
     if (user.Find(name) != nullptr) {
-      user.Fail(
-          name,
-          "Forbidden: impersonation is not supported; use the credentials of the user itself");
+      user.Fail(name, "Forbidden: impersonation is not supported; use the user's own credentials");
     }
   }
   server.client_certificate_file = user.Path("client-certificate", folder);

@@ -85,7 +85,7 @@ class ListWatch::Worker {
           if (head.status == 200) {
             reflector_.Contact(Clock::now());
             too_large = body.size() + piece.size() > ask.max_bytes;
-            if (too_large) return absl::ResourceExhaustedError("the answer is too large");
+            if (too_large) return absl::ResourceExhaustedError("the response is too large");
             body += piece;
           } else {
             AppendStatus(body, piece);

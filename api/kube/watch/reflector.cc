@@ -338,8 +338,8 @@ bool Reflector::WithoutFieldSelector(const std::string& why, Clock::time_point n
   path_ = CollectionPath(resource_, selection_);
   ++facts_.failures;
   lines_.push_back(
-      {.text =
-           LogText("failed, including headless Services, as needed before Kubernetes 1.31", why)});
+      {.text = LogText(
+           "failed, also listing headless Services, which Kubernetes before 1.31 requires", why)});
   ListAgain(from_);
   not_before_ = now;
   return true;

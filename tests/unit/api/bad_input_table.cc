@@ -164,10 +164,10 @@ std::vector<BadInput> BadInputs() {
       {kText, "missing apiVersion", "kind: Service\nmetadata: {namespace: shop, name: web}\n",
        R"(input.yaml: document 1, line 1: Service shop/web: apiVersion: Required value: must be a string)"},
       {kText, "unused kind", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n",
-       R"(input.yaml: document 1, line 1: Deployment web: ignored because svcmap does not use this kind of apiVersion "apps/v1")"},
+       R"(input.yaml: document 1, line 1: Deployment web: ignored because svcmap does not support this kind in apiVersion "apps/v1")"},
       {kText, "kind Service of another API group",
        "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: web}\n",
-       R"(input.yaml: document 1, line 1: Service web: ignored because svcmap does not use this kind of apiVersion "serving.knative.dev/v1")"},
+       R"(input.yaml: document 1, line 1: Service web: ignored because svcmap does not support this kind in apiVersion "serving.knative.dev/v1")"},
       {kText, "unsupported API version",
        "apiVersion: discovery.k8s.io/v1beta1\nkind: EndpointSlice\n",
        R"(input.yaml: document 1, line 1: EndpointSlice: apiVersion: Invalid value: "discovery.k8s.io/v1beta1": must be "discovery.k8s.io/v1")"},
@@ -224,7 +224,8 @@ std::vector<BadInput> BadInputs() {
       {kAddresses, "clusterIPs without clusterIP",
        WebSpec("clusterIPs: [10.96.0.10]\nports: [{port: 80}]"),
        R"(Service shop/web rejected: spec.clusterIP: Required value: must be equal to spec.clusterIPs[0] "10.96.0.10"; the previously accepted version, if any, stays in effect)"},
-      {kAddresses, "clusterIPs that do not match clusterIP", WebWith("clusterIPs: [10.96.0.11]"), R"(Service shop/web rejected: spec.clusterIPs[0]: Invalid value: "10.96.0.11": must be equal to spec.clusterIP "10.96.0.10"; the previously accepted version, if any, stays in effect)"},
+      {kAddresses,
+       "clusterIPs that do not match clusterIP", WebWith("clusterIPs: [10.96.0.11]"), R"(Service shop/web rejected: spec.clusterIPs[0]: Invalid value: "10.96.0.11": must be equal to spec.clusterIP "10.96.0.10"; the previously accepted version, if any, stays in effect)"},
       {kAddresses, "three clusterIPs",
        WebWith("clusterIPs: [10.96.0.10, \"fd00::10\", 10.96.0.11]"),
        R"(Service shop/web rejected: spec.clusterIPs: Too many: 3: must have at most 2 items; use one for each IP family; the previously accepted version, if any, stays in effect)"},
@@ -311,7 +312,7 @@ std::vector<BadInput> BadInputs() {
        R"(Service shop/web: spec.externalTrafficPolicy: Invalid value: "Local": has no effect for type ClusterIP without spec.externalIPs; "Cluster" is used)"},
       {kPolicies, "missing healthCheckNodePort",
        WebWith("type: LoadBalancer\nexternalTrafficPolicy: Local"),
-       R"(Service shop/web: spec.healthCheckNodePort: Required value: without it, load balancers cannot check whether this node has endpoints)"},
+       R"(Service shop/web: spec.healthCheckNodePort: Required value: without this port, load balancers cannot check whether this node has endpoints)"},
 
       {kSlices, "missing Service name",
        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
@@ -334,7 +335,7 @@ std::vector<BadInput> BadInputs() {
        R"(EndpointSlice shop/web-1 rejected: endpoints[0].addresses[0]: Invalid value: "169.254.1.1": must not be a link-local address; the previously accepted version, if any, stays in effect)"},
       {kSlices, "duplicate address",
        SliceWith("endpoints: [{addresses: [10.1.0.1]}, {addresses: [10.1.0.001]}]"),
-       R"(EndpointSlice shop/web-1: endpoints[1].addresses[0]: Duplicate value: "10.1.0.001": already used by endpoints[0]; the address is used once)"},
+       R"(EndpointSlice shop/web-1: endpoints[1].addresses[0]: Duplicate value: "10.1.0.001": already used by endpoints[0]; the address is used only once)"},
       {kSlices, "endpoint without addresses", SliceWith("endpoints: [{addresses: []}]"),
        R"(EndpointSlice shop/web-1: endpoints[0].addresses: Required value: the endpoint is ignored)"},
       {kSlices, "too many hints",
@@ -384,16 +385,16 @@ input.yaml: document 2, line 19: EndpointSlice shop/web-1: endpoints[0].weight: 
        R"(ServiceCIDR kubernetes rejected: spec.cidrs[0]: Invalid value: "10.96.0.1/12": must not have host bits set; use 10.96.0.0/12; the previously accepted version, if any, stays in effect)"},
       {kCluster, "CIDR that contains all addresses", Cidr("\"::/0\""),
        R"(ServiceCIDR kubernetes rejected: spec.cidrs[0]: Invalid value: "::/0": must not contain all addresses; the previously accepted version, if any, stays in effect)"},
-      {kCluster, "two CIDRs of the same IP family",
-       Cidr("10.96.0.0/16, 10.97.0.0/16"), R"(ServiceCIDR kubernetes rejected: spec.cidrs[1]: Invalid value: "10.97.0.0/16": must be an IPv6 CIDR because spec.cidrs[0] is an IPv4 CIDR; the previously accepted version, if any, stays in effect)"},
+      {kCluster, "two CIDRs of the same IP family", Cidr("10.96.0.0/16, 10.97.0.0/16"),
+       R"(ServiceCIDR kubernetes rejected: spec.cidrs[1]: Invalid value: "10.97.0.0/16": must be an IPv6 CIDR because spec.cidrs[0] is an IPv4 CIDR; the previously accepted version, if any, stays in effect)"},
       {kConflicts, "clusterIP and port of an older Service",
        Named("shop", "web", "2026-01-02T00:00:00Z", "port: 80") + "---\n" +
            Named("shop", "old-web", "2026-01-01T00:00:00Z", "port: 80"),
-       R"(Service shop/web: spec.clusterIP: Duplicate value: 10.96.0.10:80/TCP: already used by Service shop/old-web, which is older or, at equal age, first by name; not programmed)"},
+       R"(Service shop/web: spec.clusterIP: Duplicate value: 10.96.0.10:80/TCP: already used by Service shop/old-web, which is older, or has the same age and is first by name; not programmed)"},
       {kConflicts, "nodePort of a Service of the same age",
        Named("shop", "web", "2026-01-01T00:00:00Z", "port: 80, nodePort: 30080") + "---\n" +
            Named("shop", "api", "2026-01-01T00:00:00Z", "port: 81, nodePort: 30080"),
-       R"(Service shop/web: spec.ports[].nodePort: Duplicate value: 30080/TCP: already used by Service shop/api, which is older or, at equal age, first by name; not programmed)"},
+       R"(Service shop/web: spec.ports[].nodePort: Duplicate value: 30080/TCP: already used by Service shop/api, which is older, or has the same age and is first by name; not programmed)"},
   };
 }
 

@@ -111,7 +111,7 @@ kernel { differences: "10.96.0.10 . tcp . 80 in service-ips is missing" pending:
   result = Ctl(FakeAgent({.explain = Answer("kernel { error: \"read: no\\nbuffer\" }")}),
                {"explain", "10.96.0.10:80"});
   EXPECT_EQ(result.code, 7);
-  EXPECT_THAT(result.out, HasSubstr("Kernel: cannot read the elements: read: no\\nbuffer\n"));
+  EXPECT_THAT(result.out, HasSubstr("Kernel: cannot read the map elements: read: no\\nbuffer\n"));
 }
 
 TEST(CliExplainTest, OfManyEndpointsTheFirstOnesAreShown) {

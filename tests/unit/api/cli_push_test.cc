@@ -151,7 +151,7 @@ TEST(CliApplyTest, TooMuchForOneRequestIsSplit) {
   const FakeAgent agent({.ack = Committed(1)}, /*max_bytes=*/3000);
   const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, Nodes(10, 1000));
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.err, HasSubstr("exceeds the agent's size limit: splitting it, each part is "
+  EXPECT_THAT(result.err, HasSubstr("exceeds the agent's size limit and is split: each part is "
                                     "applied atomically\n"));
   EXPECT_THAT(result.out, HasSubstr("node/n0 applied\n"));
   EXPECT_THAT(result.out, HasSubstr("node/n9 applied\n"));
@@ -191,10 +191,9 @@ TEST(CliApplyTest, NoAnswer) {
   const FakeAgent agent({.hang = true});
   const CtlResult result = Ctl(agent, {"apply", "-f", "-", "--timeout", "200ms"}, kTwoObjects);
   EXPECT_EQ(result.code, 3);
-  EXPECT_EQ(result.err,
-            absl::StrCat("error: no response from the agent at ", agent.address(),
-                         ": timed out after 200ms; the agent may have processed the 2 objects, it "
-                         "is safe to send the request again\n"));
+  EXPECT_EQ(result.err, absl::StrCat("error: no response from the agent at ", agent.address(),
+                                     ": timed out after 200ms; the agent may have processed the 2 "
+                                     "objects; sending the request again is safe\n"));
 }
 
 TEST(CliDeleteTest, ByName) {
@@ -305,7 +304,8 @@ TEST(CliDryRunTest, AnAgentThatDoesNotKnowItIsFoundOut) {
 TEST(CliDryRunTest, PartsAreTriedByThemselves) {
   const FakeAgent agent({.ack = WouldChange()}, /*max_bytes=*/3000);
   const CtlResult result = Ctl(agent, {"apply", "--dry-run", "-f", "-"}, Nodes(10, 1000));
-  EXPECT_THAT(result.err, HasSubstr("splitting it, each part is evaluated independently\n"));
+  EXPECT_THAT(result.err,
+              HasSubstr("size limit and is split: each part is evaluated independently\n"));
 }
 
 TEST(CliDryRunTest, DoesNotGoWithPrune) {

@@ -85,7 +85,7 @@ TEST(WatchTextTest, EveryFindingIsALine) {
 
 TEST(WatchTextTest, WhatWasLostIsReportedFirst) {
   EXPECT_EQ(Reported("lost: 12 sync_failed { error: \"x\" }"),
-            "events lost, svcmapctl read them too slowly count=12\n"
+            "events lost because svcmapctl read too slowly count=12\n"
             "commit failed, retrying error=x\n");
 }
 

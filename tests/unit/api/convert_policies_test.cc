@@ -81,8 +81,8 @@ TEST(ConvertPoliciesTest, S13_TheHealthCheckPortCountsForLoadBalancersWithExtern
       {"type: NodePort, externalTrafficPolicy: Local, healthCheckNodePort: 32000", 0, {}},
       {"type: LoadBalancer, externalTrafficPolicy: Local, healthCheckNodePort: 0",
        0,
-       {"Service shop/web: spec.healthCheckNodePort: Required value: without it, load balancers "
-        "cannot check whether this node has endpoints"}},
+       {"Service shop/web: spec.healthCheckNodePort: Required value: without this port, load "
+        "balancers cannot check whether this node has endpoints"}},
   };
   for (const auto& c : cases) {
     const auto [service, findings] = With(c.fields);

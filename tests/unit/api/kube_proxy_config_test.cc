@@ -325,7 +325,7 @@ TEST(KubeProxyConfigTest, OnlyTheFirstDocumentIsRead) {
       absl::StrCat("# made by hand\n---\n", kConfigHead, "mode: nftables\n---\nkind: Other\n"));
   EXPECT_THAT(read.errors, IsEmpty());
   EXPECT_THAT(read.findings,
-              ElementsAre("the file has several YAML documents, only the first is used"));
+              ElementsAre("the file has several YAML documents, only the first document is used"));
 }
 
 TEST(KubeProxyConfigTest, S289_S317_WhatHasNoEffectIsFoundWhereItIsNotTheDefault) {

@@ -55,21 +55,21 @@ struct Case {
   std::vector<std::string> lines;
 };
 
-#define UPLINK                                                                                  \
-  "packets are dropped if they arrive on another interface than the one used for replies, for " \
-  "example from nodePort clients behind a second uplink"
+#define UPLINK                                                                                \
+  "packets are dropped if their replies use a different interface, for example packets from " \
+  "nodePort clients behind a second uplink"
 
 std::vector<Case> Cases() {
   return {
       {"Healthy", [](Facts&) {}, {}},
       {"Ipv4ForwardingOff",
        [](Facts& f) { f.ip_forward = 0; },
-       {"net.ipv4.ip_forward is 0: IPv4 packets of pods and of external clients are not forwarded; "
-        "remedy: sysctl -w net.ipv4.ip_forward=1"}},
+       {"net.ipv4.ip_forward is 0: IPv4 packets from pods and from external clients are not "
+        "forwarded; remedy: sysctl -w net.ipv4.ip_forward=1"}},
       {"Ipv6ForwardingOff",
        [](Facts& f) { f.ipv6_forwarding = 0; },
-       {"net.ipv6.conf.all.forwarding is 0: IPv6 packets of pods and of external clients are not "
-        "forwarded; remedy: sysctl -w net.ipv6.conf.all.forwarding=1 (first set accept_ra=2 on "
+       {"net.ipv6.conf.all.forwarding is 0: IPv6 packets from pods and from external clients are "
+        "not forwarded; remedy: sysctl -w net.ipv6.conf.all.forwarding=1 (first set accept_ra=2 on "
         "interfaces that get their routes from router advertisements)"}},
       {"Ipv6NotInUse",
        [](Facts& f) {
@@ -198,8 +198,8 @@ std::vector<Case> Cases() {
         "svcmapd with --remove-kube-proxy or run kube-proxy --cleanup"}},
       {"Unread",
        [](Facts& f) { f.unread = {"read the chains of nf_tables: no"}; },
-       {"node configuration only partly checked: read the chains of nf_tables: no; remedy: none if "
-        "Services work; inspect nft list ruleset and ip link"}},
+       {"node configuration only partly checked: read the chains of nf_tables: no; remedy: if "
+        "Services do not work, inspect the output of nft list ruleset and of ip link"}},
   };
 }
 

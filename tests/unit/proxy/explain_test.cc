@@ -391,12 +391,14 @@ TEST_F(ExplainTest, S33AndS34TerminatingEndpointsAreReported) {
   Web(ExternalLocal);
   Slice([](ASlice& slice) { slice.Endpoint(kL1, kServingTerminating, true).Ready(kR1); });
   EXPECT_THAT(EndpointTexts(One(kClusterIp, 80, kPod)), ElementsAre(kR1));  // S-183
-  EXPECT_THAT(StepOf(One(kVip, 80, kOutside), "endpoints"),
-              HasSubstr("no endpoint on this node is ready: terminating endpoints that still serve "
-                        "(S-34)"));
+  EXPECT_THAT(
+      StepOf(One(kVip, 80, kOutside), "endpoints"),
+      HasSubstr("no endpoint on this node is ready: terminating endpoints that are still serving "
+                "(S-34)"));
   Slice([](ASlice& slice) { slice.Endpoint(kR1, kServingTerminating); });
-  EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "endpoints"),
-              HasSubstr("no endpoint is ready: all terminating endpoints that still serve (S-33)"));
+  EXPECT_THAT(
+      StepOf(One(kClusterIp, 80, kPod), "endpoints"),
+      HasSubstr("no endpoint is ready: all terminating endpoints that are still serving (S-33)"));
   EXPECT_EQ(Outcome(One(kVip, 80, kOutside)), "DROP");  // S-184
 }
 

@@ -198,9 +198,11 @@ TEST_F(DesiredServiceTest, TheYoungerOfTwoIsWithoutTheAddressAndItIsReported) {
       Findings(),
       ElementsAre(
           "Service shop/web: spec.externalIPs: Duplicate value: 192.0.2.1:80/TCP: already used by "
-          "Service shop/old, which is older or, at equal age, first by name; not programmed",
+          "Service shop/old, which is older, or has the same age and is first by name; not "
+          "programmed",
           "Service shop/web: spec.ports[].nodePort: Duplicate value: 30080/TCP: already used by "
-          "Service shop/older, which is older or, at equal age, first by name; not programmed"));
+          "Service shop/older, which is older, or has the same age and is first by name; not "
+          "programmed"));
 }
 
 TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimWithoutAFinding) {  // S-94
@@ -234,7 +236,7 @@ TEST_F(DesiredServiceTest, S16_AHealthCheckPortThatAnotherServiceHasIsReported) 
   EXPECT_THAT(
       Findings(),
       ElementsAre("Service shop/web: spec.healthCheckNodePort: Duplicate value: 32000/TCP: already "
-                  "used by Service shop/older, which is older or, at equal age, first by "
+                  "used by Service shop/older, which is older, or has the same age and is first by "
                   "name; not programmed"));
   Make("shop/older");
   EXPECT_THAT(Findings(), IsEmpty());

@@ -153,7 +153,7 @@ TEST_F(BoundedFilesTest, ACallOfAHungDiskFailsAndTheNextOnesFailAtOnce) {
   disk_.Hang({Call::kAppend});
   const absl::Status status = file->Append("x");
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("write: no answer from the disk for "));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("write: no response from the disk for "));
   ExpectWithin(milliseconds(1000), [&] {
     for (int i = 0; i < 1000; ++i) EXPECT_FALSE(file->Append("x").ok());
   });
@@ -184,10 +184,10 @@ TEST_F(BoundedFilesTest, TheLogOfAHungDiskReportsItAndRecovers) {
       EXPECT_LE(log->status().failures, 1u);
     }
   });
-  EXPECT_THAT(log->status().error, HasSubstr("no answer from the disk"));
+  EXPECT_THAT(log->status().error, HasSubstr("no response from the disk"));
   {
     const std::lock_guard lock(mutex);
-    EXPECT_THAT(problems, ElementsAre(HasSubstr("no answer from the disk")));
+    EXPECT_THAT(problems, ElementsAre(HasSubstr("no response from the disk")));
   }
   disk_.Recover();
   for (int i = 0; i < 2000 && !log->status().error.empty(); ++i) {

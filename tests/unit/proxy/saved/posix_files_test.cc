@@ -99,13 +99,12 @@ TEST_F(PosixFilesTest, AFolderThatCannotBeMadeIsReported) {
   const std::string file = top_ + "/no";
   std::ofstream(file) << "a file";
   auto log = Open(&found, file + "/such");
-  EXPECT_THAT(
-      problems_,
-      ElementsAre("saving the state failed, traffic is not affected, but after a restart the "
-                  "rules in the kernel stay unchanged until a controller sends a snapshot "
-                  "path=" +
-                  file + "/such error=\"create folder " + file +
-                  "/such: Not a directory (ENOTDIR)\""));
+  EXPECT_THAT(problems_,
+              ElementsAre("saving the state failed, traffic is not affected, but after a restart "
+                          "svcmapd does not modify the rules until a controller sends a snapshot "
+                          "path=" +
+                          file + "/such error=\"create folder " + file +
+                          "/such: Not a directory (ENOTDIR)\""));
   std::filesystem::remove(file);  // After the removal, the folder and its parents can be created.
   ASSERT_TRUE(log->needs_everything());
   log->Rewrite([](const StateLog::PutObjectFn& put) { put(Kind::kNode, "n", "m"); }, nullptr, {});

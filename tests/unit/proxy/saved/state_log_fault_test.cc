@@ -214,8 +214,8 @@ TEST_F(StateLogOutageTest, IsReportedOnceAndSoIsItsEnd) {
   for (int i = 0; i < 10; ++i) Live(*this, 10);
   EXPECT_THAT(
       problems,
-      ElementsAre("saving the state failed, traffic is not affected, but after a restart the "
-                  "rules in the kernel stay unchanged until a controller sends a snapshot "
+      ElementsAre("saving the state failed, traffic is not affected, but after a restart svcmapd "
+                  "does not modify the rules until a controller sends a snapshot "
                   "path=/var/lib/svcmap error=\"write: No space left on device (ENOSPC)\""));
   EXPECT_THAT(log->status().error, HasSubstr("No space left on device"));
   EXPECT_GT(log->status().failures, 5u);
