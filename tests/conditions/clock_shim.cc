@@ -1,9 +1,9 @@
 // A library for LD_PRELOAD that sets the system clock of one process.
 //
 // The file named by CLOCK_SHIM_FILE contains an int64, which is the number of nanoseconds to add to
-// CLOCK_REALTIME. A test changes the file while the process runs. As in the kernel, a clock change
-// affects waits for an absolute CLOCK_REALTIME time, and cancels a timerfd with
-// TFD_TIMER_CANCEL_ON_SET.
+// CLOCK_REALTIME. A test changes the number in CLOCK_SHIM_FILE while the process runs. As in the
+// kernel, a clock change affects waits for an absolute CLOCK_REALTIME time, and cancels a timerfd
+// with TFD_TIMER_CANCEL_ON_SET.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>

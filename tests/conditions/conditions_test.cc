@@ -50,7 +50,7 @@ class ConditionsTest : public ::testing::Test {
   std::optional<TemporaryFolder> folder_;
 };
 
-// ---- The clock ----
+// ---- Changes of the system clock ----
 
 class ClockTest : public ConditionsTest {
  protected:
@@ -122,7 +122,7 @@ TEST_F(ClockTest, StreamWithoutOpenGetsItsTimeAfterTheClockWasSetForward) {
 using MemoryTest = ConditionsTest;
 
 TEST_F(MemoryTest, StartWithTooLittleAddressSpaceIsAnErrorWithItsReason) {
-  // With slightly more memory, gRPC aborts if it cannot start a thread.
+  // Slightly higher memory limits are not tested, because gRPC aborts if it cannot start a thread.
   for (const int mib : {40, 60}) {
     const absl::StatusOr<std::unique_ptr<ChildProcess>> process = ChildProcess::Start(
         {.argv = {Program("ulimit -v " + std::to_string(mib * 1024)), "--state-dir=",

@@ -1,5 +1,6 @@
 // Tests of the conformance check itself. The sample program has an empty, a failing and a skipped
-// test, each with a requirement number in its name. None of these tests counts as evidence.
+// test, each with a requirement number in its name. The conformance check accepts none of these
+// three tests as evidence.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Generates docs/conformance.md from docs/specification.md, the names of all tests and the tables
-// in this directory, and compares the result with the file. SVCMAP_UPDATE_DOCS=1 rewrites the file.
-// Also checks that the listed tests ran, passed and made assertions. ctest runs this program after
-// all other programs.
+// in this directory, and compares the generated text with the existing file. SVCMAP_UPDATE_DOCS=1
+// rewrites docs/conformance.md. Also checks that the listed tests ran, passed and made assertions.
+// ctest runs this program after all other programs.
 //
 // Programs without results are reported but do not fail the check, so that a developer can run only
 // a few programs. With SVCMAP_REQUIRE_TEST_RESULTS=1 (make test), missing results are a failure.

@@ -18,13 +18,14 @@ class Results {
   // invalid format.
   absl::Status Add(const std::string& program, std::string_view content);
 
-  // Returns the reason why `test` of `program` does not count as evidence. The test must run,
-  // pass, and make an assertion. Returns an empty string if the test counts. `test` is a name as
-  // returned by TestName(). The test counts only if it counts with all its parameters.
+  // Returns the reason why `test` of `program` does not count as evidence. The test must run, pass,
+  // and make an assertion. Returns an empty string if the test counts as evidence. `test` is a name
+  // as returned by TestName(). A parameterized test counts as evidence only if it counts with each
+  // parameter.
   std::string WhyNotCounted(const std::string& program, const std::string& test) const;
 
  private:
-  // First reason why a test does not count, by program and test name.
+  // First reason why a test does not count as evidence, by program and test name.
   std::map<std::pair<std::string, std::string>, std::string> reasons_;
 };
 
@@ -32,11 +33,12 @@ class Results {
 // or one shard of a program such as "packet_test.2".
 struct ResultsFolder {
   Results results;
-  std::vector<std::string>
-      missing;  // Entries that have not finished a run since their program was built.
+  // ctest entries that have not finished a run since their program was built.
+  std::vector<std::string> missing;
 };
 
-// Reads one file for each entry from `folder`. `programs` is the directory of the test programs.
+// Reads the results file of each ctest entry from `folder`. `programs` is the directory of the test
+// programs.
 absl::Status ReadResults(const std::string& folder, const std::string& programs,
                          const std::vector<std::string>& entries, ResultsFolder& found);
 

@@ -24,7 +24,7 @@ struct Section {
 };
 
 // Parses the specification. Returns InvalidArgument if the text of a requirement does not have the
-// form described above, or if the numbers do not ascend from 1 without gaps.
+// form that Requirement describes, or if the numbers do not ascend from 1 without gaps.
 absl::StatusOr<std::vector<Section>> ParseSpecification(std::string_view markdown);
 
 }  // namespace svcmap::conformance

@@ -1,4 +1,4 @@
-// Data for docs/conformance.md that neither the specification nor the names of tests contain.
+// Data for docs/conformance.md that neither the specification nor the test names contain.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 namespace svcmap::conformance {
 
 // Tests that verify a requirement although their names do not contain its number. Returns
-// space-separated names by requirement.
+// space-separated test names by requirement number.
 const std::map<int, std::string_view>& OtherTests();
 
 // A [sig-network] end-to-end test of Kubernetes, or a group of such tests with a common word in

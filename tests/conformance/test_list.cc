@@ -7,8 +7,8 @@
 namespace svcmap::conformance {
 namespace {
 
-// Removes a parameter without requirement number. In other parameters, replaces IPv4 and IPv6 with
-// "*", for example "Row/S74_IPv4_ClusterIp" by "Row/S74_*_ClusterIp".
+// Removes a parameter without a requirement number. If the parameter contains a requirement number,
+// replaces IPv4 and IPv6 with "*": "Row/S74_IPv4_ClusterIp" becomes "Row/S74_*_ClusterIp".
 std::string WithoutUninterestingParameter(const std::string& test) {
   const size_t slash = test.find('/');
   if (slash == std::string::npos) return test;

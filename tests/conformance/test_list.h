@@ -1,4 +1,4 @@
-// Names of tests in the format in which GoogleTest programs list their tests.
+// Test names in the format of GoogleTest's --gtest_list_tests.
 #pragma once
 
 #include <map>
@@ -15,9 +15,9 @@ struct TestList {
 };
 
 // Returns the canonical name of a test: "Suite.Test" without the name of the instantiation, and
-// without the parameter unless the parameter contains a requirement number. In such a parameter,
-// "*" replaces IPv4 and IPv6. The canonical name, or the name with "/*" appended, is a valid
-// --gtest_filter.
+// without the parameter unless the parameter contains a requirement number. In a parameter with a
+// requirement number, "*" replaces IPv4 and IPv6. The canonical name, or the name with "/*"
+// appended, is a valid --gtest_filter.
 std::string TestName(std::string_view suite, std::string_view test);
 
 // Adds the tests in the output of --gtest_list_tests. Ignores disabled tests.

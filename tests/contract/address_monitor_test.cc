@@ -54,7 +54,7 @@ class AddressMonitorTest : public ::testing::Test {
       return std::count(addresses_.begin(), addresses_.end(), address) > 0;
     })) << text;
   }
-  // Injects `receipt` for the next `count` datagrams.
+  // Applies the fault `receipt` to the next `count` datagrams.
   void Receive(int count, SocketFaults::Receipt receipt) {
     const std::lock_guard lock(faults_.mutex);
     failures_ = count;

@@ -27,9 +27,9 @@ TEST_P(BatchContract, AHundredThousandElementsInOneBatch) {
   EXPECT_EQ(Read(proxy::kEndpoints).size(), kCount);
 }
 
-// Consecutive elements of one set and verb share a message. In this test, each element needs a
-// separate message. Acknowledgements of all these messages would not fit into the buffer of a
-// socket.
+// A message contains consecutive elements with the same set and the same operation. This test
+// alternates between two sets, so each element needs a separate message. The acknowledgements of
+// 6,000 messages would not fit into a socket's buffer.
 TEST_P(BatchContract, ABatchOfThousandsOfMessages) {
   constexpr uint32_t kCount = 3000;
   CreateTable(kCount);
@@ -44,7 +44,7 @@ TEST_P(BatchContract, ABatchOfThousandsOfMessages) {
 }
 
 // Each invalid message causes a response. The socket receives the first responses and loses all
-// others.
+// other responses.
 TEST_P(BatchContract, ABatchOfThousandsOfBadMessagesIsRejectedAndTheFirstIsNamed) {
   constexpr uint32_t kCount = 3000;
   CreateTable();

@@ -2,7 +2,7 @@
 // the batches is rejected or has an unknown outcome. Each change writes only the rows that it
 // affects.
 //
-// SVCMAP_PROPERTY_SEEDS=N runs N seeds instead of a few.
+// SVCMAP_PROPERTY_SEEDS=N runs the tests with N seeds instead of a few seeds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ using ::testing::IsEmpty;
 
 enum class On { kFake, kReal, kRealByFaultySockets };
 
-// Returns the number of elements that a change of a Service writes. The marker is written twice in
+// Returns the number of elements that a change to a Service writes. The marker is written twice in
 // each family.
 size_t ElementsOf(const std::string& key, const ServiceRows* rows) {
   size_t count = OwnRows(key, *rows).size() + SharedRows(*rows).size();
@@ -48,8 +48,8 @@ size_t ElementsOf(const std::string& key, const ServiceRows* rows) {
 }
 constexpr size_t kMarkerElements = 4;
 
-// Computes how a table treats packets, as sorted lines. Numbers of groups, slots, ports, endpoints
-// and timeouts are omitted.
+// Describes in sorted lines how a table treats packets. The lines omit the numbers of groups,
+// slots, ports, endpoints and timeouts.
 class MeaningOf {
  public:
   MeaningOf(nft::Kernel& kernel, Family family) : kernel_(kernel), family_(family) {}
@@ -123,7 +123,7 @@ class MeaningOf {
 
   nft::Kernel& kernel_;
   Family family_;
-  // Endpoints of each group. A multiset contains an endpoint once per slot.
+  // Endpoints of each group. A multiset contains an endpoint once for each slot of the endpoint.
   std::map<Bytes, std::multiset<std::string>> groups_, sticky_groups_;
   std::map<Bytes, Bytes> local_sets_;
   Lines lines_;
@@ -198,7 +198,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     for (int step = 0; step < steps && !HasFailure(); ++step) {
       SCOPED_TRACE("step " + std::to_string(step));
       ChangeSomething();
-      // If the changes are not settled here, they are merged with the next changes.
+      // Changes that are not settled here are merged with the changes of the next step.
       if (changes_->Chance(70)) Settle();
     }
     Settle();
@@ -241,7 +241,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     return change.node ? change.node->message : change.service_cidr->message;
   }
 
-  // Sends a snapshot with about half of the stored objects, in a few parts.
+  // Sends a snapshot with about 60% of the stored objects, in a few parts.
   void TakeSnapshot(uint64_t sequence) {
     Store& store = reconciler_->store();
     std::vector<std::string> services, slices;
@@ -265,7 +265,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   }
 
   // Changes the tables as another process would. Reports either the change or a loss of
-  // notifications.
+  // notifications to the reconciler.
   void InterfereAndTell() {
     nft::Transaction transaction;
     nft::ForeignChange change;
@@ -288,8 +288,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     }
   }
 
-  // Starts a new run. In a run with faults, file operations sometimes fail, or the file is
-  // truncated.
+  // Starts a new run. In a run with faults, file operations sometimes fail, and failed appends
+  // write only some bytes.
   void BeginRun() {
     reconciler_.reset();
     log_.reset();
@@ -327,8 +327,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     }
   }
 
-  // Starts a new run on the tables and the state files of the previous run. Then the controller
-  // sends the same objects as a snapshot.
+  // Starts a new run with the tables and the state files of the previous run. After the start, the
+  // controller sends the same objects as a snapshot.
   void Restart() {
     const bool settled = !reconciler_->Pending();
     const Lines numbers = AffinityNumbers();
@@ -385,7 +385,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
               kMarkerElements + ElementsChanged(services, node_rows));
   }
 
-  // Returns the number of elements, before and after the change, of the Services that changed.
+  // Returns the total number of old and new elements of the Services that changed.
   size_t ElementsChanged(const Applied::Services& services,
                          const std::vector<Row>& node_rows) const {
     const Applied& applied = reconciler_->applied();
@@ -461,8 +461,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     }
   }
 
-  // Compares the desired state with a new reconciler, which receives all objects at once and in
-  // another order. Both desired states must be equal.
+  // Compares the kernel's tables with the tables of a new reconciler, which receives all objects at
+  // once and in another order. Both versions of the tables must treat packets the same way.
   void CheckMeaning() {
     nft::FakeKernel kernel(Tables());
     Reconciler anew(kernel, options_);
@@ -475,13 +475,13 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   std::unique_ptr<nft::NetlinkKernel> netlink_;
   nft::RandomFaults faults_;
   std::unique_ptr<nft::NetlinkKernel> unreliable_;
-  nft::Kernel* inner_ = nullptr;  // The kernel under test, below the injected faults.
+  nft::Kernel* inner_ = nullptr;  // The kernel under test, without the faults that kernel_ injects.
   std::optional<nft::FaultyKernel> kernel_;
   std::unique_ptr<MemoryFiles> files_;
   std::unique_ptr<StateLog> log_;
   std::unique_ptr<Reconciler> reconciler_;
   std::optional<RandomChanges> changes_;
-  // Stored objects with the same keys as in the saved state.
+  // All added or updated objects by kind, key and message.
   std::map<std::tuple<Kind, std::string, std::string>, Change> sent_;
   std::map<AdoptedState, int> beginnings_;
   bool interfered_ = false;  // True if a change by another process has not been checked yet.
@@ -499,8 +499,8 @@ TEST_P(ConvergenceTest, TheKernelHoldsWhatIsWantedAfterAnyChanges) {
     EXPECT_GT(faults_.count(), 100);
   }
   if (seeds() < 12) return;
-  // Some runs must be able to use the saved state. Others must be unable to do so because of write
-  // failures.
+  // Some runs must be able to use the saved state. In tests with faults, write failures must
+  // prevent some runs from using the saved state.
   EXPECT_GT(beginnings_[AdoptedState::kTrusted] + beginnings_[AdoptedState::kToVerify], 0)
       << "the seeds show too little";
   if (faulty()) {

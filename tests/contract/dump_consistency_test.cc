@@ -44,7 +44,7 @@ class DumpConsistencyTest : public ::testing::Test {
     ASSERT_EQ(writer_->Apply(creation).outcome, ApplyOutcome::kCommitted);
   }
 
-  // Adds a state in which all elements have the same data.
+  // Adds kCount elements, all with the data `state`.
   static void AddState(Transaction& transaction, uint32_t state) {
     for (uint32_t i = 0; i < kCount; ++i) {
       transaction.Add(ServiceRow(Family::kIpv4, i, state));
@@ -98,8 +98,8 @@ TEST_F(DumpConsistencyTest, TheTableIsRecreatedUnderADump) {
   });
 }
 
-// A set without a fixed size starts small. The kernel rehashes the set in the background several
-// times, most likely during a dump.
+// A set without a fixed size starts small. While a set grows, the kernel rehashes it several times
+// in the background, probably during a dump.
 TEST_F(DumpConsistencyTest, ASetThatHasJustGrownIsReadWhole) {
   constexpr uint32_t kElements = 500;
   Transaction growth, shrinkage;

@@ -40,7 +40,7 @@ inline void AddSourceRows(Family family, std::vector<Row>& rows) {
   rows.push_back(SourceRow(highest, 80, lowest, highest));
 }
 
-// Adds choices to all session affinity sets, and an affinity record.
+// Adds elements to all session affinity sets, including affinity records.
 inline void AddAffinityRows(Family family, std::vector<Row>& rows) {
   const bool v4 = family == Family::kIpv4;
   const IpAddress endpoint = v4 ? Ip("10.244.0.1") : Ip("fd00:244::1");
@@ -74,8 +74,7 @@ inline std::vector<Row> EdgeRows(Family family) {
   const IpAddress highest =
       v4 ? Ip("255.255.255.255") : Ip("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
   const IpAddress typical = v4 ? Ip("10.96.0.10") : Ip("fd00:96::10");
-  // The longest comment in Kubernetes: namespace and port name of 63 bytes, truncated to nft's
-  // limit.
+  // A comment with the maximum length of 127 bytes: a namespace and a name of 63 bytes each.
   std::string long_comment = std::string(63, 'n') + "/" + std::string(63, 's');
   long_comment.resize(nft::Transaction::kMaxComment, 'x');
 

@@ -169,7 +169,7 @@ TEST_P(ElementContract, OneBadElementInTheMiddleIsNamedAndNothingHappens) {
     transaction.Add(EndpointRow(i, 0, Address(family(), i), 80));
   }
   transaction.Delete(ServiceRow(family(), 2));
-  // Element 502 deletes an element that does not exist.
+  // The deletion with index 502 fails, because the element does not exist.
   transaction.Delete(ServiceRow(family(), 3));
   transaction.Delete(ServiceRow(family(), 4));  // The kernel reports the first invalid element.
   for (uint32_t i = 0; i < 500; ++i) transaction.Add(ClusterIpRow(family(), i));

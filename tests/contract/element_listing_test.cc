@@ -1,4 +1,4 @@
-// Tests of elements as listed by nft(8): a listing can be loaded again, and results in the same
+// Tests of elements as listed by nft(8). nft can load a listing again, which results in the same
 // bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

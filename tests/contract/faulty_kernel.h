@@ -17,7 +17,7 @@ namespace svcmap::nft {
 
 class FaultyKernel final : public Kernel {
  public:
-  // `fault_percent` of the batches fail. `seed` determines which batches fail.
+  // `fault_percent` is the percentage of batches that fail. `seed` determines which batches fail.
   FaultyKernel(Kernel& kernel, unsigned fault_percent, uint32_t seed)
       : kernel_(kernel), fault_percent_(fault_percent), random_(seed) {}
 

@@ -92,7 +92,7 @@ TEST_P(FlowTableContract, AnEmptyTableHasNoFlows) {
 TEST_P(FlowTableContract, AFlowIsReadAsItIs) {
   if (!netns_) return;
   TrackedFlow flow = AFlow(Client(40001), at()(10, 53), at()(1, 5353));
-  flow.reply.destination = at()(8, 50001);  // The source address was also translated.
+  flow.reply.destination = at()(8, 50001);  // The flow's source address was also translated.
   flow.original.zone = flow.reply.zone = 7;
   Add({flow});
   const std::vector<UdpFlow> flows = List();
@@ -119,8 +119,8 @@ TEST_P(FlowTableContract, S249OnlyUdpFlowsOfTheWantedFamilyAreReported) {
   EXPECT_THAT(List({other}), IsEmpty());
 }
 
-// If UDP flows are rare, the listing does not use the kernel's filter: with a filter, the kernel
-// searches the complete table in one step and delays packets.
+// If UDP flows are rare, the listing does not use the kernel's filter, because the kernel would
+// search the complete table in one step and delay packets.
 TEST_P(FlowTableContract, WhereUdpFlowsAreRareTheKernelDoesNotFilter) {
   if (!netns_) return;
   std::vector<TrackedFlow> flows = {AFlow(Client(), at()(10, 53), at()(1, 53))};
@@ -159,7 +159,7 @@ TEST_P(FlowTableContract, S243ADeletionHitsThatFlowAndNoOther) {
   EXPECT_THAT(Texts(List()),
               UnorderedElementsAreArray({in_zone.ToString(), other_client.ToString(),
                                          other_endpoint.ToString(), other_service.ToString()}));
-  // The count includes TCP and SCTP flows and flows of the other zone.
+  // The count includes TCP and SCTP flows and flows in the other zone.
   EXPECT_EQ(netns_->Run([] { return testing::TrackedFlowCount(); }), 6u);
 }
 
@@ -271,7 +271,7 @@ TEST_P(FlowTableContract, AListingMayBeLeftAndDeletesWhileItRuns) {
       [&] { return table_.ForEachUdp(kFamilies, [&](const UdpFlow&) { return ++reported < 5; }); });
   EXPECT_TRUE(absl::IsCancelled(left.status())) << left.status();
   EXPECT_EQ(reported, 5);
-  // Each flow is deleted while it is listed. The listing still covers all flows.
+  // The callback deletes each listed flow. The listing covers all flows despite these deletions.
   size_t deleted = 0;
   EXPECT_OK(netns_->Run([&] {
     return table_.ForEachUdp(kFamilies, [&](const UdpFlow& flow) {
@@ -294,7 +294,7 @@ TEST_P(FlowTableContract, S244ToS249WhatGoesAndWhatStays) {
   std::vector<TrackedFlow> stay = {
       flow(service, endpoint),               // S-244
       flow(at()(10, 3000), at()(10, 3000)),  // S-248
-      // The destination is not a Service address.
+      // The flow's destination is not a Service address.
       flow(at()(10, 3000), at()(99, 53)),
       flow(at()(77, 53), at()(77, 53)),
   };

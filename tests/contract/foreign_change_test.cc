@@ -185,7 +185,7 @@ TEST_F(ForeignChangeTest, RejectedBatchesOfOursLeaveNoGap) {
   EXPECT_EQ(AfterNft("add rule ip svcmap services accept").text, "1 rule added to services");
 }
 
-// Each transaction is reported separately and in order.
+// The monitor reports each transaction separately and in order.
 TEST_F(ForeignChangeTest, ChangesComeInTheOrderOfTheCommits) {
   for (int i = 0; i < 20; ++i) Nft("add chain ip svcmap c" + std::to_string(i));
   for (int i = 0; i < 20; ++i) {

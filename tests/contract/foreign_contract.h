@@ -1,5 +1,5 @@
 // Base of contract tests on changes by other processes. On the fake kernel, the Foreign methods
-// make the changes; on the real kernel, nft(8) makes them.
+// make the changes. On the real kernel, nft(8) makes the changes.
 #pragma once
 
 #include <string>

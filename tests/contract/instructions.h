@@ -74,7 +74,7 @@ class Instructions {
     return value <= 4 ? (value - 1) * 4 : value - 8;
   }
 
-  std::optional<int> result_;  // Word that contains the result of the rule's last lookup.
+  std::optional<int> result_;  // Register word with the result of the rule's last lookup.
 };
 
 }  // namespace svcmap::testing

@@ -1,5 +1,5 @@
 // Runs the same tests of the nft::Kernel contract on the fake and on the real kernel, for both
-// families. The fake must follow the behavior of Linux.
+// families. The fake kernel must follow the behavior of Linux.
 //
 //   class TableContract : public KernelContract {};
 //   INSTANTIATE_TEST_SUITE_P(All, TableContract, EveryKernel(), KernelCaseName);
@@ -98,7 +98,8 @@ class KernelContract : public ::testing::TestWithParam<std::tuple<KernelKind, Fa
     EXPECT_OK(element);
     return element.ok() ? *std::move(element) : std::nullopt;
   }
-  // Returns all elements of the table, sorted by set. Empty if the table does not exist.
+  // Returns all elements of the table, sorted by set. The result is empty if the table does not
+  // exist.
   std::vector<std::vector<Element>> ReadAll() {
     std::vector<std::vector<Element>> all;
     if (!HasTable(family())) return all;

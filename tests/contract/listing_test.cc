@@ -74,7 +74,8 @@ TEST_P(ListingTest, S127NftListsTimeoutsInUnitsOfItsOwn) {
   }
 }
 
-// Content of the previous run is removed, except for the affinity chains of its timeouts.
+// A rewrite in place removes the previous run's content, except for the affinity chains of the
+// previous timeouts.
 TEST_P(ListingTest, ATableWrittenInPlaceListsAsACreatedOne) {
   Create({});
   for (const std::vector<uint32_t>& timers : {std::vector<uint32_t>{10800, 90}, {10800, 90, 60}}) {
@@ -91,8 +92,8 @@ TEST_P(ListingTest, ATableWrittenInPlaceListsAsACreatedOne) {
 }
 
 // Differential test: nft compiles svcmapd's text to its own expressions. Equal listings show that
-// nft interprets the rules the same way. Equal instructions show the same at the level of
-// expressions.
+// nft interprets the rules of both tables the same way. Equal instructions show that the
+// expressions of both tables are equivalent.
 TEST_P(ListingTest, OurTextLoadedByNftGivesTheSameListingAndInstructions) {
   const auto instructions = [this](const NetNs& netns) {
     const absl::StatusOr<testing::CommandResult> result =

@@ -95,7 +95,7 @@ class ListingTest : public ::testing::TestWithParam<Family> {
     return listing.value_or("");
   }
 
-  // Flushes the second namespace and loads the text there.
+  // Flushes the ruleset of the second namespace and loads `text` there.
   absl::Status LoadFresh(const std::string& text) {
     return testing::RunNft(*fresh_netns_, "flush ruleset\n" + text);
   }

@@ -79,7 +79,7 @@ class RandomChanges {
     return AServiceCidr(CidrName(), cidrs);
   }
 
-  // Returns an address of the family that several Services may use.
+  // Returns an address that several Services may use.
   std::string Wanted(const char* v4, const char* v6, Family family) {
     return Numbered(family == Family::kIpv4 ? v4 : v6, 6);
   }

@@ -1,8 +1,8 @@
 // Injects random faults, determined by a seed, into a share of all calls: sockets cannot be opened,
 // options are rejected, sends fail, and responses are lost, late or duplicated.
 //
-// Single messages of a dump are not dropped or duplicated. The kernel generates these messages when
-// the socket is read, so a message cannot be lost without an error.
+// Faults neither drop nor duplicate single messages of a dump. The kernel generates the messages of
+// a dump when the socket is read, so a message cannot be lost without an error.
 #pragma once
 
 #include <libmnl/libmnl.h>
@@ -24,7 +24,8 @@ class RandomFaults final : public SocketFaults {
     failures_ = 0;
   }
 
-  // Returns the number of calls since the last TakeFailures that failed before anything was sent.
+  // Returns the number of calls since the last TakeFailures() call that failed before anything was
+  // sent.
   int TakeFailures() { return std::exchange(failures_, 0); }
 
   int count() const { return count_; }  // Returns the total number of injected faults.

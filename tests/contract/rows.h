@@ -91,7 +91,7 @@ inline Row SourceRow(Family family, uint32_t number, uint32_t first, uint32_t la
   return SourceRow(Address(family, number), 80, Address(family, first), Address(family, last));
 }
 
-// Returns a row of affinity: client . Service port : choice.
+// Returns a row of affinity: client . service-port : choice.
 inline Row RecordRow(Family family, uint32_t client, uint16_t port, uint32_t choice) {
   Row row{.set = {family, proxy::kAffinity}};
   const IpAddress address = Address(family, client);

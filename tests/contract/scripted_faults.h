@@ -1,5 +1,6 @@
-// Faults that a test determines for each call. If sockets are in use, a test may set members only
-// with `mutex` held, or from within a member, because members are copied before they are called.
+// Faults that a test specifies for each call. While sockets are in use, a test must hold `mutex` to
+// set a member. A running member may also set members, because each member is copied before it is
+// called.
 #pragma once
 
 #include <functional>

@@ -52,7 +52,7 @@ class SessionFaultsTest : public ::testing::Test {
     ASSERT_OK(kernel_->Apply(creation).error);
   }
 
-  // Injects `receipt` for the next datagram only.
+  // Applies the fault `receipt` to the next datagram only.
   void Once(Receipt receipt) {
     faults_.receive = [this, receipt](uint32_t, std::span<const uint8_t>) {
       faults_.receive = nullptr;
@@ -145,7 +145,8 @@ TEST_F(SessionFaultsTest, WithoutAFreshSocketNothingIsSent) {
   EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kCommitted);
 }
 
-// The kernel returns errors after which the batch must be sent again. Nothing was committed.
+// ERESTART, EAGAIN and EINTR mean that the kernel has committed nothing and the batch must be sent
+// again.
 TEST_F(SessionFaultsTest, ABatchThatIsAskedForAgainIsSentAgain) {
   for (const int error : {ERESTART, EAGAIN, EINTR}) {
     int sent = 0;
@@ -153,7 +154,7 @@ TEST_F(SessionFaultsTest, ABatchThatIsAskedForAgainIsSentAgain) {
       ++sent;
       return 0;
     };
-    // Replace the response with this error.
+    // Replace the error number in the response with `error`.
     faults_.receive = [&](uint32_t, std::span<const uint8_t> datagram) {
       faults_.receive = nullptr;
       auto* message = reinterpret_cast<nlmsghdr*>(const_cast<uint8_t*>(datagram.data()));

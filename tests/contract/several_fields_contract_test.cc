@@ -89,8 +89,8 @@ TEST_P(SeveralFieldsContract, OverlappingRangesAreRejected) {
 }
 
 // When a range is added, the kernel checks whether its first or last key is in an existing range.
-// The kernel does not check the keys in between. svcmapd does not depend on this check, because its
-// ranges are disjoint (S-120).
+// The kernel does not check the keys between the first and the last key. svcmapd does not need a
+// complete check, because its ranges are disjoint (S-120).
 TEST_P(SeveralFieldsContract, ARangeAroundAnotherOneIsNotNoticed) {
   CreateTable();
   Add({Sources(1, 0x100, 0x1ff)});
@@ -116,8 +116,8 @@ TEST_P(SeveralFieldsContract, DeletingWhatIsNotThereIsRejected) {
   ExpectRejected(outside, absl::StatusCode::kNotFound, 0);
 }
 
-// svcmapd does not depend on this kernel behavior, because it deletes a range by the range's own
-// keys.
+// A deletion deletes the range that contains the first key of the deletion. svcmapd always deletes
+// a range by the range's own keys.
 TEST_P(SeveralFieldsContract, ADeletionTakesTheRangeThatItsFirstKeyLiesIn) {
   CreateTable();
   for (const auto& [first, last] : {std::pair{0x100u, 0x17fu}, std::pair{0x120u, 0x340u}}) {

@@ -1,4 +1,4 @@
-// Tests that maps with a fixed size accept exactly this number of elements.
+// Tests that a map with a fixed size of N accepts exactly N elements.
 #include "tests/contract/kernel_contract.h"
 
 namespace svcmap::nft {

@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 
 using Digests = std::map<std::string, uint64_t>;
 
-// Returns the names whose digests differ or that exist on one side only.
+// Returns the names whose digests differ, and the names that only one argument contains.
 std::set<std::string> Changed(const Digests& before, const Digests& after) {
   std::set<std::string> names;
   for (const auto& [name, digest] : before) {

@@ -50,7 +50,7 @@ TEST_P(TableContract, TheFamiliesDoNotMeet) {
   EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 1).Read()));
 }
 
-// In the real kernel, a second creation would duplicate chains and rules. Callers drop the table
+// In the real kernel, a second creation would duplicate chains and rules, so callers drop the table
 // first.
 TEST_P(TableContract, CreatingAgainKeepsTheElements) {
   CreateTable();
@@ -73,7 +73,7 @@ TEST_P(TableContract, RecreationReplacesEverythingAtOnce) {
   CreateTable(1);
   Add({ServiceRow(family(), 1)});
   Transaction recreate = Creation(2);
-  recreate.DropTable(family());  // Drops take effect first, regardless of the order of calls.
+  recreate.DropTable(family());  // DropTable takes effect first, regardless of the order of calls.
   recreate.Add(ServiceRow(family(), 2));
   recreate.Add(ServiceRow(family(), 3));
   Commit(recreate);

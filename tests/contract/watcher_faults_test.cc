@@ -1,6 +1,6 @@
-// Tests of failures of the monitor's socket. After any failure, changes by other processes must be
-// reported, at least as lost (S-345), and alive() must show whether the monitor receives
-// notifications.
+// Tests of failures of the monitor's socket. After any failure, the monitor must report changes by
+// other processes either individually or as lost (S-345). alive() must show whether the monitor
+// receives notifications.
 #include <sys/socket.h>
 
 #include <atomic>

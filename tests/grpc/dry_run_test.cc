@@ -71,7 +71,7 @@ class DryRunTest : public ServerTest {
     EXPECT_TRUE(loop_->Call([&](proxy::Reconciler& r) { token = r.store().token(); }));
     return token;
   }
-  // Returns the status without fields that change on their own.
+  // Returns the status without fields that change over time.
   std::string Seen() {
     v1::GetStatusResponse status = GetStatus();
     status.clear_started();
@@ -103,7 +103,7 @@ TEST_F(DryRunTest, TellsElementsAndChangesNothing) {
   EXPECT_EQ(ack.dry_run().added(), 2u);
   EXPECT_FALSE(ack.dry_run().rewrites_tables());
   EXPECT_EQ(Seen(), before);
-  // The dry run has not changed the state, not even the state that controllers see.
+  // The dry run has changed neither the stored objects nor the state token.
   const v1::Ack again = Apply({Web(), SliceWith(1)});
   EXPECT_EQ(again.outcome(), v1::UNCHANGED);
   EXPECT_EQ(Token(), token);

@@ -17,7 +17,8 @@ class FencingTest : public ServerTest {
     ServerTest::SetUp();
     Serve();
   }
-  // Sends this Open and returns the error message with which the stream ends.
+  // Sends an Open message with `name` and `epoch`, and returns the error message that ends the
+  // stream.
   std::string Rejection(const std::string& name, uint64_t epoch) {
     Stream stream(*stub_);
     EXPECT_FALSE(stream.Open(name, epoch));

@@ -15,7 +15,7 @@ using svcmap::testing::AService;
 using svcmap::testing::Upsert;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kLong{5};  // Time that is much longer than GetStatus may take.
+constexpr std::chrono::seconds kLong{5};  // Much longer than a GetStatus call may take.
 
 class HungDiskTest : public ServerTest {
  protected:

@@ -63,8 +63,8 @@ TEST_F(LimitsTest, OpenedSaysThemAll) {
   EXPECT_EQ(limits.max_bytes_in_flight(), 9000u);
 }
 
-// While the loop is blocked, the agent sends no Acks. All batches that the agent reads during this
-// time become one commit.
+// While the loop is blocked, the agent sends no Acks. All batches that the agent reads while the
+// loop is blocked become one commit.
 TEST_F(LimitsTest, BytesInFlightAreBounded) {
   constexpr int kBatches = 20;
   limits_.max_bytes_in_flight = 2000;
@@ -84,7 +84,7 @@ TEST_F(LimitsTest, BytesInFlightAreBounded) {
     const v1::Object web = Web("shop/web-" + std::to_string(i), "10.96.1." + std::to_string(i));
     ASSERT_TRUE(stream.Send(static_cast<uint64_t>(i), {Upsert(Slice("web-1", 40)), Upsert(web)}));
   }
-  // These calls use the same connection and do not need the agent's loop.
+  // Health checks use the same connection as the stream and do not need the agent's loop.
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(svcmap::testing::CallAny(channel_, "/grpc.health.v1.Health/Check").ok());
   }
@@ -109,8 +109,8 @@ TEST_F(LimitsTest, OneObjectMoreIsRejectedAndTheOthersOfItsBatchAreTaken) {
                           "--max-objects 2 objects"));
   EXPECT_EQ(ack.results(0).severity(), v1::REFUSED);
   EXPECT_EQ(GetStatus().refused_objects(), 1u);
-  // At the limit, stored objects can be modified, and the removal of an object permits a new
-  // object.
+  // At the object limit, stored objects can be modified, and removing an object makes room for a
+  // new object.
   EXPECT_THAT(Messages(Apply({Web("a/one", "10.96.0.13")})), IsEmpty());
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("test"));
@@ -131,7 +131,7 @@ TEST_F(LimitsTest, SliceThatMakesTooManyEndpointsIsRejectedAndItsLastGoodStateSt
                   "endpoints (--max-endpoints-per-service); the previously accepted version, "
                   "if any, stays in effect"));
   EXPECT_EQ(GetStatus().endpoints(), 5u);
-  // The limit also applies to endpoint deltas.
+  // The limit of endpoints per Service also applies to endpoint deltas.
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("test"));
   ADelta delta("shop/web-1");
@@ -172,7 +172,7 @@ TEST_F(LimitsTest, StreamThatWasOpenedInTimeStays) {
   Serve();
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("test"));
-  // The agent ends a stream on which no Open arrives before the deadline.
+  // The agent ends a stream on which no Open message arrives before the deadline.
   Stream silent(*stub_);
   v1::PushResponse response;
   EXPECT_FALSE(silent.stream->Read(&response));
@@ -181,7 +181,7 @@ TEST_F(LimitsTest, StreamThatWasOpenedInTimeStays) {
 }
 
 // This test uses only TCP, because the agent accepts Unix socket connections itself, and gRPC has
-// no handshake deadline for them. Keepalive timeouts close silent Unix socket connections instead.
+// no handshake deadline for them. For Unix sockets, keepalive timeouts close silent connections.
 TEST_F(LimitsTest, ConnectionOnWhichNothingIsReportedEnds) {
   limits_.greet_within = std::chrono::milliseconds(20);
   const uint16_t port = svcmap::testing::FreeTcpPort();

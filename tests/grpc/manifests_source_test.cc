@@ -43,7 +43,7 @@ class ManifestsSourceTest : public ServerTest {
     }
     return names;
   }
-  // Polls until these objects are stored. Each poll waits for the loop.
+  // Polls until the agent stores exactly the objects `names`. Each poll waits for the agent's loop.
   bool BecomesStored(const std::vector<std::string>& names) {
     const auto deadline = std::chrono::steady_clock::now() + kDeadline;
     while (Stored() != names) {

@@ -1,4 +1,4 @@
-// Tests of a controller's stream, see proto/README.md.
+// Tests of a controller's stream (see proto/README.md).
 #include <gmock/gmock.h>
 
 #include <thread>
@@ -219,8 +219,8 @@ TEST_F(PushTest, ControllerThatDoesNotReadIsHeldBackAndDelaysNobody) {
       sent = number;
     }
   });
-  // Other clients get responses in the meantime. At some point, the agent stops reading from the
-  // stream.
+  // While the controller floods the stream, the agent answers other clients. After some time, the
+  // agent stops reading from the flooded stream.
   uint64_t last = 0;
   int standing_still = 0;
   for (int i = 0; i < 20000 && standing_still < 100; ++i) {

@@ -88,7 +88,7 @@ TEST_F(ResumeTest, ChangesOfOthersAreNotMissed) {
 }
 
 // After another client has changed stored objects, a controller receives no token until its next
-// snapshot. Otherwise, the controller could resume without noticing these changes.
+// snapshot. With a token, the controller could resume without noticing the other client's changes.
 TEST_F(ResumeTest, AfterAChangeOutOfBandThereIsNoTokenUntilTheNextSnapshot) {
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("a"));

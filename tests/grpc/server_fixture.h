@@ -37,7 +37,8 @@ class ServerTest : public ::testing::Test {
     folder_ = folder;
     for (const Family family : kFamilies) tables_.push_back(proxy::MakeTable(family, {}));
     kernel_ = std::make_unique<nft::FakeKernel>(tables_);
-    // Use a hook, because the test thread sets faults while the loop uses the kernel.
+    // Inject faults with a hook, because the test thread sets faults while the loop uses the
+    // kernel.
     kernel_->SetFaultHook([this](const nft::Transaction&) {
       return rejecting_ ? nft::FakeKernel::Fault::kReject : nft::FakeKernel::Fault::kNone;
     });

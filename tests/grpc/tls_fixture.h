@@ -75,7 +75,8 @@ class TlsTest : public ServerTest {
     return text;
   }
 
-  // The agent logs after the client has received the alert. Returns no later than the deadline.
+  // Waits up to 10 s for a log message, because the agent logs after the client has received the
+  // TLS alert.
   static void WaitForLog(const std::ostringstream& log) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (log.str().empty() && std::chrono::steady_clock::now() < deadline) {

@@ -303,7 +303,7 @@ TEST_F(WatchTest, WhoDoesNotReadLosesTheOldestAndIsReportedHowMany) {
   }
   EXPECT_EQ(lost + read, kEvents + 1);
   EXPECT_THAT(lost, Ge(2 * WatchHub::kKept));
-  EXPECT_EQ(since_lost, WatchHub::kKept);  // A full buffer contains this number of events.
+  EXPECT_EQ(since_lost, WatchHub::kKept);  // A full buffer contains kKept events.
 }
 
 TEST_F(WatchTest, NumbersGoOnWhileNobodyWatches) {

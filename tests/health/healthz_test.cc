@@ -117,7 +117,7 @@ TEST_F(HealthzTest, ToHeadThereIsNoBody) {
 
 class HealthzBindTest : public HealthServerTest {
  protected:
-  // Returns a socket that occupies the port like another process. The test closes the socket later.
+  // Returns a listening socket that occupies the port, as another process would.
   UniqueFd Squatter() {
     return netns().Run([] {
       absl::StatusOr<UniqueFd> fd =

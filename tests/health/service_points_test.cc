@@ -22,8 +22,8 @@ constexpr char kWeight[] = "X-Load-Balancing-Endpoint-Weight";
 constexpr char kWeb[] = "shop/web";
 constexpr uint16_t kPort = 30500;
 
-// Returns the number of open file descriptors. Tests compare only the number, because descriptor
-// numbers vary.
+// Returns the number of open file descriptors. Tests compare only the number of descriptors,
+// because their values vary.
 size_t OpenDescriptors() {
   size_t count = 0;
   DIR* folder = opendir("/proc/self/fd");
@@ -153,7 +153,7 @@ TEST_F(ServicePointsTest, S260_AddressesAreFollowed) {
   server().SetListenAddresses({*IpAddress::Parse("127.0.0.2"), *IpAddress::Parse("::")});
   EXPECT_TRUE(Soon([&] { return Closed(kPort, kV4); }));
   EXPECT_TRUE(SoonOpen(kPort, "127.0.0.2"));
-  // The connection belongs to the family that did not change.
+  // The connection belongs to the address family that did not change.
   ASSERT_OK(connection.Send("GET / HTTP/1.1\r\n\r\n"));
   EXPECT_OK(connection.Read());
   server().SetListenAddresses({});
@@ -203,7 +203,7 @@ TEST_F(ServicePointsTest, S261_TheWarningNamesObjectFieldAndValueOnce) {
       "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
   const UniqueFd squatter = Occupy(kPort, "0.0.0.0");
   Set(kWeb, proxy::HealthCheck{kPort, {true, false}, {1, 0}});
-  for (uint16_t i = 1; i < 4; ++i) {  // Each update also retries to listen on the failed port.
+  for (uint16_t i = 1; i < 4; ++i) {  // Each update also retries the failed port.
     Set("shop/other", CheckAt(kPort + i));
     EXPECT_TRUE(SoonOpen(kPort + i));
   }

@@ -44,8 +44,8 @@ std::string ManyFields() {
   return fields;
 }
 
-// Returns a call of an HPACK bomb. The first call adds 3.5 KB to the dynamic table. Each later call
-// references this entry 8,000 times in 8 KB.
+// Returns call number `n` of an HPACK bomb. The first call adds an entry of 3.5 KB to the dynamic
+// table. Each later call references this entry 8,000 times in 8 KB of header data.
 std::string TableBomb(uint32_t n) {
   if (n == 0) {
     return Frame(kHeaders, kEndHeaders, 1,
@@ -105,8 +105,8 @@ std::vector<Attack> MakeAttacks() {
       After("EmptyData", Call(1, kRead), [](uint32_t) { return Frame(kData, 0, 1); }),
       After("DataOnClosedStreams", Call(1, kRead) + Frame(kRstStream, 0, 1, Number32(8)),
             [](uint32_t) { return Frame(kData, 0, 1, std::string(16000, 'a')); }),
-      // Messages whose end is never sent. The sent parts exhaust the flow-control window of each
-      // stream.
+      // Messages whose end is never sent. The sent part of each message exhausts the flow-control
+      // window of its stream.
       After("UnfinishedMessages", "",
             [](uint32_t n) {
               return Call(Id(n), kWrite) + Frame(kData, 0, Id(n), MessagePrefix(4 << 20)) +

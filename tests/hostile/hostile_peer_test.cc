@@ -1,8 +1,8 @@
 // Attacks by peers without write access, each in parallel with a legitimate controller.
 //
 // Prints a row for each attack. The first columns are svcmapd's memory in MiB before the attack,
-// its maximum during the attack, and after the attack. The next columns are the p50, p99 and
-// maximum of the milliseconds from a batch of the controller to its Ack. The last columns are the
+// the maximum during the attack, and the memory after the attack. The next columns are the p50, p99
+// and maximum time in milliseconds from a controller's batch to the Ack. The last columns are the
 // number of batches and the number of the attacker's connections.
 #include <gmock/gmock.h>
 
@@ -41,8 +41,8 @@ World& WorldOf(Peer peer) {
   static std::unique_ptr<World> world;
   static bool has_tls = false;
   const bool tls = peer == Peer::kUnlisted;
-  // If svcmapd uses more memory than this value in MiB, the next attack uses a new agent.
-  // Otherwise, an expensive attack would hide the cost of the next attack.
+  // If svcmapd uses more memory than this value in MiB, the next attack uses a new agent. With the
+  // same agent, the memory used by an expensive attack would hide the cost of the next attack.
   constexpr double kMostMib = 45;
   if (world && (has_tls != tls || world->Rss() > kMostMib || !world->agent().GetStatus().ok())) {
     world.reset();
@@ -65,8 +65,8 @@ size_t Repeat(const World& world, const Case& c, Clock::time_point until) {
   return connections;
 }
 
-// Returns whether svcmapd answers within 10 s. An attacker with the uid of this process shares its
-// limit of new connections, which refills within seconds.
+// Returns true if svcmapd answers within 10 s. An attacker with the uid of this process shares the
+// limit for new connections with this process. The limit refills within seconds.
 bool AnswersSoon(World& world) {
   const Clock::time_point deadline = Clock::now() + std::chrono::seconds(10);
   while (!world.agent().GetStatus().ok()) {
@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Hostile, AttackTest, ::testing::ValuesIn(Cases()), [](c
   return NameOf(info.param.peer) + info.param.attack->name;
 });
 
-// Opens connections and keeps each of them open until svcmapd closes it or the time is over.
+// Opens connections and keeps each connection open until svcmapd closes it or the time is over.
 size_t ConnectAndHold(int attempts, Clock::time_point until,
                       const std::function<std::unique_ptr<Wire>()>& connect) {
   std::vector<std::unique_ptr<Wire>> wires;
@@ -124,8 +124,8 @@ INSTANTIATE_TEST_SUITE_P(Hostile, ConnectionsTest,
                                            Peer::kWriterUid),
                          [](const auto& info) { return NameOf(info.param); });
 
-// Tests with several peers. The peers open as many connections as svcmapd accepts, each with as
-// many calls, header fields and bytes of unfinished messages as svcmapd accepts.
+// Tests in which several peers open as many connections as svcmapd accepts, each with as many
+// calls, header fields and bytes of unfinished messages as svcmapd accepts.
 class HoldTest : public ::testing::TestWithParam<Peer> {};
 
 TEST_P(HoldTest, EverythingThatIsAllowedCostsLittle) {
@@ -175,7 +175,7 @@ TEST(HandshakeTest, HalfOpenHandshakesCostLittle) {
   Check("UnlistedCertificate/HalfOpenHandshakes", figures);
 }
 
-// A user with write access opens streams but never sends Open.
+// A user with write access opens streams but never sends an Open message.
 TEST(NeverOpenTest, ControllerOpensAStreamMeanwhile) {
   World& world = WorldOf(Peer::kWriterUid);
   const auto until = Clock::now() + std::chrono::seconds(20);

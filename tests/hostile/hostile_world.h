@@ -1,5 +1,5 @@
-// svcmapd with a legitimate controller and hostile peers. Measures how long the controller's
-// batches take until their Acks. Sizes are in MiB.
+// svcmapd with a legitimate controller and hostile peers. Measures the time from the controller's
+// batches to their Acks. Sizes are in MiB.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,8 +29,8 @@ std::string NameOf(Peer peer);
 
 // Returns the duration of each attack: SVCMAP_HOSTILE_SECONDS, or 1 s by default.
 std::chrono::milliseconds AttackTime();
-// Returns true if SVCMAP_HOSTILE_SECONDS is set. Only then is the controller's p99 latency checked,
-// because shorter runs give no reliable measurement.
+// Returns true if SVCMAP_HOSTILE_SECONDS is set. Shorter runs do not check the controller's p99
+// latency, because they give no reliable measurement.
 bool ChecksLatency();
 
 class World {

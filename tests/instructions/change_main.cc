@@ -1,6 +1,7 @@
 // svcmap-change-instructions SERVICESxENDPOINTS: loads a cluster into the core and makes changes of
-// each kind. Must be run by valgrind --tool=callgrind --instr-atstart=no. Writes one profile per
-// kind. Each profile contains its kind and the instructions of kCounted changes.
+// each kind. Must be run with valgrind --tool=callgrind --instr-atstart=no. Writes one profile per
+// kind of change. Each profile contains the kind of change and the number of instructions for
+// kCounted changes.
 #include <valgrind/callgrind.h>
 
 #include <cstdio>
@@ -17,7 +18,7 @@ namespace {
 
 // Number of uncounted changes at the start, for initializations and first allocations.
 constexpr int kWarmUp = 8;
-// Number of the first Service. It is large, so that all names have the same length.
+// Number of the first Service. The number is large, so that all Service names have the same length.
 constexpr int kFirstService = 100'000;
 constexpr size_t kStride = 17;
 

@@ -21,7 +21,7 @@ constexpr std::chrono::hours kNever{10000};
 std::unique_ptr<proxy::StateLog> OpenLog(SinkFiles& files) {
   proxy::SavedState nothing;
   // Open the log without its thread, because the cost of the thread's work depends on the size of
-  // the file. No change waits for this work.
+  // the file. No change waits for the log's thread.
   auto log = proxy::StateLog::Open("sink", files, &nothing, {.own_thread = false});
   if (!log.ok()) Die(log.status().ToString());
   return *std::move(log);

@@ -1,6 +1,6 @@
 // svcmapd without its sockets to the controller and the kernel. The input is a serialized batch,
-// and the output is the response to this batch. The work and the threads are the same as in
-// svcmapd.
+// and the output is the response to this batch. Apart from the thread of the state log, the core
+// has the same threads and does the same work as svcmapd.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ class Core {
  public:
   // Loads the cluster in the same way as a controller's snapshot.
   explicit Core(const bench::Cluster& cluster);
-  // Starts with an empty store. All of `node_addresses` accept nodePorts.
+  // Creates a core with an empty store and with `node_addresses`, all of which accept nodePorts.
   explicit Core(std::vector<IpAddress> node_addresses);
   ~Core() { loop_.Stop(); }
 

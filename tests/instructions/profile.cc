@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::chrono::minutes kPatience{10};
 
-// Reads the mark from the head of the profile, and the sum from the last line.
+// Reads the mark from the head of the profile, and the total instruction count from the last line.
 void AddProfile(const std::filesystem::path& profile, std::map<std::string, uint64_t>& counts) {
   std::ifstream lines(profile);
   std::string mark;

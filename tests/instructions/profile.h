@@ -1,4 +1,4 @@
-// Runs a program under valgrind and returns the number of instructions of each part that the
+// Runs a program under valgrind and returns the number of instructions for each part that the
 // program marked with CALLGRIND_DUMP_STATS_AT. The numbers do not depend on the load of the
 // machine.
 #pragma once

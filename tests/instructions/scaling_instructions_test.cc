@@ -14,9 +14,10 @@ namespace svcmap::instructions {
 namespace {
 
 constexpr int kFactor = 4;
-// Growth beyond n log n that rehashing and tree nodes may cause.
+// Permitted growth beyond n log n, which rehashing and tree nodes may cause.
 constexpr double kTolerance = 1.25;
-// Smaller counts consist mostly of work that other threads finish after the previous operation.
+// Smaller instruction counts consist mostly of work that other threads finish after the previous
+// operation.
 constexpr uint64_t kFewest = 1'000'000;
 
 struct Dimension {

@@ -1,6 +1,6 @@
 // svcmap-scaling-instructions DIMENSION N: adds, changes and removes a Service that is large in one
-// dimension. Must be run by valgrind --tool=callgrind --instr-atstart=no. Writes a profile for each
-// operation.
+// dimension. Must be run with valgrind --tool=callgrind --instr-atstart=no. Writes a profile for
+// each operation.
 #include <valgrind/callgrind.h>
 
 #include <cstdio>

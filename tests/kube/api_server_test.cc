@@ -120,8 +120,8 @@ TEST_F(ApiServerTest, PagesAreOfOneVersionAndCanExpire) {
   EXPECT_THAT(Names(second), ElementsAre("c"));
   EXPECT_EQ(second["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
   EXPECT_FALSE(second["metadata"].contains("continue"));
-  EXPECT_EQ(Get(rest + "&resourceVersion=" + Version())->status,
-            400);  // The continue token already contains the version, so the request must not.
+  // The continue token already contains the version, so the request must not contain a version.
+  EXPECT_EQ(Get(rest + "&resourceVersion=" + Version())->status, 400);
   server_->ForgetPages();
   EXPECT_EQ(Get(rest)->status, 410);
 }

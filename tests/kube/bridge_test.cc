@@ -73,7 +73,7 @@ TEST_P(EncodingsTest, S17_HeadlessServicesAndSlicesAreNotSeen) {
   }
   server().Put(headless + Objects{AService("shop/none").ClusterIp("None").Port("http", 80)} +
                Objects{Web("shop/other", kOther)} + WebSlices("shop/other", {&pod_b()}));
-  // Objects that were put earlier would have arrived by now.
+  // By now, objects that the test added earlier would also have arrived.
   ASSERT_OK(Until(kOther, "pod-b"));
   const Tally tally = AskMany(client().netns(), {.destination = kWeb.v4, .port = 80}, 50);
   EXPECT_EQ(tally.by_server.at("pod-a"), 50) << tally.ToString();

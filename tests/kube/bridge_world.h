@@ -1,5 +1,5 @@
-// Fixture for svcmap-kube's end-to-end tests. Contains the packet tests' topology, a fake API
-// server on the node, and svcmap-kube and svcmapd processes.
+// Fixture for svcmap-kube's end-to-end tests. The fixture contains the packet tests' topology, a
+// fake API server on the node, and svcmap-kube and svcmapd processes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -48,8 +48,8 @@ class BridgeTest : public ServiceTest {
   // is no answer. Errors contain the log of svcmap-kube.
   absl::Status Until(const Address& address, const std::string& server);
 
-  // Waits until the agent stores exactly those objects of the server that are relevant for the
-  // agent (S-1, S-17).
+  // Waits until the agent stores exactly the server's objects that are relevant to the agent (S-1,
+  // S-17).
   absl::Status UntilTheAgentHasAll();
 
   // Starts continuous TCP and UDP traffic to `address`. Only `server` may answer.

@@ -88,7 +88,7 @@ TEST_P(OutageTest, TrafficGoesOnAndChangesArriveAfterwards) {
 
   EXPECT_OK(Until(kThird, "pod-b"));
   EXPECT_OK(Until(kOther, "pod-a"));
-  server().Remove({ServiceRef("shop/third")});  // At this point, the server works again.
+  server().Remove({ServiceRef("shop/third")});  // The API server works again.
   EXPECT_OK(Until(kThird, ""));
   ASSERT_OK(traffic->Go(50));
   EXPECT_OK(traffic->Stop().Check());
@@ -133,7 +133,7 @@ TEST_F(BridgeTest, WhatIsGoneIsRemovedWithTheLastPageOfTheNewListAndNotBefore) {
   EXPECT_OK(traffic->Stop().Check());
 }
 
-// The first lists fail one after the other. svcmap-kube sends nothing before all lists are
+// The first list requests fail one after the other. svcmap-kube sends nothing before all lists are
 // complete, so svcmapd keeps the state of the previous svcmap-kube process.
 TEST_F(BridgeTest, ANewBridgePrunesNothingBeforeAllListsAreComplete) {
   server().Put(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()}));

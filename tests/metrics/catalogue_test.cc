@@ -173,8 +173,8 @@ std::string Table(const Catalogue& metrics) {
   return table;
 }
 
-// Only the tables between "generated" and "end" markers are generated. The rest of the document is
-// edited by hand.
+// Only the tables between the "generated" and "end" markers in docs/metrics.md are generated. The
+// rest of the document is edited by hand.
 TEST(CatalogueTest, TheDocsHaveTheSameTables) {
   const std::string path = "docs/metrics.md";
   std::string text = ReadFile(SVCMAP_SOURCE_DIR "/" + path);

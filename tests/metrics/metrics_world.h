@@ -1,4 +1,4 @@
-// Helper functions for tests of metrics. They create facts with distinct values, and compare output
+// Helper functions for tests of metrics, which create facts with distinct values and compare output
 // with golden files.
 #pragma once
 
@@ -109,7 +109,8 @@ inline std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// Expects that a file of this repository contains `wanted`. SVCMAP_UPDATE_DOCS=1 rewrites the file.
+// Expects that a file of this repository contains `wanted`. If SVCMAP_UPDATE_DOCS is set, writes
+// `wanted` to the file first.
 inline void ExpectFile(const std::string& path, const std::string& wanted) {
   const std::string whole = SVCMAP_SOURCE_DIR "/" + path;
   if (std::getenv("SVCMAP_UPDATE_DOCS") != nullptr) std::ofstream(whole) << wanted;

@@ -28,7 +28,7 @@ TEST_F(MetricsPageTest, S269_S285_ThePageIsTheOneInTheFile) {
   observations_.Answered("/healthz", 200);
   observations_.Answered("/livez", 503);
   std::string page = Page();
-  // The test can set all values except the time of the last sync, so this value is replaced.
+  // The test replaces the time of the last sync, which is the only value that the test cannot set.
   const std::string last = "kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family=\"";
   for (size_t at = 0; (at = page.find(last, at)) != std::string::npos; ++at) {
     const size_t value = page.find("} ", at) + 2;

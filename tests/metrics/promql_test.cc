@@ -65,8 +65,7 @@ std::map<std::string, std::set<std::string>> Series() {
   return series;
 }
 
-// Names in an expression. Contains the metrics with the labels in their selectors, and the labels
-// in groupings.
+// Names in an expression: metrics with the labels in their selectors, and labels in groupings.
 struct Names {
   std::vector<std::pair<std::string, std::set<std::string>>> metrics;
   std::set<std::string> grouped_by;

@@ -43,7 +43,7 @@ class MetricsServerTest : public ::testing::Test {
                                  const std::string& ip = kLocalV4) {
     return HttpRequest(*netns_, ip, kMetricsPort, path, method);
   }
-  // Returns a socket that occupies the port like another process. The test closes the socket later.
+  // Returns a listening socket that occupies the port, as another process would.
   UniqueFd Squatter() {
     return netns_->Run([] {
       absl::StatusOr<UniqueFd> fd =

@@ -11,7 +11,8 @@
 namespace svcmap::testing {
 namespace {
 
-// Without affinity, all connections reach the same endpoint of two endpoints only once in 5e8 runs.
+// With two endpoints and without affinity, 30 connections reach the same endpoint only once in 5e8
+// runs.
 constexpr int kConnections = 30;
 // Number of clients. Without affinity, the probability that no client changes its endpoint is
 // (3/4)^64.
@@ -20,7 +21,8 @@ constexpr std::chrono::seconds kShortTimeout{1};
 
 AService Sticky(AService service, int timeout = 10800) { return service.ClientIpAffinity(timeout); }
 
-// The endpoint of each client's connection. Index N belongs to the client ClientAddress(N).
+// The endpoints of the clients' connections. Element N is the endpoint of the client
+// ClientAddress(N).
 using Placement = std::vector<std::string>;
 
 // Opens one connection from each client.
@@ -156,7 +158,8 @@ TEST_P(AffinityTest, S126_WhoLosesItsEndpointGetsAnotherOneAndKeepsThat) {
 }
 
 TEST_P(AffinityTest, S126_WhoLeavesIsForgottenAtOnce) {
-  // In the first case the endpoint is removed, in the other cases it is only excluded from the set.
+  // The first case removes the endpoint. The other cases only exclude the endpoint from the
+  // endpoint set.
   for (const char* endpoints : {"L2", "L1:tx L2", "L1:st L2"}) {
     SCOPED_TRACE(endpoints);
     ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
@@ -175,8 +178,8 @@ TEST_P(AffinityTest, S126_WhoLeavesIsForgottenAtOnce) {
   }
 }
 
-// Tests an endpoint in the node's own network. The kernel itself reads the packet marks on this
-// path, and policies and affinity write additional marks.
+// Tests an endpoint in the node's network namespace. The kernel itself reads the marks of packets
+// to the node, and policies and affinity write additional marks.
 TEST_P(AffinityTest, S79_S122_AnEndpointInTheNodesOwnNetwork) {
   ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
                                                                 kPodPort, "node-process"));
@@ -234,7 +237,7 @@ TEST_P(AffinityTest, S122_ManyEndpoints) {
   }
 }
 
-// Tests that do not depend on the protocol.
+// Tests whose results do not depend on the protocol.
 class AffinityFamilyTest : public AffinityTest {};
 INSTANTIATE_TEST_SUITE_P(, AffinityFamilyTest,
                          ::testing::Combine(::testing::Bool(), ::testing::Values(Protocol::kTcp)),
@@ -357,7 +360,7 @@ TEST_P(AffinityFamilyTest, S126_S342_RecordsSurviveARestartOfTheAgent) {
   world()->agent.reset();
   ASSERT_OK(world()->RestartAgent({}, all));
   EXPECT_EQ(Place(To(kV)), before);
-  // Affinity records can still be created and deleted.
+  // After the restart, affinity records can still be created and deleted.
   ASSERT_OK(Endpoints("L1"));
   EXPECT_EQ(Used(Place(To(kV))), Servers{"pod-a"});
 }
@@ -398,8 +401,8 @@ TEST_P(AffinityFamilyTest, S126_RecordsSurviveTheGrowthOfTheMaps) {
   EXPECT_EQ(Place(To(kV)), before);
 }
 
-// svcmapd has rules for a limited number of timeouts. A new timeout changes these rules, but keeps
-// the affinity records.
+// svcmapd has rules for a limited number of timeouts. A new timeout changes the rules for timeouts,
+// but keeps the affinity records.
 TEST_P(AffinityFamilyTest, S126_RecordsSurviveTimeoutsOfOtherServices) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
   const Placement before = Place(To(kV));
@@ -482,7 +485,7 @@ class AffinityTimeTest : public ServiceTest {
     }
     return absl::OkStatus();
   }
-  // Sends connections until the affinity record of a client has expired.
+  // Opens connections until the affinity record of a client has expired.
   absl::Status SendUntilOneMoved(const Placement& before, const Address& to) {
     return Eventually("another endpoint for some client", [&] {
       EXPECT_OK(SendFor(1.1 * kShortTimeout));
@@ -502,7 +505,7 @@ TEST_F(AffinityTimeTest, S124_RecordsEndWithTheirTimeout) {
 
 TEST_F(AffinityTimeTest, S124_NewConnectionsRestartTheTimer) {
   ASSERT_OK(Serve(kShortTimeout.count()));
-  // Number of connections, low enough to repeat all connections within the timeout.
+  // Number of connections that the test can repeat within the timeout.
   constexpr int kFew = 24;
   EXPECT_OK(Eventually("twice the timeout in which all came again in time", [&] {
     const Placement before = Place(kV, kFew);

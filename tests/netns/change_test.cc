@@ -89,7 +89,7 @@ TEST_P(ChangeTest, S33_TerminatingEndpointsStayInEffectlyWhereNoneIsReady) {
   EXPECT_REJECTED(Ask(pod_b(), To(kWeb)));
 }
 
-// S-157..S-161: ports are matched by name and protocol. Port numbers have no effect.
+// S-157..S-161: ports are matched by name and protocol. Port numbers do not affect the matching.
 TEST_P(ChangeTest, S157_PortsAreMatchedByNameAndProtocol) {
   const Address other = ClusterIp(11);
   AService service("shop/web");
@@ -127,8 +127,8 @@ TEST_P(ChangeTest, S157_PortsAreMatchedByNameAndProtocol) {
   EXPECT_REJECTED(Ask(pod_b(), To(other, 443)));  // S-161
 }
 
-// S-16: the older Service owns the address. After its deletion, the younger Service takes over the
-// address.
+// S-16: the older Service owns the address. When the older Service is deleted, the younger Service
+// takes over the address.
 TEST_P(ChangeTest, S16_OfTwoServicesWithOneAddressTheOlderOneServes) {
   const Objects older = {ExternalWeb("shop/older", ClusterIp(11)).CreatedAt(1000)};
   const Objects younger = {ExternalWeb("shop/younger", ClusterIp(12)).CreatedAt(2000)};
@@ -150,8 +150,8 @@ TEST_P(ChangeTest, S16_OfTwoServicesWithOneAddressTheOlderOneServes) {
   }
 }
 
-// One transaction moves an address between Services. The address must still exist for either order
-// of the two changes.
+// One transaction moves an address between Services. The address must still exist regardless of the
+// order of the two changes.
 TEST_P(ChangeTest, AddressesMoveBetweenServicesInOneBatch) {
   const Objects one = {ExternalWeb("shop/one", ClusterIp(11))};
   const Objects two = {Web("shop/two", ClusterIp(12))};

@@ -16,8 +16,8 @@ namespace {
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 
-// Returns the configuration file of kubeadm 1.36 with `edits` applied. The file sets no
-// machine-wide sysctl.
+// Returns the configuration file of kubeadm 1.36 with `edits` applied. The configuration file sets
+// no machine-wide sysctl.
 std::string Config(const std::vector<std::pair<std::string, std::string>>& edits = {}) {
   std::string text = KubeadmConfig(kLastKubeadm, absl::StrCat(kClusterCidrV4, ",", kClusterCidrV6));
   text = absl::StrReplaceAll(text, {{"maxPerCore: null", "maxPerCore: 0"},
@@ -177,7 +177,7 @@ TEST_F(ConfigFileTest, S321_S328_InitOnlyWritesSysctlsAndProgramsNothing) {
   ASSERT_TRUE(exit);
   EXPECT_TRUE(exit->ok()) << agent->err();
   EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_tcp_timeout_established"), "10800");
-  // The kernel's default value.
+  // 3600 is the kernel's default value.
   EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_tcp_timeout_close_wait"), "3600");
   EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_udp_timeout_stream"), "77");
   EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_tcp_be_liberal"), "1");
@@ -186,8 +186,8 @@ TEST_F(ConfigFileTest, S321_S328_InitOnlyWritesSysctlsAndProgramsNothing) {
   EXPECT_EQ(rules, "");
 }
 
-// The file sets a machine-wide sysctl, which processes in a network namespace can read but not
-// write.
+// The configuration file sets a machine-wide sysctl, which processes in a network namespace can
+// read but not write.
 TEST_F(ConfigFileTest, S327_WhatMayNotBeWrittenIsAWarningWithTheWantedValue) {
   const int now = std::stoi("0" + ReadSysctl(*netns_, "nf_conntrack_max"));
   const int wanted = now == 1000000 ? 1000001 : 1000000;

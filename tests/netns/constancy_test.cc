@@ -115,7 +115,7 @@ TEST_F(ConstancyTest, AThousandChangesLeaveTheRulesetAsItWas) {
   ASSERT_OK_AND_ASSIGN(const std::string plan, agent().Dump(v1::DumpRequest::PLAN));
   EXPECT_EQ(plan.find("element"), std::string::npos) << plan;
 
-  // Deleting all Services leaves no elements.
+  // After the deletion of all Services, their elements are gone.
   ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Snapshot({}));
   ASSERT_OK(CheckAck(ack));
   ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
@@ -128,7 +128,7 @@ TEST_F(ConstancyTest, AThousandChangesLeaveTheRulesetAsItWas) {
   EXPECT_EQ(before, empty);
 }
 
-// The result does not depend on the order and size of the batches.
+// The number of elements does not depend on the order and size of the batches.
 TEST_F(ConstancyTest, ManySmallBatchesAndALargeOneCountTheSameElements) {
   RandomChanges changes(7);
   ASSERT_OK_AND_ASSIGN(const auto stream, agent().Push());

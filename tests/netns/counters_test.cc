@@ -12,8 +12,8 @@
 namespace svcmap::testing {
 namespace {
 
-// Connection counts in /metrics. The key is "NAMESPACE/NAME PROTOCOL DESTINATION". All ports are
-// 80.
+// Connection counts in /metrics. The key is "NAMESPACE/NAME PROTOCOL DESTINATION". All Service
+// ports are 80.
 using Connections = std::map<std::string, int>;
 
 constexpr char kMetric[] = "svcmap_service_connections_total{";
@@ -183,7 +183,7 @@ TEST_F(CountersTest, WithoutTheFlagNothingIsLeftOfIt) {
   EXPECT_EQ(listing.rules.find("service-connections"), std::string::npos);
   EXPECT_EQ(listing.rules.find("counter"), std::string::npos);
   EXPECT_EQ(agent().GetStatus().value().repairs(), 0u) << agent().log();
-  // The rules are the same as those of an agent that never had --service-counters.
+  // The rules are the same as the rules of an agent without --service-counters.
   ASSERT_OK_AND_ASSIGN(const NetNs empty, NetNs::Create());
   ASSERT_OK_AND_ASSIGN(const auto fresh, Agent::Start(empty));
   ASSERT_OK(fresh->Replace(Basics()));

@@ -116,8 +116,8 @@ INSTANTIATE_ROWS(
         {"S97", "HairpinInternalLocal", kInternalLocal, "L1 R1", Each({"L1"}, {"V:80"}, "L1 m")},
         {"S97", "NoHairpinBetweenTwoPodsOfTheNode", kBothLocal, "L2",
          Each({"L1"}, {"V:80", "EIP:80", "VIP:80", "N:NP"}, "L2 -")},
-        // The cluster endpoint set is L1, and the local endpoint set is L1 and L2. A pod of another
-        // node is also treated as a pod.
+        // The cluster endpoint set contains L1, and the local endpoint set contains L1 and L2. A
+        // pod of another node is also treated as a pod.
         {"S92",
          "PodElsewhere",
          {ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kNodeInZa},
@@ -266,7 +266,7 @@ TEST_P(DecisionTest, S101_OpenConnectionsOutliveAVerdict) {
   EXPECT_OK(flow.Exchange(100'000));
 }
 
-// Policy changes are programmed in both directions.
+// Policy changes take effect in both directions.
 TEST_P(DecisionTest, S37_APolicyThatChangesTakesEffectAtOnce) {
   ASSERT_OK(agent().Apply(kCluster + Slices(*world(), "shop/web", "L1 R1")));
   for (int round = 0; round < 2; ++round) {

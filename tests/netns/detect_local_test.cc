@@ -14,8 +14,8 @@ const v1::Object kNodeWithPods = ANode(kAgentNode)
                                      .PodCidr(kPodCidrV6);
 const Objects kBoth = {ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kNodeWithPods};
 
-// The cluster endpoint set is L1, and the local endpoint set is L1 and L2. Pods use the cluster
-// endpoint set, and other clients use the local endpoint set.
+// The cluster endpoint set contains L1, and the local endpoint set contains L1 and L2. Pods use the
+// cluster endpoint set, and other clients use the local endpoint set.
 constexpr char kEndpoints[] = "L1@za L2@zb";
 
 // Expected results for a source that counts as a pod, another source, and the node.
@@ -51,7 +51,7 @@ INSTANTIATE_ROWS(DetectNodeCidr, std::vector<Row>{
                                      {"S65", "Node", kBoth, kEndpoints, OfNode()},
                                  });
 
-// The veth of pod P has the role of the bridge.
+// The veth of pod P is configured as the bridge interface.
 class DetectBridge : public ConfiguredRowTest {
  protected:
   static void SetUpTestSuite() {

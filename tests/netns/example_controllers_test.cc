@@ -16,7 +16,8 @@ constexpr std::chrono::seconds kPatience{20};
 
 struct Example {
   const char* name;
-  // Command line of the controller. Start appends file, address and epoch.
+  // Command line of the controller. Controller() appends the file, the agent's socket and the
+  // epoch.
   std::vector<std::string> argv;
 };
 
@@ -29,8 +30,8 @@ class ExampleControllerTest : public ::testing::TestWithParam<Example> {
     ASSERT_OK_AND_ASSIGN(TemporaryFolder folder, TemporaryFolder::Make());
     folder_.emplace(std::move(folder));
   }
-  // Replaces the file with one Service and one endpoint. The replacement is atomic, because a
-  // partial file would be a valid file with fewer objects.
+  // Replaces the controller's file with a file that contains one Service and one endpoint. The
+  // replacement is atomic, because a partial file would be a valid file with fewer objects.
   void WriteObjects(const std::string& endpoint) const {
     std::ofstream(file() + ".new")
         << R"({"service": {"metadata": {"namespace": "shop", "name": "web"}, )"

@@ -13,8 +13,8 @@ namespace {
 
 const Address kLoopback = {"127.0.0.1", "::1"};
 
-// Number of connections that expected endpoints must answer, and maximum number after which each
-// expected endpoint must have answered once. One of four endpoints is missed once in 1e24 runs.
+// A flow is repeated at least kFewest and at most kMost times, until each expected endpoint has
+// answered. With four endpoints, 200 connections miss an endpoint only once in 1e24 runs.
 constexpr int kFewest = 12;
 constexpr int kMost = 200;
 

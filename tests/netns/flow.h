@@ -1,24 +1,30 @@
 // Flows in the notation of docs/specification.md: source, destination and result.
 //
-//   {"P -> V:80", "L1,R1 -"}  a pod connects to the clusterIP: L1 and R1 answer and see its address
-//   {"X -> VIP:80", "L1 m"}   only L1 answers and sees the node's address (masqueraded)
-//   {"B -> VIP:80", "DROP"}   other results: "REJECT" and "untouched" (as without a Service)
+//   With {"P -> V:80", "L1,R1 -"}, L1 and R1 answer and see the address of the pod P.
+//   With {"X -> VIP:80", "L1 m"}, only L1 answers and sees the node's address (masqueraded).
+//   With {"B -> VIP:80", "DROP"}, the node drops the packet.
+//   Other results are "REJECT" and "untouched" (as without a Service).
 //
 // Sources:
-//   L1..L4 R1 R2  pods that may be endpoints, on this node and on another node
-//   P, Q          pods that are not endpoints, on this node and (unmasqueraded) on another node
-//   N             a process on the node, from the node's second address. If masqueraded, the source
-//                 is the first address
-//   X, B          a client, and its second address
-//   VIP           the node, from the LoadBalancer IP, if the node has this address
 //
-// Destinations, with a port (and "/udp" or "/sctp"; NP is kNodePort):
-//   V W           the clusterIP of Service shop/web and of another Service. V is kUnallocated: the
-//                 host "outside" answers packets that the node neither translates nor drops
-//   EIP VIP VIP2  external addresses. "outside" answers untranslated packets to the first two
-//   N N2 LO       the node's primary, second and loopback address. A process of the node listens on
-//                 kNodePort of each address, TCP
-//   FREE          an unallocated address of the service range
+//   L1 to L4 on this node and R1 and R2 on another node are pods that may be endpoints.
+//   P is a pod on this node that is not an endpoint.
+//   Q is a pod on another node that is not an endpoint. Packets from Q have Q's own address.
+//   N is a process on the node. The source address of N is the node's second address, or the node's
+//     first address if the connection is masqueraded.
+//   X and B are two addresses of a client.
+//   VIP is the node with the LoadBalancer IP as its source address.
+//
+// Destinations have a port, and may have the suffix "/udp" or "/sctp". The port NP is kNodePort.
+//
+//   V is the clusterIP of Service shop/web, and W is the clusterIP of another Service. V is
+//     kUnallocated. The host "outside" answers packets to V that the node neither translates nor
+//     drops.
+//   EIP, VIP and VIP2 are external addresses. The host "outside" answers untranslated packets to
+//     EIP and VIP.
+//   N, N2 and LO are the node's primary, second and loopback address. A process on the node listens
+//     on TCP port kNodePort of each of these addresses.
+//   FREE is an unallocated address in the service range.
 #ifndef SVCMAP_TESTS_NETNS_FLOW_H_
 #define SVCMAP_TESTS_NETNS_FLOW_H_
 
@@ -49,10 +55,11 @@ inline const Names kExternal = {"EIP:80", "VIP:80", "N:NP"};
 // Returns flows from each source to each destination, all with the same result.
 Flows Each(const Names& sources, const Names& destinations, const std::string& outcome);
 
-// Returns slices of both families for Service `service`. Endpoints are L1..R2, separated by spaces,
-// each with optional suffixes in this order:
-//   ":st" serving and terminating, ":x" neither ready nor serving, ":tx" terminating, not serving
-//   "@za" a hint for zone za, "%n1" a hint for node n1
+// Returns slices of both families for Service `service`. Endpoints are L1 to R2, separated by
+// spaces, each with optional suffixes in the order condition, zone, node. The condition ":st" marks
+// a serving and terminating endpoint. ":x" marks an endpoint that is neither ready nor serving.
+// ":tx" marks a terminating endpoint that is not serving. "@za" adds a hint for zone za. "%n1" adds
+// a hint for node n1.
 Objects Slices(const World& world, const std::string& service, const std::string& endpoints);
 
 // A row of a test table: the Service shop/web, its endpoints, and flows.

@@ -58,7 +58,7 @@ TEST(ChildProcessTest, SignalEndsIt) {
   EXPECT_EQ(child->Signal(SIGTERM).code(), absl::StatusCode::kNotFound);
 }
 
-// Helper of DiesWithTheTest, which runs and kills this test. Disabled in normal runs.
+// Helper of DiesWithTheTest, which runs and kills this test. The test is disabled in normal runs.
 TEST(ChildProcessTest, DISABLED_StartsAChildAndWaits) {
   ASSERT_OK_AND_ASSIGN(auto child, ChildProcess::Start({.argv = {"sleep", "1000"}}));
   std::printf("grandchild %d is up\n", child->pid());

@@ -304,8 +304,7 @@ TEST_F(HarnessTest, ServerCountsBadSctpChecksums) {
         [&] { return UniqueFd(::socket(pod.family(), SOCK_RAW, IPPROTO_SCTP)); });
     ASSERT_EQ(::sendto(fd.get(), bytes.data(), bytes.size(), 0, pod.get(), pod.size()),
               static_cast<ssize_t>(bytes.size()));
-    // The next datagram is valid. Its answer shows that the server has processed the invalid
-    // datagram.
+    // The answer to a valid datagram shows that the server has processed the invalid datagram.
     EXPECT_EQ(
         Ask(client_->netns(),
             {.protocol = Protocol::kSctp, .destination = pod_a_->address(v6), .port = kPodPort})
@@ -359,7 +358,7 @@ TEST_F(PacketTest, TenHostsAreQuick) {
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - start);
   RecordProperty("milliseconds", static_cast<int>(took.count()));
-  // The process normally takes about 100 ms, but longer with sanitizers or under load.
+  // Adding ten hosts normally takes about 100 ms, but longer with sanitizers or under load.
   EXPECT_LT(took, std::chrono::seconds(5));
 }
 

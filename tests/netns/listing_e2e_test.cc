@@ -10,7 +10,7 @@ namespace {
 class ListingTest : public ServiceTest {
  protected:
   // Applies objects that use every feature of both tables. The Services have all kinds of addresses
-  // and all protocols. They have no, few, many, local, remote or terminating endpoints.
+  // and all protocols. The Services have no, few, many, local, remote or terminating endpoints.
   void ServeEverything(const std::string& space, const std::string& name, const std::string& port) {
     const std::string key = absl::StrCat(space, "/", name);
     const auto external = [](AService service, int number) {
@@ -75,9 +75,9 @@ TEST_F(ListingTest, TheListingOfEveryFeatureLoadsAgain) {
 
 TEST_F(ListingTest, TheListingOfMaximalNamesLoadsAgain) {
   const std::string space(63, 'n');
-  // ServeEverything appends to the name, which then has 63 characters.
+  // ServeEverything appends one character to the name, which then has 63 characters.
   const std::string name(62, 's');
-  // ServeEverything appends to the port name, which then has 15 characters.
+  // ServeEverything appends the protocol to the port name, which then has up to 15 characters.
   const std::string port(11, 'p');
   ServeEverything(space, name, port);
   ExpectListingLoadsAgain();

@@ -1,4 +1,5 @@
-// Tests of svcmapd's metrics on port 10249. Each value changes with the events that it counts.
+// Tests of svcmapd's metrics on port 10249. Each metric changes with the events that the metric
+// counts.
 #include <atomic>
 #include <fstream>
 #include <map>

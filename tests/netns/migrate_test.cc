@@ -140,7 +140,7 @@ class MigrateTest : public PacketTest {
     return absl::OkStatus();
   }
 
-  // Loads rules of other processes into the same tables.
+  // Loads rules of other processes in addition to kube-proxy's rules.
   absl::Status LoadForeign(Mode mode) const {
     if (mode == Mode::kNftables) {
       return RunNft(node(),
@@ -213,8 +213,8 @@ class MigrateTest : public PacketTest {
                                        .source_port = source_port},
                            .servers = {pod_a_->name()}};
     };
-    // UDP packets with a fixed source port form one conntrack flow. One of these flows lasts for
-    // the whole test, the other flow ends.
+    // UDP requests with a fixed source port form one conntrack flow, which lasts for the whole
+    // test. All other UDP requests form short flows.
     const std::vector<TrafficTarget> cluster_ips = {
         target(Protocol::kTcp, "10.96.0.10", 80, 0), target(Protocol::kTcp, "fd00:96::10", 80, 0),
         target(Protocol::kUdp, "10.96.0.11", 80, 0), target(Protocol::kUdp, "10.96.0.11", 80, 5353),
@@ -230,8 +230,8 @@ class MigrateTest : public PacketTest {
     }
     return absl::OkStatus();
   }
-  // New connections from outside the cluster are masqueraded, connections from pods are not (S-74,
-  // S-75).
+  // New connections from outside the cluster are masqueraded, but connections from pods are not
+  // (S-74, S-75).
   void GoOn() {
     for (const auto& traffic : traffic_) EXPECT_OK(traffic->Go(60));
     for (const char* ip : {"10.96.0.10", "fd00:96::10"}) {
@@ -396,7 +396,7 @@ TEST_F(MigrateTest, S330_WhileAKubeProxyRunsOrWeServeNothingNothingIsRemoved) {
   ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
   ASSERT_OK(AwaitLog(*agent, "kept until kube-proxy has exited reason=\"" + kube_proxy.sign()));
   // svcmapd removes kube-proxy's rules only if at least one Service is stored. Services that were
-  // deleted before kube-proxy exited do not count.
+  // deleted before kube-proxy exited are ignored.
   ASSERT_OK(agent->Replace(ObjectsOf({})));
   kube_proxy.End();
   ASSERT_OK(AwaitLog(*agent, kNoService));
@@ -405,7 +405,7 @@ TEST_F(MigrateTest, S330_WhileAKubeProxyRunsOrWeServeNothingNothingIsRemoved) {
   ASSERT_OK(AwaitLog(*agent, kRemoved));
   EXPECT_EQ(Rules(Mode::kNftables), "");
 
-  // If kube-proxy starts again and exits, svcmapd removes its rules again.
+  // If kube-proxy starts again and exits, svcmapd removes kube-proxy's rules again.
   ASSERT_OK(kube_proxy.Start(node()));
   ASSERT_OK(AwaitLog(*agent, "kept until kube-proxy has exited reason=\"" + kube_proxy.sign()));
   ASSERT_OK(LoadKubeProxy(Mode::kNftables, Ports(*pod_a_)));

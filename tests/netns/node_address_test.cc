@@ -120,8 +120,8 @@ TEST_P(MarkTest, S99_TheMarkBitIsClearedAndTheOthersSurvive) {
   EXPECT_ANSWERED_BY(Ask(client(), To(kWeb)), "pod-a", At(node()));
   EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb)), "pod-a", At(pod_b()));
   EXPECT_EQ(packets("ours"), "0");
-  // Only the first packet of a connection has port 80 in every hook. Reply packets have other
-  // ports.
+  // The probe's rules match only packets to the Service, which have port 80 before and port 8080
+  // after the translation.
   EXPECT_NE(packets("kept"), "0");
   EXPECT_EQ(packets("lost"), "0");
 }

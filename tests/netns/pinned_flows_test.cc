@@ -1,5 +1,5 @@
-// Tests of the packet flows that docs/specification.md lists, one test per row and family.
-// Addresses are those of the test network, with the same roles as in the specification.
+// Tests of the packet flows that docs/specification.md lists, one test per row and family. The
+// addresses belong to the test network and have the same roles as in the specification.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 

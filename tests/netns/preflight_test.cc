@@ -133,7 +133,8 @@ TEST_F(PreflightTest, OurOwnTablesAndHarmlessOnesAreNoProblem) {
   EXPECT_EQ(Listing(), before);
 }
 
-// svcmapd counts connections if the kernel supports it, and starts without counters otherwise.
+// svcmapd counts connections if the kernel supports counters, and otherwise starts without
+// counters.
 TEST_F(PreflightTest, CountersAreProbed) {
   nft::TableSpecs tables;
   for (const Family family : kFamilies) {
@@ -214,7 +215,8 @@ TEST_F(PreflightTest, LegacyIptables) {
   struct {
     char name[32] = "filter";
     uint32_t rest[13] = {};
-    // Layout of struct ipt_getinfo. The kernel header that defines it cannot be compiled as C++.
+    // Layout of struct ipt_getinfo. The kernel header that defines the struct cannot be compiled as
+    // C++.
   } info;
   constexpr int kGetInfo = 64;
   const int error = netns_->Run([&] {
@@ -230,7 +232,7 @@ TEST_F(PreflightTest, LegacyIptables) {
 }
 
 TEST_F(PreflightTest, NothingLacksAndNothingStays) {
-  // A table with the name of the probe's table exists already.
+  // A table with the name of the probe's table already exists.
   Nft("table ip svcmap-preflight { chain mine { }; }\n");
   const std::string listing = Listing();
   const uint32_t generation = Generation();
@@ -273,7 +275,7 @@ TEST_F(PreflightTest, WithoutNetAdmin) {
       "securityContext.capabilities.add: [NET_ADMIN])");
 }
 
-// Preflight checks report facts that cannot be read and use all other facts.
+// Without CAP_NET_ADMIN, the preflight checks report unreadable facts and read all other facts.
 TEST_F(PreflightTest, FactsWithoutNetAdmin) {
   const Facts facts = netns_->Run([] {
     DropNetAdmin();
@@ -284,7 +286,7 @@ TEST_F(PreflightTest, FactsWithoutNetAdmin) {
 }
 
 // The test kernel supports all features, so these tests use table specifications that no kernel
-// supports. The probe must name the unsupported part.
+// supports. The probe must name the unsupported feature.
 class MissingFeatureTest : public PreflightTest {
  protected:
   nft::TableSpecs tables_ = OurTables();
@@ -311,7 +313,7 @@ class MissingFeatureTest : public PreflightTest {
 };
 
 TEST_F(MissingFeatureTest, Expressions) {
-  AddRule({nft::RandomNumber{0, 0}});  // Invalid, because the modulus must not be 0.
+  AddRule({nft::RandomNumber{0, 0}});  // The modulus must not be 0.
   AddRule({nft::PayloadLoad{nft::Header::kNetwork, 0, 16, 0}, nft::Dnat{Family::kIpv6, 0, 99}});
   EXPECT_THAT(MissingFeatures(),
               UnorderedElementsAre("random numbers|CONFIG_NFT_NUMGEN|nft_numgen|ERANGE",
@@ -320,7 +322,7 @@ TEST_F(MissingFeatureTest, Expressions) {
 
 TEST_F(MissingFeatureTest, SetsAndChains) {
   for (nft::SetSpec& set : ipv6().sets) {
-    // Invalid, because the key has 80 bytes.
+    // The set is invalid, because its key has 80 bytes.
     if (set.name == "endpoints") set.key.assign(5, nft::Field::kIpv6Addr);
   }
   ipv6().chains.push_back({"odd", "", {{"nat", "forward", 0}}});

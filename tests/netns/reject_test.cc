@@ -22,9 +22,9 @@ TEST_P(RejectTest, S77_S81_S100_WithoutEndpointsEveryAddressSaysPortUnreachable)
   }
 }
 
-// kube-proxy rejects packets to nodePorts in hook input. For all other addresses, it also rejects
-// packets in hook output, where the reject makes the send call of a local process fail. For TCP,
-// the application never sees the error of sending the SYN.
+// kube-proxy rejects packets to nodePorts in hook input. For all other addresses, kube-proxy also
+// rejects packets in hook output, which makes the send call of a local process fail. For TCP, the
+// application never sees the error that occurs when the kernel sends the SYN.
 TEST_P(RejectTest, S102_TheNodesOwnPacketsToANodePortAreRejectedAfterTheSend) {
   ASSERT_OK(agent().Apply({ExternalWeb("shop/web", kWeb)}));
   const Answer node_port = Ask(node(), To(kNode, kNodePort));
@@ -84,7 +84,8 @@ TEST_P(RejectTest, S106_AServiceCidrTakesEffectAtOnce) {
   EXPECT_NO_ANSWER(Ask(pod_b(), InVain(kUnallocated)));
 }
 
-// svcmapd differs from kube-proxy in this case (S-105).
+// If two ServiceCIDRs contain the same range, svcmapd keeps the range until both ServiceCIDRs are
+// deleted, unlike kube-proxy (S-105).
 TEST_P(RejectTest, S105_ABlockThatTwoServiceCidrsListStaysUntilBothAreGone) {
   ASSERT_OK(agent().Apply({AServiceCidr("more", {kServiceCidrV4, kServiceCidrV6})}));
   ASSERT_OK(agent().Remove({ServiceCidrRef("kubernetes")}));

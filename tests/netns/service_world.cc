@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<World>>& WorldSlot() {
   return slot;
 }
 
-// Destroys the world before the destructors of static objects that the world uses.
+// Destroys the world before the static objects that the world uses.
 class WorldEnvironment : public ::testing::Environment {
  public:
   void TearDown() override { WorldSlot() = absl::NotFoundError("already gone"); }
@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<EchoServer>> MakeOutside(Topology& net, const Hos
 }
 
 // Routes packets from the remote `pod` through the node, including packets to the host "outside".
-// Replies take the same path.
+// Replies from the pod take the same path.
 absl::Status RouteByTheNode(const Topology& net, const Host& pod) {
   for (const bool v6 : {false, true}) {
     const std::string batch =

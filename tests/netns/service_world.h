@@ -1,10 +1,12 @@
 // Fixture of the packet tests. All tests of a program share one network (tests/support/topology.h)
-// with local pods, remote pods and a client, and one svcmapd on its node. Each test starts with an
-// agent that has only the node and the Service ranges, and with an empty connection tracking table.
+// with local pods, remote pods and a client, and one svcmapd process on the node. Each test starts
+// with an agent that has only the node and the Service ranges, and with an empty connection
+// tracking table.
 //
 // Every pod answers on kPodPort over TCP, UDP and SCTP, IPv4 and IPv6, with its name. The host
 // "outside" behind the remote node has the addresses kExternalIp, kLoadBalancerIp and kUnallocated
-// and answers on their ports 80 and 81. It receives packets that the node does not translate.
+// and answers on their ports 80 and 81. The host "outside" receives packets that the node does not
+// translate.
 #ifndef SVCMAP_TESTS_NETNS_SERVICE_WORLD_H_
 #define SVCMAP_TESTS_NETNS_SERVICE_WORLD_H_
 
@@ -108,8 +110,8 @@ class ServiceTest : public ::testing::Test {
   void SetUp() override;
   void TearDown() override;
 
-  // The world that all tests share. The first test of the program creates the world. Null if its
-  // creation failed.
+  // The world that all tests share. The first test of the program creates the world. Returns null
+  // if the creation of the world failed.
   static World* world();
   Agent& agent() { return *world()->agent; }
   const Host& pod_a() { return *world()->pod_a; }

@@ -62,9 +62,9 @@ TEST_P(ClusterIpTest, S97_OnlyTheConnectionToItselfIsMasqueraded) {
   }
 }
 
-// Tests an endpoint in the node's own network. Packets to this endpoint never leave the node, so
-// packets from other hosts are not masqueraded. The node's own packets come from the node's address
-// with and without masquerading.
+// Tests an endpoint in the node's network namespace. Packets to this endpoint never leave the node,
+// so packets from other hosts are not masqueraded. The node's own packets come from the node's
+// address with and without masquerading.
 TEST_P(ClusterIpTest, S74_AnEndpointInTheNodesOwnNetworkIsReachedFromEverywhere) {
   ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
                                                                 kPodPort, "node-process"));

@@ -14,7 +14,7 @@ AService WithRanges(AService service, const Names& ranges) {
 
 Objects Ranges(const Names& ranges) { return {WithRanges(ExternalWeb("shop/web", kV), ranges)}; }
 
-// The first ranges contain X, but not B.
+// The ranges in kClients contain the client address X, but not B.
 const Names kClients = {"203.0.113.0/25", "2001:db8:203::/121"};
 const Names kPods = {"10.244.1.0/24", "fd00:10:244:1::/64"};
 const Names kNowhere = {"192.0.2.0/24", "2001:db8:2::/64"};
@@ -109,7 +109,7 @@ TEST_P(SourceRangesTest, S116_RangesThatChangeTakeEffectAtOnce) {
     Expect({"X -> VIP:80", step.client});
     Expect({"P -> VIP:80", step.pod});
   }
-  // The next Service at that address does not inherit the ranges.
+  // The next Service with the same address does not inherit the ranges.
   ASSERT_OK(Serve(kNowhere));
   ASSERT_OK(agent().Remove({ServiceRef("shop/web")}));
   Expect({"X -> VIP:80", "untouched"});

@@ -84,8 +84,8 @@ TEST_P(StaleFlowsTest, S242_S244_AFlowStaysWithAnEndpointThatServes) {
   }
   AService service = Web("shop/dns", kDns);
   ASSERT_OK(agent().Apply(Objects{service.InternalPolicy("Local")} + slices));
-  // Wait for a complete cleanup pass. The deletion of another Service's flow shows that the pass
-  // has finished.
+  // Wait for a complete cleanup pass. The deletion of another Service's flow shows that the cleanup
+  // pass has finished.
   ASSERT_OK(agent().Apply(WebSlices("shop/other", {&remote_pod()})));
   ASSERT_OK(Eventually("the round",
                        [&] { return AskFlow(client(), ClusterIp(54)).server == "remote-pod"; }));

@@ -59,8 +59,8 @@ class TransferTest : public ServiceTest,
         SCOPED_TRACE(absl::StrCat(from->name(), " -> ", address->in(v6()), " -> ", server));
         const Request request = {
             .destination = address->in(v6()), .port = port, .timeout = std::chrono::seconds(20)};
-        // Send the full size once per source. Connections to other addresses use the same rules, so
-        // fewer bytes are sufficient.
+        // From each source, send kBytes bytes only to kWeb. Connections to other addresses use the
+        // same rules, so fewer bytes are sufficient.
         const size_t bytes = address == &kWeb ? kBytes : kBytes / 10;
         ASSERT_OK_AND_ASSIGN(const Answer answer, BulkTcp(from->netns(), request, bytes));
         EXPECT_EQ(answer.server, server);
@@ -85,8 +85,8 @@ TEST_P(TransferTest, ALocalEndpointGetsEveryByte) { TransferTo(pod_a(), "pod-a")
 
 TEST_P(TransferTest, ARemoteEndpointGetsEveryByte) { TransferTo(remote_pod(), "remote-pod"); }
 
-// Tests packets to the node itself. For received IPv6 datagrams, nf_tables adjusted checksums
-// incorrectly in this case (docs/decisions/0001).
+// Tests packets to the node itself. For received IPv6 datagrams to the node, nf_tables adjusted
+// checksums incorrectly (docs/decisions/0001).
 TEST_P(TransferTest, AnEndpointInTheNodesOwnNetworkGetsEveryByte) {
   ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
                                                                 kPodPort, "node-process"));

@@ -105,7 +105,7 @@ TEST_P(UpstreamTest, SeveralServicesWithTheSameEndpoints) {
 }
 
 // With publishNotReadyAddresses, the controller sends endpoints that are not ready as ready.
-// svcmapd reads only this condition.
+// svcmapd reads only the ready condition.
 TEST_P(UpstreamTest, S24_EndpointsThatAreToBePublishedServe) {
   v1::Object slice = ASlice("shop/web")
                          .Endpoint(pod_a().address(v6()), kAgentNode)

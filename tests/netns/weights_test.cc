@@ -52,8 +52,8 @@ class WeightsTest : public ServiceFamilyTest {
     ASSERT_NE(count, tally.by_server.end()) << tally.ToString();
     EXPECT_NEAR(count->second, kDrawn * share, Bound(share)) << tally.ToString();
   }
-  // Waits for another cleanup pass. The deletion of another Service's flow shows that the pass has
-  // finished.
+  // Waits for another cleanup pass. The deletion of another Service's flow shows that the cleanup
+  // pass has finished.
   void AfterACleanup(const std::function<void()>& change) {
     ASSERT_OK(agent().Apply(Objects{Web("shop/other", ClusterIp(54))} +
                             WebSlices("shop/other", {&pod_a()})));

@@ -1,8 +1,8 @@
 // Kills the agent at random moments under traffic and updates. The restarted agent has the accepted
 // state, and no connection to an unchanged Service fails.
 //
-// SVCMAP_CRASHES=1000   number of crashes (default 50)
-// SVCMAP_SEED=17        seed of the moments, the changes and the controller's actions (random)
+// SVCMAP_CRASHES=1000 sets the number of crashes (default: 50).
+// SVCMAP_SEED=17 sets the seed for the moments, changes and controller actions (default: random).
 #include <algorithm>
 #include <atomic>
 #include <iostream>
@@ -70,8 +70,8 @@ class Controller {
     return absl::OkStatus();
   }
 
-  // Checks that the kernel contains a version of every Service that was sent and is not older than
-  // the acknowledged version.
+  // Checks the version of every Service in the kernel. The version must have been sent, and must
+  // not be older than the acknowledged version.
   absl::Status CheckVersions(const ElementLists& elements) const {
     std::vector<int> found(kOtherServices, -1);
     const auto list = elements.find("ip svcmap service-ips");
@@ -167,7 +167,7 @@ TEST_F(CrashTest, S332_S342_KilledAtAnyMomentItComesBackAndThereIsNoInterruption
       ASSERT_OK(churned) << agent().log();
       world()->agent.reset();
     }
-    // Some of the later runs of the agent are short.
+    // Some runs of the agent last at most 100 ms.
     while (below(4) == 0) {
       ++early;
       ASSERT_OK_AND_ASSIGN(const auto short_lived, Agent::Launch(node().netns(), Flags()));

@@ -1,5 +1,5 @@
-// Tests of a start with a state directory that another user owns, or whose file system does not
-// answer.
+// Tests of svcmapd's start with a state directory that another user owns, or whose file system does
+// not answer.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -130,7 +130,7 @@ TEST_F(HostileStartTest, SigtermEndsAStartThatWaitsForTheDisk) {
     agent = Agent::Launch(node().netns(), Flags());
   });
   ASSERT_OK(agent);
-  // After this time, the agent waits for the disk.
+  // After 300 ms, the agent waits for the disk.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_OK((*agent)->Stop());
 }

@@ -15,8 +15,8 @@ constexpr std::chrono::seconds kPatience{8};
 const Address kPair = ClusterIp(11);
 const Address kPublic = ClusterIp(12);
 
-// Returns an endpoint of an "other" Service. The address is in the pod range, but no server
-// answers.
+// Returns an endpoint of an "other" Service. The endpoint's address is in the pod range, but no
+// server answers.
 std::string OtherEndpoint(int service, int endpoint, bool v6) {
   const int number = service * 16 + endpoint;
   return v6 ? absl::StrCat("fd00:10:244:9::", absl::Hex(number + 1))

@@ -1,5 +1,6 @@
-// Fixture for the recovery tests. Contains an agent with a persistent state directory, some
-// Services with continuous traffic, and hundreds of other Services. Checks the recovered state.
+// Fixture for the recovery tests. The fixture contains an agent with a persistent state directory,
+// some Services with continuous traffic, and hundreds of other Services. The fixture also checks
+// the recovered state.
 #pragma once
 
 #include <chrono>
@@ -29,8 +30,8 @@ inline const Address kSticky = ClusterIp(13);
 // Returns options for traffic from the client to all steady Services.
 TrafficOptions SteadyTargets(const World& world);
 
-// Services "other/s0", "other/s1" ... have no traffic. Each Service has `endpoints` endpoints, at
-// most two of them IPv6.
+// Services "other/s0", "other/s1" ... have no traffic. Each Service has `endpoints` endpoints,
+// including at most two IPv6 endpoints.
 Address OtherIp(int service);
 v1::Object OtherService(int service, int port = 80);
 Objects OtherSlices(int service, int endpoints);

@@ -57,8 +57,8 @@ TEST_P(UnchangedRestartTest, S342_AControllerThatSaysTheSameChangesNothing) {
   ASSERT_OK_AND_ASSIGN(const auto stream, agent().Push());
   ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Snapshot(Everything()));
   EXPECT_EQ(ack.outcome(), v1::UNCHANGED) << ack.ShortDebugString();
-  // The markers are unchanged. If the agent was killed early, the next agent cannot exclude foreign
-  // commits and compares its rows.
+  // The markers are unchanged. If the agent was killed early, the next agent cannot exclude commits
+  // by other processes and compares the rows.
   EXPECT_EQ(ReadKernelState().markers, before.markers) << agent().log();
   ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
   EXPECT_EQ(status.elements_written(), 0u) << status.ShortDebugString();
@@ -66,7 +66,7 @@ TEST_P(UnchangedRestartTest, S342_AControllerThatSaysTheSameChangesNothing) {
   ExpectItGoesOn();
 }
 
-// Changes to single endpoints are saved with their slice, and further changes are possible after a
+// svcmapd saves changes to single endpoints with their slice, and accepts further changes after a
 // restart.
 TEST_P(UnchangedRestartTest, SingleEndpointsThatChangedAreKept) {
   const auto replace = [this](const Host& old, const Host& by) -> absl::Status {
@@ -124,7 +124,7 @@ TEST_F(SavedStateTest, S342_AnUpgradeThatChangesTheRulesIsNotNoticed) {
     ASSERT_OK(EndAgent(/*kill=*/false));
     ASSERT_OK(StartAgent(flags));
     ASSERT_OK(WaitUntilServing());
-    // The rules are the same as those of an agent with these flags in an empty namespace.
+    // The rules are the same as the rules of an agent with these flags in an empty namespace.
     ASSERT_OK_AND_ASSIGN(const NetNs empty, NetNs::Create());
     ASSERT_OK_AND_ASSIGN(const auto fresh, Agent::Start(empty, flags));
     ASSERT_OK(fresh->Replace(Everything()));

@@ -1,5 +1,5 @@
-// Fixture for the saved state tests. Contains an agent with programmed and saved Services, and
-// clients of these Services.
+// Fixture for the saved state tests. The fixture contains an agent with programmed and saved
+// Services, and clients of these Services.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,8 @@ class UnusableFolderTest : public SavedStateTest {
     return status;
   }
 
-  // Expects that the agent programs the received state and reports `why` it cannot save the state.
+  // Expects that the agent programs the received state, cannot save the state, and reports the
+  // reason `why`.
   void ExpectItWorksAndSays(const std::string& why) {
     ASSERT_OK(agent().Replace(Everything()));
     ASSERT_OK(agent().Apply({OtherService(0, 81)}));

@@ -256,8 +256,8 @@ absl::Status Agent::WaitUntilSaved() {
 }
 
 absl::Status Agent::Stop() {
-  // Close the channel first, because an idle channel does not react to the server's shutdown.
-  // Otherwise, svcmapd would exit only after its grace period.
+  // Close the channel first, because an idle channel does not react to the server's shutdown. With
+  // an open channel, svcmapd would exit only after its grace period.
   impl_->stub.reset();
   impl_->channel.reset();
   if (absl::Status status = impl_->child->Signal(SIGTERM); !status.ok()) {

@@ -54,8 +54,8 @@ class PushStream {
 
 class Agent {
  public:
-  // Starts svcmapd and returns when svcmapd answers. The node name is kAgentNode. Unless `flags`
-  // contain them, --cluster-cidr is that of Topology and --state-dir is a temporary directory that
+  // Starts svcmapd and returns when svcmapd answers. The node name is kAgentNode. By default,
+  // --cluster-cidr is the cluster CIDR of Topology, and --state-dir is a temporary directory that
   // the destructor deletes.
   static absl::StatusOr<std::unique_ptr<Agent>> Start(const NetNs& netns,
                                                       const std::vector<std::string>& flags = {});

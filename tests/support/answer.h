@@ -16,9 +16,9 @@ const char* ProtocolName(Protocol protocol);
 
 enum class Outcome {
   kAnswered,  // `server` answered and reported the client's source address.
-  kRejected,  // Rejected by a TCP reset, an ICMP port unreachable, or an SCTP ABORT.
+  kRejected,  // Rejected by a TCP reset, an ICMP "port unreachable" error, or an SCTP ABORT.
   kTimedOut,  // No answer, for example after a drop.
-  kOther,     // Any other result. `detail` describes it.
+  kOther,     // Any other result, which `detail` describes.
 };
 
 struct Answer {
@@ -28,7 +28,7 @@ struct Answer {
   uint16_t seen_port = 0;
 
   // The type of the ICMP error that caused the outcome, or -1 without an ICMP error. Distinguishes
-  // a reset by the local stack from an nft reject, because the outcome of both is kRejected.
+  // a reset by the local stack from an nft reject, because both outcomes are kRejected.
   int icmp_type = -1;
   int icmp_code = -1;
   std::string icmp_from;

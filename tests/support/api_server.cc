@@ -118,7 +118,7 @@ std::optional<Encoding> Accepted(const std::string& accept) {
   if (accept.empty()) return Encoding::kJson;
   for (const auto part : absl::StrSplit(accept, ',')) {
     const std::string type(absl::StripAsciiWhitespace(part));
-    // Tables and other transformations are not supported.
+    // The server does not support tables and other transformed responses.
     if (type.find("as=") != std::string::npos) continue;
     if (type.rfind("application/vnd.kubernetes.protobuf", 0) == 0) return Encoding::kProtobuf;
     if (type.rfind("application/json", 0) == 0 || type == "*/*") return Encoding::kJson;
@@ -220,7 +220,7 @@ struct FakeApiServer::Impl {
   // Frozen state of each collection. Lists of collections without an entry show the current state.
   std::map<Collection, KubeStore::Snapshot> cache;
   uint64_t next_page = 0;
-  // Lists with further pages, by number of the continue token.
+  // Unfinished lists, by the number in the continue token.
   std::map<uint64_t, std::shared_ptr<const KubeStore::Snapshot>> pages;
 
   std::atomic<bool> stopping = false;
@@ -391,7 +391,7 @@ struct FakeApiServer::Impl {
     if (target.collection == Collection::kServiceCidrs) {
       const std::lock_guard lock(mutex);
       if (before_131) {
-        response.status = 404;  // No Status body, as in a real server's answer for an unknown path.
+        response.status = 404;  // For an unknown path, a real server also sends no Status body.
         return response.set_content("404 page not found\n", "text/plain; charset=utf-8");
       }
     }

@@ -1,6 +1,6 @@
-// A fake API server for svcmap-kube and kubectl: HTTPS in the test process, optionally in a network
-// namespace. It supports discovery, and get, list and watch of Services, EndpointSlices, Nodes and
-// ServiceCIDRs in protobuf and JSON. Tests can inject faults.
+// A fake HTTPS API server for svcmap-kube and kubectl, which runs in the test process, optionally
+// in a network namespace. The server supports discovery, and get, list and watch of Services,
+// EndpointSlices, Nodes and ServiceCIDRs in protobuf and JSON. Tests can inject faults.
 //
 //   ASSERT_OK_AND_ASSIGN(auto server, FakeApiServer::Start(&node.netns()));
 //   server->Put({AService("shop/web")..., ASlice("shop/web")...});
@@ -45,7 +45,8 @@ struct Fault {
 
   What what = What::kStatus;
   Where where = Where::kEverywhere;
-  // Affected collection, for example "services". If empty, the fault affects all collections.
+  // Affected collection, for example "services". If `collection` is empty, the fault affects all
+  // collections.
   std::string collection = {};
   int code = 500;
   int retry_after = 0;  // Value of the Retry-After header in seconds. 0 omits the header.
@@ -78,7 +79,7 @@ class FakeApiServer {
 
   // Adds or updates objects, including their metadata such as labels and annotations.
   void Put(const Objects& objects);
-  void Remove(const std::vector<v1::ObjectRef>& refs);  // Deletes objects. All of them must exist.
+  void Remove(const std::vector<v1::ObjectRef>& refs);  // Deletes objects, which must exist.
   Objects objects() const;                              // Returns all stored objects.
   // Returns the resourceVersion of the last change.
   uint64_t version() const;
@@ -88,16 +89,17 @@ class FakeApiServer {
   void ForgetEvents();
   void KeepEvents(size_t count);  // Limits the stored events per collection. Default: 10,000.
 
-  // Sets the interval of bookmarks for watches that permit bookmarks. Real API servers use one
-  // minute.
+  // Sets the interval of bookmarks for watches that permit bookmarks. Real API servers use an
+  // interval of one minute.
   void BookmarkEvery(std::chrono::milliseconds period);
   // Freezes the cache for lists until Heal(). Lists from resourceVersion 0 return the frozen state,
-  // and lists that require a newer version return 504. Watches are not affected.
+  // and lists that require a newer version return 504. The frozen cache does not affect watches.
   void FreezeCache();
-  // Limits the objects per page, even if the client requests more. Lists from resourceVersion 0 are
-  // also divided into pages, unlike on real servers.
+  // Limits the objects per page, even if the client requests more. Unlike a real server, also
+  // divides lists from resourceVersion 0 into pages.
   void AlwaysPage(int64_t objects);
-  // Invalidates the continue tokens of unfinished lists. Requests with these tokens get 410.
+  // Invalidates the continue tokens of unfinished lists. Requests with an invalidated token get
+  // 410.
   void ForgetPages();
   // Simulates Kubernetes before 1.31, in which ServiceCIDRs do not exist (404), and Services have
   // no field selectors (400).
@@ -129,7 +131,7 @@ class FakeApiServer {
 
   // ---- Faults ----
 
-  // Closes all connections and rejects new ones.
+  // Closes all connections and rejects new connections.
   void Stop();
   // Restarts on the same port with the same objects, versions and events. Returns OK when the
   // server is ready.
@@ -142,11 +144,11 @@ class FakeApiServer {
 
   // ---- Received requests ----
 
-  std::vector<SeenRequest> requests()
-      const;  // Returns the last 10,000 requests for collections, oldest first.
-  // Number of list requests, including rejected ones.
+  // Returns the last 10,000 requests for collections, oldest first.
+  std::vector<SeenRequest> requests() const;
+  // Number of list requests, including rejected requests.
   int lists(const std::string& collection) const;
-  // Number of watch requests, including rejected ones.
+  // Number of watch requests, including rejected requests.
   int watches(const std::string& collection) const;
   // Number of currently open watches of all collections.
   int open_watches() const;

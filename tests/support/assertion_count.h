@@ -1,5 +1,5 @@
-// Counts the assertions that tests make, including successful ones. The compiler includes this file
-// before the first line of every source of a test program.
+// Counts the assertions that tests make, including successful assertions. The compiler includes
+// this file before the first line of every source of a test program.
 //
 // GoogleTest reports only failed assertions. Each assertion macro (EXPECT_*, ASSERT_*, and macros
 // built on these) expands GTEST_AMBIGUOUS_ELSE_BLOCKER_ once, so the replacement below is evaluated

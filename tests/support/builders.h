@@ -1,4 +1,4 @@
-// Builders for the objects of a controller, for readable tests:
+// Builders for a controller's objects, which make tests readable:
 //
 //   AService("shop/web").ClusterIps("10.96.0.10", "fd00:96::10").Port("http", 80).NodePort(30080)
 //   ASlice("shop/web").Endpoint("10.244.1.11", "n1").Port("http", 8080)

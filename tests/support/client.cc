@@ -116,7 +116,8 @@ Answer AskSctp(const Request& given, const SocketAddress& destination) {
         if (!reply.ok() || reply->source_port != init.destination_port ||
             reply->destination_port != init.source_port ||
             reply->verification_tag != init.initiate_tag) {
-          // Ignores packets from other flows, because a raw socket receives all of them.
+          // Ignores packets from other flows, because a raw socket receives the packets of all
+          // flows.
           return false;
         }
         if (reply->chunk_type == kSctpAbort) {
@@ -147,7 +148,8 @@ Answer PingHere(const Request& request, const SocketAddress& destination) {
   absl::StatusOr<UniqueFd> fd = Connected(
       request, destination, SOCK_RAW, v6 ? int{IPPROTO_ICMPV6} : int{IPPROTO_ICMP}, /*port=*/false);
   if (!fd.ok()) return Failed(fd.status());
-  // An ICMPv6 echo request has the same layout. The kernel calculates the ICMPv6 checksum.
+  // An ICMPv6 echo request has the same layout as an ICMP echo request. The kernel calculates the
+  // ICMPv6 checksum.
   icmphdr echo = {};
   echo.type = v6 ? ICMP6_ECHO_REQUEST : ICMP_ECHO;
   echo.un.echo.id = static_cast<uint16_t>(RandomNumber());

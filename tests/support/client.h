@@ -20,25 +20,26 @@ struct Request {
   std::string destination = {};  // An IPv4 or IPv6 address.
   uint16_t port = 0;             // Destination port. Ignored by Ping.
   std::string source = {};       // Source address. If empty, the kernel selects the source address.
-  uint16_t source_port = 0;      // If 0, each request uses a different port.
+  uint16_t source_port = 0;      // If the source port is 0, each request uses a different port.
   std::chrono::milliseconds timeout = std::chrono::milliseconds(2000);
 };
 
 // For TCP, connects, reads the line and resets the connection to avoid TIME_WAIT. For UDP, sends
-// one datagram. For SCTP, sends one INIT on a raw socket and never completes the association. Only
-// TCP SYNs are retransmitted (by the kernel).
+// one datagram. For SCTP, sends one INIT on a raw socket and never completes the association. The
+// kernel retransmits only TCP SYNs.
 //
 // Sending a UDP, SCTP or ICMP packet fails with EPERM if the output hook of the client's host drops
-// or rejects the packet. An ICMP error follows only after a reject. The result is kRejected after a
-// reject, and kTimedOut with EPERM in `detail` after a drop.
+// or rejects the packet. An ICMP error follows a reject, but not a drop. The result is kRejected
+// after a reject, and kTimedOut with EPERM in `detail` after a drop.
 Answer Ask(const NetNs& netns, const Request& request);
 
-// Sends all requests in order, up to `parallel` at a time. Returns the answers in the same order.
+// Sends all requests in order, up to `parallel` at a time. Returns the answers in the order of the
+// requests.
 std::vector<Answer> AskAll(const NetNs& netns, const std::vector<Request>& requests,
                            int parallel = 1);
 
 // Sends an ICMP echo request. A kAnswered result contains no server name, and kRejected means an
-// ICMP port unreachable.
+// ICMP "port unreachable" error.
 Answer Ping(const NetNs& netns, const Request& request);
 
 struct Tally {

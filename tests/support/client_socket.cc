@@ -111,8 +111,8 @@ Answer FromErrno(int fd, int error) {
   Answer answer;
   answer.outcome = error == ECONNREFUSED ? Outcome::kRejected : Outcome::kOther;
   AddIcmpError(fd, &answer);
-  // A raw ICMPv6 socket reports EACCES or EPROTO for some ICMP codes. A port unreachable always
-  // counts as a rejection.
+  // A raw ICMPv6 socket reports EACCES or EPROTO for some ICMP codes. A "port unreachable" error
+  // always counts as a rejection.
   if (answer.PortUnreachable()) answer.outcome = Outcome::kRejected;
   answer.detail = std::strerror(error);
   return answer;
@@ -130,8 +130,8 @@ Answer SendOnce(int fd, const std::string& payload, Clock::time_point deadline) 
   if (error != EPERM) {
     answer = FromErrno(fd, error);
   } else if (WaitFor(fd, 0, deadline)) {
-    // The output hook of this host dropped or rejected the packet. An ICMP error follows only after
-    // a reject.
+    // The output hook of this host dropped or rejected the packet. An ICMP error follows a reject,
+    // but not a drop.
     const int pending = PendingError(fd);
     answer = FromErrno(fd, pending == 0 ? ECONNREFUSED : pending);
   } else {

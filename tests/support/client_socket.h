@@ -33,7 +33,8 @@ absl::StatusOr<UniqueFd> MakeSocket(const Request& request, int family, int type
 Answer FromErrno(int fd, int error);
 
 // Sends `payload` on a connected datagram or raw socket and waits for a message for which
-// `accept(message, &answer)` returns true. Ignores other messages, and converts errors to answers.
+// `accept(message, &answer)` returns true. Ignores messages for which `accept` returns false, and
+// converts errors to answers.
 template <typename Accept>
 Answer Exchange(int fd, const std::string& payload, Clock::time_point deadline, Accept accept);
 

@@ -33,7 +33,7 @@ std::string KeyOf(const std::string& element) {
   return element.substr(0, std::min(element.find(" comment "), element.find(" : ")));
 }
 
-// Builds a script that deletes the first `count` endpoint elements whose addresses are not those of
+// Builds a script that deletes the first `count` endpoint elements whose addresses do not belong to
 // real pods (10.244.1.* and 10.244.2.*).
 Script DeleteUnownedEndpoints(const NetNs& netns, size_t count) {
   const absl::StatusOr<Listing> listing = ReadListing(netns);

@@ -176,8 +176,8 @@ void EchoServer::Accept(Socket& listener) {
     UniqueFd fd(::accept4(listener.fd.get(), peer.out(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.ok()) {
       if (errno == ECONNABORTED || errno == EINTR) continue;
-      // All pending connections are accepted. accept() also fails if no descriptor is free, and the
-      // caller would then loop, but RaiseFileLimit makes that unlikely.
+      // All pending connections are accepted. If no descriptor is free, accept() also fails and the
+      // caller loops, but RaiseFileLimit makes this case unlikely.
       return;
     }
     // Reset connections that are still open, so that the next test can bind the port.

@@ -1,12 +1,17 @@
 // TCP, UDP and SCTP servers in one namespace that answer with their name. One thread handles all
 // (address, port) bindings, each with a name.
 //
-//   TCP   After accept, the server sends "NAME SOURCE_IP SOURCE_PORT\n". Then it returns all
-//         received bytes until the client closes it. Ask, TcpFlow and BulkTcp use the same server.
-//   UDP   "who\n" is answered with that line, any other datagram with its own contents.
-//   SCTP  An INIT is answered with an INIT-ACK whose State Cookie is that line. Associations are
-//         never completed. The server uses raw sockets because the kernel has no SCTP: an INIT to a
-//         port without a binding gets no answer, and several EchoServers can share a namespace.
+// For TCP, the server accepts the connection and sends the line "NAME SOURCE_IP SOURCE_PORT\n". The
+// server then returns all received bytes until the client closes the connection. Ask, TcpFlow and
+// BulkTcp use the same server.
+//
+// For UDP, the server answers the datagram "who\n" with the line "NAME SOURCE_IP SOURCE_PORT\n",
+// and every other datagram with its own contents.
+//
+// For SCTP, the server answers an INIT with an INIT-ACK whose State Cookie is the same line as for
+// TCP. Associations are never completed. The server uses raw sockets, because the kernel has no
+// SCTP. Therefore, an INIT to a port without a binding gets no answer, and several EchoServers can
+// share a namespace.
 //
 // Listen() and the counters are thread-safe. The destructor closes the sockets.
 #ifndef SVCMAP_TESTS_SUPPORT_ECHO_SERVER_H_
@@ -54,8 +59,8 @@ class EchoServer {
   EchoServer(const EchoServer&) = delete;
   EchoServer& operator=(const EchoServer&) = delete;
 
-  // Accepts connections on the binding when the call returns. If Listen() fails, the previous
-  // bindings stay in effect.
+  // When Listen() returns, the server accepts connections on the new bindings. If Listen() fails,
+  // the previous bindings stay in effect.
   absl::Status Listen(const Binding& binding);
   absl::Status Listen(const std::vector<Binding>& bindings);
 

@@ -12,7 +12,7 @@ namespace svcmap::testing {
 namespace {
 
 struct CounterField {
-  // Name of the counter in snmp6. In snmp, the concatenated names of line and column.
+  // Name of the counter in snmp6, or the concatenated names of line and column in snmp.
   const char* key;
   int64_t ErrorCounters::*member;
 };

@@ -14,8 +14,7 @@ using nft::Field;
 
 constexpr nft::SetRef kServiceIps = {Family::kIpv4, 0};
 constexpr nft::SetRef kClusterIps = {Family::kIpv4, 1};
-// Every 50th change adds a rule. When nft makes the change, adding a rule takes one process, like
-// most other changes.
+// Every 50th change adds a rule.
 constexpr uint64_t kRuleEvery = 50;
 
 // Returns the parts of svcmapd's tables that are needed to write elements.
@@ -94,7 +93,7 @@ void ForeignStorm::Change(uint64_t number) {
   }
   nft::Transaction transaction;
   const bool add = number % 2 == 0;
-  // Returns a new address, counting up from 10.200.0.0. No Service uses these addresses.
+  // The storm adds addresses from 10.200.0.0 upwards, which no Service uses.
   const uint8_t address[4] = {10, static_cast<uint8_t>(200 + number / 65536 % 50),
                               static_cast<uint8_t>(number / 256), static_cast<uint8_t>(number)};
   if (add) {

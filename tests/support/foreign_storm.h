@@ -36,14 +36,15 @@ class ForeignStorm {
   };
 
   enum class RulesBy {
-    kNetlink,  // All changes use one netlink socket.
-    // Each change starts an nft process. When nft closes its socket, the kernel waits for an RCU
-    // grace period and blocks all transactions for 10 to 20 ms (nft_rcv_nl_event in Linux 6.18).
+    kNetlink,  // The storm adds all rules over one netlink socket.
+    // A separate nft process adds each rule. When nft closes its socket, the kernel waits for an
+    // RCU grace period and blocks all transactions for 10 to 20 ms (nft_rcv_nl_event in Linux
+    // 6.18).
     kNft,
   };
 
   // Starts a storm that attempts `per_second` changes in the namespace. The namespace must outlive
-  // this object. Only elements that exist during this call are deleted.
+  // this object. The storm deletes only elements that exist during this call.
   static absl::StatusOr<std::unique_ptr<ForeignStorm>> Start(const NetNs& netns, int per_second,
                                                              RulesBy rules_by = RulesBy::kNetlink);
   ~ForeignStorm();  // Stops the changes.

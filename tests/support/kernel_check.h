@@ -17,8 +17,7 @@ namespace svcmap::testing {
 // that svcmapd creates for a short time at any moment, for example during an audit.
 absl::StatusOr<std::string> Nft(const NetNs& netns, const std::string& arguments);
 
-// Position of one list "elements = { ... }" in nft's output: the text between the braces, and the
-// elements in order.
+// One list "elements = { ... }" in nft's output, with the position of the text between the braces.
 struct ElementsAt {
   size_t begin;
   size_t end;
@@ -42,8 +41,8 @@ absl::StatusOr<Listing> ReadListing(const NetNs& netns);
 absl::StatusOr<ElementLists> ReadDump(Agent& agent, v1::DumpRequest::What what);
 
 // Returns OK if the agent's tables contain the desired elements and a marker, and all other objects
-// equal `rules` (Listing::rules). Ignores elements that packets add. Otherwise returns kDataLoss
-// with some of the differences.
+// equal `rules` (Listing::rules). Ignores elements that packets add. Returns kDataLoss with some of
+// the differences if the tables differ.
 absl::Status CheckKernel(Agent& agent, const NetNs& netns, const std::string& rules);
 
 }  // namespace svcmap::testing

@@ -35,8 +35,7 @@ class StoredObject {
 };
 using StoredObjectPtr = std::shared_ptr<const StoredObject>;
 
-// Label and field selectors of a request. Supports only the fields that field selectors of the fake
-// server can use.
+// Label and field selectors of a request.
 class KubeSelector {
  public:
   // Parses "!a", "a", "a=b", "a==b", "a!=b", or a comma-separated list of these. Returns

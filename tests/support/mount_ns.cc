@@ -15,7 +15,7 @@
 namespace svcmap::testing {
 namespace {
 
-// Must run in a separate thread, whose namespace changes.
+// Must run in a separate thread, because the function changes the thread's namespace.
 absl::StatusOr<UniqueFd> MakeMountNamespace() {
   if (::unshare(CLONE_FS | CLONE_NEWNS) != 0) return absl::ErrnoToStatus(errno, "unshare mounts");
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
@@ -38,7 +38,7 @@ absl::StatusOr<MountNs> MountNs::Create() {
 void MountNs::Run(const std::function<void()>& fn) const {
   std::thread([&] {
     if (::unshare(CLONE_FS) != 0 || ::setns(fd_.get(), CLONE_NEWNS) != 0) {
-      // Unexpected, because Create() has entered the namespace once.
+      // A failure is unexpected, because Create() has entered the namespace once.
       std::perror("cannot enter mount namespace");
       std::abort();
     }

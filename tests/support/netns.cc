@@ -28,8 +28,8 @@ absl::Status BringLoopbackUp() {
   return absl::OkStatus();
 }
 
-// Must run in a separate thread, whose namespace changes. The returned descriptor keeps the
-// namespace alive after the thread exits.
+// Must run in a separate thread, because the function changes the thread's namespace. The returned
+// descriptor keeps the namespace alive after the thread exits.
 absl::StatusOr<UniqueFd> MakeNetworkNamespace() {
   if (::unshare(CLONE_NEWNET) != 0) return absl::ErrnoToStatus(errno, "unshare(CLONE_NEWNET)");
   UniqueFd fd(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));

@@ -1,5 +1,5 @@
 // A minimal HTTP client with which a test controls every sent byte and inspects every received
-// byte. Blocking, with a deadline for each step. Not thread-safe.
+// byte. Calls are blocking, with a deadline for each step. Not thread-safe.
 #ifndef SVCMAP_TESTS_SUPPORT_RAW_HTTP_H_
 #define SVCMAP_TESTS_SUPPORT_RAW_HTTP_H_
 

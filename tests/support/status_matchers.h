@@ -4,7 +4,7 @@
 // EXPECT_OK(server->Listen(binding));
 // ASSERT_OK_AND_ASSIGN(auto topology, Topology::Create());
 //
-// The ASSERT_ macros return from the current function, so that function must return void.
+// The ASSERT_ macros return from the current function, which must return void.
 #ifndef SVCMAP_TESTS_SUPPORT_STATUS_MATCHERS_H_
 #define SVCMAP_TESTS_SUPPORT_STATUS_MATCHERS_H_
 

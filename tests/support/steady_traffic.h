@@ -1,10 +1,10 @@
 // Continuous traffic during rule changes: open TCP connections that exchange a message every few
 // milliseconds, new TCP connections, and UDP requests. Each kind of traffic runs in one thread
-// inside a namespace. Counts failures and stores the first failures with their time.
+// inside a namespace. SteadyTraffic counts failures and stores the first failures with their time.
 //
-// Retransmissions are visible, because a UDP request is sent once, and retransmitted TCP segments
-// are counted, including SYNs. A slow answer is reported but is not a failure, because the machine
-// may be busy.
+// Packet loss is visible, because the report counts repeated UDP requests and retransmitted TCP
+// segments, including SYNs. A slow answer is reported but is not a failure, because the machine may
+// be busy.
 //
 // ASSERT_OK_AND_ASSIGN(auto traffic, SteadyTraffic::Start(client.netns(), targets));
 // ...
@@ -36,8 +36,8 @@ struct TrafficTarget {
   // The TCP or UDP request of this target. The request's timeout also applies to messages on an
   // open connection.
   Request request;
-  // Names of the servers that may answer. If empty, any server may answer. An answer from another
-  // server is a failure.
+  // Names of the servers that may answer. If `servers` is empty, any server may answer. An answer
+  // from another server is a failure.
   std::vector<std::string> servers = {};
   // True if the target's endpoints do not change, so that no failure is permitted. Failures of
   // other targets are counted separately.
@@ -63,8 +63,8 @@ struct TrafficCount {
   int64_t attempts = 0;
   int64_t failures = 0;            // Failures of steady targets.
   int64_t tolerated_failures = 0;  // Failures of targets that are not steady.
-  int64_t sent_twice = 0;          // Retransmitted segments and repeated requests of steady
-                                   // targets.
+  // Number of retransmitted segments and repeated requests of steady targets.
+  int64_t sent_twice = 0;
   // Successful attempts of steady targets that took longer than kSlow.
   int64_t slow = 0;
   std::chrono::microseconds longest{0};
@@ -73,9 +73,9 @@ struct TrafficCount {
 struct TrafficReport {
   static constexpr size_t kFailuresKept = 20;
   // Permitted number of lost datagrams. During a complete rewrite of the tables, a packet between
-  // two lookups may find neither the old nor the new element (Linux 6.18). This happens in about
-  // one of several hundred rewrites. TCP retransmits the lost packet, and the test repeats a UDP
-  // request once.
+  // two lookups may find neither the old nor the new element (Linux 6.18). A packet is lost in
+  // about one of several hundred rewrites. TCP retransmits the lost packet, and the test repeats a
+  // UDP request once.
   static constexpr int64_t kDatagramsLost = 1;
   struct Failure {
     std::chrono::microseconds at;  // Time of the failure since the start of the traffic.

@@ -177,7 +177,8 @@ absl::StatusOr<const Host*> Topology::Attach(const Host& router, const std::stri
                    v6, "/128 dev ", device, " src ", router.v6(), "\n"));
   if (!status.ok()) return status;
   // The IPv4 gateway is an address of another device of the router, and ARP answers for such an
-  // address. Neighbour discovery does not, so the IPv6 gateway is fe80::1.
+  // address. Neighbour discovery does not answer for such an address, so the IPv6 gateway is
+  // fe80::1.
   status = RunIp(host->netns(),
                  absl::StrCat(Up("eth0"), "addr add ", v4, "/32 dev eth0\n", "addr add ", v6,
                               "/128 dev eth0 nodad\n", "route add ", router.v4(), "/32 dev eth0\n",

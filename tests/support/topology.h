@@ -7,10 +7,10 @@
 //   203.0.113.N               198.18.7.10 (second address)
 //
 // The node is a router and the default gateway of all hosts, so Service addresses and external IPs
-// reach it without separate routes. Its own default route leads to `sink`, which drops untranslated
-// packets. The output hooks process the node's packets to a Service range before they reach `sink`.
-// There is no bridge: each pod has a host route. ICMP rate limits and rp_filter are disabled, and
-// addresses are usable immediately (no DAD).
+// reach it without separate routes. The node's own default route leads to `sink`, which drops
+// untranslated packets. The output hooks process the node's packets to a Service range before they
+// reach `sink`. The node has no bridge, but a host route to each pod. ICMP rate limits and
+// rp_filter are disabled, and addresses are usable immediately (no DAD).
 //
 // Construction is not thread-safe, but NetNs objects are. The destructor deletes all namespaces.
 #ifndef SVCMAP_TESTS_SUPPORT_TOPOLOGY_H_
@@ -50,7 +50,7 @@ class Host {
   const std::string& v6() const { return v6_; }
   const std::string& address(bool want_v6) const { return want_v6 ? v6_ : v4_; }
 
-  // Returns the veth on the host's router (node or remote). Empty for the routers themselves.
+  // Returns the veth on the host's router (node or remote). Returns an empty string for routers.
   const std::string& device() const { return device_; }
 
  private:
@@ -78,7 +78,7 @@ class Topology {
 
   // Makes every address of `prefix` ("203.0.113.200/32", "10.244.1.128/25", "fd00:10:244:1:1::/80")
   // local to `host` and adds a route to `host` on the node. For example, use this method to give a
-  // client a second address, or to simulate a thousand pods in one namespace. Not permitted for
+  // client a second address, or to simulate a thousand pods in one namespace. `host` must not be
   // node().
   absl::Status AddPrefix(const Host& host, const std::string& prefix);
 

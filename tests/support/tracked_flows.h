@@ -1,4 +1,4 @@
-// Creates and reads conntrack entries, for tests of the deletion of such entries.
+// Creates and reads conntrack entries, for tests that delete conntrack entries.
 #pragma once
 
 #include <cstdint>

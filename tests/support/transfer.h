@@ -28,7 +28,8 @@ class TcpFlow {
   const Answer& answer() const { return answer_; }
 
   // Sends `bytes` pseudo-random bytes and reads the echo at the same time. Returns DataLoss with
-  // the first wrong offset. DeadlineExceeded and Unavailable mean that the flow is stuck or broken.
+  // the offset of the first wrong byte. DeadlineExceeded and Unavailable mean that the flow is
+  // stuck or broken.
   absl::Status Exchange(size_t bytes, std::chrono::milliseconds timeout = std::chrono::seconds(10));
 
  private:

@@ -1,5 +1,5 @@
 // Tests with known outcomes and numbers of assertions, which the tests of the conformance check
-// use. Not part of the test suites.
+// use. The sample program is not part of the test suites.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
